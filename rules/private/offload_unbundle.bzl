@@ -1,0 +1,79 @@
+"""offload_unbundle: device images out of a bundle."""
+
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo", "offload_image")
+load(":program.bzl", "offload_arguments", "run_offload")
+load(":target_ids.bzl", "target_ids")
+load(":toolchains.bzl", "PROGRAM_TYPE")
+
+def _offload_unbundle_impl(ctx):
+    where = "{}: offload_unbundle".format(ctx.label)
+    if not ctx.attr.targets:
+        fail("{}: targets is empty: name the targets to take out, e.g. [\"gfx942\"]".format(where))
+
+    args = offload_arguments(ctx, "unbundle")
+    args.add("--type", ctx.attr.type)
+    args.add(ctx.file.bundle, format = "--input=%s")
+
+    images = []
+    groups = {}
+    for text in ctx.attr.targets:
+        target = target_ids.complete(ctx.attr.kind, text, where)
+        name = target.target_id or target.kind
+        out = ctx.actions.declare_file("{}/{}.co".format(ctx.label.name, name.replace(":", "_")))
+        image = offload_image(
+            file = out,
+            kind = target.kind,
+            label = ctx.label,
+            target_id = target.target_id,
+            triple = target.triple,
+        )
+        args.add(out, format = "--entry={}=%s".format(image.id))
+        images.append(image)
+        groups[name] = depset([out])
+
+    outputs = [image.file for image in images]
+    run_offload(
+        ctx,
+        arguments = args,
+        inputs = [ctx.file.bundle],
+        mnemonic = "OffloadUnbundle",
+        outputs = outputs,
+        progress_message = "Unbundling device images %{label}",
+    )
+    return [
+        DefaultInfo(files = depset(outputs)),
+        OffloadImagesInfo(images = depset(images)),
+        OutputGroupInfo(**groups),
+    ]
+
+offload_unbundle = rule(
+    implementation = _offload_unbundle_impl,
+    doc = """Takes device images out of a bundle.
+
+A target that the bundle has no entry for fails the build; the entry that serves
+a target is chosen by LLVM's compatibility rules, and an exact match wins.
+""",
+    attrs = {
+        "bundle": attr.label(
+            doc = "The bundle: an `offload_bundle`, or a file.",
+            mandatory = True,
+            allow_single_file = True,
+        ),
+        "kind": attr.string(
+            doc = "Offload kind of targets given in short form.",
+            default = "hipv4",
+            values = ["hip", "hipv4", "openmp"],
+        ),
+        "targets": attr.string_list(
+            doc = "Target IDs such as `gfx90a:xnack+`, or whole entry IDs.",
+            mandatory = True,
+        ),
+        "type": attr.string(
+            doc = "File type of the bundle, as `clang-offload-bundler -type` names it.",
+            default = "o",
+            values = ["o", "bc"],
+        ),
+    },
+    provides = [OffloadImagesInfo],
+    toolchains = [PROGRAM_TYPE],
+)

@@ -1,0 +1,66 @@
+"""Providers that the rules give and take.
+
+They are the way to write a rule of your own that makes device images for
+`offload_bundle`, or reads what it made.
+"""
+
+load("//rules/private:target_ids.bzl", "target_ids")
+
+def offload_image(*, kind, triple, target_id, file, label):
+    """One device image: code for one target.
+
+    Args:
+      kind: offload kind: `hip`, `hipv4`, `openmp` or `host`.
+      triple: target triple in standard form, e.g. `amdgcn-amd-amdhsa-`
+        (four fields; the environment of amdhsa is empty).
+      target_id: target ID, e.g. `gfx90a:xnack+`; empty for host images.
+      file: the `File` with the image.
+      label: `Label` of the target that made it, for messages.
+
+    Returns:
+      A struct with these fields and `id`, the entry ID in a bundle.
+    """
+    if kind not in target_ids.kinds:
+        fail("{}: offload kind {} is none of {}".format(label, repr(kind), ", ".join(target_ids.kinds)))
+    return struct(
+        file = file,
+        id = target_ids.entry_id(kind, triple, target_id),
+        kind = kind,
+        label = label,
+        target_id = target_id,
+        triple = triple,
+    )
+
+def _images_init(*, images):
+    if type(images) != "depset":
+        fail("OffloadImagesInfo: images must be a depset of offload_image(), got {}".format(type(images)))
+    return {"images": images}
+
+OffloadImagesInfo, _new_images_info = provider(
+    doc = "Device images that can go into a bundle.",
+    fields = {
+        "images": "depset of `offload_image()` structs in the order they were built.",
+    },
+    init = _images_init,
+)
+
+def _bundle_init(*, file, entry_ids, type, compressed):
+    if not entry_ids:
+        fail("OffloadBundleInfo: {}: a bundle needs at least one entry".format(file.short_path))
+    return {
+        "compressed": compressed,
+        "entry_ids": entry_ids,
+        "file": file,
+        "type": type,
+    }
+
+OffloadBundleInfo, _new_bundle_info = provider(
+    doc = "A bundle of device images in one file.",
+    fields = {
+        "compressed": "True when the file is a compressed bundle (CCOB).",
+        "entry_ids": "list of the entry IDs in the bundle, in order, in standard form.",
+        "file": "the bundle, a `File`.",
+        "type": "file type as `clang-offload-bundler -type` names it, e.g. `o`, `bc`, `s`.",
+    },
+    init = _bundle_init,
+)
