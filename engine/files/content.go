@@ -1,6 +1,11 @@
 // Package files gives the engine its view of the file system: inputs that are
 // mapped instead of read, outputs that appear complete or not at all, and the
 // budgets of cores and memory that all requests of a process share.
+//
+// A request has one [Root], which resolves every path it names, and one
+// [Outputs], which holds what it writes until Commit. A mapped file that
+// somebody cuts short faults when it is read: run everything that touches
+// input bytes below [Guard], as [Budget.Each] and [Ordered] do on their own.
 package files
 
 import "io"

@@ -1,4 +1,165 @@
 package files
 
-// Input is an input file opened through a Root.
-type Input struct{}
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+const (
+	// mapFrom is the size from which on a file is mapped: reading a smaller one
+	// costs less than the mapping and its page faults.
+	mapFrom = 32 << 10
+	// maxStream bounds what is read into memory from something without a size.
+	maxStream = 8 << 30
+)
+
+// Input is an input file opened through a Root, or bytes in memory that stand
+// for one. Its bytes are read-only and valid until Close.
+type Input struct {
+	name   string
+	data   []byte
+	mode   fs.FileMode
+	file   *os.File // kept for copies inside the kernel; nil for memory
+	mapped bool
+}
+
+// FromMemory returns an Input over b, for example a decompressed file, which
+// messages call name. b must not change while the Input is in use.
+func FromMemory(name string, b []byte) *Input { return &Input{name: name, data: b, mode: 0o666} }
+
+// Open opens an input for reading; "-" is standard input. Regular files are
+// mapped, everything else (pipes, devices) is read into memory to its end.
+// Failures of the system are of type *Error; a name outside of the declared
+// inputs is refused with another error.
+func (r *Root) Open(name string) (*Input, error) {
+	if name == "-" {
+		b, err := r.standardInput()
+		if err != nil {
+			return nil, err
+		}
+		return FromMemory(name, b), nil
+	}
+	if name == "" {
+		return nil, &Error{Name: name, Err: syscall.ENOENT}
+	}
+	path, err := r.input(name)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	in, err := r.openFile(name, f)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	if in.file == nil {
+		f.Close()
+	}
+	return in, nil
+}
+
+func (r *Root) openFile(name string, f *os.File) (*Input, error) {
+	fi, err := f.Stat()
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	if fi.IsDir() {
+		return nil, &Error{Name: name, Err: syscall.EISDIR}
+	}
+	in := &Input{name: name, mode: fi.Mode().Perm()}
+	if !fi.Mode().IsRegular() {
+		in.data, err = readStream(name, f)
+		return in, err
+	}
+	r.opened(identify(f.Name(), fi), name)
+	size := fi.Size()
+	if int64(int(size)) != size {
+		return nil, &Error{Name: name, Err: syscall.EFBIG}
+	}
+	if size >= mapFrom {
+		if in.data, err = mapFile(f, int(size)); err == nil {
+			in.file, in.mapped = f, true
+			mappings.Store(in, struct{}{})
+			return in, nil
+		}
+		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.ENODEV) {
+			return nil, fileError(name, err)
+		}
+	}
+	// Files of /proc and /sys say they are empty: read until the end.
+	if size == 0 {
+		in.data, err = readStream(name, f)
+		return in, err
+	}
+	in.data = make([]byte, size)
+	n, err := io.ReadFull(f, in.data)
+	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
+		err = nil
+	}
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	in.data = in.data[:n:n]
+	return in, nil
+}
+
+// readStream reads r to its end, growing with what really arrives.
+func readStream(name string, r io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxStream+1))
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	if len(b) > maxStream {
+		return nil, &Error{Name: name, Err: syscall.EFBIG}
+	}
+	return b, nil
+}
+
+// Name returns the name of the input as the request wrote it.
+func (in *Input) Name() string { return in.name }
+
+// Size returns the number of bytes.
+func (in *Input) Size() int64 { return int64(len(in.data)) }
+
+// Mode returns the permission bits of the file, 0666 for memory.
+func (in *Input) Mode() fs.FileMode { return in.mode }
+
+// Bytes returns all bytes. Writing to them is a fault.
+func (in *Input) Bytes() []byte { return in.data }
+
+// All returns the whole input as a Content.
+func (in *Input) All() Content { return in.Content(0, in.Size()) }
+
+// Content returns n bytes starting at off. Like slicing a []byte, it panics when
+// the range does not lie inside the input: check untrusted ranges first.
+func (in *Input) Content(off, n int64) Content {
+	return Content{data: in.data, in: in}.Slice(off, n)
+}
+
+// Close releases the mapping and the file. Contents and slices of the input
+// must not be used after it. Closing twice, or a nil Input, does nothing.
+func (in *Input) Close() error {
+	if in == nil || in.file == nil {
+		return nil
+	}
+	f, data := in.file, in.data
+	in.file, in.data = nil, nil
+	var err error
+	if in.mapped {
+		mappings.Delete(in)
+		err = unmap(data)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fileError(in.name, err)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+package files
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// copyRange copies n bytes of src at srcOff to dst at dstOff inside the kernel
+// and returns how many it copied. Fewer than n means that the kernel cannot
+// (another file system, an old kernel, a full disk): the caller writes the rest
+// itself and learns the reason if there is one.
+func copyRange(dst *os.File, dstOff int64, src *os.File, srcOff, n int64) int64 {
+	done := int64(0)
+	for done < n {
+		k, err := unix.CopyFileRange(int(src.Fd()), &srcOff, int(dst.Fd()), &dstOff, int(min(n-done, 1<<30)), 0)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || k <= 0 {
+			break
+		}
+		done += int64(k)
+	}
+	return done
+}

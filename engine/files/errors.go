@@ -1,0 +1,61 @@
+package files
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Error is a failure of the operating system on one file of a request.
+// errors.Is sees through it: errors.Is(err, fs.ErrNotExist) works.
+type Error struct {
+	Name string // the file as the request named it
+	Err  error  // what went wrong, a syscall.Errno where the system said so
+}
+
+// Error returns the message in the words of LLVM's tools:
+// 'x': No such file or directory.
+func (e *Error) Error() string { return "'" + e.Name + "': " + e.Reason() }
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Reason returns the cause alone, worded like strerror: No such file or directory.
+func (e *Error) Reason() string {
+	s := e.Err.Error()
+	var errno syscall.Errno
+	if errors.As(e.Err, &errno) {
+		s = errno.Error()
+	}
+	r, n := utf8.DecodeRuneInString(s)
+	return string(unicode.ToUpper(r)) + s[n:]
+}
+
+// fileError names the file of a failed operation, dropping the operation and
+// path that package os puts into its errors: paths there may be temporary names.
+func fileError(name string, err error) error {
+	var pe *fs.PathError
+	var le *os.LinkError
+	var se *os.SyscallError
+	var own *Error
+	var lost *inputLost
+	switch {
+	case errors.As(err, &own):
+		return err
+	case errors.As(err, &lost):
+		return lost.error
+	case errors.As(err, &pe):
+		err = pe.Err
+	case errors.As(err, &le):
+		err = le.Err
+	case errors.As(err, &se):
+		err = se.Err
+	}
+	return &Error{Name: name, Err: err}
+}
+
+// inputLost marks an error that belongs to an input, met while writing an output.
+type inputLost struct{ error }

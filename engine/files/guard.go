@@ -1,0 +1,79 @@
+package files
+
+import (
+	"fmt"
+	"runtime/debug"
+	"sync"
+	"unsafe"
+)
+
+// mappings holds every *Input that is mapped now. Faults are the only reason
+// to look through it.
+var mappings sync.Map
+
+// Guard runs fn and turns a fault on a mapped input into an error that names
+// it: reading behind the new end of a file that was cut short, or a disk error.
+// Other panics pass through. It covers the calling goroutine alone.
+func Guard(fn func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if v := recover(); v != nil {
+			if err = faultError(v); err == nil {
+				panic(v)
+			}
+		}
+	}()
+	return fn()
+}
+
+// faultError returns the error for a panic caused by a mapped input, nil for
+// any other panic.
+func faultError(v any) error {
+	fault, ok := v.(interface{ Addr() uintptr })
+	if !ok {
+		return nil
+	}
+	addr := fault.Addr()
+	var err error
+	mappings.Range(func(k, _ any) bool {
+		in := k.(*Input)
+		start := uintptr(unsafe.Pointer(unsafe.SliceData(in.data)))
+		// The kernel maps whole pages, so a fault can lie behind the data.
+		if addr < start || addr-start >= uintptr(len(in.data)+1<<16) {
+			return true
+		}
+		err = in.lost(int64(addr - start))
+		return addr-start >= uintptr(len(in.data))
+	})
+	return err
+}
+
+// lost explains that the byte at off could be read when the input was opened
+// and cannot any more.
+func (in *Input) lost(off int64) error {
+	if fi, err := in.file.Stat(); err == nil && fi.Size() < in.Size() {
+		return fmt.Errorf("'%s': the file was cut from %d to %d bytes while it was read", in.name, in.Size(), fi.Size())
+	}
+	return fmt.Errorf("'%s': byte 0x%x cannot be read: the device or the file system failed", in.name, off)
+}
+
+// PanicError is a panic of a unit of work, contained so that the other requests
+// of the process live on.
+type PanicError struct {
+	Value any    // what the code panicked with
+	Stack []byte // where
+}
+
+// Error returns the panic in one line.
+func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }
+
+// Contain runs fn like Guard and turns every panic into an error, of type
+// *PanicError when it is not a fault on an input.
+func Contain(fn func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return Guard(fn)
+}

@@ -1,0 +1,269 @@
+package files
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"sync"
+	"syscall"
+)
+
+const (
+	// outputBuffer bounds how many bytes of small writes an Output gathers.
+	outputBuffer = 64 << 10
+	// appendDirectly is the size from which on a Content is not gathered.
+	appendDirectly = 16 << 10
+	// holeFrom is the number of zeros from which on they become a hole.
+	holeFrom = 4 << 10
+)
+
+// Output is one file of Outputs. It is a Sink: Write, Append and Zeros go to
+// its end, one goroutine at a time. WriteAt and CopyAt go to positions of their
+// own and may be called by several goroutines at once, also beside the former,
+// as long as no two of them touch the same bytes; Reserve makes room for them.
+//
+// The first failure is kept: every later call and Commit return it.
+type Output struct {
+	name   string   // as the request wrote it
+	target string   // the file to become, behind all symbolic links
+	temp   string   // the file it is until then; "" for streams
+	file   *os.File // nil for streams and after Close
+	pieces *pieces  // what a stream will write on commit
+	id     fileID   // of the file that is replaced
+	exists bool     // whether there is one
+	mode   fs.FileMode
+
+	mu   sync.Mutex
+	buf  []byte // small writes; they end at pos
+	pos  int64  // where the next sequential byte goes
+	size int64  // behind the last byte written by position
+	err  error
+}
+
+// Name returns the name of the output as the request wrote it.
+func (o *Output) Name() string { return o.name }
+
+// Size returns the number of bytes of the output so far, holes and reserved
+// ranges included.
+func (o *Output) Size() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return max(o.size, o.pos)
+}
+
+// SetMode sets the permission bits, from which the umask is taken away as for
+// a new file. Without it they are 0666.
+func (o *Output) SetMode(m fs.FileMode) { o.mode = m.Perm() }
+
+// Write implements io.Writer.
+func (o *Output) Write(p []byte) (int, error) {
+	if err := o.add(Memory(p), outputBuffer); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Append implements Sink. For an output that is a stream, c must stay valid
+// until Commit.
+func (o *Output) Append(c Content) error { return o.add(c, appendDirectly) }
+
+// add puts c at the end; less than direct bytes may wait in the buffer.
+func (o *Output) add(c Content, direct int) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.buf)+len(c.data) > outputBuffer || len(c.data) >= direct {
+		o.flush()
+	}
+	pos := o.advance(c.Len())
+	if o.err != nil {
+		return o.err
+	}
+	if len(c.data) >= direct {
+		o.fail(o.put(c, pos))
+		return o.err
+	}
+	o.buf = append(o.buf, c.data...)
+	return nil
+}
+
+// Zeros implements Sink. From a page on, zeros are a hole: they take no time
+// and no space.
+func (o *Output) Zeros(n int64) error {
+	if 0 <= n && n < holeFrom {
+		return o.add(Memory(zeros[:n]), outputBuffer)
+	}
+	_, err := o.Reserve(n)
+	return err
+}
+
+var zeros [holeFrom]byte
+
+// Reserve leaves room for n bytes at the end and returns where it starts. What
+// is not filled by WriteAt or CopyAt reads as zeros.
+func (o *Output) Reserve(n int64) (int64, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.flush()
+	return o.advance(n), o.err
+}
+
+// WriteAt implements io.WriterAt. It may fill a reserved range or patch bytes
+// written before.
+func (o *Output) WriteAt(p []byte, off int64) (int, error) {
+	if err := o.CopyAt(Memory(p), off); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// CopyAt writes c at off, copying inside the kernel where it can. For an output
+// that is a stream, c must stay valid until Commit.
+func (o *Output) CopyAt(c Content, off int64) error {
+	if err := o.place(off, c.Len()); err != nil {
+		return err
+	}
+	err := o.put(c, off)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.fail(err)
+	return o.err
+}
+
+// place prepares for n bytes at off.
+func (o *Output) place(off, n int64) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if off < 0 || n > math.MaxInt64-off {
+		o.fail(syscall.EFBIG)
+	} else {
+		o.size = max(o.size, off+n)
+	}
+	// Bytes that wait must not come after those that are to replace them.
+	if off < o.pos && off+n > o.pos-int64(len(o.buf)) {
+		o.flush()
+	}
+	return o.err
+}
+
+// advance moves the end n bytes on and returns where it was. It needs mu.
+func (o *Output) advance(n int64) int64 {
+	pos := o.pos
+	if n < 0 || n > math.MaxInt64-pos {
+		o.fail(syscall.EFBIG)
+		return pos
+	}
+	o.pos += n
+	return pos
+}
+
+// flush writes what waits in the buffer. It needs mu.
+func (o *Output) flush() {
+	if len(o.buf) > 0 && o.err == nil {
+		o.fail(o.put(Memory(o.buf), o.pos-int64(len(o.buf))))
+		o.buf = o.buf[:0]
+	}
+}
+
+// fail keeps the first error. It needs mu.
+func (o *Output) fail(err error) {
+	if err != nil && o.err == nil {
+		o.err = fileError(o.name, err)
+	}
+}
+
+// put writes c at off.
+func (o *Output) put(c Content, off int64) error {
+	switch {
+	case o.pieces != nil:
+		o.pieces.add(c, off)
+		return nil
+	case o.file == nil:
+		return os.ErrClosed
+	}
+	return copyTo(o.file, c, off)
+}
+
+// copyTo writes c to f at off, first inside the kernel, then from the mapping.
+func copyTo(f *os.File, c Content, off int64) error {
+	var done int64
+	if c.in != nil && c.in.file != nil {
+		done = copyRange(f, off, c.in.file, c.off, c.Len())
+	}
+	if done == c.Len() {
+		return nil
+	}
+	_, err := f.WriteAt(c.data[done:], off+done)
+	if errors.Is(err, syscall.EFAULT) && c.in != nil && c.in.mapped {
+		// The kernel met the end of a mapped file that was cut short.
+		return &inputLost{c.in.lost(c.off + done)}
+	}
+	return err
+}
+
+// Close writes what still waits and closes the file, which only Commit will put
+// in its place. Commit does it for outputs that are still open; Close before
+// serves requests with more outputs than a process may have open files.
+func (o *Output) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.flush()
+	o.buf = nil
+	if o.file != nil {
+		o.fail(o.finish())
+		o.fail(o.file.Close())
+		o.file = nil
+	}
+	return o.err
+}
+
+// finish gives the file its size and mode.
+func (o *Output) finish() error {
+	fi, err := o.file.Stat()
+	if err != nil {
+		return err
+	}
+	if size := max(o.pos, o.size); fi.Size() < size {
+		if err := o.file.Truncate(size); err != nil {
+			return err
+		}
+	}
+	// The file was created with 0777, so its mode shows what the umask allows.
+	if mode := fi.Mode().Perm(); mode&o.mode != mode {
+		return o.file.Chmod(mode & o.mode)
+	}
+	return nil
+}
+
+// drop closes the file and removes it.
+func (o *Output) drop() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.fail(os.ErrClosed)
+	if o.file != nil {
+		o.file.Close()
+		o.file = nil
+	}
+	if o.temp != "" {
+		os.Remove(o.temp)
+		o.temp = ""
+	}
+}
+
+// send writes a stream to its destination.
+func (o *Output) send(stdout io.Writer) error {
+	w := stdout
+	if o.target != "" {
+		f, err := os.OpenFile(o.target, os.O_WRONLY|os.O_TRUNC, 0)
+		if err != nil {
+			return fileError(o.name, err)
+		}
+		defer f.Close()
+		w = f
+	}
+	if err := o.pieces.writeTo(w, o.Size()); err != nil {
+		return fileError(o.name, err)
+	}
+	return nil
+}

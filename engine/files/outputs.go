@@ -1,0 +1,252 @@
+package files
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Outputs is everything one request writes: all of it appears on Commit, or
+// nothing.
+//
+// A file is written under a temporary name beside its final one and renamed.
+// Where the final name is a symbolic link, the file it leads to is replaced and
+// the link stays, as with the streams LLVM's tools write to. Standard output,
+// pipes and devices receive their bytes on Commit, before the first rename.
+// Nothing is synced to the disk.
+type Outputs struct {
+	root *Root
+
+	mu     sync.Mutex
+	list   []*Output
+	places map[place]string // the name each place was taken under
+	done   bool
+}
+
+// place is a file that may not exist yet: a name in a directory.
+type place struct {
+	dir  fileID
+	base string
+}
+
+// Outputs returns an empty transaction.
+func (r *Root) Outputs() *Outputs {
+	return &Outputs{root: r, places: make(map[place]string)}
+}
+
+// Create adds an output; "-" is standard output and may be named several times.
+// A file that is an input of the request, or already an output of it, is refused.
+func (s *Outputs) Create(name string) (*Output, error) {
+	o := &Output{name: name, mode: 0o666}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done {
+		return nil, fileError(name, os.ErrClosed)
+	}
+	if err := s.open(o); err != nil {
+		return nil, err
+	}
+	s.list = append(s.list, o)
+	return o, nil
+}
+
+func (s *Outputs) open(o *Output) error {
+	switch o.name {
+	case "":
+		return &Error{Name: o.name, Err: syscall.ENOENT}
+	case "-":
+		if s.root.Stdout == nil {
+			return &Error{Name: o.name, Err: syscall.EBADF}
+		}
+		o.pieces = new(pieces)
+		return nil
+	}
+	path, err := s.root.output(o.name)
+	if err != nil {
+		return err
+	}
+	target, fi, err := follow(path)
+	if err != nil {
+		return fileError(o.name, err)
+	}
+	o.target = target
+	if fi != nil {
+		if fi.IsDir() {
+			return &Error{Name: o.name, Err: syscall.EISDIR}
+		}
+		if !fi.Mode().IsRegular() || descriptor(target) {
+			o.pieces = new(pieces)
+			return nil
+		}
+		if err := writable(target); err != nil {
+			return fileError(o.name, err)
+		}
+		o.exists, o.id = true, identify(target, fi)
+		if err := s.overInput(o); err != nil {
+			return err
+		}
+	}
+	dir, base := filepath.Split(target)
+	if dir == "" {
+		dir = "."
+	}
+	dfi, err := os.Stat(dir)
+	if err != nil {
+		return fileError(o.name, err)
+	}
+	at := place{identify(dir, dfi), base}
+	if other, ok := s.places[at]; ok {
+		return fmt.Errorf("'%s': is also the output '%s': every output must be a file of its own", o.name, other)
+	}
+	if o.file, o.temp, err = createTemp(dir); err != nil {
+		return fileError(o.name, err)
+	}
+	s.places[at] = o.name
+	return nil
+}
+
+// overInput refuses an output that would replace an input.
+func (s *Outputs) overInput(o *Output) error {
+	if in, ok := s.root.inputNamed(o.id); ok && o.exists {
+		return fmt.Errorf("'%s': is also the input '%s': writing it would destroy the input", o.name, in)
+	}
+	return nil
+}
+
+// output returns where an output lies on disk. In a worker request it must lie
+// under the root.
+func (r *Root) output(name string) (string, error) {
+	if r.declared == nil || name == os.DevNull {
+		return r.path(name), nil
+	}
+	rel, ok := r.relative(name)
+	if !ok {
+		return "", fmt.Errorf("'%s': lies outside of the directory of the action, so it cannot be one of its outputs", name)
+	}
+	if r.declared[rel] {
+		return "", fmt.Errorf("'%s': is an input of the action: writing it would destroy the input", name)
+	}
+	return r.path(filepath.FromSlash(rel)), nil
+}
+
+// follow resolves the symbolic links of the last component of path, dangling
+// ones included. It returns no FileInfo when there is no file.
+func follow(path string) (string, fs.FileInfo, error) {
+	for range 40 {
+		if descriptor(path) {
+			fi, err := os.Stat(path)
+			return path, fi, err
+		}
+		fi, err := os.Lstat(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return path, nil, nil
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		if fi.Mode()&fs.ModeSymlink == 0 {
+			return path, fi, nil
+		}
+		to, err := os.Readlink(path)
+		if err != nil {
+			return "", nil, err
+		}
+		if !filepath.IsAbs(to) {
+			dir, _ := filepath.Split(path)
+			to = dir + to
+		}
+		path = to
+	}
+	return "", nil, syscall.ELOOP
+}
+
+// descriptor tells whether path names an open file of a process, as /dev/stdout
+// does behind its symbolic link: that is written to, not replaced.
+func descriptor(path string) bool {
+	return runtime.GOOS != "windows" && (strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/dev/fd/"))
+}
+
+// createTemp creates a new file in dir under a name of no meaning. Its mode is
+// 0777 without the umask, for Output.Close to see the umask by.
+func createTemp(dir string) (*os.File, string, error) {
+	for {
+		name := filepath.Join(dir, ".offload-"+strconv.FormatUint(rand.Uint64(), 36))
+		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o777)
+		if !errors.Is(err, fs.ErrExist) {
+			return f, name, err
+		}
+	}
+}
+
+// Commit completes all outputs and puts them in place. When it fails, none of
+// them is there, as far as the system lets earlier renames be taken back, and
+// the error names the one that failed. Inputs must stay open until then.
+func (s *Outputs) Commit() (err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done {
+		return os.ErrClosed
+	}
+	renamed := 0
+	defer func() {
+		if err != nil {
+			for _, o := range s.list[:renamed] {
+				if o.pieces == nil {
+					os.Remove(o.target)
+				}
+			}
+			s.discard()
+		}
+		s.done = true
+	}()
+	for _, o := range s.list {
+		if err := o.Close(); err != nil {
+			return err
+		}
+		if err := s.overInput(o); err != nil {
+			return err
+		}
+	}
+	for _, o := range s.list {
+		if o.pieces != nil {
+			if err := o.send(s.root.Stdout); err != nil {
+				return err
+			}
+		}
+	}
+	for _, o := range s.list {
+		if o.pieces == nil {
+			if err := os.Rename(o.temp, o.target); err != nil {
+				return fileError(o.name, err)
+			}
+			o.temp = ""
+		}
+		renamed++
+	}
+	return nil
+}
+
+// Abort removes everything that was written. After Commit it does nothing, so
+// that it can be deferred. Goroutines that write outputs must have ended.
+func (s *Outputs) Abort() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.done {
+		s.discard()
+		s.done = true
+	}
+}
+
+func (s *Outputs) discard() {
+	for _, o := range s.list {
+		o.drop()
+	}
+}
