@@ -1,0 +1,427 @@
+package worker
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protodelim"
+
+	"github.com/rules-offload/rules_offload/worker/workerproto"
+)
+
+const (
+	// callOverhead is what a request or response is taken to need beside its
+	// encoding, so that MaxHeld bounds their number too.
+	callOverhead = 2 << 10
+
+	// stopGrace is how long a stopped server waits for its goroutines.
+	stopGrace = 2 * time.Second
+)
+
+// call is one request on its way. Bazel uses ids again before it has read the
+// response to a cancelled request, so state hangs on the call, never on the id.
+type call struct {
+	id     int32
+	req    *Request
+	output *output
+	ctx    context.Context
+	cancel context.CancelFunc
+	size   int64
+
+	waiting   *list.Element // in server.queue; nil when running or done
+	cancelled bool
+	answered  bool
+	grace     *time.Timer // answers a cancelled call whose handler goes on
+}
+
+type server struct {
+	ctx     context.Context
+	handler Handler
+	opts    Options
+
+	freeMemory func() // debug.FreeOSMemory, but in tests
+	goroutines sync.WaitGroup
+	flushed    chan struct{} // closed when all is read, done and written
+	failed     chan struct{} // closed when out cannot be written
+
+	logMu sync.Mutex
+
+	mu        sync.Mutex
+	changed   sync.Cond         // for the reader and the writer
+	active    map[int32][]*call // unanswered, by id, in the order they came
+	queue     list.List         // of *call, waiting to run
+	running   int               // handlers that have not returned
+	alone     bool              // the one running has id 0
+	responses []*workerproto.WorkResponse
+	held      int64
+	readDone  bool
+	readErr   error
+	writeErr  error
+	stopped   bool
+	idle      *time.Timer
+}
+
+func newServer(ctx context.Context, handler Handler, opts Options) *server {
+	s := &server{
+		ctx:        ctx,
+		handler:    handler,
+		opts:       opts,
+		freeMemory: debug.FreeOSMemory,
+		flushed:    make(chan struct{}),
+		failed:     make(chan struct{}),
+		active:     make(map[int32][]*call),
+	}
+	s.changed.L = &s.mu
+	return s
+}
+
+func (s *server) serve(in io.Reader, out io.Writer, cancel context.CancelFunc) error {
+	s.mu.Lock()
+	s.settle()
+	s.mu.Unlock()
+	s.goroutines.Go(func() { s.read(in) })
+	s.goroutines.Go(func() { s.write(out) })
+
+	var err error
+	select {
+	case <-s.flushed:
+		s.goroutines.Wait() // all are at their last line
+		return s.readErr
+	case <-s.failed:
+		err = fmt.Errorf("writing work responses: %w", s.writeErr)
+	case <-s.ctx.Done():
+		err = context.Cause(s.ctx)
+	}
+	cancel()
+	s.stop()
+	for _, stream := range []any{in, out} {
+		if c, ok := stream.(io.Closer); ok {
+			c.Close() // to end a blocked call; its error says nothing new
+		}
+	}
+	ended := make(chan struct{})
+	go func() {
+		s.goroutines.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(stopGrace):
+	}
+	return err
+}
+
+// read takes in requests until the input ends. It waits for nothing but input
+// and, when too much is held, room.
+func (s *server) read(in io.Reader) {
+	frames := newFrameReader(in, s.opts.MaxRequestSize)
+	var err error
+	for s.waitForRoom() {
+		var m *workerproto.WorkRequest
+		var size int64
+		if m, size, err = frames.next(); err != nil {
+			break
+		}
+		if m.GetCancel() {
+			s.cancelRequest(m.GetRequestId())
+		} else {
+			s.admit(m, size)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.readDone = true
+	if !errors.Is(err, io.EOF) {
+		s.readErr = err
+	}
+	s.settle()
+}
+
+// waitForRoom waits until no more than MaxHeld bytes are held. It reports
+// whether the server goes on.
+func (s *server) waitForRoom() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for s.held > s.opts.MaxHeld && !s.stopped {
+		s.changed.Wait()
+	}
+	return !s.stopped
+}
+
+// admit registers a request, before any goroutine for it exists: its
+// cancellation may be the next thing in the buffer.
+func (s *server) admit(m *workerproto.WorkRequest, size int64) {
+	out := &output{limit: s.opts.MaxOutput}
+	c := &call{
+		id:     m.GetRequestId(),
+		output: out,
+		size:   size + callOverhead,
+		req: &Request{
+			ID:         m.GetRequestId(),
+			Arguments:  m.GetArguments(),
+			Inputs:     make(map[string][]byte, len(m.GetInputs())),
+			SandboxDir: m.GetSandboxDir(),
+			Verbosity:  int(m.GetVerbosity()),
+			Output:     out,
+		},
+	}
+	for _, in := range m.GetInputs() {
+		c.req.Inputs[in.GetPath()] = in.GetDigest()
+	}
+	c.ctx, c.cancel = context.WithCancel(s.ctx)
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.stopped {
+		c.cancel()
+		return
+	}
+	// The peer has given up on cancelled requests of this id. Answering them
+	// now keeps their responses before the one to the new request.
+	for _, old := range slices.Clone(s.active[c.id]) {
+		if old.cancelled {
+			s.answer(old, &workerproto.WorkResponse{WasCancelled: true})
+		}
+	}
+	s.active[c.id] = append(s.active[c.id], c)
+	s.held += c.size
+	c.waiting = s.queue.PushBack(c)
+	s.dispatch()
+	s.settle()
+}
+
+// cancelRequest cancels the oldest request of that id that is not cancelled
+// yet, if there is one: the others have a cancellation of their own.
+func (s *server) cancelRequest(id int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.IndexFunc(s.active[id], func(c *call) bool { return !c.cancelled })
+	if i < 0 {
+		return
+	}
+	c := s.active[id][i]
+	c.cancelled = true
+	c.cancel()
+	cancelled := &workerproto.WorkResponse{WasCancelled: true}
+	switch {
+	case c.waiting != nil:
+		s.queue.Remove(c.waiting)
+		s.release(c)
+		s.answer(c, cancelled)
+		s.dispatch() // it may have kept others waiting
+		s.settle()
+	case s.opts.CancelGrace < 0:
+		s.answer(c, cancelled)
+	default:
+		c.grace = time.AfterFunc(s.opts.CancelGrace, func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.answer(c, cancelled)
+		})
+	}
+}
+
+// dispatch starts the requests at the head of the queue that may run now.
+func (s *server) dispatch() {
+	for e := s.queue.Front(); e != nil; e = s.queue.Front() {
+		c := e.Value.(*call)
+		if s.alone || c.id == 0 && s.running > 0 || s.opts.MaxRunning > 0 && s.running >= s.opts.MaxRunning {
+			return
+		}
+		s.queue.Remove(e)
+		c.waiting = nil
+		s.running++
+		s.alone = c.id == 0
+		s.goroutines.Go(func() { s.run(c) })
+	}
+}
+
+// run calls the handler and sees to it that the request is answered however
+// the handler ends.
+func (s *server) run(c *call) {
+	exitCode, returned := 1, false
+	defer func() {
+		if !returned {
+			s.explain(c, recover())
+		}
+		s.finish(c, exitCode)
+	}()
+	exitCode = s.handler(c.ctx, c.req)
+	returned = true
+}
+
+// explain tells the user in one line, and the log in full, that a handler
+// panicked, or ended its goroutine if cause is nil.
+func (s *server) explain(c *call, cause any) {
+	problem := "the request handler ended without a result"
+	if cause != nil {
+		problem = fmt.Sprintf("panic: %v", cause)
+	}
+	line, _, _ := strings.Cut(problem, "\n")
+	fmt.Fprintf(c.output, "internal error: %s (the worker log has more)\n", line)
+	s.logMu.Lock()
+	defer s.logMu.Unlock()
+	fmt.Fprintf(s.opts.Log, "work request %d: %s\n%s\n", c.id, problem, debug.Stack())
+}
+
+// finish ends a call whose handler has returned.
+func (s *server) finish(c *call, exitCode int) {
+	c.cancel()
+	response := &workerproto.WorkResponse{ExitCode: int32(exitCode), Output: c.output.take()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running--
+	s.alone = false
+	s.release(c)
+	if c.cancelled {
+		response = &workerproto.WorkResponse{WasCancelled: true}
+	}
+	s.answer(c, response)
+	s.dispatch()
+	s.settle()
+}
+
+// release gives up the memory of a request that is not going to run any more.
+func (s *server) release(c *call) {
+	c.waiting, c.req = nil, nil
+	s.held -= c.size
+	s.changed.Broadcast()
+}
+
+// answer hands a response to the writer, if the call has not been answered.
+func (s *server) answer(c *call, response *workerproto.WorkResponse) {
+	if c.answered {
+		return
+	}
+	c.answered = true
+	if c.grace != nil {
+		c.grace.Stop()
+	}
+	c.output.take() // from here on, what the handler writes is lost
+	if rest := slices.DeleteFunc(s.active[c.id], func(o *call) bool { return o == c }); len(rest) > 0 {
+		s.active[c.id] = rest
+	} else {
+		delete(s.active, c.id)
+	}
+	if s.stopped {
+		return
+	}
+	response.RequestId = c.id
+	s.responses = append(s.responses, response)
+	s.held += responseSize(response)
+	s.changed.Broadcast()
+}
+
+func responseSize(r *workerproto.WorkResponse) int64 {
+	return int64(len(r.GetOutput())) + callOverhead
+}
+
+// settle looks, after work has come or gone, whether the server is idle.
+func (s *server) settle() {
+	idle := len(s.active) == 0 && s.running == 0
+	if s.idle != nil {
+		s.idle.Stop()
+		s.idle = nil
+	}
+	if idle && !s.readDone && !s.stopped && s.opts.IdleAfter > 0 {
+		s.idle = time.AfterFunc(s.opts.IdleAfter, s.freeMemory)
+	}
+	if idle && s.readDone {
+		s.changed.Broadcast()
+	}
+}
+
+// write is the only user of out. It writes responses that came together in
+// one piece.
+func (s *server) write(out io.Writer) {
+	var frames frameBuffer
+	for {
+		batch, more := s.nextResponses()
+		if !more {
+			return
+		}
+		var written int64
+		for _, r := range batch {
+			written += responseSize(r)
+			if _, err := protodelim.MarshalTo(&frames, r); err != nil {
+				s.fail(err)
+				return
+			}
+			if len(frames) < 64<<10 && r != batch[len(batch)-1] {
+				continue
+			}
+			if _, err := out.Write(frames); err != nil {
+				s.fail(err)
+				return
+			}
+			frames = frames[:0]
+			if cap(frames) > 1<<20 {
+				frames = nil
+			}
+		}
+		s.mu.Lock()
+		s.held -= written
+		s.changed.Broadcast()
+		s.mu.Unlock()
+	}
+}
+
+// frameBuffer is what is to be written next.
+type frameBuffer []byte
+
+// Write appends p.
+func (b *frameBuffer) Write(p []byte) (int, error) {
+	*b = append(*b, p...)
+	return len(p), nil
+}
+
+// nextResponses waits for responses. It reports false when there will be none.
+func (s *server) nextResponses() ([]*workerproto.WorkResponse, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for len(s.responses) == 0 && !s.stopped {
+		if s.readDone && len(s.active) == 0 && s.running == 0 {
+			close(s.flushed)
+			return nil, false
+		}
+		s.changed.Wait()
+	}
+	batch := s.responses
+	s.responses = nil
+	return batch, !s.stopped
+}
+
+// fail notes that out cannot be written.
+func (s *server) fail(err error) {
+	s.mu.Lock()
+	s.writeErr = err
+	s.mu.Unlock()
+	close(s.failed)
+}
+
+// stop makes reader and writer end as soon as they are not blocked, and
+// forgets the requests that are waiting.
+func (s *server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stopped = true
+	s.queue.Init()
+	for _, calls := range s.active {
+		for _, c := range calls {
+			c.cancel()
+			if c.grace != nil {
+				c.grace.Stop()
+			}
+		}
+	}
+	s.settle()
+	s.changed.Broadcast()
+}

@@ -1,0 +1,146 @@
+// Package worker speaks Bazel's persistent worker protocol: it reads
+// WorkRequests from a stream, runs a handler for each, and writes one
+// WorkResponse per request. It serves singleplex and multiplex workers, with
+// and without sandboxing, and cancellation, over the protobuf framing (with
+// JSON, Bazel drops was_cancelled).
+//
+// A program that is started with --persistent_worker keeps the real standard
+// output for Serve and sends everything else that prints to the log:
+//
+//	stdout := os.Stdout
+//	os.Stdout = os.Stderr
+//	err := worker.Serve(ctx, os.Stdin, stdout, handler, worker.Options{Log: os.Stderr})
+//
+// Duties that only the handler can fulfil: resolve every path under
+// Request.SandboxDir, read no file that Request.Inputs does not name, and,
+// when its context ends, return soon and make no output visible any more.
+package worker
+
+import (
+	"context"
+	"io"
+	"time"
+)
+
+// Defaults of the Options that are zero.
+const (
+	DefaultMaxRequestSize = 512 << 20
+	DefaultMaxHeld        = 1 << 30
+	DefaultMaxOutput      = 4 << 20
+	DefaultCancelGrace    = 100 * time.Millisecond
+)
+
+// Handler does the work of one request and returns its exit code, 0 for
+// success. It runs in a goroutine of its own, beside those of other requests.
+//
+// ctx ends when Bazel cancels the request and when Serve is stopped. The
+// handler should then give up its work and return; what it returns no longer
+// matters. A panic of the handler becomes a response with exit code 1; a panic
+// in a goroutine that the handler started cannot be caught and ends the
+// process.
+type Handler func(ctx context.Context, req *Request) (exitCode int)
+
+// Request is one unit of work. The handler may keep and change all of it.
+type Request struct {
+	// ID is the number Bazel gave the request, 0 in a singleplex worker. It
+	// is good for logs only: Bazel uses numbers again.
+	ID int32
+
+	// Arguments are the command line arguments, @files already expanded by
+	// Bazel (package flagfile does the same for other ways to run).
+	Arguments []string
+
+	// Inputs has every file the request may read, by its path as Bazel names
+	// it, without SandboxDir. The values are digests: opaque, possibly empty.
+	// It is never nil.
+	Inputs map[string][]byte
+
+	// SandboxDir is the directory, relative to the working directory, under
+	// which all paths of the request lie; empty without multiplex sandboxing.
+	SandboxDir string
+
+	// Verbosity is above 0 if more may be written to the log.
+	Verbosity int
+
+	// Output takes the text to show to the user; a tool would write it to
+	// its standard output and error. Several goroutines may write at once.
+	// Bytes past Options.MaxOutput are counted and dropped. After the request
+	// has been answered, writes fail with io.ErrClosedPipe.
+	Output io.Writer
+}
+
+// Options are the limits of Serve. The zero value is good for use.
+type Options struct {
+	// MaxRunning bounds the handlers that run at once; further requests wait
+	// in the order they came. 0 means no bound. A handler that keeps running
+	// after its request was cancelled still counts.
+	MaxRunning int
+
+	// MaxRequestSize bounds the encoded size of one request in bytes. A larger
+	// one ends Serve with an error.
+	MaxRequestSize int64
+
+	// MaxHeld bounds the memory of requests not yet finished and responses
+	// not yet written, in bytes of their encoding and a constant for each.
+	// Above it Serve reads no further, until enough of them are finished and
+	// written. Only a peer that sends without reading responses gets there,
+	// or one with several requests of enormous size.
+	MaxHeld int64
+
+	// MaxOutput bounds the text of one response in bytes.
+	MaxOutput int
+
+	// CancelGrace is how long a running handler has after a cancellation to
+	// return before the request is answered without it. A handler that
+	// returns in time touches no file after the response, when Bazel may
+	// already have given its sandbox to another request. Negative means none.
+	CancelGrace time.Duration
+
+	// IdleAfter is the time without any request after which memory that is
+	// no longer used goes back to the operating system. 0 means never.
+	IdleAfter time.Duration
+
+	// Log takes the stack traces of panics; nil drops them.
+	Log io.Writer
+}
+
+func (o Options) withDefaults() Options {
+	if o.MaxRequestSize <= 0 {
+		o.MaxRequestSize = DefaultMaxRequestSize
+	}
+	if o.MaxHeld <= 0 {
+		o.MaxHeld = DefaultMaxHeld
+	}
+	if o.MaxOutput <= 0 {
+		o.MaxOutput = DefaultMaxOutput
+	}
+	if o.CancelGrace == 0 {
+		o.CancelGrace = DefaultCancelGrace
+	}
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	return o
+}
+
+// Serve answers the requests of in on out until in ends. It then lets the work
+// in flight finish, writes its responses and returns nil. If in breaks off
+// inside a message or cannot be understood, it does the same and returns an
+// error that says where.
+//
+// Every request gets exactly one response, whatever its handler does. A
+// request that is cancelled while it waits is answered at once, one that runs
+// when its handler returns, but no later than Options.CancelGrace after the
+// cancellation. A cancellation without a request to match is ignored.
+// Requests with number 0 (singleplex) run alone, one after the other.
+//
+// If ctx ends or out cannot be written, Serve ends the contexts of all
+// handlers, closes in and out if they are io.Closers (nothing else gets
+// a goroutine out of a blocked read or write), gives everything up to two
+// seconds to come to an end, and returns the cause.
+func Serve(ctx context.Context, in io.Reader, out io.Writer, handler Handler, opts Options) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s := newServer(ctx, handler, opts.withDefaults())
+	return s.serve(in, out, cancel)
+}
