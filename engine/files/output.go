@@ -33,6 +33,7 @@ type Output struct {
 	pieces *pieces  // what a stream will write on commit
 	id     fileID   // of the file that is replaced
 	exists bool     // whether there is one
+	placed bool     // target is the new file; temp is the one before, if any
 	mode   fs.FileMode
 
 	mu   sync.Mutex
@@ -236,7 +237,30 @@ func (o *Output) finish() error {
 	return nil
 }
 
-// drop closes the file and removes it.
+// rename puts the file in its place.
+func (o *Output) rename() error {
+	if !o.exists || exchange(o.temp, o.target) != nil {
+		if err := os.Rename(o.temp, o.target); err != nil {
+			return fileError(o.name, err)
+		}
+		o.temp = ""
+	}
+	o.placed = true
+	return nil
+}
+
+// withdraw takes rename back.
+func (o *Output) withdraw() {
+	switch {
+	case !o.placed:
+	case o.temp == "":
+		os.Remove(o.target)
+	default:
+		_ = exchange(o.temp, o.target)
+	}
+}
+
+// drop closes the file and removes what is left under the temporary name.
 func (o *Output) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

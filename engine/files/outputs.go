@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -187,25 +188,25 @@ func createTemp(dir string) (*os.File, string, error) {
 }
 
 // Commit completes all outputs and puts them in place. When it fails, none of
-// them is there, as far as the system lets earlier renames be taken back, and
-// the error names the one that failed. Inputs must stay open until then.
+// them is, files that were there before are back where the system lets renames
+// be taken back, and the error names the one that failed. Inputs must stay open
+// until then.
 func (s *Outputs) Commit() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done {
 		return os.ErrClosed
 	}
-	renamed := 0
+	s.done = true
 	defer func() {
 		if err != nil {
-			for _, o := range s.list[:renamed] {
-				if o.pieces == nil {
-					os.Remove(o.target)
-				}
+			for _, o := range slices.Backward(s.list) {
+				o.withdraw()
 			}
-			s.discard()
 		}
-		s.done = true
+		for _, o := range s.list {
+			o.drop()
+		}
 	}()
 	for _, o := range s.list {
 		if err := o.Close(); err != nil {
@@ -224,12 +225,10 @@ func (s *Outputs) Commit() (err error) {
 	}
 	for _, o := range s.list {
 		if o.pieces == nil {
-			if err := os.Rename(o.temp, o.target); err != nil {
-				return fileError(o.name, err)
+			if err := o.rename(); err != nil {
+				return err
 			}
-			o.temp = ""
 		}
-		renamed++
 	}
 	return nil
 }
@@ -240,13 +239,9 @@ func (s *Outputs) Abort() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.done {
-		s.discard()
 		s.done = true
-	}
-}
-
-func (s *Outputs) discard() {
-	for _, o := range s.list {
-		o.drop()
+		for _, o := range s.list {
+			o.drop()
+		}
 	}
 }

@@ -2,7 +2,13 @@
 
 package files
 
-import "os"
+import (
+	"errors"
+	"os"
+)
 
 // copyRange would copy inside the kernel; here the caller writes everything.
 func copyRange(*os.File, int64, *os.File, int64, int64) int64 { return 0 }
+
+// exchange would swap two files; here the caller renames.
+func exchange(string, string) error { return errors.ErrUnsupported }

@@ -25,3 +25,9 @@ func copyRange(dst *os.File, dstOff int64, src *os.File, srcOff, n int64) int64 
 	}
 	return done
 }
+
+// exchange swaps two files. Unlike a rename over a file it can be taken back,
+// and ext4 does not start to write the new file to the disk on the spot.
+func exchange(a, b string) error {
+	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+}

@@ -1,0 +1,103 @@
+package bundle
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// Comment returns what starts a comment line in files of a type of
+// clang-offload-bundler, and false for types whose bundles are not text.
+func Comment(fileType string) (string, bool) {
+	switch fileType {
+	case "i", "ii", "cui", "hipi":
+		return "//", true
+	case "d", "s":
+		return "#", true
+	case "ll":
+		return ";", true
+	}
+	return "", false
+}
+
+// markers returns what comes before and after the content of an entry, up to
+// the ID. Both begin with the end of the line before.
+func markers(comment string) (start, end []byte) {
+	prefix := "\n" + comment + " " + Magic
+	return []byte(prefix + "__START__ "), []byte(prefix + "__END__ ")
+}
+
+// ParseText reads a text bundle whose marker lines are comments that start with
+// comment (see [Comment]). Every entry is
+//
+//	(empty line)
+//	// __CLANG_OFFLOAD_BUNDLE____START__ ID
+//	content
+//	// __CLANG_OFFLOAD_BUNDLE____END__ ID
+//
+// where the line break before the END line does not belong to the content. The
+// ID of the END line is not looked at. A START line inside of a content is part
+// of it; LLVM takes it for an entry when it does not want the outer one. Text
+// without a START line is a bundle of no entries.
+func ParseText(data []byte, comment string) ([]Entry, error) {
+	start, end := markers(comment)
+	var entries []Entry
+	pos := 0
+	for {
+		i := bytes.Index(data[pos:], start)
+		if i < 0 {
+			return entries, nil
+		}
+		e := Entry{At: int64(pos + i + 1)}
+		pos += i + len(start)
+		n := bytes.IndexByte(data[pos:], '\n')
+		if n < 0 {
+			return nil, fmt.Errorf("entry %d at byte 0x%x: its START line passes %s", len(entries)+1, e.At, pastEnd(data))
+		}
+		e.ID = string(data[pos : pos+n])
+		pos += n + 1
+		n = bytes.Index(data[pos:], end)
+		if n < 0 {
+			return nil, fmt.Errorf("entry %d at byte 0x%x: no END line: its content, from byte 0x%x, passes %s", len(entries)+1, e.At, pos, pastEnd(data))
+		}
+		e.Offset, e.Size = int64(pos), int64(n)
+		entries = append(entries, e)
+		pos += n + len(end)
+		if n = bytes.IndexByte(data[pos:], '\n'); n < 0 {
+			return entries, nil
+		}
+		pos += n + 1
+	}
+}
+
+// WriteText writes a text bundle of items, in their order, as LLVM does. It
+// refuses what could not be read back: two items of the same ID, an ID with a
+// line break, and a content with an END line in it.
+func WriteText(sink files.Sink, items []Item, comment string) error {
+	if err := distinct(items); err != nil {
+		return err
+	}
+	start, end := markers(comment)
+	for i, it := range items {
+		if strings.Contains(it.ID, "\n") {
+			return fmt.Errorf("entry %d of %d: %q: an ID in a text bundle cannot have a line break", i+1, len(items), it.ID)
+		}
+		if at := bytes.Index(it.Content.Bytes(), end); at >= 0 {
+			return fmt.Errorf("entry %d of %d: %s: its content has the END line of a bundle at byte 0x%x, so it could not be read back", i+1, len(items), it.ID, at+1)
+		}
+	}
+	for _, it := range items {
+		if _, err := fmt.Fprintf(sink, "%s%s\n", start, it.ID); err != nil {
+			return err
+		}
+		if err := sink.Append(it.Content); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(sink, "%s%s\n", end, it.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
