@@ -1,0 +1,167 @@
+// Package target knows the names of offloading targets as LLVM 22.1.8 does:
+// bundle entry IDs ("hip-amdgcn-amd-amdhsa--gfx90a:xnack+"), target triples and
+// target IDs; which of them may be bundled together, which code object serves
+// which request, and in which order LLVM's tools visit them.
+package target
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Kind is the offload kind, the first field of an entry ID. Case matters.
+type Kind string
+
+// The offload kinds that entries can be bundled for.
+const (
+	Host   Kind = "host"
+	OpenMP Kind = "openmp"
+	HIP    Kind = "hip"
+	HIPv4  Kind = "hipv4"
+)
+
+// Valid reports whether k is one of the four kinds.
+func (k Kind) Valid() bool {
+	return k == Host || k == OpenMP || k == HIP || k == HIPv4
+}
+
+// ID is a bundle entry ID: kind-arch-vendor-os-env[-targetid].
+type ID struct {
+	// Text is the ID as it was given.
+	Text string
+	Kind Kind
+	// Triple has always four fields, the last of which may be empty.
+	Triple Triple
+	// TargetID is the processor and its features, as given. It may be empty.
+	TargetID string
+}
+
+// ParseLLVM reads an entry ID as LLVM 22 does: four triple fields, and behind
+// them what there is of a target ID. LLVM then forgets target IDs whose
+// processor it does not know; this does not, see ID.LLVM. An ID that has not
+// enough fields gives a *FormatError. Kind and triple may be unknown:
+// ID.Validate tells.
+func ParseLLVM(s string) (ID, error) {
+	fields := strings.SplitN(s, "-", 6)
+	if len(fields) < 5 {
+		return ID{}, &FormatError{s}
+	}
+	id := ID{Text: s, Kind: Kind(fields[0]), Triple: ParseTriple(strings.Join(fields[1:5], "-"))}
+	if len(fields) == 6 {
+		id.TargetID = fields[5]
+	}
+	return id, nil
+}
+
+// Parse reads an entry ID like ParseLLVM, and also the forms of older releases,
+// which have three triple fields: host-x86_64-unknown-linux and
+// hip-amdgcn-amd-amdhsa-gfx906. Use it for IDs stored in files.
+func Parse(s string) (ID, error) {
+	if id, ok := parseOld(s); ok {
+		return id, nil
+	}
+	return ParseLLVM(s)
+}
+
+// parseOld reads s if it has a triple of three fields. LLVM takes what follows
+// such a triple for the environment: a processor there gives it away.
+func parseOld(s string) (ID, bool) {
+	fields := strings.SplitN(s, "-", 5)
+	if len(fields) < 4 {
+		return ID{}, false
+	}
+	id := ID{Text: s, Kind: Kind(fields[0]), Triple: ParseTriple(strings.Join(fields[1:4], "-") + "-")}
+	if len(fields) == 4 {
+		return id, true
+	}
+	if !looksLikeProcessor(id.Triple, processorOf(fields[4])) {
+		return ID{}, false
+	}
+	id.TargetID = fields[4]
+	return id, true
+}
+
+// String returns the standard form, which LLVM writes into bundles and messages:
+// the triple in normal form with four fields, of which amdhsa leaves the last
+// one empty, and five dashes in front of the target ID even if that is empty.
+func (id ID) String() string {
+	return string(id.Kind) + "-" + id.StandardTriple() + "-" + id.TargetID
+}
+
+// StandardTriple returns the triple as the standard form of the ID has it.
+func (id ID) StandardTriple() string {
+	if id.Triple.OS == OSAMDHSA {
+		// The runtimes look for an empty environment.
+		return Normalize(id.Triple.text, 3) + "-"
+	}
+	return id.Triple.Normalize()
+}
+
+// LLVM returns the ID as LLVM 22 sees it: without target ID if the processor is
+// not one that it lists, be it unknown (gfx940), an alias (fiji) or misspelt.
+func (id ID) LLVM() ID {
+	if !isOffloadArch(processorOf(id.TargetID)) {
+		id.TargetID = ""
+	}
+	return id
+}
+
+// Canonical returns the ID in standard form with its target ID in canonical
+// form. A target ID that is not well formed stays as it is.
+func (id ID) Canonical() ID {
+	if t, err := ParseTargetID(id.TargetID); err == nil {
+		id.TargetID = t.Canonical(id.Triple).String()
+	}
+	id.Text = id.String()
+	id.Triple = ParseTriple(id.StandardTriple())
+	return id
+}
+
+// Validate reports an unknown kind or triple as *InvalidError.
+func (id ID) Validate() error {
+	badTriple := id.Triple.Arch == ArchUnknown
+	if id.Kind.Valid() && !badTriple {
+		return nil
+	}
+	e := &InvalidError{Target: id.Text}
+	if !id.Kind.Valid() {
+		e.UnknownKind, e.Kind = true, id.Kind
+	}
+	if badTriple {
+		e.UnknownTriple, e.Triple = true, id.Triple.String()
+	}
+	return e
+}
+
+// FormatError is an entry ID with too few fields.
+type FormatError struct {
+	Target string // the ID as given
+}
+
+// Error returns the words of clang-offload-bundler.
+func (e *FormatError) Error() string {
+	return "Targets need to follow the format '<offload kind>-<target triple>', where '<target triple>' " +
+		"follows the format '<kind>-<arch>-<vendor>-<os>-<env>[-<target id>[:target features]]'."
+}
+
+// InvalidError is an entry ID whose kind or triple is not known.
+type InvalidError struct {
+	Target        string // the ID as given
+	UnknownKind   bool
+	Kind          Kind // if it is unknown
+	UnknownTriple bool
+	Triple        string // if it is unknown
+}
+
+// Error returns the words of clang-offload-bundler.
+func (e *InvalidError) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "invalid target '%s'", e.Target)
+	if e.UnknownKind {
+		fmt.Fprintf(&b, ", unknown offloading kind '%s'", e.Kind)
+	}
+	if e.UnknownTriple {
+		fmt.Fprintf(&b, ", unknown target triple '%s'", e.Triple)
+	}
+	return b.String()
+}

@@ -1,0 +1,214 @@
+package target
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Verdict is why a stored code object serves a request, or why not.
+type Verdict int
+
+// The verdicts, in the order in which they are looked for.
+const (
+	// ExactMatch: kind and target ID are equal, the triples are compatible.
+	ExactMatch Verdict = iota
+	// KindOrTripleMismatch: made for something else.
+	KindOrTripleMismatch
+	// ProcessorMismatch: another processor, or a target ID that is not valid.
+	ProcessorMismatch
+	// MoreFeatures: the code object depends on more settings than are requested.
+	MoreFeatures
+	// FeatureUnset: it depends on a setting that the request leaves open.
+	FeatureUnset
+	// FeatureDiffers: it depends on the opposite setting.
+	FeatureDiffers
+	// TargetIDsCompatible: what the code object leaves open, the request may set.
+	TargetIDsCompatible
+)
+
+// verdictTexts are the words of clang-offload-bundler's debug output.
+var verdictTexts = [...]string{
+	ExactMatch:           "Compatible: Exact match:",
+	KindOrTripleMismatch: "Incompatible: Kind/Triple mismatch",
+	ProcessorMismatch:    "Incompatible: Processor mismatch",
+	MoreFeatures:         "Incompatible: CodeObject has more features than target",
+	FeatureUnset:         "Incompatible: Value of CodeObject's non-ANY feature is not matching with Target feature's ANY value",
+	FeatureDiffers:       "Incompatible: Value of CodeObject's non-ANY feature is not matching with Target feature's non-ANY value",
+	TargetIDsCompatible:  "Compatible: Target IDs are compatible",
+}
+
+// Compatible reports whether the code object serves the request.
+func (v Verdict) Compatible() bool { return v == ExactMatch || v == TargetIDsCompatible }
+
+// Match is the result of comparing a stored entry with a request.
+type Match struct {
+	Verdict
+	Entry   ID
+	Request ID
+}
+
+// String explains the match in one line without newline, as clang-offload-bundler
+// does under -debug-only=CodeObjectCompatibility.
+func (m Match) String() string {
+	return fmt.Sprintf("%s \t[CodeObject: %s]\t:\t[Target: %s]", verdictTexts[m.Verdict], m.Entry, m.Request)
+}
+
+// Rules compares stored entries with requests. The zero value has the rules of
+// clang-offload-bundler without options.
+type Rules struct {
+	// HIPOpenMP makes the kinds hip and hipv4 compatible with openmp.
+	HIPOpenMP bool
+}
+
+// Match tells whether the stored entry serves the request. An entry ID of an
+// older release serves under both of its readings: as it was meant, and as
+// LLVM 22 reads it.
+func (r Rules) Match(entry, request ID) Match {
+	old, ok := parseOld(entry.Text)
+	if !ok {
+		return r.compare(entry, request)
+	}
+	if oldRequest, ok := parseOld(request.Text); ok {
+		return r.compare(old, oldRequest)
+	}
+	m := r.compare(old, request)
+	if !m.Compatible() {
+		if strict, err := ParseLLVM(entry.Text); err == nil {
+			if s := r.compare(strict, request); s.Compatible() {
+				return s
+			}
+		}
+	}
+	return m
+}
+
+func (r Rules) compare(entry, request ID) Match {
+	return Match{r.verdict(entry, request), entry, request}
+}
+
+func (r Rules) verdict(entry, request ID) Verdict {
+	triples := entry.Triple.CompatibleWith(request.Triple)
+	if entry.Kind == request.Kind && triples && entry.TargetID == request.TargetID {
+		return ExactMatch
+	}
+	if !triples || !r.kindsCompatible(entry.Kind, request.Kind) {
+		return KindOrTripleMismatch
+	}
+	e, ok1 := matchable(entry)
+	q, ok2 := matchable(request)
+	switch {
+	case !ok1 || !ok2 || e.Processor != q.Processor:
+		return ProcessorMismatch
+	case len(e.Features) > len(q.Features):
+		return MoreFeatures
+	}
+	for _, f := range e.Features {
+		if g, ok := q.feature(f.Name); !ok {
+			return FeatureUnset
+		} else if g != f {
+			return FeatureDiffers
+		}
+	}
+	return TargetIDsCompatible
+}
+
+func (r Rules) kindsCompatible(entry, request Kind) bool {
+	switch {
+	case entry == request:
+		return true
+	case entry == HIP && request == HIPv4, entry == HIPv4 && request == HIP:
+		return true
+	case !r.HIPOpenMP:
+		return false
+	}
+	return entry == OpenMP && startsWithHIP(request) || request == OpenMP && startsWithHIP(entry)
+}
+
+// startsWithHIP takes any kind that begins so in any case, as LLVM does.
+func startsWithHIP(k Kind) bool {
+	return len(k) >= 3 && strings.EqualFold(string(k[:3]), "hip")
+}
+
+// matchable returns the canonical target ID of an entry, and whether it can be
+// compatible with another one that is not equal to it: it must be there, be
+// well formed, and its processor must have its features.
+func matchable(id ID) (TargetID, bool) {
+	t, err := ParseTargetID(id.TargetID)
+	if err != nil || t.Processor == "" {
+		return t, false
+	}
+	if !id.Triple.isAMDGPU() {
+		return t, len(t.Features) == 0
+	}
+	_, p, known := lookupProcessor(id.Triple, t.Processor)
+	if !known {
+		// Names of other architectures match only themselves; processors to come
+		// follow the rules with whatever features they will have.
+		return t.Canonical(id.Triple), !isOffloadArch(t.Processor)
+	}
+	_, illegal := p.illegal(t)
+	return t.Canonical(id.Triple), !illegal
+}
+
+// Serve returns for each request the index of the stored entry that serves it,
+// or -1. entries are in the order in which the bundle is read (for binary
+// bundles, that of Order). An entry may serve several requests. An exact match
+// wins; otherwise the choice is that of clang-offload-bundler, which gives each
+// entry to the first request in Order that it is compatible with. If trace is
+// not nil, it gets every comparison that this takes.
+func (r Rules) Serve(entries, requests []ID, trace func(Match)) []int {
+	if trace == nil {
+		trace = func(Match) {}
+	}
+	names := make([]string, len(requests))
+	for i, q := range requests {
+		names[i] = q.String()
+	}
+	served := make([]int, len(requests))
+	best := make([]Match, len(requests))
+	for i := range served {
+		served[i] = -1
+		best[i].Verdict = KindOrTripleMismatch
+	}
+	open := Order(names)
+	for e, entry := range entries {
+		for k, i := range open {
+			m := r.Match(entry, requests[i])
+			trace(m)
+			if m.Compatible() {
+				served[i], best[i] = e, m
+				open = append(open[:k], open[k+1:]...)
+				break
+			}
+		}
+	}
+	for i, request := range requests {
+		before := served[i]
+		for e, entry := range entries {
+			if m := r.Match(entry, request); better(m, best[i]) {
+				served[i], best[i] = e, m
+			}
+		}
+		if served[i] != before {
+			trace(best[i])
+		}
+	}
+	return served
+}
+
+// better reports whether m serves its request strictly better than n: exactly
+// rather than compatibly, and under the very name rather than one like it.
+func better(m, n Match) bool {
+	rank := func(m Match) int {
+		switch {
+		case m.Verdict == ExactMatch && m.Entry.String() == m.Request.String():
+			return 3
+		case m.Verdict == ExactMatch:
+			return 2
+		case m.Verdict == TargetIDsCompatible:
+			return 1
+		}
+		return 0
+	}
+	return m.Compatible() && rank(m) > rank(n)
+}

@@ -1,0 +1,61 @@
+package target
+
+import "github.com/zeebo/xxh3"
+
+// Order returns the order in which LLVM visits the keys of a StringMap that
+// they were inserted in, as indices into keys. A bundle's entries and the
+// requests of an unbundling are kept in such a map. Of equal keys only the last
+// one is in the result: it replaces the value of the first.
+//
+// The map is an open hash table that starts with 16 buckets, probes at growing
+// distance, and doubles when more than three quarters are full, where the keys
+// move over in the order of the old buckets.
+func Order(keys []string) []int {
+	const empty = -1
+	type slot struct {
+		hash uint32
+		key  int // index into keys
+	}
+	newTable := func(n int) []slot {
+		t := make([]slot, n)
+		for i := range t {
+			t[i].key = empty
+		}
+		return t
+	}
+	table := newTable(16)
+	items := 0
+	for i, k := range keys {
+		hash := uint32(xxh3.HashString(k))
+		b := hash & uint32(len(table)-1)
+		for step := uint32(1); table[b].key != empty && keys[table[b].key] != k; step++ {
+			b = (b + step) & uint32(len(table)-1)
+		}
+		if table[b].key == empty {
+			items++
+		}
+		table[b] = slot{hash, i}
+		if items*4 <= len(table)*3 {
+			continue
+		}
+		old := table
+		table = newTable(2 * len(old))
+		for _, s := range old {
+			if s.key == empty {
+				continue
+			}
+			b := s.hash & uint32(len(table)-1)
+			for step := uint32(1); table[b].key != empty; step++ {
+				b = (b + step) & uint32(len(table)-1)
+			}
+			table[b] = s
+		}
+	}
+	order := make([]int, 0, items)
+	for _, s := range table {
+		if s.key != empty {
+			order = append(order, s.key)
+		}
+	}
+	return order
+}

@@ -1,0 +1,203 @@
+package target
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Feature is a setting of a target ID: xnack+ or sramecc-.
+type Feature struct {
+	Name string
+	On   bool
+}
+
+// String returns the feature as target IDs write it.
+func (f Feature) String() string {
+	if f.On {
+		return f.Name + "+"
+	}
+	return f.Name + "-"
+}
+
+// TargetID is a processor and the settings that its code was made for. A
+// setting that is not named works either way.
+type TargetID struct {
+	Processor string
+	Features  []Feature
+}
+
+// TargetIDError is a target ID that is not well formed, or that no processor of
+// its triple has.
+type TargetIDError struct {
+	TargetID string
+	Reason   string // what is wrong, for a human
+}
+
+// Error names the target ID and what is wrong with it.
+func (e *TargetIDError) Error() string {
+	return fmt.Sprintf("target ID '%s': %s", e.TargetID, e.Reason)
+}
+
+// ParseTargetID reads "processor[:feature(+|-)]...". It checks the form only;
+// CheckTargetID knows processors. Errors are of type *TargetIDError.
+func ParseTargetID(s string) (TargetID, error) {
+	processor, rest, _ := strings.Cut(s, ":")
+	t := TargetID{Processor: processor}
+	if processor == "" && s != "" {
+		return t, &TargetIDError{s, "there is no processor before the first ':'"}
+	}
+	for rest != "" {
+		var text string
+		text, rest, _ = strings.Cut(rest, ":")
+		name, on := strings.CutSuffix(text, "+")
+		if !on {
+			var off bool
+			if name, off = strings.CutSuffix(text, "-"); !off {
+				return t, &TargetIDError{s, fmt.Sprintf("'%s' does not end in '+' or '-'", text)}
+			}
+		}
+		if _, twice := t.feature(name); twice {
+			return t, &TargetIDError{s, fmt.Sprintf("'%s' is there twice", name)}
+		}
+		t.Features = append(t.Features, Feature{name, on})
+	}
+	return t, nil
+}
+
+// String returns the target ID with its features in the order they have.
+func (t TargetID) String() string {
+	var b strings.Builder
+	b.WriteString(t.Processor)
+	for _, f := range t.Features {
+		b.WriteByte(':')
+		b.WriteString(f.String())
+	}
+	return b.String()
+}
+
+// feature returns the feature of that name.
+func (t TargetID) feature(name string) (Feature, bool) {
+	i := slices.IndexFunc(t.Features, func(f Feature) bool { return f.Name == name })
+	if i < 0 {
+		return Feature{}, false
+	}
+	return t.Features[i], true
+}
+
+// Canonical returns the one form of the target ID for processors of the triple:
+// an alias gives way to the name it stands for (fiji to gfx803), and features
+// are in alphabetical order, as LLVM writes them.
+func (t TargetID) Canonical(triple Triple) TargetID {
+	if name, _, ok := lookupProcessor(triple, t.Processor); ok {
+		t.Processor = name
+	}
+	t.Features = slices.SortedFunc(slices.Values(t.Features), func(a, b Feature) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	return t
+}
+
+// CheckTargetID reports a target ID that is not well formed or cannot be one of
+// the triple: a feature that its processor does not have, or a processor of
+// another vendor. An empty one and processors that LLVM 22 does not know yet
+// are fine. Errors are of type *TargetIDError.
+func CheckTargetID(triple Triple, s string) error {
+	t, err := ParseTargetID(s)
+	if err != nil || s == "" {
+		return err
+	}
+	fail := func(format string, args ...any) error {
+		return &TargetIDError{s, fmt.Sprintf(format, args...)}
+	}
+	amd, nvidia := triple.isAMDGPU(), triple.Arch == "nvptx" || triple.Arch == "nvptx64"
+	if amd && strings.HasPrefix(t.Processor, "sm_") || nvidia && strings.HasPrefix(t.Processor, "gfx") {
+		return fail("%s is not a processor of %s", t.Processor, triple)
+	}
+	_, p, known := lookupProcessor(triple, t.Processor)
+	if amd && !known {
+		return nil
+	}
+	f, illegal := p.illegal(t)
+	switch {
+	case !illegal:
+		return nil
+	case p.features == 0:
+		return fail("%s has no features to set, so not '%s'", t.Processor, f)
+	}
+	return fail("%s has no feature '%s', only %s", t.Processor, f.Name, strings.Join(p.featureNames(), " and "))
+}
+
+// illegal returns a feature of t that p does not have.
+func (p processor) illegal(t TargetID) (Feature, bool) {
+	legal := p.featureNames()
+	for _, f := range t.Features {
+		if !slices.Contains(legal, f.Name) {
+			return f, true
+		}
+	}
+	return Feature{}, false
+}
+
+// featureNames returns the names of the features of p in alphabetical order.
+func (p processor) featureNames() []string {
+	var names []string
+	for i, name := range featureNames {
+		if p.features&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// aliases returns the canonical name behind each alias in a processor table.
+func aliases(table map[string]processor) map[string]string {
+	m := make(map[string]string)
+	for name, p := range table {
+		for _, a := range p.aliases {
+			m[a] = name
+		}
+	}
+	return m
+}
+
+var (
+	amdgcnAliases = aliases(amdgcnProcessors)
+	r600Aliases   = aliases(r600Processors)
+)
+
+// lookupProcessor finds an AMD GPU by its name or an alias, and returns its
+// canonical name. Other triples have no tables: nothing is found.
+func lookupProcessor(triple Triple, name string) (string, processor, bool) {
+	table, alias := amdgcnProcessors, amdgcnAliases
+	switch triple.Arch {
+	case ArchAMDGCN:
+	case ArchR600:
+		table, alias = r600Processors, r600Aliases
+	default:
+		return "", processor{}, false
+	}
+	if canonical, ok := alias[name]; ok {
+		name = canonical
+	}
+	p, ok := table[name]
+	return name, p, ok
+}
+
+// isOffloadArch reports whether LLVM keeps the processor of an entry ID.
+func isOffloadArch(name string) bool {
+	_, ok := amdgcnProcessors[name]
+	return ok || otherOffloadArchs[name]
+}
+
+// looksLikeProcessor tells a processor from an environment where either can
+// stand: GPU names that LLVM does not know yet are recognised by their form.
+func looksLikeProcessor(triple Triple, s string) bool {
+	for _, prefix := range []string{"gfx", "sm_"} {
+		if rest, ok := strings.CutPrefix(s, prefix); ok && rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+			return true
+		}
+	}
+	_, _, known := lookupProcessor(triple, s)
+	return known || s == spirvProcessor
+}
