@@ -1,0 +1,386 @@
+package object
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+)
+
+// Values of the ELF format (generic ABI and LLVM's extensions) that the package
+// needs to know.
+const (
+	elfMagic = "\x7fELF"
+
+	// ShtProgbits is the type of sections that hold the program's own data.
+	ShtProgbits = 1
+	// ShtNobits is the type of sections that take memory but no file space.
+	ShtNobits = shtNobits
+	// ShtNote is the type of note sections.
+	ShtNote = 7
+	// ShtInitArray is the type of arrays of constructors.
+	ShtInitArray = 14
+	// ShtOffloading is SHT_LLVM_OFFLOADING, by which LLVM's tools find
+	// embedded device images (llvm-offload-binary spec §5).
+	ShtOffloading = 0x6fff4c0b
+
+	// Section flags.
+	ShfWrite   = 0x1
+	ShfAlloc   = 0x2
+	ShfExec    = 0x4
+	ShfMerge   = 0x10
+	ShfStrings = 0x20
+	ShfRetain  = 0x200000
+	ShfExclude = shfExclude
+
+	shtSymtab      = 2
+	shtStrtab      = 3
+	shtRela        = 4
+	shtHash        = 5
+	shtNobits      = 8
+	shtRel         = 9
+	shtDynsym      = 11
+	shtGroup       = 17
+	shtSymtabShndx = 18
+
+	shfGroup      = 0x200
+	shfTLS        = 0x400
+	shfCompressed = 0x800
+	shfExclude    = 0x80000000
+
+	shnLoReserve = 0xff00
+	shnAbs       = 0xfff1
+	shnCommon    = 0xfff2
+	shnXindex    = 0xffff
+
+	etRel  = 1
+	etExec = 2
+	etDyn  = 3
+
+	emARM     = 40
+	emMIPS    = 8
+	emAArch64 = 183
+	emHexagon = 164
+	emAMDGPU  = 224
+	emRISCV   = 243
+
+	stbLocal = 0
+	stbWeak  = 2
+
+	sttSection = 3
+	sttFile    = 4
+
+	grpComdat = 1
+
+	ptTLS = 7
+)
+
+// elfHeader is the file header, with the counts that did not fit it resolved.
+type elfHeader struct {
+	order             binary.ByteOrder
+	is64              bool
+	osabi, abiVersion byte
+	typ, machine      uint16
+	version, flags    uint32
+	entry, phoff      uint64
+	shoff             uint64
+	phentsize, phnum  uint16
+	shstrndx          uint32
+}
+
+// Sizes in bytes of ELF's structures.
+func (h *elfHeader) ehdrSize() uint64 { return pick(h.is64, 64, 52) }
+func (h *elfHeader) shdrSize() uint64 { return pick(h.is64, 64, 40) }
+func (h *elfHeader) phdrSize() uint64 { return pick(h.is64, 56, 32) }
+func (h *elfHeader) symSize() uint64  { return pick(h.is64, 24, 16) }
+func (h *elfHeader) relSize() uint64  { return pick(h.is64, 16, 8) }
+func (h *elfHeader) relaSize() uint64 { return pick(h.is64, 24, 12) }
+func (h *elfHeader) addrSize() uint64 { return pick(h.is64, 8, 4) }
+
+func pick(is64 bool, a, b uint64) uint64 {
+	if is64 {
+		return a
+	}
+	return b
+}
+
+// addr reads an address-sized number.
+func (h *elfHeader) addr(b []byte) uint64 {
+	if h.is64 {
+		return h.order.Uint64(b)
+	}
+	return uint64(h.order.Uint32(b))
+}
+
+func parseELF(data []byte, format Format) (*File, error) {
+	if len(data) < 52 {
+		return nil, fmt.Errorf("elf header: found %d bytes, expected 52 or 64", len(data))
+	}
+	h := &elfHeader{osabi: data[7], abiVersion: data[8]}
+	switch data[4] {
+	case 1:
+	case 2:
+		h.is64 = true
+		if len(data) < 64 {
+			return nil, fmt.Errorf("elf header: found %d bytes, expected 64", len(data))
+		}
+	default:
+		return nil, fmt.Errorf("elf header at byte 0x4: class %d, expected 1 or 2", data[4])
+	}
+	switch data[5] {
+	case 1:
+		h.order = binary.LittleEndian
+	case 2:
+		h.order = binary.BigEndian
+	default:
+		return nil, fmt.Errorf("elf header at byte 0x5: byte order %d, expected 1 or 2", data[5])
+	}
+	h.typ, h.machine = h.order.Uint16(data[16:]), h.order.Uint16(data[18:])
+	h.version = h.order.Uint32(data[20:])
+	w := h.addrSize()
+	h.entry, h.phoff, h.shoff = h.addr(data[24:]), h.addr(data[24+w:]), h.addr(data[24+2*w:])
+	rest := data[24+3*w:]
+	h.flags = h.order.Uint32(rest)
+	h.phentsize, h.phnum = h.order.Uint16(rest[6:]), h.order.Uint16(rest[8:])
+	shentsize, shnum := h.order.Uint16(rest[10:]), uint64(h.order.Uint16(rest[12:]))
+	h.shstrndx = uint32(h.order.Uint16(rest[14:]))
+
+	f := &File{Format: format, Machine: h.machine, Is64: h.is64, BigEndian: data[5] == 2, data: data, elf: h}
+	if h.shoff == 0 {
+		return f, nil
+	}
+	size := uint64(len(data))
+	if uint64(shentsize) != h.shdrSize() {
+		return nil, fmt.Errorf("elf header: section headers of %d bytes, expected %d", shentsize, h.shdrSize())
+	}
+	if h.shoff > size || size-h.shoff < h.shdrSize() {
+		return nil, fmt.Errorf("section header table at byte 0x%x passes the end of the file (%d bytes)", h.shoff, size)
+	}
+	first := h.section(data[h.shoff:])
+	if shnum == 0 {
+		shnum = first.Size
+	}
+	if h.shstrndx == shnXindex {
+		h.shstrndx = first.Link
+	}
+	if shnum > (size-h.shoff)/h.shdrSize() {
+		return nil, fmt.Errorf("section header table at byte 0x%x: %d headers of %d bytes pass the end of the file (%d bytes)",
+			h.shoff, shnum, shentsize, size)
+	}
+	f.Sections = make([]Section, shnum)
+	for i := range f.Sections {
+		f.Sections[i] = h.section(data[h.shoff+uint64(i)*h.shdrSize():])
+	}
+	if err := f.elfSectionNames(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// section decodes a section header; the name is left out.
+func (h *elfHeader) section(b []byte) Section {
+	w := h.addrSize()
+	return Section{
+		Type:    h.order.Uint32(b[4:]),
+		Flags:   h.addr(b[8:]),
+		Addr:    h.addr(b[8+w:]),
+		Offset:  h.addr(b[8+2*w:]),
+		Size:    h.addr(b[8+3*w:]),
+		Link:    h.order.Uint32(b[8+4*w:]),
+		Info:    h.order.Uint32(b[12+4*w:]),
+		Align:   h.addr(b[16+4*w:]),
+		EntSize: h.addr(b[16+5*w:]),
+	}
+}
+
+func (f *File) elfSectionNames() error {
+	h := f.elf
+	var names *stringTable
+	if h.shstrndx != 0 && len(f.Sections) > 0 {
+		if uint64(h.shstrndx) >= uint64(len(f.Sections)) {
+			return fmt.Errorf("elf header: section names are in section %d of %d", h.shstrndx, len(f.Sections))
+		}
+		var err error
+		if names, err = f.elfStrings(int(h.shstrndx)); err != nil {
+			return err
+		}
+	}
+	for i := range f.Sections {
+		at := h.shoff + uint64(i)*h.shdrSize()
+		off := uint64(h.order.Uint32(f.data[at:]))
+		if off == 0 {
+			continue
+		}
+		var ok bool
+		if names != nil {
+			f.Sections[i].Name, ok = names.at(off)
+		}
+		if !ok {
+			return fmt.Errorf("section %d of %d at byte 0x%x: name offset 0x%x lies outside the table of names",
+				i, len(f.Sections), at, off)
+		}
+	}
+	return nil
+}
+
+// elfStrings opens the string table in section i.
+func (f *File) elfStrings(i int) (*stringTable, error) {
+	if i >= len(f.Sections) || f.Sections[i].Type != shtStrtab {
+		return nil, fmt.Errorf("section %d is not a string table", i)
+	}
+	data, err := f.Data(i)
+	if err != nil {
+		return nil, err
+	}
+	if len(data) == 0 || data[len(data)-1] != 0 {
+		return nil, fmt.Errorf("section %d, a string table at byte 0x%x, does not end with a NUL", i, f.Sections[i].Offset)
+	}
+	return newStringTable(data), nil
+}
+
+// elfTable returns the contents of section i, which must be entries of size bytes.
+func (f *File) elfTable(i int, size uint64) ([]byte, error) {
+	s := &f.Sections[i]
+	if s.EntSize != size || s.Size%size != 0 {
+		return nil, fmt.Errorf("section %d %q: %d bytes in entries of %d, expected entries of %d",
+			i, clip(s.Name), s.Size, s.EntSize, size)
+	}
+	return f.Data(i)
+}
+
+// symtab is an opened symbol table.
+type symtab struct {
+	section int // its index, 0 when the file has none
+	entries []byte
+	names   *stringTable
+	shndx   []byte // extended section indices, nil when there are none
+}
+
+func (f *File) elfSymtab() (t symtab, err error) {
+	shndx := 0
+	for i := range f.Sections {
+		switch f.Sections[i].Type {
+		case shtSymtab:
+			if t.section != 0 {
+				return t, fmt.Errorf("sections %d and %d are both symbol tables", t.section, i)
+			}
+			t.section = i
+		case shtSymtabShndx:
+			shndx = i
+		}
+	}
+	if t.section == 0 {
+		return t, nil
+	}
+	s := &f.Sections[t.section]
+	if t.entries, err = f.elfTable(t.section, f.elf.symSize()); err != nil {
+		return t, err
+	}
+	if t.names, err = f.elfStrings(int(s.Link)); err != nil {
+		return t, fmt.Errorf("symbol table in section %d: %w", t.section, err)
+	}
+	if shndx != 0 && int(f.Sections[shndx].Link) == t.section {
+		if t.shndx, err = f.elfTable(shndx, 4); err != nil {
+			return t, err
+		}
+		if uint64(len(t.shndx))/4 != s.Size/f.elf.symSize() {
+			return t, fmt.Errorf("section %d holds section indices for %d symbols, expected %d",
+				shndx, len(t.shndx)/4, s.Size/f.elf.symSize())
+		}
+	}
+	return t, nil
+}
+
+// elfSymbol is a symbol as the table holds it.
+type elfSymbol struct {
+	name        []byte
+	value, size uint64
+	section     uint32 // shndx, or the extended index
+	shndx       uint16
+	info, other byte
+}
+
+func (s *elfSymbol) binding() byte { return s.info >> 4 }
+func (s *elfSymbol) kind() byte    { return s.info & 0xf }
+
+// reserved reports whether shndx names no section but says something else.
+func (s *elfSymbol) reserved() bool { return s.shndx >= shnLoReserve && s.shndx != shnXindex }
+
+// symbol decodes symbol i of t.
+func (f *File) symbol(t *symtab, i int) (s elfSymbol, err error) {
+	h := f.elf
+	b := t.entries[uint64(i)*h.symSize():]
+	name := uint64(h.order.Uint32(b))
+	if h.is64 {
+		s.info, s.other, s.shndx = b[4], b[5], h.order.Uint16(b[6:])
+		s.value, s.size = h.order.Uint64(b[8:]), h.order.Uint64(b[16:])
+	} else {
+		s.value, s.size = uint64(h.order.Uint32(b[4:])), uint64(h.order.Uint32(b[8:]))
+		s.info, s.other, s.shndx = b[12], b[13], h.order.Uint16(b[14:])
+	}
+	var ok bool
+	if s.name, ok = t.names.at(name); !ok {
+		return s, fmt.Errorf("symbol %d at byte 0x%x: name offset 0x%x lies outside the table of names (%d bytes)",
+			i, f.Sections[t.section].Offset+uint64(i)*h.symSize(), name, len(t.names.data))
+	}
+	s.section = uint32(s.shndx)
+	if s.shndx == shnXindex {
+		if t.shndx == nil {
+			return s, fmt.Errorf("symbol %d %q: its section index is in a table that the file does not have", i, clip(s.name))
+		}
+		s.section = h.order.Uint32(t.shndx[4*i:])
+	}
+	if !s.reserved() && s.section >= uint32(len(f.Sections)) && s.section != 0 {
+		return s, fmt.Errorf("symbol %d %q: section %d does not exist, the file has %d",
+			i, clip(s.name), s.section, len(f.Sections))
+	}
+	return s, nil
+}
+
+func (f *File) elfSymbols(yield func(Symbol, error) bool) {
+	t, err := f.elfSymtab()
+	if err != nil {
+		yield(Symbol{}, err)
+		return
+	}
+	for i := range uint64(len(t.entries)) / f.elf.symSize() {
+		es, err := f.symbol(&t, int(i))
+		if err != nil {
+			yield(Symbol{}, err)
+			return
+		}
+		s := Symbol{
+			Name: es.name, Value: es.value, Size: es.size, Section: -1,
+			Global:  es.binding() != stbLocal,
+			Weak:    es.binding() == stbWeak,
+			Special: i == 0 || es.kind() == sttFile || es.kind() == sttSection || f.mappingSymbol(es.name),
+		}
+		switch {
+		case es.shndx == 0:
+		case es.shndx == shnAbs:
+			s.Kind = Absolute
+		case es.shndx == shnCommon:
+			s.Kind = Common
+		case es.reserved():
+			s.Kind = Absolute
+		default:
+			s.Kind, s.Section = Defined, int(es.section)
+		}
+		if !yield(s, nil) {
+			return
+		}
+	}
+}
+
+// mappingSymbol reports whether LLVM takes a symbol of this name for a marker of
+// code and data rather than a name of the program.
+func (f *File) mappingSymbol(name []byte) bool {
+	switch f.Machine {
+	case emAArch64:
+		return bytes.HasPrefix(name, []byte("$d")) || bytes.HasPrefix(name, []byte("$x"))
+	case emARM:
+		return len(name) == 0 || len(name) > 1 && name[0] == '$' && (name[1] == 'd' || name[1] == 't' || name[1] == 'a')
+	case emRISCV:
+		return len(name) == 0 || bytes.HasPrefix(name, []byte("$d")) || bytes.HasPrefix(name, []byte("$x"))
+	}
+	return false
+}

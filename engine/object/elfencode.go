@@ -1,0 +1,225 @@
+package object
+
+// elfEncoder appends ELF structures to a buffer.
+type elfEncoder struct {
+	h   *elfHeader
+	buf []byte
+}
+
+func (e *elfEncoder) u16(v uint16) {
+	e.buf = append(e.buf, 0, 0)
+	e.h.order.PutUint16(e.buf[len(e.buf)-2:], v)
+}
+
+func (e *elfEncoder) u32(v uint32) {
+	e.buf = append(e.buf, 0, 0, 0, 0)
+	e.h.order.PutUint32(e.buf[len(e.buf)-4:], v)
+}
+
+// addr appends an address-sized number.
+func (e *elfEncoder) addr(v uint64) {
+	if !e.h.is64 {
+		e.u32(uint32(v))
+		return
+	}
+	e.buf = append(e.buf, 0, 0, 0, 0, 0, 0, 0, 0)
+	e.h.order.PutUint64(e.buf[len(e.buf)-8:], v)
+}
+
+// header appends the file header for a file of sections section headers at
+// shoff whose names are in section names.
+func (e *elfEncoder) header(phoff, shoff uint64, phnum uint16, sections int, names uint32) {
+	h := e.h
+	class, data := byte(pick(h.is64, 2, 1)), byte(1)
+	if h.order.Uint16([]byte{0, 1}) == 1 {
+		data = 2
+	}
+	e.buf = append(e.buf, elfMagic...)
+	e.buf = append(e.buf, class, data, 1, h.osabi, h.abiVersion, 0, 0, 0, 0, 0, 0, 0)
+	e.u16(h.typ)
+	e.u16(h.machine)
+	e.u32(h.version)
+	e.addr(h.entry)
+	e.addr(phoff)
+	e.addr(shoff)
+	e.u32(h.flags)
+	e.u16(uint16(h.ehdrSize()))
+	if phnum > 0 {
+		e.u16(uint16(h.phdrSize()))
+	} else {
+		e.u16(0)
+	}
+	e.u16(phnum)
+	e.u16(uint16(h.shdrSize()))
+	if sections >= shnLoReserve {
+		e.u16(0)
+	} else {
+		e.u16(uint16(sections))
+	}
+	e.u16(escape(names))
+}
+
+// escape returns a section index as a 16-bit field holds it.
+func escape(index uint32) uint16 {
+	if index >= shnLoReserve {
+		return shnXindex
+	}
+	return uint16(index)
+}
+
+// nullSection appends section header 0, which holds what the file header cannot.
+func (e *elfEncoder) nullSection(sections int, names uint32) {
+	var s Section
+	if sections >= shnLoReserve {
+		s.Size = uint64(sections)
+	}
+	if names >= shnLoReserve {
+		s.Link = names
+	}
+	e.section(&s, 0)
+}
+
+// section appends a section header.
+func (e *elfEncoder) section(s *Section, name uint32) {
+	e.u32(name)
+	e.u32(s.Type)
+	e.addr(s.Flags)
+	e.addr(s.Addr)
+	e.addr(s.Offset)
+	e.addr(s.Size)
+	e.u32(s.Link)
+	e.u32(s.Info)
+	e.addr(s.Align)
+	e.addr(s.EntSize)
+}
+
+// symbol appends a symbol. shndx is the section field as it is written.
+func (e *elfEncoder) symbol(name uint32, s *elfSymbol, shndx uint16) {
+	e.u32(name)
+	if e.h.is64 {
+		e.buf = append(e.buf, s.info, s.other)
+		e.u16(shndx)
+		e.addr(s.value)
+		e.addr(s.size)
+		return
+	}
+	e.addr(s.value)
+	e.addr(s.size)
+	e.buf = append(e.buf, s.info, s.other)
+	e.u16(shndx)
+}
+
+func (r *elfRewriter) encodeHeader() []byte {
+	e := elfEncoder{h: r.h}
+	phoff := r.phdrs.offset
+	if len(r.segments) == 0 {
+		phoff = 0
+	}
+	e.header(phoff, r.shoff, uint16(len(r.segments)), len(r.sections)+1, r.names.index)
+	return e.buf
+}
+
+func (r *elfRewriter) encodeSegments() []byte {
+	e := elfEncoder{h: r.h}
+	for _, s := range r.segments {
+		e.u32(s.typ)
+		if r.h.is64 {
+			e.u32(s.flags)
+		}
+		for _, v := range [...]uint64{s.offset, s.vaddr, s.paddr, s.filesz, s.memsz} {
+			e.addr(v)
+		}
+		if !r.h.is64 {
+			e.u32(s.flags)
+		}
+		e.addr(s.align)
+	}
+	return e.buf
+}
+
+func (r *elfRewriter) encodeSections() []byte {
+	e := elfEncoder{h: r.h, buf: make([]byte, 0, r.h.shdrSize()*uint64(len(r.sections)+1))}
+	e.nullSection(len(r.sections)+1, r.names.index)
+	for _, s := range r.sections {
+		switch s.role {
+		case rolePlain:
+			s.Link = s.linked.number()
+			if s.linked == r.symtab && r.renumbered {
+				s.Link = 0 // its contents may number symbols
+			}
+		case roleSymtab:
+			s.Link, s.Info = s.linked.number(), r.locals()
+		case roleShndx:
+			s.Link = s.linked.number()
+		case roleReloc, roleDynReloc:
+			if s.Link = s.linked.number(); s.applies != nil {
+				s.Info = s.applies.index
+			}
+		case roleGroup:
+			s.Link, s.Info = s.linked.number(), 0
+			if s.linked != nil {
+				s.Info = r.symbols[s.signature].index
+			}
+		}
+		e.section(&s.Section, r.names.strings.Offset(s.nameRef))
+	}
+	return e.buf
+}
+
+// number is what sh_link says of s.
+func (s *outSection) number() uint32 {
+	if s == nil {
+		return 0
+	}
+	return s.index
+}
+
+// locals returns the index of the first symbol that is not local.
+func (r *elfRewriter) locals() uint32 {
+	var n uint32
+	for _, s := range r.order {
+		if s.binding() == stbLocal {
+			n = max(n, s.index)
+		}
+	}
+	return n + 1
+}
+
+func (r *elfRewriter) encodeSymbols() []byte {
+	e := elfEncoder{h: r.h, buf: make([]byte, 0, r.symtab.Size)}
+	for _, s := range r.order {
+		shndx := s.shndx
+		if s.in != nil {
+			shndx = escape(s.in.index)
+		} else if !s.reserved() {
+			shndx = 0
+		}
+		e.symbol(r.symtab.linked.strings.Offset(s.nameRef), &s.elfSymbol, shndx)
+	}
+	return e.buf
+}
+
+func (r *elfRewriter) encodeIndices() []byte {
+	e := elfEncoder{h: r.h, buf: make([]byte, 0, r.shndx.Size)}
+	for _, s := range r.order {
+		if s.in != nil && s.in.index >= shnLoReserve {
+			e.u32(s.in.index)
+		} else {
+			e.u32(0)
+		}
+	}
+	return e.buf
+}
+
+func (r *elfRewriter) encodeGroup(s *outSection) []byte {
+	e := elfEncoder{h: r.h}
+	flag := s.groupFlag
+	if s.linked != nil && r.symbols[s.signature].binding() == stbLocal {
+		flag &^= grpComdat // a local name does not merge with another file's
+	}
+	e.u32(flag)
+	for _, m := range s.members {
+		e.u32(m.index)
+	}
+	return e.buf
+}

@@ -1,0 +1,220 @@
+// Package object reads and rewrites object files: the sections and symbols of
+// ELF files (32 and 64 bits, both byte orders, any type) and of COFF objects.
+//
+// Files are read from a mapped []byte that nobody vouches for: every count,
+// offset and string is checked before it is used, and nothing is copied.
+// Rewriting (Rewrite, AddSections, RemoveSections) lays a file out as
+// llvm-objcopy 22 does, byte for byte, so that a bundle made here and one made
+// with LLVM are the same file. Builder writes new ELF objects.
+package object
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+)
+
+// File is a parsed ELF or COFF file. It refers to the bytes it was parsed from.
+type File struct {
+	// Format is what Identify says.
+	Format Format
+	// Machine is ELF's e_machine or COFF's machine type.
+	Machine uint16
+	// Is64 and BigEndian describe ELF files; COFF is always little-endian.
+	Is64, BigEndian bool
+	// Sections holds the section headers in file order. For ELF, index 0 is the
+	// null section; for COFF, the section numbered n by symbols is Sections[n-1].
+	Sections []Section
+
+	data []byte
+	elf  *elfHeader  // nil for COFF
+	coff *coffHeader // nil for ELF
+}
+
+// Section is one section header. Offsets and sizes are in bytes.
+type Section struct {
+	// Name refers to the file's bytes.
+	Name []byte
+	// Type is sh_type; 0 for COFF.
+	Type uint32
+	// Flags is sh_flags, or COFF's characteristics.
+	Flags uint64
+	// Addr is the address in memory, 0 in relocatable objects.
+	Addr uint64
+	// Offset and Size give the contents in the file. Nothing is checked until
+	// Data is called.
+	Offset, Size uint64
+	// Align is sh_addralign, or COFF's alignment in bytes.
+	Align uint64
+	// EntSize, Link and Info are ELF's sh_entsize, sh_link and sh_info.
+	EntSize    uint64
+	Link, Info uint32
+
+	coff *coffSectionHeader
+}
+
+// Parse reads the headers of an ELF file, a COFF object or a PE image. It fails
+// when they do not hold together: the table of sections and the section names
+// must lie in the file. Contents are checked when they are asked for.
+func Parse(data []byte) (*File, error) {
+	format := Identify(data)
+	switch {
+	case format.IsELF():
+		return parseELF(data, format)
+	case format.IsCOFF():
+		return parseCOFF(data, format)
+	}
+	return nil, fmt.Errorf("not an object file: found %s, expected ELF or COFF", format)
+}
+
+// Data returns the contents of section i, a slice of the file. Sections without
+// contents in the file (NOBITS, uninitialised data) give nil.
+func (f *File) Data(i int) ([]byte, error) {
+	if i < 0 || i >= len(f.Sections) {
+		return nil, fmt.Errorf("section %d does not exist: the file has %d", i, len(f.Sections))
+	}
+	s := &f.Sections[i]
+	if s.Type == shtNobits && f.elf != nil || s.coff != nil && s.coff.rawOffset == 0 {
+		return nil, nil
+	}
+	if s.Offset > uint64(len(f.data)) || s.Size > uint64(len(f.data))-s.Offset {
+		return nil, fmt.Errorf("section %d %q: offset 0x%x + size 0x%x passes the end of the file (%d bytes)",
+			i, clip(s.Name), s.Offset, s.Size, len(f.data))
+	}
+	return f.data[s.Offset : s.Offset+s.Size : s.Offset+s.Size], nil
+}
+
+// Excluded reports whether the linker drops the section: SHF_EXCLUDE in ELF,
+// IMAGE_SCN_LNK_REMOVE in COFF.
+func (f *File) Excluded(i int) bool {
+	if f.coff != nil {
+		return f.Sections[i].Flags&scnLnkRemove != 0
+	}
+	return f.Sections[i].Flags&shfExclude != 0
+}
+
+// SymbolKind says where a symbol is defined.
+type SymbolKind uint8
+
+// The kinds of symbols.
+const (
+	Undefined SymbolKind = iota
+	Defined              // in Symbol.Section
+	Absolute
+	Common
+)
+
+// Symbol is one entry of the symbol table.
+type Symbol struct {
+	// Name refers to the file's bytes.
+	Name []byte
+	// Value and Size are as stored; COFF has no sizes.
+	Value, Size uint64
+	Kind        SymbolKind
+	// Section is the index into File.Sections of a Defined symbol, else -1.
+	Section int
+	// Global covers every binding but local; Weak is set in addition.
+	Global, Weak bool
+	// Special marks symbols that are not names of the program: the null
+	// symbol, files, sections, mapping symbols.
+	Special bool
+}
+
+// InArchiveIndex reports whether LLVM's archive writer lists s in the symbol
+// index: global or weak, defined or common, not special.
+func (s *Symbol) InArchiveIndex() bool {
+	return s.Global && !s.Special && s.Kind != Undefined
+}
+
+// Symbols goes through the symbol table in file order (ELF: .symtab, not
+// .dynsym). An error ends the sequence.
+func (f *File) Symbols() iter.Seq2[Symbol, error] {
+	if f.coff != nil {
+		return f.coffSymbols
+	}
+	return f.elfSymbols
+}
+
+// ArchiveSymbols returns the names that data contributes to the symbol index of
+// an archive, in symbol table order, as LLVM's archive writer chooses them. Files
+// that are neither ELF nor COFF have none here (bitcode has: see package
+// bitcode).
+func ArchiveSymbols(data []byte) ([][]byte, error) {
+	format := Identify(data)
+	if format == COFFImport {
+		return importSymbols(data)
+	}
+	if !format.IsELF() && !format.IsCOFF() {
+		return nil, nil
+	}
+	f, err := Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	var names [][]byte
+	for s, err := range f.Symbols() {
+		if err != nil {
+			return nil, err
+		}
+		if s.InArchiveIndex() {
+			names = append(names, s.Name)
+		}
+	}
+	return names, nil
+}
+
+// clip shortens a name for a message: names come from the file and may be long.
+func clip(name []byte) []byte {
+	const most = 100
+	if len(name) <= most {
+		return name
+	}
+	return append(bytes.Clone(name[:most]), "..."...)
+}
+
+// stringTable finds NUL-terminated strings in untrusted bytes. Long runs without
+// a NUL would make every lookup a scan of the whole table, so a table notes the
+// first NUL at or after the start of each block.
+type stringTable struct {
+	data []byte // ends with NUL
+	next []uint64
+}
+
+const stringBlock = 4096
+
+func newStringTable(data []byte) *stringTable {
+	t := &stringTable{data: data}
+	if len(data) > 16*stringBlock {
+		t.next = make([]uint64, (len(data)+stringBlock-1)/stringBlock+1)
+		end := uint64(len(data))
+		t.next[len(t.next)-1] = end
+		for i := len(t.next) - 2; i >= 0; i-- {
+			block := data[i*stringBlock : min((i+1)*stringBlock, len(data))]
+			if n := bytes.IndexByte(block, 0); n >= 0 {
+				end = uint64(i*stringBlock + n)
+			}
+			t.next[i] = end
+		}
+	}
+	return t
+}
+
+// at returns the string at off, which must lie in the table.
+func (t *stringTable) at(off uint64) ([]byte, bool) {
+	if off >= uint64(len(t.data)) {
+		return nil, false
+	}
+	tail := t.data[off:]
+	if t.next == nil {
+		if n := bytes.IndexByte(tail, 0); n >= 0 {
+			tail = tail[:n]
+		}
+		return tail, true
+	}
+	block := off / stringBlock
+	inBlock := tail[:min(uint64(len(tail)), (block+1)*stringBlock-off)]
+	if n := bytes.IndexByte(inBlock, 0); n >= 0 {
+		return tail[:n], true
+	}
+	return t.data[off:t.next[block+1]], true
+}

@@ -1,0 +1,121 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// NewSection is a section to be appended to an object.
+type NewSection struct {
+	Name    string
+	Content files.Content
+	// Type, Flags and Align are sh_type, sh_flags and sh_addralign.
+	Type  uint32
+	Flags uint64
+	Align uint64
+	// Characteristics takes their place in a COFF object.
+	Characteristics uint32
+}
+
+// BundleSection returns the section that holds one entry of a bundle of type o:
+// what `llvm-objcopy --add-section=NAME=FILE --set-section-flags=NAME=readonly,exclude`
+// makes (clang-offload-bundler spec §3).
+func BundleSection(name string, content files.Content) NewSection {
+	return NewSection{
+		Name: name, Content: content,
+		Type: ShtProgbits, Flags: ShfExclude, Align: 1,
+		Characteristics: scnMemRead | scnLnkRemove,
+	}
+}
+
+// OffloadingSection returns the `.llvm.offloading` section that carries device
+// images in a host object, as clang's -fembed-offload-object makes it
+// (llvm-offload-binary spec §5).
+func OffloadingSection(content files.Content) NewSection {
+	return NewSection{
+		Name: ".llvm.offloading", Content: content,
+		Type: ShtOffloading, Flags: ShfExclude, Align: 8,
+		Characteristics: scnLnkRemove | scnAlign8 | scnInitializedData | scnMemRead,
+	}
+}
+
+// Edits says how Rewrite changes an object. Names are those of the input:
+// sections are removed first, then symbols and sections are renamed, then
+// sections are added.
+type Edits struct {
+	// Remove chooses the sections to remove. Their relocation sections go with
+	// them, and the symbols they define.
+	Remove func(name []byte) bool
+	// RenameSection and RenameSymbol map old names to new ones. A relocation
+	// section follows the section it applies to.
+	RenameSection, RenameSymbol map[string]string
+	// Add is appended in order.
+	Add []NewSection
+}
+
+// ErrUnwritable is wrapped by the errors of Rewrite for inputs that are valid
+// but of a kind it does not write: PE images, and formats that Parse does not read.
+var ErrUnwritable = errors.New("sections of this format cannot be changed")
+
+// Rewrite writes in with the changes of e to out, laid out as llvm-objcopy 22
+// lays it out. Contents go to out as ranges of in.
+func Rewrite(in files.Content, e Edits, out files.Sink) error {
+	switch format := Identify(in.Bytes()); {
+	case format.IsELF():
+		return rewriteELF(in, e, out)
+	case format == COFFObject:
+		return rewriteCOFF(in, e, out)
+	default:
+		return fmt.Errorf("%w: %s", ErrUnwritable, format)
+	}
+}
+
+// AddSections appends sections to the object in.
+func AddSections(in files.Content, add []NewSection, out files.Sink) error {
+	return Rewrite(in, Edits{Add: add}, out)
+}
+
+// RemoveSections removes the sections of in that match chooses.
+func RemoveSections(in files.Content, match func(name []byte) bool, out files.Sink) error {
+	return Rewrite(in, Edits{Remove: match}, out)
+}
+
+// piece is a run of bytes at its place in the output.
+type piece struct {
+	off     uint64
+	content files.Content
+}
+
+// writePieces writes pieces, which are in order and do not overlap, and zeros
+// between them and up to size.
+func writePieces(pieces []piece, size uint64, out files.Sink) error {
+	var at uint64
+	for _, p := range pieces {
+		if p.content.Len() == 0 {
+			continue
+		}
+		if p.off > at {
+			if err := out.Zeros(int64(p.off - at)); err != nil {
+				return err
+			}
+		}
+		if err := out.Append(p.content); err != nil {
+			return err
+		}
+		at = p.off + uint64(p.content.Len())
+	}
+	if size > at {
+		return out.Zeros(int64(size - at))
+	}
+	return nil
+}
+
+// maxNames bounds the names of a file: tables may share bytes between names, and
+// a crafted one can make few bytes into many long names.
+func maxNames(fileSize int) uint64 { return 16*uint64(fileSize) + 64<<20 }
+
+// maxOutput bounds the output of a rewrite. Only alignment adds bytes, and a
+// header may claim any.
+func maxOutput(input, added uint64) uint64 { return 2*(input+added) + 1<<30 }
