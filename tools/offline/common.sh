@@ -1,0 +1,81 @@
+# What the scripts of the offline root share: where things are kept, and how they speak.
+# Sourced by bazelw and tools/offline/run; see docs/offline.md.
+# shellcheck shell=bash
+
+offline_dir=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+project_dir=${offline_dir%/tools/offline}
+
+say() { printf 'bazelw: %s\n' "$*" >&2; }
+
+# die SAYS WHAT TO DO...: one line per argument, then the exit status of a local environment problem in Bazel.
+die() {
+    local line
+    for line in "$@"; do say "$line"; done
+    exit 36
+}
+
+# digest FILE...: a short name for the contents of the files.
+digest() {
+    local sum
+    sum=$(cat -- "$@" | sha256sum)
+    printf '%s' "${sum:0:16}"
+}
+
+# locate: sets cache and, below it, the folders of this recipe.
+locate() {
+    local base=${XDG_CACHE_HOME:-}
+    if [[ -z $base ]]; then
+        [[ -n ${HOME:-} ]] || die "neither XDG_CACHE_HOME nor HOME is set: set one of them, the offline root is cached below it."
+        base=$HOME/.cache
+    fi
+    [[ $base == /* ]] || die "the cache folder $base is not an absolute path: set XDG_CACHE_HOME to one that is."
+    cache=$base/rules_offload
+
+    local debian_key kit_key
+    debian_key=$(digest "$offline_dir"/{packages,debian.sh})
+    local -a recipe=("$offline_dir"/{packages,debian.sh,kit.sh,registry.sh,rules_go.patch} "$offline_dir"/rulesets/go.*)
+    local -a modules
+    shopt -s globstar
+    modules=("$offline_dir"/modules/**/*.*)
+    shopt -u globstar
+    kit_key=$(digest "${recipe[@]}" "${modules[@]}")
+    debian=$cache/debian-$debian_key
+    kit=$cache/kit-$kit_key
+    output_user_root=$cache/bazel-$kit_key
+}
+
+# read_go: sets goroot, goroot_inside and the Go settings that repository rules need, in the environment.
+read_go() {
+    command -v go >/dev/null || die "there is no go on PATH." \
+        "Install Go 1.26 or newer (https://go.dev/dl) and put its bin folder on PATH."
+    local -a values
+    mapfile -t values < <(cd "$project_dir" && go env GOROOT GOVERSION GOMODCACHE GOPROXY GOSUMDB GOPRIVATE GONOSUMDB GONOPROXY 2>&1)
+    [[ ${#values[@]} -eq 8 && -d ${values[0]} ]] || die "\`go env\` does not work: ${values[*]}" \
+        "Install Go 1.26 or newer (https://go.dev/dl) and put its bin folder on PATH."
+    if [[ ${values[1]} =~ ^go1\.([0-9]+) && ${BASH_REMATCH[1]} -lt 26 ]]; then
+        die "Go is ${values[1]#go}, and go.mod asks for 1.26 or newer." \
+            "Install a newer Go (https://go.dev/dl), or let this one fetch it with GOTOOLCHAIN=auto."
+    fi
+    goroot=${values[0]}
+    export GOMODCACHE=${values[2]} GOPROXY=${values[3]} GOSUMDB=${values[4]}
+    export GOPRIVATE=${values[5]} GONOSUMDB=${values[6]} GONOPROXY=${values[7]}
+    # /usr is the root's own, the machine's is seen under /host.
+    case $goroot in
+        /usr/local/*) goroot_inside=$goroot ;;
+        /usr/*) goroot_inside=/host$goroot ;;
+        *) goroot_inside=$goroot ;;
+    esac
+}
+
+# prepared: whether the root and the kit are there.
+prepared() { [[ -e $debian/.complete && -e $kit/.complete ]]; }
+
+# ensure_root: prepares the root, unless that has been done.
+ensure_root() {
+    locate
+    read_go
+    prepared && return
+    # shellcheck source=tools/offline/prepare.sh
+    . "$offline_dir/prepare.sh"
+    prepare
+}

@@ -1,0 +1,127 @@
+# Prepares the offline root, once. Every step leaves a folder under its final name only when it is complete, so a
+# preparation that was interrupted starts again at the step where it stood.
+# shellcheck shell=bash
+
+# shellcheck source=tools/offline/debian.sh
+. "$offline_dir/debian.sh"
+# shellcheck source=tools/offline/kit.sh
+. "$offline_dir/kit.sh"
+
+prepare() {
+    mkdir -p "$cache" 2>/dev/null && [[ -w $cache ]] ||
+        die "the cache folder $cache cannot be written. Set XDG_CACHE_HOME to a folder of yours with 6 GB of room."
+    local lock
+    exec {lock}>"$cache/lock"
+    if ! flock -n "$lock"; then
+        say "another bazelw is preparing the root; waiting for it"
+        flock "$lock"
+    fi
+    if prepared; then
+        exec {lock}>&-
+        return
+    fi
+
+    local start=$SECONDS
+    say "there is no usable Bazel on PATH: preparing one below $cache, once (about 2 minutes, 2.5 GB)"
+    step 1 "looking at this machine"
+    check_machine
+    if [[ -e $debian/.complete ]]; then
+        step 2 "Debian is there"
+    else
+        find_mirror
+        choose_suite
+        step 2 "Debian $suite with Bazel, LLVM and buildbox"
+        begin "$debian"
+        make_debian "$debian.partial"
+        touch "$debian.partial/.complete"
+        mv -T "$debian.partial" "$debian"
+    fi
+    step 3 "rules_go and gazelle from the Go module proxy, and the registry of all modules"
+    begin "$kit"
+    make_kit "$kit.partial"
+    mv -T "$kit.partial" "$kit"
+    step 4 "trying it"
+    try_root
+    touch "$kit/.complete"
+    say "ready after $((SECONDS - start)) s"
+    exec {lock}>&-
+}
+
+step() { say "[$1/4] $2 ($((SECONDS - start)) s)"; }
+
+begin() { rm -rf "$1.partial" "$1"; }
+
+# check_machine: everything that would fail later, said before anything is downloaded.
+check_machine() {
+    local -a missing=()
+    command -v curl >/dev/null || die "there is no curl on PATH. Install it: apt-get install curl"
+    command -v git >/dev/null || die "there is no git on PATH. Install it: apt-get install git"
+    command -v mmdebstrap >/dev/null || missing+=(mmdebstrap)
+    command -v bwrap >/dev/null || missing+=(bubblewrap)
+    if [[ $(id -u) -ne 0 ]]; then
+        command -v newuidmap >/dev/null || missing+=(uidmap)
+    fi
+    if [[ ${#missing[@]} -gt 0 ]]; then
+        [[ $(id -u) -eq 0 ]] || die "this needs ${missing[*]}. As root, once: apt-get install ${missing[*]}"
+        install_packages "${missing[@]}"
+    fi
+    local room
+    room=$(df -Pk "$cache" | awk 'NR == 2 { print int($4 / 1024) }')
+    [[ -e $debian/.complete || $room -ge 3500 ]] || disk_full
+    if [[ $(id -u) -ne 0 ]]; then
+        local user
+        user=$(id -un)
+        if ! grep -qs "^$user:" /etc/subuid || ! grep -qs "^$user:" /etc/subgid; then
+            die "$user has no subordinate ids, which Debian's installer needs. As root, once:" \
+                "    usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $user"
+        fi
+    fi
+    bwrap --ro-bind / / --dev-bind /dev /dev true 2>"$cache/bwrap.log" || {
+        sed 's/^/    /' "$cache/bwrap.log" >&2
+        namespaces_refused
+    }
+}
+
+install_packages() {
+    say "      installing $*"
+    local log=$cache/apt.log
+    command -v apt-get >/dev/null || die "this needs $*, and there is no apt-get: install them with the package manager of this system."
+    { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } >"$log" 2>&1 || {
+        tail -n 5 "$log" | sed 's/^/    /' >&2
+        die "apt-get could not install $*: install them by hand, then call bazelw again."
+    }
+}
+
+disk_full() {
+    die "not enough room in $cache ($(df -Ph "$cache" | awk 'NR == 2 { print $4 }') free): the root takes 2.5 GB, builds take some more." \
+        "Make room, or set XDG_CACHE_HOME to a folder on a larger disk."
+}
+
+namespaces_refused() {
+    local -a remedy=("this machine refuses namespaces, which bubblewrap and Bazel's sandbox need.")
+    if [[ $(cat /proc/sys/user/max_user_namespaces 2>/dev/null) == 0 ]]; then
+        remedy+=("As root: sysctl -w user.max_user_namespaces=15000")
+    elif [[ $(cat /proc/sys/kernel/unprivileged_userns_clone 2>/dev/null) == 0 ]]; then
+        remedy+=("As root: sysctl -w kernel.unprivileged_userns_clone=1")
+    elif [[ $(cat /proc/sys/kernel/apparmor_restrict_unprivileged_userns 2>/dev/null) == 1 ]]; then
+        remedy+=("As root: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0")
+    else
+        remedy+=("In a container: start it with --privileged, or with --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined")
+    fi
+    die "${remedy[@]}" "Or install Bazel 7.6 or newer and call BAZELW=system ./bazelw …"
+}
+
+# try_root: that a program runs in the root, and that Bazel's sandbox works there. Bazel itself would say nothing and
+# fall back to no sandbox at all.
+try_root() {
+    local log=$cache/try.log
+    enter /usr/bin/bazel --version >"$log" 2>&1 || {
+        sed 's/^/    /' "$log" >&2
+        namespaces_refused
+    }
+    say "      $(<"$log"), $(enter /usr/lib/llvm-22/bin/llvm-config --version 2>/dev/null | sed 's/^/LLVM /')"
+    enter /usr/share/bazel/linux-sandbox -- /usr/bin/true >"$log" 2>&1 || {
+        sed 's/^/    /' "$log" >&2
+        namespaces_refused
+    }
+}

@@ -1,0 +1,44 @@
+# The Bazel of the system: whether there is one that can be used.
+# shellcheck shell=bash
+
+# find_system_bazel: sets system_bazel to a bazel or bazelisk on PATH that runs and is 7.6 or newer, or to nothing;
+# why_not then says what was found.
+find_system_bazel() {
+    local name path version
+    system_bazel=
+    why_not="there is no bazel or bazelisk on PATH"
+    for name in bazel bazelisk; do
+        path=$(type -P "$name") || continue
+        [[ $(readlink -f -- "$path") != "$project_dir/bazelw" ]] || continue
+        version=$(system_version "$path")
+        if [[ $version =~ ^([0-9]+)\.([0-9]+) ]] && ((BASH_REMATCH[1] > 7 || BASH_REMATCH[1] == 7 && BASH_REMATCH[2] >= 6)); then
+            system_bazel=$path
+            return 0
+        fi
+        why_not="$path is ${version:-not usable}, and 7.6 or newer is needed"
+    done
+    return 1
+}
+
+# system_version PATH: prints the version of this Bazel, nothing if it does not run. A bazelisk that can download no
+# Bazel does not. The answer is kept, as asking takes a while; "no" is kept for an hour.
+system_version() {
+    local state answers line version
+    state="$(stat -L -c '%n %s %Y' -- "$1") ${USE_BAZEL_VERSION:-} $(cat "$workspace/.bazelversion" 2>/dev/null || true)"
+    answers=$cache/system-bazel
+    if [[ -f $answers ]]; then
+        while IFS= read -r line; do
+            if [[ $line == "$state"$'\t'*$'\t'* ]]; then
+                version=${line#*$'\t'}
+                if [[ ${version%$'\t'*} != none || $((EPOCHSECONDS - ${line##*$'\t'})) -lt 3600 ]]; then
+                    version=${version%$'\t'*}
+                    [[ $version == none ]] || printf '%s' "$version"
+                    return
+                fi
+            fi
+        done < <(tac "$answers")
+    fi
+    version=$(cd "$workspace" && timeout 60 "$1" --version 2>/dev/null </dev/null | sed -n 's/^bazel \([0-9][^ ]*\).*/\1/p') || version=
+    mkdir -p "$cache" 2>/dev/null && printf '%s\t%s\t%s\n' "$state" "${version:-none}" "$EPOCHSECONDS" >> "$answers" || true
+    printf '%s' "$version"
+}
