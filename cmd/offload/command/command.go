@@ -1,0 +1,24 @@
+// Package command is what every command line of the program is run with, be it
+// a process of its own or a request to a worker: there is one road for both.
+package command
+
+import (
+	"io"
+
+	"github.com/rules-offload/rules_offload/engine"
+)
+
+// Call is one command line and its surroundings.
+type Call struct {
+	// Name is the name the program was called under, as typed.
+	Name string
+	// Args are the arguments behind the name, parameter files expanded.
+	Args []string
+	// Session reads and writes the files of the call.
+	Session *engine.Session
+	// Stdout and Stderr take what the command prints. In a worker both are
+	// the output of the response.
+	Stdout, Stderr io.Writer
+	// Getenv looks up a variable of the environment. In a worker there is none.
+	Getenv func(name string) string
+}

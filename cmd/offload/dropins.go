@@ -1,0 +1,11 @@
+package main
+
+import (
+	"context"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/command"
+)
+
+// dropIns are the LLVM tools whose command lines the program understands, by
+// the name it is called under.
+var dropIns = map[string]func(context.Context, *command.Call) int{}

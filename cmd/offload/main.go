@@ -1,0 +1,71 @@
+// Offload makes and takes apart GPU offload bundles. It is a program of verbs
+// (offload bundle, offload list …), a persistent worker of Bazel that runs the
+// same verbs, and, called under the name of an LLVM tool, a drop-in for it.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"syscall"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/verb"
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/worker/flagfile"
+)
+
+// memoryBudget bounds the memory of all calls of a process for what cannot be
+// mapped or streamed, in bytes.
+const memoryBudget = 2 << 30
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	budget := files.NewBudget(runtime.GOMAXPROCS(0), memoryBudget)
+
+	if args := os.Args[1:]; slices.Contains(args, "--persistent_worker") {
+		os.Exit(serve(ctx, budget, args))
+	}
+	os.Exit(runOnce(ctx, budget))
+}
+
+// runOnce runs the command line of the process.
+func runOnce(ctx context.Context, budget *files.Budget) int {
+	root := files.NewRoot("")
+	root.Stdin, root.Stdout = os.Stdin, os.Stdout
+	call := &command.Call{
+		Name:    os.Args[0],
+		Args:    os.Args[1:],
+		Session: &engine.Session{Files: root, Budget: budget},
+		Stdout:  os.Stdout,
+		Stderr:  os.Stderr,
+		Getenv:  os.Getenv,
+	}
+	if dropIn := dropIns[filepath.Base(os.Args[0])]; dropIn != nil {
+		return dropIn(ctx, call)
+	}
+	var err error
+	if call.Args, err = flagfile.Expand(call.Args, readAll(root)); err != nil {
+		fmt.Fprintf(os.Stderr, "offload: %v\n", err)
+		return 1
+	}
+	return verb.Run(ctx, call)
+}
+
+// readAll returns a function that reads a whole parameter file.
+func readAll(root *files.Root) func(string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
+		in, err := root.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		return slices.Clone(in.Bytes()), nil
+	}
+}
