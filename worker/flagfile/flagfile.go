@@ -3,7 +3,7 @@
 // runs as a worker (where Bazel expands), in a sandbox or remotely (where it
 // has to expand itself).
 //
-// What Bazel does, in WorkerSpawnRunner.expandArgument of Bazel 7.7.1 and 8:
+// What Bazel does, in WorkerSpawnRunner.expandArgument of Bazel 7.7.1:
 //
 //   - An argument that starts with "@" names a file and is replaced by the
 //     lines of that file, each of which is expanded in turn.
