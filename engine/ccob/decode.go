@@ -1,0 +1,554 @@
+package ccob
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+)
+
+// bufferMost is the largest frame that is decoded into a buffer of its own. Above,
+// the working memory of a decoder that keeps only the window is the better deal.
+const bufferMost = 256 << 20
+
+// errEnough stops a decoder.
+var errEnough = errors.New("enough")
+
+// decoderOptions: the limits are checked here, against the sizes of the bundle.
+var decoderOptions = []zstd.DOption{
+	zstd.WithDecoderConcurrency(1),
+	zstd.WithDecoderMaxWindow(1 << 41),
+	zstd.WithDecoderMaxMemory(1 << 62),
+}
+
+// decoders holds decoders for whole frames. They keep no window.
+var decoders = sync.Pool{New: func() any {
+	d, err := zstd.NewReader(nil, decoderOptions...)
+	if err != nil {
+		panic(err) // the options are constant
+	}
+	return d
+}}
+
+// zstdError explains an error of the decoder in frame f.
+func zstdError(f *frame, err error) error {
+	what := zstdCorrupt
+	switch {
+	case errors.Is(err, zstd.ErrCRCMismatch):
+		what = zstdChecksum
+	case errors.Is(err, io.ErrUnexpectedEOF) && f.end == 0:
+		what = zstdShort
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
+		what = zstdLong
+	}
+	e := decompressError(f.off, what, "zstd frame: %v", err)
+	e.err = err
+	return e
+}
+
+// decodeFrame decodes all of f, which states its size, into dst, which has it.
+func (r *Reader) decodeFrame(f *frame, dst []byte) error {
+	if err := f.walk(r.data); err != nil {
+		return err
+	}
+	d := decoders.Get().(*zstd.Decoder)
+	defer decoders.Put(d)
+	out, err := d.DecodeAll(r.data[f.off:f.end], dst[:0:len(dst)])
+	if err != nil {
+		return zstdError(f, err)
+	}
+	if len(out) != len(dst) {
+		return zstdError(f, zstd.ErrFrameSizeMismatch)
+	}
+	return nil
+}
+
+// streamFrame decodes f block by block, at most limit bytes of it. If whole is
+// set, the frame must end there or before.
+func (r *Reader) streamFrame(ctx context.Context, f *frame, limit int64, whole bool, emit func([]byte) error) (int64, error) {
+	src, err := f.reader(r.data, limit)
+	if err != nil {
+		return 0, err
+	}
+	d, err := zstd.NewReader(src, decoderOptions...)
+	if err != nil {
+		return 0, zstdError(f, err)
+	}
+	defer d.Close()
+	s := &blockSink{ctx: ctx, limit: limit, whole: whole, emit: emit}
+	_, err = d.WriteTo(s)
+	switch {
+	case s.err == errEnough:
+		return s.n, nil
+	case s.err != nil:
+		return s.n, s.err
+	case err != nil:
+		return s.n, zstdError(f, err)
+	case f.size >= 0 && s.n != f.size:
+		return s.n, zstdError(f, zstd.ErrFrameSizeMismatch)
+	}
+	return s.n, nil
+}
+
+// blockSink takes decoded blocks up to a limit.
+type blockSink struct {
+	ctx      context.Context
+	n, limit int64
+	whole    bool
+	emit     func([]byte) error
+	err      error // why it stopped the decoder
+}
+
+func (s *blockSink) Write(p []byte) (int, error) {
+	n := len(p)
+	s.err = s.take(p)
+	return n, s.err
+}
+
+func (s *blockSink) take(p []byte) error {
+	if s.ctx.Err() != nil {
+		return context.Cause(s.ctx)
+	}
+	if over := s.n + int64(len(p)) - s.limit; over > 0 {
+		if s.whole {
+			return tooLong(s.limit)
+		}
+		p = p[:int64(len(p))-over]
+	}
+	s.n += int64(len(p))
+	if err := s.emit(p); err != nil {
+		return err
+	}
+	if s.n == s.limit && !s.whole {
+		return errEnough
+	}
+	return nil
+}
+
+func tooLong(size int64) error {
+	return decompressError(0, zstdLong, "the data decompresses to more than the %d bytes that the header states", size)
+}
+
+func tooShort(got, want int64) error {
+	return fault(0, "", "the data decompresses to %d bytes, the header states %d", got, want)
+}
+
+// stream decodes the first limit raw bytes in order. Reaching the raw size, it
+// insists that there is nothing more.
+func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) error) error {
+	whole := limit == r.h.RawSize
+	if r.h.Method == Zlib {
+		return r.streamZlib(ctx, limit, whole, emit)
+	}
+	total := int64(0)
+	for pos := r.h.DataOffset; pos < int64(len(r.data)) && (whole || total < limit); {
+		if r.h.Version == 1 && whole && total == limit && !isFrame(r.data[pos:]) {
+			break // what follows belongs to somebody else
+		}
+		f, err := frameAt(r.data, pos)
+		if err != nil {
+			return err
+		}
+		if !f.skippable {
+			if f.size > r.h.RawSize-total {
+				return tooLong(r.h.RawSize)
+			}
+			all := whole || f.size >= 0 && f.size <= limit-total
+			if all {
+				// Find faults of the structure, and the end, before decoding.
+				if err := f.walk(r.data); err != nil {
+					return err
+				}
+			}
+			n, err := r.streamFrame(ctx, &f, limit-total, all, emit)
+			total += n
+			if err != nil {
+				return err
+			}
+			if total == limit && !whole {
+				return nil
+			}
+		}
+		if err := f.walk(r.data); err != nil {
+			return err
+		}
+		pos = f.end
+	}
+	if total < limit && !r.o.Lenient {
+		return tooShort(total, r.h.RawSize)
+	}
+	return nil
+}
+
+// isFrame tells whether b begins like a zstd or skippable frame.
+func isFrame(b []byte) bool {
+	return len(b) >= 4 && (string(b[:4]) == "\x28\xb5\x2f\xfd" || b[0]&0xf0 == 0x50 && string(b[1:4]) == "\x2a\x4d\x18")
+}
+
+// streamZlib is stream for zlib. Bytes behind the stream are ignored, as LLVM does.
+func (r *Reader) streamZlib(ctx context.Context, limit int64, whole bool, emit func([]byte) error) error {
+	broken := func(err error) error {
+		e := decompressError(r.h.DataOffset, zlibCorrupt, "zlib data: %v", err)
+		e.err = err
+		return e
+	}
+	d, err := zlib.NewReader(bytes.NewReader(r.data[r.h.DataOffset:]))
+	if err != nil {
+		return broken(err)
+	}
+	defer d.Close()
+	s := &blockSink{ctx: ctx, limit: limit, whole: whole, emit: emit}
+	buf := make([]byte, maxBlock)
+	for s.n < limit || whole {
+		n, err := d.Read(buf)
+		if n > 0 {
+			switch serr := s.take(buf[:n]); {
+			case serr == errEnough:
+				return nil
+			case serr != nil:
+				var e *Error
+				if errors.As(serr, &e) {
+					return decompressError(0, zlibLong, "%s", e.msg)
+				}
+				return serr
+			}
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return broken(err)
+		}
+	}
+	if s.n < limit && !r.o.Lenient {
+		return tooShort(s.n, r.h.RawSize)
+	}
+	return nil
+}
+
+// span is a frame with its place in the raw bytes.
+type span struct {
+	frame
+	raw int64
+}
+
+func (s *span) rawEnd() int64 { return s.raw + s.size }
+
+// spans returns the frames that hold the first need raw bytes, known when every
+// one of them states its size.
+func (r *Reader) spans(need int64) (list []span, known bool, err error) {
+	if r.h.Method != Zstd {
+		return nil, false, nil
+	}
+	raw := int64(0)
+	for pos := r.h.DataOffset; pos < int64(len(r.data)) && (raw < need || need == r.h.RawSize); {
+		if r.h.Version == 1 && raw == r.h.RawSize && !isFrame(r.data[pos:]) {
+			break
+		}
+		f, err := frameAt(r.data, pos)
+		if err != nil {
+			return nil, false, err
+		}
+		if !f.skippable {
+			if f.size < 0 {
+				return nil, false, nil
+			}
+			if f.size > r.h.RawSize-raw {
+				return nil, false, tooLong(r.h.RawSize)
+			}
+			list = append(list, span{f, raw})
+			raw += f.size
+			if raw >= need && need < r.h.RawSize {
+				break
+			}
+		}
+		if err := f.walk(r.data); err != nil {
+			return nil, false, err
+		}
+		if len(list) > 0 && !f.skippable {
+			list[len(list)-1].frame = f
+		}
+		pos = f.end
+	}
+	if raw < need && !r.o.Lenient {
+		return nil, false, tooShort(raw, r.h.RawSize)
+	}
+	return list, true, nil
+}
+
+// Raw is the decoded content of a bundle.
+type Raw struct {
+	data    []byte
+	release func()
+}
+
+// Bytes returns the raw bytes.
+func (r *Raw) Bytes() []byte { return r.data }
+
+// Release gives the memory back. The bytes must not be used any more.
+func (r *Raw) Release() {
+	r.release()
+	r.data, r.release = nil, func() {}
+}
+
+// Decode decodes everything, frames in parallel, and checks it (see HashCheck).
+// The result has RawSize bytes: reserve them from the budget before, and release
+// it after use.
+func (r *Reader) Decode(ctx context.Context) (*Raw, error) {
+	spans, known, err := r.spans(r.h.RawSize)
+	if err != nil {
+		return nil, err
+	}
+	raw := &Raw{release: func() {}}
+	if known {
+		size := int64(0)
+		if n := len(spans); n > 0 {
+			size = spans[n-1].rawEnd()
+		}
+		if raw.data, raw.release, err = newMemory(size); err != nil {
+			return nil, err
+		}
+		err = r.budget.Each(ctx, len(spans), func(_ context.Context, i int) error {
+			s := &spans[i]
+			return r.decodeFrame(&s.frame, raw.data[s.raw:s.rawEnd()])
+		})
+	} else {
+		// Nothing but the header says how much there is: believe it as it comes.
+		err = r.stream(ctx, r.h.RawSize, func(p []byte) error {
+			raw.data = append(raw.data, p...)
+			return nil
+		})
+	}
+	if err == nil {
+		err = r.checkRaw(ctx, raw.data)
+	}
+	if err != nil {
+		raw.Release()
+		return nil, err
+	}
+	return raw, nil
+}
+
+// checkRaw compares all raw bytes with the index or the hash of the header.
+func (r *Reader) checkRaw(ctx context.Context, raw []byte) error {
+	switch {
+	case r.o.Hash == HashNone:
+		return nil
+	case r.o.Hash == HashAuto && r.index != nil:
+		return r.index.check(raw)
+	}
+	h := NewHasher()
+	for len(raw) > 0 {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n, _ := h.Write(raw[:min(len(raw), hashStep)])
+		raw = raw[n:]
+	}
+	return r.checkHash(h.Sum())
+}
+
+// checkHash compares the hash of the raw bytes with the header.
+func (r *Reader) checkHash(sum uint64) error {
+	if sum != r.h.Hash {
+		return fault(r.h.DataOffset-8, "", "the hash of the uncompressed bundle is 0x%016x, its header states 0x%016x: the data is damaged", sum, r.h.Hash)
+	}
+	return nil
+}
+
+// Extract decodes what the ranges need and no more, and writes each to its W. Several
+// frames are decoded in parallel, and so are the ranges written; bytes that pass
+// no check never become a success, but may have been written before the error.
+func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
+	if err := r.checkRanges(ranges); err != nil {
+		return err
+	}
+	ranges = slices.DeleteFunc(slices.Clone(ranges), func(g Range) bool { return g.Size == 0 })
+	slices.SortStableFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Offset, b.Offset) })
+	if r.o.Hash == HashFull {
+		return r.extractAll(ctx, ranges)
+	}
+	need := int64(0)
+	for _, g := range ranges {
+		need = max(need, g.end())
+	}
+	if need == 0 {
+		return nil
+	}
+	spans, known, err := r.spans(need)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return r.stream(ctx, need, newFan(0, ranges, r.index).write)
+	}
+	if n := len(spans); n == 0 || spans[n-1].rawEnd() < need {
+		return fmt.Errorf("the data decompresses to less than the %d bytes that are wanted", need)
+	}
+	jobs := extractJobs(spans, ranges)
+	return r.budget.Each(ctx, len(jobs), func(ctx context.Context, i int) error { return r.run(ctx, &jobs[i]) })
+}
+
+// job is frames behind each other and the ranges that lie in them.
+type job struct {
+	spans  []span
+	ranges []Range
+}
+
+// extractJobs divides the work so that no range is shared between jobs. Both lists
+// are in order.
+func extractJobs(spans []span, ranges []Range) []job {
+	var jobs []job
+	for len(ranges) > 0 {
+		for spans[0].rawEnd() <= ranges[0].Offset {
+			spans = spans[1:]
+		}
+		n, k, end := 0, 0, spans[0].rawEnd()
+		for k < len(ranges) && ranges[k].Offset < end {
+			for end < ranges[k].end() {
+				n++
+				end = spans[n].rawEnd()
+			}
+			k++
+		}
+		jobs = append(jobs, job{spans[:n+1], ranges[:k]})
+		spans, ranges = spans[n+1:], ranges[k:]
+	}
+	return jobs
+}
+
+// run does one job.
+func (r *Reader) run(ctx context.Context, j *job) error {
+	need := int64(0)
+	for _, g := range j.ranges {
+		need = max(need, g.end())
+	}
+	f := newFan(j.spans[0].raw, j.ranges, r.index)
+	for i := range j.spans {
+		s := &j.spans[i]
+		if s.size == 0 {
+			continue
+		}
+		var err error
+		if len(j.spans) == 1 && r.buffered(s, need) {
+			err = r.budget.WithBytes(ctx, s.size, func(ctx context.Context) error { return r.runBuffered(ctx, s, j.ranges) })
+		} else {
+			n := min(need-s.raw, s.size)
+			err = r.budget.WithBytes(ctx, min(s.window, n), func(ctx context.Context) error {
+				if n == s.size {
+					if err := s.walk(r.data); err != nil {
+						return err
+					}
+				}
+				_, err := r.streamFrame(ctx, &s.frame, n, n == s.size, f.write)
+				return err
+			})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// buffered tells whether a frame is better decoded whole into one buffer: when
+// most of it is needed and the decoder's window would be no smaller.
+func (r *Reader) buffered(s *span, need int64) bool {
+	return s.size <= bufferMost && need-s.raw > s.size/2 && s.window > s.size/2
+}
+
+// runBuffered decodes s whole and writes the ranges from the buffer.
+func (r *Reader) runBuffered(ctx context.Context, s *span, ranges []Range) error {
+	buf, release, err := newMemory(s.size)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := r.decodeFrame(&s.frame, buf); err != nil {
+		return err
+	}
+	return r.budget.Each(ctx, len(ranges), func(_ context.Context, i int) error {
+		g := ranges[i]
+		return newFan(g.Offset, ranges[i:i+1], r.index).write(buf[g.Offset-s.raw : g.end()-s.raw])
+	})
+}
+
+// extractAll is Extract with the hash of the header checked: everything is
+// decoded, and hashed on another core.
+func (r *Reader) extractAll(ctx context.Context, ranges []Range) error {
+	if r.h.RawSize > bufferMost {
+		return r.extractHashed(ctx, ranges)
+	}
+	return r.budget.WithBytes(ctx, r.h.RawSize, func(ctx context.Context) error {
+		quiet := *r
+		quiet.o.Hash = HashNone
+		raw, err := quiet.Decode(ctx)
+		if err != nil {
+			return err
+		}
+		defer raw.Release()
+		b := raw.Bytes()
+		return r.budget.Each(ctx, 1+len(ranges), func(ctx context.Context, i int) error {
+			if i == 0 {
+				return r.checkRaw(ctx, b)
+			}
+			g := ranges[i-1]
+			if g.W == nil {
+				return nil
+			}
+			_, err := g.W.Write(b[g.Offset:g.end()])
+			return err
+		})
+	})
+}
+
+// extractHashed streams everything, hashing beside it.
+func (r *Reader) extractHashed(ctx context.Context, ranges []Range) error {
+	const chunk = 1 << 20
+	full, free := make(chan []byte, 4), make(chan []byte, 4)
+	for range cap(free) {
+		free <- make([]byte, 0, chunk)
+	}
+	h := NewHasher()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for b := range full {
+			h.Write(b)
+			free <- b[:0]
+		}
+	}()
+	f := newFan(0, ranges, nil)
+	cur := <-free
+	err := r.stream(ctx, r.h.RawSize, func(p []byte) error {
+		if err := f.write(p); err != nil {
+			return err
+		}
+		for len(p) > 0 {
+			n := min(len(p), chunk-len(cur))
+			cur = append(cur, p[:n]...)
+			p = p[n:]
+			if len(cur) == chunk {
+				full <- cur
+				cur = <-free
+			}
+		}
+		return nil
+	})
+	if len(cur) > 0 {
+		full <- cur
+	}
+	close(full)
+	<-done
+	if err != nil {
+		return err
+	}
+	return r.checkHash(h.Sum())
+}

@@ -1,0 +1,173 @@
+package ccob
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"math"
+	"math/bits"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	maxBlock  = 128 << 10 // the most a zstd block decompresses to
+	maxWindow = 1 << 31   // the largest window libzstd writes
+)
+
+// frame is one zstd or skippable frame of a bundle.
+type frame struct {
+	off       int64 // in the bundle
+	blocks    int64 // where its blocks begin
+	end       int64 // behind the frame, once walk has been there
+	size      int64 // content size, -1 if the frame does not state it
+	most      int64 // what its blocks decompress to at most, once walk has been there
+	window    int64
+	skippable bool
+	checksum  bool
+}
+
+// frameAt reads the header of the frame at data[off:].
+func frameAt(data []byte, off int64) (frame, error) {
+	f := frame{off: off, size: -1}
+	var h zstd.Header
+	switch err := h.Decode(data[off:]); {
+	case errors.Is(err, zstd.ErrMagicMismatch):
+		return f, decompressError(off, zstdNoFrame, "no zstd frame begins here, but % x", data[off:off+4])
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return f, decompressError(off, zstdShort, "the header of a zstd frame is cut off after %d bytes", int64(len(data))-off)
+	case err != nil:
+		return f, decompressError(off, zstdParameter, "zstd frame: %v", err)
+	}
+	f.blocks = off + int64(h.HeaderSize)
+	if h.Skippable {
+		f.skippable = true
+		f.end = f.blocks + int64(h.SkippableSize)
+		if f.end > int64(len(data)) {
+			return f, decompressError(off, zstdShort, "skippable zstd frame of %d bytes, only %d are there", h.SkippableSize, int64(len(data))-f.blocks)
+		}
+		return f, nil
+	}
+	if h.DictionaryID != 0 {
+		return f, decompressError(off, zstdDict, "the zstd frame needs dictionary %d: bundles have none", h.DictionaryID)
+	}
+	f.checksum = h.HasCheckSum
+	f.window = int64(h.WindowSize)
+	if h.HasFCS {
+		if h.FrameContentSize > math.MaxInt64 {
+			return f, decompressError(off, zstdCorrupt, "zstd frame of %d bytes", h.FrameContentSize)
+		}
+		f.size = int64(h.FrameContentSize)
+	}
+	if h.SingleSegment {
+		f.window = f.size
+	}
+	return f, nil
+}
+
+// walk goes over the blocks of f without decoding them, to find its end.
+func (f *frame) walk(data []byte) error {
+	if f.skippable || f.end > 0 {
+		return nil
+	}
+	short := func(pos int64) error {
+		return decompressError(pos, zstdShort, "the zstd frame of byte 0x%x goes on, but the bundle ends at byte 0x%x", f.off, len(data))
+	}
+	block := min(max(f.window, 1<<10), maxBlock)
+	for pos, last := f.blocks, false; !last; {
+		if int64(len(data))-pos < 3 {
+			return short(pos)
+		}
+		h := uint32(data[pos]) | uint32(data[pos+1])<<8 | uint32(data[pos+2])<<16
+		size := int64(h >> 3)
+		if size > maxBlock {
+			return decompressError(pos, zstdCorrupt, "zstd block of %d bytes: at most %d are allowed", size, maxBlock)
+		}
+		last = h&1 != 0
+		switch h >> 1 & 3 {
+		case 0: // stored
+			f.most += size
+		case 1: // one byte, repeated
+			f.most += size
+			size = 1
+		case 2:
+			f.most += block
+		default:
+			return decompressError(pos, zstdCorrupt, "zstd block of reserved type 3")
+		}
+		pos += 3 + size
+		if last && f.checksum {
+			pos += 4
+		}
+		if pos > int64(len(data)) {
+			return short(pos)
+		}
+		f.end = pos
+	}
+	if f.size > f.most {
+		return decompressError(f.off, zstdCorrupt, "the zstd frame states %d bytes of content, its blocks have at most %d", f.size, f.most)
+	}
+	return nil
+}
+
+// reader returns the frame with the least window that is enough for its first
+// need bytes, so that decoding them takes no more memory than that. It does not
+// state the content size.
+func (f *frame) reader(data []byte, need int64) (io.Reader, error) {
+	window := min(f.window, need+maxBlock)
+	if window > maxWindow {
+		return nil, decompressError(f.off, zstdParameter, "zstd window of %d bytes: at most %d are supported", window, maxWindow)
+	}
+	h := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, windowDescriptor(window)}
+	if f.checksum {
+		h[4] |= 1 << 2
+	}
+	end := f.end
+	if end == 0 {
+		end = int64(len(data))
+	}
+	return &spliced{h, data[f.blocks:end]}, nil
+}
+
+// windowDescriptor returns the byte for the least window of at least n bytes.
+func windowDescriptor(n int64) byte {
+	n = max(n, 1<<10)
+	exp := bits.Len64(uint64(n)) - 1
+	eighth := int64(1) << (exp - 3)
+	mantissa := (n - int64(1)<<exp + eighth - 1) / eighth
+	return byte(int64(exp-10)<<3 + mantissa) // 8 eighths carry into the exponent
+}
+
+// spliced reads two slices behind each other. bytes.Reader would make the
+// decoder take shortcuts that decode everything.
+type spliced [2][]byte
+
+func (s *spliced) Read(p []byte) (int, error) {
+	for i, b := range s {
+		if len(b) > 0 {
+			n := copy(p, b)
+			s[i] = b[n:]
+			return n, nil
+		}
+	}
+	return 0, io.EOF
+}
+
+// zeroFrame appends a frame of n zero bytes.
+func zeroFrame(dst []byte, n int64) []byte {
+	dst = binary.LittleEndian.AppendUint32(dst, 0xFD2FB528)
+	dst = append(dst, 3<<6, windowDescriptor(maxBlock))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(n))
+	for {
+		k := min(n, maxBlock)
+		n -= k
+		h := uint32(k)<<3 | 1<<1
+		if n == 0 {
+			h |= 1
+		}
+		dst = append(dst, byte(h), byte(h>>8), byte(h>>16), 0)
+		if n == 0 {
+			return dst
+		}
+	}
+}

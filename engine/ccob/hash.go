@@ -1,0 +1,92 @@
+package ccob
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+)
+
+// Hasher computes the hash in the header of a compressed bundle from the raw
+// bytes, in order. MD5 cannot be taken apart, but it can be put aside: the
+// state after the first entries serves until one of them changes.
+type Hasher struct {
+	md5 hash.Hash
+	n   int64
+}
+
+// NewHasher returns a Hasher that has seen no bytes.
+func NewHasher() *Hasher { return &Hasher{md5: md5.New()} }
+
+// Size returns how many raw bytes were hashed.
+func (h *Hasher) Size() int64 { return h.n }
+
+// Sum returns the hash of the bytes so far, as in Header.Hash.
+func (h *Hasher) Sum() uint64 { return binary.LittleEndian.Uint64(h.md5.Sum(nil)) }
+
+// hashStep bounds the time until a cancellation is noticed.
+const hashStep = 4 << 20
+
+// Write hashes p. It never fails.
+func (h *Hasher) Write(p []byte) (int, error) {
+	h.n += int64(len(p))
+	return h.md5.Write(p)
+}
+
+var zeroPage [4096]byte
+
+// Add hashes the pieces, which begin where the bytes so far end or later; what
+// lies before and between them is zero. The error is ctx's or that of a piece
+// out of order.
+func (h *Hasher) Add(ctx context.Context, pieces ...Piece) error {
+	for _, p := range pieces {
+		if p.Offset < h.n {
+			return fmt.Errorf("raw bytes from 0x%x on were hashed already, up to 0x%x", p.Offset, h.n)
+		}
+		for h.n < p.Offset {
+			if h.n%hashStep < int64(len(zeroPage)) && ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			h.Write(zeroPage[:min(p.Offset-h.n, int64(len(zeroPage)))])
+		}
+		for b := p.Content.Bytes(); len(b) > 0; {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			n := min(len(b), hashStep)
+			h.Write(b[:n])
+			b = b[n:]
+		}
+	}
+	return nil
+}
+
+// MarshalBinary returns the state, about a hundred bytes.
+func (h *Hasher) MarshalBinary() ([]byte, error) {
+	state, err := h.md5.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		return nil, err
+	}
+	return binary.LittleEndian.AppendUint64(state, uint64(h.n)), nil
+}
+
+// UnmarshalBinary restores a state that MarshalBinary returned.
+func (h *Hasher) UnmarshalBinary(state []byte) error {
+	n := len(state) - 8
+	if n < 0 {
+		return errors.New("the state of a hash is cut off")
+	}
+	size := binary.LittleEndian.Uint64(state[n:])
+	m := md5.New()
+	if err := m.(encoding.BinaryUnmarshaler).UnmarshalBinary(state[:n]); err != nil {
+		return fmt.Errorf("the state of a hash: %w", err)
+	}
+	if int64(size) < 0 {
+		return fmt.Errorf("the state of a hash of %d bytes", size)
+	}
+	h.md5, h.n = m, int64(size)
+	return nil
+}

@@ -1,0 +1,306 @@
+package ccob
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+var cores = files.NewBudget(4, 1<<30)
+
+// readAll reads data in every way and compares with raw.
+func readAll(t testing.TB, data, raw []byte, o Options) {
+	t.Helper()
+	ctx := context.Background()
+	r, err := Open(data, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := r.Decode(ctx)
+	if err != nil {
+		t.Fatal("Decode:", err)
+	}
+	if !bytes.Equal(all.Bytes(), raw) {
+		t.Fatal("Decode gives other bytes")
+	}
+	all.Release()
+	for _, n := range []int{0, 1, 100, len(raw) / 2, len(raw), len(raw) + 1} {
+		b, err := r.Prefix(ctx, int64(n))
+		if err != nil {
+			t.Fatal("Prefix:", err)
+		}
+		if len(b) < min(n, len(raw)) || !bytes.HasPrefix(raw, b) {
+			t.Fatalf("Prefix of %d gives %d other bytes", n, len(b))
+		}
+	}
+	rnd := rand.New(rand.NewPCG(1, uint64(len(raw))))
+	for range 8 {
+		bufs := make([]bytes.Buffer, 5)
+		ranges := make([]Range, len(bufs))
+		for i := range ranges {
+			off := rnd.Int64N(int64(len(raw)) + 1)
+			ranges[i] = Range{off, rnd.Int64N(int64(len(raw)) - off + 1), &bufs[i]}
+			if i == 0 {
+				ranges[i].Offset, ranges[i].Size = int64(len(raw)/2), int64(len(raw)-len(raw)/2)
+			}
+		}
+		if err := r.Extract(ctx, ranges); err != nil {
+			t.Fatal("Extract:", err)
+		}
+		for i, g := range ranges {
+			if !bytes.Equal(bufs[i].Bytes(), raw[g.Offset:g.end()]) {
+				t.Fatalf("Extract of %d at %d gives %d other bytes", g.Size, g.Offset, bufs[i].Len())
+			}
+		}
+	}
+}
+
+func TestForeign(t *testing.T) {
+	for _, size := range []int{1, 1000, 400_000} {
+		_, raw := sample(4096, size, processors...)
+		for name, data := range forms(t, raw) {
+			t.Run(name, func(t *testing.T) {
+				for _, o := range []Options{{}, {Hash: HashFull, Budget: cores}, {Hash: HashNone}, {Lenient: true}, {Budget: cores}} {
+					readAll(t, data, raw, o)
+				}
+				// What follows a bundle belongs to somebody else.
+				readAll(t, append(bytes.Clone(data), "CCOB and so on"...), raw, Options{})
+			})
+		}
+	}
+}
+
+func TestRoundTrip(t *testing.T) {
+	for _, size := range []int{0, 1000, 5 << 20} {
+		for _, align := range []int64{1, 4096} {
+			pieces, raw := sample(align, size, processors...)
+			for _, how := range []Frames{FramesAuto, FramesEntry, FramesOne} {
+				for _, v := range []int{2, 3} {
+					data := encode(t, pieces, EncodeOptions{Version: v, Frames: how})
+					if again := encode(t, pieces, EncodeOptions{Version: v, Frames: how, Budget: cores}); !bytes.Equal(data, again) {
+						t.Error("the number of cores changes the bytes")
+					}
+					for _, o := range []Options{{}, {Hash: HashFull, Budget: cores}, {Lenient: true}, {Budget: cores}} {
+						readAll(t, data, raw, o)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestPropertyRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var ids []string
+		var contents [][]byte
+		for range rapid.IntRange(0, 6).Draw(t, "entries") {
+			p := rapid.SampledFrom([]string{"gfx803", "gfx90a", "gfx1030", "gfx11-generic", "sm_70", ""}).Draw(t, "processor")
+			ids = append(ids, "hip-amdgcn-amd-amdhsa--"+p)
+			contents = append(contents, code(1, uint64(len(ids)), rapid.IntRange(0, 5000).Draw(t, "size")))
+		}
+		pieces, raw := plain(rapid.Int64Range(1, 5000).Draw(t, "align"), ids, contents)
+		how := rapid.SampledFrom([]Frames{FramesAuto, FramesEntry, FramesOne}).Draw(t, "frames")
+		var b files.Buffer
+		if _, err := Encode(context.Background(), &b, pieces, EncodeOptions{Frames: how, Budget: cores}); err != nil {
+			t.Fatal(err)
+		}
+		r, err := Open(b.Bytes(), Options{Budget: cores})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := r.Decode(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer all.Release()
+		if !bytes.Equal(all.Bytes(), raw) {
+			t.Fatal("other bytes")
+		}
+		ranges := make([]Range, len(pieces))
+		out := make([]bytes.Buffer, len(pieces))
+		for i, p := range pieces {
+			ranges[i] = Range{p.Offset, p.Content.Len(), &out[i]}
+		}
+		if err := r.Extract(context.Background(), ranges); err != nil {
+			t.Fatal(err)
+		}
+		for i, p := range pieces {
+			if !bytes.Equal(out[i].Bytes(), p.Content.Bytes()) {
+				t.Fatalf("piece %d differs", i)
+			}
+		}
+	})
+}
+
+func TestFaults(t *testing.T) {
+	_, raw := sample(4096, 100_000, processors...)
+	le := binary.LittleEndian
+	good := container(3, Zstd, zst(t, raw), raw)
+	edit := func(f func(b []byte)) []byte {
+		b := bytes.Clone(good)
+		f(b)
+		return b
+	}
+	half := len(raw) / 2
+	two := append(zst(t, raw[:half]), zst(t, raw[half:])...)
+	for _, tt := range []struct {
+		name, want, llvm string
+		data             []byte
+		lenient          bool // reads it
+	}{
+		{"empty", "not a compressed bundle", "-", nil, false},
+		{"short", "not a compressed bundle", "-", good[:7], false},
+		{"header", "byte 0x0: the header of a compressed bundle of version 3 has 32 bytes, only 31", "Compressed bundle header size too small", good[:31], false},
+		{"version 0", "byte 0x4: version 0", "", edit(func(b []byte) { b[4] = 0 }), false},
+		{"version 4", "byte 0x4: version 4", "", edit(func(b []byte) { b[4] = 4 }), false},
+		{"method", "byte 0x6: unknown compression method 2", "Unknown compressing method", edit(func(b []byte) { b[6] = 2 }), false},
+		{"zlib of zstd", "zlib data: ", zlibMessage(zlibCorrupt), edit(func(b []byte) { b[6] = 0 }), false},
+		{"cut", "was it cut short?", "", good[:len(good)-10], false},
+		{"file size 31", "byte 0x8: file size 31 is less", "", edit(func(b []byte) { le.PutUint64(b[8:], 31) }), true},
+		{"file size too large", "byte 0x8: the compressed bundle has 18446744073709551615 bytes", "", edit(func(b []byte) { le.PutUint64(b[8:], 1<<64-1) }), true},
+		{"file size too small", "the zstd frame of byte 0x20 goes on", zlibMessage(zstdShort), edit(func(b []byte) { le.PutUint64(b[8:], uint64(len(good)-50)) }), true},
+		{"raw size 2^40", "byte 0x10: raw size 1099511627776: ", "", edit(func(b []byte) { le.PutUint64(b[16:], 1<<40) }), true},
+		{"raw size too large", "the header states", "", edit(func(b []byte) { le.PutUint64(b[16:], uint64(len(raw)+1)) }), true},
+		{"raw size too small", "decompresses to more than the", zlibMessage(zstdLong), edit(func(b []byte) { le.PutUint64(b[16:], uint64(len(raw)-1)) }), false},
+		{"hash", "the data is damaged", "", edit(func(b []byte) { b[24]++ }), true},
+		{"frame magic", "byte 0x20: no zstd frame", zlibMessage(zstdNoFrame), edit(func(b []byte) { b[32]++ }), false},
+		{"reserved bit", "byte 0x20: zstd frame: reserved", zlibMessage(zstdParameter), edit(func(b []byte) { b[36] |= 8 }), false},
+		{"trailing zeros", "no zstd frame begins here, but 00 00 00 00", zlibMessage(zstdNoFrame), container(3, Zstd, append(zst(t, raw), 0, 0, 0, 0), raw), false},
+		{"trailing byte", "is cut off after 1 bytes", zlibMessage(zstdShort), container(3, Zstd, append(zst(t, raw), 0), raw), false},
+		{"frame missing", "the data decompresses to", "", container(3, Zstd, two, append(bytes.Clone(raw), raw...)), true},
+		{"no frame", "the data decompresses to 0 bytes", "", container(3, Zstd, skippable(100), raw), true},
+		{"skippable", "skippable zstd frame of 100 bytes, only 90", zlibMessage(zstdShort), container(3, Zstd, append(zst(t, raw), skippable(100)[:98]...), raw), false},
+		{"no size, too long", "decompresses to more than the", zlibMessage(zstdLong), container(3, Zstd, stream(t, raw), raw[1:]), false},
+		{"no size, too short", "the data decompresses to", "", container(3, Zstd, stream(t, raw[1:]), raw), true},
+		{"zlib too long", "decompresses to more than the", zlibMessage(zlibLong), container(3, Zlib, deflate(t, raw), raw[1:]), false},
+		{"zlib too short", "the data decompresses to", "", container(3, Zlib, deflate(t, raw[1:]), raw), true},
+		{"zlib cut", "zlib data: unexpected EOF", zlibMessage(zlibCorrupt), container(3, Zlib, deflate(t, raw)[:1000], raw), false},
+		{"checksum", "zstd frame: ", zlibMessage(zstdChecksum), func() []byte {
+			b := container(3, Zstd, stream(t, raw), raw)
+			b[len(b)-1]++
+			return b
+		}(), false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for _, o := range []Options{{}, {Hash: HashFull}} {
+				err := decodeErr(tt.data, o)
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Fatalf("got %v, want %q", err, tt.want)
+				}
+				var e *Error
+				if errors.As(err, &e) && e.LLVM != tt.llvm {
+					t.Errorf("LLVM's message is %q, want %q", e.LLVM, tt.llvm)
+				} else if e == nil && (tt.llvm != "-" || !errors.Is(err, ErrMagic)) {
+					t.Errorf("%T is no *Error", err)
+				}
+			}
+			if err := decodeErr(tt.data, Options{Lenient: true}); (err == nil) != tt.lenient {
+				t.Errorf("lenient: %v", err)
+			}
+		})
+	}
+}
+
+func zlibMessage(s string) string { return "Could not decompress embedded file contents: " + s }
+
+// decodeErr opens and decodes.
+func decodeErr(data []byte, o Options) error {
+	r, err := Open(data, o)
+	if err != nil {
+		return err
+	}
+	if o.Hash == HashFull {
+		return r.Extract(context.Background(), nil)
+	}
+	raw, err := r.Decode(context.Background())
+	if err == nil {
+		raw.Release()
+	}
+	return err
+}
+
+func TestMaxSize(t *testing.T) {
+	_, raw := sample(1, 1000, processors...)
+	data := container(3, Zstd, zst(t, raw), raw)
+	if _, err := Open(data, Options{MaxSize: int64(len(raw))}); err != nil {
+		t.Error(err)
+	}
+	if _, err := Open(data, Options{MaxSize: int64(len(raw) - 1)}); err == nil || !strings.Contains(err.Error(), "over the limit") {
+		t.Error(err)
+	}
+}
+
+func TestRangeOutside(t *testing.T) {
+	_, raw := sample(1, 1000, processors...)
+	data := container(3, Zstd, zst(t, raw), raw)
+	for _, g := range []Range{{-1, 1, nil}, {0, -1, nil}, {0, int64(len(raw)) + 1, nil}, {1 << 62, 1 << 62, nil}, {int64(len(raw)), 1, nil}} {
+		r, err := Open(data, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Extract(context.Background(), []Range{g}); err == nil {
+			t.Errorf("range %v is taken", g)
+		}
+	}
+	// A lenient raw size promises more than there is.
+	binary.LittleEndian.PutUint64(data[16:], uint64(len(raw)+100))
+	r, err := Open(data, Options{Lenient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Extract(context.Background(), []Range{{int64(len(raw)), 1, io.Discard}}); err == nil {
+		t.Error("a range behind the end is taken")
+	}
+}
+
+func TestPrefixStopsEarly(t *testing.T) {
+	// Damage behind the first block does not matter to a listing, nor do the
+	// bytes of other entries' frames.
+	_, raw := sample(4096, 400_000, processors...)
+	data := container(3, Zstd, zst(t, raw), raw)
+	for i := len(data) / 2; i < len(data); i++ {
+		data[i] = 0xff
+	}
+	r, err := Open(data, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := r.Prefix(context.Background(), 4096)
+	if err != nil || !bytes.HasPrefix(raw, b) {
+		t.Error("Prefix reads too far:", err)
+	}
+	var out bytes.Buffer
+	if err := r.Extract(context.Background(), []Range{{100, 300_000, &out}}); err != nil || !bytes.Equal(out.Bytes(), raw[100:300_100]) {
+		t.Error("Extract reads too far:", err)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	pieces, raw := sample(4096, 400_000, processors...)
+	for _, data := range [][]byte{container(3, Zstd, stream(t, raw), raw), container(3, Zlib, deflate(t, raw), raw), encode(t, pieces, EncodeOptions{Frames: FramesEntry})} {
+		r, err := Open(data, Options{Budget: cores})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Decode(ctx); !errors.Is(err, context.Canceled) {
+			t.Error("Decode:", err)
+		}
+		if err := r.Extract(ctx, []Range{{0, r.RawSize(), io.Discard}}); !errors.Is(err, context.Canceled) {
+			t.Error("Extract:", err)
+		}
+	}
+	if _, err := Encode(ctx, &files.Buffer{}, pieces, EncodeOptions{}); !errors.Is(err, context.Canceled) {
+		t.Error("Encode:", err)
+	}
+}

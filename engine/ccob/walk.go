@@ -1,0 +1,150 @@
+package ccob
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/klauspost/compress/zlib"
+)
+
+// plainMagic is how a plain binary bundle begins.
+const plainMagic = "__CLANG_OFFLOAD_BUNDLE__"
+
+// Extent is where one bundle lies among others.
+type Extent struct {
+	Offset, End int64
+	Header      *Header // of a compressed bundle; nil for a plain one
+}
+
+// Walk goes over the bundles that lie behind each other in data, such as a
+// .hip_fatbin section, compressed and plain ones mixed, with padding between,
+// before and behind. plainEnd returns the size of the plain bundle that its
+// argument begins with. The extents of bundles are those of their headers, so what
+// looks like a bundle inside another is never one. The sequence ends with the first
+// error; offsets in an error count from the beginning of data.
+func Walk(data []byte, plainEnd func([]byte) (int64, error)) iter.Seq2[Extent, error] {
+	return func(yield func(Extent, error) bool) {
+		for pos := int64(0); ; {
+			e, err := nextExtent(data, pos, plainEnd)
+			if err == io.EOF {
+				return
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+			pos = e.End
+		}
+	}
+}
+
+// nextExtent returns the first bundle from pos on.
+func nextExtent(data []byte, pos int64, plainEnd func([]byte) (int64, error)) (Extent, error) {
+	for junk := false; ; {
+		skip := nextMagic(data[pos:])
+		if skip < 0 {
+			return Extent{}, io.EOF
+		}
+		junk = junk || !allZero(data[pos:pos+int64(skip)])
+		pos += int64(skip)
+		e := Extent{Offset: pos}
+		rest := data[pos:]
+		if rest[0] == plainMagic[0] {
+			n, err := plainEnd(rest)
+			if err == nil && (n < int64(len(plainMagic)) || n > int64(len(rest))) {
+				err = fmt.Errorf("byte 0x0: the plain bundle ends at 0x%x, the data at 0x%x", uint64(n), len(rest))
+			}
+			if err != nil {
+				return e, fmt.Errorf("plain bundle at byte 0x%x: %w", pos, err)
+			}
+			e.End = pos + n
+			return e, nil
+		}
+		h, err := Parse(rest)
+		if err == nil && !(junk && h.Version == 1) {
+			var n int64
+			if n, err = h.StreamEnd(rest); err == nil {
+				e.End, e.Header = pos+n, h
+				return e, nil
+			}
+		}
+		if !junk {
+			return e, fmt.Errorf("compressed bundle at byte 0x%x: %w", pos, err)
+		}
+		// Four letters happen to occur in what is no padding; where an old bundle
+		// ends is not worth finding out for them.
+		pos++
+	}
+}
+
+// nextMagic returns where the next bundle may begin in b, or -1. It looks no
+// farther than it must: the rest may be large.
+func nextMagic(b []byte) int {
+	const step = 64 << 10
+	for off := 0; off < len(b); off += step {
+		part := b[off:min(len(b), off+step+len(plainMagic)-1)]
+		c := bytes.Index(part, []byte(Magic))
+		if c >= 0 {
+			part = part[:c]
+		}
+		if p := bytes.Index(part, []byte(plainMagic)); p >= 0 {
+			return off + p
+		}
+		if c >= 0 {
+			return off + c
+		}
+	}
+	return -1
+}
+
+// StreamEnd returns where the bundle h, with which data begins, ends: at its file
+// size, or in version 1 at the end of its zstd frames or zlib stream, which
+// takes decoding it.
+func (h *Header) StreamEnd(data []byte) (int64, error) {
+	if h.Version > 1 {
+		return h.End, nil
+	}
+	if h.Method == Zlib {
+		return zlibEnd(data, h)
+	}
+	pos, raw := h.DataOffset, int64(0)
+	for pos < int64(len(data)) && isFrame(data[pos:]) {
+		f, err := frameAt(data, pos)
+		if err != nil {
+			return 0, err
+		}
+		if err := f.walk(data); err != nil {
+			return 0, err
+		}
+		raw += max(f.size, 0)
+		pos = f.end
+	}
+	if raw > h.RawSize {
+		return 0, tooLong(h.RawSize)
+	}
+	if pos == h.DataOffset {
+		return 0, decompressError(pos, zstdNoFrame, "no zstd frame behind the header")
+	}
+	return pos, nil
+}
+
+// zlibEnd is StreamEnd for zlib.
+func zlibEnd(data []byte, h *Header) (int64, error) {
+	r := bytes.NewReader(data[h.DataOffset:])
+	d, err := zlib.NewReader(r)
+	if err == nil {
+		var n int64
+		n, err = io.Copy(io.Discard, io.LimitReader(d, h.RawSize+1))
+		if n > h.RawSize {
+			return 0, decompressError(0, zlibLong, "the data decompresses to more than the %d bytes that the header states", h.RawSize)
+		}
+	}
+	if err != nil {
+		e := decompressError(h.DataOffset, zlibCorrupt, "zlib data: %v", err)
+		e.err = errors.Unwrap(err)
+		return 0, e
+	}
+	return int64(len(data)) - int64(r.Len()), nil
+}
