@@ -1,0 +1,193 @@
+// Package bitcode reads what offloading needs from LLVM bitcode: the symbols
+// that an archive's index names, and the images that clang embeds.
+//
+// It follows the bitstream format and the records of LLVM's bitcode writer
+// (https://llvm.org/docs/BitCodeFormat.html), those before the string table
+// (LLVM 4 and older) included. Function bodies are passed over. Input is not
+// trusted: every length is checked against the bytes that are there.
+package bitcode
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Block IDs.
+const (
+	blockInfoBlock      = 0
+	moduleBlock         = 8
+	constantsBlock      = 11
+	identificationBlock = 13
+	valueSymtabBlock    = 14
+	metadataBlock       = 15
+	typeBlock           = 17
+	strtabBlock         = 23
+	symtabBlock         = 25
+)
+
+const (
+	magic        = 0xdec04342 // "BC" C0 DE
+	wrapperMagic = 0x0b17c0de
+	wrapperSize  = 20
+)
+
+// Is reports whether data begins like bitcode, with or without the wrapper
+// header that Darwin's tools put in front.
+func Is(data []byte) bool {
+	if len(data) < 4 {
+		return false
+	}
+	m := binary.LittleEndian.Uint32(data)
+	return m == magic || m == wrapperMagic
+}
+
+// file is the outermost layer of a bitcode file.
+type file struct {
+	data    []byte // without the wrapper
+	modules []module
+
+	symtab       []byte // the linker's symbol table, see irsymtab.go
+	symtabStrtab []byte // the string table that symtab names strings of
+}
+
+// module is a module of a file. LLVM writes several for split ThinLTO units.
+type module struct {
+	data   []byte // of the whole file
+	pos    uint64 // the bit after the block ID
+	strtab []byte // names of global values
+}
+
+// open finds the modules and tables of a bitcode file.
+func open(data []byte) (*file, error) {
+	data, err := unwrap(data)
+	if err != nil {
+		return nil, err
+	}
+	f := &file{data: data}
+	c := newCursor(data, 32)
+	named := 0 // modules that have their string table
+	for c.err == nil && c.pos+64 < c.end {
+		// Fewer bytes cannot hold a block: padding some tools leave behind.
+		e, id := c.next()
+		if e == entryRecord {
+			c.begin(id)
+			continue
+		}
+		if e == entryEnd {
+			break
+		}
+		switch id {
+		case blockInfoBlock:
+			c.blockInfo()
+		case identificationBlock:
+			c.identification()
+		case moduleBlock:
+			f.modules = append(f.modules, module{data: data, pos: c.pos})
+			c.skipBlock()
+		case strtabBlock:
+			// A string table serves all modules before it that have none yet.
+			strtab := c.table(id)
+			for ; named < len(f.modules); named++ {
+				f.modules[named].strtab = strtab
+			}
+			if f.symtab != nil && f.symtabStrtab == nil {
+				f.symtabStrtab = strtab
+			}
+		case symtabBlock:
+			if t := c.table(id); f.symtab == nil {
+				f.symtab = t
+			}
+		default:
+			c.skipBlock()
+		}
+	}
+	return f, c.err
+}
+
+// unwrap checks the signature and removes the wrapper header.
+func unwrap(data []byte) ([]byte, error) {
+	if len(data) < 8 || !Is(data) {
+		return nil, fmt.Errorf("bitcode at byte 0x0: no bitcode signature")
+	}
+	if len(data)%4 != 0 {
+		return nil, fmt.Errorf("bitcode of %d bytes: not a multiple of 4, was it cut short?", len(data))
+	}
+	if binary.LittleEndian.Uint32(data) == magic {
+		return data, nil
+	}
+	if len(data) < wrapperSize {
+		return nil, fmt.Errorf("bitcode at byte 0x0: wrapper header needs %d bytes, %d are there", wrapperSize, len(data))
+	}
+	off := uint64(binary.LittleEndian.Uint32(data[8:]))
+	size := uint64(binary.LittleEndian.Uint32(data[12:]))
+	if off+size > uint64(len(data)) {
+		return nil, fmt.Errorf("bitcode at byte 0x8: wrapped offset %#x + size %#x passes the end of the file (%d bytes)", off, size, len(data))
+	}
+	data = data[off : off+size : off+size]
+	if len(data) < 8 || binary.LittleEndian.Uint32(data) != magic {
+		return nil, fmt.Errorf("bitcode at byte %#x: no bitcode signature behind the wrapper header", off)
+	}
+	return data, nil
+}
+
+// identification checks the block that says which bitcode this is.
+func (c *cursor) identification() {
+	const epoch = 2
+	c.enter(identificationBlock)
+	for c.err == nil {
+		switch e, id := c.next(); e {
+		case entryEnd:
+			return
+		case entryBlock:
+			c.skipBlock()
+		case entryRecord:
+			if c.begin(id) == epoch {
+				if v, ok := c.operand(); ok && v != 0 {
+					c.fail("bitcode of epoch %d, only 0 is known", v)
+				}
+			}
+		}
+	}
+}
+
+// table returns the blob in a string or symbol table block.
+func (c *cursor) table(id uint64) (t []byte) {
+	const tableBlob = 1
+	c.enter(id)
+	for c.err == nil {
+		switch e, id := c.next(); e {
+		case entryEnd:
+			return t
+		case entryBlock:
+			c.skipBlock()
+		case entryRecord:
+			if c.begin(id) == tableBlob && c.rest != nil {
+				t = c.text()
+			}
+		}
+	}
+	return nil
+}
+
+// walk reads the module block: record is called for each record, with the
+// cursor behind its code, and block for each block; a block that it does not
+// enter (false) is passed over.
+func (m module) walk(record func(c *cursor, code uint64), block func(c *cursor, id uint64) bool) error {
+	c := newCursor(m.data, m.pos)
+	c.enter(moduleBlock)
+	for c.err == nil {
+		switch e, id := c.next(); e {
+		case entryEnd:
+			return c.err
+		case entryBlock:
+			if id == blockInfoBlock {
+				c.blockInfo()
+			} else if !block(c, id) {
+				c.skipBlock()
+			}
+		case entryRecord:
+			record(c, c.begin(id))
+		}
+	}
+	return c.err
+}

@@ -1,0 +1,112 @@
+package bitcode
+
+import "encoding/binary"
+
+// The symbol table for linkers ("irsymtab"), in a block of its own beside the
+// modules, since LLVM 5: little-endian words, strings as offset and size in the
+// string table. It lists the symbols of each module in the order of the module
+// symbol table, with their names in object files.
+const (
+	symtabVersion = 3 // newest that is known; all since 1 agree in what is read
+
+	symtabModules = 3 * 4      // offset and count of modules in the header
+	symtabSymbols = 7 * 4      // offset and count of symbols
+	symtabHeader  = 9 * 4      // as far as it is read
+	symtabModule  = 3 * 4      // size of a module: first symbol, end, ...
+	symtabSymbol  = 6 * 4      // size of a symbol: name, IR name, comdat, flags
+	symtabMax     = 0x7fffffff // symbols and modules, so that sums stay small
+
+	symtabUndefined      = 1 << 3
+	symtabGlobal         = 1 << 10
+	symtabFormatSpecific = 1 << 11
+)
+
+// symtab is the checked form of the table; nil if there is none to use.
+type symtab struct {
+	modules, symbols, strtab []byte
+}
+
+// parseSymtab returns the table of a file with the given number of modules, nil
+// if it is not a whole table of a known version: it is an index only, and a
+// file put together from others may have one that does not fit.
+func parseSymtab(data, strtab []byte, modules int) *symtab {
+	if len(data) < symtabHeader {
+		return nil
+	}
+	if v := binary.LittleEndian.Uint32(data); v == 0 || v > symtabVersion {
+		return nil
+	}
+	list := func(at, size uint64) []byte {
+		off := uint64(binary.LittleEndian.Uint32(data[at:]))
+		n := uint64(binary.LittleEndian.Uint32(data[at+4:]))
+		if off > uint64(len(data)) || n > symtabMax || n*size > uint64(len(data))-off {
+			return nil
+		}
+		return data[off : off+n*size]
+	}
+	t := &symtab{list(symtabModules, symtabModule), list(symtabSymbols, symtabSymbol), strtab}
+	if len(t.modules) != modules*symtabModule {
+		return nil
+	}
+	return t
+}
+
+// symtabPart is what the table says of one module.
+type symtabPart struct {
+	symbols, strtab []byte
+}
+
+// module returns the part for module i, empty if it does not have at least n
+// symbols.
+func (t *symtab) module(i, n int) symtabPart {
+	if t == nil {
+		return symtabPart{}
+	}
+	m := t.modules[i*symtabModule:]
+	begin := uint64(binary.LittleEndian.Uint32(m))
+	end := uint64(binary.LittleEndian.Uint32(m[4:]))
+	if begin > end || end*symtabSymbol > uint64(len(t.symbols)) || end-begin < uint64(n) {
+		return symtabPart{}
+	}
+	return symtabPart{t.symbols[begin*symtabSymbol : end*symtabSymbol], t.strtab}
+}
+
+// str returns the string that the words at data name.
+func (p symtabPart) str(data []byte) ([]byte, bool) {
+	off := uint64(binary.LittleEndian.Uint32(data))
+	size := uint64(binary.LittleEndian.Uint32(data[4:]))
+	if off > uint64(len(p.strtab)) || size > uint64(len(p.strtab))-off {
+		return nil, false
+	}
+	return p.strtab[off : off+size], true
+}
+
+// mangled returns the name in object files of the global value called name: the
+// table's, if its symbol i is that value, else what the data layout tells.
+func (p symtabPart) mangled(i int, name []byte, m byte, unnamed int) string {
+	if len(name) > 0 && i*symtabSymbol < len(p.symbols) {
+		sym := p.symbols[i*symtabSymbol:]
+		ir, ok1 := p.str(sym[8:])
+		out, ok2 := p.str(sym)
+		if ok1 && ok2 && len(out) > 0 && string(ir) == string(name) {
+			return string(out)
+		}
+	}
+	return mangle(name, m, unnamed)
+}
+
+// defined appends the names of symbols from i on, those of module-level
+// assembly, that are global and defined.
+func (p symtabPart) defined(names []string, i int) []string {
+	for i *= symtabSymbol; i < len(p.symbols); i += symtabSymbol {
+		sym := p.symbols[i:]
+		flags := binary.LittleEndian.Uint32(sym[20:])
+		if flags&(symtabUndefined|symtabGlobal|symtabFormatSpecific) != symtabGlobal {
+			continue
+		}
+		if name, ok := p.str(sym); ok && len(name) > 0 {
+			names = append(names, string(name))
+		}
+	}
+	return names
+}

@@ -1,0 +1,199 @@
+package bitcode
+
+// Module record codes.
+const (
+	moduleVersion     = 1
+	moduleDataLayout  = 3
+	moduleAsm         = 4
+	moduleSectionName = 5
+	moduleGlobalVar   = 7
+	moduleFunction    = 8
+	moduleAliasOld    = 9
+	moduleAlias       = 14
+	moduleIFunc       = 18
+)
+
+// kind orders global values as LLVM's module symbol table does.
+type kind uint8
+
+const (
+	function kind = iota
+	variable
+	alias
+	ifunc
+	kinds
+)
+
+// global is a global value of a module.
+type global struct {
+	kind    kind
+	defined bool // here, and not just as a copy to inline
+	global  bool // linkage is neither internal nor private
+	meta    bool // in section llvm.metadata
+	name    []byte
+}
+
+// Symbols returns the names that LLVM's archive writer puts into the symbol
+// index for a bitcode member: global, defined and not LLVM's own (llvm.*), per
+// module functions, variables, aliases, ifuncs and then what module-level
+// assembly defines, mangled as in object files.
+//
+// Names that need a compiler to find out are taken from the symbol table which
+// LLVM 5 and newer write beside the modules: symbols of module-level assembly,
+// and the argument sizes in names of 32-bit Windows. A file without this table
+// lacks the former, and has plain names for the latter.
+func Symbols(data []byte) ([]string, error) {
+	f, err := open(data)
+	if err != nil {
+		return nil, err
+	}
+	table := parseSymtab(f.symtab, f.symtabStrtab, len(f.modules))
+	var names []string
+	unnamed := 0
+	for i, m := range f.modules {
+		s := symbolScan{module: m}
+		if err := m.walk(s.record, s.block); err != nil {
+			return nil, err
+		}
+		written := table.module(i, len(s.globals))
+		at := 0
+		for k := function; k < kinds; k++ {
+			for _, g := range s.globals {
+				if g.kind != k {
+					continue
+				}
+				at++
+				if !g.global || !g.defined || g.meta || isLLVM(g.name) {
+					continue
+				}
+				name := g.name
+				if len(name) == 0 {
+					unnamed++
+				}
+				names = append(names, written.mangled(at-1, name, s.mangling, unnamed))
+			}
+		}
+		if s.asm {
+			names = written.defined(names, at)
+		}
+	}
+	return names, nil
+}
+
+// isLLVM reports whether a name is one of LLVM's own.
+func isLLVM(name []byte) bool {
+	return len(name) >= 5 && string(name[:5]) == "llvm."
+}
+
+// symbolScan collects what Symbols needs of a module.
+type symbolScan struct {
+	module
+	version  uint64
+	mangling byte // the m: part of the data layout
+	asm      bool // has module-level assembly
+	globals  []global
+	metaSect []bool // by section number: is it llvm.metadata?
+}
+
+func (s *symbolScan) record(c *cursor, code uint64) {
+	switch code {
+	case moduleVersion:
+		s.version, _ = c.operand()
+	case moduleDataLayout:
+		s.mangling = mangling(c.text())
+	case moduleAsm:
+		_, s.asm = c.operand()
+	case moduleSectionName:
+		s.metaSect = append(s.metaSect, string(c.text()) == "llvm.metadata")
+	case moduleGlobalVar, moduleFunction, moduleAliasOld, moduleAlias, moduleIFunc:
+		s.global(c, code)
+	}
+}
+
+// global reads the record of a global value.
+func (s *symbolScan) global(c *cursor, code uint64) {
+	var g global
+	if s.version >= 2 {
+		var name [2]uint64
+		c.operands(name[:])
+		off, size := name[0], name[1]
+		if off > uint64(len(s.strtab)) || size > uint64(len(s.strtab))-off {
+			c.fail("name of a global value: offset %#x + size %#x passes the end of the string table (%d bytes)", off, size, len(s.strtab))
+			return
+		}
+		g.name = s.strtab[off : off+size]
+	}
+	var ops [6]uint64
+	n, need := c.operands(ops[:]), 0
+	var linkage uint64
+	switch code {
+	case moduleFunction: // type, calling convention, is a declaration, linkage
+		g.kind, need, linkage = function, 4, ops[3]
+		g.defined = ops[2] == 0
+	case moduleGlobalVar: // type, constant, initializer + 1, linkage, alignment, section + 1
+		g.kind, need, linkage = variable, 6, ops[3]
+		g.defined = ops[2] != 0
+		if sect := ops[5]; sect > uint64(len(s.metaSect)) {
+			c.fail("global variable in section %d of %d", sect, len(s.metaSect))
+		} else if sect > 0 {
+			g.meta = s.metaSect[sect-1]
+		}
+	case moduleAliasOld: // type, aliasee, linkage
+		g.kind, need, linkage = alias, 3, ops[2]
+		g.defined = true
+	case moduleAlias, moduleIFunc: // type, address space, aliasee, linkage
+		g.kind, need, linkage = alias, 4, ops[3]
+		if code == moduleIFunc {
+			g.kind = ifunc
+		}
+		g.defined = true
+	}
+	if c.err == nil && n < need {
+		c.fail("record %d of a global value has %d operands, at least %d expected", code, n, need)
+	}
+	if c.err != nil {
+		return
+	}
+	g.global = true
+	switch linkage {
+	case 3, 9, 13, 14: // internal, private and two older kinds of private
+		g.global = false
+	case 12: // available externally
+		g.defined = false
+	}
+	s.globals = append(s.globals, g)
+}
+
+// block reads the names of global values that older modules keep in a block.
+func (s *symbolScan) block(c *cursor, id uint64) bool {
+	if id != valueSymtabBlock || s.version >= 2 {
+		return false
+	}
+	const (
+		vstEntry   = 1 // value, name
+		vstFnEntry = 3 // value, offset, name
+	)
+	c.enter(id)
+	for c.err == nil {
+		e, id := c.next()
+		if e == entryEnd {
+			break
+		}
+		if e == entryBlock {
+			c.skipBlock()
+			continue
+		}
+		code := c.begin(id)
+		if code != vstEntry && code != vstFnEntry {
+			continue
+		}
+		v, ok := c.operand()
+		if code == vstFnEntry {
+			_, ok = c.operand()
+		}
+		if ok && v < uint64(len(s.globals)) {
+			s.globals[v].name = c.text()
+		}
+	}
+	return true
+}
