@@ -39,15 +39,18 @@ func markers(comment string) (start, end []byte) {
 //
 // where the line break before the END line does not belong to the content. The
 // ID of the END line is not looked at. A START line inside of a content is part
-// of it; LLVM takes it for an entry when it does not want the outer one. Text
+// of it; LLVM takes it for an entry when it does not want the outer one. The
+// empty line may be missing, in which case LLVM does not see the entry. Text
 // without a START line is a bundle of no entries.
 func ParseText(data []byte, comment string) ([]Entry, error) {
 	start, end := markers(comment)
 	var entries []Entry
-	pos := 0
+	pos := 0 // at the line break before the next line
 	for {
 		i := bytes.Index(data[pos:], start)
-		if i < 0 {
+		if pos == 0 && bytes.HasPrefix(data, start[1:]) {
+			i = -1
+		} else if i < 0 {
 			return entries, nil
 		}
 		e := Entry{At: int64(pos + i + 1)}
@@ -68,7 +71,7 @@ func ParseText(data []byte, comment string) ([]Entry, error) {
 		if n = bytes.IndexByte(data[pos:], '\n'); n < 0 {
 			return entries, nil
 		}
-		pos += n + 1
+		pos += n
 	}
 }
 
