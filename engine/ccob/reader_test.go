@@ -80,7 +80,7 @@ func TestForeign(t *testing.T) {
 }
 
 func TestRoundTrip(t *testing.T) {
-	for _, size := range []int{0, 1000, 5 << 20} {
+	for _, size := range []int{0, 1000, 100_000} {
 		for _, align := range []int64{1, 4096} {
 			pieces, raw := sample(align, size, processors...)
 			for _, how := range []Frames{FramesAuto, FramesEntry, FramesOne} {
@@ -96,6 +96,21 @@ func TestRoundTrip(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestRoundTripLarge(t *testing.T) {
+	// Large enough to be cut, for mapped memory and for whole frames in buffers.
+	pieces, raw := sample(4096, autoLeast, processors...)
+	data := encode(t, pieces, EncodeOptions{Budget: cores})
+	r, err := Open(data, Options{Budget: cores})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans, _, err := r.spans(r.RawSize())
+	if err != nil || len(spans) != 4 || !r.Indexed() {
+		t.Errorf("%d frames, want the header and 3 families (index: %v, %v)", len(spans), r.Indexed(), err)
+	}
+	readAll(t, data, raw, Options{Budget: cores})
 }
 
 func TestPropertyRoundTrip(t *testing.T) {

@@ -70,7 +70,7 @@ func nextExtent(data []byte, pos int64, plainEnd func([]byte) (int64, error)) (E
 				return e, nil
 			}
 		}
-		if !junk {
+		if !junk && err != ErrMagic {
 			return e, fmt.Errorf("compressed bundle at byte 0x%x: %w", pos, err)
 		}
 		// Four letters happen to occur in what is no padding; where an old bundle
