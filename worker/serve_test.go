@@ -409,6 +409,53 @@ func TestCancelGrace(t *testing.T) {
 	}
 }
 
+// What a handler writes after its request was answered without it is refused,
+// so that it learns of it.
+func TestOutputAfterCancellation(t *testing.T) {
+	ctx := testContext(t)
+	release, wrote := make(chan struct{}), make(chan error, 1)
+	handler := func(_ context.Context, req *worker.Request) int {
+		<-release
+		_, err := req.Output.Write([]byte("late"))
+		wrote <- err
+		return 0
+	}
+	c := workertest.Serve(ctx, handler, worker.Options{CancelGrace: -1})
+	send(t, c, &request{RequestId: 1}, workertest.Cancellation(1))
+	got, err := c.Receive(ctx)
+	wantResponse(t, got, err, &response{RequestId: 1, WasCancelled: true})
+	close(release)
+	if err := <-wrote; err != io.ErrClosedPipe {
+		t.Errorf("error %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A request that others wait behind makes way when it is cancelled.
+func TestCancelledHeadOfQueue(t *testing.T) {
+	ctx := testContext(t)
+	handler := func(ctx context.Context, req *worker.Request) int {
+		if req.ID == 1 {
+			<-ctx.Done()
+		}
+		return 0
+	}
+	c := workertest.Serve(ctx, handler, worker.Options{})
+	send(t, c, &request{RequestId: 1}, &request{RequestId: 0}, &request{RequestId: 2}, workertest.Cancellation(0))
+	got, err := c.Receive(ctx)
+	wantResponse(t, got, err, &response{WasCancelled: true})
+	got, err = c.Receive(ctx)
+	wantResponse(t, got, err, &response{RequestId: 2})
+	send(t, c, workertest.Cancellation(1))
+	got, err = c.Receive(ctx)
+	wantResponse(t, got, err, &response{RequestId: 1, WasCancelled: true})
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestPanic(t *testing.T) {
 	for _, test := range []struct {
 		name    string
