@@ -61,7 +61,7 @@ def _compile(ctx, toolchain, headers, src, arch):
         inputs = depset([src], transitive = [headers.files, toolchain.files]),
         mnemonic = "OffloadHipCompile",
         outputs = [out],
-        progress_message = "Compiling %{input} for " + arch,
+        progress_message = "Compiling {} for {}".format(src.short_path, arch),
         toolchain = DEVICE_TYPE,
     )
     return out
