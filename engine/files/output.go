@@ -12,9 +12,10 @@ import (
 
 const (
 	// outputBuffer bounds how many bytes of small writes an Output gathers.
-	outputBuffer = 64 << 10
-	// appendDirectly is the size from which on a Content is not gathered.
-	appendDirectly = 16 << 10
+	outputBuffer = 128 << 10
+	// appendDirectly is the size from which on a Content is not gathered: a copy
+	// inside the kernel of less costs more than one through the cache.
+	appendDirectly = 64 << 10
 	// holeFrom is the number of zeros from which on they become a hole.
 	holeFrom = 4 << 10
 )

@@ -24,6 +24,9 @@ func (p *piece) end() int64 { return p.off + p.c.Len() }
 // add notes that c lies at off. Bytes of memory belong to the caller: they are
 // copied.
 func (s *pieces) add(c Content, off int64) {
+	if c.Len() == 0 {
+		return
+	}
 	if c.in == nil {
 		c = Memory(slices.Clone(c.data))
 	}

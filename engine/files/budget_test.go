@@ -1,0 +1,337 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// soon fails the test when fn takes long enough to be stuck.
+func soon(t *testing.T, fn func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		fn()
+	}()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("stuck")
+	}
+}
+
+func TestEach(t *testing.T) {
+	for _, cores := range []int{1, 2, 5} {
+		for _, n := range []int{0, 1, 2, 100} {
+			b := NewBudget(cores, 1)
+			var running, most atomic.Int32
+			seen := make([]atomic.Int32, n)
+			err := b.Each(t.Context(), n, func(_ context.Context, i int) error {
+				r := running.Add(1)
+				for m := most.Load(); r > m && !most.CompareAndSwap(m, r); m = most.Load() {
+				}
+				seen[i].Add(1)
+				running.Add(-1)
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range seen {
+				if seen[i].Load() != 1 {
+					t.Errorf("%d of %d ran %d times", i, n, seen[i].Load())
+				}
+			}
+			if int(most.Load()) > cores {
+				t.Errorf("%d at once on %d cores", most.Load(), cores)
+			}
+		}
+	}
+}
+
+// The error does not depend on which unit fails first.
+func TestEachLowestError(t *testing.T) {
+	for _, cores := range []int{1, 2, 8} {
+		b := NewBudget(cores, 1)
+		for range 50 {
+			var highest atomic.Int32
+			err := b.Each(t.Context(), 1000, func(ctx context.Context, i int) error {
+				highest.Store(int32(i))
+				switch i {
+				case 3:
+					time.Sleep(time.Millisecond)
+					return errors.New("three")
+				case 4, 5, 9:
+					return fmt.Errorf("number %d", i)
+				}
+				return nil
+			})
+			if message(err) != "three" {
+				t.Fatalf("%d cores: %v", cores, err)
+			}
+			if highest.Load() > 20 {
+				t.Errorf("went on to %d", highest.Load())
+			}
+		}
+	}
+}
+
+func TestEachPanic(t *testing.T) {
+	for _, cores := range []int{1, 4} {
+		err := NewBudget(cores, 1).Each(t.Context(), 5, func(context.Context, int) error { panic("broken") })
+		var p *PanicError
+		if !errors.As(err, &p) || p.Value != "broken" {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+// Units that divide their own work do not wait for the cores they sit on.
+func TestEachNested(t *testing.T) {
+	for _, cores := range []int{1, 2, 3} {
+		b := NewBudget(cores, 1)
+		var leaves, running atomic.Int32
+		soon(t, func() {
+			err := b.Each(t.Context(), 6, func(ctx context.Context, _ int) error {
+				return b.Each(ctx, 5, func(ctx context.Context, _ int) error {
+					return b.Each(ctx, 4, func(context.Context, int) error {
+						if r := running.Add(1); int(r) > cores {
+							t.Errorf("%d leaves at once on %d cores", r, cores)
+						}
+						leaves.Add(1)
+						running.Add(-1)
+						return nil
+					})
+				})
+			})
+			if err != nil || leaves.Load() != 6*5*4 {
+				t.Errorf("%d leaves, %v", leaves.Load(), err)
+			}
+		})
+	}
+}
+
+// A request is answered at once when it is cancelled, though others keep every core.
+func TestCancelWhileCoresAreTaken(t *testing.T) {
+	b := NewBudget(2, 1)
+	release := make(chan struct{})
+	var others sync.WaitGroup
+	var taken sync.WaitGroup
+	taken.Add(2)
+	others.Go(func() {
+		b.Each(t.Context(), 2, func(context.Context, int) error {
+			taken.Done()
+			<-release
+			return nil
+		})
+	})
+	taken.Wait()
+	defer others.Wait()
+	defer close(release)
+	for _, n := range []int{1, 10} {
+		cause := errors.New("nobody wants it")
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
+		soon(t, func() {
+			err := b.Each(ctx, n, func(context.Context, int) error { t.Error("ran"); return nil })
+			if err != cause {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+func TestCancelledBefore(t *testing.T) {
+	b := NewBudget(2, 10)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, n := range []int{1, 10} {
+		err := b.Each(ctx, n, func(context.Context, int) error { t.Error("ran"); return nil })
+		if err != context.Canceled {
+			t.Errorf("%v", err)
+		}
+	}
+}
+
+func TestOrdered(t *testing.T) {
+	for _, cores := range []int{1, 2, 7} {
+		for _, ahead := range []int{0, 1, 3, 1000} {
+			b := NewBudget(cores, 1)
+			var produced, consumed atomic.Int32
+			next := 0
+			err := Ordered(t.Context(), b, 200, ahead,
+				func(_ context.Context, i int) (int, error) {
+					// Between this one and the last consumed there are never more than ahead.
+					if p, c := produced.Add(1), consumed.Load(); p > c+int32(max(ahead, 1)) {
+						t.Errorf("%d produced, %d consumed, %d ahead", p, c, ahead)
+					}
+					return i * i, nil
+				},
+				func(i, piece int) error {
+					if i != next || piece != i*i {
+						t.Errorf("piece %d is %d, want number %d", i, piece, next)
+					}
+					next++
+					consumed.Add(1)
+					return nil
+				})
+			if err != nil || next != 200 {
+				t.Errorf("%d consumed, %v", next, err)
+			}
+		}
+	}
+}
+
+func TestOrderedErrors(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 30).Draw(t, "n")
+		b := NewBudget(rapid.IntRange(1, 4).Draw(t, "cores"), 1)
+		producer := rapid.IntRange(0, 40).Draw(t, "producer")
+		consumer := rapid.IntRange(0, 40).Draw(t, "consumer")
+		nested := rapid.Bool().Draw(t, "nested")
+		next := 0
+		do := func(ctx context.Context) error {
+			return Ordered(ctx, b, n, rapid.IntRange(1, 8).Draw(t, "ahead"),
+				func(_ context.Context, i int) (int, error) {
+					if i >= producer {
+						return 0, fmt.Errorf("producing %d", i)
+					}
+					return i, nil
+				},
+				func(i, piece int) error {
+					if i != next || piece != i {
+						t.Fatalf("piece %d is %d, want number %d", i, piece, next)
+					}
+					if i == consumer {
+						return fmt.Errorf("consuming %d", i)
+					}
+					next++
+					return nil
+				})
+		}
+		var err error
+		if nested {
+			err = b.Each(context.Background(), 1, func(ctx context.Context, _ int) error { return do(ctx) })
+		} else {
+			err = do(context.Background())
+		}
+		want, reach := "", n
+		if producer < n {
+			want, reach = fmt.Sprintf("producing %d", producer), producer
+		}
+		if consumer < reach {
+			want, reach = fmt.Sprintf("consuming %d", consumer), consumer
+		}
+		if message(err) != want || next != reach {
+			t.Fatalf("%d consumed, want %d; error %q, want %q", next, reach, message(err), want)
+		}
+	})
+}
+
+func TestWithBytes(t *testing.T) {
+	b := NewBudget(4, 100)
+	var used, most atomic.Int64
+	soon(t, func() {
+		err := b.Each(t.Context(), 200, func(ctx context.Context, i int) error {
+			n := int64(i * 2) // up to four times the budget
+			return b.WithBytes(ctx, n, func(ctx context.Context) error {
+				u := used.Add(min(n, 100))
+				defer used.Add(-min(n, 100))
+				for m := most.Load(); u > m && !most.CompareAndSwap(m, u); m = most.Load() {
+				}
+				// What runs inside does not wait for what it has itself.
+				return b.WithBytes(ctx, 100, func(ctx context.Context) error {
+					return b.Each(ctx, 3, func(context.Context, int) error { return nil })
+				})
+			})
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if most.Load() > 100 {
+		t.Errorf("%d bytes at once", most.Load())
+	}
+	if !b.bytes.TryAcquire(100) || !b.cores.TryAcquire(4) {
+		t.Error("something was not given back")
+	}
+}
+
+// Requests that take bytes before cores and requests that take cores before
+// bytes do not block each other.
+func TestBytesAndCores(t *testing.T) {
+	b := NewBudget(2, 10)
+	soon(t, func() {
+		var wg sync.WaitGroup
+		for r := range 20 {
+			wg.Go(func() {
+				var err error
+				if r%2 == 0 {
+					err = b.WithBytes(t.Context(), 7, func(ctx context.Context) error {
+						return b.Each(ctx, 20, func(context.Context, int) error { return nil })
+					})
+				} else {
+					err = b.Each(t.Context(), 20, func(ctx context.Context, _ int) error {
+						return b.WithBytes(ctx, 6, func(context.Context) error { return nil })
+					})
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+	})
+}
+
+// Waiting for bytes ends at once when cancelled, and loses no core or byte.
+func TestWithBytesCancelled(t *testing.T) {
+	b := NewBudget(1, 10)
+	held, release := make(chan struct{}), make(chan struct{})
+	var other sync.WaitGroup
+	other.Go(func() {
+		b.WithBytes(t.Context(), 10, func(context.Context) error {
+			close(held)
+			<-release
+			return nil
+		})
+	})
+	<-held
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(5*time.Millisecond, cancel)
+	soon(t, func() {
+		err := b.Each(ctx, 1, func(ctx context.Context, _ int) error {
+			err := b.WithBytes(ctx, 1, func(context.Context) error { t.Error("ran"); return nil })
+			if err != context.Canceled {
+				t.Errorf("bytes: %v", err)
+			}
+			// Without its core it does not get another one.
+			return b.Each(ctx, 1, func(context.Context, int) error { t.Error("ran"); return nil })
+		})
+		if err != context.Canceled {
+			t.Errorf("cores: %v", err)
+		}
+	})
+	close(release)
+	other.Wait()
+	if !b.bytes.TryAcquire(10) || !b.cores.TryAcquire(1) {
+		t.Error("something was not given back")
+	}
+}
+
+func BenchmarkEach(b *testing.B) {
+	budget := NewBudget(2, 1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := budget.Each(b.Context(), 100, func(context.Context, int) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
