@@ -19,12 +19,13 @@ const (
 // CheckTargets reads the targets of a bundle or of requests and checks them as
 // clang-offload-bundler does, in its order and with its words: duplicates, form,
 // kind and triple, conflicting target IDs, number of hosts. Behind that come
-// the mistakes that LLVM misses: malformed target IDs, conflicts seen from the
-// other side and, in a bundle, targets that are the same in another spelling.
+// the mistakes that LLVM misses: conflicts seen from the other side and, in a
+// bundle, targets that are the same in another spelling.
 //
 // parse is ParseLLVM for the behaviour of LLVM, or a function that calls Parse
 // or Complete. Errors are of type *DuplicateError, *ConflictError, *HostError,
-// *TargetIDError, or come from parse and ID.Validate.
+// or come from parse and ID.Validate. Target IDs are not checked beyond that,
+// except by Complete.
 func CheckTargets(targets []string, parse func(string) (ID, error), op Operation) ([]ID, error) {
 	ids := make([]ID, 0, len(targets))
 	seen := make(map[string]bool, len(targets))
@@ -54,11 +55,6 @@ func CheckTargets(targets []string, parse func(string) (ID, error), op Operation
 	}
 	if op == Bundling && hosts != 1 && !hipOnly || hosts > 1 {
 		return nil, &HostError{hosts}
-	}
-	for _, id := range ids {
-		if _, err := ParseTargetID(id.TargetID); err != nil && isOffloadArch(processorOf(id.TargetID)) {
-			return nil, err
-		}
 	}
 	if err := Conflict(ids); err != nil {
 		return nil, err

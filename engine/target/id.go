@@ -72,13 +72,13 @@ func parseOld(s string) (ID, bool) {
 	}
 	id := ID{Text: s, Kind: Kind(fields[0]), Triple: ParseTriple(strings.Join(fields[1:4], "-") + "-")}
 	if len(fields) == 4 {
-		return id, true
-	}
-	if !looksLikeProcessor(id.Triple, processorOf(fields[4])) {
-		return ID{}, false
+		return id, !looksLikeProcessor(id.Triple, processorOf(fields[3])) // that is a field short
 	}
 	id.TargetID = fields[4]
-	return id, true
+	if t, ok := strings.CutSuffix(id.TargetID, "-"); ok && (!strings.Contains(t, ":") || strings.ContainsAny(t[len(t)-1:], "+-:")) {
+		id.TargetID = t // the dash is not a feature's, but LLVM 22's behind what it took for an environment
+	}
+	return id, looksLikeProcessor(id.Triple, processorOf(id.TargetID))
 }
 
 // String returns the standard form, which LLVM writes into bundles and messages:
@@ -97,6 +97,12 @@ func (id ID) StandardTriple() string {
 	return id.Triple.Normalize()
 }
 
+// standard returns the ID with its triple as the standard form has it.
+func (id ID) standard() ID {
+	id.Triple = ParseTriple(id.StandardTriple())
+	return id
+}
+
 // LLVM returns the ID as LLVM 22 sees it: without target ID if the processor is
 // not one that it lists, be it unknown (gfx940), an alias (fiji) or misspelt.
 func (id ID) LLVM() ID {
@@ -112,8 +118,8 @@ func (id ID) Canonical() ID {
 	if t, err := ParseTargetID(id.TargetID); err == nil {
 		id.TargetID = t.Canonical(id.Triple).String()
 	}
+	id = id.standard().standard() // once more, as amdhsa may have been out of place
 	id.Text = id.String()
-	id.Triple = ParseTriple(id.StandardTriple())
 	return id
 }
 

@@ -60,16 +60,22 @@ type Rules struct {
 	HIPOpenMP bool
 }
 
-// Match tells whether the stored entry serves the request. An entry ID of an
-// older release serves under both of its readings: as it was meant, and as
-// LLVM 22 reads it.
+// Match tells whether the stored entry serves the request. The request counts
+// in its standard form, the entry as it is stored. An entry ID of an older
+// release serves under both of its readings: as it was meant, and as LLVM 22
+// reads it.
 func (r Rules) Match(entry, request ID) Match {
+	return r.match(entry, request.standard())
+}
+
+// match is Match for a request whose triple is in standard form.
+func (r Rules) match(entry, request ID) Match {
 	old, ok := parseOld(entry.Text)
 	if !ok {
 		return r.compare(entry, request)
 	}
 	if oldRequest, ok := parseOld(request.Text); ok {
-		return r.compare(old, oldRequest)
+		return r.compare(old, oldRequest.standard())
 	}
 	m := r.compare(old, request)
 	if !m.Compatible() {
@@ -161,8 +167,9 @@ func (r Rules) Serve(entries, requests []ID, trace func(Match)) []int {
 		trace = func(Match) {}
 	}
 	names := make([]string, len(requests))
+	standard := make([]ID, len(requests))
 	for i, q := range requests {
-		names[i] = q.String()
+		names[i], standard[i] = q.String(), q.standard()
 	}
 	served := make([]int, len(requests))
 	best := make([]Match, len(requests))
@@ -173,7 +180,7 @@ func (r Rules) Serve(entries, requests []ID, trace func(Match)) []int {
 	open := Order(names)
 	for e, entry := range entries {
 		for k, i := range open {
-			m := r.Match(entry, requests[i])
+			m := r.match(entry, standard[i])
 			trace(m)
 			if m.Compatible() {
 				served[i], best[i] = e, m
@@ -182,10 +189,10 @@ func (r Rules) Serve(entries, requests []ID, trace func(Match)) []int {
 			}
 		}
 	}
-	for i, request := range requests {
+	for i, request := range standard {
 		before := served[i]
 		for e, entry := range entries {
-			if m := r.Match(entry, request); better(m, best[i]) {
+			if m := r.match(entry, request); better(m, best[i]) {
 				served[i], best[i] = e, m
 			}
 		}

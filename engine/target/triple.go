@@ -223,16 +223,7 @@ func parseSubArch(s string) SubArch {
 	case strings.HasPrefix(s, "dxil"):
 		return versionSuffix(s, "dxil_v1.", '9')
 	}
-	name := armCanonicalName(s)
-	if name == "" {
-		for _, v := range []string{"kalimba3", "kalimba4", "kalimba5"} {
-			if strings.HasSuffix(s, v) {
-				return SubArch(v)
-			}
-		}
-		return ""
-	}
-	return armArchOf(name).sub
+	return armArchOf(s).sub
 }
 
 // versionSuffix returns prefix+"N" when s ends in "v1.N" for a digit N of 0 to last.
