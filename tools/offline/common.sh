@@ -1,9 +1,10 @@
 # What the scripts of the offline root share: where things are kept, and how they speak.
 # Sourced by bazelw and tools/offline/run; see docs/offline.md.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034
 
 offline_dir=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 project_dir=${offline_dir%/tools/offline}
+llvm_bin=/usr/lib/llvm-22/bin
 
 say() { printf 'bazelw: %s\n' "$*" >&2; }
 

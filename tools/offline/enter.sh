@@ -30,7 +30,8 @@ enter() {
     path=${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}
     [[ -f $path ]] && mounts+=(--ro-bind "$path" /etc/ssl/certs/ca-certificates.crt)
     mounts+=(
-        --setenv PATH "/usr/sbin:/usr/bin:$goroot_inside/bin:/usr/lib/llvm-22/bin"
+        # Not LLVM's folder: rules_cc would find lld there, and actions, which have a PATH of their own, would not.
+        --setenv PATH "/usr/sbin:/usr/bin:$goroot_inside/bin"
         --setenv GOROOT "$goroot_inside"
         --setenv SSL_CERT_FILE /etc/ssl/certs/ca-certificates.crt
         --setenv RULES_OFFLOAD_ROOT "${kit##*-}"

@@ -119,7 +119,7 @@ try_root() {
         sed 's/^/    /' "$log" >&2
         namespaces_refused
     }
-    say "      $(<"$log"), $(enter /usr/lib/llvm-22/bin/llvm-config --version 2>/dev/null | sed 's/^/LLVM /')"
+    say "      $(<"$log"), $(enter "$llvm_bin/llvm-config" --version 2>/dev/null | sed 's/^/LLVM /')"
     enter /usr/share/bazel/linux-sandbox -- /usr/bin/true >"$log" 2>&1 || {
         sed 's/^/    /' "$log" >&2
         namespaces_refused
