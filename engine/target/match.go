@@ -190,10 +190,13 @@ func (r Rules) Serve(entries, requests []ID, trace func(Match)) []int {
 		}
 	}
 	for i, request := range standard {
-		before := served[i]
+		before, rank := served[i], best[i].rank()
 		for e, entry := range entries {
-			if m := r.match(entry, request); better(m, best[i]) {
-				served[i], best[i] = e, m
+			if rank == sameName {
+				break
+			}
+			if m := r.match(entry, request); m.rank() > rank {
+				served[i], best[i], rank = e, m, m.rank()
 			}
 		}
 		if served[i] != before {
@@ -203,19 +206,22 @@ func (r Rules) Serve(entries, requests []ID, trace func(Match)) []int {
 	return served
 }
 
-// better reports whether m serves its request strictly better than n: exactly
-// rather than compatibly, and under the very name rather than one like it.
-func better(m, n Match) bool {
-	rank := func(m Match) int {
-		switch {
-		case m.Verdict == ExactMatch && m.Entry.String() == m.Request.String():
-			return 3
-		case m.Verdict == ExactMatch:
-			return 2
-		case m.Verdict == TargetIDsCompatible:
-			return 1
-		}
-		return 0
+// The ranks of a match: a better one wins a request.
+const (
+	notCompatible = iota
+	compatible
+	exact
+	sameName // exact, and not only the same to LLVM
+)
+
+func (m Match) rank() int {
+	switch {
+	case m.Verdict == ExactMatch && m.Entry.String() == m.Request.String():
+		return sameName
+	case m.Verdict == ExactMatch:
+		return exact
+	case m.Compatible():
+		return compatible
 	}
-	return m.Compatible() && rank(m) > rank(n)
+	return notCompatible
 }
