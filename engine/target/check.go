@@ -19,8 +19,8 @@ const (
 // CheckTargets reads the targets of a bundle or of requests and checks them as
 // clang-offload-bundler does, in its order and with its words: duplicates, form,
 // kind and triple, conflicting target IDs, number of hosts. Behind that come
-// the mistakes that LLVM misses: conflicts seen from the other side and, in a
-// bundle, targets that are the same in another spelling.
+// the mistakes in a bundle that LLVM misses: conflicts seen from the other side,
+// and targets that are the same in another spelling.
 //
 // parse is ParseLLVM for the behaviour of LLVM, or a function that calls Parse
 // or Complete. Errors are of type *DuplicateError, *ConflictError, *HostError,
@@ -56,13 +56,14 @@ func CheckTargets(targets []string, parse func(string) (ID, error), op Operation
 	if op == Bundling && hosts != 1 && !hipOnly || hosts > 1 {
 		return nil, &HostError{hosts}
 	}
+	if op == Unbundling {
+		return ids, nil // requests spoil nothing
+	}
 	if err := Conflict(ids); err != nil {
 		return nil, err
 	}
-	if op == Bundling {
-		if err := duplicate(ids); err != nil {
-			return nil, err
-		}
+	if err := duplicate(ids); err != nil {
+		return nil, err
 	}
 	return ids, nil
 }

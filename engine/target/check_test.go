@@ -33,6 +33,7 @@ func TestCheckTargets(t *testing.T) {
 		// What LLVM lets pass.
 		{"conflict seen from the other side", Bundling, []string{amd + "gfx906:sramecc+:xnack+", amd + "gfx906:xnack+"},
 			"Cannot bundle inputs with conflicting targets: 'hip-amdgcn-amd-amdhsa--gfx906:sramecc+:xnack+' and 'hip-amdgcn-amd-amdhsa--gfx906:xnack+'"},
+		{"requests in conflict from the other side", Unbundling, []string{amd + "gfx906:sramecc+:xnack+", amd + "gfx906:xnack+"}, ""},
 		{"conflict across spellings", Bundling, []string{amd + "gfx906", "hip-amdgcn-amd-amdhsa-unknown-gfx906:xnack+"},
 			"Cannot bundle inputs with conflicting targets: 'hip-amdgcn-amd-amdhsa--gfx906' and 'hip-amdgcn-amd-amdhsa--gfx906:xnack+'"},
 		{"conflict of unknown processors", Bundling, []string{amd + "gfx940", amd + "gfx940:xnack+"},
