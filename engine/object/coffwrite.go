@@ -60,6 +60,7 @@ func rewriteCOFF(in files.Content, e Edits, out files.Sink) error {
 
 func (r *coffRewriter) readSections() error {
 	size := uint64(len(r.f.data))
+	var total uint64 // bytes of relocations
 	for i := range r.f.Sections {
 		s := &outCOFFSection{coffSectionHeader: *r.f.Sections[i].coff, title: r.f.Sections[i].Name, number: uint32(i + 1)}
 		data, err := r.f.Data(i)
@@ -84,6 +85,9 @@ func (r *coffRewriter) readSections() error {
 		}
 		if n > 0 {
 			s.relocs = r.f.data[at : at+n*coffRelocSize]
+		}
+		if total += n * coffRelocSize; total > size {
+			return fmt.Errorf("section %d %q: relocations at byte 0x%x overlap those of other sections", i+1, clip(s.title), at)
 		}
 		s.characteristics &^= scnRelocOverflow
 		r.sections = append(r.sections, s)
@@ -150,15 +154,23 @@ func (r *coffRewriter) remove() error {
 	if r.edits.Remove == nil {
 		return nil
 	}
-	for _, s := range r.sections {
-		s.removed = r.edits.Remove(s.title)
+	followers := map[*outCOFFSection][]*outCOFFSection{}
+	for _, s := range r.symbols {
+		if s.associate != nil && s.in != nil {
+			followers[s.associate] = append(followers[s.associate], s.in)
+		}
 	}
-	for changed := true; changed; {
-		changed = false
-		for _, s := range r.symbols {
-			if s.associate != nil && s.associate.removed && s.in != nil && !s.in.removed {
-				s.in.removed, changed = true, true
-			}
+	var gone []*outCOFFSection
+	for _, s := range r.sections {
+		if r.edits.Remove(s.title) {
+			gone = append(gone, s)
+		}
+	}
+	for len(gone) > 0 {
+		s := gone[len(gone)-1]
+		if gone = gone[:len(gone)-1]; !s.removed {
+			s.removed = true
+			gone = append(gone, followers[s]...)
 		}
 	}
 	for _, s := range r.symbols {
@@ -247,16 +259,21 @@ var symbolTables = map[string]bool{".gljmp$y": true, ".giats$y": true, ".gfids$y
 // checksums that section symbols hold of them.
 func (r *coffRewriter) renumberTables() error {
 	le := binary.LittleEndian
+	definitions := map[*outCOFFSection]*outCOFFSymbol{}
+	for _, s := range r.symbols {
+		if s.class == symClassStatic && s.auxs == 1 && s.value == 0 && symbolTables[string(s.name)] {
+			definitions[s.in] = s
+		}
+	}
+	var total uint64
 	for _, s := range r.sections {
 		if !symbolTables[string(s.title)] || s.content.Len() == 0 {
 			continue
 		}
-		var def *outCOFFSymbol
-		for _, sym := range r.symbols {
-			if sym.in == s && sym.class == symClassStatic && sym.auxs == 1 && sym.value == 0 && symbolTables[string(sym.name)] {
-				def = sym
-			}
+		if total += uint64(s.content.Len()); total > uint64(len(r.f.data)) {
+			return fmt.Errorf("section %d %q: its contents overlap those of other sections", s.number, clip(s.title))
 		}
+		def := definitions[s]
 		if def == nil {
 			return fmt.Errorf("section %d %q: it has no symbol of its own", s.number, clip(s.title))
 		}
@@ -298,16 +315,20 @@ func (r *coffRewriter) buildStrings() error {
 
 func (r *coffRewriter) write(out files.Sink) error {
 	at := pick(r.bigObj, bigObjHeaderSize, coffHeaderSize) + coffSectionSize*uint64(len(r.sections))
+	limit := min(maxOutput(len(r.f.data), r.edits.Add), 1<<32-1)
 	var pieces []piece
+	var filled uint64
 	for _, s := range r.sections {
 		if s.rawOffset = 0; s.rawSize > 0 {
 			s.rawOffset = uint32(at)
 			pieces = append(pieces, piece{at, s.content})
-			if fill := int(uint64(s.rawSize) - uint64(s.content.Len())); fill > 0 && s.characteristics&scnCode != 0 {
-				if uint64(fill) > uint64(len(r.f.data)) {
-					return fmt.Errorf("section %d %q: %d bytes without contents in a file of %d bytes", s.number, clip(s.title), fill, len(r.f.data))
+			if fill := uint64(s.rawSize) - uint64(s.content.Len()); fill > 0 && s.characteristics&scnCode != 0 {
+				if filled += fill; filled > uint64(len(r.f.data)) {
+					return fmt.Errorf("section %d %q: %d bytes of code without contents in a file of %d bytes",
+						s.number, clip(s.title), fill, len(r.f.data))
 				}
-				pieces = append(pieces, piece{at + uint64(s.content.Len()), files.Memory(slices.Repeat([]byte{0xcc}, fill))})
+				// What is missing of code is int3, as LLVM fills it.
+				pieces = append(pieces, piece{at + uint64(s.content.Len()), files.Memory(slices.Repeat([]byte{0xcc}, int(fill)))})
 			}
 		}
 		at += uint64(s.rawSize)
@@ -320,8 +341,8 @@ func (r *coffRewriter) write(out files.Sink) error {
 			pieces = append(pieces, piece{at, files.Memory(relocs)})
 			at += uint64(len(relocs))
 		}
-		if at > 1<<32-1 {
-			return fmt.Errorf("section %d %q ends past 4 GiB, which a COFF object cannot hold", s.number, clip(s.title))
+		if at > limit {
+			return fmt.Errorf("section %d %q ends past byte 0x%x, the most for this object", s.number, clip(s.title), limit)
 		}
 	}
 	symbolsAt := uint32(at)

@@ -107,6 +107,7 @@ func rewriteELF(in files.Content, e Edits, out files.Sink) error {
 
 func (r *elfRewriter) readSections() error {
 	f := r.f
+	var tables uint64 // bytes of groups and relocations, which are read entry by entry
 	for i := 1; i < len(f.Sections); i++ {
 		s := &outSection{Section: f.Sections[i], index: uint32(i), place: f.Sections[i].Offset}
 		s.EntSize &= 0xffffffff
@@ -144,6 +145,11 @@ func (r *elfRewriter) readSections() error {
 		}
 		if len(data) > 0 {
 			s.content = r.in.Slice(int64(s.Offset), int64(len(data)))
+		}
+		if s.role == roleGroup || s.role == roleReloc {
+			if tables += s.Size; tables > uint64(len(f.data)) {
+				return fmt.Errorf("section %d %q: sections of relocations and groups overlap", i, clip(s.Name))
+			}
 		}
 	}
 	r.names = r.section(r.h.shstrndx)
@@ -679,11 +685,7 @@ func alignUp(v, align, skew uint64) uint64 {
 
 // layout gives everything its place and returns the size of the output.
 func (r *elfRewriter) layout() (uint64, error) {
-	var added uint64
-	for _, a := range r.edits.Add {
-		added += uint64(a.Content.Len())
-	}
-	limit := maxOutput(uint64(len(r.f.data)), added)
+	limit := maxOutput(len(r.f.data), r.edits.Add)
 	if !r.h.is64 {
 		limit = min(limit, 1<<32-1)
 	}

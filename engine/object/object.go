@@ -152,16 +152,25 @@ func ArchiveSymbols(data []byte) ([][]byte, error) {
 		return nil, err
 	}
 	var names [][]byte
+	var total uint64
 	for s, err := range f.Symbols() {
 		if err != nil {
 			return nil, err
 		}
 		if s.InArchiveIndex() {
 			names = append(names, s.Name)
+			total += uint64(len(s.Name))
 		}
+	}
+	if total > maxNames(len(data)) {
+		return nil, fmt.Errorf("symbol names overlap: %d bytes of names in a file of %d bytes", total, len(data))
 	}
 	return names, nil
 }
+
+// maxNames bounds the names of a file: tables may share bytes between names, and
+// a crafted one can make few bytes into many long names.
+func maxNames(fileSize int) uint64 { return 16*uint64(fileSize) + 64<<20 }
 
 // clip shortens a name for a message: names come from the file and may be long.
 func clip(name []byte) []byte {

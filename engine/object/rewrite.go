@@ -112,10 +112,12 @@ func writePieces(pieces []piece, size uint64, out files.Sink) error {
 	return nil
 }
 
-// maxNames bounds the names of a file: tables may share bytes between names, and
-// a crafted one can make few bytes into many long names.
-func maxNames(fileSize int) uint64 { return 16*uint64(fileSize) + 64<<20 }
-
-// maxOutput bounds the output of a rewrite. Only alignment adds bytes, and a
-// header may claim any.
-func maxOutput(input, added uint64) uint64 { return 2*(input+added) + 1<<30 }
+// maxOutput bounds the output of a rewrite of input bytes. Only alignment and, in
+// COFF, uninitialised data add bytes, and a header may claim any.
+func maxOutput(input int, add []NewSection) uint64 {
+	n := uint64(input)
+	for i := range add {
+		n += uint64(add[i].Content.Len())
+	}
+	return 2*n + 1<<30
+}
