@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 	"sync"
 	"syscall"
 )
@@ -29,7 +30,7 @@ const (
 type Output struct {
 	name   string   // as the request wrote it
 	target string   // the file to become, behind all symbolic links
-	temp   string   // the file it is until then; "" for streams
+	temp   string   // the file it is until then; "" for streams and while it has no name
 	file   *os.File // nil for streams and after Close
 	pieces *pieces  // what a stream will write on commit
 	id     fileID   // of the file that is replaced
@@ -208,16 +209,37 @@ func copyTo(f *os.File, c Content, off int64) error {
 // in its place. Commit does it for outputs that are still open; Close before
 // serves requests with more outputs than a process may have open files.
 func (o *Output) Close() error {
+	if err := o.complete(); err != nil || o.file == nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.temp == "" {
+		o.fail(o.nameTemp())
+	}
+	o.fail(o.file.Close())
+	o.file = nil
+	return o.err
+}
+
+// complete writes what still waits and gives the file its size and mode.
+func (o *Output) complete() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.flush()
 	o.buf = nil
-	if o.file != nil {
+	if o.file != nil && o.err == nil {
 		o.fail(o.finish())
-		o.fail(o.file.Close())
-		o.file = nil
 	}
 	return o.err
+}
+
+// ready makes the file ready for rename.
+func (o *Output) ready() error {
+	if o.temp == "" {
+		return o.complete() // closing a file without a name would end it
+	}
+	return o.Close()
 }
 
 // finish gives the file its size and mode.
@@ -240,6 +262,22 @@ func (o *Output) finish() error {
 
 // rename puts the file in its place.
 func (o *Output) rename() error {
+	if o.temp == "" {
+		err := fs.ErrExist
+		if !o.exists {
+			err = linkFile(o.file, o.target)
+		}
+		if err == nil {
+			o.placed = true
+			return nil
+		}
+		if errors.Is(err, fs.ErrExist) {
+			err = o.nameTemp()
+		}
+		if err != nil {
+			return fileError(o.name, err)
+		}
+	}
 	if !o.exists || exchange(o.temp, o.target) != nil {
 		if err := os.Rename(o.temp, o.target); err != nil {
 			return fileError(o.name, err)
@@ -248,6 +286,12 @@ func (o *Output) rename() error {
 	}
 	o.placed = true
 	return nil
+}
+
+// nameTemp gives a file without a name a temporary one.
+func (o *Output) nameTemp() (err error) {
+	o.temp, err = tempName(filepath.Dir(o.target), func(name string) error { return linkFile(o.file, name) })
+	return err
 }
 
 // withdraw takes rename back.

@@ -53,14 +53,30 @@ func create(t *testing.T, outs *Outputs, name, content string) *Output {
 	return o
 }
 
-func TestCommit(t *testing.T) {
+// bothWays runs a test with files that have no name at first, and with files
+// that have a temporary one, as on systems without the former.
+func bothWays(t *testing.T, test func(*testing.T)) {
+	t.Run("unnamed", test)
+	defer func(f func(string, fs.FileMode) (*os.File, error)) { openUnnamed = f }(openUnnamed)
+	openUnnamed = func(string, fs.FileMode) (*os.File, error) { return nil, errors.ErrUnsupported }
+	t.Run("named", test)
+}
+
+func TestCommit(t *testing.T) { bothWays(t, testCommit) }
+
+func testCommit(t *testing.T) {
 	root, dir := tree(t, map[string]string{"old": "before", "sub/x": "x"})
 	outs := root.Outputs()
 	defer outs.Abort()
 	create(t, outs, "new", "n")
 	create(t, outs, "old", "after")
 	create(t, outs, filepath.Join(dir, "sub/y"), "y")
-	create(t, outs, "empty", "")
+	create(t, outs, "empty", "").Close()
+	late := create(t, outs, "late", "l")
+	if err := os.WriteFile(filepath.Join(dir, "late"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	late.Zeros(1)
 	if got := listing(t, dir)["old"]; got != "before" {
 		t.Errorf("%q before the commit", got)
 	}
@@ -68,19 +84,21 @@ func TestCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	outs.Abort()
-	want := map[string]string{"new": "n", "old": "after", "sub/x": "x", "sub/y": "y", "empty": ""}
+	want := map[string]string{"new": "n", "old": "after", "sub/x": "x", "sub/y": "y", "empty": "", "late": "l\x00"}
 	if diff := cmp.Diff(want, listing(t, dir)); diff != "" {
 		t.Error(diff)
 	}
 	if err := outs.Commit(); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("second commit: %v", err)
 	}
-	if _, err := outs.Create("late"); !errors.Is(err, os.ErrClosed) {
+	if _, err := outs.Create("more"); !errors.Is(err, os.ErrClosed) {
 		t.Errorf("create after commit: %v", err)
 	}
 }
 
-func TestAbort(t *testing.T) {
+func TestAbort(t *testing.T) { bothWays(t, testAbort) }
+
+func testAbort(t *testing.T) {
 	before := map[string]string{"old": "before"}
 	root, dir := tree(t, before)
 	outs := root.Outputs()
@@ -103,7 +121,9 @@ func TestAbort(t *testing.T) {
 }
 
 // When one output cannot be put in place, the ones before it are taken back.
-func TestCommitAllOrNone(t *testing.T) {
+func TestCommitAllOrNone(t *testing.T) { bothWays(t, testCommitAllOrNone) }
+
+func testCommitAllOrNone(t *testing.T) {
 	root, dir := tree(t, map[string]string{"old": "before", "sub/x": "x"})
 	outs := root.Outputs()
 	create(t, outs, "old", "after")
@@ -188,7 +208,9 @@ func TestCreateErrors(t *testing.T) {
 	}
 }
 
-func TestSymlinkStays(t *testing.T) {
+func TestSymlinkStays(t *testing.T) { bothWays(t, testSymlinkStays) }
+
+func testSymlinkStays(t *testing.T) {
 	root, dir := tree(t, map[string]string{"sub/target": "before"})
 	for link, to := range map[string]string{"link": "sub/target", "sub/dangling": "../new", "twice": "link"} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {

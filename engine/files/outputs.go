@@ -18,7 +18,8 @@ import (
 // Outputs is everything one request writes: all of it appears on Commit, or
 // nothing.
 //
-// A file is written under a temporary name beside its final one and renamed.
+// A file is written without a name, or under a temporary one, in the directory
+// of its final name, and linked or renamed there.
 // Where the final name is a symbolic link, the file it leads to is replaced and
 // the link stays, as with the streams LLVM's tools write to. Standard output,
 // pipes and devices receive their bytes on Commit, before the first rename.
@@ -175,14 +176,29 @@ func descriptor(path string) bool {
 	return runtime.GOOS != "windows" && (strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/dev/fd/"))
 }
 
-// createTemp creates a new file in dir under a name of no meaning. Its mode is
-// 0777 without the umask, for Output.Close to see the umask by.
-func createTemp(dir string) (*os.File, string, error) {
+// createTemp creates a new file in dir, without a name where the system can, so
+// that nothing stays behind when the process is killed; name is "" then. Its
+// mode is 0777 without the umask, for Output.finish to see the umask by.
+func createTemp(dir string) (f *os.File, name string, err error) {
+	if f, err = openUnnamed(dir, 0o777); err == nil {
+		return f, "", nil
+	}
+	name, err = tempName(dir, func(name string) (err error) {
+		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o777)
+		return err
+	})
+	return f, name, err
+}
+
+// tempName calls create with names of no meaning in dir until one is new.
+func tempName(dir string, create func(name string) error) (string, error) {
 	for {
 		name := filepath.Join(dir, ".offload-"+strconv.FormatUint(rand.Uint64(), 36))
-		f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o777)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, name, err
+		switch err := create(name); {
+		case err == nil:
+			return name, nil
+		case !errors.Is(err, fs.ErrExist):
+			return "", err
 		}
 	}
 }
@@ -209,7 +225,7 @@ func (s *Outputs) Commit() (err error) {
 		}
 	}()
 	for _, o := range s.list {
-		if err := o.Close(); err != nil {
+		if err := o.ready(); err != nil {
 			return err
 		}
 		if err := s.overInput(o); err != nil {

@@ -2,7 +2,10 @@ package files
 
 import (
 	"errors"
+	"io/fs"
 	"os"
+	"strconv"
+	"sync"
 
 	"golang.org/x/sys/unix"
 )
@@ -30,4 +33,23 @@ func copyRange(dst *os.File, dstOff int64, src *os.File, srcOff, n int64) int64 
 // and ext4 does not start to write the new file to the disk on the spot.
 func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
+}
+
+// openUnnamed creates a file in dir that has no name until linkFile.
+var openUnnamed = func(dir string, mode fs.FileMode) (*os.File, error) {
+	if !procMounted() {
+		return nil, errors.ErrUnsupported
+	}
+	return os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, mode)
+}
+
+// procMounted tells whether linkFile can work.
+var procMounted = sync.OnceValue(func() bool {
+	_, err := os.Stat("/proc/self/fd")
+	return err == nil
+})
+
+// linkFile gives a file of openUnnamed its name, which must be new.
+func linkFile(f *os.File, name string) error {
+	return unix.Linkat(unix.AT_FDCWD, "/proc/self/fd/"+strconv.Itoa(int(f.Fd())), unix.AT_FDCWD, name, unix.AT_SYMLINK_FOLLOW)
 }

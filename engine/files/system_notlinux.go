@@ -4,6 +4,7 @@ package files
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 )
 
@@ -12,3 +13,8 @@ func copyRange(*os.File, int64, *os.File, int64, int64) int64 { return 0 }
 
 // exchange would swap two files; here the caller renames.
 func exchange(string, string) error { return errors.ErrUnsupported }
+
+// openUnnamed would create a file without a name; here it always has one.
+var openUnnamed = func(string, fs.FileMode) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+func linkFile(*os.File, string) error { return errors.ErrUnsupported }

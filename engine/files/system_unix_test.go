@@ -123,6 +123,7 @@ func TestWriteProtected(t *testing.T) {
 	if err := os.Chmod(dir, 0o555); err != nil {
 		t.Fatal(err)
 	}
+	defer os.Chmod(dir, 0o777)
 	if _, err := root.Outputs().Create("new"); message(err) != "'new': Permission denied" {
 		t.Error(err)
 	}
