@@ -320,11 +320,19 @@ func (r *Reader) Decode(ctx context.Context) (*Raw, error) {
 			return r.decodeFrame(&s.frame, raw.data[s.raw:s.rawEnd()])
 		})
 	} else {
-		// Nothing but the header says how much there is: believe it as it comes.
+		var most int64
+		if most, err = r.mostRaw(); err != nil {
+			return nil, err
+		}
+		if raw.data, raw.release, err = newMemory(most); err != nil {
+			return nil, err
+		}
+		n := 0
 		err = r.stream(ctx, r.h.RawSize, func(p []byte) error {
-			raw.data = append(raw.data, p...)
+			n += copy(raw.data[n:], p)
 			return nil
 		})
+		raw.data = raw.data[:n]
 	}
 	if err == nil {
 		err = r.checkRaw(ctx, raw.data)
@@ -334,6 +342,27 @@ func (r *Reader) Decode(ctx context.Context) (*Raw, error) {
 		return nil, err
 	}
 	return raw, nil
+}
+
+// mostRaw returns how many raw bytes there are at most, by the header and, as far
+// as that can be told without decoding, by the data.
+func (r *Reader) mostRaw() (int64, error) {
+	if r.h.Method == Zlib {
+		return r.h.RawSize, nil
+	}
+	most := int64(0)
+	for pos := r.h.DataOffset; pos < int64(len(r.data)) && (r.h.Version > 1 || isFrame(r.data[pos:])); {
+		f, err := frameAt(r.data, pos)
+		if err != nil {
+			return 0, err
+		}
+		if err := f.walk(r.data); err != nil {
+			return 0, err
+		}
+		most += f.most
+		pos = f.end
+	}
+	return min(most, r.h.RawSize), nil
 }
 
 // checkRaw compares all raw bytes with the index or the hash of the header.

@@ -115,8 +115,8 @@ func (r *Reader) RawSize() int64 { return r.h.RawSize }
 // extracted.
 func (r *Reader) Indexed() bool { return r.index != nil }
 
-// Prefix returns the first n raw bytes: fewer if the bundle has fewer, more if
-// they came with them. Only the blocks that hold them are decoded.
+// Prefix returns the first n raw bytes, fewer if the bundle has fewer. Only the
+// blocks that hold them are decoded.
 func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 	n = min(max(n, 0), r.h.RawSize)
 	var out []byte
