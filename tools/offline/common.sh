@@ -8,9 +8,11 @@ llvm_bin=/usr/lib/llvm-22/bin
 
 say() { printf 'bazelw: %s\n' "$*" >&2; }
 
-# die SAYS WHAT TO DO...: one line per argument, then the exit status of a local environment problem in Bazel.
+# die MESSAGE...: one line per argument, the last says what to do. The exit status is the one that Bazel has for
+# problems of the machine it runs on.
 die() {
     local line
+    told=1
     for line in "$@"; do say "$line"; done
     exit 36
 }
@@ -34,7 +36,7 @@ locate() {
 
     local debian_key kit_key
     debian_key=$(digest "$offline_dir"/{packages,debian.sh})
-    local -a recipe=("$offline_dir"/{packages,debian.sh,kit.sh,registry.sh,rules_go.patch} "$offline_dir"/rulesets/go.*)
+    local -a recipe=("$offline_dir"/{packages,debian.sh,kit.sh,registry.sh,enter.sh,rules_go.patch} "$offline_dir"/rulesets/go.*)
     local -a modules
     shopt -s globstar
     modules=("$offline_dir"/modules/**/*.*)
@@ -44,6 +46,9 @@ locate() {
     kit=$cache/kit-$kit_key
     output_user_root=$cache/bazel-$kit_key
 }
+
+# room DIR: the free space there, in MB.
+room() { df -Pk -- "$1" | awk 'NR == 2 { print int($4 / 1024) }'; }
 
 # read_go: sets goroot, goroot_inside and the Go settings that repository rules need, in the environment.
 read_go() {

@@ -1,11 +1,12 @@
 # The Debian system of the offline root: Bazel, compilers and tools, of forky or sid.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 
 # find_mirror: sets mirror to the Debian mirror that apt uses, or that BAZELW_MIRROR names.
 find_mirror() {
     local uri suite
     mirror=${BAZELW_MIRROR:-}
     [[ -z $mirror ]] || return 0
+    # shellcheck disable=SC2016
     while read -r uri suite; do
         case $suite in *-*) continue ;; esac
         case $uri in *debian-security* | *ubuntu*) continue ;; esac
@@ -30,7 +31,7 @@ choose_suite() {
 
 # make_debian DIR: fills a new folder with the Debian root.
 make_debian() {
-    local dir=$1 packages log=$cache/debian.log status attempt
+    local dir=$1 packages log=$cache/debian.log status attempt scratch
     packages=$(sed '/^#/d;/^$/d' "$offline_dir/packages" | paste -sd,)
     local -a command=(
         --variant=minbase --include="$packages"
@@ -41,25 +42,42 @@ make_debian() {
         "$suite"
     )
     for attempt in 1 2; do
-        rm -rf "$dir"
+        rm -rf "${dir:?}"
         mkdir -p "$dir"
         status=0
         if [[ $(id -u) -eq 0 ]]; then
             mmdebstrap --mode=root --format=directory "${command[@]}" "$dir" "$mirror" 2>&1 >/dev/null | watch_log "$log" || status=$?
         else
-            # The tree is built by the user's subordinate ids, and unpacked as the user's own.
-            { mmdebstrap --mode=unshare --format=tar "${command[@]}" - "$mirror" 2>&3 |
-                tar -x --exclude=./dev -C "$dir"; } 3>&1 >/dev/null 2>&1 | watch_log "$log" || status=$?
+            # The tree is built by the user's subordinate ids, which the cache may be closed to, and unpacked as the
+            # user's own.
+            remove_scratch
+            scratch=$(mktemp -d "${TMPDIR:-/tmp}/rules_offload-XXXXXX")
+            chmod 755 "$scratch"
+            printf '%s\n' "$scratch" > "$cache/scratch"
+            { TMPDIR=$scratch mmdebstrap --mode=unshare --format=tar "${command[@]}" - "$mirror" 2>&3 |
+                tar -x --exclude=./dev -C "$dir"; } 3>&1 >/dev/null 2>&3 | watch_log "$log" || status=$?
+            remove_scratch
         fi
         [[ $status -eq 0 ]] && break
         # A package index can be older than the pool behind it; a second reading may find it mended.
-        [[ $attempt -eq 1 ]] && grep -q ' 404 ' "$log" || debian_failed "$log"
+        if [[ $attempt -eq 2 ]] || ! grep -q ' 404 ' "$log"; then
+            debian_failed "$log"
+        fi
         say "      the mirror lacks a file that its index names; once more"
     done
     # Places for what is bound from the machine, and nothing of mmdebstrap's making.
-    rm -rf "$dir/dev" "$dir/etc/resolv.conf"
+    rm -rf "${dir:?}/dev" "$dir/etc/resolv.conf"
     mkdir -p "$dir/host" "$dir/usr/local" "$dir/usr/src" "$dir/etc/ssl/certs" "$dir/etc/bazel"
     touch "$dir"/etc/{resolv.conf,hosts,passwd,group,nsswitch.conf} "$dir/etc/ssl/certs/ca-certificates.crt" "$dir/etc/bazel/bazelrc"
+}
+
+# remove_scratch: an interrupted mmdebstrap leaves files that belong to the subordinate ids.
+remove_scratch() {
+    local scratch
+    [[ -f $cache/scratch ]] || return 0
+    scratch=$(<"$cache/scratch")
+    [[ -d $scratch ]] && mmdebstrap --unshare-helper rm -rf "$scratch"/* 2>/dev/null
+    rm -rf "${scratch:?}" "$cache/scratch"
 }
 
 # watch_log LOG: keeps what mmdebstrap says, and shows its steps with the time since the start.

@@ -1,5 +1,5 @@
 # Runs a program in the offline root: Debian's /usr and /etc, the machine's everything else under the same paths.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 
 # enter COMMAND [ARG]...: returns the status of the command. Needs locate and read_go.
 enter() {
@@ -18,10 +18,16 @@ enter() {
     for path in /*; do
         case $path in
             /usr | /bin | /sbin | /lib | /lib32 | /lib64 | /libx32 | /etc | /var | /boot | /proc | /sys | /dev | /run | /tmp | /host | /kit | /lost+found) ;;
-            *) [[ -d $path && -x $path && ! -L $path ]] && mounts+=(--bind "$path" "$path") ;;
+            *)
+                if [[ -L $path ]]; then
+                    mounts+=(--symlink "$(readlink -- "$path")" "$path")
+                elif [[ -d $path && -x $path ]]; then
+                    mounts+=(--bind "$path" "$path")
+                fi
+                ;;
         esac
     done
-    for path in "${HOME:-/}" "$project_dir" "$cache" "$GOMODCACHE" "$PWD"; do
+    for path in "${HOME:-/}" "$project_dir" "$cache" "$GOMODCACHE" "${workspace:-/}" "$PWD"; do
         case $path in /var/* | /run/*) [[ -d $path ]] && mounts+=(--bind "$path" "$path") ;; esac
     done
     for path in /etc/{resolv.conf,hosts,passwd,group,nsswitch.conf}; do

@@ -1,10 +1,10 @@
 # The kit: what Bazel needs beside Debian's packages. Rulesets from the Go module proxy, the few modules of ours,
 # the registry with all of them, and the system rc file. Inside the root it is /kit.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 
 # make_kit DIR: fills a new folder.
 make_kit() {
-    local dir=$1 name path file
+    local dir=$1 name version path file
     mkdir -p "$dir/modules" "$dir/registry/modules"
     fetch_rulesets "$dir/modules"
     cp -r "$offline_dir/modules/." "$dir/modules/"
@@ -31,7 +31,7 @@ make_kit() {
 # fetch_rulesets DIR: rules_go and gazelle, from their Go modules. A Go module is not a git checkout: there are no
 # executable files, and gazelle's own vendor folder, from which it builds its first tools, is empty.
 fetch_rulesets() {
-    local dir=$1 name from log=$cache/go.log
+    local dir=$1 name module from log=$cache/go.log
     for name in rules_go gazelle; do
         case $name in
             rules_go) module=github.com/bazelbuild/rules_go ;;

@@ -1,6 +1,6 @@
 # Prepares the offline root, once. Every step leaves a folder under its final name only when it is complete, so a
 # preparation that was interrupted starts again at the step where it stood.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2154
 
 # shellcheck source=tools/offline/debian.sh
 . "$offline_dir/debian.sh"
@@ -8,13 +8,15 @@
 . "$offline_dir/kit.sh"
 
 prepare() {
-    mkdir -p "$cache" 2>/dev/null && [[ -w $cache ]] ||
-        die "the cache folder $cache cannot be written. Set XDG_CACHE_HOME to a folder of yours with 6 GB of room."
+    mkdir -p "$cache" 2>/dev/null || true
+    [[ -d $cache && -w $cache ]] || die "the cache folder $cache cannot be written. Set XDG_CACHE_HOME to a folder of yours with 6 GB of room."
     local lock
     exec {lock}>"$cache/lock"
     if ! flock -n "$lock"; then
         say "another bazelw is preparing the root; waiting for it"
-        flock "$lock"
+        until flock -w 15 "$lock"; do
+            say "      still waiting; it is at: $(<"$cache/at")"
+        done
     fi
     if prepared; then
         exec {lock}>&-
@@ -22,6 +24,7 @@ prepare() {
     fi
 
     local start=$SECONDS
+    trap explain EXIT
     say "there is no usable Bazel on PATH: preparing one below $cache, once (about 2 minutes, 2.5 GB)"
     step 1 "looking at this machine"
     check_machine
@@ -44,12 +47,35 @@ prepare() {
     try_root
     touch "$kit/.complete"
     say "ready after $((SECONDS - start)) s"
+    trap - EXIT
     exec {lock}>&-
+    local old
+    for old in "$cache"/{debian,kit,bazel}-*; do
+        case $old in
+            "$debian" | "$kit" | "$output_user_root" | *'*') ;;
+            *) say "      from an earlier recipe, and deleted by \`chmod -R u+w $old && rm -rf $old\`: ${old##*/}" ;;
+        esac
+    done
 }
 
-step() { say "[$1/4] $2 ($((SECONDS - start)) s)"; }
+step() {
+    say "[$1/4] $2 ($((SECONDS - start)) s)"
+    printf '[%s/4] %s\n' "$1" "$2" > "$cache/at"
+}
 
-begin() { rm -rf "$1.partial" "$1"; }
+# explain: on the way out, unless the reason has been told.
+explain() {
+    local status=$?
+    trap - EXIT
+    [[ $status -ne 0 && -z ${told:-} ]] || return 0
+    if [[ $(room "$cache") -lt 100 ]]; then
+        disk_full
+    fi
+    say "the preparation stopped at $(<"$cache/at"); the next call goes on from there."
+    exit "$status"
+}
+
+begin() { rm -rf "${1:?}.partial" "$1"; }
 
 # check_machine: everything that would fail later, said before anything is downloaded.
 check_machine() {
@@ -65,10 +91,14 @@ check_machine() {
         [[ $(id -u) -eq 0 ]] || die "this needs ${missing[*]}. As root, once: apt-get install ${missing[*]}"
         install_packages "${missing[@]}"
     fi
-    local room
-    room=$(df -Pk "$cache" | awk 'NR == 2 { print int($4 / 1024) }')
-    [[ -e $debian/.complete || $room -ge 3500 ]] || disk_full
+    if [[ ! -e $debian/.complete && $(room "$cache") -lt 3500 ]]; then
+        disk_full
+    fi
     if [[ $(id -u) -ne 0 ]]; then
+        if [[ ! -e $debian/.complete && $(room "${TMPDIR:-/tmp}") -lt 2500 ]]; then
+            die "not enough room in ${TMPDIR:-/tmp}: unpacking Debian takes 2.5 GB there for a minute." \
+                "Make room, or set TMPDIR to a folder on a larger disk that everybody can enter."
+        fi
         local user
         user=$(id -un)
         if ! grep -qs "^$user:" /etc/subuid || ! grep -qs "^$user:" /etc/subgid; then

@@ -9,8 +9,9 @@
 # version resolution works as with a real registry and never fails for a version that is not here.
 
 # module_of FILE: prints "NAME VERSION REPO_NAME" of a MODULE.bazel file, "-" for what it does not say.
-# deps_of FILE...: prints "NAME VERSION" for each bazel_dep that is not a dev_dependency.
-# both: the two in one, with deps of dev kind as well, for a workspace.
+# deps_of FILE...: prints "NAME VERSION" for each bazel_dep that is not a dev_dependency; all_deps_of for each.
+# paths_of FILE...: prints the path of each local_path_override.
+# shellcheck disable=SC2016
 read_calls='
 function attr(call, name,   s) {
     if (!match(call, "[(, \t]" name "[ \t]*=[ \t]*\"[^\"]*\"")) return "-"

@@ -1,5 +1,5 @@
 # The Bazel of the system: whether there is one that can be used.
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2034,SC2154
 
 # find_system_bazel: sets system_bazel to a bazel or bazelisk on PATH that runs and is 7.6 or newer, or to nothing;
 # why_not then says what was found.
@@ -15,7 +15,7 @@ find_system_bazel() {
             system_bazel=$path
             return 0
         fi
-        why_not="$path is ${version:-not usable}, and 7.6 or newer is needed"
+        why_not="$path is ${version:+version }${version:-not usable}, and 7.6 or newer is needed"
     done
     return 1
 }
@@ -39,6 +39,8 @@ system_version() {
         done < <(tac "$answers")
     fi
     version=$(cd "$workspace" && timeout 60 "$1" --version 2>/dev/null </dev/null | sed -n 's/^bazel \([0-9][^ ]*\).*/\1/p') || version=
-    mkdir -p "$cache" 2>/dev/null && printf '%s\t%s\t%s\n' "$state" "${version:-none}" "$EPOCHSECONDS" >> "$answers" || true
+    if mkdir -p "$cache" 2>/dev/null; then
+        printf '%s\t%s\t%s\n' "$state" "${version:-none}" "$EPOCHSECONDS" >> "$answers"
+    fi
     printf '%s' "$version"
 }
