@@ -15,25 +15,22 @@ const (
 	Small
 )
 
-// compress appends one zstd frame of src to dst, with its content size.
+// compress appends one zstd frame of src to dst, with its content size. The bytes depend
+// on src and level alone.
 func compress(_ context.Context, dst, src []byte, level Level) ([]byte, error) {
-	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression), zstd.WithWindowSize(windowFor(len(src))),
-		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
+	speed := zstd.SpeedBetterCompression
+	if level == Small {
+		speed = zstd.SpeedBestCompression
+	}
+	window := zstd.MinWindowSize
+	for window < len(src) && window < zstd.MaxWindowSize {
+		window <<= 1
+	}
+	w, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(speed), zstd.WithWindowSize(window),
+		zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true), zstd.WithZeroFrames(true))
 	if err != nil {
 		return nil, err
 	}
 	defer w.Close()
-	_ = level
-	if len(src) == 0 {
-		return zeroFrame(dst, 0), nil
-	}
 	return w.EncodeAll(src, dst), nil
-}
-
-func windowFor(n int) int {
-	w := 1 << 16
-	for w < n && w < 1<<29 {
-		w <<= 1
-	}
-	return w
 }
