@@ -28,7 +28,7 @@ type Stats struct {
 	DataSize int64  // bytes of compressed data: FileSize less the header
 	RawSize  int64  // bytes of the plain bundle
 	Hash     uint64 // as in Header.Hash
-	Frames   int    // zstd frames of content
+	Frames   int    // zstd frames written; 0 when reading
 	Indexed  bool   // whether an index is there
 }
 

@@ -115,6 +115,15 @@ func (r *Reader) RawSize() int64 { return r.h.RawSize }
 // extracted.
 func (r *Reader) Indexed() bool { return r.index != nil }
 
+// Stats returns the sizes as -verbose tells them: those of the header, with the
+// data as long as it is. Frames are not counted.
+func (r *Reader) Stats() Stats {
+	return Stats{
+		Version: r.h.Version, Method: r.h.Method, Hash: r.h.Hash, RawSize: r.h.RawSize, Indexed: r.index != nil,
+		FileSize: r.h.End, DataSize: r.h.End - r.h.DataOffset,
+	}
+}
+
 // Prefix returns the first n raw bytes, fewer if the bundle has fewer. Only the
 // blocks that hold them are decoded.
 func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {

@@ -243,6 +243,32 @@ func decodeErr(data []byte, o Options) error {
 	return err
 }
 
+func TestStats(t *testing.T) {
+	pieces, raw := sample(4096, 1000, processors...)
+	var b files.Buffer
+	for _, version := range []int{2, 3} {
+		b = files.Buffer{}
+		want, err := Encode(context.Background(), &b, pieces, EncodeOptions{Version: version, Frames: FramesEntry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.Frames != 1+len(processors) || want.RawSize != int64(len(raw)) {
+			t.Errorf("%+v", want)
+		}
+		want.Frames = 0
+		r, err := Open(append(b.Bytes(), "more"...), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Stats(); got != want {
+			t.Errorf("read %+v, written %+v", got, want)
+		}
+		if h, err := Parse(b.Bytes()); err != nil || *h != r.Header() {
+			t.Errorf("%+v, %v", h, err)
+		}
+	}
+}
+
 func TestMaxSize(t *testing.T) {
 	_, raw := sample(1, 1000, processors...)
 	data := container(3, Zstd, zst(t, raw), raw)
