@@ -17,15 +17,15 @@ const (
 	coffNameSize      = 8
 	coffMaxSections   = 65279 // more need the bigobj form
 
-	scnTypeNoPad       = 0x00000008
-	scnCode            = 0x00000020
-	scnInitializedData = 0x00000040
-	scnLnkRemove       = 0x00000800
-	scnAlign8          = 0x00400000
-	scnRelocOverflow   = 0x01000000
-	scnMemExecute      = 0x20000000
-	scnMemRead         = 0x40000000
-	scnMemWrite        = 0x80000000
+	scnTypeNoPad      = 0x00000008
+	scnCode           = 0x00000020
+	scnLnkRemove      = 0x00000800
+	scnAlign8         = 0x00400000
+	scnRelocOverflow  = 0x01000000
+	scnMemDiscardable = 0x02000000
+	scnMemExecute     = 0x20000000
+	scnMemRead        = 0x40000000
+	scnMemWrite       = 0x80000000
 
 	symClassExternal     = 2
 	symClassStatic       = 3
@@ -148,13 +148,12 @@ func (f *File) coffSection(i int, h *coffSectionHeader) error {
 	}
 	if len(name) > 0 && name[0] == '/' {
 		off, ok := coffNameOffset(name[1:])
-		if ok {
-			name, ok = f.coff.string(off)
-		}
-		if !ok {
+		long, found := f.coff.string(off)
+		if !ok || !found {
 			return fmt.Errorf("section %d of %d at byte 0x%x: its name %q is not an offset into the string table",
-				i+1, len(f.Sections), at, clip(name))
+				i+1, len(f.Sections), at, name)
 		}
+		name = long
 	}
 	size := h.rawSize
 	if f.coff.image {

@@ -91,5 +91,6 @@ func seed(f *testing.F) {
 		f.Add(sample(k.is64, k.order, MachineX8664))
 	}
 	f.Add(build(f, MachineAArch64))
-	f.Add(make([]byte, 20))
+	f.Add(coffSample(false))
+	f.Add(coffSample(true))
 }

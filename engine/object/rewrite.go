@@ -37,7 +37,7 @@ func OffloadingSection(content files.Content) NewSection {
 	return NewSection{
 		Name: ".llvm.offloading", Content: content,
 		Type: ShtOffloading, Flags: ShfExclude, Align: 8,
-		Characteristics: scnLnkRemove | scnAlign8 | scnInitializedData | scnMemRead,
+		Characteristics: scnLnkRemove | scnAlign8 | scnMemDiscardable,
 	}
 }
 
