@@ -220,6 +220,26 @@ func TestErrors(t *testing.T) {
 		{"wide field", module(func(w *streamWriter) { w.define(field{literal, 1}, field{fixed, 64}) }), "field of 64 bits"},
 		{"short record", module(func(w *streamWriter) { w.record(moduleFunction, 1, 2) }), "has 2 operands, at least 4 expected"},
 		{"name", module(func(w *streamWriter) { w.record(moduleVersion, 2); w.record(moduleFunction, 1, 2, 3, 4, 5, 6) }), "offset 0x1 + size 0x2 passes the end of the string table (0 bytes)"},
+		{"names that overlap", func() []byte {
+			w := newStream()
+			w.enter(moduleBlock, 3)
+			w.record(moduleVersion, 2)
+			for range 3 {
+				w.record(moduleFunction, 0, 3, 0, 0, 0, 0)
+			}
+			w.end()
+			w.enter(strtabBlock, 3)
+			w.define(field{literal, 1}, field{enc: blob})
+			w.blob(abbrevFirst, []byte("function"))
+			w.end()
+			return w.data
+		}(), "names of global values overlap"},
+		{"too many globals", module(func(w *streamWriter) {
+			w.define(field{literal, moduleFunction}, field{literal, 0}, field{literal, 0}, field{literal, 0}, field{literal, 0})
+			for range 5000 {
+				w.fixed(abbrevFirst, 3)
+			}
+		}), "global values in"},
 		{"section", module(func(w *streamWriter) { w.record(moduleGlobalVar, 1, 2, 3, 4, 5, 6) }), "section 6 of 0"},
 		{"block width", module(func(w *streamWriter) { w.enter(14, 0); w.end() }), "IDs of 0 bits"},
 		{"epoch", func() []byte {
@@ -246,14 +266,14 @@ func TestErrors(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	for _, name := range []string{"embedded.bc", "modules.bc", "asm-elf.bc"} {
 		good := testdata(t, name)
-		for i := range good {
+		for i := 0; i < len(good); i += 3 {
 			for _, x := range []byte{0x04, 0xff} {
 				bad := bytes.Clone(good)
 				bad[i] ^= x
 				Symbols(bad)
 				EmbeddedObjects(bad)
 			}
-			if i%4 == 0 {
+			if i%12 == 0 {
 				Symbols(good[:i])
 				EmbeddedObjects(good[:i])
 			}
@@ -298,8 +318,8 @@ func largeModule() []byte {
 	w := newStream()
 	w.enter(moduleBlock, 3)
 	w.record(moduleVersion, 2)
-	for range 100_000 {
-		w.record(moduleFunction, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+	for i := range uint64(100_000) {
+		w.record(moduleFunction, 8*i, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 	}
 	w.enter(metadataBlock, 4)
 	for i := range uint64(1_000_000) {
@@ -315,7 +335,7 @@ func largeModule() []byte {
 	w.end()
 	w.enter(strtabBlock, 3)
 	w.define(field{literal, 1}, field{enc: blob})
-	w.blob(abbrevFirst, []byte("function"))
+	w.blob(abbrevFirst, bytes.Repeat([]byte("function"), 100_000))
 	w.end()
 	return w.data
 }

@@ -9,6 +9,7 @@ const (
 	embeddedNode    = "llvm.embedded.objects" // the named metadata that lists images
 	embeddedSection = ".llvm.offloading"      // the section it names for them
 	maxEmbedded     = 1 << 16                 // entries of the list
+	maxElements     = 1 << 16                 // constants that arrays of bytes name; LLVM has 256
 )
 
 // Metadata record codes.
@@ -432,6 +433,9 @@ func (m module) contents(inits map[uint64]uint64) (map[uint64][]byte, error) {
 			case code == cstAggregate && isBytes:
 				for v, ok := c.operand(); ok; v, ok = c.operand() {
 					elements[v] = -1
+					if len(elements) > maxElements {
+						c.fail("array of bytes with more than %d different elements", maxElements)
+					}
 				}
 			}
 			if !zero(b) {

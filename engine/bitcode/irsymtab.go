@@ -16,6 +16,8 @@ const (
 	symtabSymbol  = 6 * 4      // size of a symbol: name, IR name, comdat, flags
 	symtabMax     = 0x7fffffff // symbols and modules, so that sums stay small
 
+	symtabDecoration = 32 // bytes of "__imp_", "_" and "@@123" at most
+
 	symtabUndefined      = 1 << 3
 	symtabGlobal         = 1 << 10
 	symtabFormatSpecific = 1 << 11
@@ -88,7 +90,7 @@ func (p symtabPart) mangled(i int, name []byte, m byte, unnamed int) string {
 		sym := p.symbols[i*symtabSymbol:]
 		ir, ok1 := p.str(sym[8:])
 		out, ok2 := p.str(sym)
-		if ok1 && ok2 && len(out) > 0 && string(ir) == string(name) {
+		if ok1 && ok2 && len(out) > 0 && len(out) <= len(name)+symtabDecoration && string(ir) == string(name) {
 			return string(out)
 		}
 	}
@@ -98,13 +100,15 @@ func (p symtabPart) mangled(i int, name []byte, m byte, unnamed int) string {
 // defined appends the names of symbols from i on, those of module-level
 // assembly, that are global and defined.
 func (p symtabPart) defined(names []string, i int) []string {
+	left := len(p.strtab) // names differ, so all fit in the table
 	for i *= symtabSymbol; i < len(p.symbols); i += symtabSymbol {
 		sym := p.symbols[i:]
 		flags := binary.LittleEndian.Uint32(sym[20:])
 		if flags&(symtabUndefined|symtabGlobal|symtabFormatSpecific) != symtabGlobal {
 			continue
 		}
-		if name, ok := p.str(sym); ok && len(name) > 0 {
+		if name, ok := p.str(sym); ok && len(name) > 0 && len(name) <= left {
+			left -= len(name)
 			names = append(names, string(name))
 		}
 	}

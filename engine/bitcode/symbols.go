@@ -93,7 +93,12 @@ type symbolScan struct {
 	asm      bool // has module-level assembly
 	globals  []global
 	metaSect []bool // by section number: is it llvm.metadata?
+	names    uint64 // bytes of names in the string table
 }
+
+// minGlobal is less than the bytes that any writer takes for a global value.
+// More of them than that are crafted to take memory.
+const minGlobal = 4
 
 func (s *symbolScan) record(c *cursor, code uint64) {
 	switch code {
@@ -121,7 +126,16 @@ func (s *symbolScan) global(c *cursor, code uint64) {
 			c.fail("name of a global value: offset %#x + size %#x passes the end of the string table (%d bytes)", off, size, len(s.strtab))
 			return
 		}
+		// Names of a module differ and so do their places in the table.
+		if s.names += size; s.names > uint64(len(s.strtab)) {
+			c.fail("names of global values overlap: more than the string table's %d bytes", len(s.strtab))
+			return
+		}
 		g.name = s.strtab[off : off+size]
+	}
+	if len(s.globals) >= len(s.data)/minGlobal {
+		c.fail("more than %d global values in %d bytes", len(s.globals), len(s.data))
+		return
 	}
 	var ops [6]uint64
 	n, need := c.operands(ops[:]), 0

@@ -1,0 +1,454 @@
+// Package ar reads and writes ar archives.
+//
+// It reads what LLVM 22 reads, except AIX's big archives: GNU, BSD and COFF
+// archives, thin ones included, with every kind of symbol index. It writes GNU
+// archives, byte for byte as LLVM 22's archive writer does in its deterministic
+// mode.
+package ar
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+)
+
+const (
+	magic     = "!<arch>\n"
+	thinMagic = "!<thin>\n"
+	bigMagic  = "<bigaf>\n"
+
+	headerSize = 60 // name 16, time 12, user 6, group 6, mode 8, size 10, terminator 2
+	nameSize   = 16
+	sizeAt     = 48
+	terminator = "`\n"
+)
+
+// Kind is the flavour of an archive: how long names and the index are stored.
+type Kind uint8
+
+// The kinds of archives. An archive that shows nothing of its kind is GNU.
+const (
+	GNU      Kind = iota // names in "//", index "/"
+	GNU64                // as GNU, index "/SYM64/"
+	BSD                  // names behind the header, index "__.SYMDEF"
+	Darwin64             // as BSD, index "__.SYMDEF_64"
+	COFF                 // names in "//", two indices "/"
+)
+
+func (k Kind) String() string {
+	return [...]string{"GNU", "GNU64", "BSD", "Darwin64", "COFF"}[k]
+}
+
+// Is reports whether data begins like an archive that Parse reads.
+func Is(data []byte) bool {
+	return bytes.HasPrefix(data, []byte(magic)) || bytes.HasPrefix(data, []byte(thinMagic))
+}
+
+// Archive is an archive in memory.
+type Archive struct {
+	data   []byte
+	kind   Kind
+	thin   bool
+	index  []byte // the symbol index
+	names  []byte // the table of long names
+	first  int    // offset of the first regular member, len(data) without one
+	nameAt int    // offset of the table of long names in data, for errors
+}
+
+// Member is a file in an archive.
+type Member struct {
+	Index  int    // among the regular members, from 0
+	Name   string // as stored: a path, for members of thin archives
+	Offset int64  // of the member's header in the archive, as in the symbol index
+
+	// Thin tells that the archive has the member's name and size only. The file
+	// is beside the archive, see MemberPath.
+	Thin bool
+
+	Size       int64
+	Data       []byte // part of the archive; nil if Thin
+	DataOffset int64  // where Data starts in the archive
+}
+
+// MemberPath returns the path of the file that a thin archive's member is:
+// relative names are relative to the directory of the archive.
+func MemberPath(archive, name string) string {
+	if strings.HasPrefix(name, "/") {
+		return name
+	}
+	return archive[:strings.LastIndexByte(archive, '/')+1] + name
+}
+
+// Parse reads the head of an archive: its kind, index and table of names. Errors
+// are of type *FormatError.
+func Parse(data []byte) (*Archive, error) {
+	a := &Archive{data: data}
+	switch {
+	case bytes.HasPrefix(data, []byte(thinMagic)):
+		a.thin = true
+	case bytes.HasPrefix(data, []byte(bigMagic)):
+		return nil, &FormatError{0, "an AIX big archive, which is not supported", "AIX big archives are not supported"}
+	case !bytes.HasPrefix(data, []byte(magic)):
+		found := data[:min(len(data), len(magic))]
+		return nil, &FormatError{0, fmt.Sprintf("found %q, expected %q or %q", found, magic, thinMagic), "file too small to be an archive"}
+	}
+	if err := a.special(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Kind returns the flavour of the archive.
+func (a *Archive) Kind() Kind { return a.kind }
+
+// Thin reports whether the members are files beside the archive.
+func (a *Archive) Thin() bool { return a.thin }
+
+// special reads the members that are not files, and tells the kind of archive
+// from them:
+//
+//	GNU   / or /SYM64/ (index), then // (long names); each may be missing
+//	COFF  / and / (indices, the second is read), then //, then /<ECSYMBOLS>/
+//	BSD   __.SYMDEF or __.SYMDEF_64 (index), maybe with " SORTED" behind it
+func (a *Archive) special() *FormatError {
+	a.first = len(a.data)
+	h, err := a.header(len(magic))
+	if h == nil || err != nil {
+		return err
+	}
+	take := func(table *[]byte) *FormatError {
+		*table = a.data[h.body:h.end:h.end]
+		h, err = a.header(h.next)
+		return err
+	}
+	name := h.raw
+	if strings.HasPrefix(name, "#1/") {
+		a.kind = BSD
+		if name, err = a.name(h); err != nil {
+			return err
+		}
+		h.skipName()
+	}
+	switch name {
+	case "__.SYMDEF_64", "__.SYMDEF_64 SORTED":
+		a.kind = Darwin64
+		err = take(&a.index)
+	case "__.SYMDEF", "__.SYMDEF SORTED":
+		a.kind = BSD
+		err = take(&a.index)
+	case "/", "/SYM64/":
+		if name == "/SYM64/" {
+			a.kind = GNU64
+		}
+		if err = take(&a.index); err != nil || h == nil {
+			return err
+		}
+		if h.raw == "/" {
+			a.kind = COFF
+			if err = take(&a.index); err != nil || h == nil {
+				return err
+			}
+		}
+		fallthrough
+	case "//":
+		if h.raw == "//" {
+			a.nameAt = h.body
+			if err = take(&a.names); err != nil || h == nil {
+				return err
+			}
+		} else if a.kind != COFF && strings.HasPrefix(h.raw, "/") {
+			return a.unknown(h)
+		}
+		if a.kind == COFF && h.raw == "/<ECSYMBOLS>/" {
+			var ec []byte
+			err = take(&ec)
+		}
+	default:
+		if a.kind == GNU && strings.HasPrefix(name, "/") {
+			return a.unknown(h)
+		}
+	}
+	if h != nil && err == nil {
+		a.first = h.off
+	}
+	return err
+}
+
+// unknown is the error of a special name where there must be none.
+func (a *Archive) unknown(h *header) *FormatError {
+	return &FormatError{int64(h.off), fmt.Sprintf("special name %q before the table of long names", h.raw),
+		"Invalid data was encountered while parsing the file"}
+}
+
+// header is the checked header of a member.
+type header struct {
+	off  int    // of the header
+	raw  string // the name field without what ends it
+	body int    // where what follows the header starts
+	end  int    // the end of that, body for members of thin archives
+	size int    // the size field
+	next int    // offset of the next header, len(data) at the end
+	thin bool
+	skip int // bytes of the body that are the name
+}
+
+// skipName takes the name behind the header off the body.
+func (h *header) skipName() {
+	h.body += h.skip
+	h.size -= h.skip
+	h.skip = 0
+}
+
+// header reads the header at off; nil at the end of the archive.
+func (a *Archive) header(off int) (*header, *FormatError) {
+	if off >= len(a.data) {
+		return nil, nil
+	}
+	left := len(a.data) - off
+	if left < headerSize {
+		const text = "remaining size of archive too small for next archive member header "
+		return nil, a.malformed(off, fmt.Sprintf("%d bytes left, a member header needs %d", left, headerSize), text+a.whose(off))
+	}
+	field := a.data[off : off+headerSize]
+	if t := string(field[headerSize-2:]); t != terminator {
+		text := "terminator characters in archive member \"" + escape(t) + "\" not the correct \"`\\n\" values for the archive member header "
+		return nil, a.malformed(off, fmt.Sprintf("ends with %q, expected %q", t, terminator), text+a.whose(off))
+	}
+	raw, err := a.rawName(off)
+	if err != nil {
+		return nil, err
+	}
+	h := &header{off: off, raw: raw, body: off + headerSize, thin: a.thin && raw != "/" && raw != "//" && raw != "/SYM64/"}
+	if h.size, err = a.size(off); err != nil {
+		return nil, err
+	}
+	if h.end = h.body; !h.thin {
+		if h.size > len(a.data)-h.body {
+			const text = "offset to next archive member past the end of the archive after member "
+			return nil, a.malformed(off, fmt.Sprintf("size %d passes the end of the archive (%d bytes)", h.size, len(a.data)), text+strings.TrimPrefix(a.whose(off), "for "))
+		}
+		h.end += h.size
+	}
+	// The pad byte behind the last member may be missing.
+	h.next = min(h.end+(h.end-off)%2, len(a.data))
+	if strings.HasPrefix(raw, "#1/") {
+		s := strings.TrimRight(raw[3:], " ")
+		n, ok := number(s)
+		if !ok {
+			return nil, a.malformed(off, fmt.Sprintf("length %q of the name is not a number", s),
+				"long name length characters after the #1/ are not all decimal numbers: '"+s+"' for archive member header at offset "+strconv.Itoa(off))
+		}
+		if n > uint64(h.size) || n > uint64(len(a.data)-h.body) {
+			return nil, a.malformed(off, fmt.Sprintf("name of %d bytes in a member of %d", n, h.size),
+				fmt.Sprintf("long name length: %d extends past the end of the member or archive for archive member header at offset %d", n, off))
+		}
+		h.skip = int(n)
+	}
+	return h, nil
+}
+
+// rawName returns the name field of the header at off without what ends it. The
+// field must be in the archive.
+func (a *Archive) rawName(off int) (string, *FormatError) {
+	field := string(a.data[off : off+nameSize])
+	end := byte('/')
+	if a.kind == BSD || a.kind == Darwin64 {
+		end = ' '
+		if field[0] == ' ' {
+			return "", a.malformed(off, "name starts with a space", "name contains a leading space for archive member header at offset "+strconv.Itoa(off))
+		}
+	} else if field[0] == '/' || strings.HasPrefix(field, "#1/") {
+		end = ' '
+	}
+	if i := strings.IndexByte(field, end); i >= 0 {
+		return field[:i], nil
+	}
+	return strings.TrimRight(field, " "), nil
+}
+
+// size returns the size field of the header at off. Sizes that no file can have
+// are the largest int.
+func (a *Archive) size(off int) (int, *FormatError) {
+	s := strings.TrimRight(string(a.data[off+sizeAt:off+headerSize-2]), " ")
+	n, ok := number(s)
+	if !ok {
+		return 0, a.malformed(off, fmt.Sprintf("size %q is not a number", s),
+			"characters in size field in archive member header are not all decimal numbers: '"+s+"' for the archive member header at offset "+strconv.Itoa(off))
+	}
+	return int(min(n, math.MaxInt)), nil
+}
+
+// number parses decimal digits.
+func number(s string) (uint64, bool) {
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	return n, err == nil
+}
+
+// name returns the full name of a member.
+func (a *Archive) name(h *header) (string, *FormatError) {
+	raw := h.raw
+	if strings.HasPrefix(raw, "#1/") {
+		return strings.TrimRight(string(a.data[h.body:h.body+h.skip]), "\x00"), nil
+	}
+	if !strings.HasPrefix(raw, "/") {
+		return raw, nil
+	}
+	switch raw {
+	case "/", "//", "/<XFGHASHMAP>/", "/<ECSYMBOLS>/":
+		return raw, nil
+	}
+	s := raw[1:]
+	at, ok := number(s)
+	switch {
+	case !ok:
+		return "", a.malformed(h.off, fmt.Sprintf("offset %q of the name is not a number", s),
+			"long name offset characters after the '/' are not all decimal numbers: '"+escape(s)+"' for archive member header at offset "+strconv.Itoa(h.off))
+	case at >= uint64(len(a.names)):
+		return "", a.malformed(h.off, fmt.Sprintf("name at %d passes the end of the table of names (%d bytes)", at, len(a.names)),
+			fmt.Sprintf("long name offset %d past the end of the string table for archive member header at offset %d", at, h.off))
+	}
+	name := a.names[at:]
+	if a.kind == COFF {
+		if i := bytes.IndexByte(name, 0); i >= 0 {
+			name = name[:i]
+		}
+		return string(name), nil
+	}
+	end := bytes.IndexByte(name, '\n')
+	if end < 1 || name[end-1] != '/' {
+		return "", a.malformed(h.off, fmt.Sprintf("name at %d of the table of names (byte %#x) does not end with %q", at, a.nameAt+int(at), "/\n"),
+			fmt.Sprintf("string table at long name offset %d not terminated", at))
+	}
+	return string(name[:end-1]), nil
+}
+
+// whose says which member the header at off is of, in LLVM's words: by its name
+// where that can be read.
+func (a *Archive) whose(off int) string {
+	at := "at offset " + strconv.Itoa(off)
+	if len(a.data)-off < nameSize {
+		return at
+	}
+	raw, err := a.rawName(off)
+	if err != nil {
+		return at
+	}
+	h := &header{off: off, raw: raw, body: min(off+headerSize, len(a.data))}
+	if strings.HasPrefix(raw, "#1/") {
+		n, ok := number(strings.TrimRight(raw[3:], " "))
+		if !ok || n > uint64(len(a.data)-h.body) {
+			return at
+		}
+		h.skip = int(n)
+	}
+	name, err := a.name(h)
+	if err != nil {
+		return at
+	}
+	return "for " + name
+}
+
+// Members returns the files in the archive, in order; after an error, which is
+// of type *FormatError, no more.
+func (a *Archive) Members() iter.Seq2[Member, error] {
+	return func(yield func(Member, error) bool) {
+		off := a.first
+		for i := 0; ; i++ {
+			h, err := a.header(off)
+			if h == nil && err == nil {
+				return
+			}
+			var m Member
+			if err == nil {
+				m, err = a.member(h)
+			}
+			if err != nil {
+				yield(Member{}, err)
+				return
+			}
+			m.Index = i
+			if !yield(m, nil) {
+				return
+			}
+			off = h.next
+		}
+	}
+}
+
+// Member returns the member whose header is at the given offset, as the symbol
+// index has it. Its Index is -1.
+func (a *Archive) Member(offset int64) (Member, error) {
+	if offset < int64(len(magic)) || offset >= int64(len(a.data)) {
+		return Member{}, &FormatError{offset, fmt.Sprintf("no member there: the archive has %d bytes", len(a.data)), "Invalid data was encountered while parsing the file"}
+	}
+	h, err := a.header(int(offset))
+	if err != nil {
+		return Member{}, err
+	}
+	m, err := a.member(h)
+	if err != nil {
+		return Member{}, err
+	}
+	m.Index = -1
+	return m, nil
+}
+
+func (a *Archive) member(h *header) (Member, *FormatError) {
+	name, err := a.name(h)
+	if err != nil {
+		return Member{}, err
+	}
+	h.skipName()
+	m := Member{Name: name, Offset: int64(h.off), Thin: h.thin, Size: int64(h.size)}
+	if !h.thin {
+		m.Data, m.DataOffset = a.data[h.body:h.end:h.end], int64(h.body)
+	}
+	return m, nil
+}
+
+// FormatError says where and how an archive is malformed.
+type FormatError struct {
+	Offset int64  // of the header of the member at fault
+	Reason string // what was found and what was expected
+	llvm   string
+}
+
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("archive member at byte %#x: %s", e.Offset, e.Reason)
+}
+
+// LLVM returns the words of LLVM 22 for this error.
+func (e *FormatError) LLVM() string { return e.llvm }
+
+func (a *Archive) malformed(off int, reason, llvm string) *FormatError {
+	return &FormatError{int64(off), reason, "truncated or malformed archive (" + llvm + ")"}
+}
+
+// escape writes s like LLVM's write_escaped.
+func escape(s string) string {
+	var b strings.Builder
+	for i := range len(s) {
+		switch c := s[i]; {
+		case c == '\t':
+			b.WriteString(`\t`)
+		case c == '\n':
+			b.WriteString(`\n`)
+		case c == '"', c == '\\':
+			b.WriteByte('\\')
+			b.WriteByte(c)
+		case c < ' ' || c > '~':
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,491 @@
+package ar
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// head returns a member header.
+func head(name string, size int) string {
+	return string(fileHeader(name, 0o644, int64(size)))
+}
+
+// member returns a whole member.
+func member(name, data string) string {
+	return head(name, len(data)) + data + strings.Repeat("\n", len(data)%2)
+}
+
+// be32 and the like return numbers as they are in an index.
+func be32(v ...int) string { return numbers(v, binary.BigEndian.AppendUint32) }
+func le16(v ...int) string { return numbers(v, binary.LittleEndian.AppendUint16) }
+func le32(v ...int) string { return numbers(v, binary.LittleEndian.AppendUint32) }
+func be64(v ...int) string { return numbers(v, binary.BigEndian.AppendUint64) }
+func le64(v ...int) string { return numbers(v, binary.LittleEndian.AppendUint64) }
+
+func numbers[T uint16 | uint32 | uint64](v []int, add func([]byte, T) []byte) string {
+	var b []byte
+	for _, n := range v {
+		b = add(b, T(n))
+	}
+	return string(b)
+}
+
+// withIndex returns an archive of an index, which is told where the first member
+// is, and members.
+func withIndex(index func(first int) string, members string) string {
+	first := len(magic) + len(index(0))
+	return magic + index(first) + members
+}
+
+// listing returns what an archive holds in a form to compare.
+func listing(data []byte) ([]string, error) {
+	a, err := Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	list := []string{fmt.Sprintf("%v thin=%v", a.Kind(), a.Thin())}
+	for m, err := range a.Members() {
+		if err != nil {
+			return list, err
+		}
+		list = append(list, fmt.Sprintf("%d %s size %d: %q", m.Index, m.Name, m.Size, m.Data))
+		if !m.Thin && !bytes.Equal(data[m.DataOffset:m.DataOffset+m.Size], m.Data) {
+			return list, fmt.Errorf("%s: DataOffset %#x is wrong", m.Name, m.DataOffset)
+		}
+	}
+	for s, err := range a.Symbols() {
+		if err != nil {
+			return list, err
+		}
+		m, err := a.Member(s.Offset)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, s.Name+" in "+m.Name)
+	}
+	return list, nil
+}
+
+func TestRead(t *testing.T) {
+	const names = "a_name_longer_than_16.o/\nx/y/z.bc/\n\n"
+	for _, c := range []struct {
+		name, data string
+		want       []string
+	}{
+		{"empty", magic, []string{"GNU thin=false"}},
+		{"empty thin", thinMagic, []string{"GNU thin=true"}},
+		{
+			"same name twice, no padding at the end",
+			magic + member("a/", "abc") + member("b", "") + head("a/", 1) + "d",
+			[]string{"GNU thin=false", `0 a size 3: "abc"`, `1 b size 0: ""`, `2 a size 1: "d"`},
+		},
+		{
+			"long names",
+			magic + member("//", names) + member("/25", "hi") + member("/0", ""),
+			[]string{"GNU thin=false", `0 x/y/z.bc size 2: "hi"`, `1 a_name_longer_than_16.o size 0: ""`},
+		},
+		{
+			"GNU index",
+			withIndex(func(first int) string {
+				return member("/", be32(2, first, first+62)+"f\x00g\x00") + member("//", names)
+			}, member("a.o/", "hi")+member("/0", "ho")),
+			[]string{"GNU thin=false", `0 a.o size 2: "hi"`, `1 a_name_longer_than_16.o size 2: "ho"`, "f in a.o", "g in a_name_longer_than_16.o"},
+		},
+		{
+			"GNU index, 64 bits",
+			withIndex(func(first int) string {
+				return member("/SYM64/", be64(2, first, first+62)+"f\x00g\x00")
+			}, member("a.o/", "hi")+member("b.o/", "ho")),
+			[]string{"GNU64 thin=false", `0 a.o size 2: "hi"`, `1 b.o size 2: "ho"`, "f in a.o", "g in b.o"},
+		},
+		{"index only", magic + member("/", be32(0)+"\x00\x00\x00\x00"), []string{"GNU thin=false"}},
+		{
+			"BSD",
+			magic + member("#1/20", "a name of its own.o\x00hi") + member("b.o", "ho"),
+			[]string{"BSD thin=false", `0 a name of its own.o size 2: "hi"`, `1 b.o size 2: "ho"`},
+		},
+		{
+			"BSD index",
+			withIndex(func(first int) string {
+				return member("#1/20", "__.SYMDEF SORTED\x00\x00\x00\x00"+le32(16, 2, first, 0, first)+le32(4)+"g\x00f\x00")
+			}, member("#1/4", "a.o\x00hi")),
+			[]string{"BSD thin=false", `0 a.o size 2: "hi"`, "f in a.o", "g in a.o"},
+		},
+		{
+			"BSD index with a short name",
+			withIndex(func(first int) string {
+				return member("__.SYMDEF", le32(8, 0, first)+le32(2)+"f\x00")
+			}, member("a.o", "hi")),
+			[]string{"BSD thin=false", `0 a.o size 2: "hi"`, "f in a.o"},
+		},
+		{
+			"Darwin index, 64 bits",
+			withIndex(func(first int) string {
+				return member("#1/12", "__.SYMDEF_64"+le64(16, 0, first)+le64(2)+"f\x00")
+			}, member("#1/4", "a.o\x00hi")),
+			[]string{"Darwin64 thin=false", `0 a.o size 2: "hi"`, "f in a.o"},
+		},
+		{
+			"COFF",
+			withIndex(func(first int) string {
+				return member("/", be32(0)) + member("/", le32(2, first, first+62)+le32(2)+le16(2, 1)+"f\x00g\x00") +
+					member("//", "a_long_name_17.ob\x00")
+			}, member("/0", "hi")+member("b.o/", "ho")),
+			[]string{"COFF thin=false", `0 a_long_name_17.ob size 2: "hi"`, `1 b.o size 2: "ho"`, "f in b.o", "g in a_long_name_17.ob"},
+		},
+		{
+			"COFF of ARM64EC",
+			magic + member("/", be32(0)) + member("/", le32(0, 0)) + member("//", "") + member("/<ECSYMBOLS>/", le32(0)) + member("a.o/", "hi"),
+			[]string{"COFF thin=false", `0 a.o size 2: "hi"`},
+		},
+		{
+			"thin",
+			thinMagic + member("/", be32(0)) + member("//", "dir/a.o/\n/b.o/\n") + head("/0", 12345) + head("/9", 3),
+			[]string{"GNU thin=true", `0 dir/a.o size 12345: ""`, `1 /b.o size 3: ""`},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := listing([]byte(c.data))
+			if err != nil {
+				t.Error(err)
+			}
+			if d := cmp.Diff(c.want, got); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+// The words of LLVM are those that llvm-ar printed for these bytes.
+func TestErrors(t *testing.T) {
+	const malformed = "truncated or malformed archive ("
+	a := member("a.o/", "hi")
+	for _, c := range []struct{ name, data, ours, llvm string }{
+		{"nothing", "", `archive member at byte 0x0: found "", expected "!<arch>\n" or "!<thin>\n"`, "file too small to be an archive"},
+		{"other file", "\x7fELF\x02\x01\x01\x00\x00", `found "\x7fELF\x02\x01\x01\x00"`, "file too small to be an archive"},
+		{"AIX", bigMagic + strings.Repeat("0", 128), "AIX big archive, which is not supported", "AIX big archives are not supported"},
+		{
+			"header cut", magic + a + a[:20],
+			"archive member at byte 0x46: 20 bytes left, a member header needs 60",
+			malformed + "remaining size of archive too small for next archive member header for a.o)",
+		},
+		{
+			"name cut", magic + a + a[:10],
+			"10 bytes left",
+			malformed + "remaining size of archive too small for next archive member header at offset 70)",
+		},
+		{
+			"terminator", magic + strings.Replace(a, "`\n", "\"\x01", 1),
+			`archive member at byte 0x8: ends with "\"\x01", expected`,
+			malformed + "terminator characters in archive member \"\\\"\\001\" not the correct \"`\\n\" values for the archive member header for a.o)",
+		},
+		{
+			"size", magic + head("a.o/", 0)[:48] + "12x       `\n",
+			`size "12x" is not a number`,
+			malformed + "characters in size field in archive member header are not all decimal numbers: '12x' for the archive member header at offset 8)",
+		},
+		{
+			"size past the end", magic + head("a.o/", 9999999999) + "hi",
+			"archive member at byte 0x8: size 9999999999 passes the end of the archive (70 bytes)",
+			malformed + "offset to next archive member past the end of the archive after member a.o)",
+		},
+		{
+			"name offset", magic + member("//", "x/\n\n") + member("/1x", "hi"),
+			`offset "1x" of the name is not a number`,
+			malformed + "long name offset characters after the '/' are not all decimal numbers: '1x' for archive member header at offset 72)",
+		},
+		{
+			"name past the end", magic + member("//", "x/\n\n") + member("/4", "hi"),
+			"name at 4 passes the end of the table of names (4 bytes)",
+			malformed + "long name offset 4 past the end of the string table for archive member header at offset 72)",
+		},
+		{
+			"name without end", magic + member("//", "abcdef") + member("/2", "hi"),
+			`name at 2 of the table of names (byte 0x46) does not end with "/\n"`,
+			malformed + "string table at long name offset 2 not terminated)",
+		},
+		{
+			"BSD name length", magic + member("#1/x", "hi"),
+			`length "x" of the name is not a number`,
+			malformed + "long name length characters after the #1/ are not all decimal numbers: 'x' for archive member header at offset 8)",
+		},
+		{
+			"BSD name too long", magic + member("#1/4", "hi"),
+			"name of 4 bytes in a member of 2",
+			malformed + "long name length: 4 extends past the end of the member or archive for archive member header at offset 8)",
+		},
+		{
+			"BSD name with a space", magic + member("#1/2", "a\x00hi") + member(" x", "hi"),
+			"name starts with a space",
+			malformed + "name contains a leading space for archive member header at offset 72)",
+		},
+		{
+			"special name", magic + member("/0", "hi"),
+			`special name "/0" before the table of long names`,
+			"Invalid data was encountered while parsing the file",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := listing([]byte(c.data))
+			var f *FormatError
+			if !errors.As(err, &f) {
+				t.Fatalf("got %v, want a FormatError", err)
+			}
+			if !strings.Contains(f.Error(), c.ours) {
+				t.Errorf("got  %s\nwant %s", f, c.ours)
+			}
+			if f.LLVM() != c.llvm {
+				t.Errorf("got  %s\nwant %s", f.LLVM(), c.llvm)
+			}
+		})
+	}
+}
+
+func TestBadIndex(t *testing.T) {
+	a := member("a.o/", "hi")
+	for name, data := range map[string]string{
+		"count":         magic + member("/", be32(1<<30, 8)+"f\x00") + a,
+		"names":         magic + member("/", be32(2, 8, 8)+"f\x00") + a,
+		"name end":      magic + member("/", be32(1, 8)+"ff") + a,
+		"empty":         magic + member("/", "") + a,
+		"64":            magic + member("/SYM64/", be64(1<<62, 8)+"f\x00") + a,
+		"offset":        magic + member("/", be32(1, 1<<30)+"f\x00") + a,
+		"offset 0":      magic + member("/", be32(1, 0)+"f\x00") + a,
+		"BSD list":      magic + member("__.SYMDEF", le32(1<<30, 0, 8, 2)+"f\x00") + a,
+		"BSD names":     magic + member("__.SYMDEF", le32(8, 0, 8, 20)+"f\x00") + a,
+		"BSD name":      magic + member("__.SYMDEF", le32(8, 9, 8, 2)+"f\x00") + a,
+		"COFF members":  magic + member("/", "") + member("/", le32(1<<30, 8, 1)+le16(1)+"f\x00") + a,
+		"COFF symbols":  magic + member("/", "") + member("/", le32(1, 8, 1<<30)+le16(1)+"f\x00") + a,
+		"COFF number":   magic + member("/", "") + member("/", le32(1, 8, 1)+le16(2)+"f\x00") + a,
+		"COFF number 0": magic + member("/", "") + member("/", le32(1, 8, 1)+le16(0)+"f\x00") + a,
+	} {
+		_, err := listing([]byte(data))
+		var f *FormatError
+		if !errors.As(err, &f) {
+			t.Errorf("%s: got %v, want a FormatError", name, err)
+		}
+	}
+}
+
+func TestMemberPath(t *testing.T) {
+	for _, c := range [][3]string{
+		{"lib.a", "x/a.o", "x/a.o"},
+		{"out/lib.a", "../x/a.o", "out/../x/a.o"},
+		{"/lib.a", "a.o", "/a.o"},
+		{"out/lib.a", "/x/a.o", "/x/a.o"},
+	} {
+		if got := MemberPath(c[0], c[1]); got != c[2] {
+			t.Errorf("%s in %s: got %s, want %s", c[1], c[0], got, c[2])
+		}
+	}
+}
+
+func memory(s string) files.Content { return files.Memory([]byte(s)) }
+
+// The bytes are those of llvm-ar --format=gnu rcsD.
+func TestWrite(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		members []NewMember
+		want    string
+	}{
+		{"nothing", nil, magic},
+		{
+			"no objects",
+			[]NewMember{{Name: "a.txt", Data: memory("odd")}, {Name: "b.txt"}},
+			magic +
+				"a.txt/          0           0     0     644     3         `\nodd\n" +
+				"b.txt/          0           0     0     644     0         `\n",
+		},
+		{
+			"object without symbols",
+			[]NewMember{{Name: "a.o", Data: memory("OBJ"), Object: true}},
+			magic +
+				"/               0           0     0     0       8         `\n\x00\x00\x00\x00\x00\x00\x00\x00" +
+				"a.o/            0           0     0     644     3         `\nOBJ\n",
+		},
+		{
+			"symbols and long names",
+			[]NewMember{
+				{Name: "fifteen_bytes.o", Data: memory("OBJ"), Object: true, Symbols: []string{"f", "gh"}},
+				{Name: "sixteen_bytes_.o", Data: memory("text")},
+				{Name: "x/y.o", Data: memory("OB"), Object: true, Symbols: []string{"k"}},
+				{Name: "sixteen_bytes_.o", Data: memory("")},
+			},
+			magic +
+				"/               0           0     0     0       24        `\n" +
+				"\x00\x00\x00\x03\x00\x00\x00\xb2\x00\x00\x00\xb2\x00\x00\x01\x32f\x00gh\x00k\x00\x00" +
+				"//                                              26        `\nsixteen_bytes_.o/\nx/y.o/\n\n" +
+				"fifteen_bytes.o/0           0     0     644     3         `\nOBJ\n" +
+				"/0              0           0     0     644     4         `\ntext" +
+				"/18             0           0     0     644     2         `\nOB" +
+				"/0              0           0     0     644     0         `\n",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var b files.Buffer
+			if err := Write(context.Background(), &b, c.members); err != nil {
+				t.Fatal(err)
+			}
+			if d := cmp.Diff(c.want, string(b.Bytes())); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
+func TestWriteErrors(t *testing.T) {
+	ctx := context.Background()
+	for _, name := range []string{"", "a\nb", "a\x00b"} {
+		var b files.Buffer
+		if err := Write(ctx, &b, []NewMember{{Name: name}}); err == nil || b.Len() != 0 {
+			t.Errorf("name %q: error %v, %d bytes written", name, err, b.Len())
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := Write(ctx, new(files.Buffer), []NewMember{{Name: "a"}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: got %v", err)
+	}
+}
+
+// What is written is read back, whatever the names, and with either index.
+func TestWriteRead(t *testing.T) {
+	name := rapid.OneOf(
+		rapid.StringMatching(`[a-z_.]{1,20}`),
+		rapid.StringMatching(`[ -~]{1,24}`),
+		rapid.SampledFrom([]string{"/", "//", "/SYM64/", "#1/3", "__.SYMDEF", "__.SYMDEF SORTED", "__.SYMDEF_64", "/0", "a/", "é", " x", "#1", "# x", "#1 x", "x "}),
+	)
+	rapid.Check(t, func(t *rapid.T) {
+		var members []NewMember
+		var want []string
+		var symbols []string
+		threshold := rapid.SampledFrom([]int64{sym64, 1, 200, 300}).Draw(t, "threshold")
+		for i := range rapid.IntRange(0, 6).Draw(t, "members") {
+			m := NewMember{Name: name.Draw(t, "name"), Data: files.Memory(rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "data"))}
+			want = append(want, fmt.Sprintf("%d %s size %d: %q", i, m.Name, m.Data.Len(), m.Data.Bytes()))
+			if m.Object = rapid.Bool().Draw(t, "object"); m.Object {
+				m.Symbols = rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,5}`), 0, 4).Draw(t, "symbols")
+			}
+			for _, s := range m.Symbols {
+				symbols = append(symbols, s+" in "+m.Name)
+			}
+			members = append(members, m)
+		}
+		var b files.Buffer
+		if err := write(context.Background(), &b, members, threshold); err != nil {
+			t.Fatal(err)
+		}
+		got, err := listing(b.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff(append(want, symbols...), got[1:], cmp.Transformer("", func(s []string) []string { return append([]string{}, s...) })); d != "" {
+			t.Fatal(d)
+		}
+		if b.Len()%2 != 0 {
+			t.Fatal("odd size")
+		}
+	})
+}
+
+func FuzzArchive(f *testing.F) {
+	f.Add([]byte(magic + member("//", "x/\n\n") + member("/0", "hi") + member("b/", "odd")))
+	f.Add([]byte(withIndex(func(first int) string { return member("/", be32(1, first)+"f\x00") }, member("a.o/", "hi"))))
+	f.Add([]byte(withIndex(func(first int) string { return member("/SYM64/", be64(1, first)+"f\x00") }, member("a.o/", "hi"))))
+	f.Add([]byte(withIndex(func(first int) string { return member("__.SYMDEF", le32(8, 0, first, 2)+"f\x00") }, member("#1/4", "a.o\x00hi"))))
+	f.Add([]byte(withIndex(func(first int) string {
+		return member("/", "") + member("/", le32(1, first, 1)+le16(1)+"f\x00")
+	}, member("a.o/", "hi"))))
+	f.Add([]byte(thinMagic + member("//", "dir/a.o/\n\n") + head("/0", 12345)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		a, err := Parse(data)
+		if err != nil {
+			err.(*FormatError).LLVM()
+			return
+		}
+		end := int64(0)
+		for m, err := range a.Members() {
+			if err != nil {
+				err.(*FormatError).LLVM()
+				break
+			}
+			if m.Offset < end || m.Size < 0 || !m.Thin && m.Size != int64(len(m.Data)) {
+				t.Fatalf("member %d at %#x, size %d of %d, after one that ends at %#x", m.Index, m.Offset, m.Size, len(m.Data), end)
+			}
+			end = m.DataOffset + int64(len(m.Data))
+		}
+		for s, err := range a.Symbols() {
+			if err == nil {
+				a.Member(s.Offset)
+			}
+		}
+	})
+}
+
+// many returns an archive of 400 members with 20 symbols each.
+func many(tb testing.TB) ([]NewMember, []byte) {
+	var members []NewMember
+	data := make([]byte, 10_001)
+	for i := range 400 {
+		m := NewMember{Name: fmt.Sprintf("some_kernel_source_%d.o", i), Data: files.Memory(data), Object: true}
+		for k := range 20 {
+			m.Symbols = append(m.Symbols, fmt.Sprintf("_ZN6kernel%dEi%d", i, k))
+		}
+		members = append(members, m)
+	}
+	var b files.Buffer
+	if err := Write(context.Background(), &b, members); err != nil {
+		tb.Fatal(err)
+	}
+	return members, b.Bytes()
+}
+
+func BenchmarkMembers(b *testing.B) {
+	_, data := many(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		a, err := Parse(data)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n := 0
+		for _, err := range a.Members() {
+			if err != nil {
+				b.Fatal(err)
+			}
+			n++
+		}
+		if n != 400 {
+			b.Fatal(n)
+		}
+	}
+}
+
+// sink takes everything and keeps nothing.
+type sink struct{}
+
+func (sink) Write(p []byte) (int, error)  { return len(p), nil }
+func (sink) Append(c files.Content) error { return nil }
+func (sink) Zeros(n int64) error          { return nil }
+
+func BenchmarkWrite(b *testing.B) {
+	members, data := many(b)
+	b.SetBytes(int64(len(data)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := Write(context.Background(), sink{}, members); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package ar
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+const (
+	maxSize = 9_999_999_999 // of a member: ten digits
+	sym64   = 1 << 32       // first offset that a 32-bit index cannot hold
+)
+
+// NewMember is a file to put into an archive.
+type NewMember struct {
+	Name string
+	Data files.Content
+
+	// Object tells that Data is an object or bitcode file that could be read:
+	// an archive with such a member gets a symbol index, if an empty one.
+	Object bool
+	// Symbols are the names that the index has for this member, in its order.
+	Symbols []string
+}
+
+// Write writes a GNU archive as LLVM 22 does in its deterministic mode: times
+// and owners are zero, modes 644; names of 16 bytes and more, or with a slash,
+// are in a table; the symbol index comes first, with 64-bit offsets if a member
+// starts at 4 GiB or later. Payloads are handed to w one by one.
+func Write(ctx context.Context, w files.Sink, members []NewMember) error {
+	return write(ctx, w, members, sym64)
+}
+
+// write is Write with the offset from which on the index has 64 bits.
+func write(ctx context.Context, w files.Sink, members []NewMember, sym64 int64) error {
+	l, err := lay(members, sym64)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write([]byte(magic)); err != nil {
+		return err
+	}
+	if l.indexed {
+		if err := l.writeIndex(w, members); err != nil {
+			return err
+		}
+	}
+	if len(l.names) > 0 {
+		if _, err := w.Write(append(nameTableHeader(len(l.names)), l.names...)); err != nil {
+			return err
+		}
+	}
+	for i, m := range members {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := w.Write(fileHeader(l.fields[i], 0o644, m.Data.Len())); err != nil {
+			return err
+		}
+		if err := w.Append(m.Data); err != nil {
+			return err
+		}
+		if m.Data.Len()%2 != 0 {
+			if _, err := w.Write([]byte{'\n'}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// layout is where the parts of a new archive go.
+type layout struct {
+	fields []string // the name field of each member
+	names  []byte   // the table of long names, padded
+
+	indexed   bool
+	offset    int   // bytes of a number in the index: 4 or 8
+	symbols   int64 // in the index
+	indexSize int64 // without padding
+	first     int64 // offset of the first member's header
+}
+
+func lay(members []NewMember, sym64 int64) (*layout, error) {
+	l := &layout{fields: make([]string, len(members)), offset: 4}
+	at := map[string]int{} // where in names
+	var text, end, last int64
+	for i, m := range members {
+		if m.Name == "" || strings.ContainsAny(m.Name, "\n\x00") {
+			return nil, fmt.Errorf("archive member %d of %d: name %q cannot be stored: empty, or with a line break or NUL", i+1, len(members), m.Name)
+		}
+		if m.Data.Len() > maxSize {
+			return nil, fmt.Errorf("archive member %q: size %d exceeds the format's limit of %d", m.Name, m.Data.Len(), int64(maxSize))
+		}
+		if l.fields[i] = m.Name + "/"; inTable(m.Name) {
+			pos, ok := at[m.Name]
+			if !ok {
+				pos = len(l.names)
+				at[m.Name] = pos
+				l.names = append(append(l.names, m.Name...), "/\n"...)
+			}
+			l.fields[i] = fmt.Sprintf("/%d", pos)
+		}
+		last = end
+		end += headerSize + m.Data.Len() + m.Data.Len()%2
+		l.indexed = l.indexed || m.Object
+		l.symbols += int64(len(m.Symbols))
+		for _, s := range m.Symbols {
+			text += int64(len(s)) + 1
+		}
+	}
+	if len(l.names)%2 != 0 {
+		l.names = append(l.names, '\n')
+	}
+	if l.indexed && text == 0 {
+		text = 3 // as LLVM writes it: old linkers of Solaris want it not empty
+	}
+	l.indexed = text > 0
+	l.place(text)
+	if l.first+last >= sym64 {
+		l.offset = 8
+		l.place(text)
+	}
+	if l.indexSize > maxSize {
+		return nil, fmt.Errorf("archive: symbol index of %d bytes exceeds the format's limit of %d", l.indexSize, int64(maxSize))
+	}
+	return l, nil
+}
+
+// inTable reports whether a name is stored in the table of long names: LLVM's
+// rule, and names that readers would take for those of BSD archives.
+func inTable(name string) bool {
+	return len(name) >= nameSize || strings.Contains(name, "/") || name == "#1" || strings.HasPrefix(name, "__.SYMDEF")
+}
+
+// place computes the size of the index and what follows from that.
+func (l *layout) place(text int64) {
+	l.first = int64(len(magic))
+	if l.indexed {
+		l.indexSize = int64(l.offset)*(1+l.symbols) + text
+		l.first += headerSize + l.indexSize + l.indexSize%2
+	}
+	if len(l.names) > 0 {
+		l.first += headerSize + int64(len(l.names))
+	}
+}
+
+// writeIndex writes the symbol index: a count, for each symbol the offset of its
+// member, the names.
+func (l *layout) writeIndex(w files.Sink, members []NewMember) error {
+	b := bufio.NewWriterSize(w, 64<<10)
+	field := "/"
+	number := func(v int64) { b.Write(binary.BigEndian.AppendUint32(b.AvailableBuffer(), uint32(v))) }
+	if l.offset == 8 {
+		field = "/SYM64/"
+		number = func(v int64) { b.Write(binary.BigEndian.AppendUint64(b.AvailableBuffer(), uint64(v))) }
+	}
+	padding := l.indexSize % 2
+	b.Write(fileHeader(field, 0, l.indexSize+padding))
+	number(l.symbols)
+	off := l.first
+	for _, m := range members {
+		for range m.Symbols {
+			number(off)
+		}
+		off += headerSize + m.Data.Len() + m.Data.Len()%2
+	}
+	for _, m := range members {
+		for _, s := range m.Symbols {
+			b.WriteString(s)
+			b.WriteByte(0)
+		}
+	}
+	if l.symbols == 0 {
+		padding += 3
+	}
+	for range padding {
+		b.WriteByte(0)
+	}
+	return b.Flush() // the first error of all
+}
+
+// fileHeader returns the header of a member of the given size.
+func fileHeader(name string, mode int, size int64) []byte {
+	h := append([]byte(name), strings.Repeat(" ", nameSize-len(name))...) // %-16s would count runes
+	return fmt.Appendf(h, "%-12d%-6d%-6d%-8o%-10d%s", 0, 0, 0, mode, size, terminator)
+}
+
+// nameTableHeader returns the header of the table of long names.
+func nameTableHeader(size int) []byte {
+	return fmt.Appendf(nil, "%-48s%-10d%s", "//", size, terminator)
+}
