@@ -1,0 +1,72 @@
+package offloadbinary
+
+import (
+	"bytes"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/zlib"
+	"github.com/klauspost/compress/zstd"
+)
+
+// The most bytes that one byte of a stream can stand for: 128 KiB for a zstd
+// block of 4 bytes, 258 for 2 bits of deflate.
+const (
+	maxRatioZstd = 1 << 15
+	maxRatioZlib = 1032
+)
+
+var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
+	return zstd.NewReader(nil,
+		zstd.WithDecoderConcurrency(0),
+		zstd.WithDecodeAllCapLimit(true),
+		zstd.WithDecoderMaxMemory(1<<40),
+		zstd.WithDecoderMaxWindow(1<<31))
+})
+
+// inflate returns the compressed package as it was before: its header, and what
+// its stream holds, at most limit bytes in all.
+func inflate(data []byte, h header, limit int64) ([]byte, *Error) {
+	stream := data[h.entries:]
+	at := int64(h.entries)
+	isZstd := hasPrefix(stream, "\x28\xb5\x2f\xfd", "\x50\x2a\x4d\x18")
+	ratio, name := uint64(maxRatioZlib), "zlib"
+	if isZstd {
+		ratio, name = maxRatioZstd, "zstd"
+	}
+	size := h.inflated - h.entries
+	switch {
+	case h.inflated > uint64(limit):
+		return nil, invalid(32, "its inflated size of %d bytes is over the limit of %d", h.inflated, limit)
+	case size/ratio > uint64(len(stream)):
+		return nil, invalid(32, "its inflated size of %d bytes is more than %d bytes of %s can hold", h.inflated, len(stream), name)
+	}
+	whole := make([]byte, h.inflated)
+	copy(whole, data[:h.entries])
+	body := whole[h.entries:]
+	if isZstd {
+		decoder, err := zstdDecoder()
+		if err != nil {
+			return nil, invalid(at, "zstd: %v", err)
+		}
+		got, err := decoder.DecodeAll(stream, body[:0:len(body)])
+		if err != nil {
+			return nil, invalid(at, "zstd stream: %v", err)
+		}
+		if len(got) != len(body) {
+			return nil, invalid(at, "zstd stream holds %d bytes, expected %d", len(got), len(body))
+		}
+		return whole, nil
+	}
+	reader, err := zlib.NewReader(bytes.NewReader(stream))
+	if err != nil {
+		return nil, invalid(at, "neither zstd nor zlib: %v", err)
+	}
+	if n, err := io.ReadFull(reader, body); err != nil {
+		return nil, invalid(at, "zlib stream: %v after %d of %d bytes", err, n, len(body))
+	}
+	if n, err := reader.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+		return nil, invalid(at, "zlib stream holds more than the expected %d bytes, or its checksum is wrong", len(body))
+	}
+	return whole, nil
+}

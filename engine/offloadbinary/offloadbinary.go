@@ -1,0 +1,200 @@
+// Package offloadbinary reads and writes offload binaries: the packages with
+// the magic 10 FF 10 AD in which clang keeps device images and what is known of
+// them.
+//
+// # Layout
+//
+// All numbers are little endian; offsets count from the start of the package.
+//
+//	 0  10 FF 10 AD
+//	 4  u32 version
+//	 8  u64 size of the package; in versions 1 and 2 with the padding at its end
+//	16  u64 offset of the entries
+//	24  u64 version 1: size of an entry, and there is one; later: number of entries
+//	32  u64 version 3 only: inflated size
+//
+// An entry has 40 bytes:
+//
+//	 0  u16 image kind, u16 offload kind, u32 flags
+//	 8  u64 offset of its string records, u64 number of them
+//	24  u64 offset of the image, u64 size
+//
+// A string record has the offsets of a key and of a value, both ending in NUL,
+// and from version 2 on the size of the value. Several packages may follow each
+// other, with zeros between them: that is how version 1 holds several images.
+//
+// In a version 3 package whose inflated size is not 0, everything from the
+// entries on is one zstd or zlib stream; the inflated size counts the header
+// and what the stream holds.
+//
+// LLVM 15 to 22 know version 1, LLVM 23 version 2, later ones version 3.
+package offloadbinary
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// Magic is how every package begins.
+const Magic = "\x10\xff\x10\xad"
+
+// Is tells whether data begins like a package.
+func Is(data []byte) bool { return bytes.HasPrefix(data, []byte(Magic)) }
+
+// Align is what packages and the images of version 1 are aligned to, in bytes.
+const Align = 8
+
+// Image is one image of a package and what the package says of it.
+type Image struct {
+	Kind    ImageKind
+	Offload OffloadKind
+	Flags   uint32
+	// Strings are the properties of the image in their order in the file.
+	Strings []String
+	Content files.Content
+}
+
+// String is a property of an image, such as arch=gfx942. Neither part has a NUL
+// in it, except the values of version 2.
+type String struct {
+	Key, Value string
+}
+
+// Get returns the value of a property, and "" if there is none. Of several
+// with that key the last one counts.
+func (img *Image) Get(key string) string {
+	for i := len(img.Strings) - 1; i >= 0; i-- {
+		if img.Strings[i].Key == key {
+			return img.Strings[i].Value
+		}
+	}
+	return ""
+}
+
+// ImageKind is the format of an image.
+type ImageKind uint16
+
+// The formats that packages can name.
+const (
+	None ImageKind = iota
+	Object
+	Bitcode
+	Cubin
+	Fatbinary
+	PTX
+	SPIRV
+)
+
+var imageKinds = [...]struct{ name, extension string }{
+	None:      {"none", ""},
+	Object:    {"elf", "o"},
+	Bitcode:   {"llvm ir", "bc"},
+	Cubin:     {"cubin", "cubin"},
+	Fatbinary: {"fatbinary", "fatbin"},
+	PTX:       {"ptx", "s"},
+	SPIRV:     {"spirv", "spv"},
+}
+
+// String returns the name of k as llvm-objdump prints it.
+func (k ImageKind) String() string {
+	if int(k) < len(imageKinds) {
+		return imageKinds[k].name
+	}
+	return fmt.Sprintf("unknown (%d)", uint16(k))
+}
+
+// Extension returns the file name extension, without the dot, that LLVM gives
+// images of the kind; "" if it has none.
+func (k ImageKind) Extension() string {
+	if int(k) < len(imageKinds) {
+		return imageKinds[k].extension
+	}
+	return ""
+}
+
+// KindOfName returns the kind that LLVM 23 takes a file for by the extension of
+// its name, None where that says nothing.
+func KindOfName(name string) ImageKind {
+	extension := strings.TrimPrefix(path.Ext(name), ".")
+	for kind, k := range imageKinds {
+		if extension != "" && k.extension == extension {
+			return ImageKind(kind)
+		}
+	}
+	return None
+}
+
+// KindOfData returns the kind of an image by its content, None where that says
+// nothing.
+func KindOfData(data []byte) ImageKind {
+	const machineCUDA = 190
+	switch {
+	case hasPrefix(data, "BC\xc0\xde", "\xde\xc0\x17\x0b"):
+		return Bitcode
+	case hasPrefix(data, "\x03\x02\x23\x07", "\x07\x23\x02\x03"):
+		return SPIRV
+	case hasPrefix(data, "\x50\xed\x55\xba"):
+		return Fatbinary
+	case hasPrefix(data, "\x7fELF"):
+		if len(data) >= 20 && binary.LittleEndian.Uint16(data[18:]) == machineCUDA {
+			return Cubin
+		}
+		return Object
+	}
+	return None
+}
+
+func hasPrefix(data []byte, magics ...string) bool {
+	for _, magic := range magics {
+		if bytes.HasPrefix(data, []byte(magic)) {
+			return true
+		}
+	}
+	return false
+}
+
+// OffloadKind says which programming models an image is for: a set of bits.
+type OffloadKind uint16
+
+// The programming models.
+const (
+	OpenMP OffloadKind = 1 << iota
+	CUDA
+	HIP
+	SYCL
+)
+
+var offloadKinds = []string{"openmp", "cuda", "hip", "sycl"}
+
+// ParseOffloadKind returns the kind of that name: openmp, cuda, hip, sycl, or
+// none for no bits; any other name gives none and false.
+func ParseOffloadKind(name string) (OffloadKind, bool) {
+	for bit, known := range offloadKinds {
+		if name == known {
+			return 1 << bit, true
+		}
+	}
+	return 0, name == "none"
+}
+
+// String returns the names of the models, with a comma between several.
+func (k OffloadKind) String() string {
+	if k == 0 {
+		return "none"
+	}
+	var names []string
+	for bit, name := range offloadKinds {
+		if k&(1<<bit) != 0 {
+			names = append(names, name)
+		}
+	}
+	if rest := k &^ (1<<len(offloadKinds) - 1); rest != 0 {
+		names = append(names, fmt.Sprintf("0x%x", uint16(rest)))
+	}
+	return strings.Join(names, ",")
+}

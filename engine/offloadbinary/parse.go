@@ -1,0 +1,349 @@
+package offloadbinary
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"iter"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// Sizes of the parts of a package, in bytes.
+const (
+	headerSize    = 32
+	headerSizeV3  = 40
+	entrySize     = 40
+	recordSize    = 24
+	recordSizeV1  = 16
+	newestVersion = 3
+	maxInflated   = 1 << 48 // beyond any file
+)
+
+// Options are those of reading.
+type Options struct {
+	// MaxInflated is how many bytes the compressed packages may have
+	// inflated, all together. With 0 they are not inflated: they come without
+	// images.
+	MaxInflated int64
+}
+
+// Package is one package among those that follow each other.
+type Package struct {
+	Offset, Size int64 // where it lies, in bytes
+	Version      int
+	// Inflated is the size that a compressed package has uncompressed, 0 for
+	// one that is not compressed.
+	Inflated int64
+	Images   []Image
+}
+
+// Error is a fault of a package.
+type Error struct {
+	Offset int64 // of the faulty bytes, from the start of what was read
+	// Truncated tells that something passes the end of the package or of what
+	// was read.
+	Truncated bool
+
+	reason string
+}
+
+// Error returns the fault in one line.
+func (e *Error) Error() string { return e.reason }
+
+// LLVM returns the words of LLVM's tools for such a fault.
+func (e *Error) LLVM() string {
+	if e.Truncated {
+		return "The end of the file was unexpectedly encountered"
+	}
+	return "Invalid data was encountered while parsing the file"
+}
+
+// Parse goes over the packages that follow each other in c, such as a file or a
+// section. The first is at the start; zeros behind a package are padding. The
+// sequence ends with the first error, which is of type *Error. The contents of
+// images are slices of c, except in compressed packages.
+func Parse(c files.Content, opt Options) iter.Seq2[*Package, error] {
+	return func(yield func(*Package, error) bool) {
+		data := c.Bytes()
+		left := opt.MaxInflated
+		for at := int64(0); ; {
+			p, err := parseAt(c, at, &left)
+			if !yield(p, err) || err != nil {
+				return
+			}
+			at += p.Size
+			if !Is(data[at:]) {
+				at += zeros(data[at:])
+			}
+			if at == int64(len(data)) {
+				return
+			}
+		}
+	}
+}
+
+// zeros returns how many zeros data begins with.
+func zeros(data []byte) int64 {
+	const block = 512
+	var none [block]byte
+	n := 0
+	for len(data)-n >= block && bytes.Equal(data[n:n+block], none[:]) {
+		n += block
+	}
+	for n < len(data) && data[n] == 0 {
+		n++
+	}
+	return int64(n)
+}
+
+// header is the head of a package.
+type header struct {
+	version  int
+	size     uint64
+	entries  uint64 // offset
+	count    uint64
+	inflated uint64
+	length   uint64 // of the header
+}
+
+func parseAt(c files.Content, at int64, left *int64) (*Package, error) {
+	data := c.Bytes()[at:]
+	h, err := parseHeader(data)
+	if err != nil {
+		return nil, err.from(at)
+	}
+	p := &Package{Offset: at, Size: int64(h.size), Version: h.version}
+	body := c.Slice(at, p.Size)
+	if h.inflated == 0 {
+		p.Images, err = parseImages(body, h)
+		return p, err.from(at).orNil()
+	}
+	p.Inflated = int64(h.inflated)
+	if *left == 0 {
+		return p, nil
+	}
+	whole, err := inflate(body.Bytes(), h, *left)
+	if err != nil {
+		return nil, err.from(at)
+	}
+	*left -= p.Inflated
+	h.size = h.inflated
+	p.Images, err = parseImages(files.Memory(whole), h)
+	if err != nil {
+		err.reason += " (offsets in the inflated package)"
+	}
+	return p, err.from(at).orNil()
+}
+
+// from moves the offset of an error in a package to what the package lies in.
+func (e *Error) from(at int64) *Error {
+	if e != nil {
+		e.Offset += at
+		e.reason = fmt.Sprintf("offload binary at byte 0x%x: %s", at, e.reason)
+	}
+	return e
+}
+
+// orNil returns e as an error, nil if it is none.
+func (e *Error) orNil() error {
+	if e == nil {
+		return nil
+	}
+	return e
+}
+
+func invalid(offset int64, format string, args ...any) *Error {
+	return &Error{Offset: offset, reason: fmt.Sprintf(format, args...)}
+}
+
+func truncated(offset int64, format string, args ...any) *Error {
+	return &Error{Offset: offset, Truncated: true, reason: fmt.Sprintf(format, args...)}
+}
+
+func parseHeader(data []byte) (header, *Error) {
+	if !Is(data) {
+		return header{}, invalid(0, "begins with % x, expected the magic 10 ff 10 ad", data[:min(4, len(data))])
+	}
+	if len(data) < headerSize {
+		return header{}, invalid(0, "the header has %d bytes, there are %d", headerSize, len(data))
+	}
+	h := header{
+		version: int(min(binary.LittleEndian.Uint32(data[4:]), 1<<31-1)),
+		size:    binary.LittleEndian.Uint64(data[8:]),
+		entries: binary.LittleEndian.Uint64(data[16:]),
+		count:   binary.LittleEndian.Uint64(data[24:]),
+		length:  headerSize,
+	}
+	switch h.version {
+	case 1:
+		h.count = 1 // the word is the size of an entry, which readers ignore
+	case 2:
+	case 3:
+		h.length = headerSizeV3
+	default:
+		return h, invalid(4, "version is %d, known are 1 to %d", h.version, newestVersion)
+	}
+	switch {
+	case h.size > uint64(len(data)):
+		return h, truncated(8, "its size of %d bytes passes the end: there are %d", h.size, len(data))
+	case h.size < h.length:
+		return h, truncated(8, "its size of %d bytes is less than that of its header, %d", h.size, h.length)
+	}
+	limit := h.size
+	if h.version == 3 {
+		h.inflated = binary.LittleEndian.Uint64(data[32:])
+		if h.inflated != 0 {
+			limit = h.inflated
+		}
+	}
+	switch {
+	case h.entries > limit || h.inflated != 0 && h.entries > h.size:
+		return h, truncated(16, "the entries' offset 0x%x passes its end at 0x%x", h.entries, min(limit, h.size))
+	case h.inflated > maxInflated:
+		return h, invalid(32, "its inflated size of %d bytes is impossible", h.inflated)
+	case h.inflated != 0 && h.entries < h.length:
+		return h, invalid(16, "the entries' offset 0x%x lies in the header", h.entries)
+	case h.count > (limit-h.entries)/entrySize:
+		return h, truncated(24, "%d entries of %d bytes at 0x%x pass its end at 0x%x", h.count, entrySize, h.entries, limit)
+	}
+	return h, nil
+}
+
+// entry is one entry of a package.
+type entry struct {
+	image, offload             uint16
+	flags                      uint32
+	strings, count, data, size uint64
+}
+
+// parseImages reads the entries of the package c.
+func parseImages(c files.Content, h header) ([]Image, *Error) {
+	t := texts{
+		data:   c.Bytes(),
+		record: recordSize,
+		known:  map[span]string{},
+		// Writers share strings, so their sum can be more than there are bytes,
+		// but not by much. What shares more is made to waste memory.
+		left: 4*h.size + 1<<16,
+	}
+	if h.version == 1 {
+		t.record = recordSizeV1
+	}
+	// Tables do not overlap, so there cannot be more records than fit.
+	t.records = h.size / t.record
+	var images []Image
+	for i := range h.count {
+		at := h.entries + i*entrySize
+		e := readEntry(t.data[at:])
+		name := func() string { return fmt.Sprintf("image %d of %d, entry at 0x%x", i+1, h.count, at) }
+		switch {
+		case e.data > h.size || e.size > h.size-e.data:
+			return nil, truncated(int64(at)+24, "%s: image offset 0x%x + size 0x%x passes its end at 0x%x", name(), e.data, e.size, h.size)
+		case e.strings > h.size || e.count > (h.size-e.strings)/t.record:
+			return nil, truncated(int64(at)+8, "%s: %d string records of %d bytes at 0x%x pass its end at 0x%x", name(), e.count, t.record, e.strings, h.size)
+		}
+		strings, err := t.read(e)
+		if err != nil {
+			err.reason = name() + ": " + err.reason
+			return nil, err
+		}
+		images = append(images, Image{
+			Kind:    ImageKind(e.image),
+			Offload: OffloadKind(e.offload),
+			Flags:   e.flags,
+			Strings: strings,
+			Content: c.Slice(int64(e.data), int64(e.size)),
+		})
+	}
+	return images, nil
+}
+
+func readEntry(b []byte) entry {
+	return entry{
+		image:   binary.LittleEndian.Uint16(b),
+		offload: binary.LittleEndian.Uint16(b[2:]),
+		flags:   binary.LittleEndian.Uint32(b[4:]),
+		strings: binary.LittleEndian.Uint64(b[8:]),
+		count:   binary.LittleEndian.Uint64(b[16:]),
+		data:    binary.LittleEndian.Uint64(b[24:]),
+		size:    binary.LittleEndian.Uint64(b[32:]),
+	}
+}
+
+// texts reads the strings of a package.
+type texts struct {
+	data    []byte
+	record  uint64 // size of a record
+	records uint64 // how many more there can be
+	left    uint64 // bytes of strings that may still be read
+	known   map[span]string
+}
+
+// span is where a string lies; those that end with NUL have length -1.
+type span struct {
+	offset uint64
+	length int64
+}
+
+// read returns the strings of an entry, whose records lie in the data.
+func (t *texts) read(e entry) ([]String, *Error) {
+	if e.count > t.records {
+		return nil, invalid(int64(e.strings), "more string records than its size has room for: tables overlap")
+	}
+	t.records -= e.count
+	strings := make([]String, e.count)
+	for i := range strings {
+		at := e.strings + uint64(i)*t.record
+		key, value := span{binary.LittleEndian.Uint64(t.data[at:]), -1}, span{binary.LittleEndian.Uint64(t.data[at+8:]), -1}
+		if t.record == recordSize {
+			value.length = int64(binary.LittleEndian.Uint64(t.data[at+16:]))
+			if value.length < 0 {
+				return nil, truncated(int64(at)+16, "string record %d at 0x%x: value size 0x%x passes its end", i+1, at, uint64(value.length))
+			}
+		}
+		var err *Error
+		if strings[i].Key, err = t.text(key); err == nil {
+			strings[i].Value, err = t.text(value)
+		}
+		if err != nil {
+			err.reason = fmt.Sprintf("string record %d at 0x%x: %s", i+1, at, err.reason)
+			return nil, err
+		}
+	}
+	return strings, nil
+}
+
+// text returns the string at s.
+func (t *texts) text(s span) (string, *Error) {
+	if text, ok := t.known[s]; ok {
+		return text, nil
+	}
+	size := uint64(len(t.data))
+	if s.offset > size {
+		return "", truncated(int64(min(s.offset, size)), "string offset 0x%x passes its end at 0x%x", s.offset, size)
+	}
+	rest := t.data[s.offset:]
+	if s.length >= 0 {
+		if uint64(s.length) > uint64(len(rest)) {
+			return "", truncated(int64(s.offset), "string at 0x%x with %d bytes passes its end at 0x%x", s.offset, s.length, size)
+		}
+		rest = rest[:s.length]
+	} else {
+		rest = rest[:min(uint64(len(rest)), t.left+1)]
+		end := bytes.IndexByte(rest, 0)
+		if end < 0 && uint64(len(rest)) <= t.left {
+			return "", truncated(int64(s.offset), "string at 0x%x has no end", s.offset)
+		}
+		if end >= 0 {
+			rest = rest[:end]
+		}
+	}
+	if uint64(len(rest)) > t.left {
+		return "", invalid(int64(s.offset), "strings overlap: they have more than %d bytes in a package of %d", 4*size, size)
+	}
+	t.left -= uint64(len(rest))
+	text := string(rest)
+	t.known[s] = text
+	return text, nil
+}

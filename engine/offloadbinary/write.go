@@ -1,0 +1,120 @@
+package offloadbinary
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+)
+
+// Write writes images as LLVM writes them: version 1 as LLVM 22, a package for
+// each image; version 2 as LLVM 23, one package for all. The properties of an
+// image keep the order they have; see Order for LLVM's.
+func Write(sink files.Sink, version int, images []Image) error {
+	for i := range images {
+		for _, s := range images[i].Strings {
+			if strings.ContainsRune(s.Key, 0) || version == 1 && strings.ContainsRune(s.Value, 0) {
+				return fmt.Errorf("property %q of image %d of %d: has a NUL in it", s.Key, i+1, len(images))
+			}
+		}
+	}
+	switch version {
+	case 1:
+		for i := range images {
+			if err := writePackage(sink, version, images[i:i+1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	case 2:
+		return writePackage(sink, version, images)
+	}
+	return fmt.Errorf("offload binaries of version %d are not written, only 1 and 2", version)
+}
+
+// writePackage writes one package that holds images.
+func writePackage(sink files.Sink, version int, images []Image) error {
+	record := recordSize
+	if version == 1 {
+		record = recordSizeV1
+	}
+	table := object.NewStringTable()
+	records := 0
+	for i := range images {
+		for _, s := range images[i].Strings {
+			table.Add([]byte(s.Key))
+			table.Add([]byte(s.Value))
+		}
+		records += len(images[i].Strings)
+	}
+	if err := table.Finish(); err != nil {
+		return err
+	}
+	recordsAt := headerSize + entrySize*len(images)
+	tableAt := recordsAt + record*records
+	start := alignUp(int64(tableAt+len(table.Bytes())), Align)
+	size := start
+	for i := range images {
+		size += images[i].Content.Len()
+	}
+	size = alignUp(size, Align)
+
+	le := binary.LittleEndian
+	head := make([]byte, 0, start)
+	head = append(head, Magic...)
+	head = le.AppendUint32(head, uint32(version))
+	head = le.AppendUint64(head, uint64(size))
+	head = le.AppendUint64(head, headerSize)
+	if version == 1 {
+		head = le.AppendUint64(head, entrySize)
+	} else {
+		head = le.AppendUint64(head, uint64(len(images)))
+	}
+	at := start
+	for i := range images {
+		img := &images[i]
+		head = le.AppendUint16(head, uint16(img.Kind))
+		head = le.AppendUint16(head, uint16(img.Offload))
+		head = le.AppendUint32(head, img.Flags)
+		head = le.AppendUint64(head, uint64(recordsAt))
+		head = le.AppendUint64(head, uint64(len(img.Strings)))
+		head = le.AppendUint64(head, uint64(at))
+		head = le.AppendUint64(head, uint64(img.Content.Len()))
+		recordsAt += record * len(img.Strings)
+		at += img.Content.Len()
+	}
+	ref := 0
+	next := func() uint64 {
+		ref++
+		return uint64(tableAt) + uint64(table.Offset(ref-1))
+	}
+	for i := range images {
+		for _, s := range images[i].Strings {
+			head = le.AppendUint64(head, next())
+			head = le.AppendUint64(head, next())
+			if version > 1 {
+				head = le.AppendUint64(head, uint64(len(s.Value)))
+			}
+		}
+	}
+	head = append(head, table.Bytes()...)
+	if _, err := sink.Write(head); err != nil {
+		return err
+	}
+	at = int64(len(head))
+	if err := sink.Zeros(start - at); err != nil {
+		return err
+	}
+	at = start
+	for i := range images {
+		if err := sink.Append(images[i].Content); err != nil {
+			return err
+		}
+		at += images[i].Content.Len()
+	}
+	return sink.Zeros(size - at)
+}
+
+func alignUp(n, align int64) int64 { return (n + align - 1) / align * align }
