@@ -15,6 +15,7 @@ offload_program_toolchain = rule(
         "program": attr.label(
             doc = "The program: an executable that takes the verbs of `offload` and `--persistent_worker`.",
             mandatory = True,
+            allow_single_file = True,
             executable = True,
             cfg = "exec",
         ),

@@ -1,0 +1,310 @@
+// Package bazeltest runs a real Bazel on small workspaces that use these rules.
+//
+// Under `bazel test` it uses the Bazel on PATH and what the test has as data;
+// under `go test` it uses bazelw and builds the program itself. The program is
+// a prebuilt toolchain of the workspace, so no test compiles it again.
+package bazeltest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Workspace is a folder with a MODULE.bazel that depends on the rules, and a
+// Bazel server of its own.
+type Workspace struct {
+	Dir string
+
+	t       testing.TB
+	command []string // how to call Bazel
+	env     []string
+}
+
+// New makes a workspace in dir with the given files, beside the MODULE.bazel
+// and the toolchain package `tools` that every workspace has. The Bazel server
+// ends with the test.
+func New(t testing.TB, dir string, contents map[string]string) *Workspace {
+	t.Helper()
+	project, program := locate(t)
+	w := &Workspace{Dir: dir, t: t}
+	w.Write("MODULE.bazel", moduleFile(project))
+	w.Write("tools/BUILD.bazel", toolchainFile)
+	w.copyFile(program, "tools/offload", 0o755)
+	for name, content := range contents {
+		w.Write(name, content)
+	}
+	w.findBazel(project)
+	t.Cleanup(func() {
+		if _, err := w.run(context.Background(), "shutdown"); err != nil {
+			t.Error(err)
+		}
+		base := filepath.Join(dir, ".bazel")
+		_ = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				return os.Chmod(path, 0o755) // Bazel makes its folders read-only
+			}
+			return nil
+		})
+		if err := os.RemoveAll(base); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
+}
+
+func moduleFile(project string) string {
+	return fmt.Sprintf(`module(name = "under_test")
+
+bazel_dep(name = "rules_offload")
+local_path_override(
+    module_name = "rules_offload",
+    path = %q,
+)
+
+offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
+use_repo(offload, "offload_system_clang")
+
+register_toolchains("//tools:all", "@offload_system_clang//:all")
+`, project)
+}
+
+const toolchainFile = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain")
+
+offload_program_toolchain(
+    name = "prebuilt",
+    program = "offload",
+)
+
+toolchain(
+    name = "prebuilt_toolchain",
+    toolchain = ":prebuilt",
+    toolchain_type = "@rules_offload//rules/toolchain:program_type",
+)
+`
+
+// locate returns the folder of the project's sources and the program.
+func locate(t testing.TB) (project, program string) {
+	t.Helper()
+	if runfiles := os.Getenv("TEST_SRCDIR"); runfiles != "" {
+		rules, program := os.Getenv("RULES_MODULE"), os.Getenv("OFFLOAD")
+		if rules == "" || program == "" {
+			t.Fatal("the test rule must set RULES_MODULE and OFFLOAD, the runfiles paths of //:MODULE.bazel and //cmd/offload")
+		}
+		project = t.TempDir()
+		source := filepath.Dir(filepath.Join(runfiles, rules))
+		if err := copyTree(source, project); err != nil {
+			t.Fatal(err)
+		}
+		return project, filepath.Join(runfiles, program)
+	}
+	project, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(project, "MODULE.bazel")); err == nil {
+			break
+		}
+		if filepath.Dir(project) == project {
+			t.Fatal("the test does not run inside the project")
+		}
+		project = filepath.Dir(project)
+	}
+	program = filepath.Join(t.TempDir(), "offload")
+	build := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/offload")
+	build.Dir = project
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building the program: %v\n%s", err, out)
+	}
+	return project, program
+}
+
+// copyTree copies a folder of runfiles, whose files are links to elsewhere.
+func copyTree(from, to string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		if info.IsDir() {
+			return os.MkdirAll(filepath.Join(to, rel), 0o755)
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, rel), content, 0o644)
+	})
+}
+
+func (w *Workspace) findBazel(project string) {
+	w.t.Helper()
+	output := "--output_user_root=" + filepath.Join(w.Dir, ".bazel")
+	w.env = os.Environ()
+	if os.Getenv("TEST_SRCDIR") == "" {
+		w.command = []string{filepath.Join(project, "bazelw")}
+		return
+	}
+	bazel, err := exec.LookPath("bazel")
+	if err != nil {
+		w.t.Fatalf("this test runs Bazel, and there is none on its PATH %s", os.Getenv("PATH"))
+	}
+	w.command = []string{bazel, output}
+	// A test has no HOME, and Bazel takes these for a test's own.
+	if me, err := user.Current(); err == nil {
+		w.env = append(w.env, "HOME="+me.HomeDir, "USER="+me.Username)
+	}
+	for _, name := range []string{"TEST_TMPDIR", "RUNFILES_DIR", "TEST_SRCDIR", "JAVA_RUNFILES", "PYTHON_RUNFILES"} {
+		for i := len(w.env) - 1; i >= 0; i-- {
+			if strings.HasPrefix(w.env[i], name+"=") {
+				w.env = append(w.env[:i], w.env[i+1:]...)
+			}
+		}
+	}
+}
+
+// Write puts a file into the workspace.
+func (w *Workspace) Write(name, content string) {
+	w.t.Helper()
+	path := filepath.Join(w.Dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *Workspace) copyFile(from, to string, mode fs.FileMode) {
+	w.t.Helper()
+	content, err := os.ReadFile(from)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.Write(to, string(content))
+	if err := os.Chmod(filepath.Join(w.Dir, to), mode); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// Read returns an output, by its path below bazel-bin.
+func (w *Workspace) Read(name string) []byte {
+	w.t.Helper()
+	content, err := os.ReadFile(filepath.Join(w.Dir, "bazel-bin", name))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return content
+}
+
+// Result is what a Bazel command did.
+type Result struct {
+	Output string // what it printed
+	// Spawns are the actions that were run or answered from a cache, in no
+	// particular order.
+	Spawns []Spawn
+}
+
+// Spawn is one action of a build.
+type Spawn struct {
+	Mnemonic string
+	Runner   string // linux-sandbox, worker, multiplex-worker, remote, disk cache hit …
+	Args     []string
+	Outputs  []string // paths in the execution root
+}
+
+// Count returns the number of spawns with a mnemonic, or of all if it is empty.
+func (r *Result) Count(mnemonic string) int {
+	n := 0
+	for _, spawn := range r.Spawns {
+		if mnemonic == "" || spawn.Mnemonic == mnemonic {
+			n++
+		}
+	}
+	return n
+}
+
+// Bazel runs a command and fails the test if Bazel does.
+func (w *Workspace) Bazel(args ...string) *Result {
+	w.t.Helper()
+	result, err := w.Try(args...)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return result
+}
+
+// Try runs a command such as "build", "//:all".
+func (w *Workspace) Try(args ...string) (*Result, error) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
+	defer cancel()
+	return w.run(ctx, args...)
+}
+
+func (w *Workspace) run(ctx context.Context, args ...string) (*Result, error) {
+	log := filepath.Join(w.Dir, ".execution.json")
+	_ = os.Remove(log)
+	command := append([]string{}, w.command...)
+	command = append(command, args[0])
+	if args[0] == "build" || args[0] == "test" || args[0] == "run" {
+		command = append(command, "--execution_log_json_file="+log, "--color=no", "--curses=no")
+	}
+	command = append(command, args[1:]...)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Dir, cmd.Env = w.Dir, w.env
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	cmd.WaitDelay = 10 * time.Second // the server keeps nothing open, a killed client might
+	err := cmd.Run()
+	result := &Result{Output: output.String()}
+	if err != nil {
+		return result, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, result.Output)
+	}
+	result.Spawns, err = readLog(log)
+	return result, err
+}
+
+// readLog reads an execution log: JSON objects one behind the other.
+func readLog(name string) ([]Spawn, error) {
+	file, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	var spawns []Spawn
+	for decoder := json.NewDecoder(file); decoder.More(); {
+		var record struct {
+			Mnemonic      string
+			Runner        string
+			CommandArgs   []string
+			ListedOutputs []string
+		}
+		if err := decoder.Decode(&record); err != nil {
+			return nil, fmt.Errorf("execution log: %w", err)
+		}
+		spawns = append(spawns, Spawn{record.Mnemonic, record.Runner, record.CommandArgs, record.ListedOutputs})
+	}
+	return spawns, nil
+}
