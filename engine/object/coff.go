@@ -17,15 +17,16 @@ const (
 	coffNameSize      = 8
 	coffMaxSections   = 65279 // more need the bigobj form
 
-	scnTypeNoPad      = 0x00000008
-	scnCode           = 0x00000020
-	scnLnkRemove      = 0x00000800
-	scnAlign8         = 0x00400000
-	scnRelocOverflow  = 0x01000000
-	scnMemDiscardable = 0x02000000
-	scnMemExecute     = 0x20000000
-	scnMemRead        = 0x40000000
-	scnMemWrite       = 0x80000000
+	scnTypeNoPad       = 0x00000008
+	scnCode            = 0x00000020
+	scnInitializedData = 0x00000040
+	scnLnkRemove       = 0x00000800
+	scnAlign8          = 0x00400000
+	scnRelocOverflow   = 0x01000000
+	scnMemDiscardable  = 0x02000000
+	scnMemExecute      = 0x20000000
+	scnMemRead         = 0x40000000
+	scnMemWrite        = 0x80000000
 
 	symClassExternal     = 2
 	symClassStatic       = 3
@@ -68,7 +69,9 @@ type coffSectionHeader struct {
 	characteristics             uint32
 }
 
-func parseCOFF(data []byte, format Format) (*File, error) {
+// openCOFF reads the file header and checks that the section headers lie in the
+// file.
+func openCOFF(data []byte, format Format) (*File, error) {
 	h := &coffHeader{}
 	size := uint64(len(data))
 	var at uint64
@@ -102,15 +105,19 @@ func parseCOFF(data []byte, format Format) (*File, error) {
 		return nil, fmt.Errorf("coff header: %d symbols but no symbol table", h.symbols)
 	}
 	h.openStrings(data)
-	f := &File{Format: format, Machine: h.machine, data: data, coff: h, Sections: make([]Section, sections)}
-	headers := make([]coffSectionHeader, sections)
+	return &File{Format: format, Machine: h.machine, data: data, coff: h, Sections: make([]Section, sections)}, nil
+}
+
+// coffSections decodes the section headers.
+func (f *File) coffSections() error {
+	headers := make([]coffSectionHeader, len(f.Sections))
 	for i := range f.Sections {
-		headers[i] = decodeCOFFSection(data[h.sectionsAt+uint64(i)*coffSectionSize:])
+		headers[i] = decodeCOFFSection(f.data[f.coff.sectionsAt+uint64(i)*coffSectionSize:])
 		if err := f.coffSection(i, &headers[i]); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // openStrings finds the string table behind the symbols. A broken one leaves

@@ -35,6 +35,7 @@ type coffRewriter struct {
 	f        *File
 	in       files.Content
 	edits    Edits
+	image    *peImage // nil for objects
 	bigObj   bool
 	sections []*outCOFFSection
 	symbols  []*outCOFFSymbol
@@ -49,7 +50,7 @@ func rewriteCOFF(in files.Content, e Edits, out files.Sink) error {
 	}
 	r := &coffRewriter{f: f, in: in, edits: e, strings: newCOFFStringTable()}
 	for _, step := range []func() error{
-		r.readSections, r.readSymbols, r.remove, r.rename, r.add, r.number, r.renumberTables, r.buildStrings,
+		r.readImage, r.readSections, r.readSymbols, r.remove, r.rename, r.add, r.number, r.renumberTables, r.buildStrings,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -113,7 +114,7 @@ func (r *coffRewriter) readSymbols() error {
 		if cs.section > 0 {
 			s.in = r.sections[cs.section-1]
 		}
-		if cs.sectionDefinition() && cs.aux[14] == comdatAssociative {
+		if cs.sectionDefinition() && cs.aux[14] == comdatAssociative && r.image == nil {
 			n := int32(binary.LittleEndian.Uint16(cs.aux[12:]))
 			if f.coff.bigObj {
 				n |= int32(binary.LittleEndian.Uint16(cs.aux[16:])) << 16
@@ -208,6 +209,10 @@ func (r *coffRewriter) add() error {
 			if n := len(r.sections); n > 0 {
 				s.virtualAddress = r.sections[n-1].virtualAddress + r.sections[n-1].virtualSize
 			}
+			if p := r.image; p != nil {
+				s.virtualAddress = uint32(alignUp(uint64(s.virtualAddress), p.sectAlign, 0))
+				s.rawSize = uint32(alignUp(uint64(s.rawSize), p.fileAlign, 0))
+			}
 		}
 		r.sections = append(r.sections, s)
 	}
@@ -217,6 +222,9 @@ func (r *coffRewriter) add() error {
 // number numbers sections and symbols and chooses the form of the file.
 func (r *coffRewriter) number() error {
 	r.bigObj = len(r.sections) > coffMaxSections
+	if r.bigObj && r.image != nil {
+		return fmt.Errorf("%d sections do not fit a PE image", len(r.sections))
+	}
 	for i, s := range r.sections {
 		s.number = uint32(i + 1)
 	}
@@ -258,6 +266,9 @@ var symbolTables = map[string]bool{".gljmp$y": true, ".giats$y": true, ".gfids$y
 // renumberTables updates tables of symbol numbers (control flow guard) and the
 // checksums that section symbols hold of them.
 func (r *coffRewriter) renumberTables() error {
+	if r.image != nil {
+		return nil
+	}
 	le := binary.LittleEndian
 	definitions := map[*outCOFFSection]*outCOFFSymbol{}
 	for _, s := range r.symbols {
@@ -314,13 +325,28 @@ func (r *coffRewriter) buildStrings() error {
 }
 
 func (r *coffRewriter) write(out files.Sink) error {
-	at := pick(r.bigObj, bigObjHeaderSize, coffHeaderSize) + coffSectionSize*uint64(len(r.sections))
-	limit := min(maxOutput(len(r.f.data), r.edits.Add), 1<<32-1)
+	headerSize := pick(r.bigObj, bigObjHeaderSize, coffHeaderSize) + coffSectionSize*uint64(len(r.sections))
+	fileAlign := uint64(1)
+	if p := r.image; p != nil {
+		headerSize += uint64(len(p.dos)) + uint64(len(p.optional))
+		fileAlign = p.fileAlign
+	}
+	headerSize = alignUp(headerSize, fileAlign, 0)
+	symbolsAt, relocs, err := r.layout(headerSize, fileAlign)
+	if err != nil {
+		return err
+	}
+	if r.image != nil {
+		r.updateImage(headerSize)
+		if err := r.relocateDebug(); err != nil {
+			return err
+		}
+	}
 	var pieces []piece
 	var filled uint64
-	for _, s := range r.sections {
-		if s.rawOffset = 0; s.rawSize > 0 {
-			s.rawOffset = uint32(at)
+	for i, s := range r.sections {
+		if s.rawSize > 0 {
+			at := uint64(s.rawOffset)
 			pieces = append(pieces, piece{at, s.content})
 			if fill := uint64(s.rawSize) - uint64(s.content.Len()); fill > 0 && s.characteristics&scnCode != 0 {
 				if filled += fill; filled > uint64(len(r.f.data)) {
@@ -331,32 +357,45 @@ func (r *coffRewriter) write(out files.Sink) error {
 				pieces = append(pieces, piece{at + uint64(s.content.Len()), files.Memory(slices.Repeat([]byte{0xcc}, int(fill)))})
 			}
 		}
-		at += uint64(s.rawSize)
-		relocs, err := r.encodeRelocs(s)
-		if err != nil {
-			return err
-		}
-		if s.relocsAt = 0; len(relocs) > 0 {
-			s.relocsAt = uint32(at)
-			pieces = append(pieces, piece{at, files.Memory(relocs)})
-			at += uint64(len(relocs))
-		}
-		if at > limit {
-			return fmt.Errorf("section %d %q ends past byte 0x%x, the most for this object", s.number, clip(s.title), limit)
-		}
+		pieces = append(pieces, piece{uint64(s.relocsAt), files.Memory(relocs[i])})
 	}
-	symbolsAt := uint32(at)
 	symbols, err := r.encodeSymbols()
 	if err != nil {
 		return err
 	}
-	pieces = append(pieces, piece{at, files.Memory(symbols)}, piece{at + uint64(len(symbols)), files.Memory(r.strings.Bytes())})
-	headers, err := r.encodeHeaders(symbolsAt, uint32(uint64(len(symbols))/r.symbolSize()))
-	if err != nil {
-		return err
+	names := r.strings.Bytes()
+	end := symbolsAt + uint64(len(symbols)) + uint64(len(names))
+	if r.image != nil && len(symbols) == 0 && len(names) <= 4 {
+		names, end, symbolsAt = nil, symbolsAt, 0
 	}
+	pieces = append(pieces, piece{symbolsAt, files.Memory(symbols)}, piece{symbolsAt + uint64(len(symbols)), files.Memory(names)})
+	headers := r.encodeHeaders(uint32(symbolsAt), uint32(uint64(len(symbols))/r.symbolSize()))
 	pieces = append([]piece{{0, files.Memory(headers)}}, pieces...)
-	return writePieces(pieces, 0, out)
+	return writePieces(pieces, alignUp(end, fileAlign, 0), out)
+}
+
+// layout gives sections and relocations their places behind the headers and
+// returns the place of the symbol table, and the relocations of each section.
+func (r *coffRewriter) layout(at, fileAlign uint64) (symbolsAt uint64, relocs [][]byte, err error) {
+	limit := min(maxOutput(len(r.f.data), r.edits.Add), 1<<32-1)
+	relocs = make([][]byte, len(r.sections))
+	for i, s := range r.sections {
+		if s.rawOffset = 0; s.rawSize > 0 {
+			s.rawOffset = uint32(at)
+		}
+		at += uint64(s.rawSize)
+		if relocs[i], err = r.encodeRelocs(s); err != nil {
+			return 0, nil, err
+		}
+		if s.relocsAt = 0; len(relocs[i]) > 0 {
+			s.relocsAt = uint32(at)
+			at += uint64(len(relocs[i]))
+		}
+		if at = alignUp(at, fileAlign, 0); at > limit {
+			return 0, nil, fmt.Errorf("section %d %q ends past byte 0x%x, the most for this file", s.number, clip(s.title), limit)
+		}
+	}
+	return at, relocs, nil
 }
 
 // encodeRelocs returns the relocations of s with the new numbers of symbols, and
@@ -450,9 +489,12 @@ func (r *coffRewriter) encodeAux(s *outCOFFSymbol, b []byte) error {
 	return nil
 }
 
-func (r *coffRewriter) encodeHeaders(symbolsAt, symbols uint32) ([]byte, error) {
+func (r *coffRewriter) encodeHeaders(symbolsAt, symbols uint32) []byte {
 	le, h := binary.LittleEndian, r.f.coff
-	var b []byte
+	var b, optional []byte
+	if r.image != nil {
+		b, optional = append(b, r.image.dos...), r.image.optional
+	}
 	if r.bigObj {
 		b = append(b, 0, 0, 0xff, 0xff, 2, 0)
 		b = le.AppendUint16(b, h.machine)
@@ -468,8 +510,9 @@ func (r *coffRewriter) encodeHeaders(symbolsAt, symbols uint32) ([]byte, error) 
 		b = le.AppendUint32(b, h.timestamp)
 		b = le.AppendUint32(b, symbolsAt)
 		b = le.AppendUint32(b, symbols)
-		b = le.AppendUint16(b, 0)
+		b = le.AppendUint16(b, uint16(len(optional)))
 		b = le.AppendUint16(b, h.characteristics)
+		b = append(b, optional...)
 	}
 	for _, s := range r.sections {
 		var name [coffNameSize]byte
@@ -485,7 +528,7 @@ func (r *coffRewriter) encodeHeaders(symbolsAt, symbols uint32) ([]byte, error) 
 		b = le.AppendUint16(b, s.lines)
 		b = le.AppendUint32(b, s.characteristics)
 	}
-	return b, nil
+	return b
 }
 
 // encodeCOFFName returns the name field of a section whose name is at off in

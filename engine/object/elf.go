@@ -111,7 +111,8 @@ func (h *elfHeader) addr(b []byte) uint64 {
 	return uint64(h.order.Uint32(b))
 }
 
-func parseELF(data []byte, format Format) (*File, error) {
+// openELF reads the file header and the section headers, without names.
+func openELF(data []byte, format Format) (*File, error) {
 	if len(data) < 52 {
 		return nil, fmt.Errorf("elf header: found %d bytes, expected 52 or 64", len(data))
 	}
@@ -169,9 +170,6 @@ func parseELF(data []byte, format Format) (*File, error) {
 	f.Sections = make([]Section, shnum)
 	for i := range f.Sections {
 		f.Sections[i] = h.section(data[h.shoff+uint64(i)*h.shdrSize():])
-	}
-	if err := f.elfSectionNames(); err != nil {
-		return nil, err
 	}
 	return f, nil
 }

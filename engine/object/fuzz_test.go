@@ -93,4 +93,5 @@ func seed(f *testing.F) {
 	f.Add(build(f, MachineAArch64))
 	f.Add(coffSample(false))
 	f.Add(coffSample(true))
+	f.Add(peSample())
 }

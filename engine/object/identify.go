@@ -218,13 +218,13 @@ func identifyMachO(data []byte) Format {
 
 // IsObject reports whether LLVM opens data as an object file, the question that
 // decides between the section form and the binary form of `-type=o` bundles
-// (clang-offload-bundler spec §3). Where LLVM goes by the magic and fails later,
-// IsObject also wants headers and names that hold together, so that an image
-// that only starts like an object is not one.
+// (clang-offload-bundler spec §3). The headers must lie in the file; what they
+// say may still be wrong, so that Parse or Rewrite fails. To tell objects from
+// images that only start like one, ask Parse.
 func IsObject(data []byte) bool {
 	switch f := Identify(data); {
 	case f.IsELF(), f.IsCOFF():
-		_, err := Parse(data)
+		_, err := open(data)
 		return err == nil
 	case f == MachO:
 		order := binary.ByteOrder(binary.LittleEndian)

@@ -1,5 +1,6 @@
 // Package object reads and rewrites object files: the sections and symbols of
-// ELF files (32 and 64 bits, both byte orders, any type) and of COFF objects.
+// ELF files (32 and 64 bits, both byte orders, any type), of COFF objects and of
+// PE images.
 //
 // Files are read from a mapped []byte that nobody vouches for: every count,
 // offset and string is checked before it is used, and nothing is copied.
@@ -57,12 +58,28 @@ type Section struct {
 // when they do not hold together: the table of sections and the section names
 // must lie in the file. Contents are checked when they are asked for.
 func Parse(data []byte) (*File, error) {
+	f, err := open(data)
+	switch {
+	case err != nil:
+	case f.elf != nil:
+		err = f.elfSectionNames()
+	default:
+		err = f.coffSections()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// open reads as much of a file as LLVM does before it calls it an object.
+func open(data []byte) (*File, error) {
 	format := Identify(data)
 	switch {
 	case format.IsELF():
-		return parseELF(data, format)
+		return openELF(data, format)
 	case format.IsCOFF():
-		return parseCOFF(data, format)
+		return openCOFF(data, format)
 	}
 	return nil, fmt.Errorf("not an object file: found %s, expected ELF or COFF", format)
 }

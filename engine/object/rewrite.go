@@ -55,8 +55,9 @@ type Edits struct {
 	Add []NewSection
 }
 
-// ErrUnwritable is wrapped by the errors of Rewrite for inputs that are valid
-// but of a kind it does not write: PE images, and formats that Parse does not read.
+// ErrUnwritable is wrapped by the errors of Rewrite for inputs of a kind that it
+// does not write: formats that Parse does not read, ELF files without section
+// headers or with more segments than the header can count.
 var ErrUnwritable = errors.New("sections of this format cannot be changed")
 
 // Rewrite writes in with the changes of e to out, laid out as llvm-objcopy 22
@@ -65,7 +66,7 @@ func Rewrite(in files.Content, e Edits, out files.Sink) error {
 	switch format := Identify(in.Bytes()); {
 	case format.IsELF():
 		return rewriteELF(in, e, out)
-	case format == COFFObject:
+	case format.IsCOFF():
 		return rewriteCOFF(in, e, out)
 	default:
 		return fmt.Errorf("%w: %s", ErrUnwritable, format)
