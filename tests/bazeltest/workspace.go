@@ -1,8 +1,9 @@
 // Package bazeltest runs a real Bazel on small workspaces that use these rules.
 //
-// Under `bazel test` it uses the Bazel on PATH and what the test has as data;
-// under `go test` it uses bazelw and builds the program itself. The program is
-// a prebuilt toolchain of the workspace, so no test compiles it again.
+// Under `bazel test` it uses the Bazel on PATH and the files that the test rule
+// has as data: //cmd/offload in the variable OFFLOAD, //rules:module in
+// RULES_MODULE. Under `go test` it uses bazelw and builds the program itself.
+// The program is a prebuilt toolchain of the workspace: no build compiles it.
 package bazeltest
 
 import (
@@ -19,6 +20,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/root"
 )
 
 // Workspace is a folder with a MODULE.bazel that depends on the rules, and a
@@ -96,37 +100,21 @@ toolchain(
 // locate returns the folder of the project's sources and the program.
 func locate(t testing.TB) (project, program string) {
 	t.Helper()
-	if runfiles := os.Getenv("TEST_SRCDIR"); runfiles != "" {
-		rules, program := os.Getenv("RULES_MODULE"), os.Getenv("OFFLOAD")
-		if rules == "" || program == "" {
-			t.Fatal("the test rule must set RULES_MODULE and OFFLOAD, the runfiles paths of //:MODULE.bazel and //cmd/offload")
-		}
-		project = t.TempDir()
-		source := filepath.Dir(filepath.Join(runfiles, rules))
-		if err := copyTree(source, project); err != nil {
+	program = llvm.Offload(t)
+	if !root.Bazel() {
+		project, err := root.Project()
+		if err != nil {
 			t.Fatal(err)
 		}
-		return project, filepath.Join(runfiles, program)
+		return project, program
 	}
-	project, err := os.Getwd()
+	module, err := root.Runfile("RULES_MODULE")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for {
-		if _, err := os.Stat(filepath.Join(project, "MODULE.bazel")); err == nil {
-			break
-		}
-		if filepath.Dir(project) == project {
-			t.Fatal("the test does not run inside the project")
-		}
-		project = filepath.Dir(project)
-	}
-	program = filepath.Join(t.TempDir(), "offload")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, "./cmd/offload")
-	build.Dir = project
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building the program: %v\n%s", err, out)
+	project = t.TempDir()
+	if err := copyTree(filepath.Dir(module), project); err != nil {
+		t.Fatal(err)
 	}
 	return project, program
 }
@@ -160,7 +148,7 @@ func (w *Workspace) findBazel(project string) {
 	w.t.Helper()
 	output := "--output_user_root=" + filepath.Join(w.Dir, ".bazel")
 	w.env = os.Environ()
-	if os.Getenv("TEST_SRCDIR") == "" {
+	if !root.Bazel() {
 		w.command = []string{filepath.Join(project, "bazelw")}
 		return
 	}

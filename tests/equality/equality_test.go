@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/llvm"
 	"github.com/rules-offload/rules_offload/tests/remote/reapi"
 )
 
@@ -28,6 +29,10 @@ var outputs = []string{
 	"fat.hipfb",
 	"single/gfx90a_xnack-.co",
 	"single/gfx1100.co",
+}
+
+func TestMain(m *testing.M) {
+	llvm.Main(m, "buildbox-casd")
 }
 
 func TestEveryStrategyGivesTheSameBytes(t *testing.T) {

@@ -10,64 +10,23 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
+
+	"github.com/rules-offload/rules_offload/tests/root"
 )
 
 // Dir is where Debian's packages have the programs of LLVM 22.
 const Dir = "/usr/lib/llvm-22/bin"
 
-// insideRoot is set for programs that tools/offline/run started.
-const insideRoot = "RULES_OFFLOAD_ROOT"
-
 // Main runs the tests of a package and ends the process: call it from TestMain.
-// On a machine without LLVM 22 it starts the test program again inside the root
-// that bazelw prepares, which has it.
-func Main(m *testing.M) {
-	if _, err := os.Stat(Dir); err != nil && os.Getenv(insideRoot) == "" && os.Getenv("TEST_SRCDIR") == "" {
-		if err := enterRoot(); err != nil {
-			fmt.Fprintf(os.Stderr, "LLVM 22 is not in %s, and the root that bazelw prepares cannot be entered: %v\n", Dir, err)
-			os.Exit(1)
-		}
-	}
-	code := m.Run()
+// On a machine without LLVM 22, or without other programs that they need, they
+// run inside the root that bazelw prepares.
+func Main(m *testing.M, needs ...string) {
+	code := root.Main(m, append(needs, Dir)...)
 	if built.dir != "" {
 		os.RemoveAll(built.dir)
 	}
 	os.Exit(code)
-}
-
-// enterRoot replaces the process by itself inside the prepared root. It returns
-// only when that fails.
-func enterRoot() error {
-	root, err := moduleRoot()
-	if err != nil {
-		return err
-	}
-	run := filepath.Join(root, "tools", "offline", "run")
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	return syscall.Exec(run, append([]string{run, self}, os.Args[1:]...), os.Environ())
-}
-
-// moduleRoot returns the directory of go.mod.
-func moduleRoot() (string, error) {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return dir, nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod above the working directory")
-		}
-		dir = parent
-	}
 }
 
 // Tool returns the path of a program of LLVM 22. Without it the test fails:
@@ -101,14 +60,10 @@ func Offload(t testing.TB) string {
 }
 
 func offload() (string, error) {
-	if runfiles := os.Getenv("TEST_SRCDIR"); runfiles != "" {
-		name := os.Getenv("OFFLOAD")
-		if name == "" {
-			return "", errors.New("the test rule must set OFFLOAD to $(rlocationpath //cmd/offload) and have that in its data")
-		}
-		return filepath.Join(runfiles, name), nil
+	if root.Bazel() {
+		return root.Runfile("OFFLOAD")
 	}
-	root, err := moduleRoot()
+	project, err := root.Project()
 	if err != nil {
 		return "", err
 	}
@@ -117,7 +72,7 @@ func offload() (string, error) {
 	}
 	path := filepath.Join(built.dir, "offload")
 	build := exec.Command("go", "build", "-o", path, "./cmd/offload")
-	build.Dir = root
+	build.Dir = project
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build ./cmd/offload: %w\n%s", err, out)
