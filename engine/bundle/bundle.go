@@ -23,6 +23,7 @@ package bundle
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 )
@@ -73,39 +74,64 @@ func Parse(data []byte) (*Bundle, error) { return ParseAt(data, 0) }
 // touches nothing but the header. Every entry of the result lies inside data;
 // entries may share bytes, as writers do that store equal contents once.
 func ParseAt(data []byte, start int64) (*Bundle, error) {
+	return parse(data, start, int64(len(data)))
+}
+
+// ErrPrefix says that ParsePrefix needs more bytes.
+var ErrPrefix = errors.New("the header of the bundle is longer")
+
+// ParsePrefix reads the header of a binary bundle of which only the first bytes
+// are there, as of one that is being decompressed; size is how many bytes the
+// whole bundle has. It returns ErrPrefix when the header is not complete.
+func ParsePrefix(prefix []byte, size int64) (*Bundle, error) {
+	return parse(prefix, 0, max(size, int64(len(prefix))))
+}
+
+// parse reads the header at data[start]. data is the beginning of size bytes.
+func parse(data []byte, start, size int64) (*Bundle, error) {
 	if start < 0 || start > int64(len(data)) || !Is(data[start:]) {
 		return nil, fmt.Errorf("no bundle at byte 0x%x: expected the magic %s", start, Magic)
 	}
-	end := uint64(len(data))
+	end := uint64(size)
+	have := uint64(len(data))
 	pos := start + fixedHeader
-	if pos > int64(len(data)) {
-		return nil, fmt.Errorf("number of entries at byte 0x%x passes %s", start+int64(len(Magic)), pastEnd(data))
+	if pos > size {
+		return nil, fmt.Errorf("number of entries at byte 0x%x passes %s", start+int64(len(Magic)), pastEnd(size))
+	}
+	if uint64(pos) > have {
+		return nil, ErrPrefix
 	}
 	count := binary.LittleEndian.Uint64(data[pos-8:])
 	if count > (end-uint64(pos))/uint64(fixedEntry) {
-		return nil, fmt.Errorf("number of entries at byte 0x%x: headers of %d entries pass %s", pos-8, count, pastEnd(data))
+		return nil, fmt.Errorf("number of entries at byte 0x%x: headers of %d entries pass %s", pos-8, count, pastEnd(size))
 	}
 	b := &Bundle{Start: start}
 	base := uint64(start)
 	for i := range count {
 		if end-uint64(pos) < uint64(fixedEntry) {
-			return nil, fmt.Errorf("entry %d of %d at byte 0x%x: its header passes %s", i+1, count, pos, pastEnd(data))
+			return nil, fmt.Errorf("entry %d of %d at byte 0x%x: its header passes %s", i+1, count, pos, pastEnd(size))
+		}
+		if uint64(pos+fixedEntry) > have {
+			return nil, ErrPrefix
 		}
 		offset := binary.LittleEndian.Uint64(data[pos:])
-		size := binary.LittleEndian.Uint64(data[pos+8:])
+		length := binary.LittleEndian.Uint64(data[pos+8:])
 		idLen := binary.LittleEndian.Uint64(data[pos+16:])
 		id := pos + fixedEntry
 		if idLen > end-uint64(id) {
-			return nil, fmt.Errorf("entry %d of %d at byte 0x%x: ID of 0x%x bytes passes %s", i+1, count, pos, idLen, pastEnd(data))
+			return nil, fmt.Errorf("entry %d of %d at byte 0x%x: ID of 0x%x bytes passes %s", i+1, count, pos, idLen, pastEnd(size))
 		}
-		if offset > end-base || size > end-base-offset {
-			return nil, fmt.Errorf("entry %d of %d at byte 0x%x: offset 0x%x + size 0x%x passes %s", i+1, count, pos, offset, size, pastEnd(data))
+		if offset > end-base || length > end-base-offset {
+			return nil, fmt.Errorf("entry %d of %d at byte 0x%x: offset 0x%x + size 0x%x passes %s", i+1, count, pos, offset, length, pastEnd(size))
+		}
+		if uint64(id)+idLen > have {
+			return nil, ErrPrefix
 		}
 		b.Entries = append(b.Entries, Entry{
 			ID:     string(data[id : id+int64(idLen)]),
 			At:     pos,
 			Offset: start + int64(offset),
-			Size:   int64(size),
+			Size:   int64(length),
 		})
 		pos = id + int64(idLen)
 	}
@@ -134,13 +160,13 @@ func Next(data []byte, pos int64) (start int64, b *Bundle, err error) {
 }
 
 // pastEnd describes the end of data to somebody whose file may be cut short.
-func pastEnd(data []byte) string {
-	return fmt.Sprintf("the end of the file (%s bytes). Not a whole bundle: was it cut short?", grouped(len(data)))
+func pastEnd(size int64) string {
+	return fmt.Sprintf("the end of the file (%s bytes). Not a whole bundle: was it cut short?", grouped(size))
 }
 
 // grouped writes n with commas between thousands.
-func grouped(n int) string {
-	s := strconv.Itoa(n)
+func grouped(n int64) string {
+	s := strconv.FormatInt(n, 10)
 	for i := len(s) - 3; i > 0; i -= 3 {
 		s = s[:i] + "," + s[i:]
 	}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // rawEntry is one entry of a header that a test writes field by field.
@@ -195,5 +197,35 @@ func BenchmarkParse(b *testing.B) {
 		if _, err := Parse(data); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// A header is read from any prefix that holds it, and asks for more before.
+func TestParsePrefix(t *testing.T) {
+	var out files.Buffer
+	items := []Item{{ID: "host-x86_64-unknown-linux--"}, {ID: "hip-amdgcn-amd-amdhsa--gfx942", Content: files.Memory(make([]byte, 5000))}}
+	if err := Write(&out, items, Options{Align: 4096}); err != nil {
+		t.Fatal(err)
+	}
+	data := out.Bytes()
+	whole, err := Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := whole.Entries[1].At + fixedEntry + int64(len(items[1].ID))
+	for n := int64(len(Magic)) + 1; n <= int64(len(data)); n++ {
+		got, err := ParsePrefix(data[:n], int64(len(data)))
+		if n < header {
+			if err != ErrPrefix {
+				t.Fatalf("%d bytes: %v, want ErrPrefix", n, err)
+			}
+			continue
+		}
+		if diff := cmp.Diff(whole, got); diff != "" || err != nil {
+			t.Fatalf("%d bytes: %v\n%s", n, err, diff)
+		}
+	}
+	if _, err := ParsePrefix(data[:header], 5000); err == nil || err == ErrPrefix {
+		t.Errorf("an entry behind the end: %v", err)
 	}
 }

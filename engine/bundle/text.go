@@ -57,13 +57,13 @@ func ParseText(data []byte, comment string) ([]Entry, error) {
 		pos += i + len(start)
 		n := bytes.IndexByte(data[pos:], '\n')
 		if n < 0 {
-			return nil, fmt.Errorf("entry %d at byte 0x%x: its START line passes %s", len(entries)+1, e.At, pastEnd(data))
+			return nil, fmt.Errorf("entry %d at byte 0x%x: its START line passes %s", len(entries)+1, e.At, pastEnd(int64(len(data))))
 		}
 		e.ID = string(data[pos : pos+n])
 		pos += n + 1
 		n = bytes.Index(data[pos:], end)
 		if n < 0 {
-			return nil, fmt.Errorf("entry %d at byte 0x%x: no END line: its content, from byte 0x%x, passes %s", len(entries)+1, e.At, pos, pastEnd(data))
+			return nil, fmt.Errorf("entry %d at byte 0x%x: no END line: its content, from byte 0x%x, passes %s", len(entries)+1, e.At, pos, pastEnd(int64(len(data))))
 		}
 		e.Offset, e.Size = int64(pos), int64(n)
 		entries = append(entries, e)
