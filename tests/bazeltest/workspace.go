@@ -204,6 +204,19 @@ func (w *Workspace) Read(name string) []byte {
 	return content
 }
 
+// Execroot returns the folder that actions run in when nothing isolates them.
+func (w *Workspace) Execroot() string {
+	w.t.Helper()
+	info := w.Bazel("info", "execution_root")
+	for line := range strings.Lines(info.Output) {
+		if strings.HasPrefix(line, "/") {
+			return strings.TrimSpace(line)
+		}
+	}
+	w.t.Fatalf("bazel info does not name the execution root:\n%s", info.Output)
+	return ""
+}
+
 // Result is what a Bazel command did.
 type Result struct {
 	Output string // what it printed
