@@ -1,33 +1,124 @@
-"""Module extension: a device compiler from the system.
+"""Module extension: device compilers and prebuilt programs.
 
 ```starlark
 offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
 use_repo(offload, "offload_system_clang")
 register_toolchains("@offload_system_clang//:all")
 ```
+
+The repository `offload_system_clang` is always there. Tags ask for more, or for others under names of their own; only
+those of the root module count. See docs/toolchains.md.
 """
 
-load("//rules/private:system_clang.bzl", "system_clang")
+load("//rules/private:clang_repositories.bzl", "archive_clang", "system_clang")
+load("//rules/private:prebuilt.bzl", "prebuilt_program")
+
+_DEFAULT = "offload_system_clang"
+
+_PLATFORM_ATTRS = {
+    "cpu": attr.string(
+        doc = "Where it runs, as a constraint of `@platforms//cpu`.",
+        default = "x86_64",
+        values = ["x86_64", "aarch64"],
+    ),
+    "os": attr.string(
+        doc = "Where it runs, as a constraint of `@platforms//os`.",
+        default = "linux",
+    ),
+}
+
+_DOWNLOAD_ATTRS = {
+    "sha256": attr.string(
+        doc = "SHA-256 of the download, in hex. Leave it out once, and the failure says what it is.",
+    ),
+    "urls": attr.string_list(
+        doc = "Where to download from; the first that answers is taken.",
+        mandatory = True,
+    ),
+}
 
 _system_clang = tag_class(
-    doc = "Where to look for clang. Only the root module's tag counts.",
+    doc = "clang and lld of this machine.",
     attrs = {
+        "name": attr.string(
+            doc = "Name of the repository.",
+            default = _DEFAULT,
+        ),
         "path": attr.string(
-            doc = "The folder that holds `bin/clang`, e.g. `/opt/rocm/llvm`. If empty, the variable OFFLOAD_LLVM, then the usual places, newest release first.",
+            doc = "The folder that holds `bin/clang`, e.g. `/opt/rocm/llvm`. If empty, the variable OFFLOAD_LLVM, then the usual places: ROCm's, then the newest release.",
+        ),
+        "rocm_path": attr.string(
+            doc = "The folder that holds HIP's `include/hip`, e.g. `/opt/rocm`. If empty, the variable ROCM_PATH, then the usual places. `none` for not to look.",
+        ),
+    },
+)
+
+_archive_clang = tag_class(
+    doc = "clang and lld from an archive, such as a release of LLVM.",
+    attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | {
+        "name": attr.string(
+            doc = "Name of the repository.",
+            mandatory = True,
+        ),
+        "strip_prefix": attr.string(
+            doc = "The folder in the archive that holds `bin/clang`.",
+        ),
+        "type": attr.string(
+            doc = "Type of the archive, if its name does not tell, e.g. `tar.xz`.",
+        ),
+    },
+)
+
+_prebuilt = tag_class(
+    doc = "The `offload` program as a file, instead of building it from source. Register `@NAME//:all`.",
+    attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | {
+        "name": attr.string(
+            doc = "Name of the repository.",
+            mandatory = True,
         ),
     },
 )
 
 def _offload_impl(module_ctx):
-    path = ""
+    names = {}
     for module in module_ctx.modules:
+        if not module.is_root:
+            continue
+        for tag in module.tags.system_clang + module.tags.archive_clang + module.tags.prebuilt:
+            if tag.name in names:
+                fail("offload: two tags have the name {}: give each a name of its own".format(repr(tag.name)))
+            names[tag.name] = True
         for tag in module.tags.system_clang:
-            if module.is_root:
-                path = tag.path
-    system_clang(name = "offload_system_clang", path = path)
+            system_clang(name = tag.name, compiler_name = tag.name, path = tag.path, rocm_path = tag.rocm_path)
+        for tag in module.tags.archive_clang:
+            archive_clang(
+                name = tag.name,
+                compiler_name = tag.name,
+                cpu = tag.cpu,
+                os = tag.os,
+                sha256 = tag.sha256,
+                strip_prefix = tag.strip_prefix,
+                type = tag.type,
+                urls = tag.urls,
+            )
+        for tag in module.tags.prebuilt:
+            prebuilt_program(
+                name = tag.name,
+                cpu = tag.cpu,
+                os = tag.os,
+                sha256 = tag.sha256,
+                urls = tag.urls,
+            )
+    if _DEFAULT not in names:
+        system_clang(name = _DEFAULT, compiler_name = _DEFAULT)
+    return module_ctx.extension_metadata(reproducible = True)
 
 offload = module_extension(
     implementation = _offload_impl,
-    doc = "Makes the repository `offload_system_clang` with a toolchain for the clang and lld found on this machine.",
-    tag_classes = {"system_clang": _system_clang},
+    doc = "Makes one repository with a toolchain for each tag, and `offload_system_clang` for the clang and lld found on this machine.",
+    tag_classes = {
+        "archive_clang": _archive_clang,
+        "prebuilt": _prebuilt,
+        "system_clang": _system_clang,
+    },
 )

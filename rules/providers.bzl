@@ -4,13 +4,14 @@ They are the way to write a rule of your own that makes device images for
 `offload_bundle`, or reads what it made.
 """
 
+load("//rules/private:messages.bzl", "name_of")
 load("//rules/private:target_ids.bzl", "target_ids")
 
 def offload_image(*, kind, triple, target_id, file, label):
     """One device image: code for one target.
 
     Args:
-      kind: offload kind: `hip`, `hipv4`, `openmp` or `host`.
+      kind: offload kind: `hip`, `hipv4`, `openmp`, `cuda`, `sycl` or `host`.
       triple: target triple in standard form, e.g. `amdgcn-amd-amdhsa-`
         (four fields; the environment of amdhsa is empty).
       target_id: target ID, e.g. `gfx90a:xnack+`; empty for host images.
@@ -21,13 +22,17 @@ def offload_image(*, kind, triple, target_id, file, label):
       A struct with these fields and `id`, the entry ID in a bundle.
     """
     if kind not in target_ids.kinds:
-        fail("{}: offload kind {} is none of {}".format(label, repr(kind), ", ".join(target_ids.kinds)))
+        fail("{}: offload_image: kind {} is none of {}".format(name_of(label), repr(kind), ", ".join(target_ids.kinds)))
+    if triple.count("-") != 3:
+        fail("{}: offload_image: triple {} does not have four fields, as amdgcn-amd-amdhsa- has (the last one is empty)".format(name_of(label), repr(triple)))
+    if type(file) != "File":
+        fail("{}: offload_image: file must be a File, got {}".format(name_of(label), type(file)))
     return struct(
         file = file,
         id = target_ids.entry_id(kind, triple, target_id),
         kind = kind,
         label = label,
-        target_id = target_id,
+        target_id = target_id and target_ids.canonical(target_id, "{}: offload_image".format(name_of(label))),
         triple = triple,
     )
 
@@ -37,7 +42,7 @@ def _images_init(*, images):
     return {"images": images}
 
 OffloadImagesInfo, _new_images_info = provider(
-    doc = "Device images that can go into a bundle.",
+    doc = "Device images that can go into a bundle, an offload binary, or wherever images go.",
     fields = {
         "images": "depset of `offload_image()` structs in the order they were built.",
     },
@@ -47,6 +52,8 @@ OffloadImagesInfo, _new_images_info = provider(
 def _bundle_init(*, file, entry_ids, type, compressed):
     if not entry_ids:
         fail("OffloadBundleInfo: {}: a bundle needs at least one entry".format(file.short_path))
+    if compressed not in (True, False):
+        fail("OffloadBundleInfo: {}: compressed must be True or False, got {}".format(file.short_path, repr(compressed)))
     return {
         "compressed": compressed,
         "entry_ids": entry_ids,

@@ -1,125 +1,104 @@
 """hip_code_objects: HIP kernels to one code object per architecture."""
 
-load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
+load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "headers_of", "object_names", "run_clang")
+load(":messages.bzl", "place")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "DEVICE_TYPE", "device_toolchain")
+load(":toolchains.bzl", "device_toolchain_of")
 
 # The kind that clang gives HIP code objects since code object version 4.
 _KIND = "hipv4"
-_TRIPLE = "amdgcn-amd-amdhsa-"
 
-def _architectures(ctx, where):
-    archs = ctx.attr.offload_archs or ctx.attr._offload_archs[BuildSettingInfo].value
-    if not archs:
-        fail("{}: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --{}=gfx90a,gfx942".format(
-            where,
-            ctx.attr._offload_archs.label,
-        ))
-    result = []
-    for arch in archs:
-        canonical = target_ids.canonical(arch, where)
-        if canonical in result:
-            fail("{}: offload_archs names {} twice".format(where, canonical))
-        result.append(canonical)
-    return result
-
-def _compilation_id(ctx, src):
-    # The same for every architecture and machine, different for every source:
-    # clang's own choice hashes paths and options.
-    name = "{} {}".format(ctx.label, src.short_path)
-    return "%x_%x" % (hash(name) + (1 << 31), hash(name[::-1]) + (1 << 31))
-
-def _compile(ctx, toolchain, headers, src, arch):
-    name = src.basename[:-len(src.extension) - 1]
-    extension = "bc" if ctx.attr.rdc else "o"
-    out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, arch.replace(":", "_"), name, extension))
-    args = ctx.actions.args()
+def _compile(ctx, toolchain, headers, src, name, arch):
+    out = ctx.actions.declare_file("{}/{}/{}.{}".format(
+        ctx.label.name,
+        target_ids.file_name(arch),
+        name,
+        "bc" if ctx.attr.rdc else "o",
+    ))
+    args = clang_arguments(ctx)
     args.add_all(["-x", "hip", "--offload-device-only", "--no-gpu-bundle-output"])
     args.add(arch, format = "--offload-arch=%s")
     args.add_all(toolchain.compile_flags)
-    args.add(_compilation_id(ctx, src), format = "-cuid=%s")
+    args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
+    add_rocm(args, toolchain)
+    args.add(compilation_id(ctx, src), format = "-cuid=%s")
     if ctx.attr.rdc:
         args.add_all(["-fgpu-rdc", "-emit-llvm", "-c"])
     else:
         # The driver links what it assembles; to keep the link an action of its
         # own it is told to stop before, and the compiler to write an object.
         args.add_all(["-S", "-Xclang", "-emit-obj"])
-    args.add_all(headers.defines, format_each = "-D%s")
-    args.add_all(headers.quote_includes, before_each = "-iquote")
-    args.add_all(headers.includes, before_each = "-I")
-    args.add_all(headers.system_includes, before_each = "-isystem")
+    add_headers(args, headers, out)
     args.add_all(ctx.attr.copts)
     args.add("-o", out)
     args.add(src)
-    ctx.actions.run(
-        arguments = [args],
-        executable = toolchain.clang,
-        execution_requirements = {"supports-path-mapping": "1"},
-        inputs = depset([src], transitive = [headers.files, toolchain.files]),
+    run_clang(
+        ctx,
+        arguments = args,
+        group = COMPILE_GROUP,
+        inputs = depset([src], transitive = [headers.files]),
         mnemonic = "OffloadHipCompile",
-        outputs = [out],
+        out = out,
         progress_message = "Compiling {} for {}".format(src.short_path, arch),
-        toolchain = DEVICE_TYPE,
+        toolchain = toolchain,
     )
     return out
 
 def _link(ctx, toolchain, objects, arch):
-    out = ctx.actions.declare_file("{}/{}.co".format(ctx.label.name, arch.replace(":", "_")))
-    args = ctx.actions.args()
+    out = ctx.actions.declare_file("{}/{}.co".format(ctx.label.name, target_ids.file_name(arch)))
+    args = clang_arguments(ctx)
     args.add("--target=amdgcn-amd-amdhsa")
     args.add(arch, format = "-mcpu=%s")
     args.add_all(toolchain.link_flags)
     args.add_all(ctx.attr.linkopts)
     args.add("-o", out)
     args.add_all(objects)
-    ctx.actions.run(
-        arguments = [args],
-        executable = toolchain.clang,
-        execution_requirements = {"supports-path-mapping": "1"},
-        inputs = depset(objects, transitive = [toolchain.files]),
+    run_clang(
+        ctx,
+        arguments = args,
+        group = LINK_GROUP,
+        inputs = depset(objects),
         mnemonic = "OffloadDeviceLink",
-        outputs = [out],
+        out = out,
         progress_message = "Linking %{label} for " + arch,
-        toolchain = DEVICE_TYPE,
+        toolchain = toolchain,
     )
     return out
 
-def _headers(ctx):
-    """What the sources may include, from hdrs and from the CcInfo of deps."""
-    compilation = cc_common.merge_cc_infos(
-        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
-    ).compilation_context
-    return struct(
-        defines = depset(ctx.attr.defines, transitive = [compilation.defines]),
-        files = depset(ctx.files.hdrs, transitive = [compilation.headers]),
-        includes = compilation.includes,
-        quote_includes = depset(
-            [".", ctx.bin_dir.path] if not ctx.label.workspace_root else [ctx.label.workspace_root, ctx.bin_dir.path + "/" + ctx.label.workspace_root],
-            transitive = [compilation.quote_includes],
-        ),
-        system_includes = compilation.system_includes,
-    )
-
 def _hip_code_objects_impl(ctx):
-    where = "{}: hip_code_objects".format(ctx.label)
-    archs = _architectures(ctx, where)
-    toolchain = device_toolchain(ctx)
-    headers = _headers(ctx)
+    where = place(ctx, "hip_code_objects")
+    if not ctx.files.srcs:
+        fail("{}: srcs is empty: give it the HIP sources".format(where))
+    targets = architectures_of(ctx, where, _KIND)
+    for target in targets:
+        if target.kind != _KIND or not target.triple.startswith("amdgcn-"):
+            fail("{}: offload_archs: {} is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+".format(
+                where,
+                target.target_id or target_ids.entry_id(target.kind, target.triple, ""),
+            ))
+    compiler = device_toolchain_of(ctx, COMPILE_GROUP)
+    linker = device_toolchain_of(ctx, LINK_GROUP)
+    headers = headers_of(ctx)
+    names = object_names(ctx, ctx.files.srcs)
 
     images = []
     groups = {}
-    for arch in archs:
-        objects = [_compile(ctx, toolchain, headers, src, arch) for src in ctx.files.srcs]
-        code_object = _link(ctx, toolchain, objects, arch)
+    for target in targets:
+        arch = target.target_id
+        objects = [
+            _compile(ctx, compiler, headers, src, name, arch)
+            for src, name in zip(ctx.files.srcs, names)
+        ]
+        code_object = _link(ctx, linker, objects, arch)
         images.append(offload_image(
             file = code_object,
             kind = _KIND,
             label = ctx.label,
             target_id = arch,
-            triple = _TRIPLE,
+            triple = target.triple,
         ))
         groups[arch] = depset([code_object])
 
@@ -140,7 +119,7 @@ architecture compiles for that one only.
 Output groups named by target ID (`gfx90a:xnack+`) hold the code object of one
 architecture.
 """,
-    attrs = {
+    attrs = ARCHITECTURES_ATTRS | {
         "copts": attr.string_list(
             doc = "More compiler flags.",
         ),
@@ -148,18 +127,18 @@ architecture.
             doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`.",
         ),
         "deps": attr.label_list(
-            doc = "Libraries whose headers the sources include.",
+            doc = "Libraries whose headers the sources include, such as `cc_library` targets with `hdrs` alone.",
             providers = [CcInfo],
         ),
         "hdrs": attr.label_list(
             doc = "Headers that the sources include, by their path in the workspace.",
             allow_files = True,
         ),
-        "linkopts": attr.string_list(
-            doc = "More flags of the device link.",
+        "includes": attr.string_list(
+            doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself.",
         ),
-        "offload_archs": attr.string_list(
-            doc = "Target IDs such as `gfx942` or `gfx90a:xnack+`. If empty, the setting `//rules/settings:offload_archs`.",
+        "linkopts": attr.string_list(
+            doc = "More flags of the device link, which clang's driver takes.",
         ),
         "rdc": attr.bool(
             doc = "Relocatable device code: sources may call device functions of each other. They are compiled to bitcode, and code is generated when they are linked.",
@@ -169,10 +148,7 @@ architecture.
             mandatory = True,
             allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"],
         ),
-        "_offload_archs": attr.label(
-            default = "//rules/settings:offload_archs",
-        ),
     },
+    exec_groups = CLANG_GROUPS,
     provides = [OffloadImagesInfo],
-    toolchains = [config_common.toolchain_type(DEVICE_TYPE, mandatory = False)],
 )

@@ -1,15 +1,15 @@
 """offload_bundle: device images in one file."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
-load(":program.bzl", "offload_arguments", "run_offload")
+load(":messages.bzl", "name_of", "place")
+load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "PROGRAM_TYPE")
 
 def _offload_bundle_impl(ctx):
-    where = "{}: offload_bundle".format(ctx.label)
+    where = place(ctx, "offload_bundle")
     images = depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images]).to_list()
     if not images:
-        fail("{}: images: no image in {}".format(where, [str(dep.label) for dep in ctx.attr.images]))
+        fail("{}: images: no image in {}".format(where, ", ".join([name_of(dep.label) for dep in ctx.attr.images])))
     target_ids.check(images, where)
 
     out = ctx.actions.declare_file(ctx.attr.out or ctx.label.name + ".hipfb")
@@ -76,6 +76,6 @@ target, and target IDs that cannot be in one bundle, fail at analysis.
             values = ["o", "bc"],
         ),
     },
+    exec_groups = PROGRAM_GROUPS,
     provides = [OffloadBundleInfo],
-    toolchains = [PROGRAM_TYPE],
 )

@@ -1,14 +1,18 @@
 """offload_unbundle: device images out of a bundle."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo", "offload_image")
-load(":program.bzl", "offload_arguments", "run_offload")
+load(":messages.bzl", "name_of", "place")
+load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "PROGRAM_TYPE")
 
 def _offload_unbundle_impl(ctx):
-    where = "{}: offload_unbundle".format(ctx.label)
+    where = place(ctx, "offload_unbundle")
     if not ctx.attr.targets:
         fail("{}: targets is empty: name the targets to take out, e.g. [\"gfx942\"]".format(where))
+
+    targets = target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
+    if OffloadBundleInfo in ctx.attr.bundle:
+        target_ids.check_served(ctx.attr.bundle[OffloadBundleInfo].entry_ids, targets, where, name_of(ctx.attr.bundle.label))
 
     args = offload_arguments(ctx, "unbundle")
     args.add("--type", ctx.attr.type)
@@ -16,10 +20,16 @@ def _offload_unbundle_impl(ctx):
 
     images = []
     groups = {}
-    for text in ctx.attr.targets:
-        target = target_ids.complete(ctx.attr.kind, text, where)
+    for target in targets:
+        # Targets of several kinds can have one target ID.
         name = target.target_id or target.kind
-        out = ctx.actions.declare_file("{}/{}.co".format(ctx.label.name, name.replace(":", "_")))
+        if name in groups:
+            name = target_ids.entry_id(target.kind, target.triple, target.target_id)
+        out = ctx.actions.declare_file("{}/{}.{}".format(
+            ctx.label.name,
+            target_ids.file_name(name),
+            "bc" if ctx.attr.type == "bc" else "co",
+        ))
         image = offload_image(
             file = out,
             kind = target.kind,
@@ -74,6 +84,6 @@ a target is chosen by LLVM's compatibility rules, and an exact match wins.
             values = ["o", "bc"],
         ),
     },
+    exec_groups = PROGRAM_GROUPS,
     provides = [OffloadImagesInfo],
-    toolchains = [PROGRAM_TYPE],
 )

@@ -2,6 +2,13 @@
 
 load(":toolchains.bzl", "PROGRAM_TYPE")
 
+# The exec group of every action that runs the program. Users can ask for a
+# platform or machine of its own: exec_properties = {"bundle.Pool": "large"}.
+BUNDLE_GROUP = "bundle"
+
+# What a rule that runs the program names as its exec_groups.
+PROGRAM_GROUPS = {BUNDLE_GROUP: exec_group(toolchains = [PROGRAM_TYPE])}
+
 _REQUIREMENTS = {
     "requires-worker-protocol": "proto",
     "supports-multiplex-sandboxing": "1",
@@ -11,15 +18,26 @@ _REQUIREMENTS = {
     "supports-workers": "1",
 }
 
-def _resources(_os, _inputs):
-    # Entries are copied and coded on the cores of the program's own budget.
-    return {"cpu": 1, "memory": 200}
+def _copying_resources(_os, _inputs):
+    # Copies are made inside the kernel; inputs are mapped.
+    return {"cpu": 1, "memory": 100}
+
+def _coding_resources(_os, _inputs):
+    # Compression uses the cores of the program's own budget, a window for each.
+    return {"cpu": 4, "memory": 1000}
 
 def offload_arguments(ctx, verb):
     """An `Args` that begins a call of the program with a verb.
 
     All of it goes into one parameter file: what stands before such a file is
     part of the worker's identity, so it must be the same for every action.
+
+    Args:
+      ctx: the rule's context.
+      verb: a verb of the program.
+
+    Returns:
+      an `Args`.
     """
     args = ctx.actions.args()
     args.use_param_file("@%s", use_always = True)
@@ -27,25 +45,26 @@ def offload_arguments(ctx, verb):
     args.add(verb)
     return args
 
-def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message):
+def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, coding = False):
     """Registers an action that runs the program of the toolchain.
 
     Args:
-      ctx: the rule's context; the rule names `PROGRAM_TYPE` in its toolchains.
+      ctx: the rule's context; the rule has `PROGRAM_GROUPS` in its exec_groups.
       arguments: what `offload_arguments` gave, completed.
       inputs: list or depset of Files that the program may read.
       outputs: list of Files that it writes.
       mnemonic: the action's mnemonic.
       progress_message: the action's progress message, with Bazel's placeholders.
+      coding: whether it compresses or decompresses, for the resources of the action.
     """
     ctx.actions.run(
         arguments = [arguments],
-        executable = ctx.toolchains[PROGRAM_TYPE].offload_program,
+        exec_group = BUNDLE_GROUP,
+        executable = ctx.exec_groups[BUNDLE_GROUP].toolchains[PROGRAM_TYPE].offload_program,
         execution_requirements = _REQUIREMENTS,
         inputs = inputs,
         mnemonic = mnemonic,
         outputs = outputs,
         progress_message = progress_message,
-        resource_set = _resources,
-        toolchain = PROGRAM_TYPE,
+        resource_set = _coding_resources if coding else _copying_resources,
     )

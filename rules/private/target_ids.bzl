@@ -1,33 +1,42 @@
 """Entry IDs and target IDs at analysis time.
 
-The program knows the whole grammar; the rules only complete short forms, write
-the standard form of what they complete, and refuse sets of targets that cannot
-live in one bundle.
+The program knows the whole grammar and the processors; the rules only complete
+short forms, write the standard form of what they complete, and refuse sets of
+targets that cannot live in one bundle.
 """
 
-_KINDS = ["host", "openmp", "hip", "hipv4"]
+load(":messages.bzl", "name_of")
+
+# Kinds that entries of a bundle can have, and those that only offload binaries know.
+_BUNDLE_KINDS = ["host", "openmp", "hip", "hipv4"]
+_KINDS = _BUNDLE_KINDS + ["cuda", "sycl"]
 
 # What a short form such as `gfx942` or `sm_90` stands for.
 _AMDGPU_TRIPLE = "amdgcn-amd-amdhsa-"
 _NVPTX_TRIPLE = "nvptx64-nvidia-cuda-unknown"
+_SPIRV_TRIPLE = "spirv64-amd-amdhsa-"
+
+# AMD's portable code, the one processor of HIP that is no GPU.
+_SPIRV_PROCESSOR = "amdgcnspirv"
+
+_NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+def _is_name(text):
+    return text and all([character in _NAME_CHARACTERS for character in text.elems()])
 
 def _parse_target_id(target_id, where):
     """Splits `gfx90a:sramecc+:xnack-` into its processor and a dict feature -> sign."""
     parts = target_id.split(":")
+    if not _is_name(parts[0]):
+        fail("{}: target ID {}: {} is not the name of a processor, as gfx90a in gfx90a:xnack+".format(where, repr(target_id), repr(parts[0])))
     features = {}
     for part in parts[1:]:
         name, sign = part[:-1], part[-1:]
-        if not name or sign not in ("+", "-"):
-            fail("{}: target ID {}: {} is not a feature followed by + or -, as in gfx90a:xnack+".format(
-                where,
-                repr(target_id),
-                repr(part),
-            ))
+        if not _is_name(name) or sign not in ("+", "-"):
+            fail("{}: target ID {}: {} is not a feature followed by + or -, as xnack+ in gfx90a:xnack+".format(where, repr(target_id), repr(part)))
         if name in features:
             fail("{}: target ID {}: feature {} is given twice".format(where, repr(target_id), repr(name)))
         features[name] = sign
-    if not parts[0] or parts[0].strip() != parts[0] or "," in parts[0] or "=" in parts[0]:
-        fail("{}: target ID {}: {} is not a processor name".format(where, repr(target_id), repr(parts[0])))
     return parts[0], features
 
 def _canonical(target_id, where):
@@ -38,20 +47,37 @@ def _canonical(target_id, where):
 def _entry_id(kind, triple, target_id):
     return "{}-{}-{}".format(kind, triple, target_id)
 
+def _is_short(text):
+    head = text.split(":")[0]
+    return "-" not in head or head.startswith("gfx")
+
+def _complete_short(kind, text, where):
+    target_id = _canonical(text, where)
+    nvidia = text.startswith("sm_")
+    if nvidia and kind in ("hip", "hipv4"):
+        fail("{}: target {} is not one of kind {}, which is for AMD GPUs".format(where, repr(text), kind))
+    if nvidia:
+        triple = _NVPTX_TRIPLE
+    elif text == _SPIRV_PROCESSOR:
+        triple = _SPIRV_TRIPLE
+    else:
+        triple = _AMDGPU_TRIPLE
+    return struct(kind = kind, triple = triple, target_id = target_id)
+
 def _complete(kind, text, where):
-    """A struct(kind, triple, target_id) for a short form or a full entry ID.
+    """Reads a target as people write it.
 
     Args:
       kind: the offload kind that a short form gets.
       text: `gfx90a:xnack+`, `sm_90`, or an entry ID such as
         `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+`.
       where: what to blame in a message.
+
+    Returns:
+      a struct with kind, triple (standard form, four fields) and target_id.
     """
-    head = text.split(":")[0]
-    if "-" not in head or head.startswith("gfx"):
-        target_id = _canonical(text, where)
-        triple = _NVPTX_TRIPLE if text.startswith("sm_") else _AMDGPU_TRIPLE
-        return struct(kind = kind, triple = triple, target_id = target_id)
+    if _is_short(text):
+        return _complete_short(kind, text, where)
     fields = text.split("-", 5)
     if fields[0] not in _KINDS:
         fail("{}: target {}: offload kind {} is none of {}. Give a target ID like gfx942, or a whole entry ID like hipv4-amdgcn-amd-amdhsa--gfx942".format(
@@ -71,13 +97,43 @@ def _complete(kind, text, where):
     if not target_id and fields[4].startswith("gfx"):
         # The three-field triple of older releases.
         target_id, triple[3] = fields[4], ""
+    for field in triple:
+        if field and not _is_name(field):
+            fail("{}: target {}: {} is not part of a triple".format(where, repr(text), repr(field)))
+    triple = [field or "unknown" for field in triple]
     if triple[2].startswith("amdhsa"):
         triple[3] = ""
     return struct(
         kind = fields[0],
-        triple = "-".join([part or "unknown" for part in triple[:3]] + [triple[3]]),
         target_id = _canonical(target_id, where) if target_id else "",
+        triple = "-".join(triple),
     )
+
+def _complete_all(kind, texts, where, attribute):
+    """Completes the targets of an attribute, none of which may be named twice.
+
+    Args:
+      kind: the offload kind that short forms get.
+      texts: list of strings.
+      where: what to blame in a message.
+      attribute: name of the attribute, for messages.
+
+    Returns:
+      list of structs as _complete gives them.
+    """
+    seen = {}
+    for text in texts:
+        target = _complete(kind, text, "{}: {}".format(where, attribute))
+        id = _entry_id(target.kind, target.triple, target.target_id)
+        if id in seen:
+            fail("{}: {} names {} twice{}".format(
+                where,
+                attribute,
+                text,
+                "" if seen[id][0] == text else ": also as " + seen[id][0],
+            ))
+        seen[id] = (text, target)
+    return [target for _, target in seen.values()]
 
 def _check(images, where):
     """Fails when two images cannot be in one bundle.
@@ -96,8 +152,8 @@ def _check(images, where):
             fail("{}: two images for {}: from {} and from {}. A bundle has one entry for each target; drop one, or put them in two bundles.".format(
                 where,
                 image.target_id or image.id,
-                by_id[image.id].label,
-                image.label,
+                name_of(by_id[image.id].label),
+                name_of(image.label),
             ))
         by_id[image.id] = image
         if not image.target_id:
@@ -117,16 +173,65 @@ def _check(images, where):
                 first.target_id,
                 image.target_id,
                 feature,
-                first.label,
+                name_of(first.label),
                 first.target_id,
-                image.label,
+                name_of(image.label),
                 image.target_id,
             ))
 
+def _serves(entry, request):
+    """Whether the code of an entry runs where the request asks for it.
+
+    Kinds and triples must agree (hip and hipv4 are one here), the processor must
+    be the same, and every feature that the entry names must be in the request.
+
+    Args:
+      entry: struct with kind, triple and target_id, as `complete` gives it.
+      request: the same.
+
+    Returns:
+      True or False.
+    """
+    if entry.kind.removesuffix("v4") != request.kind.removesuffix("v4") or entry.triple != request.triple:
+        return False
+    if entry.target_id == request.target_id:
+        return True
+    entry_parts = entry.target_id.split(":")
+    request_parts = request.target_id.split(":")
+    return entry_parts[0] == request_parts[0] and all([feature in request_parts for feature in entry_parts])
+
+def _check_served(entry_ids, requests, where, bundle):
+    """Fails when a request is served by no entry of a bundle.
+
+    Args:
+      entry_ids: list of the entry IDs in the bundle.
+      requests: list of structs as `complete` gives them.
+      where: `label: rule` to begin a message with.
+      bundle: the bundle's name, for messages.
+    """
+    entries = [_complete("", id, where) for id in entry_ids]
+    for request in requests:
+        if not any([_serves(entry, request) for entry in entries]):
+            fail("{}: targets: {} has no image for {}. It has {}".format(
+                where,
+                bundle,
+                request.target_id or _entry_id(request.kind, request.triple, ""),
+                ", ".join([entry.target_id or id for entry, id in zip(entries, entry_ids)]),
+            ))
+
+def _file_name(target_id):
+    """The target ID as part of a path."""
+    return target_id.replace(":", "_")
+
 target_ids = struct(
+    bundle_kinds = _BUNDLE_KINDS,
     canonical = _canonical,
     check = _check,
+    check_served = _check_served,
     complete = _complete,
+    complete_all = _complete_all,
     entry_id = _entry_id,
+    file_name = _file_name,
     kinds = _KINDS,
+    serves = _serves,
 )

@@ -1,5 +1,7 @@
 """The two toolchain rules and how other rules reach them."""
 
+load(":messages.bzl", "name_of")
+
 PROGRAM_TYPE = Label("//rules/toolchain:program_type")
 DEVICE_TYPE = Label("//rules/toolchain:device_type")
 
@@ -10,7 +12,12 @@ def _offload_program_toolchain_impl(ctx):
 
 offload_program_toolchain = rule(
     implementation = _offload_program_toolchain_impl,
-    doc = "The `offload` program that makes and takes apart bundles.",
+    doc = """The `offload` program that makes and takes apart bundles.
+
+The type of the toolchain is `@rules_offload//rules/toolchain:program_type`. One that builds the program from source is
+registered by this module, after all that the root module registers. Its `ToolchainInfo` has `offload_program`, a
+`FilesToRunProvider`.
+""",
     attrs = {
         "program": attr.label(
             doc = "The program: an executable that takes the verbs of `offload` and `--persistent_worker`.",
@@ -25,19 +32,43 @@ offload_program_toolchain = rule(
 def _offload_device_toolchain_impl(ctx):
     if ctx.attr.missing:
         return [platform_common.ToolchainInfo(missing = ctx.attr.missing)]
-    if not ctx.executable.clang:
-        fail("{}: offload_device_toolchain: clang is not set: give the label of a clang that has the AMDGPU target".format(ctx.label))
+    if not ctx.attr.clang:
+        fail("{}: offload_device_toolchain: clang is not set: give the label of a clang that has the AMDGPU target".format(name_of(ctx.label)))
+    rocm = None
+    if ctx.file.rocm_version:
+        if not ctx.file.rocm_version.path.endswith("/share/hip/version"):
+            fail("{}: offload_device_toolchain: rocm_version is {}: it must be the file share/hip/version of a ROCm folder, or of a folder that looks like one".format(
+                name_of(ctx.label),
+                ctx.file.rocm_version.path,
+            ))
+        rocm = struct(
+            files = depset([ctx.file.rocm_version] + ctx.files.rocm_files),
+            version = ctx.file.rocm_version,
+        )
+    elif ctx.files.rocm_files:
+        fail("{}: offload_device_toolchain: rocm_files is set and rocm_version is not: clang is told where ROCm is by the place of share/hip/version".format(name_of(ctx.label)))
     return [platform_common.ToolchainInfo(
-        clang = ctx.executable.clang,
+        clang = ctx.attr.clang[DefaultInfo].files_to_run,
         compile_flags = ctx.attr.compile_flags,
         files = depset(ctx.files.files),
         link_flags = ctx.attr.link_flags,
         missing = "",
+        mode_flags = {
+            "dbg": ctx.attr.dbg_flags,
+            "fastbuild": ctx.attr.fastbuild_flags,
+            "opt": ctx.attr.opt_flags,
+        },
+        rocm = rocm,
     )]
 
 offload_device_toolchain = rule(
     implementation = _offload_device_toolchain_impl,
-    doc = "A clang with lld that compiles and links device code.",
+    doc = """A clang with lld that compiles and links device code.
+
+The type of the toolchain is `@rules_offload//rules/toolchain:device_type`. The extension `offload` makes such toolchains
+from the system's LLVM or from an archive; write one by hand for anything else. Use `device_toolchain` to declare it
+together with its `toolchain`.
+""",
     attrs = {
         "clang": attr.label(
             doc = "The clang driver. It finds `ld.lld` and its resource directory beside itself, among `files`.",
@@ -46,10 +77,18 @@ offload_device_toolchain = rule(
             cfg = "exec",
         ),
         "compile_flags": attr.string_list(
-            doc = "Flags of every device compilation, before those of the target.",
+            doc = "Flags of every device compilation, before those of the compilation mode and of the target.",
+        ),
+        "dbg_flags": attr.string_list(
+            doc = "Flags of device compilations with `-c dbg`.",
+            default = ["-O1", "-g"],
+        ),
+        "fastbuild_flags": attr.string_list(
+            doc = "Flags of device compilations with `-c fastbuild`, Bazel's default. Unoptimised device code is of little use.",
+            default = ["-O2"],
         ),
         "files": attr.label_list(
-            doc = "What clang needs beside itself: the linker, resource headers, device libraries.",
+            doc = "What clang needs beside itself: the linker, resource headers, shared libraries.",
             allow_files = True,
             cfg = "exec",
         ),
@@ -59,23 +98,42 @@ offload_device_toolchain = rule(
         "missing": attr.string(
             doc = "When there is no compiler: the message that a rule which needs one fails with.",
         ),
+        "opt_flags": attr.string_list(
+            doc = "Flags of device compilations with `-c opt`.",
+            default = ["-O3", "-DNDEBUG"],
+        ),
+        "rocm_files": attr.label_list(
+            doc = "HIP's headers and the device libraries: `include/**` and `amdgcn/bitcode/*.bc` of the folder that `rocm_version` is in.",
+            allow_files = True,
+            cfg = "exec",
+        ),
+        "rocm_version": attr.label(
+            doc = "The file `share/hip/version` of a ROCm folder. If it is set, sources may include `<hip/hip_runtime.h>`, and are linked with the device libraries. If not, they get neither (`-nogpuinc -nogpulib`).",
+            allow_single_file = True,
+            cfg = "exec",
+        ),
     },
 )
 
-def device_toolchain(ctx, exec_group = None):
+def device_toolchain_of(ctx, exec_group):
     """The device compiler of a rule, or a failure that says what to install.
 
     Args:
       ctx: the rule's context.
-      exec_group: name of the exec group that names `DEVICE_TYPE`, if not the rule itself.
+      exec_group: name of the exec group that has `DEVICE_TYPE`.
 
     Returns:
       the `ToolchainInfo` of an `offload_device_toolchain`.
     """
-    toolchains = ctx.exec_groups[exec_group].toolchains if exec_group else ctx.toolchains
-    toolchain = toolchains[DEVICE_TYPE]
+    toolchain = ctx.exec_groups[exec_group].toolchains[DEVICE_TYPE]
     if not toolchain:
-        fail("{}: no device compiler is registered. Add to MODULE.bazel: register_toolchains(\"@offload_system_clang//:all\"), see docs/toolchains.md".format(ctx.label))
+        fail("{}: no device compiler is registered{}. Add to MODULE.bazel:\n".format(
+            name_of(ctx.label),
+            " for the setting //rules/settings:device_compiler and the execution platforms",
+        ) + """    offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
+    use_repo(offload, "offload_system_clang")
+    register_toolchains("@offload_system_clang//:all")
+and see docs/toolchains.md""")
     if toolchain.missing:
-        fail("{}: {}".format(ctx.label, toolchain.missing))
+        fail("{}: {}".format(name_of(ctx.label), toolchain.missing))
     return toolchain

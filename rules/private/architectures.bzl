@@ -1,0 +1,33 @@
+"""The architectures that a target is compiled for."""
+
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load(":target_ids.bzl", "target_ids")
+
+# The attributes of a rule that compiles for architectures.
+ARCHITECTURES_ATTRS = {
+    "offload_archs": attr.string_list(
+        doc = "Target IDs such as `gfx942` or `gfx90a:xnack+`. If empty, the setting `//rules/settings:offload_archs`.",
+    ),
+    "_offload_archs": attr.label(
+        default = "//rules/settings:offload_archs",
+    ),
+}
+
+def architectures_of(ctx, where, kind):
+    """The targets that a rule compiles for: its attribute's, or the setting's.
+
+    Args:
+      ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
+      where: `label: rule` to begin a message with.
+      kind: the offload kind.
+
+    Returns:
+      list of structs as `target_ids.complete` gives them.
+    """
+    archs = ctx.attr.offload_archs or ctx.attr._offload_archs[BuildSettingInfo].value
+    if not archs:
+        fail("{}: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --{}=gfx90a,gfx942".format(
+            where,
+            ctx.attr._offload_archs.label,
+        ))
+    return target_ids.complete_all(kind, archs, where, "offload_archs")

@@ -1,0 +1,179 @@
+"""Actions that run the device compiler."""
+
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":messages.bzl", "name_of")
+load(":toolchains.bzl", "DEVICE_TYPE")
+
+# The exec groups of compilations and of device links. Users can ask for a
+# platform or machine of their own: exec_properties = {"compile.Pool": "large"}.
+COMPILE_GROUP = "compile"
+LINK_GROUP = "link"
+
+# What a rule that compiles and links device code names as its exec_groups.
+CLANG_GROUPS = {
+    COMPILE_GROUP: exec_group(toolchains = [config_common.toolchain_type(DEVICE_TYPE, mandatory = False)]),
+    LINK_GROUP: exec_group(toolchains = [config_common.toolchain_type(DEVICE_TYPE, mandatory = False)]),
+}
+
+def _compile_resources(_os, _inputs):
+    return {"cpu": 1, "memory": 600}
+
+def _link_resources(_os, inputs):
+    return {"cpu": 1, "memory": 200 + inputs}
+
+def clang_arguments(ctx):
+    """An `Args` for clang, in a response file when it gets long.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      an `Args`.
+    """
+    args = ctx.actions.args()
+    args.use_param_file("@%s")
+    args.set_param_file_format("shell")
+    return args
+
+def _rocm_folder(version):
+    return version.path.removesuffix("/share/hip/version")
+
+def add_rocm(args, toolchain):
+    """Says where HIP's headers and the device libraries are, or that there are none.
+
+    Args:
+      args: an `Args`.
+      toolchain: the `ToolchainInfo` of an `offload_device_toolchain`.
+    """
+    if toolchain.rocm:
+        args.add_all([toolchain.rocm.version], map_each = _rocm_folder, format_each = "--rocm-path=%s")
+    else:
+        args.add_all(["-nogpuinc", "-nogpulib"])
+
+def headers_of(ctx):
+    """What sources may include: from the attributes hdrs, includes and defines, and from the CcInfo of deps.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      a struct for `add_headers`; files is a depset of the headers.
+    """
+    compilation = cc_common.merge_cc_infos(
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps if CcInfo in dep],
+    ).compilation_context
+    workspace = ctx.label.workspace_root or "."
+    package = "/".join([part for part in [ctx.label.workspace_root, ctx.label.package] if part]) or "."
+    own = []
+    for include in ctx.attr.includes:
+        if include.startswith("/") or ".." in include.split("/"):
+            fail("{}: includes: {} leaves the package: give a folder below it, or depend on a cc_library of the other package".format(name_of(ctx.label), repr(include)))
+        own.append(package if include == "." else (include if package == "." else package + "/" + include))
+    return struct(
+        defines = depset(ctx.attr.defines, transitive = [compilation.defines]),
+        files = depset(ctx.files.hdrs, transitive = [compilation.headers]),
+        includes = depset(_with_generated(ctx, own), transitive = [compilation.includes]),
+        quote_includes = depset(_with_generated(ctx, [workspace]), transitive = [compilation.quote_includes]),
+        system_includes = depset(transitive = [compilation.system_includes, compilation.external_includes]),
+    )
+
+def _with_generated(ctx, folders):
+    """Source folders, each followed by where generated files of it are."""
+    result = []
+    for folder in folders:
+        result.append(folder)
+        result.append(ctx.bin_dir.path if folder == "." else ctx.bin_dir.path + "/" + folder)
+    return result
+
+def add_headers(args, headers, out):
+    """Adds the flags for what `headers_of` gave.
+
+    Args:
+      args: an `Args`.
+      headers: a struct that `headers_of` made.
+      out: an output of the action, which tells where generated files are.
+    """
+    output_root = out.root.path.split("/")[0] + "/"
+
+    # The folders of the compilation context are strings. Where Bazel maps paths (all configurations become one),
+    # they must follow: files know their mapped path when the command line is written.
+    def map_folder(folder):
+        if not folder.startswith(output_root):
+            return folder
+        configuration = out.root.path.split("/")[1]
+        here = folder.split("/")
+        return "/".join([here[0], configuration if configuration == _MAPPED else here[1]] + here[2:])
+
+    args.add_all(headers.defines, format_each = "-D%s")
+    args.add_all(headers.quote_includes, allow_closure = True, before_each = "-iquote", map_each = map_folder)
+    args.add_all(headers.includes, allow_closure = True, before_each = "-I", map_each = map_folder)
+    args.add_all(headers.system_includes, allow_closure = True, before_each = "-isystem", map_each = map_folder)
+
+# What Bazel puts in place of the configuration with --experimental_output_paths=strip.
+_MAPPED = "cfg"
+
+def object_names(ctx, srcs):
+    """Names for what is compiled from sources, below a folder of the target.
+
+    Args:
+      ctx: the rule's context.
+      srcs: list of Files.
+
+    Returns:
+      list of paths without extension, no two the same.
+    """
+    package = "/".join([part for part in [ctx.label.workspace_name and "../" + ctx.label.workspace_name, ctx.label.package] if part])
+    names = []
+    for src in srcs:
+        path = src.short_path
+        if package and path.startswith(package + "/"):
+            path = path[len(package) + 1:]
+        path = path.replace("../", "")
+        name = path.removesuffix("." + src.extension)
+        names.append(path.replace(".", "_") if name in names else name)
+    return names
+
+def compilation_id(ctx, src):
+    """What clang puts into the names of symbols that must differ between sources.
+
+    Clang's own choice hashes paths and options. This one is the same for every
+    architecture and machine, and different for every source.
+
+    Args:
+      ctx: the rule's context.
+      src: the source.
+
+    Returns:
+      a string for `-cuid=`.
+    """
+    name = "{} {}".format(ctx.label, src.short_path)
+    return "%x_%x" % (hash(name) + (1 << 31), hash(name[::-1]) + (1 << 31))
+
+def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message):
+    """Registers an action that runs clang.
+
+    Args:
+      ctx: the rule's context; the rule has `CLANG_GROUPS` in its exec_groups.
+      group: COMPILE_GROUP or LINK_GROUP.
+      toolchain: what `device_toolchain_of` gave for the group.
+      arguments: what `clang_arguments` gave, completed.
+      inputs: depset of Files, beside those of the toolchain.
+      out: the File that clang writes.
+      mnemonic: the action's mnemonic.
+      progress_message: the action's progress message, with Bazel's placeholders.
+    """
+    files = [inputs, toolchain.files]
+    if toolchain.rocm and group == COMPILE_GROUP:
+        files.append(toolchain.rocm.files)
+    ctx.actions.run(
+        arguments = [arguments],
+        exec_group = group,
+        executable = toolchain.clang,
+        execution_requirements = {"supports-path-mapping": "1"},
+        inputs = depset(transitive = files),
+        mnemonic = mnemonic,
+        outputs = [out],
+        progress_message = progress_message,
+        resource_set = _compile_resources if group == COMPILE_GROUP else _link_resources,
+    )

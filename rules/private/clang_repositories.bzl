@@ -1,0 +1,198 @@
+"""Repositories with a clang and lld as a device toolchain: those of the system, or from an archive."""
+
+load(":download.bzl", "download_attrs", "download_checked")
+
+_RELEASES = [str(release) for release in range(30, 16, -1)]
+
+_BUILD_FILE = """load("{toolchains}", "device_toolchain")
+
+device_toolchain(
+    name = "clang",
+    clang = {clang},
+    compile_flags = ["-no-canonical-prefixes", "-ffile-compilation-dir=."],
+    compiler_name = {compiler_name},
+    exec_compatible_with = {constraints},
+    files = glob([{files}], allow_empty = True),
+    link_flags = ["-no-canonical-prefixes"],
+    missing = {missing},
+    rocm_files = glob(["rocm/include/**", "rocm/amdgcn/**"], allow_empty = True),
+    rocm_version = {rocm_version},
+)
+"""
+
+def _write_build_file(repository_ctx, clang, files, constraints, missing = "", rocm = False):
+    repository_ctx.file("BUILD.bazel", _BUILD_FILE.format(
+        clang = repr(clang),
+        compiler_name = repr(repository_ctx.attr.compiler_name),
+        constraints = repr(constraints),
+        files = ", ".join([repr(pattern) for pattern in files]),
+        missing = repr(missing),
+        rocm_version = repr("rocm/share/hip/version" if rocm else None),
+        toolchains = Label("//rules:toolchains.bzl"),
+    ))
+
+def _constraints(os, cpu):
+    return [str(Label("@platforms//os:" + os)), str(Label("@platforms//cpu:" + cpu))]
+
+_CPUS = {
+    "aarch64": "aarch64",
+    "amd64": "x86_64",
+    "arm64": "aarch64",
+    "x86_64": "x86_64",
+}
+
+def _host_constraints(repository_ctx):
+    cpu = _CPUS.get(repository_ctx.os.arch)
+    return _constraints("linux", cpu) if repository_ctx.os.name.lower() == "linux" and cpu else []
+
+# The system's compiler.
+
+def _candidates(repository_ctx):
+    if repository_ctx.attr.path:
+        return [repository_ctx.attr.path]
+    from_environment = repository_ctx.getenv("OFFLOAD_LLVM")
+    if from_environment:
+        return [from_environment]
+    return ["/opt/rocm/lib/llvm", "/opt/rocm/llvm"] + ["/usr/lib/llvm-" + release for release in _RELEASES] + ["/usr/lib64/llvm" + release for release in _RELEASES] + ["/usr"]
+
+def _find(repository_ctx):
+    """The first LLVM folder with a clang, an lld and the AMDGPU target, and why others are not it."""
+    rejected = []
+    candidates = _candidates(repository_ctx)
+    for root in candidates:
+        clang = repository_ctx.path(root).get_child("bin").get_child("clang")
+        if not clang.exists:
+            if len(candidates) == 1:
+                rejected.append("{} does not exist".format(clang))
+            continue
+        if not repository_ctx.path(root).get_child("bin").get_child("ld.lld").exists:
+            rejected.append("{} has no bin/ld.lld".format(root))
+            continue
+        answer = repository_ctx.execute([clang, "--print-targets"])
+        if answer.return_code != 0 or "amdgcn" not in answer.stdout:
+            rejected.append("{} has no AMDGPU target".format(clang))
+            continue
+        return root, rejected
+    return None, rejected
+
+_MISSING = """no clang with the AMDGPU target and lld was found on this machine{why}.
+Install them (Debian: apt-get install clang-22 lld-22; Fedora: dnf install clang lld), or name the folder that holds bin/clang:
+    --repo_env=OFFLOAD_LLVM=/path/to/llvm
+or in MODULE.bazel: offload.system_clang(path = "/path/to/llvm"), or offload.archive_clang(…) for one from an archive."""
+
+def _link_llvm(repository_ctx, root, resources):
+    """Links what clang needs beside itself, under the paths that it looks at."""
+    for name in ["clang", "ld.lld"]:
+        repository_ctx.symlink("{}/bin/{}".format(root, name), "bin/" + name)
+    repository_ctx.symlink(resources + "/include", "lib/clang/{}/include".format(repository_ctx.path(resources).basename))
+
+    # Programs of an LLVM with shared libraries look for them beside themselves,
+    # also on a remote machine that has no LLVM.
+    libraries = repository_ctx.path(root).get_child("lib")
+    if root != "/usr" and libraries.exists:
+        for library in libraries.readdir():
+            name = library.basename
+            if name.startswith("libLLVM") and ".so" in name or name.startswith("libclang-cpp.so"):
+                repository_ctx.symlink(library, "lib/" + name)
+
+def _find_rocm(repository_ctx):
+    """The folder with HIP's headers and the one with the device libraries, or None, None."""
+    asked_for = repository_ctx.attr.rocm_path or repository_ctx.getenv("ROCM_PATH")
+    if asked_for == "none":
+        return None, None
+    for root in [asked_for] if asked_for else ["/opt/rocm", "/usr"]:
+        headers = repository_ctx.path(root + "/include/hip/hip_runtime.h")
+        libraries = [
+            repository_ctx.path(root + "/" + folder)
+            for folder in ["amdgcn/bitcode", "lib/x86_64-linux-gnu/amdgcn/bitcode", "lib/amdgcn/bitcode", "share/amdgcn/bitcode", "lib/llvm/lib/clang/amdgcn/bitcode"]
+        ]
+        libraries = [folder for folder in libraries if folder.get_child("ockl.bc").exists]
+        if headers.exists and libraries:
+            return root, libraries[0]
+        if asked_for:
+            fail("offload_system_clang: {} is no ROCm folder: {}. Correct rocm_path of offload.system_clang, or the variable ROCM_PATH".format(
+                root,
+                "it has no amdgcn/bitcode/ockl.bc" if headers.exists else "it has no include/hip/hip_runtime.h",
+            ))
+    return None, None
+
+def _link_rocm(repository_ctx, root, libraries):
+    """Links HIP's headers and the device libraries as clang's --rocm-path wants them."""
+    if root == "/usr":
+        repository_ctx.symlink("/usr/include/hip", "rocm/include/hip")
+    else:
+        repository_ctx.symlink(root + "/include", "rocm/include")
+    repository_ctx.symlink(libraries, "rocm/amdgcn/bitcode")
+    for place in ["share/hip/version", "bin/.hipVersion"]:
+        version = repository_ctx.path(root + "/" + place)
+        if version.exists:
+            repository_ctx.symlink(version, "rocm/share/hip/version")
+            return
+    repository_ctx.file("rocm/share/hip/version", "", executable = False)
+
+def _system_clang_impl(repository_ctx):
+    root, rejected = _find(repository_ctx)
+    if not root:
+        _write_build_file(
+            repository_ctx,
+            clang = None,
+            constraints = [],
+            files = [],
+            missing = _MISSING.format(why = " ({})".format("; ".join(rejected)) if rejected else ""),
+        )
+        return
+    resources = repository_ctx.execute([root + "/bin/clang", "-print-resource-dir"]).stdout.strip()
+    _link_llvm(repository_ctx, root, resources)
+    rocm, libraries = _find_rocm(repository_ctx)
+    if rocm:
+        _link_rocm(repository_ctx, rocm, libraries)
+    _write_build_file(
+        repository_ctx,
+        clang = "bin/clang",
+        constraints = _host_constraints(repository_ctx),
+        files = ["bin/*", "lib/**"],
+        rocm = bool(rocm),
+    )
+
+_COMPILER_ATTRS = {
+    "compiler_name": attr.string(mandatory = True, doc = "What the setting device_compiler calls it."),
+}
+
+system_clang = repository_rule(
+    implementation = _system_clang_impl,
+    doc = "The clang and lld of this machine, found at `path`, at $OFFLOAD_LLVM, or in the usual places.",
+    attrs = _COMPILER_ATTRS | {
+        "path": attr.string(doc = "The folder that holds `bin/clang`; empty to search."),
+        "rocm_path": attr.string(doc = "The folder that holds `include/hip`; empty to search, `none` for not to."),
+    },
+    configure = True,
+    environ = ["OFFLOAD_LLVM", "ROCM_PATH"],
+    local = True,
+)
+
+# A compiler from an archive.
+
+def _archive_clang_impl(repository_ctx):
+    download_checked(repository_ctx, "offload.archive_clang", strip_prefix = repository_ctx.attr.strip_prefix, type = repository_ctx.attr.type)
+    for name in ["bin/clang", "bin/ld.lld"]:
+        if not repository_ctx.path(name).exists:
+            fail("offload.archive_clang: {}: the archive has no {}: is strip_prefix = {} right?".format(
+                repository_ctx.attr.compiler_name,
+                name,
+                repr(repository_ctx.attr.strip_prefix),
+            ))
+    _write_build_file(
+        repository_ctx,
+        clang = "bin/clang",
+        constraints = _constraints(repository_ctx.attr.os, repository_ctx.attr.cpu),
+        files = ["bin/clang*", "bin/*lld*", "lib/clang/*/include/**", "lib/libLLVM*.so*", "lib/libclang-cpp.so*"],
+    )
+
+archive_clang = repository_rule(
+    implementation = _archive_clang_impl,
+    doc = "A clang and lld from an archive.",
+    attrs = _COMPILER_ATTRS | download_attrs | {
+        "strip_prefix": attr.string(doc = "The folder in the archive that holds `bin/clang`."),
+        "type": attr.string(doc = "Type of the archive, if its name does not tell."),
+    },
+)

@@ -1,0 +1,42 @@
+"""device_toolchain: a device compiler and its toolchain target."""
+
+load("@bazel_skylib//lib:selects.bzl", "selects")
+load(":toolchains.bzl", "DEVICE_TYPE", "offload_device_toolchain")
+
+_SETTING = Label("//rules/settings:device_compiler")
+
+def device_toolchain(name, compiler_name = None, exec_compatible_with = [], **kwargs):
+    """An `offload_device_toolchain` and the `toolchain` to register.
+
+    The target to register is `NAME_toolchain`. It is chosen when the setting
+    `//rules/settings:device_compiler` is empty or says `compiler_name`.
+
+    Args:
+      name: name of the `offload_device_toolchain`.
+      compiler_name: what the setting calls it; `name` if not given.
+      exec_compatible_with: where the compiler runs.
+      **kwargs: attributes of `offload_device_toolchain`.
+    """
+    offload_device_toolchain(
+        name = name,
+        **kwargs
+    )
+    native.config_setting(
+        name = name + "_asked_for",
+        flag_values = {_SETTING: compiler_name or name},
+    )
+    native.config_setting(
+        name = name + "_first",
+        flag_values = {_SETTING: ""},
+    )
+    selects.config_setting_group(
+        name = name + "_chosen",
+        match_any = [name + "_asked_for", name + "_first"],
+    )
+    native.toolchain(
+        name = name + "_toolchain",
+        exec_compatible_with = exec_compatible_with,
+        target_settings = [name + "_chosen"],
+        toolchain = name,
+        toolchain_type = DEVICE_TYPE,
+    )

@@ -1,0 +1,30 @@
+"""Downloads that are not used without a checksum."""
+
+download_attrs = {
+    "cpu": attr.string(mandatory = True, doc = "Constraint of `@platforms//cpu`."),
+    "os": attr.string(mandatory = True, doc = "Constraint of `@platforms//os`."),
+    "sha256": attr.string(doc = "SHA-256 of the download, in hex."),
+    "urls": attr.string_list(mandatory = True, doc = "Where to download from."),
+}
+
+def download_checked(repository_ctx, tag, output = None, strip_prefix = "", type = ""):
+    """Downloads a file, or an archive and unpacks it, and fails if no checksum is given.
+
+    Args:
+      repository_ctx: the context of a repository rule with `download_attrs`.
+      tag: what to blame in a message.
+      output: where the file goes, made executable; None for an archive.
+      strip_prefix: the folder in the archive to unpack.
+      type: type of the archive.
+    """
+    attributes = repository_ctx.attr
+    if output:
+        result = repository_ctx.download(attributes.urls, output, sha256 = attributes.sha256, executable = True)
+    else:
+        result = repository_ctx.download_and_extract(attributes.urls, sha256 = attributes.sha256, stripPrefix = strip_prefix, type = type)
+    if not attributes.sha256:
+        fail("{}: {} has no sha256. What was downloaded has this one; check that it is the right file, and add to the tag:\n    sha256 = {},".format(
+            tag,
+            attributes.urls[0],
+            repr(result.sha256),
+        ))

@@ -1,0 +1,25 @@
+"""How messages name things."""
+
+def name_of(label):
+    """A label as people write it: `//pkg:name` for the main repository.
+
+    Args:
+      label: a `Label`.
+
+    Returns:
+      its string, without the `@@` of the main repository.
+    """
+    text = str(label)
+    return text[2:] if text.startswith("@@//") else text
+
+def place(ctx, rule_name):
+    """What a message begins with: `//pkg:name: rule`.
+
+    Args:
+      ctx: the rule's context.
+      rule_name: name of the rule, as users load it.
+
+    Returns:
+      a string.
+    """
+    return "{}: {}".format(name_of(ctx.label), rule_name)
