@@ -42,11 +42,13 @@ make_debian() {
         "$suite"
     )
     for attempt in 1 2; do
-        rm -rf "${dir:?}"
+        rm -rf --one-file-system "${dir:?}"
         mkdir -p "$dir"
         status=0
         if [[ $(id -u) -eq 0 ]]; then
-            mmdebstrap --mode=root --format=directory "${command[@]}" "$dir" "$mirror" 2>&1 >/dev/null | watch_log "$log" || status=$?
+            # In a mount namespace of its own: what it mounts in the root goes with it, even when it is killed.
+            unshare --mount --propagation private mmdebstrap --mode=root --format=directory "${command[@]}" "$dir" "$mirror" \
+                2>&1 >/dev/null | watch_log "$log" || status=$?
         else
             # The tree is built by the user's subordinate ids, which the cache may be closed to, and unpacked as the
             # user's own.
@@ -66,7 +68,7 @@ make_debian() {
         say "      the mirror lacks a file that its index names; once more"
     done
     # Places for what is bound from the machine, and nothing of mmdebstrap's making.
-    rm -rf "${dir:?}/dev" "$dir/etc/resolv.conf"
+    rm -rf --one-file-system "${dir:?}/dev" "$dir/etc/resolv.conf"
     mkdir -p "$dir/host" "$dir/usr/local" "$dir/usr/src" "$dir/etc/ssl/certs" "$dir/etc/bazel"
     touch "$dir"/etc/{resolv.conf,hosts,passwd,group,nsswitch.conf} "$dir/etc/ssl/certs/ca-certificates.crt" "$dir/etc/bazel/bazelrc"
 }

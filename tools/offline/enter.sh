@@ -47,14 +47,15 @@ enter() {
     # The shell stays as parent: it passes signals on, and its death ends the command (a Bazel server is no child of
     # it and lives on). Bubblewrap itself must not end on Ctrl-C before the command does: in the background it does
     # not, and env gives the command the usual dispositions back.
-    local status=0 child
+    local status child passed=1
     bwrap --die-with-parent "${mounts[@]}" env --default-signal=INT,QUIT "$@" <&0 &
     child=$!
     trap '' INT QUIT
     trap 'pass_on TERM "$child"' TERM
     trap 'pass_on HUP "$child"' HUP
-    wait "$child" || status=$?
-    while kill -0 "$child" 2>/dev/null; do
+    # A signal that is passed on ends the waiting early.
+    while [[ -n $passed ]]; do
+        passed=
         status=0
         wait "$child" || status=$?
     done
@@ -64,7 +65,9 @@ enter() {
 
 # pass_on SIGNAL PID: to the command that bubblewrap runs, as PID is bubblewrap.
 pass_on() {
-    local inner
-    read -r inner _ < "/proc/$2/task/$2/children" 2>/dev/null || inner=$2
+    local inner=
+    passed=1
+    # The file has no line end, which read reports.
+    read -r inner _ 2>/dev/null < "/proc/$2/task/$2/children" || true
     kill -s "$1" "${inner:-$2}" 2>/dev/null || true
 }

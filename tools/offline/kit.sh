@@ -8,6 +8,10 @@ make_kit() {
     mkdir -p "$dir/modules" "$dir/registry/modules"
     fetch_rulesets "$dir/modules"
     cp -r "$offline_dir/modules/." "$dir/modules/"
+    # They have no BUILD files here, or they would be packages of this workspace.
+    for path in "$offline_dir"/modules/*/ "$offline_dir"/modules/*/*/; do
+        touch "$dir/${path#"$offline_dir/"}BUILD.bazel"
+    done
     echo '{}' > "$dir/registry/bazel_registry.json"
 
     for path in "$debian"/usr/share/bazel/{tools,rules}/*/MODULE.bazel; do

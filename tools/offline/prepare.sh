@@ -25,7 +25,7 @@ prepare() {
 
     local start=$SECONDS
     trap explain EXIT
-    say "there is no usable Bazel on PATH: preparing one below $cache, once (about 2 minutes, 2.5 GB)"
+    say "preparing Bazel and its tools below $cache, once (about 2 minutes, 2.5 GB)"
     step 1 "looking at this machine"
     check_machine
     if [[ -e $debian/.complete ]]; then
@@ -49,13 +49,14 @@ prepare() {
     say "ready after $((SECONDS - start)) s"
     trap - EXIT
     exec {lock}>&-
-    local old
+    local old left=
     for old in "$cache"/{debian,kit,bazel}-*; do
         case $old in
             "$debian" | "$kit" | "$output_user_root" | *'*') ;;
-            *) say "      from an earlier recipe, and deleted by \`chmod -R u+w $old && rm -rf $old\`: ${old##*/}" ;;
+            *) left+=" ${old##*/}" ;;
         esac
     done
+    [[ -z $left ]] || say "      of earlier recipes, and may be deleted (docs/offline.md says how):$left"
 }
 
 step() {
@@ -75,7 +76,7 @@ explain() {
     exit "$status"
 }
 
-begin() { rm -rf "${1:?}.partial" "$1"; }
+begin() { rm -rf --one-file-system "${1:?}.partial" "$1"; }
 
 # check_machine: everything that would fail later, said before anything is downloaded.
 check_machine() {
