@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+)
+
+// PackOptions say what Pack makes.
+type PackOptions struct {
+	// Images are the images with their properties, in the order given; see
+	// ParseProperties. Two keys are not stored as such: file, one or several
+	// files with commas between them, which are packed with equal properties;
+	// and kind, the offload kind, of which an unknown one means none.
+	Images [][]offloadbinary.String
+	// Version of the container: 1 or 2.
+	Version int
+	Output  string
+	// LLVM takes the format of an image from its name, unless it is bitcode, as
+	// LLVM's tool does. Otherwise its content tells where the name does not.
+	LLVM bool
+}
+
+// ErrNoFile is an image without a file, in LLVM's words.
+var ErrNoFile = errors.New("'file' is a required image arguments")
+
+// Pack writes an offload binary and returns the names of images whose format
+// has no number in it.
+func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, err error) {
+	var images []offloadbinary.Image
+	for _, properties := range opt.Images {
+		common, names, err := packed(properties, opt.Version)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range names {
+			input, err := s.Files.Open(name)
+			if err != nil {
+				return nil, err
+			}
+			defer input.Close()
+			img := common
+			img.Content = input.All()
+			err = files.Guard(func() error {
+				img.Kind = imageKind(name, input.Bytes(), opt)
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+			if img.Kind == offloadbinary.None {
+				unknown = append(unknown, name)
+			}
+			images = append(images, img)
+		}
+	}
+	return unknown, s.write(ctx, func(out *files.Outputs) error {
+		output, err := out.Create(opt.Output)
+		if err != nil {
+			return err
+		}
+		return offloadbinary.Write(output, opt.Version, images)
+	})
+}
+
+// packed returns what the images of the given properties have in common, and
+// the names of their files.
+func packed(properties []offloadbinary.String, version int) (common offloadbinary.Image, names []string, err error) {
+	keys := make([]string, len(properties))
+	for i, p := range properties {
+		keys[i] = p.Key
+	}
+	for _, i := range offloadbinary.Order(version, keys) {
+		switch p := properties[i]; p.Key {
+		case "file":
+			names = strings.Split(p.Value, ",")
+		case "kind":
+			common.Offload, _ = offloadbinary.ParseOffloadKind(p.Value)
+		default:
+			common.Strings = append(common.Strings, p)
+		}
+	}
+	if names == nil {
+		return common, nil, ErrNoFile
+	}
+	return common, names, nil
+}
+
+// imageKind returns the format of an image.
+func imageKind(name string, data []byte, opt PackOptions) offloadbinary.ImageKind {
+	content, named := offloadbinary.KindOfData(data), offloadbinary.KindOfName(name)
+	switch {
+	case content == offloadbinary.Bitcode:
+		return content
+	case opt.LLVM && opt.Version == 1 && named == offloadbinary.SPIRV:
+		return offloadbinary.None // LLVM 22 does not know the name
+	case opt.LLVM || named != offloadbinary.None:
+		return named
+	}
+	return content
+}
+
+// ParseProperties reads KEY=VALUE,…: a key without an equals sign has an empty
+// value, and the values of a repeated key are joined by commas at its first
+// place.
+func ParseProperties(text string) []offloadbinary.String {
+	var properties []offloadbinary.String
+	index := map[string]int{}
+	for _, part := range strings.Split(text, ",") {
+		key, value, _ := strings.Cut(part, "=")
+		if i, ok := index[key]; ok {
+			properties[i].Value += "," + value
+			continue
+		}
+		index[key] = len(properties)
+		properties = append(properties, offloadbinary.String{Key: key, Value: value})
+	}
+	return properties
+}
