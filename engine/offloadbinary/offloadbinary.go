@@ -57,6 +57,9 @@ type Image struct {
 	// Strings are the properties of the image in their order in the file.
 	Strings []String
 	Content files.Content
+	// Offset is where Parse found Content: in what it read or, if the package
+	// is compressed, in the inflated package.
+	Offset int64
 }
 
 // String is a property of an image, such as arch=gfx942. Neither part has a NUL

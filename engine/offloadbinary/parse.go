@@ -117,6 +117,9 @@ func parseAt(c files.Content, at int64, left *int64) (*Package, error) {
 	body := c.Slice(at, p.Size)
 	if h.inflated == 0 {
 		p.Images, err = parseImages(body, h)
+		for i := range p.Images {
+			p.Images[i].Offset += at
+		}
 		return p, err.from(at).orNil()
 	}
 	p.Inflated = int64(h.inflated)
@@ -254,6 +257,7 @@ func parseImages(c files.Content, h header) ([]Image, *Error) {
 			Flags:   e.flags,
 			Strings: strings,
 			Content: c.Slice(int64(e.data), int64(e.size)),
+			Offset:  int64(e.data),
 		})
 	}
 	return images, nil
