@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+)
+
+// EmbedOptions say what Embed makes.
+type EmbedOptions struct {
+	// Input is a relocatable host object, ELF or COFF.
+	Input string
+	// Packages are offload binaries. Other files are refused.
+	Packages []string
+	Output   string
+}
+
+// Embed writes a copy of a host object that carries offload binaries, behind
+// those that it has already, where clang's -fembed-offload-object puts them
+// (llvm-offload-binary spec §5): device linkers find them there.
+func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
+	host, err := s.Files.Open(opt.Input)
+	if err != nil {
+		return err
+	}
+	defer host.Close()
+	var packages []*files.Input
+	for _, name := range opt.Packages {
+		input, err := s.Files.Open(name)
+		if err != nil {
+			return err
+		}
+		defer input.Close()
+		packages = append(packages, input)
+	}
+	return s.write(ctx, func(out *files.Outputs) error {
+		edits, err := untypedOffloading(host.All())
+		if err != nil {
+			return in(host, err)
+		}
+		for _, input := range packages {
+			if err := checkPackages(input.All()); err != nil {
+				return in(input, err)
+			}
+			// A section for each: sections of one name are one to linkers.
+			edits.Add = append(edits.Add, object.OffloadingSection(input.All()))
+		}
+		output, err := out.Create(opt.Output)
+		if err != nil {
+			return err
+		}
+		return in(host, object.Rewrite(host.All(), edits, output))
+	})
+}
+
+// checkPackages checks that c consists of offload binaries.
+func checkPackages(c files.Content) error {
+	if c.Len() == 0 {
+		return errors.New("an empty file, expected an offload binary")
+	}
+	for _, err := range offloadbinary.Parse(c, offloadbinary.Options{}) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// untypedOffloading checks that c is a relocatable object, and returns what
+// makes sections with offload binaries that objcopy added by name alone ones
+// that linkers know: with sections of both types under one name, some fail.
+func untypedOffloading(c files.Content) (object.Edits, error) {
+	var edits object.Edits
+	format := object.Identify(c.Bytes())
+	if format != object.ELFRelocatable && format != object.COFFObject {
+		return edits, fmt.Errorf("%s, expected an ELF or COFF object", format)
+	}
+	file, err := object.Parse(c.Bytes())
+	if err != nil || !format.IsELF() {
+		return edits, err
+	}
+	untyped := false
+	var add []object.NewSection
+	for i := range file.Sections {
+		section := &file.Sections[i]
+		if string(section.Name) != offloadingSection {
+			continue
+		}
+		data, err := file.Data(i)
+		if err != nil {
+			return edits, err
+		}
+		untyped = untyped || section.Type != object.ShtOffloading
+		add = append(add, object.OffloadingSection(c.Slice(int64(section.Offset), int64(len(data)))))
+	}
+	if untyped {
+		edits.Remove = func(name []byte) bool { return string(name) == offloadingSection }
+		edits.Add = add
+	}
+	return edits, nil
+}

@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/register"
+)
+
+// IsolateOptions say what Isolate makes.
+type IsolateOptions struct {
+	// Input is a relocatable ELF object: host objects, or one of them alone,
+	// linked with the registration object of their device images.
+	Input  string
+	Output string
+	// Suffix tells its offload entries from those of other objects, letters,
+	// digits and underscores. If empty it is made from the content of Input.
+	Suffix string
+}
+
+// Isolate completes a relocatable device link (llvm-offload-binary spec §8): the
+// object keeps its offload entries to itself, in a section of their own that its
+// registration alone goes through, and carries no images to be linked any more.
+// It can then be linked into programs that have target regions of their own.
+func (s *Session) Isolate(ctx context.Context, opt IsolateOptions) error {
+	input, err := s.Files.Open(opt.Input)
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	return s.write(ctx, func(out *files.Outputs) error {
+		edits, err := isolation(input.Bytes(), opt.Suffix)
+		if err != nil {
+			return in(input, err)
+		}
+		output, err := out.Create(opt.Output)
+		if err != nil {
+			return err
+		}
+		return in(input, object.Rewrite(input.All(), edits, output))
+	})
+}
+
+// isolation returns what Isolate changes in an object.
+func isolation(data []byte, suffix string) (object.Edits, error) {
+	var edits object.Edits
+	if format := object.Identify(data); format != object.ELFRelocatable {
+		return edits, fmt.Errorf("%s, expected a relocatable ELF object", format)
+	}
+	file, err := object.Parse(data)
+	if err != nil {
+		return edits, err
+	}
+	entries, images := false, []string(nil)
+	for i := range file.Sections {
+		s := &file.Sections[i]
+		switch name := string(s.Name); {
+		case name == register.EntriesSection:
+			entries = true
+		case s.Type == object.ShtOffloading && s.Flags&object.ShfAlloc != 0:
+			return edits, fmt.Errorf("section %s has registered images that a later device link would take for its own; make the registration object with --relocatable", name)
+		case s.Type == object.ShtOffloading:
+			images = append(images, name)
+		}
+	}
+	if !entries {
+		return edits, fmt.Errorf("no section %s: there is nothing to isolate", register.EntriesSection)
+	}
+	if suffix == "" {
+		sum := md5.Sum(data)
+		suffix = strconv.FormatUint(binary.LittleEndian.Uint64(sum[:]), 16)
+	}
+	renamed := register.EntriesSection + "_" + suffix
+	if strings.ContainsFunc(suffix, func(r rune) bool {
+		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_')
+	}) {
+		return edits, fmt.Errorf("suffix %q: linkers define the bounds of a section only if its name is an identifier of C", suffix)
+	}
+	edits.Remove = func(name []byte) bool {
+		for _, image := range images {
+			if string(name) == image {
+				return true
+			}
+		}
+		return false
+	}
+	edits.RenameSection = map[string]string{register.EntriesSection: renamed}
+	edits.RenameSymbol = map[string]string{
+		"__start_" + register.EntriesSection: "__start_" + renamed,
+		"__stop_" + register.EntriesSection:  "__stop_" + renamed,
+	}
+	return edits, nil
+}

@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/engine/register"
+	"github.com/rules-offload/rules_offload/engine/target"
+)
+
+// RegisterOptions say what Register makes.
+type RegisterOptions struct {
+	Kind register.Kind
+	// Triple is the host's: x86-64 or AArch64, ELF.
+	Triple string
+	// Images are device images. For OpenMP any number, bare or in offload
+	// binaries, of which each image is registered; for HIP and CUDA one fat
+	// binary.
+	Images []string
+	Output string
+
+	// Entries is the section of the offload entries that are registered with
+	// the images, register.EntriesSection if empty.
+	Entries string
+	// KeepEntries are host objects whose offload entries linkers must keep,
+	// even lld with --gc-sections.
+	KeepEntries []string
+	// Relocatable hides the images from later device links.
+	Relocatable bool
+}
+
+// Register writes a registration object (llvm-offload-binary spec §7).
+func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
+	machine, err := hostMachine(opt.Triple)
+	if err != nil {
+		return err
+	}
+	var inputs, hosts []*files.Input
+	for _, list := range []struct {
+		names []string
+		to    *[]*files.Input
+	}{{opt.Images, &inputs}, {opt.KeepEntries, &hosts}} {
+		for _, name := range list.names {
+			input, err := s.Files.Open(name)
+			if err != nil {
+				return err
+			}
+			defer input.Close()
+			*list.to = append(*list.to, input)
+		}
+	}
+	run := func(ctx context.Context, inflate int64) error {
+		return s.write(ctx, func(out *files.Outputs) error {
+			o := register.Object{Machine: machine, Entries: opt.Entries, Relocatable: opt.Relocatable}
+			for _, host := range hosts {
+				keep, err := entrySymbols(host.Bytes())
+				if err != nil {
+					return in(host, err)
+				}
+				o.Keep = append(o.Keep, keep...)
+			}
+			r := register.Registration{Kind: opt.Kind}
+			for _, input := range inputs {
+				images, err := registered(opt.Kind, input.All(), inflate)
+				if err != nil {
+					return in(input, err)
+				}
+				r.Images = append(r.Images, images...)
+			}
+			o.Registrations = []register.Registration{r}
+			output, err := out.Create(opt.Output)
+			if err != nil {
+				return err
+			}
+			return o.Write(output)
+		})
+	}
+	err = run(ctx, 0)
+	if errors.Is(err, errInflate) {
+		err = s.Budget.WithBytes(ctx, maxInflated, func(ctx context.Context) error { return run(ctx, maxInflated) })
+	}
+	return err
+}
+
+// hostMachine returns the ELF machine of a host triple.
+func hostMachine(triple string) (uint16, error) {
+	t := target.ParseTriple(triple)
+	if env := string(t.Env); t.Format == "elf" && !strings.HasSuffix(env, "x32") && !strings.HasSuffix(env, "ilp32") {
+		arch, _, _ := strings.Cut(triple, "-")
+		switch arch {
+		case "x86_64", "amd64":
+			return object.MachineX8664, nil
+		case "aarch64", "arm64":
+			return object.MachineAArch64, nil
+		}
+	}
+	return 0, fmt.Errorf("triple %q: registration objects are made for x86-64 and AArch64 ELF, such as x86_64-unknown-linux-gnu", triple)
+}
+
+// registered returns what a registration of the kind has of a file.
+func registered(kind register.Kind, c files.Content, inflate int64) ([]register.Image, error) {
+	switch {
+	case c.Len() == 0:
+		return nil, errors.New("an empty file, expected a device image")
+	case !offloadbinary.Is(c.Bytes()):
+		return []register.Image{{Content: c}}, nil
+	case kind != register.OpenMP:
+		return nil, fmt.Errorf("an offload binary, expected a fat binary: that is what the runtime of %s loads", kind)
+	}
+	stored := register.Image{Content: c}
+	var images []register.Image
+	for p, err := range offloadbinary.Parse(c, offloadbinary.Options{MaxInflated: inflate}) {
+		switch {
+		case err != nil:
+			return nil, err
+		case p.Inflated == 0:
+			for _, img := range p.Images {
+				stored.Devices = append(stored.Devices, register.Range{Offset: img.Offset, Size: img.Content.Len()})
+			}
+			continue
+		case inflate == 0:
+			return nil, errInflate
+		}
+		// The runtime wants images as they are.
+		inflate -= p.Inflated
+		for _, img := range p.Images {
+			images = append(images, register.Image{Content: img.Content})
+		}
+	}
+	if stored.Devices != nil {
+		images = append([]register.Image{stored}, images...)
+	}
+	if images == nil {
+		return nil, errors.New("an offload binary without images")
+	}
+	return images, nil
+}
+
+// entrySymbol is how the names of the symbols of offload entries begin.
+const entrySymbol = ".offloading.entry."
+
+// entrySymbols returns the symbols of the offload entries that an object
+// defines.
+func entrySymbols(data []byte) ([]string, error) {
+	file, err := object.Parse(data)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for symbol, err := range file.Symbols() {
+		if err != nil {
+			return nil, err
+		}
+		if symbol.Global && symbol.Kind == object.Defined && strings.HasPrefix(string(symbol.Name), entrySymbol) {
+			names = append(names, string(symbol.Name))
+		}
+	}
+	return names, nil
+}

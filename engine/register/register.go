@@ -1,0 +1,164 @@
+// Package register writes registration objects: relocatable ELF objects for
+// x86-64 and AArch64 that carry linked device images into a program and, before
+// main runs, hand them and the program's offload entries to the runtime of
+// OpenMP, HIP or CUDA. They do what the objects do that clang-linker-wrapper
+// has a compiler make of LLVM IR (llvm-offload-binary spec §7), in the same
+// order of calls, but are written directly: the code is in the tables of
+// x86_64.go and aarch64.go.
+//
+// # What an object holds
+//
+// The constructor is in .init_array.101, which runs before the constructors of
+// the program's own; it registers with atexit what undoes it. It can be linked
+// into executables, position independent or not, and into shared libraries, by
+// bfd, gold and lld.
+//
+// The offload entries of the host objects, which compilers put into the section
+// llvm_offload_entries, are found between __start_llvm_offload_entries and
+// __stop_llvm_offload_entries. Linkers define these only where the section
+// exists, so the object has an empty piece of it, and a relocation without
+// effect (R_*_NONE) makes --gc-sections keep it. lld takes the entries
+// themselves for garbage unless -z nostart-stop-gc is given or [Object.Keep]
+// names them.
+//
+// Code that linkers may protect by Intel CET, BTI, PAC or GCS stays protected:
+// the object says in .note.gnu.property that it is ready.
+package register
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+)
+
+// Kind is the runtime that images are registered with.
+type Kind uint8
+
+// The runtimes.
+const (
+	OpenMP Kind = iota + 1 // libomptarget
+	HIP
+	CUDA
+)
+
+// ParseKind returns the kind of that name: openmp, hip or cuda.
+func ParseKind(name string) (Kind, error) {
+	for k := OpenMP; k <= CUDA; k++ {
+		if k.String() == name {
+			return k, nil
+		}
+	}
+	return 0, fmt.Errorf("kind %q is none of openmp, hip, cuda", name)
+}
+
+// String returns the name of k, as --kind has it.
+func (k Kind) String() string {
+	return [...]string{"none", "openmp", "hip", "cuda"}[k]
+}
+
+// EntriesSection is the section in which compilers put offload entries.
+const EntriesSection = "llvm_offload_entries"
+
+// Range is a run of bytes.
+type Range struct {
+	Offset, Size int64
+}
+
+// Image is what one file brings along.
+type Image struct {
+	// Content is what the program holds. HIP maps it and wants it at a page's
+	// start: it lies at a multiple of 4096. Other kinds get 8 (OpenMP) or 16.
+	Content files.Content
+	// Devices are the device images in Content that OpenMP is told of; without
+	// any it is the whole. Other kinds have none.
+	Devices []Range
+}
+
+// Registration hands images to one runtime.
+type Registration struct {
+	Kind Kind
+	// Images are for OpenMP any number, for HIP and CUDA exactly one, the
+	// fat binary.
+	Images []Image
+}
+
+// Object is a registration object.
+type Object struct {
+	// Machine is object.MachineX8664 or object.MachineAArch64.
+	Machine uint16
+	// Registrations are done in this order.
+	Registrations []Registration
+	// Entries is the section of the offload entries, EntriesSection if empty.
+	// Another one makes the registration see those entries alone that were put
+	// there; its name must be an identifier of C.
+	Entries string
+	// Keep are symbols that --gc-sections must keep if they are defined.
+	Keep []string
+	// Relocatable keeps OpenMP's images from later device links: their section
+	// is one of plain data, .llvm.offloading.relocatable, and not of the type
+	// by which LLVM's tools find images to be linked.
+	Relocatable bool
+}
+
+// Write writes the object. Its bytes depend on the fields alone.
+func (o *Object) Write(out files.Sink) error {
+	m, err := newModule(o)
+	if err != nil {
+		return err
+	}
+	for _, r := range o.Registrations {
+		if err := m.register(&r); err != nil {
+			return fmt.Errorf("%s: %w", r.Kind, err)
+		}
+	}
+	return m.finish(out)
+}
+
+func (r *Registration) check() error {
+	switch {
+	case r.Kind < OpenMP || r.Kind > CUDA:
+		return fmt.Errorf("kind %d is not known", r.Kind)
+	case len(r.Images) == 0:
+		return errors.New("no image to register")
+	case r.Kind != OpenMP && len(r.Images) > 1:
+		return fmt.Errorf("%d images, expected one fat binary", len(r.Images))
+	}
+	for i, img := range r.Images {
+		if img.Content.Len() == 0 {
+			return fmt.Errorf("image %d of %d is empty", i+1, len(r.Images))
+		}
+		for _, d := range img.Devices {
+			if d.Offset < 0 || d.Size < 0 || d.Offset > img.Content.Len() || d.Size > img.Content.Len()-d.Offset {
+				return fmt.Errorf("image %d of %d: device image at 0x%x + 0x%x passes its end at 0x%x",
+					i+1, len(r.Images), d.Offset, d.Size, img.Content.Len())
+			}
+		}
+	}
+	return nil
+}
+
+// machine is what registration objects differ in from machine to machine.
+type machine struct {
+	none, abs64     uint32 // relocations
+	property, ready uint32 // what protection the code is ready for: a property of GNU and its bits
+	words           bool   // instructions are words
+	filler          byte   // between functions
+	frame           frame
+	// register is the constructor of HIP and CUDA, globals what it calls for
+	// the offload entries, unregister what undoes it.
+	register, globals, unregister func(Kind) []instr
+	// registerOpenMP and unregisterOpenMP are the same for OpenMP.
+	registerOpenMP, unregisterOpenMP []instr
+}
+
+func machineOf(number uint16) (*machine, error) {
+	switch number {
+	case object.MachineX8664:
+		return &x86, nil
+	case object.MachineAArch64:
+		return &aarch64, nil
+	}
+	return nil, fmt.Errorf("machine %d is not x86-64 or AArch64", number)
+}

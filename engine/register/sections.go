@@ -1,0 +1,287 @@
+package register
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+)
+
+// Sections of images, and how they are aligned.
+const (
+	offloadingSection  = ".llvm.offloading"
+	relocatableSection = ".llvm.offloading.relocatable"
+	offloadingAlign    = 8
+	hipAlign           = 4096 // the runtime maps code objects where they are
+	cudaAlign          = 16
+)
+
+// names are those of LLVM for HIP and CUDA.
+type names struct {
+	image, wrapper string // sections
+	magic          uint32 // of the wrapper
+	align          uint64
+}
+
+var fatBinary = map[Kind]names{
+	HIP:  {".hip_fatbin", ".hipFatBinSegment", 0x48495046, hipAlign},
+	CUDA: {".nv_fatbin", ".nvFatBinSegment", 0x466243b1, cudaAlign},
+}
+
+// function returns the name of a function of the runtime of k.
+func (k Kind) function(name string) string { return "__" + k.String() + name }
+
+// module is an object that is being put together.
+type module struct {
+	*object.Builder
+	machine     *machine
+	relocatable bool
+	keep        []object.SymbolID // what every constructor keeps
+	outside     map[string]object.SymbolID
+	unwinding   unwinding
+	unwound     []scope // of the relocations of unwinding
+	images      int     // of OpenMP so far
+}
+
+// scope resolves the names that code uses.
+type scope map[string]object.SymbolID
+
+func newModule(o *Object) (*module, error) {
+	machine, err := machineOf(o.Machine)
+	if err != nil {
+		return nil, err
+	}
+	entries := o.Entries
+	if entries == "" {
+		entries = EntriesSection
+	}
+	if !identifier(entries) {
+		return nil, fmt.Errorf("section %q for offload entries: linkers define its start and end only if it is an identifier of C", entries)
+	}
+	m := &module{
+		Builder:     object.NewBuilder(o.Machine),
+		machine:     machine,
+		relocatable: o.Relocatable,
+		outside:     map[string]object.SymbolID{},
+		unwinding:   unwinding{frame: &machine.frame},
+	}
+	empty := m.Section(object.BuilderSection{
+		Name: entries, Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8,
+	})
+	m.keep = append(m.keep, m.local("__dummy."+entries, empty, 0, 0, object.TypeObject))
+	for _, bound := range []string{"start", "stop"} {
+		m.outside[bound] = m.Symbol(object.BuilderSymbol{Name: "__" + bound + "_" + entries, Bind: object.BindGlobal, Visibility: object.VisHidden})
+	}
+	for _, name := range o.Keep {
+		m.keep = append(m.keep, m.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindWeak, Visibility: object.VisHidden}))
+	}
+	return m, nil
+}
+
+// identifier reports whether s is an identifier of C.
+func identifier(s string) bool {
+	for i := range len(s) {
+		c := s[i] | 0x20
+		if !(c >= 'a' && c <= 'z' || s[i] == '_' || i > 0 && s[i] >= '0' && s[i] <= '9') {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func (m *module) local(name string, section object.SectionID, value, size uint64, typ byte) object.SymbolID {
+	return m.Symbol(object.BuilderSymbol{Name: name, Section: section, Value: value, Size: size, Bind: object.BindLocal, Type: typ})
+}
+
+// register adds what r needs.
+func (m *module) register(r *Registration) error {
+	if err := r.check(); err != nil {
+		return err
+	}
+	if r.Kind == OpenMP {
+		m.openMP(r.Images)
+	} else {
+		m.fatBinary(r.Kind, r.Images[0])
+	}
+	return nil
+}
+
+// openMP adds the images, an array that has for each device image its start and
+// end and those of the offload entries, and the descriptor that points to it.
+func (m *module) openMP(images []Image) {
+	section := object.BuilderSection{Name: offloadingSection, Type: object.ShtOffloading, Flags: object.ShfAlloc, Align: offloadingAlign}
+	if m.relocatable {
+		section.Name, section.Type = relocatableSection, object.ShtProgbits
+	}
+	type device struct {
+		image object.SymbolID
+		Range
+	}
+	var devices []device
+	for _, img := range images {
+		section.Content = img.Content
+		name := ".omp_offloading.device_image"
+		if m.images > 0 {
+			name = fmt.Sprintf("%s.%d", name, m.images)
+		}
+		m.images++
+		symbol := m.local(name, m.Section(section), 0, uint64(img.Content.Len()), object.TypeObject)
+		if img.Devices == nil {
+			devices = append(devices, device{symbol, Range{0, img.Content.Len()}})
+		}
+		for _, d := range img.Devices {
+			devices = append(devices, device{symbol, d})
+		}
+	}
+
+	const record = 32 // both of the array and of the descriptor
+	count := uint64(len(devices))
+	data := make([]byte, record*(count+1))
+	binary.LittleEndian.PutUint32(data[record*count:], uint32(count))
+	constants := m.Section(object.BuilderSection{
+		Name: ".data.rel.ro", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 16, Content: files.Memory(data),
+	})
+	array := m.local(".omp_offloading.device_images", constants, 0, record*count, object.TypeObject)
+	descriptor := m.local(".omp_offloading.descriptor", constants, record*count, record, object.TypeObject)
+	pointer := func(at uint64, to object.SymbolID, addend int64) {
+		m.Relocate(constants, at, m.machine.abs64, to, addend)
+	}
+	for i, d := range devices {
+		at := record * uint64(i)
+		pointer(at, d.image, d.Offset)
+		pointer(at+8, d.image, d.Offset+d.Size)
+		pointer(at+16, m.outside["start"], 0)
+		pointer(at+24, m.outside["stop"], 0)
+	}
+	pointer(record*count+8, array, 0)
+	pointer(record*count+16, m.outside["start"], 0)
+	pointer(record*count+24, m.outside["stop"], 0)
+
+	m.functions(scope{"descriptor": descriptor}, []function{
+		{"register", ".omp_offloading.descriptor_reg", m.machine.registerOpenMP},
+		{"unregister", ".omp_offloading.descriptor_unreg", m.machine.unregisterOpenMP},
+	})
+}
+
+// fatBinary adds the fat binary, the wrapper that points to it, and a place for
+// the handle that the runtime gives for it.
+func (m *module) fatBinary(kind Kind, img Image) {
+	n := fatBinary[kind]
+	image := m.local(".fatbin_image", m.Section(object.BuilderSection{
+		Name: n.image, Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: n.align, Content: img.Content,
+	}), 0, uint64(img.Content.Len()), object.TypeObject)
+
+	const version = 1
+	wrapper := make([]byte, 24)
+	binary.LittleEndian.PutUint32(wrapper, n.magic)
+	binary.LittleEndian.PutUint32(wrapper[4:], version)
+	segment := m.Section(object.BuilderSection{
+		Name: n.wrapper, Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: files.Memory(wrapper),
+	})
+	m.Relocate(segment, 8, m.machine.abs64, image, 0)
+	handle := m.Section(object.BuilderSection{Name: ".bss", Type: object.ShtNobits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Size: 8})
+
+	prefix := "." + kind.String()
+	m.functions(scope{
+		"wrapper": m.local(".fatbin_wrapper", segment, 0, uint64(len(wrapper)), object.TypeObject),
+		"handle":  m.local(prefix+".binary_handle", handle, 0, 8, object.TypeObject),
+	}, []function{
+		{"register", prefix + ".fatbin_reg", m.machine.register(kind)},
+		{"unregister", prefix + ".fatbin_unreg", m.machine.unregister(kind)},
+		{"globals", prefix + ".globals_reg", m.machine.globals(kind)},
+	})
+}
+
+// function is one function of a registration. Other code calls it name.
+type function struct {
+	name, symbol string
+	code         []instr
+}
+
+// functions adds the code of a registration, whose first function is the
+// constructor.
+func (m *module) functions(names scope, list []function) {
+	const align = 16 // of a function
+	var text []byte
+	var relocs []reloc
+	starts := make([]int, len(list))
+	sizes := make([]int, len(list))
+	for i, f := range list {
+		for len(text)%align != 0 {
+			text = append(text, m.machine.filler)
+		}
+		starts[i] = len(text)
+		code, fixes := assemble(f.code, m.machine.words)
+		sizes[i] = len(code)
+		for _, r := range fixes {
+			r.offset += uint64(starts[i])
+			relocs = append(relocs, r)
+		}
+		text = append(text, code...)
+	}
+	section := m.Section(object.BuilderSection{
+		Name: ".text.startup", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: align, Content: files.Memory(text),
+	})
+	for i, f := range list {
+		names[f.name] = m.local(f.symbol, section, uint64(starts[i]), uint64(sizes[i]), object.TypeFunc)
+		m.unwinding.add(f.name, f.code)
+		m.unwound = append(m.unwound, names)
+	}
+	for _, r := range relocs {
+		m.Relocate(section, r.offset, r.typ, m.resolve(names, r.symbol), r.addend)
+	}
+
+	constructors := m.Section(object.BuilderSection{
+		Name: ".init_array.101", Type: object.ShtInitArray, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: files.Memory(make([]byte, 8)),
+	})
+	m.Relocate(constructors, 0, m.machine.abs64, names["register"], 0)
+	for _, symbol := range m.keep {
+		m.Relocate(constructors, 0, m.machine.none, symbol, 0)
+	}
+}
+
+// resolve returns the symbol that code means by name: one of its own, or
+// something from outside.
+func (m *module) resolve(names scope, name string) object.SymbolID {
+	if symbol, ok := names[name]; ok {
+		return symbol
+	}
+	symbol, ok := m.outside[name]
+	if !ok {
+		symbol = m.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindGlobal})
+		m.outside[name] = symbol
+	}
+	return symbol
+}
+
+// finish adds what every object has and writes it.
+func (m *module) finish(out files.Sink) error {
+	frames := m.Section(object.BuilderSection{
+		Name: ".eh_frame", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(m.unwinding.data),
+	})
+	for i, r := range m.unwinding.relocs {
+		m.Relocate(frames, r.offset, r.typ, m.unwound[i][r.symbol], r.addend)
+	}
+	m.Section(object.BuilderSection{
+		Name: ".note.gnu.property", Type: object.ShtNote, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(m.machine.note()),
+	})
+	// Without this note the linker would make the stack executable.
+	m.Section(object.BuilderSection{Name: ".note.GNU-stack", Type: object.ShtProgbits})
+	return m.Write(out)
+}
+
+// note returns a note of type NT_GNU_PROPERTY_TYPE_0 with the one property that
+// says what protection the code is ready for.
+func (m *machine) note() []byte {
+	var b bytes.Buffer
+	for _, word := range []uint32{4, 16, 5} { // name size, content size, type
+		binary.Write(&b, binary.LittleEndian, word)
+	}
+	b.WriteString("GNU\x00")
+	for _, word := range []uint32{m.property, 4, m.ready, 0} {
+		binary.Write(&b, binary.LittleEndian, word)
+	}
+	return b.Bytes()
+}
