@@ -78,8 +78,13 @@ remove_scratch() {
     local scratch
     [[ -f $cache/scratch ]] || return 0
     scratch=$(<"$cache/scratch")
-    [[ -d $scratch ]] && mmdebstrap --unshare-helper rm -rf "$scratch"/* 2>/dev/null
-    rm -rf "${scratch:?}" "$cache/scratch"
+    if [[ -d $scratch ]]; then
+        # They may empty the folder, of which they are not the owners; what is the user's own goes afterwards.
+        chmod 777 "$scratch"
+        mmdebstrap --unshare-helper rm -rf "$scratch"/* >/dev/null 2>&1 || true
+        rm -rf "${scratch:?}" || say "      $scratch could not be removed"
+    fi
+    rm -f "$cache/scratch"
 }
 
 # watch_log LOG: keeps what mmdebstrap says, and shows its steps with the time since the start.
