@@ -37,9 +37,18 @@ _DOWNLOAD_ATTRS = {
     ),
 }
 
+_FLAGS_ATTRS = {
+    "compile_flags": attr.string_list(
+        doc = "More flags of every device compilation, e.g. `-mcode-object-version=5` for device libraries before ROCm 6.3.",
+    ),
+    "link_flags": attr.string_list(
+        doc = "More flags of every device link.",
+    ),
+}
+
 _system_clang = tag_class(
     doc = "clang and lld of this machine.",
-    attrs = {
+    attrs = _FLAGS_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository.",
             default = _DEFAULT,
@@ -55,7 +64,7 @@ _system_clang = tag_class(
 
 _archive_clang = tag_class(
     doc = "clang and lld from an archive, such as a release of LLVM.",
-    attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | {
+    attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | _FLAGS_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository.",
             mandatory = True,
@@ -89,12 +98,21 @@ def _offload_impl(module_ctx):
                 fail("offload: two tags have the name {}: give each a name of its own".format(repr(tag.name)))
             names[tag.name] = True
         for tag in module.tags.system_clang:
-            system_clang(name = tag.name, compiler_name = tag.name, path = tag.path, rocm_path = tag.rocm_path)
+            system_clang(
+                name = tag.name,
+                compile_flags = tag.compile_flags,
+                compiler_name = tag.name,
+                link_flags = tag.link_flags,
+                path = tag.path,
+                rocm_path = tag.rocm_path,
+            )
         for tag in module.tags.archive_clang:
             archive_clang(
                 name = tag.name,
+                compile_flags = tag.compile_flags,
                 compiler_name = tag.name,
                 cpu = tag.cpu,
+                link_flags = tag.link_flags,
                 os = tag.os,
                 sha256 = tag.sha256,
                 strip_prefix = tag.strip_prefix,

@@ -9,23 +9,29 @@ _BUILD_FILE = """load("{toolchains}", "device_toolchain")
 device_toolchain(
     name = "clang",
     clang = {clang},
-    compile_flags = ["-no-canonical-prefixes", "-ffile-compilation-dir=."],
+    compile_flags = {compile_flags},
     compiler_name = {compiler_name},
     exec_compatible_with = {constraints},
     files = glob([{files}], allow_empty = True),
-    link_flags = ["-no-canonical-prefixes"],
+    link_flags = {link_flags},
     missing = {missing},
     rocm_files = glob(["rocm/include/**", "rocm/amdgcn/**"], allow_empty = True),
     rocm_version = {rocm_version},
 )
 """
 
+# Outputs hold no path of the machine or sandbox.
+_COMPILE_FLAGS = ["-no-canonical-prefixes", "-ffile-compilation-dir=."]
+_LINK_FLAGS = ["-no-canonical-prefixes"]
+
 def _write_build_file(repository_ctx, clang, files, constraints, missing = "", rocm = False):
     repository_ctx.file("BUILD.bazel", _BUILD_FILE.format(
         clang = repr(clang),
+        compile_flags = repr(_COMPILE_FLAGS + repository_ctx.attr.compile_flags),
         compiler_name = repr(repository_ctx.attr.compiler_name),
         constraints = repr(constraints),
         files = ", ".join([repr(pattern) for pattern in files]),
+        link_flags = repr(_LINK_FLAGS + repository_ctx.attr.link_flags),
         missing = repr(missing),
         rocm_version = repr("rocm/share/hip/version" if rocm else None),
         toolchains = Label("//rules:toolchains.bzl"),
@@ -78,7 +84,7 @@ def _find(repository_ctx):
 _MISSING = """no clang with the AMDGPU target and lld was found on this machine{why}.
 Install them (Debian: apt-get install clang-22 lld-22; Fedora: dnf install clang lld), or name the folder that holds bin/clang:
     --repo_env=OFFLOAD_LLVM=/path/to/llvm
-or in MODULE.bazel: offload.system_clang(path = "/path/to/llvm"), or offload.archive_clang(…) for one from an archive."""
+or in MODULE.bazel: offload.system_clang(path = "/path/to/llvm"), or offload.archive_clang(...) for one from an archive."""
 
 def _link_llvm(repository_ctx, root, resources):
     """Links what clang needs beside itself, under the paths that it looks at."""
@@ -89,11 +95,18 @@ def _link_llvm(repository_ctx, root, resources):
     # Programs of an LLVM with shared libraries look for them beside themselves,
     # also on a remote machine that has no LLVM.
     libraries = repository_ctx.path(root).get_child("lib")
-    if root != "/usr" and libraries.exists:
-        for library in libraries.readdir():
-            name = library.basename
-            if name.startswith("libLLVM") and ".so" in name or name.startswith("libclang-cpp.so"):
-                repository_ctx.symlink(library, "lib/" + name)
+    if root == "/usr" or not libraries.exists:
+        return
+    for library in libraries.readdir():
+        if not library.basename.startswith("libclang-cpp.so"):
+            continue
+        version = library.basename.removeprefix("libclang-cpp")
+        repository_ctx.symlink(library, "lib/" + library.basename)
+        for folder in [libraries, library.realpath.dirname]:
+            llvm = folder.get_child("libLLVM" + version)
+            if llvm.exists:
+                repository_ctx.symlink(llvm, "lib/libLLVM" + version)
+                break
 
 def _find_rocm(repository_ctx):
     """The folder with HIP's headers and the one with the device libraries, or None, None."""
@@ -155,7 +168,9 @@ def _system_clang_impl(repository_ctx):
     )
 
 _COMPILER_ATTRS = {
+    "compile_flags": attr.string_list(doc = "More flags of every device compilation."),
     "compiler_name": attr.string(mandatory = True, doc = "What the setting device_compiler calls it."),
+    "link_flags": attr.string_list(doc = "More flags of every device link."),
 }
 
 system_clang = repository_rule(
@@ -185,7 +200,7 @@ def _archive_clang_impl(repository_ctx):
         repository_ctx,
         clang = "bin/clang",
         constraints = _constraints(repository_ctx.attr.os, repository_ctx.attr.cpu),
-        files = ["bin/clang*", "bin/*lld*", "lib/clang/*/include/**", "lib/libLLVM*.so*", "lib/libclang-cpp.so*"],
+        files = ["bin/clang*", "bin/*lld*", "lib/clang/*/include/**", "lib/libLLVM.so*", "lib/libclang-cpp.so*"],
     )
 
 archive_clang = repository_rule(

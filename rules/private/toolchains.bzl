@@ -127,10 +127,8 @@ def device_toolchain_of(ctx, exec_group):
     """
     toolchain = ctx.exec_groups[exec_group].toolchains[DEVICE_TYPE]
     if not toolchain:
-        fail("{}: no device compiler is registered{}. Add to MODULE.bazel:\n".format(
-            name_of(ctx.label),
-            " for the setting //rules/settings:device_compiler and the execution platforms",
-        ) + """    offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
+        fail(name_of(ctx.label) + """: no registered device compiler fits the execution platforms, and the setting //rules/settings:device_compiler if it is set. Add to MODULE.bazel:
+    offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
     use_repo(offload, "offload_system_clang")
     register_toolchains("@offload_system_clang//:all")
 and see docs/toolchains.md""")
