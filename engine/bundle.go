@@ -2,9 +2,14 @@ package engine
 
 import (
 	"context"
+	"fmt"
+	"time"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/longzstd"
+	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
@@ -20,45 +25,145 @@ type BundleOptions struct {
 	Entries []BundleEntry // in the order of the bundle
 	Output  string
 
-	// Align is what the offset of every entry is a multiple of, in bytes.
+	// Align is what the offset of every entry of a binary bundle is a multiple
+	// of, in bytes.
 	Align uint64
-	// ShareEqual stores equal contents once.
+	// ShareEqual stores equal contents of a binary bundle once.
 	ShareEqual bool
+	// Compress, if not nil, makes a compressed bundle. Objects stay as they are.
+	Compress *Compression
+	// DryRun leaves an object that would get sections empty.
+	DryRun bool
+}
+
+// Compression says how a bundle is compressed.
+type Compression struct {
+	Level   int // as clang-offload-bundler -compression-level counts; 3 is its default
+	Version int // of the container: 2 or 3; 0 means 3
+	Frames  ccob.Frames
+}
+
+// BundleResult tells what Bundle made.
+type BundleResult struct {
+	// Sections tells that the entries were added to the host object.
+	Sections bool
+	// Compressed describes the compressed bundle, if it is one.
+	Compressed *ccob.Stats
+	// Took is how long compression took.
+	Took time.Duration
 }
 
 // Bundle puts the contents of entries into one file. The targets must have
 // passed target.CheckTargets.
-func (s *Session) Bundle(ctx context.Context, opt BundleOptions) error {
+func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, error) {
+	var result BundleResult
 	items := make([]bundle.Item, len(opt.Entries))
+	host, hostMode := -1, files.FromMemory("", nil).Mode()
 	for i, entry := range opt.Entries {
 		items[i].ID = entry.Target.String()
+		if entry.Target.Kind == target.Host {
+			host = i
+		}
 		if entry.Input == "" {
 			continue
 		}
 		input, err := s.Files.Open(entry.Input)
 		if err != nil {
-			return err
+			return result, err
 		}
 		defer input.Close()
 		items[i].Content = input.All()
-	}
-	return s.write(ctx, func(out *files.Outputs) error {
-		layout, err := bundle.Plan(items, bundle.Options{Align: opt.Align, ShareEqual: opt.ShareEqual})
-		if err != nil {
-			return err
+		if i == host {
+			hostMode = input.Mode()
 		}
+	}
+	if err := opt.Type.check(); err != nil {
+		return result, err
+	}
+	if opt.Type == ArchiveType {
+		return result, fmt.Errorf("an archive is not made of entries: make bundles, and an archive of them")
+	}
+	err := s.write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(opt.Output)
 		if err != nil {
 			return err
 		}
-		if _, err := output.Reserve(layout.Size); err != nil {
+		comment, text := opt.Type.comment()
+		switch {
+		case text && opt.Compress == nil:
+			return bundle.WriteText(output, items, comment)
+		case text:
+			var plain files.Buffer
+			if err := bundle.WriteText(&plain, items, comment); err != nil {
+				return err
+			}
+			pieces := []ccob.Piece{{Content: files.Memory(plain.Bytes())}}
+			return s.compress(ctx, output, pieces, opt.Compress, &result)
+		case opt.Type == ObjectType && host >= 0 && object.IsObject(items[host].Content.Bytes()):
+			result.Sections = true
+			if opt.DryRun {
+				return nil
+			}
+			output.SetMode(hostMode)
+			return nameError(opt.Entries[host].Input, addSections(output, items, host))
+		}
+		layout, err := bundle.Plan(items, bundle.Options{Align: opt.Align, ShareEqual: opt.ShareEqual})
+		if err != nil {
 			return err
 		}
-		if _, err := output.WriteAt(layout.Header, 0); err != nil {
-			return err
+		if opt.Compress != nil {
+			return s.compress(ctx, output, layoutPieces(layout), opt.Compress, &result)
 		}
-		return s.Budget.Each(ctx, len(layout.Contents), func(_ context.Context, i int) error {
-			return output.CopyAt(layout.Contents[i].Content, layout.Contents[i].Offset)
-		})
+		return s.writeLayout(ctx, output, layout)
 	})
+	return result, err
+}
+
+// writeLayout writes a binary bundle, its entries in parallel.
+func (s *Session) writeLayout(ctx context.Context, output *files.Output, layout *bundle.Layout) error {
+	if _, err := output.Reserve(layout.Size); err != nil {
+		return err
+	}
+	if _, err := output.WriteAt(layout.Header, 0); err != nil {
+		return err
+	}
+	return s.Budget.Each(ctx, len(layout.Contents), func(_ context.Context, i int) error {
+		return output.CopyAt(layout.Contents[i].Content, layout.Contents[i].Offset)
+	})
+}
+
+// layoutPieces returns a binary bundle as the pieces to compress.
+func layoutPieces(layout *bundle.Layout) []ccob.Piece {
+	pieces := []ccob.Piece{{Content: files.Memory(layout.Header)}}
+	for _, p := range layout.Contents {
+		pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
+	}
+	return pieces
+}
+
+// compress writes the compressed bundle of pieces.
+func (s *Session) compress(ctx context.Context, output files.Sink, pieces []ccob.Piece, c *Compression, result *BundleResult) error {
+	start := time.Now()
+	stats, err := ccob.Encode(ctx, output, pieces, ccob.EncodeOptions{
+		Version: c.Version,
+		Level:   ccob.Level(longzstd.FromNumber(c.Level)),
+		Frames:  c.Frames,
+		Budget:  s.Budget,
+	})
+	result.Compressed, result.Took = &stats, time.Since(start)
+	return err
+}
+
+// addSections writes the host object with a section for every entry. That of the
+// host has one zero byte: the object around it is its content.
+func addSections(output files.Sink, items []bundle.Item, host int) error {
+	sections := make([]object.NewSection, len(items))
+	for i, item := range items {
+		content := item.Content
+		if i == host {
+			content = files.Memory([]byte{0})
+		}
+		sections[i] = object.BundleSection(bundle.SectionPrefix+item.ID, content)
+	}
+	return object.AddSections(items[host].Content, sections, output)
 }

@@ -35,9 +35,15 @@ func (s *Session) write(ctx context.Context, fn func(out *files.Outputs) error) 
 }
 
 // in puts the name of a file before an error of one of its formats.
-func in(input *files.Input, err error) error {
+func in(input *files.Input, err error) error { return nameError(input.Name(), err) }
+
+// nameError puts the name of a file before an error that does not have it.
+func nameError(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("%s: %w", input.Name(), err)
+	if _, ok := err.(*files.Error); ok {
+		return err
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }

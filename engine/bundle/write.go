@@ -39,6 +39,7 @@ type Layout struct {
 type Placed struct {
 	Offset  int64 // from the start of the bundle
 	Content files.Content
+	ID      string // of the first entry that has the content
 }
 
 // Plan lays out a binary bundle of items, in their order, as LLVM does. It
@@ -65,7 +66,7 @@ func Plan(items []Item, opt Options) (*Layout, error) {
 			if pad > uint64(math.MaxInt64-l.Size) || it.Content.Len() > math.MaxInt64-l.Size-int64(pad) {
 				return nil, fmt.Errorf("entry %d of %d: %s: at an alignment of 0x%x it would pass the largest size of a file", i+1, len(items), it.ID, opt.Align)
 			}
-			at = Placed{l.Size + int64(pad), it.Content}
+			at = Placed{l.Size + int64(pad), it.Content, it.ID}
 			l.Contents = append(l.Contents, at)
 			l.Size = at.Offset + it.Content.Len()
 			if opt.ShareEqual && it.Content.Len() > 0 {

@@ -34,7 +34,8 @@ var bundleVerb = verb{
 			for i, entry := range *entries {
 				opt.Entries = append(opt.Entries, engine.BundleEntry{Target: ids[i], Input: entry.file})
 			}
-			return call.Session.Bundle(ctx, opt)
+			_, err = call.Session.Bundle(ctx, opt)
+			return err
 		}
 	},
 }

@@ -33,7 +33,8 @@ var unbundleVerb = verb{
 			for i, entry := range *entries {
 				opt.Requests = append(opt.Requests, engine.UnbundleRequest{Target: ids[i], Output: entry.file})
 			}
-			return call.Session.Unbundle(ctx, opt)
+			_, err = call.Session.Unbundle(ctx, opt)
+			return err
 		}
 	},
 }

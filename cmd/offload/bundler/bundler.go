@@ -1,0 +1,171 @@
+// Package bundler is the command line of clang-offload-bundler, as LLVM 22.1.8
+// has it: the program behaves as that tool when it is called under its name.
+package bundler
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/target"
+)
+
+// run is one call of the tool.
+type run struct {
+	*command.Call
+	*options
+	config
+	ids []target.ID
+}
+
+// Run runs a command line and returns its exit code: 0, or 1 for every failure.
+func Run(ctx context.Context, call *command.Call) int {
+	r := &run{Call: call, options: newOptions()}
+	if exit := r.tool.Parse(call); exit.Done {
+		return exit.Code
+	}
+	if r.help.Value {
+		r.tool.PrintHelp(call)
+		return 0
+	}
+	r.config = r.configure()
+	if err := r.act(ctx); err != nil {
+		fmt.Fprintf(call.Stderr, "%s: error: %s\n", call.Name, r.words(err))
+		return 1
+	}
+	return 0
+}
+
+// act does what the options ask for.
+func (r *run) act(ctx context.Context) error {
+	if err := r.merge(); err != nil {
+		return err
+	}
+	if r.list.Value {
+		if err := r.checkList(); err != nil {
+			return err
+		}
+		return r.listEntries(ctx)
+	}
+	if err := r.check(); err != nil {
+		return err
+	}
+	switch {
+	case !r.unbundle.Value:
+		return r.bundle(ctx)
+	case r.fileType.Value == "a":
+		return r.unbundleArchive(ctx)
+	}
+	return r.unbundleFile(ctx)
+}
+
+func (r *run) listEntries(ctx context.Context) error {
+	if r.fileType.Value == "a" {
+		// LLVM looks for a bundle where an archive begins, and finds none.
+		return r.touch(r.input.Value[0])
+	}
+	entries, err := r.Session.List(ctx, engine.ListOptions{
+		Type:  engine.FileType(r.fileType.Value),
+		Input: r.input.Value[0],
+		Read:  r.read(),
+	})
+	for _, e := range entries {
+		fmt.Fprintln(r.Stdout, e.ID)
+	}
+	return err
+}
+
+// touch fails if a file cannot be read.
+func (r *run) touch(name string) error {
+	in, err := r.Session.Files.Open(name)
+	if err != nil {
+		return err
+	}
+	return in.Close()
+}
+
+func (r *run) bundle(ctx context.Context) error {
+	opt := engine.BundleOptions{
+		Type:   engine.FileType(r.fileType.Value),
+		Output: r.output.Value[0],
+		// LLVM divides by it: 0 says what 1 does.
+		Align:  max(1, uint64(r.align.Value)),
+		DryRun: r.printCommands.Value,
+	}
+	for i, id := range r.ids {
+		opt.Entries = append(opt.Entries, engine.BundleEntry{Target: id, Input: r.input.Value[i]})
+	}
+	if r.compressed {
+		opt.Compress = &engine.Compression{Level: int(r.compressionLevel), Version: r.formatVersion}
+	}
+	result, err := r.Session.Bundle(ctx, opt)
+	if err != nil {
+		return err
+	}
+	if result.Compressed != nil && r.talk {
+		r.tellWritten(result)
+	}
+	if result.Sections && r.printCommands.Value {
+		r.printAddSections()
+	}
+	return nil
+}
+
+func (r *run) unbundleFile(ctx context.Context) error {
+	opt := engine.UnbundleOptions{
+		Type:         engine.FileType(r.fileType.Value),
+		Input:        r.input.Value[0],
+		Read:         r.read(),
+		Rules:        target.Rules{HIPOpenMP: r.hipOpenMP.Value},
+		Trace:        r.trace(),
+		AllowMissing: r.allowMissing.Value,
+		DryRun:       r.printCommands.Value,
+	}
+	for i, id := range r.ids {
+		opt.Requests = append(opt.Requests, engine.UnbundleRequest{Target: id, Output: r.output.Value[i]})
+	}
+	result, err := r.Session.Unbundle(ctx, opt)
+	if err != nil {
+		return err
+	}
+	if r.printCommands.Value {
+		for range result.Rewritten {
+			r.printRemoveSections(opt.Input)
+		}
+	}
+	return nil
+}
+
+func (r *run) unbundleArchive(ctx context.Context) error {
+	opt := engine.UnbundleArchiveOptions{
+		Input:        r.input.Value[0],
+		Read:         r.read(),
+		Rules:        target.Rules{HIPOpenMP: r.hipOpenMP.Value},
+		Trace:        r.trace(),
+		AllowMissing: r.allowMissing.Value,
+		Check:        r.checkArchive.Value,
+	}
+	for i, id := range r.ids {
+		opt.Requests = append(opt.Requests, engine.UnbundleRequest{Target: id, Output: r.output.Value[i]})
+	}
+	return r.Session.UnbundleArchive(ctx, opt)
+}
+
+func (r *run) read() engine.ReadOptions {
+	opt := engine.ReadOptions{Lenient: r.lenient.Value}
+	if r.talk {
+		opt.Stats = r.tellRead
+	}
+	return opt
+}
+
+// trace returns what explains every comparison, if that is wanted.
+func (r *run) trace() func(target.Match) {
+	for _, kind := range r.debugOnly.Value {
+		if kind == "CodeObjectCompatibility" {
+			return func(m target.Match) { fmt.Fprintln(r.Stderr, m) }
+		}
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package bundler
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// config is what options and the environment say together.
+type config struct {
+	compressed, talk bool
+	compressionLevel int32
+	formatVersion    int
+}
+
+// configure reads the environment, which options override.
+func (r *run) configure() config {
+	c := config{compressionLevel: 3, formatVersion: 3}
+	if r.Getenv("OFFLOAD_BUNDLER_IGNORE_ENV_VAR") != "1" {
+		c.talk = r.Getenv("OFFLOAD_BUNDLER_VERBOSE") == "1"
+		c.compressed = r.Getenv("OFFLOAD_BUNDLER_COMPRESS") == "1"
+		if s, ok := r.variable("OFFLOAD_BUNDLER_COMPRESSION_LEVEL"); ok {
+			if n, ok := decimal(s, math.MinInt32, math.MaxInt32); ok {
+				c.compressionLevel = int32(n)
+			} else {
+				fmt.Fprintf(r.Stderr, "Warning: Invalid value for OFFLOAD_BUNDLER_COMPRESSION_LEVEL: %s. Ignoring it.\n", s)
+			}
+		}
+		if s, ok := r.variable("COMPRESSED_BUNDLE_FORMAT_VERSION"); ok {
+			n, ok := decimal(s, 0, math.MaxUint16)
+			switch {
+			case ok && (n == 2 || n == 3):
+				c.formatVersion = int(n)
+			case ok:
+				fmt.Fprintf(r.Stderr, "Warning: Invalid value for COMPRESSED_BUNDLE_FORMAT_VERSION: %s. Valid values are 2 or 3. Using default version 3.\n", s)
+			default:
+				fmt.Fprintf(r.Stderr, "Warning: Invalid value for COMPRESSED_BUNDLE_FORMAT_VERSION: %s. Using default version 3.\n", s)
+			}
+		}
+	}
+	if r.compress.Count > 0 {
+		c.compressed = r.compress.Value
+	}
+	if r.verbose.Count > 0 {
+		c.talk = r.verbose.Value
+	}
+	if r.level.Count > 0 {
+		c.compressionLevel = r.level.Value
+	}
+	return c
+}
+
+// variable returns a variable of the environment that is set.
+func (r *run) variable(name string) (string, bool) {
+	s := r.Getenv(name)
+	return s, s != ""
+}
+
+// decimal reads a number as LLVM does: digits alone, with a minus sign where the
+// number may be negative.
+func decimal(s string, least, most int64) (int64, bool) {
+	if strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-") && least == 0 {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && least <= n && n <= most
+}

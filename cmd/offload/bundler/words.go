@@ -1,0 +1,52 @@
+package bundler
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/ccob"
+)
+
+// words returns an error in the words of LLVM, where LLVM has some for it.
+func (r *run) words(err error) string {
+	var missing *engine.MissingError
+	var compressed *ccob.Error
+	var archive *ar.FormatError
+	switch {
+	case errors.As(err, &missing):
+		return cannotFind(missing)
+	case errors.Is(err, engine.ErrEntryID) && r.fileType.Value == "a":
+		return "Invalid bundle id read from code object"
+	case errors.Is(err, engine.ErrEntryID):
+		return "invalid bundle id read from the bundle"
+	case errors.As(err, &compressed) && compressed.LLVM != "" && r.fileType.Value == "a":
+		return "Failed to decompress code object: " + compressed.LLVM
+	case errors.As(err, &compressed) && compressed.LLVM != "":
+		return "Failed to decompress input: " + compressed.LLVM
+	case errors.As(err, &archive) && archive.LLVM() != "":
+		return archive.LLVM()
+	}
+	return err.Error()
+}
+
+// cannotFind lists the targets that nothing serves.
+func cannotFind(e *engine.MissingError) string {
+	var names []string
+	for _, id := range e.Targets {
+		names = append(names, id.String())
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	last := len(names) - 1
+	list := names[last]
+	switch {
+	case last == 1:
+		list = names[0] + " and " + list
+	case last > 1:
+		list = strings.Join(names[:last], ", ") + ", and " + list
+	}
+	return "Can't find bundles for " + list
+}

@@ -1,0 +1,121 @@
+package llvmcl
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+	"unicode/utf16"
+)
+
+// responseFile is a response file that is being expanded.
+type responseFile struct {
+	name string
+	end  int // index behind the last of its arguments
+}
+
+// expand replaces every argument @FILE by the arguments in that file, also those
+// that come out of a file. What names no file stays.
+func expand(args []string, read func(name string) ([]byte, error)) ([]string, error) {
+	var open []responseFile
+	args = append([]string(nil), args...)
+	for i := 0; i < len(args); {
+		for len(open) > 0 && open[len(open)-1].end == i {
+			open = open[:len(open)-1]
+		}
+		name, ok := strings.CutPrefix(args[i], "@")
+		if !ok {
+			i++
+			continue
+		}
+		abs, err := filepath.Abs(name)
+		if err != nil {
+			return nil, fmt.Errorf("cannot get absolute path for: %s", name)
+		}
+		for _, f := range open {
+			if f.name == abs {
+				return nil, fmt.Errorf("recursive expansion of: '%s'", abs)
+			}
+		}
+		text, err := read(abs)
+		if errors.Is(err, fs.ErrNotExist) {
+			i++
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("cannot not open file '%s': %s", abs, reason(err))
+		}
+		inner := tokenize(decode(text))
+		for j := range open {
+			open[j].end += len(inner) - 1
+		}
+		open = append(open, responseFile{abs, i + len(inner)})
+		args = append(args[:i:i], append(inner, args[i+1:]...)...)
+	}
+	return args, nil
+}
+
+// reason returns an error without the name of its file, if it can be told apart.
+func reason(err error) string {
+	var e interface{ Reason() string }
+	if errors.As(err, &e) {
+		return e.Reason()
+	}
+	return err.Error()
+}
+
+// decode turns the text of a response file into UTF-8 without byte order mark.
+func decode(text []byte) string {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(text, []byte("\xef\xbb\xbf")):
+		return string(text[3:])
+	case bytes.HasPrefix(text, []byte("\xff\xfe")):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(text, []byte("\xfe\xff")):
+		order = binary.BigEndian
+	default:
+		return string(text)
+	}
+	units := make([]uint16, (len(text)-2)/2)
+	for i := range units {
+		units[i] = order.Uint16(text[2+2*i:])
+	}
+	return string(utf16.Decode(units))
+}
+
+// tokenize splits text into arguments as the GNU tools do: a backslash takes the
+// next character as it is, quotes of both kinds keep spaces.
+func tokenize(text string) []string {
+	var tokens []string
+	var token []byte
+	flush := func() {
+		if len(token) > 0 {
+			tokens = append(tokens, string(token))
+			token = token[:0]
+		}
+	}
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '\\' && i+1 < len(text):
+			i++
+			token = append(token, text[i])
+		case c == '"' || c == '\'':
+			for i++; i < len(text) && text[i] != c; i++ {
+				if text[i] == '\\' && i+1 < len(text) {
+					i++
+				}
+				token = append(token, text[i])
+			}
+		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
+			flush()
+		default:
+			token = append(token, c)
+		}
+	}
+	flush()
+	return tokens
+}
