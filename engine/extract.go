@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bitcode"
@@ -33,99 +34,96 @@ type Extraction struct {
 }
 
 // Extract finds the device images in a file and writes those that the plan
-// names.
-func (s *Session) Extract(ctx context.Context, opt ExtractOptions) error {
-	return s.find(ctx, opt.Input, opt.Scope, func(ctx context.Context, f *finder) error {
+// names. It returns warnings: members of new archives whose symbols could not
+// be read, which therefore are not in the index.
+func (s *Session) Extract(ctx context.Context, opt ExtractOptions) (warnings []error, err error) {
+	err = s.find(ctx, opt.Input, opt.Scope, func(ctx context.Context, f *finder) error {
+		warnings = nil
 		extractions, err := opt.Plan(f.images, f.unwrap)
 		if err != nil {
 			return err
 		}
 		return s.write(ctx, func(out *files.Outputs) error {
-			return s.extract(ctx, out, extractions)
+			for len(extractions) > 0 {
+				some := extractions[:min(openOutputs, len(extractions))]
+				extractions = extractions[len(some):]
+				warned, err := s.extract(ctx, out, some)
+				if err != nil {
+					return err
+				}
+				warnings = append(warnings, warned...)
+			}
+			return nil
 		})
 	})
+	return warnings, err
 }
 
 // openOutputs is how many outputs are open at a time.
 const openOutputs = 256
 
-func (s *Session) extract(ctx context.Context, out *files.Outputs, extractions []Extraction) error {
-	for len(extractions) > 0 {
-		some := extractions[:min(openOutputs, len(extractions))]
-		extractions = extractions[len(some):]
-		outputs := make([]*files.Output, len(some))
-		for i, x := range some {
-			var err error
-			if outputs[i], err = out.Create(x.Output); err != nil {
-				return err
-			}
-		}
-		if err := s.extractSome(ctx, outputs, some); err != nil {
-			return err
-		}
-		for _, output := range outputs {
-			if err := output.Close(); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// extractSome writes extractions to outputs. Compressed bundles are decoded once
-// for all that is wanted of them.
-func (s *Session) extractSome(ctx context.Context, outputs []*files.Output, extractions []Extraction) error {
-	wanted := map[*ccob.Reader][]ccob.Range{}
-	var readers []*ccob.Reader
-	err := s.Budget.Each(ctx, len(extractions), func(ctx context.Context, i int) error {
-		switch x := extractions[i]; {
-		case x.Archive:
-			return nil
-		case x.Images[0].reader == nil:
-			return outputs[i].Append(x.Images[0].content)
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
+// extract writes some extractions. Compressed bundles are decoded once for all
+// that is wanted of them.
+func (s *Session) extract(ctx context.Context, out *files.Outputs, extractions []Extraction) (warnings []error, err error) {
+	outputs := make([]*files.Output, len(extractions))
+	ranges := map[*ccob.Reader][]ccob.Range{}
+	var readers []*ccob.Reader // in order, for the first error not to depend on chance
+	var plain, archives []int
 	for i, x := range extractions {
-		if x.Archive {
-			if err := s.extractArchive(ctx, outputs[i], x.Images); err != nil {
-				return err
-			}
-			continue
+		if outputs[i], err = out.Create(x.Output); err != nil {
+			return nil, err
 		}
-		if e := x.Images[0]; e.reader != nil {
-			if wanted[e.reader] == nil {
+		switch e := x.Images[0]; {
+		case x.Archive:
+			archives = append(archives, i)
+		case e.reader == nil:
+			plain = append(plain, i)
+		default:
+			if ranges[e.reader] == nil {
 				readers = append(readers, e.reader)
 			}
-			wanted[e.reader] = append(wanted[e.reader], ccob.Range{Offset: e.offset, Size: e.Size, W: outputs[i]})
+			ranges[e.reader] = append(ranges[e.reader], ccob.Range{Offset: e.offset, Size: e.Size, W: outputs[i]})
 		}
+	}
+	err = s.Budget.Each(ctx, len(plain), func(_ context.Context, i int) error {
+		return outputs[plain[i]].Append(extractions[plain[i]].Images[0].content)
+	})
+	if err != nil {
+		return nil, err
 	}
 	for _, reader := range readers {
-		if err := reader.Extract(ctx, wanted[reader]); err != nil {
-			return err
+		if err := reader.Extract(ctx, ranges[reader]); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	for _, i := range archives {
+		warned, err := s.extractArchive(ctx, outputs[i], extractions[i].Images)
+		if err != nil {
+			return nil, err
+		}
+		warnings = append(warnings, warned...)
+	}
+	for _, output := range outputs {
+		if err := output.Close(); err != nil {
+			return nil, err
+		}
+	}
+	return warnings, nil
 }
 
 // extractArchive writes images as members of an archive.
-func (s *Session) extractArchive(ctx context.Context, output *files.Output, images []*Embedded) error {
+func (s *Session) extractArchive(ctx context.Context, output *files.Output, images []*Embedded) (warnings []error, err error) {
 	var decoded int64
 	for _, e := range images {
 		if e.reader != nil {
 			decoded += e.Size
 		}
 	}
-	if decoded == 0 {
-		return s.writeArchive(ctx, output, images)
-	}
-	return s.Budget.WithBytes(ctx, decoded, func(ctx context.Context) error {
-		plain := make([]*Embedded, len(images))
+	write := func(ctx context.Context) error {
+		members := make([]ar.NewMember, len(images))
+		warned := make([]error, len(images))
 		for i, e := range images {
-			plain[i] = e
+			members[i].Name, members[i].Data = e.Source(), e.content
 			if e.reader == nil {
 				continue
 			}
@@ -133,48 +131,46 @@ func (s *Session) extractArchive(ctx context.Context, output *files.Output, imag
 			if err := e.reader.Extract(ctx, []ccob.Range{{Offset: e.offset, Size: e.Size, W: &content}}); err != nil {
 				return err
 			}
-			inMemory := *e
-			inMemory.content = files.Memory(content.Bytes())
-			plain[i] = &inMemory
+			members[i].Data = files.Memory(content.Bytes())
 		}
-		return s.writeArchive(ctx, output, plain)
-	})
-}
-
-func (s *Session) writeArchive(ctx context.Context, output *files.Output, images []*Embedded) error {
-	members := make([]ar.NewMember, len(images))
-	err := s.Budget.Each(ctx, len(images), func(_ context.Context, i int) error {
-		var err error
-		members[i], err = imageMember(images[i])
-		return err
-	})
-	if err != nil {
-		return err
+		err := s.Budget.Each(ctx, len(members), func(_ context.Context, i int) (err error) {
+			warned[i], err = addSymbols(&members[i])
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		warnings = slices.DeleteFunc(warned, func(err error) bool { return err == nil })
+		return ar.Write(ctx, output, members)
 	}
-	return ar.Write(ctx, output, members)
+	if decoded == 0 {
+		return warnings, write(ctx)
+	}
+	return warnings, s.Budget.WithBytes(ctx, decoded, write)
 }
 
-// imageMember makes an image a member of an archive, with the symbols that the
-// archive's index has for it. What cannot be read has none.
-func imageMember(e *Embedded) (ar.NewMember, error) {
-	member := ar.NewMember{Name: e.Member(), Data: e.content}
-	data := e.content.Bytes()
+// addSymbols gives an archive member the symbols that the archive's index has
+// for it. Bitcode that cannot be read has none, with a warning; LLVM's archive
+// writer fails for other objects only.
+func addSymbols(member *ar.NewMember) (warning, err error) {
+	data := member.Data.Bytes()
+	format := object.Identify(data)
 	switch {
-	case bitcode.Is(data):
+	case format == object.Bitcode:
 		names, err := bitcode.Symbols(data)
 		if err != nil {
-			return member, fmt.Errorf("member %s: %w", member.Name, err)
+			return fmt.Errorf("'%s': %w", member.Name, err), nil
 		}
 		member.Object, member.Symbols = true, names
-	case object.IsObject(data):
+	case format.IsELF() || format == object.COFFObject || format == object.COFFImport:
 		names, err := object.ArchiveSymbols(data)
 		if err != nil {
-			return member, fmt.Errorf("member %s: %w", member.Name, err)
+			return nil, fmt.Errorf("'%s': %w", member.Name, err)
 		}
 		member.Object = true
 		for _, name := range names {
 			member.Symbols = append(member.Symbols, string(name))
 		}
 	}
-	return member, nil
+	return nil, nil
 }

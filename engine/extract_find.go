@@ -61,20 +61,26 @@ type Embedded struct {
 	// Properties are all that an offload binary says of its image.
 	Properties []offloadbinary.String
 
-	file    string        // base name of the file it is in
+	file    string        // the file it is in, as named
 	content files.Content // if it is not compressed
 	reader  *ccob.Reader  // if it is
 	offset  int64         // in the reader's raw bytes
 }
 
-// Member returns the base name of the innermost file that the image was found
-// in: an archive member, or the input.
-func (e *Embedded) Member() string {
-	if n := len(e.Members); n > 0 {
-		return path.Base(e.Members[n-1])
+// Source returns the name of the innermost file that the image was found in: an
+// archive member, or the input as it was named.
+func (e *Embedded) Source() string {
+	switch n := len(e.Members); {
+	case n > 0:
+		return e.Members[n-1]
+	case e.file == "-":
+		return "<stdin>"
 	}
 	return e.file
 }
+
+// Member returns the last part of Source.
+func (e *Embedded) Member() string { return path.Base(e.Source()) }
 
 // Get returns a property of the image by the name it has in an offload binary.
 // Bundle entries have triple and arch.
@@ -212,10 +218,7 @@ func (f *finder) step(at place) error {
 
 func (f *finder) add(e *Embedded, at place) error {
 	e.Members, e.Section = at.members, at.section
-	e.file = path.Base(at.path)
-	if at.path == "-" {
-		e.file = "<stdin>"
-	}
+	e.file = at.path
 	f.images = append(f.images, e)
 	return f.step(at)
 }

@@ -1,0 +1,183 @@
+package engine
+
+import (
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+)
+
+// Selection says which images to extract, more strictly than LLVM's tool does.
+type Selection struct {
+	// Requests are the properties that images must have, see ParseProperties.
+	// Each must choose one image. Without requests all images are chosen, except
+	// those for the host.
+	//
+	// Properties are those of an offload binary, and kind, triple, arch, id (of
+	// a bundle entry), member, section and format. The property file names the
+	// output.
+	Requests [][]offloadbinary.String
+	// Dir is the directory for images that no request names a file for; they
+	// are called after the input and what they are for.
+	Dir   string
+	Input string
+	// Archive writes an archive of all images that a request chooses.
+	Archive bool
+}
+
+// Plan returns the plan for a Selection.
+func (s *Selection) Plan() Plan {
+	return func(images []*Embedded, unwrap func(*Embedded) ([]*Embedded, error)) ([]Extraction, error) {
+		var all []*Embedded
+		for _, e := range images {
+			inner, err := unwrap(e)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, inner...)
+		}
+		if len(all) == 0 {
+			return nil, fmt.Errorf("%s: no device images in it", s.Input)
+		}
+		if len(s.Requests) == 0 {
+			all = slices.DeleteFunc(all, func(e *Embedded) bool { return e.Offload == "host" })
+			return s.unnamed(nil, all), nil
+		}
+		var extractions []Extraction
+		for _, request := range s.Requests {
+			var err error
+			if extractions, err = s.request(extractions, request, all); err != nil {
+				return nil, err
+			}
+		}
+		return extractions, nil
+	}
+}
+
+// request adds what a request chooses.
+func (s *Selection) request(to []Extraction, request []offloadbinary.String, all []*Embedded) ([]Extraction, error) {
+	var output string
+	var wanted []string
+	for _, p := range request {
+		if p.Key == "file" {
+			output = p.Value
+		} else {
+			wanted = append(wanted, p.Key+"="+p.Value)
+		}
+	}
+	what := "any image"
+	if wanted != nil {
+		what = strings.Join(wanted, ",")
+	}
+	chosen := slices.DeleteFunc(slices.Clone(all), func(e *Embedded) bool { return !e.has(request) })
+	switch {
+	case len(chosen) == 0:
+		return nil, fmt.Errorf("%s: no image has %s; there are %s", s.Input, what, describe(all))
+	case s.Archive && output == "":
+		return nil, fmt.Errorf("--image %s: an archive needs file=", what)
+	case s.Archive:
+		return append(to, Extraction{Output: output, Images: chosen, Archive: true}), nil
+	case output == "":
+		return s.unnamed(to, chosen), nil
+	case len(chosen) > 1:
+		return nil, fmt.Errorf("%s: %d images have %s: %s", s.Input, len(chosen), what, describe(chosen))
+	}
+	return append(to, Extraction{Output: output, Images: chosen}), nil
+}
+
+// unnamed adds images with names made of what is known of them, which differ by
+// a number.
+func (s *Selection) unnamed(to []Extraction, images []*Embedded) []Extraction {
+	stem := path.Base(s.Input)
+	if ext := path.Ext(stem); len(ext) < len(stem) {
+		stem = strings.TrimSuffix(stem, ext)
+	}
+	for _, e := range images {
+		name := stem
+		for _, part := range []string{e.Triple, e.Arch} {
+			if part != "" {
+				name += "-" + part
+			}
+		}
+		name = fmt.Sprintf("%s.%d", name, len(to))
+		if ext := e.extension(); ext != "" {
+			name += "." + ext
+		}
+		name = strings.Map(func(r rune) rune {
+			if r == '/' || r == '\\' || r < ' ' {
+				return '_'
+			}
+			return r
+		}, name)
+		to = append(to, Extraction{Output: filepath.Join(s.Dir, name), Images: []*Embedded{e}})
+	}
+	return to
+}
+
+// extension returns the extension for a file with the image. For bundle entries
+// it follows from the target, because only decoding a compressed one would tell
+// what is in it.
+func (e *Embedded) extension() string {
+	switch {
+	case e.Form != FormBundle && e.Form != FormCompressed:
+		return e.Kind.Extension()
+	case strings.Contains(e.Triple+e.Arch, "spirv"):
+		return offloadbinary.SPIRV.Extension()
+	}
+	return offloadbinary.Object.Extension()
+}
+
+// has tells whether an image has all the properties.
+func (e *Embedded) has(properties []offloadbinary.String) bool {
+	for _, p := range properties {
+		has := false
+		switch p.Key {
+		case "file":
+			has = true
+		case "kind":
+			has = e.Offload == p.Value || e.Offload == "hipv4" && p.Value == "hip"
+		case "triple":
+			has = e.Triple == p.Value
+		case "arch":
+			has = e.Arch == p.Value
+		case "id":
+			has = e.ID == p.Value
+		case "member":
+			has = e.Member() == p.Value
+		case "section":
+			has = e.Section == p.Value
+		case "format":
+			has = e.Kind.String() == p.Value
+		default:
+			has = e.Get(p.Key) == p.Value
+		}
+		if !has {
+			return false
+		}
+	}
+	return true
+}
+
+// describe names images for a message.
+func describe(images []*Embedded) string {
+	const most = 20
+	var names []string
+	for _, e := range images {
+		if len(names) == most {
+			names = append(names, fmt.Sprintf("%d more", len(images)-most))
+			break
+		}
+		name := e.Offload + " " + e.Triple
+		if e.Arch != "" {
+			name += " " + e.Arch
+		}
+		if len(e.Members) > 0 {
+			name += " of " + e.Member()
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
+}
