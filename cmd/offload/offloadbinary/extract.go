@@ -1,0 +1,147 @@
+package offloadbinary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+)
+
+// extract writes the images in a file that the filters choose, all if there are
+// no filters.
+func (o *options) extract(ctx context.Context, call *command.Call, input string) error {
+	var p *plan
+	warnings, err := call.Session.Extract(ctx, engine.ExtractOptions{
+		Input: input,
+		Scope: engine.OffloadBinaries,
+		Plan: func(images []*engine.Embedded, unwrap func(*engine.Embedded) ([]*engine.Embedded, error)) ([]engine.Extraction, error) {
+			p = &plan{tool: call.Name, stem: stem(input), images: images, unwrap: unwrap, byName: map[string]int{}}
+			err := p.make(o.images.Value, o.archive.Value)
+			return p.extractions, err
+		},
+	})
+	if p != nil {
+		fmt.Fprint(call.Stderr, p.warnings.String())
+	}
+	for _, warning := range warnings {
+		fmt.Fprintf(call.Stderr, "warning: %v\n", warning)
+	}
+	if err == nil {
+		fmt.Fprint(call.Stdout, p.extracted.String())
+	}
+	return err
+}
+
+// plan is what one call extracts.
+type plan struct {
+	tool, stem string
+	images     []*engine.Embedded
+	unwrap     func(*engine.Embedded) ([]*engine.Embedded, error)
+
+	extractions         []engine.Extraction
+	byName              map[string]int // index into extractions
+	warnings, extracted strings.Builder
+}
+
+func (p *plan) make(filters []string, archive bool) error {
+	if len(filters) == 0 {
+		return p.unnamed(p.images)
+	}
+	for _, filter := range filters {
+		properties := engine.ParseProperties(filter)
+		matching := slices.DeleteFunc(slices.Clone(p.images), func(e *engine.Embedded) bool { return !matches(e, properties) })
+		if len(matching) == 0 {
+			continue
+		}
+		i := slices.IndexFunc(properties, func(s offloadbinary.String) bool { return s.Key == "file" })
+		switch {
+		case archive && i < 0:
+			return errors.New("Image must have a 'file' argument.")
+		case archive:
+			p.named(engine.Extraction{Output: properties[i].Value, Images: matching, Archive: true})
+		case i >= 0:
+			if len(matching) > 1 {
+				fmt.Fprintf(&p.warnings, "%s: warning: Multiple inputs match to a single file, '%s'\n", p.tool, properties[i].Value)
+			}
+			p.named(engine.Extraction{Output: properties[i].Value, Images: matching[len(matching)-1:]})
+		default:
+			if err := p.unnamed(matching); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// matches tells whether an image has all the properties.
+func matches(e *engine.Embedded, properties []offloadbinary.String) bool {
+	for _, p := range properties {
+		var has string
+		want := p.Value
+		switch p.Key {
+		case "file":
+			continue
+		case "kind":
+			kind, _ := offloadbinary.ParseOffloadKind(want)
+			has, want = e.Offload, kind.String()
+		case "member":
+			has = e.Member()
+		default:
+			has = e.Get(p.Key)
+		}
+		if has != want {
+			return false
+		}
+	}
+	return true
+}
+
+// named adds an output that the command line names. Of several with one name
+// the last one counts.
+func (p *plan) named(x engine.Extraction) {
+	if i, ok := p.byName[x.Output]; ok && x.Output != "-" {
+		p.extractions[i] = x
+		return
+	}
+	p.byName[x.Output] = len(p.extractions)
+	p.extractions = append(p.extractions, x)
+}
+
+// unnamed adds outputs with names made of what is known of the images.
+func (p *plan) unnamed(images []*engine.Embedded) error {
+	index := 0
+	for _, outer := range images {
+		inner, err := p.unwrap(outer)
+		if err != nil {
+			return err
+		}
+		for _, e := range inner {
+			name := p.stem + "-" + e.Triple
+			if e.Arch != "" {
+				name += "-" + e.Arch
+			}
+			name = fmt.Sprintf("%s.%d.%s", name, index, e.Kind.Extension())
+			index++
+			if strings.ContainsAny(e.Triple+e.Arch, "/\x00") {
+				return fmt.Errorf("the triple %q and the arch %q of an image make no file name: select it and say file=", e.Triple, e.Arch)
+			}
+			fmt.Fprintf(&p.extracted, "Extracted: %s\n", name)
+			if i, ok := p.byName[name]; ok {
+				// Two filters may choose the same image, but not different ones for
+				// one name.
+				if x := p.extractions[i]; x.Archive || !engine.SameContent(x.Images[0], e) {
+					return fmt.Errorf("two images would be written to '%s': say file= for one of them", name)
+				}
+				continue
+			}
+			p.byName[name] = len(p.extractions)
+			p.extractions = append(p.extractions, engine.Extraction{Output: name, Images: []*engine.Embedded{e}})
+		}
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+// Package offloadbinary is the command line of llvm-offload-binary, which is
+// also called clang-offload-packager: what LLVM 23.1.4 does, writing the version
+// of the container that LLVM 22 writes and every LLVM since 15 reads.
+package offloadbinary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
+	"github.com/rules-offload/rules_offload/engine"
+)
+
+// options is the command line of the tool.
+type options struct {
+	tool llvmcl.Tool
+
+	help    *llvmcl.Opt[bool]
+	output  *llvmcl.Opt[string]
+	inputs  *llvmcl.Opt[[]string]
+	images  *llvmcl.Opt[[]string]
+	archive *llvmcl.Opt[bool]
+	version *llvmcl.Opt[uint32]
+}
+
+func newOptions() *options {
+	o := &options{tool: llvmcl.Tool{
+		Overview: "A utility for bundling several object files into a single binary.\n" +
+			"The output binary can then be embedded into the host section table\n" +
+			"to create a fatbinary containing offloading code.\n",
+		Category: "llvm-offload-binary options",
+		Version:  "Debian LLVM version 23.1.4\n  Optimized build.",
+	}}
+	t := &o.tool
+	o.help = t.Bool("h", "Alias for -help")
+	o.help.Hide()
+	o.output = t.String("o", "file", "Write output to <file>.")
+	o.inputs = t.Positionals(" Extract from <file>.")
+	o.images = t.Strings("image", "<key>=<value>,...", "List of key and value arguments. Required keywords are 'file' and 'triple'.")
+	o.archive = t.Bool("archive", "Write extracted files to a static archive")
+	// Ours alone.
+	o.version = t.Uint("format-version", "version", "Version of the container to write, 1 or 2", 1)
+	o.version.Hide()
+	return o
+}
+
+// Run runs a command line and returns its exit code.
+func Run(ctx context.Context, call *command.Call) int {
+	o := newOptions()
+	if exit := o.tool.Parse(call); exit.Done {
+		return exit.Code
+	}
+	name := path.Base(call.Name)
+	var input string
+	switch inputs := o.inputs.Value; len(inputs) {
+	case 0:
+	case 1:
+		input = inputs[0]
+	default:
+		fmt.Fprintf(call.Stderr, "%s: Too many positional arguments specified!\n"+
+			"Can specify at most 1 positional arguments: See: %s --help\n", name, call.Name)
+		return 1
+	}
+	if strings.HasSuffix(stem(name), "clang-offload-packager") {
+		fmt.Fprintln(call.Stderr, "warning: 'clang-offload-packager' is deprecated. Use 'llvm-offload-binary' instead.")
+	}
+	var err error
+	switch output := o.output.Value; {
+	case o.help.Value || output == "" && input == "":
+		o.tool.PrintHelp(call)
+	case output != "" && input != "":
+		err = errors.New("Packaging to an output file and extracting from an input file are mutually exclusive.")
+	case output != "":
+		err = o.pack(ctx, call)
+	default:
+		err = o.extract(ctx, call, input)
+	}
+	if err != nil {
+		fmt.Fprintf(call.Stderr, "%s: error: %s\n", call.Name, message(err))
+		return 1
+	}
+	return 0
+}
+
+// message returns an error in LLVM's words where it has some, and what LLVM
+// does not tell: where the fault is.
+func message(err error) string {
+	var placed *engine.PlaceError
+	if errors.As(err, &placed) && placed.LLVM != "" {
+		return placed.LLVM + ": " + err.Error()
+	}
+	return err.Error()
+}
+
+// pack writes an offload binary.
+func (o *options) pack(ctx context.Context, call *command.Call) error {
+	opt := engine.PackOptions{Version: int(o.version.Value), Output: o.output.Value, LLVM: true}
+	for _, image := range o.images.Value {
+		opt.Images = append(opt.Images, engine.ParseProperties(image))
+	}
+	_, err := call.Session.Pack(ctx, opt)
+	return err
+}
+
+// stem returns the last part of a path without its extension, by LLVM's rules.
+func stem(name string) string {
+	base := path.Base(name)
+	if i := strings.LastIndexByte(base, '.'); i >= 0 && base != "." && base != ".." {
+		return base[:i]
+	}
+	return base
+}
