@@ -89,9 +89,9 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 
 // hostMachine returns the ELF machine of a host triple.
 func hostMachine(triple string) (uint16, error) {
-	t := target.ParseTriple(triple)
+	t := target.ParseTriple(target.Normalize(triple, 4))
 	if env := string(t.Env); t.Format == "elf" && !strings.HasSuffix(env, "x32") && !strings.HasSuffix(env, "ilp32") {
-		arch, _, _ := strings.Cut(triple, "-")
+		arch, _, _ := strings.Cut(triple, "-") // as spelt: t.Arch may stand for several
 		switch arch {
 		case "x86_64", "amd64":
 			return object.MachineX8664, nil
