@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/files"
 )
@@ -30,24 +29,32 @@ type ListedEntry struct {
 // all bundles if several lie behind each other in the file. Only headers are read.
 // An archive gives the entries of its members.
 func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, error) {
+	var listed []ListedEntry
+	list := func(data files.Content, member string) error {
+		return s.withContents(ctx, data, opt.Type, opt.Read, func(_ context.Context, c *contents) error {
+			for _, e := range c.entries {
+				e.Member = member
+				listed = append(listed, e.ListedEntry)
+			}
+			return context.Cause(ctx)
+		})
+	}
+	if opt.Type == ArchiveType {
+		err := s.withArchive(opt.Input, func(archive *files.Input, members []archiveMember) error {
+			for _, m := range members {
+				if err := list(m.data, m.name); err != nil {
+					return m.in(archive, err)
+				}
+			}
+			return nil
+		})
+		return listed, err
+	}
 	input, err := s.Files.Open(opt.Input)
 	if err != nil {
 		return nil, err
 	}
 	defer input.Close()
-	var listed []ListedEntry
-	gather := func(_ context.Context, c *contents) error {
-		for _, e := range c.entries {
-			listed = append(listed, e.ListedEntry)
-		}
-		return nil
-	}
-	if opt.Type == ArchiveType {
-		return nil, fmt.Errorf("archives: not yet")
-	}
-	err = files.Contain(func() error { return s.withContents(ctx, input.All(), opt.Type, opt.Read, gather) })
-	if err != nil {
-		return nil, in(input, err)
-	}
-	return listed, context.Cause(ctx)
+	err = files.Contain(func() error { return list(input.All(), "") })
+	return listed, in(input, err)
 }

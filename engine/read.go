@@ -55,6 +55,7 @@ type contents struct {
 	entries []storedEntry // in the order in which LLVM's tools visit them
 	bundles int           // how many bundles the entries are from; 0 if the file is none
 	file    storedEntry   // the file itself, uncompressed, if it is no bundle
+	decoded bool          // whether contents are in memory that is freed behind fn
 }
 
 // withContents calls fn with what data holds as a file of type t. What fn gets is
@@ -244,7 +245,8 @@ func (r *contentReader) mustDecode(ctx context.Context, reader *ccob.Reader) (bo
 		return true, nil
 	}
 	prefix, err := reader.Prefix(ctx, headerPrefix)
-	return err == nil && !bundle.Is(prefix) && r.fileType == ObjectType, err
+	mayBeObject := r.fileType == ObjectType || r.fileType == ArchiveType
+	return err == nil && !bundle.Is(prefix) && mayBeObject, err
 }
 
 // compressed reads the entries of a compressed bundle. What it returns frees the
@@ -260,6 +262,7 @@ func (r *contentReader) compressed(ctx context.Context, reader *ccob.Reader) (re
 		if err != nil {
 			return release, err
 		}
+		r.c.decoded = true
 		return raw.Release, r.file(files.FromMemory("", raw.Bytes()).All(), 0)
 	}
 	b, err := readHeader(ctx, reader)

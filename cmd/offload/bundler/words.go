@@ -15,9 +15,12 @@ func (r *run) words(err error) string {
 	var missing *engine.MissingError
 	var compressed *ccob.Error
 	var archive *ar.FormatError
+	var conflict *engine.MemberConflictError
 	switch {
 	case errors.As(err, &missing):
 		return cannotFind(missing)
+	case errors.As(err, &conflict):
+		return conflict.Error()
 	case errors.Is(err, engine.ErrEntryID) && r.fileType.Value == "a":
 		return "Invalid bundle id read from code object"
 	case errors.Is(err, engine.ErrEntryID):
