@@ -94,9 +94,9 @@ def _complete(kind, text, where):
         ))
     target_id = fields[5] if len(fields) == 6 else ""
     triple = fields[1:5]
-    if not target_id and fields[4].startswith("gfx"):
+    if fields[4].startswith("gfx") or fields[4].startswith("sm_"):
         # The three-field triple of older releases.
-        target_id, triple[3] = fields[4], ""
+        target_id, triple[3] = "-".join(fields[4:]), ""
     for field in triple:
         if field and not _is_name(field):
             fail("{}: target {}: {} is not part of a triple".format(where, repr(text), repr(field)))

@@ -1,0 +1,176 @@
+"""Analysis tests of offload_bundle and offload_unbundle."""
+
+load("//rules:defs.bzl", "offload_bundle", "offload_unbundle")
+load(":fixtures.bzl", "bad_provider", "images")
+load(":testing.bzl", "actions_test", "failure_test", "provides_test")
+
+def bundle_tests(name):
+    """Actions, providers and failures of offload_bundle and offload_unbundle.
+
+    Args:
+      name: name of the test suite.
+    """
+    for fixture, targets in {
+        "gfx90a_and_gfx942": ["gfx90a", "gfx942"],
+        "gfx90a_xnack": ["gfx90a:xnack+"],
+        "gfx942": ["gfx942"],
+        "none": [],
+        "xnacks": ["gfx90a:xnack+", "gfx90a:xnack-"],
+    }.items():
+        images(
+            name = "images_" + fixture,
+            tags = ["manual"],
+            targets = targets,
+        )
+    offload_bundle(
+        name = "bundle",
+        images = [":images_xnacks", ":images_gfx942"],
+        tags = ["manual"],
+    )
+    offload_bundle(
+        name = "bundle_plain",
+        out = "sub/own.name",
+        alignment = 1,
+        host = "",
+        images = [":images_gfx942"],
+        tags = ["manual"],
+        type = "bc",
+    )
+    actions_test(
+        name = "bundle_action_test",
+        argv = [
+            "bundle --type o --align 4096 --output=BIN/tests/analysis/bundle.hipfb " +
+            "--entry=host-x86_64-unknown-linux-gnu-= " +
+            "--entry=hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+=BIN/tests/analysis/images_xnacks/0 " +
+            "--entry=hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-=BIN/tests/analysis/images_xnacks/1 " +
+            "--entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/images_gfx942/0",
+        ],
+        count = 1,
+        inputs = ["tests/analysis/images_gfx942/0", "tests/analysis/images_xnacks/0", "tests/analysis/images_xnacks/1"],
+        mnemonic = "OffloadBundle",
+        output = "bundle.hipfb",
+        target = "bundle",
+    )
+    actions_test(
+        name = "bundle_plain_action_test",
+        argv = ["bundle --type bc --align 1 --output=BIN/tests/analysis/sub/own.name --entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/images_gfx942/0"],
+        count = 1,
+        mnemonic = "OffloadBundle",
+        output = "sub/own.name",
+        target = "bundle_plain",
+    )
+    provides_test(
+        name = "bundle_provides_test",
+        entry_ids = [
+            "host-x86_64-unknown-linux-gnu-",
+            "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+",
+            "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-",
+            "hipv4-amdgcn-amd-amdhsa--gfx942",
+        ],
+        files = ["bundle.hipfb"],
+        target = "bundle",
+    )
+    failure_test(
+        name = "bundle_conflict_test",
+        images = [":images_gfx90a_and_gfx942", ":images_gfx90a_xnack"],
+        message = """{}: offload_bundle: images of gfx90a and gfx90a:xnack+ cannot be in one bundle: when one names xnack, all entries of the processor must (target ID rules).
+From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:images_gfx90a_xnack (gfx90a:xnack+). Give both a setting, or put them in two bundles.""",
+        rule = offload_bundle,
+    )
+    failure_test(
+        name = "bundle_duplicate_test",
+        images = [":images_gfx90a_and_gfx942", ":images_gfx942"],
+        message = "{}: offload_bundle: two images for gfx942: from //tests/analysis:images_gfx90a_and_gfx942 and from //tests/analysis:images_gfx942. A bundle has one entry for each target; drop one, or put them in two bundles.",
+        rule = offload_bundle,
+    )
+    failure_test(
+        name = "bundle_empty_test",
+        images = [":images_none"],
+        message = "{}: offload_bundle: images: no image in //tests/analysis:images_none",
+        rule = offload_bundle,
+    )
+    failure_test(
+        name = "bundle_alignment_test",
+        alignment = 0,
+        images = [":images_gfx942"],
+        message = "{}: offload_bundle: alignment is 0; it is a number of bytes, 1 or more",
+        rule = offload_bundle,
+    )
+
+    offload_unbundle(
+        name = "unbundle",
+        bundle = ":bundle",
+        tags = ["manual"],
+        targets = ["gfx90a:xnack+", "gfx942"],
+    )
+    actions_test(
+        name = "unbundle_action_test",
+        argv = [
+            "unbundle --type o --input=BIN/tests/analysis/bundle.hipfb " +
+            "--entry=hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+=BIN/tests/analysis/unbundle/gfx90a_xnack+.co " +
+            "--entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/unbundle/gfx942.co",
+        ],
+        count = 1,
+        inputs = ["tests/analysis/bundle.hipfb"],
+        mnemonic = "OffloadUnbundle",
+        output = "unbundle/gfx90a_xnack+.co",
+        outputs = ["unbundle/gfx90a_xnack+.co", "unbundle/gfx942.co"],
+        target = "unbundle",
+    )
+    provides_test(
+        name = "unbundle_provides_test",
+        groups = {"gfx942": ["unbundle/gfx942.co"]},
+        images = [
+            "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+ unbundle/gfx90a_xnack+.co",
+            "hipv4-amdgcn-amd-amdhsa--gfx942 unbundle/gfx942.co",
+        ],
+        target = "unbundle",
+    )
+    failure_test(
+        name = "unbundle_missing_test",
+        bundle = ":bundle",
+        message = "{}: offload_unbundle: targets: //tests/analysis:bundle has no image for gfx1100. It has host-x86_64-unknown-linux-gnu-, gfx90a:xnack+, gfx90a:xnack-, gfx942",
+        rule = offload_unbundle,
+        targets = ["gfx1100"],
+    )
+    failure_test(
+        name = "unbundle_no_targets_test",
+        bundle = ":bundle",
+        message = "{}: offload_unbundle: targets is empty: name the targets to take out, e.g. [\"gfx942\"]",
+        rule = offload_unbundle,
+        targets = [],
+    )
+
+    messages = {
+        "compressed": "OffloadBundleInfo: tests/analysis/provider_compressed_test_target: compressed must be True or False, got \"zstd\"",
+        "entries": "OffloadBundleInfo: tests/analysis/provider_entries_test_target: a bundle needs at least one entry",
+        "file": "{}: offload_image: file must be a File, got string",
+        "images": "OffloadImagesInfo: images must be a depset of offload_image(), got list",
+        "kind": "{}: offload_image: kind \"rocm\" is none of host, openmp, hip, hipv4, cuda, sycl",
+        "target_id": "{}: offload_image: target ID \"gfx942:\": \"\" is not a feature followed by + or -",
+        "triple": "{}: offload_image: triple \"amdgcn-amd-amdhsa\" does not have four fields, as amdgcn-amd-amdhsa- has",
+    }
+    for case, message in messages.items():
+        failure_test(
+            name = "provider_{}_test".format(case),
+            case = case,
+            message = message,
+            rule = bad_provider,
+        )
+
+    native.test_suite(
+        name = name,
+        tests = [
+            "bundle_action_test",
+            "bundle_alignment_test",
+            "bundle_conflict_test",
+            "bundle_duplicate_test",
+            "bundle_empty_test",
+            "bundle_plain_action_test",
+            "bundle_provides_test",
+            "unbundle_action_test",
+            "unbundle_missing_test",
+            "unbundle_no_targets_test",
+            "unbundle_provides_test",
+        ] + ["provider_{}_test".format(case) for case in messages],
+    )

@@ -1,0 +1,59 @@
+"""Rules that stand in for others, so that each test sees one rule alone."""
+
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo", "offload_image")
+load("//rules/private:target_ids.bzl", "target_ids")  # buildifier: disable=bzl-visibility
+
+def _images_impl(ctx):
+    images = []
+    for i, text in enumerate(ctx.attr.targets):
+        target = target_ids.complete(ctx.attr.kind, text, str(ctx.label))
+        file = ctx.actions.declare_file("{}/{}".format(ctx.label.name, i))
+        ctx.actions.write(file, text)
+        images.append(offload_image(
+            file = file,
+            kind = target.kind,
+            label = ctx.label,
+            target_id = target.target_id,
+            triple = target.triple,
+        ))
+    return [OffloadImagesInfo(images = depset(images))]
+
+# Images of these targets, each with a file of its own.
+images = rule(
+    implementation = _images_impl,
+    attrs = {
+        "kind": attr.string(default = "hipv4"),
+        "targets": attr.string_list(),
+    },
+)
+
+def _bad_provider_impl(ctx):
+    file = ctx.actions.declare_file(ctx.label.name)
+    ctx.actions.write(file, "")
+    case = ctx.attr.case
+    if case == "images":
+        return [OffloadImagesInfo(images = [])]
+    if case == "entries":
+        return [OffloadBundleInfo(file = file, entry_ids = [], type = "o", compressed = False)]
+    if case == "compressed":
+        return [OffloadBundleInfo(file = file, entry_ids = ["host-x86_64-unknown-linux-gnu-"], type = "o", compressed = "zstd")]
+    image = {
+        "file": file,
+        "kind": "hip",
+        "label": ctx.label,
+        "target_id": "gfx942",
+        "triple": "amdgcn-amd-amdhsa-",
+    } | {
+        "file": {"file": file.path},
+        "kind": {"kind": "rocm"},
+        "target_id": {"target_id": "gfx942:"},
+        "triple": {"triple": "amdgcn-amd-amdhsa"},
+    }[case]
+    offload_image(**image)
+    return []
+
+# Makes a provider wrongly.
+bad_provider = rule(
+    implementation = _bad_provider_impl,
+    attrs = {"case": attr.string(mandatory = True)},
+)

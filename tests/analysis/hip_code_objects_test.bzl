@@ -1,0 +1,150 @@
+"""Analysis tests of hip_code_objects."""
+
+load("@rules_cc//cc:defs.bzl", "cc_library")
+load("//rules:defs.bzl", "hip_code_objects")
+load(":testing.bzl", "actions_test", "failure_test", "provides_test")
+
+def hip_code_objects_tests(name):
+    """Actions, providers and failures of hip_code_objects.
+
+    Args:
+      name: name of the test suite.
+    """
+    cc_library(
+        name = "hip_lib",
+        hdrs = ["lib/lib.h"],
+        defines = ["LIB=1"],
+        includes = ["lib"],
+        tags = ["manual"],
+    )
+    hip_code_objects(
+        name = "hip",
+        srcs = ["a.hip", "sub/a.hip", "a.cu"],
+        hdrs = ["a.h"],
+        copts = ["-Wall"],
+        defines = ["OWN=2"],
+        includes = ["sub"],
+        linkopts = ["-Wl,--no-undefined"],
+        offload_archs = ["gfx90a:xnack+:sramecc-", "gfx942"],
+        tags = ["manual"],
+        deps = [":hip_lib"],
+    )
+    hip_code_objects(
+        name = "hip_rdc",
+        srcs = ["a.hip"],
+        offload_archs = ["gfx942"],
+        rdc = True,
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "hip_compile_test",
+        argv = [
+            "-x hip --offload-device-only --no-gpu-bundle-output --offload-arch=gfx90a:sramecc-:xnack+",
+            "-toolchain-flag",
+            "-fastbuild-flag",
+            "--rocm-path=tests/analysis/rocm",
+            "-S -Xclang -emit-obj",
+            "-DOWN=2",
+            "-DLIB=1",
+            "-iquote .",
+            "-iquote BIN",
+            "-isystem tests/analysis/lib",
+            "-I tests/analysis/sub",
+            "-I BIN/tests/analysis/sub",
+            "-Wall -o BIN/tests/analysis/hip/gfx90a_sramecc-_xnack+/a.o tests/analysis/a.hip",
+        ],
+        count = 6,
+        inputs = ["tests/analysis/a.hip", "tests/analysis/a.h", "tests/analysis/lib/lib.h", "tests/analysis/rocm/share/hip/version"],
+        mnemonic = "OffloadHipCompile",
+        not_in_argv = ["-nogpulib", "-nogpuinc", "-fgpu-rdc", "-opt-flag"],
+        output = "hip/gfx90a_sramecc-_xnack+/a.o",
+        outputs = ["hip/gfx90a_sramecc-_xnack+/a.o"],
+        target = "hip",
+    )
+    actions_test(
+        name = "hip_same_names_test",
+        argv = ["tests/analysis/a.cu"],
+        mnemonic = "OffloadHipCompile",
+        output = "hip/gfx942/a_cu.o",
+        target = "hip",
+    )
+    actions_test(
+        name = "hip_link_test",
+        argv = [
+            "--target=amdgcn-amd-amdhsa -mcpu=gfx942 -link-flag -Wl,--no-undefined -o BIN/tests/analysis/hip/gfx942.co " +
+            "BIN/tests/analysis/hip/gfx942/a.o BIN/tests/analysis/hip/gfx942/sub/a.o BIN/tests/analysis/hip/gfx942/a_cu.o",
+        ],
+        count = 2,
+        mnemonic = "OffloadDeviceLink",
+        output = "hip/gfx942.co",
+        target = "hip",
+    )
+    actions_test(
+        name = "hip_rdc_test",
+        argv = ["-fgpu-rdc -emit-llvm -c"],
+        count = 1,
+        mnemonic = "OffloadHipCompile",
+        not_in_argv = ["-S", "-emit-obj"],
+        output = "hip_rdc/gfx942/a.bc",
+        target = "hip_rdc",
+    )
+    provides_test(
+        name = "hip_provides_test",
+        files = ["hip/gfx90a_sramecc-_xnack+.co", "hip/gfx942.co"],
+        groups = {"gfx90a:sramecc-:xnack+": ["hip/gfx90a_sramecc-_xnack+.co"], "gfx942": ["hip/gfx942.co"]},
+        images = [
+            "hipv4-amdgcn-amd-amdhsa--gfx90a:sramecc-:xnack+ hip/gfx90a_sramecc-_xnack+.co",
+            "hipv4-amdgcn-amd-amdhsa--gfx942 hip/gfx942.co",
+        ],
+        target = "hip",
+    )
+
+    failures = {
+        "bad_feature": (["gfx90a:xnack"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a:xnack\": \"xnack\" is not a feature followed by + or -, as xnack+ in gfx90a:xnack+"),
+        "bad_kind": (["rocm-amdgcn-amd-amdhsa--gfx942"], "{}: hip_code_objects: offload_archs: target \"rocm-amdgcn-amd-amdhsa--gfx942\": offload kind \"rocm\" is none of host, openmp, hip, hipv4, cuda, sycl. Give a target ID like gfx942"),
+        "bad_processor": (["gfx90a gfx942"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a gfx942\": \"gfx90a gfx942\" is not the name of a processor"),
+        "few_fields": (["hip-amdgcn-amd"], "{}: hip_code_objects: offload_archs: target \"hip-amdgcn-amd\" has 3 fields; an entry ID is <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]"),
+        "no_archs": ([], "{}: hip_code_objects: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --@"),
+        "nvidia": (["sm_70"], "{}: hip_code_objects: offload_archs: target \"sm_70\" is not one of kind hipv4, which is for AMD GPUs"),
+        "spirv": (["amdgcnspirv"], "{}: hip_code_objects: offload_archs: amdgcnspirv is not an AMD GPU"),
+        "twice": (["gfx942", "gfx942"], "{}: hip_code_objects: offload_archs names gfx942 twice"),
+        "twice_otherwise": (["gfx90a:xnack+:sramecc-", "gfx90a:sramecc-:xnack+"], "{}: hip_code_objects: offload_archs names gfx90a:sramecc-:xnack+ twice: also as gfx90a:xnack+:sramecc-"),
+        "twice_feature": (["gfx90a:xnack+:xnack-"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a:xnack+:xnack-\": feature \"xnack\" is given twice"),
+        "bad_triple": (["hip-amdgcn-a md-amdhsa--gfx90a"], "{}: hip_code_objects: offload_archs: target \"hip-amdgcn-a md-amdhsa--gfx90a\": \"a md\" is not part of a triple"),
+    }
+    for case, (archs, message) in failures.items():
+        failure_test(
+            name = "hip_{}_test".format(case),
+            srcs = ["a.hip"],
+            message = message,
+            offload_archs = archs,
+            rule = hip_code_objects,
+        )
+    failure_test(
+        name = "hip_no_srcs_test",
+        srcs = [],
+        message = "{}: hip_code_objects: srcs is empty: give it the HIP sources",
+        offload_archs = ["gfx942"],
+        rule = hip_code_objects,
+    )
+    failure_test(
+        name = "hip_includes_test",
+        srcs = ["a.hip"],
+        includes = ["../other"],
+        message = "{}: includes: \"../other\" leaves the package: give a folder below it, or depend on a cc_library of the other package",
+        offload_archs = ["gfx942"],
+        rule = hip_code_objects,
+    )
+
+    native.test_suite(
+        name = name,
+        tests = [
+            "hip_compile_test",
+            "hip_same_names_test",
+            "hip_link_test",
+            "hip_rdc_test",
+            "hip_provides_test",
+            "hip_no_srcs_test",
+            "hip_includes_test",
+        ] + ["hip_{}_test".format(case) for case in failures],
+    )

@@ -1,0 +1,155 @@
+"""Kinds of analysis tests: what a rule fails with, which actions it makes, what it provides."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
+
+# A compiler that is never run: tests do not depend on what is installed.
+_CONFIG = {"//command_line_option:extra_toolchains": "//tests/analysis:clang_toolchain"}
+
+def _failure_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    asserts.expect_failure(env, ctx.attr.message)
+    return analysistest.end(env)
+
+_failure_test = analysistest.make(
+    _failure_test_impl,
+    attrs = {"message": attr.string(mandatory = True)},
+    config_settings = _CONFIG,
+    expect_failure = True,
+)
+
+def failure_test(name, rule, message, **kwargs):
+    """A target of a rule fails at analysis with a message.
+
+    Args:
+      name: name of the test.
+      rule: the rule.
+      message: what the failure must contain; `{}` stands for the target's label.
+      **kwargs: attributes of the target.
+    """
+    target = name + "_target"
+    rule(
+        name = target,
+        tags = ["manual"],
+        **kwargs
+    )
+    _failure_test(
+        name = name,
+        size = "small",
+        message = message.replace("{}", "//{}:{}".format(native.package_name(), target)),
+        target_under_test = target,
+    )
+
+def _actions_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    actions = {}
+    for action in analysistest.target_actions(env):
+        if action.mnemonic == ctx.attr.mnemonic:
+            outputs = action.outputs.to_list()
+            actions[outputs[0].short_path] = (action, outputs)
+    if ctx.attr.count >= 0:
+        asserts.equals(env, ctx.attr.count, len(actions), "number of {} actions".format(ctx.attr.mnemonic))
+    if not ctx.attr.output:
+        return analysistest.end(env)
+
+    output = ctx.label.package + "/" + ctx.attr.output
+    if output not in actions:
+        asserts.equals(env, output, actions.keys())
+        return analysistest.end(env)
+    action, outputs = actions[output]
+    argv = " ".join(_plain(ctx, action.argv))
+    for words in ctx.attr.argv:
+        asserts.true(env, " " + words + " " in " " + argv + " ", "{} is not in {}".format(repr(words), argv))
+    for words in ctx.attr.not_in_argv:
+        asserts.false(env, " " + words + " " in " " + argv + " ", "{} is in {}".format(repr(words), argv))
+    inputs = [file.short_path for file in action.inputs.to_list()]
+    for input in ctx.attr.inputs:
+        asserts.true(env, input in inputs, "{} is not in {}".format(input, inputs))
+    for argument in action.argv:
+        asserts.false(env, argument.startswith("/"), "{} is an absolute path".format(argument))
+    if ctx.attr.outputs:
+        asserts.equals(env, ctx.attr.outputs, [file.short_path.removeprefix(ctx.label.package + "/") for file in outputs])
+    return analysistest.end(env)
+
+def _plain(ctx, argv):
+    """Arguments without what depends on the configuration of the test."""
+    bin_dir = analysistest.target_bin_dir_path(struct(ctx = ctx))
+    return [argument.replace(bin_dir, "BIN") for argument in argv]
+
+_actions_test = analysistest.make(
+    _actions_test_impl,
+    attrs = {
+        "argv": attr.string_list(),
+        "count": attr.int(default = -1),
+        "inputs": attr.string_list(),
+        "mnemonic": attr.string(mandatory = True),
+        "not_in_argv": attr.string_list(),
+        "output": attr.string(),
+        "outputs": attr.string_list(),
+    },
+    config_settings = _CONFIG,
+)
+
+def actions_test(name, target, mnemonic, **kwargs):
+    """A target has actions of a mnemonic, one of which looks so.
+
+    Args:
+      name: name of the test.
+      target: the target.
+      mnemonic: of the actions.
+      **kwargs: count: how many there are. output: the first output, below this
+        package, of the one to look at; argv: words that follow each other on its
+        command line (BIN stands for the output folder); not_in_argv: words that do
+        not; inputs: paths among its inputs; outputs: all its outputs.
+    """
+    _actions_test(
+        name = name,
+        size = "small",
+        mnemonic = mnemonic,
+        target_under_test = target,
+        **kwargs
+    )
+
+def _provides_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    target = analysistest.target_under_test(env)
+    prefix = ctx.label.package + "/"
+    if ctx.attr.images:
+        got = [image.id + " " + image.file.short_path.removeprefix(prefix) for image in target[OffloadImagesInfo].images.to_list()]
+        asserts.equals(env, ctx.attr.images, got)
+    if ctx.attr.entry_ids:
+        asserts.equals(env, ctx.attr.entry_ids, target[OffloadBundleInfo].entry_ids)
+    if ctx.attr.files:
+        got = [file.short_path.removeprefix(prefix) for file in target[DefaultInfo].files.to_list()]
+        asserts.equals(env, ctx.attr.files, got)
+    for group, files in ctx.attr.groups.items():
+        got = [file.short_path.removeprefix(prefix) for file in getattr(target[OutputGroupInfo], group).to_list()]
+        asserts.equals(env, files, got)
+    return analysistest.end(env)
+
+_provides_test = analysistest.make(
+    _provides_test_impl,
+    attrs = {
+        "entry_ids": attr.string_list(),
+        "files": attr.string_list(),
+        "groups": attr.string_list_dict(),
+        "images": attr.string_list(),
+    },
+    config_settings = _CONFIG,
+)
+
+def provides_test(name, target, **kwargs):
+    """A target gives images, a bundle, files, output groups.
+
+    Args:
+      name: name of the test.
+      target: the target.
+      **kwargs: images: strings `ENTRY_ID FILE`; entry_ids: of the bundle; files:
+        the default outputs; groups: output group to files, all below this package.
+    """
+    _provides_test(
+        name = name,
+        size = "small",
+        target_under_test = target,
+        **kwargs
+    )
