@@ -76,7 +76,8 @@ explain() {
     exit "$status"
 }
 
-begin() { rm -rf --one-file-system "${1:?}.partial" "$1"; }
+# begin DIR: removes what is half done, of any recipe.
+begin() { rm -rf --one-file-system "$cache"/*.partial "${1:?}"; }
 
 # check_machine: everything that would fail later, said before anything is downloaded.
 check_machine() {

@@ -68,7 +68,9 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	}
 	target := "unix:" + filepath.Join(socket, "casd")
 	s := &Server{socket: socket, exited: make(chan struct{})}
-	cmd := exec.Command(casd, "--bind="+target, "--buildbox-run="+runner, "--log-level=warning", opts.Dir)
+	cmd := exec.Command(casd, "--bind="+target, "--log-level=warning", "--buildbox-run="+runner,
+		// FUSE, which is preferred otherwise, is not to be had in a user namespace.
+		"--runner-arg=--staging-mode=copy-or-link", opts.Dir)
 	cmd.Stdout, cmd.Stderr = opts.Log, opts.Log
 	if err := s.run(cmd); err != nil {
 		os.RemoveAll(socket)
