@@ -1,0 +1,116 @@
+package offload
+
+import (
+	"flag"
+	"fmt"
+	"log"
+	"slices"
+	"strings"
+
+	"github.com/bazelbuild/bazel-gazelle/config"
+	"github.com/bazelbuild/bazel-gazelle/rule"
+)
+
+// The directives.
+const (
+	offloadDirective = "offload"
+	archsDirective   = "offload_archs"
+	modeDirective    = "offload_mode"
+	bundleDirective  = "offload_bundle"
+)
+
+// mode says how new sources are put into rules.
+type mode string
+
+const (
+	packageMode mode = "package" // all sources of a package in one rule
+	fileMode    mode = "file"    // each source in a rule of its own
+)
+
+// settings are what the directives say for one folder.
+type settings struct {
+	enabled bool
+	mode    mode
+	bundle  bool
+	// archs is nil where no directive is in force.
+	archs []string
+	// listed are the patterns of the sources that rules of the nearest package
+	// above list, by path in the repository.
+	listed []patterns
+}
+
+func settingsOf(c *config.Config) *settings {
+	return c.Exts[languageName].(*settings)
+}
+
+// KnownDirectives returns the directives that Configure understands.
+func (*offload) KnownDirectives() []string {
+	return []string{offloadDirective, archsDirective, modeDirective, bundleDirective}
+}
+
+// RegisterFlags sets what holds at the root where no directive says otherwise.
+func (*offload) RegisterFlags(_ *flag.FlagSet, _ string, c *config.Config) {
+	c.Exts[languageName] = &settings{enabled: true, mode: packageMode, bundle: true}
+}
+
+// CheckFlags looks at the workspace before the first folder is visited.
+func (l *offload) CheckFlags(_ *flag.FlagSet, c *config.Config) error {
+	l.ownModule = isModule(c.RepoRoot, moduleName)
+	return nil
+}
+
+// Configure reads the directives of one folder and notes what its BUILD file
+// has for other packages. Gazelle calls it for a folder before those below.
+func (l *offload) Configure(c *config.Config, rel string, f *rule.File) {
+	if f == nil {
+		return
+	}
+	s := *settingsOf(c)
+	c.Exts[languageName] = &s
+	for _, d := range f.Directives {
+		if err := s.apply(d); err != nil {
+			log.Printf("%s: # gazelle:%s %s: %v", f.Path, d.Key, d.Value, err)
+		}
+	}
+	l.packages[rel] = true
+	l.noteLibraries(c, rel, f.Rules)
+	l.noteBundles(c, rel, f.Rules)
+	s.listed = listedSources(rel, f.Rules)
+}
+
+func (s *settings) apply(d rule.Directive) error {
+	switch d.Key {
+	case offloadDirective:
+		return choose(&s.enabled, d.Value, "enabled", "disabled")
+	case bundleDirective:
+		return choose(&s.bundle, d.Value, "true", "false")
+	case modeDirective:
+		switch m := mode(d.Value); m {
+		case packageMode, fileMode:
+			s.mode = m
+		default:
+			return fmt.Errorf("expected %s or %s", packageMode, fileMode)
+		}
+	case archsDirective:
+		archs := strings.FieldsFunc(d.Value, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
+		for i, arch := range archs {
+			if slices.Contains(archs[:i], arch) {
+				return fmt.Errorf("%s is there twice", arch)
+			}
+		}
+		s.archs = archs
+		if len(archs) == 0 {
+			s.archs = nil
+		}
+	}
+	return nil
+}
+
+// choose sets a switch from one of the two words for on and off.
+func choose(to *bool, value, on, off string) error {
+	if value != on && value != off {
+		return fmt.Errorf("expected %s or %s", on, off)
+	}
+	*to = value == on
+	return nil
+}

@@ -1,0 +1,405 @@
+package offload
+
+import (
+	"fmt"
+	"log"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bazelbuild/bazel-gazelle/label"
+	"github.com/bazelbuild/bazel-gazelle/language"
+	"github.com/bazelbuild/bazel-gazelle/rule"
+)
+
+// generator works on one package.
+type generator struct {
+	*offload
+	language.GenerateArgs
+	settings *settings
+	taken    map[string]bool // names of targets
+	groups   []*group
+	result   language.GenerateResult
+}
+
+// group is a rule to be written and the sources in it.
+type group struct {
+	kind     string
+	name     string
+	testonly bool
+	srcs     []string
+	// old is the rule as it is in the BUILD file, or nil.
+	old *rule.Rule
+	// fixed is true when srcs of old is no plain list: it gets no more sources.
+	fixed bool
+	// leaf is true for OpenMP programs and tests: nothing depends on them, so
+	// that they can depend on the libraries of the package.
+	leaf bool
+	// What the includes lead to: headers, libraries of the package that have
+	// the headers, and includes to be resolved.
+	hdrs, local []string
+	elsewhere   []include
+}
+
+// perFile tells whether the rule is one for a single source, named after it.
+func (gr *group) perFile(suffix string) bool {
+	srcs := gr.srcs
+	if gr.old != nil {
+		srcs = patternsOf(gr.old.Attr(srcsAttr)).names
+	}
+	return len(srcs) == 1 && strings.TrimSuffix(gr.name, suffix) == stemOf(srcs[0])
+}
+
+// GenerateRules writes the rules of one package. Gazelle calls it for the
+// folders below first.
+func (l *offload) GenerateRules(args language.GenerateArgs) language.GenerateResult {
+	g := &generator{
+		offload:      l,
+		GenerateArgs: args,
+		settings:     settingsOf(args.Config),
+		taken:        make(map[string]bool),
+	}
+	l.noteLibraries(args.Config, args.Rel, args.OtherGen)
+	if !g.settings.enabled {
+		return language.GenerateResult{}
+	}
+	for _, r := range slices.Concat(g.existing(), args.OtherGen) {
+		g.taken[r.Name()] = true
+	}
+	g.keep()
+	g.place(g.newSources())
+	removed := g.removeEmpty()
+	if len(g.groups) > 0 || len(args.OtherGen) > 0 {
+		l.packages[args.Rel] = true
+	}
+	// Libraries first: programs and tests ask for their headers.
+	for _, leaf := range []bool{false, true} {
+		for _, gr := range g.groups {
+			if gr.leaf == leaf {
+				g.headers(gr)
+			}
+		}
+	}
+	for _, gr := range g.groups {
+		g.write(gr)
+	}
+	g.writeBundles(removed)
+	return g.result
+}
+
+// existing returns the rules in the BUILD file.
+func (g *generator) existing() []*rule.Rule {
+	if g.File == nil {
+		return nil
+	}
+	return g.File.Rules
+}
+
+// keep makes groups of the existing rules and those of their sources that are
+// still there.
+func (g *generator) keep() {
+	for _, r := range g.existing() {
+		kind := kindOf(g.Config, r)
+		if kind != hipKind && kind != openmpKind {
+			continue
+		}
+		gr := &group{kind: kind, name: r.Name(), testonly: isTrue(r, testonlyAttr), old: r}
+		if listed, plain := literals(r.Attr(srcsAttr)); plain {
+			for _, src := range listed {
+				if g.isThere(src) {
+					gr.srcs = append(gr.srcs, src)
+				}
+			}
+		} else if r.Attr(srcsAttr) != nil {
+			gr.fixed = true
+			named := patternsOf(r.Attr(srcsAttr))
+			for _, file := range g.RegularFiles {
+				if named.match(file) {
+					gr.srcs = append(gr.srcs, file)
+				}
+			}
+		}
+		g.groups = append(g.groups, gr)
+	}
+}
+
+// removeEmpty drops the rules that have no source left, and returns their
+// names.
+func (g *generator) removeEmpty() (removed []string) {
+	g.groups = slices.DeleteFunc(g.groups, func(gr *group) bool {
+		if len(gr.srcs) > 0 || gr.fixed {
+			return false
+		}
+		g.result.Empty = append(g.result.Empty, rule.NewRule(gr.kind, gr.name))
+		if !gr.old.ShouldKeep() {
+			removed = append(removed, gr.name)
+		}
+		return true
+	})
+	return removed
+}
+
+// isThere tells whether a source of a rule can be had: a file, the output of a
+// rule, or any label, which is somebody else's to keep right.
+func (g *generator) isThere(src string) bool {
+	if strings.HasPrefix(src, ":") || strings.HasPrefix(src, "//") || strings.HasPrefix(src, "@") {
+		return true
+	}
+	if slices.Contains(g.GenFiles, src) {
+		return true
+	}
+	info, err := os.Stat(filepath.Join(g.Dir, filepath.FromSlash(src)))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// newSources returns the sources with device code that no rule lists yet.
+func (g *generator) newSources() []string {
+	var listed patterns
+	for _, r := range slices.Concat(g.existing(), g.OtherGen) {
+		if e := r.Attr(srcsAttr); e != nil && r.Kind() != "filegroup" {
+			listed.add(e)
+		}
+	}
+	var sources []string
+	for _, file := range g.RegularFiles {
+		if g.kindFor(file) == "" || listed.match(file) {
+			continue
+		}
+		// A rule of the package above lists it, and this folder is none so far.
+		if g.File == nil && slices.ContainsFunc(g.settings.listed, func(p patterns) bool { return p.match(path.Join(g.Rel, file)) }) {
+			continue
+		}
+		sources = append(sources, file)
+	}
+	slices.Sort(sources)
+	return sources
+}
+
+// kindFor returns the kind of rule for a source, or "" if it has no device
+// code.
+func (g *generator) kindFor(file string) string {
+	switch path.Ext(file) {
+	case ".hip":
+		return hipKind
+	case ".cu":
+		if s := g.scan(file); s != nil && !s.isCUDA() {
+			return hipKind
+		}
+	case ".cc", ".cpp", ".cxx":
+		if s := g.scan(file); s != nil && s.kernel {
+			return hipKind
+		} else if s != nil && s.target {
+			return openmpKind
+		}
+	case ".c", ".C", ".c++":
+		if s := g.scan(file); s != nil && s.target {
+			return openmpKind
+		}
+	}
+	return ""
+}
+
+func (g *generator) scan(file string) *scan {
+	return g.scanFile(g.Config.RepoRoot, path.Join(g.Rel, file))
+}
+
+// isCUDA tells sources for nvcc, which include CUDA's own headers, from those
+// in HIP's manner.
+func (s *scan) isCUDA() bool {
+	cuda := false
+	for _, inc := range s.includes {
+		if strings.HasPrefix(inc.path, "hip/") {
+			return false
+		}
+		cuda = cuda || strings.HasPrefix(path.Base(inc.path), "cuda")
+	}
+	return cuda
+}
+
+// place puts the new sources into rules, existing ones where that fits.
+func (g *generator) place(sources []string) {
+	base, packaged := path.Base(g.Rel), g.settings.mode == packageMode
+	for _, kind := range []string{hipKind, openmpKind} {
+		name, suffix := base, "_hip"
+		if kind == openmpKind {
+			suffix = "_omp"
+		}
+		if g.Rel == "" {
+			name = map[string]string{hipKind: "kernels", openmpKind: "openmp"}[kind]
+		}
+		for _, file := range sources {
+			if g.kindFor(file) != kind {
+				continue
+			}
+			stem, test := stemOf(file), isTest(file)
+			want := name
+			switch {
+			case !packaged, kind == openmpKind && g.isProgram(file):
+				want = stem
+			case test:
+				want = name + "_test"
+			}
+			gr := g.groupFor(kind, want, suffix, test, want != stem)
+			if gr == nil {
+				gr = &group{kind: kind, name: g.free(want, suffix), testonly: test}
+				g.groups = append(g.groups, gr)
+			}
+			gr.srcs = append(gr.srcs, file)
+		}
+	}
+	for _, gr := range g.groups {
+		gr.leaf = gr.kind == openmpKind && (gr.testonly || slices.ContainsFunc(gr.srcs, g.isProgram))
+	}
+}
+
+// isProgram tells whether a source has a main function.
+func (g *generator) isProgram(src string) bool {
+	s := g.scan(src)
+	return s != nil && s.main
+}
+
+// groupFor returns the rule that a new source joins: the one with the wanted
+// name or, if shared, the only one of its kind. Rules for one file named after
+// it are not joined.
+func (g *generator) groupFor(kind, want, suffix string, testonly, shared bool) *group {
+	var only *group
+	fitting := 0
+	for _, gr := range g.groups {
+		if gr.kind != kind || gr.testonly != testonly || gr.fixed || gr.old != nil && gr.old.ShouldKeep() {
+			continue
+		}
+		if shared && (gr.name == want || gr.name == want+suffix) {
+			return gr
+		}
+		if !gr.perFile(suffix) {
+			only = gr
+			fitting++
+		}
+	}
+	if shared && fitting == 1 {
+		return only
+	}
+	return nil
+}
+
+// free returns a name for a new target that no other target has.
+func (g *generator) free(name, suffix string) string {
+	candidate := name
+	for i := 1; g.taken[candidate]; i++ {
+		candidate = name + suffix
+		if i > 1 {
+			candidate = fmt.Sprintf("%s%s_%d", name, suffix, i)
+		}
+	}
+	g.taken[candidate] = true
+	return candidate
+}
+
+// write adds the rule of a group to the result.
+func (g *generator) write(gr *group) {
+	r := rule.NewRule(gr.kind, gr.name)
+	setManaged(r, gr.old, srcsAttr, gr.srcs)
+	setManaged(r, gr.old, hdrsAttr, gr.hdrs)
+	g.setArchs(r, gr.old)
+	g.setDefaults(r, gr)
+	imports := imports{includes: gr.elsewhere, local: gr.local}
+	if gr.old != nil {
+		imports.deps = gr.old.Attr(depsAttr)
+	}
+	g.add(r, imports)
+	for _, inc := range gr.elsewhere {
+		for _, file := range inc.candidates() {
+			g.result.RelsToIndex = append(g.result.RelsToIndex, path.Dir(file))
+			if pkg, ok := g.packageOf(g.Config, file); ok && isFile(g.Config.RepoRoot, file) {
+				g.result.RelsToIndex = append(g.result.RelsToIndex, pkg)
+			}
+		}
+	}
+}
+
+// setArchs sets the architectures: those of the directive or, where there is
+// none, what a person wrote.
+func (g *generator) setArchs(r, old *rule.Rule) {
+	if g.settings.archs != nil {
+		setManaged(r, old, archsAttr, g.settings.archs)
+	} else if old != nil && old.Attr(archsAttr) != nil {
+		r.SetAttr(archsAttr, unchanged{old.Attr(archsAttr)})
+	}
+}
+
+// setDefaults sets what a new rule begins with and people may change.
+func (g *generator) setDefaults(r *rule.Rule, gr *group) {
+	if gr.old != nil {
+		return
+	}
+	if gr.testonly {
+		r.SetAttr(testonlyAttr, true)
+	} else if g.File == nil || !g.File.HasDefaultVisibility() {
+		r.SetAttr(visibilityAttr, []string{rule.CheckInternalVisibility(g.Rel, "//visibility:public")})
+	}
+}
+
+func (g *generator) add(r *rule.Rule, imports imports) {
+	g.result.Gen = append(g.result.Gen, r)
+	g.result.Imports = append(g.result.Imports, imports)
+}
+
+// writeBundles adds a bundle for each rule whose images are in none, and takes
+// the images of removed rules out of theirs.
+func (g *generator) writeBundles(removed []string) {
+	for _, r := range g.existing() {
+		if kindOf(g.Config, r) != bundleKind {
+			continue
+		}
+		images, plain := literals(r.Attr(imagesAttr))
+		left := slices.DeleteFunc(slices.Clone(images), func(image string) bool {
+			l, err := label.Parse(image)
+			return err == nil && l.Abs("", g.Rel).Pkg == g.Rel && l.Repo == "" && slices.Contains(removed, l.Name)
+		})
+		switch {
+		case !plain || len(left) == len(images):
+		case len(left) == 0:
+			g.result.Empty = append(g.result.Empty, rule.NewRule(bundleKind, r.Name()))
+		default:
+			bundle := rule.NewRule(bundleKind, r.Name())
+			bundle.SetAttr(imagesAttr, left)
+			g.add(bundle, imports{})
+		}
+	}
+	if !g.settings.bundle {
+		return
+	}
+	for _, gr := range g.groups {
+		name := gr.name + "_fat"
+		if gr.kind != hipKind || g.bundled[label.New("", g.Rel, gr.name).String()] {
+			continue
+		}
+		if g.taken[name] {
+			log.Printf("//%s:%s: no bundle: there is a target %s; put :%s in a bundle, or write # gazelle:%s false", g.Rel, gr.name, name, gr.name, bundleDirective)
+			continue
+		}
+		bundle := rule.NewRule(bundleKind, name)
+		bundle.SetAttr(imagesAttr, []string{":" + gr.name})
+		g.setDefaults(bundle, &group{testonly: gr.testonly})
+		g.add(bundle, imports{})
+	}
+}
+
+// stemOf returns the name of a file without folder and extension.
+func stemOf(file string) string {
+	base := path.Base(file)
+	return strings.TrimSuffix(base, path.Ext(base))
+}
+
+// isTest tells whether a source is named as that of a test.
+func isTest(file string) bool {
+	stem := stemOf(file)
+	return strings.HasSuffix(stem, "_test") || strings.HasPrefix(stem, "test_")
+}
+
+func isTrue(r *rule.Rule, attr string) bool {
+	value := r.Attr(attr)
+	return value != nil && (isIdent(value, "True") || r.AttrString(attr) == "1")
+}

@@ -1,0 +1,157 @@
+// Package offload is a Gazelle extension: it writes and keeps the rules of
+// rules_offload for HIP sources (*.hip, *.cu, C++ with kernels) and for C and
+// C++ sources with OpenMP target regions.
+//
+// docs/gazelle.md tells how to set it up and which directives there are.
+package offload
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/bazelbuild/bazel-gazelle/config"
+	"github.com/bazelbuild/bazel-gazelle/language"
+	"github.com/bazelbuild/bazel-gazelle/rule"
+	"github.com/bazelbuild/buildtools/build"
+)
+
+// languageName is the name of the extension, in directives such as
+// "# gazelle:resolve offload math/tile.h //math:tile".
+const languageName = "offload"
+
+// The module whose rules are written, and the file that they are loaded from.
+const (
+	moduleName = "rules_offload"
+	defsFile   = "//rules:defs.bzl"
+)
+
+// The rules that are written.
+const (
+	hipKind    = "hip_code_objects"
+	openmpKind = "openmp_library"
+	bundleKind = "offload_bundle"
+)
+
+// The attributes that are written.
+const (
+	srcsAttr       = "srcs"
+	hdrsAttr       = "hdrs"
+	depsAttr       = "deps"
+	archsAttr      = "offload_archs"
+	imagesAttr     = "images"
+	testonlyAttr   = "testonly"
+	visibilityAttr = "visibility"
+)
+
+// kinds tells Gazelle how to merge each kind of rule.
+var kinds = map[string]rule.KindInfo{
+	hipKind:    compiledKind,
+	openmpKind: compiledKind,
+	bundleKind: {
+		NonEmptyAttrs:   map[string]bool{imagesAttr: true},
+		MergeableAttrs:  map[string]bool{imagesAttr: true},
+		SubstituteAttrs: map[string]bool{imagesAttr: true},
+	},
+}
+
+var compiledKind = rule.KindInfo{
+	NonEmptyAttrs:  map[string]bool{srcsAttr: true},
+	MergeableAttrs: map[string]bool{srcsAttr: true, hdrsAttr: true, archsAttr: true},
+	ResolveAttrs:   map[string]bool{depsAttr: true},
+}
+
+// offload is the extension. One value serves one run of Gazelle, which calls
+// it from one goroutine.
+type offload struct {
+	language.BaseLang
+
+	// ownModule is true in the workspace of rules_offload itself.
+	ownModule bool
+	// scans are the sources and headers read so far, by path in the repository.
+	scans map[string]*scan
+	// packages tells which folders are packages, as far as anybody asked.
+	packages map[string]bool
+	// libraries are the C++ libraries that other extensions or people wrote, by
+	// package.
+	libraries map[string][]*library
+	// bundled holds the labels of all images of the bundles seen so far.
+	bundled map[string]bool
+}
+
+var (
+	_ language.Language            = (*offload)(nil)
+	_ language.ModuleAwareLanguage = (*offload)(nil)
+)
+
+// NewLanguage returns the extension; gazelle_binary calls it.
+func NewLanguage() language.Language {
+	return &offload{
+		scans:     make(map[string]*scan),
+		packages:  make(map[string]bool),
+		libraries: make(map[string][]*library),
+		bundled:   make(map[string]bool),
+	}
+}
+
+// Name returns the name of the extension.
+func (*offload) Name() string { return languageName }
+
+// Kinds returns the rules that the extension writes.
+func (*offload) Kinds() map[string]rule.KindInfo { return kinds }
+
+// Loads returns where the rules are loaded from when nothing is known of
+// modules.
+func (l *offload) Loads() []rule.LoadInfo {
+	return l.ApparentLoads(func(string) string { return "" })
+}
+
+// ApparentLoads returns where the rules are loaded from, by the name that the
+// workspace gives to rules_offload.
+func (l *offload) ApparentLoads(moduleToApparentName func(string) string) []rule.LoadInfo {
+	name := moduleToApparentName(moduleName)
+	if name == "" {
+		name = moduleName
+	}
+	file := "@" + name + defsFile
+	if l.ownModule {
+		file = defsFile
+	}
+	return []rule.LoadInfo{{
+		Name:    file,
+		Symbols: []string{hipKind, bundleKind, openmpKind},
+	}}
+}
+
+// isModule tells whether the workspace at root is that module.
+func isModule(root, name string) bool {
+	path := filepath.Join(root, "MODULE.bazel")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	file, err := build.ParseModule(path, data)
+	if err != nil {
+		return false
+	}
+	for _, r := range file.Rules("module") {
+		if r.Name() == name {
+			return true
+		}
+	}
+	return false
+}
+
+// kindOf returns the kind of an existing rule, without the name that
+// directives such as map_kind and macro gave it.
+func kindOf(c *config.Config, r *rule.Rule) string {
+	kind := r.Kind()
+	if wrapped, ok := c.AliasMap[kind]; ok {
+		kind = wrapped
+	}
+	for from, mapped := range c.KindMap {
+		if mapped.KindName == kind {
+			return from
+		}
+	}
+	return kind
+}

@@ -1,0 +1,142 @@
+package offload
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/bazelbuild/bazel-gazelle/config"
+	"github.com/bazelbuild/bazel-gazelle/label"
+	"github.com/bazelbuild/bazel-gazelle/rule"
+	"github.com/bazelbuild/buildtools/build"
+)
+
+// library is a rule with headers that is not ours: cc_library or one like it.
+// Gazelle's index has those of extensions for C++ only, not those that people
+// write.
+type library struct {
+	label label.Label
+	pkg   string
+	hdrs  patterns
+	// roots are the folders from which headers can be included as well, each
+	// with what the include begins with.
+	roots []root
+}
+
+type root struct{ folder, prefix string }
+
+// isLibrary tells whether rules of a kind give their headers to those that
+// depend on them.
+func isLibrary(kind string) bool {
+	return strings.HasSuffix(kind, "_library") && kind != openmpKind
+}
+
+// noteLibraries remembers the libraries of a package.
+func (l *offload) noteLibraries(c *config.Config, rel string, rules []*rule.Rule) {
+	for _, r := range rules {
+		hdrs := r.Attr(hdrsAttr)
+		if hdrs == nil || !isLibrary(kindOf(c, r)) {
+			continue
+		}
+		lib := &library{label: label.New(c.RepoName, rel, r.Name()), pkg: rel, hdrs: patternsOf(hdrs)}
+		for _, folder := range r.AttrStrings("includes") {
+			lib.roots = append(lib.roots, root{folder: path.Join(rel, folder)})
+		}
+		strip, prefix := r.AttrString("strip_include_prefix"), r.AttrString("include_prefix")
+		switch {
+		case strings.HasPrefix(strip, "/"):
+			lib.roots = append(lib.roots, root{path.Clean(strip[1:]), prefix})
+		case strip != "" || prefix != "":
+			lib.roots = append(lib.roots, root{path.Join(rel, strip), prefix})
+		}
+		same := func(other *library) bool { return other.label == lib.label }
+		l.libraries[rel] = append(slices.DeleteFunc(l.libraries[rel], same), lib)
+	}
+}
+
+// provides tells whether the library has a header, by its path in the
+// repository. Literal names may be those of generated files.
+func (lib *library) provides(c *config.Config, header string) bool {
+	name, ok := pathIn(lib.pkg, header)
+	if !ok {
+		return false
+	}
+	return slices.Contains(lib.hdrs.names, name) || lib.hdrs.match(name) && isFile(c.RepoRoot, header)
+}
+
+// providesAs tells whether the library has a header that is included by this
+// path.
+func (lib *library) providesAs(c *config.Config, included string) bool {
+	return slices.ContainsFunc(lib.roots, func(r root) bool {
+		name, ok := pathIn(r.prefix, included)
+		return ok && lib.provides(c, path.Join(r.folder, name))
+	})
+}
+
+// pathIn returns the path of a file from a folder that it is in; "" is the
+// root.
+func pathIn(folder, file string) (string, bool) {
+	if folder == "" {
+		return file, true
+	}
+	return strings.CutPrefix(file, folder+"/")
+}
+
+// noteBundles remembers which images are in bundles.
+func (l *offload) noteBundles(c *config.Config, rel string, rules []*rule.Rule) {
+	for _, r := range rules {
+		if kindOf(c, r) != bundleKind {
+			continue
+		}
+		for _, image := range patternsOf(r.Attr(imagesAttr)).names {
+			if image, err := label.Parse(image); err == nil {
+				l.bundled[image.Abs("", rel).String()] = true
+			}
+		}
+	}
+}
+
+// listedSources returns the sources of all rules of a package.
+func listedSources(rel string, rules []*rule.Rule) []patterns {
+	var listed []patterns
+	for _, r := range rules {
+		if e := r.Attr(srcsAttr); e != nil && r.Kind() != "filegroup" {
+			listed = append(listed, patternsOf(e).under(rel))
+		}
+	}
+	return listed
+}
+
+// packageOf returns the package that a file belongs to, by its path in the
+// repository. ok is false if there is none.
+func (l *offload) packageOf(c *config.Config, file string) (rel string, ok bool) {
+	for rel = path.Dir(file); ; rel = path.Dir(rel) {
+		if rel == "." {
+			rel = ""
+		}
+		if l.isPackage(c, rel) {
+			return rel, true
+		}
+		if rel == "" {
+			return "", false
+		}
+	}
+}
+
+func (l *offload) isPackage(c *config.Config, rel string) bool {
+	is, ok := l.packages[rel]
+	if !ok {
+		dir := filepath.Join(c.RepoRoot, filepath.FromSlash(rel))
+		entries, err := os.ReadDir(dir)
+		is = err == nil && rule.MatchBuildFile(dir, c.ValidBuildFileNames, entries) != ""
+		l.packages[rel] = is
+	}
+	return is
+}
+
+func isIdent(e build.Expr, name string) bool {
+	ident, ok := e.(*build.Ident)
+	return ok && ident.Name == name
+}

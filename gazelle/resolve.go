@@ -1,0 +1,158 @@
+package offload
+
+import (
+	"log"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bazelbuild/bazel-gazelle/config"
+	"github.com/bazelbuild/bazel-gazelle/label"
+	"github.com/bazelbuild/bazel-gazelle/repo"
+	"github.com/bazelbuild/bazel-gazelle/resolve"
+	"github.com/bazelbuild/bazel-gazelle/rule"
+	"github.com/bazelbuild/buildtools/build"
+)
+
+// imports is what GenerateRules hands to Resolve for one rule.
+type imports struct {
+	includes []include
+	// local are the libraries of the same package that are known to be needed.
+	local []string
+	// deps is what the rule in the BUILD file has, or nil.
+	deps build.Expr
+}
+
+// ccLanguage is the name under which the extension for C++ indexes headers.
+const ccLanguage = "cc"
+
+// Imports returns the paths by which the headers of an openmp_library are
+// included.
+func (*offload) Imports(c *config.Config, r *rule.Rule, f *rule.File) []resolve.ImportSpec {
+	if kindOf(c, r) != openmpKind {
+		return nil
+	}
+	specs := []resolve.ImportSpec{}
+	for _, header := range r.AttrStrings(hdrsAttr) {
+		specs = append(specs, resolve.ImportSpec{Lang: languageName, Imp: path.Join(f.Pkg, header)})
+	}
+	return specs
+}
+
+// Resolve sets deps to the libraries whose headers the sources include.
+func (l *offload) Resolve(c *config.Config, ix *resolve.RuleIndex, _ *repo.RemoteCache, r *rule.Rule, imported any, from label.Label) {
+	found := imported.(imports)
+	if found.deps != nil {
+		if _, ok := literals(found.deps); !ok {
+			r.SetAttr(depsAttr, unchanged{found.deps})
+			return
+		}
+	}
+	deps := slices.Clone(found.local)
+	add := func(dep string) {
+		if !slices.Contains(deps, dep) {
+			deps = append(deps, dep)
+		}
+	}
+	for _, inc := range found.includes {
+		if dep, ok := l.resolve(c, ix, inc, from); ok {
+			add(dep.Rel(from.Repo, from.Pkg).String())
+		}
+	}
+	// No index knows the headers of other repositories: what is there stays.
+	kept, _ := literals(found.deps)
+	for _, dep := range kept {
+		if strings.HasPrefix(dep, "@") {
+			add(dep)
+		}
+	}
+	slices.Sort(deps)
+	r.DelAttr(depsAttr)
+	if len(deps) > 0 {
+		r.SetAttr(depsAttr, deps)
+	}
+}
+
+// resolve returns the library that an include means. ok is false if there is
+// none, more than one, or if it is the rule itself.
+func (l *offload) resolve(c *config.Config, ix *resolve.RuleIndex, inc include, from label.Label) (dep label.Label, ok bool) {
+	files := []string{inc.path}
+	if !inc.angle {
+		files = inc.candidates()
+	}
+	for _, file := range append(files, inc.path) {
+		for _, lang := range []string{languageName, ccLanguage} {
+			if dep, ok := resolve.FindRuleWithOverride(c, resolve.ImportSpec{Lang: lang, Imp: file}, languageName); ok {
+				return dep, !dep.Equal(from)
+			}
+		}
+	}
+	for i, file := range files {
+		labels := l.find(c, ix, inc, file, i == len(files)-1)
+		if named := slices.IndexFunc(labels, func(l label.Label) bool { return l.Name == stemOf(file) }); named >= 0 {
+			labels = labels[named : named+1]
+		}
+		switch {
+		case slices.ContainsFunc(labels, from.Equal):
+			return label.NoLabel, false
+		case len(labels) == 1:
+			return labels[0], true
+		case len(labels) > 1:
+			log.Printf("%s:%d: %s is in more than one library: %s; choose one with # gazelle:resolve %s %s LABEL", inc.file, inc.line, inc.path, join(labels, from.Repo), languageName, inc.path)
+			return label.NoLabel, false
+		case !inc.angle && isFile(c.RepoRoot, file):
+			log.Printf("%s:%d: %s is in no library's hdrs; write one, or # gazelle:resolve %s %s LABEL", inc.file, inc.line, file, languageName, inc.path)
+			return label.NoLabel, false
+		}
+	}
+	return label.NoLabel, false
+}
+
+// find returns the libraries that have a file, by its path in the repository,
+// and with asWritten also those in which the include means one of theirs.
+func (l *offload) find(c *config.Config, ix *resolve.RuleIndex, inc include, file string, asWritten bool) []label.Label {
+	var labels []label.Label
+	add := func(found label.Label) {
+		if !slices.ContainsFunc(labels, found.Equal) {
+			labels = append(labels, found)
+		}
+	}
+	for _, lang := range []string{languageName, ccLanguage} {
+		if inc.angle && lang == languageName {
+			continue
+		}
+		for _, result := range ix.FindRulesByImportWithConfig(c, resolve.ImportSpec{Lang: lang, Imp: file}, lang) {
+			add(result.Label)
+		}
+	}
+	if pkg, ok := l.packageOf(c, file); ok && !inc.angle {
+		for _, lib := range l.libraries[pkg] {
+			if lib.provides(c, file) {
+				add(lib.label)
+			}
+		}
+	}
+	if asWritten && len(labels) == 0 {
+		for _, pkg := range slices.Sorted(maps.Keys(l.libraries)) {
+			for _, lib := range l.libraries[pkg] {
+				if lib.providesAs(c, inc.path) {
+					add(lib.label)
+				}
+			}
+		}
+	}
+	return labels
+}
+
+// join lists labels for a message; repo is where the reader is.
+func join(labels []label.Label, repo string) string {
+	var names []string
+	for _, l := range labels {
+		if l.Repo == repo {
+			l.Repo = ""
+		}
+		names = append(names, l.String())
+	}
+	return strings.Join(names, ", ")
+}

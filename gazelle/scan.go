@@ -1,0 +1,234 @@
+package offload
+
+import (
+	"bytes"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+)
+
+// scan is what a source or header tells of itself. Conditions of the
+// preprocessor are not evaluated: both branches count.
+type scan struct {
+	includes []include
+	kernel   bool // has __global__ functions
+	target   bool // has OpenMP target directives
+	main     bool // has a main function
+}
+
+// include is an #include directive.
+type include struct {
+	path  string
+	angle bool   // <path> and not "path"
+	file  string // where it is, by path in the repository
+	line  int
+}
+
+// scanFile reads a file by its path in the repository, once. It returns nil if
+// the file cannot be read.
+func (l *offload) scanFile(root, file string) *scan {
+	if s, ok := l.scans[file]; ok {
+		return s
+	}
+	var s *scan
+	if data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file))); err == nil {
+		s = scanSource(data)
+		for i := range s.includes {
+			s.includes[i].file = file
+		}
+	}
+	l.scans[file] = s
+	return s
+}
+
+var (
+	includePattern = regexp.MustCompile(`^#\s*include(?:_next)?\s*(?:"([^"]+)"|<([^>]+)>)`)
+	pragmaPattern  = regexp.MustCompile(`^#\s*pragma\s+(.*)`)
+	kernelPattern  = regexp.MustCompile(`\b__global__\b`)
+	mainPattern    = regexp.MustCompile(`\b(?:int|auto)\s+main\s*\(`)
+)
+
+// scanSource finds what matters in C, C++ or HIP.
+func scanSource(data []byte) *scan {
+	s := &scan{}
+	var code strings.Builder
+	lines(data, func(l line) {
+		for _, pragma := range l.pragmas {
+			s.target = s.target || isTarget(pragma)
+		}
+		text := strings.TrimSpace(l.text)
+		if !strings.HasPrefix(text, "#") {
+			code.WriteString(l.code)
+			code.WriteByte('\n')
+			return
+		}
+		if m := includePattern.FindStringSubmatch(text); m != nil {
+			s.includes = append(s.includes, include{path: path.Clean(m[1] + m[2]), angle: m[2] != "", line: l.number})
+		} else if m := pragmaPattern.FindStringSubmatch(text); m != nil {
+			s.target = s.target || isTarget(m[1])
+		} else {
+			code.WriteString(l.code) // a kernel can hide in a macro
+			code.WriteByte('\n')
+		}
+	})
+	s.kernel = kernelPattern.MatchString(code.String())
+	s.main = mainPattern.MatchString(code.String())
+	return s
+}
+
+// isTarget tells whether a pragma asks for code or data on a device.
+func isTarget(pragma string) bool {
+	words := strings.FieldsFunc(pragma, func(r rune) bool {
+		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
+	})
+	if len(words) < 2 || words[0] != "omp" {
+		return false
+	}
+	// OpenMP 6 also joins the words of a directive with underscores.
+	words = strings.Split(strings.Join(words[1:], "_"), "_")
+	switch words[0] {
+	case "metadirective":
+		for _, w := range words[1:] {
+			if w == "target" {
+				return true
+			}
+		}
+		return false
+	case "begin":
+		words = words[1:]
+	}
+	if len(words) > 1 && words[0] == "declare" {
+		words = words[1:]
+	}
+	return len(words) > 0 && words[0] == "target"
+}
+
+// line is one logical line: continued lines are joined, comments are blanks.
+type line struct {
+	number  int      // of its first line, from 1
+	text    string   // with string literals
+	code    string   // with the string literals emptied
+	pragmas []string // what _Pragma operators on it say
+}
+
+// lines splits a source into logical lines.
+func lines(data []byte, yield func(line)) {
+	var text, code []byte
+	var pragmas []string
+	number, start := 1, 1
+	// both adds to the line; a line begins where its first byte is.
+	both := func(b ...byte) {
+		text = append(text, b...)
+		code = append(code, b...)
+	}
+	flush := func() {
+		yield(line{start, string(text), string(code), pragmas})
+		text, code, pragmas = text[:0], code[:0], nil
+		start = number
+	}
+	for i := 0; i < len(data); {
+		switch b := data[i]; {
+		case b == '\n':
+			number++
+			flush()
+			i++
+		case continued(data[i:]) > 0:
+			i += continued(data[i:])
+			number++
+		case b == '/' && i+1 < len(data) && data[i+1] == '/':
+			for i < len(data) && data[i] != '\n' {
+				if n := continued(data[i:]); n > 0 {
+					i += n
+					number++
+				} else {
+					i++
+				}
+			}
+		case b == '/' && i+1 < len(data) && data[i+1] == '*':
+			comment := data[i:]
+			if end := bytes.Index(data[i+2:], []byte("*/")); end >= 0 {
+				comment = comment[:end+4]
+			}
+			number += bytes.Count(comment, []byte("\n"))
+			both(' ')
+			i += len(comment)
+		case b == '"':
+			n := stringLength(data[i:], isRaw(code))
+			literal := data[i : i+n]
+			number += bytes.Count(literal, []byte("\n"))
+			if opensPragma(code) {
+				pragmas = append(pragmas, strings.ReplaceAll(strings.Trim(string(literal), `"`), "\\\n", ""))
+			}
+			text = append(text, literal...)
+			code = append(code, '"', '"')
+			i += n
+		case b == '\'' && !inNumber(code):
+			n := stringLength(data[i:], false)
+			both('\'', '\'')
+			i += n
+		default:
+			both(b)
+			i++
+		}
+	}
+	if len(text) > 0 {
+		flush()
+	}
+}
+
+// continued returns the length of a backslash and line end.
+func continued(data []byte) int {
+	switch {
+	case bytes.HasPrefix(data, []byte("\\\n")):
+		return 2
+	case bytes.HasPrefix(data, []byte("\\\r\n")):
+		return 3
+	}
+	return 0
+}
+
+// stringLength returns the length of the string or character literal that
+// data begins with. One without end ends with its line.
+func stringLength(data []byte, raw bool) int {
+	if raw {
+		open := bytes.IndexByte(data, '(')
+		if open > 0 && open <= 17 {
+			end := append(append([]byte{')'}, data[1:open]...), '"')
+			if n := bytes.Index(data[open:], end); n >= 0 {
+				return open + n + len(end)
+			}
+		}
+	}
+	for i := 1; i < len(data); i++ {
+		switch data[i] {
+		case data[0]:
+			return i + 1
+		case '\n':
+			return i
+		case '\\':
+			if n := continued(data[i:]); n > 0 {
+				i += n - 1
+			} else if i+1 < len(data) && data[i+1] != '\n' {
+				i++
+			}
+		}
+	}
+	return len(data)
+}
+
+var (
+	rawPattern    = regexp.MustCompile(`(?:^|[^A-Za-z0-9_])(?:u8|u|U|L)?R$`)
+	pragmaOpen    = regexp.MustCompile(`\b_Pragma\s*\(\s*L?$`)
+	numberPattern = regexp.MustCompile(`(?:^|[^A-Za-z0-9_'])[0-9][A-Za-z0-9_'.]*$`)
+)
+
+// tail returns the end of a line, as much as the patterns need.
+func tail(code []byte) []byte { return code[max(0, len(code)-64):] }
+
+func isRaw(code []byte) bool       { return rawPattern.Match(tail(code)) }
+func opensPragma(code []byte) bool { return pragmaOpen.Match(tail(code)) }
+
+// inNumber tells whether a quote after this code separates digits.
+func inNumber(code []byte) bool { return numberPattern.Match(tail(code)) }

@@ -1,0 +1,2 @@
+#include "two/t.h"
+__global__ void c(float *x) { x[threadIdx.x] += 1.0f; }

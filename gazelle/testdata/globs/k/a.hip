@@ -1,0 +1,2 @@
+#include "a.h"
+__global__ void a(float *x) { x[threadIdx.x] += 1.0f; }

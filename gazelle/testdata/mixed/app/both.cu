@@ -1,0 +1,3 @@
+#include "hip/hip_runtime.h"
+#include <cuda_fp16.h>
+__global__ void n() {}

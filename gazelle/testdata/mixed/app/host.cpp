@@ -1,0 +1,1 @@
+const char *source = "__global__ void k() {}";

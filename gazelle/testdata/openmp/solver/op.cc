@@ -1,0 +1,1 @@
+void g() { _Pragma("omp target") { } }

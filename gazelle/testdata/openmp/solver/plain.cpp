@@ -1,0 +1,2 @@
+#include "solve.h"
+int plain;

@@ -1,0 +1,2 @@
+#include "c/c.h"
+__global__ void b(float *x) { x[threadIdx.x] += 1.0f; }
