@@ -94,8 +94,14 @@ func untypedOffloading(c files.Content) (object.Edits, error) {
 		if err != nil {
 			return edits, err
 		}
-		untyped = untyped || section.Type != object.ShtOffloading
-		add = append(add, object.OffloadingSection(c.Slice(int64(section.Offset), int64(len(data)))))
+		content := c.Slice(int64(section.Offset), int64(len(data)))
+		if section.Type != object.ShtOffloading {
+			untyped = true
+			if err := checkPackages(content); err != nil {
+				return edits, fmt.Errorf("section %s: %w", offloadingSection, err)
+			}
+		}
+		add = append(add, object.OffloadingSection(content))
 	}
 	if untyped {
 		edits.Remove = func(name []byte) bool { return string(name) == offloadingSection }
