@@ -1,6 +1,13 @@
 package offloadbinary
 
-import "testing"
+import (
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
 
 // Buckets of a table of 64 that were read out of llvm-offload-binary 22.
 func TestHash22(t *testing.T) {
@@ -9,6 +16,38 @@ func TestHash22(t *testing.T) {
 	} {
 		if got := hash22(key) & 63; got != want {
 			t.Errorf("hash22(%q) mod 64 = %d, want %d", key, got, want)
+		}
+	}
+}
+
+// The order of keys of every length class, enough of them to let the table grow
+// twice. testdata/order.txt has the keys, one to a line, as they were given
+// behind file and kind, and then the orders in which LLVM 22.1.8 and 23.1.4 wrote
+// them.
+func TestOrder(t *testing.T) {
+	text, err := os.ReadFile("testdata/order.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	keys := append([]string{"file", "kind"}, lines[:len(lines)-2]...)
+	for version, line := range map[int]string{1: lines[len(lines)-2], 2: lines[len(lines)-1]} {
+		var want []int
+		for _, field := range strings.Fields(line) {
+			n, err := strconv.Atoi(field)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, n)
+		}
+		var got []int
+		for _, i := range Order(version, keys) {
+			if i >= 2 {
+				got = append(got, i-2)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("version %d (-LLVM +ours):\n%s", version, diff)
 		}
 	}
 }

@@ -1,0 +1,110 @@
+package offloadbinary
+
+import (
+	"encoding/hex"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// ordered gives properties the order that LLVM writes them in.
+func ordered(version int, properties ...String) []String {
+	keys := make([]string, len(properties))
+	for i, p := range properties {
+		keys[i] = p.Key
+	}
+	var out []String
+	for _, i := range Order(version, keys) {
+		if properties[i].Key != "file" && properties[i].Key != "kind" {
+			out = append(out, properties[i])
+		}
+	}
+	return out
+}
+
+// twoImages are what these arguments of llvm-offload-binary name:
+// --image=file=i.s,triple=x-y-z,arch=gfx1,kind=hip,feature=chain,x=ain --image=file=b.o,empty=
+func twoImages(version int) []Image {
+	return []Image{
+		{
+			Kind: PTX, Offload: HIP, Content: files.Memory([]byte("image")),
+			Strings: ordered(version, String{"file", ""}, String{"triple", "x-y-z"}, String{"arch", "gfx1"}, String{"kind", ""}, String{"feature", "chain"}, String{"x", "ain"}),
+		},
+		{Kind: Bitcode, Content: files.Memory([]byte("BC\xc0\xdeir")), Strings: ordered(version, String{"file", ""}, String{"empty", ""})},
+	}
+}
+
+// What LLVM 22.1.8 (version 1) and 23.1.4 (version 2) write for twoImages.
+var goldens = map[int]string{
+	1: "10ff10ad01000000b80000000000000020000000000000002800000000000000050004000000000048000000000000000400000000000000b0000000000000000500000000000000" +
+		"9c0000000000000091000000000000009700000000000000ab00000000000000a40000000000000089000000000000008f0000000000000093000000000000000" +
+		"0782d792d7a007800636861696e0061726368006665617475726500747269706c65006766783100696d616765000000" +
+		"10ff10ad01000000680000000000000020000000000000002800000000000000020000000000000048000000000000000100000000000000600000000000000006000000000000005900000000000000580000000000000000656d70747900004243c0de69720000",
+	2: "10ff10ad020000002801000000000000200000000000000002000000000000000500040000000000700000000000000004000000000000001801000000000000050000000000000" +
+		"00200000000000000d00000000000000001000000000000001d0100000000000006000000000000" +
+		"00fd00000000000000110100000000000004000000000000000a01000000000000e9000000000000000500000000000000f500000000000000f90000000000000003000000000000000201000000000000f7000000000000000500000000000000ef00000000000000e8000000000000000000000000000000" +
+		"00782d792d7a00656d707479007800636861696e0061726368006665617475726500747269706c650067667831000000696d6167654243c0de69720000000000",
+}
+
+func TestWriteGolden(t *testing.T) {
+	for version, golden := range goldens {
+		var out files.Buffer
+		if err := Write(&out, version, twoImages(version)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(golden, hex.EncodeToString(out.Bytes())); diff != "" {
+			t.Errorf("version %d (-LLVM +ours):\n%s", version, diff)
+		}
+	}
+}
+
+func TestWriteNothing(t *testing.T) {
+	for version, want := range map[int]int64{1: 0, 2: 40} {
+		var out files.Buffer
+		if err := Write(&out, version, nil); err != nil || out.Len() != want {
+			t.Errorf("version %d: %d bytes, %v; want %d", version, out.Len(), err, want)
+		}
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	image := func(key, value string) []Image { return []Image{{Strings: []String{{key, value}}}} }
+	for _, test := range []struct {
+		version int
+		images  []Image
+		want    string
+	}{
+		{3, nil, "offload binaries of version 3 are not written, only 1 and 2"},
+		{1, image("a\x00b", ""), `property "a\x00b" of image 1 of 1: has a NUL in it`},
+		{1, image("a", "\x00"), `property "a" of image 1 of 1: has a NUL in it`},
+		{2, image("\x00", ""), `property "\x00" of image 1 of 1: has a NUL in it`},
+	} {
+		var out files.Buffer
+		if err := Write(&out, test.version, test.images); err == nil || err.Error() != test.want {
+			t.Errorf("Write(%d): %v, want %s", test.version, err, test.want)
+		}
+	}
+}
+
+// Many images cost time in proportion to their number.
+func BenchmarkWrite(b *testing.B) {
+	images := make([]Image, 10_000)
+	for i := range images {
+		images[i] = Image{Kind: Object, Offload: HIP, Content: files.Memory([]byte("image")), Strings: []String{
+			{"triple", "amdgcn-amd-amdhsa"}, {"arch", fmt.Sprintf("gfx%d", i)}, {"symbols", fmt.Sprintf("kernel_%d", i)},
+		}}
+	}
+	for version := 1; version <= 2; version++ {
+		b.Run(fmt.Sprintf("version%d", version), func(b *testing.B) {
+			for b.Loop() {
+				var out files.Buffer
+				if err := Write(&out, version, images); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
