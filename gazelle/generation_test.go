@@ -24,18 +24,21 @@ const (
 	buildFile   = "BUILD.bazel" // never in testdata
 )
 
-// TestGenerate runs Gazelle with the extension in a copy of each folder of
-// testdata, and compares all BUILD files.
+// workspaces has a workspace in each folder.
+var workspaces = filepath.Join("testdata", "workspaces")
+
+// TestGenerate runs Gazelle with the extension in a copy of each of the
+// workspaces, and compares all BUILD files.
 func TestGenerate(t *testing.T) {
 	binary := gazelleBinary(t)
-	cases, err := os.ReadDir("testdata")
+	cases, err := os.ReadDir(workspaces)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range cases {
 		t.Run(c.Name(), func(t *testing.T) {
 			t.Parallel()
-			golden := filepath.Join("testdata", c.Name())
+			golden := filepath.Join(workspaces, c.Name())
 			workspace, args := before(t, golden)
 			stderr := run(t, binary, workspace, args)
 			got := buildFiles(t, workspace, buildFile)
