@@ -1,0 +1,447 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+)
+
+// newSession returns a session in a new directory that has the given files.
+func newSession(t testing.TB, inputs map[string][]byte) (*Session, string) {
+	t.Helper()
+	dir := t.TempDir()
+	for name, data := range inputs {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Session{Files: files.NewRoot(dir), Budget: files.NewBudget(2, 1<<30)}, dir
+}
+
+// bytesOf returns what write writes.
+func bytesOf(t testing.TB, write func(files.Sink) error) []byte {
+	t.Helper()
+	var out files.Buffer
+	if err := write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// packedImage is an offload binary with one image.
+func packedImage(t testing.TB, arch, content string) []byte {
+	return bytesOf(t, func(out files.Sink) error {
+		return offloadbinary.Write(out, 1, []offloadbinary.Image{{
+			Kind: offloadbinary.Object, Offload: offloadbinary.HIP, Content: files.Memory([]byte(content)),
+			Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: arch}},
+		}})
+	})
+}
+
+// bundled is a bundle with a host entry and one for each arch, whose content is
+// its name.
+func bundled(t testing.TB, archs ...string) []byte {
+	items := []bundle.Item{{ID: "host-x86_64-unknown-linux-gnu-"}}
+	for _, arch := range archs {
+		items = append(items, bundle.Item{ID: "hipv4-amdgcn-amd-amdhsa--" + arch, Content: files.Memory([]byte("\x7fELF" + arch))})
+	}
+	return bytesOf(t, func(out files.Sink) error { return bundle.Write(out, items, bundle.Options{Align: 4096}) })
+}
+
+// compressed is the compressed form of a bundle.
+func compressed(t testing.TB, plain []byte) []byte {
+	return bytesOf(t, func(out files.Sink) error {
+		_, err := ccob.Encode(context.Background(), out, []ccob.Piece{{Content: files.Memory(plain)}}, ccob.EncodeOptions{Frames: ccob.FramesOne})
+		return err
+	})
+}
+
+// elf is an object with sections, whose type is PROGBITS unless the name has
+// one behind a colon.
+func elf(t testing.TB, sections ...string) []byte {
+	b := object.NewBuilder(object.MachineX8664)
+	for i := 0; i < len(sections); i += 2 {
+		s := object.BuilderSection{Name: sections[i], Type: object.ShtProgbits, Align: 8, Content: files.Memory([]byte(sections[i+1]))}
+		if name, ok := strings.CutSuffix(s.Name, ":offloading"); ok {
+			s.Name, s.Type = name, object.ShtOffloading
+		}
+		b.Section(s)
+	}
+	return bytesOf(t, b.Write)
+}
+
+// archive is an archive of pairs of names and contents.
+func archive(t testing.TB, members ...string) []byte {
+	var all []ar.NewMember
+	for i := 0; i < len(members); i += 2 {
+		all = append(all, ar.NewMember{Name: members[i], Data: files.Memory([]byte(members[i+1]))})
+	}
+	return bytesOf(t, func(out files.Sink) error { return ar.Write(context.Background(), out, all) })
+}
+
+// fatbinary is one of NVIDIA's with a body.
+func fatbinary(body string) []byte {
+	head := append([]byte("\x50\xed\x55\xba\x01\x00\x10\x00"), binary.LittleEndian.AppendUint64(nil, uint64(len(body)))...)
+	return append(head, body...)
+}
+
+// brief describes an image for comparison.
+func brief(e *Embedded) string {
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s %d: %s 0x%x in %s %s", e.Offload, e.Triple, e.Arch, e.Kind, e.Size, e.Form, e.Container, strings.Join(e.Members, " "), e.Section))
+}
+
+func inspect(t testing.TB, data []byte) ([]string, error) {
+	t.Helper()
+	s, _ := newSession(t, map[string][]byte{"in": data})
+	images, err := s.Inspect(context.Background(), InspectOptions{Input: "in"})
+	var found []string
+	for _, e := range images {
+		found = append(found, brief(e))
+	}
+	return found, err
+}
+
+func TestInspect(t *testing.T) {
+	one, two := packedImage(t, "gfx1", "one"), packedImage(t, "gfx2", "second")
+	plain, zipped := bundled(t, "gfx3", "gfx4:xnack+"), compressed(t, bundled(t, "gfx5"))
+	pad := strings.Repeat("\x00", 4096)
+	object := elf(t,
+		".text", "text",
+		".llvm.offloading:offloading", string(one)+string(two),
+		".any:offloading", string(one),
+		".llvm.offloading", string(two),
+		".llvm.offloading.relocatable", string(one),
+		".hip_fatbin", pad+string(plain)+pad+string(zipped)+string(zipped)+pad+string(plain)+pad,
+		".nv_fatbin", string(fatbinary("ptx"))+"\x00\x00\x00\x00\x00"+string(fatbinary("sass")),
+		"__CLANG_OFFLOAD_BUNDLE__hip-amdgcn-amd-amdhsa--gfx6", "\x7fELF",
+		".other", string(plain),
+	)
+	plainAt := func(at, in string) []string {
+		return []string{
+			"host x86_64-unknown-linux-gnu  none 0: bundle " + at + " in  " + in,
+			"hipv4 amdgcn-amd-amdhsa gfx3 elf 8: bundle " + at + " in  " + in,
+			"hipv4 amdgcn-amd-amdhsa gfx4:xnack+ elf 15: bundle " + at + " in  " + in,
+		}
+	}
+	first := 4096 + len(plain) + 4096
+	zippedAt := func(at int) []string {
+		return []string{
+			fmt.Sprintf("host x86_64-unknown-linux-gnu  none 0: compressed bundle 0x%x in  .hip_fatbin", at),
+			fmt.Sprintf("hipv4 amdgcn-amd-amdhsa gfx5 none 8: compressed bundle 0x%x in  .hip_fatbin", at),
+		}
+	}
+	wantObject := slices.Concat([]string{
+		"hip amdgcn-amd-amdhsa gfx1 elf 3: offload binary 0x0 in  .llvm.offloading",
+		fmt.Sprintf("hip amdgcn-amd-amdhsa gfx2 elf 6: offload binary 0x%x in  .llvm.offloading", len(one)),
+		"hip amdgcn-amd-amdhsa gfx1 elf 3: offload binary 0x0 in  .any",
+		"hip amdgcn-amd-amdhsa gfx2 elf 6: offload binary 0x0 in  .llvm.offloading",
+	},
+		plainAt("0x1000", ".hip_fatbin"), zippedAt(first), zippedAt(first+len(zipped)),
+		plainAt(fmt.Sprintf("0x%x", first+2*len(zipped)+4096), ".hip_fatbin"),
+		[]string{
+			"cuda   fatbinary 19: CUDA fatbinary 0x0 in  .nv_fatbin",
+			"cuda   fatbinary 20: CUDA fatbinary 0x18 in  .nv_fatbin",
+			"hip amdgcn-amd-amdhsa gfx6 elf 4: bundled object 0x0 in  __CLANG_OFFLOAD_BUNDLE__hip-amdgcn-amd-amdhsa--gfx6",
+		},
+		plainAt("0x0", ".other"),
+	)
+	inArchive := func(member string, images []string) []string {
+		var all []string
+		for _, image := range images {
+			before, after, _ := strings.Cut(image, " in ")
+			all = append(all, strings.TrimSpace(before+" in "+member+" "+strings.TrimSpace(after)))
+		}
+		return all
+	}
+	nested := bytesOf(t, func(out files.Sink) error {
+		return offloadbinary.Write(out, 2, []offloadbinary.Image{
+			{Content: files.Memory(slices.Concat(one, two))},
+			{Offload: offloadbinary.SYCL, Content: files.Memory([]byte("spv"))},
+		})
+	})
+	for _, test := range []struct {
+		name string
+		data []byte
+		want []string
+	}{
+		{"empty", nil, nil},
+		{"text", []byte("hello"), nil},
+		{"zeros", make([]byte, 100), nil},
+		{"offload binary", one, []string{"hip amdgcn-amd-amdhsa gfx1 elf 3: offload binary 0x0 in"}},
+		{"bundle", plain, inArchive("", plainAt("0x0", ""))},
+		{"object", object, wantObject},
+		{"archive", archive(t, "readme", "text", "a.o", string(object), "inner.a", string(archive(t, "b.o", string(one)))),
+			append(inArchive("a.o", wantObject), "hip amdgcn-amd-amdhsa gfx1 elf 3: offload binary 0x0 in inner.a b.o")},
+		{"nested", nested, []string{
+			"hip amdgcn-amd-amdhsa gfx1 elf 3: offload binary 0x0 in",
+			fmt.Sprintf("hip amdgcn-amd-amdhsa gfx2 elf 6: offload binary 0x%x in", len(one)),
+			"sycl   none 3: offload binary 0x0 in",
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := inspect(t, test.data)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestThinArchive(t *testing.T) {
+	one := packedImage(t, "gfx1", "one")
+	thin := func(name string) []byte {
+		table := name + "/\n"
+		return fmt.Appendf(nil, "!<thin>\n%-48s%-10d`\n%s%s%-48s%-10d`\n", "//", len(table), table, strings.Repeat("\n", len(table)%2), "/0", len(one))
+	}
+	s, _ := newSession(t, map[string][]byte{"dir/lib.a": thin("sub/one.bin"), "dir/sub/one.bin": one, "loop.a": thin("loop.a"), "lost.a": thin("lost.o")})
+	images, err := s.Inspect(context.Background(), InspectOptions{Input: "dir/lib.a"})
+	if err != nil || len(images) != 1 || images[0].Member() != "one.bin" {
+		t.Errorf("%v, %v", images, err)
+	}
+	if _, err := s.Inspect(context.Background(), InspectOptions{Input: "loop.a"}); err == nil || !strings.Contains(err.Error(), "nested more than 32 deep") {
+		t.Errorf("loop.a: %v", err)
+	}
+	want := "lost.a(lost.o): 'lost.o': No such file or directory"
+	if _, err := s.Inspect(context.Background(), InspectOptions{Input: "lost.a"}); err == nil || err.Error() != want {
+		t.Errorf("lost.a: %v, want %s", err, want)
+	}
+}
+
+func TestInspectErrors(t *testing.T) {
+	bad := packedImage(t, "gfx1", "one")
+	bad[8] = 0xff
+	cut := bundled(t, "gfx1")
+	cut = cut[:len(cut)-1]
+	for _, test := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"offload binary", bad, "in: offload binary at byte 0x0: its size of 255 bytes passes the end: there are 152"},
+		{"section", elf(t, ".llvm.offloading:offloading", string(bad)), "in: section .llvm.offloading: offload binary at byte 0x0: its size"},
+		{"member", archive(t, "good.o", string(packedImage(t, "a", "b")), "a/bad.o", string(elf(t, ".x:offloading", string(bad)))), "in(a/bad.o): section .x: offload binary at byte 0x0: its size"},
+		{"bundle", cut, "in: plain bundle at byte 0x0: entry 2 of 2 at byte 0x56: offset 0x1000 + size 0x8 passes the end"},
+		{"fatbinary", elf(t, ".nv_fatbin", string(fatbinary("x")[:16])), "in: section .nv_fatbin: CUDA fatbinary at byte 0x0: header 0x10 + size 0x1 passes the end at 0x10"},
+		{"bitcode", []byte("BC\xc0\xde0"), "in: bitcode"},
+		{"archive", []byte("!<arch>\nshort"), "in: "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if _, err := inspect(t, test.data); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+// Files that hold more than they could if nothing overlapped.
+func TestHostileNesting(t *testing.T) {
+	le := binary.LittleEndian
+	// Two entries of one offload binary, both of the same nested one, many levels
+	// deep: 2 to the power of 30 images.
+	inner := packedImage(t, "gfx1", "x")
+	for range 30 {
+		p := bytesOf(t, func(out files.Sink) error {
+			return offloadbinary.Write(out, 2, []offloadbinary.Image{{Content: files.Memory(inner)}, {}})
+		})
+		copy(p[32+40+24:], p[32+24:32+40])
+		inner = p
+	}
+	start := time.Now()
+	if _, err := inspect(t, inner); err == nil || !strings.Contains(err.Error(), "images in a nested offload binary overlap") {
+		t.Errorf("overlapping: %v", err)
+	}
+	// An image that is its own package.
+	self := packedImage(t, "gfx1", "x")
+	le.PutUint64(self[56:], 0)
+	le.PutUint64(self[64:], uint64(len(self)))
+	if _, err := inspect(t, self); err == nil || !strings.Contains(err.Error(), "nested more than 32 deep") {
+		t.Errorf("itself: %v", err)
+	}
+	// Many sections with the same content.
+	var sections []string
+	for range 200 {
+		sections = append(sections, ".x:offloading", strings.Repeat(string(packedImage(t, "gfx1", "x")), 10))
+	}
+	p := elf(t, sections...)
+	headers := le.Uint64(p[40:])
+	for i := range 200 {
+		at := headers + 64*uint64(i+1) + 24
+		le.PutUint64(p[at:], 64)
+		le.PutUint64(p[at+8:], headers-64)
+	}
+	copy(p[64:], packedImage(t, "gfx1", "x"))
+	if _, err := inspect(t, p); err == nil {
+		t.Error("sections: no error")
+	}
+	if took := time.Since(start); took > 5*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+// deflated is a version 3 offload binary whose entries are compressed.
+func deflated(t testing.TB, content string) []byte {
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	le := binary.LittleEndian
+	body := le.AppendUint64(nil, 1)  // kinds, flags
+	body = le.AppendUint64(body, 80) // string records
+	body = le.AppendUint64(body, 0)  // none
+	body = le.AppendUint64(body, 80) // image
+	body = le.AppendUint64(body, uint64(len(content)))
+	body = append(body, content...)
+	stream := encoder.EncodeAll(body, nil)
+	p := append([]byte(offloadbinary.Magic), 3, 0, 0, 0)
+	p = le.AppendUint64(p, 40+uint64(len(stream)))
+	p = le.AppendUint64(p, 40)
+	p = le.AppendUint64(p, 1)
+	p = le.AppendUint64(p, 40+uint64(len(body)))
+	return append(p, stream...)
+}
+
+// Compressed offload binaries are read, also inside each other.
+func TestCompressedPackages(t *testing.T) {
+	inner := deflated(t, strings.Repeat("image ", 100))
+	got, err := inspect(t, deflated(t, string(inner)))
+	want := []string{"none   elf 600: offload binary 0x0 in"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// read returns the files in a directory but for the input.
+func read(t testing.TB, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, entry := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entry.Name() != "in.bin" {
+			all[entry.Name()] = string(data)
+		}
+	}
+	return all
+}
+
+func TestExtract(t *testing.T) {
+	fat := elf(t, ".hip_fatbin", string(compressed(t, bundled(t, "gfx5", "gfx6")))+string(bundled(t, "gfx7")))
+	lib := archive(t, "a.o", string(elf(t, ".llvm.offloading:offloading", string(packedImage(t, "gfx1", "one")))), "b.o", string(packedImage(t, "gfx/2", "second")), "fat.o", string(fat))
+	for _, test := range []struct {
+		name     string
+		requests []string
+		archive  bool
+		want     map[string]string
+		err      string
+	}{
+		{name: "everything", want: map[string]string{
+			"in-amdgcn-amd-amdhsa-gfx1.0.o": "one", "in-amdgcn-amd-amdhsa-gfx_2.1.o": "second",
+			"in-amdgcn-amd-amdhsa-gfx5.2.o": "\x7fELFgfx5", "in-amdgcn-amd-amdhsa-gfx6.3.o": "\x7fELFgfx6", "in-amdgcn-amd-amdhsa-gfx7.4.o": "\x7fELFgfx7",
+		}},
+		{name: "one each", requests: []string{"arch=gfx1,file=x", "kind=hip,arch=gfx6,file=y", "id=hipv4-amdgcn-amd-amdhsa--gfx7,file=z"},
+			want: map[string]string{"x": "one", "y": "\x7fELFgfx6", "z": "\x7fELFgfx7"}},
+		{name: "no match", requests: []string{"arch=gfx1,file=x", "arch=gfx9,file=y"},
+			err: "in.bin: no image has arch=gfx9; there are hip amdgcn-amd-amdhsa gfx1 of a.o, hip amdgcn-amd-amdhsa gfx/2 of b.o, host x86_64-unknown-linux-gnu of fat.o, hipv4 amdgcn-amd-amdhsa gfx5 of fat.o"},
+		{name: "several", requests: []string{"member=fat.o,kind=hip,file=x"},
+			err: "in.bin: 3 images have member=fat.o,kind=hip: hipv4 amdgcn-amd-amdhsa gfx5 of fat.o,"},
+		{name: "archive", requests: []string{"member=fat.o,kind=hip,file=x.a"}, archive: true,
+			want: map[string]string{"x.a": string(archive(t, "fat.o", "\x7fELFgfx5", "fat.o", "\x7fELFgfx6", "fat.o", "\x7fELFgfx7"))}},
+		{name: "archive without file", requests: []string{"kind=hip"}, archive: true, err: "--image kind=hip: an archive needs file="},
+		{name: "same output twice", requests: []string{"arch=gfx1,file=x", "arch=gfx5,file=x"}, err: "x"},
+		{name: "over the input", requests: []string{"arch=gfx1,file=in.bin"}, err: "in.bin"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, dir := newSession(t, map[string][]byte{"in.bin": lib})
+			selection := Selection{Input: "in.bin", Archive: test.archive}
+			for _, request := range test.requests {
+				selection.Requests = append(selection.Requests, ParseProperties(request))
+			}
+			_, err := s.Extract(context.Background(), ExtractOptions{Input: "in.bin", Plan: selection.Plan()})
+			if test.err != "" {
+				if err == nil || !strings.Contains(err.Error(), test.err) {
+					t.Errorf("got %v, want %s", err, test.err)
+				}
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			if test.want == nil {
+				test.want = map[string]string{}
+			}
+			if diff := cmp.Diff(test.want, read(t, dir)); diff != "" {
+				t.Errorf("outputs (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// More images than a process may have files open.
+func TestExtractMany(t *testing.T) {
+	var data []byte
+	for i := range 600 {
+		data = append(data, packedImage(t, fmt.Sprint("gfx", i), fmt.Sprint(i))...)
+	}
+	s, dir := newSession(t, map[string][]byte{"in.bin": data})
+	selection := Selection{Input: "in.bin"}
+	if _, err := s.Extract(context.Background(), ExtractOptions{Input: "in.bin", Plan: selection.Plan()}); err != nil {
+		t.Fatal(err)
+	}
+	got := read(t, dir)
+	if len(got) != 600 || got["in-amdgcn-amd-amdhsa-gfx599.599.o"] != "599" {
+		t.Errorf("%d files: %q …", len(got), slices.Sorted(maps.Keys(got))[:3])
+	}
+}
+
+func FuzzInspect(f *testing.F) {
+	one := string(packedImage(f, "gfx1", "one"))
+	f.Add([]byte(one))
+	f.Add(deflated(f, one))
+	f.Add(bundled(f, "gfx3"))
+	f.Add(compressed(f, bundled(f, "gfx3")))
+	f.Add(elf(f, ".llvm.offloading:offloading", one, ".hip_fatbin", string(compressed(f, bundled(f, "gfx3"))), ".nv_fatbin", string(fatbinary("x"))))
+	f.Add(archive(f, "a", one, "b", string(archive(f, "c", one))))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		root := files.NewRoot("")
+		root.Stdin = bytes.NewReader(data)
+		s := &Session{Files: root, Budget: files.NewBudget(1, 64<<20)}
+		images, err := s.Inspect(context.Background(), InspectOptions{Input: "-"})
+		if err != nil && (err.Error() == "" || strings.Contains(err.Error(), "panic")) {
+			t.Fatal(err)
+		}
+		for _, e := range images {
+			if e.Size < 0 {
+				t.Fatalf("%s", brief(e))
+			}
+		}
+	})
+}
