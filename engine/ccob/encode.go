@@ -3,11 +3,13 @@ package ccob
 import (
 	"context"
 	"encoding/binary"
+	"io"
 	"math"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/longzstd"
 )
 
 // EncodeOptions are those of writing.
@@ -38,13 +40,20 @@ func (s Stats) Rate() float64 { return float64(s.RawSize) / float64(s.DataSize) 
 // Ratio returns the compressed size in percent of the raw size.
 func (s Stats) Ratio() float64 { return float64(s.DataSize) / float64(s.RawSize) * 100 }
 
+// placer is a Sink that takes bytes at positions: a files.Output.
+type placer interface {
+	Reserve(n int64) (int64, error)
+	WriteAt(p []byte, off int64) (int, error)
+}
+
 // Encode compresses a plain bundle, given as its pieces in order, and writes the
 // compressed bundle to out. The first piece is the plain bundle's header.
 //
-// Frames are compressed, and the hash is computed, in parallel. Compressed frames
-// are kept in memory until all are there, because the header comes first and
-// states the size; of the raw bytes no more than the frames being compressed are
-// copied, and not those of a single piece.
+// Frames are compressed, and the hash is computed, in parallel. Files whose
+// place in the bundle begins with a page are read where they are; the bytes of a
+// frame that has others are copied. The header comes first but is known last: if
+// out is a files.Output, frames are written as they grow and the header at the
+// end, otherwise the compressed bundle is put together in memory.
 func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (Stats, error) {
 	size, err := checkPieces(raw)
 	if err != nil {
@@ -54,12 +63,53 @@ func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (
 	if err != nil {
 		return s, err
 	}
+	var memory files.Buffer
+	var data files.Sink = &memory
+	at := int64(0)
+	place, placed := out.(placer)
+	if placed {
+		data = out
+		if at, err = place.Reserve(headerSize(s.Version)); err != nil {
+			return s, err
+		}
+	}
+	x, err := encodeFrames(ctx, data, raw, size, &s, o)
+	if err != nil {
+		return s, err
+	}
+	if s.Indexed {
+		x.raw, x.hash = s.RawSize, s.Hash
+		if _, err := data.Write(x.append(nil)); err != nil {
+			return s, err
+		}
+		s.DataSize += x.frameSize()
+	}
+	h, err := s.header()
+	if err != nil {
+		return s, err
+	}
+	if placed {
+		_, err = place.WriteAt(h, at)
+		return s, err
+	}
+	if _, err := out.Write(h); err != nil {
+		return s, err
+	}
+	_, err = out.Write(memory.Bytes())
+	return s, err
+}
+
+// encodeFrames writes the frames to out, and returns the index with the pieces in
+// it and in s what there is to say of them.
+func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s *Stats, o EncodeOptions) (*index, error) {
 	b := budget(o.Budget)
 	cuts := cut(raw, o.Frames)
+	s.Frames, s.Indexed = len(cuts), len(cuts) > 1
 	frames := make([]encoded, len(cuts))
+	written := newLanes(out, len(cuts))
 	h := NewHasher()
-	// The hash first: it takes longest and cannot be divided.
-	err = b.Each(ctx, 1+len(cuts), func(ctx context.Context, i int) (err error) {
+	// The hash first: it takes long and cannot be divided.
+	err := b.Each(ctx, 1+len(cuts), func(ctx context.Context, i int) (err error) {
 		if i == 0 {
 			return h.Add(ctx, raw...)
 		}
@@ -70,21 +120,19 @@ func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (
 		if i < len(cuts) {
 			end = cuts[i][0].Offset
 		}
-		frames[i-1], err = encodeFrame(ctx, b, cuts[i-1], start, end, o.Level, len(cuts) > 1)
+		frames[i-1], err = encodeFrame(ctx, lane{written, i - 1}, b, cuts[i-1], start, end, o.Level, s.Indexed)
 		return err
 	})
 	if err != nil {
-		return s, err
+		return nil, err
 	}
-	var data []files.Content
-	var x index
+	s.Hash = h.Sum()
+	x := new(index)
 	for _, f := range frames {
-		data = append(data, files.Memory(f.data))
+		s.DataSize += f.size
 		x.pieces = append(x.pieces, f.pieces...)
 	}
-	s.Frames, s.Indexed = len(frames), len(frames) > 1
-	s.Hash = h.Sum()
-	return write(out, s, data, &x)
+	return x, nil
 }
 
 // newStats checks version and raw size.
@@ -110,18 +158,11 @@ func (e LimitError) Error() string { return string(e) }
 
 func limitError(s string) error { return LimitError(s) }
 
-// write writes header, data and, if s says so, the index.
-func write(out files.Sink, s Stats, data []files.Content, x *index) (Stats, error) {
-	s.DataSize = 0
-	for _, d := range data {
-		s.DataSize += d.Len()
-	}
-	if s.Indexed {
-		s.DataSize += x.frameSize()
-	}
+// header returns the header of a bundle with s.DataSize bytes of data.
+func (s *Stats) header() ([]byte, error) {
 	s.FileSize = headerSize(s.Version) + s.DataSize
 	if s.Version == 2 && s.FileSize > math.MaxUint32 {
-		return s, limitError("Total file size exceeds version 2 limit")
+		return nil, limitError("Total file size exceeds version 2 limit")
 	}
 	le := binary.LittleEndian
 	h := append(make([]byte, 0, 32), Magic...)
@@ -134,59 +175,62 @@ func write(out files.Sink, s Stats, data []files.Content, x *index) (Stats, erro
 		h = le.AppendUint64(h, uint64(s.FileSize))
 		h = le.AppendUint64(h, uint64(s.RawSize))
 	}
-	h = le.AppendUint64(h, s.Hash)
-	if _, err := out.Write(h); err != nil {
-		return s, err
-	}
-	for _, d := range data {
-		if err := out.Append(d); err != nil {
-			return s, err
-		}
-	}
-	if s.Indexed {
-		x.raw, x.hash = s.RawSize, s.Hash
-		if _, err := out.Write(x.append(nil)); err != nil {
-			return s, err
-		}
-	}
-	return s, nil
+	return le.AppendUint64(h, s.Hash), nil
 }
 
-// encoded is one compressed frame and what the index has to say of it.
+// encoded is the size of a compressed frame and what the index has to say of it.
 type encoded struct {
-	data   []byte
+	size   int64
 	pieces []indexPiece
 }
 
-// encodeFrame compresses the raw bytes from start to end, in which the pieces lie.
-func encodeFrame(ctx context.Context, b *files.Budget, pieces []Piece, start, end int64, level Level, indexed bool) (encoded, error) {
+// encodeFrame compresses the raw bytes from start to end, in which the pieces lie,
+// to w and closes it.
+func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces []Piece, start, end int64, level Level, indexed bool) (encoded, error) {
 	var e encoded
-	if indexed {
-		for _, p := range pieces {
-			if p.Content.Len() > 0 {
-				e.pieces = append(e.pieces, indexPiece{p.Offset, p.Content.Len(), xxhash.Sum64(p.Content.Bytes())})
-			}
-		}
+	parts := make([]files.Part, len(pieces))
+	for i, p := range pieces {
+		parts[i] = files.Part{Offset: p.Offset - start, Content: p.Content}
 	}
-	if len(pieces) == 1 && pieces[0].Offset == start && pieces[0].end() == end {
-		var err error
-		e.data, err = compress(ctx, nil, pieces[0].Content.Bytes(), level)
+	raw, err := files.Join(end-start, parts)
+	if err != nil {
 		return e, err
 	}
-	err := b.WithBytes(ctx, end-start, func(ctx context.Context) error {
-		raw, release, err := newMemory(end - start)
-		if err != nil {
+	defer raw.Close()
+	err = b.WithBytes(ctx, raw.Copied(), func(ctx context.Context) error {
+		if err := raw.Fill(); err != nil {
 			return err
 		}
-		defer release()
-		for _, p := range pieces {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
+		if indexed {
+			for _, p := range parts {
+				if n := p.Content.Len(); n > 0 {
+					e.pieces = append(e.pieces, indexPiece{start + p.Offset, n, xxhash.Sum64(raw.Bytes()[p.Offset : p.Offset+n])})
+				}
 			}
-			copy(raw[p.Offset-start:], p.Content.Bytes())
 		}
-		e.data, err = compress(ctx, nil, raw, level)
+		e.size, err = longzstd.EncodeTo(ctx, trimmer{w, raw}, raw.Bytes(), level, b.Cores())
 		return err
 	})
-	return e, err
+	if err != nil {
+		return e, err
+	}
+	return e, w.Close()
+}
+
+// trimFrom is the size of a frame from which on its input is not kept in memory.
+const trimFrom = 32 << 20
+
+// trimmer gives back the memory of what is compressed with every write. The parts
+// that matches refer to come back a few pages at a time.
+type trimmer struct {
+	io.Writer
+	raw *files.Joined
+}
+
+// Write writes p.
+func (t trimmer) Write(p []byte) (int, error) {
+	if len(t.raw.Bytes()) >= trimFrom {
+		t.raw.Trim()
+	}
+	return t.Writer.Write(p)
 }

@@ -27,6 +27,9 @@ func (h *Hasher) Size() int64 { return h.n }
 // Sum returns the hash of the bytes so far, as in Header.Hash.
 func (h *Hasher) Sum() uint64 { return binary.LittleEndian.Uint64(h.md5.Sum(nil)) }
 
+// hashRead is how much is read at a time: not more than stays in the cache of a core.
+const hashRead = 128 << 10
+
 // hashStep bounds the time until a cancellation is noticed.
 const hashStep = 4 << 20
 
@@ -39,9 +42,10 @@ func (h *Hasher) Write(p []byte) (int, error) {
 var zeroPage [4096]byte
 
 // Add hashes the pieces, which begin where the bytes so far end or later; what
-// lies before and between them is zero. The error is ctx's or that of a piece
-// out of order.
+// lies before and between them is zero. Files are read, not mapped. The error is
+// ctx's, that of a file or that of a piece out of order.
 func (h *Hasher) Add(ctx context.Context, pieces ...Piece) error {
+	buf := make([]byte, hashRead)
 	for _, p := range pieces {
 		if p.Offset < h.n {
 			return fmt.Errorf("raw bytes from 0x%x on were hashed already, up to 0x%x", p.Offset, h.n)
@@ -52,13 +56,16 @@ func (h *Hasher) Add(ctx context.Context, pieces ...Piece) error {
 			}
 			h.Write(zeroPage[:min(p.Offset-h.n, int64(len(zeroPage)))])
 		}
-		for b := p.Content.Bytes(); len(b) > 0; {
+		for off := int64(0); off < p.Content.Len(); {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			n := min(len(b), hashStep)
-			h.Write(b[:n])
-			b = b[n:]
+			b := buf[:min(p.Content.Len()-off, int64(len(buf)))]
+			if _, err := p.Content.ReadAt(b, off); err != nil {
+				return err
+			}
+			h.Write(b)
+			off += int64(len(b))
 		}
 	}
 	return nil

@@ -26,14 +26,11 @@ func EncodePart(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOpt
 	if err != nil {
 		return err
 	}
-	e, err := encodeFrame(ctx, budget(o.Budget), pieces, 0, size, o.Level, true)
+	e, err := encodeFrame(ctx, lane{newLanes(out, 1), 0}, budget(o.Budget), pieces, 0, size, o.Level, true)
 	if err != nil {
 		return err
 	}
 	x := index{raw: size, pieces: e.pieces}
-	if err := out.Append(files.Memory(e.data)); err != nil {
-		return err
-	}
 	_, err = out.Write(x.append(nil))
 	return err
 }
@@ -91,11 +88,12 @@ func Assemble(ctx context.Context, out files.Sink, head Piece, parts []Placed, h
 	if err != nil {
 		return s, err
 	}
-	first, err := encodeFrame(ctx, budget(o.Budget), []Piece{head}, 0, head.end(), o.Level, true)
+	var frame files.Buffer
+	first, err := encodeFrame(ctx, lane{newLanes(&frame, 1), 0}, budget(o.Budget), []Piece{head}, 0, head.end(), o.Level, true)
 	if err != nil {
 		return s, err
 	}
-	data := []files.Content{files.Memory(first.data)}
+	data := []files.Content{files.Memory(frame.Bytes())}
 	x := index{pieces: first.pieces}
 	s.Frames, s.Hash, s.Indexed = 1, hash.Sum(), true
 	pos := head.end()
@@ -124,5 +122,19 @@ func Assemble(ctx context.Context, out files.Sink, head Piece, parts []Placed, h
 		return s, fmt.Errorf("the header has %d bytes, only %d were hashed", pos, size)
 	}
 	fill(size)
-	return write(out, s, data, &x)
+	x.raw, x.hash = s.RawSize, s.Hash
+	data = append(data, files.Memory(x.append(nil)))
+	for _, d := range data {
+		s.DataSize += d.Len()
+	}
+	h, err := s.header()
+	if err != nil {
+		return s, err
+	}
+	for _, d := range append([]files.Content{files.Memory(h)}, data...) {
+		if err := out.Append(d); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
 }

@@ -8,7 +8,10 @@
 // input bytes below [Guard], as [Budget.Each] and [Ordered] do on their own.
 package files
 
-import "io"
+import (
+	"errors"
+	"io"
+)
 
 // Content is a run of bytes that exists somewhere: in memory, or as a range of
 // an input file. Format writers hand Contents to a Sink instead of bytes, so
@@ -30,6 +33,32 @@ func (c Content) Len() int64 { return int64(len(c.data)) }
 // Bytes returns the bytes themselves. They may be a read-only mapping: writing
 // to them is a fault.
 func (c Content) Bytes() []byte { return c.data }
+
+// ReadAt copies len(p) bytes of c from off on, as io.ReaderAt does. Bytes of a file
+// are read from the file, so that its mapping takes no memory.
+func (c Content) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > c.Len() {
+		return 0, io.EOF
+	}
+	n := min(int64(len(p)), c.Len()-off)
+	if c.in != nil && c.in.mapping != nil {
+		k, err := c.in.file.ReadAt(p[:n], c.off+off)
+		if int64(k) < n {
+			if errors.Is(err, io.EOF) {
+				err = c.in.lost(c.off + off + int64(k))
+			} else {
+				err = fileError(c.in.name, err)
+			}
+			return k, err
+		}
+	} else {
+		copy(p, c.data[off:off+n])
+	}
+	if n < int64(len(p)) {
+		return int(n), io.EOF
+	}
+	return int(n), nil
+}
 
 // Slice returns n bytes of c starting at off. Like slicing a []byte, it panics
 // when the range does not lie inside c: check untrusted ranges first.

@@ -7,8 +7,15 @@ import (
 	"unsafe"
 )
 
-// mappings holds every *Input that is mapped now. Faults are the only reason
-// to look through it.
+// mapping is a range of an input that is mapped.
+type mapping struct {
+	data []byte
+	in   *Input
+	off  int64 // in the input
+}
+
+// mappings holds every *mapping there is now. Faults are the only reason to look
+// through it.
 var mappings sync.Map
 
 // Guard runs fn and turns a fault on a mapped input into an error that names
@@ -36,14 +43,14 @@ func faultError(v any) error {
 	addr := fault.Addr()
 	var err error
 	mappings.Range(func(k, _ any) bool {
-		in := k.(*Input)
-		start := uintptr(unsafe.Pointer(unsafe.SliceData(in.data)))
+		m := k.(*mapping)
+		start := uintptr(unsafe.Pointer(unsafe.SliceData(m.data)))
 		// The kernel maps whole pages, so a fault can lie behind the data.
-		if addr < start || addr-start >= uintptr(len(in.data)+1<<16) {
+		if addr < start || addr-start >= uintptr(len(m.data)+1<<16) {
 			return true
 		}
-		err = in.lost(int64(addr - start))
-		return addr-start >= uintptr(len(in.data))
+		err = m.in.lost(m.off + int64(addr-start))
+		return addr-start >= uintptr(len(m.data))
 	})
 	return err
 }

@@ -19,11 +19,11 @@ const (
 // Input is an input file opened through a Root, or bytes in memory that stand
 // for one. Its bytes are read-only and valid until Close.
 type Input struct {
-	name   string
-	data   []byte
-	mode   fs.FileMode
-	file   *os.File // kept for copies inside the kernel; nil for memory
-	mapped bool
+	name    string
+	data    []byte
+	mode    fs.FileMode
+	file    *os.File // kept for copies inside the kernel; nil for memory
+	mapping *mapping // nil for memory
 }
 
 // FromMemory returns an Input over b, for example a decompressed file, which
@@ -84,8 +84,8 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 	}
 	if size >= mapFrom {
 		if in.data, err = mapFile(f, int(size)); err == nil {
-			in.file, in.mapped = f, true
-			mappings.Store(in, struct{}{})
+			in.file, in.mapping = f, &mapping{data: in.data, in: in}
+			mappings.Store(in.mapping, struct{}{})
 			return in, nil
 		}
 		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.ENODEV) {
@@ -151,8 +151,8 @@ func (in *Input) Close() error {
 	f, data := in.file, in.data
 	in.file, in.data = nil, nil
 	var err error
-	if in.mapped {
-		mappings.Delete(in)
+	if in.mapping != nil {
+		mappings.Delete(in.mapping)
 		err = unmap(data)
 	}
 	if cerr := f.Close(); err == nil {

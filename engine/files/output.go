@@ -198,7 +198,7 @@ func copyTo(f *os.File, c Content, off int64) error {
 		return nil
 	}
 	_, err := f.WriteAt(c.data[done:], off+done)
-	if errors.Is(err, syscall.EFAULT) && c.in != nil && c.in.mapped {
+	if errors.Is(err, syscall.EFAULT) && c.in != nil && c.in.mapping != nil {
 		// The kernel met the end of a mapped file that was cut short.
 		return &inputLost{c.in.lost(c.off + done)}
 	}

@@ -1,0 +1,23 @@
+//go:build !unix
+
+package files
+
+import "errors"
+
+const pageSize = 4096
+
+func (j *Joined) reserve(size int) error {
+	j.data = make([]byte, size)
+	return nil
+}
+
+func (j *Joined) mapPages(int64, Content) error { return errors.ErrUnsupported }
+
+// Trim gives the memory of mapped pages back.
+func (j *Joined) Trim() {}
+
+// Close releases the memory.
+func (j *Joined) Close() error {
+	*j = Joined{}
+	return nil
+}

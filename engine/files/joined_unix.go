@@ -1,0 +1,68 @@
+//go:build unix
+
+package files
+
+import (
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+var pageSize = int64(os.Getpagesize())
+
+// joinFrom is the size from which on mapping costs less than copying.
+const joinFrom = 256 << 10
+
+// reserve gets size bytes of zeros. Pages that nobody writes take no memory.
+func (j *Joined) reserve(size int) error {
+	if size < joinFrom {
+		j.data = make([]byte, size)
+		return nil
+	}
+	pages := (size + int(pageSize) - 1) / int(pageSize) * int(pageSize)
+	b, err := unix.Mmap(-1, 0, pages, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|mapNoReserve)
+	if err != nil {
+		return fmt.Errorf("no room for %d bytes: %w", size, err)
+	}
+	hugePages(b)
+	j.memory, j.data = b, b[:size:size]
+	return nil
+}
+
+// mapPages maps c, whole pages of a file, at off.
+func (j *Joined) mapPages(off int64, c Content) error {
+	dst := j.memory[off : off+c.Len()]
+	_, err := unix.MmapPtr(int(c.in.file.Fd()), c.off, unsafe.Pointer(unsafe.SliceData(dst)), uintptr(len(dst)), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
+	if err != nil {
+		return fileError(c.in.name, err)
+	}
+	m := &mapping{data: dst, in: c.in, off: c.off}
+	mappings.Store(m, struct{}{})
+	j.mappings = append(j.mappings, m)
+	return nil
+}
+
+// Trim gives the memory of mapped pages back. They are read from their files
+// again when they are used again.
+func (j *Joined) Trim() {
+	for _, m := range j.mappings {
+		_ = unix.Madvise(m.data, unix.MADV_DONTNEED)
+	}
+}
+
+// Close releases the mappings and the memory.
+func (j *Joined) Close() error {
+	for _, m := range j.mappings {
+		mappings.Delete(m)
+	}
+	memory := j.memory
+	*j = Joined{}
+	if memory == nil {
+		return nil
+	}
+	// unix.Munmap knows the slice that Mmap returned; it unmaps all of it, whatever
+	// was mapped over parts of it.
+	return unix.Munmap(memory)
+}
