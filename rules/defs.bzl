@@ -1,9 +1,21 @@
 """The rules: `load("@rules_offload//rules:defs.bzl", "offload_bundle")`."""
 
 load("//rules/private:hip_code_objects.bzl", _hip_code_objects = "hip_code_objects")
+load("//rules/private:hip_library.bzl", _hip_library = "hip_library")
+load("//rules/private:offload_binary.bzl", _offload_binary = "offload_binary")
 load("//rules/private:offload_bundle.bzl", _offload_bundle = "offload_bundle")
+load("//rules/private:offload_extract.bzl", _offload_extract = "offload_extract")
+load("//rules/private:offload_images.bzl", _offload_images = "offload_images")
+load("//rules/private:offload_per_arch.bzl", _offload_per_arch = "offload_per_arch")
+load("//rules/private:offload_register.bzl", _offload_register = "offload_register")
 load("//rules/private:offload_unbundle.bzl", _offload_unbundle = "offload_unbundle")
 
 hip_code_objects = _hip_code_objects
+hip_library = _hip_library
+offload_binary = _offload_binary
 offload_bundle = _offload_bundle
+offload_extract = _offload_extract
+offload_images = _offload_images
+offload_per_arch = _offload_per_arch
+offload_register = _offload_register
 offload_unbundle = _offload_unbundle

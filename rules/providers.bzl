@@ -71,3 +71,17 @@ OffloadBundleInfo, _new_bundle_info = provider(
     },
     init = _bundle_init,
 )
+
+def _binary_init(*, file, images):
+    if type(images) != "depset":
+        fail("OffloadBinaryInfo: {}: images must be a depset of offload_image(), got {}".format(file.short_path, type(images)))
+    return {"file": file, "images": images}
+
+OffloadBinaryInfo, _new_binary_info = provider(
+    doc = "An offload binary, the container that clang embeds into host objects.",
+    fields = {
+        "file": "the offload binary, a `File`.",
+        "images": "depset of the `offload_image()` structs in it.",
+    },
+    init = _binary_init,
+)

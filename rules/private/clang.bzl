@@ -58,7 +58,8 @@ def headers_of(ctx):
       ctx: the rule's context.
 
     Returns:
-      a struct for `add_headers`; files is a depset of the headers.
+      a struct for `add_headers`; files is a depset of the headers, own_includes one
+      of the folders of the attribute.
     """
     compilation = cc_common.merge_cc_infos(
         cc_infos = [dep[CcInfo] for dep in ctx.attr.deps if CcInfo in dep],
@@ -73,6 +74,7 @@ def headers_of(ctx):
     return struct(
         defines = depset(ctx.attr.defines, transitive = [compilation.defines]),
         files = depset(ctx.files.hdrs, transitive = [compilation.headers]),
+        own_includes = depset(_with_generated(ctx, own)),
         includes = depset(_with_generated(ctx, own), transitive = [compilation.includes]),
         quote_includes = depset(_with_generated(ctx, [workspace]), transitive = [compilation.quote_includes]),
         system_includes = depset(transitive = [compilation.system_includes, compilation.external_includes]),

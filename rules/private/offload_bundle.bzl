@@ -1,49 +1,32 @@
 """offload_bundle: device images in one file."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
+load(":bundling.bzl", "bundle_images")
 load(":messages.bzl", "name_of", "place")
-load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
-load(":target_ids.bzl", "target_ids")
+load(":program.bzl", "PROGRAM_GROUPS")
 
 def _offload_bundle_impl(ctx):
     where = place(ctx, "offload_bundle")
     images = depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images]).to_list()
     if not images:
         fail("{}: images: no image in {}".format(where, ", ".join([name_of(dep.label) for dep in ctx.attr.images])))
-    target_ids.check(images, where)
-
     out = ctx.actions.declare_file(ctx.attr.out or ctx.label.name + ".hipfb")
-    args = offload_arguments(ctx, "bundle")
-    args.add("--type", ctx.attr.type)
-    if ctx.attr.alignment < 1:
-        fail("{}: alignment is {}; it is a number of bytes, 1 or more".format(where, ctx.attr.alignment))
-    args.add("--align", ctx.attr.alignment)
-    args.add(out, format = "--output=%s")
-
-    entry_ids = []
-    if ctx.attr.host:
-        entry_ids.append("host-{}-".format(ctx.attr.host))
-        args.add(entry_ids[0], format = "--entry=%s=")
-    for image in images:
-        entry_ids.append(image.id)
-        args.add(image.file, format = "--entry={}=%s".format(image.id))
-
-    run_offload(
+    bundle = bundle_images(
         ctx,
-        arguments = args,
-        inputs = [image.file for image in images],
-        mnemonic = "OffloadBundle",
-        outputs = [out],
-        progress_message = "Bundling device images %{label}",
+        alignment = ctx.attr.alignment,
+        host = ctx.attr.host,
+        images = images,
+        out = out,
+        type = ctx.attr.type,
+        where = where,
     )
+    groups = {}
+    for image in images:
+        groups.setdefault(image.target_id or image.id, []).append(image.file)
     return [
         DefaultInfo(files = depset([out])),
-        OffloadBundleInfo(
-            compressed = False,
-            entry_ids = entry_ids,
-            file = out,
-            type = ctx.attr.type,
-        ),
+        bundle,
+        OutputGroupInfo(**{name: depset(files) for name, files in groups.items()}),
     ]
 
 offload_bundle = rule(

@@ -39,11 +39,8 @@ def hip_code_objects_tests(name):
     actions_test(
         name = "hip_compile_test",
         argv = [
-            "-x hip --offload-device-only --no-gpu-bundle-output --offload-arch=gfx90a:sramecc-:xnack+",
-            "-toolchain-flag",
-            "-fastbuild-flag",
-            "--rocm-path=tests/analysis/rocm",
-            "-S -Xclang -emit-obj",
+            "-x hip -toolchain-flag -fastbuild-flag --rocm-path=tests/analysis/rocm",
+            "--offload-device-only --no-gpu-bundle-output --offload-arch=gfx90a:sramecc-:xnack+ -S -Xclang -emit-obj",
             "-DOWN=2",
             "-DLIB=1",
             "-iquote .",
@@ -71,7 +68,7 @@ def hip_code_objects_tests(name):
     actions_test(
         name = "hip_link_test",
         argv = [
-            "--target=amdgcn-amd-amdhsa -mcpu=gfx942 -link-flag -Wl,--no-undefined -o BIN/tests/analysis/hip/gfx942.co " +
+            "--target=amdgcn-amd-amdhsa -mcpu=gfx942 -nogpulib -link-flag -Wl,--no-undefined -o BIN/tests/analysis/hip/gfx942.co " +
             "BIN/tests/analysis/hip/gfx942/a.o BIN/tests/analysis/hip/gfx942/sub/a.o BIN/tests/analysis/hip/gfx942/a_cu.o",
         ],
         count = 2,

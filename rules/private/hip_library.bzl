@@ -1,0 +1,111 @@
+"""hip_library: HIP sources, host and device code, for C++ programs."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS")
+load(":bundling.bzl", "bundle_images")
+load(":clang.bzl", "CLANG_GROUPS", "headers_of")
+load(":hip_compile.bzl", "hip_host_objects", "hip_images")
+load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "linked_cc_info", "register_images")
+load(":messages.bzl", "place")
+load(":program.bzl", "PROGRAM_GROUPS")
+
+def _hip_library_impl(ctx):
+    where = place(ctx, "hip_library")
+    headers = headers_of(ctx)
+    images = hip_images(
+        ctx,
+        copts = ctx.attr.copts + ctx.attr.device_copts,
+        headers = headers,
+        linkopts = ctx.attr.device_linkopts,
+        rdc = True,
+        where = where,
+    )
+    bundle = bundle_images(
+        ctx,
+        host = host_triple(ctx),
+        images = images,
+        out = ctx.actions.declare_file(ctx.label.name + ".hipfb"),
+        where = where,
+    )
+    host = hip_host_objects(ctx, copts = ctx.attr.copts + ctx.attr.host_copts, headers = headers)
+    objects = isolate_objects(ctx, host)
+    objects.append(register_images(ctx, files = [bundle.file], kind = "hip", own_entries = objects))
+    deps = [dep[CcInfo] for dep in ctx.attr.deps]
+    own = cc_common.create_compilation_context(
+        defines = depset(ctx.attr.defines),
+        headers = depset(ctx.files.hdrs),
+        includes = headers.own_includes,
+    )
+    return [
+        DefaultInfo(files = depset(objects)),
+        bundle,
+        OffloadImagesInfo(images = depset(images)),
+        OutputGroupInfo(
+            bundle = depset([bundle.file]),
+            **{image.target_id: depset([image.file]) for image in images}
+        ),
+        linked_cc_info(
+            ctx,
+            compilation_context = cc_common.merge_compilation_contexts(
+                compilation_contexts = [own] + [dep.compilation_context for dep in deps],
+            ),
+            deps = deps + [ctx.attr._runtime[CcInfo]],
+            objects = objects,
+        ),
+    ]
+
+hip_library = rule(
+    implementation = _hip_library_impl,
+    doc = """HIP sources with kernels and the host code that launches them, as a library for C++ programs.
+
+Host and device code are compiled apart, each source and architecture in an action of its own; neither waits for the
+other. The device code of all sources is linked together, for each architecture, and may call across sources. The
+library registers its own kernels: a program may have any number of such libraries, from here or from elsewhere.
+
+The runtime is what the setting `//rules/settings:hip_runtime` names, by default `-lamdhip64`.
+""",
+    attrs = ARCHITECTURES_ATTRS | HOST_ATTRS | {
+        "copts": attr.string_list(
+            doc = "More compiler flags, for host and device code.",
+        ),
+        "defines": attr.string_list(
+            doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, also for dependents.",
+        ),
+        "deps": attr.label_list(
+            doc = "Libraries that the sources include headers of, and that are linked with them.",
+            providers = [CcInfo],
+        ),
+        "device_copts": attr.string_list(
+            doc = "More compiler flags for device code.",
+        ),
+        "device_linkopts": attr.string_list(
+            doc = "More flags of the device link, which clang's driver takes.",
+        ),
+        "hdrs": attr.label_list(
+            doc = "Headers that the sources and dependents include, by their path in the workspace.",
+            allow_files = True,
+        ),
+        "host_copts": attr.string_list(
+            doc = "More compiler flags for host code.",
+        ),
+        "includes": attr.string_list(
+            doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself; also for dependents.",
+        ),
+        "srcs": attr.label_list(
+            doc = "HIP sources. Each is compiled by itself.",
+            mandatory = True,
+            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"],
+        ),
+        "_runtime": attr.label(
+            default = "//rules/settings:hip_runtime",
+            providers = [CcInfo],
+        ),
+    },
+    exec_groups = CLANG_GROUPS | PROGRAM_GROUPS,
+    fragments = ["cpp"],
+    provides = [CcInfo, OffloadBundleInfo, OffloadImagesInfo],
+    toolchains = use_cc_toolchain(),
+)

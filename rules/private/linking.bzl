@@ -1,0 +1,139 @@
+"""What device code needs to reach a program: registration, and CcInfo."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":messages.bzl", "name_of")
+load(":program.bzl", "offload_arguments", "run_offload")
+
+# The attributes of a rule that registers images.
+HOST_ATTRS = {
+    "_aarch64": attr.label(default = "@platforms//cpu:aarch64"),
+    "_x86_64": attr.label(default = "@platforms//cpu:x86_64"),
+}
+
+def host_triple(ctx):
+    """The triple of the target platform.
+
+    Args:
+      ctx: the rule's context; the rule has `HOST_ATTRS`.
+
+    Returns:
+      a string of four fields.
+    """
+    for cpu, constraint in [("x86_64", ctx.attr._x86_64), ("aarch64", ctx.attr._aarch64)]:
+        if ctx.target_platform_has_constraint(constraint[platform_common.ConstraintValueInfo]):
+            return cpu + "-unknown-linux-gnu"
+    fail("{}: the target platform is neither x86_64 nor aarch64, for which device images can be registered".format(name_of(ctx.label)))
+
+def entries_suffix(ctx):
+    """What tells the offload entries of a target from those of others in a program.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      a string that may stand in an identifier.
+    """
+    name = str(ctx.label)
+    return "%x_%x" % (hash(name) + (1 << 31), hash(name[::-1]) + (1 << 31))
+
+# The section of offload entries that clang makes.
+_ENTRIES = "llvm_offload_entries"
+
+def isolate_objects(ctx, objects):
+    """Gives the offload entries of objects to one target: no other registers them.
+
+    Args:
+      ctx: the rule's context; the rule has `PROGRAM_GROUPS`.
+      objects: list of host objects.
+
+    Returns:
+      list of the new objects.
+    """
+    isolated = []
+    for file in objects:
+        out = ctx.actions.declare_file(file.basename.removesuffix(".o") + ".own.o", sibling = file)
+        args = offload_arguments(ctx, "isolate")
+        args.add(file, format = "--input=%s")
+        args.add(out, format = "--output=%s")
+        args.add(entries_suffix(ctx), format = "--suffix=%s")
+        run_offload(
+            ctx,
+            arguments = args,
+            inputs = [file],
+            mnemonic = "OffloadIsolate",
+            outputs = [out],
+            progress_message = "Naming offload entries of %{input}",
+        )
+        isolated.append(out)
+    return isolated
+
+def register_images(ctx, *, kind, files, own_entries = None):
+    """Makes an object that registers images when a program starts.
+
+    Args:
+      ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
+      kind: `openmp`, `hip` or `cuda`.
+      files: list of images, or of the one bundle.
+      own_entries: list of the objects from `isolate_objects` whose entries go with
+        the images; None for the entries of all objects that clang made.
+
+    Returns:
+      the object.
+    """
+    out = ctx.actions.declare_file(ctx.label.name + ".register.o")
+    args = offload_arguments(ctx, "register")
+    args.add(kind, format = "--kind=%s")
+    args.add(host_triple(ctx), format = "--triple=%s")
+    args.add(out, format = "--output=%s")
+    if own_entries != None:
+        args.add("--entries={}_{}".format(_ENTRIES, entries_suffix(ctx)))
+        args.add_all(own_entries, format_each = "--keep-entries=%s")
+    args.add_all(files)
+    run_offload(
+        ctx,
+        arguments = args,
+        inputs = files + (own_entries or []),
+        mnemonic = "OffloadRegister",
+        outputs = [out],
+        progress_message = "Making the registration of %{label}",
+    )
+    return out
+
+def linked_cc_info(ctx, *, objects, deps, compilation_context = None):
+    """A CcInfo whose objects are all linked into whatever depends on it.
+
+    Args:
+      ctx: the rule's context; the rule uses the C++ toolchain.
+      objects: list of position-independent objects.
+      deps: list of CcInfo that are linked with them.
+      compilation_context: what dependents may include.
+
+    Returns:
+      a CcInfo.
+    """
+    cc_toolchain = find_cc_toolchain(ctx)
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = cc_toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
+        actions = ctx.actions,
+        alwayslink = True,
+        cc_toolchain = cc_toolchain,
+        compilation_outputs = cc_common.create_compilation_outputs(
+            objects = depset(objects),
+            pic_objects = depset(objects),
+        ),
+        disallow_dynamic_library = True,
+        feature_configuration = features,
+        linking_contexts = [dep.linking_context for dep in deps],
+        name = ctx.label.name,
+    )
+    return CcInfo(
+        compilation_context = compilation_context,
+        linking_context = linking_context,
+    )

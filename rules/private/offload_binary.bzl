@@ -1,0 +1,95 @@
+"""offload_binary: device images in the container that clang embeds."""
+
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadImagesInfo")
+load(":messages.bzl", "name_of", "place")
+load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
+
+def image_properties(image, where):
+    """What an offload binary says of an image, as clang writes it.
+
+    Args:
+      image: an `offload_image()`.
+      where: `label: rule` to begin a message with.
+
+    Returns:
+      a string `triple=...,arch=...,kind=...`.
+    """
+    kind = image.kind.removesuffix("v4")
+    if kind == "host":
+        fail("{}: {} is a host image, which offload binaries do not hold".format(where, name_of(image.label)))
+    triple = image.triple.removesuffix("-")
+    if triple.startswith("nvptx"):
+        triple = triple.removesuffix("-unknown")
+    return "triple={},arch={},kind={}".format(triple, image.target_id, kind)
+
+def add_image(args, image, where):
+    """Adds an image to the arguments of the verb `pack`.
+
+    Args:
+      args: an `Args`.
+      image: an `offload_image()`.
+      where: `label: rule` to begin a message with.
+    """
+    if "," in image.file.path:
+        fail("{}: the file {} of {} has a comma in its name, which separates the properties of an image".format(
+            where,
+            image.file.short_path,
+            name_of(image.label),
+        ))
+    args.add(image.file, format = "--image=file=%s," + image_properties(image, where))
+
+def _offload_binary_impl(ctx):
+    where = place(ctx, "offload_binary")
+    images = depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images])
+    if not images:
+        fail("{}: images: no image in {}".format(where, ", ".join([name_of(dep.label) for dep in ctx.attr.images])))
+    out = ctx.actions.declare_file(ctx.attr.out or ctx.label.name + ".ofb")
+    version = ctx.attr.format_version or ctx.attr._binary_version[BuildSettingInfo].value
+    if version not in (1, 2):
+        fail("{}: format_version is {}: it is 1, which every LLVM since 15 reads, or 2, for LLVM 23 and later".format(where, version))
+    args = offload_arguments(ctx, "pack")
+    args.add(version, format = "--format-version=%s")
+    args.add(out, format = "--output=%s")
+    files = []
+    for image in images.to_list():
+        add_image(args, image, where)
+        files.append(image.file)
+    run_offload(
+        ctx,
+        arguments = args,
+        inputs = files,
+        mnemonic = "OffloadPack",
+        outputs = [out],
+        progress_message = "Packing device images %{label}",
+    )
+    return [
+        DefaultInfo(files = depset([out])),
+        OffloadBinaryInfo(file = out, images = images),
+    ]
+
+offload_binary = rule(
+    implementation = _offload_binary_impl,
+    doc = """Puts device images into an offload binary, the container (`10 FF 10 AD`) that clang embeds into host objects.
+
+Unlike a bundle it may hold several images of one target: a device linker links them.
+""",
+    attrs = {
+        "format_version": attr.int(
+            doc = "Version of the container: 1, which every LLVM since 15 reads, or 2. If 0, the setting `//rules/settings:binary_version`.",
+        ),
+        "images": attr.label_list(
+            doc = "Targets whose device images go into the binary, in this order.",
+            mandatory = True,
+            providers = [OffloadImagesInfo],
+        ),
+        "out": attr.string(
+            doc = "File name of the binary; the target's name with `.ofb` if empty.",
+        ),
+        "_binary_version": attr.label(
+            default = "//rules/settings:binary_version",
+        ),
+    },
+    exec_groups = PROGRAM_GROUPS,
+    provides = [OffloadBinaryInfo],
+)

@@ -1,0 +1,52 @@
+"""offload_images: files that are device images already."""
+
+load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
+load(":messages.bzl", "name_of", "place")
+load(":target_ids.bzl", "target_ids")
+
+def _offload_images_impl(ctx):
+    where = place(ctx, "offload_images")
+    if not ctx.attr.srcs:
+        fail("{}: srcs is empty: give it files and their targets, e.g. {{\"kernels.gfx942.co\": \"gfx942\"}}".format(where))
+    targets = target_ids.complete_all(ctx.attr.kind, ctx.attr.srcs.values(), where, "srcs")
+    images = []
+    groups = {}
+    for (src, _), target in zip(ctx.attr.srcs.items(), targets):
+        files = src[DefaultInfo].files.to_list()
+        if len(files) != 1:
+            fail("{}: srcs: {} gives {} files; an image is one file".format(where, name_of(src.label), len(files)))
+        image = offload_image(
+            file = files[0],
+            kind = target.kind,
+            label = ctx.label,
+            target_id = target.target_id,
+            triple = target.triple,
+        )
+        images.append(image)
+        groups[image.target_id or image.id] = depset(files)
+    return [
+        DefaultInfo(files = depset([image.file for image in images])),
+        OffloadImagesInfo(images = depset(images)),
+        OutputGroupInfo(**groups),
+    ]
+
+offload_images = rule(
+    implementation = _offload_images_impl,
+    doc = """Files that are device images already: code objects in the repository, or made by another rule.
+
+Nothing is built. With validation, `offload_bundle` checks that each file is for the target it is said to be for.
+""",
+    attrs = {
+        "kind": attr.string(
+            doc = "Offload kind of targets given in short form.",
+            default = "hipv4",
+            values = ["hip", "hipv4", "openmp", "cuda", "sycl"],
+        ),
+        "srcs": attr.label_keyed_string_dict(
+            doc = "Each file with its target: a target ID such as `gfx90a:xnack+`, or a whole entry ID.",
+            mandatory = True,
+            allow_files = True,
+        ),
+    },
+    provides = [OffloadImagesInfo],
+)

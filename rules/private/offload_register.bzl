@@ -1,0 +1,66 @@
+"""offload_register: device images that a program registers when it starts."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
+load(":linking.bzl", "HOST_ATTRS", "linked_cc_info", "register_images")
+load(":messages.bzl", "name_of", "place")
+load(":program.bzl", "PROGRAM_GROUPS")
+
+def _offload_register_impl(ctx):
+    where = place(ctx, "offload_register")
+    kind = ctx.attr.kind
+    if kind == "openmp":
+        if ctx.file.bundle or not ctx.attr.images:
+            fail("{}: kind is openmp, which registers images one by one: set images, and not bundle".format(where))
+        images = depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images]).to_list()
+        for image in images:
+            if image.kind != "openmp":
+                fail("{}: images: {} gives an image of kind {}; kind is openmp".format(where, name_of(image.label), image.kind))
+        files = [image.file for image in images]
+    else:
+        if ctx.attr.images or not ctx.file.bundle:
+            fail("{}: kind is {}, which registers one fat binary: set bundle, and not images".format(where, kind))
+        if OffloadBundleInfo in ctx.attr.bundle:
+            others = [id for id in ctx.attr.bundle[OffloadBundleInfo].entry_ids if not id.startswith(kind) and not id.startswith("host-")]
+            if others:
+                fail("{}: bundle: {} has the entry {}; kind is {}".format(where, name_of(ctx.attr.bundle.label), others[0], kind))
+        files = [ctx.file.bundle]
+    out = register_images(ctx, files = files, kind = kind)
+    return [
+        DefaultInfo(files = depset([out])),
+        linked_cc_info(ctx, deps = [dep[CcInfo] for dep in ctx.attr.deps], objects = [out]),
+    ]
+
+offload_register = rule(
+    implementation = _offload_register_impl,
+    doc = """Device images in an object that registers them with their runtime when a program starts.
+
+A `cc_binary` or `cc_library` depends on it, and the program has the device code on board; no compiler is needed. The
+images go with the offload entries of all host objects in the program that clang compiled for relocatable device code.
+`hip_library` does it for sources of your own, and keeps their entries apart from those of others.
+""",
+    attrs = HOST_ATTRS | {
+        "bundle": attr.label(
+            doc = "HIP: an `offload_bundle`. CUDA: a fat binary.",
+            allow_single_file = True,
+        ),
+        "deps": attr.label_list(
+            doc = "What is linked with it, such as the runtime.",
+            providers = [CcInfo],
+        ),
+        "images": attr.label_list(
+            doc = "OpenMP: targets whose device images are registered.",
+            providers = [OffloadImagesInfo],
+        ),
+        "kind": attr.string(
+            doc = "The runtime.",
+            default = "hip",
+            values = ["hip", "openmp", "cuda"],
+        ),
+    },
+    exec_groups = PROGRAM_GROUPS,
+    fragments = ["cpp"],
+    provides = [CcInfo],
+    toolchains = use_cc_toolchain(),
+)

@@ -1,0 +1,133 @@
+"""Analysis tests of hip_library and offload_register."""
+
+load("//rules:defs.bzl", "hip_library", "offload_bundle", "offload_register")
+load(":testing.bzl", "actions_test", "failure_test", "provides_test")
+
+def library_tests(name):
+    """Actions, providers and failures of the rules that give CcInfo.
+
+    Args:
+      name: name of the test suite.
+    """
+    hip_library(
+        name = "lib",
+        srcs = ["a.hip", "a.cu"],
+        hdrs = ["a.h"],
+        copts = ["-both"],
+        device_copts = ["-device"],
+        host_copts = ["-host"],
+        offload_archs = ["gfx90a", "gfx942"],
+        tags = ["manual"],
+        deps = [":hip_lib"],
+    )
+    actions_test(
+        name = "lib_device_test",
+        argv = ["-fgpu-rdc -emit-llvm -c", "-both -device -o BIN/tests/analysis/lib/gfx942/a.bc tests/analysis/a.hip"],
+        count = 4,
+        mnemonic = "OffloadHipCompile",
+        output = "lib/gfx942/a.bc",
+        target = "lib",
+    )
+    actions_test(
+        name = "lib_host_test",
+        argv = [
+            "--offload-host-only --offload-new-driver -fgpu-rdc -fPIC -c",
+            "-DLIB=1",
+            "-both -host -o BIN/tests/analysis/lib/host/a.o tests/analysis/a.hip",
+        ],
+        count = 2,
+        inputs = ["tests/analysis/a.h", "tests/analysis/lib/lib.h"],
+        mnemonic = "OffloadHipHostCompile",
+        output = "lib/host/a.o",
+        target = "lib",
+    )
+    actions_test(
+        name = "lib_isolate_test",
+        argv = ["isolate --input=BIN/tests/analysis/lib/host/a.o --output=BIN/tests/analysis/lib/host/a.own.o"],
+        count = 2,
+        mnemonic = "OffloadIsolate",
+        output = "lib/host/a.own.o",
+        target = "lib",
+    )
+    actions_test(
+        name = "lib_register_test",
+        argv = [
+            "register --kind=hip --triple=x86_64-unknown-linux-gnu --output=BIN/tests/analysis/lib.register.o",
+            "--keep-entries=BIN/tests/analysis/lib/host/a.own.o --keep-entries=BIN/tests/analysis/lib/host/a_cu.own.o BIN/tests/analysis/lib.hipfb",
+        ],
+        count = 1,
+        inputs = ["tests/analysis/lib.hipfb", "tests/analysis/lib/host/a.own.o"],
+        mnemonic = "OffloadRegister",
+        output = "lib.register.o",
+        target = "lib",
+    )
+    provides_test(
+        name = "lib_provides_test",
+        entry_ids = ["host-x86_64-unknown-linux-gnu-", "hipv4-amdgcn-amd-amdhsa--gfx90a", "hipv4-amdgcn-amd-amdhsa--gfx942"],
+        files = ["lib/host/a.own.o", "lib/host/a_cu.own.o", "lib.register.o"],
+        groups = {"bundle": ["lib.hipfb"], "gfx942": ["lib/gfx942.co"]},
+        images = ["hipv4-amdgcn-amd-amdhsa--gfx90a lib/gfx90a.co", "hipv4-amdgcn-amd-amdhsa--gfx942 lib/gfx942.co"],
+        target = "lib",
+    )
+
+    offload_register(
+        name = "register_hip",
+        bundle = ":bundle",
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "register_hip_test",
+        argv = ["register --kind=hip --triple=x86_64-unknown-linux-gnu --output=BIN/tests/analysis/register_hip.register.o BIN/tests/analysis/bundle.hipfb"],
+        count = 1,
+        mnemonic = "OffloadRegister",
+        output = "register_hip.register.o",
+        target = "register_hip",
+    )
+    offload_register(
+        name = "register_openmp",
+        images = [":images_openmp"],
+        kind = "openmp",
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "register_openmp_test",
+        argv = ["BIN/tests/analysis/images_openmp/0 BIN/tests/analysis/images_openmp/1 BIN/tests/analysis/images_openmp/2"],
+        count = 1,
+        mnemonic = "OffloadRegister",
+        output = "register_openmp.register.o",
+        target = "register_openmp",
+    )
+    offload_bundle(
+        name = "bundle_openmp",
+        images = [":images_openmp"],
+        tags = ["manual"],
+    )
+    for case, kwargs, message in [
+        ("bundle_kind", {"bundle": ":bundle_openmp"}, "bundle: //tests/analysis:bundle_openmp has the entry openmp-amdgcn-amd-amdhsa--gfx90a; kind is hip"),
+        ("hip_images", {"images": [":images_gfx942"]}, "kind is hip, which registers one fat binary: set bundle, and not images"),
+        ("image_kind", {"images": [":images_gfx942"], "kind": "openmp"}, "images: //tests/analysis:images_gfx942 gives an image of kind hipv4; kind is openmp"),
+        ("openmp_bundle", {"bundle": ":bundle", "kind": "openmp"}, "kind is openmp, which registers images one by one: set images, and not bundle"),
+    ]:
+        failure_test(
+            name = "register_{}_test".format(case),
+            message = "{}: offload_register: " + message,
+            rule = offload_register,
+            **kwargs
+        )
+
+    native.test_suite(
+        name = name,
+        tests = [
+            "lib_device_test",
+            "lib_host_test",
+            "lib_isolate_test",
+            "lib_register_test",
+            "lib_provides_test",
+            "register_hip_test",
+            "register_openmp_test",
+            "register_bundle_kind_test",
+            "register_hip_images_test",
+            "register_image_kind_test",
+            "register_openmp_bundle_test",
+        ],
+    )
