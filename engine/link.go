@@ -35,7 +35,7 @@ type LinkOptions struct {
 	// registration object.
 	Relocatable bool
 
-	// Scratch is the absolute path of an empty directory for what is linked.
+	// Scratch is the absolute path of a directory for what is linked.
 	Scratch string
 	// Env is the environment of Clang.
 	Env []string

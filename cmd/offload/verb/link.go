@@ -33,7 +33,7 @@ var linkVerb = verb{
 		flags.BoolVar(&opt.WholeArchive, "whole-archive", false, "link images in archives even for targets that no object is for")
 		flags.StringVar(&opt.Output, "output", "", "the registration object, a `file`")
 		flags.BoolVar(&opt.Relocatable, "relocatable", false, "make the output the inputs themselves, linked into one object that needs no device link any more")
-		scratch := flags.String("scratch", "", "keep what is linked in this `directory`, which must be empty")
+		scratch := flags.String("scratch", "", "keep what is linked in this `directory`")
 		plan := flags.Bool("plan", false, "print the commands instead of running them")
 		asJSON := flags.Bool("json", false, "print the plan as JSON, with the images of each link")
 		return func(ctx context.Context, call *command.Call, operands []string) error {
@@ -63,6 +63,8 @@ var linkVerb = verb{
 					return err
 				}
 				defer os.RemoveAll(opt.Scratch)
+			} else if err := os.MkdirAll(opt.Scratch, 0o777); err != nil {
+				return err
 			}
 			opt.Env = []string{"PATH=" + call.Getenv("PATH"), "TMPDIR=" + opt.Scratch}
 			messages, err := call.Session.Link(ctx, opt)
