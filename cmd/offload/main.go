@@ -40,12 +40,12 @@ func runOnce(ctx context.Context, budget *files.Budget) int {
 	root := files.NewRoot("")
 	root.Stdin, root.Stdout = os.Stdin, os.Stdout
 	call := &command.Call{
-		Name:    os.Args[0],
-		Args:    os.Args[1:],
-		Session: &engine.Session{Files: root, Budget: budget},
-		Stdout:  os.Stdout,
-		Stderr:  os.Stderr,
-		Getenv:  os.Getenv,
+		Name:      os.Args[0],
+		Args:      os.Args[1:],
+		Session:   &engine.Session{Files: root, Budget: budget},
+		Stdout:    os.Stdout,
+		Stderr:    os.Stderr,
+		LookupEnv: os.LookupEnv,
 	}
 	if dropIn := dropIns[filepath.Base(os.Args[0])]; dropIn != nil {
 		return dropIn(ctx, call)

@@ -29,12 +29,12 @@ func serve(ctx context.Context, budget *files.Budget, args []string) int {
 		root := files.NewRoot(req.SandboxDir)
 		root.Declare(slices.Collect(maps.Keys(req.Inputs)))
 		return verb.Run(ctx, &command.Call{
-			Name:    "offload",
-			Args:    append(slices.Clone(startup), req.Arguments...),
-			Session: &engine.Session{Files: root, Budget: budget},
-			Stdout:  req.Output,
-			Stderr:  req.Output,
-			Getenv:  func(string) string { return "" },
+			Name:      "offload",
+			Args:      append(slices.Clone(startup), req.Arguments...),
+			Session:   &engine.Session{Files: root, Budget: budget},
+			Stdout:    req.Output,
+			Stderr:    req.Output,
+			LookupEnv: func(string) (string, bool) { return "", false },
 		})
 	}
 	err := worker.Serve(ctx, os.Stdin, stdout, handler, worker.Options{

@@ -23,10 +23,28 @@ const Dir = "/usr/lib/llvm-22/bin"
 // run inside the root that bazelw prepares.
 func Main(m *testing.M, needs ...string) {
 	code := root.Main(m, append(needs, Dir)...)
-	if built.dir != "" {
-		os.RemoveAll(built.dir)
+	scratch.Lock()
+	for _, dir := range scratch.dirs {
+		os.RemoveAll(dir)
 	}
 	os.Exit(code)
+}
+
+var scratch struct {
+	sync.Mutex
+	dirs []string
+}
+
+// Scratch returns a new directory that all tests of the package can use: Main
+// removes it.
+func Scratch() (string, error) {
+	dir, err := os.MkdirTemp("", "offload")
+	if err == nil {
+		scratch.Lock()
+		defer scratch.Unlock()
+		scratch.dirs = append(scratch.dirs, dir)
+	}
+	return dir, err
 }
 
 // Tool returns the path of a program of LLVM 22. Without it the test fails:
@@ -42,7 +60,6 @@ func Tool(t testing.TB, name string) string {
 
 var built struct {
 	once sync.Once
-	dir  string
 	path string
 	err  error
 }
@@ -67,10 +84,11 @@ func offload() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if built.dir, err = os.MkdirTemp("", "offload"); err != nil {
+	dir, err := Scratch()
+	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(built.dir, "offload")
+	path := filepath.Join(dir, "offload")
 	build := exec.Command("go", "build", "-o", path, "./cmd/offload")
 	build.Dir = project
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -61,28 +61,16 @@ func (r *run) act(ctx context.Context) error {
 }
 
 func (r *run) listEntries(ctx context.Context) error {
-	if r.fileType.Value == "a" {
-		// LLVM looks for a bundle where an archive begins, and finds none.
-		return r.touch(r.input.Value[0])
+	fileType := engine.FileType(r.fileType.Value)
+	if fileType == engine.ArchiveType {
+		// LLVM looks at the file itself, not at its members: an archive lists nothing.
+		fileType = engine.ObjectType
 	}
-	entries, err := r.Session.List(ctx, engine.ListOptions{
-		Type:  engine.FileType(r.fileType.Value),
-		Input: r.input.Value[0],
-		Read:  r.read(),
-	})
+	entries, err := r.Session.List(ctx, engine.ListOptions{Type: fileType, Input: r.input.Value[0], Read: r.read()})
 	for _, e := range entries {
 		fmt.Fprintln(r.Stdout, e.ID)
 	}
 	return err
-}
-
-// touch fails if a file cannot be read.
-func (r *run) touch(name string) error {
-	in, err := r.Session.Files.Open(name)
-	if err != nil {
-		return err
-	}
-	return in.Close()
 }
 
 func (r *run) bundle(ctx context.Context) error {

@@ -17,17 +17,17 @@ type config struct {
 // configure reads the environment, which options override.
 func (r *run) configure() config {
 	c := config{compressionLevel: 3, formatVersion: 3}
-	if r.Getenv("OFFLOAD_BUNDLER_IGNORE_ENV_VAR") != "1" {
-		c.talk = r.Getenv("OFFLOAD_BUNDLER_VERBOSE") == "1"
-		c.compressed = r.Getenv("OFFLOAD_BUNDLER_COMPRESS") == "1"
-		if s, ok := r.variable("OFFLOAD_BUNDLER_COMPRESSION_LEVEL"); ok {
+	if !r.isOne("OFFLOAD_BUNDLER_IGNORE_ENV_VAR") {
+		c.talk = r.isOne("OFFLOAD_BUNDLER_VERBOSE")
+		c.compressed = r.isOne("OFFLOAD_BUNDLER_COMPRESS")
+		if s, ok := r.LookupEnv("OFFLOAD_BUNDLER_COMPRESSION_LEVEL"); ok {
 			if n, ok := decimal(s, math.MinInt32, math.MaxInt32); ok {
 				c.compressionLevel = int32(n)
 			} else {
 				fmt.Fprintf(r.Stderr, "Warning: Invalid value for OFFLOAD_BUNDLER_COMPRESSION_LEVEL: %s. Ignoring it.\n", s)
 			}
 		}
-		if s, ok := r.variable("COMPRESSED_BUNDLE_FORMAT_VERSION"); ok {
+		if s, ok := r.LookupEnv("COMPRESSED_BUNDLE_FORMAT_VERSION"); ok {
 			n, ok := decimal(s, 0, math.MaxUint16)
 			switch {
 			case ok && (n == 2 || n == 3):
@@ -51,10 +51,10 @@ func (r *run) configure() config {
 	return c
 }
 
-// variable returns a variable of the environment that is set.
-func (r *run) variable(name string) (string, bool) {
-	s := r.Getenv(name)
-	return s, s != ""
+// isOne tells whether a variable of the environment is "1".
+func (r *run) isOne(name string) bool {
+	value, _ := r.LookupEnv(name)
+	return value == "1"
 }
 
 // decimal reads a number as LLVM does: digits alone, with a minus sign where the

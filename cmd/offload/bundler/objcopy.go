@@ -34,7 +34,7 @@ func (r *run) objcopy() string {
 // make.
 func (r *run) temporary() string {
 	dir := "/tmp"
-	if s := r.Getenv("TMPDIR"); s != "" {
+	if s, _ := r.LookupEnv("TMPDIR"); s != "" {
 		dir = s
 	}
 	return filepath.Join(dir, "clang-offload-bundler-000000.tmp")

@@ -13,12 +13,15 @@ import (
 // words returns an error in the words of LLVM, where LLVM has some for it.
 func (r *run) words(err error) string {
 	var missing *engine.MissingError
+	var fileType *engine.FileTypeError
 	var compressed *ccob.Error
 	var archive *ar.FormatError
 	var conflict *engine.MemberConflictError
 	switch {
 	case errors.As(err, &missing):
 		return cannotFind(missing)
+	case errors.As(err, &fileType):
+		return fileType.Error()
 	case errors.As(err, &conflict):
 		return conflict.Error()
 	case errors.Is(err, engine.ErrEntryID) && r.fileType.Value == "a":

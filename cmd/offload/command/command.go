@@ -19,6 +19,6 @@ type Call struct {
 	// Stdout and Stderr take what the command prints. In a worker both are
 	// the output of the response.
 	Stdout, Stderr io.Writer
-	// Getenv looks up a variable of the environment. In a worker there is none.
-	Getenv func(name string) string
+	// LookupEnv looks up a variable of the environment. In a worker there is none.
+	LookupEnv func(name string) (value string, set bool)
 }

@@ -66,7 +66,8 @@ var linkVerb = verb{
 			} else if err := os.MkdirAll(opt.Scratch, 0o777); err != nil {
 				return err
 			}
-			opt.Env = []string{"PATH=" + call.Getenv("PATH"), "TMPDIR=" + opt.Scratch}
+			path, _ := call.LookupEnv("PATH")
+			opt.Env = []string{"PATH=" + path, "TMPDIR=" + opt.Scratch}
 			messages, err := call.Session.Link(ctx, opt)
 			io.WriteString(call.Stderr, messages)
 			return err

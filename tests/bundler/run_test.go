@@ -1,0 +1,229 @@
+// Package bundler_test holds the program, called clang-offload-bundler, against
+// the tool of that name in LLVM 22: the same command lines must give the same
+// files, the same output and the same exit status.
+package bundler_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/tests/llvm"
+)
+
+func TestMain(m *testing.M) { llvm.Main(m) }
+
+const tool = "clang-offload-bundler"
+
+// call is one command line.
+type call struct {
+	args  []string
+	env   []string
+	stdin string
+}
+
+func (c call) String() string {
+	return strings.Join(append(append([]string{}, c.env...), c.args...), " ")
+}
+
+// outcome is what a call left behind.
+type outcome struct {
+	failed         bool
+	stdout, stderr string
+	files          map[string]string // written in the working directory
+}
+
+// bench runs calls of both tools side by side.
+type bench struct {
+	inputs       string // directory with the inputs, "in" for the calls
+	theirs, ours string // programs
+}
+
+var shared struct {
+	once  sync.Once
+	bench bench
+	err   error
+}
+
+// newBench returns the bench, whose inputs are made once.
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	theirs, ours := llvm.Tool(t, tool), llvm.Offload(t)
+	shared.once.Do(func() {
+		dir, err := llvm.Scratch()
+		if err == nil {
+			err = makeInputs(dir, filepath.Dir(theirs))
+		}
+		shared.bench, shared.err = bench{dir, theirs, ours}, err
+	})
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return &shared.bench
+}
+
+// run runs one tool in a new directory under the name of LLVM's.
+func (b *bench) run(t *testing.T, program string, c call) (outcome, string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Symlink(b.inputs, filepath.Join(dir, "in")); err != nil {
+		t.Fatal(err)
+	}
+	return b.runIn(t, dir, program, c), dir
+}
+
+// runIn runs one tool in a directory that has the inputs.
+func (b *bench) runIn(t *testing.T, dir, program string, c call) outcome {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(program)
+	cmd.Args = append([]string{tool}, c.args...)
+	cmd.Dir = dir
+	// LLVM's looks for llvm-objcopy on PATH.
+	cmd.Env = append([]string{"PATH=" + llvm.Dir, "TMPDIR=/tmp"}, c.env...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(c.stdin), &stdout, &stderr
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if exit != nil && exit.ExitCode() != 1 {
+		t.Errorf("%s: %v: %v\n%s", program, c, err, stderr.String())
+	}
+	return outcome{err != nil, stdout.String(), normal(strings.ReplaceAll(stderr.String(), dir, "")), written(t, dir)}
+}
+
+// written returns the files in a directory that a call wrote.
+func written(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := make(map[string]string)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() == "in" || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		info, _ := d.Info()
+		found[filepath.Base(path)] = fmt.Sprintf("%v %s", info.Mode(), data)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+var (
+	temporary = regexp.MustCompile(`/clang-offload-bundler-[0-9a-f]{6}\.tmp`)
+	speeds    = regexp.MustCompile(`(?m)speed: .* MB/s$`)
+)
+
+// normal takes out of messages what is different at every call.
+func normal(s string) string {
+	s = temporary.ReplaceAllString(s, "/clang-offload-bundler-000000.tmp")
+	return speeds.ReplaceAllString(s, "speed: … MB/s")
+}
+
+// compare runs a call with both tools and reports every difference.
+func (b *bench) compare(t *testing.T, c call) {
+	t.Helper()
+	theirs, _ := b.run(t, b.theirs, c)
+	ours, _ := b.run(t, b.ours, c)
+	if theirs.failed {
+		// What a failure leaves behind is one of the documented differences.
+		theirs.files = nil
+		if len(ours.files) > 0 {
+			t.Errorf("%v: failed and left %d files", c, len(ours.files))
+		}
+		ours.files = nil
+	}
+	diff(t, c.String(), theirs, ours)
+}
+
+func diff(t *testing.T, name string, theirs, ours outcome) {
+	t.Helper()
+	if theirs.failed != ours.failed {
+		t.Errorf("%s: LLVM failed: %v (%s), ours: %v (%s)", name, theirs.failed, theirs.stderr, ours.failed, ours.stderr)
+		return
+	}
+	if theirs.stdout != ours.stdout {
+		t.Errorf("%s: standard output\nLLVM: %q\nours: %q", name, theirs.stdout, ours.stdout)
+	}
+	if theirs.stderr != ours.stderr {
+		t.Errorf("%s: standard error\nLLVM: %s\nours: %s", name, theirs.stderr, ours.stderr)
+	}
+	for file, data := range theirs.files {
+		mine, ok := ours.files[file]
+		switch {
+		case !ok:
+			t.Errorf("%s: %s is not written", name, file)
+		case mine != data:
+			t.Errorf("%s: %s differs: LLVM's has %d bytes, ours %d\n%.300q\n%.300q", name, file, len(data), len(mine), data, mine)
+		}
+	}
+	for file := range ours.files {
+		if _, ok := theirs.files[file]; !ok {
+			t.Errorf("%s: %s is written, but not by LLVM's", name, file)
+		}
+	}
+}
+
+// compareAll compares calls in parallel and says how many there were.
+func (b *bench) compareAll(t *testing.T, calls []call) {
+	t.Helper()
+	limit := make(chan struct{}, 4)
+	var wg sync.WaitGroup
+	for _, c := range calls {
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			b.compare(t, c)
+		})
+	}
+	wg.Wait()
+	t.Logf("%d cases", len(calls))
+}
+
+// random returns a source of chance that is the same at every run.
+func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 22)) }
+
+func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }
+
+// after runs one more call in a copy of a directory.
+func (b *bench) after(t *testing.T, dir, program string, c call) outcome {
+	t.Helper()
+	next := t.TempDir()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := make(map[string]bool)
+	for _, e := range entries {
+		if e.Name() != "in" {
+			before[e.Name()] = true
+			data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			if err == nil {
+				err = os.WriteFile(filepath.Join(next, e.Name()), data, 0o644)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Symlink(b.inputs, filepath.Join(next, "in")); err != nil {
+		t.Fatal(err)
+	}
+	out := b.runIn(t, next, program, c)
+	for name := range before {
+		delete(out.files, name)
+	}
+	return out
+}
