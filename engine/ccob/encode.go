@@ -103,13 +103,16 @@ func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (
 // it and in s what there is to say of them.
 func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s *Stats, o EncodeOptions) (*index, error) {
 	b := budget(o.Budget)
-	cuts := cut(raw, o.Frames)
+	cuts, err := cut(raw, o.Frames)
+	if err != nil {
+		return nil, err
+	}
 	s.Frames, s.Indexed = len(cuts), len(cuts) > 1
 	frames := make([]encoded, len(cuts))
 	written := newLanes(out, len(cuts))
 	h := NewHasher()
 	// The hash first: it takes long and cannot be divided.
-	err := b.Each(ctx, 1+len(cuts), func(ctx context.Context, i int) (err error) {
+	err = b.Each(ctx, 1+len(cuts), func(ctx context.Context, i int) (err error) {
 		if i == 0 {
 			return h.Add(ctx, raw...)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -182,11 +183,22 @@ func TestCut(t *testing.T) {
 	m := int64(autoLeast)
 	small := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, 5, "x-gfx900"), at(15, 5, "x-gfx1030")}
 	large := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1010"), at(m+10, m, "x-gfx1030"), at(2*m+10, m, "x-gfx803"), at(3*m+10, m, "x-gfx90a"), at(4*m+10, 0, "x-gfx942")}
+	// Compressed debug sections: one frame, until it has the size of LLVM's window.
+	noise := make([]byte, 20<<20)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	dense := []Piece{at(0, 10, "")}
+	for _, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100", "x-gfx1101", "x-gfx1102", "x-gfx1150", "x-gfx1151", "x-gfx1200", "x-gfx90a"} {
+		dense = append(dense, Piece{Offset: dense[len(dense)-1].end(), Content: files.Memory(noise), ID: id})
+	}
 	for _, tt := range []struct {
 		pieces []Piece
 		how    Frames
 		want   []int
 	}{
+		{dense[:4], FramesAuto, []int{4}},
+		{dense[:9], FramesAuto, []int{9}},
+		{dense, FramesAuto, []int{1, 8, 1}},
+		{large[:4], FramesAuto, []int{4}},
 		{nil, FramesAuto, []int{0}},
 		{nil, FramesEntry, []int{0}},
 		{small, FramesAuto, []int{4}},
@@ -196,8 +208,8 @@ func TestCut(t *testing.T) {
 		{large, FramesEntry, []int{2, 1, 1, 1, 2}},
 		{large, FramesOne, []int{7}},
 	} {
-		got := cut(tt.pieces, tt.how)
-		ok := len(got) == len(tt.want)
+		got, err := cut(tt.pieces, tt.how)
+		ok := len(got) == len(tt.want) && err == nil
 		for i := range got {
 			ok = ok && len(got[i]) == tt.want[i]
 		}
