@@ -187,7 +187,7 @@ func (s *Session) findAll(ctx context.Context, names []string, found []linkInput
 func planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
 	var plan LinkPlan
 	var all []LinkedImage
-	index := map[target.Device]int{}
+	seen, linked := map[target.Device]bool{}, map[target.Device]bool{}
 	for _, input := range found {
 		plan.Keep = append(plan.Keep, input.keep...)
 		archive := input.format == object.Archive || input.format == object.ThinArchive
@@ -195,31 +195,35 @@ func planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
 			if image.Triple == "" {
 				return nil, fmt.Errorf("%s: an image without a triple cannot be linked", input.name)
 			}
-			linked := LinkedImage{Input: input.name, Arch: image.Arch, Size: image.Size, image: image}
-			if len(image.Members) > 0 {
-				linked.Member = image.Members[len(image.Members)-1]
+			member := ""
+			if n := len(image.Members); n > 0 {
+				member = image.Members[n-1]
 			}
-			linked.File = stagedName(len(all), image)
-			all = append(all, linked)
-			device := target.Device{Triple: image.Triple, Arch: image.Arch}
-			if _, known := index[device]; known || archive && !opt.WholeArchive {
-				continue
+			all = append(all, LinkedImage{
+				Input: input.name, Member: member, Arch: image.Arch, Size: image.Size,
+				File: stagedName(len(all), image), image: image,
+			})
+			device := image.device()
+			if seen[device] = true; len(seen) > maxTargets {
+				return nil, fmt.Errorf("%s: more than %d targets", input.name, maxTargets)
 			}
-			index[device] = len(plan.Links)
-			plan.Links = append(plan.Links, DeviceLink{Triple: image.Triple, Arch: image.Arch})
+			if !linked[device] && (!archive || opt.WholeArchive) {
+				linked[device] = true
+				plan.Links = append(plan.Links, DeviceLink{Triple: image.Triple, Arch: image.Arch})
+			}
 		}
 	}
 	for i := range plan.Links {
 		link := &plan.Links[i]
-		wanted := target.Device{Triple: link.Triple, Arch: link.Arch}
+		joins := map[target.Device]bool{}
+		for device := range seen {
+			joins[device] = link.takes(device)
+		}
 		for _, linked := range all {
-			device := target.Device{Triple: linked.image.Triple, Arch: linked.Arch}
-			if device != wanted && (wanted.Arch == anyArch || !wanted.LinksWith(device)) {
-				continue
+			if joins[linked.image.device()] {
+				link.Images = append(link.Images, linked)
+				link.kinds |= parseOffloadKinds(linked.image.Offload)
 			}
-			link.Images = append(link.Images, linked)
-			kinds, _ := parseOffloadKinds(linked.image.Offload)
-			link.kinds |= kinds
 		}
 		if link.kinds != 0 {
 			link.Kinds = strings.Split(link.kinds.String(), ",")
@@ -244,15 +248,24 @@ func planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
 // anyArch is the arch of images for every processor.
 const anyArch = "generic"
 
+// maxTargets bounds the targets of a link, for files made to waste time.
+const maxTargets = 1024
+
+func (e *Embedded) device() target.Device { return target.Device{Triple: e.Triple, Arch: e.Arch} }
+
+// takes reports whether images for a device go into the link.
+func (l *DeviceLink) takes(device target.Device) bool {
+	own := target.Device{Triple: l.Triple, Arch: l.Arch}
+	return device == own || own.Arch != anyArch && own.LinksWith(device)
+}
+
 // parseOffloadKinds reads what Embedded.Offload says.
-func parseOffloadKinds(text string) (kinds offloadbinary.OffloadKind, ok bool) {
-	ok = true
+func parseOffloadKinds(text string) (kinds offloadbinary.OffloadKind) {
 	for name := range strings.SplitSeq(text, ",") {
-		kind, known := offloadbinary.ParseOffloadKind(name)
+		kind, _ := offloadbinary.ParseOffloadKind(name)
 		kinds |= kind
-		ok = ok && known
 	}
-	return kinds, ok
+	return kinds
 }
 
 // stagedName names the file of an image for its link.
@@ -321,8 +334,35 @@ func (l *DeviceLink) name() string {
 	return l.Triple + " " + l.Arch
 }
 
+// hipTargets returns the targets of a bundle of linked images, that of the empty
+// host entry first.
+func hipTargets(links []*DeviceLink) ([]target.ID, error) {
+	const host = "host-x86_64-unknown-linux-gnu" // whatever the host is: the runtime looks for no other
+	ids := []string{host}
+	for _, link := range links {
+		ids = append(ids, fmt.Sprintf("hip-%s-%s", target.Normalize(link.Triple, 4), link.Arch))
+	}
+	return target.CheckTargets(ids, target.Parse, target.Bundling)
+}
+
+// of returns the links whose images are registered for a kind.
+func (p *LinkPlan) of(kind offloadbinary.OffloadKind) []*DeviceLink {
+	var links []*DeviceLink
+	for i := range p.Links {
+		if p.Links[i].kinds&kind != 0 {
+			links = append(links, &p.Links[i])
+		}
+	}
+	return links
+}
+
 // check refuses what cannot be registered before anything runs.
 func (p *LinkPlan) check() error {
+	if links := p.of(offloadbinary.HIP); links != nil {
+		if _, err := hipTargets(links); err != nil {
+			return err
+		}
+	}
 	for i := range p.Links {
 		link := &p.Links[i]
 		var reason string
@@ -379,12 +419,7 @@ func (s *Session) wrap(ctx context.Context, plan *LinkPlan, machine uint16, opt 
 		{offloadbinary.OpenMP, register.OpenMP, s.packLinked},
 		{offloadbinary.HIP, register.HIP, s.bundleLinked},
 	} {
-		var links []*DeviceLink
-		for i := range plan.Links {
-			if plan.Links[i].kinds&kind.bit != 0 {
-				links = append(links, &plan.Links[i])
-			}
-		}
+		links := plan.of(kind.bit)
 		if links == nil {
 			continue
 		}
@@ -443,12 +478,7 @@ func (s *Session) packLinked(ctx context.Context, links []*DeviceLink, opt LinkO
 // bundleLinked makes a bundle of linked images and returns its name.
 func (s *Session) bundleLinked(ctx context.Context, links []*DeviceLink, opt LinkOptions) (string, error) {
 	name := filepath.Join(opt.Scratch, "linked.hipfb")
-	const host = "host-x86_64-unknown-linux-gnu" // whatever the host is: the runtime looks for no other
-	ids := []string{host}
-	for _, link := range links {
-		ids = append(ids, fmt.Sprintf("hip-%s-%s", target.Normalize(link.Triple, 4), link.Arch))
-	}
-	targets, err := target.CheckTargets(ids, target.Parse, target.Bundling)
+	targets, err := hipTargets(links)
 	if err != nil {
 		return "", err
 	}
