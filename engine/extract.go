@@ -31,6 +31,9 @@ type Extraction struct {
 	// Images are its content: one image, or the members of an archive.
 	Images  []*Embedded
 	Archive bool
+	// Members are the names of members, in the order of Images; without them
+	// each has the name that Embedded.Source returns, as in LLVM's tool.
+	Members []string
 }
 
 // Extract finds the device images in a file and writes those that the plan
@@ -97,7 +100,7 @@ func (s *Session) extract(ctx context.Context, out *files.Outputs, extractions [
 		}
 	}
 	for _, i := range archives {
-		warned, err := s.extractArchive(ctx, outputs[i], extractions[i].Images)
+		warned, err := s.extractArchive(ctx, outputs[i], extractions[i])
 		if err != nil {
 			return nil, err
 		}
@@ -112,7 +115,8 @@ func (s *Session) extract(ctx context.Context, out *files.Outputs, extractions [
 }
 
 // extractArchive writes images as members of an archive.
-func (s *Session) extractArchive(ctx context.Context, output *files.Output, images []*Embedded) (warnings []error, err error) {
+func (s *Session) extractArchive(ctx context.Context, output *files.Output, x Extraction) (warnings []error, err error) {
+	images := x.Images
 	var decoded int64
 	for _, e := range images {
 		if e.reader != nil {
@@ -124,6 +128,9 @@ func (s *Session) extractArchive(ctx context.Context, output *files.Output, imag
 		warned := make([]error, len(images))
 		for i, e := range images {
 			members[i].Name, members[i].Data = e.Source(), e.content
+			if x.Members != nil {
+				members[i].Name = x.Members[i]
+			}
 			if e.reader == nil {
 				continue
 			}

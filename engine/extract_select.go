@@ -79,7 +79,11 @@ func (s *Selection) request(to []Extraction, request []offloadbinary.String, all
 	case s.Archive && output == "":
 		return nil, fmt.Errorf("--image %s: an archive needs file=", what)
 	case s.Archive:
-		return append(to, Extraction{Output: output, Images: chosen, Archive: true}), nil
+		members := make([]string, len(chosen))
+		for i, e := range chosen {
+			members[i] = s.name(e, i)
+		}
+		return append(to, Extraction{Output: output, Images: chosen, Archive: true, Members: members}), nil
 	case output == "":
 		return s.unnamed(to, chosen), nil
 	case len(chosen) > 1:
@@ -88,33 +92,32 @@ func (s *Selection) request(to []Extraction, request []offloadbinary.String, all
 	return append(to, Extraction{Output: output, Images: chosen}), nil
 }
 
-// unnamed adds images with names made of what is known of them, which differ by
-// a number.
+// unnamed adds images with names of their own.
 func (s *Selection) unnamed(to []Extraction, images []*Embedded) []Extraction {
+	for _, e := range images {
+		to = append(to, Extraction{Output: filepath.Join(s.Dir, s.name(e, len(to))), Images: []*Embedded{e}})
+	}
+	return to
+}
+
+// name makes a file name of what is known of an image. The number makes it
+// differ from others.
+func (s *Selection) name(e *Embedded, number int) string {
 	stem := path.Base(s.Input)
 	if ext := path.Ext(stem); len(ext) < len(stem) {
 		stem = strings.TrimSuffix(stem, ext)
 	}
-	for _, e := range images {
-		name := stem
-		for _, part := range []string{e.Triple, e.Arch} {
-			if part != "" {
-				name += "-" + part
-			}
-		}
-		name = fmt.Sprintf("%s.%d", name, len(to))
-		if ext := e.extension(); ext != "" {
-			name += "." + ext
-		}
-		name = strings.Map(func(r rune) rune {
-			if r == '/' || r == '\\' || r < ' ' {
-				return '_'
-			}
-			return r
-		}, name)
-		to = append(to, Extraction{Output: filepath.Join(s.Dir, name), Images: []*Embedded{e}})
+	parts := slices.DeleteFunc([]string{stem, e.Triple, e.Arch}, func(part string) bool { return part == "" })
+	name := fmt.Sprintf("%s.%d", strings.Join(parts, "-"), number)
+	if ext := e.extension(); ext != "" {
+		name += "." + ext
 	}
-	return to
+	return strings.Map(func(r rune) rune {
+		if r == '/' || r == '\\' || r < ' ' {
+			return '_'
+		}
+		return r
+	}, name)
 }
 
 // extension returns the extension for a file with the image. For bundle entries
