@@ -1,0 +1,69 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	"github.com/rules-offload/rules_offload/engine/check"
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// CheckOptions say what Check compares a bundle with.
+type CheckOptions struct {
+	Input string // the bundle
+	// Entries are those that the bundle should have, all of them in order. If
+	// there are none, any will do.
+	Entries []BundleEntry
+	MaxSize int64 // bytes that the file may have; 0 for any
+	Linked  bool  // whether it becomes part of a program
+	// Report is a file for the list of entries, in JSON; "" for none.
+	Report string
+}
+
+// Check reads a binary bundle back, by a way of its own, and tells what is wrong
+// with it: the error joins several if there are. Nothing is written then.
+func (s *Session) Check(ctx context.Context, opt CheckOptions) error {
+	bundle, err := s.Files.Open(opt.Input)
+	if err != nil {
+		return err
+	}
+	defer bundle.Close()
+	checks := check.Options{MaxSize: opt.MaxSize, Linked: opt.Linked}
+	for _, e := range opt.Entries {
+		expected := check.Entry{ID: e.Target.String()}
+		if e.Input != "" {
+			input, err := s.Files.Open(e.Input)
+			if err != nil {
+				return err
+			}
+			defer input.Close()
+			expected.Content = input.Bytes()
+		}
+		checks.Entries = append(checks.Entries, expected)
+	}
+	return s.write(ctx, func(out *files.Outputs) error {
+		var found []check.Found
+		var problems []error
+		err := files.Guard(func() error {
+			found, problems = check.Bundle(bundle.Bytes(), checks)
+			return nil
+		})
+		if err != nil {
+			return in(bundle, err)
+		}
+		for i, problem := range problems {
+			problems[i] = in(bundle, problem)
+		}
+		if len(problems) > 0 || opt.Report == "" {
+			return errors.Join(problems...)
+		}
+		report, err := out.Create(opt.Report)
+		if err != nil {
+			return err
+		}
+		encoder := json.NewEncoder(report)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(found)
+	})
+}

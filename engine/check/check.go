@@ -1,0 +1,425 @@
+// Package check reads bundles back, to tell whether they are what they should
+// be. It shares no code with the packages that write and read bundles: a mistake
+// that is made in both would not show. It is simple and slow where those are fast:
+// a bundle is a stream that is read once from beginning to end.
+package check
+
+import (
+	"bytes"
+	"cmp"
+	"compress/zlib"
+	"crypto/md5"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Entry is an entry that a bundle should have.
+type Entry struct {
+	ID string // in standard form
+	// Content is what the entry should hold.
+	Content []byte
+}
+
+// Options say what a bundle should be.
+type Options struct {
+	// Entries are all entries that it should have, in order. None means that
+	// anything goes.
+	Entries []Entry
+	// MaxSize is the size in bytes that the file may have; 0 for any.
+	MaxSize int64
+	// Linked tells that the file becomes part of a program, which sets a limit.
+	Linked bool
+}
+
+// Found is an entry that a bundle has.
+type Found struct {
+	ID     string `json:"id"`
+	Offset int64  `json:"offset"` // bytes, in the uncompressed bundle
+	Size   int64  `json:"size"`   // bytes
+}
+
+const (
+	plainMagic      = "__CLANG_OFFLOAD_BUNDLE__"
+	compressedMagic = "CCOB"
+
+	// maxEntries and maxID bound the memory for a header.
+	maxEntries = 1 << 16
+	maxID      = 1 << 12
+
+	// maxLinked is how much a program can hold of one fat binary: code of the
+	// usual models reaches 2 GiB, less what else there is.
+	maxLinked = 2<<30 - 64<<20
+)
+
+// Bundle checks a binary bundle, compressed or not, of which data is the whole
+// file. It returns the entries, and what is wrong: several things if they do not
+// depend on each other.
+func Bundle(data []byte, opt Options) (found []Found, problems []error) {
+	size := int64(len(data))
+	switch {
+	case opt.MaxSize > 0 && size > opt.MaxSize:
+		problems = append(problems, fmt.Errorf("%d bytes are more than the budget of %d: compress the bundle, drop architectures, or raise max_size", size, opt.MaxSize))
+	case opt.Linked && size > maxLinked:
+		problems = append(problems, fmt.Errorf("%d bytes are more than the %d that fit into a program, which reaches 2 GiB of data: compress the bundle, or drop architectures", size, maxLinked))
+	}
+	raw, finish, err := open(data)
+	if err != nil {
+		return nil, append(problems, err)
+	}
+	c := &checker{in: raw, expected: map[string]int{}}
+	for i, e := range opt.Entries {
+		c.expected[e.ID] = i
+	}
+	found, err = c.header()
+	if err == nil {
+		problems = append(problems, coverage(found, opt.Entries)...)
+		problems = append(problems, conflicts(found)...)
+		err = c.contents(found, opt.Entries)
+	}
+	problems = append(problems, c.problems...)
+	if err == nil {
+		err = finish()
+	}
+	if err != nil {
+		problems = append(problems, err)
+	}
+	return found, problems
+}
+
+// open returns the uncompressed bytes of a bundle, and what checks, behind the
+// last of them, what the header of a compressed bundle says.
+func open(data []byte) (io.Reader, func() error, error) {
+	if !bytes.HasPrefix(data, []byte(compressedMagic)) {
+		plain := bytes.NewReader(data)
+		return plain, func() error {
+			if plain.Len() > 0 {
+				return fmt.Errorf("%d bytes behind the last entry", plain.Len())
+			}
+			return nil
+		}, nil
+	}
+	h, err := parseHeader(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	stream, err := h.decoder(data[h.length:])
+	if err != nil {
+		return nil, nil, err
+	}
+	// One byte more than there should be tells that there are too many.
+	sum := &summed{in: io.LimitReader(stream, h.rawSize+1), hash: md5.New()}
+	return sum, func() error {
+		behind, err := io.Copy(io.Discard, sum)
+		if err != nil {
+			return err
+		}
+		if sum.size != h.rawSize {
+			return fmt.Errorf("uncompressed it has %d bytes or more, and its header says %d", sum.size, h.rawSize)
+		}
+		if got := binary.LittleEndian.Uint64(sum.hash.Sum(nil)); got != h.hash {
+			return fmt.Errorf("the hash of the uncompressed bytes is 0x%016x, and the header says 0x%016x", got, h.hash)
+		}
+		if behind > 0 {
+			return fmt.Errorf("%d bytes behind the last entry", behind)
+		}
+		return nil
+	}, nil
+}
+
+// compressedHeader is the header of a compressed bundle.
+type compressedHeader struct {
+	length  int
+	method  uint16
+	rawSize int64
+	hash    uint64
+}
+
+func parseHeader(data []byte) (*compressedHeader, error) {
+	if len(data) < 8 {
+		return nil, fmt.Errorf("%d bytes are too few for the header of a compressed bundle", len(data))
+	}
+	version := binary.LittleEndian.Uint16(data[4:])
+	h := &compressedHeader{method: binary.LittleEndian.Uint16(data[6:])}
+	lengths := map[uint16]int{1: 20, 2: 24, 3: 32}
+	h.length = lengths[version]
+	if h.length == 0 {
+		return nil, fmt.Errorf("version %d of the header at byte 0x4 is not 1, 2 or 3", version)
+	}
+	if len(data) < h.length {
+		return nil, fmt.Errorf("%d bytes are too few for the header of a compressed bundle of version %d", len(data), version)
+	}
+	fileSize, rawSize := uint64(len(data)), uint64(0)
+	switch version {
+	case 1:
+		rawSize = uint64(binary.LittleEndian.Uint32(data[8:]))
+	case 2:
+		fileSize, rawSize = uint64(binary.LittleEndian.Uint32(data[8:])), uint64(binary.LittleEndian.Uint32(data[12:]))
+	case 3:
+		fileSize, rawSize = binary.LittleEndian.Uint64(data[8:]), binary.LittleEndian.Uint64(data[16:])
+	}
+	h.hash = binary.LittleEndian.Uint64(data[h.length-8:])
+	if fileSize != uint64(len(data)) {
+		return nil, fmt.Errorf("the header says that the file has %d bytes, and it has %d", fileSize, len(data))
+	}
+	if rawSize > 1<<62 {
+		return nil, fmt.Errorf("the header says that it has %d bytes uncompressed", rawSize)
+	}
+	h.rawSize = int64(rawSize)
+	return h, nil
+}
+
+func (h *compressedHeader) decoder(data []byte) (io.Reader, error) {
+	switch h.method {
+	case 0:
+		return zlib.NewReader(bytes.NewReader(data))
+	case 1:
+		return zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(2<<30))
+	}
+	return nil, fmt.Errorf("method of compression %d at byte 0x6 is neither 0, zlib, nor 1, zstd", h.method)
+}
+
+// summed counts and hashes what is read.
+type summed struct {
+	in   io.Reader
+	hash hash.Hash
+	size int64
+}
+
+func (s *summed) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	s.hash.Write(p[:n])
+	s.size += int64(n)
+	return n, err
+}
+
+// checker reads an uncompressed bundle.
+type checker struct {
+	in       io.Reader
+	at       int64
+	expected map[string]int // index of an entry by its ID
+	problems []error
+}
+
+// read fills p, which is what the error calls it.
+func (c *checker) read(p []byte, what string) error {
+	n, err := io.ReadFull(c.in, p)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fmt.Errorf("the bundle ends at byte 0x%x, inside %s", c.at+int64(n), what)
+	}
+	c.at += int64(n)
+	return err
+}
+
+func (c *checker) number(what string) (uint64, error) {
+	var b [8]byte
+	err := c.read(b[:], what)
+	return binary.LittleEndian.Uint64(b[:]), err
+}
+
+// header reads the list of entries.
+func (c *checker) header() ([]Found, error) {
+	magic := make([]byte, len(plainMagic))
+	if err := c.read(magic, "the magic"); err != nil {
+		return nil, err
+	}
+	if string(magic) != plainMagic {
+		return nil, fmt.Errorf("it begins with %q, not as a bundle does", magic)
+	}
+	n, err := c.number("the number of entries")
+	if err != nil {
+		return nil, err
+	}
+	if n > maxEntries {
+		return nil, fmt.Errorf("%d entries, says byte 0x18; more than %d make no sense", n, maxEntries)
+	}
+	var found []Found
+	for i := range n {
+		what := fmt.Sprintf("the header of entry %d of %d", i+1, n)
+		var numbers [3]uint64
+		for k := range numbers {
+			if numbers[k], err = c.number(what); err != nil {
+				return nil, err
+			}
+		}
+		offset, size, length := numbers[0], numbers[1], numbers[2]
+		if length > maxID {
+			return nil, fmt.Errorf("%s: an ID of %d bytes", what, length)
+		}
+		if offset > 1<<62 || size > 1<<62 {
+			return nil, fmt.Errorf("%s: offset 0x%x, size 0x%x", what, offset, size)
+		}
+		id := make([]byte, length)
+		if err := c.read(id, what); err != nil {
+			return nil, err
+		}
+		found = append(found, Found{ID: string(id), Offset: int64(offset), Size: int64(size)})
+	}
+	return found, nil
+}
+
+// contents reads the contents of the entries, in the order of their offsets.
+func (c *checker) contents(found []Found, entries []Entry) error {
+	order := slices.Clone(found)
+	slices.SortStableFunc(order, func(a, b Found) int {
+		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size))
+	})
+	var before *Found
+	for i := range order {
+		e := &order[i]
+		switch {
+		case e.Size == 0:
+			c.checkSize(e, entries)
+			continue
+		case before != nil && before.Offset == e.Offset && before.Size == e.Size:
+			return fmt.Errorf("entries %s and %s share their content, which cannot be read back", before.ID, e.ID)
+		case e.Offset < c.at:
+			return fmt.Errorf("entry %s at byte 0x%x overlaps what ends at byte 0x%x", e.ID, e.Offset, c.at)
+		}
+		if err := c.skip(e.Offset-c.at, "the padding before entry "+e.ID); err != nil {
+			return err
+		}
+		if err := c.content(e, entries); err != nil {
+			return err
+		}
+		before = e
+	}
+	return nil
+}
+
+// skip reads n bytes of padding.
+func (c *checker) skip(n int64, what string) error {
+	skipped, err := io.CopyN(io.Discard, c.in, n)
+	c.at += skipped
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("the bundle ends at byte 0x%x, inside %s", c.at, what)
+	}
+	return err
+}
+
+// content reads the content of an entry.
+func (c *checker) content(e *Found, entries []Entry) error {
+	what := "entry " + e.ID
+	i, expected := c.expected[e.ID]
+	block := make([]byte, min(e.Size, 1<<20))
+	var head []byte
+	differs := int64(-1)
+	for done := int64(0); done < e.Size; {
+		p := block[:min(int64(len(block)), e.Size-done)]
+		if err := c.read(p, what); err != nil {
+			return err
+		}
+		if done == 0 {
+			head = slices.Clone(p[:min(len(p), elfHeaderSize)])
+		}
+		if expected && differs < 0 && e.Size == int64(len(entries[i].Content)) {
+			if want := entries[i].Content[done : done+int64(len(p))]; !bytes.Equal(p, want) {
+				differs = done + firstDifference(p, want)
+			}
+		}
+		done += int64(len(p))
+	}
+	if err := checkDevice(e.ID, head); err != nil {
+		c.problems = append(c.problems, fmt.Errorf("%s: %w", what, err))
+	}
+	if differs >= 0 {
+		c.problems = append(c.problems, fmt.Errorf("%s differs from its image at byte 0x%x", what, differs))
+	}
+	c.checkSize(e, entries)
+	return nil
+}
+
+// checkSize compares the size of an entry with that of its image.
+func (c *checker) checkSize(e *Found, entries []Entry) {
+	if i, ok := c.expected[e.ID]; ok && e.Size != int64(len(entries[i].Content)) {
+		c.problems = append(c.problems, fmt.Errorf("entry %s has %d bytes, and its image %d", e.ID, e.Size, len(entries[i].Content)))
+	}
+}
+
+func firstDifference(a, b []byte) int64 {
+	for i := range a {
+		if a[i] != b[i] {
+			return int64(i)
+		}
+	}
+	return int64(len(a))
+}
+
+// coverage compares the entries that there are with those that should be.
+func coverage(found []Found, entries []Entry) (problems []error) {
+	have := map[string]bool{}
+	var ids []string
+	for _, f := range found {
+		if have[f.ID] {
+			problems = append(problems, fmt.Errorf("two entries %s", f.ID))
+		}
+		have[f.ID] = true
+		ids = append(ids, f.ID)
+	}
+	if entries == nil {
+		return problems
+	}
+	want := map[string]bool{}
+	var wanted []string
+	for _, e := range entries {
+		want[e.ID] = true
+		wanted = append(wanted, e.ID)
+		if !have[e.ID] {
+			problems = append(problems, fmt.Errorf("no entry %s", e.ID))
+		}
+	}
+	for _, f := range found {
+		if !want[f.ID] {
+			problems = append(problems, fmt.Errorf("an entry %s, which nobody asked for", f.ID))
+		}
+	}
+	if len(problems) == 0 && !slices.Equal(ids, wanted) {
+		problems = append(problems, fmt.Errorf("the entries are in the order %s, not %s", strings.Join(ids, " "), strings.Join(wanted, " ")))
+	}
+	return problems
+}
+
+// conflicts finds entries for one processor of which one names a feature and
+// another does not: a runtime could not choose between them.
+func conflicts(found []Found) (problems []error) {
+	first := map[string]Found{}
+	for _, f := range found {
+		prefix, targetID := splitID(f.ID)
+		processor, features, _ := strings.Cut(targetID, ":")
+		key := prefix + processor
+		other, ok := first[key]
+		if !ok {
+			first[key] = f
+			continue
+		}
+		_, otherID := splitID(other.ID)
+		_, otherFeatures, _ := strings.Cut(otherID, ":")
+		if names(features) != names(otherFeatures) {
+			problems = append(problems, fmt.Errorf("entries %s and %s cannot be in one bundle: all entries of a processor must name the same features", other.ID, f.ID))
+		}
+	}
+	return problems
+}
+
+// names returns the names of features without their signs, in order.
+func names(features string) string {
+	all := strings.Split(strings.NewReplacer("+", "", "-", "").Replace(features), ":")
+	slices.Sort(all)
+	return strings.Join(all, ":")
+}
+
+// splitID cuts an entry ID before its target ID.
+func splitID(id string) (prefix, targetID string) {
+	fields := strings.SplitN(id, "-", 6)
+	if len(fields) < 6 {
+		return id, ""
+	}
+	return strings.TrimSuffix(id, fields[5]), fields[5]
+}

@@ -1,0 +1,195 @@
+package check
+
+import (
+	"bytes"
+	"compress/zlib"
+	"crypto/md5"
+	"encoding/binary"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+)
+
+// plain writes a bundle, contents behind each other without padding.
+func plain(entries ...Entry) []byte {
+	size := len(plainMagic) + 8
+	for _, e := range entries {
+		size += 24 + len(e.ID)
+	}
+	b := binary.LittleEndian.AppendUint64([]byte(plainMagic), uint64(len(entries)))
+	offset := size
+	for _, e := range entries {
+		for _, n := range []int{offset, len(e.Content), len(e.ID)} {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
+		b = append(b, e.ID...)
+		offset += len(e.Content)
+	}
+	for _, e := range entries {
+		b = append(b, e.Content...)
+	}
+	return b
+}
+
+// compressed wraps a bundle.
+func compressed(t *testing.T, version, method int, raw []byte) []byte {
+	var data bytes.Buffer
+	switch method {
+	case 0:
+		w := zlib.NewWriter(&data)
+		w.Write(raw)
+		w.Close()
+	case 1:
+		w, err := zstd.NewWriter(&data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.Write(raw)
+		w.Close()
+	}
+	b := []byte(compressedMagic)
+	b = binary.LittleEndian.AppendUint16(b, uint16(version))
+	b = binary.LittleEndian.AppendUint16(b, uint16(method))
+	switch version {
+	case 1:
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(raw)))
+	case 2:
+		b = binary.LittleEndian.AppendUint32(b, uint32(24+data.Len()))
+		b = binary.LittleEndian.AppendUint32(b, uint32(len(raw)))
+	case 3:
+		b = binary.LittleEndian.AppendUint64(b, uint64(32+data.Len()))
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(raw)))
+	}
+	sum := md5.Sum(raw)
+	return append(append(b, sum[:8]...), data.Bytes()...)
+}
+
+// elf is the header of an AMD GPU's code object with these flags.
+func elf(flags uint32) []byte {
+	b := make([]byte, 100)
+	copy(b, "\x7fELF\x02\x01\x01\x40\x04")
+	binary.LittleEndian.PutUint16(b[18:], machineAMDGPU)
+	binary.LittleEndian.PutUint32(b[48:], flags)
+	return b
+}
+
+const (
+	host   = "host-x86_64-unknown-linux-gnu-"
+	gfx942 = "hipv4-amdgcn-amd-amdhsa--gfx942"
+	gfx90a = "hipv4-amdgcn-amd-amdhsa--gfx90a"
+)
+
+func good() []Entry {
+	return []Entry{
+		{ID: host},
+		{ID: gfx90a + ":xnack+", Content: elf(0x73f)},
+		{ID: gfx90a + ":xnack-", Content: elf(0x63f)},
+		{ID: gfx942, Content: append(elf(0x54c), bytes.Repeat([]byte("code"), 1<<19)...)},
+	}
+}
+
+func TestGood(t *testing.T) {
+	raw := plain(good()...)
+	files := map[string][]byte{
+		"plain":   raw,
+		"v1 zlib": compressed(t, 1, 0, raw),
+		"v1 zstd": compressed(t, 1, 1, raw),
+		"v2 zlib": compressed(t, 2, 0, raw),
+		"v3 zstd": compressed(t, 3, 1, raw),
+	}
+	for name, data := range files {
+		for _, entries := range [][]Entry{good(), nil} {
+			found, problems := Bundle(data, Options{Entries: entries, MaxSize: int64(len(data)), Linked: true})
+			if len(problems) > 0 {
+				t.Errorf("%s: %v", name, problems)
+			}
+			if len(found) != 4 || found[3].ID != gfx942 || found[3].Size != int64(len(good()[3].Content)) {
+				t.Errorf("%s: found %v", name, found)
+			}
+		}
+	}
+}
+
+func TestProblems(t *testing.T) {
+	raw := plain(good()...)
+	changed := func(data []byte, at int, to ...byte) []byte {
+		data = bytes.Clone(data)
+		copy(data[at:], to)
+		return data
+	}
+	with := func(change func(e []Entry) []Entry) []byte { return plain(change(good())...) }
+	at := func(b []byte, what string) int { return bytes.Index(b, []byte(what)) }
+	v3, v2 := compressed(t, 3, 1, raw), compressed(t, 2, 1, raw)
+	for name, test := range map[string]struct {
+		data []byte
+		opt  Options
+		want []string
+	}{
+		"empty":            {data: nil, want: []string{"the bundle ends at byte 0x0, inside the magic"}},
+		"no bundle":        {data: []byte("\x7fELF\x02\x01\x01................."), want: []string{`it begins with "\x7fELF\x02\x01\x01.................", not as a bundle does`}},
+		"cut short":        {data: raw[:len(raw)-1], want: []string{"the bundle ends at byte 0x200234, inside entry " + gfx942}},
+		"too long":         {data: append(bytes.Clone(raw), 0), want: []string{"1 bytes behind the last entry"}},
+		"count":            {data: changed(raw, 24, 0xff, 0xff, 0xff, 0xff), want: []string{"4294967295 entries, says byte 0x18; more than 65536 make no sense"}},
+		"offset":           {data: changed(raw, at(raw, "hipv4")-18, 0x80), want: []string{"the bundle ends at byte 0x200235, inside the padding before entry "}},
+		"id length":        {data: changed(raw, at(raw, "hipv4")-6, 0xff), want: []string{"the header of entry 2 of 4: an ID of 16711718 bytes"}},
+		"content":          {data: changed(raw, len(raw)-4, 'X'), want: []string{"entry " + gfx942 + " differs from its image at byte 0x200060"}},
+		"missing":          {data: with(func(e []Entry) []Entry { return e[:3] }), want: []string{"no entry " + gfx942}},
+		"not asked for":    {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: "hip-x"}) }), want: []string{"an entry hip-x, which nobody asked for"}},
+		"order":            {data: with(func(e []Entry) []Entry { e[0], e[1] = e[1], e[0]; return e }), want: []string{"the entries are in the order " + gfx90a + ":xnack+ " + host}},
+		"twice":            {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: host}) }), want: []string{"two entries " + host}},
+		"size":             {data: with(func(e []Entry) []Entry { e[1].Content = e[1].Content[:99]; return e }), want: []string{"entry " + gfx90a + ":xnack+ has 99 bytes, and its image 100"}},
+		"conflict":         {data: plain(Entry{ID: gfx90a}, Entry{ID: gfx90a + ":xnack+"}), opt: Options{Entries: []Entry{{ID: gfx90a}, {ID: gfx90a + ":xnack+"}}}, want: []string{"entries " + gfx90a + " and " + gfx90a + ":xnack+ cannot be in one bundle"}},
+		"processor":        {data: plain(Entry{ID: gfx942, Content: elf(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: elf(0x53f)}}}, want: []string{"entry " + gfx942 + ": its image is code for gfx90a, not for gfx942"}},
+		"feature":          {data: plain(Entry{ID: gfx90a, Content: elf(0x73f)}), opt: Options{Entries: []Entry{{ID: gfx90a, Content: elf(0x73f)}}}, want: []string{"its image is code for gfx90a:xnack+, not for gfx90a"}},
+		"budget":           {data: raw, opt: Options{Entries: good(), MaxSize: 1000}, want: []string{"2097717 bytes are more than the budget of 1000: compress the bundle, drop architectures, or raise max_size"}},
+		"version":          {data: changed(v3, 4, 9), want: []string{"version 9 of the header at byte 0x4 is not 1, 2 or 3"}},
+		"method":           {data: changed(v3, 6, 7), want: []string{"method of compression 7 at byte 0x6 is neither 0, zlib, nor 1, zstd"}},
+		"file size":        {data: append(bytes.Clone(v2), 0), want: []string{"the header says that the file has"}},
+		"raw size":         {data: changed(v3, 16, 1), want: []string{"the bundle ends at byte 0x200202, inside entry " + gfx942}},
+		"hash":             {data: changed(v3, 24, ^v3[24]), want: []string{"the hash of the uncompressed bytes is"}},
+		"short header":     {data: v3[:20], want: []string{"20 bytes are too few for the header of a compressed bundle of version 3"}},
+		"shorter header":   {data: v3[:7], want: []string{"7 bytes are too few for the header of a compressed bundle"}},
+		"not zstd":         {data: changed(v3, 32, 0), want: []string{"magic"}},
+		"something behind": {data: compressed(t, 3, 1, append(bytes.Clone(raw), 'x')), want: []string{"1 bytes behind the last entry"}},
+	} {
+		opt := test.opt
+		if opt.Entries == nil {
+			opt.Entries = good()
+		}
+		_, problems := Bundle(test.data, opt)
+		if len(problems) == 0 {
+			t.Errorf("%s: no problem", name)
+			continue
+		}
+		var got []string
+		for i, p := range problems {
+			text := p.Error()
+			if i < len(test.want) && strings.Contains(text, test.want[i]) {
+				text = test.want[i]
+			}
+			got = append(got, text)
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s: problems (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func FuzzBundle(f *testing.F) {
+	raw := plain(Entry{ID: host}, Entry{ID: gfx942, Content: elf(0x54c)})
+	f.Add(raw)
+	f.Add(raw[:len(raw)-1])
+	f.Fuzz(func(t *testing.T, data []byte) {
+		found, problems := Bundle(data, Options{})
+		if len(problems) > 0 {
+			return
+		}
+		for _, e := range found {
+			if e.Offset < 0 || e.Size < 0 {
+				t.Errorf("entry %+v", e)
+			}
+		}
+	})
+}
