@@ -21,7 +21,7 @@ func code(family, own uint64, n int) []byte {
 	words := rand.New(rand.NewPCG(family, 1))
 	dict := make([]uint64, 512)
 	for i := range dict {
-		dict[i] = words.Uint64()
+		dict[i] = words.Uint64() & 0x07ff00ff3f0001ff // as uneven as code is
 	}
 	noise := rand.New(rand.NewPCG(own, 2))
 	b := make([]byte, 0, n+8)
