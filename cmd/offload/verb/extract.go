@@ -14,7 +14,7 @@ var extractVerb = verb{
 	operand: " FILE",
 	summary: "Takes device images out of any file: objects, programs, libraries, archives, bitcode, offload binaries, bundles.",
 	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
-		images := imagesFlag(flags, "`KEY=VALUE,...,file=OUTPUT`: write the image with these properties to a file. Keys are kind, triple, arch, id (of a bundle entry), member, section, format and what else offload binaries have. Without any --image all images are written. May be repeated.")
+		images := imagesFlag(flags, storedKinds, "`KEY=VALUE,...,file=OUTPUT`: write the image with these properties to a file. Keys are kind, triple, arch, id (of a bundle entry), member, section, format and what else offload binaries have. Without any --image all images are written. May be repeated.")
 		dir := flags.String("output-dir", ".", "`directory` for images without file=, which get a name each")
 		archive := flags.Bool("archive", false, "write archives, of all images that an --image chooses")
 		return func(ctx context.Context, call *command.Call, operands []string) error {

@@ -17,7 +17,7 @@ var packVerb = verb{
 	summary: "Puts device images into an offload binary, the container that clang embeds.",
 	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
 		opt := engine.PackOptions{}
-		images := imagesFlag(flags, "`file=FILE,triple=TRIPLE,kind=KIND,KEY=VALUE...`: an image and what is known of it. KIND is openmp, cuda, hip, sycl or none; arch is what else clang writes. May be repeated.")
+		images := imagesFlag(flags, packedKinds, "`file=FILE,triple=TRIPLE,kind=KIND,KEY=VALUE...`: an image and what is known of it. KIND is openmp, cuda, hip, sycl or none; arch is what else clang writes. May be repeated.")
 		flags.StringVar(&opt.Output, "output", "", "the offload binary, a `file`; - is standard output")
 		flags.IntVar(&opt.Version, "format-version", 1, "`version` of the container: 1, which LLVM 15 and later read, or 2, LLVM 23 and later")
 		return func(ctx context.Context, call *command.Call, operands []string) error {
@@ -55,7 +55,7 @@ var packVerb = verb{
 
 // imagesFlag defines --image, which may be given several times. Unlike LLVM's
 // it refuses what looks like a mistake.
-func imagesFlag(flags *flag.FlagSet, usage string) *[][]offloadbinary.String {
+func imagesFlag(flags *flag.FlagSet, kinds []string, usage string) *[][]offloadbinary.String {
 	var images [][]offloadbinary.String
 	flags.Func("image", usage, func(s string) error {
 		seen := map[string]bool{}
@@ -66,8 +66,8 @@ func imagesFlag(flags *flag.FlagSet, usage string) *[][]offloadbinary.String {
 				return fmt.Errorf("want KEY=VALUE,..., found %q", part)
 			case seen[key]:
 				return fmt.Errorf("%s= is given twice", key)
-			case key == "kind" && !slices.Contains(knownKinds, value):
-				return fmt.Errorf("kind %q is none of %s", value, strings.Join(knownKinds, ", "))
+			case key == "kind" && !slices.Contains(kinds, value):
+				return fmt.Errorf("kind %q is none of %s", value, strings.Join(kinds, ", "))
 			}
 			seen[key] = true
 		}
@@ -77,8 +77,12 @@ func imagesFlag(flags *flag.FlagSet, usage string) *[][]offloadbinary.String {
 	return &images
 }
 
-// knownKinds are the offload kinds of offload binaries.
-var knownKinds = []string{"openmp", "cuda", "hip", "sycl", "none"}
+// packedKinds are the offload kinds of offload binaries, storedKinds those that
+// bundles have in addition.
+var (
+	packedKinds = []string{"openmp", "cuda", "hip", "sycl", "none"}
+	storedKinds = append(packedKinds[:len(packedKinds):len(packedKinds)], "hipv4", "host")
+)
 
 // value returns the value of a property, "" if there is none.
 func value(image []offloadbinary.String, key string) string {
