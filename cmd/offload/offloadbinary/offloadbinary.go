@@ -51,20 +51,21 @@ func newOptions() *options {
 // Run runs a command line and returns its exit code.
 func Run(ctx context.Context, call *command.Call) int {
 	o := newOptions()
-	if exit := o.tool.Parse(call); exit.Done {
-		return exit.Code
+	exit := o.tool.Parse(call)
+	if exit.Done && exit.Code == 0 {
+		return 0
 	}
 	name := path.Base(call.Name)
-	var input string
-	switch inputs := o.inputs.Value; len(inputs) {
-	case 0:
-	case 1:
-		input = inputs[0]
-	default:
+	inputs := o.inputs.Value
+	if len(inputs) > 1 {
 		fmt.Fprintf(call.Stderr, "%s: Too many positional arguments specified!\n"+
 			"Can specify at most 1 positional arguments: See: %s --help\n", name, call.Name)
 		return 1
 	}
+	if exit.Done {
+		return exit.Code
+	}
+	input := strings.Join(inputs, "")
 	if strings.HasSuffix(stem(name), "clang-offload-packager") {
 		fmt.Fprintln(call.Stderr, "warning: 'clang-offload-packager' is deprecated. Use 'llvm-offload-binary' instead.")
 	}
