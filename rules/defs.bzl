@@ -9,13 +9,16 @@ load("//rules/private:offload_images.bzl", _offload_images = "offload_images")
 load("//rules/private:offload_per_arch.bzl", _offload_per_arch = "offload_per_arch")
 load("//rules/private:offload_register.bzl", _offload_register = "offload_register")
 load("//rules/private:offload_unbundle.bzl", _offload_unbundle = "offload_unbundle")
+load("//rules/private:report.bzl", _offload_device_code_aspect = "offload_device_code_aspect", _offload_report = "offload_report")
 
 hip_code_objects = _hip_code_objects
 hip_library = _hip_library
 offload_binary = _offload_binary
 offload_bundle = _offload_bundle
+offload_device_code_aspect = _offload_device_code_aspect
 offload_extract = _offload_extract
 offload_images = _offload_images
 offload_per_arch = _offload_per_arch
 offload_register = _offload_register
+offload_report = _offload_report
 offload_unbundle = _offload_unbundle

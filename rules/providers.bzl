@@ -85,3 +85,16 @@ OffloadBinaryInfo, _new_binary_info = provider(
     },
     init = _binary_init,
 )
+
+def _device_code_init(*, code):
+    if type(code) != "depset":
+        fail("OffloadDeviceCodeInfo: code must be a depset, got {}".format(type(code)))
+    return {"code": code}
+
+OffloadDeviceCodeInfo, _new_device_code_info = provider(
+    doc = "The device code that reaches a target. The aspect `offload_device_code_aspect` makes it.",
+    fields = {
+        "code": "depset of structs, one for each target that makes device code: label, form (`bundle`, `offload binary` or `images`), entry_ids (tuple of entry IDs).",
+    },
+    init = _device_code_init,
+)

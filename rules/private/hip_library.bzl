@@ -11,6 +11,7 @@ load(":hip_compile.bzl", "hip_host_objects", "hip_images")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "linked_cc_info", "register_images")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
+load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
@@ -44,6 +45,7 @@ def _hip_library_impl(ctx):
         bundle,
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
+            _validation = validate_bundle(ctx, bundle = bundle, images = images, linked = True, where = where),
             bundle = depset([bundle.file]),
             **{image.target_id: depset([image.file]) for image in images}
         ),
@@ -67,7 +69,7 @@ library registers its own kernels: a program may have any number of such librari
 
 The runtime is what the setting `//rules/settings:hip_runtime` names, by default `-lamdhip64`.
 """,
-    attrs = ARCHITECTURES_ATTRS | HOST_ATTRS | {
+    attrs = ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | {
         "copts": attr.string_list(
             doc = "More compiler flags, for host and device code.",
         ),

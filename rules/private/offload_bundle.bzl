@@ -4,6 +4,7 @@ load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":bundling.bzl", "bundle_images")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
+load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _offload_bundle_impl(ctx):
     where = place(ctx, "offload_bundle")
@@ -26,7 +27,10 @@ def _offload_bundle_impl(ctx):
     return [
         DefaultInfo(files = depset([out])),
         bundle,
-        OutputGroupInfo(**{name: depset(files) for name, files in groups.items()}),
+        OutputGroupInfo(
+            _validation = validate_bundle(ctx, bundle = bundle, images = images, where = where),
+            **{name: depset(files) for name, files in groups.items()}
+        ),
     ]
 
 offload_bundle = rule(
@@ -36,7 +40,7 @@ offload_bundle = rule(
 The images come from rules that give `OffloadImagesInfo`. Two images for one
 target, and target IDs that cannot be in one bundle, fail at analysis.
 """,
-    attrs = {
+    attrs = VALIDATION_ATTRS | {
         "alignment": attr.int(
             doc = "Each entry starts at a multiple of this many bytes. The HIP runtime maps pages: 4096.",
             default = 4096,

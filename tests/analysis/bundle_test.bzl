@@ -97,6 +97,40 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         rule = offload_bundle,
     )
 
+    offload_bundle(
+        name = "bundle_budget",
+        images = [":images_gfx942"],
+        max_size = "3 MiB",
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "bundle_check_test",
+        argv = [
+            "check --input=BIN/tests/analysis/bundle_budget.hipfb --output=BIN/tests/analysis/bundle_budget.hipfb.entries.json --max-size=3145728 " +
+            "--entry=host-x86_64-unknown-linux-gnu-= --entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/images_gfx942/0",
+        ],
+        count = 1,
+        inputs = ["tests/analysis/bundle_budget.hipfb", "tests/analysis/images_gfx942/0"],
+        mnemonic = "OffloadCheck",
+        output = "bundle_budget.hipfb.entries.json",
+        target = "bundle_budget",
+    )
+    provides_test(
+        name = "bundle_groups_test",
+        groups = {
+            "_validation": ["bundle_budget.hipfb.entries.json"],
+            "gfx942": ["images_gfx942/0"],
+        },
+        target = "bundle_budget",
+    )
+    failure_test(
+        name = "bundle_size_test",
+        images = [":images_gfx942"],
+        max_size = "1.5GiB",
+        message = "{}: offload_bundle: max_size: \"1.5GiB\" is not a size: write a whole number and a unit, one of B, GB, GiB, KB, KiB, MB, MiB, TB, TiB, e.g. 1GiB",
+        rule = offload_bundle,
+    )
+
     offload_unbundle(
         name = "unbundle",
         bundle = ":bundle",
@@ -163,11 +197,14 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         tests = [
             "bundle_action_test",
             "bundle_alignment_test",
+            "bundle_check_test",
             "bundle_conflict_test",
             "bundle_duplicate_test",
             "bundle_empty_test",
+            "bundle_groups_test",
             "bundle_plain_action_test",
             "bundle_provides_test",
+            "bundle_size_test",
             "unbundle_action_test",
             "unbundle_missing_test",
             "unbundle_no_targets_test",

@@ -1,7 +1,7 @@
 """Analysis tests of hip_library and offload_register."""
 
-load("//rules:defs.bzl", "hip_library", "offload_bundle", "offload_register")
-load(":testing.bzl", "actions_test", "failure_test", "provides_test")
+load("//rules:defs.bzl", "hip_library", "offload_bundle", "offload_register", "offload_report")
+load(":testing.bzl", "actions_test", "code_test", "failure_test", "provides_test")
 
 def library_tests(name):
     """Actions, providers and failures of the rules that give CcInfo.
@@ -115,6 +115,20 @@ def library_tests(name):
             **kwargs
         )
 
+    offload_report(
+        name = "report",
+        tags = ["manual"],
+        targets = [":register_hip", ":lib"],
+    )
+    code_test(
+        name = "report_test",
+        code = [
+            "//tests/analysis:bundle bundle host-x86_64-unknown-linux-gnu- hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+ hipv4-amdgcn-amd-amdhsa--gfx90a:xnack- hipv4-amdgcn-amd-amdhsa--gfx942",
+            "//tests/analysis:lib bundle host-x86_64-unknown-linux-gnu- hipv4-amdgcn-amd-amdhsa--gfx90a hipv4-amdgcn-amd-amdhsa--gfx942",
+        ],
+        target = "report",
+    )
+
     native.test_suite(
         name = name,
         tests = [
@@ -123,6 +137,7 @@ def library_tests(name):
             "lib_isolate_test",
             "lib_register_test",
             "lib_provides_test",
+            "report_test",
             "register_hip_test",
             "register_openmp_test",
             "register_bundle_kind_test",

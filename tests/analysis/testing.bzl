@@ -1,7 +1,8 @@
 """Kinds of analysis tests: what a rule fails with, which actions it makes, what it provides."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadImagesInfo")
+load("//rules/private:messages.bzl", "name_of")  # buildifier: disable=bzl-visibility
 
 # A compiler that is never run: tests do not depend on what is installed.
 _CONFIG = {"//command_line_option:extra_toolchains": "//tests/analysis:clang_toolchain"}
@@ -152,4 +153,31 @@ def provides_test(name, target, **kwargs):
         size = "small",
         target_under_test = target,
         **kwargs
+    )
+
+def _code_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    code = analysistest.target_under_test(env)[OffloadDeviceCodeInfo].code.to_list()
+    asserts.equals(env, ctx.attr.code, [" ".join([name_of(c.label), c.form] + list(c.entry_ids)) for c in code])
+    return analysistest.end(env)
+
+_code_test = analysistest.make(
+    _code_test_impl,
+    attrs = {"code": attr.string_list()},
+    config_settings = _CONFIG,
+)
+
+def code_test(name, target, code):
+    """Device code reaches a target.
+
+    Args:
+      name: name of the test.
+      target: an offload_report.
+      code: strings `LABEL FORM ENTRY_ID...`.
+    """
+    _code_test(
+        name = name,
+        size = "small",
+        code = code,
+        target_under_test = target,
     )

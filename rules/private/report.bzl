@@ -1,0 +1,118 @@
+"""What device code reaches a target: an aspect, and a rule that writes it down."""
+
+load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadImagesInfo")
+load(":messages.bzl", "name_of")
+
+# The attributes through which code gets into a program. Tools are not among them.
+_ATTRIBUTES = [
+    "actual",
+    "binary",
+    "bundle",
+    "bundles",
+    "data",
+    "deps",
+    "dynamic_deps",
+    "images",
+    "implementation_deps",
+    "runtime_deps",
+    "src",
+    "srcs",
+    "targets",
+]
+
+def _dependencies(rule, without):
+    found = []
+    for name in _ATTRIBUTES:
+        if name == without:
+            continue
+        value = getattr(rule.attr, name, None)
+        if type(value) == "dict":
+            value = value.keys()
+        elif type(value) != "list":
+            value = [value]
+        found.extend([dep for dep in value if type(dep) == "Target"])
+    return found
+
+def _entry_ids(target):
+    """The entry IDs of the device code that a target makes itself, and what holds it."""
+    if OffloadBundleInfo in target:
+        return "bundle", target[OffloadBundleInfo].entry_ids
+    if OffloadBinaryInfo in target:
+        return "offload binary", [image.id for image in target[OffloadBinaryInfo].images.to_list()]
+    if OffloadImagesInfo in target:
+        return "images", [image.id for image in target[OffloadImagesInfo].images.to_list()]
+    return None, []
+
+def _aspect_impl(target, ctx):
+    own = []
+    form, ids = _entry_ids(target)
+    if form:
+        own.append(struct(
+            entry_ids = tuple(ids),
+            form = form,
+            label = target.label,
+        ))
+    return [OffloadDeviceCodeInfo(code = depset(
+        own,
+        order = "postorder",
+        transitive = [
+            dep[OffloadDeviceCodeInfo].code
+            # What was put into a bundle is told of as part of it.
+            for dep in _dependencies(ctx.rule, "images" if form in ("bundle", "offload binary") else None)
+            if OffloadDeviceCodeInfo in dep
+        ],
+    ))]
+
+offload_device_code_aspect = aspect(
+    implementation = _aspect_impl,
+    doc = """Finds the targets whose device code reaches a target, through whatever rules are between them.
+
+For an attribute of a rule of your own; `offload_report` is a rule that has it.
+""",
+    attr_aspects = _ATTRIBUTES,
+)
+
+def _offload_report_impl(ctx):
+    code = depset(transitive = [target[OffloadDeviceCodeInfo].code for target in ctx.attr.targets])
+    out = ctx.actions.declare_file(ctx.label.name + ".json")
+    ctx.actions.write(out, json.encode_indent([
+        {
+            "code": [
+                {
+                    "entries": code.entry_ids,
+                    "form": code.form,
+                    "label": name_of(code.label),
+                }
+                for code in target[OffloadDeviceCodeInfo].code.to_list()
+            ],
+            "target": name_of(target.label),
+        }
+        for target in ctx.attr.targets
+    ], indent = "  ") + "\n")
+    return [
+        DefaultInfo(files = depset([out])),
+        OffloadDeviceCodeInfo(code = code),
+    ]
+
+offload_report = rule(
+    implementation = _offload_report_impl,
+    doc = """Tells which targets' device code reaches programs, and for which GPUs it is.
+
+The report is a JSON file, and the provider `OffloadDeviceCodeInfo` of the target, which `bazel cquery` shows without
+building anything:
+
+```
+bazel cquery //app:report --output=starlark --starlark:file=report.cquery
+```
+
+See docs/howto/report.md.
+""",
+    attrs = {
+        "targets": attr.label_list(
+            doc = "Programs, libraries, anything.",
+            mandatory = True,
+            aspects = [offload_device_code_aspect],
+        ),
+    },
+    provides = [OffloadDeviceCodeInfo],
+)

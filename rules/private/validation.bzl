@@ -1,0 +1,56 @@
+"""Checks of what was made, which run beside the build."""
+
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load(":program.bzl", "offload_arguments", "run_offload")
+load(":sizes.bzl", "parse_size")
+
+# The attributes of a rule whose bundle is validated.
+VALIDATION_ATTRS = {
+    "max_size": attr.string(
+        doc = "The size that the bundle may have, such as `500MiB`. More fails the validation. Empty for any size.",
+    ),
+    "_validation": attr.label(
+        default = "//rules/settings:validation",
+    ),
+}
+
+def validate_bundle(ctx, *, where, bundle, images, linked = False):
+    """Registers the action that reads a bundle back.
+
+    Args:
+      ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `VALIDATION_ATTRS`.
+      where: `label: rule` to begin a message with.
+      bundle: the OffloadBundleInfo.
+      images: list of the `offload_image()` in it.
+      linked: whether the bundle becomes part of a program.
+
+    Returns:
+      depset of files for the output group `_validation`.
+    """
+    max_size = parse_size(ctx.attr.max_size, where + ": max_size") if ctx.attr.max_size else 0
+    if not ctx.attr._validation[BuildSettingInfo].value:
+        return depset()
+    report = ctx.actions.declare_file(bundle.file.basename + ".entries.json", sibling = bundle.file)
+    args = offload_arguments(ctx, "check")
+    args.add(bundle.file, format = "--input=%s")
+    args.add(report, format = "--output=%s")
+    if max_size:
+        args.add(max_size, format = "--max-size=%s")
+    if linked:
+        args.add("--linked")
+    files = {image.id: image.file for image in images}
+    for id in bundle.entry_ids:
+        if id in files:
+            args.add(files[id], format = "--entry={}=%s".format(id))
+        else:
+            args.add(id, format = "--entry=%s=")
+    run_offload(
+        ctx,
+        arguments = args,
+        coding = bundle.compressed,
+        inputs = [bundle.file] + [image.file for image in images],
+        mnemonic = "OffloadCheck",
+        outputs = [report],
+        progress_message = "Checking the bundle of %{label}",
+    )
+    return depset([report])
