@@ -119,7 +119,11 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 		if printed[i], err = run(ctx, link.Command, opt.Scratch, opt.Env); err != nil {
 			return fmt.Errorf("device link for %s: %w", link.name(), err)
 		}
-		return nil
+		made, err := s.Files.Open(filepath.Join(opt.Scratch, link.output))
+		if err != nil {
+			return fmt.Errorf("device link for %s: %s made no image: %w", link.name(), opt.Clang, err)
+		}
+		return made.Close()
 	})
 	messages = strings.Join(printed, "")
 	if err != nil {
@@ -340,7 +344,8 @@ func hipTargets(links []*DeviceLink) ([]target.ID, error) {
 	const host = "host-x86_64-unknown-linux-gnu" // whatever the host is: the runtime looks for no other
 	ids := []string{host}
 	for _, link := range links {
-		ids = append(ids, fmt.Sprintf("hip-%s-%s", target.Normalize(link.Triple, 4), link.Arch))
+		fields := strings.Count(link.Triple, "-") + 1 // entry IDs have four, the last of which may be empty
+		ids = append(ids, "hip-"+link.Triple+strings.Repeat("-", max(5-fields, 1))+link.Arch)
 	}
 	return target.CheckTargets(ids, target.Parse, target.Bundling)
 }

@@ -1,0 +1,118 @@
+package engine
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+)
+
+func TestIsolate(t *testing.T) {
+	data := merged(t, object.BuilderSection{
+		Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: files.Memory([]byte("linked")),
+	})
+	s, dir := newSession(t, map[string][]byte{"merged.o": data})
+	suffixes := map[string]bool{}
+	for _, suffix := range []string{"", "", "math"} {
+		if err := s.Isolate(context.Background(), IsolateOptions{Input: "merged.o", Output: "out.o", Suffix: suffix}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := os.ReadFile(filepath.Join(dir, "out.o"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := symbolNames(t, out)
+		match := regexp.MustCompile(` __start_llvm_offload_entries_([0-9a-z]+) `).FindStringSubmatch(names)
+		if match == nil || suffix != "" && match[1] != suffix {
+			t.Fatalf("suffix %q: symbols are %s", suffix, names)
+		}
+		suffixes[match[1]] = true
+		if !strings.Contains(names, " __stop_llvm_offload_entries_"+match[1]+" ") {
+			t.Errorf("symbols are %s", names)
+		}
+		if got := sectionData(t, out, "llvm_offload_entries_"+match[1]); len(got) != 1 || len(got[0]) != 56 {
+			t.Errorf("entries are %q", got)
+		}
+		if got := sectionData(t, out, ".rela"+"llvm_offload_entries_"+match[1]); len(got) != 1 {
+			t.Errorf("%d sections of relocations for the entries", len(got))
+		}
+		if sectionData(t, out, ".llvm.offloading") != nil {
+			t.Error("images to be linked are left")
+		}
+		if got := sectionData(t, out, ".llvm.offloading.relocatable"); len(got) != 1 || got[0] != "linked" {
+			t.Errorf("linked images are %q", got)
+		}
+	}
+	if len(suffixes) != 2 {
+		t.Errorf("suffixes %v, expected the same one from the same content", suffixes)
+	}
+}
+
+func TestIsolateErrors(t *testing.T) {
+	good := merged(t, object.BuilderSection{Name: ".other", Type: object.ShtProgbits})
+	s, dir := newSession(t, map[string][]byte{
+		"good.o": good, "plain.o": elf(t, ".text", "code"), "text": []byte("text"), "cut.o": good[:100],
+		"registered.o": merged(t, object.BuilderSection{
+			Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfAlloc, Align: 8, Content: files.Memory([]byte("linked")),
+		}),
+	})
+	for _, test := range []struct{ input, suffix, want string }{
+		{"plain.o", "", "plain.o: no section llvm_offload_entries: there is nothing to isolate"},
+		{"text", "", "text: unknown, expected a relocatable ELF object"},
+		{"good.o", "a-b", `good.o: suffix "a-b": linkers define the bounds of a section only if its name is an identifier of C`},
+		{"registered.o", "", "registered.o: section .llvm.offloading has registered images that a later device link would take for its own; make the registration object with --relocatable"},
+		{"cut.o", "", "cut.o: "},
+	} {
+		err := s.Isolate(context.Background(), IsolateOptions{Input: test.input, Output: "out.o", Suffix: test.suffix})
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s: got error %v, want %s", test.input, err, test.want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out.o")); err == nil {
+		t.Error("a failure left an output")
+	}
+}
+
+// FuzzHostObject has everything that reads host objects read a file that need
+// not be one.
+func FuzzHostObject(f *testing.F) {
+	f.Add(merged(f, object.BuilderSection{Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Content: files.Memory([]byte("linked"))}))
+	f.Add(elf(f, ".llvm.offloading", string(packedImage(f, "gfx1", "one"))))
+	f.Add(hostObject(f, ".offloading.entry.f"))
+	f.Add(packedImage(f, "gfx1", "one"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		content := files.Memory(data)
+		entrySymbols(data)
+		registered(1, content, 1<<20)
+		for _, edit := range []func() (object.Edits, error){
+			func() (object.Edits, error) { return isolation(data, "x") },
+			func() (object.Edits, error) { return untypedOffloading(content) },
+		} {
+			edits, err := edit()
+			if err != nil {
+				continue
+			}
+			var out files.Buffer
+			if len(data) < 1<<16 && object.Rewrite(content, edits, limited{&out}) == nil {
+				if _, err := object.Parse(out.Bytes()); err != nil {
+					t.Errorf("what was written cannot be read: %v", err)
+				}
+			}
+		}
+	})
+}
+
+// limited refuses outputs that alignments made huge.
+type limited struct{ *files.Buffer }
+
+func (l limited) Zeros(n int64) error {
+	if n > 1<<20 {
+		return os.ErrInvalid
+	}
+	return l.Buffer.Zeros(n)
+}

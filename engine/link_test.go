@@ -1,0 +1,286 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+)
+
+// fakeClang makes the test program link as Clang does for Link: the output is
+// the content of all inputs.
+const fakeClang = "OFFLOAD_TEST_CLANG"
+
+func init() {
+	mode := os.Getenv(fakeClang)
+	if mode == "" {
+		return
+	}
+	var output string
+	var linked []byte
+	for i, arg := range os.Args {
+		if arg == "-o" {
+			output = os.Args[i+1]
+		}
+		if strings.HasPrefix(arg, "image") {
+			data, err := os.ReadFile(arg)
+			if err != nil {
+				panic(err)
+			}
+			linked = append(linked, data...)
+		}
+	}
+	switch {
+	case mode == "hang":
+		time.Sleep(time.Minute)
+	case mode == "fail" || os.Getenv("PATH") != "":
+		fmt.Fprintln(os.Stderr, "ld.lld: error: undefined symbol: f")
+		os.Exit(1)
+	case mode == "idle":
+		os.Exit(0)
+	}
+	fmt.Println("linked", output)
+	if err := os.WriteFile(output, linked, 0o666); err != nil {
+		panic(err)
+	}
+	os.Exit(0)
+}
+
+// fatObject is a host object with images: TRIPLE ARCH KIND CONTENT each.
+func fatObject(t testing.TB, images ...string) []byte {
+	var section []byte
+	for _, image := range images {
+		fields := strings.Fields(image)
+		kind, _ := offloadbinary.ParseOffloadKind(fields[2])
+		section = append(section, bytesOf(t, func(out files.Sink) error {
+			return offloadbinary.Write(out, 1, []offloadbinary.Image{{
+				Kind: offloadbinary.Object, Offload: kind, Content: files.Memory([]byte(fields[3])),
+				Strings: []offloadbinary.String{{Key: "triple", Value: fields[0]}, {Key: "arch", Value: fields[1]}},
+			}})
+		})...)
+	}
+	return elf(t, ".llvm.offloading:offloading", string(section))
+}
+
+// planned returns a line for each link: the target, the offload kinds, and the
+// inputs and members of its images.
+func planned(t testing.TB, s *Session, opt LinkOptions) []string {
+	t.Helper()
+	plan, err := s.PlanLink(context.Background(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, link := range plan.Links {
+		line := fmt.Sprintf("%s %s %s:", link.Triple, link.Arch, strings.Join(link.Kinds, "+"))
+		for _, image := range link.Images {
+			line += " " + image.Input
+			if image.Member != "" {
+				line += "(" + image.Member + ")"
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func linkInputs(t testing.TB) map[string][]byte {
+	const amd, cpu = "amdgcn-amd-amdhsa", "x86_64-pc-linux-gnu"
+	shared := bytes.Clone(fatObject(t, cpu+" generic openmp z"))
+	shared[16] = 3 // ET_DYN
+	return map[string][]byte{
+		"cpu.o":     fatObject(t, cpu+" generic openmp a"),
+		"both.o":    fatObject(t, cpu+" generic openmp b", amd+" gfx90a openmp c"),
+		"hip.o":     fatObject(t, amd+" gfx90a hip d", amd+" gfx1030 hip e"),
+		"xnack.o":   fatObject(t, amd+" gfx90a:xnack+ hip f"),
+		"noxnack.o": fatObject(t, amd+" gfx90a:xnack- hip g"),
+		"any.o":     fatObject(t, amd+" generic openmp h"),
+		"plain.o":   elf(t, ".text", "code"),
+		"lib.a": archive(t, "one.o", string(fatObject(t, amd+" gfx90a hip i", amd+" gfx942 hip j")), "two.o", string(fatObject(t, amd+" generic hip k")),
+			"text", "text"),
+		"lib.so": shared,
+		"cuda.o": fatObject(t, "nvptx64-nvidia-cuda sm_70 cuda l"),
+		"sycl.o": fatObject(t, "spirv64-unknown-unknown generic sycl m"),
+		"none.o": fatObject(t, cpu+" generic none n"),
+	}
+}
+
+func TestPlanLink(t *testing.T) {
+	s, _ := newSession(t, linkInputs(t))
+	for _, test := range []struct {
+		inputs string
+		whole  bool
+		want   []string
+	}{
+		{"plain.o lib.a lib.so", false, nil},
+		{"cpu.o plain.o both.o lib.so", false, []string{
+			"x86_64-pc-linux-gnu generic openmp: cpu.o both.o",
+			"amdgcn-amd-amdhsa gfx90a openmp: both.o",
+		}},
+		{"both.o hip.o", false, []string{
+			"x86_64-pc-linux-gnu generic openmp: both.o",
+			"amdgcn-amd-amdhsa gfx90a openmp+hip: both.o hip.o",
+			"amdgcn-amd-amdhsa gfx1030 hip: hip.o",
+		}},
+		{"lib.a xnack.o noxnack.o", false, []string{
+			"amdgcn-amd-amdhsa gfx90a:xnack- hip: lib.a(one.o) lib.a(two.o) noxnack.o",
+			"amdgcn-amd-amdhsa gfx90a:xnack+ hip: lib.a(one.o) lib.a(two.o) xnack.o",
+		}},
+		{"lib.a", true, []string{
+			"amdgcn-amd-amdhsa gfx942 hip: lib.a(one.o) lib.a(two.o)",
+			"amdgcn-amd-amdhsa gfx90a hip: lib.a(one.o) lib.a(two.o)",
+			"amdgcn-amd-amdhsa generic hip: lib.a(two.o)",
+		}},
+		{"any.o hip.o", false, []string{
+			"amdgcn-amd-amdhsa gfx90a openmp+hip: any.o hip.o",
+			"amdgcn-amd-amdhsa gfx1030 openmp+hip: any.o hip.o",
+			"amdgcn-amd-amdhsa generic openmp: any.o",
+		}},
+	} {
+		got := planned(t, s, LinkOptions{Inputs: strings.Fields(test.inputs), Clang: "clang", WholeArchive: test.whole})
+		slices.SortFunc(got, func(a, b string) int { return strings.Compare(b, a) })
+		slices.SortFunc(test.want, func(a, b string) int { return strings.Compare(b, a) })
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.inputs, diff)
+		}
+	}
+}
+
+// TestPlanLinkOrder checks that the order of inputs decides nothing but the
+// order of images.
+func TestPlanLinkOrder(t *testing.T) {
+	s, _ := newSession(t, linkInputs(t))
+	inputs := []string{"any.o", "hip.o", "xnack.o", "lib.a"}
+	sorted := func(order []string) []string {
+		lines := planned(t, s, LinkOptions{Inputs: order, Clang: "clang"})
+		for i, line := range lines {
+			target, images, _ := strings.Cut(line, ": ")
+			fields := strings.Fields(images)
+			slices.Sort(fields)
+			lines[i] = target + ": " + strings.Join(fields, " ")
+		}
+		return lines
+	}
+	want := sorted(inputs)
+	var permute func(done, left []string)
+	permute = func(done, left []string) {
+		if len(left) == 0 {
+			if diff := cmp.Diff(want, sorted(done)); diff != "" {
+				t.Errorf("%v (-want +got):\n%s", done, diff)
+			}
+			return
+		}
+		for i := range left {
+			rest := slices.Delete(slices.Clone(left), i, i+1)
+			permute(append(done[:len(done):len(done)], left[i]), rest)
+		}
+	}
+	permute(nil, inputs)
+}
+
+func TestLinkCommand(t *testing.T) {
+	s, dir := newSession(t, linkInputs(t))
+	opt := LinkOptions{Inputs: []string{"both.o", "cuda.o", filepath.Join(dir, "lib.a")}, Clang: "/llvm/clang"}
+	opt.DeviceArgs = []DeviceArg{{Arg: "-O2"}, {Triple: "x86_64-pc-linux-gnu", Arg: "-lomp"}}
+	plan, err := s.PlanLink(context.Background(), opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, link := range plan.Links {
+		got = append(got, strings.ReplaceAll(strings.Join(link.Command, " "), dir, "DIR"))
+	}
+	want := []string{
+		"/llvm/clang --no-default-config -o linked0.img --target=x86_64-pc-linux-gnu -Wl,--no-undefined image0-both-x86_64-pc-linux-gnu-generic.o -Wl,-Bsymbolic -shared DIR/lib.a -O2 -lomp",
+		"/llvm/clang --no-default-config -o linked2.img --target=nvptx64-nvidia-cuda -march=sm_70 image2-cuda-nvptx64-nvidia-cuda-sm_70.o -O2",
+		"/llvm/clang --no-default-config -o linked1.img --target=amdgcn-amd-amdhsa -mcpu=gfx90a -flto -Wl,--no-undefined image1-both-amdgcn-amd-amdhsa-gfx90a.o image3-one-amdgcn-amd-amdhsa-gfx90a.o image5-two-amdgcn-amd-amdhsa-generic.o -O2",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("commands (-want +got):\n%s", diff)
+	}
+}
+
+// link runs Link with the test program as Clang.
+func link(t testing.TB, mode string, inputs ...string) (messages string, object []byte, err error) {
+	t.Helper()
+	s, dir := newSession(t, linkInputs(t))
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	if mode == "hang" {
+		ctx, cancel = context.WithTimeout(context.Background(), 200*time.Millisecond)
+	}
+	defer cancel()
+	messages, err = s.Link(ctx, LinkOptions{
+		Inputs: inputs, Clang: self, Triple: linux, Output: "out.o", Scratch: t.TempDir(), Env: []string{fakeClang + "=" + mode},
+	})
+	if err != nil {
+		if _, statErr := os.Stat(filepath.Join(dir, "out.o")); statErr == nil {
+			t.Error("a failure left an output")
+		}
+		return messages, nil, err
+	}
+	object, err = os.ReadFile(filepath.Join(dir, "out.o"))
+	return messages, object, err
+}
+
+func TestLink(t *testing.T) {
+	t.Setenv("PATH", "/must/not/be/seen")
+	messages, object, err := link(t, "link", "both.o", "hip.o", "cpu.o")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if messages != "linked linked0.img\nlinked linked1.img\nlinked linked2.img\n" {
+		t.Errorf("printed %q", messages)
+	}
+	found, err := inspect(t, object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"openmp x86_64-pc-linux-gnu  elf 2: offload binary 0x0 in  .llvm.offloading",
+		"openmp amdgcn-amd-amdhsa gfx90a elf 2: offload binary 0x98 in  .llvm.offloading",
+		"host x86_64-unknown-linux-gnu  none 0: bundle 0x0 in  .hip_fatbin",
+		"hip amdgcn-amd-amdhsa gfx90a none 2: bundle 0x0 in  .hip_fatbin",
+		"hip amdgcn-amd-amdhsa gfx1030 none 1: bundle 0x0 in  .hip_fatbin",
+	}
+	if diff := cmp.Diff(want, found); diff != "" {
+		t.Errorf("the registration object holds (-want +got):\n%s", diff)
+	}
+}
+
+func TestLinkErrors(t *testing.T) {
+	for _, test := range []struct {
+		mode, inputs, want string
+	}{
+		{"link", "plain.o lib.a", "no device image in the inputs: nothing to link"},
+		{"link", "cuda.o", "the images for nvptx64-nvidia-cuda sm_70 are CUDA's: a fat binary of them is made by NVIDIA's fatbinary, which offload register takes"},
+		{"link", "sycl.o", "the images for spirv64-unknown-unknown are of kind sycl; OpenMP and HIP can be linked"},
+		{"link", "none.o", "the images for x86_64-pc-linux-gnu, such as that of none.o, are of no offload kind"},
+		{"link", "hip.o xnack.o", "Cannot bundle inputs with conflicting targets: 'hip-amdgcn-amd-amdhsa--gfx90a' and 'hip-amdgcn-amd-amdhsa--gfx90a:xnack+'"},
+		{"fail", "cpu.o", "device link for x86_64-pc-linux-gnu: engine.test: exit status 1\nld.lld: error: undefined symbol: f"},
+		{"idle", "cpu.o", "device link for x86_64-pc-linux-gnu: /"},
+		{"hang", "cpu.o", "device link for x86_64-pc-linux-gnu: context deadline exceeded"},
+	} {
+		start := time.Now()
+		_, _, err := link(t, test.mode, strings.Fields(test.inputs)...)
+		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%s %s: got error %v, want %s", test.mode, test.inputs, err, test.want)
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("%s %s: took %v", test.mode, test.inputs, took)
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/engine/register"
+)
+
+const linux = "x86_64-unknown-linux-gnu"
+
+// hostObject is a host object that defines symbols.
+func hostObject(t testing.TB, symbols ...string) []byte {
+	b := object.NewBuilder(object.MachineX8664)
+	entries := b.Section(object.BuilderSection{
+		Name: register.EntriesSection, Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: files.Memory(make([]byte, 56)),
+	})
+	for _, name := range symbols {
+		b.Symbol(object.BuilderSymbol{Name: name, Section: entries, Bind: object.BindWeak, Type: object.TypeObject})
+	}
+	return bytesOf(t, b.Write)
+}
+
+// sectionData returns the contents of the sections of a name.
+func sectionData(t testing.TB, data []byte, name string) []string {
+	t.Helper()
+	file, err := object.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for i := range file.Sections {
+		if string(file.Sections[i].Name) == name {
+			content, err := file.Data(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, string(content))
+		}
+	}
+	return found
+}
+
+// symbolNames returns the names of the symbols of an object, with a space
+// around each.
+func symbolNames(t testing.TB, data []byte) string {
+	t.Helper()
+	file, err := object.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := " "
+	for symbol, err := range file.Symbols() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		names += string(symbol.Name) + " "
+	}
+	return names
+}
+
+func TestRegister(t *testing.T) {
+	one := packedImage(t, "gfx1", "one")
+	both := append(bytes.Clone(one), packedImage(t, "gfx2", "second")...)
+	second := bytesOf(t, func(out files.Sink) error {
+		return offloadbinary.Write(out, 2, []offloadbinary.Image{{Content: files.Memory([]byte("a"))}, {Content: files.Memory([]byte("bcd"))}})
+	})
+	s, dir := newSession(t, map[string][]byte{
+		"both": both, "two": second, "bare": []byte("bare image"), "zipped": deflated(t, "inflated"), "bundle": bundled(t, "gfx3"),
+		"host.o": hostObject(t, ".offloading.entry.f", "other"),
+	})
+	register1 := func(opt RegisterOptions) []byte {
+		t.Helper()
+		if opt.Triple == "" {
+			opt.Triple = linux
+		}
+		opt.Output = "out.o"
+		if err := s.Register(context.Background(), opt); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(filepath.Join(dir, "out.o"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	object := register1(RegisterOptions{Kind: register.OpenMP, Images: []string{"both", "two", "bare", "zipped"}, KeepEntries: []string{"host.o"}})
+	want := []string{string(both), string(second), "bare image", "inflated"}
+	if diff := cmp.Diff(want, sectionData(t, object, ".llvm.offloading")); diff != "" {
+		t.Errorf("images (-want +got):\n%s", diff)
+	}
+	const record = 32
+	if n := len(sectionData(t, object, ".data.rel.ro")[0]) / record; n != 6+1 {
+		t.Errorf("%d records for 6 images and the descriptor", n)
+	}
+	if names := symbolNames(t, object); !strings.Contains(names, " .offloading.entry.f ") || strings.Contains(names, " other ") {
+		t.Errorf("symbols are %s", names)
+	}
+
+	object = register1(RegisterOptions{Kind: register.HIP, Triple: "aarch64-linux-gnu", Images: []string{"bundle"}, Entries: "entries_of_mine"})
+	if got := sectionData(t, object, ".hip_fatbin"); len(got) != 1 || got[0] != string(bundled(t, "gfx3")) {
+		t.Errorf("the fat binary is %q", got)
+	}
+	if names := symbolNames(t, object); !strings.Contains(names, " __stop_entries_of_mine ") {
+		t.Errorf("symbols are %s", names)
+	}
+	register1(RegisterOptions{Kind: register.OpenMP, Images: []string{"bare"}, Relocatable: true})
+}
+
+func TestRegisterErrors(t *testing.T) {
+	s, dir := newSession(t, map[string][]byte{
+		"package": packedImage(t, "gfx1", "one"), "cut": packedImage(t, "gfx1", "one")[:100], "empty": nil, "image": []byte("image"), "text": []byte("text"),
+		"none": bytesOf(t, func(out files.Sink) error { return offloadbinary.Write(out, 2, nil) }),
+	})
+	tests := []struct {
+		opt  RegisterOptions
+		want string
+	}{
+		{RegisterOptions{Kind: register.OpenMP, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end: there are 100"},
+		{RegisterOptions{Kind: register.OpenMP, Images: []string{"empty"}}, "empty: an empty file, expected a device image"},
+		{RegisterOptions{Kind: register.OpenMP, Images: []string{"none"}}, "none: an offload binary without images"},
+		{RegisterOptions{Kind: register.HIP, Images: []string{"package"}}, "package: an offload binary, expected a fat binary: that is what the runtime of hip loads"},
+		{RegisterOptions{Kind: register.CUDA, Images: []string{"image", "image"}}, "cuda: 2 images, expected one fat binary"},
+		{RegisterOptions{Kind: register.HIP, Images: []string{"missing"}}, "'missing': No such file or directory"},
+		{RegisterOptions{Kind: register.HIP, Images: []string{"image"}, KeepEntries: []string{"text"}}, "text: not an object file: found unknown, expected ELF or COFF"},
+		{RegisterOptions{Kind: register.HIP, Images: []string{"image"}, Entries: "a.b"}, `section "a.b" for offload entries: linkers define its start and end only if it is an identifier of C`},
+	}
+	for _, triple := range []string{"x86_64-pc-windows-msvc", "arm64-apple-macos", "aarch64_be-linux-gnu", "x86_64-linux-gnux32", "aarch64-linux-gnu_ilp32", "i386-linux-gnu", ""} {
+		tests = append(tests, struct {
+			opt  RegisterOptions
+			want string
+		}{RegisterOptions{Kind: register.HIP, Triple: triple, Images: []string{"image"}},
+			`triple "` + triple + `": registration objects are made for x86-64 and AArch64 ELF, such as x86_64-unknown-linux-gnu`})
+	}
+	for i, test := range tests {
+		if test.opt.Triple == "" && i < 8 {
+			test.opt.Triple = linux
+		}
+		test.opt.Output = "out.o"
+		err := s.Register(context.Background(), test.opt)
+		if err == nil || err.Error() != test.want {
+			t.Errorf("got error %v, want %s", err, test.want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out.o")); err == nil {
+		t.Error("a failure left an output")
+	}
+}
+
+func TestEmbed(t *testing.T) {
+	one, two := packedImage(t, "gfx1", "one"), packedImage(t, "gfx2", "second")
+	s, dir := newSession(t, map[string][]byte{
+		"plain.o": elf(t, ".text", "code"), "fat.o": elf(t, ".llvm.offloading:offloading", string(one)), "objcopy.o": elf(t, ".llvm.offloading", string(one)),
+		"wrong.o": elf(t, ".llvm.offloading", "not an offload binary"),
+		"one":     one, "two": two, "empty": nil,
+	})
+	embed := func(input string, packages ...string) error {
+		return s.Embed(context.Background(), EmbedOptions{Input: input, Packages: packages, Output: "out.o"})
+	}
+	for _, test := range []struct {
+		input    string
+		packages []string
+		want     []string
+	}{
+		{"plain.o", []string{"one"}, []string{string(one)}},
+		{"plain.o", []string{"two", "one"}, []string{string(two), string(one)}},
+		{"fat.o", []string{"two"}, []string{string(one), string(two)}},
+		{"objcopy.o", []string{"two"}, []string{string(one), string(two)}},
+	} {
+		if err := embed(test.input, test.packages...); err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(filepath.Join(dir, "out.o"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(test.want, sectionData(t, data, ".llvm.offloading")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.input, diff)
+		}
+		file, err := object.Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, section := range file.Sections {
+			if string(section.Name) == ".llvm.offloading" && (section.Type != object.ShtOffloading || section.Align != 8) {
+				t.Errorf("%s: section of type %x, alignment %d", test.input, section.Type, section.Align)
+			}
+		}
+	}
+	os.Remove(filepath.Join(dir, "out.o"))
+	for want, err := range map[string]error{
+		"plain.o: offload binary at byte 0x0: begins with 7f 45 4c 46, expected the magic 10 ff 10 ad":                           embed("fat.o", "plain.o"),
+		"empty: an empty file, expected an offload binary":                                                                       embed("fat.o", "empty"),
+		"one: offload package, expected an ELF or COFF object":                                                                   embed("one", "two"),
+		"wrong.o: section .llvm.offloading: offload binary at byte 0x0: begins with 6e 6f 74 20, expected the magic 10 ff 10 ad": embed("wrong.o", "two"),
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("got error %v, want %s", err, want)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out.o")); err == nil {
+		t.Error("a failure left an output")
+	}
+}
+
+// merged is what ld -r makes of host objects and a registration object.
+func merged(t testing.TB, images object.BuilderSection) []byte {
+	b := object.NewBuilder(object.MachineX8664)
+	entries := b.Section(object.BuilderSection{Name: "llvm_offload_entries", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: files.Memory(make([]byte, 56))})
+	text := b.Section(object.BuilderSection{Name: ".text", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Content: files.Memory(make([]byte, 32))})
+	b.Section(images)
+	b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfExclude, Align: 8, Content: files.Memory(packedImage(t, "gfx1", "one"))})
+	function := b.Symbol(object.BuilderSymbol{Name: "f", Section: text, Bind: object.BindGlobal, Type: object.TypeFunc})
+	start := b.Symbol(object.BuilderSymbol{Name: "__start_llvm_offload_entries", Bind: object.BindGlobal, Visibility: object.VisHidden})
+	stop := b.Symbol(object.BuilderSymbol{Name: "__stop_llvm_offload_entries", Bind: object.BindGlobal, Visibility: object.VisHidden})
+	b.Relocate(entries, 16, 1, function, 0)
+	b.Relocate(text, 0, 1, start, 0)
+	b.Relocate(text, 8, 1, stop, 0)
+	return bytesOf(t, b.Write)
+}
