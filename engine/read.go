@@ -187,8 +187,13 @@ func compressedError(e ccob.Extent, err error) error {
 	return fmt.Errorf("compressed bundle at byte 0x%x: %w", e.Offset, err)
 }
 
+// hashMost is the largest raw size of a bundle without an index that is checked by
+// its hash. That of a larger one would take longer than everything else, and have
+// all entries decoded where one is wanted.
+const hashMost = 1 << 20
+
 // open prepares to decode a compressed bundle. Its content is checked when it is
-// used: by the index if it has one, else by the hash.
+// used: by the index if it has one, else by the hash if it is small.
 func (r *contentReader) open(ctx context.Context, e ccob.Extent) (*ccob.Reader, error) {
 	data := r.data.Bytes()[e.Offset:e.End]
 	opt := ccob.Options{Lenient: r.opt.Lenient, MaxSize: r.opt.MaxSize, Budget: r.session.Budget}
@@ -203,7 +208,7 @@ func (r *contentReader) open(ctx context.Context, e ccob.Extent) (*ccob.Reader, 
 		}
 		r.opt.Stats(stats)
 	}
-	if !reader.Indexed() && !r.opt.Lenient {
+	if !reader.Indexed() && !r.opt.Lenient && reader.RawSize() <= hashMost {
 		opt.Hash = ccob.HashFull
 		return ccob.Open(data, opt)
 	}

@@ -302,6 +302,18 @@ func (r *Raw) Release() {
 // The result has RawSize bytes: reserve them from the budget before, and release
 // it after use.
 func (r *Reader) Decode(ctx context.Context) (*Raw, error) {
+	raw, err := r.decode(ctx)
+	if err == nil {
+		if err = r.checkRaw(ctx, raw.data); err == nil {
+			return raw, nil
+		}
+		raw.Release()
+	}
+	return nil, err
+}
+
+// decode is Decode without the check.
+func (r *Reader) decode(ctx context.Context) (*Raw, error) {
 	spans, known, err := r.spans(r.h.RawSize)
 	if err != nil {
 		return nil, err
@@ -333,9 +345,6 @@ func (r *Reader) Decode(ctx context.Context) (*Raw, error) {
 			return nil
 		})
 		raw.data = raw.data[:n]
-	}
-	if err == nil {
-		err = r.checkRaw(ctx, raw.data)
 	}
 	if err != nil {
 		raw.Release()
@@ -516,9 +525,7 @@ func (r *Reader) extractAll(ctx context.Context, ranges []Range) error {
 		return r.extractHashed(ctx, ranges)
 	}
 	return r.budget.WithBytes(ctx, r.h.RawSize, func(ctx context.Context) error {
-		quiet := *r
-		quiet.o.Hash = HashNone
-		raw, err := quiet.Decode(ctx)
+		raw, err := r.decode(ctx)
 		if err != nil {
 			return err
 		}

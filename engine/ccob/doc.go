@@ -31,8 +31,8 @@
 //
 // # Index
 //
-// Behind several frames, inside the file size, comes a skippable frame that
-// other readers pass over:
+// Behind several frames, or one of a MiB or more, comes inside the file size a
+// skippable frame that other readers pass over:
 //
 //	0  u32 0x184D2A5B, u32 size of the rest
 //	8  n records: u64 raw offset, u64 size, u64 XXH64 of these raw bytes

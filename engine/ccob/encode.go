@@ -99,6 +99,10 @@ func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (
 	return s, err
 }
 
+// indexFrom is the raw size from which on a single frame gets an index too. The hash
+// of smaller bundles is checked in no time.
+const indexFrom = 1 << 20
+
 // encodeFrames writes the frames to out, and returns the index with the pieces in
 // it and in s what there is to say of them.
 func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s *Stats, o EncodeOptions) (*index, error) {
@@ -107,7 +111,7 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 	if err != nil {
 		return nil, err
 	}
-	s.Frames, s.Indexed = len(cuts), len(cuts) > 1
+	s.Frames, s.Indexed = len(cuts), len(cuts) > 1 || o.Frames != FramesOne && size >= indexFrom
 	frames := make([]encoded, len(cuts))
 	written := newLanes(out, len(cuts))
 	h := NewHasher()

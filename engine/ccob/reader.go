@@ -3,6 +3,7 @@ package ccob
 import (
 	"context"
 	"fmt"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -55,6 +56,9 @@ type Reader struct {
 	o      Options
 	budget *files.Budget
 	index  *index // nil: none, or not to be believed
+
+	mu     sync.Mutex
+	prefix []byte // the longest that was asked for
 }
 
 // Open parses the compressed bundle that data begins with and prepares to decode
@@ -125,14 +129,22 @@ func (r *Reader) Stats() Stats {
 }
 
 // Prefix returns the first n raw bytes, fewer if the bundle has fewer. Only the
-// blocks that hold them are decoded.
+// blocks that hold them are decoded. The result must not be written to.
 func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 	n = min(max(n, 0), r.h.RawSize)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if int64(len(r.prefix)) >= n {
+		return r.prefix[:n:n], nil
+	}
 	var out []byte
 	err := r.stream(ctx, n, func(p []byte) error {
 		out = append(out, p...)
 		return nil
 	})
+	if err == nil {
+		r.prefix = out
+	}
 	return out, err
 }
 
