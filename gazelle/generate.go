@@ -34,8 +34,8 @@ type group struct {
 	old *rule.Rule
 	// fixed is true when srcs of old is no plain list: it gets no more sources.
 	fixed bool
-	// leaf is true for OpenMP programs and tests: nothing depends on them, so
-	// that they can depend on the libraries of the package.
+	// leaf is true for programs and tests that are linked: nothing depends on
+	// them, so that they can depend on the libraries of the package.
 	leaf bool
 	// What the includes lead to: headers, libraries of the package that have
 	// the headers, and includes to be resolved.
@@ -102,7 +102,7 @@ func (g *generator) existing() []*rule.Rule {
 func (g *generator) keep() {
 	for _, r := range g.existing() {
 		kind := kindOf(g.Config, r)
-		if kind != hipKind && kind != openmpKind {
+		if !isCompiled(kind) {
 			continue
 		}
 		gr := &group{kind: kind, name: r.Name(), testonly: isTrue(r, testonlyAttr), old: r}
@@ -177,8 +177,8 @@ func (g *generator) newSources() []string {
 	return sources
 }
 
-// kindFor returns the kind of rule for a source, or "" if it has no device
-// code.
+// kindFor returns the kind of rule for a source by itself, or "" if it has no
+// device code. What is hipKind can also be in a libraryKind: see hipKindIn.
 func (g *generator) kindFor(file string) string {
 	switch path.Ext(file) {
 	case ".hip":
@@ -188,7 +188,7 @@ func (g *generator) kindFor(file string) string {
 			return hipKind
 		}
 	case ".cc", ".cpp", ".cxx":
-		if s := g.scan(file); s != nil && s.kernel {
+		if s := g.scan(file); s != nil && (s.kernel || s.chevrons) {
 			return hipKind
 		} else if s != nil && s.target {
 			return openmpKind
@@ -221,22 +221,32 @@ func (s *scan) isCUDA() bool {
 // place puts the new sources into rules, existing ones where that fits.
 func (g *generator) place(sources []string) {
 	base, packaged := path.Base(g.Rel), g.settings.mode == packageMode
-	for _, kind := range []string{hipKind, openmpKind} {
+	kindIn := make(map[string]string)
+	for _, file := range sources {
+		kindIn[file] = g.kindFor(file)
+		if kindIn[file] == hipKind {
+			kindIn[file] = g.hipKindIn(file, sources)
+		}
+	}
+	for _, kind := range []string{hipKind, libraryKind, openmpKind} {
 		name, suffix := base, "_hip"
+		if g.Rel == "" {
+			name = "kernels"
+		}
 		if kind == openmpKind {
 			suffix = "_omp"
-		}
-		if g.Rel == "" {
-			name = map[string]string{hipKind: "kernels", openmpKind: "openmp"}[kind]
+			if g.Rel == "" {
+				name = "openmp"
+			}
 		}
 		for _, file := range sources {
-			if g.kindFor(file) != kind {
+			if kindIn[file] != kind {
 				continue
 			}
 			stem, test := stemOf(file), isTest(file)
 			want := name
 			switch {
-			case !packaged, kind == openmpKind && g.isProgram(file):
+			case !packaged, isLinked(kind) && g.isProgram(file):
 				want = stem
 			case test:
 				want = name + "_test"
@@ -250,8 +260,35 @@ func (g *generator) place(sources []string) {
 		}
 	}
 	for _, gr := range g.groups {
-		gr.leaf = gr.kind == openmpKind && (gr.testonly || slices.ContainsFunc(gr.srcs, g.isProgram))
+		gr.leaf = isLinked(gr.kind) && (gr.testonly || slices.ContainsFunc(gr.srcs, g.isProgram))
 	}
+}
+
+// hipKindIn returns the kind of rule for a new HIP source among the others.
+// Kernels and what launches them must be in one library; kernels that nothing
+// launches here are code objects.
+func (g *generator) hipKindIn(file string, sources []string) string {
+	launches := func(src string) bool {
+		s := g.scan(src)
+		return s != nil && s.launch
+	}
+	alone := g.settings.mode == fileMode || g.isProgram(file)
+	if launches(file) {
+		return libraryKind
+	} else if alone {
+		return hipKind
+	}
+	for _, gr := range g.groups {
+		if gr.kind == libraryKind && gr.testonly == isTest(file) && !slices.ContainsFunc(gr.srcs, g.isProgram) {
+			return libraryKind
+		}
+	}
+	for _, src := range sources {
+		if g.kindFor(src) == hipKind && launches(src) && isTest(src) == isTest(file) && !g.isProgram(src) {
+			return libraryKind
+		}
+	}
+	return hipKind
 }
 
 // isProgram tells whether a source has a main function.

@@ -51,12 +51,12 @@ func (g *generator) headers(gr *group) {
 	slices.Sort(gr.hdrs)
 }
 
-// headerOf returns the openmp_library of the package that has a header: the
+// headerOf returns the library of the package that has a header: the
 // one named after it, or the only one.
 func (g *generator) headerOf(header string) string {
 	var only string
 	for _, gr := range g.groups {
-		if gr.kind != openmpKind || gr.leaf || !slices.Contains(gr.hdrs, header) {
+		if !isLinked(gr.kind) || gr.leaf || !slices.Contains(gr.hdrs, header) {
 			continue
 		}
 		if slices.ContainsFunc(gr.srcs, func(src string) bool { return stemOf(src) == stemOf(header) }) {

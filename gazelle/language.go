@@ -27,9 +27,10 @@ const (
 
 // The rules that are written.
 const (
-	hipKind    = "hip_code_objects"
-	openmpKind = "openmp_library"
-	bundleKind = "offload_bundle"
+	hipKind     = "hip_code_objects" // kernels alone
+	libraryKind = "hip_library"      // kernels and the host code that launches them
+	openmpKind  = "openmp_library"
+	bundleKind  = "offload_bundle"
 )
 
 // The attributes that are written.
@@ -45,8 +46,9 @@ const (
 
 // kinds tells Gazelle how to merge each kind of rule.
 var kinds = map[string]rule.KindInfo{
-	hipKind:    compiledKind,
-	openmpKind: compiledKind,
+	hipKind:     compiledKind,
+	libraryKind: compiledKind,
+	openmpKind:  compiledKind,
 	bundleKind: {
 		NonEmptyAttrs:   map[string]bool{imagesAttr: true},
 		MergeableAttrs:  map[string]bool{imagesAttr: true},
@@ -59,6 +61,12 @@ var compiledKind = rule.KindInfo{
 	MergeableAttrs: map[string]bool{srcsAttr: true, hdrsAttr: true, archsAttr: true},
 	ResolveAttrs:   map[string]bool{depsAttr: true},
 }
+
+// isCompiled tells whether rules of a kind have sources.
+func isCompiled(kind string) bool { return kind == hipKind || isLinked(kind) }
+
+// isLinked tells whether rules of a kind are libraries for C++ programs.
+func isLinked(kind string) bool { return kind == libraryKind || kind == openmpKind }
 
 // offload is the extension. One value serves one run of Gazelle, which calls
 // it from one goroutine.
@@ -118,7 +126,7 @@ func (l *offload) ApparentLoads(moduleToApparentName func(string) string) []rule
 	}
 	return []rule.LoadInfo{{
 		Name:    file,
-		Symbols: []string{hipKind, bundleKind, openmpKind},
+		Symbols: []string{hipKind, libraryKind, bundleKind, openmpKind},
 	}}
 }
 

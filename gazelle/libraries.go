@@ -30,7 +30,7 @@ type root struct{ folder, prefix string }
 // isLibrary tells whether rules of a kind give their headers to those that
 // depend on them.
 func isLibrary(kind string) bool {
-	return strings.HasSuffix(kind, "_library") && kind != openmpKind
+	return strings.HasSuffix(kind, "_library") && !isLinked(kind)
 }
 
 // noteLibraries remembers the libraries of a package.

@@ -27,10 +27,10 @@ type imports struct {
 // ccLanguage is the name under which the extension for C++ indexes headers.
 const ccLanguage = "cc"
 
-// Imports returns the paths by which the headers of an openmp_library are
-// included.
+// Imports returns the paths by which the headers of a library that the
+// extension keeps are included.
 func (*offload) Imports(c *config.Config, r *rule.Rule, f *rule.File) []resolve.ImportSpec {
-	if kindOf(c, r) != openmpKind {
+	if !isLinked(kindOf(c, r)) {
 		return nil
 	}
 	specs := []resolve.ImportSpec{}

@@ -14,6 +14,8 @@ import (
 type scan struct {
 	includes []include
 	kernel   bool // has __global__ functions
+	launch   bool // launches kernels, so that host code is in it
+	chevrons bool // launches them in the way that only HIP's compiler knows
 	target   bool // has OpenMP target directives
 	main     bool // has a main function
 }
@@ -47,6 +49,7 @@ var (
 	includePattern = regexp.MustCompile(`^#\s*include(?:_next)?\s*(?:"([^"]+)"|<([^>]+)>)`)
 	pragmaPattern  = regexp.MustCompile(`^#\s*pragma\s+(.*)`)
 	kernelPattern  = regexp.MustCompile(`\b__global__\b`)
+	launchPattern  = regexp.MustCompile(`\bhipLaunch(?:Cooperative)?Kernel(?:GGL|ExC?)?\b`)
 	mainPattern    = regexp.MustCompile(`\b(?:int|auto)\s+main\s*\(`)
 )
 
@@ -74,6 +77,8 @@ func scanSource(data []byte) *scan {
 		}
 	})
 	s.kernel = kernelPattern.MatchString(code.String())
+	s.chevrons = strings.Contains(code.String(), "<<<")
+	s.launch = s.chevrons || launchPattern.MatchString(code.String())
 	s.main = mainPattern.MatchString(code.String())
 	return s
 }

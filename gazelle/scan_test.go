@@ -44,8 +44,8 @@ int million = 1'000'000; char q = '"';
 
 func TestScanDeviceCode(t *testing.T) {
 	tests := []struct {
-		source               string
-		kernel, target, main bool
+		source                       string
+		kernel, launch, target, main bool
 	}{
 		{source: ""},
 		{source: "__global__ void k() {}", kernel: true},
@@ -74,6 +74,10 @@ func TestScanDeviceCode(t *testing.T) {
 		{source: "// #pragma omp target"},
 		{source: "/*\n#pragma omp target\n*/"},
 		{source: "/* #pragma omp target"},
+		{source: "k<<<1, 64>>>(x);", launch: true},
+		{source: "hipLaunchKernelGGL(k, 1, 64, 0, 0, x);", launch: true},
+		{source: "// k<<<1, 64>>>(x);"},
+		{source: "std::cout << x << y; hipModuleLaunchKernel(f);"},
 		{source: "int main() {}", main: true},
 		{source: "int\nmain (int argc, char **argv)", main: true},
 		{source: "auto main() -> int {}", main: true},
@@ -81,8 +85,8 @@ func TestScanDeviceCode(t *testing.T) {
 	}
 	for _, test := range tests {
 		s := scanSource([]byte(test.source))
-		if s.kernel != test.kernel || s.target != test.target || s.main != test.main {
-			t.Errorf("%q: kernel %v, target %v, main %v; want %v, %v, %v", test.source, s.kernel, s.target, s.main, test.kernel, test.target, test.main)
+		if s.kernel != test.kernel || s.launch != test.launch || s.target != test.target || s.main != test.main {
+			t.Errorf("%q: kernel %v, launch %v, target %v, main %v; want %v, %v, %v, %v", test.source, s.kernel, s.launch, s.target, s.main, test.kernel, test.launch, test.target, test.main)
 		}
 	}
 }

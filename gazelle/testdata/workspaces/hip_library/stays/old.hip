@@ -1,0 +1,1 @@
+__global__ void o(float *x) { x[threadIdx.x] += 1.0f; }
