@@ -212,6 +212,30 @@ func TestInspect(t *testing.T) {
 	}
 }
 
+// What llvm-offload-binary looks at: offload binaries alone. A section that has
+// nothing but the name counts if an offload binary is in it.
+func TestScope(t *testing.T) {
+	one := string(packedImage(t, "gfx1", "one"))
+	s, _ := newSession(t, map[string][]byte{"in": archive(t,
+		"fat.o", string(elf(t, ".hip_fatbin", string(bundled(t, "gfx3")), ".nv_fatbin", string(fatbinary("ptx")), ".other", one)),
+		"bundle", string(bundled(t, "gfx3")),
+		"named.o", string(elf(t, ".llvm.offloading", one)),
+		"typed.o", string(elf(t, ".any:offloading", one)),
+		"relocatable.o", string(elf(t, ".llvm.offloading.relocatable", one)),
+		"else.o", string(elf(t, ".llvm.offloading", "something else")),
+	)})
+	var members []string
+	_, err := s.Extract(context.Background(), ExtractOptions{Input: "in", Scope: OffloadBinaries, Plan: func(images []*Embedded, _ func(*Embedded) ([]*Embedded, error)) ([]Extraction, error) {
+		for _, e := range images {
+			members = append(members, e.Member())
+		}
+		return nil, nil
+	}})
+	if diff := cmp.Diff([]string{"named.o", "typed.o"}, members); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
 func TestThinArchive(t *testing.T) {
 	one := packedImage(t, "gfx1", "one")
 	thin := func(name string) []byte {

@@ -2,7 +2,6 @@ package offloadbinary
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -61,7 +60,7 @@ func (p *plan) make(filters []string, archive bool) error {
 		i := slices.IndexFunc(properties, func(s offloadbinary.String) bool { return s.Key == "file" })
 		switch {
 		case archive && i < 0:
-			return errors.New("Image must have a 'file' argument.")
+			return words("Image must have a 'file' argument.")
 		case archive:
 			p.named(engine.Extraction{Output: properties[i].Value, Images: matching, Archive: true})
 		case i >= 0:

@@ -74,7 +74,7 @@ func Run(ctx context.Context, call *command.Call) int {
 	case o.help.Value || output == "" && input == "":
 		o.tool.PrintHelp(call)
 	case output != "" && input != "":
-		err = errors.New("Packaging to an output file and extracting from an input file are mutually exclusive.")
+		err = words("Packaging to an output file and extracting from an input file are mutually exclusive.")
 	case output != "":
 		err = o.pack(ctx, call)
 	default:
@@ -86,6 +86,11 @@ func Run(ctx context.Context, call *command.Call) int {
 	}
 	return 0
 }
+
+// words are an error in the words of LLVM.
+type words string
+
+func (w words) Error() string { return string(w) }
 
 // message returns an error in LLVM's words where it has some, and what LLVM
 // does not tell: where the fault is.
