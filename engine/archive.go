@@ -39,11 +39,11 @@ func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 	return s.write(ctx, func(out *files.Outputs) error {
 		err := s.Budget.Each(ctx, len(inputs), func(ctx context.Context, i int) error {
 			if opt.Check {
-				err := s.withContents(ctx, inputs[i].All(), ArchiveType, opt.Read, func(_ context.Context, c *contents) error {
+				err := s.withContents(ctx, inputs[i].Name(), inputs[i].All(), ArchiveType, opt.Read, func(_ context.Context, c *contents) error {
 					return checkMember(c, inputs[i].Name(), opt.Output)
 				})
 				if err != nil {
-					return in(inputs[i], err)
+					return err
 				}
 			}
 			index(&members[i])
@@ -117,11 +117,12 @@ func checkMember(c *contents, member, archive string) error {
 // archiveMember is a member of an archive that is read.
 type archiveMember struct {
 	name string
+	path string // with the archive's, for messages
 	data files.Content
 }
 
 // withArchive calls fn with the members of an archive.
-func (s *Session) withArchive(name string, fn func(input *files.Input, members []archiveMember) error) error {
+func (s *Session) withArchive(name string, fn func(members []archiveMember) error) error {
 	input, err := s.Files.Open(name)
 	if err != nil {
 		return err
@@ -143,7 +144,7 @@ func (s *Session) withArchive(name string, fn func(input *files.Input, members [
 			if err != nil {
 				return in(input, err)
 			}
-			member := archiveMember{name: m.Name}
+			member := archiveMember{name: m.Name, path: fmt.Sprintf("%s(%s)", name, m.Name)}
 			if m.Thin {
 				file, err := s.Files.Open(ar.MemberPath(name, m.Name))
 				if err != nil {
@@ -156,12 +157,7 @@ func (s *Session) withArchive(name string, fn func(input *files.Input, members [
 			}
 			members = append(members, member)
 		}
-		return fn(input, members)
+		return fn(members)
 	})
 	return err
-}
-
-// in puts the names of archive and member before an error.
-func (m *archiveMember) in(archive *files.Input, err error) error {
-	return nameError(fmt.Sprintf("%s(%s)", archive.Name(), m.name), err)
 }

@@ -9,6 +9,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -42,7 +43,8 @@ func nameError(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := err.(*files.Error); ok {
+	var known *files.Error
+	if errors.As(err, &known) {
 		return err
 	}
 	return fmt.Errorf("%s: %w", name, err)

@@ -30,8 +30,8 @@ type ListedEntry struct {
 // An archive gives the entries of its members.
 func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, error) {
 	var listed []ListedEntry
-	list := func(data files.Content, member string) error {
-		return s.withContents(ctx, data, opt.Type, opt.Read, func(_ context.Context, c *contents) error {
+	list := func(name string, data files.Content, member string) error {
+		return s.withContents(ctx, name, data, opt.Type, opt.Read, func(_ context.Context, c *contents) error {
 			for _, e := range c.entries {
 				e.Member = member
 				listed = append(listed, e.ListedEntry)
@@ -40,10 +40,10 @@ func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, err
 		})
 	}
 	if opt.Type == ArchiveType {
-		err := s.withArchive(opt.Input, func(archive *files.Input, members []archiveMember) error {
+		err := s.withArchive(opt.Input, func(members []archiveMember) error {
 			for _, m := range members {
-				if err := list(m.data, m.name); err != nil {
-					return m.in(archive, err)
+				if err := list(m.path, m.data, m.name); err != nil {
+					return err
 				}
 			}
 			return nil
@@ -55,6 +55,6 @@ func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, err
 		return nil, err
 	}
 	defer input.Close()
-	err = files.Contain(func() error { return list(input.All(), "") })
-	return listed, in(input, err)
+	err = files.Contain(func() error { return list(input.Name(), input.All(), "") })
+	return listed, err
 }

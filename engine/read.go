@@ -52,30 +52,31 @@ type storedEntry struct {
 
 // contents is what a file holds.
 type contents struct {
+	name    string        // of the file
 	entries []storedEntry // in the order in which LLVM's tools visit them
 	bundles int           // how many bundles the entries are from; 0 if the file is none
 	file    storedEntry   // the file itself, uncompressed, if it is no bundle
 	decoded bool          // whether contents are in memory that is freed behind fn
 }
 
-// withContents calls fn with what data holds as a file of type t. What fn gets is
-// valid until it returns. It does not read more than it must.
-func (s *Session) withContents(ctx context.Context, data files.Content, t FileType, opt ReadOptions, fn func(context.Context, *contents) error) error {
+// withContents calls fn with what data, a file of that name, holds as a file of
+// type t. What fn gets is valid until it returns. It does not read more than it must.
+func (s *Session) withContents(ctx context.Context, name string, data files.Content, t FileType, opt ReadOptions, fn func(context.Context, *contents) error) error {
 	return files.Guard(func() error {
 		extents, err := findBundles(data.Bytes(), t, opt)
 		if err != nil {
-			return err
+			return nameError(name, err)
 		}
 		if err := t.check(); err != nil {
 			return err
 		}
-		r := &contentReader{session: s, data: data, fileType: t, opt: opt, c: new(contents)}
+		r := &contentReader{session: s, data: data, fileType: t, opt: opt, c: &contents{name: name}}
 		if len(extents) == 0 {
 			if opt.Stats != nil && data.Len() >= 8 {
 				opt.Stats(ReadStats{Size: data.Len()})
 			}
 			if err := r.file(data, 0); err != nil {
-				return err
+				return nameError(name, err)
 			}
 			return fn(ctx, r.c)
 		}
@@ -87,7 +88,7 @@ func (s *Session) withContents(ctx context.Context, data files.Content, t FileTy
 // Offsets in errors count from the beginning of the file.
 func findBundles(data []byte, t FileType, opt ReadOptions) ([]ccob.Extent, error) {
 	rest := data
-	if _, text := t.comment(); !text && t != ArchiveType && !object.IsObject(data) {
+	if _, text := t.comment(); !text {
 		rest = bytes.TrimLeft(data, "\x00")
 	}
 	switch {
@@ -100,6 +101,17 @@ func findBundles(data []byte, t FileType, opt ReadOptions) ([]ccob.Extent, error
 	}
 	if _, text := t.comment(); text && !ccob.Is(rest) {
 		return nil, nil
+	}
+	// The commonest errors, without the offset 0 that Walk would put before them.
+	if bundle.Is(data) {
+		if _, err := bundle.Parse(data); err != nil {
+			return nil, err
+		}
+	}
+	if ccob.Is(data) {
+		if _, err := ccob.Parse(data); err != nil {
+			return nil, err
+		}
 	}
 	var extents []ccob.Extent
 	for e, err := range ccob.Walk(data, plainEnd) {
@@ -147,11 +159,11 @@ func (r *contentReader) bundles(ctx context.Context, extents []ccob.Extent, fn f
 		}
 		reader, err := r.open(ctx, e)
 		if err != nil {
-			return compressedError(e, err)
+			return r.compressedError(e, err)
 		}
 		inMemory, err := r.mustDecode(ctx, reader)
 		if err != nil {
-			return compressedError(e, err)
+			return r.compressedError(e, err)
 		}
 		if inMemory {
 			memory += reader.RawSize()
@@ -165,14 +177,14 @@ func (r *contentReader) bundles(ctx context.Context, extents []ccob.Extent, fn f
 					r.opt.Stats(ReadStats{Size: e.End - e.Offset})
 				}
 				if err := r.file(r.data.Slice(e.Offset, e.End-e.Offset), e.Offset); err != nil {
-					return err
+					return nameError(r.c.name, err)
 				}
 				continue
 			}
 			release, err := r.compressed(ctx, readers[i])
 			defer release()
 			if err != nil {
-				return compressedError(e, err)
+				return r.compressedError(e, err)
 			}
 		}
 		return fn(ctx, r.c)
@@ -180,11 +192,11 @@ func (r *contentReader) bundles(ctx context.Context, extents []ccob.Extent, fn f
 }
 
 // compressedError says which of several bundles an error is about.
-func compressedError(e ccob.Extent, err error) error {
-	if e.Offset == 0 {
-		return err
+func (r *contentReader) compressedError(e ccob.Extent, err error) error {
+	if e.Offset != 0 {
+		err = fmt.Errorf("compressed bundle at byte 0x%x: %w", e.Offset, err)
 	}
-	return fmt.Errorf("compressed bundle at byte 0x%x: %w", e.Offset, err)
+	return nameError(r.c.name, err)
 }
 
 // hashMost is the largest raw size of a bundle without an index that is checked by
@@ -313,7 +325,10 @@ func (r *contentReader) file(c files.Content, base int64) error {
 		}
 		r.c.bundles++
 		for _, e := range entries {
-			r.add(e.ID, e.Offset, e.Size).content = c.Slice(e.Offset, e.Size)
+			s := r.add(e.ID, e.Offset, e.Size)
+			s.content = c.Slice(e.Offset, e.Size)
+			// A file that went through an editor may have CR LF.
+			s.target, s.bad = target.Parse(strings.TrimSuffix(e.ID, "\r"))
 		}
 		return nil
 	}
@@ -387,9 +402,9 @@ func (r *contentReader) add(id string, offset, size int64) *storedEntry {
 	return &r.c.entries[len(r.c.entries)-1]
 }
 
-// writeEntries writes entries to outputs; outputs[i] gets entries[i], or stays
-// empty if that is nil.
-func (s *Session) writeEntries(ctx context.Context, entries []*storedEntry, outputs []files.Sink) error {
+// writeEntries writes entries of the named file to outputs; outputs[i] gets
+// entries[i], or stays empty if that is nil.
+func (s *Session) writeEntries(ctx context.Context, name string, entries []*storedEntry, outputs []files.Sink) error {
 	ranges := make(map[*ccob.Reader][]ccob.Range)
 	var readers []*ccob.Reader // in order, for errors that do not depend on chance
 	var direct []int
@@ -408,7 +423,7 @@ func (s *Session) writeEntries(ctx context.Context, entries []*storedEntry, outp
 	if err := s.Budget.Each(ctx, len(direct), func(_ context.Context, k int) error {
 		e, output := entries[direct[k]], outputs[direct[k]]
 		if e.whole {
-			return object.RemoveSections(e.content, isEntrySection, output)
+			return nameError(name, object.RemoveSections(e.content, isEntrySection, output))
 		}
 		return output.Append(e.content)
 	}); err != nil {
@@ -416,7 +431,7 @@ func (s *Session) writeEntries(ctx context.Context, entries []*storedEntry, outp
 	}
 	for _, reader := range readers {
 		if err := reader.Extract(ctx, ranges[reader]); err != nil {
-			return err
+			return nameError(name, err)
 		}
 	}
 	return nil

@@ -76,11 +76,11 @@ func (s *Session) Unbundle(ctx context.Context, opt UnbundleOptions) (UnbundleRe
 		return result, err
 	}
 	defer input.Close()
-	err = s.withContents(ctx, input.All(), opt.Type, opt.Read, func(ctx context.Context, c *contents) error {
+	err = s.withContents(ctx, input.Name(), input.All(), opt.Type, opt.Read, func(ctx context.Context, c *contents) error {
 		return s.write(ctx, func(out *files.Outputs) error {
 			entries, err := opt.choose(c)
 			if err != nil {
-				return err
+				return in(input, err)
 			}
 			outputs := make([]files.Sink, len(entries))
 			for i, request := range opt.Requests {
@@ -96,10 +96,10 @@ func (s *Session) Unbundle(ctx context.Context, opt UnbundleOptions) (UnbundleRe
 					}
 				}
 			}
-			return s.writeEntries(ctx, entries, outputs)
+			return s.writeEntries(ctx, c.name, entries, outputs)
 		})
 	})
-	return result, in(input, err)
+	return result, err
 }
 
 // choose returns the entry for each request, nil for an empty output.

@@ -57,21 +57,21 @@ type pickedEntry struct {
 // of an archive that serve the target. Text bundles and members that are no
 // bundles are passed over. The targets must have passed target.CheckTargets.
 func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOptions) error {
-	return s.withArchive(opt.Input, func(input *files.Input, members []archiveMember) error {
+	return s.withArchive(opt.Input, func(members []archiveMember) error {
 		picks := make([]picked, len(members))
 		memory := int64(0)
 		err := files.Ordered(ctx, s.Budget, len(members), 4*s.Budget.Cores(), func(ctx context.Context, i int) (picked, error) {
 			var p picked
-			err := s.withContents(ctx, members[i].data, ArchiveType, opt.Read, func(_ context.Context, c *contents) (err error) {
+			err := s.withContents(ctx, members[i].path, members[i].data, ArchiveType, opt.Read, func(_ context.Context, c *contents) (err error) {
 				if opt.Check {
 					if err := checkMember(c, members[i].name, opt.Input); err != nil {
 						return err
 					}
 				}
 				p, err = opt.pick(c, members[i].name)
-				return err
+				return nameError(c.name, err)
 			})
-			return p, members[i].in(input, err)
+			return p, err
 		}, func(i int, p picked) error {
 			for _, m := range p.matches {
 				opt.Trace(m)
@@ -88,7 +88,7 @@ func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOption
 		}
 		return s.Budget.WithBytes(ctx, memory, func(ctx context.Context) error {
 			err := s.Budget.Each(ctx, len(members), func(ctx context.Context, i int) error {
-				return members[i].in(input, s.gather(ctx, &members[i], &picks[i], opt))
+				return s.gather(ctx, &members[i], &picks[i], opt)
 			})
 			if err != nil {
 				return err
@@ -177,7 +177,7 @@ func (s *Session) gather(ctx context.Context, member *archiveMember, p *picked, 
 		return nil
 	}
 	opt.Read.Stats = nil // told before
-	return s.withContents(ctx, member.data, ArchiveType, opt.Read, func(ctx context.Context, c *contents) error {
+	return s.withContents(ctx, member.path, member.data, ArchiveType, opt.Read, func(ctx context.Context, c *contents) error {
 		var entries []*storedEntry
 		var sinks []files.Sink
 		buffers := make([]files.Buffer, len(p.entries))
@@ -187,7 +187,7 @@ func (s *Session) gather(ctx context.Context, member *archiveMember, p *picked, 
 				entries, sinks = append(entries, e), append(sinks, &buffers[k])
 			}
 		}
-		if err := s.writeEntries(ctx, entries, sinks); err != nil {
+		if err := s.writeEntries(ctx, c.name, entries, sinks); err != nil {
 			return err
 		}
 		for k := range p.entries {

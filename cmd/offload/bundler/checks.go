@@ -74,6 +74,14 @@ func (r *run) check() error {
 		}
 	}
 	var err error
-	r.ids, err = target.CheckTargets(r.targets.Value, target.ParseLLVM, op)
-	return err
+	if r.ids, err = target.CheckTargets(r.targets.Value, target.ParseLLVM, op); err != nil {
+		return err
+	}
+	// LLVM relies on features having a sign and no two being the same.
+	for i, id := range r.ids {
+		if _, err := target.ParseTargetID(id.TargetID); err != nil && id.TargetID != "" {
+			return fmt.Errorf("invalid target '%s': %w", r.targets.Value[i], err)
+		}
+	}
+	return nil
 }
