@@ -143,6 +143,7 @@ func (r *Registration) check() error {
 type machine struct {
 	none, abs64     uint32 // relocations
 	property, ready uint32 // what protection the code is ready for: a property of GNU and its bits
+	large           uint64 // flag of sections that may lie out of reach of code
 	words           bool   // instructions are words
 	filler          byte   // between functions
 	frame           frame
