@@ -194,6 +194,23 @@ func TestImagesAreNotCopied(t *testing.T) {
 	}
 }
 
+func TestLargeImages(t *testing.T) {
+	for _, test := range []struct {
+		machine *machine
+		size    int64
+		want    uint64
+	}{
+		{&x86, 1, object.ShfAlloc},
+		{&x86, 1<<30 - 1, object.ShfAlloc},
+		{&x86, 1 << 30, object.ShfAlloc | 0x10000000},
+		{&aarch64, 1 << 40, object.ShfAlloc}, // adrp reaches 4 GiB
+	} {
+		if got := test.machine.imageFlags(test.size); got != test.want {
+			t.Errorf("%d bytes: flags 0x%x, want 0x%x", test.size, got, test.want)
+		}
+	}
+}
+
 func TestErrors(t *testing.T) {
 	outside := image(10)
 	outside.Devices = []Range{{8, 3}}

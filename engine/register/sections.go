@@ -18,6 +18,20 @@ const (
 	cudaAlign          = 16
 )
 
+// largeImage is the size in bytes from which images are marked as large. Only
+// pointers refer to images, so they may lie anywhere; but code reaches 2 GiB on
+// x86-64, and a program with more than that between its code and its data links
+// only if the linker may put the image aside.
+const largeImage = 1 << 30
+
+// imageFlags returns the flags of the section of an image.
+func (m *machine) imageFlags(size int64) uint64 {
+	if size >= largeImage {
+		return object.ShfAlloc | m.large
+	}
+	return object.ShfAlloc
+}
+
 // names are those of LLVM for HIP and CUDA.
 type names struct {
 	image, wrapper string // sections
@@ -111,7 +125,7 @@ func (m *module) register(r *Registration) error {
 // openMP adds the images, an array that has for each device image its start and
 // end and those of the offload entries, and the descriptor that points to it.
 func (m *module) openMP(images []Image) {
-	section := object.BuilderSection{Name: offloadingSection, Type: object.ShtOffloading, Flags: object.ShfAlloc, Align: offloadingAlign}
+	section := object.BuilderSection{Name: offloadingSection, Type: object.ShtOffloading, Align: offloadingAlign}
 	if m.relocatable {
 		section.Name, section.Type = relocatableSection, object.ShtProgbits
 	}
@@ -121,7 +135,7 @@ func (m *module) openMP(images []Image) {
 	}
 	var devices []device
 	for _, img := range images {
-		section.Content = img.Content
+		section.Content, section.Flags = img.Content, m.machine.imageFlags(img.Content.Len())
 		name := ".omp_offloading.device_image"
 		if m.images > 0 {
 			name = fmt.Sprintf("%s.%d", name, m.images)
@@ -170,7 +184,7 @@ func (m *module) openMP(images []Image) {
 func (m *module) fatBinary(kind Kind, img Image) {
 	n := fatBinary[kind]
 	image := m.local(".fatbin_image", m.Section(object.BuilderSection{
-		Name: n.image, Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: n.align, Content: img.Content,
+		Name: n.image, Type: object.ShtProgbits, Flags: m.machine.imageFlags(img.Content.Len()), Align: n.align, Content: img.Content,
 	}), 0, uint64(img.Content.Len()), object.TypeObject)
 
 	const version = 1

@@ -9,6 +9,7 @@ var x86 = machine{
 	abs64:    1,          // R_X86_64_64
 	property: 0xc0000002, // GNU_PROPERTY_X86_FEATURE_1_AND
 	ready:    1 | 2,      // IBT, SHSTK
+	large:    0x10000000, // SHF_X86_64_LARGE
 	filler:   0xcc,       // int3
 	// Return address in register 16, frame 8 bytes above rsp (7), return address 8 below it.
 	frame:      frame{codeAlign: 1, returnAddress: 16, start: "0c0708 9001", prel32: 2}, // R_X86_64_PC32
