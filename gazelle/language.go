@@ -11,6 +11,7 @@ import (
 
 	"github.com/bazelbuild/bazel-gazelle/config"
 	"github.com/bazelbuild/bazel-gazelle/language"
+	"github.com/bazelbuild/bazel-gazelle/resolve"
 	"github.com/bazelbuild/bazel-gazelle/rule"
 	"github.com/bazelbuild/buildtools/build"
 )
@@ -89,6 +90,7 @@ type offload struct {
 var (
 	_ language.Language            = (*offload)(nil)
 	_ language.ModuleAwareLanguage = (*offload)(nil)
+	_ resolve.CrossResolver        = (*offload)(nil)
 )
 
 // NewLanguage returns the extension; gazelle_binary calls it.

@@ -40,6 +40,15 @@ func (*offload) Imports(c *config.Config, r *rule.Rule, f *rule.File) []resolve.
 	return specs
 }
 
+// CrossResolve finds the libraries that the extension keeps for includes in
+// C++ sources.
+func (*offload) CrossResolve(c *config.Config, ix *resolve.RuleIndex, imp resolve.ImportSpec, lang string) []resolve.FindResult {
+	if lang != ccLanguage || imp.Lang != ccLanguage {
+		return nil
+	}
+	return ix.FindRulesByImport(resolve.ImportSpec{Lang: languageName, Imp: imp.Imp}, languageName)
+}
+
 // Resolve sets deps to the libraries whose headers the sources include.
 func (l *offload) Resolve(c *config.Config, ix *resolve.RuleIndex, _ *repo.RemoteCache, r *rule.Rule, imported any, from label.Label) {
 	found := imported.(imports)
@@ -119,9 +128,6 @@ func (l *offload) find(c *config.Config, ix *resolve.RuleIndex, inc include, fil
 		}
 	}
 	for _, lang := range []string{languageName, ccLanguage} {
-		if inc.angle && lang == languageName {
-			continue
-		}
 		for _, result := range ix.FindRulesByImportWithConfig(c, resolve.ImportSpec{Lang: lang, Imp: file}, lang) {
 			add(result.Label)
 		}
