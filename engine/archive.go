@@ -146,7 +146,7 @@ func (s *Session) withArchive(name string, fn func(members []archiveMember) erro
 			}
 			member := archiveMember{name: m.Name, path: fmt.Sprintf("%s(%s)", name, m.Name)}
 			if m.Thin {
-				file, err := s.Files.Open(ar.MemberPath(name, m.Name))
+				file, err := s.Files.OpenRegular(ar.MemberPath(name, m.Name))
 				if err != nil {
 					return err
 				}

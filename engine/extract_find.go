@@ -439,13 +439,19 @@ func (f *finder) archive(c files.Content, at place) error {
 			return err
 		}
 		name := ar.MemberPath(at.path, member.Name)
-		input, err := f.session.Files.Open(name)
+		input, err := f.session.Files.OpenRegular(name)
 		if err != nil {
 			return inner.wrap(err)
 		}
-		f.opened = append(f.opened, input)
+		before := len(f.images)
 		inner.path = name
-		if err := f.file(input.All(), inner); err != nil {
+		err = f.file(input.All(), inner)
+		if len(f.images) == before {
+			input.Close()
+		} else {
+			f.opened = append(f.opened, input)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -45,6 +45,28 @@ func (r *Root) Open(name string) (*Input, error) {
 	if name == "" {
 		return nil, &Error{Name: name, Err: syscall.ENOENT}
 	}
+	return r.openNamed(name)
+}
+
+// OpenRegular opens an input whose name comes out of a file and not from who
+// made the request: it refuses devices and pipes, which may never end, and "-"
+// is a name like any other.
+func (r *Root) OpenRegular(name string) (*Input, error) {
+	path, err := r.input(name)
+	if err != nil {
+		return nil, err
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, &Error{Name: name, Err: errors.New("not a regular file")}
+	}
+	return r.openNamed(name)
+}
+
+func (r *Root) openNamed(name string) (*Input, error) {
 	path, err := r.input(name)
 	if err != nil {
 		return nil, err
