@@ -64,22 +64,11 @@ func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 // has none.
 func index(m *ar.NewMember) {
 	data := m.Data.Bytes()
-	if bitcode.Is(data) {
-		if names, err := bitcode.Symbols(data); err == nil {
-			m.Object, m.Symbols = true, names
-		}
+	if !bitcode.Is(data) && !object.IsObject(data) {
 		return
 	}
-	if !object.IsObject(data) {
-		return
-	}
-	names, err := object.ArchiveSymbols(data)
-	if err != nil {
-		return
-	}
-	m.Object = true
-	for _, name := range names {
-		m.Symbols = append(m.Symbols, string(name))
+	if names, isObject, err := memberSymbols(data); err == nil {
+		m.Object, m.Symbols = isObject, names
 	}
 }
 

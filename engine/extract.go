@@ -161,23 +161,30 @@ func (s *Session) extractArchive(ctx context.Context, output *files.Output, x Ex
 // writer fails for other objects only.
 func addSymbols(member *ar.NewMember) (warning, err error) {
 	data := member.Data.Bytes()
-	format := object.Identify(data)
-	switch {
-	case format == object.Bitcode:
-		names, err := bitcode.Symbols(data)
-		if err != nil {
-			return fmt.Errorf("'%s': %w", member.Name, err), nil
-		}
-		member.Object, member.Symbols = true, names
-	case format.IsELF() || format == object.COFFObject || format == object.COFFImport:
-		names, err := object.ArchiveSymbols(data)
-		if err != nil {
-			return nil, fmt.Errorf("'%s': %w", member.Name, err)
-		}
-		member.Object = true
-		for _, name := range names {
-			member.Symbols = append(member.Symbols, string(name))
-		}
+	member.Symbols, member.Object, err = memberSymbols(data)
+	if err != nil {
+		err = fmt.Errorf("'%s': %w", member.Name, err)
 	}
-	return nil, nil
+	if bitcode.Is(data) {
+		return err, nil
+	}
+	return nil, err
+}
+
+// memberSymbols returns the names that an archive's index has for a member, and
+// whether it is an object, for which there is an index at all.
+func memberSymbols(data []byte) (names []string, isObject bool, err error) {
+	switch format := object.Identify(data); {
+	case bitcode.Is(data):
+		names, err = bitcode.Symbols(data)
+	case format.IsELF() || format == object.COFFObject || format == object.COFFImport:
+		var symbols [][]byte
+		symbols, err = object.ArchiveSymbols(data)
+		for _, symbol := range symbols {
+			names = append(names, string(symbol))
+		}
+	default:
+		return nil, object.IsObject(data), nil
+	}
+	return names, err == nil, err
 }
