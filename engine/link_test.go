@@ -270,7 +270,7 @@ func TestLinkErrors(t *testing.T) {
 		{"link", "sycl.o", "the images for spirv64-unknown-unknown are of kind sycl; OpenMP and HIP can be linked"},
 		{"link", "none.o", "the images for x86_64-pc-linux-gnu, such as that of none.o, are of no offload kind"},
 		{"link", "hip.o xnack.o", "Cannot bundle inputs with conflicting targets: 'hip-amdgcn-amd-amdhsa--gfx90a' and 'hip-amdgcn-amd-amdhsa--gfx90a:xnack+'"},
-		{"fail", "cpu.o", "device link for x86_64-pc-linux-gnu: engine.test: exit status 1\nld.lld: error: undefined symbol: f"},
+		{"fail", "cpu.o", "device link for x86_64-pc-linux-gnu: " + filepath.Base(os.Args[0]) + ": exit status 1\nld.lld: error: undefined symbol: f"},
 		{"idle", "cpu.o", "device link for x86_64-pc-linux-gnu: /"},
 		{"hang", "cpu.o", "device link for x86_64-pc-linux-gnu: context deadline exceeded"},
 	} {
