@@ -525,11 +525,14 @@ func (f *finder) compressed(c files.Content, start int64, at place) error {
 	if err != nil {
 		return at.wrap(err)
 	}
-	entries, err := compressedEntries(f.ctx, reader)
+	b, err := readHeader(f.ctx, reader)
+	if err == nil && b == nil {
+		err = errors.New("uncompressed, it is no bundle")
+	}
 	if err != nil {
 		return at.wrap(fmt.Errorf("compressed bundle at byte 0x%x: %w", start, err))
 	}
-	for _, stored := range entries {
+	for _, stored := range b.Entries {
 		e := entry(stored.ID)
 		e.Form, e.Container, e.Size = FormCompressed, start, stored.Size
 		e.reader, e.offset = reader, stored.Offset

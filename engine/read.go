@@ -296,8 +296,12 @@ func (r *contentReader) compressed(ctx context.Context, reader *ccob.Reader) (re
 	return release, nil
 }
 
+// maxHeader bounds the header of a bundle in a compressed one, which takes memory
+// to decode.
+const maxHeader = 16 << 20
+
 // readHeader returns the header of the binary bundle in a compressed one, or nil
-// if that is none.
+// if that is none. It decodes no more than that takes.
 func readHeader(ctx context.Context, reader *ccob.Reader) (*bundle.Bundle, error) {
 	for n := int64(headerPrefix); ; n *= 8 {
 		prefix, err := reader.Prefix(ctx, n)
@@ -310,6 +314,9 @@ func readHeader(ctx context.Context, reader *ccob.Reader) (*bundle.Bundle, error
 		b, err := bundle.ParsePrefix(prefix, reader.RawSize())
 		if !errors.Is(err, bundle.ErrPrefix) {
 			return b, err
+		}
+		if n >= maxHeader {
+			return nil, fmt.Errorf("the header of the uncompressed bundle has more than %d bytes", maxHeader)
 		}
 	}
 }
