@@ -2,7 +2,7 @@ package engine
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -81,7 +81,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 		return result, err
 	}
 	if opt.Type == ArchiveType {
-		return result, fmt.Errorf("an archive is not made of entries: make bundles, and an archive of them")
+		return result, errors.New("an archive is not made of entries, but of bundles: use Archive")
 	}
 	err := s.write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(opt.Output)

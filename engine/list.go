@@ -3,12 +3,13 @@ package engine
 import (
 	"context"
 
+	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // ListOptions say what List looks at.
 type ListOptions struct {
-	Type  FileType
+	Type  FileType // or empty for an archive, if the file is one, else an object or a binary bundle
 	Input string
 	Read  ReadOptions
 }
@@ -39,6 +40,13 @@ func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, err
 			return context.Cause(ctx)
 		})
 	}
+	if opt.Type == "" {
+		t, err := s.guessType(opt.Input)
+		if err != nil {
+			return nil, err
+		}
+		opt.Type = t
+	}
 	if opt.Type == ArchiveType {
 		err := s.withArchive(opt.Input, func(members []archiveMember) error {
 			for _, m := range members {
@@ -57,4 +65,17 @@ func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, err
 	defer input.Close()
 	err = files.Contain(func() error { return list(input.Name(), input.All(), "") })
 	return listed, err
+}
+
+// guessType returns the type of a file that is no text bundle.
+func (s *Session) guessType(name string) (FileType, error) {
+	input, err := s.Files.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer input.Close()
+	if ar.Is(input.Bytes()) {
+		return ArchiveType, nil
+	}
+	return ObjectType, nil
 }

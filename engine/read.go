@@ -19,6 +19,9 @@ import (
 type ReadOptions struct {
 	// Lenient takes compressed bundles whose hash or sizes are wrong, as LLVM does.
 	Lenient bool
+	// Verify checks the hash of every compressed bundle that is unbundled, however
+	// long that takes.
+	Verify bool
 	// MaxSize is the largest size of a compressed bundle when uncompressed, in
 	// bytes; 0 means any that the compressed data makes possible.
 	MaxSize int64
@@ -220,7 +223,8 @@ func (r *contentReader) open(ctx context.Context, e ccob.Extent) (*ccob.Reader, 
 		}
 		r.opt.Stats(stats)
 	}
-	if !reader.Indexed() && !r.opt.Lenient && reader.RawSize() <= hashMost {
+	small := !reader.Indexed() && reader.RawSize() <= hashMost
+	if !r.opt.Lenient && (small || r.opt.Verify || r.opt.Stats != nil) {
 		opt.Hash = ccob.HashFull
 		return ccob.Open(data, opt)
 	}

@@ -71,6 +71,9 @@ func (e *MissingError) Error() string {
 // outputs. The targets must have passed target.CheckTargets.
 func (s *Session) Unbundle(ctx context.Context, opt UnbundleOptions) (UnbundleResult, error) {
 	var result UnbundleResult
+	if opt.Type == ArchiveType {
+		return result, errors.New("an archive is not unbundled into entries, but into archives: use UnbundleArchive")
+	}
 	input, err := s.Files.Open(opt.Input)
 	if err != nil {
 		return result, err

@@ -19,6 +19,7 @@ var bundleVerb = verb{
 		output := flags.String("output", "", "the bundle, a `file`; - is standard output")
 		align := flags.Uint64("align", 1, "offsets of entries are multiples of this many `bytes`")
 		share := flags.Bool("share-equal", false, "store equal contents once")
+		compression := compressFlags(flags)
 		return func(ctx context.Context, call *command.Call, operands []string) error {
 			if err := noOperands(operands); err != nil {
 				return err
@@ -26,11 +27,14 @@ var bundleVerb = verb{
 			if err := required("output", *output); err != nil {
 				return err
 			}
+			if err := entriesType(*fileType, "archive"); err != nil {
+				return err
+			}
 			ids, err := targets(*entries, *kind, target.Bundling)
 			if err != nil {
 				return err
 			}
-			opt := engine.BundleOptions{Type: *fileType, Output: *output, Align: *align, ShareEqual: *share}
+			opt := engine.BundleOptions{Type: *fileType, Output: *output, Align: *align, ShareEqual: *share, Compress: compression()}
 			for i, entry := range *entries {
 				opt.Entries = append(opt.Entries, engine.BundleEntry{Target: ids[i], Input: entry.file})
 			}
