@@ -15,12 +15,14 @@ import (
 
 // IsolateOptions say what Isolate makes.
 type IsolateOptions struct {
-	// Input is a relocatable ELF object: host objects, or one of them alone,
-	// linked with the registration object of their device images.
+	// Input is a relocatable ELF object: host objects that were linked with the
+	// registration object of their device images, or, with a Suffix, one host
+	// object.
 	Input  string
 	Output string
 	// Suffix tells its offload entries from those of other objects, letters,
-	// digits and underscores. If empty it is made from the content of Input.
+	// digits and underscores: their section is llvm_offload_entries_SUFFIX. If
+	// empty it is made from the content of Input, which then must have entries.
 	Suffix string
 }
 
@@ -28,6 +30,10 @@ type IsolateOptions struct {
 // object keeps its offload entries to itself, in a section of their own that its
 // registration alone goes through, and carries no images to be linked any more.
 // It can then be linked into programs that have target regions of their own.
+//
+// The same can be had without a relocatable link: isolate all host objects of a
+// library with one suffix, and make their registration object for the section of
+// that name.
 func (s *Session) Isolate(ctx context.Context, opt IsolateOptions) error {
 	input, err := s.Files.Open(opt.Input)
 	if err != nil {
@@ -69,7 +75,7 @@ func isolation(data []byte, suffix string) (object.Edits, error) {
 			images = append(images, name)
 		}
 	}
-	if !entries {
+	if !entries && suffix == "" {
 		return edits, fmt.Errorf("no section %s: there is nothing to isolate", register.EntriesSection)
 	}
 	if suffix == "" {

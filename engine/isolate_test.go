@@ -16,7 +16,7 @@ func TestIsolate(t *testing.T) {
 	data := merged(t, object.BuilderSection{
 		Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: files.Memory([]byte("linked")),
 	})
-	s, dir := newSession(t, map[string][]byte{"merged.o": data})
+	s, dir := newSession(t, map[string][]byte{"merged.o": data, "plain.o": elf(t, ".text", "code")})
 	suffixes := map[string]bool{}
 	for _, suffix := range []string{"", "", "math"} {
 		if err := s.Isolate(context.Background(), IsolateOptions{Input: "merged.o", Output: "out.o", Suffix: suffix}); err != nil {
@@ -47,6 +47,9 @@ func TestIsolate(t *testing.T) {
 		if got := sectionData(t, out, ".llvm.offloading.relocatable"); len(got) != 1 || got[0] != "linked" {
 			t.Errorf("linked images are %q", got)
 		}
+	}
+	if err := s.Isolate(context.Background(), IsolateOptions{Input: "plain.o", Output: "out.o", Suffix: "math"}); err != nil {
+		t.Errorf("an object without entries: %v", err)
 	}
 	if len(suffixes) != 2 {
 		t.Errorf("suffixes %v, expected the same one from the same content", suffixes)

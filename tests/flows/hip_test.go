@@ -161,15 +161,27 @@ func TestTwoLibraries(t *testing.T) {
 	f.hip("--offload-new-driver", "-fgpu-rdc", "--offload-arch=gfx90a", "-cuid=second", "-c", "second.hip", "-o", "second-fat.o")
 	f.link("--relocatable", "--output=second.o", "second-fat.o")
 	f.gcc("first.o", "second.o", "hiprt.o", "-o", "both")
-	got := f.run(f.path("both"))
+
+	// The same without a relocatable link.
+	for _, library := range []struct{ suffix, host string }{{"first", "kernels.o"}, {"second", "second-fat.o"}} {
+		f.link("--scratch=."+library.suffix, "--output=ignored.o", library.host)
+		f.offload("isolate", "--suffix="+library.suffix, "--input="+library.host, "--output="+library.suffix+"-host.o")
+		f.offload("register", "--kind=hip", "--triple="+host, "--entries=llvm_offload_entries_"+library.suffix, "--keep-entries="+library.suffix+"-host.o",
+			"--output="+library.suffix+"-registration.o", "."+library.suffix+"/linked.hipfb")
+	}
+	f.gcc(append(linker("lld"), "-Wl,--gc-sections", "first-host.o", "first-registration.o", "second-host.o", "second-registration.o", "hiprt.o", "-o", "each")...)
+	f.registersOnce("both")
+	f.registersOnce("each")
+}
+
+func (f *flow) registersOnce(program string) {
+	f.Helper()
+	got := f.run(f.path(program))
 	for line, times := range map[string]int{
 		"fat binary, page aligned: yes\n": 2, "function _Z5otherPi ": 1, "function _Z5scalePf ": 1, "launch _Z5scalePf ": 1, "unregister once\n": 2,
 	} {
 		if n := strings.Count(got, line); n != times {
-			t.Errorf("%d times %q, expected %d", n, line, times)
+			f.Errorf("%s: %d times %q, expected %d, in\n%s", program, n, line, times, got)
 		}
-	}
-	if t.Failed() {
-		t.Log(got)
 	}
 }

@@ -13,9 +13,9 @@ var isolateVerb = verb{
 	summary: "Completes a relocatable device link: the object's offload entries become its own.",
 	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
 		var opt engine.IsolateOptions
-		flags.StringVar(&opt.Input, "input", "", "host objects linked by ld -r with a registration object, a `file`")
+		flags.StringVar(&opt.Input, "input", "", "host objects linked by ld -r with a registration object, a `file`; with --suffix also one host object")
 		flags.StringVar(&opt.Output, "output", "", "the isolated object, a `file`; - is standard output")
-		flags.StringVar(&opt.Suffix, "suffix", "", "`text` that tells its entries from others (default made from the input)")
+		flags.StringVar(&opt.Suffix, "suffix", "", "`text` that tells its entries from others: their section is llvm_offload_entries_TEXT (default made from the input)")
 		return func(ctx context.Context, call *command.Call, operands []string) error {
 			if err := noOperands(operands); err != nil {
 				return err
