@@ -14,9 +14,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// bufferMost is the largest frame that is decoded into a buffer of its own. Above,
-// the working memory of a decoder that keeps only the window is the better deal.
-const bufferMost = 256 << 20
+// keptWindow is the largest window that a decoder takes along for the next use.
+const keptWindow = 8 << 20
 
 // errEnough stops a decoder.
 var errEnough = errors.New("enough")
@@ -28,7 +27,7 @@ var decoderOptions = []zstd.DOption{
 	zstd.WithDecoderMaxMemory(1 << 62),
 }
 
-// decoders holds decoders for whole frames. They keep no window.
+// decoders holds decoders for reuse.
 var decoders = sync.Pool{New: func() any {
 	d, err := zstd.NewReader(nil, decoderOptions...)
 	if err != nil {
@@ -77,12 +76,19 @@ func (r *Reader) streamFrame(ctx context.Context, f *frame, limit int64, whole b
 	if err != nil {
 		return 0, err
 	}
-	d, err := zstd.NewReader(src, decoderOptions...)
-	if err != nil {
+	d := decoders.Get().(*zstd.Decoder)
+	defer func() {
+		if min(f.window, limit) > keptWindow {
+			d.Close()
+			return
+		}
+		_ = d.Reset(nil) // lets go of src
+		decoders.Put(d)
+	}()
+	if err := d.Reset(src); err != nil {
 		return 0, zstdError(f, err)
 	}
-	defer d.Close()
-	s := &blockSink{ctx: ctx, limit: limit, whole: whole, emit: emit}
+	s := &blockSink{ctx: ctx, limit: limit, whole: whole, emit: emit, window: min(f.window, limit)}
 	_, err = d.WriteTo(s)
 	switch {
 	case s.err == errEnough:
@@ -102,6 +108,7 @@ type blockSink struct {
 	ctx      context.Context
 	n, limit int64
 	whole    bool
+	window   int64
 	emit     func([]byte) error
 	err      error // why it stopped the decoder
 }
@@ -115,6 +122,10 @@ func (s *blockSink) Write(p []byte) (int, error) {
 func (s *blockSink) take(p []byte) error {
 	if s.ctx.Err() != nil {
 		return context.Cause(s.ctx)
+	}
+	if s.n == 0 {
+		// The decoder's window begins with the first block, and was not used yet.
+		largePages(p, s.window)
 	}
 	if over := s.n + int64(len(p)) - s.limit; over > 0 {
 		if s.whole {
@@ -411,7 +422,7 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 	ranges = slices.DeleteFunc(slices.Clone(ranges), func(g Range) bool { return g.Size == 0 })
 	slices.SortStableFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Offset, b.Offset) })
 	if r.o.Hash == HashFull {
-		return r.extractAll(ctx, ranges)
+		return r.extractHashed(ctx, ranges)
 	}
 	need := int64(0)
 	for _, g := range ranges {
@@ -425,7 +436,9 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 		return err
 	}
 	if !known {
-		return r.stream(ctx, need, newFan(0, ranges, r.index).write)
+		return r.pumped(need, newFan(0, ranges, r.index).write, func(emit func([]byte) error) error {
+			return r.stream(ctx, need, emit)
+		})
 	}
 	if n := len(spans); n == 0 || spans[n-1].rawEnd() < need {
 		return fmt.Errorf("the data decompresses to less than the %d bytes that are wanted", need)
@@ -464,125 +477,53 @@ func extractJobs(spans []span, ranges []Range) []job {
 
 // run does one job.
 func (r *Reader) run(ctx context.Context, j *job) error {
-	need := int64(0)
+	need, window := int64(0), int64(0)
 	for _, g := range j.ranges {
 		need = max(need, g.end())
 	}
-	f := newFan(j.spans[0].raw, j.ranges, r.index)
 	for i := range j.spans {
 		s := &j.spans[i]
-		if s.size == 0 {
-			continue
-		}
-		var err error
-		if len(j.spans) == 1 && r.buffered(s, need) {
-			err = r.budget.WithBytes(ctx, s.size, func(ctx context.Context) error { return r.runBuffered(ctx, s, j.ranges) })
-		} else {
-			n := min(need-s.raw, s.size)
-			err = r.budget.WithBytes(ctx, min(s.window, n), func(ctx context.Context) error {
+		window = max(window, min(s.window, need-s.raw))
+	}
+	return r.budget.WithBytes(ctx, window, func(ctx context.Context) error {
+		return r.pumped(need-j.spans[0].raw, newFan(j.spans[0].raw, j.ranges, r.index).write, func(emit func([]byte) error) error {
+			for i := range j.spans {
+				s := &j.spans[i]
+				if s.size == 0 {
+					continue
+				}
+				n := min(need-s.raw, s.size)
 				if n == s.size {
 					if err := s.walk(r.data); err != nil {
 						return err
 					}
 				}
-				_, err := r.streamFrame(ctx, &s.frame, n, n == s.size, f.write)
-				return err
-			})
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// buffered tells whether a frame is better decoded whole into one buffer: when
-// most of it is needed and the decoder's window would be no smaller.
-func (r *Reader) buffered(s *span, need int64) bool {
-	return s.size <= bufferMost && need-s.raw > s.size/2 && s.window > s.size/2
-}
-
-// runBuffered decodes s whole and writes the ranges from the buffer.
-func (r *Reader) runBuffered(ctx context.Context, s *span, ranges []Range) error {
-	buf, release, err := newMemory(s.size)
-	if err != nil {
-		return err
-	}
-	defer release()
-	if err := r.decodeFrame(&s.frame, buf); err != nil {
-		return err
-	}
-	return r.budget.Each(ctx, len(ranges), func(_ context.Context, i int) error {
-		g := ranges[i]
-		return newFan(g.Offset, ranges[i:i+1], r.index).write(buf[g.Offset-s.raw : g.end()-s.raw])
-	})
-}
-
-// extractAll is Extract with the hash of the header checked: everything is
-// decoded, and hashed on another core.
-func (r *Reader) extractAll(ctx context.Context, ranges []Range) error {
-	if r.h.RawSize > bufferMost {
-		return r.extractHashed(ctx, ranges)
-	}
-	return r.budget.WithBytes(ctx, r.h.RawSize, func(ctx context.Context) error {
-		raw, err := r.decode(ctx)
-		if err != nil {
-			return err
-		}
-		defer raw.Release()
-		b := raw.Bytes()
-		return r.budget.Each(ctx, 1+len(ranges), func(ctx context.Context, i int) error {
-			if i == 0 {
-				return r.checkRaw(ctx, b)
+				if _, err := r.streamFrame(ctx, &s.frame, n, n == s.size, emit); err != nil {
+					return err
+				}
 			}
-			g := ranges[i-1]
-			if g.W == nil {
-				return nil
-			}
-			_, err := g.W.Write(b[g.Offset:g.end()])
-			return err
+			return nil
 		})
 	})
 }
 
-// extractHashed streams everything, hashing beside it.
+// extractHashed is Extract with the hash of the header checked: everything is
+// decoded, and hashed on another core.
 func (r *Reader) extractHashed(ctx context.Context, ranges []Range) error {
-	const chunk = 1 << 20
-	full, free := make(chan []byte, 4), make(chan []byte, 4)
-	for range cap(free) {
-		free <- make([]byte, 0, chunk)
-	}
 	h := NewHasher()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for b := range full {
-			h.Write(b)
-			free <- b[:0]
-		}
-	}()
 	f := newFan(0, ranges, nil)
-	cur := <-free
-	err := r.stream(ctx, r.h.RawSize, func(p []byte) error {
-		if err := f.write(p); err != nil {
-			return err
-		}
-		for len(p) > 0 {
-			n := min(len(p), chunk-len(cur))
-			cur = append(cur, p[:n]...)
-			p = p[n:]
-			if len(cur) == chunk {
-				full <- cur
-				cur = <-free
-			}
-		}
-		return nil
-	})
-	if len(cur) > 0 {
-		full <- cur
+	hash := func(b []byte) error {
+		_, err := h.Write(b)
+		return err
 	}
-	close(full)
-	<-done
+	err := r.pumped(r.h.RawSize, hash, func(emit func([]byte) error) error {
+		return r.stream(ctx, r.h.RawSize, func(b []byte) error {
+			if err := f.write(b); err != nil {
+				return err
+			}
+			return emit(b)
+		})
+	})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package ccob
 
 import (
 	"fmt"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -21,6 +22,17 @@ func newMemory(n int64) ([]byte, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("no %d bytes of memory: %w", n, err)
 	}
-	_ = unix.Madvise(b, unix.MADV_HUGEPAGE) // a wish: without it, it is only slower
+	largePages(b, n)
 	return b, func() { _ = unix.Munmap(b) }, nil
+}
+
+// largePages asks for large pages for the n bytes that begin with b, used or not. It is
+// a wish: without it, things are only slower.
+func largePages(b []byte, n int64) {
+	if n < mapFrom || len(b) == 0 {
+		return
+	}
+	page := uintptr(unix.Getpagesize())
+	start := (uintptr(unsafe.Pointer(unsafe.SliceData(b))) + page - 1) &^ (page - 1)
+	_, _, _ = unix.Syscall(unix.SYS_MADVISE, start, uintptr(n)&^(page-1), unix.MADV_HUGEPAGE)
 }
