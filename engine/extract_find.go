@@ -106,7 +106,7 @@ const (
 	// maxFindDepth is how deep archives and offload binaries may be nested.
 	maxFindDepth = 32
 	// maxFound is how many images, members and sections are looked at.
-	maxFound = 1 << 22
+	maxFound = 1 << 20
 )
 
 // errInflate tells that there are compressed offload binaries, for which memory
@@ -122,10 +122,10 @@ func (s *Session) find(ctx context.Context, name string, scope Scope, fn func(co
 	}
 	defer input.Close()
 	run := func(ctx context.Context, inflate int64) error {
-		f := &finder{session: s, ctx: ctx, scope: scope, input: input, left: maxFound, inflate: inflate}
+		f := &finder{session: s, ctx: ctx, scope: scope, input: input, left: maxFound, reserved: inflate > 0, inflate: inflate}
 		defer f.close()
 		return files.Contain(func() error {
-			if err := f.file(input.All(), place{path: name}); err != nil {
+			if err := f.file(input.All(), place{input: name, path: name}); err != nil {
 				return err
 			}
 			return fn(ctx, f)
@@ -146,7 +146,9 @@ type finder struct {
 	input   *files.Input
 	opened  []*files.Input // members of thin archives
 	left    int            // how many more things to look at
-	inflate int64          // how many more bytes may be inflated
+
+	reserved bool  // memory is reserved for compressed offload binaries
+	inflate  int64 // how many more bytes of it there are
 
 	images []*Embedded
 }
@@ -159,7 +161,8 @@ func (f *finder) close() {
 
 // place is where in the input something lies.
 type place struct {
-	path    string   // of the file on disk
+	input   string   // as the request named it
+	path    string   // of the file on disk: the input, or a thin archive's member
 	members []string // archive members
 	section string
 	depth   int
@@ -167,7 +170,7 @@ type place struct {
 
 // name returns the place as messages have it: lib.a(member.o).
 func (p place) name() string {
-	name := p.path
+	name := p.input
 	for _, member := range p.members {
 		name += "(" + member + ")"
 	}
@@ -218,7 +221,7 @@ func (f *finder) step(at place) error {
 
 func (f *finder) add(e *Embedded, at place) error {
 	e.Members, e.Section = at.members, at.section
-	e.file = at.path
+	e.file = at.input
 	f.images = append(f.images, e)
 	return f.step(at)
 }
@@ -255,7 +258,11 @@ func (f *finder) file(c files.Content, at place) error {
 
 // packages looks at the offload binaries that follow each other in c.
 func (f *finder) packages(c files.Content, at place) error {
-	for p, err := range offloadbinary.Parse(c, offloadbinary.Options{MaxInflated: f.inflate}) {
+	opt := offloadbinary.Options{}
+	if f.reserved {
+		opt.MaxInflated = max(f.inflate, 1)
+	}
+	for p, err := range offloadbinary.Parse(c, opt) {
 		if err != nil {
 			return at.wrap(err)
 		}
@@ -263,7 +270,7 @@ func (f *finder) packages(c files.Content, at place) error {
 			return err
 		}
 		if p.Inflated > 0 {
-			if f.inflate == 0 {
+			if !f.reserved {
 				return errInflate
 			}
 			f.inflate -= p.Inflated
@@ -290,7 +297,7 @@ func packaged(img *offloadbinary.Image, container int64) *Embedded {
 // unwrap returns the images of the offload binaries that an image consists of,
 // and of those in these, in their order; the image itself if it is none.
 func (f *finder) unwrap(e *Embedded) ([]*Embedded, error) {
-	return f.nested(e, place{path: f.input.Name(), members: e.Members, section: e.Section})
+	return f.nested(e, place{input: f.input.Name(), members: e.Members, section: e.Section})
 }
 
 func (f *finder) nested(e *Embedded, at place) ([]*Embedded, error) {
@@ -428,7 +435,7 @@ func (f *finder) archive(c files.Content, at place) error {
 		if err != nil {
 			return at.wrap(err)
 		}
-		inner := place{path: at.path, members: append(at.members[:len(at.members):len(at.members)], member.Name), depth: at.depth + 1}
+		inner := place{input: at.input, path: at.path, members: append(at.members[:len(at.members):len(at.members)], member.Name), depth: at.depth + 1}
 		if !member.Thin {
 			if err := f.file(c.Slice(member.DataOffset, int64(len(member.Data))), inner); err != nil {
 				return err

@@ -242,7 +242,7 @@ func TestThinArchive(t *testing.T) {
 		table := name + "/\n"
 		return fmt.Appendf(nil, "!<thin>\n%-48s%-10d`\n%s%s%-48s%-10d`\n", "//", len(table), table, strings.Repeat("\n", len(table)%2), "/0", len(one))
 	}
-	s, _ := newSession(t, map[string][]byte{"dir/lib.a": thin("sub/one.bin"), "dir/sub/one.bin": one, "loop.a": thin("loop.a"), "lost.a": thin("lost.o"), "zero.a": thin("/dev/zero"), "stdin.a": thin("-")})
+	s, _ := newSession(t, map[string][]byte{"dir/lib.a": thin("sub/one.bin"), "dir/sub/one.bin": one, "loop.a": thin("loop.a"), "lost.a": thin("lost.o"), "zero.a": thin("/dev/zero"), "stdin.a": thin("-"), "dir/bad.a": thin("bad.o"), "dir/bad.o": one[:40]})
 	images, err := s.Inspect(context.Background(), InspectOptions{Input: "dir/lib.a"})
 	if err != nil || len(images) != 1 || images[0].Member() != "one.bin" {
 		t.Errorf("%v, %v", images, err)
@@ -250,7 +250,7 @@ func TestThinArchive(t *testing.T) {
 	if _, err := s.Inspect(context.Background(), InspectOptions{Input: "loop.a"}); err == nil || !strings.Contains(err.Error(), "nested more than 32 deep") {
 		t.Errorf("loop.a: %v", err)
 	}
-	for name, want := range map[string]string{"zero.a": "zero.a(/dev/zero): '/dev/zero': Not a regular file", "stdin.a": "stdin.a(-): '-': No such file or directory"} {
+	for name, want := range map[string]string{"zero.a": "zero.a(/dev/zero): '/dev/zero': Not a regular file", "stdin.a": "stdin.a(-): '-': No such file or directory", "dir/bad.a": "dir/bad.a(bad.o): offload binary at byte 0x0: its size of 152 bytes passes the end: there are 40"} {
 		if _, err := s.Inspect(context.Background(), InspectOptions{Input: name}); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
