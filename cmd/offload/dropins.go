@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"path/filepath"
+	"regexp"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/bundler"
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
@@ -14,4 +16,12 @@ var dropIns = map[string]func(context.Context, *command.Call) int{
 	"clang-offload-bundler":  bundler.Run,
 	"llvm-offload-binary":    offloadbinary.Run,
 	"clang-offload-packager": offloadbinary.Run,
+}
+
+// releaseSuffix is what packages put behind the names of tools of one release.
+var releaseSuffix = regexp.MustCompile(`(-[0-9]+(\.[0-9]+)*)?(\.exe)?$`)
+
+// dropIn returns the drop-in for a name the program is called under, or nil.
+func dropIn(name string) func(context.Context, *command.Call) int {
+	return dropIns[releaseSuffix.ReplaceAllString(filepath.Base(name), "")]
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"syscall"
@@ -47,8 +46,8 @@ func runOnce(ctx context.Context, budget *files.Budget) int {
 		Stderr:    os.Stderr,
 		LookupEnv: os.LookupEnv,
 	}
-	if dropIn := dropIns[filepath.Base(os.Args[0])]; dropIn != nil {
-		return dropIn(ctx, call)
+	if run := dropIn(os.Args[0]); run != nil {
+		return run(ctx, call)
 	}
 	var err error
 	if call.Args, err = flagfile.Expand(call.Args, readAll(root)); err != nil {

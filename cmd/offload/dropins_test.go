@@ -1,0 +1,14 @@
+package main
+
+import "testing"
+
+func TestDropIn(t *testing.T) {
+	for name, want := range map[string]bool{
+		"clang-offload-bundler": true, "/usr/bin/clang-offload-bundler-22": true, "bin/llvm-offload-binary.exe": true,
+		"clang-offload-packager-22.1": true, "offload": false, "clang-offload-bundler-x": false, "clang-offload-bundlers": false, "": false,
+	} {
+		if got := dropIn(name) != nil; got != want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
