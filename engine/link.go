@@ -185,9 +185,10 @@ func (s *Session) findAll(ctx context.Context, names []string, found []linkInput
 
 // planLink groups images by target. Every target that an object has an image for
 // is linked, from all images that LLVM's rules let into one link with it and
-// that can serve it: code for every processor goes into the link for a certain
-// one, not the other way round. Other than in clang-linker-wrapper, the order of
-// the inputs is the order of the images and nothing else.
+// that can serve it: code for every processor, or for every setting of one, goes
+// into the link for a certain one, not the other way round. Other than in
+// clang-linker-wrapper, the order of the inputs is the order of the images and
+// nothing else.
 func planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
 	var plan LinkPlan
 	var all []LinkedImage
@@ -221,7 +222,7 @@ func planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
 		link := &plan.Links[i]
 		joins := map[target.Device]bool{}
 		for device := range seen {
-			joins[device] = link.takes(device)
+			joins[device] = link.takes(device, linked[device])
 		}
 		for _, linked := range all {
 			if joins[linked.image.device()] {
@@ -257,10 +258,25 @@ const maxTargets = 1024
 
 func (e *Embedded) device() target.Device { return target.Device{Triple: e.Triple, Arch: e.Arch} }
 
-// takes reports whether images for a device go into the link.
-func (l *DeviceLink) takes(device target.Device) bool {
+// takes reports whether images for a device go into the link: whether LLVM's
+// rules let them, and what they are made for is true of the link's target. Where
+// it need not be true, since the link's target leaves a setting open, they go in
+// if there is no link of their own that they could go into.
+func (l *DeviceLink) takes(device target.Device, linked bool) bool {
 	own := target.Device{Triple: l.Triple, Arch: l.Arch}
-	return device == own || own.Arch != anyArch && own.LinksWith(device)
+	if device == own {
+		return true
+	}
+	if own.Arch == anyArch || !own.LinksWith(device) {
+		return false
+	}
+	settings := strings.Split(own.Arch, ":")
+	for _, setting := range strings.Split(device.Arch, ":")[1:] {
+		if !slices.Contains(settings[1:], setting) {
+			return !linked
+		}
+	}
+	return true
 }
 
 // parseOffloadKinds reads what Embedded.Offload says.

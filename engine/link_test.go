@@ -108,10 +108,11 @@ func linkInputs(t testing.TB) map[string][]byte {
 		"plain.o":   elf(t, ".text", "code"),
 		"lib.a": archive(t, "one.o", string(fatObject(t, amd+" gfx90a hip i", amd+" gfx942 hip j")), "two.o", string(fatObject(t, amd+" generic hip k")),
 			"text", "text"),
-		"lib.so": shared,
-		"cuda.o": fatObject(t, "nvptx64-nvidia-cuda sm_70 cuda l"),
-		"sycl.o": fatObject(t, "spirv64-unknown-unknown generic sycl m"),
-		"none.o": fatObject(t, cpu+" generic none n"),
+		"xnack.a": archive(t, "x.o", string(fatObject(t, amd+" gfx90a:xnack+ hip o"))),
+		"lib.so":  shared,
+		"cuda.o":  fatObject(t, "nvptx64-nvidia-cuda sm_70 cuda l"),
+		"sycl.o":  fatObject(t, "spirv64-unknown-unknown generic sycl m"),
+		"none.o":  fatObject(t, cpu+" generic none n"),
 	}
 }
 
@@ -135,6 +136,16 @@ func TestPlanLink(t *testing.T) {
 		{"lib.a xnack.o noxnack.o", false, []string{
 			"amdgcn-amd-amdhsa gfx90a:xnack- hip: lib.a(one.o) lib.a(two.o) noxnack.o",
 			"amdgcn-amd-amdhsa gfx90a:xnack+ hip: lib.a(one.o) lib.a(two.o) xnack.o",
+		}},
+		{"xnack.o hip.o noxnack.o", false, []string{
+			"amdgcn-amd-amdhsa gfx90a:xnack- hip: hip.o noxnack.o",
+			"amdgcn-amd-amdhsa gfx90a:xnack+ hip: xnack.o hip.o",
+			"amdgcn-amd-amdhsa gfx90a hip: hip.o",
+			"amdgcn-amd-amdhsa gfx1030 hip: hip.o",
+		}},
+		{"hip.o xnack.a", false, []string{
+			"amdgcn-amd-amdhsa gfx90a hip: hip.o xnack.a(x.o)",
+			"amdgcn-amd-amdhsa gfx1030 hip: hip.o",
 		}},
 		{"lib.a", true, []string{
 			"amdgcn-amd-amdhsa gfx942 hip: lib.a(one.o) lib.a(two.o)",
