@@ -105,7 +105,8 @@ const (
 	maxInflated = 1 << 30
 	// maxFindDepth is how deep archives and offload binaries may be nested.
 	maxFindDepth = 32
-	// maxFound is how many images, members and sections are looked at.
+	// maxFound is how many images, offload binaries, bundles and archive members
+	// are looked at. Sections are as many as the file has room for.
 	maxFound = 1 << 20
 )
 
@@ -211,7 +212,7 @@ func (f *finder) step(at place) error {
 		return err
 	}
 	if f.left--; f.left < 0 {
-		return at.wrap(fmt.Errorf("more than %d images, members and sections", maxFound))
+		return at.wrap(fmt.Errorf("more than %d images and archive members", maxFound))
 	}
 	if at.depth > maxFindDepth {
 		return at.wrap(fmt.Errorf("nested more than %d deep", maxFindDepth))
@@ -357,9 +358,6 @@ func (f *finder) object(c files.Content, at place) error {
 			return at.wrap(errors.New("sections overlap"))
 		}
 		if err := look(c.Slice(int64(s.Offset), int64(len(data))), at); err != nil {
-			return err
-		}
-		if err := f.step(at); err != nil {
 			return err
 		}
 	}

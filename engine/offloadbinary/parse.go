@@ -235,7 +235,7 @@ func parseImages(c files.Content, h header) ([]Image, *Error) {
 	}
 	// Tables do not overlap, so there cannot be more records than fit.
 	t.records = h.size / t.record
-	var images []Image
+	images := make([]Image, 0, h.count)
 	for i := range h.count {
 		at := h.entries + i*entrySize
 		e := readEntry(t.data[at:])
