@@ -332,6 +332,22 @@ func TestHostileNesting(t *testing.T) {
 	}
 }
 
+// The number of things looked at is bounded.
+func TestHostileNumber(t *testing.T) {
+	one := string(packedImage(t, "gfx1", "x"))
+	data := archive(t, "a", one+one, "b", one)
+	s, _ := newSession(t, nil)
+	const things = 1 + 2 + 3 + 3 // the archive, its members, offload binaries, images
+	for left := range things + 1 {
+		input := files.FromMemory("in", data)
+		f := &finder{session: s, ctx: context.Background(), input: input, left: left}
+		err := f.file(input.All(), place{input: "in", path: "in"})
+		if left == things && err != nil || left < things && (err == nil || !strings.Contains(err.Error(), "more than 1048576 images and archive members")) {
+			t.Errorf("%d: %v", left, err)
+		}
+	}
+}
+
 // deflated is a version 3 offload binary whose entries are compressed.
 func deflated(t testing.TB, content string) []byte {
 	encoder, err := zstd.NewWriter(nil)

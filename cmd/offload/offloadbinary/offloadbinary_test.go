@@ -240,6 +240,16 @@ func TestMember(t *testing.T) {
 	tool.has("y", "ptx")
 }
 
+// An image that aborts LLVM's archive writer is a member without symbols.
+func TestArchiveOfMalformedWasm(t *testing.T) {
+	tool := newTool(t, map[string]string{"w.o": "\x00asm\x01\x00\x00\x00\xff\xff\xff"})
+	tool.must("-o", "in.bin", "--image=file=w.o")
+	tool.must("in.bin", "--archive", "--image=file=lib.a")
+	if got := tool.files()["lib.a"]; !strings.HasPrefix(got, "!<arch>\n") || !strings.Contains(got, "in.bin/") {
+		t.Errorf("%q", got)
+	}
+}
+
 // What differs from LLVM: each is a row of docs/differences.md.
 func TestDifferences(t *testing.T) {
 	tool := newTool(t, inputs)
