@@ -3,16 +3,13 @@ package ccob
 import (
 	"context"
 	"crypto/md5"
-	"encoding"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"hash"
 )
 
 // Hasher computes the hash in the header of a compressed bundle from the raw
-// bytes, in order. MD5 cannot be taken apart, but it can be put aside: the
-// state after the first entries serves until one of them changes.
+// bytes, in order.
 type Hasher struct {
 	md5 hash.Hash
 	n   int64
@@ -68,32 +65,5 @@ func (h *Hasher) Add(ctx context.Context, pieces ...Piece) error {
 			off += int64(len(b))
 		}
 	}
-	return nil
-}
-
-// MarshalBinary returns the state, about a hundred bytes.
-func (h *Hasher) MarshalBinary() ([]byte, error) {
-	state, err := h.md5.(encoding.BinaryMarshaler).MarshalBinary()
-	if err != nil {
-		return nil, err
-	}
-	return binary.LittleEndian.AppendUint64(state, uint64(h.n)), nil
-}
-
-// UnmarshalBinary restores a state that MarshalBinary returned.
-func (h *Hasher) UnmarshalBinary(state []byte) error {
-	n := len(state) - 8
-	if n < 0 {
-		return errors.New("the state of a hash is cut off")
-	}
-	size := binary.LittleEndian.Uint64(state[n:])
-	m := md5.New()
-	if err := m.(encoding.BinaryUnmarshaler).UnmarshalBinary(state[:n]); err != nil {
-		return fmt.Errorf("the state of a hash: %w", err)
-	}
-	if int64(size) < 0 {
-		return fmt.Errorf("the state of a hash of %d bytes", size)
-	}
-	h.md5, h.n = m, int64(size)
 	return nil
 }

@@ -2,7 +2,10 @@ package ccob
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/files"
 )
@@ -12,12 +15,12 @@ import (
 //
 //   - [EncodePart] compresses one or more entries to a part: a zstd frame and an
 //     index of it. It does not depend on where in the bundle the part will lie.
-//   - [Hasher] computes the hash. It needs all raw bytes in order, so its state is
-//     a part too: the state after entry n follows from that after entry n-1 and
-//     entry n. A change of entry n hashes again from there on, on average half of
-//     the raw bytes, beside the compression of the part that changed.
-//   - [Assemble] copies the parts behind each other, with neither the raw bytes nor
-//     a decoder at hand. The zeros that align entries become frames of a few bytes.
+//   - [EncodePlan] reads the whole plain bundle and makes a plan of it: its header,
+//     its hash, and an index. It takes as long as the hash does, about a second per
+//     GB, and runs beside the compression of the parts that changed.
+//   - [Assemble] copies the parts behind each other as the plan says, with neither
+//     the raw bytes nor a decoder at hand. The zeros that align entries become
+//     frames of a few bytes.
 
 // EncodePart compresses the pieces, whose offsets count from the beginning of the
 // part, to one zstd frame, and writes it to out with its index.
@@ -73,30 +76,94 @@ func ParsePart(c files.Content) (*Part, error) {
 	return p, nil
 }
 
-// Placed is a part and where its raw bytes begin in the plain bundle.
-type Placed struct {
-	Offset int64
-	Part   *Part
+// EncodePlan writes the plan of a plain bundle, given as its pieces in order. The
+// first piece is the plain bundle's header.
+func EncodePlan(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOptions) error {
+	size, err := checkPieces(pieces)
+	if err != nil {
+		return err
+	}
+	if len(pieces) == 0 || pieces[0].Offset != 0 {
+		return errors.New("the plan of a bundle needs its header")
+	}
+	h := NewHasher()
+	sums := make([]uint64, len(pieces))
+	err = budget(o.Budget).Each(ctx, 1+len(pieces), func(ctx context.Context, i int) (err error) {
+		if i == 0 {
+			return h.Add(ctx, pieces...)
+		}
+		sums[i-1], err = sum(ctx, pieces[i-1].Content)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	x := index{raw: size, hash: h.Sum()}
+	for i, p := range pieces {
+		if n := p.Content.Len(); n > 0 {
+			x.pieces = append(x.pieces, indexPiece{p.Offset, n, sums[i]})
+		}
+	}
+	if err := out.Append(pieces[0].Content); err != nil {
+		return err
+	}
+	_, err = out.Write(x.append(nil))
+	return err
 }
 
-// Assemble writes the compressed bundle that consists of the parts, in order, and of
-// the head, the first piece of the plain bundle, which is its header. hash must
-// have seen the whole plain bundle.
-func Assemble(ctx context.Context, out files.Sink, head Piece, parts []Placed, hash *Hasher, o EncodeOptions) (Stats, error) {
-	size := hash.Size()
-	s, err := newStats(o.Version, size)
+// sum returns the XXH64 of c, which is read, not mapped.
+func sum(ctx context.Context, c files.Content) (uint64, error) {
+	d := xxhash.New()
+	buf := make([]byte, min(hashRead, c.Len()))
+	for off := int64(0); off < c.Len(); {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		b := buf[:min(c.Len()-off, hashRead)]
+		if _, err := c.ReadAt(b, off); err != nil {
+			return 0, err
+		}
+		d.Write(b)
+		off += int64(len(b))
+	}
+	return d.Sum64(), nil
+}
+
+// Plan is what EncodePlan wrote.
+type Plan struct {
+	head  files.Content
+	index *index
+}
+
+// ParsePlan checks a plan.
+func ParsePlan(c files.Content) (*Plan, error) {
+	data := c.Bytes()
+	x := readIndex(data)
+	if x == nil {
+		return nil, fault(0, "", "no plan of a compressed bundle: it does not end with an index")
+	}
+	p := &Plan{head: c.Slice(0, int64(len(data))-x.frameSize()), index: x}
+	if len(x.pieces) == 0 || x.pieces[0].off != 0 || x.pieces[0].size != p.head.Len() || x.pieces[0].check(xxhash.Sum64(p.head.Bytes())) != nil {
+		return nil, fault(0, "", "no plan of a compressed bundle: its header of %d bytes is not the one of its index", p.head.Len())
+	}
+	return p, nil
+}
+
+// Assemble writes the compressed bundle of a plan: the parts, in order, must have
+// exactly the entries of the plan.
+func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o EncodeOptions) (Stats, error) {
+	s, err := newStats(o.Version, plan.index.raw)
 	if err != nil {
 		return s, err
 	}
 	var frame files.Buffer
-	first, err := encodeFrame(ctx, lane{newLanes(&frame, 1), 0}, budget(o.Budget), []Piece{head}, 0, head.end(), o.Level, true)
-	if err != nil {
+	head := Piece{Content: plan.head}
+	if _, err := encodeFrame(ctx, lane{newLanes(&frame, 1), 0}, budget(o.Budget), []Piece{head}, 0, head.end(), o.Level, false); err != nil {
 		return s, err
 	}
 	data := []files.Content{files.Memory(frame.Bytes())}
-	x := index{pieces: first.pieces}
-	s.Frames, s.Hash, s.Indexed = 1, hash.Sum(), true
-	pos := head.end()
+	s.Frames, s.Hash, s.Indexed = 1, plan.index.hash, true
+	pos, rest := head.end(), plan.index.pieces[1:]
 	fill := func(to int64) {
 		if to > pos {
 			data = append(data, files.Memory(zeroFrame(nil, to-pos)))
@@ -105,25 +172,34 @@ func Assemble(ctx context.Context, out files.Sink, head Piece, parts []Placed, h
 		pos = to
 	}
 	for i, p := range parts {
-		if p.Offset < pos || p.Offset > size || p.Part.RawSize > size-p.Offset {
-			return s, fmt.Errorf("part %d of %d: raw bytes from 0x%x, %d of them, are not between 0x%x, where the one before ends, and 0x%x, the end of what was hashed",
-				i, len(parts), uint64(p.Offset), p.Part.RawSize, pos, size)
+		n := len(p.index.pieces)
+		if n == 0 {
+			continue // empty entries
 		}
-		fill(p.Offset)
-		data = append(data, p.Part.frames)
-		s.Frames += p.Part.count
-		for _, q := range p.Part.index.pieces {
-			q.off += p.Offset
-			x.pieces = append(x.pieces, q)
+		if n > len(rest) {
+			return s, fmt.Errorf("part %d of %d has %d entries, the plan has %d more", i+1, len(parts), n, len(rest))
 		}
-		pos += p.Part.RawSize
+		at := rest[0].off - p.index.pieces[0].off
+		for k, q := range p.index.pieces {
+			q.off += at
+			if q != rest[k] {
+				return s, fmt.Errorf("part %d of %d: %d bytes at 0x%x with XXH64 0x%016x, the plan has %d bytes at 0x%x with 0x%016x: the part is of another bundle, or in another place",
+					i+1, len(parts), q.size, uint64(q.off), q.sum, rest[k].size, uint64(rest[k].off), rest[k].sum)
+			}
+		}
+		if at < pos || p.RawSize > plan.index.raw-at || n < len(rest) && at+p.RawSize > rest[n].off {
+			return s, fmt.Errorf("part %d of %d: its %d bytes at 0x%x reach into what lies beside it", i+1, len(parts), p.RawSize, uint64(at))
+		}
+		fill(at)
+		data = append(data, p.frames)
+		s.Frames += p.count
+		pos, rest = at+p.RawSize, rest[n:]
 	}
-	if pos > size {
-		return s, fmt.Errorf("the header has %d bytes, only %d were hashed", pos, size)
+	if len(rest) > 0 {
+		return s, fmt.Errorf("no part has the %d bytes at 0x%x of the plan", rest[0].size, rest[0].off)
 	}
-	fill(size)
-	x.raw, x.hash = s.RawSize, s.Hash
-	data = append(data, files.Memory(x.append(nil)))
+	fill(plan.index.raw)
+	data = append(data, files.Memory(plan.index.append(nil)))
 	for _, d := range data {
 		s.DataSize += d.Len()
 	}

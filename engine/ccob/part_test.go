@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,21 +13,39 @@ import (
 )
 
 // parts encodes every piece but the first as a part.
-func parts(t testing.TB, pieces []Piece) []Placed {
+func parts(t testing.TB, pieces []Piece) []*Part {
 	t.Helper()
-	var list []Placed
+	var list []*Part
 	for _, p := range pieces[1:] {
-		var b files.Buffer
-		if err := EncodePart(context.Background(), &b, []Piece{{Content: p.Content, ID: p.ID}}, EncodeOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		part, err := ParsePart(files.Memory(b.Bytes()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		list = append(list, Placed{p.Offset, part})
+		list = append(list, part(t, []Piece{{Content: p.Content, ID: p.ID}}))
 	}
 	return list
+}
+
+func part(t testing.TB, pieces []Piece) *Part {
+	t.Helper()
+	var b files.Buffer
+	if err := EncodePart(context.Background(), &b, pieces, EncodeOptions{Budget: cores}); err != nil {
+		t.Fatal(err)
+	}
+	part, err := ParsePart(files.Memory(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return part
+}
+
+func plan(t testing.TB, pieces []Piece) *Plan {
+	t.Helper()
+	var b files.Buffer
+	if err := EncodePlan(context.Background(), &b, pieces, EncodeOptions{Budget: cores}); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := ParsePlan(files.Memory(b.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
 }
 
 func TestAssemble(t *testing.T) {
@@ -34,24 +53,9 @@ func TestAssemble(t *testing.T) {
 	for _, align := range []int64{1, 4096, 300_000} {
 		for _, size := range []int{0, 20_000} {
 			pieces, raw := sample(align, size, processors...)
-			h := NewHasher()
-			for _, p := range pieces {
-				// Every entry is hashed by a program of its own.
-				state, err := h.MarshalBinary()
-				if err != nil {
-					t.Fatal(err)
-				}
-				h = &Hasher{}
-				if err := h.UnmarshalBinary(state); err != nil {
-					t.Fatal(err)
-				}
-				if err := h.Add(ctx, p); err != nil {
-					t.Fatal(err)
-				}
-			}
 			for _, version := range []int{2, 3} {
 				var b files.Buffer
-				s, err := Assemble(ctx, &b, pieces[0], parts(t, pieces), h, EncodeOptions{Version: version})
+				s, err := Assemble(ctx, &b, plan(t, pieces), parts(t, pieces), EncodeOptions{Version: version})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -69,27 +73,15 @@ func TestAssemble(t *testing.T) {
 }
 
 func TestPartOfSeveral(t *testing.T) {
-	ctx := context.Background()
 	pieces, raw := sample(4096, 20_000, processors...)
-	h := NewHasher()
-	if err := h.Add(ctx, pieces...); err != nil {
-		t.Fatal(err)
-	}
 	first := pieces[1].Offset
 	var inner []Piece
 	for _, p := range pieces[1:] {
 		p.Offset -= first
 		inner = append(inner, p)
 	}
-	var b, out files.Buffer
-	if err := EncodePart(ctx, &b, inner, EncodeOptions{Budget: cores}); err != nil {
-		t.Fatal(err)
-	}
-	part, err := ParsePart(files.Memory(b.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Assemble(ctx, &out, pieces[0], []Placed{{first, part}}, h, EncodeOptions{}); err != nil {
+	var out files.Buffer
+	if _, err := Assemble(context.Background(), &out, plan(t, pieces), []*Part{part(t, inner)}, EncodeOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	readAll(t, out.Bytes(), raw, Options{})
@@ -98,52 +90,55 @@ func TestPartOfSeveral(t *testing.T) {
 func TestAssembleRefuses(t *testing.T) {
 	ctx := context.Background()
 	pieces, _ := sample(4096, 20_000, processors...)
-	h := NewHasher()
-	if err := h.Add(ctx, pieces...); err != nil {
-		t.Fatal(err)
+	list, right := parts(t, pieces), plan(t, pieces)
+	assemble := func(plan *Plan, list []*Part, version int) error {
+		_, err := Assemble(ctx, &files.Buffer{}, plan, list, EncodeOptions{Version: version})
+		return err
 	}
-	list := parts(t, pieces)
-	short := NewHasher()
-	if err := short.Add(ctx, pieces[0]); err != nil {
-		t.Fatal(err)
+	with := func(i int, p *Part) []*Part {
+		changed := slices.Clone(list)
+		changed[i] = p
+		return changed
 	}
-	swapped := append([]Placed{}, list...)
-	swapped[2], swapped[3] = swapped[3], swapped[2]
-	for name, f := range map[string]func() error{
-		"not all hashed": func() error {
-			_, err := Assemble(ctx, &files.Buffer{}, pieces[0], list, short, EncodeOptions{})
-			return err
-		},
-		"nothing hashed": func() error {
-			_, err := Assemble(ctx, &files.Buffer{}, pieces[0], nil, NewHasher(), EncodeOptions{})
-			return err
-		},
-		"order": func() error {
-			_, err := Assemble(ctx, &files.Buffer{}, pieces[0], swapped, h, EncodeOptions{})
-			return err
-		},
-		"hashed twice": func() error { return h.Add(ctx, pieces[0]) },
-		"version": func() error {
-			_, err := Assemble(ctx, &files.Buffer{}, pieces[0], list, h, EncodeOptions{Version: 1})
-			return err
-		},
-		"no part": func() error { _, err := ParsePart(files.Memory([]byte("x"))); return err },
-		"foreign part": func() error {
-			x := index{raw: 5}
-			_, err := ParsePart(files.Memory(x.append(zeroFrame(nil, 4))))
-			return err
-		},
-		"garbage part": func() error {
-			_, err := ParsePart(files.Memory((&index{raw: 5}).append([]byte("garbage garbage garbage"))))
-			return err
-		},
-		"state":          func() error { return new(Hasher).UnmarshalBinary([]byte("short")) },
-		"state, garbage": func() error { return new(Hasher).UnmarshalBinary(make([]byte, 100)) },
+	last := len(list) - 1
+	wide := *list[last]
+	wide.RawSize += 1 << 20
+	over := *list[last-1]
+	over.RawSize += 1 << 20
+	for name, tt := range map[string]struct {
+		err  error
+		want string
+	}{
+		"order":          {assemble(right, with(2, list[3]), 0), "part 3 of"},
+		"missing":        {assemble(right, list[:last], 0), "no part has the"},
+		"twice":          {assemble(right, append(slices.Clone(list), list[last]), 0), "the plan has 0 more"},
+		"other content":  {assemble(right, with(2, part(t, []Piece{{Content: files.Memory(make([]byte, pieces[3].Content.Len()))}})), 0), "the part is of another bundle"},
+		"over the end":   {assemble(right, with(last, &wide), 0), "reach into"},
+		"over the next":  {assemble(right, with(last-1, &over), 0), "reach into"},
+		"version":        {assemble(right, list, 1), "version 1"},
+		"no part":        {parsePart([]byte("x")), "no part of"},
+		"foreign part":   {parsePart((&index{raw: 5}).append(zeroFrame(nil, 4))), "its index says 5"},
+		"garbage part":   {parsePart((&index{raw: 5}).append([]byte("garbage garbage garbage"))), "no zstd frame"},
+		"no plan":        {parsePlan([]byte("x")), "no plan of"},
+		"other header":   {parsePlan((&index{raw: 5, pieces: []indexPiece{{0, 4, 1}}}).append([]byte("head"))), "not the one of its index"},
+		"plan of a part": {parsePlan((&index{raw: 5}).append(zeroFrame(nil, 4))), "not the one of its index"},
+		"no header":      {EncodePlan(ctx, &files.Buffer{}, nil, EncodeOptions{}), "needs its header"},
+		"hashed twice":   {NewHasher().Add(ctx, pieces[0], pieces[0]), "hashed already"},
 	} {
-		if err := f(); err == nil {
-			t.Errorf("%s: no error", name)
+		if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {
+			t.Errorf("%s: %v, want %q", name, tt.err, tt.want)
 		}
 	}
+}
+
+func parsePart(b []byte) error {
+	_, err := ParsePart(files.Memory(b))
+	return err
+}
+
+func parsePlan(b []byte) error {
+	_, err := ParsePlan(files.Memory(b))
+	return err
 }
 
 func TestHasherZeros(t *testing.T) {
