@@ -2,6 +2,7 @@
 
 load("//rules/private:hip_code_objects.bzl", _hip_code_objects = "hip_code_objects")
 load("//rules/private:hip_library.bzl", _hip_library = "hip_library")
+load("//rules/private:offload_archive.bzl", _offload_archive = "offload_archive", _offload_unbundle_archive = "offload_unbundle_archive")
 load("//rules/private:offload_binary.bzl", _offload_binary = "offload_binary")
 load("//rules/private:offload_bundle.bzl", _offload_bundle = "offload_bundle")
 load("//rules/private:offload_extract.bzl", _offload_extract = "offload_extract")
@@ -13,6 +14,7 @@ load("//rules/private:report.bzl", _offload_device_code_aspect = "offload_device
 
 hip_code_objects = _hip_code_objects
 hip_library = _hip_library
+offload_archive = _offload_archive
 offload_binary = _offload_binary
 offload_bundle = _offload_bundle
 offload_device_code_aspect = _offload_device_code_aspect
@@ -22,3 +24,4 @@ offload_per_arch = _offload_per_arch
 offload_register = _offload_register
 offload_report = _offload_report
 offload_unbundle = _offload_unbundle
+offload_unbundle_archive = _offload_unbundle_archive

@@ -1,6 +1,7 @@
 """The action that makes a bundle."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo")
+load(":compression.bzl", "add_compression")
 load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
@@ -9,7 +10,7 @@ def bundle_images(ctx, *, where, images, out, host = "", type = "o", alignment =
     """Registers the action that makes a bundle.
 
     Args:
-      ctx: the rule's context; the rule has `PROGRAM_GROUPS`.
+      ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `COMPRESSION_ATTRS`.
       where: `label: rule` to begin a message with.
       images: list of `offload_image()`.
       out: the bundle.
@@ -30,6 +31,7 @@ def bundle_images(ctx, *, where, images, out, host = "", type = "o", alignment =
     args = offload_arguments(ctx, "bundle")
     args.add("--type", type)
     args.add("--align", alignment)
+    compressed = add_compression(ctx, args, where)
     args.add(out, format = "--output=%s")
     entry_ids = []
     if host:
@@ -41,13 +43,14 @@ def bundle_images(ctx, *, where, images, out, host = "", type = "o", alignment =
     run_offload(
         ctx,
         arguments = args,
+        coding = compressed,
         inputs = [image.file for image in images],
         mnemonic = "OffloadBundle",
         outputs = [out],
         progress_message = "Bundling device images %{label}",
     )
     return OffloadBundleInfo(
-        compressed = False,
+        compressed = compressed,
         entry_ids = entry_ids,
         file = out,
         type = type,

@@ -7,6 +7,7 @@ load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
 load(":bundling.bzl", "bundle_images")
 load(":clang.bzl", "CLANG_GROUPS", "headers_of")
+load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":hip_compile.bzl", "hip_host_objects", "hip_images")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "linked_cc_info", "register_images")
 load(":messages.bzl", "place")
@@ -69,7 +70,7 @@ library registers its own kernels: a program may have any number of such librari
 
 The runtime is what the setting `//rules/settings:hip_runtime` names, by default `-lamdhip64`.
 """,
-    attrs = ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | {
+    attrs = ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "copts": attr.string_list(
             doc = "More compiler flags, for host and device code.",
         ),

@@ -2,6 +2,7 @@
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":bundling.bzl", "bundle_images")
+load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
@@ -40,7 +41,7 @@ offload_bundle = rule(
 The images come from rules that give `OffloadImagesInfo`. Two images for one
 target, and target IDs that cannot be in one bundle, fail at analysis.
 """,
-    attrs = VALIDATION_ATTRS | {
+    attrs = VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "alignment": attr.int(
             doc = "Each entry starts at a multiple of this many bytes. The HIP runtime maps pages: 4096.",
             default = 4096,

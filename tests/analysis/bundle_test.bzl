@@ -1,6 +1,6 @@
 """Analysis tests of offload_bundle and offload_unbundle."""
 
-load("//rules:defs.bzl", "offload_bundle", "offload_unbundle")
+load("//rules:defs.bzl", "offload_archive", "offload_bundle", "offload_unbundle", "offload_unbundle_archive")
 load(":fixtures.bzl", "bad_provider", "images")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
@@ -131,6 +131,82 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         rule = offload_bundle,
     )
 
+    offload_bundle(
+        name = "bundle_zstd",
+        bundle_version = 2,
+        compress = "zstd",
+        compression_level = 19,
+        images = [":images_gfx942"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "bundle_compressed_test",
+        argv = ["bundle --type o --align 4096 --compress --format-version=2 --level=19 --output=BIN/tests/analysis/bundle_zstd.hipfb"],
+        count = 1,
+        mnemonic = "OffloadBundle",
+        output = "bundle_zstd.hipfb",
+        target = "bundle_zstd",
+    )
+    failure_test(
+        name = "bundle_version_test",
+        bundle_version = 1,
+        images = [":images_gfx942"],
+        message = "{}: offload_bundle: bundle_version is 1: it is 3, or 2 for ROCm before 7",
+        rule = offload_bundle,
+    )
+    failure_test(
+        name = "bundle_level_test",
+        compression_level = 23,
+        images = [":images_gfx942"],
+        message = "{}: offload_bundle: compression_level is 23: it is from 1 to 22, or 0 for the default",
+        rule = offload_bundle,
+    )
+    offload_archive(
+        name = "archive",
+        bundles = [":bundle", "a.h"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "archive_action_test",
+        argv = ["archive --check --output=BIN/tests/analysis/libarchive.a BIN/tests/analysis/bundle.hipfb tests/analysis/a.h"],
+        count = 1,
+        mnemonic = "OffloadArchive",
+        output = "libarchive.a",
+        target = "archive",
+    )
+    failure_test(
+        name = "archive_empty_test",
+        bundles = [],
+        message = "{}: offload_archive: bundles is empty: give it offload_bundle targets, or files",
+        rule = offload_archive,
+    )
+    offload_unbundle_archive(
+        name = "unbundle_archive",
+        allow_missing = True,
+        archive = ":archive",
+        tags = ["manual"],
+        targets = ["gfx942", "openmp-amdgcn-amd-amdhsa--gfx942"],
+    )
+    actions_test(
+        name = "unbundle_archive_action_test",
+        argv = [
+            "unbundle-archive --input=BIN/tests/analysis/libarchive.a --allow-missing " +
+            "--entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/unbundle_archive/gfx942.a " +
+            "--entry=openmp-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/unbundle_archive/openmp-amdgcn-amd-amdhsa--gfx942.a",
+        ],
+        count = 1,
+        mnemonic = "OffloadUnbundleArchive",
+        output = "unbundle_archive/gfx942.a",
+        target = "unbundle_archive",
+    )
+    failure_test(
+        name = "unbundle_archive_empty_test",
+        archive = "a.h",
+        message = "{}: offload_unbundle_archive: targets is empty: name the targets to take out, e.g. [\"gfx942\"]",
+        rule = offload_unbundle_archive,
+        targets = [],
+    )
+
     offload_unbundle(
         name = "unbundle",
         bundle = ":bundle",
@@ -195,17 +271,24 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     native.test_suite(
         name = name,
         tests = [
+            "archive_action_test",
+            "archive_empty_test",
             "bundle_action_test",
             "bundle_alignment_test",
             "bundle_check_test",
+            "bundle_compressed_test",
             "bundle_conflict_test",
             "bundle_duplicate_test",
             "bundle_empty_test",
             "bundle_groups_test",
+            "bundle_level_test",
             "bundle_plain_action_test",
             "bundle_provides_test",
             "bundle_size_test",
+            "bundle_version_test",
             "unbundle_action_test",
+            "unbundle_archive_action_test",
+            "unbundle_archive_empty_test",
             "unbundle_missing_test",
             "unbundle_no_targets_test",
             "unbundle_provides_test",

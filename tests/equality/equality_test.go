@@ -18,8 +18,8 @@ import (
 )
 
 // actions is the number of actions of the workspace: 2 sources and a link for 3
-// targets, a bundle, an unbundling.
-const actions = 3*(2+1) + 2
+// targets, a bundle, its check, an unbundling.
+const actions = 3*(2+1) + 3
 
 // outputs are what is compared.
 var outputs = []string{
@@ -46,8 +46,8 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 		}
 	})
 
-	worker := []string{"--strategy=OffloadBundle=worker", "--strategy=OffloadUnbundle=worker", "--worker_verbose"}
-	sandbox := []string{"--strategy=OffloadBundle=linux-sandbox", "--strategy=OffloadUnbundle=linux-sandbox"}
+	worker := []string{"--strategy=OffloadBundle=worker", "--strategy=OffloadUnbundle=worker", "--strategy=OffloadCheck=worker", "--worker_verbose"}
+	sandbox := []string{"--strategy=OffloadBundle=linux-sandbox", "--strategy=OffloadUnbundle=linux-sandbox", "--strategy=OffloadCheck=linux-sandbox"}
 	strategies := []struct {
 		name   string
 		flags  []string

@@ -51,6 +51,7 @@ func TestChangesCostWhatDependsOnThem(t *testing.T) {
 		"OffloadHipCompile": {"kernels/gfx1100/fill.o", "kernels/gfx90a_xnack+/fill.o", "kernels/gfx90a_xnack-/fill.o"},
 		"OffloadDeviceLink": {"kernels/gfx1100.co", "kernels/gfx90a_xnack+.co", "kernels/gfx90a_xnack-.co"},
 		"OffloadBundle":     {"fat.hipfb"},
+		"OffloadCheck":      {"fat.hipfb.entries.json"},
 		"OffloadUnbundle":   {"single/gfx1100.co", "single/gfx90a_xnack-.co"},
 	}
 	if diff := cmp.Diff(want, work(workspace.Bazel("build", "//:all"))); diff != "" {
@@ -69,6 +70,7 @@ offload_bundle`, 1))
 		"OffloadHipCompile": {"kernels/gfx942/fill.o", "kernels/gfx942/scale.o"},
 		"OffloadDeviceLink": {"kernels/gfx942.co"},
 		"OffloadBundle":     {"fat.hipfb"},
+		"OffloadCheck":      {"fat.hipfb.entries.json"},
 		"OffloadUnbundle":   {"single/gfx1100.co", "single/gfx90a_xnack-.co"},
 	}
 	if diff := cmp.Diff(want, work(workspace.Bazel("build", "//:all"))); diff != "" {

@@ -1,0 +1,3 @@
+#include "math/madd.h"
+
+__device__ float madd(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
