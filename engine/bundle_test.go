@@ -153,7 +153,7 @@ func TestArchiveUnbundle(t *testing.T) {
 	if err := s.Archive(context.Background(), ArchiveOptions{Inputs: inputs, Output: "all.a", Check: true}); err != nil {
 		t.Fatal(err)
 	}
-	listed, err := s.List(context.Background(), ListOptions{Input: "all.a"})
+	listed, err := s.List(context.Background(), ListOptions{Guess: true, Input: "all.a"})
 	if err != nil {
 		t.Fatal(err)
 	}

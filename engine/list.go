@@ -9,7 +9,8 @@ import (
 
 // ListOptions say what List looks at.
 type ListOptions struct {
-	Type  FileType // or empty for an archive, if the file is one, else an object or a binary bundle
+	Type  FileType
+	Guess bool // the type: an archive, if the file is one, else an object or a binary bundle
 	Input string
 	Read  ReadOptions
 }
@@ -40,7 +41,7 @@ func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, err
 			return context.Cause(ctx)
 		})
 	}
-	if opt.Type == "" {
+	if opt.Guess {
 		t, err := s.guessType(opt.Input)
 		if err != nil {
 			return nil, err

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/target"
@@ -37,7 +38,7 @@ func (r *run) temporary() string {
 	if s, _ := r.LookupEnv("TMPDIR"); s != "" {
 		dir = s
 	}
-	return filepath.Join(dir, "clang-offload-bundler-000000.tmp")
+	return strings.TrimSuffix(dir, "/") + "/clang-offload-bundler-000000.tmp"
 }
 
 // printAddSections prints the command that would add the entries to the host

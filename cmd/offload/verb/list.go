@@ -26,7 +26,7 @@ var listVerb = verb{
 			if len(operands) != 1 {
 				return usageError(fmt.Sprintf("want one file, got %d", len(operands)))
 			}
-			entries, err := call.Session.List(ctx, engine.ListOptions{Type: fileType, Input: operands[0], Read: *read})
+			entries, err := call.Session.List(ctx, engine.ListOptions{Type: fileType, Guess: fileType == "", Input: operands[0], Read: *read})
 			if err != nil {
 				return err
 			}
