@@ -25,7 +25,7 @@ type verb struct {
 }
 
 func verbs() []verb {
-	return []verb{bundleVerb, unbundleVerb, listVerb, archiveVerb, unbundleArchiveVerb, checkVerb, packVerb, extractVerb, inspectVerb, embedVerb, registerVerb, linkVerb, isolateVerb}
+	return []verb{bundleVerb, unbundleVerb, listVerb, archiveVerb, unbundleArchiveVerb, checkVerb, compressPartVerb, compressPlanVerb, assembleVerb, packVerb, extractVerb, inspectVerb, embedVerb, registerVerb, linkVerb, isolateVerb}
 }
 
 // usageError is a mistake in the command line, not in a file.

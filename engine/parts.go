@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/longzstd"
+)
+
+// A compressed bundle in steps that a build system can cache: CompressPart for
+// groups of entries, CompressPlan beside it, and Assemble. When an entry changes,
+// its part is compressed again, not the others.
+
+// PartOptions say what CompressPart compresses.
+type PartOptions struct {
+	Inputs []string // contents of entries that follow each other in the bundle
+	Output string
+	Align  uint64 // of the bundle
+	Level  int    // as Compression.Level
+}
+
+// CompressPart compresses some entries of a bundle.
+func (s *Session) CompressPart(ctx context.Context, opt PartOptions) error {
+	inputs, err := s.openAll(opt.Inputs)
+	defer closeAll(inputs)
+	if err != nil {
+		return err
+	}
+	pieces := make([]ccob.Piece, len(inputs))
+	pos := int64(0)
+	for i, input := range inputs {
+		if align := int64(opt.Align); align > 1 && pos%align > 0 {
+			pos += align - pos%align
+		}
+		pieces[i] = ccob.Piece{Offset: pos, Content: input.All()}
+		pos += input.Size()
+	}
+	return s.write(ctx, func(out *files.Outputs) error {
+		output, err := out.Create(opt.Output)
+		if err != nil {
+			return err
+		}
+		return ccob.EncodePart(ctx, output, pieces, ccob.EncodeOptions{Level: longzstd.FromNumber(opt.Level), Budget: s.Budget})
+	})
+}
+
+// CompressPlan writes the plan of a compressed binary bundle: opt.Output. Type
+// and compression do not matter to it, and equal contents are not shared.
+func (s *Session) CompressPlan(ctx context.Context, opt BundleOptions) error {
+	items := make([]bundle.Item, len(opt.Entries))
+	for i, entry := range opt.Entries {
+		items[i].ID = entry.Target.String()
+		if entry.Input == "" {
+			continue
+		}
+		input, err := s.Files.Open(entry.Input)
+		if err != nil {
+			return err
+		}
+		defer input.Close()
+		items[i].Content = input.All()
+	}
+	layout, err := bundle.Plan(items, bundle.Options{Align: opt.Align})
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(out *files.Outputs) error {
+		output, err := out.Create(opt.Output)
+		if err != nil {
+			return err
+		}
+		return ccob.EncodePlan(ctx, output, layoutPieces(layout), ccob.EncodeOptions{Budget: s.Budget})
+	})
+}
+
+// AssembleOptions say what Assemble puts together.
+type AssembleOptions struct {
+	Plan    string
+	Parts   []string // in the order of their entries
+	Output  string
+	Version int // of the container: 2 or 3; 0 means 3
+}
+
+// Assemble makes a compressed bundle of its plan and its parts.
+func (s *Session) Assemble(ctx context.Context, opt AssembleOptions) error {
+	inputs, err := s.openAll(append([]string{opt.Plan}, opt.Parts...))
+	defer closeAll(inputs)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(out *files.Outputs) error {
+		plan, err := ccob.ParsePlan(inputs[0].All())
+		if err != nil {
+			return in(inputs[0], err)
+		}
+		parts := make([]*ccob.Part, len(opt.Parts))
+		for i, input := range inputs[1:] {
+			if parts[i], err = ccob.ParsePart(input.All()); err != nil {
+				return in(input, err)
+			}
+		}
+		output, err := out.Create(opt.Output)
+		if err != nil {
+			return err
+		}
+		_, err = ccob.Assemble(ctx, output, plan, parts, ccob.EncodeOptions{Version: opt.Version, Budget: s.Budget})
+		return err
+	})
+}
+
+// openAll opens files; those opened before one that cannot be are returned too.
+func (s *Session) openAll(names []string) ([]*files.Input, error) {
+	var inputs []*files.Input
+	for _, name := range names {
+		input, err := s.Files.Open(name)
+		if err != nil {
+			return inputs, err
+		}
+		inputs = append(inputs, input)
+	}
+	return inputs, nil
+}
+
+func closeAll(inputs []*files.Input) {
+	for _, input := range inputs {
+		input.Close()
+	}
+}
