@@ -31,20 +31,32 @@ type block struct {
 	start, end int
 	last       bool
 	seqs       []sequence
+	longestRun uint32 // no run of literals is longer
 }
+
+// A run of literals of this size is a block of its own.
+const ownBlock = 8 << 10
 
 // blockWriter turns blocks into their coded form, one behind the other. Its
 // state is what the decoder keeps from one block to the next.
 type blockWriter struct {
-	reps repeats
-	prev [3]*fseTable // tables a block may repeat; nil: none
-	mine [3][2]fseTable
-	huff huff0.Scratch
-	lits []byte
+	reps   repeats
+	prev   [3]*fseTable // tables a block may repeat; nil: none
+	tables [3][2]fseTable
+	huff   huff0.Scratch
 
-	codes  [3][]uint8
-	extras []uint64 // offset value << 32 | litLen << 16 | matchLen-minMatch, as far as extra bits need
-	counts [3][maxSymbols]uint32
+	// Of the current block:
+	lits   []byte
+	coded  []codedSequence
+	counts [3][64]uint32
+}
+
+// A codedSequence is a sequence in terms of its codes and their extra bits.
+type codedSequence struct {
+	lengths        uint32 // extra bits of both lengths
+	offset         uint32 // extra bits of the offset, as many as its code says
+	lengthBits     uint8
+	litLen, off, m uint8 // codes
 }
 
 // repeats are the offsets of the repeat codes: RFC 8878 section 3.1.1.5.
@@ -86,8 +98,45 @@ func (w *blockWriter) reset() {
 	w.huff = huff0.Scratch{Out: w.huff.Out}
 }
 
-// append appends the coded form of b, a piece of src, to dst.
+// append appends the coded form of b, a piece of src, to dst: as one block, or, where a long run
+// of literals lies between the sequences, as several. Such a run is often incompressible and best
+// left out of the statistics of the rest.
 func (w *blockWriter) append(dst, src []byte, b *block) []byte {
+	if b.longestRun < ownBlock {
+		return w.appendBlock(dst, src, b)
+	}
+	piece := block{start: b.start}
+	first, pos := 0, b.start
+	cut := func(end, seqs int) {
+		if end > piece.start {
+			piece.end, piece.seqs = end, b.seqs[first:seqs]
+			dst = w.appendBlock(dst, src, &piece)
+			piece.start = end
+		}
+		first = seqs
+	}
+	for i := range b.seqs {
+		s := &b.seqs[i]
+		if s.litLen >= ownBlock {
+			cut(pos, i)
+			pos += int(s.litLen)
+			s.litLen = 0
+			cut(pos, i)
+		}
+		pos += int(s.litLen + s.matchLen)
+	}
+	if b.end-pos >= ownBlock {
+		cut(pos, len(b.seqs))
+	}
+	piece.end, piece.seqs, piece.last = b.end, b.seqs[first:], b.last
+	if piece.end > piece.start || piece.last {
+		dst = w.appendBlock(dst, src, &piece)
+	}
+	return dst
+}
+
+// appendBlock appends one block.
+func (w *blockWriter) appendBlock(dst, src []byte, b *block) []byte {
 	data := src[b.start:b.end]
 	header := len(dst)
 	kind, size := rawBlock, len(data)
@@ -101,7 +150,7 @@ func (w *blockWriter) append(dst, src []byte, b *block) []byte {
 	} else {
 		reps, prev := w.reps, w.prev
 		var ok bool
-		dst, ok = w.appendCompressed(append(dst, 0, 0, 0), data, b.seqs)
+		dst, ok = w.appendCompressed(append(dst, 0, 0, 0), src, b)
 		if ok {
 			kind, size = compressedBlock, len(dst)-header-blockHeaderSize
 		} else {
@@ -141,29 +190,23 @@ func (b *block) isRun(data []byte) bool {
 }
 
 // appendCompressed appends the content of a compressed block, or returns false if that
-// is no smaller than data. Then the state is not what it was.
-func (w *blockWriter) appendCompressed(dst, data []byte, seqs []sequence) ([]byte, bool) {
+// is no smaller than the block is. Then the state is not what it was.
+func (w *blockWriter) appendCompressed(dst, src []byte, b *block) ([]byte, bool) {
 	start := len(dst)
-	lits := data
-	if len(seqs) > 0 {
-		lits = w.lits[:0]
-		pos := 0
-		for i := range seqs {
-			s := &seqs[i]
-			end := pos + int(s.litLen)
-			lits = append(lits, data[pos:end]...)
-			pos = end + int(s.matchLen)
-		}
-		lits = append(lits, data[pos:]...)
-		w.lits = lits
+	lits := src[b.start:b.end]
+	if len(b.seqs) > 0 {
+		lits = w.split(src, b)
+	}
+	if len(b.seqs) == 0 && len(lits) >= 4*noiseSample && isNoise(lits) {
+		return dst, false
 	}
 	dst, newTable := w.appendLiterals(dst, lits)
-	if len(seqs) == 0 {
+	if len(b.seqs) == 0 {
 		dst = append(dst, 0)
 	} else {
-		dst = w.appendSequences(dst, seqs)
+		dst = w.appendSequences(dst)
 	}
-	if len(dst)-start < len(data) {
+	if len(dst)-start < b.end-b.start {
 		return dst, true
 	}
 	if newTable {
@@ -171,6 +214,53 @@ func (w *blockWriter) appendCompressed(dst, data []byte, seqs []sequence) ([]byt
 		w.huff.Reuse = huff0.ReusePolicyNone
 	}
 	return dst, false
+}
+
+// split fills coded and counts from the block's sequences and returns its literals.
+func (w *blockWriter) split(src []byte, b *block) []byte {
+	const slack = 16 // literals are copied 16 bytes at a time
+	if w.lits == nil {
+		w.lits = make([]byte, blockSize+slack)
+	}
+	if cap(w.coded) < len(b.seqs) {
+		w.coded = make([]codedSequence, len(b.seqs)+len(b.seqs)/2)
+	}
+	w.counts = [3][64]uint32{}
+	llc, ofc, mlc := &w.counts[litLenTable], &w.counts[offsetTable], &w.counts[matchLenTable]
+	lits, n, pos := w.lits, 0, b.start
+	coded := w.coded[:len(b.seqs)]
+	reps := w.reps
+	for i, s := range b.seqs {
+		if s.litLen <= slack && pos+slack <= len(src) {
+			from, to := src[pos:][:slack], lits[n:][:slack]
+			binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(from))
+			binary.LittleEndian.PutUint64(to[8:], binary.LittleEndian.Uint64(from[8:]))
+		} else {
+			copy(lits[n:], src[pos:pos+int(s.litLen)])
+		}
+		n += int(s.litLen)
+		pos += int(s.litLen) + int(s.matchLen)
+
+		value := reps.value(s.offset, s.litLen)
+		m := s.matchLen - minMatch
+		lc, mc, oc := litLenCode(s.litLen), matchLenCode(m), uint8(bits.Len32(value)-1)
+		lb, mb := litLenBits[lc&63], matchLenBits[mc&63]
+		coded[i] = codedSequence{
+			lengths:    s.litLen&(1<<lb-1) | m&(1<<mb-1)<<lb,
+			offset:     value & (1<<(oc&31) - 1),
+			lengthBits: lb + mb,
+			litLen:     lc,
+			off:        oc,
+			m:          mc,
+		}
+		llc[lc&63]++
+		ofc[oc&63]++
+		mlc[mc&63]++
+	}
+	w.coded = coded
+	w.reps = reps
+	n += copy(lits[n:], src[pos:b.end])
+	return lits[:n]
 }
 
 // Literals section, RFC 8878 section 3.1.1.3.1.
@@ -204,17 +294,21 @@ func (w *blockWriter) appendLiterals(dst, lits []byte) ([]byte, bool) {
 
 func (w *blockWriter) compressLiterals(lits []byte) ([]byte, bool, error) {
 	h := &w.huff
-	fresh := h.Reuse == huff0.ReusePolicyNone
-	table, data, again, err := huff0.EstimateSizes(lits, h)
-	if err != nil {
-		return nil, false, err
+	policy := huff0.ReusePolicyNone
+	// The description of a table matters for few literals only.
+	if len(lits) < 16<<10 && h.Reuse != huff0.ReusePolicyNone {
+		table, data, again, err := huff0.EstimateSizes(lits, h)
+		if err != nil {
+			return nil, false, err
+		}
+		if again >= 0 && again <= table+data {
+			policy = huff0.ReusePolicyMust
+		}
 	}
-	h.Reuse = huff0.ReusePolicyNone
-	if !fresh && again >= 0 && again <= table+data {
-		h.Reuse = huff0.ReusePolicyMust
-	}
+	h.Reuse = policy
 	var out []byte
 	var reused bool
+	var err error
 	if len(lits) < 1024 {
 		out, reused, err = huff0.Compress1X(lits, h)
 	} else {
@@ -222,6 +316,26 @@ func (w *blockWriter) compressLiterals(lits []byte) ([]byte, bool, error) {
 	}
 	h.Reuse = huff0.ReusePolicyAllow
 	return out, reused, err
+}
+
+const noiseSample = 4096
+
+// isNoise looks at some of the literals to tell whether coding them is not worth trying.
+func isNoise(lits []byte) bool {
+	var count [256]uint32
+	step := (len(lits)/noiseSample - 1) | 1 // odd, as data has columns
+	for i := range noiseSample {
+		count[lits[i*step]]++
+	}
+	// The sum of n log2 n is what a sample of this size is short of 12 bits a byte;
+	// noise has 7.955 left.
+	sum := uint32(0)
+	for _, n := range count {
+		if n > 0 {
+			sum += n * log2Any(n)
+		}
+	}
+	return sum < noiseSample*(12<<fixedShift-(7<<fixedShift+242))
 }
 
 func appendLiteralsHeader(dst []byte, kind, size, coded int) []byte {
@@ -260,8 +374,8 @@ const (
 )
 
 // appendSequences appends the sequences section, RFC 8878 section 3.1.1.3.2.
-func (w *blockWriter) appendSequences(dst []byte, seqs []sequence) []byte {
-	n := len(seqs)
+func (w *blockWriter) appendSequences(dst []byte) []byte {
+	n := len(w.coded)
 	switch {
 	case n < 128:
 		dst = append(dst, byte(n))
@@ -270,7 +384,6 @@ func (w *blockWriter) appendSequences(dst []byte, seqs []sequence) []byte {
 	default:
 		dst = append(dst, 0xFF, byte(n-0x7F00), byte((n-0x7F00)>>8))
 	}
-	w.codeSequences(seqs)
 	modes := len(dst)
 	dst = append(dst, 0)
 	var tables [3]*fseTable
@@ -279,36 +392,7 @@ func (w *blockWriter) appendSequences(dst []byte, seqs []sequence) []byte {
 		dst, mode, tables[kind] = w.chooseTable(dst, kind, uint32(n))
 		dst[modes] |= byte(mode << (6 - 2*kind))
 	}
-	return w.appendBits(dst, n, &tables)
-}
-
-// codeSequences fills codes, extras and counts from seqs.
-func (w *blockWriter) codeSequences(seqs []sequence) {
-	n := len(seqs)
-	if cap(w.extras) < n {
-		size := n + n/2
-		w.extras = make([]uint64, size)
-		for i := range w.codes {
-			w.codes[i] = make([]uint8, size)
-		}
-	}
-	for i := range w.counts {
-		clear(w.counts[i][:])
-	}
-	ll, of, ml, extras := w.codes[litLenTable][:n], w.codes[offsetTable][:n], w.codes[matchLenTable][:n], w.extras[:n]
-	llc, ofc, mlc := &w.counts[litLenTable], &w.counts[offsetTable], &w.counts[matchLenTable]
-	reps := w.reps
-	for i := range seqs {
-		s := &seqs[i]
-		value := reps.value(s.offset, s.litLen)
-		l, m, o := litLenCode(s.litLen), matchLenCode(s.matchLen-minMatch), uint8(bits.Len32(value)-1)
-		ll[i], ml[i], of[i] = l, m, o
-		llc[l%maxSymbols]++
-		mlc[m%maxSymbols]++
-		ofc[o%maxSymbols]++
-		extras[i] = uint64(value)<<32 | uint64(s.litLen&0xffff)<<16 | uint64((s.matchLen-minMatch)&0xffff)
-	}
-	w.reps = reps
+	return w.appendBits(dst, &tables)
 }
 
 // chooseTable finds the cheapest table for the n codes of a kind, appends its
@@ -323,9 +407,9 @@ func (w *blockWriter) chooseTable(dst []byte, kind int, n uint32) ([]byte, int, 
 		}
 	}
 	prev := w.prev[kind]
-	mine := &w.mine[kind][0]
+	mine := &w.tables[kind][0]
 	if mine == prev {
-		mine = &w.mine[kind][1]
+		mine = &w.tables[kind][1]
 	}
 	mode, table := predefinedMode, &predefined[kind]
 	best, ok := table.cost(count, top)
@@ -369,14 +453,14 @@ func (w *blockWriter) usePrev(dst []byte, mode, kind int, table *fseTable) ([]by
 	return dst, mode, table
 }
 
-// appendBits appends the bit stream of n coded sequences. The decoder reads it
+// appendBits appends the bit stream of the coded sequences. The decoder reads it
 // from its end, so the last sequence is written first.
-func (w *blockWriter) appendBits(dst []byte, n int, tables *[3]*fseTable) []byte {
+func (w *blockWriter) appendBits(dst []byte, tables *[3]*fseTable) []byte {
 	llt, oft, mlt := tables[litLenTable], tables[offsetTable], tables[matchLenTable]
-	ll, of, ml, extras := w.codes[litLenTable][:n], w.codes[offsetTable][:n], w.codes[matchLenTable][:n], w.extras[:n]
+	coded := w.coded
 
 	pos := len(dst)
-	need := n*13 + 16 // at most 27 bits of states and 64 extra bits each
+	need := len(coded)*12 + 24 // at most 26 bits of states, 31 of lengths and 31 of an offset each
 	if cap(dst)-pos < need {
 		grown := make([]byte, pos, 2*cap(dst)+need)
 		copy(grown, dst)
@@ -386,16 +470,13 @@ func (w *blockWriter) appendBits(dst []byte, n int, tables *[3]*fseTable) []byte
 
 	var acc uint64
 	var have uint
-	i := n - 1
-	mls, ofs, lls := mlt.start(ml[i]), oft.start(of[i]), llt.start(ll[i])
-	for {
-		e := extras[i]
-		lb, mb, ob := uint(litLenBits[ll[i]]), uint(matchLenBits[ml[i]]), uint(of[i])
-		acc |= (e >> 16 & (1<<lb - 1)) << (have & 63)
-		have += lb
-		acc |= (e & (1<<mb - 1)) << (have & 63)
-		have += mb
-		// Up to 7 bits were left over, 27 are of states, 32 are of lengths.
+	last := &coded[len(coded)-1]
+	mls, ofs, lls := mlt.start(last.m), oft.start(last.off), llt.start(last.litLen)
+	for i := len(coded) - 1; ; {
+		// Up to 7 bits are left over, 26 are of states, 31 of lengths.
+		c := &coded[i]
+		acc |= uint64(c.lengths) << (have & 63)
+		have += uint(c.lengthBits)
 		if have > 32 {
 			binary.LittleEndian.PutUint64(buf[pos:], acc)
 			pos += int(have >> 3)
@@ -405,8 +486,8 @@ func (w *blockWriter) appendBits(dst []byte, n int, tables *[3]*fseTable) []byte
 			}
 			have &= 7
 		}
-		acc |= (e >> 32 & (1<<ob - 1)) << (have & 63)
-		have += ob
+		acc |= uint64(c.offset) << (have & 63)
+		have += uint(c.off)
 		binary.LittleEndian.PutUint64(buf[pos:], acc)
 		pos += int(have >> 3)
 		acc >>= have &^ 7 & 63
@@ -418,30 +499,31 @@ func (w *blockWriter) appendBits(dst []byte, n int, tables *[3]*fseTable) []byte
 			break
 		}
 		i--
-		tr := oft.trans[of[i]]
-		nb := uint((ofs + tr.deltaBits) >> 16)
-		acc |= uint64(ofs&(1<<nb-1)) << have
-		have += nb
-		ofs = uint32(oft.next[int32(ofs>>nb)+tr.deltaFind])
-		tr = mlt.trans[ml[i]]
-		nb = uint((mls + tr.deltaBits) >> 16)
-		acc |= uint64(mls&(1<<nb-1)) << have
-		have += nb
-		mls = uint32(mlt.next[int32(mls>>nb)+tr.deltaFind])
-		tr = llt.trans[ll[i]]
-		nb = uint((lls + tr.deltaBits) >> 16)
-		acc |= uint64(lls&(1<<nb-1)) << have
-		have += nb
-		lls = uint32(llt.next[int32(lls>>nb)+tr.deltaFind])
+		c = &coded[i]
+		tr := &oft.trans[c.off&63]
+		n := (ofs + tr.deltaBits) >> 16 & 31
+		acc |= uint64(ofs&(1<<n-1)) << (have & 63)
+		have += uint(n)
+		ofs = uint32(oft.next[(ofs>>n+tr.deltaFind)%(1<<maxTableLog)])
+		tr = &mlt.trans[c.m&63]
+		n = (mls + tr.deltaBits) >> 16 & 31
+		acc |= uint64(mls&(1<<n-1)) << (have & 63)
+		have += uint(n)
+		mls = uint32(mlt.next[(mls>>n+tr.deltaFind)%(1<<maxTableLog)])
+		tr = &llt.trans[c.litLen&63]
+		n = (lls + tr.deltaBits) >> 16 & 31
+		acc |= uint64(lls&(1<<n-1)) << (have & 63)
+		have += uint(n)
+		lls = uint32(llt.next[(lls>>n+tr.deltaFind)%(1<<maxTableLog)])
 	}
-	final := func(state uint32, log uint8) {
-		acc |= uint64(state&(1<<log-1)) << have
-		have += uint(log)
+	for _, f := range [...]struct {
+		state uint32
+		log   uint8
+	}{{mls, mlt.log}, {ofs, oft.log}, {lls, llt.log}} {
+		acc |= uint64(f.state&(1<<f.log-1)) << (have & 63)
+		have += uint(f.log)
 	}
-	final(mls, mlt.log)
-	final(ofs, oft.log)
-	final(lls, llt.log)
-	acc |= 1 << have // the mark where a decoder begins
+	acc |= 1 << (have & 63) // the mark where a decoder begins
 	have++
 	binary.LittleEndian.PutUint64(buf[pos:], acc)
 	return buf[:pos+int(have+7)>>3]

@@ -90,7 +90,7 @@ func TestBlocks(t *testing.T) {
 
 func TestCodes(t *testing.T) {
 	next := uint32(0)
-	for code, bits := range litLenBits {
+	for code, bits := range litLenBits[:maxLitCode+1] {
 		for _, n := range []uint32{next, next + 1<<bits - 1} {
 			if got := litLenCode(n); int(got) != code {
 				t.Errorf("literal length %d: code %d, want %d", n, got, code)
@@ -99,7 +99,7 @@ func TestCodes(t *testing.T) {
 		next += 1 << bits
 	}
 	next = 0
-	for code, bits := range matchLenBits {
+	for code, bits := range matchLenBits[:maxMatchCode+1] {
 		for _, n := range []uint32{next, next + 1<<bits - 1} {
 			if got := matchLenCode(n); int(got) != code {
 				t.Errorf("match length %d: code %d, want %d", n+minMatch, got, code)

@@ -5,11 +5,11 @@ import "math/bits"
 // Literal length and match length codes, RFC 8878 section 3.1.1.3.2.1.1:
 // each code stands for a baseline plus a number of extra bits.
 var (
-	litLenBits = [36]uint8{
+	litLenBits = [64]uint8{
 		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 		1, 1, 1, 1, 2, 2, 3, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
 	}
-	matchLenBits = [53]uint8{
+	matchLenBits = [64]uint8{
 		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 		0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 		1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 5, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
@@ -36,8 +36,8 @@ func init() {
 			}
 		}
 	}
-	fill(litLenCodes[:], litLenBits[:])
-	fill(matchLenCodes[:], matchLenBits[:])
+	fill(litLenCodes[:], litLenBits[:maxLitCode+1])
+	fill(matchLenCodes[:], matchLenBits[:maxMatchCode+1])
 }
 
 // litLenCode returns the code of a literal length.

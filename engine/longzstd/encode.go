@@ -105,6 +105,7 @@ func encode(ctx context.Context, src []byte, level Level, cores int, code func(*
 		return code(&w, &block{last: true})
 	}
 	p := newParser(src, level)
+	defer p.release()
 	if cores < 2 || len(src) < pipelineSize {
 		for b := new(block); p.next(b); {
 			if err := ctx.Err(); err != nil {

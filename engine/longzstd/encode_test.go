@@ -173,6 +173,7 @@ func TestWindow(t *testing.T) {
 	src := bundle(r, 8, 40_000, 4096)
 	for _, window := range []int{100, 4000, 41_000} {
 		p := newParser(src, Small)
+		defer p.release()
 		p.window = window
 		far := uint32(0)
 		for b := new(block); p.next(b); {

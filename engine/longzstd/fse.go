@@ -13,7 +13,7 @@ const (
 // symbolTransform is what encoding one symbol needs: see fseTable.encode.
 type symbolTransform struct {
 	deltaBits uint32 // (bits << 16) - (first state using that many bits)
-	deltaFind int32
+	deltaFind uint32 // modulo the size of the table
 }
 
 // fseTable is one finite state entropy code (RFC 8878 section 4.1) for at most 53 symbols.
@@ -23,7 +23,7 @@ type fseTable struct {
 	top    int               // largest symbol the table can code
 	norm   [maxSymbols]int16 // normalised counts; -1 is "less than one"
 	next   [1 << maxTableLog]uint16
-	trans  [maxSymbols]symbolTransform
+	trans  [64]symbolTransform
 	single uint8 // the symbol of a table of log 0
 }
 
@@ -76,10 +76,10 @@ func (t *fseTable) build(log uint8, top int) {
 		case 0:
 			t.trans[s] = symbolTransform{}
 		case -1, 1:
-			t.trans[s] = symbolTransform{uint32(log)<<16 - uint32(size), first[s] - 1}
+			t.trans[s] = symbolTransform{uint32(log)<<16 - uint32(size), uint32(first[s] - 1)}
 		default:
 			most := uint32(log) - uint32(bits.Len16(uint16(n-1))-1)
-			t.trans[s] = symbolTransform{most<<16 - uint32(n)<<most, first[s] - int32(n)}
+			t.trans[s] = symbolTransform{most<<16 - uint32(n)<<most, uint32(first[s] - int32(n))}
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (t *fseTable) start(sym uint8) uint32 {
 	tr := t.trans[sym]
 	n := (tr.deltaBits + 1<<15) >> 16
 	v := n<<16 - tr.deltaBits
-	return uint32(t.next[int32(v>>n)+tr.deltaFind])
+	return uint32(t.next[(v>>n+tr.deltaFind)%(1<<maxTableLog)])
 }
 
 // normalize scales the counts of symbols 0..top, which sum to total, to

@@ -138,7 +138,7 @@ func checkTransitions(t rapid.TB, table *fseTable) {
 			tr := table.trans[s]
 			from := uint32(state + size)
 			bits := (from + tr.deltaBits) >> 16
-			to := int(table.next[int32(from>>bits)+tr.deltaFind]) - size
+			to := int(table.next[(from>>bits+tr.deltaFind)%(1<<maxTableLog)]) - size
 			if symbol[to] != s || width[to] != int(bits) || base[to]+state&(1<<bits-1) != state {
 				t.Fatalf("symbol %d from state %d: to state %d with %d bits; there the decoder has symbol %d, %d bits from %d",
 					s, state, to, bits, symbol[to], width[to], base[to])

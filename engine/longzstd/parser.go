@@ -3,6 +3,7 @@ package longzstd
 import (
 	"encoding/binary"
 	"math/bits"
+	"sync"
 )
 
 // A parser cuts the source into blocks and finds their sequences. See the
@@ -11,15 +12,10 @@ type parser struct {
 	src    []byte
 	pos    int // where the next block starts
 	window int // how far back a match may reach
+	effort
 
-	// Positions by the hash of what is there: of 8 bytes and of 5 bytes, written at
-	// every position looked at, and of 32 bytes, written at every sampled one. A
-	// position is kept modulo 1<<32, which a window of 2 GiB cannot confuse, and
-	// every candidate is compared with the source, so that stale ones, and the
-	// zeros of an unused cell, do no harm.
-	long, short, far                []uint32
-	longShift, shortShift, farShift uint
-	lazyBelow                       int
+	*tables
+	longMask, shortMask, farMask uint64
 
 	rep1, rep2 int // the last two offsets that differ
 
@@ -27,53 +23,119 @@ type parser struct {
 	restLen int
 }
 
+// tables say where what was last: 8 bytes and 5 bytes of every position looked at, as entry
+// makes them, and 32 bytes of the sampled ones, the position in the upper half and some of the
+// hash in the lower. Positions are kept modulo a power of two, and cells are zero at first: a
+// candidate counts only when the source says the same.
+type tables struct {
+	long  [1 << longLog]uint32
+	short [1 << shortLog]uint32
+	far   [1 << farLog]uint64
+	dirty bool
+}
+
+var tablesPool = sync.Pool{New: func() any { return new(tables) }}
+
+// An effort is how hard to search.
+type effort struct {
+	longLog, shortLog, farLog int // of the tables' sizes, for a large source
+
+	lazyBelow int    // shorter matches give way to better ones that start one further on
+	maxStep   int    // how far at most to step where nothing matches
+	sample    uint64 // positions with these bits of their hash zero are sampled
+	inside    int    // in shorter matches look for sampled positions, too
+}
+
 const (
+	longLog  = 20
+	shortLog = 18
+	farLog   = 20
+
 	prime5 = 889523592379
 	prime8 = 0xCF1BBCDCB7A56463
 
-	// A position is sampled if these bits of its hash are zero: 1 in 32.
-	sampleMask = 31 << 20
+	// An entry of long and short has so many bits of the hash, which spare most looks
+	// at the source, and above them the position modulo 64 MiB.
+	tagBits  = 6
+	tagMask  = 1<<tagBits - 1
+	tagShift = 32
+
+	// Bits of a hash that tell sampled positions: 1 in 64, and 1 in 256 in noise.
+	sample64  = 63 << 20
+	sample256 = 255 << 20
 
 	// lookahead is how many bytes from a position on may be looked at without asking.
 	lookahead = 48
 
-	// Shortest match to take from the table of sampled positions.
+	// minFar is the shortest match to take from the table of sampled positions.
 	minFar = 32
 
-	// After so many bytes without a match the data is taken for incompressible,
-	// and only the sampled positions are looked at.
-	giveUp = 1024
-
-	// A match of this length is taken at once: longer ones elsewhere save little.
+	// goodEnough is the length of a match that needs no comparison with a sampled one.
 	goodEnough = 64
+
+	// After so many literals in a row the data is taken for noise.
+	noiseAfter = 512
 )
 
+var (
+	fastEffort = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 8, maxStep: 32, sample: sample64}
+	// Small sources take no time worth saving.
+	tinyEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 32, maxStep: 8, sample: sample64}
+	smallEffort = effort{longLog: 20, shortLog: 18, farLog: 20, lazyBelow: 64, maxStep: 8, sample: sample64, inside: 64}
+)
+
+// tinySource is the size up to which a source is a small one.
+const tinySource = 2 << 20
+
 func newParser(src []byte, level Level) *parser {
-	longLog, shortLog, farLog, lazyBelow := 18, 16, 18, 8
+	e := fastEffort
 	if level == Small {
-		longLog, shortLog, farLog, lazyBelow = 20, 18, 19, 64
+		e = smallEffort
+	} else if len(src) <= tinySource {
+		e = tinyEffort
 	}
+	// A small source uses, and so touches, only a part of the tables.
 	n := bits.Len(uint(len(src)))
-	longLog = max(min(longLog, n-2), 10)
-	shortLog = max(min(shortLog, n-2), 10)
-	farLog = max(min(farLog, n-5), 8)
-	return &parser{
-		src:        src,
-		window:     maxWindow,
-		long:       make([]uint32, 1<<longLog),
-		short:      make([]uint32, 1<<shortLog),
-		far:        make([]uint32, 1<<farLog),
-		longShift:  uint(64 - longLog),
-		shortShift: uint(64 - shortLog),
-		farShift:   uint(64 - farLog),
-		lazyBelow:  lazyBelow,
-		rep1:       1,
-		rep2:       1,
+	mask := func(log int) uint64 { return 1<<max(min(log, n-2), 10) - 1 }
+	p := &parser{
+		src:       src,
+		window:    maxWindow,
+		effort:    e,
+		tables:    tablesPool.Get().(*tables),
+		longMask:  mask(e.longLog),
+		shortMask: mask(e.shortLog),
+		farMask:   mask(min(e.farLog, n-6)),
+		rep1:      1,
+		rep2:      1,
 	}
+	if p.dirty {
+		clear(p.long[:p.longMask+1])
+		clear(p.short[:p.shortMask+1])
+		clear(p.far[:p.farMask+1])
+	}
+	p.dirty = true
+	return p
 }
 
-func load32(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[i:]) }
+// release gives back the tables; the parser is done.
+func (p *parser) release() {
+	tablesPool.Put(p.tables)
+	p.tables = nil
+}
+
 func load64(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
+
+// entry is what long and short keep of a position and the hash of what is there.
+func entry(i int, h uint64) uint32 {
+	return uint32(i)<<tagBits | uint32(h>>tagShift)&tagMask
+}
+
+// hashFar hashes the 32 bytes at i, of which cur are the first 8.
+func hashFar(src []byte, cur uint64, i int) uint64 {
+	b := src[i+8:][:24]
+	h := (binary.LittleEndian.Uint64(b)*prime5 + binary.LittleEndian.Uint64(b[8:])*prime8 + binary.LittleEndian.Uint64(b[16:])) * prime8
+	return (h + cur) * prime8
+}
 
 // forward returns how many bytes at p equal those at q, which is before p.
 func forward(src []byte, q, p int) int {
@@ -95,6 +157,14 @@ func forward(src []byte, q, p int) int {
 	return n + len(a)
 }
 
+// forward8 is forward for positions whose first 8 bytes differ by x.
+func forward8(src []byte, x uint64, q, p int) int {
+	if x != 0 {
+		return bits.TrailingZeros64(x) >> 3
+	}
+	return 8 + forward(src, q+8, p+8)
+}
+
 // backward returns how many bytes in front of p, no further back than first, equal those in front of q.
 func backward(src []byte, q, p, first int) int {
 	n := 0
@@ -107,13 +177,6 @@ func backward(src []byte, q, p, first int) int {
 // score says how much a match saves, in quarters of a byte of literals.
 func score(length, offset int) int { return length*4 - bits.Len(uint(offset)) }
 
-// hashFar hashes the 32 bytes at i, of which cur are the first 8.
-func hashFar(src []byte, cur uint64, i int) uint64 {
-	b := src[i+8:][:24]
-	h := (binary.LittleEndian.Uint64(b)*prime5 + binary.LittleEndian.Uint64(b[8:])*prime8 + binary.LittleEndian.Uint64(b[16:])) * prime8
-	return (h + cur) * prime8
-}
-
 // next fills b with the next block, or returns false at the end.
 func (p *parser) next(b *block) bool {
 	src := p.src
@@ -122,7 +185,7 @@ func (p *parser) next(b *block) bool {
 	}
 	start, end := p.pos, min(p.pos+blockSize, len(src))
 	b.start, b.end, b.last = start, end, end == len(src)
-	b.seqs = b.seqs[:0]
+	b.seqs, b.longestRun = b.seqs[:0], 0
 	p.pos = end
 	i := start
 	if n := min(p.restLen, end-start); n > 8 {
@@ -140,48 +203,77 @@ func (p *parser) next(b *block) bool {
 	return true
 }
 
+// isText reports whether a block looks like text, going by some of its bytes.
+func isText(data []byte) bool {
+	const samples = 128
+	if len(data) < samples {
+		return false
+	}
+	other, step := 0, len(data)/samples
+	for i := range samples {
+		if c := data[i*step]; c < '\t' || c > '~' {
+			other++
+		}
+	}
+	return other <= 1
+}
+
 // parse appends the sequences of b from position anchor on, none of which starts at or after stop.
 func (p *parser) parse(b *block, anchor, stop int) {
 	src, seqs := p.src, b.seqs
-	long, short, far := p.long, p.short, p.far
-	longShift, shortShift, farShift := p.longShift&63, p.shortShift&63, p.farShift&63
+	long, short, far := &p.long, &p.short, &p.far
+	longMask, shortMask, farMask := p.longMask, p.shortMask, p.farMask
 	rep1, rep2, window := p.rep1, p.rep2, p.window
+	lazyBelow, sample := p.lazyBelow, p.sample
+	if isText(src[b.start:b.end]) {
+		lazyBelow = max(lazyBelow, 32)
+	}
+	dense := lazyBelow >= 32
 	i := max(anchor, 1)
 
 	for i < stop {
 		cur := load64(src, i)
-		h := cur * prime8
-		l, s := &long[h>>longShift], &short[cur<<24*prime5>>shortShift]
-		dl, ds := int(uint32(i)-*l), int(uint32(i)-*s)
-		*l, *s = uint32(i), uint32(i)
+		h, hs := cur*prime8, cur<<24*prime5
+		l, s := &long[h>>(64-longLog)&longMask], &short[hs>>(64-shortLog)&shortMask]
+		el, es := entry(i, h), entry(i, hs)
+		xl, xs := el-*l, es-*s // the distance, over zeros if the tags are the same
+		*l, *s = el, es
 		reach := uint(min(i, window))
 
 		// The best match so far: where, how long, how far back, and what it saves.
 		at, n, off, best := 0, 0, 0, 0
+
+		// A repeat behind one or two literals, of 4 bytes at least.
 		x := cur ^ load64(src, i-rep1)
 		if x&0xffffffff00 == 0 {
 			at, off = i+1, rep1
+			n = forward8(src, x&^0xff, i-off, i) - 1
+			best = n*4 - 1
 		} else if x&0xffffffff0000 == 0 {
 			at, off = i+2, rep1
-		} else if (cur^load64(src, i-rep2))&0xffffffff00 == 0 {
+			n = forward8(src, x&^0xffff, i-off, i) - 2
+			best = n*4 - 1
+		} else if x := cur ^ load64(src, i-rep2); x&0xffffffff00 == 0 {
 			at, off = i+1, rep2
-		}
-		if off != 0 {
-			n = 4 + forward(src, at+4-off, at+4)
+			n = forward8(src, x&^0xff, i-off, i) - 1
 			best = n*4 - 1
 		}
-		if uint(dl-1) < reach && load64(src, i-dl) == cur {
-			f := 8 + forward(src, i+8-dl, i+8)
-			back := backward(src, i-dl, i, anchor)
-			if v := score(back+f, dl); v > best {
-				at, n, off, best = i-back, back+f, dl, v
+
+		// 8 bytes or more that were seen lately, 32 or more that were seen ever.
+		if d := int(xl >> tagBits); xl&tagMask == 0 && uint(d-1) < reach && load64(src, i-d) == cur {
+			f := 8 + forward(src, i+8-d, i+8)
+			back := backward(src, i-d, i, anchor)
+			if v := score(back+f, d); v > best {
+				at, n, off, best = i-back, back+f, d, v
 			}
 		}
-		if h&sampleMask == 0 {
-			e := &far[hashFar(src, cur, i)>>farShift]
-			d := int(uint32(i) - *e)
-			*e = uint32(i)
-			if n < goodEnough && uint(d-1) < reach && load64(src, i-d) == cur {
+		if h&sample == 0 {
+			hf := hashFar(src, cur, i)
+			f, ef := &far[hf>>(64-farLog)&farMask], uint64(i)<<32|hf&(1<<32-1)
+			xf := ef - *f
+			*f = ef
+			d := int(xf >> 32)
+			if uint32(xf) == 0 && n < goodEnough && uint(d-1) < reach && load64(src, i-d) == cur {
 				if f := 8 + forward(src, i+8-d, i+8); f >= minFar {
 					back := backward(src, i-d, i, anchor)
 					if v := score(back+f, d); v > best {
@@ -190,40 +282,50 @@ func (p *parser) parse(b *block, anchor, stop int) {
 				}
 			}
 		}
+
 		if n == 0 {
+			// A repeat of 3 bytes, or better, 5 or more that were seen lately.
 			if x&0xffffff00 == 0 {
 				at, n, off, best = i+1, 3, rep1, 3*4-1
 			} else if x&0xffffff0000 == 0 {
 				at, n, off, best = i+2, 3, rep1, 3*4-1
 			}
-			if uint(ds-1) < reach && load32(src, i-ds) == uint32(cur) {
-				if f := 4 + forward(src, i+4-ds, i+4); f >= 5 {
-					back := backward(src, i-ds, i, anchor)
-					at, n, off, best = i-back, back+f, ds, score(back+f, ds)
+			if d := int(xs >> tagBits); xs&tagMask == 0 && uint(d-1) < reach {
+				if y := cur ^ load64(src, i-d); y<<24 == 0 {
+					back := backward(src, i-d, i, anchor)
+					at, n, off = i-back, back+forward8(src, y, i-d, i), d
+					best = score(n, d)
 				}
 			}
 			if n == 0 {
-				if i-anchor < giveUp {
-					i += 1 + (i-anchor)>>8
+				if run := i - anchor; run < noiseAfter {
+					i += 1 + run>>8
 				} else {
-					i = p.skim(i+1, min(i+giveUp, stop))
+					i = p.skim(i+1, min(i+min(run>>7, p.maxStep), stop))
 				}
 				continue
 			}
 		}
+
 		// Short: is there a better one right behind?
-		for n < p.lazyBelow && i+1 < stop {
+		for n < lazyBelow && i+1 < stop {
 			i++
 			cur := load64(src, i)
-			l, s := &long[cur*prime8>>longShift], &short[cur<<24*prime5>>shortShift]
-			dl, ds := int(uint32(i)-*l), int(uint32(i)-*s)
-			*l, *s = uint32(i), uint32(i)
+			h, hs := cur*prime8, cur<<24*prime5
+			l, s := &long[h>>(64-longLog)&longMask], &short[hs>>(64-shortLog)&shortMask]
+			el, es := entry(i, h), entry(i, hs)
+			xl, xs := el-*l, es-*s
+			*l, *s = el, es
 			reach := uint(min(i, window))
-			d, f := 0, 0
-			if uint(dl-1) < reach && load64(src, i-dl) == cur {
-				d, f = dl, 8+forward(src, i+8-dl, i+8)
-			} else if uint(ds-1) < reach && load32(src, i-ds) == uint32(cur) {
-				d, f = ds, 4+forward(src, i+4-ds, i+4)
+			d, f := int(xl>>tagBits), 0
+			if xl&tagMask == 0 && uint(d-1) < reach && load64(src, i-d) == cur {
+				f = 8 + forward(src, i+8-d, i+8)
+			} else if d = int(xs >> tagBits); xs&tagMask == 0 && uint(d-1) < reach {
+				y := cur ^ load64(src, i-d)
+				if y<<24 != 0 {
+					break
+				}
+				f = forward8(src, y, i-d, i)
 			} else {
 				break
 			}
@@ -234,12 +336,14 @@ func (p *parser) parse(b *block, anchor, stop int) {
 			}
 			at, n, off, best = i-back, back+f, d, v
 		}
+		if n < p.inside {
+			at, n, off = p.lookInside(at, n, off, best, anchor, stop)
+		}
 
 		for {
 			if off != rep1 {
 				rep1, rep2 = off, rep1
 			}
-			from := min(i, at)
 			i = at + n
 			if i > b.end {
 				// The next block goes on with it.
@@ -251,52 +355,80 @@ func (p *parser) parse(b *block, anchor, stop int) {
 					break
 				}
 			}
+			b.longestRun = max(b.longestRun, uint32(at-anchor))
 			seqs = append(seqs, sequence{uint32(at - anchor), uint32(n), uint32(off)})
 			anchor = i
 			if i >= stop {
 				break
 			}
-			if i-from > 12 {
-				// Enough of the match to find it again, near its ends.
-				v := load64(src, from+2)
-				long[v*prime8>>longShift] = uint32(from + 2)
-				short[v<<24*prime5>>shortShift] = uint32(from + 2)
-				long[load64(src, i-8)*prime8>>longShift] = uint32(i - 8)
-				long[load64(src, i-4)*prime8>>longShift] = uint32(i - 4)
-				v = load64(src, i-2)
-				long[v*prime8>>longShift] = uint32(i - 2)
-				short[v<<24*prime5>>shortShift] = uint32(i - 2)
+			if n > 12 {
+				// Enough of the match to find it again from its end, or in text from anywhere.
+				v := load64(src, i-2)
+				h, hs := v*prime8, v<<24*prime5
+				long[h>>(64-longLog)&longMask] = entry(i-2, h)
+				short[hs>>(64-shortLog)&shortMask] = entry(i-2, hs)
+				if dense {
+					for _, k := range [...]int{at + 2, i - 8, i - 4} {
+						h := load64(src, k) * prime8
+						long[h>>(64-longLog)&longMask] = entry(k, h)
+					}
+				}
 			}
 			// Data often goes on with the offset before.
 			x := load64(src, i) ^ load64(src, i-rep2)
-			if x&0xffffff != 0 {
+			if x<<40 != 0 {
 				break
 			}
-			at, n, off = i, 3, rep2
-			if uint32(x) == 0 {
-				n = 4 + forward(src, i+4-rep2, i+4)
-			}
+			at, n, off = i, forward8(src, x, i-rep2, i), rep2
 		}
 	}
 	p.rep1, p.rep2 = rep1, rep2
 	b.seqs = seqs
+	b.longestRun = max(b.longestRun, uint32(b.end-anchor))
 }
 
 // skim keeps the sampled positions from i up to stop and returns the first where the
 // source was seen before, or stop.
 func (p *parser) skim(i, stop int) int {
-	src, far, shift, window := p.src, p.far, p.farShift&63, p.window
+	src, far, mask, window := p.src, &p.far, p.farMask, p.window
 	for ; i < stop; i++ {
 		cur := load64(src, i)
-		if cur*prime8&sampleMask != 0 {
+		if h := cur * prime8; h&sample256 != 0 {
 			continue
 		}
-		e := &far[hashFar(src, cur, i)>>shift]
-		d := int(uint32(i) - *e)
-		if uint(d-1) < uint(min(i, window)) && load64(src, i-d) == cur {
+		hf := hashFar(src, cur, i)
+		f, ef := &far[hf>>(64-farLog)&mask], uint64(i)<<32|hf&(1<<32-1)
+		xf := ef - *f
+		if d := int(xf >> 32); uint32(xf) == 0 && uint(d-1) < uint(min(i, window)) && load64(src, i-d) == cur {
 			return i // and leave it for parse to find
 		}
-		*e = uint32(i)
+		*f = ef
 	}
 	return i
+}
+
+// lookInside returns a better match than the given one, of score best, that a sampled position
+// inside that one tells of, or the given one.
+func (p *parser) lookInside(at, n, off, best, anchor, stop int) (int, int, int) {
+	src, far, mask, window := p.src, &p.far, p.farMask, p.window
+	for i, end := at+1, min(at+n, stop); i < end; i++ {
+		cur := load64(src, i)
+		if h := cur * prime8; h&p.sample != 0 {
+			continue
+		}
+		hf := hashFar(src, cur, i)
+		f, ef := &far[hf>>(64-farLog)&mask], uint64(i)<<32|hf&(1<<32-1)
+		xf := ef - *f
+		*f = ef
+		d := int(xf >> 32)
+		if uint32(xf) == 0 && d != off && uint(d-1) < uint(min(i, window)) && load64(src, i-d) == cur {
+			if f := 8 + forward(src, i+8-d, i+8); f >= minFar {
+				back := backward(src, i-d, i, anchor)
+				if v := score(back+f, d); v > best+256 {
+					return i - back, back + f, d
+				}
+			}
+		}
+	}
+	return at, n, off
 }
