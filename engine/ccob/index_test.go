@@ -166,13 +166,13 @@ func TestFamily(t *testing.T) {
 		"":      {"host-x86_64-unknown-linux-gnu-", "openmp-nvptx64-nvidia-cuda--sm_70", ""},
 	} {
 		for _, id := range ids {
-			if got := family(id); got != want {
-				t.Errorf("family(%q) = %q, want %q", id, got, want)
+			if got := Family(id); got != want {
+				t.Errorf("Family(%q) = %q, want %q", id, got, want)
 			}
 		}
 	}
 	for _, id := range []string{"gfx", "gfx9", "gfx-", "gfx:", "gfx90"} {
-		family(id) // must not panic
+		Family(id) // must not panic
 	}
 }
 

@@ -89,7 +89,7 @@ func cut(pieces []Piece, how Frames) ([][]Piece, error) {
 // cutsHere tells whether FramesAuto begins a frame with piece i, the last having begun
 // with piece start.
 func cutsHere(pieces []Piece, start, i int, least int64) bool {
-	return family(pieces[i].ID) != family(pieces[i-1].ID) && pieces[i].Offset-pieces[start].Offset >= least
+	return Family(pieces[i].ID) != Family(pieces[i-1].ID) && pieces[i].Offset-pieces[start].Offset >= least
 }
 
 const (
@@ -136,8 +136,9 @@ func compressedAlready(pieces []Piece) (bool, error) {
 	return dense > samples/16, nil
 }
 
-// family names the processors whose code is alike.
-func family(id string) string {
+// Family names the processors whose code is alike, of which the entry ID names one; it
+// is empty for anything but AMD GPUs. Entries of a family belong into one part.
+func Family(id string) string {
 	_, gfx, ok := strings.Cut(id, "gfx")
 	if !ok {
 		return ""

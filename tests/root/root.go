@@ -23,6 +23,16 @@ func Bazel() bool { return os.Getenv("TEST_SRCDIR") != "" }
 // TestMain. If the machine lacks one of the files or programs on PATH that the
 // tests need, it starts the test program again inside the prepared root.
 func Main(m *testing.M, needs ...string) int {
+	if err := Enter(needs...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+// Enter starts the program again inside the prepared root if the machine lacks one
+// of the files or programs on PATH that it needs.
+func Enter(needs ...string) error {
 	for _, need := range needs {
 		if _, err := exec.LookPath(need); err == nil {
 			continue
@@ -30,10 +40,9 @@ func Main(m *testing.M, needs ...string) int {
 		if _, err := os.Stat(need); err == nil || os.Getenv(inside) != "" || Bazel() {
 			continue
 		}
-		fmt.Fprintf(os.Stderr, "%s is not on this machine, and the root that bazelw prepares cannot be entered: %v\n", need, enter())
-		return 1
+		return fmt.Errorf("%s is not on this machine, and the root that bazelw prepares cannot be entered: %v", need, enter())
 	}
-	return m.Run()
+	return nil
 }
 
 // enter replaces the process by itself inside the prepared root. It returns
