@@ -195,7 +195,7 @@ func TestArchiveUnbundle(t *testing.T) {
 	}
 }
 
-func parse(t *testing.T, id string) target.ID {
+func parse(t testing.TB, id string) target.ID {
 	t.Helper()
 	parsed, err := target.Parse(id)
 	if err != nil {
