@@ -1,0 +1,3 @@
+#pragma once
+
+void paint(unsigned char *pixels, unsigned n);
