@@ -10,6 +10,7 @@ load("//rules/private:offload_images.bzl", _offload_images = "offload_images")
 load("//rules/private:offload_per_arch.bzl", _offload_per_arch = "offload_per_arch")
 load("//rules/private:offload_register.bzl", _offload_register = "offload_register")
 load("//rules/private:offload_unbundle.bzl", _offload_unbundle = "offload_unbundle")
+load("//rules/private:openmp_library.bzl", _openmp_library = "openmp_library")
 load("//rules/private:report.bzl", _offload_device_code_aspect = "offload_device_code_aspect", _offload_report = "offload_report")
 
 hip_code_objects = _hip_code_objects
@@ -25,3 +26,4 @@ offload_register = _offload_register
 offload_report = _offload_report
 offload_unbundle = _offload_unbundle
 offload_unbundle_archive = _offload_unbundle_archive
+openmp_library = _openmp_library

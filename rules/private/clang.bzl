@@ -152,7 +152,10 @@ def compilation_id(ctx, src):
     name = "{} {}".format(ctx.label, src.short_path)
     return "%x_%x" % (hash(name) + (1 << 31), hash(name[::-1]) + (1 << 31))
 
-def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message):
+# Calls a program with the first files of its arguments, one behind the other, as its standard input.
+_WITH_STDIN = "set -eu -o pipefail; files=(\"${{@:1:{0}}}\"); shift {0}; cat \"${{files[@]}}\" | \"$@\""
+
+def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, stdin = []):
     """Registers an action that runs clang.
 
     Args:
@@ -164,18 +167,30 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
       out: the File that clang writes.
       mnemonic: the action's mnemonic.
       progress_message: the action's progress message, with Bazel's placeholders.
+      stdin: list of Files that clang reads, one behind the other, as its standard
+        input; it is called by a shell then.
     """
     files = [inputs, toolchain.files]
     if toolchain.rocm and group == COMPILE_GROUP:
         files.append(toolchain.rocm.files)
-    ctx.actions.run(
-        arguments = [arguments],
-        exec_group = group,
-        executable = toolchain.clang,
-        execution_requirements = {"supports-path-mapping": "1"},
-        inputs = depset(transitive = files),
-        mnemonic = mnemonic,
-        outputs = [out],
-        progress_message = progress_message,
-        resource_set = _compile_resources if group == COMPILE_GROUP else _link_resources,
+    common = {
+        "exec_group": group,
+        "execution_requirements": {"supports-path-mapping": "1"},
+        "inputs": depset(stdin, transitive = files),
+        "mnemonic": mnemonic,
+        "outputs": [out],
+        "progress_message": progress_message,
+        "resource_set": _compile_resources if group == COMPILE_GROUP else _link_resources,
+    }
+    if not stdin:
+        ctx.actions.run(arguments = [arguments], executable = toolchain.clang, **common)
+        return
+    before = ctx.actions.args()
+    before.add_all(stdin)
+    before.add(toolchain.clang.executable)
+    ctx.actions.run_shell(
+        arguments = [before, arguments],
+        command = _WITH_STDIN.format(len(stdin)),
+        tools = [toolchain.clang],
+        **common
     )

@@ -20,12 +20,31 @@ device_toolchain(
 )
 """
 
+# The runtime of OpenMP offloading of the same LLVM.
+_OPENMP_BUILD_FILE = """
+load("{cc_defs}", "cc_import", "cc_library")
+
+[
+    cc_import(
+        name = library,
+        shared_library = "runtime/" + library,
+    )
+    for library in {libraries}
+]
+
+cc_library(
+    name = "openmp_runtime",
+    deps = {libraries},
+    visibility = ["//visibility:public"],
+)
+"""
+
 # Outputs hold no path of the machine or sandbox.
 _COMPILE_FLAGS = ["-no-canonical-prefixes", "-ffile-compilation-dir=."]
 _LINK_FLAGS = ["-no-canonical-prefixes"]
 
-def _write_build_file(repository_ctx, clang, files, constraints, missing = "", rocm = False):
-    repository_ctx.file("BUILD.bazel", _BUILD_FILE.format(
+def _write_build_file(repository_ctx, clang, files, constraints, missing = "", rocm = False, openmp = []):
+    build_file = _BUILD_FILE.format(
         clang = repr(clang),
         compile_flags = repr(_COMPILE_FLAGS + repository_ctx.attr.compile_flags),
         compiler_name = repr(repository_ctx.attr.compiler_name),
@@ -35,7 +54,13 @@ def _write_build_file(repository_ctx, clang, files, constraints, missing = "", r
         missing = repr(missing),
         rocm_version = repr("rocm/share/hip/version" if rocm else None),
         toolchains = Label("//rules:toolchains.bzl"),
-    ))
+    )
+    if openmp:
+        build_file += _OPENMP_BUILD_FILE.format(
+            cc_defs = Label("@rules_cc//cc:defs.bzl"),
+            libraries = repr(openmp),
+        )
+    repository_ctx.file("BUILD.bazel", build_file)
 
 def _constraints(os, cpu):
     return [str(Label("@platforms//os:" + os)), str(Label("@platforms//cpu:" + cpu))]
@@ -108,6 +133,18 @@ def _link_llvm(repository_ctx, root, resources):
                 repository_ctx.symlink(llvm, "lib/libLLVM" + version)
                 break
 
+def _link_openmp(repository_ctx, root):
+    """Links the runtime of OpenMP offloading under the names that programs look for; returns these."""
+    names = []
+    libraries = repository_ctx.path(root).get_child("lib")
+    if libraries.exists:
+        for library in libraries.readdir():
+            name = library.basename
+            if name.startswith("libomptarget.so.") or name.startswith("libomp.so."):
+                repository_ctx.symlink(library, "runtime/" + name)
+                names.append(name)
+    return sorted(names)
+
 def _find_rocm(repository_ctx):
     """The folder with HIP's headers and the one with the device libraries, or None, None."""
     asked_for = repository_ctx.attr.rocm_path or repository_ctx.getenv("ROCM_PATH")
@@ -164,6 +201,7 @@ def _system_clang_impl(repository_ctx):
         clang = "bin/clang",
         constraints = _host_constraints(repository_ctx),
         files = ["bin/*", "lib/**"],
+        openmp = _link_openmp(repository_ctx, root),
         rocm = bool(rocm),
     )
 

@@ -19,6 +19,9 @@ _SPIRV_TRIPLE = "spirv64-amd-amdhsa-"
 # AMD's portable code, the one processor of HIP that is no GPU.
 _SPIRV_PROCESSOR = "amdgcnspirv"
 
+# What a triple without an offload kind begins with.
+_ARCHS = ["aarch64", "amdgcn", "nvptx64", "spirv64", "x86_64"]
+
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 def _is_name(text):
@@ -69,15 +72,18 @@ def _complete(kind, text, where):
 
     Args:
       kind: the offload kind that a short form gets.
-      text: `gfx90a:xnack+`, `sm_90`, or an entry ID such as
-        `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+`.
+      text: `gfx90a:xnack+`, `sm_90`, a triple such as `x86_64-pc-linux-gnu`, or an
+        entry ID such as `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+`.
       where: what to blame in a message.
 
     Returns:
       a struct with kind, triple (standard form, four fields) and target_id.
     """
+    head = text.split(":")[0]
     if _is_short(text):
         return _complete_short(kind, text, where)
+    if head.split("-")[0] in _ARCHS and text.count("-") >= 3:
+        text = kind + "-" + text
     fields = text.split("-", 5)
     if fields[0] not in _KINDS:
         fail("{}: target {}: offload kind {} is none of {}. Give a target ID like gfx942, or a whole entry ID like hipv4-amdgcn-amd-amdhsa--gfx942".format(

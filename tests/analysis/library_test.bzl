@@ -1,6 +1,6 @@
-"""Analysis tests of hip_library and offload_register."""
+"""Analysis tests of hip_library, openmp_library and offload_register."""
 
-load("//rules:defs.bzl", "hip_library", "offload_bundle", "offload_register", "offload_report")
+load("//rules:defs.bzl", "hip_library", "offload_bundle", "offload_register", "offload_report", "openmp_library")
 load(":testing.bzl", "actions_test", "code_test", "failure_test", "provides_test")
 
 def library_tests(name):
@@ -129,6 +129,86 @@ def library_tests(name):
         target = "report",
     )
 
+    openmp_library(
+        name = "omp",
+        srcs = ["a.c", "sub/a.cc"],
+        hdrs = ["a.h"],
+        device_linkopts = ["-Wl,-device"],
+        offload_archs = ["gfx90a:xnack+", "x86_64-pc-linux-gnu"],
+        tags = ["manual"],
+        deps = [":hip_lib"],
+    )
+    actions_test(
+        name = "omp_host_ir_test",
+        argv = [
+            "BIN/tests/analysis/omp/a.head tests/analysis/a.c tests/analysis/clang.sh -x c -toolchain-flag -fastbuild-flag",
+            "-fopenmp-targets=amdgcn-amd-amdhsa,x86_64-pc-linux-gnu --offload-host-only -emit-llvm -c",
+            "-iquote tests/analysis",
+            "-o BIN/tests/analysis/omp/host/a.bc -",
+        ],
+        count = 2,
+        inputs = ["tests/analysis/a.c", "tests/analysis/a.h", "tests/analysis/lib/lib.h", "tests/analysis/omp/a.head"],
+        mnemonic = "OffloadOpenMpHostCompile",
+        output = "omp/host/a.bc",
+        shell = True,
+        target = "omp",
+    )
+    actions_test(
+        name = "omp_device_test",
+        argv = [
+            "-x c++",
+            "--target=x86_64-unknown-linux-gnu -Xclang -triple -Xclang amdgcn-amd-amdhsa -Xclang -target-cpu -Xclang gfx90a -Xclang -tune-cpu -Xclang gfx90a -Xclang -target-feature -Xclang +xnack",
+            "-Xclang -fopenmp-host-ir-file-path -Xclang BIN/tests/analysis/omp/host/sub/a.bc -emit-llvm -c",
+        ],
+        count = 4,
+        inputs = ["tests/analysis/omp/host/sub/a.bc"],
+        mnemonic = "OffloadOpenMpCompile",
+        output = "omp/gfx90a_xnack+/sub/a.bc",
+        shell = True,
+        target = "omp",
+    )
+    actions_test(
+        name = "omp_link_test",
+        argv = [
+            "--target=x86_64-pc-linux-gnu -fuse-ld=lld -nostdlib -shared -Wl,-Bsymbolic -link-flag -Wl,-device " +
+            "-o BIN/tests/analysis/omp/x86_64-pc-linux-gnu.img BIN/tests/analysis/omp/x86_64-pc-linux-gnu/a.o BIN/tests/analysis/omp/x86_64-pc-linux-gnu/sub/a.o",
+        ],
+        count = 2,
+        mnemonic = "OffloadDeviceLink",
+        output = "omp/x86_64-pc-linux-gnu.img",
+        target = "omp",
+    )
+    actions_test(
+        name = "omp_register_test",
+        argv = [
+            "--keep-entries=BIN/tests/analysis/omp/host/a.own.o --keep-entries=BIN/tests/analysis/omp/host/sub/a.own.o " +
+            "BIN/tests/analysis/omp/gfx90a_xnack+.ofb BIN/tests/analysis/omp/x86_64-pc-linux-gnu.ofb",
+        ],
+        count = 1,
+        mnemonic = "OffloadRegister",
+        output = "omp.register.o",
+        target = "omp",
+    )
+    provides_test(
+        name = "omp_provides_test",
+        files = ["omp/host/a.own.o", "omp/host/sub/a.own.o", "omp.register.o"],
+        groups = {"gfx90a:xnack+": ["omp/gfx90a_xnack+.img"], "x86_64-pc-linux-gnu": ["omp/x86_64-pc-linux-gnu.img"]},
+        images = ["openmp-amdgcn-amd-amdhsa--gfx90a:xnack+ omp/gfx90a_xnack+.img", "openmp-x86_64-pc-linux-gnu- omp/x86_64-pc-linux-gnu.img"],
+        target = "omp",
+    )
+    for case, srcs, archs, message in [
+        ("kind", ["a.c"], ["hip-amdgcn-amd-amdhsa--gfx90a"], "offload_archs: hip-amdgcn-amd-amdhsa--gfx90a is of kind hip, not openmp"),
+        ("no_srcs", [], ["gfx90a"], "srcs is empty: give it C or C++ sources"),
+        ("nvidia", ["a.c"], ["sm_70"], "offload_archs: sm_70 is neither an AMD GPU, as gfx90a is, nor a CPU, as x86_64-pc-linux-gnu is"),
+    ]:
+        failure_test(
+            name = "omp_{}_test".format(case),
+            srcs = srcs,
+            message = "{}: openmp_library: " + message,
+            offload_archs = archs,
+            rule = openmp_library,
+        )
+
     native.test_suite(
         name = name,
         tests = [
@@ -137,6 +217,14 @@ def library_tests(name):
             "lib_isolate_test",
             "lib_register_test",
             "lib_provides_test",
+            "omp_device_test",
+            "omp_host_ir_test",
+            "omp_kind_test",
+            "omp_link_test",
+            "omp_no_srcs_test",
+            "omp_nvidia_test",
+            "omp_provides_test",
+            "omp_register_test",
             "report_test",
             "register_hip_test",
             "register_openmp_test",

@@ -17,6 +17,9 @@ def _complete_test_impl(ctx):
         ("hipv4", "amdgcnspirv", "hipv4-spirv64-amd-amdhsa--amdgcnspirv"),
         ("openmp", "gfx906", "openmp-amdgcn-amd-amdhsa--gfx906"),
         ("openmp", "sm_70", "openmp-nvptx64-nvidia-cuda-unknown-sm_70"),
+        # Triples.
+        ("openmp", "x86_64-pc-linux-gnu", "openmp-x86_64-pc-linux-gnu-"),
+        ("hip", "amdgcn-amd-amdhsa--gfx90a", "hip-amdgcn-amd-amdhsa--gfx90a"),
         # Whole entry IDs, in today's form and in older ones.
         ("", "hipv4-amdgcn-amd-amdhsa--gfx942", "hipv4-amdgcn-amd-amdhsa--gfx942"),
         ("hipv4", "hip-amdgcn-amd-amdhsa-unknown-gfx906", "hip-amdgcn-amd-amdhsa--gfx906"),

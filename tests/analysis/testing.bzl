@@ -66,7 +66,7 @@ def _actions_test_impl(ctx):
     inputs = [file.short_path for file in action.inputs.to_list()]
     for input in ctx.attr.inputs:
         asserts.true(env, input in inputs, "{} is not in {}".format(input, inputs))
-    for argument in action.argv:
+    for argument in action.argv[1:] if ctx.attr.shell else action.argv:
         asserts.false(env, argument.startswith("/"), "{} is an absolute path".format(argument))
     if ctx.attr.outputs:
         asserts.equals(env, ctx.attr.outputs, [file.short_path.removeprefix(ctx.label.package + "/") for file in outputs])
@@ -87,6 +87,7 @@ _actions_test = analysistest.make(
         "not_in_argv": attr.string_list(),
         "output": attr.string(),
         "outputs": attr.string_list(),
+        "shell": attr.bool(),
     },
     config_settings = _CONFIG,
 )
@@ -101,7 +102,8 @@ def actions_test(name, target, mnemonic, **kwargs):
       **kwargs: count: how many there are. output: the first output, below this
         package, of the one to look at; argv: words that follow each other on its
         command line (BIN stands for the output folder); not_in_argv: words that do
-        not; inputs: paths among its inputs; outputs: all its outputs.
+        not; inputs: paths among its inputs; outputs: all its outputs; shell: whether
+        a shell runs it.
     """
     _actions_test(
         name = name,
