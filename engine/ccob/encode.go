@@ -107,7 +107,7 @@ const indexFrom = 1 << 20
 // it and in s what there is to say of them.
 func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s *Stats, o EncodeOptions) (*index, error) {
 	b := budget(o.Budget)
-	cuts, err := cut(raw, o.Frames)
+	cuts, err := cut(raw, o.Frames, o.Level)
 	if err != nil {
 		return nil, err
 	}

@@ -208,7 +208,7 @@ func TestCut(t *testing.T) {
 		{large, FramesEntry, []int{2, 1, 1, 1, 2}},
 		{large, FramesOne, []int{7}},
 	} {
-		got, err := cut(tt.pieces, tt.how)
+		got, err := cut(tt.pieces, tt.how, Fast)
 		ok := len(got) == len(tt.want) && err == nil
 		for i := range got {
 			ok = ok && len(got[i]) == tt.want[i]
@@ -216,5 +216,8 @@ func TestCut(t *testing.T) {
 		if !ok {
 			t.Errorf("%d pieces, %d: got %d frames, want %v", len(tt.pieces), tt.how, len(got), tt.want)
 		}
+	}
+	if got, err := cut(large, FramesAuto, Small); len(got) != 1 || err != nil {
+		t.Errorf("level Small: %d frames, %v", len(got), err)
 	}
 }

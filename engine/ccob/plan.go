@@ -26,8 +26,8 @@ type Frames int
 const (
 	// FramesAuto makes one frame of a small bundle, and of a large one a frame
 	// for each run of entries of one family of processors: gfx6 to gfx9, gfx10,
-	// and gfx11 on. Where much of the bundle is compressed already, as debug
-	// sections are, frames are cut from 128 MiB on only.
+	// and gfx11 on. At level Small, and where much of the bundle is compressed
+	// already, as debug sections are, only frames of 128 MiB and more are cut.
 	FramesAuto Frames = iota
 	// FramesEntry makes a frame of every entry: the finest random access, at
 	// the largest size.
@@ -44,12 +44,12 @@ const (
 const (
 	autoFrom       = 16 << 20  // raw size from which on it cuts at all
 	autoLeast      = 4 << 20   // the smallest frame it makes
-	autoLeastDense = 128 << 20 // the same where much is compressed already
+	autoLeastSmall = 128 << 20 // the same where the size matters most
 )
 
 // cut returns the pieces of each frame. The raw bytes of a frame go from its first
 // piece to the first of the next.
-func cut(pieces []Piece, how Frames) ([][]Piece, error) {
+func cut(pieces []Piece, how Frames, level Level) ([][]Piece, error) {
 	if how == FramesOne || len(pieces) < 2 {
 		return [][]Piece{pieces}, nil
 	}
@@ -60,11 +60,12 @@ func cut(pieces []Piece, how Frames) ([][]Piece, error) {
 		if size < autoFrom {
 			return [][]Piece{pieces}, nil
 		}
-		switch dense, err := compressedAlready(pieces); {
-		case err != nil:
+		dense, err := compressedAlready(pieces)
+		if err != nil {
 			return nil, err
-		case dense:
-			least = autoLeastDense
+		}
+		if dense || level != Fast {
+			least = autoLeastSmall
 		}
 		if size < least {
 			return [][]Piece{pieces}, nil

@@ -1,0 +1,153 @@
+// Bench compares this program with clang-offload-bundler of LLVM 22 on real
+// bundles: ROCm libraries that Debian packages. It runs both in turn, checks
+// every output with LLVM's tool, prints ratios, and writes docs/performance.md.
+//
+//	./bazelw run //tests/bench
+//	go run ./tests/bench
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/root"
+)
+
+func main() {
+	if len(os.Args) == 2 && os.Args[1] == runnerArg {
+		if err := serveRunner(); err != nil {
+			fmt.Fprintln(os.Stderr, "bench: runner:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	dir := flag.String("dir", filepath.Join(cache, "rules_offload-bench"), "`folder` for packages, bundles and outputs: some 10 GB")
+	only := flag.String("corpora", "", "corpora whose names match this `pattern`")
+	onlyOps := flag.String("operations", "", "operations whose names match this `pattern`")
+	runs := flag.Int("n", 7, "`runs` of each program; fewer where they are long")
+	write := flag.Bool("write", true, "write docs/performance.md if everything was measured")
+	program := flag.String("offload", "", "the program, a `file`; built from the sources if it is missing")
+	flag.Parse()
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	corpusPattern, err := regexp.Compile(*only)
+	if err != nil {
+		return err
+	}
+	operationPattern, err := regexp.Compile(*onlyOps)
+	if err != nil {
+		return err
+	}
+	if err := root.Enter(llvm.Dir); err != nil {
+		return err
+	}
+	project, err := projectDir()
+	if err != nil {
+		return err
+	}
+	runner, err := startRunner(ctx)
+	if err != nil {
+		return err
+	}
+	b := &bench{runner: runner, dir: *dir, runs: max(*runs, 1), peer: filepath.Join(llvm.Dir, "clang-offload-bundler")}
+	if err := os.MkdirAll(b.dir, 0o777); err != nil {
+		return err
+	}
+	if err := b.findProgram(project, *program); err != nil {
+		return err
+	}
+
+	var results []result
+	all := true
+	for i := range corpora {
+		c := &corpora[i]
+		if !corpusPattern.MatchString(c.name) {
+			all = false
+			continue
+		}
+		if why := c.tooLarge(b.dir); why != "" {
+			fmt.Printf("%s is left out: %s\n", c.name, why)
+			all = false
+			continue
+		}
+		if err := c.prepare(ctx, b.dir); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		measured, err := b.measure(ctx, c, operationPattern)
+		results = append(results, measured...)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	if !*write || !all || *onlyOps != "" {
+		fmt.Println("\ndocs/performance.md stays as it is: not everything was measured.")
+		return nil
+	}
+	return report(filepath.Join(project, "docs"), results)
+}
+
+// projectDir returns the folder of the sources.
+func projectDir() (string, error) {
+	if dir := os.Getenv("BUILD_WORKSPACE_DIRECTORY"); dir != "" { // bazel run
+		return dir, nil
+	}
+	return root.Project()
+}
+
+// findProgram sets b.offload, and b.ours to it under the name of LLVM's tool.
+func (b *bench) findProgram(project, program string) error {
+	bin := filepath.Join(b.dir, "bin")
+	if err := os.MkdirAll(bin, 0o777); err != nil {
+		return err
+	}
+	b.ours = filepath.Join(bin, "clang-offload-bundler")
+	// Built by Bazel, the program is beside this one.
+	program = cmp.Or(program, os.Getenv("OFFLOAD"))
+	if program == "" {
+		program = filepath.Join(bin, "offload")
+		build := exec.Command("go", "build", "-o", program, "./cmd/offload")
+		build.Dir, build.Stderr = project, os.Stderr
+		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("go build ./cmd/offload: %w", err)
+		}
+	} else if os.Getenv("BUILD_WORKSPACE_DIRECTORY") != "" && !filepath.IsAbs(program) {
+		program = filepath.Join("..", program) // a path below all runfiles; bazel run starts in those of the project
+	}
+	program, err := filepath.Abs(program)
+	if err != nil {
+		return err
+	}
+	b.offload = program
+	if err := os.Remove(b.ours); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return os.Symlink(program, b.ours)
+}
+
+// sentence makes a message of lines one of a line.
+func sentence(b []byte) string { return strings.Join(strings.Fields(string(b)), " ") }

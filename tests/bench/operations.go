@@ -1,0 +1,316 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/ccob"
+)
+
+// bench is what all measurements have in common.
+type bench struct {
+	dir                 string
+	runs                int
+	runner              *runner
+	peer, ours, offload string // clang-offload-bundler of LLVM, of this project, and offload
+}
+
+// operation is one thing that both programs do.
+type operation struct {
+	name string
+	// want is how many times faster it is meant to be, and wantMemory how many
+	// times less memory it is meant to take; 0 for nothing in particular.
+	want, wantMemory float64
+	peer, ours       stages
+	cached           stages // what was done before by ours and need not be done again
+	// output is the file whose size is compared, in the folder of each program.
+	output string
+	// check compares what the programs wrote.
+	check func() error
+}
+
+// work is the folder of a corpus with what the operations need.
+type work struct {
+	*bench
+	dir     string
+	corpus  string // the folder of the corpus
+	targets []string
+	raw     int64 // bytes of the plain bundle
+}
+
+// Folders of the outputs of the two programs.
+const (
+	peerDir = "peer"
+	oursDir = "ours"
+)
+
+// newWork makes bundles of a corpus: plain and foreign by LLVM's tool, own by this
+// project's.
+func (b *bench) newWork(c *corpus) (*work, error) {
+	w := &work{bench: b, dir: filepath.Join(b.dir, "work"), corpus: c.dir(b.dir)}
+	if err := os.RemoveAll(w.dir); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{peerDir, oursDir} {
+		if err := os.MkdirAll(filepath.Join(w.dir, dir), 0o777); err != nil {
+			return nil, err
+		}
+	}
+	if c.pick == archive {
+		fi, err := os.Stat(w.archive())
+		if err != nil {
+			return nil, err
+		}
+		w.raw = fi.Size()
+		return w, nil
+	}
+	list, err := os.ReadFile(filepath.Join(w.corpus, "targets"))
+	if err != nil {
+		return nil, err
+	}
+	w.targets = strings.Fields(string(list))
+	for _, s := range []command{
+		w.bundle(b.peer, "plain"),
+		w.bundle(b.peer, "foreign", "-compress"),
+		w.bundle(b.ours, "own", "-compress"),
+	} {
+		if _, err := w.runner.run(w.dir, once(s)); err != nil {
+			return nil, err
+		}
+	}
+	fi, err := os.Stat(filepath.Join(w.dir, "plain"))
+	if err != nil {
+		return nil, err
+	}
+	w.raw = fi.Size()
+	return w, nil
+}
+
+func (w *work) archive() string        { return filepath.Join(w.corpus, "archive.a") }
+func (w *work) entry(i int) string     { return filepath.Join(w.corpus, entryName(i)) }
+func out(program, name string) string  { return filepath.Join(program, name) }
+func once(c command) stages            { return stages{{c}} }
+func (w *work) path(rel string) string { return filepath.Join(w.dir, rel) }
+
+// bundle is the command that bundles the corpus.
+func (w *work) bundle(program, output string, flags ...string) command {
+	c := command{program, "-type=bc", "-bundle-align=4096", "-targets=" + strings.Join(w.targets, ","), "-output=" + output}
+	for i := range w.targets {
+		c = append(c, "-input="+w.entry(i))
+	}
+	return append(c, flags...)
+}
+
+// unbundle is the command that takes some targets out of a bundle.
+func (w *work) unbundle(program, input, dir string, targets []int) command {
+	var names []string
+	c := command{program, "-unbundle", "-type=bc", "-input=" + input}
+	for _, i := range targets {
+		names = append(names, w.targets[i])
+		c = append(c, "-output="+out(dir, entryName(i)))
+	}
+	return append(c, "-targets="+strings.Join(names, ","))
+}
+
+// operations returns what is measured with a corpus.
+func (w *work) operations(c *corpus) []operation {
+	if c.pick == archive {
+		return w.archiveOperations()
+	}
+	small, large := w.raw < 2<<20, w.raw >= 100<<20
+	want := func(usual, ifSmall, ifLarge float64) float64 {
+		switch {
+		case small:
+			return ifSmall
+		case large:
+			return ifLarge
+		}
+		return usual
+	}
+	ops := []operation{{
+		name: "bundle", want: want(3, 4, 3), wantMemory: 10, output: "bundle",
+		peer: once(w.bundle(w.peer, out(peerDir, "bundle"))), ours: once(w.bundle(w.ours, out(oursDir, "bundle"))),
+		check: func() error {
+			return sameFiles(w.path(out(peerDir, "bundle")), w.path(out(oursDir, "bundle")))
+		},
+	}}
+	for _, level := range []string{"3", "9"} {
+		name, wanted := "compress", want(2.5, 3, 2.5)
+		if level != "3" {
+			name, wanted = "compress, level "+level, 0
+		}
+		flags := []string{"-compress", "-compression-level=" + level}
+		ops = append(ops, operation{
+			name: name, want: wanted, wantMemory: 3, output: "compressed",
+			peer:  once(w.bundle(w.peer, out(peerDir, "compressed"), flags...)),
+			ours:  once(w.bundle(w.ours, out(oursDir, "compressed"), flags...)),
+			check: w.compressed,
+		})
+	}
+	for _, input := range []struct {
+		file, about string
+		list        float64
+		one, all    float64
+	}{
+		{"plain", "plain", want(10, 4, 10), want(5, 4, 8), want(2.5, 4, 2.5)},
+		{"own", "own compressed", want(10, 4, 30), want(6, 4, 10), want(3, 4, 3)},
+		{"foreign", "LLVM's compressed", want(10, 4, 30), want(3, 4, 3), want(3, 4, 3)},
+	} {
+		ops = append(ops, operation{
+			name: "list, " + input.about, want: input.list,
+			peer:  once(command{w.peer, "-list", "-type=bc", "-input=" + input.file}),
+			ours:  once(command{w.ours, "-list", "-type=bc", "-input=" + input.file}),
+			check: func() error { return w.sameList(input.file) },
+		})
+		// The one in the middle: half of the bundle is before it.
+		for _, targets := range [][]int{{len(w.targets) / 2}, w.every()} {
+			name, wanted := "unbundle one, "+input.about, input.one
+			if len(targets) > 1 {
+				name, wanted = "unbundle all, "+input.about, input.all
+			}
+			ops = append(ops, operation{
+				name: name, want: wanted,
+				peer:  once(w.unbundle(w.peer, input.file, peerDir, targets)),
+				ours:  once(w.unbundle(w.ours, input.file, oursDir, targets)),
+				check: func() error { return w.isCorpus(oursDir, targets) },
+			})
+		}
+	}
+	if !small {
+		ops = append(ops, w.rebuild())
+	}
+	return ops
+}
+
+// every is all targets.
+func (w *work) every() []int {
+	all := make([]int, len(w.targets))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// groups returns the entries of each part of a bundle that is put together: those
+// of a family of processors.
+func (w *work) groups() [][]int {
+	var groups [][]int
+	family := ""
+	for i, t := range w.targets {
+		if fi, err := os.Stat(w.entry(i)); err != nil || fi.Size() == 0 {
+			continue
+		}
+		if f := ccob.Family(t); groups == nil || f != family {
+			groups, family = append(groups, nil), f
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], i)
+	}
+	return groups
+}
+
+// rebuild is the compressed bundle again after the entry in the middle has changed:
+// LLVM's tool does everything again, this project's actions only what depends on it.
+func (w *work) rebuild() operation {
+	plan := command{w.offload, "compress-plan", "--align", "4096", "--output", "plan"}
+	for i, t := range w.targets {
+		plan = append(plan, "--entry", t+"="+w.entry(i))
+	}
+	assemble := command{w.offload, "assemble", "--plan", "plan", "--output", out(oursDir, "compressed")}
+	changed := []command{plan}
+	var others []command
+	for k, group := range w.groups() {
+		name := fmt.Sprint("part", k)
+		part := command{w.offload, "compress-part", "--align", "4096", "--output", name}
+		has := false
+		for _, i := range group {
+			part = append(part, w.entry(i))
+			has = has || i == len(w.targets)/2
+		}
+		if has {
+			changed = append(changed, part)
+		} else {
+			others = append(others, part)
+		}
+		assemble = append(assemble, name)
+	}
+	return operation{
+		name: "compress again, one entry changed", want: 3, output: "compressed",
+		cached: stages{others},
+		peer:   once(w.bundle(w.peer, out(peerDir, "compressed"), "-compress")),
+		ours:   stages{changed, {assemble}},
+		check:  w.compressed,
+	}
+}
+
+// archiveOperations are those with an archive of bundles.
+func (w *work) archiveOperations() []operation {
+	ids := []string{"gfx1030", "gfx1010", "gfx1100", "gfx1101", "gfx1102", "gfx803", "gfx900", "gfx906", "gfx908", "gfx90a"}
+	var ops []operation
+	for _, n := range []int{1, len(ids)} {
+		command := func(program, dir string) stages {
+			var names []string
+			c := command{program, "-unbundle", "-type=a", "-input=" + w.archive()}
+			for _, id := range ids[:n] {
+				names = append(names, "hipv4-amdgcn-amd-amdhsa--"+id)
+				c = append(c, "-output="+out(dir, id+".a"))
+			}
+			return once(append(c, "-targets="+strings.Join(names, ",")))
+		}
+		name, wanted := "unbundle archive, one target", 3.0
+		if n > 1 {
+			name, wanted = "unbundle archive, all targets", 2
+		}
+		ops = append(ops, operation{
+			name: name, want: wanted,
+			peer: command(w.peer, peerDir), ours: command(w.ours, oursDir),
+			check: func() error {
+				for _, id := range ids[:n] {
+					if err := sameFiles(w.path(out(peerDir, id+".a")), w.path(out(oursDir, id+".a"))); err != nil {
+						return err
+					}
+				}
+				return nil
+			},
+		})
+	}
+	return ops
+}
+
+// compressed has LLVM's tool take our compressed bundle apart.
+func (w *work) compressed() error {
+	if _, err := w.runner.run(w.dir, once(w.unbundle(w.peer, out(oursDir, "compressed"), peerDir, w.every()))); err != nil {
+		return err
+	}
+	return w.isCorpus(peerDir, w.every())
+}
+
+// isCorpus compares unbundled entries with those of the corpus.
+func (w *work) isCorpus(dir string, targets []int) error {
+	for _, i := range targets {
+		if err := sameFiles(w.entry(i), w.path(out(dir, entryName(i)))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sameList compares the listings of both programs.
+func (w *work) sameList(input string) error {
+	var lists [2][]byte
+	for i, program := range []string{w.peer, w.ours} {
+		cmd := exec.Command(program, "-list", "-type=bc", "-input="+input)
+		cmd.Dir = w.dir
+		var err error
+		if lists[i], err = cmd.Output(); err != nil {
+			return err
+		}
+	}
+	if !bytes.Equal(lists[0], lists[1]) {
+		return fmt.Errorf("the lists of %s differ:\n%s%s", input, lists[0], lists[1])
+	}
+	return nil
+}
