@@ -144,12 +144,9 @@ type contentReader struct {
 	c        *contents
 }
 
-// undecoded is a compressed bundle that must be decoded in full.
-type undecoded struct {
-	reader *ccob.Reader
-	at     int64
-	before int // entries found before it
-}
+// maxStored is how many entries the bundles in a file may have together, for files
+// made to fill the memory. Real ones have some thousands.
+const maxStored = 1 << 18
 
 // bundles reads what is in each of the extents.
 func (r *contentReader) bundles(ctx context.Context, extents []ccob.Extent, fn func(context.Context, *contents) error) error {
@@ -175,6 +172,9 @@ func (r *contentReader) bundles(ctx context.Context, extents []ccob.Extent, fn f
 	}
 	return r.session.Budget.WithBytes(ctx, memory, func(ctx context.Context) error {
 		for i, e := range extents {
+			if len(r.c.entries) > maxStored {
+				return nameError(r.c.name, fmt.Errorf("byte 0x%x: more than %d entries before this bundle", e.Offset, maxStored))
+			}
 			if readers[i] == nil {
 				if r.opt.Stats != nil {
 					r.opt.Stats(ReadStats{Size: e.End - e.Offset})

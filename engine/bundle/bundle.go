@@ -40,6 +40,10 @@ const (
 	fixedEntry  = int64(3 * 8)          // offset, size and ID length
 )
 
+// maxEntries is how many entries a bundle may have: far more than there are
+// targets, and few enough for a crafted file not to fill the memory.
+const maxEntries = 1 << 16
+
 // Entry is one entry of a bundle that was read.
 type Entry struct {
 	ID     string // as stored
@@ -104,6 +108,9 @@ func parse(data []byte, start, size int64) (*Bundle, error) {
 	count := binary.LittleEndian.Uint64(data[pos-8:])
 	if count > (end-uint64(pos))/uint64(fixedEntry) {
 		return nil, fmt.Errorf("number of entries at byte 0x%x: headers of %d entries pass %s", pos-8, count, pastEnd(size))
+	}
+	if count > maxEntries {
+		return nil, fmt.Errorf("number of entries at byte 0x%x: %d is more than the %d that a bundle may have", pos-8, count, maxEntries)
 	}
 	b := &Bundle{Start: start}
 	base := uint64(start)

@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"strings"
@@ -227,5 +228,18 @@ func TestParsePrefix(t *testing.T) {
 	}
 	if _, err := ParsePrefix(data[:header], 5000); err == nil || err == ErrPrefix {
 		t.Errorf("an entry behind the end: %v", err)
+	}
+}
+
+// A crafted bundle does not fill the memory with entries.
+func TestTooManyEntries(t *testing.T) {
+	data := append([]byte(Magic), binary.LittleEndian.AppendUint64(nil, maxEntries+1)...)
+	data = append(data, make([]byte, (maxEntries+1)*24)...)
+	if _, err := Parse(data); err == nil || !strings.Contains(err.Error(), "65537 is more than the 65536") {
+		t.Errorf("binary: %v", err)
+	}
+	text := bytes.Repeat([]byte("\n# __CLANG_OFFLOAD_BUNDLE____START__ x\n\n# __CLANG_OFFLOAD_BUNDLE____END__ x\n"), maxEntries+1)
+	if _, err := ParseText(text, "#"); err == nil || !strings.Contains(err.Error(), "more than the 65536 entries") {
+		t.Errorf("text: %v", err)
 	}
 }

@@ -53,6 +53,9 @@ func ParseText(data []byte, comment string) ([]Entry, error) {
 		} else if i < 0 {
 			return entries, nil
 		}
+		if len(entries) == maxEntries {
+			return nil, fmt.Errorf("byte 0x%x: more than the %d entries that a bundle may have", pos+i+1, maxEntries)
+		}
 		e := Entry{At: int64(pos + i + 1)}
 		pos += i + len(start)
 		n := bytes.IndexByte(data[pos:], '\n')
