@@ -2,7 +2,6 @@ package longzstd
 
 import (
 	"encoding/binary"
-	"math/bits"
 
 	"github.com/klauspost/compress/huff0"
 )
@@ -48,15 +47,17 @@ type blockWriter struct {
 	// Of the current block:
 	lits   []byte
 	coded  []codedSequence
+	leaves []leaf
 	counts [3][64]uint32
 }
 
 // A codedSequence is a sequence in terms of its codes and their extra bits.
 type codedSequence struct {
-	lengths        uint32 // extra bits of both lengths
-	offset         uint32 // extra bits of the offset, as many as its code says
-	lengthBits     uint8
-	litLen, off, m uint8 // codes
+	lengths    uint32 // extra bits of both lengths
+	offset     uint32 // extra bits of the offset, as many as its code says
+	lengthBits uint8
+	// codes
+	litLen, off, matchLen uint8
 }
 
 // repeats are the offsets of the repeat codes: RFC 8878 section 3.1.1.5.
@@ -103,14 +104,14 @@ func (w *blockWriter) reset() {
 // left out of the statistics of the rest.
 func (w *blockWriter) append(dst, src []byte, b *block) []byte {
 	if b.longestRun < ownBlock {
-		return w.appendBlock(dst, src, b)
+		return w.appendPiece(dst, src, b)
 	}
 	piece := block{start: b.start}
 	first, pos := 0, b.start
 	cut := func(end, seqs int) {
 		if end > piece.start {
 			piece.end, piece.seqs = end, b.seqs[first:seqs]
-			dst = w.appendBlock(dst, src, &piece)
+			dst = w.appendPiece(dst, src, &piece)
 			piece.start = end
 		}
 		first = seqs
@@ -130,40 +131,80 @@ func (w *blockWriter) append(dst, src []byte, b *block) []byte {
 	}
 	piece.end, piece.seqs, piece.last = b.end, b.seqs[first:], b.last
 	if piece.end > piece.start || piece.last {
-		dst = w.appendBlock(dst, src, &piece)
+		dst = w.appendPiece(dst, src, &piece)
 	}
 	return dst
 }
 
-// appendBlock appends one block.
-func (w *blockWriter) appendBlock(dst, src []byte, b *block) []byte {
+// appendPiece appends one block, or several where its parts differ enough.
+func (w *blockWriter) appendPiece(dst, src []byte, b *block) []byte {
 	data := src[b.start:b.end]
-	header := len(dst)
-	kind, size := rawBlock, len(data)
 	if len(data) == 0 {
-		// A frame of nothing has one empty block.
-		dst = append(dst, 0, 0, 0)
-	} else if b.start > 0 && b.isRun(data) {
+		return appendBlockHeader(dst, rawBlock, 0, b.last) // a frame of nothing has one
+	}
+	if b.start > 0 && b.isRun(data) {
 		// Old decoders do not take a run as the first block.
-		dst = append(dst, 0, 0, 0, data[0])
-		kind = rleBlock
-	} else {
-		reps, prev := w.reps, w.prev
+		return append(appendBlockHeader(dst, rleBlock, len(data), b.last), data[0])
+	}
+	if len(b.seqs) == 0 {
+		if len(data) >= 4*noiseSample && isNoise(data) {
+			return append(appendBlockHeader(dst, rawBlock, len(data), b.last), data...)
+		}
+		dst, _ = w.appendBlock(dst, data, data, nil, b.last)
+		return dst
+	}
+	w.split(src, b)
+	next, first, start, lit := 0, 0, b.start, 0
+	for _, k := range w.partition() {
+		l := &w.leaves[k]
+		last := k == len(w.leaves)-1
+		w.counts = w.leaves[next].counts
+		for next++; next <= k; next++ {
+			add(&w.counts, &w.leaves[next].counts)
+		}
 		var ok bool
-		dst, ok = w.appendCompressed(append(dst, 0, 0, 0), src, b)
+		dst, ok = w.appendBlock(dst, src[start:l.end], w.lits[lit:l.litEnd], w.coded[first:l.seqEnd], b.last && last)
+		first, start, lit = l.seqEnd, l.end, l.litEnd
 		if ok {
-			kind, size = compressedBlock, len(dst)-header-blockHeaderSize
-		} else {
-			dst = append(dst[:header+blockHeaderSize], data...)
-			w.reps, w.prev = reps, prev
+			w.reps = l.reps
+		} else if !last {
+			// The decoder does not have the repeats that the rest was coded with.
+			return w.appendPiece(dst, src, &block{start: start, end: b.end, last: b.last, seqs: b.seqs[first:]})
 		}
 	}
+	return dst
+}
+
+func appendBlockHeader(dst []byte, kind, size int, last bool) []byte {
 	v := uint32(size)<<3 | uint32(kind)<<1
-	if b.last {
+	if last {
 		v |= 1
 	}
-	dst[header], dst[header+1], dst[header+2] = byte(v), byte(v>>8), byte(v>>16)
-	return dst
+	return append(dst, byte(v), byte(v>>8), byte(v>>16))
+}
+
+// appendBlock appends data as one block of the literals and sequences it is made of. Where
+// that saves nothing it appends data as it is and returns false.
+func (w *blockWriter) appendBlock(dst, data, lits []byte, coded []codedSequence, last bool) ([]byte, bool) {
+	prev := w.prev
+	header := len(dst)
+	dst = append(dst, 0, 0, 0)
+	dst, newTable := w.appendLiterals(dst, lits)
+	if len(coded) == 0 {
+		dst = append(dst, 0)
+	} else {
+		dst = w.appendSequences(dst, coded)
+	}
+	if size := len(dst) - header - blockHeaderSize; size < len(data) {
+		appendBlockHeader(dst[:header], compressedBlock, size, last)
+		return dst, true
+	}
+	if newTable {
+		// The decoder will not see the new Huffman table.
+		w.huff.Reuse = huff0.ReusePolicyNone
+	}
+	w.prev = prev
+	return append(appendBlockHeader(dst[:header], rawBlock, len(data), last), data...), false
 }
 
 // isRun reports whether the block is one byte over and over.
@@ -189,78 +230,13 @@ func (b *block) isRun(data []byte) bool {
 	return true
 }
 
-// appendCompressed appends the content of a compressed block, or returns false if that
-// is no smaller than the block is. Then the state is not what it was.
-func (w *blockWriter) appendCompressed(dst, src []byte, b *block) ([]byte, bool) {
-	start := len(dst)
-	lits := src[b.start:b.end]
-	if len(b.seqs) > 0 {
-		lits = w.split(src, b)
-	}
-	if len(b.seqs) == 0 && len(lits) >= 4*noiseSample && isNoise(lits) {
-		return dst, false
-	}
-	dst, newTable := w.appendLiterals(dst, lits)
-	if len(b.seqs) == 0 {
-		dst = append(dst, 0)
-	} else {
-		dst = w.appendSequences(dst)
-	}
-	if len(dst)-start < b.end-b.start {
-		return dst, true
-	}
-	if newTable {
-		// The decoder will not see the new Huffman table.
-		w.huff.Reuse = huff0.ReusePolicyNone
-	}
-	return dst, false
-}
-
-// split fills coded and counts from the block's sequences and returns its literals.
-func (w *blockWriter) split(src []byte, b *block) []byte {
-	const slack = 16 // literals are copied 16 bytes at a time
-	if w.lits == nil {
-		w.lits = make([]byte, blockSize+slack)
-	}
-	if cap(w.coded) < len(b.seqs) {
-		w.coded = make([]codedSequence, len(b.seqs)+len(b.seqs)/2)
-	}
-	w.counts = [3][64]uint32{}
-	llc, ofc, mlc := &w.counts[litLenTable], &w.counts[offsetTable], &w.counts[matchLenTable]
-	lits, n, pos := w.lits, 0, b.start
-	coded := w.coded[:len(b.seqs)]
-	reps := w.reps
-	for i, s := range b.seqs {
-		if s.litLen <= slack && pos+slack <= len(src) {
-			from, to := src[pos:][:slack], lits[n:][:slack]
-			binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(from))
-			binary.LittleEndian.PutUint64(to[8:], binary.LittleEndian.Uint64(from[8:]))
-		} else {
-			copy(lits[n:], src[pos:pos+int(s.litLen)])
+// add adds the counts of b to those of a.
+func add(a, b *[3][64]uint32) {
+	for kind := range a {
+		for i, n := range b[kind] {
+			a[kind][i] += n
 		}
-		n += int(s.litLen)
-		pos += int(s.litLen) + int(s.matchLen)
-
-		value := reps.value(s.offset, s.litLen)
-		m := s.matchLen - minMatch
-		lc, mc, oc := litLenCode(s.litLen), matchLenCode(m), uint8(bits.Len32(value)-1)
-		lb, mb := litLenBits[lc&63], matchLenBits[mc&63]
-		coded[i] = codedSequence{
-			lengths:    s.litLen&(1<<lb-1) | m&(1<<mb-1)<<lb,
-			offset:     value & (1<<(oc&31) - 1),
-			lengthBits: lb + mb,
-			litLen:     lc,
-			off:        oc,
-			m:          mc,
-		}
-		llc[lc&63]++
-		ofc[oc&63]++
-		mlc[mc&63]++
 	}
-	w.coded = coded
-	w.reps = reps
-	n += copy(lits[n:], src[pos:b.end])
-	return lits[:n]
 }
 
 // Literals section, RFC 8878 section 3.1.1.3.1.
@@ -374,8 +350,8 @@ const (
 )
 
 // appendSequences appends the sequences section, RFC 8878 section 3.1.1.3.2.
-func (w *blockWriter) appendSequences(dst []byte) []byte {
-	n := len(w.coded)
+func (w *blockWriter) appendSequences(dst []byte, coded []codedSequence) []byte {
+	n := len(coded)
 	switch {
 	case n < 128:
 		dst = append(dst, byte(n))
@@ -392,7 +368,7 @@ func (w *blockWriter) appendSequences(dst []byte) []byte {
 		dst, mode, tables[kind] = w.chooseTable(dst, kind, uint32(n))
 		dst[modes] |= byte(mode << (6 - 2*kind))
 	}
-	return w.appendBits(dst, &tables)
+	return appendBits(dst, coded, &tables)
 }
 
 // chooseTable finds the cheapest table for the n codes of a kind, appends its
@@ -455,9 +431,8 @@ func (w *blockWriter) usePrev(dst []byte, mode, kind int, table *fseTable) ([]by
 
 // appendBits appends the bit stream of the coded sequences. The decoder reads it
 // from its end, so the last sequence is written first.
-func (w *blockWriter) appendBits(dst []byte, tables *[3]*fseTable) []byte {
+func appendBits(dst []byte, coded []codedSequence, tables *[3]*fseTable) []byte {
 	llt, oft, mlt := tables[litLenTable], tables[offsetTable], tables[matchLenTable]
-	coded := w.coded
 
 	pos := len(dst)
 	need := len(coded)*12 + 24 // at most 26 bits of states, 31 of lengths and 31 of an offset each
@@ -471,7 +446,7 @@ func (w *blockWriter) appendBits(dst []byte, tables *[3]*fseTable) []byte {
 	var acc uint64
 	var have uint
 	last := &coded[len(coded)-1]
-	mls, ofs, lls := mlt.start(last.m), oft.start(last.off), llt.start(last.litLen)
+	mls, ofs, lls := mlt.start(last.matchLen), oft.start(last.off), llt.start(last.litLen)
 	for i := len(coded) - 1; ; {
 		// Up to 7 bits are left over, 26 are of states, 31 of lengths.
 		c := &coded[i]
@@ -505,7 +480,7 @@ func (w *blockWriter) appendBits(dst []byte, tables *[3]*fseTable) []byte {
 		acc |= uint64(ofs&(1<<n-1)) << (have & 63)
 		have += uint(n)
 		ofs = uint32(oft.next[(ofs>>n+tr.deltaFind)%(1<<maxTableLog)])
-		tr = &mlt.trans[c.m&63]
+		tr = &mlt.trans[c.matchLen&63]
 		n = (mls + tr.deltaBits) >> 16 & 31
 		acc |= uint64(mls&(1<<n-1)) << (have & 63)
 		have += uint(n)
