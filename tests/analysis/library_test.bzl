@@ -1,6 +1,6 @@
-"""Analysis tests of hip_library, openmp_library and offload_register."""
+"""Analysis tests of the rules that give CcInfo."""
 
-load("//rules:defs.bzl", "hip_library", "offload_bundle", "offload_register", "offload_report", "openmp_library")
+load("//rules:defs.bzl", "hip_library", "offload_binary", "offload_bundle", "offload_embed", "offload_link", "offload_register", "offload_report", "openmp_library")
 load(":testing.bzl", "actions_test", "code_test", "failure_test", "provides_test")
 
 def library_tests(name):
@@ -129,6 +129,57 @@ def library_tests(name):
         target = "report",
     )
 
+    offload_binary(
+        name = "embedded_binary",
+        images = [":images_gfx942"],
+        tags = ["manual"],
+    )
+    offload_embed(
+        name = "embedded",
+        binaries = [":embedded_binary"],
+        object = "host.o",
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "embed_test",
+        argv = ["embed --input=tests/analysis/host.o --output=BIN/tests/analysis/embedded.o BIN/tests/analysis/embedded_binary.ofb"],
+        count = 1,
+        mnemonic = "OffloadEmbed",
+        output = "embedded.o",
+        target = "embedded",
+    )
+    failure_test(
+        name = "embed_empty_test",
+        binaries = [],
+        message = "{}: offload_embed: binaries is empty: give it offload_binary targets",
+        object = "host.o",
+        rule = offload_embed,
+    )
+    offload_link(
+        name = "linked",
+        srcs = ["host.o"],
+        device_linkopts = ["amdgcn-amd-amdhsa=-nogpulib"],
+        tags = ["manual"],
+        deps = [":embedded"],
+    )
+    actions_test(
+        name = "link_test",
+        argv = [
+            "link --clang=tests/analysis/clang.sh --triple=x86_64-unknown-linux-gnu --output=BIN/tests/analysis/linked.register.o --whole-archive " +
+            "--device-arg=-link-flag --device-arg=amdgcn-amd-amdhsa=-nogpulib BIN/tests/analysis/libembedded.lo tests/analysis/host.o",
+        ],
+        count = 1,
+        inputs = ["tests/analysis/libembedded.lo", "tests/analysis/clang.sh"],
+        mnemonic = "OffloadLink",
+        output = "linked.register.o",
+        target = "linked",
+    )
+    failure_test(
+        name = "link_empty_test",
+        message = "{}: offload_link: there is nothing to link: deps and srcs have no object and no archive",
+        rule = offload_link,
+        deps = [":hip_lib"],
+    )
     openmp_library(
         name = "omp",
         srcs = ["a.c", "sub/a.cc"],
@@ -217,6 +268,10 @@ def library_tests(name):
             "lib_isolate_test",
             "lib_register_test",
             "lib_provides_test",
+            "embed_empty_test",
+            "embed_test",
+            "link_empty_test",
+            "link_test",
             "omp_device_test",
             "omp_host_ir_test",
             "omp_kind_test",

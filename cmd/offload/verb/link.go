@@ -55,6 +55,11 @@ var linkVerb = verb{
 				return err
 			}
 			var err error
+			if opt.Clang != filepath.Base(opt.Clang) { // it is run in another directory
+				if opt.Clang, err = filepath.Abs(opt.Clang); err != nil {
+					return err
+				}
+			}
 			if opt.Scratch, err = filepath.Abs(*scratch); err != nil {
 				return err
 			}

@@ -1,0 +1,59 @@
+"""offload_embed: device images in host objects, for a device link later on."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:providers.bzl", "OffloadBinaryInfo")
+load(":linking.bzl", "linked_cc_info")
+load(":messages.bzl", "place")
+load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
+
+def _offload_embed_impl(ctx):
+    where = place(ctx, "offload_embed")
+    if not ctx.attr.binaries:
+        fail("{}: binaries is empty: give it offload_binary targets".format(where))
+    out = ctx.actions.declare_file(ctx.label.name + ".o")
+    binaries = [dep[OffloadBinaryInfo].file for dep in ctx.attr.binaries]
+    args = offload_arguments(ctx, "embed")
+    args.add(ctx.file.object, format = "--input=%s")
+    args.add(out, format = "--output=%s")
+    args.add_all(binaries)
+    run_offload(
+        ctx,
+        arguments = args,
+        inputs = [ctx.file.object] + binaries,
+        mnemonic = "OffloadEmbed",
+        outputs = [out],
+        progress_message = "Embedding device images %{label}",
+    )
+    return [
+        DefaultInfo(files = depset([out])),
+        linked_cc_info(ctx, deps = [dep[CcInfo] for dep in ctx.attr.deps], objects = [out]),
+    ]
+
+offload_embed = rule(
+    implementation = _offload_embed_impl,
+    doc = """Puts offload binaries into a host object, where clang puts them (`.llvm.offloading`).
+
+The object is a fat object: `offload_link`, and clang, link the device code in it when a program is linked.
+""",
+    attrs = {
+        "binaries": attr.label_list(
+            doc = "The `offload_binary` targets.",
+            mandatory = True,
+            providers = [OffloadBinaryInfo],
+        ),
+        "deps": attr.label_list(
+            doc = "What is linked with it.",
+            providers = [CcInfo],
+        ),
+        "object": attr.label(
+            doc = "The host object, position-independent.",
+            mandatory = True,
+            allow_single_file = [".o", ".obj"],
+        ),
+    },
+    exec_groups = PROGRAM_GROUPS,
+    fragments = ["cpp"],
+    provides = [CcInfo],
+    toolchains = use_cc_toolchain(),
+)

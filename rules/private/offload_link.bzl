@@ -1,0 +1,101 @@
+"""offload_link: the device link of a program."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info")
+load(":messages.bzl", "place")
+load(":toolchains.bzl", "DEVICE_TYPE", "PROGRAM_TYPE", "device_toolchain_of")
+
+_GROUP = "link"
+
+def _resources(_os, _inputs):
+    # The links of all targets run at once.
+    return {"cpu": 2, "memory": 1000}
+
+def _objects(cc_info):
+    """The objects and archives that a program with the CcInfo is linked of."""
+    files = []
+    for linker_input in cc_info.linking_context.linker_inputs.to_list():
+        for library in linker_input.libraries:
+            archive = library.pic_static_library or library.static_library
+            if archive:
+                files.append(archive)
+            else:
+                files.extend(library.pic_objects or library.objects)
+    return files
+
+def _offload_link_impl(ctx):
+    where = place(ctx, "offload_link")
+    linked = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps])
+    inputs = _objects(linked) + ctx.files.srcs
+    if not inputs:
+        fail("{}: there is nothing to link: deps and srcs have no object and no archive".format(where))
+    toolchain = device_toolchain_of(ctx, _GROUP)
+    out = ctx.actions.declare_file(ctx.label.name + ".register.o")
+    args = ctx.actions.args()
+    args.use_param_file("@%s", use_always = True)
+    args.set_param_file_format("multiline")
+    args.add("link")
+    args.add(toolchain.clang.executable, format = "--clang=%s")
+    args.add(host_triple(ctx), format = "--triple=%s")
+    args.add(out, format = "--output=%s")
+
+    # The objects of libraries are in archives here: there is no object that would ask for theirs.
+    args.add("--whole-archive")
+    args.add_all(toolchain.link_flags + ctx.attr.device_linkopts, format_each = "--device-arg=%s")
+    args.add_all(inputs)
+    ctx.actions.run(
+        arguments = [args],
+        exec_group = _GROUP,
+        executable = ctx.exec_groups[_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+        execution_requirements = {"supports-path-mapping": "1"},
+        inputs = depset(inputs, transitive = [toolchain.files]),
+        mnemonic = "OffloadLink",
+        outputs = [out],
+        progress_message = "Linking device code %{label}",
+        resource_set = _resources,
+        tools = [toolchain.clang],
+    )
+    return [
+        DefaultInfo(files = depset([out])),
+        linked_cc_info(
+            ctx,
+            compilation_context = linked.compilation_context,
+            deps = [dep[CcInfo] for dep in ctx.attr.deps],
+            objects = [out] + [file for file in ctx.files.srcs if file.extension == "o"],
+        ),
+    ]
+
+offload_link = rule(
+    implementation = _offload_link_impl,
+    doc = """Links the device code in fat objects and archives: those of `deps`, whatever compiled them, and `srcs`.
+
+The images of all inputs are grouped by target and linked, all targets at once, and an object registers what comes out.
+A `cc_binary` that depends on this target, instead of on `deps`, has working device code; it needs no clang to be linked.
+
+`hip_library` and `openmp_library` link and register their own device code, and need no such thing. This is for objects
+that clang made with `-fgpu-rdc` or `-fopenmp --offload-arch`, prebuilt libraries among them, and for device code that
+calls across libraries.
+""",
+    attrs = HOST_ATTRS | {
+        "deps": attr.label_list(
+            doc = "Libraries with fat objects, and all that they depend on.",
+            providers = [CcInfo],
+        ),
+        "device_linkopts": attr.string_list(
+            doc = "More flags of the device links, for all targets, or for one: `amdgcn-amd-amdhsa=-lompdevice`.",
+        ),
+        "srcs": attr.label_list(
+            doc = "Fat objects and archives. Objects become part of the program; archives should be among `deps`.",
+            allow_files = [".o", ".a"],
+        ),
+    },
+    exec_groups = {_GROUP: exec_group(toolchains = [
+        PROGRAM_TYPE,
+        config_common.toolchain_type(DEVICE_TYPE, mandatory = False),
+    ])},
+    fragments = ["cpp"],
+    provides = [CcInfo],
+    toolchains = use_cc_toolchain(),
+)
