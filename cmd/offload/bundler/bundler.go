@@ -5,6 +5,7 @@ package bundler
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
@@ -67,9 +68,11 @@ func (r *run) listEntries(ctx context.Context) error {
 		fileType = engine.ObjectType
 	}
 	entries, err := r.Session.List(ctx, engine.ListOptions{Type: fileType, Input: r.input.Value[0], Read: r.read()})
+	var list strings.Builder
 	for _, e := range entries {
-		fmt.Fprintln(r.Stdout, e.ID)
+		fmt.Fprintln(&list, e.ID)
 	}
+	fmt.Fprint(r.Stdout, list.String())
 	return err
 }
 

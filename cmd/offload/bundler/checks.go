@@ -1,23 +1,27 @@
 package bundler
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
+// mistake is one in the command line, in the words of LLVM.
+type mistake string
+
+func (m mistake) Error() string { return string(m) }
+
 // merge puts the deprecated lists of files with the others.
 func (r *run) merge() error {
 	if r.input.Count != 0 && r.inputs.Count != 0 {
-		return errors.New("-inputs and -input cannot be used together, use only -input instead")
+		return mistake("-inputs and -input cannot be used together, use only -input instead")
 	}
 	if len(r.inputs.Value) > 0 {
 		fmt.Fprintf(r.Stderr, "%s: warning: -inputs is deprecated, use -input instead\n", r.Name)
 		r.input.Value = r.inputs.Value
 	}
 	if r.output.Count != 0 && r.outputs.Count != 0 {
-		return errors.New("-outputs and -output cannot be used together, use only -output instead")
+		return mistake("-outputs and -output cannot be used together, use only -output instead")
 	}
 	if len(r.outputs.Value) > 0 {
 		fmt.Fprintf(r.Stderr, "%s: warning: -outputs is deprecated, use -output instead\n", r.Name)
@@ -30,13 +34,13 @@ func (r *run) merge() error {
 func (r *run) checkList() error {
 	switch {
 	case r.unbundle.Value:
-		return errors.New("-unbundle and -list cannot be used together")
+		return mistake("-unbundle and -list cannot be used together")
 	case len(r.input.Value) != 1:
-		return errors.New("only one input file supported for -list")
+		return mistake("only one input file supported for -list")
 	case len(r.output.Value) > 0:
-		return errors.New("-outputs option is invalid for -list")
+		return mistake("-outputs option is invalid for -list")
 	case len(r.targets.Value) > 0:
-		return errors.New("-targets option is invalid for -list")
+		return mistake("-targets option is invalid for -list")
 	}
 	return nil
 }
@@ -46,31 +50,31 @@ func (r *run) check() error {
 	archive := r.fileType.Value == "a"
 	switch {
 	case r.checkArchive.Value && !r.unbundle.Value:
-		return errors.New("-check-input-archive cannot be used while bundling")
+		return mistake("-check-input-archive cannot be used while bundling")
 	case r.checkArchive.Value && !archive:
-		return errors.New("-check-input-archive can only be used for unbundling archives (-type=a)")
+		return mistake("-check-input-archive can only be used for unbundling archives (-type=a)")
 	case len(r.output.Value) == 0:
-		return errors.New("no output file specified!")
+		return mistake("no output file specified!")
 	case r.targets.Count == 0:
-		return errors.New("for the --targets option: must be specified at least once!")
+		return mistake("for the --targets option: must be specified at least once!")
 	}
 	op := target.Bundling
 	if r.unbundle.Value {
 		op = target.Unbundling
 		switch {
 		case len(r.input.Value) != 1:
-			return errors.New("only one input file supported in unbundling mode")
+			return mistake("only one input file supported in unbundling mode")
 		case len(r.output.Value) != len(r.targets.Value):
-			return errors.New("number of output files and targets should match in unbundling mode")
+			return mistake("number of output files and targets should match in unbundling mode")
 		}
 	} else {
 		switch {
 		case archive:
-			return errors.New("Archive files are only supported for unbundling")
+			return mistake("Archive files are only supported for unbundling")
 		case len(r.output.Value) != 1:
-			return errors.New("only one output file supported in bundling mode")
+			return mistake("only one output file supported in bundling mode")
 		case len(r.input.Value) != len(r.targets.Value):
-			return errors.New("number of input files and targets should match in bundling mode")
+			return mistake("number of input files and targets should match in bundling mode")
 		}
 	}
 	var err error
