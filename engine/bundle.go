@@ -128,7 +128,10 @@ func (s *Session) writeLayout(ctx context.Context, output *files.Output, layout 
 		return err
 	}
 	return s.Budget.Each(ctx, len(layout.Contents), func(_ context.Context, i int) error {
-		return output.CopyAt(layout.Contents[i].Content, layout.Contents[i].Offset)
+		c := &layout.Contents[i]
+		s.Meter.expect(c.Content.Len())
+		defer s.Meter.add(c.Content.Len())
+		return output.CopyAt(c.Content, c.Offset)
 	})
 }
 
@@ -144,11 +147,15 @@ func layoutPieces(layout *bundle.Layout) []ccob.Piece {
 // compress writes the compressed bundle of pieces.
 func (s *Session) compress(ctx context.Context, output files.Sink, pieces []ccob.Piece, c *Compression, result *BundleResult) error {
 	start := time.Now()
+	for _, p := range pieces {
+		s.Meter.expect(p.Content.Len())
+	}
 	stats, err := ccob.Encode(ctx, output, pieces, ccob.EncodeOptions{
 		Version: c.Version,
 		Level:   ccob.Level(longzstd.FromNumber(c.Level)),
 		Frames:  c.Frames,
 		Budget:  s.Budget,
+		Done:    s.Meter.add,
 	})
 	result.Compressed, result.Took = &stats, time.Since(start)
 	return err

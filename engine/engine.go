@@ -20,6 +20,8 @@ import (
 type Session struct {
 	Files  *files.Root
 	Budget *files.Budget
+	// Meter, if not nil, counts what long operations have done.
+	Meter *Meter
 }
 
 // write runs fn with a transaction of outputs and commits it if fn succeeds.

@@ -420,6 +420,9 @@ func (s *Session) writeEntries(ctx context.Context, name string, entries []*stor
 	var readers []*ccob.Reader // in order, for errors that do not depend on chance
 	var direct []int
 	for i, e := range entries {
+		if e != nil {
+			s.Meter.expect(e.Size)
+		}
 		switch {
 		case e == nil:
 		case e.reader == nil:
@@ -428,11 +431,12 @@ func (s *Session) writeEntries(ctx context.Context, name string, entries []*stor
 			if ranges[e.reader] == nil {
 				readers = append(readers, e.reader)
 			}
-			ranges[e.reader] = append(ranges[e.reader], ccob.Range{Offset: e.Offset, Size: e.Size, W: outputs[i]})
+			ranges[e.reader] = append(ranges[e.reader], ccob.Range{Offset: e.Offset, Size: e.Size, W: s.Meter.watch(outputs[i])})
 		}
 	}
 	if err := s.Budget.Each(ctx, len(direct), func(_ context.Context, k int) error {
 		e, output := entries[direct[k]], outputs[direct[k]]
+		defer s.Meter.add(e.Size)
 		if e.whole {
 			return nameError(name, object.RemoveSections(e.content, isEntrySection, output))
 		}

@@ -223,7 +223,10 @@ func (s *Session) writeArchives(ctx context.Context, picks []picked, requests []
 			}
 		}
 		return s.Budget.Each(ctx, len(requests), func(ctx context.Context, i int) error {
-			return ar.Write(ctx, outputs[i], lists[i])
+			for _, m := range lists[i] {
+				s.Meter.expect(m.Data.Len())
+			}
+			return ar.Write(ctx, s.Meter.watch(outputs[i]), lists[i])
 		})
 	})
 }

@@ -58,6 +58,11 @@ func runOnce(ctx context.Context, budget *files.Budget) int {
 		Stderr:    os.Stderr,
 		LookupEnv: os.LookupEnv,
 	}
+	if terminal(os.Stderr) {
+		progress := startProgress(os.Stderr)
+		defer progress.end()
+		call.Session.Meter, call.Stderr = &progress.meter, progress
+	}
 	if run := dropIn(os.Args[0]); run != nil {
 		return run(ctx, call)
 	}

@@ -20,6 +20,9 @@ type EncodeOptions struct {
 	// Budget gives cores and memory. The bytes written do not depend on it.
 	// Without one, everything runs on one core.
 	Budget *files.Budget
+	// Done, if not nil, is called from several goroutines with numbers of raw bytes
+	// that were done.
+	Done func(n int64)
 }
 
 // Stats is what was written or read, as -verbose tells it.
@@ -118,7 +121,7 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 	// The hash first: it takes long and cannot be divided.
 	err = b.Each(ctx, 1+len(cuts), func(ctx context.Context, i int) (err error) {
 		if i == 0 {
-			return h.Add(ctx, raw...)
+			return h.add(ctx, o.Done, raw...)
 		}
 		start, end := int64(0), size
 		if i > 1 {

@@ -42,6 +42,11 @@ var zeroPage [4096]byte
 // lies before and between them is zero. Files are read, not mapped. The error is
 // ctx's, that of a file or that of a piece out of order.
 func (h *Hasher) Add(ctx context.Context, pieces ...Piece) error {
+	return h.add(ctx, nil, pieces...)
+}
+
+// add is Add that calls done, if that is not nil, with numbers of bytes hashed.
+func (h *Hasher) add(ctx context.Context, done func(n int64), pieces ...Piece) error {
 	buf := make([]byte, hashRead)
 	for _, p := range pieces {
 		if p.Offset < h.n {
@@ -63,6 +68,9 @@ func (h *Hasher) Add(ctx context.Context, pieces ...Piece) error {
 			}
 			h.Write(b)
 			off += int64(len(b))
+			if done != nil {
+				done(int64(len(b)))
+			}
 		}
 	}
 	return nil
