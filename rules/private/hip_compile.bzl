@@ -56,8 +56,9 @@ def _link(ctx, toolchain, objects, arch, linkopts):
     args.add("--target=amdgcn-amd-amdhsa")
     args.add(arch, format = "-mcpu=%s")
 
-    # The compilations have linked the device libraries.
-    args.add("-nogpulib")
+    # The compilations have linked the device libraries. Some releases of clang would link them again, others warn
+    # that there is nothing to turn off.
+    args.add_all(["-nogpulib", "-Wno-unused-command-line-argument"])
     args.add_all(toolchain.link_flags)
     args.add_all(linkopts)
     args.add("-o", out)
