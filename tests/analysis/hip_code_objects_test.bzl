@@ -68,7 +68,7 @@ def hip_code_objects_tests(name):
     actions_test(
         name = "hip_link_test",
         argv = [
-            "--target=amdgcn-amd-amdhsa -mcpu=gfx942 -nogpulib -link-flag -Wl,--no-undefined -o BIN/tests/analysis/hip/gfx942.co " +
+            "--target=amdgcn-amd-amdhsa -mcpu=gfx942 -nogpulib -Wno-unused-command-line-argument -link-flag -Wl,--no-undefined -o BIN/tests/analysis/hip/gfx942.co " +
             "BIN/tests/analysis/hip/gfx942/a.o BIN/tests/analysis/hip/gfx942/sub/a.o BIN/tests/analysis/hip/gfx942/a_cu.o",
         ],
         count = 2,
