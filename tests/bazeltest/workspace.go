@@ -70,6 +70,7 @@ func New(t testing.TB, dir string, contents map[string]string) *Workspace {
 func moduleFile(project string) string {
 	return fmt.Sprintf(`module(name = "under_test")
 
+bazel_dep(name = "rules_cc", version = "0.0.17")
 bazel_dep(name = "rules_offload")
 local_path_override(
     module_name = "rules_offload",

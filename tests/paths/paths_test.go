@@ -1,0 +1,172 @@
+// Package paths checks that no command line of the rules has a path of the
+// machine, and that all of them work when Bazel maps paths: then the outputs of
+// all configurations are in one folder, and actions of one are cached for the
+// others.
+package paths
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/llvm"
+)
+
+func TestMain(m *testing.M) { llvm.Main(m) }
+
+// contents is a workspace with a target of every rule, generated sources and
+// headers among them.
+var contents = map[string]string{
+	"BUILD.bazel": `load("@rules_cc//cc:defs.bzl", "cc_library")
+load("@rules_offload//rules:defs.bzl", "hip_code_objects", "hip_library", "offload_archive", "offload_binary", "offload_bundle", "offload_extract", "offload_register", "offload_unbundle", "offload_unbundle_archive", "openmp_library")
+
+genrule(name = "factor", outs = ["include/factor.h"], cmd = "echo '#define FACTOR 3' > $@")
+
+genrule(name = "source", srcs = ["scale.hip"], outs = ["generated.hip"], cmd = "sed s/scale/generated/ $< > $@")
+
+cc_library(name = "device", hdrs = ["lib/device.h"], strip_include_prefix = "lib")
+
+hip_code_objects(
+    name = "kernels",
+    srcs = ["scale.hip", "generated.hip"],
+    hdrs = ["include/factor.h"],
+    includes = ["include"],
+    offload_archs = ["gfx90a", "gfx1100"],
+    deps = [":device"],
+)
+
+offload_bundle(name = "fat", images = [":kernels"], compress = "zstd")
+offload_unbundle(name = "single", bundle = ":fat", targets = ["gfx90a"])
+offload_archive(name = "archive", bundles = [":fat"])
+offload_unbundle_archive(name = "from_archive", archive = ":archive", targets = ["gfx1100"])
+offload_binary(name = "binary", images = [":kernels"])
+offload_extract(name = "extracted", src = ":binary", targets = ["gfx1100"])
+offload_register(name = "registered", bundle = ":fat")
+
+hip_library(
+    name = "hip",
+    srcs = ["scale.hip"],
+    hdrs = ["include/factor.h"],
+    includes = ["include"],
+    offload_archs = ["gfx90a"],
+    deps = [":device"],
+)
+
+openmp_library(name = "openmp", srcs = ["region.c"], hdrs = ["include/factor.h"], includes = ["include"], offload_archs = ["x86_64-pc-linux-gnu"])
+
+`,
+	"lib/device.h": `#define __global__ __attribute__((global))
+struct dim3 { unsigned x, y, z; };
+extern "C" int hipLaunchKernel(const void *, dim3, dim3, void **, decltype(sizeof(0)), struct Stream *);
+extern "C" int __hipPopCallConfiguration(dim3 *, dim3 *, decltype(sizeof(0)) *, struct Stream **);
+`,
+	"scale.hip": `#include <device.h>
+#include <factor.h>
+extern "C" __global__ void scale(int *p) { *p *= FACTOR; }
+`,
+	"region.c": `#include <factor.h>
+void region(int *x) {
+#pragma omp target map(tofrom : x[0 : 1])
+  *x *= FACTOR;
+}
+`,
+}
+
+// outputs are compared between a build with and one without mapped paths.
+var outputs = []string{
+	"kernels/gfx90a.co", "kernels/gfx1100.co", "fat.hipfb", "single/gfx90a.co", "libarchive.a", "from_archive/gfx1100.a", "binary.ofb",
+	"extracted/gfx1100.co", "registered.register.o", "hip.register.o", "hip/host/scale.own.o", "openmp.register.o", "openmp/host/region.own.o",
+}
+
+// mnemonics are those of all actions of the rules in the workspace.
+const mnemonics = 15
+
+// commands returns the command lines of all actions of the rules, parameter
+// files included, by mnemonic.
+func commands(t *testing.T, w *bazeltest.Workspace, flags ...string) map[string][][]string {
+	t.Helper()
+	query := append([]string{"aquery", `mnemonic("Offload.*", //...)`, "--output=jsonproto", "--include_param_files"}, flags...)
+	result := w.Bazel(query...)
+	var graph struct {
+		Actions []struct {
+			Mnemonic   string
+			Arguments  []string
+			ParamFiles []struct{ Arguments []string }
+		}
+	}
+	text := result.Output[strings.Index(result.Output, "\n{")+1:]
+	if err := json.NewDecoder(strings.NewReader(text)).Decode(&graph); err != nil {
+		t.Fatalf("%v\n%.2000s", err, result.Output)
+	}
+	all := map[string][][]string{}
+	for _, action := range graph.Actions {
+		arguments := action.Arguments
+		for _, file := range action.ParamFiles {
+			arguments = append(arguments, file.Arguments...)
+		}
+		all[action.Mnemonic] = append(all[action.Mnemonic], arguments)
+	}
+	return all
+}
+
+// paths returns the paths in an argument, which may stand behind an option or be
+// the value of a property.
+func paths(argument string) []string {
+	return strings.FieldsFunc(argument, func(r rune) bool { return r == '=' || r == ',' || r == ' ' || r == '@' })
+}
+
+func TestNoPathOfTheMachine(t *testing.T) {
+	w := bazeltest.New(t, t.TempDir(), contents)
+	plain, mapped := commands(t, w), commands(t, w, "--experimental_output_paths=strip")
+	if len(plain) != mnemonics {
+		t.Errorf("%d mnemonics, want %d", len(plain), mnemonics)
+	}
+	for name, lines := range plain {
+		configured := false
+		for _, line := range lines {
+			for i, argument := range line {
+				for _, path := range paths(argument) {
+					// The shell of actions that read a standard input is Bazel's choice.
+					if filepath.IsAbs(path) && !(i == 0 && filepath.Base(path) == "bash") {
+						t.Errorf("%s: absolute path in %q", name, argument)
+					}
+				}
+				configured = configured || strings.Contains(argument, "-fastbuild/")
+			}
+		}
+		if !configured {
+			t.Errorf("%s: no path has a configuration when paths are not mapped: this test sees nothing", name)
+		}
+	}
+	for name, lines := range mapped {
+		for _, line := range lines {
+			for _, argument := range line {
+				if strings.Contains(argument, "bazel-out/") && !strings.Contains(argument, "bazel-out/cfg/") {
+					t.Errorf("%s: %q is not mapped", name, argument)
+				}
+			}
+		}
+	}
+
+	first := build(t, w)
+	w.Bazel("clean")
+	if diff := cmp.Diff(first, build(t, w, "--experimental_output_paths=strip", "--spawn_strategy=linux-sandbox")); diff != "" {
+		t.Errorf("bytes differ when paths are mapped (-plain +mapped):\n%s", diff)
+	}
+}
+
+func build(t *testing.T, w *bazeltest.Workspace, flags ...string) map[string]string {
+	t.Helper()
+	w.Bazel(append([]string{"build", "//..."}, flags...)...)
+	sums := map[string]string{}
+	for _, name := range outputs {
+		sums[name] = fmt.Sprintf("%x", sha256.Sum256(w.Read(name)))
+	}
+	return sums
+}
