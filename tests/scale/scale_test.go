@@ -1,0 +1,70 @@
+package scale
+
+import (
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/llvm"
+)
+
+func TestMain(m *testing.M) { llvm.Main(m) }
+
+// elapsed is how long Bazel says that a build took, in seconds.
+var elapsed = regexp.MustCompile(`Elapsed time: ([0-9.]+)s`)
+
+// TestThousandBundles builds a thousand bundles by workers and by one process
+// each, and tells how much more the latter takes. The numbers depend on the
+// machine, so nothing is asked of them but that both ways end.
+func TestThousandBundles(t *testing.T) {
+	scale := Workspace{Packages: 20, Bundles: 50, Archs: []string{
+		"gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1200", "gfx1201",
+	}}
+	workspace := bazeltest.New(t, t.TempDir(), scale.Files())
+	// The images are not code, which a check of them would find.
+	settings := "--@rules_offload//rules/settings:validation=false"
+	workspace.Bazel("build", "//...", settings, "--nobuild")
+
+	seconds := map[string]float64{}
+	for _, way := range []struct {
+		name, runner string
+		flags        []string
+	}{
+		{"multiplex worker", "worker", []string{"--strategy=OffloadBundle=worker"}},
+		{"process in a sandbox", "linux-sandbox", []string{"--strategy=OffloadBundle=linux-sandbox"}},
+		{"process", "local", []string{"--strategy=OffloadBundle=local"}},
+		{"nothing to do", "", nil},
+	} {
+		if way.runner != "" {
+			workspace.Bazel("clean")
+			workspace.Bazel("build", "//...", settings, "--nobuild")
+		}
+		result := workspace.Bazel(append([]string{"build", "//...", settings}, way.flags...)...)
+		want := scale.Count()
+		if way.runner == "" {
+			want = 0
+		}
+		if got := result.Count("OffloadBundle"); got != want {
+			t.Errorf("%s: %d bundles were made, want %d", way.name, got, want)
+		}
+		for _, spawn := range result.Spawns {
+			if spawn.Runner != way.runner {
+				t.Fatalf("%s was run by %s, want %s", spawn.Mnemonic, spawn.Runner, way.runner)
+			}
+		}
+		match := elapsed.FindStringSubmatch(result.Output)
+		if match == nil {
+			t.Fatalf("Bazel does not say how long it took:\n%s", result.Output)
+		}
+		took, err := strconv.ParseFloat(match[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seconds[way.name] = took
+	}
+	base := seconds["multiplex worker"]
+	for name, took := range seconds {
+		t.Logf("%s: %.2f times the worker, %.1f ms for each bundle", name, took/base, took*1000/float64(scale.Count()))
+	}
+}
