@@ -49,28 +49,30 @@ func New(t testing.TB, dir string, contents map[string]string) *Workspace {
 		w.Write(name, content)
 	}
 	w.findBazel(project)
-	t.Cleanup(func() {
-		if _, err := w.run(context.Background(), "shutdown"); err != nil {
-			t.Error(err)
-		}
-		base := filepath.Join(dir, ".bazel")
-		_ = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && d.IsDir() {
-				return os.Chmod(path, 0o755) // Bazel makes its folders read-only
-			}
-			return nil
-		})
-		if err := os.RemoveAll(base); err != nil {
-			t.Error(err)
-		}
-	})
+	t.Cleanup(w.end)
 	return w
+}
+
+// end stops the Bazel server and removes what it made.
+func (w *Workspace) end() {
+	if _, err := w.run(context.Background(), "shutdown"); err != nil {
+		w.t.Error(err)
+	}
+	base := filepath.Join(w.Dir, ".bazel")
+	_ = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.IsDir() {
+			return os.Chmod(path, 0o755) // Bazel makes its folders read-only
+		}
+		return nil
+	})
+	if err := os.RemoveAll(base); err != nil {
+		w.t.Error(err)
+	}
 }
 
 func moduleFile(project string) string {
 	return fmt.Sprintf(`module(name = "under_test")
 
-bazel_dep(name = "rules_cc", version = "0.0.17")
 bazel_dep(name = "rules_offload")
 local_path_override(
     module_name = "rules_offload",

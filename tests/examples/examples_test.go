@@ -1,0 +1,144 @@
+// Package examples runs the example workspaces as a user would.
+package examples
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/remote/reapi"
+)
+
+func TestMain(m *testing.M) {
+	llvm.Main(m, "buildbox-casd")
+}
+
+// TestExamples builds and tests every example with the program of this test.
+func TestExamples(t *testing.T) {
+	folder := filepath.Join(bazeltest.Sources(t), "examples")
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if !entry.IsDir() || entry.Name() == "remote_execution" {
+			continue
+		}
+		t.Run(entry.Name(), func(t *testing.T) {
+			if _, err := os.Stat(filepath.Join(folder, entry.Name(), "README.md")); err != nil {
+				t.Error(err)
+			}
+			workspace := bazeltest.Example(t, entry.Name())
+			workspace.Bazel("build", "//...", bazeltest.Prebuilt)
+			workspace.Bazel("test", "//...", bazeltest.Prebuilt)
+		})
+	}
+}
+
+// TestFilesAreListed checks that Bazel runs this test again when a file of an
+// example changes.
+func TestFilesAreListed(t *testing.T) {
+	sources := bazeltest.Sources(t)
+	list, err := os.ReadFile(filepath.Join(sources, "tests", "examples", "files.bzl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(filepath.Join(sources, "examples"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(d.Name(), "bazel-") {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if d.IsDir() || d.Name() == ".gitignore" || d.Name() == ".bazelrc.user" || strings.HasSuffix(d.Name(), ".lock") {
+			return nil
+		}
+		rel, err := filepath.Rel(sources, path)
+		if err == nil && !strings.Contains(string(list), `"`+rel+`"`) {
+			t.Errorf("add %q to tests/examples/files.bzl", rel)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSizeBudget makes a kernel of the monorepo too large.
+func TestSizeBudget(t *testing.T) {
+	workspace := bazeltest.Example(t, "monorepo")
+	rules, err := os.ReadFile(filepath.Join(workspace.Dir, "build", "kernels.bzl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	workspace.Write("build/kernels.bzl", strings.ReplaceAll(string(rules), `"64KiB"`, `"1KiB"`))
+	result, err := workspace.Try("build", "//imaging/...", bazeltest.Prebuilt)
+	if err == nil {
+		t.Fatal("a bundle above its size budget was built")
+	}
+	for _, want := range []string{"//imaging:", "more than the budget of 1024"} {
+		if !strings.Contains(result.Output, want) {
+			t.Errorf("the failure does not say %q:\n%s", want, result.Output)
+		}
+	}
+}
+
+// TestRemoteExecution builds everything remotely, the program included, and
+// fetches no output.
+func TestRemoteExecution(t *testing.T) {
+	server, err := reapi.Start(context.Background(), reapi.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	workspace := bazeltest.Example(t, "remote_execution")
+	build := []string{"build", "//...", "--config=remote", "--remote_executor=" + server.Address()}
+	result := workspace.Bazel(build...)
+	for _, spawn := range result.Spawns {
+		if spawn.Runner != "remote" && spawn.Runner != "remote cache hit" {
+			t.Errorf("%s was run by %s: %v", spawn.Mnemonic, spawn.Runner, spawn.Outputs)
+		}
+	}
+	for mnemonic, want := range map[string]int{
+		"OffloadHipCompile": 2 * 4,
+		"OffloadDeviceLink": 4,
+		"OffloadBundle":     1,
+		"OffloadCheck":      1,
+		"OffloadUnbundle":   1,
+		"GoLink":            1,
+	} {
+		if got := result.Count(mnemonic); got != want {
+			t.Errorf("%d actions %s, want %d", got, mnemonic, want)
+		}
+	}
+	if server.Executions() == 0 {
+		t.Error("the server executed nothing")
+	}
+	fat := filepath.Join(workspace.Dir, "bazel-bin", "fat.hipfb")
+	if _, err := os.Stat(fat); err == nil {
+		t.Errorf("%s was fetched, and nobody asked for it", fat)
+	}
+
+	before := server.Executions()
+	if again := workspace.Bazel(append(build, "--remote_download_outputs=toplevel")...); again.Count("OffloadBundle") != 0 {
+		t.Error("the bundle was made once more to be fetched")
+	}
+	if executed := server.Executions() - before; executed != 0 {
+		t.Errorf("fetching results executed %d actions", executed)
+	}
+	if content := workspace.Read("fat.hipfb"); !strings.HasPrefix(string(content), "__CLANG_OFFLOAD_BUNDLE__") {
+		t.Errorf("%s is no bundle", fat)
+	}
+}
