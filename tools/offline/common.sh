@@ -55,8 +55,9 @@ read_go() {
     command -v go >/dev/null || die "there is no go on PATH." \
         "Install Go 1.26 or newer (https://go.dev/dl) and put its bin folder on PATH."
     local -a values
-    mapfile -t values < <(cd "$project_dir" && go env GOROOT GOVERSION GOMODCACHE GOPROXY GOSUMDB GOPRIVATE GONOSUMDB GONOPROXY 2>&1)
-    [[ ${#values[@]} -eq 8 && -d ${values[0]} ]] || die "\`go env\` does not work: ${values[*]}" \
+    # It may say on the way that it fetches the Go of go.mod.
+    mapfile -t values < <(cd "$project_dir" && go env GOROOT GOVERSION GOMODCACHE GOPROXY GOSUMDB GOPRIVATE GONOSUMDB GONOPROXY)
+    [[ ${#values[@]} -eq 8 && -d ${values[0]} ]] || die "\`go env\` does not work in $project_dir." \
         "Install Go 1.26 or newer (https://go.dev/dl) and put its bin folder on PATH."
     if [[ ${values[1]} =~ ^go1\.([0-9]+) && ${BASH_REMATCH[1]} -lt 26 ]]; then
         die "Go is ${values[1]#go}, and go.mod asks for 1.26 or newer." \

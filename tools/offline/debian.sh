@@ -37,6 +37,8 @@ make_debian() {
         --variant=minbase --include="$packages"
         # A mirror's Release file can be past its date.
         --aptopt='Acquire::Check-Valid-Until "false"' --aptopt='Acquire::Retries "3"'
+        # What is interrupted is thrown away, so not every file needs to be on the disk before the next.
+        --dpkgopt=force-unsafe-io
         --dpkgopt='path-exclude=/usr/share/locale/*'
         --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-include=/usr/share/doc/*/copyright'
         "$suite"
@@ -94,7 +96,7 @@ watch_log() {
     while IFS= read -r line; do
         printf '%s\n' "$line" >> "$1"
         case $line in
-            'I: automatically'* | 'I: success'* | 'I: chroot architecture'* | 'I: finding correct'*) ;;
+            'I: automatically'* | 'I: success'* | 'I: done'* | 'I: removing'* | 'I: chroot architecture'* | 'I: finding correct'*) ;;
             'I: '*) say "      $((SECONDS - start)) s: ${line#I: }" ;;
         esac
     done

@@ -27,7 +27,7 @@ enter() {
                 ;;
         esac
     done
-    for path in "${HOME:-/}" "$project_dir" "$cache" "$GOMODCACHE" "${workspace:-/}" "$PWD"; do
+    for path in "${HOME:-/}" "$project_dir" "${cache%/*}" "${TMPDIR:-/}" "$GOMODCACHE" "${workspace:-/}" "$PWD"; do
         case $path in /var/* | /run/*) [[ -d $path ]] && mounts+=(--bind "$path" "$path") ;; esac
     done
     for path in /etc/{resolv.conf,hosts,passwd,group,nsswitch.conf}; do
@@ -36,6 +36,10 @@ enter() {
     path=${SSL_CERT_FILE:-/etc/ssl/certs/ca-certificates.crt}
     [[ -f $path ]] && mounts+=(--ro-bind "$path" /etc/ssl/certs/ca-certificates.crt)
     mounts+=(
+        # What the machine says about its own programs and libraries is wrong for those of the root.
+        --unsetenv LD_LIBRARY_PATH --unsetenv LD_PRELOAD --unsetenv LD_AUDIT --unsetenv JAVA_HOME
+        --unsetenv CC --unsetenv CXX --unsetenv CPATH --unsetenv C_INCLUDE_PATH --unsetenv CPLUS_INCLUDE_PATH
+        --unsetenv LIBRARY_PATH --unsetenv PYTHONHOME --unsetenv PYTHONPATH --unsetenv PERL5LIB
         # Not LLVM's folder: rules_cc would find lld there, and actions, which have a PATH of their own, would not.
         --setenv PATH "/usr/sbin:/usr/bin:$goroot_inside/bin"
         --setenv GOROOT "$goroot_inside"

@@ -15,8 +15,8 @@ import (
 // systemTools are what bazelw may call without asking: part of every Debian.
 var systemTools = []string{
 	"awk", "bash", "cat", "chmod", "cp", "cut", "dirname", "echo", "env", "false", "find", "flock", "grep", "head",
-	"ln", "ls", "mkdir", "mktemp", "mv", "paste", "readlink", "rm", "sed", "sh", "sha256sum", "sleep", "sort", "stat", "tac",
-	"tail", "tar", "timeout", "touch", "tr", "true", "wc",
+	"ln", "ls", "mkdir", "mktemp", "mv", "paste", "readlink", "rm", "sed", "sh", "sha256sum", "sleep", "sort", "stat", "sync", "tac",
+	"tail", "tar", "timeout", "touch", "tr", "true", "uname", "wc",
 }
 
 func TestScripts(t *testing.T) {

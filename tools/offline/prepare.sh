@@ -36,6 +36,8 @@ prepare() {
         step 2 "Debian $suite with Bazel, LLVM and buildbox"
         begin "$debian"
         make_debian "$debian.partial"
+        # The folder gets its name when its files are on the disk.
+        sync -f "$debian.partial"
         touch "$debian.partial/.complete"
         mv -T "$debian.partial" "$debian"
     fi
@@ -76,12 +78,17 @@ explain() {
     exit "$status"
 }
 
-# begin DIR: removes what is half done, of any recipe.
-begin() { rm -rf --one-file-system "$cache"/*.partial "${1:?}"; }
+# begin DIR: removes what is half done, of any recipe. Files of Go modules come without permission to write.
+begin() {
+    chmod -R u+w "$cache"/*.partial 2>/dev/null || true
+    rm -rf --one-file-system "$cache"/*.partial "${1:?}"
+}
 
 # check_machine: everything that would fail later, said before anything is downloaded.
 check_machine() {
     local -a missing=()
+    [[ $(uname -sm) == "Linux x86_64" ]] || die "this machine is $(uname -sm); the Bazel of Debian is prepared for Linux x86_64 only." \
+        "Install Bazel 7.6 or newer, or bazelisk, and call bazelw again."
     command -v curl >/dev/null || die "there is no curl on PATH. Install it: apt-get install curl"
     command -v git >/dev/null || die "there is no git on PATH. Install it: apt-get install git"
     command -v mmdebstrap >/dev/null || missing+=(mmdebstrap)

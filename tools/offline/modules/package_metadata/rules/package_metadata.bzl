@@ -21,6 +21,7 @@ _package_metadata = rule(
     provides = [PackageMetadataInfo],
 )
 
+# buildifier: disable=unused-variable
 def package_metadata(name, purl, attributes = [], visibility = None, **kwargs):
     """Declares what a package says about itself.
 
