@@ -15,7 +15,7 @@ import (
 )
 
 // keptWindow is the largest window that a decoder takes along for the next use.
-const keptWindow = 8 << 20
+const keptWindow = 64 << 20
 
 // errEnough stops a decoder.
 var errEnough = errors.New("enough")
@@ -436,7 +436,7 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 		return err
 	}
 	if !known {
-		return r.pumped(need, newFan(0, ranges, r.index).write, func(emit func([]byte) error) error {
+		return newFan(0, ranges, r.index).run(r.beside(1, ranges), func(emit func([]byte) error) error {
 			return r.stream(ctx, need, emit)
 		})
 	}
@@ -444,7 +444,20 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 		return fmt.Errorf("the data decompresses to less than the %d bytes that are wanted", need)
 	}
 	jobs := extractJobs(spans, ranges)
-	return r.budget.Each(ctx, len(jobs), func(ctx context.Context, i int) error { return r.run(ctx, &jobs[i]) })
+	// The longest first: no core is alone at the end, and windows can be used again.
+	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(b.size(), a.size()) })
+	beside := r.beside(len(jobs), ranges)
+	return r.budget.Each(ctx, len(jobs), func(ctx context.Context, i int) error { return r.run(ctx, &jobs[i], beside) })
+}
+
+// beside tells whether to write the ranges on other cores than those that decode: if
+// there is enough to write and jobs leave one.
+func (r *Reader) beside(jobs int, ranges []Range) bool {
+	size := int64(0)
+	for _, g := range ranges {
+		size += g.Size
+	}
+	return size >= pumpFrom && jobs < r.budget.Cores()
 }
 
 // job is frames behind each other and the ranges that lie in them.
@@ -452,6 +465,9 @@ type job struct {
 	spans  []span
 	ranges []Range
 }
+
+// size returns how many raw bytes the frames of j have.
+func (j *job) size() int64 { return j.spans[len(j.spans)-1].rawEnd() - j.spans[0].raw }
 
 // extractJobs divides the work so that no range is shared between jobs. Both lists
 // are in order.
@@ -476,7 +492,7 @@ func extractJobs(spans []span, ranges []Range) []job {
 }
 
 // run does one job.
-func (r *Reader) run(ctx context.Context, j *job) error {
+func (r *Reader) run(ctx context.Context, j *job, beside bool) error {
 	need, window := int64(0), int64(0)
 	for _, g := range j.ranges {
 		need = max(need, g.end())
@@ -486,7 +502,7 @@ func (r *Reader) run(ctx context.Context, j *job) error {
 		window = max(window, min(s.window, need-s.raw))
 	}
 	return r.budget.WithBytes(ctx, window, func(ctx context.Context) error {
-		return r.pumped(need-j.spans[0].raw, newFan(j.spans[0].raw, j.ranges, r.index).write, func(emit func([]byte) error) error {
+		return newFan(j.spans[0].raw, j.ranges, r.index).run(beside, func(emit func([]byte) error) error {
 			for i := range j.spans {
 				s := &j.spans[i]
 				if s.size == 0 {
@@ -512,18 +528,24 @@ func (r *Reader) run(ctx context.Context, j *job) error {
 func (r *Reader) extractHashed(ctx context.Context, ranges []Range) error {
 	h := NewHasher()
 	f := newFan(0, ranges, nil)
-	hash := func(b []byte) error {
+	hash := func(_ int, b []byte) error {
 		_, err := h.Write(b)
 		return err
 	}
-	err := r.pumped(r.h.RawSize, hash, func(emit func([]byte) error) error {
+	decode := func(emit func(int, []byte) error) error {
 		return r.stream(ctx, r.h.RawSize, func(b []byte) error {
 			if err := f.write(b); err != nil {
 				return err
 			}
-			return emit(b)
+			return emit(0, b)
 		})
-	})
+	}
+	var err error
+	if r.h.RawSize >= pumpFrom && r.budget.Cores() > 1 {
+		err = pumped(hash, decode)
+	} else {
+		err = decode(hash)
+	}
 	if err != nil {
 		return err
 	}

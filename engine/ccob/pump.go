@@ -2,6 +2,7 @@ package ccob
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/files"
 )
@@ -15,53 +16,74 @@ const (
 // errStopped ends the producer when the consumer has failed.
 var errStopped = errors.New("nobody takes the bytes")
 
+// chunks holds the memory of chunks for reuse.
+var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, pumpChunk)} }}
+
+// chunk is bytes for the consumer with a number that the producer gave them.
+type chunk struct {
+	i int
+	b []byte
+}
+
 // pumped runs produce with a function that hands bytes, copied, to consume, which
-// runs on another core if there is one and there are bytes enough.
-func (r *Reader) pumped(n int64, consume func([]byte) error, produce func(emit func([]byte) error) error) error {
-	if n < pumpFrom || r.budget.Cores() < 2 {
-		return produce(consume)
-	}
-	full, free := make(chan []byte, pumpAhead), make(chan []byte, pumpAhead)
+// runs on another core.
+func pumped(consume func(i int, b []byte) error, produce func(emit func(i int, b []byte) error) error) error {
+	full, free := make(chan *chunk, pumpAhead), make(chan *chunk, pumpAhead)
 	for range pumpAhead {
-		free <- make([]byte, 0, pumpChunk)
+		free <- chunks.Get().(*chunk)
 	}
 	var failure error
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for b := range full {
-			if failure = files.Contain(func() error { return consume(b) }); failure != nil {
+		for c := range full {
+			if failure = files.Contain(func() error { return consume(c.i, c.b) }); failure != nil {
 				return
 			}
-			free <- b[:0]
+			c.b = c.b[:0]
+			free <- c
 		}
 	}()
 	cur := <-free
+	next := func() error {
+		full <- cur // there is room for every chunk
+		select {
+		case cur = <-free:
+			return nil
+		case <-done:
+			return errStopped
+		}
+	}
 	err := files.Contain(func() error {
-		return produce(func(b []byte) error {
-			for len(b) > 0 {
-				n := min(len(b), pumpChunk-len(cur))
-				cur = append(cur, b[:n]...)
+		return produce(func(i int, b []byte) error {
+			if cur.i != i && len(cur.b) > 0 {
+				if err := next(); err != nil {
+					return err
+				}
+			}
+			for cur.i = i; len(b) > 0; cur.i = i {
+				n := min(len(b), pumpChunk-len(cur.b))
+				cur.b = append(cur.b, b[:n]...)
 				b = b[n:]
-				if len(cur) == pumpChunk {
-					full <- cur // there is room for every chunk
-					select {
-					case cur = <-free:
-					case <-done:
-						return errStopped
+				if len(cur.b) == pumpChunk {
+					if err := next(); err != nil {
+						return err
 					}
 				}
 			}
 			return nil
 		})
 	})
-	if err == nil && len(cur) > 0 {
+	if err == nil && len(cur.b) > 0 {
 		full <- cur
 	}
 	close(full)
 	<-done
 	if failure != nil {
 		return failure
+	}
+	for len(free) > 0 {
+		chunks.Put(<-free)
 	}
 	return err
 }

@@ -4,42 +4,47 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"maps"
 	"strings"
 	"testing"
 )
 
 func TestPumped(t *testing.T) {
-	r := &Reader{budget: cores}
-	want := bytes.Repeat([]byte("0123456789abcde"), pumpFrom/5)
-	produce := func(emit func([]byte) error) error {
-		for rest := want; len(rest) > 0; {
-			n := min(len(rest), 100_001)
-			if err := emit(rest[:n]); err != nil {
-				return err
+	want := map[int][]byte{}
+	for i := range 5 {
+		want[i] = bytes.Repeat([]byte{byte(i), 1, 2, 3, 4, 5, 6}, 1+i*100_000)
+	}
+	produce := func(emit func(int, []byte) error) error {
+		for i := range 5 {
+			for rest := want[i]; len(rest) > 0; {
+				n := min(len(rest), 100_001)
+				if err := emit(i, rest[:n]); err != nil {
+					return err
+				}
+				rest = rest[n:]
 			}
-			rest = rest[n:]
 		}
 		return nil
 	}
-	var got []byte
-	err := r.pumped(int64(len(want)), func(b []byte) error {
-		got = append(got, b...)
+	got := map[int][]byte{}
+	err := pumped(func(i int, b []byte) error {
+		got[i] = append(got[i], b...)
 		return nil
 	}, produce)
-	if err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%d bytes of %d, %v", len(got), len(want), err)
+	if err != nil || !maps.EqualFunc(got, want, bytes.Equal) {
+		t.Errorf("other bytes, %v", err)
 	}
 
 	bad := errors.New("bad")
 	calls := 0
-	err = r.pumped(int64(len(want)), func([]byte) error { calls++; return bad }, produce)
+	err = pumped(func(int, []byte) error { calls++; return bad }, produce)
 	if err != bad || calls != 1 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
-	if err := r.pumped(int64(len(want)), func([]byte) error { return nil }, func(func([]byte) error) error { return bad }); err != bad {
+	if err := pumped(func(int, []byte) error { return nil }, func(func(int, []byte) error) error { return bad }); err != bad {
 		t.Error(err)
 	}
-	err = r.pumped(int64(len(want)), func([]byte) error { panic("in the consumer") }, produce)
+	err = pumped(func(int, []byte) error { panic("in the consumer") }, produce)
 	if err == nil || !strings.Contains(err.Error(), "in the consumer") {
 		t.Error(err)
 	}

@@ -172,12 +172,17 @@ func (r *Reader) checkRanges(ranges []Range) error {
 type fan struct {
 	pos    int64
 	ranges []Range // by offset
-	sums   []*xxhash.Digest
-	index  *index
+	to     func(i int, b []byte) error
+
+	index *index
+	got   []int64 // bytes delivered to each range
+	sums  []*xxhash.Digest
 }
 
+// newFan returns a fan whose first byte is at pos.
 func newFan(pos int64, ranges []Range, x *index) *fan {
-	f := &fan{pos: pos, ranges: ranges, index: x, sums: make([]*xxhash.Digest, len(ranges))}
+	f := &fan{pos: pos, ranges: ranges, index: x, got: make([]int64, len(ranges)), sums: make([]*xxhash.Digest, len(ranges))}
+	f.to = f.deliver
 	if x == nil {
 		return f
 	}
@@ -187,6 +192,18 @@ func newFan(pos int64, ranges []Range, x *index) *fan {
 		}
 	}
 	return f
+}
+
+// run runs produce with a function for the next bytes. If beside is set, ranges are
+// written on another core.
+func (f *fan) run(beside bool, produce func(emit func([]byte) error) error) error {
+	if !beside {
+		return produce(f.write)
+	}
+	return pumped(f.deliver, func(emit func(int, []byte) error) error {
+		f.to = emit
+		return produce(f.write)
+	})
 }
 
 // write takes the next bytes.
@@ -200,22 +217,29 @@ func (f *fan) write(b []byte) error {
 		if lo >= hi {
 			continue
 		}
-		part := b[lo-f.pos : hi-f.pos]
-		if f.sums[i] != nil {
-			f.sums[i].Write(part)
-			if hi == g.end() {
-				if err := f.index.find(g.Offset).check(f.sums[i].Sum64()); err != nil {
-					return err
-				}
-			}
-		}
-		if g.W == nil {
-			continue
-		}
-		if _, err := g.W.Write(part); err != nil {
+		if err := f.to(i, b[lo-f.pos:hi-f.pos]); err != nil {
 			return err
 		}
 	}
 	f.pos = end
 	return nil
+}
+
+// deliver writes the next bytes of range i, and checks it with the last.
+func (f *fan) deliver(i int, b []byte) error {
+	g := f.ranges[i]
+	f.got[i] += int64(len(b))
+	if sum := f.sums[i]; sum != nil {
+		sum.Write(b)
+		if f.got[i] == g.Size {
+			if err := f.index.find(g.Offset).check(sum.Sum64()); err != nil {
+				return err
+			}
+		}
+	}
+	if g.W == nil {
+		return nil
+	}
+	_, err := g.W.Write(b)
+	return err
 }
