@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
-	"regexp"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/bundler"
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
@@ -18,10 +18,22 @@ var dropIns = map[string]func(context.Context, *command.Call) int{
 	"clang-offload-packager": offloadbinary.Run,
 }
 
-// releaseSuffix is what packages put behind the names of tools of one release.
-var releaseSuffix = regexp.MustCompile(`(-[0-9]+(\.[0-9]+)*)?(\.exe)?$`)
-
-// dropIn returns the drop-in for a name the program is called under, or nil.
+// dropIn returns the drop-in for a name the program is called under, or nil. Packages
+// put the release behind the names of tools: clang-offload-bundler-22.
 func dropIn(name string) func(context.Context, *command.Call) int {
-	return dropIns[releaseSuffix.ReplaceAllString(filepath.Base(name), "")]
+	name = strings.TrimSuffix(filepath.Base(name), ".exe")
+	if i := strings.LastIndexByte(name, '-'); i > 0 && dropIns[name] == nil && release(name[i+1:]) {
+		name = name[:i]
+	}
+	return dropIns[name]
+}
+
+// release tells whether s is the number of a release: 22, 22.1.
+func release(s string) bool {
+	for part := range strings.SplitSeq(s, ".") {
+		if part == "" || strings.Trim(part, "0123456789") != "" {
+			return false
+		}
+	}
+	return true
 }
