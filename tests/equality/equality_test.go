@@ -1,12 +1,15 @@
-// Package equality builds the same bundles in every way Bazel can run an
-// action, in two folders, and compares the bytes.
+// Package equality builds every rule in every way Bazel can run an action, in
+// two folders, and compares the bytes.
 package equality
 
 import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"os"
+	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,22 +20,30 @@ import (
 	"github.com/rules-offload/rules_offload/tests/remote/reapi"
 )
 
-// actions is the number of actions of the workspace: 2 sources and a link for 3
-// targets, a bundle, its check, an unbundling.
-const actions = 3*(2+1) + 3
-
-// outputs are what is compared.
-var outputs = []string{
-	"kernels/gfx90a_xnack+.co",
-	"kernels/gfx90a_xnack-.co",
-	"kernels/gfx1100.co",
-	"fat.hipfb",
-	"single/gfx90a_xnack-.co",
-	"single/gfx1100.co",
-}
-
 func TestMain(m *testing.M) {
 	llvm.Main(m, "buildbox-casd")
+}
+
+// strategy is one way to run actions.
+type strategy struct {
+	name    string
+	flags   []string
+	program []string // runners that actions of the program may have
+	others  []string // runners that other actions may have; the same if nil
+	says    string   // what Bazel's output must have, to tell the kinds of workers apart
+	mapped  bool     // whether the paths of outputs are the same in all configurations
+}
+
+// forProgram is a flag for each mnemonic of the program.
+func forProgram(strategy string) []string {
+	var flags []string
+	for mnemonic := range actions {
+		if ofProgram(mnemonic) {
+			flags = append(flags, "--strategy="+mnemonic+"="+strategy)
+		}
+	}
+	slices.Sort(flags)
+	return flags
 }
 
 func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
@@ -46,62 +57,87 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 		}
 	})
 
-	worker := []string{"--strategy=OffloadBundle=worker", "--strategy=OffloadUnbundle=worker", "--strategy=OffloadCheck=worker", "--worker_verbose"}
-	sandbox := []string{"--strategy=OffloadBundle=linux-sandbox", "--strategy=OffloadUnbundle=linux-sandbox", "--strategy=OffloadCheck=linux-sandbox"}
-	strategies := []struct {
-		name   string
-		flags  []string
-		runner string // that every action of the program must have
-		says   string // what Bazel's output must have, to tell the kinds of workers apart
-	}{
-		{"sandbox", append(sandbox, "--spawn_strategy=linux-sandbox"), "linux-sandbox", ""},
-		{"worker", append(worker, "--noworker_multiplex"), "worker", "Created new non-sandboxed OffloadBundle worker"},
-		{"multiplex worker", append(worker, "--worker_multiplex"), "worker", "Created new non-sandboxed OffloadBundle multiplex-worker"},
-		{
-			"sandboxed multiplex worker",
-			append(worker, "--worker_multiplex", "--worker_sandboxing", "--experimental_worker_multiplex_sandboxing"),
-			"worker", "Created new sandboxed OffloadBundle multiplex-worker",
-		},
-		{"remote", []string{"--remote_executor=" + server.Address(), "--spawn_strategy=remote"}, "remote", ""},
-		// The results are there already, from another folder: nothing in an action depends on where it ran.
-		{"remote cache", []string{"--remote_cache=" + server.Address(), "--spawn_strategy=linux-sandbox"}, "remote cache hit", ""},
+	var (
+		sandbox = []string{"linux-sandbox"}
+		hit     = []string{"disk cache hit"}
+		disk    = "--disk_cache=" + t.TempDir()
+		// What clang makes is taken from the disk cache, what the program makes is not.
+		workers = append(forProgram("worker"), "--spawn_strategy=linux-sandbox", "--worker_verbose", disk, "--remote_download_outputs=all",
+			"--modify_execution_info=^(?!OffloadHip|OffloadDeviceLink)Offload.*=+no-cache,Genrule=+no-cache")
+		remote = []string{"--remote_executor=" + server.Address(), "--remote_download_outputs=all", "--noremote_local_fallback"}
+	)
+	worker := func(flags ...string) []string { return append(slices.Clip(workers), flags...) }
+	diskCache := strategy{name: "disk cache", flags: []string{"--spawn_strategy=linux-sandbox", disk, "--remote_download_outputs=all"}, program: sandbox}
+	remotely := strategy{name: "remote", flags: append(slices.Clip(remote), "--spawn_strategy=remote"), program: []string{"remote"}}
+	strategies := func(first bool) []strategy {
+		if !first {
+			// The results are there already, from another folder: nothing in an action depends on where it ran.
+			diskCache.program, remotely.program = hit, []string{"remote cache hit"}
+		}
+		return []strategy{
+			diskCache,
+			{name: "sandbox", flags: []string{"--spawn_strategy=linux-sandbox"}, program: sandbox},
+			{name: "worker", flags: worker("--noworker_multiplex"), program: []string{"worker"}, others: append(hit, sandbox...),
+				says: "Created new non-sandboxed OffloadBundle worker"},
+			{name: "sandboxed worker", flags: worker("--noworker_multiplex", "--worker_sandboxing"), program: []string{"worker"}, others: append(hit, sandbox...),
+				says: "Created new sandboxed OffloadBundle worker"},
+			{name: "multiplex worker", flags: worker("--worker_multiplex"), program: []string{"worker"}, others: append(hit, sandbox...),
+				says: "Created new non-sandboxed OffloadBundle multiplex-worker"},
+			{name: "sandboxed multiplex worker", flags: worker("--worker_multiplex", "--worker_sandboxing", "--experimental_worker_multiplex_sandboxing"),
+				program: []string{"worker"}, others: append(hit, sandbox...), says: "Created new sandboxed OffloadBundle multiplex-worker"},
+			{name: "path mapping", flags: []string{"--spawn_strategy=linux-sandbox", "--experimental_output_paths=strip"}, program: sandbox, mapped: true},
+			remotely,
+			{name: "remote cache", flags: []string{"--remote_cache=" + server.Address(), "--remote_download_outputs=all", "--spawn_strategy=linux-sandbox"},
+				program: []string{"remote cache hit"}},
+			{name: "remote, path mapping", flags: append(slices.Clip(remote), "--spawn_strategy=remote", "--experimental_output_paths=strip"),
+				program: []string{"remote", "remote cache hit"}, mapped: true},
+			// Both ways at once, each action taking what comes first: a result from the cache, or its own.
+			{name: "dynamic", flags: append(append(slices.Clip(remote), forProgram("dynamic")...), "--internal_spawn_scheduler",
+				"--spawn_strategy=dynamic", "--dynamic_local_strategy=worker,linux-sandbox", "--dynamic_remote_strategy=remote", "--experimental_local_execution_delay=0"),
+				program: []string{"worker", "linux-sandbox", "remote cache hit"}},
+		}
 	}
 
+	var outputs []string // of all actions, below the execution root
 	var want map[string]string
-	folders := []string{"one", "another/folder"}
-	for _, folder := range folders {
-		workspace := bazeltest.New(t, filepath.Join(t.TempDir(), folder), bazeltest.Kernels())
-		for _, strategy := range strategies {
+	for _, folder := range []string{"one", "another/folder"} {
+		workspace := bazeltest.New(t, filepath.Join(t.TempDir(), folder), everyRule())
+		places := machinePlaces(t, workspace)
+		for _, strategy := range strategies(want == nil) {
 			t.Run(folder+"/"+strategy.name, func(t *testing.T) {
 				workspace.Bazel("clean")
 				before := server.Executions()
 				result := workspace.Bazel(append([]string{"build", "//:all"}, strategy.flags...)...)
 				executed := server.Executions() - before
 
-				runner, remotely := strategy.runner, int64(0)
-				if runner == "remote" && folder == folders[0] {
-					remotely = actions
-				} else if runner == "remote" {
-					runner = "remote cache hit"
-				}
-				for _, spawn := range result.Spawns {
-					if spawn.Runner != runner && (spawn.Mnemonic == "OffloadBundle" || spawn.Mnemonic == "OffloadUnbundle" || runner != "worker") {
-						t.Errorf("%s was run by %s, want %s", spawn.Mnemonic, spawn.Runner, runner)
-					}
-				}
-				if got := result.Count(""); got != actions {
-					t.Errorf("%d actions, want %d", got, actions)
-				}
-				if executed != remotely {
-					t.Errorf("%d actions were executed remotely, want %d", executed, remotely)
-				}
+				checkRunners(t, result, strategy)
 				if !strings.Contains(result.Output, strategy.says) {
 					t.Errorf("Bazel does not say %q:\n%s", strategy.says, result.Output)
 				}
+				if remotely := count(result, "remote"); executed != int64(remotely) {
+					t.Errorf("%d actions were executed remotely; %d of the build say so", executed, remotely)
+				}
+				for _, spawn := range result.Spawns {
+					checkPaths(t, spawn, places, strategy.mapped)
+				}
 
+				if outputs == nil {
+					for _, spawn := range result.Spawns {
+						outputs = append(outputs, spawn.Outputs...)
+					}
+				}
 				got := map[string]string{}
 				for _, name := range outputs {
-					got[name] = fmt.Sprintf("%x", sha256.Sum256(workspace.Read(name)))
+					content, err := os.ReadFile(filepath.Join(workspace.Dir, name))
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, place := range places {
+						if strings.Contains(string(content), place) {
+							t.Errorf("%s has the path %s in it", name, place)
+						}
+					}
+					got[name] = fmt.Sprintf("%x", sha256.Sum256(content))
 				}
 				if want == nil {
 					want = got
@@ -109,7 +145,73 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("bytes differ from the first build (-first +this):\n%s", diff)
 				}
+
+				if again := workspace.Bazel(append([]string{"build", "//:all"}, strategy.flags...)...); len(again.Spawns) != 0 {
+					t.Errorf("the second build was not empty: %v", again.Spawns)
+				}
 			})
+		}
+	}
+}
+
+// machinePlaces are the folders that no command line and no output may name.
+func machinePlaces(t *testing.T, workspace *bazeltest.Workspace) []string {
+	t.Helper()
+	execroot := workspace.Execroot()
+	base, _, found := strings.Cut(execroot, "/execroot/")
+	if !found {
+		t.Fatalf("what Bazel calls the execution root is not one: %s", execroot)
+	}
+	me, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{workspace.Dir, base, me.HomeDir + "/"}
+}
+
+func count(result *bazeltest.Result, runner string) int {
+	n := 0
+	for _, spawn := range result.Spawns {
+		if spawn.Runner == runner {
+			n++
+		}
+	}
+	return n
+}
+
+func checkRunners(t *testing.T, result *bazeltest.Result, strategy strategy) {
+	t.Helper()
+	got := map[string]int{}
+	for _, spawn := range result.Spawns {
+		got[spawn.Mnemonic]++
+		runners := strategy.program
+		if !ofProgram(spawn.Mnemonic) && strategy.others != nil {
+			runners = strategy.others
+		}
+		if !slices.Contains(runners, spawn.Runner) {
+			t.Errorf("%s was run by %s, want %s", spawn.Mnemonic, spawn.Runner, strings.Join(runners, " or "))
+		}
+	}
+	if diff := cmp.Diff(actions, got); diff != "" {
+		t.Errorf("actions (-want +got):\n%s", diff)
+	}
+}
+
+// checkPaths checks that a command line names no place of this machine, and no
+// configuration where these are mapped to one.
+func checkPaths(t *testing.T, spawn bazeltest.Spawn, places []string, mapped bool) {
+	t.Helper()
+	if !strings.HasPrefix(spawn.Mnemonic, "Offload") {
+		return
+	}
+	for _, arg := range spawn.Args {
+		for _, place := range places {
+			if strings.Contains(arg, place) {
+				t.Errorf("%s: the argument %s has the path %s in it", spawn.Mnemonic, arg, place)
+			}
+		}
+		if _, path, found := strings.Cut(arg, "bazel-out/"); found && strings.HasPrefix(path, "cfg/") != mapped {
+			t.Errorf("%s: path mapping is %v, and there is the argument %s", spawn.Mnemonic, mapped, arg)
 		}
 	}
 }
