@@ -253,11 +253,14 @@ func (o *Output) finish() error {
 			return err
 		}
 	}
-	// The file was created with 0777, so its mode shows what the umask allows.
-	if mode := fi.Mode().Perm(); mode&o.mode != mode {
-		return o.file.Chmod(mode & o.mode)
+	if o.mode == usualMode {
+		return nil
 	}
-	return nil
+	allowed, err := allowedMode(filepath.Dir(o.target))
+	if err != nil {
+		return err
+	}
+	return o.file.Chmod(o.mode & allowed)
 }
 
 // rename puts the file in its place.

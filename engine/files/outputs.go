@@ -39,6 +39,26 @@ type place struct {
 	base string
 }
 
+// usualMode is that of an output whose mode nobody sets.
+const usualMode fs.FileMode = 0o666
+
+// allowedMode returns the bits of 0777 that the umask allows. Only a new file tells.
+func allowedMode(dir string) (fs.FileMode, error) {
+	f, name, err := createTemp(dir, 0o777)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	if name != "" {
+		defer os.Remove(name)
+	}
+	fi, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return fi.Mode().Perm(), nil
+}
+
 // Outputs returns an empty transaction.
 func (r *Root) Outputs() *Outputs {
 	return &Outputs{root: r, places: make(map[place]string)}
@@ -47,7 +67,7 @@ func (r *Root) Outputs() *Outputs {
 // Create adds an output; "-" is standard output and may be named several times.
 // A file that is an input of the request, or already an output of it, is refused.
 func (s *Outputs) Create(name string) (*Output, error) {
-	o := &Output{name: name, mode: 0o666}
+	o := &Output{name: name, mode: usualMode}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done {
@@ -108,7 +128,7 @@ func (s *Outputs) open(o *Output) error {
 	if other, ok := s.places[at]; ok {
 		return fmt.Errorf("'%s': is also the output '%s': every output must be a file of its own", o.name, other)
 	}
-	if o.file, o.temp, err = createTemp(dir); err != nil {
+	if o.file, o.temp, err = createTemp(dir, usualMode); err != nil {
 		return fileError(o.name, err)
 	}
 	s.places[at] = o.name
@@ -177,14 +197,14 @@ func descriptor(path string) bool {
 }
 
 // createTemp creates a new file in dir, without a name where the system can, so
-// that nothing stays behind when the process is killed; name is "" then. Its
-// mode is 0777 without the umask, for Output.finish to see the umask by.
-func createTemp(dir string) (f *os.File, name string, err error) {
-	if f, err = openUnnamed(dir, 0o777); err == nil {
+// that nothing stays behind when the process is killed; name is "" then. From
+// mode, the umask is taken away.
+func createTemp(dir string, mode fs.FileMode) (f *os.File, name string, err error) {
+	if f, err = openUnnamed(dir, mode); err == nil {
 		return f, "", nil
 	}
 	name, err = tempName(dir, func(name string) (err error) {
-		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o777)
+		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 		return err
 	})
 	return f, name, err
