@@ -13,18 +13,19 @@ ARCHITECTURES_ATTRS = {
     ),
 }
 
-def architectures_of(ctx, where, kind):
+def architectures_of(ctx, where, kind, default = []):
     """The targets that a rule compiles for: its attribute's, or the setting's.
 
     Args:
       ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
       where: `label: rule` to begin a message with.
       kind: the offload kind.
+      default: targets where neither the attribute nor the setting names any.
 
     Returns:
       list of structs as `target_ids.complete` gives them.
     """
-    archs = ctx.attr.offload_archs or ctx.attr._offload_archs[BuildSettingInfo].value
+    archs = ctx.attr.offload_archs or ctx.attr._offload_archs[BuildSettingInfo].value or default
     if not archs:
         fail("{}: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --{}=gfx90a,gfx942".format(
             where,

@@ -152,10 +152,7 @@ def compilation_id(ctx, src):
     name = "{} {}".format(ctx.label, src.short_path)
     return "%x_%x" % (hash(name) + (1 << 31), hash(name[::-1]) + (1 << 31))
 
-# Calls a program with the first files of its arguments, one behind the other, as its standard input.
-_WITH_STDIN = "set -eu -o pipefail; files=(\"${{@:1:{0}}}\"); shift {0}; cat \"${{files[@]}}\" | \"$@\""
-
-def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, stdin = []):
+def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, command = None, command_arguments = None):
     """Registers an action that runs clang.
 
     Args:
@@ -167,8 +164,9 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
       out: the File that clang writes.
       mnemonic: the action's mnemonic.
       progress_message: the action's progress message, with Bazel's placeholders.
-      stdin: list of Files that clang reads, one behind the other, as its standard
-        input; it is called by a shell then.
+      command: a shell command that calls clang, whose path and arguments follow
+        command_arguments; None to call it without a shell.
+      command_arguments: an `Args`.
     """
     files = [inputs, toolchain.files]
     if toolchain.rocm and group == COMPILE_GROUP:
@@ -176,21 +174,20 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
     common = {
         "exec_group": group,
         "execution_requirements": {"supports-path-mapping": "1"},
-        "inputs": depset(stdin, transitive = files),
+        "inputs": depset(transitive = files),
         "mnemonic": mnemonic,
         "outputs": [out],
         "progress_message": progress_message,
         "resource_set": _compile_resources if group == COMPILE_GROUP else _link_resources,
     }
-    if not stdin:
+    if not command:
         ctx.actions.run(arguments = [arguments], executable = toolchain.clang, **common)
         return
-    before = ctx.actions.args()
-    before.add_all(stdin)
-    before.add(toolchain.clang.executable)
+    clang = ctx.actions.args()
+    clang.add(toolchain.clang.executable)
     ctx.actions.run_shell(
-        arguments = [before, arguments],
-        command = _WITH_STDIN.format(len(stdin)),
+        arguments = [command_arguments, clang, arguments],
+        command = command,
         tools = [toolchain.clang],
         **common
     )

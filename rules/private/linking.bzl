@@ -69,7 +69,7 @@ def isolate_objects(ctx, objects):
         isolated.append(out)
     return isolated
 
-def register_images(ctx, *, kind, files, own_entries = None):
+def register_images(ctx, *, kind, files, own_entries = None, relocatable = False):
     """Makes an object that registers images when a program starts.
 
     Args:
@@ -78,6 +78,7 @@ def register_images(ctx, *, kind, files, own_entries = None):
       files: list of images, or of the one bundle.
       own_entries: list of the objects from `isolate_objects` whose entries go with
         the images; None for the entries of all objects that clang made.
+      relocatable: whether device links that come later pass the images over.
 
     Returns:
       the object.
@@ -87,6 +88,8 @@ def register_images(ctx, *, kind, files, own_entries = None):
     args.add(kind, format = "--kind=%s")
     args.add(host_triple(ctx), format = "--triple=%s")
     args.add(out, format = "--output=%s")
+    if relocatable:
+        args.add("--relocatable")
     if own_entries != None:
         args.add("--entries={}_{}".format(_ENTRIES, entries_suffix(ctx)))
         args.add_all(own_entries, format_each = "--keep-entries=%s")

@@ -15,20 +15,37 @@ load(":toolchains.bzl", "device_toolchain_of")
 
 _KIND = "openmp"
 
-# Clang puts the device and inode number of a source into the names of its kernels,
-# which differ on every machine, unless it reads the source from its standard input.
-# Then the names tell only function and line. So that they differ between sources
-# nevertheless, empty lines stand before each source, and a directive that brings
-# messages back to the right lines. It names the source by its label: a name under
-# which there is a file would give clang an inode number again.
+# Clang puts the device and inode number of the file that has a target region into
+# the name of its kernel. They differ on every machine, and a host and a device
+# compilation that ran on two of them would not agree. Only where there is no such
+# file, as for its standard input, it takes the function and line alone. So each
+# source is written out once with all its headers (-frewrite-includes), and all
+# compilations read that from standard input. On the way,
+# - empty lines come first, a number of them that depends on the source, so that
+#   functions of one name in different sources have different lines;
+# - conditions, which are decided for the host, are put back, for the device to decide;
+# - line markers name files as labels begin: for messages, but so that no file is found.
 _MOST_LINES = 20011
-
-def _source_head(ctx, src, name):
-    out = ctx.actions.declare_file("{}/{}.head".format(ctx.label.name, name))
-    label = "//{}:{}".format(ctx.label.package, src.short_path.removeprefix(ctx.label.package + "/"))
-    lines = hash("{} {}".format(ctx.label, src.short_path)) % _MOST_LINES
-    ctx.actions.write(out, "\n" * lines + "#line 1 \"{}\"\n".format(label))
-    return out
+_WRITE_OUT = """set -eu -o pipefail
+out=$1 lines=$2
+shift 2
+{
+    printf "%${lines}s" | tr ' ' '\\n'
+    "$@" | sed -E '
+        /^#if 0 \\/\\* disabled by -frewrite-includes \\*\\/$/ {
+            :more
+            N
+            /\\n#endif \\/\\* disabled by -frewrite-includes \\*\\/$/ !b more
+            N
+            s/^[^\\n]*\\n#if 0\\n([ \\t]*#[ \\t]*el.*)\\n#endif\\n[^\\n]*\\n[^\\n]*$/\\1/
+            s/^#if 0 \\/\\* disabled[^\\n]*\\n(.*)\\n#endif\\n[^\\n]*\\n[^\\n]*$/\\1/
+        }
+        s|^(# [0-9]+ ")/|\\1//system/|
+        s|^(# [0-9]+ ")([^/<"])|\\1//\\2|
+    '
+} > "$out"
+"""
+_COMPILE = """exec "${@:2}" < "$1\""""
 
 def _triple(target):
     return target.triple.removesuffix("-")
@@ -67,7 +84,36 @@ def _compile_arguments(ctx, toolchain, src):
     args.add_all([src], before_each = "-iquote", map_each = _folder_of)
     return args
 
-def _host_ir(ctx, toolchain, headers, src, head, name, targets):
+def _written_out(ctx, toolchain, headers, src, name):
+    out = ctx.actions.declare_file("{}/{}.full.{}".format(ctx.label.name, name, src.extension))
+    before = ctx.actions.args()
+    before.add(out)
+    before.add(hash("{} {}".format(ctx.label, src.short_path)) % _MOST_LINES + 1)
+    args = _compile_arguments(ctx, toolchain, src)
+    args.add_all(["-E", "-frewrite-includes"])
+    add_headers(args, headers, out)
+    args.add_all(ctx.attr.copts + ctx.attr.host_copts)
+    args.add(src)
+    run_clang(
+        ctx,
+        arguments = args,
+        command = _WRITE_OUT,
+        command_arguments = before,
+        group = COMPILE_GROUP,
+        inputs = depset([src], transitive = [headers.files]),
+        mnemonic = "OffloadOpenMpIncludes",
+        out = out,
+        progress_message = "Including headers in {}".format(src.short_path),
+        toolchain = toolchain,
+    )
+    return out
+
+def _stdin(ctx, file):
+    before = ctx.actions.args()
+    before.add(file)
+    return before
+
+def _host_ir(ctx, toolchain, headers, src, full, name, targets):
     out = ctx.actions.declare_file("{}/host/{}.bc".format(ctx.label.name, name))
     args = _compile_arguments(ctx, toolchain, src)
     triples = {_triple(target): None for target in targets}
@@ -80,12 +126,13 @@ def _host_ir(ctx, toolchain, headers, src, head, name, targets):
     run_clang(
         ctx,
         arguments = args,
+        command = _COMPILE,
+        command_arguments = _stdin(ctx, full),
         group = COMPILE_GROUP,
-        inputs = headers.files,
+        inputs = depset([full], transitive = [headers.files]),
         mnemonic = "OffloadOpenMpHostCompile",
         out = out,
         progress_message = "Compiling {} for the host".format(src.short_path),
-        stdin = [head, src],
         toolchain = toolchain,
     )
     return out
@@ -108,7 +155,7 @@ def _host_object(ctx, toolchain, ir, name):
     )
     return out
 
-def _device_object(ctx, toolchain, headers, src, head, ir, name, target, folder):
+def _device_object(ctx, toolchain, headers, src, full, ir, name, target, folder):
     gpu = bool(target.target_id)
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, folder, name, "bc" if gpu else "o"))
     host = host_triple(ctx)
@@ -125,12 +172,13 @@ def _device_object(ctx, toolchain, headers, src, head, ir, name, target, folder)
     run_clang(
         ctx,
         arguments = args,
+        command = _COMPILE,
+        command_arguments = _stdin(ctx, full),
         group = COMPILE_GROUP,
-        inputs = depset([ir], transitive = [headers.files]),
+        inputs = depset([full, ir], transitive = [headers.files]),
         mnemonic = "OffloadOpenMpCompile",
         out = out,
         progress_message = "Compiling {} for {}".format(src.short_path, target.target_id or _triple(target)),
-        stdin = [head, src],
         toolchain = toolchain,
     )
     return out
@@ -183,11 +231,29 @@ def _pack(ctx, image, folder, where):
     )
     return out
 
+def _merge(ctx, toolchain, objects):
+    out = ctx.actions.declare_file(ctx.label.name + ".o")
+    args = clang_arguments(ctx)
+    args.add(host_triple(ctx), format = "--target=%s")
+    args.add_all(["-fuse-ld=lld", "-nostdlib", "-r", "-o", out])
+    args.add_all(objects)
+    run_clang(
+        ctx,
+        arguments = args,
+        group = LINK_GROUP,
+        inputs = depset(objects),
+        mnemonic = "OffloadMerge",
+        out = out,
+        progress_message = "Merging %{label}",
+        toolchain = toolchain,
+    )
+    return out
+
 def _openmp_library_impl(ctx):
     where = place(ctx, "openmp_library")
     if not ctx.files.srcs:
         fail("{}: srcs is empty: give it C or C++ sources".format(where))
-    targets = architectures_of(ctx, where, _KIND)
+    targets = architectures_of(ctx, where, _KIND, default = [host_triple(ctx)])
     for target in targets:
         if target.kind != _KIND:
             fail("{}: offload_archs: {} is of kind {}, not openmp".format(where, target_ids.entry_id(target.kind, target.triple, target.target_id), target.kind))
@@ -200,12 +266,12 @@ def _openmp_library_impl(ctx):
     objects = []
     device_objects = {}
     for src, name in zip(ctx.files.srcs, object_names(ctx, ctx.files.srcs)):
-        head = _source_head(ctx, src, name)
-        ir = _host_ir(ctx, compiler, headers, src, head, name, targets)
+        full = _written_out(ctx, compiler, headers, src, name)
+        ir = _host_ir(ctx, compiler, headers, src, full, name, targets)
         objects.append(_host_object(ctx, compiler, ir, name))
         for target in targets:
             folder = _folder(target)
-            device_objects.setdefault(folder, []).append(_device_object(ctx, compiler, headers, src, head, ir, name, target, folder))
+            device_objects.setdefault(folder, []).append(_device_object(ctx, compiler, headers, src, full, ir, name, target, folder))
     images = []
     packages = []
     for target in targets:
@@ -215,7 +281,9 @@ def _openmp_library_impl(ctx):
         packages.append(_pack(ctx, image, folder, where))
 
     objects = isolate_objects(ctx, objects)
-    objects.append(register_images(ctx, files = packages, kind = _KIND, own_entries = objects))
+    objects.append(register_images(ctx, files = packages, kind = _KIND, own_entries = objects, relocatable = ctx.attr.relocatable))
+    if ctx.attr.relocatable:
+        objects = [_merge(ctx, linker, objects)]
     deps = [dep[CcInfo] for dep in ctx.attr.deps]
     own = cc_common.create_compilation_context(
         defines = depset(ctx.attr.defines),
@@ -245,10 +313,11 @@ is linked together, for each target. The library registers its own images: a pro
 libraries, from here or from elsewhere.
 
 Targets are AMD GPUs (`gfx90a`), for which the toolchain or `device_linkopts` must have LLVM's device runtime, and the CPU
-itself (`x86_64-pc-linux-gnu`), which needs nothing.
+itself (`x86_64-pc-linux-gnu`), which needs nothing. The CPU is the target where neither `offload_archs` nor the setting
+names any.
 
-The names of kernels do not depend on the machine or folder of a build, so its actions can be cached and run remotely.
-That is not so for target regions in headers: clang names them after the header's inode number.
+The names of kernels do not depend on the machine or folder of a build, also for target regions in headers. So its
+actions can be cached and run remotely.
 
 The runtime is what the setting `//rules/settings:openmp_runtime` names, by default `-lomptarget -lomp`.
 """,
@@ -278,6 +347,10 @@ The runtime is what the setting `//rules/settings:openmp_runtime` names, by defa
         ),
         "includes": attr.string_list(
             doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself; also for dependents.",
+        ),
+        "relocatable": attr.bool(
+            doc = "Whether the library becomes one object that needs nothing but the runtime: archives may hold it, and " +
+                  "programs that clang links with `-fopenmp --offload-arch`, whose device link passes its images over.",
         ),
         "srcs": attr.label_list(
             doc = "C or C++ sources. Each is compiled by itself.",

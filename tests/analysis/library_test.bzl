@@ -190,15 +190,29 @@ def library_tests(name):
         deps = [":hip_lib"],
     )
     actions_test(
+        name = "omp_includes_test",
+        argv = [
+            "tests/analysis/clang.sh -x c -toolchain-flag -fastbuild-flag",
+            "-E -frewrite-includes",
+            "-DLIB=1",
+        ],
+        count = 2,
+        inputs = ["tests/analysis/a.c", "tests/analysis/a.h", "tests/analysis/lib/lib.h"],
+        mnemonic = "OffloadOpenMpIncludes",
+        output = "omp/a.full.c",
+        shell = True,
+        target = "omp",
+    )
+    actions_test(
         name = "omp_host_ir_test",
         argv = [
-            "BIN/tests/analysis/omp/a.head tests/analysis/a.c tests/analysis/clang.sh -x c -toolchain-flag -fastbuild-flag",
+            "BIN/tests/analysis/omp/a.full.c tests/analysis/clang.sh -x c -toolchain-flag -fastbuild-flag",
             "-fopenmp-targets=amdgcn-amd-amdhsa,x86_64-pc-linux-gnu --offload-host-only -emit-llvm -c",
             "-iquote tests/analysis",
             "-o BIN/tests/analysis/omp/host/a.bc -",
         ],
         count = 2,
-        inputs = ["tests/analysis/a.c", "tests/analysis/a.h", "tests/analysis/lib/lib.h", "tests/analysis/omp/a.head"],
+        inputs = ["tests/analysis/a.c", "tests/analysis/a.h", "tests/analysis/lib/lib.h", "tests/analysis/omp/a.full.c"],
         mnemonic = "OffloadOpenMpHostCompile",
         output = "omp/host/a.bc",
         shell = True,
@@ -212,7 +226,7 @@ def library_tests(name):
             "-Xclang -fopenmp-host-ir-file-path -Xclang BIN/tests/analysis/omp/host/sub/a.bc -emit-llvm -c",
         ],
         count = 4,
-        inputs = ["tests/analysis/omp/host/sub/a.bc"],
+        inputs = ["tests/analysis/omp/host/sub/a.bc", "tests/analysis/omp/sub/a.full.cc"],
         mnemonic = "OffloadOpenMpCompile",
         output = "omp/gfx90a_xnack+/sub/a.bc",
         shell = True,
@@ -247,6 +261,31 @@ def library_tests(name):
         images = ["openmp-amdgcn-amd-amdhsa--gfx90a:xnack+ omp/gfx90a_xnack+.img", "openmp-x86_64-pc-linux-gnu- omp/x86_64-pc-linux-gnu.img"],
         target = "omp",
     )
+    openmp_library(
+        name = "omp_relocatable",
+        srcs = ["a.c"],
+        relocatable = True,
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "omp_relocatable_register_test",
+        argv = ["--relocatable", "BIN/tests/analysis/omp_relocatable/x86_64-unknown-linux-gnu.ofb"],
+        count = 1,
+        mnemonic = "OffloadRegister",
+        output = "omp_relocatable.register.o",
+        target = "omp_relocatable",
+    )
+    actions_test(
+        name = "omp_relocatable_merge_test",
+        argv = [
+            "--target=x86_64-unknown-linux-gnu -fuse-ld=lld -nostdlib -r -o BIN/tests/analysis/omp_relocatable.o " +
+            "BIN/tests/analysis/omp_relocatable/host/a.own.o BIN/tests/analysis/omp_relocatable.register.o",
+        ],
+        count = 1,
+        mnemonic = "OffloadMerge",
+        output = "omp_relocatable.o",
+        target = "omp_relocatable",
+    )
     for case, srcs, archs, message in [
         ("kind", ["a.c"], ["hip-amdgcn-amd-amdhsa--gfx90a"], "offload_archs: hip-amdgcn-amd-amdhsa--gfx90a is of kind hip, not openmp"),
         ("no_srcs", [], ["gfx90a"], "srcs is empty: give it C or C++ sources"),
@@ -274,12 +313,15 @@ def library_tests(name):
             "link_test",
             "omp_device_test",
             "omp_host_ir_test",
+            "omp_includes_test",
             "omp_kind_test",
             "omp_link_test",
             "omp_no_srcs_test",
             "omp_nvidia_test",
             "omp_provides_test",
             "omp_register_test",
+            "omp_relocatable_merge_test",
+            "omp_relocatable_register_test",
             "report_test",
             "register_hip_test",
             "register_openmp_test",

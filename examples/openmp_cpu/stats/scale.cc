@@ -1,13 +1,4 @@
+#include "scale_all.h"
 #include "stats/stats.h"
-
-namespace {
-
-template <typename T>
-void scale_all(T *x, int n, T by) {
-#pragma omp target teams distribute parallel for map(tofrom : x[0 : n])
-  for (int i = 0; i < n; i++) x[i] *= by;
-}
-
-}  // namespace
 
 void scale(double *x, int n, double by) { scale_all(x, n, by); }
