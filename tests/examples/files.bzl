@@ -61,6 +61,7 @@ EXAMPLES = [
     "examples/openmp_cpu/stats/BUILD.bazel",
     "examples/openmp_cpu/stats/mean.c",
     "examples/openmp_cpu/stats/scale.cc",
+    "examples/openmp_cpu/stats/scale_all.h",
     "examples/openmp_cpu/stats/stats.h",
     "examples/remote_execution/.bazelrc",
     "examples/remote_execution/BUILD.bazel",
