@@ -21,11 +21,11 @@ _KIND = "openmp"
 # file, as for its standard input, it takes the function and line alone. So each
 # source is written out once with all its headers (-frewrite-includes), and all
 # compilations read that from standard input. On the way,
-# - empty lines come first, a number of them that depends on the source, so that
-#   functions of one name in different sources have different lines;
+# - empty lines come first, for each source another number, so that static functions
+#   of one name have different lines;
 # - conditions, which are decided for the host, are put back, for the device to decide;
 # - line markers name files as labels begin: for messages, but so that no file is found.
-_MOST_LINES = 20011
+_MOST_LINES = 100003
 _WRITE_OUT = """set -eu -o pipefail
 out=$1 lines=$2
 shift 2
@@ -84,11 +84,23 @@ def _compile_arguments(ctx, toolchain, src):
     args.add_all([src], before_each = "-iquote", map_each = _folder_of)
     return args
 
-def _written_out(ctx, toolchain, headers, src, name):
+def _empty_lines(ctx, srcs):
+    """How many empty lines come before each source, no two the same."""
+    counts = {}
+    for src in srcs:
+        count = hash("{} {}".format(ctx.label, src.short_path)) % _MOST_LINES
+        for _ in srcs:
+            if count + 1 not in counts:
+                break
+            count = (count + 1) % _MOST_LINES
+        counts[count + 1] = None
+    return counts.keys()
+
+def _written_out(ctx, toolchain, headers, src, name, empty_lines):
     out = ctx.actions.declare_file("{}/{}.full.{}".format(ctx.label.name, name, src.extension))
     before = ctx.actions.args()
     before.add(out)
-    before.add(hash("{} {}".format(ctx.label, src.short_path)) % _MOST_LINES + 1)
+    before.add(empty_lines)
     args = _compile_arguments(ctx, toolchain, src)
     args.add_all(["-E", "-frewrite-includes"])
     add_headers(args, headers, out)
@@ -265,8 +277,8 @@ def _openmp_library_impl(ctx):
 
     objects = []
     device_objects = {}
-    for src, name in zip(ctx.files.srcs, object_names(ctx, ctx.files.srcs)):
-        full = _written_out(ctx, compiler, headers, src, name)
+    for src, name, empty_lines in zip(ctx.files.srcs, object_names(ctx, ctx.files.srcs), _empty_lines(ctx, ctx.files.srcs)):
+        full = _written_out(ctx, compiler, headers, src, name, empty_lines)
         ir = _host_ir(ctx, compiler, headers, src, full, name, targets)
         objects.append(_host_object(ctx, compiler, ir, name))
         for target in targets:

@@ -212,7 +212,7 @@ def library_tests(name):
             "-o BIN/tests/analysis/omp/host/a.bc -",
         ],
         count = 2,
-        inputs = ["tests/analysis/a.c", "tests/analysis/a.h", "tests/analysis/lib/lib.h", "tests/analysis/omp/a.full.c"],
+        inputs = ["tests/analysis/a.h", "tests/analysis/lib/lib.h", "tests/analysis/omp/a.full.c"],
         mnemonic = "OffloadOpenMpHostCompile",
         output = "omp/host/a.bc",
         shell = True,
