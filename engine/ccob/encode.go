@@ -1,10 +1,12 @@
 package ccob
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -118,19 +120,22 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 	frames := make([]encoded, len(cuts))
 	written := newLanes(out, len(cuts))
 	h := NewHasher()
-	// The hash first: it takes long and cannot be divided.
-	err = b.Each(ctx, 1+len(cuts), func(ctx context.Context, i int) (err error) {
-		if i == 0 {
+	// Long work first: the largest frame, the hash, which cannot be divided, and the
+	// other frames.
+	order := bySize(cuts)
+	err = b.Each(ctx, 1+len(cuts), func(ctx context.Context, unit int) (err error) {
+		if unit == 1 {
 			return h.add(ctx, o.Done, raw...)
 		}
+		i := order[max(unit-1, 0)]
 		start, end := int64(0), size
-		if i > 1 {
-			start = cuts[i-1][0].Offset
+		if i > 0 {
+			start = cuts[i][0].Offset
 		}
-		if i < len(cuts) {
-			end = cuts[i][0].Offset
+		if i+1 < len(cuts) {
+			end = cuts[i+1][0].Offset
 		}
-		frames[i-1], err = encodeFrame(ctx, lane{written, i - 1}, b, cuts[i-1], start, end, o.Level, s.Indexed)
+		frames[i], err = encodeFrame(ctx, lane{written, i}, b, cuts[i], start, end, o.Level, s.Indexed)
 		return err
 	})
 	if err != nil {
@@ -143,6 +148,20 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 		x.pieces = append(x.pieces, f.pieces...)
 	}
 	return x, nil
+}
+
+// bySize returns the numbers of the frames, the largest first.
+func bySize(cuts [][]Piece) []int {
+	order := make([]int, len(cuts))
+	size := make([]int64, len(cuts))
+	for i, pieces := range cuts {
+		order[i] = i
+		for _, p := range pieces {
+			size[i] += p.Content.Len()
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
+	return order
 }
 
 // newStats checks version and raw size.
