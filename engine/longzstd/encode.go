@@ -45,7 +45,7 @@ func appendFrameHeader(dst []byte, size uint64) []byte {
 // and level alone. src is read in place: besides the result, Encode needs a few
 // MiB. The error is ctx's, if that ends first.
 func Encode(ctx context.Context, dst, src []byte, level Level) ([]byte, error) {
-	err := encode(ctx, src, level, 1, func(w *blockWriter, b *block) error {
+	err := encode(ctx, src, effortFor(level, len(src)), 1, func(w *blockWriter, b *block) error {
 		if b == nil {
 			dst = appendFrameHeader(dst, uint64(len(src)))
 		} else {
@@ -74,7 +74,7 @@ func EncodeTo(ctx context.Context, w io.Writer, src []byte, level Level, cores i
 		buf = buf[:0]
 		return err
 	}
-	err := encode(ctx, src, level, cores, func(bw *blockWriter, b *block) error {
+	err := encode(ctx, src, effortFor(level, len(src)), cores, func(bw *blockWriter, b *block) error {
 		if b == nil {
 			buf = appendFrameHeader(buf, uint64(len(src)))
 			return nil
@@ -95,7 +95,7 @@ const queuedBlocks = 8
 const pipelineSize = 2 * blockSize
 
 // encode calls code for the frame's header (a nil block) and then for every block in order.
-func encode(ctx context.Context, src []byte, level Level, cores int, code func(*blockWriter, *block) error) error {
+func encode(ctx context.Context, src []byte, e effort, cores int, code func(*blockWriter, *block) error) error {
 	var w blockWriter
 	w.reset()
 	if err := code(&w, nil); err != nil {
@@ -104,7 +104,7 @@ func encode(ctx context.Context, src []byte, level Level, cores int, code func(*
 	if len(src) == 0 {
 		return code(&w, &block{last: true})
 	}
-	p := newParser(src, level)
+	p := newParser(src, e)
 	defer p.release()
 	if cores < 2 || len(src) < pipelineSize {
 		for b := new(block); p.next(b); {

@@ -50,6 +50,24 @@ func check(t testing.TB, src []byte) {
 			t.Errorf("level %d: two cores give other bytes than one", level)
 		}
 	}
+	// What is for large sources only, and for the rare text.
+	for i, e := range []effort{fastEffort, smallEffort} {
+		var frame []byte
+		err := encode(context.Background(), src, e, 1, func(w *blockWriter, b *block) error {
+			if b == nil {
+				frame = appendFrameHeader(nil, uint64(len(src)))
+			} else {
+				frame = w.append(frame, src, b)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := decode(t, frame); !bytes.Equal(got, src) {
+			t.Fatalf("effort %d: %d bytes in, %d other bytes out", i, len(src), len(got))
+		}
+	}
 }
 
 func TestEncode(t *testing.T) {
@@ -61,7 +79,7 @@ func TestEncode(t *testing.T) {
 		"noise":              some,
 		"prose":              prose(r, 700_000),
 		"code":               code(r, 900_000),
-		"bundle":             bundle(r, 7, 300_000, 4096),
+		"bundle":             bundle(r, 7, 400_000, 4096),
 		"bundle, no padding": bundle(r, 5, 100_001, 1),
 		"zeros":              make([]byte, 1<<20),
 		"zeros, then noise":  append(make([]byte, 300_000), some[:300_000]...),
@@ -171,18 +189,46 @@ func TestEncodeToFailingWriter(t *testing.T) {
 func TestWindow(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	src := bundle(r, 8, 40_000, 4096)
-	for _, window := range []int{100, 4000, 41_000} {
-		p := newParser(src, Small)
-		defer p.release()
-		p.window = window
-		far := uint32(0)
-		for b := new(block); p.next(b); {
-			for _, s := range b.seqs {
-				far = max(far, s.offset)
+	for _, e := range []effort{fastEffort, tinySmallEffort} {
+		for _, window := range []int{100, 4000, 41_000} {
+			p := newParser(src, e)
+			p.window = window
+			far := uint32(0)
+			for b := new(block); p.next(b); {
+				for _, s := range b.seqs {
+					far = max(far, s.offset)
+				}
+			}
+			p.release()
+			if int(far) > window || int(far) < window/2 {
+				t.Errorf("window %d: farthest offset %d", window, far)
 			}
 		}
-		if int(far) > window || int(far) < window/2 {
-			t.Errorf("window %d: farthest offset %d", window, far)
+	}
+}
+
+// Bytes depend on nothing that was encoded before.
+func TestEncodeAgain(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	src, other := bundle(r, 5, 80_000, 4096), bundle(r, 5, 700_000, 4096)
+	for _, level := range []Level{Fast, Small} {
+		first, _ := Encode(context.Background(), nil, src, level)
+		for _, s := range [][]byte{other, src[1:], other[:1000], src} {
+			again, err := Encode(context.Background(), nil, s, level)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(s) == len(src) && !bytes.Equal(again, first) {
+				t.Errorf("level %d: other bytes the second time", level)
+			}
+		}
+	}
+}
+
+func TestFromNumber(t *testing.T) {
+	for n, want := range map[int]Level{-7: Fast, 0: Fast, 1: Fast, 3: Fast, 6: Fast, 7: Small, 9: Small, 19: Small, 22: Small} {
+		if got := FromNumber(n); got != want {
+			t.Errorf("FromNumber(%d) = %d, want %d", n, got, want)
 		}
 	}
 }

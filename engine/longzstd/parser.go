@@ -17,7 +17,7 @@ type parser struct {
 	*tables
 	longMask, shortMask, farMask uint64
 
-	rep1, rep2 int // the last two offsets that differ
+	rep1, rep2, rep3 int // the last offsets that differ
 
 	// How much of the last match is left for the next block.
 	restLen int
@@ -43,7 +43,7 @@ type effort struct {
 	lazyBelow int    // shorter matches give way to better ones that start one further on
 	maxStep   int    // how far at most to step where nothing matches
 	sample    uint64 // positions with these bits of their hash zero are sampled
-	inside    int    // in shorter matches look for sampled positions, too
+	careful   bool   // compare more
 }
 
 const (
@@ -78,22 +78,30 @@ const (
 )
 
 var (
-	fastEffort = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 8, maxStep: 32, sample: sample64}
-	// Small sources take no time worth saving.
-	tinyEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 32, maxStep: 8, sample: sample64}
-	smallEffort = effort{longLog: 20, shortLog: 18, farLog: 20, lazyBelow: 64, maxStep: 8, sample: sample64, inside: 64}
+	fastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 8, maxStep: 32, sample: sample64}
+	smallEffort = effort{longLog: 20, shortLog: 17, farLog: 18, lazyBelow: 32, maxStep: 8, sample: sample64}
+
+	// A small source takes little time in any case.
+	tinyFastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 32, maxStep: 8, sample: sample64}
+	tinySmallEffort = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 64, maxStep: 4, sample: sample64, careful: true}
 )
 
 // tinySource is the size up to which a source is a small one.
 const tinySource = 2 << 20
 
-func newParser(src []byte, level Level) *parser {
-	e := fastEffort
-	if level == Small {
-		e = smallEffort
-	} else if len(src) <= tinySource {
-		e = tinyEffort
+func effortFor(level Level, size int) effort {
+	switch {
+	case level == Small && size <= tinySource:
+		return tinySmallEffort
+	case level == Small:
+		return smallEffort
+	case size <= tinySource:
+		return tinyFastEffort
 	}
+	return fastEffort
+}
+
+func newParser(src []byte, e effort) *parser {
 	// A small source uses, and so touches, only a part of the tables.
 	n := bits.Len(uint(len(src)))
 	mask := func(log int) uint64 { return 1<<max(min(log, n-2), 10) - 1 }
@@ -107,6 +115,7 @@ func newParser(src []byte, level Level) *parser {
 		farMask:   mask(min(e.farLog, n-6)),
 		rep1:      1,
 		rep2:      1,
+		rep3:      1,
 	}
 	if p.dirty {
 		clear(p.long[:p.longMask+1])
@@ -198,7 +207,11 @@ func (p *parser) next(b *block) bool {
 	}
 	// Close to the end of the source there is not enough left to look at.
 	if stop := min(end, len(src)-lookahead); i < stop {
-		p.parse(b, i, stop)
+		if p.careful {
+			p.parseCarefully(b, i, stop)
+		} else {
+			p.parse(b, i, stop)
+		}
 	}
 	return true
 }
@@ -223,7 +236,7 @@ func (p *parser) parse(b *block, anchor, stop int) {
 	src, seqs := p.src, b.seqs
 	long, short, far := &p.long, &p.short, &p.far
 	longMask, shortMask, farMask := p.longMask, p.shortMask, p.farMask
-	rep1, rep2, window := p.rep1, p.rep2, p.window
+	rep1, rep2, rep3, window := p.rep1, p.rep2, p.rep3, p.window
 	lazyBelow, sample := p.lazyBelow, p.sample
 	if isText(src[b.start:b.end]) {
 		lazyBelow = max(lazyBelow, 32)
@@ -255,6 +268,10 @@ func (p *parser) parse(b *block, anchor, stop int) {
 			best = n*4 - 1
 		} else if x := cur ^ load64(src, i-rep2); x&0xffffffff00 == 0 {
 			at, off = i+1, rep2
+			n = forward8(src, x&^0xff, i-off, i) - 1
+			best = n*4 - 1
+		} else if x := cur ^ load64(src, i-rep3); x&0xffffffff00 == 0 {
+			at, off = i+1, rep3
 			n = forward8(src, x&^0xff, i-off, i) - 1
 			best = n*4 - 1
 		}
@@ -298,11 +315,7 @@ func (p *parser) parse(b *block, anchor, stop int) {
 				}
 			}
 			if n == 0 {
-				if run := i - anchor; run < noiseAfter {
-					i += 1 + run>>8
-				} else {
-					i = p.skim(i+1, min(i+min(run>>7, p.maxStep), stop))
-				}
+				i = p.step(i, anchor, stop)
 				continue
 			}
 		}
@@ -336,13 +349,12 @@ func (p *parser) parse(b *block, anchor, stop int) {
 			}
 			at, n, off, best = i-back, back+f, d, v
 		}
-		if n < p.inside {
-			at, n, off = p.lookInside(at, n, off, best, anchor, stop)
-		}
 
 		for {
-			if off != rep1 {
+			if off == rep2 {
 				rep1, rep2 = off, rep1
+			} else if off != rep1 {
+				rep1, rep2, rep3 = off, rep1, rep2
 			}
 			i = at + n
 			if i > b.end {
@@ -374,17 +386,29 @@ func (p *parser) parse(b *block, anchor, stop int) {
 					}
 				}
 			}
-			// Data often goes on with the offset before.
-			x := load64(src, i) ^ load64(src, i-rep2)
-			if x<<40 != 0 {
+			// Data often goes on with an offset from before.
+			cur := load64(src, i)
+			if x := cur ^ load64(src, i-rep2); x<<40 == 0 {
+				at, n, off = i, forward8(src, x, i-rep2, i), rep2
+			} else if x := cur ^ load64(src, i-rep3); x<<40 == 0 {
+				at, n, off = i, forward8(src, x, i-rep3, i), rep3
+			} else {
 				break
 			}
-			at, n, off = i, forward8(src, x, i-rep2, i), rep2
 		}
 	}
-	p.rep1, p.rep2 = rep1, rep2
+	p.rep1, p.rep2, p.rep3 = rep1, rep2, rep3
 	b.seqs = seqs
 	b.longestRun = max(b.longestRun, uint32(b.end-anchor))
+}
+
+// step returns the position to look at after i, where nothing was found.
+func (p *parser) step(i, anchor, stop int) int {
+	run := i - anchor
+	if run < noiseAfter {
+		return i + 1 + run>>8
+	}
+	return p.skim(i+1, min(i+min(run>>7, p.maxStep), stop))
 }
 
 // skim keeps the sampled positions from i up to stop and returns the first where the
@@ -405,30 +429,4 @@ func (p *parser) skim(i, stop int) int {
 		*f = ef
 	}
 	return i
-}
-
-// lookInside returns a better match than the given one, of score best, that a sampled position
-// inside that one tells of, or the given one.
-func (p *parser) lookInside(at, n, off, best, anchor, stop int) (int, int, int) {
-	src, far, mask, window := p.src, &p.far, p.farMask, p.window
-	for i, end := at+1, min(at+n, stop); i < end; i++ {
-		cur := load64(src, i)
-		if h := cur * prime8; h&p.sample != 0 {
-			continue
-		}
-		hf := hashFar(src, cur, i)
-		f, ef := &far[hf>>(64-farLog)&mask], uint64(i)<<32|hf&(1<<32-1)
-		xf := ef - *f
-		*f = ef
-		d := int(xf >> 32)
-		if uint32(xf) == 0 && d != off && uint(d-1) < uint(min(i, window)) && load64(src, i-d) == cur {
-			if f := 8 + forward(src, i+8-d, i+8); f >= minFar {
-				back := backward(src, i-d, i, anchor)
-				if v := score(back+f, d); v > best+256 {
-					return i - back, back + f, d
-				}
-			}
-		}
-	}
-	return at, n, off
 }
