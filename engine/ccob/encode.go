@@ -1,12 +1,11 @@
 package ccob
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"io"
 	"math"
-	"slices"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -120,14 +119,7 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 	frames := make([]encoded, len(cuts))
 	written := newLanes(out, len(cuts))
 	h := NewHasher()
-	// Long work first: the largest frame, the hash, which cannot be divided, and the
-	// other frames.
-	order := bySize(cuts)
-	err = b.Each(ctx, 1+len(cuts), func(ctx context.Context, unit int) (err error) {
-		if unit == 1 {
-			return h.add(ctx, o.Done, raw...)
-		}
-		i := order[max(unit-1, 0)]
+	encode := func(ctx context.Context, i int) (err error) {
 		start, end := int64(0), size
 		if i > 0 {
 			start = cuts[i][0].Offset
@@ -137,6 +129,21 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 		}
 		frames[i], err = encodeFrame(ctx, lane{written, i}, b, cuts[i], start, end, o.Level, s.Indexed)
 		return err
+	}
+	// The encoder of a frame keeps two cores busy, and more encoders at once than
+	// that are only in each other's way in the caches.
+	encoders := min(len(cuts), max(1, b.Cores()/2))
+	var next atomic.Int64
+	err = b.Each(ctx, 1+encoders, func(ctx context.Context, unit int) error {
+		if unit == 0 {
+			return h.add(ctx, o.Done, raw...)
+		}
+		for i := next.Add(1) - 1; i < int64(len(cuts)); i = next.Add(1) - 1 {
+			if err := encode(ctx, int(i)); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, err
@@ -148,20 +155,6 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 		x.pieces = append(x.pieces, f.pieces...)
 	}
 	return x, nil
-}
-
-// bySize returns the numbers of the frames, the largest first.
-func bySize(cuts [][]Piece) []int {
-	order := make([]int, len(cuts))
-	size := make([]int64, len(cuts))
-	for i, pieces := range cuts {
-		order[i] = i
-		for _, p := range pieces {
-			size[i] += p.Content.Len()
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size[b], size[a]) })
-	return order
 }
 
 // newStats checks version and raw size.
