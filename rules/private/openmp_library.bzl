@@ -329,7 +329,8 @@ itself (`x86_64-pc-linux-gnu`), which needs nothing. The CPU is the target where
 names any.
 
 The names of kernels do not depend on the machine or folder of a build, also for target regions in headers. So its
-actions can be cached and run remotely.
+actions can be cached and run remotely. Messages and debug information name files as `//stats/scale.cc`, those outside of
+the workspace as `//system/usr/include/omp.h`.
 
 The runtime is what the setting `//rules/settings:openmp_runtime` names, by default `-lomptarget -lomp`.
 """,
