@@ -9,10 +9,15 @@ import (
 	"io"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 )
+
+// largeFrom is the size from which on memory is worth special care. On first use the
+// kernel costs more than the decoder, unless it hands out large pages.
+const largeFrom = 4 << 20
 
 // keptWindow is the largest window that a decoder takes along for the next use.
 const keptWindow = 64 << 20
@@ -70,8 +75,8 @@ func (r *Reader) decodeFrame(f *frame, dst []byte) error {
 }
 
 // streamFrame decodes f block by block, at most limit bytes of it. If whole is
-// set, the frame must end there or before.
-func (r *Reader) streamFrame(ctx context.Context, f *frame, limit int64, whole bool, emit func([]byte) error) (int64, error) {
+// set, the frame must end there or before; if beside is, there is a core to spare.
+func (r *Reader) streamFrame(ctx context.Context, f *frame, limit int64, whole, beside bool, emit func([]byte) error) (int64, error) {
 	src, err := f.reader(r.data, limit)
 	if err != nil {
 		return 0, err
@@ -88,8 +93,10 @@ func (r *Reader) streamFrame(ctx context.Context, f *frame, limit int64, whole b
 	if err := d.Reset(src); err != nil {
 		return 0, zstdError(f, err)
 	}
-	s := &blockSink{ctx: ctx, limit: limit, whole: whole, emit: emit, window: min(f.window, limit)}
+	s := &blockSink{ctx: ctx, limit: limit, whole: whole, beside: beside, emit: emit, window: min(f.window, limit)}
 	_, err = d.WriteTo(s)
+	s.stop.Store(true)
+	s.ready.Wait()
 	switch {
 	case s.err == errEnough:
 		return s.n, nil
@@ -108,7 +115,10 @@ type blockSink struct {
 	ctx      context.Context
 	n, limit int64
 	whole    bool
+	beside   bool // whether there is a core to spare
 	window   int64
+	ready    sync.WaitGroup
+	stop     atomic.Bool // ends what ready waits for
 	emit     func([]byte) error
 	err      error // why it stopped the decoder
 }
@@ -125,7 +135,12 @@ func (s *blockSink) take(p []byte) error {
 	}
 	if s.n == 0 {
 		// The decoder's window begins with the first block, and was not used yet.
-		largePages(p, s.window)
+		if s.window >= largeFrom {
+			largePages(p, s.window)
+			if s.beside {
+				s.ready.Go(func() { getReady(p, s.window, &s.stop) })
+			}
+		}
 	}
 	if over := s.n + int64(len(p)) - s.limit; over > 0 {
 		if s.whole {
@@ -178,7 +193,7 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 					return err
 				}
 			}
-			n, err := r.streamFrame(ctx, &f, limit-total, all, emit)
+			n, err := r.streamFrame(ctx, &f, limit-total, all, r.budget.Cores() > 1, emit)
 			total += n
 			if err != nil {
 				return err
@@ -514,7 +529,7 @@ func (r *Reader) run(ctx context.Context, j *job, beside bool) error {
 						return err
 					}
 				}
-				if _, err := r.streamFrame(ctx, &s.frame, n, n == s.size, emit); err != nil {
+				if _, err := r.streamFrame(ctx, &s.frame, n, n == s.size, beside, emit); err != nil {
 					return err
 				}
 			}
