@@ -64,7 +64,8 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 		// What clang makes is taken from the disk cache, what the program makes is not.
 		workers = append(forProgram("worker"), "--spawn_strategy=linux-sandbox", "--worker_verbose", disk, "--remote_download_outputs=all",
 			"--modify_execution_info=^(?!OffloadHip|OffloadDeviceLink)Offload.*=+no-cache,Genrule=+no-cache")
-		remote = []string{"--remote_executor=" + server.Address(), "--remote_download_outputs=all", "--noremote_local_fallback"}
+		// One at a time: the server copies programs, and one that is copied while it starts another is "busy".
+		remote = []string{"--remote_executor=" + server.Address(), "--remote_download_outputs=all", "--noremote_local_fallback", "--jobs=1"}
 	)
 	worker := func(flags ...string) []string { return append(slices.Clip(workers), flags...) }
 	diskCache := strategy{name: "disk cache", flags: []string{"--spawn_strategy=linux-sandbox", disk, "--remote_download_outputs=all"}, program: sandbox}
