@@ -2,7 +2,6 @@
 package examples
 
 import (
-	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/rules-offload/rules_offload/tests/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/llvm"
-	"github.com/rules-offload/rules_offload/tests/remote/reapi"
 )
 
 func TestMain(m *testing.M) {
@@ -88,57 +86,5 @@ func TestSizeBudget(t *testing.T) {
 		if !strings.Contains(result.Output, want) {
 			t.Errorf("the failure does not say %q:\n%s", want, result.Output)
 		}
-	}
-}
-
-// TestRemoteExecution builds everything remotely, the program included, and
-// fetches no output.
-func TestRemoteExecution(t *testing.T) {
-	server, err := reapi.Start(context.Background(), reapi.Options{Dir: t.TempDir()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := server.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	workspace := bazeltest.Example(t, "remote_execution")
-	build := []string{"build", "//...", "--config=remote", "--remote_executor=" + server.Address()}
-	result := workspace.Bazel(build...)
-	for _, spawn := range result.Spawns {
-		if spawn.Runner != "remote" && spawn.Runner != "remote cache hit" {
-			t.Errorf("%s was run by %s: %v", spawn.Mnemonic, spawn.Runner, spawn.Outputs)
-		}
-	}
-	for mnemonic, want := range map[string]int{
-		"OffloadHipCompile": 2 * 4,
-		"OffloadDeviceLink": 4,
-		"OffloadBundle":     1,
-		"OffloadCheck":      1,
-		"OffloadUnbundle":   1,
-		"GoLink":            1,
-	} {
-		if got := result.Count(mnemonic); got != want {
-			t.Errorf("%d actions %s, want %d", got, mnemonic, want)
-		}
-	}
-	if server.Executions() == 0 {
-		t.Error("the server executed nothing")
-	}
-	fat := filepath.Join(workspace.Dir, "bazel-bin", "fat.hipfb")
-	if _, err := os.Stat(fat); err == nil {
-		t.Errorf("%s was fetched, and nobody asked for it", fat)
-	}
-
-	before := server.Executions()
-	if again := workspace.Bazel(append(build, "--remote_download_outputs=toplevel")...); again.Count("OffloadBundle") != 0 {
-		t.Error("the bundle was made once more to be fetched")
-	}
-	if executed := server.Executions() - before; executed != 0 {
-		t.Errorf("fetching results executed %d actions", executed)
-	}
-	if content := workspace.Read("fat.hipfb"); !strings.HasPrefix(string(content), "__CLANG_OFFLOAD_BUNDLE__") {
-		t.Errorf("%s is no bundle", fat)
 	}
 }
