@@ -91,6 +91,9 @@ func EncodeTo(ctx context.Context, w io.Writer, src []byte, level Level, cores i
 // queuedBlocks is how many blocks may wait between the parser and the writer.
 const queuedBlocks = 8
 
+// newBlock returns a block with room for as many sequences as most have.
+func newBlock() *block { return &block{seqs: make([]sequence, 0, 8<<10)} }
+
 // pipelineSize is the least size of a source for which a second core is worth while.
 const pipelineSize = 2 * blockSize
 
@@ -107,7 +110,7 @@ func encode(ctx context.Context, src []byte, e effort, cores int, code func(*blo
 	p := newParser(src, e)
 	defer p.release()
 	if cores < 2 || len(src) < pipelineSize {
-		for b := new(block); p.next(b); {
+		for b := newBlock(); p.next(b); {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
@@ -120,7 +123,7 @@ func encode(ctx context.Context, src []byte, e effort, cores int, code func(*blo
 
 	free, ready := make(chan *block, queuedBlocks), make(chan *block, queuedBlocks)
 	for range queuedBlocks {
-		free <- new(block)
+		free <- newBlock()
 	}
 	go func() {
 		defer close(ready)

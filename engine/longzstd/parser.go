@@ -78,7 +78,7 @@ const (
 )
 
 var (
-	fastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 8, maxStep: 32, sample: sample64}
+	fastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, maxStep: 32, sample: sample64}
 	smallEffort = effort{longLog: 20, shortLog: 17, farLog: 18, lazyBelow: 32, maxStep: 8, sample: sample64}
 
 	// A small source takes little time in any case.
