@@ -31,6 +31,7 @@ type Workspace struct {
 	Dir string
 
 	t       testing.TB
+	outputs string   // Bazel's folder, outside the workspace: //... must not see it
 	command []string // how to call Bazel
 	env     []string
 }
@@ -58,14 +59,13 @@ func (w *Workspace) end() {
 	if _, err := w.run(context.Background(), "shutdown"); err != nil {
 		w.t.Error(err)
 	}
-	base := filepath.Join(w.Dir, ".bazel")
-	_ = filepath.WalkDir(base, func(path string, d fs.DirEntry, err error) error {
+	_ = filepath.WalkDir(w.outputs, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			return os.Chmod(path, 0o755) // Bazel makes its folders read-only
 		}
 		return nil
 	})
-	if err := os.RemoveAll(base); err != nil {
+	if err := os.RemoveAll(w.outputs); err != nil {
 		w.t.Error(err)
 	}
 }
@@ -73,6 +73,7 @@ func (w *Workspace) end() {
 func moduleFile(project string) string {
 	return fmt.Sprintf(`module(name = "under_test")
 
+bazel_dep(name = "rules_cc", version = "0.0.17")
 bazel_dep(name = "rules_offload")
 local_path_override(
     module_name = "rules_offload",
@@ -149,7 +150,7 @@ func copyTree(from, to string) error {
 
 func (w *Workspace) findBazel(project string) {
 	w.t.Helper()
-	output := "--output_user_root=" + filepath.Join(w.Dir, ".bazel")
+	w.outputs = w.t.TempDir()
 	w.env = os.Environ()
 	if !root.Bazel() {
 		w.command = []string{filepath.Join(project, "bazelw")}
@@ -159,7 +160,7 @@ func (w *Workspace) findBazel(project string) {
 	if err != nil {
 		w.t.Fatalf("this test runs Bazel, and there is none on its PATH %s", os.Getenv("PATH"))
 	}
-	w.command = []string{bazel, output}
+	w.command = []string{bazel, "--output_user_root=" + w.outputs}
 	// A test has no HOME, and Bazel takes these for a test's own.
 	if me, err := user.Current(); err == nil {
 		w.env = append(w.env, "HOME="+me.HomeDir, "USER="+me.Username)

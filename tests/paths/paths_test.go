@@ -85,7 +85,7 @@ var outputs = []string{
 }
 
 // mnemonics are those of all actions of the rules in the workspace.
-const mnemonics = 15
+const mnemonics = 16
 
 // commands returns the command lines of all actions of the rules, parameter
 // files included, by mnemonic.
@@ -116,8 +116,11 @@ func commands(t *testing.T, w *bazeltest.Workspace, flags ...string) map[string]
 }
 
 // paths returns the paths in an argument, which may stand behind an option or be
-// the value of a property.
+// the value of a property. The script of a shell has none.
 func paths(argument string) []string {
+	if strings.Contains(argument, "\n") {
+		return nil
+	}
 	return strings.FieldsFunc(argument, func(r rune) bool { return r == '=' || r == ',' || r == ' ' || r == '@' })
 }
 
