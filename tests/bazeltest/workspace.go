@@ -12,12 +12,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -212,18 +214,13 @@ func (w *Workspace) Read(name string) []byte {
 func (w *Workspace) Execroot() string {
 	w.t.Helper()
 	info := w.Bazel("info", "execution_root")
-	for line := range strings.Lines(info.Output) {
-		if strings.HasPrefix(line, "/") {
-			return strings.TrimSpace(line)
-		}
-	}
-	w.t.Fatalf("bazel info does not name the execution root:\n%s", info.Output)
-	return ""
+	return strings.TrimSpace(info.Stdout)
 }
 
 // Result is what a Bazel command did.
 type Result struct {
-	Output string // what it printed
+	Output string // what it printed, messages included
+	Stdout string // what it printed without them
 	// Spawns are the actions that were run or answered from a cache, in no
 	// particular order.
 	Spawns []Spawn
@@ -277,16 +274,60 @@ func (w *Workspace) run(ctx context.Context, args ...string) (*Result, error) {
 	command = append(command, args[1:]...)
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.Dir, cmd.Env = w.Dir, w.env
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
+	var stdout bytes.Buffer
+	var output lockedBuffer
+	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, &output), &output
 	cmd.WaitDelay = 10 * time.Second // the server keeps nothing open, a killed client might
 	err := cmd.Run()
-	result := &Result{Output: output.String()}
+	result := &Result{Output: output.String(), Stdout: stdout.String()}
 	if err != nil {
 		return result, fmt.Errorf("%s: %w\n%s", strings.Join(args, " "), err, result.Output)
 	}
 	result.Spawns, err = readLog(log)
 	return result, err
+}
+
+// lockedBuffer takes what two streams bring.
+type lockedBuffer struct {
+	mu sync.Mutex
+	bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Buffer.Write(p)
+}
+
+// Command is the command line of an action, parameter files included.
+type Command struct {
+	Mnemonic  string
+	Arguments []string
+}
+
+// Commands returns those of the actions that match an aquery expression.
+func (w *Workspace) Commands(expression string, flags ...string) []Command {
+	w.t.Helper()
+	query := append([]string{"aquery", expression, "--output=jsonproto", "--include_param_files"}, flags...)
+	result := w.Bazel(query...)
+	var graph struct {
+		Actions []struct {
+			Mnemonic   string
+			Arguments  []string
+			ParamFiles []struct{ Arguments []string }
+		}
+	}
+	if err := json.Unmarshal([]byte(result.Stdout), &graph); err != nil {
+		w.t.Fatalf("aquery: %v\n%.2000s", err, result.Output)
+	}
+	commands := make([]Command, len(graph.Actions))
+	for i, action := range graph.Actions {
+		commands[i] = Command{action.Mnemonic, action.Arguments}
+		for _, file := range action.ParamFiles {
+			commands[i].Arguments = append(commands[i].Arguments, file.Arguments...)
+		}
+	}
+	return commands
 }
 
 // readLog reads an execution log: JSON objects one behind the other.

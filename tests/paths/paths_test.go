@@ -6,7 +6,6 @@ package paths
 
 import (
 	"crypto/sha256"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -87,30 +86,11 @@ var outputs = []string{
 // mnemonics are those of all actions of the rules in the workspace.
 const mnemonics = 16
 
-// commands returns the command lines of all actions of the rules, parameter
-// files included, by mnemonic.
-func commands(t *testing.T, w *bazeltest.Workspace, flags ...string) map[string][][]string {
-	t.Helper()
-	query := append([]string{"aquery", `mnemonic("Offload.*", //...)`, "--output=jsonproto", "--include_param_files"}, flags...)
-	result := w.Bazel(query...)
-	var graph struct {
-		Actions []struct {
-			Mnemonic   string
-			Arguments  []string
-			ParamFiles []struct{ Arguments []string }
-		}
-	}
-	text := result.Output[strings.Index(result.Output, "\n{")+1:]
-	if err := json.NewDecoder(strings.NewReader(text)).Decode(&graph); err != nil {
-		t.Fatalf("%v\n%.2000s", err, result.Output)
-	}
+// commands returns the command lines of all actions of the rules, by mnemonic.
+func commands(w *bazeltest.Workspace, flags ...string) map[string][][]string {
 	all := map[string][][]string{}
-	for _, action := range graph.Actions {
-		arguments := action.Arguments
-		for _, file := range action.ParamFiles {
-			arguments = append(arguments, file.Arguments...)
-		}
-		all[action.Mnemonic] = append(all[action.Mnemonic], arguments)
+	for _, action := range w.Commands(`mnemonic("Offload.*", //...)`, flags...) {
+		all[action.Mnemonic] = append(all[action.Mnemonic], action.Arguments)
 	}
 	return all
 }
@@ -126,7 +106,7 @@ func paths(argument string) []string {
 
 func TestNoPathOfTheMachine(t *testing.T) {
 	w := bazeltest.New(t, t.TempDir(), contents)
-	plain, mapped := commands(t, w), commands(t, w, "--experimental_output_paths=strip")
+	plain, mapped := commands(w), commands(w, "--experimental_output_paths=strip")
 	if len(plain) != mnemonics {
 		t.Errorf("%d mnemonics, want %d", len(plain), mnemonics)
 	}
