@@ -249,6 +249,13 @@ func TestErrors(t *testing.T) {
 			w.end()
 			return w.data
 		}(), "epoch 1"},
+		{"identification alone", func() []byte {
+			w := newStream()
+			w.enter(identificationBlock, 3)
+			w.record(2, 0)
+			w.end()
+			return w.data
+		}(), "no module behind the identification block"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Symbols(c.data)
@@ -259,6 +266,18 @@ func TestErrors(t *testing.T) {
 				t.Errorf("more than one line: %q", err)
 			}
 		})
+	}
+}
+
+// A signature with nothing behind it has no symbols, but no module either.
+func TestNoModule(t *testing.T) {
+	for _, data := range []string{"BC\xc0\xde", "BC\xc0\xde\x00\x00\x00\x00", "BC\xc0\xde\x00\x00\x00\x00\x00\x00\x00\x00"} {
+		if names, err := Symbols([]byte(data)); err != nil || len(names) != 0 {
+			t.Errorf("%q: symbols %q, %v", data, names, err)
+		}
+		if _, err := EmbeddedObjects([]byte(data)); err == nil || !strings.Contains(err.Error(), "no module") {
+			t.Errorf("%q: got %v, want an error", data, err)
+		}
 	}
 }
 

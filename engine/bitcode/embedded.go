@@ -62,6 +62,9 @@ func EmbeddedObjects(data []byte) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(f.modules) == 0 {
+		return nil, errors.New("bitcode at byte 0x0: there is no module in it")
+	}
 	var objects [][]byte
 	for _, m := range f.modules {
 		list, err := m.embedded()

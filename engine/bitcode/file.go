@@ -65,7 +65,8 @@ func open(data []byte) (*file, error) {
 	}
 	f := &file{data: data}
 	c := newCursor(data, 32)
-	named := 0 // modules that have their string table
+	named := 0          // modules that have their string table
+	identified := false // an identification block came, and its module did not yet
 	for c.err == nil && c.pos+64 < c.end {
 		// Fewer bytes cannot hold a block: padding some tools leave behind.
 		e, id := c.next()
@@ -76,12 +77,17 @@ func open(data []byte) (*file, error) {
 		if e == entryEnd {
 			break
 		}
+		if identified && id != moduleBlock {
+			break
+		}
 		switch id {
 		case blockInfoBlock:
 			c.blockInfo()
 		case identificationBlock:
 			c.identification()
+			identified = true
 		case moduleBlock:
+			identified = false
 			f.modules = append(f.modules, module{data: data, pos: c.pos})
 			c.skipBlock()
 		case strtabBlock:
@@ -101,12 +107,15 @@ func open(data []byte) (*file, error) {
 			c.skipBlock()
 		}
 	}
+	if identified {
+		c.fail("no module behind the identification block")
+	}
 	return f, c.err
 }
 
 // unwrap checks the signature and removes the wrapper header.
 func unwrap(data []byte) ([]byte, error) {
-	if len(data) < 8 || !Is(data) {
+	if !Is(data) {
 		return nil, fmt.Errorf("bitcode at byte 0x0: no bitcode signature")
 	}
 	if len(data)%4 != 0 {
@@ -124,7 +133,7 @@ func unwrap(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("bitcode at byte 0x8: wrapped offset %#x + size %#x passes the end of the file (%d bytes)", off, size, len(data))
 	}
 	data = data[off : off+size : off+size]
-	if len(data) < 8 || binary.LittleEndian.Uint32(data) != magic {
+	if len(data) < 4 || binary.LittleEndian.Uint32(data) != magic {
 		return nil, fmt.Errorf("bitcode at byte %#x: no bitcode signature behind the wrapper header", off)
 	}
 	return data, nil
