@@ -100,19 +100,12 @@ func (e *Embedded) Get(key string) string {
 
 // Limits of what is looked at, for files made to waste time or memory.
 const (
-	// maxInflated is how many bytes compressed offload binaries may have
-	// inflated in one operation.
-	maxInflated = 1 << 30
 	// maxFindDepth is how deep archives and offload binaries may be nested.
 	maxFindDepth = 32
 	// maxFound is how many images, offload binaries, bundles and archive members
 	// are looked at. Sections are as many as the file has room for.
 	maxFound = 1 << 20
 )
-
-// errInflate tells that there are compressed offload binaries, for which memory
-// must be reserved.
-var errInflate = errors.New("compressed offload binary")
 
 // find opens an input, finds the images in it and calls fn with them. It may
 // call fn again after an error.
@@ -122,21 +115,20 @@ func (s *Session) find(ctx context.Context, name string, scope Scope, fn func(co
 		return err
 	}
 	defer input.Close()
-	run := func(ctx context.Context, inflate int64) error {
-		f := &finder{session: s, ctx: ctx, scope: scope, input: input, left: maxFound, reserved: inflate > 0, inflate: inflate}
+	return s.inflating(ctx, func(ctx context.Context, reserved int64) error {
+		f := &finder{session: s, ctx: ctx, scope: scope, input: input, left: maxFound, reserved: reserved}
+		f.memory.left = reserved
 		defer f.close()
 		return files.Contain(func() error {
 			if err := f.file(input.All(), place{input: name, path: name}); err != nil {
 				return err
 			}
+			if err := f.memory.short(reserved); err != nil {
+				return err
+			}
 			return fn(ctx, f)
 		})
-	}
-	err = run(ctx, 0)
-	if errors.Is(err, errInflate) {
-		err = s.Budget.WithBytes(ctx, maxInflated, func(ctx context.Context) error { return run(ctx, maxInflated) })
-	}
-	return err
+	})
 }
 
 // finder looks for device images.
@@ -148,8 +140,8 @@ type finder struct {
 	opened  []*files.Input // members of thin archives
 	left    int            // how many more things to look at
 
-	reserved bool  // memory is reserved for compressed offload binaries
-	inflate  int64 // how many more bytes of it there are
+	reserved int64 // bytes for compressed offload binaries
+	memory   inflation
 
 	images []*Embedded
 }
@@ -259,22 +251,12 @@ func (f *finder) file(c files.Content, at place) error {
 
 // packages looks at the offload binaries that follow each other in c.
 func (f *finder) packages(c files.Content, at place) error {
-	opt := offloadbinary.Options{}
-	if f.reserved {
-		opt.MaxInflated = max(f.inflate, 1)
-	}
-	for p, err := range offloadbinary.Parse(c, opt) {
+	for p, err := range f.memory.parse(c) {
 		if err != nil {
 			return at.wrap(err)
 		}
 		if err := f.step(at); err != nil {
 			return err
-		}
-		if p.Inflated > 0 {
-			if !f.reserved {
-				return errInflate
-			}
-			f.inflate -= p.Inflated
 		}
 		for i := range p.Images {
 			if err := f.add(packaged(&p.Images[i], p.Offset), at); err != nil {
@@ -305,12 +287,15 @@ func (f *finder) nested(e *Embedded, at place) ([]*Embedded, error) {
 	if e.reader != nil || !offloadbinary.Is(e.content.Bytes()) {
 		return []*Embedded{e}, nil
 	}
-	outer, room := f.images, e.Size+f.inflate
+	outer, room := f.images, e.Size+f.memory.left
 	f.images = nil
 	at.depth++
 	err := f.packages(e.content, at)
 	level := f.images
 	f.images = outer
+	if err == nil {
+		err = f.memory.short(f.reserved)
+	}
 	if err != nil {
 		return nil, err
 	}

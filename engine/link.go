@@ -453,7 +453,7 @@ func (s *Session) wrap(ctx context.Context, plan *LinkPlan, machine uint16, opt 
 			return err
 		}
 		defer input.Close()
-		images, err := registered(kind.kind, input.All(), 0)
+		images, err := registered(kind.kind, input.All(), &inflation{})
 		if err != nil {
 			return in(input, err)
 		}

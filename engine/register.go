@@ -54,8 +54,9 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 			*list.to = append(*list.to, input)
 		}
 	}
-	run := func(ctx context.Context, inflate int64) error {
+	return s.inflating(ctx, func(ctx context.Context, reserved int64) error {
 		return s.write(ctx, func(out *files.Outputs) error {
+			memory := inflation{left: reserved}
 			o := register.Object{Machine: machine, Entries: opt.Entries, Relocatable: opt.Relocatable}
 			for _, host := range hosts {
 				keep, err := entrySymbols(host.Bytes())
@@ -66,11 +67,14 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 			}
 			r := register.Registration{Kind: opt.Kind}
 			for _, input := range inputs {
-				images, err := registered(opt.Kind, input.All(), inflate)
+				images, err := registered(opt.Kind, input.All(), &memory)
 				if err != nil {
 					return in(input, err)
 				}
 				r.Images = append(r.Images, images...)
+			}
+			if err := memory.short(reserved); err != nil {
+				return err
 			}
 			o.Registrations = []register.Registration{r}
 			output, err := out.Create(opt.Output)
@@ -79,12 +83,7 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 			}
 			return o.Write(output)
 		})
-	}
-	err = run(ctx, 0)
-	if errors.Is(err, errInflate) {
-		err = s.Budget.WithBytes(ctx, maxInflated, func(ctx context.Context) error { return run(ctx, maxInflated) })
-	}
-	return err
+	})
 }
 
 // hostMachine returns the ELF machine of a host triple.
@@ -103,7 +102,7 @@ func hostMachine(triple string) (uint16, error) {
 }
 
 // registered returns what a registration of the kind has of a file.
-func registered(kind register.Kind, c files.Content, inflate int64) ([]register.Image, error) {
+func registered(kind register.Kind, c files.Content, memory *inflation) ([]register.Image, error) {
 	switch {
 	case c.Len() == 0:
 		return nil, errors.New("an empty file, expected a device image")
@@ -114,28 +113,24 @@ func registered(kind register.Kind, c files.Content, inflate int64) ([]register.
 	}
 	stored := register.Image{Content: c}
 	var images []register.Image
-	for p, err := range offloadbinary.Parse(c, offloadbinary.Options{MaxInflated: inflate}) {
-		switch {
-		case err != nil:
+	short := false
+	for p, err := range memory.parse(c) {
+		if err != nil {
 			return nil, err
-		case p.Inflated == 0:
-			for _, img := range p.Images {
-				stored.Devices = append(stored.Devices, register.Range{Offset: img.Offset, Size: img.Content.Len()})
-			}
-			continue
-		case inflate == 0:
-			return nil, errInflate
 		}
-		// The runtime wants images as they are.
-		inflate -= p.Inflated
+		short = short || p.NotInflated
 		for _, img := range p.Images {
-			images = append(images, register.Image{Content: img.Content})
+			if p.Inflated == 0 {
+				stored.Devices = append(stored.Devices, register.Range{Offset: img.Offset, Size: img.Content.Len()})
+			} else { // the runtime wants images as they are
+				images = append(images, register.Image{Content: img.Content})
+			}
 		}
 	}
 	if stored.Devices != nil {
 		images = append([]register.Image{stored}, images...)
 	}
-	if images == nil {
+	if images == nil && !short {
 		return nil, errors.New("an offload binary without images")
 	}
 	return images, nil

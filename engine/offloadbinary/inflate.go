@@ -24,23 +24,31 @@ var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 		zstd.WithDecoderMaxWindow(1<<31))
 })
 
-// inflate returns the compressed package as it was before: its header, and what
-// its stream holds, at most limit bytes in all.
-func inflate(data []byte, h header, limit int64) ([]byte, *Error) {
-	stream := data[h.entries:]
-	at := int64(h.entries)
-	isZstd := hasPrefix(stream, "\x28\xb5\x2f\xfd", "\x50\x2a\x4d\x18")
+// stream returns what is compressed in the package, and with what.
+func stream(data []byte, h header) (stream []byte, isZstd bool) {
+	stream = data[h.entries:]
+	return stream, hasPrefix(stream, "\x28\xb5\x2f\xfd", "\x50\x2a\x4d\x18")
+}
+
+// checkRatio checks that what is compressed can have the size that the header
+// claims.
+func checkRatio(data []byte, h header) *Error {
+	stream, isZstd := stream(data, h)
 	ratio, name := uint64(maxRatioZlib), "zlib"
 	if isZstd {
 		ratio, name = maxRatioZstd, "zstd"
 	}
-	size := h.inflated - h.entries
-	switch {
-	case h.inflated > uint64(limit):
-		return nil, invalid(32, "its inflated size of %d bytes is over the limit of %d", h.inflated, limit)
-	case size/ratio > uint64(len(stream)):
-		return nil, invalid(32, "its inflated size of %d bytes is more than %d bytes of %s can hold", h.inflated, len(stream), name)
+	if (h.inflated-h.entries)/ratio > uint64(len(stream)) {
+		return invalid(32, "its inflated size of %d bytes is more than %d bytes of %s can hold", h.inflated, len(stream), name)
 	}
+	return nil
+}
+
+// inflate returns the compressed package as it was before: its header, and what
+// its stream holds.
+func inflate(data []byte, h header) ([]byte, *Error) {
+	stream, isZstd := stream(data, h)
+	at := int64(h.entries)
 	whole := make([]byte, h.inflated)
 	copy(whole, data[:h.entries])
 	body := whole[h.entries:]

@@ -23,8 +23,8 @@ const (
 // Options are those of reading.
 type Options struct {
 	// MaxInflated is how many bytes the compressed packages may have
-	// inflated, all together. With 0 they are not inflated: they come without
-	// images.
+	// inflated, all together. What would pass it is not inflated, see
+	// Package.NotInflated.
 	MaxInflated int64
 }
 
@@ -35,7 +35,10 @@ type Package struct {
 	// Inflated is the size that a compressed package has uncompressed, 0 for
 	// one that is not compressed.
 	Inflated int64
-	Images   []Image
+	// NotInflated tells that the package comes without images, because
+	// Options.MaxInflated has no room for it.
+	NotInflated bool
+	Images      []Image
 }
 
 // Error is a fault of a package.
@@ -123,10 +126,14 @@ func parseAt(c files.Content, at int64, left *int64) (*Package, error) {
 		return p, err.from(at).orNil()
 	}
 	p.Inflated = int64(h.inflated)
-	if *left == 0 {
+	if err := checkRatio(body.Bytes(), h); err != nil {
+		return nil, err.from(at)
+	}
+	if p.Inflated > *left {
+		p.NotInflated = true
 		return p, nil
 	}
-	whole, err := inflate(body.Bytes(), h, *left)
+	whole, err := inflate(body.Bytes(), h)
 	if err != nil {
 		return nil, err.from(at)
 	}
