@@ -66,13 +66,25 @@ func run(ctx context.Context, call *command.Call, v verb) error {
 	act := v.prepare(flags)
 	if err := flags.Parse(call.Args[1:]); errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintf(call.Stdout, "usage: offload %s [flags]%s\n%s\n\n", v.name, v.operand, v.summary)
-		flags.SetOutput(call.Stdout)
-		flags.PrintDefaults()
+		printFlags(call.Stdout, flags)
 		return err
 	} else if err != nil {
 		return usageError(err.Error())
 	}
 	return act(ctx, call, flags.Args())
+}
+
+// printFlags prints what flags there are, as they are written in the docs: the
+// flag package would print them with one dash.
+func printFlags(w io.Writer, flags *flag.FlagSet) {
+	flags.VisitAll(func(f *flag.Flag) {
+		value, usage := flag.UnquoteUsage(f)
+		usage = strings.TrimPrefix(usage, value+": ")
+		if f.DefValue != "" && f.DefValue != "0" && f.DefValue != "false" {
+			usage += " (default " + f.DefValue + ")"
+		}
+		fmt.Fprintf(w, "  --%s\n        %s\n", strings.TrimSpace(f.Name+" "+value), usage)
+	})
 }
 
 func names() []string {
