@@ -7,8 +7,6 @@ import (
 	"math"
 	"sync/atomic"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/longzstd"
 )
@@ -116,9 +114,9 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 		return nil, err
 	}
 	s.Frames, s.Indexed = len(cuts), len(cuts) > 1 || o.Frames != FramesOne && size >= indexFrom
-	frames := make([]encoded, len(cuts))
+	sizes := make([]int64, len(cuts))
 	written := newLanes(out, len(cuts))
-	h := NewHasher()
+	h, x := NewHasher(), new(index)
 	encode := func(ctx context.Context, i int) (err error) {
 		start, end := int64(0), size
 		if i > 0 {
@@ -127,16 +125,17 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 		if i+1 < len(cuts) {
 			end = cuts[i+1][0].Offset
 		}
-		frames[i], err = encodeFrame(ctx, lane{written, i}, b, cuts[i], start, end, o.Level, s.Indexed)
+		sizes[i], err = encodeFrame(ctx, lane{written, i}, b, cuts[i], start, end, o.Level)
 		return err
 	}
 	// The encoder of a frame keeps two cores busy, and more encoders at once than
 	// that are only in each other's way in the caches.
 	encoders := min(len(cuts), max(1, b.Cores()/2))
 	var next atomic.Int64
-	err = b.Each(ctx, 1+encoders, func(ctx context.Context, unit int) error {
+	err = b.Each(ctx, 1+encoders, func(ctx context.Context, unit int) (err error) {
 		if unit == 0 {
-			return h.add(ctx, o.Done, raw...)
+			x.pieces, err = h.addIndexed(ctx, o.Done, raw...)
+			return err
 		}
 		for i := next.Add(1) - 1; i < int64(len(cuts)); i = next.Add(1) - 1 {
 			if err := encode(ctx, int(i)); err != nil {
@@ -149,10 +148,8 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 		return nil, err
 	}
 	s.Hash = h.Sum()
-	x := new(index)
-	for _, f := range frames {
-		s.DataSize += f.size
-		x.pieces = append(x.pieces, f.pieces...)
+	for _, n := range sizes {
+		s.DataSize += n
 	}
 	return x, nil
 }
@@ -200,59 +197,45 @@ func (s *Stats) header() ([]byte, error) {
 	return le.AppendUint64(h, s.Hash), nil
 }
 
-// encoded is the size of a compressed frame and what the index has to say of it.
-type encoded struct {
-	size   int64
-	pieces []indexPiece
-}
-
 // encodeFrame compresses the raw bytes from start to end, in which the pieces lie,
-// to w and closes it.
-func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces []Piece, start, end int64, level Level, indexed bool) (encoded, error) {
-	var e encoded
+// to w and closes it. It returns the size of the frame.
+func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces []Piece, start, end int64, level Level) (int64, error) {
 	parts := make([]files.Part, len(pieces))
 	for i, p := range pieces {
 		parts[i] = files.Part{Offset: p.Offset - start, Content: p.Content}
 	}
 	raw, err := files.Join(end-start, parts)
 	if err != nil {
-		return e, err
+		return 0, err
 	}
 	defer raw.Close()
-	err = b.WithBytes(ctx, raw.Copied(), func(ctx context.Context) error {
+	var size int64
+	err = b.WithBytes(ctx, raw.Copied(), func(ctx context.Context) (err error) {
 		if err := raw.Fill(); err != nil {
 			return err
 		}
-		if indexed {
-			for _, p := range parts {
-				if n := p.Content.Len(); n > 0 {
-					e.pieces = append(e.pieces, indexPiece{start + p.Offset, n, xxhash.Sum64(raw.Bytes()[p.Offset : p.Offset+n])})
-				}
-			}
-		}
-		e.size, err = longzstd.EncodeTo(ctx, trimmer{w, raw}, raw.Bytes(), level, b.Cores())
+		size, err = longzstd.EncodeTo(ctx, w, raw.Bytes(), level, b.Cores(), trimmer(raw))
 		return err
 	})
 	if err != nil {
-		return e, err
+		return 0, err
 	}
-	return e, w.Close()
+	return size, w.Close()
 }
 
-// trimFrom is the size of a frame from which on its input is not kept in memory.
-const trimFrom = 32 << 20
+// trimLeast is how much of a frame's input stays in memory at least.
+const trimLeast = 32 << 20
 
-// trimmer gives back the memory of what is compressed with every write. The parts
-// that matches refer to come back a few pages at a time.
-type trimmer struct {
-	io.Writer
-	raw *files.Joined
-}
-
-// Write writes p.
-func (t trimmer) Write(p []byte) (int, error) {
-	if len(t.raw.Bytes()) >= trimFrom {
-		t.raw.Trim()
+// trimmer returns a function that is told how much of raw was compressed and gives
+// back the memory of that, now and then, as giving back and taking again costs time.
+// The parts that matches refer to come back a few pages at a time.
+func trimmer(raw *files.Joined) func(n int) {
+	kept := max(trimLeast, len(raw.Bytes())/4)
+	next := kept
+	return func(n int) {
+		if n >= next {
+			raw.Trim()
+			next = n + kept
+		}
 	}
-	return t.Writer.Write(p)
 }

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // Hasher computes the hash in the header of a compressed bundle from the raw
@@ -42,13 +44,40 @@ var zeroPage [4096]byte
 // lies before and between them is zero. Files are read, not mapped. The error is
 // ctx's, that of a file or that of a piece out of order.
 func (h *Hasher) Add(ctx context.Context, pieces ...Piece) error {
-	return h.add(ctx, nil, pieces...)
+	return h.add(ctx, func(int, []byte) {}, pieces...)
 }
 
-// add is Add that calls done, if that is not nil, with numbers of bytes hashed.
-func (h *Hasher) add(ctx context.Context, done func(n int64), pieces ...Piece) error {
+// addIndexed is Add that returns the pieces with their XXH64, too, which costs little
+// while the bytes are at hand. It calls done, if that is not nil, with numbers of bytes hashed.
+func (h *Hasher) addIndexed(ctx context.Context, done func(n int64), pieces ...Piece) ([]indexPiece, error) {
+	var list []indexPiece
+	sum, at := xxhash.New(), 0
+	next := func(i int) {
+		if n := pieces[at].Content.Len(); n > 0 {
+			list = append(list, indexPiece{pieces[at].Offset, n, sum.Sum64()})
+		}
+		sum.Reset()
+		at = i
+	}
+	err := h.add(ctx, func(i int, b []byte) {
+		if i != at {
+			next(i)
+		}
+		sum.Write(b)
+		if done != nil {
+			done(int64(len(b)))
+		}
+	}, pieces...)
+	if len(pieces) > 0 {
+		next(at)
+	}
+	return list, err
+}
+
+// add is Add that calls beside with what it has hashed of the piece of that number.
+func (h *Hasher) add(ctx context.Context, beside func(i int, b []byte), pieces ...Piece) error {
 	buf := make([]byte, hashRead)
-	for _, p := range pieces {
+	for i, p := range pieces {
 		if p.Offset < h.n {
 			return fmt.Errorf("raw bytes from 0x%x on were hashed already, up to 0x%x", p.Offset, h.n)
 		}
@@ -67,10 +96,8 @@ func (h *Hasher) add(ctx context.Context, done func(n int64), pieces ...Piece) e
 				return err
 			}
 			h.Write(b)
+			beside(i, b)
 			off += int64(len(b))
-			if done != nil {
-				done(int64(len(b)))
-			}
 		}
 	}
 	return nil

@@ -29,11 +29,20 @@ func EncodePart(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOpt
 	if err != nil {
 		return err
 	}
-	e, err := encodeFrame(ctx, lane{newLanes(out, 1), 0}, budget(o.Budget), pieces, 0, size, o.Level, true)
+	b := budget(o.Budget)
+	sums := make([]uint64, len(pieces))
+	err = b.Each(ctx, 1+len(pieces), func(ctx context.Context, i int) (err error) {
+		if i == 0 {
+			_, err = encodeFrame(ctx, lane{newLanes(out, 1), 0}, b, pieces, 0, size, o.Level)
+		} else {
+			sums[i-1], err = sum(ctx, pieces[i-1].Content)
+		}
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	x := index{raw: size, pieces: e.pieces}
+	x := index{raw: size, pieces: indexPieces(pieces, sums)}
 	_, err = out.Write(x.append(nil))
 	return err
 }
@@ -98,17 +107,23 @@ func EncodePlan(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOpt
 	if err != nil {
 		return err
 	}
-	x := index{raw: size, hash: h.Sum()}
-	for i, p := range pieces {
-		if n := p.Content.Len(); n > 0 {
-			x.pieces = append(x.pieces, indexPiece{p.Offset, n, sums[i]})
-		}
-	}
+	x := index{raw: size, hash: h.Sum(), pieces: indexPieces(pieces, sums)}
 	if err := out.Append(pieces[0].Content); err != nil {
 		return err
 	}
 	_, err = out.Write(x.append(nil))
 	return err
+}
+
+// indexPieces returns the pieces that are not empty with their XXH64.
+func indexPieces(pieces []Piece, sums []uint64) []indexPiece {
+	var list []indexPiece
+	for i, p := range pieces {
+		if n := p.Content.Len(); n > 0 {
+			list = append(list, indexPiece{p.Offset, n, sums[i]})
+		}
+	}
+	return list
 }
 
 // sum returns the XXH64 of c, which is read, not mapped.
@@ -158,7 +173,7 @@ func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o 
 	}
 	var frame files.Buffer
 	head := Piece{Content: plan.head}
-	if _, err := encodeFrame(ctx, lane{newLanes(&frame, 1), 0}, budget(o.Budget), []Piece{head}, 0, head.end(), o.Level, false); err != nil {
+	if _, err := encodeFrame(ctx, lane{newLanes(&frame, 1), 0}, budget(o.Budget), []Piece{head}, 0, head.end(), o.Level); err != nil {
 		return s, err
 	}
 	data := []files.Content{files.Memory(frame.Bytes())}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
+	"runtime/debug"
 )
 
 // maxWindow is the largest window of a frame and so the farthest a match may
@@ -64,8 +65,10 @@ const flushSize = 1 << 20
 
 // EncodeTo writes the frame that Encode makes of src and level to w and returns
 // its size. With more than one core it finds matches on one and codes them on
-// another; the bytes are the same. The error is ctx's, if that ends first, or w's.
-func EncodeTo(ctx context.Context, w io.Writer, src []byte, level Level, cores int) (int64, error) {
+// another; the bytes are the same. passed, if not nil, is told now and then up to
+// where src was coded, what is before being read again only where matches refer
+// to it. The error is ctx's, if that ends first, or w's.
+func EncodeTo(ctx context.Context, w io.Writer, src []byte, level Level, cores int, passed func(n int)) (int64, error) {
 	var size int64
 	buf := make([]byte, 0, min(flushSize, len(src))+blockSize+1<<10)
 	flush := func() error {
@@ -80,6 +83,9 @@ func EncodeTo(ctx context.Context, w io.Writer, src []byte, level Level, cores i
 			return nil
 		}
 		buf = bw.append(buf, src, b)
+		if passed != nil {
+			passed(b.end)
+		}
 		if len(buf) >= flushSize || b.last {
 			return flush()
 		}
@@ -125,8 +131,11 @@ func encode(ctx context.Context, src []byte, e effort, cores int, code func(*blo
 	for range queuedBlocks {
 		free <- newBlock()
 	}
+	var fault any // a panic of the parser: src may be a file that was cut short
 	go func() {
 		defer close(ready)
+		debug.SetPanicOnFault(true)
+		defer func() { fault = recover() }()
 		for b := range free {
 			if !p.next(b) {
 				return
@@ -149,6 +158,9 @@ func encode(ctx context.Context, src []byte, e effort, cores int, code func(*blo
 			close(free)
 			free = nil
 		}
+	}
+	if fault != nil {
+		panic(fault)
 	}
 	return err
 }
