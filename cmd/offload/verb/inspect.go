@@ -1,6 +1,7 @@
 package verb
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"flag"
@@ -75,14 +76,18 @@ func writeImagesJSON(w io.Writer, images []*engine.Embedded) error {
 
 // writeImages prints a table.
 func writeImages(w io.Writer, images []*engine.Embedded) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	buffer := bufio.NewWriter(w) // a tabwriter writes every cell by itself
+	table := tabwriter.NewWriter(buffer, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "KIND\tTRIPLE\tARCH\tFORMAT\tSIZE\tSTORED AS\tIN")
 	for _, e := range images {
 		where := strings.Join(append(append([]string{}, e.Members...), e.Section), " ")
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s at 0x%x\t%s\n",
 			e.Offload, orDash(e.Triple), orDash(e.Arch), format(e), e.Size, e.Form, e.Container, orDash(strings.TrimSpace(where)))
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil {
+		return err
+	}
+	return buffer.Flush()
 }
 
 // format returns the format of an image, - where only decoding would tell.
