@@ -86,6 +86,19 @@ OffloadBinaryInfo, _new_binary_info = provider(
     init = _binary_init,
 )
 
+def _device_objects_init(*, objects):
+    if type(objects) != "depset":
+        fail("OffloadDeviceObjectsInfo: objects must be a depset, got {}".format(type(objects)))
+    return {"objects": objects}
+
+OffloadDeviceObjectsInfo, _new_device_objects_info = provider(
+    doc = "Relocatable device code, of which device links take what they need (`device_deps`).",
+    fields = {
+        "objects": "depset of structs, one for each source and target: id (the entry ID of the target), file (LLVM bitcode), label (the target that it was compiled for). Those of `device_deps` are among them.",
+    },
+    init = _device_objects_init,
+)
+
 def _device_code_init(*, code):
     if type(code) != "depset":
         fail("OffloadDeviceCodeInfo: code must be a depset, got {}".format(type(code)))

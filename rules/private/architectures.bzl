@@ -1,6 +1,7 @@
 """The architectures that a target is compiled for."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load(":messages.bzl", "flag_of")
 load(":target_ids.bzl", "target_ids")
 
 # The attributes of a rule that compiles for architectures.
@@ -12,6 +13,18 @@ ARCHITECTURES_ATTRS = {
         default = "//rules/settings:offload_archs",
     ),
 }
+
+def named_architectures(ctx, default = []):
+    """The architectures that a rule's attribute names, or the setting, as people wrote them.
+
+    Args:
+      ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
+      default: where neither names any.
+
+    Returns:
+      list of strings.
+    """
+    return ctx.attr.offload_archs or ctx.attr._offload_archs[BuildSettingInfo].value or default
 
 def architectures_of(ctx, where, kind, default = []):
     """The targets that a rule compiles for: its attribute's, or the setting's.
@@ -25,10 +38,10 @@ def architectures_of(ctx, where, kind, default = []):
     Returns:
       list of structs as `target_ids.complete` gives them.
     """
-    archs = ctx.attr.offload_archs or ctx.attr._offload_archs[BuildSettingInfo].value or default
+    archs = named_architectures(ctx, default)
     if not archs:
-        fail("{}: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --{}=gfx90a,gfx942".format(
+        fail("{}: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with {}=gfx90a,gfx942".format(
             where,
-            ctx.attr._offload_archs.label,
+            flag_of(ctx.attr._offload_archs.label),
         ))
     return target_ids.complete_all(kind, archs, where, "offload_archs")

@@ -52,17 +52,17 @@ def add_rocm(args, toolchain):
         args.add_all(["-nogpuinc", "-nogpulib"])
 
 def headers_of(ctx):
-    """What sources may include: from the attributes hdrs, includes and defines, and from the CcInfo of deps.
+    """What sources may include: from the attributes hdrs, includes and defines, and from the CcInfo of deps and device_deps.
 
     Args:
       ctx: the rule's context.
 
     Returns:
-      a struct for `add_headers`; files is a depset of the headers, own_includes one
-      of the folders of the attribute.
+      a struct for `add_headers`; files is a depset of the headers, own_includes and
+      own_quote_includes are those of the folders that dependents look in, too.
     """
     compilation = cc_common.merge_cc_infos(
-        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps if CcInfo in dep],
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps + getattr(ctx.attr, "device_deps", []) if CcInfo in dep],
     ).compilation_context
     workspace = ctx.label.workspace_root or "."
     package = "/".join([part for part in [ctx.label.workspace_root, ctx.label.package] if part]) or "."
@@ -75,6 +75,7 @@ def headers_of(ctx):
         defines = depset(ctx.attr.defines, transitive = [compilation.defines]),
         files = depset(ctx.files.hdrs, transitive = [compilation.headers]),
         own_includes = depset(_with_generated(ctx, own)),
+        own_quote_includes = depset(_with_generated(ctx, [workspace])),
         includes = depset(_with_generated(ctx, own), transitive = [compilation.includes]),
         quote_includes = depset(_with_generated(ctx, [workspace]), transitive = [compilation.quote_includes]),
         system_includes = depset(transitive = [compilation.system_includes, compilation.external_includes]),

@@ -4,23 +4,20 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
 load(":clang.bzl", "CLANG_GROUPS", "headers_of")
-load(":hip_compile.bzl", "hip_images")
+load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images")
+load(":images.bzl", "image_providers")
 load(":messages.bzl", "place")
 
 def _hip_code_objects_impl(ctx):
-    images = hip_images(
+    images, device_objects = hip_images(
         ctx,
         copts = ctx.attr.copts,
         headers = headers_of(ctx),
-        linkopts = ctx.attr.linkopts,
+        linkopts = ctx.attr.device_linkopts,
         rdc = ctx.attr.rdc,
         where = place(ctx, "hip_code_objects"),
     )
-    return [
-        DefaultInfo(files = depset([image.file for image in images])),
-        OffloadImagesInfo(images = depset(images)),
-        OutputGroupInfo(**{image.target_id: depset([image.file]) for image in images}),
-    ]
+    return image_providers(ctx, images) + ([device_objects] if device_objects else [])
 
 hip_code_objects = rule(
     implementation = _hip_code_objects_impl,
@@ -33,7 +30,7 @@ architecture compiles for that one only.
 Output groups named by target ID (`gfx90a:xnack+`) hold the code object of one
 architecture.
 """,
-    attrs = ARCHITECTURES_ATTRS | {
+    attrs = DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | {
         "copts": attr.string_list(
             doc = "More compiler flags.",
         ),
@@ -44,15 +41,15 @@ architecture.
             doc = "Libraries whose headers the sources include, such as `cc_library` targets with `hdrs` alone.",
             providers = [CcInfo],
         ),
+        "device_linkopts": attr.string_list(
+            doc = "More flags of the device link, which clang's driver takes.",
+        ),
         "hdrs": attr.label_list(
             doc = "Headers that the sources include, by their path in the workspace.",
             allow_files = True,
         ),
         "includes": attr.string_list(
             doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself.",
-        ),
-        "linkopts": attr.string_list(
-            doc = "More flags of the device link, which clang's driver takes.",
         ),
         "rdc": attr.bool(
             doc = "Relocatable device code: sources may call device functions of each other. They are compiled to bitcode, and code is generated when they are linked.",

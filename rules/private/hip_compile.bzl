@@ -1,13 +1,24 @@
 """From HIP sources to code objects and host objects."""
 
-load("//rules:providers.bzl", "offload_image")
+load("//rules:providers.bzl", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "architectures_of")
 load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "run_clang")
+load(":messages.bzl", "name_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "device_toolchain_of")
 
 # The kind that clang gives HIP code objects since code object version 4.
 _KIND = "hipv4"
+
+# The attribute of a rule whose sources may call device functions of others.
+DEVICE_DEPS_ATTRS = {
+    "device_deps": attr.label_list(
+        doc = "Targets whose device functions the sources call, compiled for the same architectures: `hip_library`, and " +
+              "`hip_code_objects` with `rdc = True`. Their sources are linked into the device code as objects of an archive are: " +
+              "those that are needed, so that variables of theirs are there once more. A `hip_library` is among `deps`, too.",
+        providers = [OffloadImagesInfo],
+    ),
+}
 
 def _arguments(ctx, toolchain, src):
     args = clang_arguments(ctx)
@@ -50,7 +61,7 @@ def _compile(ctx, toolchain, headers, src, name, arch, rdc, copts):
     )
     return out
 
-def _link(ctx, toolchain, objects, arch, linkopts):
+def _link(ctx, toolchain, objects, library, arch, linkopts):
     out = ctx.actions.declare_file("{}/{}.co".format(ctx.label.name, target_ids.file_name(arch)))
     args = clang_arguments(ctx)
     args.add("--target=amdgcn-amd-amdhsa")
@@ -63,11 +74,16 @@ def _link(ctx, toolchain, objects, arch, linkopts):
     args.add_all(linkopts)
     args.add("-o", out)
     args.add_all(objects)
+    if library:
+        # As from an archive: what nobody calls stays out.
+        args.add("-Wl,--start-lib")
+        args.add_all(library)
+        args.add("-Wl,--end-lib")
     run_clang(
         ctx,
         arguments = args,
         group = LINK_GROUP,
-        inputs = depset(objects),
+        inputs = depset(objects + library),
         mnemonic = "OffloadDeviceLink",
         out = out,
         progress_message = "Linking %{label} for " + arch,
@@ -75,11 +91,30 @@ def _link(ctx, toolchain, objects, arch, linkopts):
     )
     return out
 
+def _objects_of(dep, targets, where):
+    """The relocatable device code of a target in device_deps; fails if it is not for all of some targets."""
+    if OffloadDeviceObjectsInfo not in dep:
+        fail("{}: device_deps: {} has no relocatable device code: it takes hip_library targets, and hip_code_objects with rdc = True".format(
+            where,
+            name_of(dep.label),
+        ))
+    objects = dep[OffloadDeviceObjectsInfo].objects
+    ids = {object.id: None for object in objects.to_list()}
+    for target in targets:
+        if target_ids.entry_id(target.kind, target.triple, target.target_id) not in ids:
+            fail("{}: device_deps: {} is not compiled for {}, but for {}: give both the same offload_archs".format(
+                where,
+                name_of(dep.label),
+                target.target_id,
+                ", ".join([target_ids.complete("", id, where).target_id for id in ids]),
+            ))
+    return objects
+
 def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
     """Compiles the sources of a rule for its architectures, and links each.
 
     Args:
-      ctx: the rule's context; it has `srcs`, `CLANG_GROUPS` and `ARCHITECTURES_ATTRS`.
+      ctx: the rule's context; it has `srcs`, `device_deps`, `CLANG_GROUPS` and `ARCHITECTURES_ATTRS`.
       where: `label: rule` to begin a message with.
       headers: what `headers_of` gave.
       rdc: whether the sources are compiled to bitcode, and code is generated in the link.
@@ -87,7 +122,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
       linkopts: flags of the device link.
 
     Returns:
-      list of `offload_image()`, one for each architecture.
+      list of `offload_image()`, one for each architecture; an OffloadDeviceObjectsInfo, None without rdc.
     """
     if not ctx.files.srcs:
         fail("{}: srcs is empty: give it the HIP sources".format(where))
@@ -98,25 +133,34 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
                 where,
                 target.target_id or target_ids.entry_id(target.kind, target.triple, ""),
             ))
+    if ctx.attr.device_deps and not rdc:
+        fail("{}: device_deps needs rdc = True: without it, a source calls no device function of another".format(where))
+    deps = depset(transitive = [_objects_of(dep, targets, where) for dep in ctx.attr.device_deps])
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
     names = object_names(ctx, ctx.files.srcs)
 
     images = []
+    own = []
     for target in targets:
         arch = target.target_id
+        id = target_ids.entry_id(target.kind, target.triple, arch)
         objects = [
             _compile(ctx, compiler, headers, src, name, arch, rdc, copts)
             for src, name in zip(ctx.files.srcs, names)
         ]
+        own.extend([struct(file = file, id = id, label = ctx.label) for file in objects])
+        library = [object.file for object in deps.to_list() if object.id == id]
         images.append(offload_image(
-            file = _link(ctx, linker, objects, arch, linkopts),
+            file = _link(ctx, linker, objects, library, arch, linkopts),
             kind = _KIND,
             label = ctx.label,
             target_id = arch,
             triple = target.triple,
         ))
-    return images
+    if not rdc:
+        return images, None
+    return images, OffloadDeviceObjectsInfo(objects = depset(own, transitive = [deps]))
 
 def hip_host_objects(ctx, *, headers, copts):
     """Compiles the host code of the sources of a rule. It does not depend on device code.

@@ -1,15 +1,16 @@
 """hip_library: HIP sources, host and device code, for C++ programs."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
 load(":bundling.bzl", "bundle_images")
 load(":clang.bzl", "CLANG_GROUPS", "headers_of")
 load(":compression.bzl", "COMPRESSION_ATTRS")
-load(":hip_compile.bzl", "hip_host_objects", "hip_images")
-load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "linked_cc_info", "register_images")
+load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_host_objects", "hip_images")
+load(":images.bzl", "image_groups")
+load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers")
+load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
@@ -17,7 +18,7 @@ load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
     headers = headers_of(ctx)
-    images = hip_images(
+    images, device_objects = hip_images(
         ctx,
         copts = ctx.attr.copts + ctx.attr.device_copts,
         headers = headers,
@@ -35,28 +36,14 @@ def _hip_library_impl(ctx):
     host = hip_host_objects(ctx, copts = ctx.attr.copts + ctx.attr.host_copts, headers = headers)
     objects = isolate_objects(ctx, host)
     objects.append(register_images(ctx, files = [bundle.file], kind = "hip", own_entries = objects))
-    deps = [dep[CcInfo] for dep in ctx.attr.deps]
-    own = cc_common.create_compilation_context(
-        defines = depset(ctx.attr.defines),
-        headers = depset(ctx.files.hdrs),
-        includes = headers.own_includes,
-    )
-    return [
-        DefaultInfo(files = depset(objects)),
+    return library_providers(ctx, headers = headers, objects = objects, runtime = ctx.attr._runtime) + [
         bundle,
+        device_objects,
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = validate_bundle(ctx, bundle = bundle, images = images, linked = True, where = where),
             bundle = depset([bundle.file]),
-            **{image.target_id: depset([image.file]) for image in images}
-        ),
-        linked_cc_info(
-            ctx,
-            compilation_context = cc_common.merge_compilation_contexts(
-                compilation_contexts = [own] + [dep.compilation_context for dep in deps],
-            ),
-            deps = deps + [ctx.attr._runtime[CcInfo]],
-            objects = objects,
+            **image_groups(images)
         ),
     ]
 
@@ -70,33 +57,7 @@ library registers its own kernels: a program may have any number of such librari
 
 The runtime is what the setting `//rules/settings:hip_runtime` names, by default `-lamdhip64`.
 """,
-    attrs = ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | {
-        "copts": attr.string_list(
-            doc = "More compiler flags, for host and device code.",
-        ),
-        "defines": attr.string_list(
-            doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, also for dependents.",
-        ),
-        "deps": attr.label_list(
-            doc = "Libraries that the sources include headers of, and that are linked with them.",
-            providers = [CcInfo],
-        ),
-        "device_copts": attr.string_list(
-            doc = "More compiler flags for device code.",
-        ),
-        "device_linkopts": attr.string_list(
-            doc = "More flags of the device link, which clang's driver takes.",
-        ),
-        "hdrs": attr.label_list(
-            doc = "Headers that the sources and dependents include, by their path in the workspace.",
-            allow_files = True,
-        ),
-        "host_copts": attr.string_list(
-            doc = "More compiler flags for host code.",
-        ),
-        "includes": attr.string_list(
-            doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself; also for dependents.",
-        ),
+    attrs = DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "srcs": attr.label_list(
             doc = "HIP sources. Each is compiled by itself.",
             mandatory = True,
@@ -109,6 +70,6 @@ The runtime is what the setting `//rules/settings:hip_runtime` names, by default
     },
     exec_groups = CLANG_GROUPS | PROGRAM_GROUPS,
     fragments = ["cpp"],
-    provides = [CcInfo, OffloadBundleInfo, OffloadImagesInfo],
+    provides = [CcInfo, OffloadBundleInfo, OffloadDeviceObjectsInfo, OffloadImagesInfo],
     toolchains = use_cc_toolchain(),
 )

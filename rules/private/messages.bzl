@@ -12,6 +12,17 @@ def name_of(label):
     text = str(label)
     return text[2:] if text.startswith("@@//") else text
 
+def flag_of(setting):
+    """The flag of a build setting as people write it.
+
+    Args:
+      setting: its `Label`.
+
+    Returns:
+      a string such as `--@rules_offload//rules/settings:offload_archs`.
+    """
+    return "--{}//{}:{}".format("@rules_offload" if setting.workspace_name else "", setting.package, setting.name)
+
 def place(ctx, rule_name):
     """What a message begins with: `//pkg:name: rule`.
 

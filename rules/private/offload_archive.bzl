@@ -1,28 +1,35 @@
 """offload_archive and offload_unbundle_archive: archives for several devices."""
 
-load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
+load(":images.bzl", "declare_images", "image_providers")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 
 def _offload_archive_impl(ctx):
     where = place(ctx, "offload_archive")
-    if not ctx.files.bundles:
+    bundles = []
+    for dep in ctx.attr.bundles:
+        if OffloadBundleInfo in dep:
+            bundles.append(dep[OffloadBundleInfo].file)
+        else:
+            bundles.extend(dep[DefaultInfo].files.to_list())
+    if not bundles:
         fail("{}: bundles is empty: give it offload_bundle targets, or files".format(where))
     out = ctx.actions.declare_file(ctx.attr.out or "lib{}.a".format(ctx.label.name))
     args = offload_arguments(ctx, "archive")
     args.add("--check")
     args.add(out, format = "--output=%s")
-    args.add_all(ctx.files.bundles)
+    args.add_all(bundles)
     run_offload(
         ctx,
         arguments = args,
-        inputs = ctx.files.bundles,
+        inputs = bundles,
         mnemonic = "OffloadArchive",
         outputs = [out],
         progress_message = "Archiving device images %{label}",
     )
-    return [DefaultInfo(files = depset([out]))]
+    return [DefaultInfo(files = depset([out]), runfiles = ctx.runfiles([out]))]
 
 offload_archive = rule(
     implementation = _offload_archive_impl,
@@ -32,7 +39,7 @@ offload_archive = rule(
 """,
     attrs = {
         "bundles": attr.label_list(
-            doc = "Bundles and bundled objects: `offload_bundle` targets, or files. Each is a member of the archive.",
+            doc = "Bundles and bundled objects: `offload_bundle` and `hip_library` targets, or files. Each is a member of the archive.",
             mandatory = True,
             allow_files = True,
         ),
@@ -53,38 +60,20 @@ def _offload_unbundle_archive_impl(ctx):
         args.add("--allow-missing")
     if ctx.attr.hip_openmp_compatible:
         args.add("--hip-openmp-compatible")
-    images = []
-    groups = {}
-    for target in target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets"):
-        name = target.target_id or target.triple.removesuffix("-")
-        if name in groups:
-            name = target_ids.entry_id(target.kind, target.triple, target.target_id)
-        out = ctx.actions.declare_file("{}/{}.a".format(ctx.label.name, target_ids.file_name(name)))
-        image = offload_image(
-            file = out,
-            kind = target.kind,
-            label = ctx.label,
-            target_id = target.target_id,
-            triple = target.triple,
-        )
-        args.add(out, format = "--entry={}=%s".format(image.id))
-        images.append(image)
-        groups[name] = depset([out])
-    outputs = [image.file for image in images]
+    targets = target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
+    images = declare_images(ctx, targets, "a")
+    for image in images:
+        args.add(image.file, format = "--entry={}=%s".format(image.id))
     run_offload(
         ctx,
         arguments = args,
         coding = True,
         inputs = [ctx.file.archive],
         mnemonic = "OffloadUnbundleArchive",
-        outputs = outputs,
+        outputs = [image.file for image in images],
         progress_message = "Unbundling the device archive %{label}",
     )
-    return [
-        DefaultInfo(files = depset(outputs)),
-        OffloadImagesInfo(images = depset(images)),
-        OutputGroupInfo(**groups),
-    ]
+    return image_providers(ctx, images)
 
 offload_unbundle_archive = rule(
     implementation = _offload_unbundle_archive_impl,

@@ -2,6 +2,7 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadImagesInfo")
+load(":images.bzl", "image_groups")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
@@ -45,9 +46,9 @@ def _offload_binary_impl(ctx):
     if not images:
         fail("{}: images: no image in {}".format(where, ", ".join([name_of(dep.label) for dep in ctx.attr.images])))
     out = ctx.actions.declare_file(ctx.attr.out or ctx.label.name + ".ofb")
-    version = ctx.attr.format_version or ctx.attr._binary_version[BuildSettingInfo].value
+    version = ctx.attr.binary_version or ctx.attr._binary_version[BuildSettingInfo].value
     if version not in (1, 2):
-        fail("{}: format_version is {}: it is 1, which every LLVM since 15 reads, or 2, for LLVM 23 and later".format(where, version))
+        fail("{}: binary_version is {}: it is 1, which every LLVM since 15 reads, or 2, for LLVM 23 and later".format(where, version))
     args = offload_arguments(ctx, "pack")
     args.add(version, format = "--format-version=%s")
     args.add(out, format = "--output=%s")
@@ -64,8 +65,10 @@ def _offload_binary_impl(ctx):
         progress_message = "Packing device images %{label}",
     )
     return [
-        DefaultInfo(files = depset([out])),
+        DefaultInfo(files = depset([out]), runfiles = ctx.runfiles([out])),
         OffloadBinaryInfo(file = out, images = images),
+        OffloadImagesInfo(images = images),
+        OutputGroupInfo(**image_groups(images.to_list())),
     ]
 
 offload_binary = rule(
@@ -75,7 +78,7 @@ offload_binary = rule(
 Unlike a bundle it may hold several images of one target: a device linker links them.
 """,
     attrs = {
-        "format_version": attr.int(
+        "binary_version": attr.int(
             doc = "Version of the container: 1, which every LLVM since 15 reads, or 2. If 0, the setting `//rules/settings:binary_version`.",
         ),
         "images": attr.label_list(
@@ -91,5 +94,5 @@ Unlike a bundle it may hold several images of one target: a device linker links 
         ),
     },
     exec_groups = PROGRAM_GROUPS,
-    provides = [OffloadBinaryInfo],
+    provides = [OffloadBinaryInfo, OffloadImagesInfo],
 )

@@ -3,6 +3,7 @@
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":bundling.bzl", "bundle_images")
 load(":compression.bzl", "COMPRESSION_ATTRS")
+load(":images.bzl", "image_groups")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
@@ -22,15 +23,13 @@ def _offload_bundle_impl(ctx):
         type = ctx.attr.type,
         where = where,
     )
-    groups = {}
-    for image in images:
-        groups.setdefault(image.target_id or image.id, []).append(image.file)
     return [
-        DefaultInfo(files = depset([out])),
+        DefaultInfo(files = depset([out]), runfiles = ctx.runfiles([out])),
         bundle,
+        OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = validate_bundle(ctx, bundle = bundle, images = images, where = where),
-            **{name: depset(files) for name, files in groups.items()}
+            **image_groups(images)
         ),
     ]
 
@@ -65,5 +64,5 @@ target, and target IDs that cannot be in one bundle, fail at analysis.
         ),
     },
     exec_groups = PROGRAM_GROUPS,
-    provides = [OffloadBundleInfo],
+    provides = [OffloadBundleInfo, OffloadImagesInfo],
 )

@@ -1,6 +1,7 @@
 """offload_extract: device images out of any file."""
 
-load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
+load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadImagesInfo")
+load(":images.bzl", "container_of", "declare_images", "image_providers")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "image_properties")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
@@ -11,38 +12,21 @@ def _offload_extract_impl(ctx):
     if not ctx.attr.targets:
         fail("{}: targets is empty: name the targets to take out, e.g. [\"gfx942\"]".format(where))
     args = offload_arguments(ctx, "extract")
-    images = []
-    groups = {}
-    for target in target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets"):
-        name = target.target_id or target.triple.removesuffix("-")
-        if name in groups:
-            name = target_ids.entry_id(target.kind, target.triple, target.target_id)
-        out = ctx.actions.declare_file("{}/{}.{}".format(ctx.label.name, target_ids.file_name(name), ctx.attr.extension))
-        image = offload_image(
-            file = out,
-            kind = target.kind,
-            label = ctx.label,
-            target_id = target.target_id,
-            triple = target.triple,
-        )
-        args.add(out, format = "--image=file=%s," + image_properties(image, where))
-        images.append(image)
-        groups[name] = depset([out])
-    args.add(ctx.file.src)
-    outputs = [image.file for image in images]
+    targets = target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
+    images = declare_images(ctx, targets, ctx.attr.extension)
+    for image in images:
+        args.add(image.file, format = "--image=file=%s," + image_properties(image, where))
+    src = container_of(ctx.attr.src, [OffloadBundleInfo, OffloadBinaryInfo], where, "src")
+    args.add(src)
     run_offload(
         ctx,
         arguments = args,
-        inputs = [ctx.file.src],
+        inputs = [src],
         mnemonic = "OffloadExtract",
-        outputs = outputs,
+        outputs = [image.file for image in images],
         progress_message = "Extracting device images %{label}",
     )
-    return [
-        DefaultInfo(files = depset(outputs)),
-        OffloadImagesInfo(images = depset(images)),
-        OutputGroupInfo(**groups),
-    ]
+    return image_providers(ctx, images)
 
 offload_extract = rule(
     implementation = _offload_extract_impl,
@@ -57,13 +41,13 @@ A target that no image is for fails the build, and so does one that several imag
         ),
         "kind": attr.string(
             doc = "Offload kind of targets given in short form.",
-            default = "hip",
+            default = "hipv4",
             values = ["hip", "hipv4", "openmp", "cuda", "sycl"],
         ),
         "src": attr.label(
-            doc = "The file.",
+            doc = "The file, or a target with one. Of `hip_library` and `offload_bundle` it is the bundle, of `offload_binary` the offload binary.",
             mandatory = True,
-            allow_single_file = True,
+            allow_files = True,
         ),
         "targets": attr.string_list(
             doc = "Target IDs such as `gfx90a:xnack+`, or whole entry IDs such as `openmp-x86_64-pc-linux-gnu-`.",

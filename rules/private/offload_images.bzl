@@ -1,6 +1,7 @@
 """offload_images: files that are device images already."""
 
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
+load(":images.bzl", "image_providers")
 load(":messages.bzl", "name_of", "place")
 load(":target_ids.bzl", "target_ids")
 
@@ -10,25 +11,18 @@ def _offload_images_impl(ctx):
         fail("{}: srcs is empty: give it files and their targets, e.g. {{\"kernels.gfx942.co\": \"gfx942\"}}".format(where))
     targets = target_ids.complete_all(ctx.attr.kind, ctx.attr.srcs.values(), where, "srcs")
     images = []
-    groups = {}
     for (src, _), target in zip(ctx.attr.srcs.items(), targets):
         files = src[DefaultInfo].files.to_list()
         if len(files) != 1:
             fail("{}: srcs: {} gives {} files; an image is one file".format(where, name_of(src.label), len(files)))
-        image = offload_image(
+        images.append(offload_image(
             file = files[0],
             kind = target.kind,
             label = ctx.label,
             target_id = target.target_id,
             triple = target.triple,
-        )
-        images.append(image)
-        groups[image.target_id or image.id] = depset(files)
-    return [
-        DefaultInfo(files = depset([image.file for image in images])),
-        OffloadImagesInfo(images = depset(images)),
-        OutputGroupInfo(**groups),
-    ]
+        ))
+    return image_providers(ctx, images)
 
 offload_images = rule(
     implementation = _offload_images_impl,

@@ -3,6 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":libraries.bzl", "runfiles_of")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info")
 load(":messages.bzl", "place")
 load(":toolchains.bzl", "DEVICE_TYPE", "PROGRAM_TYPE", "device_toolchain_of")
@@ -58,7 +59,7 @@ def _offload_link_impl(ctx):
         tools = [toolchain.clang],
     )
     return [
-        DefaultInfo(files = depset([out])),
+        DefaultInfo(files = depset([out]), runfiles = runfiles_of(ctx, [], ctx.attr.deps)),
         linked_cc_info(
             ctx,
             compilation_context = linked.compilation_context,

@@ -3,6 +3,8 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
+load(":images.bzl", "container_of")
+load(":libraries.bzl", "runfiles_of")
 load(":linking.bzl", "HOST_ATTRS", "linked_cc_info", "register_images")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
@@ -11,7 +13,7 @@ def _offload_register_impl(ctx):
     where = place(ctx, "offload_register")
     kind = ctx.attr.kind
     if kind == "openmp":
-        if ctx.file.bundle or not ctx.attr.images:
+        if ctx.attr.bundle or not ctx.attr.images:
             fail("{}: kind is openmp, which registers images one by one: set images, and not bundle".format(where))
         images = depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images]).to_list()
         for image in images:
@@ -19,16 +21,16 @@ def _offload_register_impl(ctx):
                 fail("{}: images: {} gives an image of kind {}; kind is openmp".format(where, name_of(image.label), image.kind))
         files = [image.file for image in images]
     else:
-        if ctx.attr.images or not ctx.file.bundle:
+        if ctx.attr.images or not ctx.attr.bundle:
             fail("{}: kind is {}, which registers one fat binary: set bundle, and not images".format(where, kind))
         if OffloadBundleInfo in ctx.attr.bundle:
             others = [id for id in ctx.attr.bundle[OffloadBundleInfo].entry_ids if not id.startswith(kind) and not id.startswith("host-")]
             if others:
                 fail("{}: bundle: {} has the entry {}; kind is {}".format(where, name_of(ctx.attr.bundle.label), others[0], kind))
-        files = [ctx.file.bundle]
+        files = [container_of(ctx.attr.bundle, [OffloadBundleInfo], where, "bundle")]
     out = register_images(ctx, files = files, kind = kind)
     return [
-        DefaultInfo(files = depset([out])),
+        DefaultInfo(files = depset([out]), runfiles = runfiles_of(ctx, [], ctx.attr.deps)),
         linked_cc_info(ctx, deps = [dep[CcInfo] for dep in ctx.attr.deps], objects = [out]),
     ]
 
@@ -43,7 +45,7 @@ images go with the offload entries of all host objects in the program that clang
     attrs = HOST_ATTRS | {
         "bundle": attr.label(
             doc = "HIP: an `offload_bundle`. CUDA: a fat binary.",
-            allow_single_file = True,
+            allow_files = True,
         ),
         "deps": attr.label_list(
             doc = "What is linked with it, such as the runtime.",

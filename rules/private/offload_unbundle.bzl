@@ -1,6 +1,7 @@
 """offload_unbundle: device images out of a bundle."""
 
-load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo", "offload_image")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
+load(":images.bzl", "container_of", "declare_images", "image_providers")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
@@ -14,47 +15,23 @@ def _offload_unbundle_impl(ctx):
     if OffloadBundleInfo in ctx.attr.bundle:
         target_ids.check_served(ctx.attr.bundle[OffloadBundleInfo].entry_ids, targets, where, name_of(ctx.attr.bundle.label))
 
+    bundle = container_of(ctx.attr.bundle, [OffloadBundleInfo], where, "bundle")
     args = offload_arguments(ctx, "unbundle")
     args.add("--type", ctx.attr.type)
-    args.add(ctx.file.bundle, format = "--input=%s")
+    args.add(bundle, format = "--input=%s")
 
-    images = []
-    groups = {}
-    for target in targets:
-        # Targets of several kinds can have one target ID.
-        name = target.target_id or target.kind
-        if name in groups:
-            name = target_ids.entry_id(target.kind, target.triple, target.target_id)
-        out = ctx.actions.declare_file("{}/{}.{}".format(
-            ctx.label.name,
-            target_ids.file_name(name),
-            "bc" if ctx.attr.type == "bc" else "co",
-        ))
-        image = offload_image(
-            file = out,
-            kind = target.kind,
-            label = ctx.label,
-            target_id = target.target_id,
-            triple = target.triple,
-        )
-        args.add(out, format = "--entry={}=%s".format(image.id))
-        images.append(image)
-        groups[name] = depset([out])
-
-    outputs = [image.file for image in images]
+    images = declare_images(ctx, targets, "bc" if ctx.attr.type == "bc" else "co")
+    for image in images:
+        args.add(image.file, format = "--entry={}=%s".format(image.id))
     run_offload(
         ctx,
         arguments = args,
-        inputs = [ctx.file.bundle],
+        inputs = [bundle],
         mnemonic = "OffloadUnbundle",
-        outputs = outputs,
+        outputs = [image.file for image in images],
         progress_message = "Unbundling device images %{label}",
     )
-    return [
-        DefaultInfo(files = depset(outputs)),
-        OffloadImagesInfo(images = depset(images)),
-        OutputGroupInfo(**groups),
-    ]
+    return image_providers(ctx, images)
 
 offload_unbundle = rule(
     implementation = _offload_unbundle_impl,
@@ -65,9 +42,9 @@ a target is chosen by LLVM's compatibility rules, and an exact match wins.
 """,
     attrs = {
         "bundle": attr.label(
-            doc = "The bundle: an `offload_bundle`, or a file.",
+            doc = "The bundle: an `offload_bundle`, a `hip_library`, or a file.",
             mandatory = True,
-            allow_single_file = True,
+            allow_files = True,
         ),
         "kind": attr.string(
             doc = "Offload kind of targets given in short form.",

@@ -1,12 +1,13 @@
 """openmp_library: C and C++ with OpenMP target regions, for C++ programs."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "clang_arguments", "headers_of", "object_names", "run_clang")
-load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "linked_cc_info", "register_images")
+load(":images.bzl", "image_groups")
+load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers")
+load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "add_image")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
@@ -296,24 +297,9 @@ def _openmp_library_impl(ctx):
     objects.append(register_images(ctx, files = packages, kind = _KIND, own_entries = objects, relocatable = ctx.attr.relocatable))
     if ctx.attr.relocatable:
         objects = [_merge(ctx, linker, objects)]
-    deps = [dep[CcInfo] for dep in ctx.attr.deps]
-    own = cc_common.create_compilation_context(
-        defines = depset(ctx.attr.defines),
-        headers = depset(ctx.files.hdrs),
-        includes = headers.own_includes,
-    )
-    return [
-        DefaultInfo(files = depset(objects)),
+    return library_providers(ctx, headers = headers, objects = objects, runtime = ctx.attr._runtime) + [
         OffloadImagesInfo(images = depset(images)),
-        OutputGroupInfo(**{image.target_id or _triple(image): depset([image.file]) for image in images}),
-        linked_cc_info(
-            ctx,
-            compilation_context = cc_common.merge_compilation_contexts(
-                compilation_contexts = [own] + [dep.compilation_context for dep in deps],
-            ),
-            deps = deps + [ctx.attr._runtime[CcInfo]],
-            objects = objects,
-        ),
+        OutputGroupInfo(**image_groups(images)),
     ]
 
 openmp_library = rule(
@@ -334,33 +320,7 @@ the workspace as `//system/usr/include/omp.h`.
 
 The runtime is what the setting `//rules/settings:openmp_runtime` names, by default `-lomptarget -lomp`.
 """,
-    attrs = ARCHITECTURES_ATTRS | HOST_ATTRS | {
-        "copts": attr.string_list(
-            doc = "More compiler flags, for host and device code.",
-        ),
-        "defines": attr.string_list(
-            doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, also for dependents.",
-        ),
-        "deps": attr.label_list(
-            doc = "Libraries that the sources include headers of, and that are linked with them.",
-            providers = [CcInfo],
-        ),
-        "device_copts": attr.string_list(
-            doc = "More compiler flags for device code.",
-        ),
-        "device_linkopts": attr.string_list(
-            doc = "More flags of the device link, which clang's driver takes.",
-        ),
-        "hdrs": attr.label_list(
-            doc = "Headers that the sources and dependents include, by their path in the workspace.",
-            allow_files = True,
-        ),
-        "host_copts": attr.string_list(
-            doc = "More compiler flags for host code.",
-        ),
-        "includes": attr.string_list(
-            doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself; also for dependents.",
-        ),
+    attrs = LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
         "relocatable": attr.bool(
             doc = "Whether the library becomes one object that needs nothing but the runtime: archives may hold it, and " +
                   "programs that clang links with `-fopenmp --offload-arch`, whose device link passes its images over.",

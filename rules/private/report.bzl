@@ -1,30 +1,38 @@
 """What device code reaches a target: an aspect, and a rule that writes it down."""
 
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadImagesInfo")
 load(":messages.bzl", "name_of")
 
 # The attributes through which code gets into a program. Tools are not among them.
 _ATTRIBUTES = [
     "actual",
+    "archive",
+    "binaries",
     "binary",
     "bundle",
     "bundles",
+    "cdeps",
     "data",
     "deps",
+    "device_deps",
     "dynamic_deps",
+    "embed",
     "images",
     "implementation_deps",
+    "object",
+    "roots",
     "runtime_deps",
+    "shared_library",
     "src",
     "srcs",
+    "static_library",
     "targets",
 ]
 
-def _dependencies(rule, without):
+def _dependencies(rule):
     found = []
     for name in _ATTRIBUTES:
-        if name == without:
-            continue
         value = getattr(rule.attr, name, None)
         if type(value) == "dict":
             value = value.keys()
@@ -45,6 +53,7 @@ def _entry_ids(target):
 
 def _aspect_impl(target, ctx):
     own = []
+    dependencies = _dependencies(ctx.rule)
     form, ids = _entry_ids(target)
     if form:
         own.append(struct(
@@ -52,13 +61,15 @@ def _aspect_impl(target, ctx):
             form = form,
             label = target.label,
         ))
+        if CcInfo not in target:
+            # What it was made of reaches nobody through it but as this.
+            dependencies = []
     return [OffloadDeviceCodeInfo(code = depset(
         own,
         order = "postorder",
         transitive = [
             dep[OffloadDeviceCodeInfo].code
-            # What was put into a bundle is told of as part of it.
-            for dep in _dependencies(ctx.rule, "images" if form in ("bundle", "offload binary") else None)
+            for dep in dependencies
             if OffloadDeviceCodeInfo in dep
         ],
     ))]

@@ -225,6 +225,10 @@ def _check_served(entry_ids, requests, where, bundle):
                 ", ".join([entry.target_id or id for entry, id in zip(entries, entry_ids)]),
             ))
 
+def _name(target):
+    """How a target is called where nothing else has its target ID: that, or the triple of a CPU."""
+    return target.target_id or target.triple.removesuffix("-")
+
 def _file_name(target_id):
     """The target ID as part of a path."""
     return target_id.replace(":", "_")
@@ -239,5 +243,6 @@ target_ids = struct(
     entry_id = _entry_id,
     file_name = _file_name,
     kinds = _KINDS,
+    name = _name,
     serves = _serves,
 )

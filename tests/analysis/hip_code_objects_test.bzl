@@ -24,7 +24,7 @@ def hip_code_objects_tests(name):
         copts = ["-Wall"],
         defines = ["OWN=2"],
         includes = ["sub"],
-        linkopts = ["-Wl,--no-undefined"],
+        device_linkopts = ["-Wl,--no-undefined"],
         offload_archs = ["gfx90a:xnack+:sramecc-", "gfx942"],
         tags = ["manual"],
         deps = [":hip_lib"],
@@ -96,12 +96,53 @@ def hip_code_objects_tests(name):
         target = "hip",
     )
 
+    hip_code_objects(
+        name = "hip_device_deps",
+        srcs = ["a.hip"],
+        device_deps = [":hip_rdc"],
+        offload_archs = ["gfx942"],
+        rdc = True,
+        tags = ["manual"],
+    )
+    hip_code_objects(
+        name = "hip_device_deps_of_deps",
+        srcs = ["a.hip"],
+        device_deps = [":hip_device_deps"],
+        offload_archs = ["gfx942"],
+        rdc = True,
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "hip_device_deps_test",
+        argv = [
+            "BIN/tests/analysis/hip_device_deps_of_deps/gfx942/a.bc -Wl,--start-lib " +
+            "BIN/tests/analysis/hip_rdc/gfx942/a.bc BIN/tests/analysis/hip_device_deps/gfx942/a.bc -Wl,--end-lib",
+        ],
+        count = 1,
+        inputs = ["tests/analysis/hip_rdc/gfx942/a.bc", "tests/analysis/hip_device_deps/gfx942/a.bc"],
+        mnemonic = "OffloadDeviceLink",
+        output = "hip_device_deps_of_deps/gfx942.co",
+        target = "hip_device_deps_of_deps",
+    )
+    for case, kwargs, message in [
+        ("device_deps_archs", {"device_deps": [":hip_rdc"], "offload_archs": ["gfx942", "gfx1100"], "rdc": True}, "device_deps: //tests/analysis:hip_rdc is not compiled for gfx1100, but for gfx942: give both the same offload_archs"),
+        ("device_deps_not_rdc", {"device_deps": [":hip_rdc"], "offload_archs": ["gfx942"]}, "device_deps needs rdc = True: without it, a source calls no device function of another"),
+        ("device_deps_plain", {"device_deps": [":hip"], "offload_archs": ["gfx942"], "rdc": True}, "device_deps: //tests/analysis:hip has no relocatable device code: it takes hip_library targets, and hip_code_objects with rdc = True"),
+    ]:
+        failure_test(
+            name = "hip_{}_test".format(case),
+            srcs = ["a.hip"],
+            message = "{}: hip_code_objects: " + message,
+            rule = hip_code_objects,
+            **kwargs
+        )
+
     failures = {
         "bad_feature": (["gfx90a:xnack"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a:xnack\": \"xnack\" is not a feature followed by + or -, as xnack+ in gfx90a:xnack+"),
         "bad_kind": (["rocm-amdgcn-amd-amdhsa--gfx942"], "{}: hip_code_objects: offload_archs: target \"rocm-amdgcn-amd-amdhsa--gfx942\": offload kind \"rocm\" is none of host, openmp, hip, hipv4, cuda, sycl. Give a target ID like gfx942"),
         "bad_processor": (["gfx90a gfx942"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a gfx942\": \"gfx90a gfx942\" is not the name of a processor"),
         "few_fields": (["hip-amdgcn-amd"], "{}: hip_code_objects: offload_archs: target \"hip-amdgcn-amd\" has 3 fields; an entry ID is <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]"),
-        "no_archs": ([], "{}: hip_code_objects: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --@"),
+        "no_archs": ([], "{}: hip_code_objects: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --//rules/settings:offload_archs=gfx90a,gfx942"),
         "nvidia": (["sm_70"], "{}: hip_code_objects: offload_archs: target \"sm_70\" is not one of kind hipv4, which is for AMD GPUs"),
         "spirv": (["amdgcnspirv"], "{}: hip_code_objects: offload_archs: amdgcnspirv is not an AMD GPU"),
         "twice": (["gfx942", "gfx942"], "{}: hip_code_objects: offload_archs names gfx942 twice"),
@@ -138,6 +179,10 @@ def hip_code_objects_tests(name):
         tests = [
             "hip_compile_test",
             "hip_same_names_test",
+            "hip_device_deps_test",
+            "hip_device_deps_archs_test",
+            "hip_device_deps_not_rdc_test",
+            "hip_device_deps_plain_test",
             "hip_link_test",
             "hip_rdc_test",
             "hip_provides_test",

@@ -1,6 +1,6 @@
 """Analysis tests of offload_images, offload_binary, offload_extract and offload_per_arch."""
 
-load("//rules:defs.bzl", "hip_code_objects", "offload_binary", "offload_bundle", "offload_extract", "offload_images", "offload_per_arch")
+load("//rules:defs.bzl", "hip_code_objects", "offload_archive", "offload_binary", "offload_bundle", "offload_extract", "offload_images", "offload_per_arch", "offload_unbundle")
 load(":fixtures.bzl", "images")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
@@ -21,13 +21,73 @@ def images_tests(name):
     provides_test(
         name = "prebuilt_provides_test",
         files = ["a.h", "a.hip"],
-        groups = {"gfx942": ["a.h"], "openmp-x86_64-pc-linux-gnu-": ["a.hip"]},
+        groups = {"gfx942": ["a.h"], "x86_64-pc-linux-gnu": ["a.hip"]},
         images = ["hipv4-amdgcn-amd-amdhsa--gfx942 a.h", "openmp-x86_64-pc-linux-gnu- a.hip"],
         target = "prebuilt",
     )
     native.filegroup(
         name = "two_files",
         srcs = ["a.h", "a.hip"],
+    )
+    offload_bundle(
+        name = "bundle_of_bundle",
+        images = [":bundle_plain", ":images_xnacks"],
+        tags = ["manual"],
+    )
+    provides_test(
+        name = "bundle_of_bundle_test",
+        entry_ids = [
+            "host-x86_64-unknown-linux-gnu-",
+            "hipv4-amdgcn-amd-amdhsa--gfx942",
+            "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+",
+            "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-",
+        ],
+        runfiles = ["bundle_of_bundle.hipfb"],
+        target = "bundle_of_bundle",
+    )
+    offload_archive(
+        name = "archive_of_library",
+        bundles = [":lib", ":bundle"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "archive_of_library_test",
+        argv = ["BIN/tests/analysis/lib.hipfb BIN/tests/analysis/bundle.hipfb"],
+        count = 1,
+        mnemonic = "OffloadArchive",
+        output = "libarchive_of_library.a",
+        target = "archive_of_library",
+    )
+    offload_unbundle(
+        name = "unbundle_library",
+        bundle = ":lib",
+        tags = ["manual"],
+        targets = ["gfx942"],
+    )
+    actions_test(
+        name = "unbundle_library_test",
+        argv = ["--input=BIN/tests/analysis/lib.hipfb"],
+        count = 1,
+        mnemonic = "OffloadUnbundle",
+        output = "unbundle_library/gfx942.co",
+        target = "unbundle_library",
+    )
+    offload_extract(
+        name = "extract_library",
+        src = ":lib",
+        tags = ["manual"],
+        targets = ["gfx942", "openmp-amdgcn-amd-amdhsa--gfx942"],
+    )
+    provides_test(
+        name = "extract_library_test",
+        files = ["extract_library/gfx942.co", "extract_library/openmp-amdgcn-amd-amdhsa--gfx942.co"],
+        groups = {"gfx942": ["extract_library/gfx942.co", "extract_library/openmp-amdgcn-amd-amdhsa--gfx942.co"]},
+        images = [
+            "hipv4-amdgcn-amd-amdhsa--gfx942 extract_library/gfx942.co",
+            "openmp-amdgcn-amd-amdhsa--gfx942 extract_library/openmp-amdgcn-amd-amdhsa--gfx942.co",
+        ],
+        runfiles = ["extract_library/gfx942.co", "extract_library/openmp-amdgcn-amd-amdhsa--gfx942.co"],
+        target = "extract_library",
     )
     failure_test(
         name = "prebuilt_two_files_test",
@@ -90,9 +150,9 @@ def images_tests(name):
     )
     failure_test(
         name = "binary_version_test",
-        format_version = 3,
+        binary_version = 3,
         images = [":prebuilt"],
-        message = "{}: offload_binary: format_version is 3: it is 1, which every LLVM since 15 reads, or 2, for LLVM 23 and later",
+        message = "{}: offload_binary: binary_version is 3: it is 1, which every LLVM since 15 reads, or 2, for LLVM 23 and later",
         rule = offload_binary,
     )
     failure_test(
@@ -125,6 +185,44 @@ def images_tests(name):
         output = "extract/gfx90a_xnack+.co",
         outputs = ["extract/gfx90a_xnack+.co", "extract/x86_64-pc-linux-gnu.co"],
         target = "extract",
+    )
+    failure_test(
+        name = "extract_two_files_test",
+        src = ":two_files",
+        message = "{}: offload_extract: src: //tests/analysis:two_files gives 2 files; name a target with one, or a file",
+        rule = offload_extract,
+        targets = ["gfx942"],
+    )
+    failure_test(
+        name = "extract_host_test",
+        src = "a.h",
+        message = "{}: offload_extract: {} is a host image, which offload binaries do not hold",
+        rule = offload_extract,
+        targets = ["host-x86_64-unknown-linux-gnu"],
+    )
+    failure_test(
+        name = "unbundle_two_files_test",
+        bundle = ":two_files",
+        message = "{}: offload_unbundle: bundle: //tests/analysis:two_files gives 2 files; name a target with one, or a file",
+        rule = offload_unbundle,
+        targets = ["gfx942"],
+    )
+    failure_test(
+        name = "binary_none_test",
+        images = [":images_none"],
+        message = "{}: offload_binary: images: no image in //tests/analysis:images_none",
+        rule = offload_binary,
+    )
+    offload_images(
+        name = "images_comma",
+        srcs = {"sub/a,b.co": "gfx942"},
+        tags = ["manual"],
+    )
+    failure_test(
+        name = "binary_comma_test",
+        images = [":images_comma"],
+        message = "{}: offload_binary: the file tests/analysis/sub/a,b.co of //tests/analysis:images_comma has a comma in its name, which separates the properties of an image",
+        rule = offload_binary,
     )
     failure_test(
         name = "extract_no_targets_test",
@@ -175,6 +273,15 @@ def images_tests(name):
         name = name,
         tests = [
             "prebuilt_provides_test",
+            "bundle_of_bundle_test",
+            "archive_of_library_test",
+            "unbundle_library_test",
+            "extract_library_test",
+            "extract_two_files_test",
+            "extract_host_test",
+            "unbundle_two_files_test",
+            "binary_none_test",
+            "binary_comma_test",
             "prebuilt_two_files_test",
             "prebuilt_empty_test",
             "prebuilt_twice_test",

@@ -1,5 +1,6 @@
 """Analysis tests of the rules that give CcInfo."""
 
+load("@rules_cc//cc:defs.bzl", "cc_library")
 load("//rules:defs.bzl", "hip_library", "offload_binary", "offload_bundle", "offload_embed", "offload_link", "offload_register", "offload_report", "openmp_library")
 load(":testing.bzl", "actions_test", "code_test", "failure_test", "provides_test")
 
@@ -70,6 +71,59 @@ def library_tests(name):
         target = "lib",
     )
 
+    cc_library(
+        name = "lib_with_data",
+        data = ["a.c"],
+        tags = ["manual"],
+    )
+    for name, rule in [("hip", hip_library), ("openmp", openmp_library)]:
+        rule(
+            name = "data_of_" + name,
+            srcs = ["sub/a.cc"],
+            data = ["a.h"],
+            offload_archs = ["gfx90a"],
+            tags = ["manual"],
+            deps = [":lib_with_data"],
+        )
+        provides_test(
+            name = "data_of_{}_test".format(name),
+            runfiles = ["a.c", "a.h"],
+            target = "data_of_" + name,
+        )
+    hip_library(
+        name = "lib_of_lib",
+        srcs = ["a.hip"],
+        device_deps = [":lib"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "lib_device_deps_test",
+        argv = ["BIN/tests/analysis/lib_of_lib/gfx942/a.bc -Wl,--start-lib BIN/tests/analysis/lib/gfx942/a.bc BIN/tests/analysis/lib/gfx942/a_cu.bc -Wl,--end-lib"],
+        count = 1,
+        mnemonic = "OffloadDeviceLink",
+        output = "lib_of_lib/gfx942.co",
+        target = "lib_of_lib",
+    )
+    offload_register(
+        name = "register_data",
+        bundle = ":lib",
+        tags = ["manual"],
+        deps = [":data_of_hip"],
+    )
+    provides_test(
+        name = "register_data_test",
+        runfiles = ["a.c", "a.h"],
+        target = "register_data",
+    )
+    actions_test(
+        name = "register_lib_test",
+        argv = ["BIN/tests/analysis/lib.hipfb"],
+        mnemonic = "OffloadRegister",
+        output = "register_data.register.o",
+        target = "register_data",
+    )
+
     offload_register(
         name = "register_hip",
         bundle = ":bundle",
@@ -104,6 +158,7 @@ def library_tests(name):
     )
     for case, kwargs, message in [
         ("bundle_kind", {"bundle": ":bundle_openmp"}, "bundle: //tests/analysis:bundle_openmp has the entry openmp-amdgcn-amd-amdhsa--gfx90a; kind is hip"),
+        ("two_files", {"bundle": ":two_files"}, "bundle: //tests/analysis:two_files gives 2 files; name a target with one, or a file"),
         ("hip_images", {"images": [":images_gfx942"]}, "kind is hip, which registers one fat binary: set bundle, and not images"),
         ("image_kind", {"images": [":images_gfx942"], "kind": "openmp"}, "images: //tests/analysis:images_gfx942 gives an image of kind hipv4; kind is openmp"),
         ("openmp_bundle", {"bundle": ":bundle", "kind": "openmp"}, "kind is openmp, which registers images one by one: set images, and not bundle"),
@@ -139,6 +194,20 @@ def library_tests(name):
         binaries = [":embedded_binary"],
         object = "host.o",
         tags = ["manual"],
+    )
+    offload_report(
+        name = "report_embedded",
+        tags = ["manual"],
+        targets = [":embedded", ":archive", ":unbundle"],
+    )
+    code_test(
+        name = "report_embedded_test",
+        code = [
+            "//tests/analysis:embedded_binary offload binary hipv4-amdgcn-amd-amdhsa--gfx942",
+            "//tests/analysis:bundle bundle host-x86_64-unknown-linux-gnu- hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+ hipv4-amdgcn-amd-amdhsa--gfx90a:xnack- hipv4-amdgcn-amd-amdhsa--gfx942",
+            "//tests/analysis:unbundle images hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+ hipv4-amdgcn-amd-amdhsa--gfx942",
+        ],
+        target = "report_embedded",
     )
     actions_test(
         name = "embed_test",
@@ -307,6 +376,13 @@ def library_tests(name):
             "lib_isolate_test",
             "lib_register_test",
             "lib_provides_test",
+            "lib_device_deps_test",
+            "data_of_hip_test",
+            "data_of_openmp_test",
+            "register_data_test",
+            "register_lib_test",
+            "register_two_files_test",
+            "report_embedded_test",
             "embed_empty_test",
             "embed_test",
             "link_empty_test",

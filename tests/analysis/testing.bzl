@@ -125,6 +125,9 @@ def _provides_test_impl(ctx):
     if ctx.attr.files:
         got = [file.short_path.removeprefix(prefix) for file in target[DefaultInfo].files.to_list()]
         asserts.equals(env, ctx.attr.files, got)
+    if ctx.attr.runfiles:
+        got = [file.short_path.removeprefix(prefix) for file in target[DefaultInfo].default_runfiles.files.to_list()]
+        asserts.equals(env, sorted(ctx.attr.runfiles), sorted(got))
     for group, files in ctx.attr.groups.items():
         got = [file.short_path.removeprefix(prefix) for file in getattr(target[OutputGroupInfo], group).to_list()]
         asserts.equals(env, files, got)
@@ -137,6 +140,7 @@ _provides_test = analysistest.make(
         "files": attr.string_list(),
         "groups": attr.string_list_dict(),
         "images": attr.string_list(),
+        "runfiles": attr.string_list(),
     },
     config_settings = _CONFIG,
 )
@@ -148,7 +152,8 @@ def provides_test(name, target, **kwargs):
       name: name of the test.
       target: the target.
       **kwargs: images: strings `ENTRY_ID FILE`; entry_ids: of the bundle; files:
-        the default outputs; groups: output group to files, all below this package.
+        the default outputs; runfiles; groups: output group to files, all below this
+        package.
     """
     _provides_test(
         name = name,
