@@ -3,7 +3,6 @@ package longzstd
 import (
 	"encoding/binary"
 	"math/bits"
-	"sync"
 )
 
 // A parser cuts the source into blocks and finds their sequences. See the
@@ -15,6 +14,7 @@ type parser struct {
 	effort
 
 	*tables
+	freeTables                   func()
 	longMask, shortMask, farMask uint64
 
 	rep1, rep2, rep3 int // the last offsets that differ
@@ -28,13 +28,10 @@ type parser struct {
 // hash in the lower. Positions are kept modulo a power of two, and cells are zero at first: a
 // candidate counts only when the source says the same.
 type tables struct {
-	long  [1 << longLog]uint32
 	short [1 << shortLog]uint32
 	far   [1 << farLog]uint64
-	dirty bool
+	long  [1 << longLog]uint32
 }
-
-var tablesPool = sync.Pool{New: func() any { return new(tables) }}
 
 // An effort is how hard to search.
 type effort struct {
@@ -47,9 +44,10 @@ type effort struct {
 }
 
 const (
+	// How large the tables can be.
 	longLog  = 20
-	shortLog = 18
-	farLog   = 20
+	shortLog = 17
+	farLog   = 18
 
 	prime5 = 889523592379
 	prime8 = 0xCF1BBCDCB7A56463
@@ -109,7 +107,6 @@ func newParser(src []byte, e effort) *parser {
 		src:       src,
 		window:    maxWindow,
 		effort:    e,
-		tables:    tablesPool.Get().(*tables),
 		longMask:  mask(e.longLog),
 		shortMask: mask(e.shortLog),
 		farMask:   mask(min(e.farLog, n-6)),
@@ -117,18 +114,13 @@ func newParser(src []byte, e effort) *parser {
 		rep2:      1,
 		rep3:      1,
 	}
-	if p.dirty {
-		clear(p.long[:p.longMask+1])
-		clear(p.short[:p.shortMask+1])
-		clear(p.far[:p.farMask+1])
-	}
-	p.dirty = true
+	p.tables, p.freeTables = newTables(len(src), int(p.longMask)+1, int(p.shortMask)+1, int(p.farMask)+1)
 	return p
 }
 
 // release gives back the tables; the parser is done.
 func (p *parser) release() {
-	tablesPool.Put(p.tables)
+	p.freeTables()
 	p.tables = nil
 }
 
