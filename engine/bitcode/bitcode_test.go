@@ -242,6 +242,19 @@ func TestErrors(t *testing.T) {
 		}), "global values in"},
 		{"section", module(func(w *streamWriter) { w.record(moduleGlobalVar, 1, 2, 3, 4, 5, 6) }), "section 6 of 0"},
 		{"block width", module(func(w *streamWriter) { w.enter(14, 0); w.end() }), "IDs of 0 bits"},
+		{"endless numbers in a text", module(func(w *streamWriter) {
+			w.define(field{literal, moduleDataLayout}, field{enc: array}, field{vbr, 6})
+			w.fixed(abbrevFirst, 3)
+			w.vbr(3, 6)
+			for range 60 {
+				w.fixed(63, 6)
+			}
+		}), "number of more than 64 bits"},
+		{"blob size that wraps around", module(func(w *streamWriter) {
+			w.define(field{literal, moduleDataLayout}, field{enc: blob})
+			w.fixed(abbrevFirst, 3)
+			w.vbr(1<<64-1, 6)
+		}), "blob of 0xffffffffffffffff bytes passes the end"},
 		{"epoch", func() []byte {
 			w := newStream()
 			w.enter(identificationBlock, 3)

@@ -268,8 +268,8 @@ func (c *cursor) list(elem field) {
 // advance starts the field that follows; false at the end of the record.
 // A scalar is left in c.rest[0].
 func (c *cursor) advance() bool {
-	for c.elems == 0 {
-		if c.err != nil || len(c.rest) == 0 {
+	for c.err == nil && c.elems == 0 {
+		if len(c.rest) == 0 {
 			return false
 		}
 		switch c.rest[0].enc {
@@ -281,8 +281,8 @@ func (c *cursor) advance() bool {
 			c.rest = nil
 			n := c.vbr(6)
 			c.align()
-			if c.err == nil && (n+3)&^3 > (c.end-c.pos)/8 {
-				c.fail("blob of %#x bytes passes the end (%#x bytes left)", n, (c.end-c.pos)/8)
+			if left := (c.end - c.pos) / 8; c.err == nil && (n > left || (n+3)&^3 > left) {
+				c.fail("blob of %#x bytes passes the end (%#x bytes left)", n, left)
 			}
 			if c.err == nil {
 				c.elem, c.elems = field{fixed, 8}, n
@@ -292,7 +292,7 @@ func (c *cursor) advance() bool {
 			return true
 		}
 	}
-	return true
+	return c.err == nil
 }
 
 // scalar reads a single value.
