@@ -1,5 +1,5 @@
 // Package offloadbinary compares llvm-offload-binary with LLVM 22's, case by
-// case and byte by byte.
+// case and byte by byte, and with what LLVM 23's did.
 package offloadbinary
 
 import (
@@ -82,19 +82,25 @@ type generator struct {
 
 func newGenerator(t *testing.T, seed uint64) *generator {
 	t.Helper()
-	g := &generator{Rand: rand.New(rand.NewPCG(seed, 22))}
 	dir := t.TempDir()
+	return newGeneratorIn(t, seed, dir, dir)
+}
+
+// newGeneratorIn writes the images to dir, which command lines call name.
+func newGeneratorIn(t *testing.T, seed uint64, dir, name string) *generator {
+	t.Helper()
+	g := &generator{Rand: rand.New(rand.NewPCG(seed, 22))}
 	magics := []string{"", "", "\x7fELF", "BC\xc0\xde", "\xde\xc0\x17\x0b", "\x10\xff\x10\xad", "text"}
 	for i, ext := range []string{".o", ".bc", ".cubin", ".fatbin", ".s", ".so", ".spv", ".ptx", ".tar.o", ".O", ".", ""} {
 		content := []byte(pick(g, magics))
 		for range pick(g, []int{0, 1, 7, 8, 9, 100, 5000}) {
 			content = append(content, byte(g.IntN(256)))
 		}
-		name := filepath.Join(dir, fmt.Sprint("image", i, ext))
-		if err := os.WriteFile(name, content, 0o666); err != nil {
+		base := fmt.Sprint("image", i, ext)
+		if err := os.WriteFile(filepath.Join(dir, base), content, 0o666); err != nil {
 			t.Fatal(err)
 		}
-		g.images = append(g.images, name)
+		g.images = append(g.images, name+"/"+base)
 	}
 	return g
 }
@@ -152,10 +158,82 @@ func TestPack(t *testing.T) {
 	g := newGenerator(t, 1)
 	for range cases() {
 		args := g.packs()
+		if g.IntN(4) == 0 {
+			args = g.response(t, args)
+		}
 		if diff := cmp.Diff(run(t, theirs, args...), run(t, ours, args...)); diff != "" {
 			t.Fatalf("%q (-LLVM +ours):\n%s", args, diff)
 		}
 	}
+}
+
+// response puts arguments into a response file.
+func (g *generator) response(t *testing.T, args []string) []string {
+	t.Helper()
+	var text strings.Builder
+	for _, arg := range args {
+		quoted := strings.ReplaceAll(arg, `\`, `\\`)
+		switch g.IntN(3) {
+		case 0:
+			text.WriteString("'" + strings.ReplaceAll(quoted, "'", `\'`) + "'")
+		case 1:
+			text.WriteString(`"` + strings.ReplaceAll(quoted, `"`, `\"`) + `"`)
+		default:
+			text.WriteString(strings.NewReplacer("'", `\'`, `"`, `\"`, " ", `\ `).Replace(quoted))
+		}
+		text.WriteString(pick(g, []string{" ", "\n", "\t \r\n"}))
+	}
+	name := filepath.Join(t.TempDir(), "arguments")
+	if err := os.WriteFile(name, []byte(text.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"@" + name}
+}
+
+// TestKeyOrders packs with keys in every order, and images of many sizes.
+func TestKeyOrders(t *testing.T) {
+	t.Parallel()
+	theirs, ours := llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+	dir := t.TempDir()
+	var calls [][]string
+	properties := func(length int) []string {
+		name := filepath.Join(dir, fmt.Sprint(length, ".o"))
+		if err := os.WriteFile(name, bytes.Repeat([]byte{'i'}, length), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return []string{"file=" + name, "triple=amdgcn-amd-amdhsa", "arch=" + strings.Repeat("a", length%8), "kind=hip", "feature=+" + fmt.Sprint(length)}
+	}
+	all := permutations(properties(3))
+	for _, order := range all {
+		calls = append(calls, []string{"-o", "out", "--image=" + strings.Join(order, ",")})
+	}
+	args := []string{"-o", "out"}
+	for length := range 130 {
+		args = append(args, "--image="+strings.Join(properties(length), ","))
+		if length%16 == 15 {
+			calls = append(calls, slices.Clone(args), append([]string{"-o", "out"}, args[len(args)-1]))
+		}
+	}
+	for _, args := range calls {
+		if diff := cmp.Diff(run(t, theirs, args...), run(t, ours, args...)); diff != "" {
+			t.Errorf("%q (-LLVM +ours):\n%s", args, diff)
+		}
+	}
+}
+
+// permutations returns all orders of a list.
+func permutations(list []string) [][]string {
+	if len(list) == 0 {
+		return [][]string{nil}
+	}
+	var all [][]string
+	for i, first := range list {
+		rest := slices.Delete(slices.Clone(list), i, i+1)
+		for _, order := range permutations(rest) {
+			all = append(all, append([]string{first}, order...))
+		}
+	}
+	return all
 }
 
 // filter makes an --image for extraction from what was packed with args. It

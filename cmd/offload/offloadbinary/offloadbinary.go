@@ -9,10 +9,12 @@ import (
 	"fmt"
 	"path"
 	"strings"
+	"syscall"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // options is the command line of the tool.
@@ -81,7 +83,7 @@ func Run(ctx context.Context, call *command.Call) int {
 		err = o.extract(ctx, call, input)
 	}
 	if err != nil {
-		fmt.Fprintf(call.Stderr, "%s: error: %s\n", call.Name, message(err))
+		fmt.Fprintf(call.Stderr, "%s: error: %s\n", call.Name, message(err, input))
 		return 1
 	}
 	return 0
@@ -92,12 +94,21 @@ type words string
 
 func (w words) Error() string { return string(w) }
 
-// message returns an error in LLVM's words where it has some, and what LLVM
-// does not tell: where the fault is.
-func message(err error) string {
+// message returns an error in LLVM's words where it has some, and behind them
+// what LLVM does not tell: where the fault is. LLVM names the file that is
+// extracted from, and no other.
+func message(err error, input string) string {
 	var placed *engine.PlaceError
-	if errors.As(err, &placed) && placed.LLVM != "" {
-		return placed.LLVM + ": " + err.Error()
+	if errors.As(err, &placed) {
+		if placed.LLVM != "" {
+			return placed.LLVM + ": " + err.Error()
+		}
+		return err.Error()
+	}
+	var file *files.Error
+	var system syscall.Errno
+	if errors.As(err, &file) && (input == "" || file.Name != input) && errors.As(err, &system) {
+		return fmt.Sprintf("%s: '%s'", file.Reason(), file.Name)
 	}
 	return err.Error()
 }

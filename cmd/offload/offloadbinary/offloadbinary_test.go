@@ -112,9 +112,9 @@ func TestMistakes(t *testing.T) {
 	tool := newTool(t, inputs)
 	tool.fails("Packaging to an output file and extracting from an input file are mutually exclusive.", "-o", "x", "a.o")
 	tool.fails("'file' is a required image arguments", "-o", "x", "--image=triple=t")
-	tool.fails("'nope.o': No such file or directory", "-o", "x", "--image=file=nope.o")
+	tool.fails("No such file or directory: 'nope.o'", "-o", "x", "--image=file=nope.o")
 	tool.fails("'nope': No such file or directory", "nope")
-	tool.fails("'dir/x': No such file or directory", "-o", "dir/x", "--image=file=a.o")
+	tool.fails("No such file or directory: 'dir/x'", "-o", "dir/x", "--image=file=a.o")
 	tool.fails("offload binaries of version 3 are not written, only 1 and 2", "-o", "x", "--format-version=3", "--image=file=a.o")
 	code, _, stderr := tool.run("", "a", "b")
 	if want := "llvm-offload-binary: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: /bin/llvm-offload-binary --help\n"; code != 1 || stderr != want {
@@ -299,7 +299,7 @@ func TestDifferences(t *testing.T) {
 	tool.must("-o", "slash.bin", "--image=file=a.o,triple=t", "--image=file=a.o,triple=../t")
 	tool.fails(`the triple "../t" and the arch "" of an image make no file name: select it and say file=`, "slash.bin")
 	// All outputs or none.
-	tool.fails("'no/such': No such file or directory", "clash.bin", "--image=x=1,file=z", "--image=x=2,file=no/such")
+	tool.fails("No such file or directory: 'no/such'", "clash.bin", "--image=x=1,file=z", "--image=x=2,file=no/such")
 	// The input is no output.
 	tool.fails("", "clash.bin", "--image=x=1,file=clash.bin")
 }
