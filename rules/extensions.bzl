@@ -10,8 +10,8 @@ The repository `offload_system_clang` is always there. Tags ask for more, or for
 those of the root module count. See docs/toolchains.md.
 """
 
-load("//rules/private:clang_repositories.bzl", "archive_clang", "system_clang")
-load("//rules/private:prebuilt.bzl", "prebuilt_program")
+load("//rules/private:clang_repositories.bzl", "archive_clang", "archive_clang_toolchain", "system_clang")
+load("//rules/private:prebuilt.bzl", "prebuilt_program", "prebuilt_program_toolchain")
 
 _DEFAULT = "offload_system_clang"
 
@@ -88,6 +88,10 @@ _prebuilt = tag_class(
     },
 )
 
+def _files_of(tag):
+    """The repository with what a tag downloads; the one that is named after it has the toolchain."""
+    return tag.name + "_files"
+
 def _offload_impl(module_ctx):
     names = {}
     for module in module_ctx.modules:
@@ -107,23 +111,31 @@ def _offload_impl(module_ctx):
                 rocm_path = tag.rocm_path,
             )
         for tag in module.tags.archive_clang:
-            archive_clang(
+            archive_clang_toolchain(
                 name = tag.name,
-                compile_flags = tag.compile_flags,
                 compiler_name = tag.name,
                 cpu = tag.cpu,
-                link_flags = tag.link_flags,
+                files = _files_of(tag),
                 os = tag.os,
+            )
+            archive_clang(
+                name = _files_of(tag),
+                compile_flags = tag.compile_flags,
+                link_flags = tag.link_flags,
                 sha256 = tag.sha256,
                 strip_prefix = tag.strip_prefix,
                 type = tag.type,
                 urls = tag.urls,
             )
         for tag in module.tags.prebuilt:
-            prebuilt_program(
+            prebuilt_program_toolchain(
                 name = tag.name,
                 cpu = tag.cpu,
+                files = _files_of(tag),
                 os = tag.os,
+            )
+            prebuilt_program(
+                name = _files_of(tag),
                 sha256 = tag.sha256,
                 urls = tag.urls,
             )

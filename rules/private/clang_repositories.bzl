@@ -1,27 +1,40 @@
 """Repositories with a clang and lld as a device toolchain: those of the system, or from an archive."""
 
-load(":download.bzl", "download_attrs", "download_checked")
+load(":download.bzl", "PLATFORM_ATTRS", "constraints_of", "download_attrs", "download_checked", "platform_constraints")
+load(":messages.bzl", "flag_of")
 
 _RELEASES = [str(release) for release in range(30, 16, -1)]
 
-_BUILD_FILE = """load("{toolchains}", "device_toolchain")
+# What a repository with a compiler holds.
+_COMPILER = """load("{toolchains}", "offload_device_toolchain")
 
-device_toolchain(
+offload_device_toolchain(
     name = "clang",
     clang = {clang},
     compile_flags = {compile_flags},
-    compiler_name = {compiler_name},
-    exec_compatible_with = {constraints},
     files = glob([{files}], allow_empty = True),
     link_flags = {link_flags},
     missing = {missing},
     rocm_files = glob(["rocm/include/**", "rocm/amdgcn/**"], allow_empty = True),
     rocm_version = {rocm_version},
+    visibility = ["//visibility:public"],
+)
+"""
+
+# What a repository holds that is registered.
+_TOOLCHAIN = """
+load("{device_toolchain}", "chosen_by_name")
+
+chosen_by_name(
+    name = "clang",
+    compiler = "{compiler}",
+    compiler_name = {compiler_name},
+    exec_compatible_with = {constraints},
 )
 """
 
 # The runtime of OpenMP offloading of the same LLVM.
-_OPENMP_BUILD_FILE = """
+_OPENMP = """
 load("{cc_defs}", "cc_import", "cc_library")
 
 [
@@ -39,31 +52,56 @@ cc_library(
 )
 """
 
+_NO_OPENMP = """
+load("{missing}", "missing_library")
+
+missing_library(
+    name = "openmp_runtime",
+    message = {message},
+    visibility = ["//visibility:public"],
+)
+"""
+
+_NO_OPENMP_MESSAGE = """no runtime of OpenMP offloading (libomptarget.so, libomp.so) was found{where}.
+Install it (Debian: apt-get install libomp-22-dev liboffload-22-dev, of the release of clang), or have the setting name a library of yours:
+    {flag}=//my:runtime"""
+
 # Outputs hold no path of the machine or sandbox.
 _COMPILE_FLAGS = ["-no-canonical-prefixes", "-ffile-compilation-dir=."]
 _LINK_FLAGS = ["-no-canonical-prefixes"]
 
-def _write_build_file(repository_ctx, clang, files, constraints, missing = "", rocm = False, openmp = []):
-    build_file = _BUILD_FILE.format(
+def _compiler(repository_ctx, clang, files, missing = "", rocm = False):
+    return _COMPILER.format(
         clang = repr(clang),
         compile_flags = repr(_COMPILE_FLAGS + repository_ctx.attr.compile_flags),
-        compiler_name = repr(repository_ctx.attr.compiler_name),
-        constraints = repr(constraints),
         files = ", ".join([repr(pattern) for pattern in files]),
         link_flags = repr(_LINK_FLAGS + repository_ctx.attr.link_flags),
         missing = repr(missing),
         rocm_version = repr("rocm/share/hip/version" if rocm else None),
         toolchains = Label("//rules:toolchains.bzl"),
     )
-    if openmp:
-        build_file += _OPENMP_BUILD_FILE.format(
-            cc_defs = Label("@rules_cc//cc:defs.bzl"),
-            libraries = repr(openmp),
-        )
-    repository_ctx.file("BUILD.bazel", build_file)
 
-def _constraints(os, cpu):
-    return [str(Label("@platforms//os:" + os)), str(Label("@platforms//cpu:" + cpu))]
+def _toolchain(compiler, compiler_name, constraints):
+    return _TOOLCHAIN.format(
+        compiler = compiler,
+        compiler_name = repr(compiler_name),
+        constraints = repr(constraints),
+        device_toolchain = Label("//rules/private:device_toolchain.bzl"),
+    )
+
+def _openmp(libraries, where):
+    if libraries:
+        return _OPENMP.format(
+            cc_defs = Label("@rules_cc//cc:defs.bzl"),
+            libraries = repr(libraries),
+        )
+    return _NO_OPENMP.format(
+        message = repr(_NO_OPENMP_MESSAGE.format(
+            flag = flag_of(Label("//rules/settings:openmp_runtime")),
+            where = where,
+        )),
+        missing = Label("//rules/private:missing.bzl"),
+    )
 
 _CPUS = {
     "aarch64": "aarch64",
@@ -74,7 +112,7 @@ _CPUS = {
 
 def _host_constraints(repository_ctx):
     cpu = _CPUS.get(repository_ctx.os.arch)
-    return _constraints("linux", cpu) if repository_ctx.os.name.lower() == "linux" and cpu else []
+    return constraints_of("linux", cpu) if repository_ctx.os.name.lower() == "linux" and cpu else []
 
 # The system's compiler.
 
@@ -134,16 +172,19 @@ def _link_llvm(repository_ctx, root, resources):
                 break
 
 def _link_openmp(repository_ctx, root):
-    """Links the runtime of OpenMP offloading under the names that programs look for; returns these."""
+    """Links the runtime of OpenMP offloading under the names that programs look for; returns these, or none if a part lacks."""
     names = []
     libraries = repository_ctx.path(root).get_child("lib")
-    if libraries.exists:
-        for library in libraries.readdir():
+    if not libraries.exists:
+        return []
+    for folder in [libraries] + [child for child in libraries.readdir() if child.basename.endswith("-linux-gnu")]:
+        for library in folder.readdir():
             name = library.basename
             if name.startswith("libomptarget.so.") or name.startswith("libomp.so."):
-                repository_ctx.symlink(library, "runtime/" + name)
-                names.append(name)
-    return sorted(names)
+                if name not in names:
+                    repository_ctx.symlink(library, "runtime/" + name)
+                    names.append(name)
+    return sorted(names) if len({name.split(".")[0]: None for name in names}) == 2 else []
 
 def _find_rocm(repository_ctx):
     """The folder with HIP's headers and the one with the device libraries, or None, None."""
@@ -183,38 +224,33 @@ def _link_rocm(repository_ctx, root, libraries):
 def _system_clang_impl(repository_ctx):
     root, rejected = _find(repository_ctx)
     if not root:
-        _write_build_file(
-            repository_ctx,
-            clang = None,
-            constraints = [],
-            files = [],
-            missing = _MISSING.format(why = " ({})".format("; ".join(rejected)) if rejected else ""),
-        )
-        return
-    resources = repository_ctx.execute([root + "/bin/clang", "-print-resource-dir"]).stdout.strip()
-    _link_llvm(repository_ctx, root, resources)
-    rocm, libraries = _find_rocm(repository_ctx)
-    if rocm:
-        _link_rocm(repository_ctx, rocm, libraries)
-    _write_build_file(
-        repository_ctx,
-        clang = "bin/clang",
-        constraints = _host_constraints(repository_ctx),
-        files = ["bin/*", "lib/**"],
-        openmp = _link_openmp(repository_ctx, root),
-        rocm = bool(rocm),
-    )
+        missing = _MISSING.format(why = " ({})".format("; ".join(rejected)) if rejected else "")
+        build_file = _compiler(repository_ctx, clang = None, files = [], missing = missing) + _openmp([], " on this machine, as there is no clang")
+        constraints = []
+    else:
+        resources = repository_ctx.execute([root + "/bin/clang", "-print-resource-dir"]).stdout.strip()
+        _link_llvm(repository_ctx, root, resources)
+        rocm, libraries = _find_rocm(repository_ctx)
+        if rocm:
+            _link_rocm(repository_ctx, rocm, libraries)
+        build_file = _compiler(repository_ctx, clang = "bin/clang", files = ["bin/*", "lib/**"], rocm = bool(rocm))
+        build_file += _openmp(_link_openmp(repository_ctx, root), " in {}/lib".format(root))
+        constraints = _host_constraints(repository_ctx)
+    repository_ctx.file("BUILD.bazel", build_file + _toolchain(":clang", repository_ctx.attr.compiler_name, constraints))
 
 _COMPILER_ATTRS = {
     "compile_flags": attr.string_list(doc = "More flags of every device compilation."),
-    "compiler_name": attr.string(mandatory = True, doc = "What the setting device_compiler calls it."),
     "link_flags": attr.string_list(doc = "More flags of every device link."),
+}
+
+_NAME_ATTRS = {
+    "compiler_name": attr.string(mandatory = True, doc = "What the setting device_compiler calls it."),
 }
 
 system_clang = repository_rule(
     implementation = _system_clang_impl,
     doc = "The clang and lld of this machine, found at `path`, at $OFFLOAD_LLVM, or in the usual places.",
-    attrs = _COMPILER_ATTRS | {
+    attrs = _COMPILER_ATTRS | _NAME_ATTRS | {
         "path": attr.string(doc = "The folder that holds `bin/clang`; empty to search."),
         "rocm_path": attr.string(doc = "The folder that holds `include/hip`; empty to search, `none` for not to."),
     },
@@ -223,22 +259,27 @@ system_clang = repository_rule(
     local = True,
 )
 
-# A compiler from an archive.
+# A compiler from an archive. One repository has what is downloaded; another has the toolchain, which Bazel
+# looks at in every build, and is not fetched for that.
+
+def _real_name(repository_ctx, path):
+    return repository_ctx.path(path).realpath.basename
 
 def _archive_clang_impl(repository_ctx):
     download_checked(repository_ctx, "offload.archive_clang", strip_prefix = repository_ctx.attr.strip_prefix, type = repository_ctx.attr.type)
     for name in ["bin/clang", "bin/ld.lld"]:
         if not repository_ctx.path(name).exists:
             fail("offload.archive_clang: {}: the archive has no {}: is strip_prefix = {} right?".format(
-                repository_ctx.attr.compiler_name,
+                repository_ctx.attr.urls[0],
                 name,
                 repr(repository_ctx.attr.strip_prefix),
             ))
-    _write_build_file(
-        repository_ctx,
-        clang = "bin/clang",
-        constraints = _constraints(repository_ctx.attr.os, repository_ctx.attr.cpu),
-        files = ["bin/clang*", "bin/*lld*", "lib/clang/*/include/**", "lib/libLLVM.so*", "lib/libclang-cpp.so*"],
+    files = ["bin/clang", "bin/" + _real_name(repository_ctx, "bin/clang"), "bin/ld.lld", "bin/" + _real_name(repository_ctx, "bin/ld.lld")]
+    files += ["lib/clang/*/include/**", "lib/libLLVM*.so*", "lib/libclang-cpp.so*"]
+    repository_ctx.file(
+        "BUILD.bazel",
+        _compiler(repository_ctx, clang = "bin/clang", files = files) +
+        _openmp(_link_openmp(repository_ctx, "."), " in " + repository_ctx.attr.urls[0]),
     )
 
 archive_clang = repository_rule(
@@ -247,5 +288,28 @@ archive_clang = repository_rule(
     attrs = _COMPILER_ATTRS | download_attrs | {
         "strip_prefix": attr.string(doc = "The folder in the archive that holds `bin/clang`."),
         "type": attr.string(doc = "Type of the archive, if its name does not tell."),
+    },
+)
+
+_OPENMP_ALIAS = """
+alias(
+    name = "openmp_runtime",
+    actual = "@{files}//:openmp_runtime",
+    visibility = ["//visibility:public"],
+)
+"""
+
+def _archive_clang_toolchain_impl(repository_ctx):
+    repository_ctx.file("BUILD.bazel", _OPENMP_ALIAS.format(files = repository_ctx.attr.files) + _toolchain(
+        "@{}//:clang".format(repository_ctx.attr.files),
+        repository_ctx.attr.compiler_name,
+        platform_constraints(repository_ctx),
+    ))
+
+archive_clang_toolchain = repository_rule(
+    implementation = _archive_clang_toolchain_impl,
+    doc = "The toolchain of an `archive_clang`.",
+    attrs = PLATFORM_ATTRS | _NAME_ATTRS | {
+        "files": attr.string(mandatory = True, doc = "Name of the repository with the compiler."),
     },
 )

@@ -1,4 +1,4 @@
-"""device_toolchain: a device compiler and its toolchain target."""
+"""device_toolchain: a device compiler and its toolchain target; how the toolchain is chosen."""
 
 load("@bazel_skylib//lib:selects.bzl", "selects")
 load(":toolchains.bzl", "DEVICE_TYPE", "offload_device_toolchain")
@@ -21,9 +21,25 @@ def device_toolchain(name, compiler_name = None, exec_compatible_with = [], **kw
         name = name,
         **kwargs
     )
+    chosen_by_name(
+        name = name,
+        compiler = name,
+        compiler_name = compiler_name or name,
+        exec_compatible_with = exec_compatible_with,
+    )
+
+def chosen_by_name(name, compiler, compiler_name, exec_compatible_with):
+    """The `toolchain` of a device compiler, which the setting `//rules/settings:device_compiler` chooses.
+
+    Args:
+      name: the toolchain is `NAME_toolchain`.
+      compiler: label of the `offload_device_toolchain`.
+      compiler_name: what the setting calls it.
+      exec_compatible_with: where the compiler runs.
+    """
     native.config_setting(
         name = name + "_asked_for",
-        flag_values = {_SETTING: compiler_name or name},
+        flag_values = {_SETTING: compiler_name},
     )
     native.config_setting(
         name = name + "_first",
@@ -37,6 +53,6 @@ def device_toolchain(name, compiler_name = None, exec_compatible_with = [], **kw
         name = name + "_toolchain",
         exec_compatible_with = exec_compatible_with,
         target_settings = [name + "_chosen"],
-        toolchain = name,
+        toolchain = compiler,
         toolchain_type = DEVICE_TYPE,
     )

@@ -1,8 +1,35 @@
-"""Downloads that are not used without a checksum."""
+"""Downloads that are not used without a checksum, and where what they bring runs."""
 
-download_attrs = {
+# The attributes of a repository with a toolchain.
+PLATFORM_ATTRS = {
     "cpu": attr.string(mandatory = True, doc = "Constraint of `@platforms//cpu`."),
     "os": attr.string(mandatory = True, doc = "Constraint of `@platforms//os`."),
+}
+
+def constraints_of(os, cpu):
+    """Where a toolchain runs.
+
+    Args:
+      os: name of a constraint of `@platforms//os`.
+      cpu: name of a constraint of `@platforms//cpu`.
+
+    Returns:
+      list of labels, as strings.
+    """
+    return [str(Label("@platforms//os:" + os)), str(Label("@platforms//cpu:" + cpu))]
+
+def platform_constraints(repository_ctx):
+    """Where the toolchain of a repository runs.
+
+    Args:
+      repository_ctx: the context of a repository rule with `PLATFORM_ATTRS`.
+
+    Returns:
+      list of labels, as strings.
+    """
+    return constraints_of(repository_ctx.attr.os, repository_ctx.attr.cpu)
+
+download_attrs = {
     "sha256": attr.string(doc = "SHA-256 of the download, in hex."),
     "urls": attr.string_list(mandatory = True, doc = "Where to download from."),
 }

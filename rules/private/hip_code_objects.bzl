@@ -7,6 +7,7 @@ load(":clang.bzl", "CLANG_GROUPS", "headers_of")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images")
 load(":images.bzl", "image_providers")
 load(":messages.bzl", "place")
+load(":toolchains.bzl", "DEVICE_ATTRS")
 
 def _hip_code_objects_impl(ctx):
     images, device_objects = hip_images(
@@ -30,7 +31,7 @@ architecture compiles for that one only.
 Output groups named by target ID (`gfx90a:xnack+`) hold the code object of one
 architecture.
 """,
-    attrs = DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | {
+    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | {
         "copts": attr.string_list(
             doc = "More compiler flags.",
         ),

@@ -128,7 +128,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
         fail("{}: srcs is empty: give it the HIP sources".format(where))
     targets = architectures_of(ctx, where, _KIND)
     for target in targets:
-        if target.kind != _KIND or not target.triple.startswith("amdgcn-"):
+        if target.kind != _KIND or not target.triple.startswith("amdgcn-") or not target.target_id:
             fail("{}: offload_archs: {} is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+".format(
                 where,
                 target.target_id or target_ids.entry_id(target.kind, target.triple, ""),

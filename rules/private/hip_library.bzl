@@ -13,6 +13,7 @@ load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
+load(":toolchains.bzl", "DEVICE_ATTRS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _hip_library_impl(ctx):
@@ -57,7 +58,7 @@ library registers its own kernels: a program may have any number of such librari
 
 The runtime is what the setting `//rules/settings:hip_runtime` names, by default `-lamdhip64`.
 """,
-    attrs = DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | {
+    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "srcs": attr.label_list(
             doc = "HIP sources. Each is compiled by itself.",
             mandatory = True,

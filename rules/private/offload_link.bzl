@@ -6,7 +6,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":libraries.bzl", "runfiles_of")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info")
 load(":messages.bzl", "place")
-load(":toolchains.bzl", "DEVICE_TYPE", "PROGRAM_TYPE", "device_toolchain_of")
+load(":toolchains.bzl", "DEVICE_ATTRS", "DEVICE_TYPE", "PROGRAM_TYPE", "device_toolchain_of")
 
 _GROUP = "link"
 
@@ -79,7 +79,7 @@ A `cc_binary` that depends on this target, instead of on `deps`, has working dev
 that clang made with `-fgpu-rdc` or `-fopenmp --offload-arch`, prebuilt libraries among them, and for device code that
 calls across libraries.
 """,
-    attrs = HOST_ATTRS | {
+    attrs = DEVICE_ATTRS | HOST_ATTRS | {
         "deps": attr.label_list(
             doc = "Libraries with fat objects, and all that they depend on.",
             providers = [CcInfo],

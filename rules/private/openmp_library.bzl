@@ -12,7 +12,7 @@ load(":messages.bzl", "place")
 load(":offload_binary.bzl", "add_image")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "device_toolchain_of")
+load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
 
 _KIND = "openmp"
 
@@ -270,7 +270,7 @@ def _openmp_library_impl(ctx):
     for target in targets:
         if target.kind != _KIND:
             fail("{}: offload_archs: {} is of kind {}, not openmp".format(where, target_ids.entry_id(target.kind, target.triple, target.target_id), target.kind))
-        if target.triple.startswith("nvptx") or target.triple.startswith("spirv"):
+        if target.triple.split("-")[0] in ["nvptx64", "spirv64"] or target.triple.startswith("amdgcn-") != bool(target.target_id):
             fail("{}: offload_archs: {} is neither an AMD GPU, as gfx90a is, nor a CPU, as x86_64-pc-linux-gnu is".format(where, target.target_id or _triple(target)))
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
@@ -320,7 +320,7 @@ the workspace as `//system/usr/include/omp.h`.
 
 The runtime is what the setting `//rules/settings:openmp_runtime` names, by default `-lomptarget -lomp`.
 """,
-    attrs = LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
+    attrs = DEVICE_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
         "relocatable": attr.bool(
             doc = "Whether the library becomes one object that needs nothing but the runtime: archives may hold it, and " +
                   "programs that clang links with `-fopenmp --offload-arch`, whose device link passes its images over.",

@@ -1,6 +1,7 @@
 """The two toolchain rules and how other rules reach them."""
 
-load(":messages.bzl", "name_of")
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load(":messages.bzl", "flag_of", "name_of")
 
 PROGRAM_TYPE = Label("//rules/toolchain:program_type")
 DEVICE_TYPE = Label("//rules/toolchain:device_type")
@@ -115,11 +116,28 @@ together with its `toolchain`.
     },
 )
 
+# The attribute of a rule that uses a device compiler.
+DEVICE_ATTRS = {
+    "_device_compiler": attr.label(default = "//rules/settings:device_compiler"),
+}
+
+_NO_TOOLCHAIN = """{label}: no registered device compiler fits the execution platforms. Add to MODULE.bazel:
+    offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
+    use_repo(offload, "offload_system_clang")
+    register_toolchains("@offload_system_clang//:all")
+and see docs/toolchains.md"""
+
+_NOT_THERE = """{label}: {flag}={value}: no registered device compiler that fits the execution platforms has this name, which is that \
+of a tag in MODULE.bazel or of a device_toolchain. Correct it, or register one:
+    offload.system_clang(name = "{value}", path = "/path/to/llvm")
+    use_repo(offload, "{value}")
+    register_toolchains("@{value}//:all")"""
+
 def device_toolchain_of(ctx, exec_group):
     """The device compiler of a rule, or a failure that says what to install.
 
     Args:
-      ctx: the rule's context.
+      ctx: the rule's context; the rule has `DEVICE_ATTRS`.
       exec_group: name of the exec group that has `DEVICE_TYPE`.
 
     Returns:
@@ -127,11 +145,11 @@ def device_toolchain_of(ctx, exec_group):
     """
     toolchain = ctx.exec_groups[exec_group].toolchains[DEVICE_TYPE]
     if not toolchain:
-        fail(name_of(ctx.label) + """: no registered device compiler fits the execution platforms, and the setting //rules/settings:device_compiler if it is set. Add to MODULE.bazel:
-    offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
-    use_repo(offload, "offload_system_clang")
-    register_toolchains("@offload_system_clang//:all")
-and see docs/toolchains.md""")
+        setting = ctx.attr._device_compiler
+        name = setting[BuildSettingInfo].value
+        if name:
+            fail(_NOT_THERE.format(flag = flag_of(setting.label), label = name_of(ctx.label), value = name))
+        fail(_NO_TOOLCHAIN.format(label = name_of(ctx.label)))
     if toolchain.missing:
         fail("{}: {}".format(name_of(ctx.label), toolchain.missing))
     return toolchain

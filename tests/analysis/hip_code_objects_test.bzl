@@ -143,6 +143,7 @@ def hip_code_objects_tests(name):
         "bad_processor": (["gfx90a gfx942"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a gfx942\": \"gfx90a gfx942\" is not the name of a processor"),
         "few_fields": (["hip-amdgcn-amd"], "{}: hip_code_objects: offload_archs: target \"hip-amdgcn-amd\" has 3 fields; an entry ID is <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]"),
         "no_archs": ([], "{}: hip_code_objects: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --//rules/settings:offload_archs=gfx90a,gfx942"),
+        "no_processor": (["hipv4-amdgcn-amd-amdhsa-"], "{}: hip_code_objects: offload_archs: hipv4-amdgcn-amd-amdhsa-- is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+"),
         "nvidia": (["sm_70"], "{}: hip_code_objects: offload_archs: target \"sm_70\" is not one of kind hipv4, which is for AMD GPUs"),
         "spirv": (["amdgcnspirv"], "{}: hip_code_objects: offload_archs: amdgcnspirv is not an AMD GPU"),
         "twice": (["gfx942", "gfx942"], "{}: hip_code_objects: offload_archs names gfx942 twice"),

@@ -1,7 +1,7 @@
 """Analysis tests of offload_images, offload_binary, offload_extract and offload_per_arch."""
 
 load("//rules:defs.bzl", "hip_code_objects", "offload_archive", "offload_binary", "offload_bundle", "offload_extract", "offload_images", "offload_per_arch", "offload_unbundle")
-load(":fixtures.bzl", "images")
+load(":fixtures.bzl", "bad_provider", "images")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
 def images_tests(name):
@@ -232,6 +232,19 @@ def images_tests(name):
         targets = [],
     )
 
+    messages = {
+        "binary": "OffloadBinaryInfo: tests/analysis/provider_binary_test_target: images must be a depset of offload_image(), got list",
+        "code": "OffloadDeviceCodeInfo: code must be a depset, got list",
+        "objects": "OffloadDeviceObjectsInfo: objects must be a depset, got list",
+    }
+    for case, message in messages.items():
+        failure_test(
+            name = "provider_{}_test".format(case),
+            case = case,
+            message = message,
+            rule = bad_provider,
+        )
+
     hip_code_objects(
         name = "hip_any_arch",
         srcs = select({
@@ -294,5 +307,5 @@ def images_tests(name):
             "per_arch_provides_test",
             "per_arch_none_test",
             "per_arch_other_test",
-        ],
+        ] + ["provider_{}_test".format(case) for case in messages],
     )

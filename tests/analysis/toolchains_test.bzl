@@ -1,0 +1,98 @@
+"""Analysis tests of device compilers: how one is chosen, and what is said where there is none."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("//rules:defs.bzl", "hip_code_objects", "hip_library", "offload_link", "offload_register", "openmp_library")
+load("//rules:toolchains.bzl", "offload_device_toolchain")
+load(":testing.bzl", "failure_test")
+
+def _failure_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    asserts.expect_failure(env, ctx.attr.message)
+    return analysistest.end(env)
+
+def _failure_test_with(settings):
+    return analysistest.make(
+        _failure_test_impl,
+        attrs = {"message": attr.string(mandatory = True)},
+        config_settings = settings,
+        expect_failure = True,
+    )
+
+_unknown_test = _failure_test_with({str(Label("//rules/settings:device_compiler")): "nosuch"})
+_none_test = _failure_test_with({
+    "//command_line_option:extra_execution_platforms": str(Label("//tests/analysis:riscv")),
+    "//command_line_option:host_platform": str(Label("//tests/analysis:riscv")),
+})
+_missing_test = _failure_test_with({"//command_line_option:extra_toolchains": str(Label("//tests/analysis:missing_toolchain"))})
+_riscv_test = _failure_test_with({
+    "//command_line_option:extra_toolchains": [str(Label("//tests/analysis:riscv_cc")), str(Label("//tests/analysis:clang_toolchain"))],
+    "//command_line_option:platforms": str(Label("//tests/analysis:riscv")),
+})
+
+def _cc_impl(_ctx):
+    return [platform_common.ToolchainInfo()]
+
+# A C++ toolchain for what no GPU is plugged into.
+fake_cc = rule(implementation = _cc_impl)
+
+def toolchains_tests(name):
+    """Failures of rules without a compiler, and of offload_device_toolchain.
+
+    Args:
+      name: name of the test suite.
+    """
+    tests = []
+    users = {
+        "hip_code_objects": (hip_code_objects, {"offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
+        "hip_library": (hip_library, {"offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
+        "offload_link": (offload_link, {"srcs": ["host.o"]}),
+        "openmp_library": (openmp_library, {"srcs": ["a.c"]}),
+    }
+    for user, (rule, kwargs) in users.items():
+        rule(name = "compiler_of_" + user, tags = ["manual"], **kwargs)
+        for case, test, message in [
+            ("missing", _missing_test, "//tests/analysis:compiler_of_{}: no clang here; install it"),
+            ("unknown", _unknown_test, "//tests/analysis:compiler_of_{}: --//rules/settings:device_compiler=nosuch: no registered device compiler that fits the execution platforms has this name, which is that of a tag in MODULE.bazel or of a device_toolchain. Correct it, or register one:\n    offload.system_clang(name = \"nosuch\", path = \"/path/to/llvm\")"),
+        ]:
+            test(
+                name = "compiler_{}_{}_test".format(case, user),
+                size = "small",
+                message = message.format(user),
+                target_under_test = "compiler_of_" + user,
+            )
+            tests.append("compiler_{}_{}_test".format(case, user))
+    _none_test(
+        name = "compiler_none_test",
+        size = "small",
+        message = "//tests/analysis:compiler_of_hip_code_objects: no registered device compiler fits the execution platforms. Add to MODULE.bazel:\n    offload = use_extension(\"@rules_offload//rules:extensions.bzl\", \"offload\")",
+        target_under_test = "compiler_of_hip_code_objects",
+    )
+
+    offload_register(
+        name = "register_on_riscv",
+        bundle = ":bundle",
+        tags = ["manual"],
+    )
+    _riscv_test(
+        name = "register_on_riscv_test",
+        size = "small",
+        message = "//tests/analysis:register_on_riscv: the target platform is neither x86_64 nor aarch64, for which device images can be registered",
+        target_under_test = "register_on_riscv",
+    )
+
+    for case, kwargs, message in [
+        ("no_clang", {}, "clang is not set: give the label of a clang that has the AMDGPU target"),
+        ("rocm_files", {"clang": "clang.sh", "rocm_files": ["a.h"]}, "rocm_files is set and rocm_version is not: clang is told where ROCm is by the place of share/hip/version"),
+        ("rocm_version", {"clang": "clang.sh", "rocm_version": "a.h"}, "rocm_version is tests/analysis/a.h: it must be the file share/hip/version of a ROCm folder, or of a folder that looks like one"),
+    ]:
+        failure_test(
+            name = "toolchain_{}_test".format(case),
+            message = "{}: offload_device_toolchain: " + message,
+            rule = offload_device_toolchain,
+            **kwargs
+        )
+        tests.append("toolchain_{}_test".format(case))
+    native.test_suite(
+        name = name,
+        tests = tests + ["compiler_none_test", "register_on_riscv_test"],
+    )
