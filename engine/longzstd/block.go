@@ -44,6 +44,8 @@ type blockWriter struct {
 	tables [3][2]fseTable
 	huff   huff0.Scratch
 
+	mostLeaves int // pieces to think about ending a block after
+
 	// Of the current block:
 	lits   []byte
 	coded  []codedSequence

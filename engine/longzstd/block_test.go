@@ -76,7 +76,7 @@ func TestBlocks(t *testing.T) {
 		}
 		blocks[len(blocks)-1].last = true
 
-		var w blockWriter
+		w := blockWriter{mostLeaves: maxLeaves}
 		w.reset()
 		frame := appendFrameHeader(nil, uint64(len(src)))
 		for _, b := range blocks {

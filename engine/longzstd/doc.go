@@ -30,7 +30,7 @@
 //     and with most of a bundle covered that is faster than hashing everything.
 //   - 5 bytes that were seen lately, if there is nothing else.
 //
-// Where nothing matches for 512 bytes the data is noise, such as compressed debug
+// Where nothing matches for 256 or 512 bytes the data is noise, such as compressed debug
 // sections: the parser steps faster and faster and in between only keeps sampled
 // positions, 1 in 256, to notice noise it has seen before.
 //

@@ -98,14 +98,14 @@ func EncodeTo(ctx context.Context, w io.Writer, src []byte, level Level, cores i
 const queuedBlocks = 8
 
 // newBlock returns a block with room for as many sequences as most have.
-func newBlock() *block { return &block{seqs: make([]sequence, 0, 8<<10)} }
+func newBlock() *block { return &block{seqs: make([]sequence, 0, 24<<10)} }
 
 // pipelineSize is the least size of a source for which a second core is worth while.
 const pipelineSize = 2 * blockSize
 
 // encode calls code for the frame's header (a nil block) and then for every block in order.
 func encode(ctx context.Context, src []byte, e effort, cores int, code func(*blockWriter, *block) error) error {
-	var w blockWriter
+	w := blockWriter{mostLeaves: e.leaves}
 	w.reset()
 	if err := code(&w, nil); err != nil {
 		return err

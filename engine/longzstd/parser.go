@@ -39,8 +39,11 @@ type effort struct {
 
 	lazyBelow int    // shorter matches give way to better ones that start one further on
 	maxStep   int    // how far at most to step where nothing matches
+	stepLog   int    // steps grow by one after so many literals in a row, as a logarithm
+	noise     int    // after so many literals in a row the data is taken for noise
 	sample    uint64 // positions with these bits of their hash zero are sampled
 	careful   bool   // compare more
+	leaves    int    // pieces of a block to compare when cutting it, a power of two
 }
 
 const (
@@ -70,18 +73,15 @@ const (
 
 	// goodEnough is the length of a match that needs no comparison with a sampled one.
 	goodEnough = 64
-
-	// After so many literals in a row the data is taken for noise.
-	noiseAfter = 512
 )
 
 var (
-	fastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, maxStep: 32, sample: sample64}
-	smallEffort = effort{longLog: 20, shortLog: 17, farLog: 18, lazyBelow: 32, maxStep: 8, sample: sample64}
+	fastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, maxStep: 32, stepLog: 6, noise: 256, sample: sample64, leaves: fastLeaves}
+	smallEffort = effort{longLog: 20, shortLog: 17, farLog: 18, lazyBelow: 32, maxStep: 8, stepLog: 8, noise: 512, sample: sample64, leaves: maxLeaves}
 
 	// A small source takes little time in any case.
-	tinyFastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 32, maxStep: 8, sample: sample64}
-	tinySmallEffort = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 64, maxStep: 4, sample: sample64, careful: true}
+	tinyFastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 32, maxStep: 8, stepLog: 8, noise: 512, sample: sample64, leaves: maxLeaves}
+	tinySmallEffort = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 64, maxStep: 4, stepLog: 8, noise: 512, sample: sample64, careful: true, leaves: maxLeaves}
 )
 
 // tinySource is the size up to which a source is a small one.
@@ -397,8 +397,8 @@ func (p *parser) parse(b *block, anchor, stop int) {
 // step returns the position to look at after i, where nothing was found.
 func (p *parser) step(i, anchor, stop int) int {
 	run := i - anchor
-	if run < noiseAfter {
-		return i + 1 + run>>8
+	if run < p.noise {
+		return i + 1 + run>>(p.stepLog&63)
 	}
 	return p.skim(i+1, min(i+min(run>>7, p.maxStep), stop))
 }

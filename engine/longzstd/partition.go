@@ -16,7 +16,8 @@ type leaf struct {
 }
 
 const (
-	maxLeaves = 16
+	maxLeaves  = 16
+	fastLeaves = 4 // where time matters more
 	// leafSequences is the least number of sequences for which tables of their own can pay.
 	leafSequences = 128
 )
@@ -32,7 +33,7 @@ func (w *blockWriter) split(src []byte, b *block) {
 		w.coded = make([]codedSequence, len(b.seqs)+len(b.seqs)/2)
 	}
 	w.coded = w.coded[:len(b.seqs)]
-	n := min(maxLeaves, 1<<(bits.Len(uint(len(b.seqs)/leafSequences|1))-1))
+	n := min(w.mostLeaves, 1<<(bits.Len(uint(len(b.seqs)/leafSequences|1))-1))
 	w.leaves = w.leaves[:n]
 	lit, pos, first := 0, b.start, 0
 	reps := w.reps
