@@ -31,7 +31,7 @@ func (s *Session) Check(ctx context.Context, opt CheckOptions) error {
 	defer bundle.Close()
 	checks := check.Options{MaxSize: opt.MaxSize, Linked: opt.Linked}
 	for _, e := range opt.Entries {
-		expected := check.Entry{ID: e.Target.String()}
+		expected := check.Entry{ID: e.Target.String(), Name: e.Input}
 		if e.Input != "" {
 			input, err := s.Files.Open(e.Input)
 			if err != nil {

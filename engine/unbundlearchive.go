@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
@@ -33,6 +34,7 @@ type UnbundleArchiveOptions struct {
 type NoCodeObjectError struct {
 	Target  target.ID
 	Archive string
+	Stored  []string // the entry IDs in the archive, sorted
 }
 
 // Error returns the words of clang-offload-bundler.
@@ -45,6 +47,7 @@ type picked struct {
 	entries []pickedEntry
 	memory  int64 // bytes of those entries that are not in the archive as they are
 	matches []target.Match
+	stored  []string // the IDs of all entries
 }
 
 type pickedEntry struct {
@@ -106,6 +109,7 @@ func (opt *UnbundleArchiveOptions) pick(c *contents, name string) (picked, error
 		if e.bad != nil {
 			return p, fmt.Errorf("entry %q at byte 0x%x: %w: %w", e.ID, e.Offset, ErrEntryID, e.bad)
 		}
+		p.stored = append(p.stored, e.ID)
 		entry := pickedEntry{number: k}
 		for i, request := range opt.Requests {
 			m := opt.Rules.Match(e.target, request.Target)
@@ -164,7 +168,12 @@ func (opt *UnbundleArchiveOptions) missing(picks []picked) error {
 	}
 	for i, request := range opt.Requests {
 		if !served[i] {
-			return &NoCodeObjectError{Target: request.Target, Archive: opt.Input}
+			var stored []string
+			for _, p := range picks {
+				stored = append(stored, p.stored...)
+			}
+			slices.Sort(stored)
+			return &NoCodeObjectError{Target: request.Target, Archive: opt.Input, Stored: slices.Compact(stored)}
 		}
 	}
 	return nil

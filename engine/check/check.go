@@ -25,6 +25,7 @@ type Entry struct {
 	ID string // in standard form
 	// Content is what the entry should hold.
 	Content []byte
+	Name    string // what messages call the image, such as its path
 }
 
 // Options say what a bundle should be.
@@ -326,7 +327,11 @@ func (c *checker) content(e *Found, entries []Entry) error {
 		}
 		done += int64(len(p))
 	}
-	if err := checkDevice(e.ID, head); err != nil {
+	image := "its image"
+	if expected && entries[i].Name != "" {
+		image += ", " + entries[i].Name + ","
+	}
+	if err := checkDevice(e.ID, head, image); err != nil {
 		c.problems = append(c.problems, fmt.Errorf("%s: %w", what, err))
 	}
 	if differs >= 0 {

@@ -141,7 +141,7 @@ func TestProblems(t *testing.T) {
 		"twice":            {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: host}) }), want: []string{"two entries " + host}},
 		"size":             {data: with(func(e []Entry) []Entry { e[1].Content = e[1].Content[:99]; return e }), want: []string{"entry " + gfx90a + ":xnack+ has 99 bytes, and its image 100"}},
 		"conflict":         {data: plain(Entry{ID: gfx90a}, Entry{ID: gfx90a + ":xnack+"}), opt: Options{Entries: []Entry{{ID: gfx90a}, {ID: gfx90a + ":xnack+"}}}, want: []string{"entries " + gfx90a + " and " + gfx90a + ":xnack+ cannot be in one bundle"}},
-		"processor":        {data: plain(Entry{ID: gfx942, Content: elf(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: elf(0x53f)}}}, want: []string{"entry " + gfx942 + ": its image is code for gfx90a, not for gfx942"}},
+		"processor":        {data: plain(Entry{ID: gfx942, Content: elf(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: elf(0x53f), Name: "a.co"}}}, want: []string{"entry " + gfx942 + ": its image, a.co, is code for gfx90a, not for gfx942: correct the target that it is listed under"}},
 		"feature":          {data: plain(Entry{ID: gfx90a, Content: elf(0x73f)}), opt: Options{Entries: []Entry{{ID: gfx90a, Content: elf(0x73f)}}}, want: []string{"its image is code for gfx90a:xnack+, not for gfx90a"}},
 		"budget":           {data: raw, opt: Options{Entries: good(), MaxSize: 1000}, want: []string{"2097717 bytes are more than the budget of 1000: compress the bundle, drop architectures, or raise max_size"}},
 		"version":          {data: changed(v3, 4, 9), want: []string{"version 9 of the header at byte 0x4 is not 1, 2 or 3"}},

@@ -35,9 +35,9 @@ var processors = map[uint32]string{
 var settings = map[uint32]string{0: "", 1: "", 2: "-", 3: "+"}
 
 // checkDevice compares the ELF header that an image begins with to the target ID
-// of its entry. Images that are no ELF files, and processors that are not known
+// of its entry; the error calls it by what image says. Images that are no ELF files, and processors that are not known
 // here, pass.
-func checkDevice(id string, head []byte) error {
+func checkDevice(id string, head []byte, image string) error {
 	_, targetID := splitID(id)
 	if len(head) < elfHeaderSize || !bytes.HasPrefix(head, []byte("\x7fELF\x02\x01")) || targetID == "" {
 		return nil
@@ -47,7 +47,7 @@ func checkDevice(id string, head []byte) error {
 	amd := strings.HasPrefix(processor, "gfx")
 	switch {
 	case amd && (machine == machineX86 || machine == machineARM64):
-		return fmt.Errorf("its image is code for a host (ELF machine %d), not for %s", machine, targetID)
+		return fmt.Errorf("%s is code for a host (ELF machine %d), not for %s: correct the target that it is listed under", image, machine, targetID)
 	case !amd || machine != machineAMDGPU:
 		return nil
 	}
@@ -66,7 +66,7 @@ func checkDevice(id string, head []byte) error {
 	parts := strings.Split(targetID, ":")
 	slices.Sort(parts[1:])
 	if builtProcessor, _, _ := strings.Cut(built, ":"); builtProcessor != processor || head[8] >= 2 && built != strings.Join(parts, ":") {
-		return fmt.Errorf("its image is code for %s, not for %s", built, targetID)
+		return fmt.Errorf("%s is code for %s, not for %s: correct the target that it is listed under", image, built, targetID)
 	}
 	return nil
 }

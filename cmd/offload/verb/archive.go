@@ -2,7 +2,10 @@ package verb
 
 import (
 	"context"
+	"errors"
 	"flag"
+	"fmt"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
@@ -55,7 +58,16 @@ var unbundleArchiveVerb = verb{
 			for i, entry := range *entries {
 				opt.Requests = append(opt.Requests, engine.UnbundleRequest{Target: ids[i], Output: entry.file})
 			}
-			return call.Session.UnbundleArchive(ctx, opt)
+			err = call.Session.UnbundleArchive(ctx, opt)
+			var missing *engine.NoCodeObjectError
+			if !errors.As(err, &missing) {
+				return err
+			}
+			has := "no entries"
+			if len(missing.Stored) > 0 {
+				has = strings.Join(missing.Stored, ", ")
+			}
+			return fmt.Errorf("%s: no entry serves %s; the archive has %s: take another target, or allow a missing one", missing.Archive, missing.Target, has)
 		}
 	},
 }

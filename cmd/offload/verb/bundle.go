@@ -2,10 +2,13 @@ package verb
 
 import (
 	"context"
+	"errors"
 	"flag"
+	"fmt"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
@@ -39,7 +42,15 @@ var bundleVerb = verb{
 				opt.Entries = append(opt.Entries, engine.BundleEntry{Target: ids[i], Input: entry.file})
 			}
 			_, err = call.Session.Bundle(ctx, opt)
-			return err
+			return sizeAdvice(err)
 		}
 	},
+}
+
+// sizeAdvice adds to the failure of a bundle that is too large what to do.
+func sizeAdvice(err error) error {
+	if errors.As(err, new(ccob.LimitError)) {
+		return fmt.Errorf("%w, which is 4 GiB: write version 3, or drop targets", err)
+	}
+	return err
 }

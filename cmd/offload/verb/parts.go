@@ -78,7 +78,7 @@ var assembleVerb = verb{
 				return err
 			}
 			opt.Parts = operands
-			return call.Session.Assemble(ctx, opt)
+			return sizeAdvice(call.Session.Assemble(ctx, opt))
 		}
 	},
 }

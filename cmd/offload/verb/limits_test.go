@@ -1,0 +1,42 @@
+package verb
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Bundles at the limits of sizes. Their files have holes, which take no space.
+func TestLimits(t *testing.T) {
+	dir := t.TempDir()
+	// Their content is zeros, so that no check reads further than the magic.
+	const linked = 2<<30 - 64<<20
+	for name, size := range map[string]int64{"fits": linked, "large": linked + 1, "image": 4 << 30} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(path, size); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, test := range []struct {
+		args   string
+		stderr string // what it begins with
+	}{
+		{"check --linked --input fits", "offload: fits: it begins with"},
+		{"check --input large", "offload: large: it begins with"},
+		{"check --linked --input large", "offload: large: 2080374785 bytes are more than the 2080374784 that fit into a program, which reaches 2 GiB of data: compress the bundle, or drop architectures\n"},
+		{"check --max-size 2080374784 --input large", "offload: large: 2080374785 bytes are more than the budget of 2080374784: compress the bundle, drop architectures, or raise max_size\n"},
+		{"bundle --compress --format-version 2 --entry gfx942=image --output none", "offload: Uncompressed size exceeds version 2 limit, which is 4 GiB: write version 3, or drop targets\n"},
+	} {
+		code, _, stderr := runIn(dir, strings.Fields(test.args)...)
+		if code != 1 || !strings.HasPrefix(stderr, test.stderr) {
+			t.Errorf("%s: exit code %d: %s", test.args, code, stderr)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
+		t.Error("a failure left a file")
+	}
+}
