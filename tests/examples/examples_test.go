@@ -70,6 +70,20 @@ func TestFilesAreListed(t *testing.T) {
 	}
 }
 
+// TestDeviceCode asks which device code is in a program, without building it.
+func TestDeviceCode(t *testing.T) {
+	workspace := bazeltest.Example(t, "monorepo")
+	result := workspace.Bazel("cquery", "//:device_code", "--output=starlark", "--starlark:file=device_code.cquery", bazeltest.Prebuilt)
+	for _, want := range []string{
+		"@@//app:paint (bundle): host-x86_64-unknown-linux-gnu- hipv4-amdgcn-amd-amdhsa--gfx",
+		"@@//signal:spectrum (bundle): host-x86_64-unknown-linux-gnu- hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+ ",
+	} {
+		if !strings.Contains(result.Stdout, want) {
+			t.Errorf("%q is not in\n%s", want, result.Stdout)
+		}
+	}
+}
+
 // TestSizeBudget makes a kernel of the monorepo too large.
 func TestSizeBudget(t *testing.T) {
 	workspace := bazeltest.Example(t, "monorepo")

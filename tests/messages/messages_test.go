@@ -1,0 +1,157 @@
+// Package messages provokes what the rules say when something is wrong, where
+// an analysis test cannot: in repositories, and in actions.
+package messages
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/llvm"
+)
+
+func TestMain(m *testing.M) {
+	llvm.Main(m, "clang")
+}
+
+const buildFile = `
+load("@rules_cc//cc:defs.bzl", "cc_library")
+load("@rules_offload//rules:defs.bzl", "offload_archive", "offload_binary", "offload_embed", "offload_extract", "offload_images", "offload_link", "offload_register", "offload_unbundle_archive", "openmp_library")
+
+# Checks.
+offload_bundle(name = "over_budget", images = [":kernels"], max_size = "1KiB")
+offload_images(name = "mislabeled", srcs = {":one": "gfx942"})
+offload_unbundle(name = "one", bundle = ":fat", targets = ["gfx1100"])
+offload_bundle(name = "mislabeled_fat", images = [":mislabeled"])
+
+# Files that are not what they should be, or do not have what they should.
+offload_unbundle(name = "no_bundle", bundle = "device.h", targets = ["gfx942"])
+offload_archive(name = "archive", bundles = [":fat"])
+offload_unbundle_archive(name = "not_in_archive", archive = ":archive", targets = ["gfx942"])
+offload_unbundle_archive(name = "no_archive", archive = "device.h", targets = ["gfx942"])
+offload_binary(name = "binary", images = [":kernels"])
+offload_extract(name = "not_in_binary", src = ":binary", targets = ["gfx942"])
+offload_extract(name = "nothing_in_it", src = "device.h", targets = ["gfx942"])
+offload_binary(name = "twice", images = [":one", ":kernels"])
+offload_extract(name = "several", src = ":twice", targets = ["gfx1100"])
+offload_register(name = "registered_binary", bundle = ":binary")
+offload_embed(name = "embedded", binaries = [":binary"], object = "text.o")
+cc_library(name = "host_only", srcs = ["host.cc"])
+offload_link(name = "nothing_to_link", deps = [":host_only"])
+offload_archive(name = "conflict_archive", bundles = ["conflict.hipfb"])
+
+openmp_library(name = "omp", srcs = ["host.cc"])
+`
+
+const moduleFile = `
+offload.archive_clang(name = "no_checksum", urls = ["file://DIR/clang.tar"])
+offload.archive_clang(name = "wrong_prefix", sha256 = "SUM", strip_prefix = "bin", urls = ["file://DIR/clang.tar"])
+offload.archive_clang(name = "no_lld", sha256 = "SUM", urls = ["file://DIR/clang.tar"])
+offload.prebuilt(name = "program_without_checksum", urls = ["file://DIR/tools/offload"])
+offload.system_clang(name = "no_rocm", rocm_path = "/nowhere")
+offload.system_clang(name = "no_clang", path = "/nowhere")
+use_repo(offload, "no_checksum", "no_clang", "no_lld", "no_rocm", "program_without_checksum", "wrong_prefix")
+`
+
+const setting = "--@rules_offload//rules/settings:"
+
+func TestMessages(t *testing.T) {
+	contents := bazeltest.Kernels()
+	contents["BUILD.bazel"] += buildFile
+	contents["host.cc"] = "int f() { return 0; }\n"
+	contents["text.o"] = "no object\n"
+	contents["conflict.hipfb"] = conflicting()
+	w := bazeltest.New(t, t.TempDir(), contents)
+	sum := writeArchive(t, filepath.Join(w.Dir, "clang.tar"))
+	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write("MODULE.bazel", string(module)+strings.NewReplacer("DIR", w.Dir, "SUM", sum).Replace(moduleFile))
+
+	use := func(compiler string) []string {
+		return []string{"--extra_toolchains=@" + compiler + "//:all", setting + "device_compiler=" + compiler, "//:kernels"}
+	}
+	for _, test := range []struct {
+		name string
+		args []string
+		want []string
+	}{
+		{"budget", []string{"//:over_budget"}, []string{"//:over_budget", "more than the budget of 1024: compress the bundle, drop architectures, or raise max_size"}},
+		{"wrong target", []string{"//:mislabeled_fat"}, []string{"entry hipv4-amdgcn-amd-amdhsa--gfx942: its image, ", "one/gfx1100.co, is code for gfx1100, not for gfx942: correct the target that it is listed under"}},
+		{"no bundle", []string{"//:no_bundle"}, []string{"offload: device.h: no entry serves hipv4-amdgcn-amd-amdhsa--gfx942: the file is no offload bundle, or has no entries"}},
+		{"not in archive", []string{"//:not_in_archive"}, []string{"libarchive.a: no entry serves hipv4-amdgcn-amd-amdhsa--gfx942; the archive has hipv4-amdgcn-amd-amdhsa--gfx1100, ", ": take another target, or allow a missing one"}},
+		{"no archive", []string{"//:no_archive"}, []string{"offload: device.h: "}},
+		{"conflict in archive", []string{"//:conflict_archive"}, []string{"gfx90a", "gfx90a:xnack+"}},
+		{"not in binary", []string{"//:not_in_binary"}, []string{"binary.ofb: no image has triple=amdgcn-amd-amdhsa,arch=gfx942,kind=hip; there are "}},
+		{"nothing in file", []string{"//:nothing_in_it"}, []string{"offload: device.h: no device images in it"}},
+		{"several in binary", []string{"//:several"}, []string{"twice.ofb: 2 images have triple=amdgcn-amd-amdhsa,arch=gfx1100,kind=hip"}},
+		{"binary for bundle", []string{"//:registered_binary"}, []string{"an offload binary, expected a fat binary: that is what the runtime of hip loads"}},
+		{"no object", []string{"//:embedded"}, []string{"text.o: ", "expected an ELF or COFF object"}},
+		{"nothing to link", []string{"//:nothing_to_link"}, []string{"no device image in the inputs: nothing to link"}},
+
+		{"no clang", []string{"--repo_env=OFFLOAD_LLVM=/nowhere", "//:kernels"}, []string{"//:kernels: no clang with the AMDGPU target and lld was found on this machine (/nowhere/bin/clang does not exist).", "--repo_env=OFFLOAD_LLVM=/path/to/llvm"}},
+		{"no clang at path", use("no_clang"), []string{"//:kernels: no clang with the AMDGPU target and lld was found on this machine (/nowhere/bin/clang does not exist)."}},
+		{"no OpenMP runtime", []string{"--repo_env=OFFLOAD_LLVM=/nowhere", setting + "openmp_runtime=@offload_system_clang//:openmp_runtime", "//:omp"}, []string{":openmp_runtime: no runtime of OpenMP offloading (libomptarget.so, libomp.so) was found on this machine", "--@rules_offload//rules/settings:openmp_runtime=//my:runtime"}},
+		{"no ROCm", use("no_rocm"), []string{"/nowhere is no ROCm folder: it has no include/hip/hip_runtime.h. Correct rocm_path of offload.system_clang, or the variable ROCM_PATH"}},
+		{"no such compiler", []string{setting + "device_compiler=nosuch", "//:kernels"}, []string{"//:kernels: --@rules_offload//rules/settings:device_compiler=nosuch: no registered device compiler"}},
+		{"no checksum", use("no_checksum"), []string{"offload.archive_clang: file://", "clang.tar has no sha256. What was downloaded has this one; check that it is the right file, and add to the tag:", `sha256 = "` + sum + `",`}},
+		{"program without checksum", []string{"--extra_toolchains=@program_without_checksum//:all", "//:fat"}, []string{"offload.prebuilt: file://", "tools/offload has no sha256."}},
+		{"wrong prefix", use("wrong_prefix"), []string{`clang.tar: the archive has no bin/clang: is strip_prefix = "bin" right?`}},
+		{"no lld", use("no_lld"), []string{`clang.tar: the archive has no bin/ld.lld: is strip_prefix = "" right?`}},
+		{"compression", []string{setting + "compress=gzip", "//:fat"}, []string{"//rules/settings:compress", "gzip", "zstd"}},
+	} {
+		result, err := w.Try(append([]string{"build"}, test.args...)...)
+		if err == nil {
+			t.Errorf("%s: the build succeeded", test.name)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(result.Output, want) {
+				t.Errorf("%s: %q is not in\n%s", test.name, want, result.Output)
+			}
+		}
+	}
+
+	w.Write("MODULE.bazel", string(module)+"offload.system_clang(name = \"a\")\noffload.prebuilt(name = \"a\", urls = [\"file:///a\"])\n")
+	if result, err := w.Try("build", "//:kernels"); err == nil || !strings.Contains(result.Output, `offload: two tags have the name "a": give each a name of its own`) {
+		t.Errorf("two tags with one name: %v\n%s", err, result.Output)
+	}
+}
+
+// writeArchive makes an archive with a clang and nothing else, and returns its
+// SHA-256 in hex.
+func writeArchive(t *testing.T, name string) string {
+	t.Helper()
+	var data bytes.Buffer
+	archive := tar.NewWriter(&data)
+	if err := archive.WriteHeader(&tar.Header{Name: "bin/clang", Mode: 0o755}); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, data.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(data.Bytes()))
+}
+
+// conflicting is a bundle with entries that must not be in one.
+func conflicting() string {
+	ids := []string{"hip-amdgcn-amd-amdhsa--gfx90a", "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"}
+	b := binary.LittleEndian.AppendUint64([]byte("__CLANG_OFFLOAD_BUNDLE__"), uint64(len(ids)))
+	for _, id := range ids {
+		b = binary.LittleEndian.AppendUint64(b, 4096)
+		b = binary.LittleEndian.AppendUint64(b, 0)
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(id)))
+		b = append(b, id...)
+	}
+	return string(append(b, make([]byte, 4096-len(b))...))
+}
