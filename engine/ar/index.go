@@ -13,9 +13,6 @@ type Symbol struct {
 	Offset int64 // of the header of the member that defines it, see Archive.Member
 }
 
-// HasIndex reports whether the archive has a symbol index, be it empty.
-func (a *Archive) HasIndex() bool { return a.index != nil }
-
 // Symbols returns the symbol index in its order; after an error, which is of type
 // *FormatError, no more. Offsets are not checked, Member does that.
 func (a *Archive) Symbols() iter.Seq2[Symbol, error] {

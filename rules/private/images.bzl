@@ -36,12 +36,34 @@ def image_providers(ctx, images):
         OutputGroupInfo(**image_groups(images)),
     ]
 
+# The attribute of a rule that takes images out of something; the rule has `kind`, too.
+TARGETS_ATTRS = {
+    "targets": attr.string_list(
+        doc = "Target IDs such as `gfx90a:xnack+`, triples such as `x86_64-pc-linux-gnu`, or whole entry IDs such as `openmp-amdgcn-amd-amdhsa--gfx90a`.",
+        mandatory = True,
+    ),
+}
+
+def targets_of(ctx, where):
+    """The targets that a rule is asked for.
+
+    Args:
+      ctx: the rule's context; the rule has `TARGETS_ATTRS` and `kind`.
+      where: `label: rule` to begin a message with.
+
+    Returns:
+      list of structs as `target_ids.complete_all` gives them.
+    """
+    if not ctx.attr.targets:
+        fail("{}: targets is empty: name the targets to take out, e.g. [\"gfx942\"]".format(where))
+    return target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
+
 def declare_images(ctx, targets, extension):
     """Declares a file for each target, in a folder of the rule's name.
 
     Args:
       ctx: the rule's context.
-      targets: list of structs as `target_ids.complete_all` gives them.
+      targets: what `targets_of` gave.
       extension: of the files.
 
     Returns:

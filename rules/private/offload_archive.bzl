@@ -1,10 +1,9 @@
 """offload_archive and offload_unbundle_archive: archives for several devices."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
-load(":images.bzl", "declare_images", "image_providers")
+load(":images.bzl", "TARGETS_ATTRS", "declare_images", "image_providers", "targets_of")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
-load(":target_ids.bzl", "target_ids")
 
 def _offload_archive_impl(ctx):
     where = place(ctx, "offload_archive")
@@ -52,15 +51,13 @@ offload_archive = rule(
 
 def _offload_unbundle_archive_impl(ctx):
     where = place(ctx, "offload_unbundle_archive")
-    if not ctx.attr.targets:
-        fail("{}: targets is empty: name the targets to take out, e.g. [\"gfx942\"]".format(where))
     args = offload_arguments(ctx, "unbundle-archive")
     args.add(ctx.file.archive, format = "--input=%s")
     if ctx.attr.allow_missing:
         args.add("--allow-missing")
     if ctx.attr.hip_openmp_compatible:
         args.add("--hip-openmp-compatible")
-    targets = target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
+    targets = targets_of(ctx, where)
     images = declare_images(ctx, targets, "a")
     for image in images:
         args.add(image.file, format = "--entry={}=%s".format(image.id))
@@ -81,7 +78,7 @@ offload_unbundle_archive = rule(
 
 A member serves a target by LLVM's compatibility rules: code for `gfx906` serves `gfx906:xnack+`.
 """,
-    attrs = {
+    attrs = TARGETS_ATTRS | {
         "allow_missing": attr.bool(
             doc = "Make an empty archive for a target that nothing serves, instead of failing.",
         ),
@@ -97,10 +94,6 @@ A member serves a target by LLVM's compatibility rules: code for `gfx906` serves
             doc = "Offload kind of targets given in short form.",
             default = "hipv4",
             values = ["hip", "hipv4", "openmp"],
-        ),
-        "targets": attr.string_list(
-            doc = "Target IDs such as `gfx90a:xnack+`, or whole entry IDs.",
-            mandatory = True,
         ),
     },
     exec_groups = PROGRAM_GROUPS,

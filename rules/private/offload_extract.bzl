@@ -1,18 +1,15 @@
 """offload_extract: device images out of any file."""
 
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadImagesInfo")
-load(":images.bzl", "container_of", "declare_images", "image_providers")
+load(":images.bzl", "TARGETS_ATTRS", "container_of", "declare_images", "image_providers", "targets_of")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "image_properties")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
-load(":target_ids.bzl", "target_ids")
 
 def _offload_extract_impl(ctx):
     where = place(ctx, "offload_extract")
-    if not ctx.attr.targets:
-        fail("{}: targets is empty: name the targets to take out, e.g. [\"gfx942\"]".format(where))
     args = offload_arguments(ctx, "extract")
-    targets = target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
+    targets = targets_of(ctx, where)
     images = declare_images(ctx, targets, ctx.attr.extension)
     for image in images:
         args.add(image.file, format = "--image=file=%s," + image_properties(image, where))
@@ -34,7 +31,7 @@ offload_extract = rule(
 
 A target that no image is for fails the build, and so does one that several images are for.
 """,
-    attrs = {
+    attrs = TARGETS_ATTRS | {
         "extension": attr.string(
             doc = "Extension of the files.",
             default = "co",
@@ -48,10 +45,6 @@ A target that no image is for fails the build, and so does one that several imag
             doc = "The file, or a target with one. Of `hip_library` and `offload_bundle` it is the bundle, of `offload_binary` the offload binary.",
             mandatory = True,
             allow_files = True,
-        ),
-        "targets": attr.string_list(
-            doc = "Target IDs such as `gfx90a:xnack+`, or whole entry IDs such as `openmp-x86_64-pc-linux-gnu-`.",
-            mandatory = True,
         ),
     },
     exec_groups = PROGRAM_GROUPS,

@@ -1,17 +1,14 @@
 """offload_unbundle: device images out of a bundle."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
-load(":images.bzl", "container_of", "declare_images", "image_providers")
+load(":images.bzl", "TARGETS_ATTRS", "container_of", "declare_images", "image_providers", "targets_of")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 
 def _offload_unbundle_impl(ctx):
     where = place(ctx, "offload_unbundle")
-    if not ctx.attr.targets:
-        fail("{}: targets is empty: name the targets to take out, e.g. [\"gfx942\"]".format(where))
-
-    targets = target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
+    targets = targets_of(ctx, where)
     if OffloadBundleInfo in ctx.attr.bundle:
         target_ids.check_served(ctx.attr.bundle[OffloadBundleInfo].entry_ids, targets, where, name_of(ctx.attr.bundle.label))
 
@@ -40,7 +37,7 @@ offload_unbundle = rule(
 A target that the bundle has no entry for fails the build; the entry that serves
 a target is chosen by LLVM's compatibility rules, and an exact match wins.
 """,
-    attrs = {
+    attrs = TARGETS_ATTRS | {
         "bundle": attr.label(
             doc = "The bundle: an `offload_bundle`, a `hip_library`, or a file.",
             mandatory = True,
@@ -50,10 +47,6 @@ a target is chosen by LLVM's compatibility rules, and an exact match wins.
             doc = "Offload kind of targets given in short form.",
             default = "hipv4",
             values = ["hip", "hipv4", "openmp"],
-        ),
-        "targets": attr.string_list(
-            doc = "Target IDs such as `gfx90a:xnack+`, or whole entry IDs.",
-            mandatory = True,
         ),
         "type": attr.string(
             doc = "File type of the bundle, as `clang-offload-bundler -type` names it.",
