@@ -1,4 +1,15 @@
-"""The rules: `load("@rules_offload//rules:defs.bzl", "offload_bundle")`."""
+"""The rules: `load("@rules_offload//rules:defs.bzl", "offload_bundle")`.
+
+What they have in common:
+
+- **Images** are files with code for one target each. What makes or holds them gives `OffloadImagesInfo` and can stand in
+  any attribute `images`: code objects in an offload binary, a `hip_library` in a bundle, a bundle in another.
+- **Targets** are target IDs such as `gfx90a:xnack+`, triples such as `x86_64-pc-linux-gnu`, or whole entry IDs such as
+  `openmp-amdgcn-amd-amdhsa--gfx90a`. The first two get the offload kind that the attribute `kind` says, or the rule.
+  `hip` and `hipv4` are one kind where something is looked for.
+- **Output groups** are named after targets: `--output_groups=gfx942` builds the images for gfx942 and nothing else.
+- **Messages** begin with the label of the target and the name of the rule.
+"""
 
 load("//rules/private:hip_code_objects.bzl", _hip_code_objects = "hip_code_objects")
 load("//rules/private:hip_library.bzl", _hip_library = "hip_library")

@@ -47,10 +47,10 @@ _FLAGS_ATTRS = {
 }
 
 _system_clang = tag_class(
-    doc = "clang and lld of this machine.",
+    doc = "clang and lld of this machine. `@NAME//:all` is to register, `@NAME//:openmp_runtime` is the OpenMP runtime beside them.",
     attrs = _FLAGS_ATTRS | {
         "name": attr.string(
-            doc = "Name of the repository.",
+            doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`.",
             default = _DEFAULT,
         ),
         "path": attr.string(
@@ -63,10 +63,10 @@ _system_clang = tag_class(
 )
 
 _archive_clang = tag_class(
-    doc = "clang and lld from an archive, such as a release of LLVM.",
+    doc = "clang and lld from an archive, such as a release of LLVM. It is downloaded when something is compiled with it. `@NAME//:all` is to register, `@NAME//:openmp_runtime` is its OpenMP runtime.",
     attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | _FLAGS_ATTRS | {
         "name": attr.string(
-            doc = "Name of the repository.",
+            doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`.",
             mandatory = True,
         ),
         "strip_prefix": attr.string(
@@ -79,7 +79,7 @@ _archive_clang = tag_class(
 )
 
 _prebuilt = tag_class(
-    doc = "The `offload` program as a file, instead of building it from source. Register `@NAME//:all`.",
+    doc = "The `offload` program as a file, instead of building it from source. `@NAME//:all` is to register.",
     attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository.",

@@ -1,7 +1,17 @@
 """Providers that the rules give and take.
 
 They are the way to write a rule of your own that makes device images for
-`offload_bundle`, or reads what it made.
+`offload_bundle`, or reads what it made:
+
+```starlark
+load("@rules_offload//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
+
+def _impl(ctx):
+    ...
+    return [OffloadImagesInfo(images = depset([
+        offload_image(kind = "hipv4", triple = "amdgcn-amd-amdhsa-", target_id = "gfx942", file = out, label = ctx.label),
+    ]))]
+```
 """
 
 load("//rules/private:messages.bzl", "name_of")
@@ -44,7 +54,7 @@ def _images_init(*, images):
 OffloadImagesInfo, _new_images_info = provider(
     doc = "Device images that can go into a bundle, an offload binary, or wherever images go.",
     fields = {
-        "images": "depset of `offload_image()` structs in the order they were built.",
+        "images": "depset of `offload_image()` structs, in the order in which they go into a bundle.",
     },
     init = _images_init,
 )

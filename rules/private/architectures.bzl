@@ -7,7 +7,7 @@ load(":target_ids.bzl", "target_ids")
 # The attributes of a rule that compiles for architectures.
 ARCHITECTURES_ATTRS = {
     "offload_archs": attr.string_list(
-        doc = "Target IDs such as `gfx942` or `gfx90a:xnack+`. If empty, the setting `//rules/settings:offload_archs`.",
+        doc = "What to compile for: target IDs such as `gfx942` or `gfx90a:xnack+`. If empty, what the setting `//rules/settings:offload_archs` says.",
     ),
     "_offload_archs": attr.label(
         default = "//rules/settings:offload_archs",

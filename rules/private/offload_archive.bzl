@@ -34,7 +34,8 @@ offload_archive = rule(
     implementation = _offload_archive_impl,
     doc = """Puts bundles into a heterogeneous device archive: a static library of device code for several targets.
 
-`offload_unbundle_archive`, and clang, take what a target needs out of it.
+`offload_unbundle_archive`, and clang, take what a target needs out of it. Entries that cannot be in one bundle fail the
+build.
 """,
     attrs = {
         "bundles": attr.label_list(
@@ -43,7 +44,7 @@ offload_archive = rule(
             allow_files = True,
         ),
         "out": attr.string(
-            doc = "File name of the archive; `libNAME.a` if empty.",
+            doc = "File name of the archive, in this package; `libNAME.a` if empty.",
         ),
     },
     exec_groups = PROGRAM_GROUPS,
@@ -76,11 +77,12 @@ offload_unbundle_archive = rule(
     implementation = _offload_unbundle_archive_impl,
     doc = """Takes the images that serve targets out of a heterogeneous device archive, into an archive for each target.
 
-A member serves a target by LLVM's compatibility rules: code for `gfx906` serves `gfx906:xnack+`.
+A member serves a target by LLVM's compatibility rules: code for `gfx906` serves `gfx906:xnack+`. A target that nothing
+serves fails the build, unless `allow_missing`. The images it gives are archives (`.a`), of all members for a target.
 """,
     attrs = TARGETS_ATTRS | {
         "allow_missing": attr.bool(
-            doc = "Make an empty archive for a target that nothing serves, instead of failing.",
+            doc = "Whether to make an empty archive for a target that nothing serves, instead of failing.",
         ),
         "archive": attr.label(
             doc = "The archive: an `offload_archive`, or a file.",
@@ -88,10 +90,10 @@ A member serves a target by LLVM's compatibility rules: code for `gfx906` serves
             allow_single_file = True,
         ),
         "hip_openmp_compatible": attr.bool(
-            doc = "Code of the kinds hip and hipv4 serves openmp, and the other way round.",
+            doc = "Whether code of the kinds hip and hipv4 serves targets of the kind openmp, and the other way round.",
         ),
         "kind": attr.string(
-            doc = "Offload kind of targets given in short form.",
+            doc = "Offload kind of targets that do not name one: `hip`, `hipv4` or `openmp`.",
             default = "hipv4",
             values = ["hip", "hipv4", "openmp"],
         ),

@@ -87,7 +87,7 @@ Unlike a bundle it may hold several images of one target: a device linker links 
             providers = [OffloadImagesInfo],
         ),
         "out": attr.string(
-            doc = "File name of the binary; the target's name with `.ofb` if empty.",
+            doc = "File name of the binary, in this package; the target's name with `.ofb` if empty.",
         ),
         "_binary_version": attr.label(
             default = "//rules/settings:binary_version",

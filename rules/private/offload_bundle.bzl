@@ -42,11 +42,11 @@ target, and target IDs that cannot be in one bundle, fail at analysis.
 """,
     attrs = VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "alignment": attr.int(
-            doc = "Each entry starts at a multiple of this many bytes. The HIP runtime maps pages: 4096.",
+            doc = "Each entry begins at a multiple of this many bytes, 1 or more. The HIP runtime maps pages of 4096.",
             default = 4096,
         ),
         "host": attr.string(
-            doc = "Triple (four fields) of the empty host entry that the bundle begins with, as HIP's bundles do. Empty for none.",
+            doc = "Triple, without empty fields, of the empty host entry that the bundle begins with, as HIP's bundles do. Empty for none.",
             default = "x86_64-unknown-linux-gnu",
         ),
         "images": attr.label_list(
@@ -55,10 +55,10 @@ target, and target IDs that cannot be in one bundle, fail at analysis.
             providers = [OffloadImagesInfo],
         ),
         "out": attr.string(
-            doc = "File name of the bundle; the target's name with `.hipfb` if empty.",
+            doc = "File name of the bundle, in this package; the target's name with `.hipfb` if empty.",
         ),
         "type": attr.string(
-            doc = "File type of the entries, as `clang-offload-bundler -type` names it.",
+            doc = "File type of the entries, as `clang-offload-bundler -type` names it: `o` for code objects, `bc` for bitcode.",
             default = "o",
             values = ["o", "bc"],
         ),

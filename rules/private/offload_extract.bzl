@@ -33,11 +33,11 @@ A target that no image is for fails the build, and so does one that several imag
 """,
     attrs = TARGETS_ATTRS | {
         "extension": attr.string(
-            doc = "Extension of the files.",
+            doc = "Extension of the files, without the dot.",
             default = "co",
         ),
         "kind": attr.string(
-            doc = "Offload kind of targets given in short form.",
+            doc = "Offload kind of targets that do not name one: `hip`, `hipv4`, `openmp`, `cuda` or `sycl`.",
             default = "hipv4",
             values = ["hip", "hipv4", "openmp", "cuda", "sycl"],
         ),

@@ -28,16 +28,17 @@ offload_images = rule(
     implementation = _offload_images_impl,
     doc = """Files that are device images already: code objects in the repository, or made by another rule.
 
-Nothing is built. With validation, `offload_bundle` checks that each file is for the target it is said to be for.
+Nothing is built. When an `offload_bundle` with them is built, its validation fails if one is for another GPU than it is
+listed under.
 """,
     attrs = {
         "kind": attr.string(
-            doc = "Offload kind of targets given in short form.",
+            doc = "Offload kind of targets that do not name one: `hip`, `hipv4`, `openmp`, `cuda` or `sycl`.",
             default = "hipv4",
             values = ["hip", "hipv4", "openmp", "cuda", "sycl"],
         ),
         "srcs": attr.label_keyed_string_dict(
-            doc = "Each file with its target: a target ID such as `gfx90a:xnack+`, or a whole entry ID.",
+            doc = "Each file, or target with one, and what it is for: a target ID such as `gfx90a:xnack+`, a triple, or a whole entry ID.",
             mandatory = True,
             allow_files = True,
         ),

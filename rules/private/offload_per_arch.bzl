@@ -57,7 +57,7 @@ headers or flags that differ: below it `select` chooses by the `config_setting`s
 """,
     attrs = ARCHITECTURES_ATTRS | {
         "images": attr.label_list(
-            doc = "Targets that give device images, and leave their own `offload_archs` empty.",
+            doc = "Targets that give images for the architecture that they are built for: their own `offload_archs` are empty.",
             mandatory = True,
             cfg = _per_arch,
             providers = [OffloadImagesInfo],

@@ -44,19 +44,19 @@ images go with the offload entries of all host objects in the program that clang
 """,
     attrs = HOST_ATTRS | {
         "bundle": attr.label(
-            doc = "HIP: an `offload_bundle`. CUDA: a fat binary.",
+            doc = "The fat binary, where `kind` is `hip` or `cuda`: for HIP an `offload_bundle` or a file with one, for CUDA what `fatbinary` wrote.",
             allow_files = True,
         ),
         "deps": attr.label_list(
-            doc = "What is linked with it, such as the runtime.",
+            doc = "What is linked with it, such as the runtime: it is not linked by itself.",
             providers = [CcInfo],
         ),
         "images": attr.label_list(
-            doc = "OpenMP: targets whose device images are registered.",
+            doc = "The images, where `kind` is `openmp`.",
             providers = [OffloadImagesInfo],
         ),
         "kind": attr.string(
-            doc = "The runtime.",
+            doc = "The runtime that loads the code: `hip`, `openmp` or `cuda`.",
             default = "hip",
             values = ["hip", "openmp", "cuda"],
         ),

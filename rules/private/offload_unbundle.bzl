@@ -35,7 +35,8 @@ offload_unbundle = rule(
     doc = """Takes device images out of a bundle.
 
 A target that the bundle has no entry for fails the build; the entry that serves
-a target is chosen by LLVM's compatibility rules, and an exact match wins.
+a target is chosen by LLVM's compatibility rules, and an exact match wins. If the
+bundle is a target with `OffloadBundleInfo`, it fails at analysis.
 """,
     attrs = TARGETS_ATTRS | {
         "bundle": attr.label(
@@ -44,12 +45,12 @@ a target is chosen by LLVM's compatibility rules, and an exact match wins.
             allow_files = True,
         ),
         "kind": attr.string(
-            doc = "Offload kind of targets given in short form.",
+            doc = "Offload kind of targets that do not name one: `hip`, `hipv4` or `openmp`.",
             default = "hipv4",
             values = ["hip", "hipv4", "openmp"],
         ),
         "type": attr.string(
-            doc = "File type of the bundle, as `clang-offload-bundler -type` names it.",
+            doc = "File type of the bundle, as `clang-offload-bundler -type` names it: `o` for code objects and host objects, `bc` for bitcode.",
             default = "o",
             values = ["o", "bc"],
         ),

@@ -78,7 +78,8 @@ offload_device_code_aspect = aspect(
     implementation = _aspect_impl,
     doc = """Finds the targets whose device code reaches a target, through whatever rules are between them.
 
-For an attribute of a rule of your own; `offload_report` is a rule that has it.
+For an attribute of a rule of your own: `attr.label_list(aspects = [offload_device_code_aspect])`. Each target then has
+`OffloadDeviceCodeInfo`. What holds device code of others, such as a bundle, is told of and not what it was made of.
 """,
     attr_aspects = _ATTRIBUTES,
 )
@@ -109,18 +110,12 @@ offload_report = rule(
     implementation = _offload_report_impl,
     doc = """Tells which targets' device code reaches programs, and for which GPUs it is.
 
-The report is a JSON file, and the provider `OffloadDeviceCodeInfo` of the target, which `bazel cquery` shows without
-building anything:
-
-```
-bazel cquery //app:report --output=starlark --starlark:file=report.cquery
-```
-
-See docs/howto/report.md.
+The report is a JSON file, `NAME.json`, and the provider `OffloadDeviceCodeInfo` of the target, which `bazel cquery` shows
+without building anything: see [Which device code is in a program?](howto/report.md)
 """,
     attrs = {
         "targets": attr.label_list(
-            doc = "Programs, libraries, anything.",
+            doc = "Programs, libraries, test suites, anything that depends on device code.",
             mandatory = True,
             aspects = [offload_device_code_aspect],
         ),

@@ -7,7 +7,7 @@ load(":sizes.bzl", "parse_size")
 # The attributes of a rule whose bundle is validated.
 VALIDATION_ATTRS = {
     "max_size": attr.string(
-        doc = "The size that the bundle may have, such as `500MiB`. More fails the validation. Empty for any size.",
+        doc = "The size that the file may have, compressed if it is: a whole number and a unit, from `B` to `TB` or `TiB`, such as `500MiB`. A larger one fails the validation. Empty for any size.",
     ),
     "_validation": attr.label(
         default = "//rules/settings:validation",

@@ -82,7 +82,11 @@ func (s *symbol) body(w io.Writer) {
 func (f *field) write(w io.Writer, of string) {
 	var about []string
 	if f.kind != "" && f.kind != "name" {
-		about = append(about, f.kind)
+		kind := f.kind
+		if len(f.needs) > 0 {
+			kind += " with `" + strings.Join(f.needs, "`, or `") + "`"
+		}
+		about = append(about, kind)
 	}
 	switch {
 	case of == "provider":

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -100,6 +101,7 @@ type field struct {
 	name, doc, kind, fallback string
 	mandatory                 bool
 	values                    []string
+	needs                     []string // providers that targets must have: all of one group
 }
 
 // attributeTypes are the names of AttributeType.
@@ -109,11 +111,18 @@ var attributeTypes = []string{
 	"dict of string to label", "dict of string to list of labels",
 }
 
-func attributes(all []message) []field {
+func attributes(all []message) ([]field, error) {
 	var fields []field
 	for _, a := range all {
 		f := field{
 			name: a.text(1), doc: a.text(2), mandatory: a.number(4) != 0, fallback: a.text(6), values: a.texts(9),
+		}
+		groups, err := a.messages(5)
+		if err != nil {
+			return nil, err
+		}
+		for _, group := range groups {
+			f.needs = append(f.needs, strings.Join(group.texts(1), "` and `"))
 		}
 		if kind := a.number(3); kind < uint64(len(attributeTypes)) {
 			f.kind = attributeTypes[kind]
@@ -124,7 +133,7 @@ func attributes(all []message) []field {
 	slices.SortStableFunc(fields, func(a, b field) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.name, b.name))
 	})
-	return fields
+	return fields, nil
 }
 
 func rank(f field) int {
@@ -146,6 +155,10 @@ func parameters(all []message) []field {
 			name = "*" + name
 		case 5:
 			name = "**" + name
+		case 0: // Bazel before 8 does not say
+			if name == "kwargs" {
+				name = "**" + name
+			}
 		}
 		fields = append(fields, field{name: name, doc: p.text(2), fallback: p.text(3), mandatory: p.number(4) != 0})
 	}
@@ -189,8 +202,11 @@ func readModule(b []byte) (*module, error) {
 				if returned, err := one.messages(4); err == nil && len(returned) > 0 {
 					s.returns = returned[0].text(1)
 				}
-			} else {
-				s.fields = attributes(members)
+			} else if s.fields, err = attributes(members); err != nil {
+				return nil, err
+			}
+			if kind.name == "aspect" {
+				s.fields = slices.DeleteFunc(s.fields, func(f field) bool { return f.kind == "name" })
 			}
 			if kind.name == "rule" {
 				if groups, err := one.messages(5); err == nil && len(groups) > 0 {
@@ -215,7 +231,11 @@ func readModule(b []byte) (*module, error) {
 			if err != nil {
 				return nil, err
 			}
-			e.tags = append(e.tags, symbol{kind: "tag", name: tag.text(1), doc: tag.text(2), fields: attributes(members)})
+			fields, err := attributes(members)
+			if err != nil {
+				return nil, err
+			}
+			e.tags = append(e.tags, symbol{kind: "tag", name: tag.text(1), doc: tag.text(2), fields: fields})
 		}
 		m.extensions = append(m.extensions, e)
 	}
