@@ -117,33 +117,46 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 	sizes := make([]int64, len(cuts))
 	written := newLanes(out, len(cuts))
 	h, x := NewHasher(), new(index)
-	encode := func(ctx context.Context, i int) (err error) {
-		start, end := int64(0), size
-		if i > 0 {
-			start = cuts[i][0].Offset
+	hash := indexing(h, raw, x, o.Done)
+	start := func(i int) int64 {
+		if i == 0 {
+			return 0 // whatever is before the first piece
 		}
-		if i+1 < len(cuts) {
-			end = cuts[i+1][0].Offset
+		if i == len(cuts) {
+			return size
 		}
-		sizes[i], err = encodeFrame(ctx, lane{written, i}, b, cuts[i], start, end, o.Level)
+		return cuts[i][0].Offset
+	}
+	encode := func(ctx context.Context, i int, beside func() int) (err error) {
+		sizes[i], err = encodeFrame(ctx, lane{written, i}, b, cuts[i], start(i), start(i+1), o.Level, beside)
 		return err
 	}
-	// The encoder of a frame keeps two cores busy, and more encoders at once than
-	// that are only in each other's way in the caches.
-	encoders := min(len(cuts), max(1, b.Cores()/2))
-	var next atomic.Int64
-	err = b.Each(ctx, 1+encoders, func(ctx context.Context, unit int) (err error) {
-		if unit == 0 {
-			x.pieces, err = h.addIndexed(ctx, o.Done, raw...)
-			return err
-		}
-		for i := next.Add(1) - 1; i < int64(len(cuts)); i = next.Add(1) - 1 {
-			if err := encode(ctx, int(i)); err != nil {
-				return err
+	if b.Cores() == 2 {
+		err = b.Each(ctx, 1, func(ctx context.Context, _ int) error {
+			for i := range cuts {
+				if err := encode(ctx, i, hash.beside(ctx, start(i))); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
-	})
+			return hash.finish(ctx)
+		})
+	} else {
+		// The encoder of a frame keeps two cores busy, and more encoders at once than
+		// that are only in each other's way in the caches.
+		encoders := min(len(cuts), max(1, b.Cores()/2))
+		var next atomic.Int64
+		err = b.Each(ctx, 1+encoders, func(ctx context.Context, unit int) error {
+			if unit == 0 {
+				return hash.finish(ctx)
+			}
+			for i := next.Add(1) - 1; i < int64(len(cuts)); i = next.Add(1) - 1 {
+				if err := encode(ctx, int(i), nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +211,8 @@ func (s *Stats) header() ([]byte, error) {
 }
 
 // encodeFrame compresses the raw bytes from start to end, in which the pieces lie,
-// to w and closes it. It returns the size of the frame.
-func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces []Piece, start, end int64, level Level) (int64, error) {
+// to w and closes it. It returns the size of the frame. See longzstd.Options for beside.
+func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces []Piece, start, end int64, level Level, beside func() int) (int64, error) {
 	parts := make([]files.Part, len(pieces))
 	for i, p := range pieces {
 		parts[i] = files.Part{Offset: p.Offset - start, Content: p.Content}
@@ -214,7 +227,12 @@ func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces 
 		if err := raw.Fill(); err != nil {
 			return err
 		}
-		size, err = longzstd.EncodeTo(ctx, w, raw.Bytes(), level, b.Cores(), trimmer(raw))
+		size, err = longzstd.EncodeTo(ctx, w, raw.Bytes(), longzstd.Options{
+			Level:  level,
+			Cores:  b.Cores(),
+			Passed: trimmer(raw),
+			Beside: beside,
+		})
 		return err
 	})
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"hash"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/rules-offload/rules_offload/engine/longzstd"
 )
 
 // Hasher computes the hash in the header of a compressed bundle from the raw
@@ -44,61 +46,94 @@ var zeroPage [4096]byte
 // lies before and between them is zero. Files are read, not mapped. The error is
 // ctx's, that of a file or that of a piece out of order.
 func (h *Hasher) Add(ctx context.Context, pieces ...Piece) error {
-	return h.add(ctx, func(int, []byte) {}, pieces...)
+	j := hashing{h: h, pieces: pieces}
+	return j.finish(ctx)
 }
 
-// addIndexed is Add that returns the pieces with their XXH64, too, which costs little
-// while the bytes are at hand. It calls done, if that is not nil, with numbers of bytes hashed.
-func (h *Hasher) addIndexed(ctx context.Context, done func(n int64), pieces ...Piece) ([]indexPiece, error) {
-	var list []indexPiece
-	sum, at := xxhash.New(), 0
-	next := func(i int) {
-		if n := pieces[at].Content.Len(); n > 0 {
-			list = append(list, indexPiece{pieces[at].Offset, n, sum.Sum64()})
-		}
-		sum.Reset()
-		at = i
+// hashing is Add in steps.
+type hashing struct {
+	h      *Hasher
+	pieces []Piece // what is left
+	off    int64   // in the first of them
+	buf    []byte
+	// also, if not nil, is called with what was hashed of a piece, up to its end.
+	also func(p *Piece, b []byte)
+	err  error
+}
+
+// finish hashes what is left.
+func (j *hashing) finish(ctx context.Context) error {
+	for j.err == nil && len(j.pieces) > 0 {
+		j.err = j.step(ctx)
 	}
-	err := h.add(ctx, func(i int, b []byte) {
-		if i != at {
-			next(i)
+	return j.err
+}
+
+// beside returns a function that takes a step and returns how far hashing is behind
+// start, for longzstd.Options. finish returns its errors.
+func (j *hashing) beside(ctx context.Context, start int64) func() int {
+	return func() int {
+		if j.err == nil && len(j.pieces) > 0 {
+			j.err = j.step(ctx)
+		}
+		if j.err != nil || len(j.pieces) == 0 {
+			return longzstd.BesideDone
+		}
+		return int(j.h.n - start)
+	}
+}
+
+// step hashes some of what is left, as long as there is something.
+func (j *hashing) step(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if j.buf == nil {
+		j.buf = make([]byte, hashRead)
+	}
+	p := &j.pieces[0]
+	if j.off == 0 && p.Offset != j.h.n {
+		if p.Offset < j.h.n {
+			return fmt.Errorf("raw bytes from 0x%x on were hashed already, up to 0x%x", p.Offset, j.h.n)
+		}
+		for end := min(p.Offset, j.h.n+hashStep); j.h.n < end; {
+			j.h.Write(zeroPage[:min(end-j.h.n, int64(len(zeroPage)))])
+		}
+		return nil
+	}
+	b := j.buf[:min(p.Content.Len()-j.off, int64(len(j.buf)))]
+	if _, err := p.Content.ReadAt(b, j.off); err != nil {
+		return err
+	}
+	j.h.Write(b)
+	if j.also != nil {
+		j.also(p, b)
+	}
+	if j.off += int64(len(b)); j.off == p.Content.Len() {
+		j.pieces, j.off = j.pieces[1:], 0
+	}
+	return nil
+}
+
+// indexing returns the hashing of all pieces, which puts the index of them into x. It
+// calls done, if that is not nil, with numbers of bytes hashed.
+func indexing(h *Hasher, pieces []Piece, x *index, done func(n int64)) *hashing {
+	sum := xxhash.New()
+	left := int64(-1) // of a piece
+	return &hashing{h: h, pieces: pieces, also: func(p *Piece, b []byte) {
+		if left < 0 {
+			left = p.Content.Len()
 		}
 		sum.Write(b)
+		if left -= int64(len(b)); left == 0 {
+			if n := p.Content.Len(); n > 0 {
+				x.pieces = append(x.pieces, indexPiece{p.Offset, n, sum.Sum64()})
+			}
+			sum.Reset()
+			left = -1
+		}
 		if done != nil {
 			done(int64(len(b)))
 		}
-	}, pieces...)
-	if len(pieces) > 0 {
-		next(at)
-	}
-	return list, err
-}
-
-// add is Add that calls beside with what it has hashed of the piece of that number.
-func (h *Hasher) add(ctx context.Context, beside func(i int, b []byte), pieces ...Piece) error {
-	buf := make([]byte, hashRead)
-	for i, p := range pieces {
-		if p.Offset < h.n {
-			return fmt.Errorf("raw bytes from 0x%x on were hashed already, up to 0x%x", p.Offset, h.n)
-		}
-		for h.n < p.Offset {
-			if h.n%hashStep < int64(len(zeroPage)) && ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			h.Write(zeroPage[:min(p.Offset-h.n, int64(len(zeroPage)))])
-		}
-		for off := int64(0); off < p.Content.Len(); {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			b := buf[:min(p.Content.Len()-off, int64(len(buf)))]
-			if _, err := p.Content.ReadAt(b, off); err != nil {
-				return err
-			}
-			h.Write(b)
-			beside(i, b)
-			off += int64(len(b))
-		}
-	}
-	return nil
+	}}
 }

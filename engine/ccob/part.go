@@ -33,7 +33,7 @@ func EncodePart(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOpt
 	sums := make([]uint64, len(pieces))
 	err = b.Each(ctx, 1+len(pieces), func(ctx context.Context, i int) (err error) {
 		if i == 0 {
-			_, err = encodeFrame(ctx, lane{newLanes(out, 1), 0}, b, pieces, 0, size, o.Level)
+			_, err = encodeFrame(ctx, lane{newLanes(out, 1), 0}, b, pieces, 0, size, o.Level, nil)
 		} else {
 			sums[i-1], err = sum(ctx, pieces[i-1].Content)
 		}
@@ -173,7 +173,7 @@ func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o 
 	}
 	var frame files.Buffer
 	head := Piece{Content: plan.head}
-	if _, err := encodeFrame(ctx, lane{newLanes(&frame, 1), 0}, budget(o.Budget), []Piece{head}, 0, head.end(), o.Level); err != nil {
+	if _, err := encodeFrame(ctx, lane{newLanes(&frame, 1), 0}, budget(o.Budget), []Piece{head}, 0, head.end(), o.Level, nil); err != nil {
 		return s, err
 	}
 	data := []files.Content{files.Memory(frame.Bytes())}

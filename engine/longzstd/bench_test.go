@@ -31,7 +31,7 @@ func BenchmarkEncode(b *testing.B) {
 			var size int64
 			for b.Loop() {
 				var err error
-				if size, err = EncodeTo(context.Background(), io.Discard, c.src, c.level, c.cores, nil); err != nil {
+				if size, err = EncodeTo(context.Background(), io.Discard, c.src, Options{Level: c.level, Cores: c.cores}); err != nil {
 					b.Fatal(err)
 				}
 			}

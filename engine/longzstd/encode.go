@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
-	"runtime/debug"
+	"math"
 )
 
 // maxWindow is the largest window of a frame and so the farthest a match may
@@ -46,7 +46,7 @@ func appendFrameHeader(dst []byte, size uint64) []byte {
 // and level alone. src is read in place: besides the result, Encode needs a few
 // MiB. The error is ctx's, if that ends first.
 func Encode(ctx context.Context, dst, src []byte, level Level) ([]byte, error) {
-	err := encode(ctx, src, effortFor(level, len(src)), 1, func(w *blockWriter, b *block) error {
+	err := encode(ctx, src, effortFor(level, len(src)), Options{}, func(w *blockWriter, b *block) error {
 		if b == nil {
 			dst = appendFrameHeader(dst, uint64(len(src)))
 		} else {
@@ -63,12 +63,29 @@ func Encode(ctx context.Context, dst, src []byte, level Level) ([]byte, error) {
 // flushSize is about how much EncodeTo writes at a time.
 const flushSize = 1 << 20
 
-// EncodeTo writes the frame that Encode makes of src and level to w and returns
-// its size. With more than one core it finds matches on one and codes them on
-// another; the bytes are the same. passed, if not nil, is told now and then up to
-// where src was coded, what is before being read again only where matches refer
-// to it. The error is ctx's, if that ends first, or w's.
-func EncodeTo(ctx context.Context, w io.Writer, src []byte, level Level, cores int, passed func(n int)) (int64, error) {
+// Options are those of EncodeTo.
+type Options struct {
+	Level Level
+	// Cores is how many cores to use: with more than one, matches are found on one and
+	// coded on another. The bytes are the same.
+	Cores int
+	// Passed, if not nil, is told now and then up to where the source was coded. What is
+	// before is read again only where matches refer to it. Calls come one at a time, from
+	// several goroutines.
+	Passed func(n int)
+	// Beside, if not nil, is work of the caller's on the same bytes to do meanwhile, such as
+	// hashing them, where there are two cores for all of it. A call does a little of it, tens
+	// of kilobytes, and returns up to where in the source it is now, or [BesideDone]. Calls
+	// come from the caller's goroutine. EncodeTo may return before the work is done.
+	Beside func() int
+}
+
+// BesideDone is what [Options.Beside] returns when there is nothing more to do.
+const BesideDone = math.MaxInt
+
+// EncodeTo writes the frame that Encode makes of src to w and returns its size. The
+// error is ctx's, if that ends first, or w's.
+func EncodeTo(ctx context.Context, w io.Writer, src []byte, o Options) (int64, error) {
 	var size int64
 	buf := make([]byte, 0, min(flushSize, len(src))+blockSize+1<<10)
 	flush := func() error {
@@ -77,14 +94,14 @@ func EncodeTo(ctx context.Context, w io.Writer, src []byte, level Level, cores i
 		buf = buf[:0]
 		return err
 	}
-	err := encode(ctx, src, effortFor(level, len(src)), cores, func(bw *blockWriter, b *block) error {
+	err := encode(ctx, src, effortFor(o.Level, len(src)), o, func(bw *blockWriter, b *block) error {
 		if b == nil {
 			buf = appendFrameHeader(buf, uint64(len(src)))
 			return nil
 		}
 		buf = bw.append(buf, src, b)
-		if passed != nil {
-			passed(b.end)
+		if o.Passed != nil {
+			o.Passed(b.end)
 		}
 		if len(buf) >= flushSize || b.last {
 			return flush()
@@ -94,17 +111,15 @@ func EncodeTo(ctx context.Context, w io.Writer, src []byte, level Level, cores i
 	return size, err
 }
 
-// queuedBlocks is how many blocks may wait between the parser and the writer.
-const queuedBlocks = 8
-
-// newBlock returns a block with room for as many sequences as most have.
+// newBlock returns a block with room for as many sequences as nearly all have.
 func newBlock() *block { return &block{seqs: make([]sequence, 0, 24<<10)} }
 
 // pipelineSize is the least size of a source for which a second core is worth while.
 const pipelineSize = 2 * blockSize
 
-// encode calls code for the frame's header (a nil block) and then for every block in order.
-func encode(ctx context.Context, src []byte, e effort, cores int, code func(*blockWriter, *block) error) error {
+// encode calls code for the frame's header (a nil block) and then for every block in order,
+// one at a time.
+func encode(ctx context.Context, src []byte, e effort, o Options, code func(*blockWriter, *block) error) error {
 	w := blockWriter{mostLeaves: e.leaves}
 	w.reset()
 	if err := code(&w, nil); err != nil {
@@ -115,52 +130,19 @@ func encode(ctx context.Context, src []byte, e effort, cores int, code func(*blo
 	}
 	p := newParser(src, e)
 	defer p.release()
-	if cores < 2 || len(src) < pipelineSize {
-		for b := newBlock(); p.next(b); {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			if err := code(&w, b); err != nil {
-				return err
-			}
+	checked := func(b *block) error {
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		return nil
+		return code(&w, b)
 	}
-
-	free, ready := make(chan *block, queuedBlocks), make(chan *block, queuedBlocks)
-	for range queuedBlocks {
-		free <- newBlock()
+	if o.Cores >= 2 && len(src) >= pipelineSize {
+		return newPipeline(p, checked).run(o.Beside)
 	}
-	var fault any // a panic of the parser: src may be a file that was cut short
-	go func() {
-		defer close(ready)
-		debug.SetPanicOnFault(true)
-		defer func() { fault = recover() }()
-		for b := range free {
-			if !p.next(b) {
-				return
-			}
-			ready <- b
-		}
-	}()
-	var err error
-	for b := range ready {
-		if err == nil {
-			err = ctx.Err()
-		}
-		if err == nil {
-			err = code(&w, b)
-		}
-		if err == nil {
-			free <- b
-		} else if free != nil {
-			// The parser ends when it asks for the next block; take what it has.
-			close(free)
-			free = nil
+	for b := newBlock(); p.next(b); {
+		if err := checked(b); err != nil {
+			return err
 		}
 	}
-	if fault != nil {
-		panic(fault)
-	}
-	return err
+	return nil
 }

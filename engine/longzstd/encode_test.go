@@ -42,7 +42,7 @@ func check(t testing.TB, src []byte) {
 			t.Fatalf("level %d: %d bytes in, %d other bytes out", level, len(src), len(got))
 		}
 		var buf bytes.Buffer
-		n, err := EncodeTo(context.Background(), &buf, src, level, 2, nil)
+		n, err := EncodeTo(context.Background(), &buf, src, Options{Level: level, Cores: 2})
 		if err != nil || n != int64(buf.Len()) {
 			t.Fatalf("level %d: EncodeTo: %d of %d bytes, %v", level, n, buf.Len(), err)
 		}
@@ -53,7 +53,7 @@ func check(t testing.TB, src []byte) {
 	// What is for large sources only, and for the rare text.
 	for i, e := range []effort{fastEffort, smallEffort} {
 		var frame []byte
-		err := encode(context.Background(), src, e, 1, func(w *blockWriter, b *block) error {
+		err := encode(context.Background(), src, e, Options{}, func(w *blockWriter, b *block) error {
 			if b == nil {
 				frame = appendFrameHeader(nil, uint64(len(src)))
 			} else {
@@ -166,7 +166,7 @@ func TestEncodeCancelled(t *testing.T) {
 	if _, err := Encode(ctx, nil, src, Fast); !errors.Is(err, context.Canceled) {
 		t.Errorf("Encode: %v", err)
 	}
-	if _, err := EncodeTo(ctx, io.Discard, src, Fast, 2, nil); !errors.Is(err, context.Canceled) {
+	if _, err := EncodeTo(ctx, io.Discard, src, Options{Level: Fast, Cores: 2}); !errors.Is(err, context.Canceled) {
 		t.Errorf("EncodeTo: %v", err)
 	}
 }
@@ -179,7 +179,7 @@ func TestEncodeToFailingWriter(t *testing.T) {
 	full := errors.New("disk full")
 	src := noise(rand.New(rand.NewPCG(5, 6)), 8<<20)
 	for _, cores := range []int{1, 2} {
-		if _, err := EncodeTo(context.Background(), failingWriter{full}, src, Fast, cores, nil); !errors.Is(err, full) {
+		if _, err := EncodeTo(context.Background(), failingWriter{full}, src, Options{Level: Fast, Cores: cores}); !errors.Is(err, full) {
 			t.Errorf("%d cores: %v", cores, err)
 		}
 	}
