@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"path"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -99,6 +100,8 @@ func imageKind(name string, data []byte, opt PackOptions) offloadbinary.ImageKin
 		return offloadbinary.None // LLVM 22 does not know the name
 	case opt.LLVM || named != offloadbinary.None:
 		return named
+	case path.Ext(name) == ".ptx": // text has no magic
+		return offloadbinary.PTX
 	}
 	return content
 }

@@ -11,6 +11,7 @@ What they have in common:
 - **Messages** begin with the label of the target and the name of the rule.
 """
 
+load("//rules/private:cuda_ptx.bzl", _cuda_ptx = "cuda_ptx")
 load("//rules/private:hip_code_objects.bzl", _hip_code_objects = "hip_code_objects")
 load("//rules/private:hip_library.bzl", _hip_library = "hip_library")
 load("//rules/private:offload_archive.bzl", _offload_archive = "offload_archive", _offload_unbundle_archive = "offload_unbundle_archive")
@@ -26,6 +27,7 @@ load("//rules/private:offload_unbundle.bzl", _offload_unbundle = "offload_unbund
 load("//rules/private:openmp_library.bzl", _openmp_library = "openmp_library")
 load("//rules/private:report.bzl", _offload_device_code_aspect = "offload_device_code_aspect", _offload_report = "offload_report")
 
+cuda_ptx = _cuda_ptx
 hip_code_objects = _hip_code_objects
 hip_library = _hip_library
 offload_archive = _offload_archive

@@ -149,10 +149,15 @@ Install them (Debian: apt-get install clang-22 lld-22; Fedora: dnf install clang
     --repo_env=OFFLOAD_LLVM=/path/to/llvm
 or in MODULE.bazel: offload.system_clang(path = "/path/to/llvm"), or offload.archive_clang(...) for one from an archive."""
 
+# What links code that is no object, where it is there: SPIR-V (Debian: llvm-22), PTX (clang-tools-22).
+_OTHER_LINKERS = ["llvm-link", "clang-nvlink-wrapper"]
+
 def _link_llvm(repository_ctx, root, resources):
     """Links what clang needs beside itself, under the paths that it looks at."""
-    for name in ["clang", "ld.lld"]:
-        repository_ctx.symlink("{}/bin/{}".format(root, name), "bin/" + name)
+    for name in ["clang", "ld.lld"] + _OTHER_LINKERS:
+        program = repository_ctx.path("{}/bin/{}".format(root, name))
+        if program.exists:
+            repository_ctx.symlink(program, "bin/" + name)
     repository_ctx.symlink(resources + "/include", "lib/clang/{}/include".format(repository_ctx.path(resources).basename))
 
     # Programs of an LLVM with shared libraries look for them beside themselves,
@@ -275,6 +280,9 @@ def _archive_clang_impl(repository_ctx):
                 repr(repository_ctx.attr.strip_prefix),
             ))
     files = ["bin/clang", "bin/" + _real_name(repository_ctx, "bin/clang"), "bin/ld.lld", "bin/" + _real_name(repository_ctx, "bin/ld.lld")]
+    for name in _OTHER_LINKERS:
+        if repository_ctx.path("bin/" + name).exists:
+            files += ["bin/" + name, "bin/" + _real_name(repository_ctx, "bin/" + name)]
     files += ["lib/clang/*/include/**", "lib/libLLVM*.so*", "lib/libclang-cpp.so*"]
     repository_ctx.file(
         "BUILD.bazel",

@@ -28,6 +28,10 @@ Each source and architecture is an action of its own, and each architecture is
 linked by its own action: one changed source compiles that source only, one more
 architecture compiles for that one only.
 
+The architecture `amdgcnspirv` is AMD's portable code: SPIR-V (`.spv`), which the HIP runtime compiles for a GPU that
+nothing else in a bundle is for. Clang has been able to write it by itself since LLVM 22, with `llvm-link` beside it;
+`device_linkopts = ["-no-use-spirv-backend"]` takes the translator `llvm-spirv` instead.
+
 Output groups named by target ID (`gfx90a:xnack+`) hold the code object of one
 architecture.
 """,

@@ -10,6 +10,11 @@ load(":toolchains.bzl", "device_toolchain_of")
 # The kind that clang gives HIP code objects since code object version 4.
 _KIND = "hipv4"
 
+# AMD's portable code is SPIR-V, which the runtime compiles for the GPU that is there. It has no objects: sources are
+# compiled to bitcode, and bitcode is linked to SPIR-V.
+def _is_portable(target):
+    return target.triple.startswith("spirv64-")
+
 # The attribute of a rule whose sources may call device functions of others.
 DEVICE_DEPS_ATTRS = {
     "device_deps": attr.label_list(
@@ -29,18 +34,22 @@ def _arguments(ctx, toolchain, src):
     args.add(compilation_id(ctx, src), format = "-cuid=%s")
     return args
 
-def _compile(ctx, toolchain, headers, src, name, arch, rdc, copts):
+def _compile(ctx, toolchain, headers, src, name, target, rdc, copts):
+    arch = target.target_id
+    bitcode = rdc or _is_portable(target)
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(
         ctx.label.name,
         target_ids.file_name(arch),
         name,
-        "bc" if rdc else "o",
+        "bc" if bitcode else "o",
     ))
     args = _arguments(ctx, toolchain, src)
     args.add_all(["--offload-device-only", "--no-gpu-bundle-output"])
     args.add(arch, format = "--offload-arch=%s")
     if rdc:
-        args.add_all(["-fgpu-rdc", "-emit-llvm", "-c"])
+        args.add("-fgpu-rdc")
+    if bitcode:
+        args.add_all(["-emit-llvm", "-c"])
     else:
         # The driver links what it assembles; to keep the link an action of its
         # own it is told to stop before, and the compiler to write an object.
@@ -61,11 +70,17 @@ def _compile(ctx, toolchain, headers, src, name, arch, rdc, copts):
     )
     return out
 
-def _link(ctx, toolchain, objects, library, arch, linkopts):
-    out = ctx.actions.declare_file("{}/{}.co".format(ctx.label.name, target_ids.file_name(arch)))
+def _link(ctx, toolchain, objects, library, target, linkopts):
+    arch = target.target_id
+    portable = _is_portable(target)
+    out = ctx.actions.declare_file("{}/{}.{}".format(ctx.label.name, target_ids.file_name(arch), "spv" if portable else "co"))
     args = clang_arguments(ctx)
-    args.add("--target=amdgcn-amd-amdhsa")
-    args.add(arch, format = "-mcpu=%s")
+    if portable:
+        # By LLVM itself: the translator is a program that few distributions have.
+        args.add_all(["--target=spirv64-amd-amdhsa", "-use-spirv-backend"])
+    else:
+        args.add("--target=amdgcn-amd-amdhsa")
+        args.add(arch, format = "-mcpu=%s")
 
     # The compilations have linked the device libraries. Some releases of clang would link them again, others warn
     # that there is nothing to turn off.
@@ -74,7 +89,9 @@ def _link(ctx, toolchain, objects, library, arch, linkopts):
     args.add_all(linkopts)
     args.add("-o", out)
     args.add_all(objects)
-    if library:
+    if portable:
+        args.add_all(library)
+    elif library:
         # As from an archive: what nobody calls stays out.
         args.add("-Wl,--start-lib")
         args.add_all(library)
@@ -128,8 +145,8 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
         fail("{}: srcs is empty: give it the HIP sources".format(where))
     targets = architectures_of(ctx, where, _KIND)
     for target in targets:
-        if target.kind != _KIND or not target.triple.startswith("amdgcn-") or not target.target_id:
-            fail("{}: offload_archs: {} is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+".format(
+        if target.kind != _KIND or not (target.triple.startswith("amdgcn-") or _is_portable(target)) or not target.target_id:
+            fail("{}: offload_archs: {} is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+, and amdgcnspirv".format(
                 where,
                 target.target_id or target_ids.entry_id(target.kind, target.triple, ""),
             ))
@@ -146,13 +163,13 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
         arch = target.target_id
         id = target_ids.entry_id(target.kind, target.triple, arch)
         objects = [
-            _compile(ctx, compiler, headers, src, name, arch, rdc, copts)
+            _compile(ctx, compiler, headers, src, name, target, rdc, copts)
             for src, name in zip(ctx.files.srcs, names)
         ]
         own.extend([struct(file = file, id = id, label = ctx.label) for file in objects])
         library = [object.file for object in deps.to_list() if object.id == id]
         images.append(offload_image(
-            file = _link(ctx, linker, objects, library, arch, linkopts),
+            file = _link(ctx, linker, objects, library, target, linkopts),
             kind = _KIND,
             label = ctx.label,
             target_id = arch,

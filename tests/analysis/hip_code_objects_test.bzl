@@ -96,6 +96,45 @@ def hip_code_objects_tests(name):
         target = "hip",
     )
 
+    # Portable code.
+    hip_code_objects(
+        name = "hip_portable",
+        srcs = ["a.hip", "sub/a.hip"],
+        offload_archs = ["amdgcnspirv", "gfx942"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "hip_portable_compile_test",
+        argv = ["--offload-arch=amdgcnspirv -emit-llvm -c"],
+        count = 4,
+        mnemonic = "OffloadHipCompile",
+        not_in_argv = ["-S", "-emit-obj", "-fgpu-rdc"],
+        output = "hip_portable/amdgcnspirv/a.bc",
+        target = "hip_portable",
+    )
+    actions_test(
+        name = "hip_portable_link_test",
+        argv = [
+            "--target=spirv64-amd-amdhsa -use-spirv-backend -nogpulib",
+            "-o BIN/tests/analysis/hip_portable/amdgcnspirv.spv BIN/tests/analysis/hip_portable/amdgcnspirv/a.bc BIN/tests/analysis/hip_portable/amdgcnspirv/sub/a.bc",
+        ],
+        count = 2,
+        mnemonic = "OffloadDeviceLink",
+        not_in_argv = ["-mcpu=amdgcnspirv"],
+        output = "hip_portable/amdgcnspirv.spv",
+        target = "hip_portable",
+    )
+    provides_test(
+        name = "hip_portable_provides_test",
+        files = ["hip_portable/amdgcnspirv.spv", "hip_portable/gfx942.co"],
+        groups = {"amdgcnspirv": ["hip_portable/amdgcnspirv.spv"], "gfx942": ["hip_portable/gfx942.co"]},
+        images = [
+            "hipv4-spirv64-amd-amdhsa--amdgcnspirv hip_portable/amdgcnspirv.spv",
+            "hipv4-amdgcn-amd-amdhsa--gfx942 hip_portable/gfx942.co",
+        ],
+        target = "hip_portable",
+    )
+
     hip_code_objects(
         name = "hip_device_deps",
         srcs = ["a.hip"],
@@ -145,7 +184,7 @@ def hip_code_objects_tests(name):
         "no_archs": ([], "{}: hip_code_objects: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --//rules/settings:offload_archs=gfx90a,gfx942"),
         "no_processor": (["hipv4-amdgcn-amd-amdhsa-"], "{}: hip_code_objects: offload_archs: hipv4-amdgcn-amd-amdhsa-- is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+"),
         "nvidia": (["sm_70"], "{}: hip_code_objects: offload_archs: target \"sm_70\" is not one of kind hipv4, which is for AMD GPUs"),
-        "spirv": (["amdgcnspirv"], "{}: hip_code_objects: offload_archs: amdgcnspirv is not an AMD GPU"),
+        "spirv": (["hipv4-spirv64-unknown-unknown-"], "{}: hip_code_objects: offload_archs: hipv4-spirv64-unknown-unknown-unknown- is not an AMD GPU"),
         "twice": (["gfx942", "gfx942"], "{}: hip_code_objects: offload_archs names gfx942 twice"),
         "twice_otherwise": (["gfx90a:xnack+:sramecc-", "gfx90a:sramecc-:xnack+"], "{}: hip_code_objects: offload_archs names gfx90a:sramecc-:xnack+ twice: also as gfx90a:xnack+:sramecc-"),
         "twice_feature": (["gfx90a:xnack+:xnack-"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a:xnack+:xnack-\": feature \"xnack\" is given twice"),
@@ -186,6 +225,9 @@ def hip_code_objects_tests(name):
             "hip_device_deps_plain_test",
             "hip_link_test",
             "hip_rdc_test",
+            "hip_portable_compile_test",
+            "hip_portable_link_test",
+            "hip_portable_provides_test",
             "hip_provides_test",
             "hip_no_srcs_test",
             "hip_includes_test",

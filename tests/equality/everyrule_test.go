@@ -12,6 +12,7 @@ func everyRule() map[string]string {
 	files := maps.Clone(bazeltest.Kernels())
 	files["BUILD.bazel"] = `load(
     "@rules_offload//rules:defs.bzl",
+    "cuda_ptx",
     "hip_code_objects",
     "hip_library",
     "offload_archive",
@@ -46,6 +47,19 @@ hip_code_objects(
     srcs = ["fill.hip"],
     hdrs = ["device.h"],
     tags = ["manual"],
+)
+
+hip_code_objects(
+    name = "portable",
+    srcs = ["scale.hip"],
+    hdrs = ["device.h"],
+    offload_archs = ["amdgcnspirv"],
+)
+
+cuda_ptx(
+    name = "ptx",
+    srcs = ["ptx.cu"],
+    offload_archs = ["sm_70"],
 )
 
 offload_per_arch(
@@ -129,6 +143,8 @@ genrule(
     outs = ["plain.txt"],
     cmd = "echo plain > $@",
 )
+`
+	files["ptx.cu"] = `extern "C" __attribute__((global)) void fill(int *p, int v) { p[__nvvm_read_ptx_sreg_tid_x()] = v; }
 `
 	files["launch.hip"] = `#include "device.h"
 struct dim3 {

@@ -31,7 +31,7 @@ func runIn(dir string, args ...string) (code int, stdout, stderr string) {
 // Packing, listing and extracting, and what is said where LLVM's tool is silent.
 func TestPackInspectExtract(t *testing.T) {
 	dir := t.TempDir()
-	for name, content := range map[string]string{"a.o": "object", "x.so": "text", "y.hsaco": "\x7fELF"} {
+	for name, content := range map[string]string{"a.o": "object", "x.so": "text", "y.hsaco": "\x7fELF", "z.ptx": "//\n.version 7.0\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
 			t.Fatal(err)
 		}
@@ -44,6 +44,9 @@ func TestPackInspectExtract(t *testing.T) {
 	}{
 		{"pack --output p --image file=a.o," + triple + ",arch=gfx90a,kind=hip --image file=y.hsaco," + triple + ",kind=openmp,feature=x", 0, "", ""},
 		{"pack --output q --image file=x.so," + triple, 0, "", "offload pack: warning: x.so: neither name nor content tells its format, it is packed as none\n"},
+		{"pack --output s --image file=z.ptx,triple=nvptx64-nvidia-cuda,arch=sm_70,kind=cuda", 0, "", ""},
+		{"inspect s", 0, "KIND  TRIPLE               ARCH   FORMAT  SIZE  STORED AS              IN\n" +
+			"cuda  nvptx64-nvidia-cuda  sm_70  ptx     16    offload binary at 0x0  -\n", ""},
 		{"pack --output r --image file=a.o," + triple + ",kind=HIP", 2, "", `offload pack: invalid value "file=a.o,triple=amdgcn-amd-amdhsa,kind=HIP" for flag -image: kind "HIP" is none of openmp, cuda, hip, sycl, none. Try: offload pack --help` + "\n"},
 		{"pack --output r --image file=a.o,kind=hip", 2, "", "offload pack: --image file=a.o,kind=hip has no triple=. Try: offload pack --help\n"},
 		{"pack --output r --image file=a.o,file=x.so", 2, "", `offload pack: invalid value "file=a.o,file=x.so" for flag -image: file= is given twice. Try: offload pack --help` + "\n"},

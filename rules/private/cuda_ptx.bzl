@@ -1,0 +1,159 @@
+"""cuda_ptx: CUDA kernels to PTX."""
+
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:providers.bzl", "OffloadImagesInfo")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
+load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "clang_arguments", "compilation_id", "headers_of", "object_names", "run_clang")
+load(":images.bzl", "declare_images", "image_providers")
+load(":messages.bzl", "place")
+load(":target_ids.bzl", "target_ids")
+load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
+
+_KIND = "cuda"
+
+# The oldest version of PTX that LLVM writes for a processor. Where it finds no CUDA, clang asks for 4.2, and LLVM
+# refuses that for processors that came later.
+_PTX = {
+    "sm_60": 50,
+    "sm_61": 50,
+    "sm_62": 50,
+    "sm_70": 60,
+    "sm_72": 61,
+    "sm_75": 63,
+    "sm_80": 70,
+    "sm_86": 71,
+    "sm_87": 74,
+    "sm_88": 90,
+    "sm_89": 78,
+    "sm_90": 78,
+    "sm_90a": 80,
+    "sm_100": 86,
+    "sm_101": 86,
+    "sm_103": 88,
+    "sm_110": 90,
+    "sm_120": 87,
+    "sm_121": 88,
+}
+
+def _has_cuda(ctx):
+    return any([flag.startswith("--cuda-path=") for flag in ctx.attr.copts])
+
+def _ptx_flags(ctx, processor):
+    version = _PTX.get(processor) or _PTX.get(processor.rstrip("af"))
+    if not version or _has_cuda(ctx):
+        return []
+    return ["--cuda-feature=+ptx{}".format(version)]
+
+def _compile(ctx, toolchain, headers, src, name, processor):
+    out = ctx.actions.declare_file("{}/{}/{}.bc".format(ctx.label.name, processor, name))
+    args = clang_arguments(ctx)
+    args.add_all(["-x", "cuda"])
+    args.add_all(toolchain.compile_flags)
+    args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
+    if not _has_cuda(ctx):
+        args.add_all(["-nocudainc", "-nocudalib"])
+    args.add(compilation_id(ctx, src), format = "-cuid=%s")
+    args.add_all(["--cuda-device-only", "-fgpu-rdc", "-emit-llvm", "-c"])
+    args.add(processor, format = "--offload-arch=%s")
+    args.add_all(_ptx_flags(ctx, processor))
+    add_headers(args, headers, out)
+    args.add_all(ctx.attr.copts)
+    args.add("-o", out)
+    args.add(src)
+    run_clang(
+        ctx,
+        arguments = args,
+        group = COMPILE_GROUP,
+        inputs = depset([src], transitive = [headers.files]),
+        mnemonic = "OffloadCudaCompile",
+        out = out,
+        progress_message = "Compiling {} for {}".format(src.short_path, processor),
+        toolchain = toolchain,
+    )
+    return out
+
+def _link(ctx, toolchain, objects, image):
+    args = clang_arguments(ctx)
+    args.add("--target=nvptx64-nvidia-cuda")
+    args.add(image.target_id, format = "-march=%s")
+    args.add_all(_ptx_flags(ctx, image.target_id))
+    args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
+    args.add_all(["-flto", "-Wl,--lto-emit-asm", "-Wno-unused-command-line-argument"])
+    args.add_all(toolchain.link_flags)
+    args.add_all(ctx.attr.device_linkopts)
+    args.add("-o", image.file)
+    args.add_all(objects)
+    run_clang(
+        ctx,
+        arguments = args,
+        group = LINK_GROUP,
+        inputs = depset(objects),
+        mnemonic = "OffloadDeviceLink",
+        out = image.file,
+        progress_message = "Linking %{label} for " + image.target_id,
+        toolchain = toolchain,
+    )
+
+def _cuda_ptx_impl(ctx):
+    where = place(ctx, "cuda_ptx")
+    if not ctx.files.srcs:
+        fail("{}: srcs is empty: give it the CUDA sources".format(where))
+    targets = architectures_of(ctx, where, _KIND)
+    for target in targets:
+        if target.kind != _KIND or not target.triple.startswith("nvptx64-") or not target.target_id.startswith("sm_"):
+            fail("{}: offload_archs: {} is not an NVIDIA GPU, as sm_70 or sm_90a is".format(where, target_ids.name(target)))
+    compiler = device_toolchain_of(ctx, COMPILE_GROUP)
+    linker = device_toolchain_of(ctx, LINK_GROUP)
+    headers = headers_of(ctx)
+    names = object_names(ctx, ctx.files.srcs)
+    images = declare_images(ctx, targets, "ptx")
+    for image in images:
+        objects = [
+            _compile(ctx, compiler, headers, src, name, image.target_id)
+            for src, name in zip(ctx.files.srcs, names)
+        ]
+        _link(ctx, linker, objects, image)
+    return image_providers(ctx, images)
+
+cuda_ptx = rule(
+    implementation = _cuda_ptx_impl,
+    doc = """Compiles CUDA kernels to one PTX file (`.ptx`) per processor, which the driver compiles for the GPU that is there.
+
+It takes clang alone, with `clang-nvlink-wrapper` beside it, and nothing of CUDA: `cuModuleLoad` loads the files as they are, and `offload_binary` puts them
+beside device code for other GPUs. Each source and processor is an action of its own. The sources of a target may call
+device functions of each other.
+
+Sources that include CUDA's headers say where they are: `copts = ["--cuda-path=/usr/local/cuda"]`.
+
+Output groups named by processor (`sm_90`) hold the file of one processor.
+""",
+    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | {
+        "copts": attr.string_list(
+            doc = "More compiler flags.",
+        ),
+        "defines": attr.string_list(
+            doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`.",
+        ),
+        "deps": attr.label_list(
+            doc = "Libraries whose headers the sources include, such as `cc_library` targets with `hdrs` alone.",
+            providers = [CcInfo],
+        ),
+        "device_linkopts": attr.string_list(
+            doc = "More flags of the device link, which clang's driver takes.",
+        ),
+        "hdrs": attr.label_list(
+            doc = "Headers that the sources include, by their path in the workspace.",
+            allow_files = True,
+        ),
+        "includes": attr.string_list(
+            doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself.",
+        ),
+        "srcs": attr.label_list(
+            doc = "CUDA sources. Each is compiled by itself.",
+            mandatory = True,
+            allow_files = [".cu", ".cpp", ".cc", ".cxx"],
+        ),
+    },
+    exec_groups = CLANG_GROUPS,
+    provides = [OffloadImagesInfo],
+)

@@ -1,0 +1,19 @@
+"""The program of the toolchain, for whoever wants to run it."""
+
+load(":toolchains.bzl", "PROGRAM_TYPE")
+
+def _current_program_impl(ctx):
+    program = ctx.toolchains[PROGRAM_TYPE].offload_program
+    out = ctx.actions.declare_file("offload")
+    ctx.actions.symlink(is_executable = True, output = out, target_file = program.executable)
+    return [DefaultInfo(
+        executable = out,
+        files = depset([out]),
+        runfiles = ctx.runfiles([program.executable]),
+    )]
+
+current_program = rule(
+    implementation = _current_program_impl,
+    executable = True,
+    toolchains = [PROGRAM_TYPE],
+)
