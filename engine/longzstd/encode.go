@@ -128,8 +128,6 @@ func encode(ctx context.Context, src []byte, e effort, o Options, code func(*blo
 	if len(src) == 0 {
 		return code(&w, &block{last: true})
 	}
-	p := newParser(src, e)
-	defer p.release()
 	checked := func(b *block) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -137,8 +135,10 @@ func encode(ctx context.Context, src []byte, e effort, o Options, code func(*blo
 		return code(&w, b)
 	}
 	if o.Cores >= 2 && len(src) >= pipelineSize {
-		return newPipeline(p, checked).run(o.Beside)
+		return newPipeline(src, e, checked).run(o.Beside)
 	}
+	p := newParser(src, e)
+	defer p.release()
 	for b := newBlock(); p.next(b); {
 		if err := checked(b); err != nil {
 			return err

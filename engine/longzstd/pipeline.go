@@ -14,8 +14,9 @@ const queuedBlocks = 8
 // codes and does the caller's work, which it keeps where the parser is: then everything is
 // done at the same time.
 type pipeline struct {
-	p    *parser
-	code func(*block) error
+	src    []byte
+	effort effort
+	code   func(*block) error
 
 	mu     sync.Mutex
 	change sync.Cond // of anything below
@@ -29,8 +30,8 @@ type pipeline struct {
 	fault  any // its panic: the source may be a file that was cut short
 }
 
-func newPipeline(p *parser, code func(*block) error) *pipeline {
-	l := &pipeline{p: p, code: code}
+func newPipeline(src []byte, e effort, code func(*block) error) *pipeline {
+	l := &pipeline{src: src, effort: e, code: code}
 	l.change.L = &l.mu
 	for range queuedBlocks {
 		l.free = append(l.free, newBlock())
@@ -43,7 +44,7 @@ func (l *pipeline) run(beside func() int) error {
 	l.mu.Lock()
 	go l.parse()
 	defer func() {
-		// Its tables and the source may be gone when this returns.
+		// The source may be gone when this returns.
 		l.stop = true
 		l.change.Broadcast()
 		for !l.ended {
@@ -83,12 +84,15 @@ func (l *pipeline) parse() {
 		l.change.Broadcast()
 		l.mu.Unlock()
 	}()
+	var p *parser
+	l.unlocked(func() { p = newParser(l.src, l.effort) })
+	defer p.release()
 	for more := true; l.err == nil && !l.stop; {
 		switch {
 		case more && len(l.free) > 0:
 			b := l.free[len(l.free)-1]
 			l.free = l.free[:len(l.free)-1]
-			l.unlocked(func() { more = l.p.next(b) })
+			l.unlocked(func() { more = p.next(b) })
 			if more {
 				l.queue = append(l.queue, b)
 				l.parsed = b.end
