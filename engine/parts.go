@@ -11,13 +11,15 @@ import (
 
 // A compressed bundle in steps that a build system can cache: CompressPart for
 // groups of entries, CompressPlan beside it, and Assemble. When an entry changes,
-// its part is compressed again, not the others.
+// its part is compressed again, not the others. The bundle is the one that Bundle
+// makes.
 
 // PartOptions say what CompressPart compresses.
 type PartOptions struct {
 	Inputs []string // contents of entries that follow each other in the bundle
 	Output string
 	Align  uint64 // of the bundle
+	Pad    bool   // other entries follow, so that zeros fill up the last one's alignment
 	Level  int    // as Compression.Level
 }
 
@@ -31,24 +33,42 @@ func (s *Session) CompressPart(ctx context.Context, opt PartOptions) error {
 	pieces := make([]ccob.Piece, len(inputs))
 	pos := int64(0)
 	for i, input := range inputs {
-		if align := int64(opt.Align); align > 1 && pos%align > 0 {
-			pos += align - pos%align
-		}
+		pos = aligned(pos, opt.Align)
 		pieces[i] = ccob.Piece{Offset: pos, Content: input.All()}
 		pos += input.Size()
+	}
+	if opt.Pad {
+		pos = aligned(pos, opt.Align)
 	}
 	return s.write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(opt.Output)
 		if err != nil {
 			return err
 		}
-		return ccob.EncodePart(ctx, output, pieces, ccob.EncodeOptions{Level: longzstd.FromNumber(opt.Level), Budget: s.Budget})
+		return ccob.EncodePart(ctx, output, pieces, pos, ccob.EncodeOptions{Level: longzstd.FromNumber(opt.Level), Budget: s.Budget})
 	})
 }
 
-// CompressPlan writes the plan of a compressed binary bundle: opt.Output. Type
-// and compression do not matter to it, and equal contents are not shared.
-func (s *Session) CompressPlan(ctx context.Context, opt BundleOptions) error {
+// aligned returns the least multiple of align that is not less than pos.
+func aligned(pos int64, align uint64) int64 {
+	if align := int64(align); align > 1 && pos%align > 0 {
+		pos += align - pos%align
+	}
+	return pos
+}
+
+// PlanOptions say what CompressPlan plans.
+type PlanOptions struct {
+	Entries []BundleEntry // in the order of the bundle
+	Output  string
+	Align   uint64 // as BundleOptions.Align
+	Level   int    // as Compression.Level
+	Frames  ccob.Frames
+}
+
+// CompressPlan writes the plan of a compressed binary bundle. Equal contents are not
+// shared.
+func (s *Session) CompressPlan(ctx context.Context, opt PlanOptions) error {
 	items := make([]bundle.Item, len(opt.Entries))
 	for i, entry := range opt.Entries {
 		items[i].ID = entry.Target.String()
@@ -61,6 +81,7 @@ func (s *Session) CompressPlan(ctx context.Context, opt BundleOptions) error {
 		}
 		defer input.Close()
 		items[i].Content = input.All()
+		s.Meter.expect(input.Size())
 	}
 	layout, err := bundle.Plan(items, bundle.Options{Align: opt.Align})
 	if err != nil {
@@ -71,7 +92,12 @@ func (s *Session) CompressPlan(ctx context.Context, opt BundleOptions) error {
 		if err != nil {
 			return err
 		}
-		return ccob.EncodePlan(ctx, output, layoutPieces(layout), ccob.EncodeOptions{Budget: s.Budget})
+		return ccob.EncodePlan(ctx, output, layoutPieces(layout), ccob.EncodeOptions{
+			Level:  longzstd.FromNumber(opt.Level),
+			Frames: opt.Frames,
+			Budget: s.Budget,
+			Done:   s.Meter.add,
+		})
 	})
 }
 

@@ -105,6 +105,11 @@ func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (
 // of smaller bundles is checked in no time.
 const indexFrom = 1 << 20
 
+// hasIndex tells whether a bundle of size raw bytes in n frames gets an index.
+func hasIndex(n int, size int64, how Frames) bool {
+	return n > 1 || how != FramesOne && size >= indexFrom
+}
+
 // encodeFrames writes the frames to out, and returns the index with the pieces in
 // it and in s what there is to say of them.
 func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s *Stats, o EncodeOptions) (*index, error) {
@@ -113,7 +118,7 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 	if err != nil {
 		return nil, err
 	}
-	s.Frames, s.Indexed = len(cuts), len(cuts) > 1 || o.Frames != FramesOne && size >= indexFrom
+	s.Frames, s.Indexed = len(cuts), hasIndex(len(cuts), size, o.Frames)
 	sizes := make([]int64, len(cuts))
 	written := newLanes(out, len(cuts))
 	h, x := NewHasher(), new(index)

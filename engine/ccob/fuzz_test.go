@@ -3,6 +3,7 @@ package ccob
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"testing"
 
@@ -124,5 +125,52 @@ func FuzzWalk(f *testing.F) {
 			}
 			pos = e.End
 		}
+	})
+}
+
+// FuzzAssemble checks that plans and parts, whatever they say, make a bundle that can
+// be read or an error.
+func FuzzAssemble(f *testing.F) {
+	pieces, _ := sample(16, 300, "gfx900", "gfx1030")
+	for _, how := range []Frames{FramesAuto, FramesEntry} {
+		var planned, first, second files.Buffer
+		o := EncodeOptions{Frames: how}
+		if err := errors.Join(
+			EncodePlan(context.Background(), &planned, pieces, o),
+			EncodePart(context.Background(), &first, []Piece{{Content: pieces[2].Content}}, pieces[3].Offset-pieces[2].Offset, o),
+			EncodePart(context.Background(), &second, []Piece{{Content: pieces[3].Content}}, 0, o),
+		); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(planned.Bytes(), first.Bytes(), second.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, planned, first, second []byte) {
+		plan, err := ParsePlan(files.Memory(planned))
+		if err != nil || plan.index.raw > 1<<20 {
+			return
+		}
+		var parts []*Part
+		for _, b := range [][]byte{first, second} {
+			p, err := ParsePart(files.Memory(b))
+			if err != nil {
+				return
+			}
+			parts = append(parts, p)
+		}
+		var b files.Buffer
+		if s, err := Assemble(context.Background(), &b, plan, parts, EncodeOptions{}); err != nil || len(plan.starts) > 1 {
+			return // copied parts are not decoded
+		} else if s.RawSize != plan.index.raw {
+			t.Fatalf("%d bytes, the plan says %d", s.RawSize, plan.index.raw)
+		}
+		r, err := Open(b.Bytes(), Options{Hash: HashFull})
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := r.Decode(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw.Release()
 	})
 }

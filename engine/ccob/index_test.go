@@ -183,18 +183,26 @@ func TestCut(t *testing.T) {
 	m := int64(autoLeast)
 	small := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, 5, "x-gfx900"), at(15, 5, "x-gfx1030")}
 	large := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1010"), at(m+10, m, "x-gfx1030"), at(2*m+10, m, "x-gfx803"), at(3*m+10, m, "x-gfx90a"), at(4*m+10, 0, "x-gfx942")}
-	// Compressed debug sections: one frame, until it has the size of LLVM's window.
+	// Compressed debug sections, the same for all: one frame, until it has the size of LLVM's window.
 	noise := make([]byte, 20<<20)
 	rand.NewChaCha8([32]byte{}).Read(noise)
 	dense := []Piece{at(0, 10, "")}
 	for _, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100", "x-gfx1101", "x-gfx1102", "x-gfx1150", "x-gfx1151", "x-gfx1200", "x-gfx90a"} {
 		dense = append(dense, Piece{Offset: dense[len(dense)-1].end(), Content: files.Memory(noise), ID: id})
 	}
+	// Each with its own: nothing is lost.
+	own := []Piece{at(0, 10, "")}
+	for i, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100"} {
+		noise := make([]byte, 6<<20)
+		rand.NewChaCha8([32]byte{byte(i)}).Read(noise)
+		own = append(own, Piece{Offset: own[i].end(), Content: files.Memory(noise), ID: id})
+	}
 	for _, tt := range []struct {
 		pieces []Piece
 		how    Frames
 		want   []int
 	}{
+		{own, FramesAuto, []int{1, 1, 1, 1}},
 		{dense[:4], FramesAuto, []int{4}},
 		{dense[:9], FramesAuto, []int{9}},
 		{dense, FramesAuto, []int{1, 8, 1}},

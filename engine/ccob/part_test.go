@@ -12,20 +12,40 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// parts encodes every piece but the first as a part.
-func parts(t testing.TB, pieces []Piece) []*Part {
+// parts makes a part of each run of pieces that belong together. If pad is set, a part
+// has the zeros behind it, too.
+func parts(t testing.TB, pieces []Piece, together func(a, b Piece) bool, pad bool, o EncodeOptions) []*Part {
 	t.Helper()
 	var list []*Part
-	for _, p := range pieces[1:] {
-		list = append(list, part(t, []Piece{{Content: p.Content, ID: p.ID}}))
+	pieces = slices.DeleteFunc(slices.Clone(pieces[1:]), func(p Piece) bool { return p.Content.Len() == 0 })
+	for len(pieces) > 0 {
+		n := 1
+		for n < len(pieces) && together(pieces[n-1], pieces[n]) {
+			n++
+		}
+		size := int64(0)
+		if pad && n < len(pieces) {
+			size = pieces[n].Offset - pieces[0].Offset
+		}
+		list = append(list, part(t, pieces[:n], size, o))
+		pieces = pieces[n:]
 	}
 	return list
 }
 
-func part(t testing.TB, pieces []Piece) *Part {
+func never(a, b Piece) bool { return false }
+
+func families(a, b Piece) bool { return Family(a.ID) == Family(b.ID) }
+
+func part(t testing.TB, pieces []Piece, size int64, o EncodeOptions) *Part {
 	t.Helper()
+	pieces = slices.Clone(pieces)
+	for i, first := 0, pieces[0].Offset; i < len(pieces); i++ {
+		pieces[i].Offset -= first
+	}
 	var b files.Buffer
-	if err := EncodePart(context.Background(), &b, pieces, EncodeOptions{Budget: cores}); err != nil {
+	o.Budget = cores
+	if err := EncodePart(context.Background(), &b, pieces, size, o); err != nil {
 		t.Fatal(err)
 	}
 	part, err := ParsePart(files.Memory(b.Bytes()))
@@ -35,10 +55,11 @@ func part(t testing.TB, pieces []Piece) *Part {
 	return part
 }
 
-func plan(t testing.TB, pieces []Piece) *Plan {
+func plan(t testing.TB, pieces []Piece, o EncodeOptions) *Plan {
 	t.Helper()
 	var b files.Buffer
-	if err := EncodePlan(context.Background(), &b, pieces, EncodeOptions{Budget: cores}); err != nil {
+	o.Budget = cores
+	if err := EncodePlan(context.Background(), &b, pieces, o); err != nil {
 		t.Fatal(err)
 	}
 	plan, err := ParsePlan(files.Memory(b.Bytes()))
@@ -48,49 +69,70 @@ func plan(t testing.TB, pieces []Piece) *Plan {
 	return plan
 }
 
-func TestAssemble(t *testing.T) {
-	ctx := context.Background()
+func assemble(t testing.TB, plan *Plan, parts []*Part, o EncodeOptions) []byte {
+	t.Helper()
+	var b files.Buffer
+	s, err := Assemble(context.Background(), &b, plan, parts, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.FileSize != b.Len() {
+		t.Errorf("%d bytes, stats say %d", b.Len(), s.FileSize)
+	}
+	r, err := Open(b.Bytes(), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	spans, _, err := r.spans(r.RawSize())
+	if len(spans) != s.Frames || err != nil || r.Indexed() != s.Indexed || r.Header().Hash != s.Hash {
+		t.Errorf("%d frames (%v), index %v, hash %x; stats say %+v", len(spans), err, r.Indexed(), r.Header().Hash, s)
+	}
+	return b.Bytes()
+}
+
+// In steps or at once: the bytes are the same, whatever the steps.
+func TestAssembleIsEncode(t *testing.T) {
 	for _, align := range []int64{1, 4096, 300_000} {
-		for _, size := range []int{0, 20_000} {
+		for _, size := range []int{0, 20_000, 250_000} {
 			pieces, raw := sample(align, size, processors...)
-			for _, version := range []int{2, 3} {
-				var b files.Buffer
-				s, err := Assemble(ctx, &b, plan(t, pieces), parts(t, pieces), EncodeOptions{Version: version})
-				if err != nil {
-					t.Fatal(err)
+			for _, o := range []EncodeOptions{{}, {Frames: FramesEntry, Level: Small, Version: 2}, {Frames: FramesOne}} {
+				want := encode(t, pieces, o)
+				plan := plan(t, pieces, o)
+				if got := assemble(t, plan, parts(t, pieces, never, true, o), o); !bytes.Equal(got, want) {
+					t.Errorf("align %d, size %d, %+v: %d other bytes, want %d", align, size, o, len(got), len(want))
 				}
-				if s.FileSize != b.Len() {
-					t.Errorf("%d bytes, stats say %d", b.Len(), s.FileSize)
-				}
-				readAll(t, b.Bytes(), raw, Options{Budget: cores})
-				readAll(t, b.Bytes(), raw, Options{Hash: HashFull})
-				if r, err := Open(b.Bytes(), Options{}); err != nil || !r.Indexed() {
-					t.Error("no index", err)
-				}
+				readAll(t, assemble(t, plan, parts(t, pieces, families, false, o), EncodeOptions{Budget: cores}), raw, Options{Budget: cores, Hash: HashFull})
 			}
 		}
 	}
 }
 
-func TestPartOfSeveral(t *testing.T) {
-	pieces, raw := sample(4096, 20_000, processors...)
-	first := pieces[1].Offset
-	var inner []Piece
-	for _, p := range pieces[1:] {
-		p.Offset -= first
-		inner = append(inner, p)
+// Parts that are worth a frame are copied, small ones are put into one frame.
+func TestAssembleLarge(t *testing.T) {
+	pieces, raw := sample(4096, 9<<19, "gfx1010", "gfx1100", "gfx803", "gfx90a")
+	want := encode(t, pieces, EncodeOptions{Budget: cores})
+	plan := plan(t, pieces, EncodeOptions{})
+	if len(plan.starts) != 4 {
+		t.Fatalf("%d frames are planned", len(plan.starts))
 	}
-	var out files.Buffer
-	if _, err := Assemble(context.Background(), &out, plan(t, pieces), []*Part{part(t, inner)}, EncodeOptions{}); err != nil {
-		t.Fatal(err)
+	for name, together := range map[string]func(a, b Piece) bool{"families": families, "entries": never} {
+		if got := assemble(t, plan, parts(t, pieces, together, true, EncodeOptions{}), EncodeOptions{Budget: cores}); !bytes.Equal(got, want) {
+			t.Errorf("%s: %d other bytes, want %d", name, len(got), len(want))
+		}
 	}
-	readAll(t, out.Bytes(), raw, Options{})
+	// A part is never cut.
+	all := parts(t, pieces, func(a, b Piece) bool { return true }, true, EncodeOptions{})
+	data := assemble(t, plan, all, EncodeOptions{})
+	readAll(t, data, raw, Options{Hash: HashFull})
+	if !bytes.Contains(data, all[0].data.Bytes()) {
+		t.Error("the part was not copied")
+	}
 }
 
 func TestAssembleRefuses(t *testing.T) {
 	ctx := context.Background()
 	pieces, _ := sample(4096, 20_000, processors...)
-	list, right := parts(t, pieces), plan(t, pieces)
+	list, right := parts(t, pieces, never, false, EncodeOptions{}), plan(t, pieces, EncodeOptions{Frames: FramesEntry})
 	assemble := func(plan *Plan, list []*Part, version int) error {
 		_, err := Assemble(ctx, &files.Buffer{}, plan, list, EncodeOptions{Version: version})
 		return err
@@ -105,6 +147,10 @@ func TestAssembleRefuses(t *testing.T) {
 	wide.RawSize += 1 << 20
 	over := *list[last-1]
 	over.RawSize += 1 << 20
+	damaged, err := ParsePart(files.Memory(list[1].index.append(zeroFrame(nil, list[1].RawSize))))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tt := range map[string]struct {
 		err  error
 		want string
@@ -112,7 +158,7 @@ func TestAssembleRefuses(t *testing.T) {
 		"order":          {assemble(right, with(2, list[3]), 0), "part 3 of"},
 		"missing":        {assemble(right, list[:last], 0), "no part has the"},
 		"twice":          {assemble(right, append(slices.Clone(list), list[last]), 0), "the plan has 0 more"},
-		"other content":  {assemble(right, with(2, part(t, []Piece{{Content: files.Memory(make([]byte, pieces[3].Content.Len()))}})), 0), "the part is of another bundle"},
+		"other content":  {assemble(right, with(2, part(t, []Piece{{Content: files.Memory(make([]byte, pieces[3].Content.Len()))}}, 0, EncodeOptions{})), 0), "the part is of another bundle"},
 		"over the end":   {assemble(right, with(last, &wide), 0), "reach into"},
 		"over the next":  {assemble(right, with(last-1, &over), 0), "reach into"},
 		"version":        {assemble(right, list, 1), "version 1"},
@@ -120,9 +166,10 @@ func TestAssembleRefuses(t *testing.T) {
 		"foreign part":   {parsePart((&index{raw: 5}).append(zeroFrame(nil, 4))), "its index says 5"},
 		"garbage part":   {parsePart((&index{raw: 5}).append([]byte("garbage garbage garbage"))), "no zstd frame"},
 		"no plan":        {parsePlan([]byte("x")), "no plan of"},
-		"other header":   {parsePlan((&index{raw: 5, pieces: []indexPiece{{0, 4, 1}}}).append([]byte("head"))), "not the one of its index"},
-		"plan of a part": {parsePlan((&index{raw: 5}).append(zeroFrame(nil, 4))), "not the one of its index"},
+		"other header":   {parsePlan((&index{raw: 5, pieces: []indexPiece{{0, 4, 1}}}).append([]byte("head"))), "are not those of its index"},
+		"plan of a part": {parsePlan((&index{raw: 5}).append(zeroFrame(nil, 4))), "are not those of its index"},
 		"no header":      {EncodePlan(ctx, &files.Buffer{}, nil, EncodeOptions{}), "needs its header"},
+		"damaged":        {assemble(plan(t, pieces, EncodeOptions{}), with(1, damaged), 0), "the data is damaged"},
 		"hashed twice":   {NewHasher().Add(ctx, pieces[0], pieces[0]), "hashed already"},
 	} {
 		if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {

@@ -1,176 +1,150 @@
 package ccob
 
 import (
+	"context"
+	"encoding/binary"
 	"errors"
-	"fmt"
-	"math"
-	"strings"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/longzstd"
 )
 
-// Piece is a run of raw bytes: the header of the plain bundle or an entry.
-type Piece struct {
-	Offset  int64         // in the raw bytes; what lies between pieces is zero
-	Content files.Content // may be empty
-	ID      string        // entry ID, empty for the header
+// Plan is what EncodePlan wrote:
+//
+//	the header of the plain bundle
+//	n × u64 raw offset at which a frame begins, the first 0
+//	u32 n, u32 level, u64 whether the bundle has an index
+//	u64 XXH64 of the bytes from the first offset up to here
+//	the index of the bundle; its hash is 0 if there is but one frame, whose bytes
+//	Assemble has at hand
+type Plan struct {
+	head    files.Content
+	starts  []int64
+	level   Level
+	indexed bool
+	index   *index
 }
 
-func (p Piece) end() int64 { return p.Offset + p.Content.Len() }
+// planTail is the size of the numbers behind the starts of frames.
+const planTail = 24
 
-// Frames says how the raw bytes are cut into zstd frames. A frame can be decoded
-// on its own but cannot refer to what other frames hold, and entries of
-// related processors are much alike.
-type Frames int
-
-const (
-	// FramesAuto makes one frame of a small bundle, and of a large one a frame
-	// for each run of entries of one family of processors: gfx6 to gfx9, gfx10,
-	// and gfx11 on. At level Small, and where much of the bundle is compressed
-	// already, as debug sections are, only frames of 128 MiB and more are cut.
-	FramesAuto Frames = iota
-	// FramesEntry makes a frame of every entry: the finest random access, at
-	// the largest size.
-	FramesEntry
-	// FramesOne makes one frame and no index: what LLVM writes.
-	FramesOne
-)
-
-// Limits of FramesAuto. Cuts between families cost 0.2 to 2 % in size, and the frames
-// are still smaller than the one that libzstd makes at LLVM's default level. Not so
-// where entries have compressed debug sections in common: there is nothing else to
-// gain than to refer to the other entry, and a cut costs up to 16 %. From 128 MiB
-// on, the window of LLVM, a cut takes nothing away that LLVM has.
-const (
-	autoFrom       = 16 << 20  // raw size from which on it cuts at all
-	autoLeast      = 4 << 20   // the smallest frame it makes
-	autoLeastSmall = 128 << 20 // the same where the size matters most
-)
-
-// cut returns the pieces of each frame. The raw bytes of a frame go from its first
-// piece to the first of the next.
-func cut(pieces []Piece, how Frames, level Level) ([][]Piece, error) {
-	if how == FramesOne || len(pieces) < 2 {
-		return [][]Piece{pieces}, nil
+// EncodePlan writes the plan of a plain bundle, given as its pieces in order. The
+// first piece is the plain bundle's header. Of the options, Level and Frames are those
+// of the compressed bundle.
+func EncodePlan(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOptions) error {
+	size, err := checkPieces(pieces)
+	if err != nil {
+		return err
 	}
-	least := int64(0)
-	if how == FramesAuto {
-		least = autoLeast
-		size := pieces[len(pieces)-1].end() - pieces[0].Offset
-		if size < autoFrom {
-			return [][]Piece{pieces}, nil
-		}
-		dense, err := compressedAlready(pieces)
-		if err != nil {
-			return nil, err
-		}
-		if dense || level != Fast {
-			least = autoLeastSmall
-		}
-		if size < least {
-			return [][]Piece{pieces}, nil
-		}
+	if len(pieces) == 0 || pieces[0].Offset != 0 || pieces[0].Content.Len() == 0 {
+		return errors.New("the plan of a bundle needs its header")
 	}
-	var list [][]Piece
-	start := 0
-	for i := 1; i < len(pieces); i++ {
-		// A frame without content is good for nothing: leave empty pieces where they are.
-		if pieces[i].Content.Len() == 0 || pieces[start].ID != "" && how == FramesAuto && !cutsHere(pieces, start, i, least) {
-			continue
-		}
-		list = append(list, pieces[start:i])
-		start = i
+	cuts, err := cut(pieces, o.Frames, o.Level)
+	if err != nil {
+		return err
 	}
-	if how == FramesAuto && len(list) == 1 {
-		return [][]Piece{pieces}, nil // the header alone needs no frame
+	x := index{raw: size}
+	b := budget(o.Budget)
+	sums := make([]uint64, len(pieces))
+	if len(cuts) > 1 {
+		err = b.Each(ctx, 1, func(ctx context.Context, _ int) (err error) {
+			x.hash, err = sumAndHash(ctx, pieces, sums, o.Done)
+			return err
+		})
+	} else {
+		err = b.Each(ctx, len(pieces), func(ctx context.Context, i int) (err error) {
+			sums[i], err = sum(ctx, pieces[i].Content, func([]byte) error { return nil })
+			return err
+		})
 	}
-	return append(list, pieces[start:]), nil
+	if err != nil {
+		return err
+	}
+	x.pieces = indexPieces(pieces, sums)
+	if err := out.Append(pieces[0].Content); err != nil {
+		return err
+	}
+	le := binary.LittleEndian
+	var marks []byte
+	for _, c := range cuts {
+		marks = le.AppendUint64(marks, uint64(c[0].Offset))
+	}
+	marks = le.AppendUint32(marks, uint32(len(cuts)))
+	marks = le.AppendUint32(marks, uint32(o.Level))
+	indexed := uint64(0)
+	if hasIndex(len(cuts), size, o.Frames) {
+		indexed = 1
+	}
+	marks = le.AppendUint64(marks, indexed)
+	marks = le.AppendUint64(marks, xxhash.Sum64(marks))
+	_, err = out.Write(x.append(marks))
+	return err
 }
 
-// cutsHere tells whether FramesAuto begins a frame with piece i, the last having begun
-// with piece start.
-func cutsHere(pieces []Piece, start, i int, least int64) bool {
-	return Family(pieces[i].ID) != Family(pieces[i-1].ID) && pieces[i].Offset-pieces[start].Offset >= least
-}
-
-const (
-	samples    = 256
-	sampleSize = 4096
-	// evenMost is the sum of the squares of the frequencies of the bytes of a sample
-	// that looks random; random bytes have 69616 on average, machine code several
-	// 100,000.
-	evenMost = 100_000
-)
-
-// compressedAlready tells, from samples, whether more than a sixteenth of the pieces
-// looks compressed.
-func compressedAlready(pieces []Piece) (bool, error) {
-	size := int64(0)
-	for _, p := range pieces {
-		size += p.Content.Len()
-	}
-	buf := make([]byte, sampleSize)
-	dense, pos, next := 0, int64(0), int64(0)
-	for _, p := range pieces {
-		n := p.Content.Len()
-		for ; next < pos+n; next += max(size/samples, 1) {
-			if n < sampleSize {
-				continue
-			}
-			if _, err := p.Content.ReadAt(buf, min(next-pos, n-sampleSize)); err != nil {
-				return false, err
-			}
-			var counts [256]int
-			for _, c := range buf {
-				counts[c]++
-			}
-			sum := 0
-			for _, n := range counts {
-				sum += n * n
-			}
-			if sum < evenMost {
-				dense++
+// sumAndHash sets sums to the XXH64 of the pieces and returns the hash of all raw bytes.
+// The hash takes a core; reading and the sums are done on another.
+func sumAndHash(ctx context.Context, pieces []Piece, sums []uint64, done func(n int64)) (uint64, error) {
+	h := NewHasher()
+	err := pumped(func(i int, b []byte) error {
+		if h.Size() < pieces[i].Offset {
+			if err := h.Add(ctx, Piece{Offset: pieces[i].Offset}); err != nil {
+				return err
 			}
 		}
-		pos += n
+		h.Write(b)
+		if done != nil {
+			done(int64(len(b)))
+		}
+		return nil
+	}, func(emit func(int, []byte) error) error {
+		for i, p := range pieces {
+			var err error
+			if sums[i], err = sum(ctx, p.Content, func(b []byte) error { return emit(i, b) }); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil && len(pieces) > 0 {
+		err = h.Add(ctx, Piece{Offset: pieces[len(pieces)-1].end()}) // what is empty at the end
 	}
-	return dense > samples/16, nil
+	return h.Sum(), err
 }
 
-// Family names the processors whose code is alike, of which the entry ID names one; it
-// is empty for anything but AMD GPUs. Entries of a family belong into one part.
-func Family(id string) string {
-	_, gfx, ok := strings.Cut(id, "gfx")
-	if !ok {
-		return ""
+// ParsePlan checks a plan.
+func ParsePlan(c files.Content) (*Plan, error) {
+	le := binary.LittleEndian
+	data := c.Bytes()
+	x := readIndex(data)
+	if x == nil {
+		return nil, fault(0, "", "no plan of a compressed bundle: it does not end with an index")
 	}
-	// The last two characters of the name are minor version and stepping; generic
-	// names have dashes behind the major version.
-	gfx, _, _ = strings.Cut(gfx, ":")
-	major, _, generic := strings.Cut(gfx, "-")
-	if !generic && len(gfx) > 2 {
-		major = gfx[:len(gfx)-2]
+	broken := fault(0, "", "no plan of a compressed bundle: its header and its frames are not those of its index")
+	end := int64(len(data)) - x.frameSize()
+	if len(x.pieces) == 0 || x.pieces[0].off != 0 || x.pieces[0].size > end-planTail {
+		return nil, broken
 	}
-	switch major {
-	case "6", "7", "8", "9":
-		return "gfx9"
-	case "11", "12", "13":
-		return "gfx11"
+	head := x.pieces[0].size
+	marks := data[head:end]
+	sum, tail := len(marks)-8, len(marks)-planTail
+	if tail%8 != 0 || xxhash.Sum64(marks[:sum]) != le.Uint64(marks[sum:]) || x.pieces[0].check(xxhash.Sum64(data[:head])) != nil {
+		return nil, broken
 	}
-	return "gfx" + major
-}
-
-// checkPieces refuses pieces that are out of order and returns the raw size.
-func checkPieces(pieces []Piece) (int64, error) {
-	end := int64(0)
-	for i, p := range pieces {
-		if p.Offset < end {
-			return 0, fmt.Errorf("piece %d of the bundle begins at byte 0x%x, inside the one before, which ends at 0x%x", i, uint64(p.Offset), end)
-		}
-		if p.Offset > math.MaxInt64-p.Content.Len() {
-			return 0, errors.New("the bundle is too large")
-		}
-		end = p.end()
+	p := &Plan{
+		head:    c.Slice(0, head),
+		indexed: le.Uint64(marks[tail+8:]) == 1,
+		index:   x,
 	}
-	return end, nil
+	for i := 0; i < tail; i += 8 {
+		p.starts = append(p.starts, int64(le.Uint64(marks[i:])))
+	}
+	level := le.Uint32(marks[tail+4:])
+	if len(p.starts) == 0 || len(p.starts) != int(le.Uint32(marks[tail:])) || p.starts[0] != 0 || !slices.IsSorted(p.starts) || level > uint32(longzstd.Small) {
+		return nil, broken
+	}
+	p.level = Level(level)
+	return p, nil
 }

@@ -222,9 +222,13 @@ func (w *work) rebuild() operation {
 	assemble := command{w.offload, "assemble", "--plan", "plan", "--output", out(oursDir, "compressed")}
 	changed := []command{plan}
 	var others []command
-	for k, group := range w.groups() {
+	groups := w.groups()
+	for k, group := range groups {
 		name := fmt.Sprint("part", k)
 		part := command{w.offload, "compress-part", "--align", "4096", "--output", name}
+		if k+1 < len(groups) {
+			part = append(part, "--pad")
+		}
 		has := false
 		for _, i := range group {
 			part = append(part, w.entry(i))
@@ -242,7 +246,12 @@ func (w *work) rebuild() operation {
 		cached: stages{others},
 		peer:   once(w.bundle(w.peer, out(peerDir, "compressed"), "-compress")),
 		ours:   stages{changed, {assemble}},
-		check:  w.compressed,
+		check: func() error {
+			if err := sameFiles(w.path("own"), w.path(out(oursDir, "compressed"))); err != nil {
+				return err
+			}
+			return w.compressed()
+		},
 	}
 }
 

@@ -155,19 +155,28 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// Bundles put together from cached parts, of one entry and of several.
+// Bundles put together from cached parts, one for each family of processors, are those
+// that are made at once.
 func TestParts(t *testing.T) {
 	manager := comgr.New(t)
-	for _, size := range []int{1000, 100_000} {
+	for _, size := range []int{1000, 100_000, 3 << 20} {
 		b := newBench(t, size)
+		b.offloadBundle()
+		whole, err := os.ReadFile(filepath.Join(b.dir, "bundle"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		b.run(b.offload, append([]string{"compress-plan", "--align", "4096", "--output", "plan"}, entries(itself)...)...)
 		assemble := []string{"assemble", "--plan", "plan", "--output", "bundle"}
-		for i, group := range [][]string{processors[:3], processors[3:4], processors[4:]} {
+		for i, group := range [][]string{append([]string{"--pad"}, processors[:3]...), append([]string{"--pad"}, processors[3:5]...), processors[5:]} {
 			part := fmt.Sprint("part", i)
 			b.run(b.offload, append([]string{"compress-part", "--align", "4096", "--output", part}, group...)...)
 			assemble = append(assemble, part)
 		}
 		b.run(b.offload, assemble...)
+		if got, err := os.ReadFile(filepath.Join(b.dir, "bundle")); err != nil || !bytes.Equal(got, whole) {
+			t.Errorf("%d bytes, %d when made at once: %v", len(got), len(whole), err)
+		}
 		b.check(manager)
 	}
 }

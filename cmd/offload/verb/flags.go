@@ -58,20 +58,25 @@ func compressFlags(flags *flag.FlagSet) func() *engine.Compression {
 		opt.Version = int(s[0] - '0')
 		return nil
 	})
-	flags.Func("frames", "`how` a compressed bundle is cut into frames: auto, entry or one (default auto)", func(s string) error {
-		frames, ok := map[string]ccob.Frames{"auto": ccob.FramesAuto, "entry": ccob.FramesEntry, "one": ccob.FramesOne}[s]
-		if !ok {
-			return errors.New("want auto, entry or one")
-		}
-		opt.Frames = frames
-		return nil
-	})
+	framesFlag(flags, &opt.Frames)
 	return func() *engine.Compression {
 		if !*compress {
 			return nil
 		}
 		return &opt
 	}
+}
+
+// framesFlag defines --frames.
+func framesFlag(flags *flag.FlagSet, frames *ccob.Frames) {
+	flags.Func("frames", "`how` a compressed bundle is cut into frames: auto, entry or one (default auto)", func(s string) error {
+		how, ok := map[string]ccob.Frames{"auto": ccob.FramesAuto, "entry": ccob.FramesEntry, "one": ccob.FramesOne}[s]
+		if !ok {
+			return errors.New("want auto, entry or one")
+		}
+		*frames = how
+		return nil
+	})
 }
 
 // matchFlags defines the flags of what serves what. The function it returns gives

@@ -9,7 +9,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// Three verbs make what bundle --compress makes, in steps that can be cached.
+// Three verbs make what bundle --compress makes, in steps that can be cached:
+// compress-part compresses the images of each frame, of a family of processors, and
+// compress-plan reads them all, beside it; assemble copies what these made. For the same
+// bytes give them the same --align and --level, and --pad to all parts but the last.
 
 var compressPartVerb = verb{
 	name:    "compress-part",
@@ -19,6 +22,7 @@ var compressPartVerb = verb{
 		opt := engine.PartOptions{}
 		flags.StringVar(&opt.Output, "output", "", "the part, a `file`")
 		flags.Uint64Var(&opt.Align, "align", 1, "offsets of entries in the bundle are multiples of this many `bytes`")
+		flags.BoolVar(&opt.Pad, "pad", false, "fill the part up to a multiple of --align: other images follow in the bundle")
 		flags.IntVar(&opt.Level, "level", 3, "compression `level`, as clang-offload-bundler counts them")
 		return func(ctx context.Context, call *command.Call, operands []string) error {
 			if err := required("output", opt.Output); err != nil {
@@ -35,24 +39,26 @@ var compressPartVerb = verb{
 
 var compressPlanVerb = verb{
 	name:    "compress-plan",
-	summary: "Writes header and hash of a bundle whose parts are compressed on their own, for assemble.",
+	summary: "Writes header, frames and hash of a bundle whose parts are compressed on their own, for assemble.",
 	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
+		opt := engine.PlanOptions{}
 		entries := entriesFlag(flags, "an entry of the bundle; without FILE it is empty.")
 		kind := kindFlag(flags)
-		output := flags.String("output", "", "the plan, a `file`")
-		align := flags.Uint64("align", 1, "offsets of entries are multiples of this many `bytes`")
+		flags.StringVar(&opt.Output, "output", "", "the plan, a `file`")
+		flags.Uint64Var(&opt.Align, "align", 1, "offsets of entries are multiples of this many `bytes`")
+		flags.IntVar(&opt.Level, "level", 3, "compression `level`, as clang-offload-bundler counts them")
+		framesFlag(flags, &opt.Frames)
 		return func(ctx context.Context, call *command.Call, operands []string) error {
 			if err := noOperands(operands); err != nil {
 				return err
 			}
-			if err := required("output", *output); err != nil {
+			if err := required("output", opt.Output); err != nil {
 				return err
 			}
 			ids, err := targets(*entries, *kind, target.Bundling)
 			if err != nil {
 				return err
 			}
-			opt := engine.BundleOptions{Output: *output, Align: *align}
 			for i, entry := range *entries {
 				opt.Entries = append(opt.Entries, engine.BundleEntry{Target: ids[i], Input: entry.file})
 			}

@@ -1,13 +1,15 @@
 package verb
 
 import (
+	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
 
-// A bundle that is put together from parts has what one made in one step has.
+// A bundle that is put together from parts is the one that is made in one step.
 func TestParts(t *testing.T) {
 	dir := t.TempDir()
 	contents := map[string]string{"one": strings.Repeat("first", 1000), "two": strings.Repeat("second", 500), "three": strings.Repeat("third", 10), "none": ""}
@@ -16,6 +18,7 @@ func TestParts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	const entries = " --align 4096 --entry host-x86_64-unknown-linux-gnu= --entry gfx942=one --entry gfx1030=two --entry gfx1100=three"
 	for _, test := range []struct {
 		args   string
 		code   int
@@ -24,17 +27,24 @@ func TestParts(t *testing.T) {
 		{"compress-part --align 4096 --output p1 none one", 0, ""},
 		{"compress-part --align 4096 --output p2 two three", 0, ""},
 		{"compress-part --align 4096 --output stale three three", 0, ""},
-		{"compress-plan --align 4096 --output plan --entry host-x86_64-unknown-linux-gnu= --entry gfx942=one --entry gfx1030=two --entry gfx1100=three", 0, ""},
+		{"compress-part --align 4096 --output e1 --level 9 --pad one", 0, ""},
+		{"compress-part --align 4096 --output e2 --level 9 --pad two", 0, ""},
+		{"compress-part --align 4096 --output e3 --level 9 three", 0, ""},
+		{"compress-plan --output plan" + entries, 0, ""},
+		{"compress-plan --output fine --level 9 --frames entry" + entries, 0, ""},
 		{"assemble --plan plan --output x p1 p2", 0, ""},
+		{"bundle --type bc --compress --output x.whole" + entries, 0, ""},
 		{"assemble --plan plan --format-version 2 --output y p1 p2", 0, ""},
-		{"unbundle --type bc --input x --entry gfx942=x.one --entry gfx1030=x.two --entry gfx1100=x.three", 0, ""},
-		{"unbundle --type bc --input y --entry gfx942=y.one --entry gfx1030=y.two --entry gfx1100=y.three", 0, ""},
+		{"bundle --type bc --compress --format-version 2 --output y.whole" + entries, 0, ""},
+		{"assemble --plan fine --output v e1 e2 e3", 0, ""},
+		{"bundle --type bc --compress --level 9 --frames entry --output v.whole" + entries, 0, ""},
 		{"assemble --plan plan --output z p1 stale", 1, "offload: part 2 of 2: 50 bytes at 0x3000 with XXH64 "},
 		{"assemble --plan plan --output z p1", 1, "offload: no part has the 3000 bytes at 0x3000 of the plan\n"},
 		{"assemble --plan p1 --output z p1 p2", 1, "offload: p1: byte 0x0: no plan of a compressed bundle"},
 		{"assemble --plan plan --output z plan p2", 1, "offload: plan: byte 0x0: no zstd frame begins here"},
 		{"assemble --output z p1 p2", 2, "offload assemble: --plan is missing"},
 		{"compress-part --output z", 2, "offload compress-part: no files"},
+		{"compress-plan --output z --frames two" + entries, 2, "offload compress-plan: invalid value \"two\" for flag -frames: want auto, entry or one"},
 		{"compress-plan --output z", 2, "offload compress-plan: no --entry"},
 	} {
 		code, stdout, stderr := runIn(dir, strings.Fields(test.args)...)
@@ -42,10 +52,11 @@ func TestParts(t *testing.T) {
 			t.Errorf("%s: exit code %d, want %d: %s%s", test.args, code, test.code, stdout, stderr)
 		}
 	}
-	for _, name := range []string{"x.one", "x.two", "x.three", "y.one", "y.two", "y.three"} {
+	for _, name := range []string{"x", "y", "v"} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil || string(got) != contents[name[2:]] {
-			t.Errorf("%s: %d bytes, %v", name, len(got), err)
+		want, werr := os.ReadFile(filepath.Join(dir, name+".whole"))
+		if err := errors.Join(err, werr); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s: %d bytes, in one step %d (%v)", name, len(got), len(want), err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(dir, "z")); err == nil {

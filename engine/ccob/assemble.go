@@ -1,0 +1,169 @@
+package ccob
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/longzstd"
+)
+
+// placed is a part with its place in the raw bytes and its entries there.
+type placed struct {
+	*Part
+	at     int64
+	pieces []indexPiece
+}
+
+func (p *placed) end() int64 { return p.at + p.RawSize }
+
+// Assemble writes the compressed bundle of a plan: the parts, in order, must have
+// exactly the entries of the plan. Of the options, Version is that of the bundle.
+func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o EncodeOptions) (Stats, error) {
+	s, err := newStats(o.Version, plan.index.raw)
+	if err != nil {
+		return s, err
+	}
+	list, err := plan.place(parts)
+	if err != nil {
+		return s, err
+	}
+	s.Hash, s.Indexed = plan.index.hash, plan.indexed
+	var data []files.Content
+	add := func(frame files.Content) {
+		data = append(data, frame)
+		s.DataSize += frame.Len()
+		s.Frames++
+	}
+	for start, raw := int64(0), plan.index.raw; start < raw; {
+		// The frame goes up to the next part that begins one.
+		n, end := 0, raw
+		for n < len(list) && (list[n].at == start || !slices.Contains(plan.starts, list[n].at)) {
+			n++
+		}
+		if n < len(list) {
+			end = list[n].at
+		}
+		if n == 1 && list[0].at == start {
+			p := list[0]
+			data, s.DataSize, s.Frames = append(data, p.data), s.DataSize+p.data.Len(), s.Frames+len(p.frames)
+			if p.end() < end {
+				add(files.Memory(zeroFrame(nil, end-p.end())))
+			}
+		} else {
+			frame, hash, err := plan.encodeFrame(ctx, list[:n], start, end, o)
+			if err != nil {
+				return s, err
+			}
+			if len(plan.starts) == 1 {
+				s.Hash = hash
+			}
+			add(frame)
+		}
+		list, start = list[n:], end
+	}
+	if s.Indexed {
+		x := index{raw: s.RawSize, hash: s.Hash, pieces: plan.index.pieces}
+		frame := files.Memory(x.append(nil))
+		data, s.DataSize = append(data, frame), s.DataSize+frame.Len()
+	}
+	h, err := s.header()
+	if err != nil {
+		return s, err
+	}
+	for _, d := range append([]files.Content{files.Memory(h)}, data...) {
+		if err := out.Append(d); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+// place finds the places of the parts that have entries.
+func (plan *Plan) place(parts []*Part) ([]placed, error) {
+	var list []placed
+	pos, rest := plan.head.Len(), plan.index.pieces[1:]
+	for i, p := range parts {
+		n := len(p.index.pieces)
+		if n == 0 {
+			continue // empty entries
+		}
+		if n > len(rest) {
+			return nil, fmt.Errorf("part %d of %d has %d entries, the plan has %d more", i+1, len(parts), n, len(rest))
+		}
+		at := rest[0].off - p.index.pieces[0].off
+		for k, q := range p.index.pieces {
+			q.off += at
+			if q != rest[k] {
+				return nil, fmt.Errorf("part %d of %d: %d bytes at 0x%x with XXH64 0x%016x, the plan has %d bytes at 0x%x with 0x%016x: the part is of another bundle, or in another place",
+					i+1, len(parts), q.size, uint64(q.off), q.sum, rest[k].size, uint64(rest[k].off), rest[k].sum)
+			}
+		}
+		if at < pos || p.RawSize > plan.index.raw-at || n < len(rest) && at+p.RawSize > rest[n].off {
+			return nil, fmt.Errorf("part %d of %d: its %d bytes at 0x%x reach into what lies beside it", i+1, len(parts), p.RawSize, uint64(at))
+		}
+		list = append(list, placed{p, at, rest[:n]})
+		pos, rest = at+p.RawSize, rest[n:]
+	}
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("no part has the %d bytes at 0x%x of the plan", rest[0].size, rest[0].off)
+	}
+	return list, nil
+}
+
+// encodeFrame makes one frame of the parts and all else that lies between start and end.
+// If the plan has no hash, it returns that of these bytes.
+func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end int64, o EncodeOptions) (frame files.Content, hash uint64, err error) {
+	b := budget(o.Budget)
+	err = b.WithBytes(ctx, end-start, func(ctx context.Context) error {
+		raw, release, err := newMemory(end - start)
+		if err != nil {
+			return err
+		}
+		defer release()
+		if start == 0 {
+			copy(raw, plan.head.Bytes())
+		}
+		err = b.Each(ctx, len(parts), func(ctx context.Context, i int) error {
+			p := parts[i]
+			dst := raw[p.at-start : p.end()-start]
+			if err := p.decode(ctx, dst); err != nil {
+				return err
+			}
+			x := index{pieces: slices.Clone(p.pieces)}
+			for k := range x.pieces {
+				x.pieces[k].off -= p.at
+			}
+			return x.check(dst)
+		})
+		if err != nil {
+			return err
+		}
+		units := []func(context.Context) error{func(ctx context.Context) error {
+			var buf files.Buffer
+			_, err := longzstd.EncodeTo(ctx, &buf, raw, longzstd.Options{Level: plan.level, Cores: b.Cores()})
+			frame = files.Memory(buf.Bytes())
+			return err
+		}}
+		if len(plan.starts) == 1 {
+			units = append(units, func(ctx context.Context) error {
+				h := NewHasher()
+				for b := raw; len(b) > 0; {
+					if ctx.Err() != nil {
+						return context.Cause(ctx)
+					}
+					n, _ := h.Write(b[:min(len(b), hashRead)])
+					if o.Done != nil {
+						o.Done(int64(n))
+					}
+					b = b[n:]
+				}
+				hash = h.Sum()
+				return nil
+			})
+		}
+		return b.Each(ctx, len(units), func(ctx context.Context, i int) error { return units[i](ctx) })
+	})
+	return frame, hash, err
+}
