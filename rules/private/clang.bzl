@@ -153,7 +153,7 @@ def compilation_id(ctx, src):
     name = "{} {}".format(ctx.label, src.short_path)
     return "%x_%x" % (hash(name) + (1 << 31), hash(name[::-1]) + (1 << 31))
 
-def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, command = None, command_arguments = None):
+def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, command = None, command_arguments = None, maps_paths = True):
     """Registers an action that runs clang.
 
     Args:
@@ -168,13 +168,14 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
       command: a shell command that calls clang, whose path and arguments follow
         command_arguments; None to call it without a shell.
       command_arguments: an `Args`.
+      maps_paths: whether the output is the same where Bazel maps paths.
     """
     files = [inputs, toolchain.files]
     if toolchain.rocm and group == COMPILE_GROUP:
         files.append(toolchain.rocm.files)
     common = {
         "exec_group": group,
-        "execution_requirements": {"supports-path-mapping": "1"},
+        "execution_requirements": {"supports-path-mapping": "1"} if maps_paths else {},
         "inputs": depset(transitive = files),
         "mnemonic": mnemonic,
         "outputs": [out],

@@ -63,7 +63,9 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts):
         arguments = args,
         group = COMPILE_GROUP,
         inputs = depset([src], transitive = [headers.files]),
-        mnemonic = "OffloadHipCompile",
+        # Portable code holds the compiler's command line: what compiles it on takes the optimization level from there.
+        maps_paths = not _is_portable(target),
+        mnemonic = "OffloadHipPortableCompile" if _is_portable(target) else "OffloadHipCompile",
         out = out,
         progress_message = "Compiling {} for {}".format(src.short_path, arch),
         toolchain = toolchain,

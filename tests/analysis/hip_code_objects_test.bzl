@@ -106,8 +106,8 @@ def hip_code_objects_tests(name):
     actions_test(
         name = "hip_portable_compile_test",
         argv = ["--offload-arch=amdgcnspirv -emit-llvm -c"],
-        count = 4,
-        mnemonic = "OffloadHipCompile",
+        count = 2,
+        mnemonic = "OffloadHipPortableCompile",
         not_in_argv = ["-S", "-emit-obj", "-fgpu-rdc"],
         output = "hip_portable/amdgcnspirv/a.bc",
         target = "hip_portable",

@@ -63,7 +63,7 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 		disk    = "--disk_cache=" + t.TempDir()
 		// What clang makes is taken from the disk cache, what the program makes is not.
 		workers = append(forProgram("worker"), "--spawn_strategy=linux-sandbox", "--worker_verbose", disk, "--remote_download_outputs=all",
-			"--modify_execution_info=^(?!OffloadHip|OffloadDeviceLink)Offload.*=+no-cache,Genrule=+no-cache")
+			"--modify_execution_info=^(?!OffloadHip|OffloadCuda|OffloadDeviceLink)Offload.*=+no-cache,Genrule=+no-cache")
 		// One at a time: the server copies programs, and one that is copied while it starts another is "busy".
 		remote = []string{"--remote_executor=" + server.Address(), "--remote_download_outputs=all", "--noremote_local_fallback", "--jobs=1"}
 	)
@@ -205,6 +205,7 @@ func checkPaths(t *testing.T, spawn bazeltest.Spawn, places []string, mapped boo
 	if !strings.HasPrefix(spawn.Mnemonic, "Offload") {
 		return
 	}
+	mapped = mapped && mapsPaths(spawn.Mnemonic)
 	for _, arg := range spawn.Args {
 		for _, place := range places {
 			if strings.Contains(arg, place) {

@@ -164,25 +164,33 @@ void launch(int *data, unsigned n) { twice<<<(n + 255) / 256, 256>>>(data, n); }
 
 // actions are the numbers of actions of everyRule.
 var actions = map[string]int{
-	"Genrule":                1,
-	"OffloadArchive":         1,
-	"OffloadBundle":          3,
-	"OffloadCheck":           3,
-	"OffloadDeviceLink":      3 + 1 + 2 + 1,
-	"OffloadExtract":         1,
-	"OffloadHipCompile":      2*3 + 1 + 2 + 1,
-	"OffloadHipHostCompile":  1,
-	"OffloadIsolate":         1,
-	"OffloadPack":            1,
-	"OffloadRegister":        2,
-	"OffloadUnbundle":        2,
-	"OffloadUnbundleArchive": 1,
+	"Genrule":                   1,
+	"OffloadArchive":            1,
+	"OffloadBundle":             3,
+	"OffloadCheck":              3,
+	"OffloadCudaCompile":        1,
+	"OffloadDeviceLink":         3 + 1 + 2 + 1 + 1 + 1,
+	"OffloadExtract":            1,
+	"OffloadHipCompile":         2*3 + 1 + 2 + 1,
+	"OffloadHipHostCompile":     1,
+	"OffloadHipPortableCompile": 1,
+	"OffloadIsolate":            1,
+	"OffloadPack":               1,
+	"OffloadRegister":           2,
+	"OffloadUnbundle":           2,
+	"OffloadUnbundleArchive":    1,
 }
 
 // ofClang tells whether a mnemonic is one of the actions that run clang and not
 // this project's program.
 func ofClang(mnemonic string) bool {
-	return strings.HasPrefix(mnemonic, "OffloadHip") || mnemonic == "OffloadDeviceLink"
+	return strings.HasPrefix(mnemonic, "OffloadHip") || mnemonic == "OffloadCudaCompile" || mnemonic == "OffloadDeviceLink"
+}
+
+// mapsPaths tells whether Bazel maps paths of a mnemonic where it is asked to.
+// Portable code holds the command line that it was compiled with.
+func mapsPaths(mnemonic string) bool {
+	return mnemonic != "Genrule" && mnemonic != "OffloadHipPortableCompile"
 }
 
 // ofProgram tells whether a mnemonic is one of the actions that run this
