@@ -144,6 +144,22 @@ func TestEmbeddedObjects(t *testing.T) {
 	}
 }
 
+// LLVM's tool refuses files of several modules; here each has its images.
+func TestEmbeddedObjectsOfModules(t *testing.T) {
+	one := testdata(t, "embedded.bc")
+	want, err := EmbeddedObjects(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := EmbeddedObjects(append(bytes.Clone(one), one[4:]...)) // one signature
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(append(want, want...), got); d != "" {
+		t.Error(d)
+	}
+}
+
 // Any content comes back, wherever in a byte the stream has it.
 func TestEmbeddedObjectsContent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -113,6 +113,7 @@ func TestMistakes(t *testing.T) {
 	tool.fails("Packaging to an output file and extracting from an input file are mutually exclusive.", "-o", "x", "a.o")
 	tool.fails("'file' is a required image arguments", "-o", "x", "--image=triple=t")
 	tool.fails("No such file or directory: 'nope.o'", "-o", "x", "--image=file=nope.o")
+	tool.fails("No such file or directory: ''", "-o", "x", "--image=file")
 	tool.fails("'nope': No such file or directory", "nope")
 	tool.fails("No such file or directory: 'dir/x'", "-o", "dir/x", "--image=file=a.o")
 	tool.fails("offload binaries of version 3 are not written, only 1 and 2", "-o", "x", "--format-version=3", "--image=file=a.o")
@@ -183,6 +184,9 @@ func TestStandardStreams(t *testing.T) {
 		t.Fatalf("exit code %d, %s", code, stderr)
 	}
 	if code, got, _ := tool.run(packed, "-", "--image=member=<stdin>,file=-"); code != 0 || got != "image" {
+		t.Errorf("exit code %d, %q", code, got)
+	}
+	if code, got, _ := tool.run(packed, "-", "--archive", "--image=file=-"); code != 0 || !strings.HasPrefix(got, "!<arch>\n") {
 		t.Errorf("exit code %d, %q", code, got)
 	}
 	if code, got, _ := tool.run(packed, "-"); code != 0 || got != "Extracted: --t.0.\n" {
