@@ -81,7 +81,7 @@ func TestPTX(t *testing.T) {
 	// What clang embeds for a link of bitcode.
 	f.clang(append(cuda, "--offload-new-driver", "-fgpu-rdc", "-foffload-lto", "--offload-arch=sm_70", "-c", "kernel.cu", "-o", "late.o")...)
 	f.lists("late.o", "cuda "+nvidia+" sm_70 llvm ir .llvm.offloading")
-	f.clang("-fopenmp", "-fopenmp-targets="+nvidia, "--offload-arch=sm_70", "-nogpulib", "-nocudalib", "-foffload-lto", "--cuda-feature=+ptx70", "-O1", "-c", "library.c", "-o", "openmp.o")
+	f.clang("-fopenmp", "-fopenmp-targets="+nvidia, "--offload-arch=sm_70", "-nogpulib", "-nocudalib", "-foffload-lto", "--cuda-feature=+ptx70", "-O1", "-c", "region.c", "-o", "openmp.o")
 	f.lists("openmp.o", "openmp "+nvidia+" sm_70 llvm ir .llvm.offloading")
 	f.offload("extract", "--image=arch=sm_70,file=ours.bc", "openmp.o")
 	f.tool("llvm-offload-binary", "openmp.o", "--image=arch=sm_70,file=llvm.bc")
@@ -135,7 +135,7 @@ func TestSPIRV(t *testing.T) {
 	f.offload("check", "--input=ours.hipfb", "--entry=host-x86_64-unknown-linux-gnu=", "--entry=gfx90a=gfx90a.co", "--entry=amdgcnspirv=portable.spv")
 
 	// clang names the image of a fat object .o, so the package says it is ELF.
-	f.clang("-fopenmp", "-fopenmp-targets=spirv64-intel", "-nogpulib", "-O1", "-c", "library.c", "-o", "openmp.o")
+	f.clang("-fopenmp", "-fopenmp-targets=spirv64-intel", "-nogpulib", "-O1", "-c", "region.c", "-o", "openmp.o")
 	f.lists("openmp.o", "openmp spirv64-intel generic elf .llvm.offloading")
 	f.offload("extract", "--image=triple=spirv64-intel,file=openmp.spv", "openmp.o")
 	isSPIRV("openmp.spv")
