@@ -1,13 +1,113 @@
-"""The action that makes a bundle."""
+"""The actions that make a bundle: one, or several whose results are kept."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo")
-load(":compression.bzl", "add_compression")
+load(":compression.bzl", "compression_of")
 load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 
+def _add_entries(args, host, images):
+    if host:
+        args.add("--entry=host-{}-=".format(host))
+    for image in images:
+        args.add(image.file, format = "--entry={}=%s".format(image.id))
+
+def _bundle_whole(ctx, *, alignment, compression, host, images, out, type):
+    args = offload_arguments(ctx, "bundle")
+    args.add("--type", type)
+    args.add("--align", alignment)
+    if compression:
+        args.add("--compress")
+        args.add_all(compression.version_flags)
+        args.add_all(compression.flags)
+    args.add(out, format = "--output=%s")
+    _add_entries(args, host, images)
+    run_offload(
+        ctx,
+        arguments = args,
+        coding = bool(compression),
+        inputs = [image.file for image in images],
+        mnemonic = "OffloadBundle",
+        outputs = [out],
+        progress_message = "Bundling device images %{label}",
+    )
+
+def _family(image):
+    """The processors whose code is alike, as the program cuts large bundles between them (engine/ccob/cut.go)."""
+    processor = image.target_id.split(":")[0]
+    if not processor.startswith("gfx"):
+        return ""
+    major = processor[3:].split("-")[0] if "-" in processor else processor[3:-2]
+    if major in ("6", "7", "8", "9"):
+        return "gfx9"
+    return "gfx11" if major in ("11", "12", "13") else "gfx" + major
+
+def _family_runs(images):
+    """Images of one family that follow each other, together."""
+    runs = []
+    for image in images:
+        if not runs or _family(runs[-1][-1]) != _family(image):
+            runs.append([])
+        runs[-1].append(image)
+    return runs
+
+def _bundle_parts(ctx, *, alignment, compression, host, images, out, runs):
+    # Nothing here reads all images but the plan. It and the parts are made beside
+    # each other, and what comes last gets their small results.
+    parts = []
+    for number, run in enumerate(runs):
+        part = ctx.actions.declare_file("{}.{}.part".format(out.basename, number), sibling = out)
+        args = offload_arguments(ctx, "compress-part")
+        args.add("--align", alignment)
+        args.add_all(compression.flags)
+        if number + 1 < len(runs):
+            args.add("--pad")
+        args.add(part, format = "--output=%s")
+        files = [image.file for image in run]
+        args.add_all(files)
+        run_offload(
+            ctx,
+            arguments = args,
+            inputs = files,
+            mnemonic = "OffloadCompressPart",
+            one_frame = True,
+            outputs = [part],
+            progress_message = "Compressing %{output}",
+        )
+        parts.append(part)
+
+    plan = ctx.actions.declare_file(out.basename + ".plan", sibling = out)
+    args = offload_arguments(ctx, "compress-plan")
+    args.add("--align", alignment)
+    args.add_all(compression.flags)
+    args.add(plan, format = "--output=%s")
+    _add_entries(args, host, images)
+    run_offload(
+        ctx,
+        arguments = args,
+        inputs = [image.file for image in images],
+        mnemonic = "OffloadCompressPlan",
+        outputs = [plan],
+        progress_message = "Planning the bundle of %{label}",
+    )
+
+    args = offload_arguments(ctx, "assemble")
+    args.add(plan, format = "--plan=%s")
+    args.add_all(compression.version_flags)
+    args.add(out, format = "--output=%s")
+    args.add_all(parts)
+    run_offload(
+        ctx,
+        arguments = args,
+        inputs = [plan] + parts,
+        mnemonic = "OffloadBundle",
+        one_frame = True,
+        outputs = [out],
+        progress_message = "Bundling device images %{label}",
+    )
+
 def bundle_images(ctx, *, where, images, out, host = "", type = "o", alignment = 4096):
-    """Registers the action that makes a bundle.
+    """Registers the actions that make a bundle.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `COMPRESSION_ATTRS`.
@@ -28,29 +128,15 @@ def bundle_images(ctx, *, where, images, out, host = "", type = "o", alignment =
             fail("{}: images: {} gives an image of kind {}; bundles have {}".format(where, name_of(image.label), image.kind, ", ".join(target_ids.bundle_kinds)))
     target_ids.check(images, where)
 
-    args = offload_arguments(ctx, "bundle")
-    args.add("--type", type)
-    args.add("--align", alignment)
-    compressed = add_compression(ctx, args, where)
-    args.add(out, format = "--output=%s")
-    entry_ids = []
-    if host:
-        entry_ids.append("host-{}-".format(host))
-        args.add(entry_ids[0], format = "--entry=%s=")
-    for image in images:
-        entry_ids.append(image.id)
-        args.add(image.file, format = "--entry={}=%s".format(image.id))
-    run_offload(
-        ctx,
-        arguments = args,
-        coding = compressed,
-        inputs = [image.file for image in images],
-        mnemonic = "OffloadBundle",
-        outputs = [out],
-        progress_message = "Bundling device images %{label}",
-    )
+    entry_ids = (["host-{}-".format(host)] if host else []) + [image.id for image in images]
+    compression = compression_of(ctx, where)
+    runs = _family_runs(images)
+    if compression and compression.incremental and len(runs) > 1 and "host" not in [image.kind for image in images]:
+        _bundle_parts(ctx, alignment = alignment, compression = compression, host = host, images = images, out = out, runs = runs)
+    else:
+        _bundle_whole(ctx, alignment = alignment, compression = compression, host = host, images = images, out = out, type = type)
     return OffloadBundleInfo(
-        compressed = compressed,
+        compressed = bool(compression),
         entry_ids = entry_ids,
         file = out,
         type = type,

@@ -26,6 +26,10 @@ def _coding_resources(_os, _inputs):
     # Compression uses the cores of the program's own budget, a window for each.
     return {"cpu": 4, "memory": 1000}
 
+def _frame_resources(_os, _inputs):
+    # Most of the time goes into finding matches, on one core.
+    return {"cpu": 1, "memory": 300}
+
 def offload_arguments(ctx, verb):
     """An `Args` that begins a call of the program with a verb.
 
@@ -45,7 +49,7 @@ def offload_arguments(ctx, verb):
     args.add(verb)
     return args
 
-def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, coding = False):
+def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, coding = False, one_frame = False):
     """Registers an action that runs the program of the toolchain.
 
     Args:
@@ -56,6 +60,7 @@ def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, 
       mnemonic: the action's mnemonic.
       progress_message: the action's progress message, with Bazel's placeholders.
       coding: whether it compresses or decompresses, for the resources of the action.
+      one_frame: whether it compresses no more than a frame.
     """
     ctx.actions.run(
         arguments = [arguments],
@@ -66,5 +71,5 @@ def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, 
         mnemonic = mnemonic,
         outputs = outputs,
         progress_message = progress_message,
-        resource_set = _coding_resources if coding else _copying_resources,
+        resource_set = _frame_resources if one_frame else _coding_resources if coding else _copying_resources,
     )

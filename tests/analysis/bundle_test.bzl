@@ -147,6 +147,100 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         output = "bundle_zstd.hipfb",
         target = "bundle_zstd",
     )
+
+    # In parts: one for each family of processors.
+    images(
+        name = "images_families",
+        tags = ["manual"],
+        targets = ["gfx906", "gfx90a", "gfx1030", "gfx1100", "gfx12-generic", "gfx9-4-generic"],
+    )
+    offload_bundle(
+        name = "bundle_parts",
+        bundle_version = 2,
+        compress = "zstd",
+        compression_level = 19,
+        images = [":images_families"],
+        tags = ["manual"],
+    )
+    image = "BIN/tests/analysis/images_families/"
+    for number, flags, inputs in [
+        (0, " --pad", ["0", "1"]),
+        (1, " --pad", ["2"]),
+        (2, " --pad", ["3", "4"]),
+        (3, "", ["5"]),
+    ]:
+        part = "bundle_parts.hipfb.{}.part".format(number)
+        actions_test(
+            name = "bundle_part_{}_test".format(number),
+            argv = [
+                "compress-part --align 4096 --level=19{} --output=BIN/tests/analysis/{} ".format(flags, part) +
+                " ".join([image + input for input in inputs]),
+            ],
+            count = 4,
+            inputs = ["tests/analysis/images_families/" + input for input in inputs],
+            mnemonic = "OffloadCompressPart",
+            output = part,
+            outputs = [part],
+            target = "bundle_parts",
+        )
+    actions_test(
+        name = "bundle_plan_test",
+        argv = [
+            "compress-plan --align 4096 --level=19 --output=BIN/tests/analysis/bundle_parts.hipfb.plan --entry=host-x86_64-unknown-linux-gnu-= " +
+            "--entry=hipv4-amdgcn-amd-amdhsa--gfx906={}0 --entry=hipv4-amdgcn-amd-amdhsa--gfx90a={}1".format(image, image),
+        ],
+        count = 1,
+        inputs = ["tests/analysis/images_families/{}".format(number) for number in range(6)],
+        mnemonic = "OffloadCompressPlan",
+        output = "bundle_parts.hipfb.plan",
+        target = "bundle_parts",
+    )
+    actions_test(
+        name = "bundle_assemble_test",
+        argv = [
+            "assemble --plan=BIN/tests/analysis/bundle_parts.hipfb.plan --format-version=2 --output=BIN/tests/analysis/bundle_parts.hipfb " +
+            " ".join(["BIN/tests/analysis/bundle_parts.hipfb.{}.part".format(number) for number in range(4)]),
+        ],
+        count = 1,
+        mnemonic = "OffloadBundle",
+        output = "bundle_parts.hipfb",
+        target = "bundle_parts",
+    )
+
+    # In one action: when asked for, when there is one family, or an object of the host,
+    # which is not compressed.
+    images(
+        name = "images_of_host",
+        kind = "host",
+        tags = ["manual"],
+        targets = ["x86_64-unknown-linux-gnu"],
+    )
+    wholes = {
+        "family": {"compress": "zstd", "images": [":images_xnacks", ":images_gfx942"], "incremental": "on"},
+        "host": {"compress": "zstd", "host": "", "images": [":images_of_host", ":images_families"], "incremental": "on"},
+        "off": {"compress": "zstd", "images": [":images_families"], "incremental": "off"},
+        "plain": {"compress": "none", "images": [":images_families"], "incremental": "on"},
+    }
+    for case, kwargs in wholes.items():
+        offload_bundle(
+            name = "bundle_whole_" + case,
+            tags = ["manual"],
+            **kwargs
+        )
+        actions_test(
+            name = "bundle_whole_{}_test".format(case),
+            argv = ["bundle --type o"],
+            count = 1,
+            mnemonic = "OffloadBundle",
+            output = "bundle_whole_{}.hipfb".format(case),
+            target = "bundle_whole_" + case,
+        )
+        actions_test(
+            name = "bundle_whole_{}_parts_test".format(case),
+            count = 0,
+            mnemonic = "OffloadCompressPart",
+            target = "bundle_whole_" + case,
+        )
     failure_test(
         name = "bundle_version_test",
         bundle_version = 1,
@@ -275,6 +369,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
             "archive_empty_test",
             "bundle_action_test",
             "bundle_alignment_test",
+            "bundle_assemble_test",
             "bundle_check_test",
             "bundle_compressed_test",
             "bundle_conflict_test",
@@ -283,6 +378,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
             "bundle_groups_test",
             "bundle_level_test",
             "bundle_plain_action_test",
+            "bundle_plan_test",
             "bundle_provides_test",
             "bundle_size_test",
             "bundle_version_test",
@@ -292,5 +388,8 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
             "unbundle_missing_test",
             "unbundle_no_targets_test",
             "unbundle_provides_test",
-        ] + ["provider_{}_test".format(case) for case in messages],
+        ] + ["bundle_part_{}_test".format(number) for number in range(4)] +
+                ["bundle_whole_{}_test".format(case) for case in wholes] +
+                ["bundle_whole_{}_parts_test".format(case) for case in wholes] +
+                ["provider_{}_test".format(case) for case in messages],
     )

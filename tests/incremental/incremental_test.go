@@ -3,7 +3,11 @@
 package incremental
 
 import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -75,6 +79,127 @@ offload_bundle`, 1))
 	}
 	if diff := cmp.Diff(want, work(workspace.Bazel("build", "//:all"))); diff != "" {
 		t.Errorf("one architecture added (-want +done):\n%s", diff)
+	}
+}
+
+// parts are bundles of prebuilt images, large enough that one is made of several frames.
+const parts = `load("@rules_offload//rules:defs.bzl", "offload_bundle", "offload_images")
+
+offload_images(
+    name = "images",
+    srcs = {
+        "gfx90a.co": "gfx90a",
+        "gfx942.co": "gfx942",
+        "gfx1030.co": "gfx1030",
+        "gfx1100.co": "gfx1100",
+        "gfx1201.co": "gfx1201",
+    },
+)
+
+offload_bundle(
+    name = "fat",
+    compress = "zstd",
+    images = [":images"],
+)
+
+offload_bundle(
+    name = "whole",
+    compress = "zstd",
+    images = [":images"],
+    incremental = "off",
+)
+`
+
+// image returns bytes like machine code, much the same for every seed.
+func image(seed uint64) string {
+	words, own := rand.New(rand.NewPCG(1, 1)), rand.New(rand.NewPCG(seed, 2))
+	var dict [512]uint64
+	for i := range dict {
+		dict[i] = words.Uint64() & 0x07ff00ff3f0001ff
+	}
+	var b []byte
+	for n := 4<<20 + int(seed)*1000; len(b) < n; {
+		w := dict[words.IntN(len(dict))]
+		if own.IntN(64) == 0 {
+			w ^= uint64(own.Uint32())
+		}
+		b = binary.LittleEndian.AppendUint64(b, w)
+	}
+	return string(b)
+}
+
+// A compressed bundle is made of parts, of which a changed image compresses its own. It
+// is the bundle that one action makes.
+func TestChangedImageCompressesItsPart(t *testing.T) {
+	contents := map[string]string{"BUILD.bazel": parts}
+	processors := []string{"gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"}
+	for i, p := range processors {
+		contents[p+".co"] = image(uint64(i))
+	}
+	w := bazeltest.New(t, t.TempDir(), contents)
+	// They are no code objects, which the validation would say.
+	build := []string{"build", "//:all", "--norun_validations"}
+	check := func() {
+		t.Helper()
+		if !bytes.Equal(w.Read("fat.hipfb"), w.Read("whole.hipfb")) {
+			t.Error("the bundle differs from the one of a single action")
+		}
+		args := []string{"-unbundle", "-type=o", "-input=" + filepath.Join(w.Dir, "bazel-bin/fat.hipfb")}
+		var ids []string
+		for _, p := range processors {
+			ids = append(ids, "hipv4-amdgcn-amd-amdhsa--"+p)
+			args = append(args, "-output="+filepath.Join(w.Dir, p+".out"))
+		}
+		bundler := llvm.Tool(t, "clang-offload-bundler")
+		if out, err := exec.Command(bundler, append(args, "-targets="+strings.Join(ids, ","))...).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		list, err := exec.Command(bundler, "-list", "-type=o", args[2]).CombinedOutput()
+		lines := strings.Fields(string(list))
+		slices.Sort(lines)
+		want := append([]string{"host-x86_64-unknown-linux-gnu-"}, ids...)
+		slices.Sort(want)
+		if diff := cmp.Diff(want, lines); diff != "" || err != nil {
+			t.Errorf("LLVM lists (-want +got):\n%s%v", diff, err)
+		}
+		for _, p := range processors {
+			got, err := os.ReadFile(filepath.Join(w.Dir, p+".out"))
+			if err != nil || string(got) != contents[p+".co"] {
+				t.Errorf("%s: %d other bytes: %v", p, len(got), err)
+			}
+		}
+	}
+	w.Bazel(build...)
+	check()
+
+	contents["gfx1030.co"] = image(9)
+	w.Write("gfx1030.co", contents["gfx1030.co"])
+	want := map[string][]string{
+		"OffloadCompressPart": {"fat.hipfb.1.part"},
+		"OffloadCompressPlan": {"fat.hipfb.plan"},
+		"OffloadBundle":       {"fat.hipfb", "whole.hipfb"},
+	}
+	if diff := cmp.Diff(want, work(w.Bazel(build...))); diff != "" {
+		t.Errorf("one image changed (-want +done):\n%s", diff)
+	}
+	check()
+
+	// A bundle that a setting compresses is made at once, unless another setting says so.
+	w.Write("BUILD.bazel", strings.ReplaceAll(parts, `compress = "zstd"`, `compress = "auto"`))
+	settings := func(list ...string) []string {
+		args := slices.Clone(build)
+		for _, s := range list {
+			args = append(args, "--@rules_offload//rules/settings:"+s)
+		}
+		return args
+	}
+	result := w.Bazel(settings("compress=zstd", "compression_level=2")...)
+	if n := result.Count("OffloadCompressPart"); n != 0 {
+		t.Errorf("%d parts were made of what a setting compresses", n)
+	}
+	result = w.Bazel(settings("compress=zstd", "compression_level=2", "incremental=on")...)
+	if n := result.Count("OffloadCompressPart"); n != 3 {
+		t.Errorf("%d parts of one bundle, want 3", n)
 	}
 }
 

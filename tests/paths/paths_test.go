@@ -84,7 +84,7 @@ var outputs = []string{
 }
 
 // mnemonics are those of all actions of the rules in the workspace.
-const mnemonics = 16
+const mnemonics = 18
 
 // commands returns the command lines of all actions of the rules, by mnemonic.
 func commands(w *bazeltest.Workspace, flags ...string) map[string][][]string {
