@@ -231,6 +231,7 @@ type Spawn struct {
 	Mnemonic string
 	Runner   string // linux-sandbox, worker, multiplex-worker, remote, disk cache hit …
 	Args     []string
+	Env      []string // NAME=VALUE
 	Outputs  []string // paths in the execution root
 }
 
@@ -301,8 +302,9 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 
 // Command is the command line of an action, parameter files included.
 type Command struct {
-	Mnemonic  string
-	Arguments []string
+	Mnemonic     string
+	Arguments    []string
+	Requirements map[string]string // of the action for its execution
 }
 
 // Commands returns those of the actions that match an aquery expression.
@@ -312,9 +314,10 @@ func (w *Workspace) Commands(expression string, flags ...string) []Command {
 	result := w.Bazel(query...)
 	var graph struct {
 		Actions []struct {
-			Mnemonic   string
-			Arguments  []string
-			ParamFiles []struct{ Arguments []string }
+			Mnemonic      string
+			Arguments     []string
+			ParamFiles    []struct{ Arguments []string }
+			ExecutionInfo []struct{ Key, Value string }
 		}
 	}
 	if err := json.Unmarshal([]byte(result.Stdout), &graph); err != nil {
@@ -322,9 +325,12 @@ func (w *Workspace) Commands(expression string, flags ...string) []Command {
 	}
 	commands := make([]Command, len(graph.Actions))
 	for i, action := range graph.Actions {
-		commands[i] = Command{action.Mnemonic, action.Arguments}
+		commands[i] = Command{action.Mnemonic, action.Arguments, map[string]string{}}
 		for _, file := range action.ParamFiles {
 			commands[i].Arguments = append(commands[i].Arguments, file.Arguments...)
+		}
+		for _, requirement := range action.ExecutionInfo {
+			commands[i].Requirements[requirement.Key] = requirement.Value
 		}
 	}
 	return commands
@@ -342,15 +348,20 @@ func readLog(name string) ([]Spawn, error) {
 	var spawns []Spawn
 	for decoder := json.NewDecoder(file); decoder.More(); {
 		var record struct {
-			Mnemonic      string
-			Runner        string
-			CommandArgs   []string
-			ListedOutputs []string
+			Mnemonic             string
+			Runner               string
+			CommandArgs          []string
+			EnvironmentVariables []struct{ Name, Value string }
+			ListedOutputs        []string
 		}
 		if err := decoder.Decode(&record); err != nil {
 			return nil, fmt.Errorf("execution log: %w", err)
 		}
-		spawns = append(spawns, Spawn{record.Mnemonic, record.Runner, record.CommandArgs, record.ListedOutputs})
+		spawn := Spawn{Mnemonic: record.Mnemonic, Runner: record.Runner, Args: record.CommandArgs, Outputs: record.ListedOutputs}
+		for _, variable := range record.EnvironmentVariables {
+			spawn.Env = append(spawn.Env, variable.Name+"="+variable.Value)
+		}
+		spawns = append(spawns, spawn)
 	}
 	return spawns, nil
 }

@@ -32,6 +32,7 @@ type strategy struct {
 	others  []string // runners that other actions may have; the same if nil
 	says    string   // what Bazel's output must have, to tell the kinds of workers apart
 	mapped  bool     // whether the paths of outputs are the same in all configurations
+	raced   bool     // whether actions run here and remotely at once
 }
 
 // forProgram is a flag for each mnemonic of the program.
@@ -63,9 +64,8 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 		disk    = "--disk_cache=" + t.TempDir()
 		// What clang makes is taken from the disk cache, what the program makes is not.
 		workers = append(forProgram("worker"), "--spawn_strategy=linux-sandbox", "--worker_verbose", disk, "--remote_download_outputs=all",
-			"--modify_execution_info=^(?!OffloadHip|OffloadCuda|OffloadDeviceLink)Offload.*=+no-cache,Genrule=+no-cache")
-		// One at a time: the server copies programs, and one that is copied while it starts another is "busy".
-		remote = []string{"--remote_executor=" + server.Address(), "--remote_download_outputs=all", "--noremote_local_fallback", "--jobs=1"}
+			"--modify_execution_info=^(?!"+ofClang+")Offload.*=+no-cache,Genrule=+no-cache")
+		remote = []string{"--remote_executor=" + server.Address(), "--remote_download_outputs=all", "--noremote_local_fallback", "--jobs=8"}
 	)
 	worker := func(flags ...string) []string { return append(slices.Clip(workers), flags...) }
 	diskCache := strategy{name: "disk cache", flags: []string{"--spawn_strategy=linux-sandbox", disk, "--remote_download_outputs=all"}, program: sandbox}
@@ -75,7 +75,7 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 			// The results are there already, from another folder: nothing in an action depends on where it ran.
 			diskCache.program, remotely.program = hit, []string{"remote cache hit"}
 		}
-		return []strategy{
+		list := []strategy{
 			diskCache,
 			{name: "sandbox", flags: []string{"--spawn_strategy=linux-sandbox"}, program: sandbox},
 			{name: "worker", flags: worker("--noworker_multiplex"), program: []string{"worker"}, others: append(hit, sandbox...),
@@ -92,11 +92,16 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 				program: []string{"remote cache hit"}},
 			{name: "remote, path mapping", flags: append(slices.Clip(remote), "--spawn_strategy=remote", "--experimental_output_paths=strip"),
 				program: []string{"remote", "remote cache hit"}, mapped: true},
-			// Both ways at once, each action taking what comes first: a result from the cache, or its own.
-			{name: "dynamic", flags: append(append(slices.Clip(remote), forProgram("dynamic")...), "--internal_spawn_scheduler",
-				"--spawn_strategy=dynamic", "--dynamic_local_strategy=worker,linux-sandbox", "--dynamic_remote_strategy=remote", "--experimental_local_execution_delay=0"),
-				program: []string{"worker", "linux-sandbox", "remote cache hit"}},
 		}
+		if first {
+			// Both ways at once, each action taking what comes first. Once is enough: it runs everything twice.
+			list = append(list, strategy{name: "dynamic", flags: append(append(slices.Clip(remote), forProgram("dynamic")...), "--internal_spawn_scheduler",
+				"--spawn_strategy=dynamic", "--dynamic_local_strategy=worker,linux-sandbox", "--dynamic_remote_strategy=remote",
+				"--experimental_local_execution_delay=0", "--noremote_accept_cached",
+				"--experimental_worker_cancellation", "--experimental_worker_multiplex_sandboxing"),
+				program: []string{"worker", "linux-sandbox", "remote"}, raced: true})
+		}
+		return list
 	}
 
 	var outputs []string // of all actions, below the execution root
@@ -115,11 +120,15 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 				if !strings.Contains(result.Output, strategy.says) {
 					t.Errorf("Bazel does not say %q:\n%s", strategy.says, result.Output)
 				}
-				if remotely := count(result, "remote"); executed != int64(remotely) {
+				remotely := int64(count(result, "remote"))
+				if executed != remotely && !(strategy.raced && executed > remotely) {
 					t.Errorf("%d actions were executed remotely; %d of the build say so", executed, remotely)
 				}
+				if strategy.raced {
+					t.Logf("%d actions were sent for execution; %d of %d were faster there", executed, remotely, len(result.Spawns))
+				}
 				for _, spawn := range result.Spawns {
-					checkPaths(t, spawn, places, strategy.mapped)
+					checkSpawn(t, spawn, places, strategy.mapped)
 				}
 
 				if outputs == nil {
@@ -198,14 +207,18 @@ func checkRunners(t *testing.T, result *bazeltest.Result, strategy strategy) {
 	}
 }
 
-// checkPaths checks that a command line names no place of this machine, and no
-// configuration where these are mapped to one.
-func checkPaths(t *testing.T, spawn bazeltest.Spawn, places []string, mapped bool) {
+// checkSpawn checks that an action of the rules depends on no environment, and
+// that its command line names no place of this machine, and no configuration
+// where these are mapped to one.
+func checkSpawn(t *testing.T, spawn bazeltest.Spawn, places []string, mapped bool) {
 	t.Helper()
 	if !strings.HasPrefix(spawn.Mnemonic, "Offload") {
 		return
 	}
 	mapped = mapped && mapsPaths(spawn.Mnemonic)
+	if len(spawn.Env) > 0 {
+		t.Errorf("%s has the environment %s", spawn.Mnemonic, spawn.Env)
+	}
 	for _, arg := range spawn.Args {
 		for _, place := range places {
 			if strings.Contains(arg, place) {

@@ -2,7 +2,11 @@ package equality
 
 import (
 	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
+	"testing"
 
 	"github.com/rules-offload/rules_offload/tests/bazeltest"
 )
@@ -18,13 +22,16 @@ func everyRule() map[string]string {
     "offload_archive",
     "offload_binary",
     "offload_bundle",
+    "offload_embed",
     "offload_extract",
     "offload_images",
+    "offload_link",
     "offload_per_arch",
     "offload_register",
     "offload_report",
     "offload_unbundle",
     "offload_unbundle_archive",
+    "openmp_library",
 )
 
 hip_code_objects(
@@ -93,6 +100,13 @@ offload_bundle(
     compress = "zstd",
 )
 
+# Of two families of processors, each of which is a part.
+offload_bundle(
+    name = "in_parts",
+    images = [":kernels"],
+    compress = "zstd",
+)
+
 offload_unbundle(
     name = "single",
     bundle = ":fat",
@@ -132,9 +146,59 @@ offload_register(
     bundle = ":fat",
 )
 
+# Fat objects as clang makes them: device code, not linked yet, in an object of the host.
+hip_code_objects(
+    name = "device_objects",
+    srcs = ["fill.hip"],
+    hdrs = ["device.h"],
+    device_linkopts = ["-r"],
+    offload_archs = ["gfx90a", "gfx1100"],
+)
+
+offload_binary(
+    name = "packed_objects",
+    images = [":device_objects"],
+)
+
+genrule(
+    name = "host_object",
+    outs = ["host.o"],
+    cmd = "echo 'int host(void) { return 1; }' | $(CC) -x c -fPIC -c -o $@ -",
+    toolchains = ["@bazel_tools//tools/cpp:current_cc_toolchain"],
+)
+
+offload_embed(
+    name = "embedded",
+    binaries = [":packed_objects"],
+    object = ":host_object",
+)
+
+offload_link(
+    name = "linked",
+    deps = [":embedded"],
+)
+
+# Target regions in a header, in functions of one name, and for two targets. The device runtime
+# of LLVM would define what is left open here.
+openmp_library(
+    name = "openmp",
+    srcs = ["region.c", "sum.cc"],
+    hdrs = ["region.h"],
+    device_linkopts = ["-Wl,--unresolved-symbols=ignore-all"],
+    offload_archs = ["gfx90a", "x86_64-pc-linux-gnu"],
+)
+
+openmp_library(
+    name = "relocatable",
+    srcs = ["region.c"],
+    hdrs = ["region.h"],
+    offload_archs = ["x86_64-pc-linux-gnu"],
+    relocatable = True,
+)
+
 offload_report(
     name = "report",
-    targets = [":library", ":register"],
+    targets = [":library", ":register", ":openmp"],
 )
 
 # Not an action of these rules, and one that Bazel maps no paths of.
@@ -159,42 +223,92 @@ __global__ void twice(int *data, unsigned n) {
 }
 void launch(int *data, unsigned n) { twice<<<(n + 255) / 256, 256>>>(data, n); }
 `
+	files["region.h"] = `static int scaled(int x) {
+#pragma omp target map(tofrom : x)
+  x *= 3;
+  return x;
+}
+`
+	files["region.c"] = `#include "region.h"
+static int local(int x) {
+#pragma omp target map(tofrom : x)
+  x += 1;
+  return x;
+}
+int region(int x) { return scaled(local(x)); }
+`
+	files["sum.cc"] = `#include "region.h"
+static int local(int x) {
+#pragma omp target map(tofrom : x)
+  x += 2;
+  return x;
+}
+int sum(int x) {
+  int all = 0;
+#pragma omp target teams distribute parallel for map(tofrom : all) reduction(+ : all)
+  for (int i = 0; i < x; i++) all += i;
+  return scaled(local(all));
+}
+`
 	return files
 }
 
 // actions are the numbers of actions of everyRule.
 var actions = map[string]int{
-	"Genrule":                   1,
+	"CppArchive":                1,
+	"Genrule":                   2,
 	"OffloadArchive":            1,
-	"OffloadBundle":             3,
-	"OffloadCheck":              3,
+	"OffloadBundle":             4,
+	"OffloadCheck":              4,
+	"OffloadCompressPart":       2,
+	"OffloadCompressPlan":       1,
 	"OffloadCudaCompile":        1,
-	"OffloadDeviceLink":         3 + 1 + 2 + 1 + 1 + 1,
+	"OffloadDeviceLink":         3 + 1 + 2 + 1 + 1 + 1 + 2 + 2 + 1,
+	"OffloadEmbed":              1,
 	"OffloadExtract":            1,
-	"OffloadHipCompile":         2*3 + 1 + 2 + 1,
+	"OffloadHipCompile":         2*3 + 1 + 2 + 1 + 2,
 	"OffloadHipHostCompile":     1,
 	"OffloadHipPortableCompile": 1,
-	"OffloadIsolate":            1,
-	"OffloadPack":               1,
-	"OffloadRegister":           2,
+	"OffloadIsolate":            1 + 2 + 1,
+	"OffloadLink":               1,
+	"OffloadMerge":              1,
+	"OffloadOpenMpCompile":      2*2 + 1,
+	"OffloadOpenMpHostCompile":  2 + 1,
+	"OffloadOpenMpHostObject":   2 + 1,
+	"OffloadOpenMpIncludes":     2 + 1,
+	"OffloadPack":               2 + 2 + 1,
+	"OffloadRegister":           2 + 2,
 	"OffloadUnbundle":           2,
 	"OffloadUnbundleArchive":    1,
 }
 
-// ofClang tells whether a mnemonic is one of the actions that run clang and not
-// this project's program.
-func ofClang(mnemonic string) bool {
-	return strings.HasPrefix(mnemonic, "OffloadHip") || mnemonic == "OffloadCudaCompile" || mnemonic == "OffloadDeviceLink"
-}
+// ofClang is the beginning of the mnemonics of actions that run clang. The
+// others run this project's program, in a worker where Bazel allows it.
+const ofClang = "Offload(Hip|Cuda|OpenMp|DeviceLink|Merge|Link)"
 
 // mapsPaths tells whether Bazel maps paths of a mnemonic where it is asked to.
 // Portable code holds the command line that it was compiled with.
 func mapsPaths(mnemonic string) bool {
-	return mnemonic != "Genrule" && mnemonic != "OffloadHipPortableCompile"
+	return strings.HasPrefix(mnemonic, "Offload") && mnemonic != "OffloadHipPortableCompile"
 }
 
-// ofProgram tells whether a mnemonic is one of the actions that run this
-// project's program.
+var clang = regexp.MustCompile("^" + ofClang)
+
+// ofProgram tells whether a mnemonic is one of the actions that a worker can do.
 func ofProgram(mnemonic string) bool {
-	return strings.HasPrefix(mnemonic, "Offload") && !ofClang(mnemonic)
+	return strings.HasPrefix(mnemonic, "Offload") && !clang.MatchString(mnemonic)
+}
+
+// TestEveryRuleIsThere checks that everyRule has each rule that users can load.
+func TestEveryRuleIsThere(t *testing.T) {
+	defs, err := os.ReadFile(filepath.Join(bazeltest.Sources(t), "rules", "defs.bzl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := everyRule()["BUILD.bazel"]
+	for _, match := range regexp.MustCompile(`(?m)^(\w+) = _`).FindAllStringSubmatch(string(defs), -1) {
+		if name := match[1]; !strings.HasSuffix(name, "_aspect") && !strings.Contains(build, "\n"+name+"(\n") {
+			t.Errorf("the workspace has no %s", name)
+		}
+	}
 }

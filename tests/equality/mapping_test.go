@@ -4,14 +4,22 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/rules-offload/rules_offload/tests/bazeltest"
 )
 
-// TestPathMapping looks at command lines before anything is built: those of all
-// rules name no configuration where Bazel is asked to map paths, and those of
-// actions that do not support it, such as a genrule, do.
-func TestPathMapping(t *testing.T) {
+// TestCommandLines looks at actions before anything is built.
+func TestCommandLines(t *testing.T) {
 	workspace := bazeltest.New(t, t.TempDir(), everyRule())
+	t.Run("path mapping", func(t *testing.T) { testPathMapping(t, workspace) })
+	t.Run("requirements", func(t *testing.T) { testRequirements(t, workspace) })
+}
+
+// testPathMapping checks that the command lines of all rules name no
+// configuration where Bazel is asked to map paths, and that those of actions
+// that do not support it do: else this would see nothing.
+func testPathMapping(t *testing.T, workspace *bazeltest.Workspace) {
 	for _, mapping := range []bool{true, false} {
 		var flags []string
 		if mapping {
@@ -43,6 +51,34 @@ func TestPathMapping(t *testing.T) {
 			if seen[mnemonic] == 0 {
 				t.Errorf("aquery shows no %s", mnemonic)
 			}
+		}
+	}
+}
+
+// testRequirements checks what actions say about their execution: none keeps
+// itself from caches, sandboxes or other machines, all that run the program
+// alone can do so in every kind of worker, and all that can have their paths
+// mapped say so.
+func testRequirements(t *testing.T, workspace *bazeltest.Workspace) {
+	anywhere := map[string]string{"supports-path-mapping": "1"}
+	worker := map[string]string{
+		"requires-worker-protocol":      "proto",
+		"supports-multiplex-sandboxing": "1",
+		"supports-multiplex-workers":    "1",
+		"supports-path-mapping":         "1",
+		"supports-worker-cancellation":  "1",
+		"supports-workers":              "1",
+	}
+	for _, action := range workspace.Commands(`mnemonic("Offload.*", deps(//:all))`) {
+		want := anywhere
+		switch {
+		case ofProgram(action.Mnemonic):
+			want = worker
+		case !mapsPaths(action.Mnemonic):
+			want = map[string]string{}
+		}
+		if diff := cmp.Diff(want, action.Requirements); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", action.Mnemonic, diff)
 		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 )
 
 // Options say how to start a server.
@@ -48,6 +49,12 @@ type Server struct {
 // startTimeout bounds the time until buildbox-casd answers; it reads its store first.
 const startTimeout = 60 * time.Second
 
+// maxIdle is how long a connection without a call is kept. At the end of a build, Bazel waits until its connection has
+// ended. With dynamic execution, where calls are cancelled all the time, its gRPC library at times takes one of them for
+// unfinished that the server has never seen (a count of pending credentials that stays above 0), and then never ends the
+// connection itself.
+const maxIdle = 5 * time.Second
+
 // Start starts a server and returns when it answers. The server ends with Close, and dies with this process.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	casd, err := program(opts.Casd, "buildbox-casd")
@@ -69,8 +76,9 @@ func Start(ctx context.Context, opts Options) (*Server, error) {
 	target := "unix:" + filepath.Join(socket, "casd")
 	s := &Server{socket: socket, exited: make(chan struct{})}
 	cmd := exec.Command(casd, "--bind="+target, "--log-level=warning", "--buildbox-run="+runner,
-		// FUSE, which is preferred otherwise, is not to be had in a user namespace.
-		"--runner-arg=--staging-mode=copy-or-link", opts.Dir)
+		// Each runner stages for itself. The server would do it by FUSE, which is not to be had in a user namespace, or by
+		// copies; and a program that it copies while it starts another runner is "busy" when it is to be run.
+		"--runner-arg=--disable-localcas", opts.Dir)
 	cmd.Stdout, cmd.Stderr = opts.Log, opts.Log
 	if err := s.run(cmd); err != nil {
 		os.RemoveAll(socket)
@@ -141,7 +149,8 @@ func (s *Server) serve(ctx context.Context, target string) error {
 	}
 	s.address = "grpc://" + listener.Addr().String()
 	s.front = grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.UnknownServiceHandler(s.pass),
-		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage))
+		grpc.MaxRecvMsgSize(maxMessage), grpc.MaxSendMsgSize(maxMessage),
+		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxIdle}))
 	go s.front.Serve(listener)
 	return nil
 }
