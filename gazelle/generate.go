@@ -188,7 +188,7 @@ func (g *generator) kindFor(file string) string {
 			return hipKind
 		}
 	case ".cc", ".cpp", ".cxx":
-		if s := g.scan(file); s != nil && (s.kernel || s.chevrons) {
+		if s := g.scan(file); s != nil && (s.kernel || s.chevrons || g.deviceOnly(file)) {
 			return hipKind
 		} else if s != nil && s.target {
 			return openmpKind
@@ -203,6 +203,40 @@ func (g *generator) kindFor(file string) string {
 
 func (g *generator) scan(file string) *scan {
 	return g.scanFile(g.Config.RepoRoot, path.Join(g.Rel, file))
+}
+
+// deviceOnly tells whether a C++ source has __device__ functions and nothing
+// that only HIP's compiler knows. A source that C++ compilers can read too, by
+// itself or with the headers of the repository that it includes, is none: it
+// may well be meant for them.
+func (g *generator) deviceOnly(file string) bool {
+	switch path.Ext(file) {
+	case ".cc", ".cpp", ".cxx":
+	default:
+		return false
+	}
+	s := g.scan(file)
+	if s == nil || !s.device || s.kernel || s.chevrons || s.target {
+		return false
+	}
+	seen := make(map[string]bool)
+	queue := []string{path.Join(g.Rel, file)}
+	for len(queue) > 0 {
+		name := queue[0]
+		queue = queue[1:]
+		s := g.scanFile(g.Config.RepoRoot, name)
+		if seen[name] || s == nil {
+			continue
+		}
+		seen[name] = true
+		if s.portable || s.isCUDA() {
+			return false
+		}
+		for _, inc := range s.includes {
+			queue = append(queue, inc.candidates()...)
+		}
+	}
+	return true
 }
 
 // isCUDA tells sources for nvcc, which include CUDA's own headers, from those
@@ -266,14 +300,15 @@ func (g *generator) place(sources []string) {
 
 // hipKindIn returns the kind of rule for a new HIP source among the others.
 // Kernels and what launches them must be in one library; kernels that nothing
-// launches here are code objects.
+// launches here are code objects. Device functions are of use to the device
+// code of others: where no kernel is beside them, they are a library.
 func (g *generator) hipKindIn(file string, sources []string) string {
 	launches := func(src string) bool {
 		s := g.scan(src)
 		return s != nil && s.launch
 	}
 	alone := g.settings.mode == fileMode || g.isProgram(file)
-	if launches(file) {
+	if launches(file) || alone && g.deviceOnly(file) {
 		return libraryKind
 	} else if alone {
 		return hipKind
@@ -288,7 +323,17 @@ func (g *generator) hipKindIn(file string, sources []string) string {
 			return libraryKind
 		}
 	}
-	return hipKind
+	for _, gr := range g.groups {
+		if gr.kind == hipKind && gr.testonly == isTest(file) {
+			return hipKind
+		}
+	}
+	for _, src := range sources {
+		if g.kindFor(src) == hipKind && isTest(src) == isTest(file) && !g.deviceOnly(src) {
+			return hipKind
+		}
+	}
+	return libraryKind
 }
 
 // isProgram tells whether a source has a main function.
@@ -370,6 +415,9 @@ func (g *generator) setArchs(r, old *rule.Rule) {
 func (g *generator) setDefaults(r *rule.Rule, gr *group) {
 	if gr.old != nil {
 		return
+	}
+	if gr.kind == hipKind && slices.ContainsFunc(gr.srcs, g.deviceOnly) {
+		r.SetAttr(rdcAttr, true) // kernels of other sources call its functions
 	}
 	if gr.testonly {
 		r.SetAttr(testonlyAttr, true)

@@ -41,6 +41,7 @@ const (
 	depsAttr       = "deps"
 	archsAttr      = "offload_archs"
 	imagesAttr     = "images"
+	rdcAttr        = "rdc"
 	testonlyAttr   = "testonly"
 	visibilityAttr = "visibility"
 )

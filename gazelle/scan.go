@@ -14,6 +14,8 @@ import (
 type scan struct {
 	includes []include
 	kernel   bool // has __global__ functions
+	device   bool // has __device__ functions or variables
+	portable bool // asks which compiler reads it, or defines __device__ as nothing: C++ compilers are to read it, too
 	launch   bool // launches kernels, so that host code is in it
 	chevrons bool // launches them in the way that only HIP's compiler knows
 	target   bool // has OpenMP target directives
@@ -49,6 +51,9 @@ var (
 	includePattern = regexp.MustCompile(`^#\s*include(?:_next)?\s*(?:"([^"]+)"|<([^>]+)>)`)
 	pragmaPattern  = regexp.MustCompile(`^#\s*pragma\s+(.*)`)
 	kernelPattern  = regexp.MustCompile(`\b__global__\b`)
+	devicePattern  = regexp.MustCompile(`\b__device__\b`)
+	blankPattern   = regexp.MustCompile(`^#\s*define\s+__device__\s*$`)
+	askPattern     = regexp.MustCompile(`^#\s*(?:el)?if.*\b(?:__HIPCC__|__HIP__|__CUDACC__|__CUDA__|__NVCC__|__device__)\b`)
 	launchPattern  = regexp.MustCompile(`\bhipLaunch(?:Cooperative)?Kernel(?:GGL|ExC?)?\b`)
 	mainPattern    = regexp.MustCompile(`\b(?:int|auto)\s+main\s*\(`)
 )
@@ -56,7 +61,7 @@ var (
 // scanSource finds what matters in C, C++ or HIP.
 func scanSource(data []byte) *scan {
 	s := &scan{}
-	var code strings.Builder
+	var code, statements strings.Builder // with directives, and without
 	lines(data, func(l line) {
 		for _, pragma := range l.pragmas {
 			s.target = s.target || isTarget(pragma)
@@ -65,8 +70,11 @@ func scanSource(data []byte) *scan {
 		if !strings.HasPrefix(text, "#") {
 			code.WriteString(l.code)
 			code.WriteByte('\n')
+			statements.WriteString(l.code)
+			statements.WriteByte('\n')
 			return
 		}
+		s.portable = s.portable || blankPattern.MatchString(text) || askPattern.MatchString(text)
 		if m := includePattern.FindStringSubmatch(text); m != nil {
 			s.includes = append(s.includes, include{path: path.Clean(m[1] + m[2]), angle: m[2] != "", line: l.number})
 		} else if m := pragmaPattern.FindStringSubmatch(text); m != nil {
@@ -77,6 +85,7 @@ func scanSource(data []byte) *scan {
 		}
 	})
 	s.kernel = kernelPattern.MatchString(code.String())
+	s.device = devicePattern.MatchString(statements.String())
 	s.chevrons = strings.Contains(code.String(), "<<<")
 	s.launch = s.chevrons || launchPattern.MatchString(code.String())
 	s.main = mainPattern.MatchString(code.String())

@@ -91,6 +91,34 @@ func TestScanDeviceCode(t *testing.T) {
 	}
 }
 
+func TestScanDeviceFunctions(t *testing.T) {
+	tests := []struct {
+		source           string
+		device, portable bool
+	}{
+		{source: "__device__ int square(int x) { return x * x; }", device: true},
+		{source: "__host__\n__device__ int square(int x);", device: true},
+		{source: "static __device__ float table[4];", device: true},
+		{source: `auto s = "__device__"; // __device__`},
+		{source: "int my__device__ = 0;"},
+		{source: "#define DEVICE __device__"},
+		{source: "#define __device__ __attribute__((device))\n__device__ int x;", device: true},
+		{source: "#define __device__\n__device__ int x;", device: true, portable: true},
+		{source: "#ifdef __HIPCC__\n__device__ int x;\n#endif", device: true, portable: true},
+		{source: "#if defined(__CUDACC__) || defined(__HIPCC__)\n#endif", portable: true},
+		{source: "#if 0\n#elif __HIP__\n#endif", portable: true},
+		{source: "#  ifndef __device__\n#endif", portable: true},
+		{source: "__device__ int f() {\n#if __HIP_DEVICE_COMPILE__\n#endif\n}", device: true},
+		{source: "// #ifdef __HIPCC__"},
+	}
+	for _, test := range tests {
+		s := scanSource([]byte(test.source))
+		if s.device != test.device || s.portable != test.portable {
+			t.Errorf("%q: device %v, portable %v; want %v, %v", test.source, s.device, s.portable, test.device, test.portable)
+		}
+	}
+}
+
 func FuzzScan(f *testing.F) {
 	f.Add([]byte("#include \"a.h\"\n_Pragma(\"omp target\") /* */ R\"x()x\" '\\''\\\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

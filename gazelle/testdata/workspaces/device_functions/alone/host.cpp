@@ -1,0 +1,2 @@
+// Calls no __device__ function.
+int host() { return 0; }

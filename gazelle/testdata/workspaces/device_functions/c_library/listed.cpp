@@ -1,0 +1,1 @@
+__device__ int listed() { return 1; }

@@ -1,0 +1,1 @@
+__device__ int a() { return 1; }

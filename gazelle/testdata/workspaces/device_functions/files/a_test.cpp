@@ -1,0 +1,1 @@
+__device__ int a_test() { return 1; }

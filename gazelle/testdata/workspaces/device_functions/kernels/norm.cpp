@@ -1,0 +1,1 @@
+__device__ float norm(float x) { return x * x; }

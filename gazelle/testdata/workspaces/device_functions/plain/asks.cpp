@@ -1,0 +1,4 @@
+#ifdef __HIPCC__
+__device__
+#endif
+int asks() { return 1; }

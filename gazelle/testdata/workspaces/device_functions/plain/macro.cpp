@@ -1,0 +1,2 @@
+#define DEVICE __device__
+int macro() { return 1; }

@@ -1,0 +1,5 @@
+#pragma once
+#ifndef __HIPCC__
+#define __host__
+#define __device__
+#endif

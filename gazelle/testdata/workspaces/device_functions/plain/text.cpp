@@ -1,0 +1,1 @@
+const char *text = "__device__";
