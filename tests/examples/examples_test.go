@@ -2,6 +2,7 @@
 package examples
 
 import (
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/tests/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/remote/reapi"
 )
 
 func TestMain(m *testing.M) {
@@ -100,5 +102,64 @@ func TestSizeBudget(t *testing.T) {
 		if !strings.Contains(result.Output, want) {
 			t.Errorf("the failure does not say %q:\n%s", want, result.Output)
 		}
+	}
+}
+
+// TestRemoteExecution builds everything remotely, the program from source
+// included, and fetches no output until somebody asks for it.
+func TestRemoteExecution(t *testing.T) {
+	server, err := reapi.Start(context.Background(), reapi.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	workspace := bazeltest.Example(t, "remote_execution")
+	build := []string{"build", "//...", "--config=remote", "--remote_executor=" + server.Address()}
+	result := workspace.Bazel(build...)
+	for _, spawn := range result.Spawns {
+		if spawn.Runner != "remote" {
+			t.Errorf("%s was run by %s: %v", spawn.Mnemonic, spawn.Runner, spawn.Outputs)
+		}
+	}
+	if executed := server.Executions(); executed != int64(len(result.Spawns)) {
+		t.Errorf("the server executed %d actions, Bazel says %d", executed, len(result.Spawns))
+	}
+	for mnemonic, want := range map[string]int{
+		"OffloadHipCompile": 2 * 4,
+		"OffloadDeviceLink": 4,
+		"OffloadBundle":     1,
+		"OffloadCheck":      1,
+		"OffloadUnbundle":   1,
+		"GoLink":            1,
+	} {
+		if got := result.Count(mnemonic); got != want {
+			t.Errorf("%d actions %s, want %d", got, mnemonic, want)
+		}
+	}
+	for _, spawn := range result.Spawns {
+		for _, output := range spawn.Outputs {
+			// Bazel makes the folder of an output that is one, and leaves it empty.
+			_ = filepath.WalkDir(filepath.Join(workspace.Dir, output), func(path string, d fs.DirEntry, err error) error {
+				if err == nil && !d.IsDir() {
+					t.Errorf("%s was fetched, and nobody asked for it", path)
+				}
+				return nil
+			})
+		}
+	}
+
+	before := server.Executions()
+	if again := workspace.Bazel(append(build, "--remote_download_outputs=toplevel")...); again.Count("OffloadBundle") != 0 {
+		t.Error("the bundle was made once more to be fetched")
+	}
+	if executed := server.Executions() - before; executed != 0 {
+		t.Errorf("fetching results executed %d actions", executed)
+	}
+	if content := workspace.Read("fat.hipfb"); !strings.HasPrefix(string(content), "__CLANG_OFFLOAD_BUNDLE__") {
+		t.Error("fat.hipfb is no bundle")
 	}
 }
