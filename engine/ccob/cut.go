@@ -27,7 +27,7 @@ type Frames int
 const (
 	// FramesAuto makes one frame of a small bundle, and of a large one a frame
 	// for each run of entries of one family of processors: gfx6 to gfx9, gfx10,
-	// and gfx11 on. At level Small, and where families have compressed debug
+	// and gfx11 on; for two halves of it if both are large. At level Small, and where families have compressed debug
 	// sections in common, only frames of 128 MiB and more are cut.
 	FramesAuto Frames = iota
 	// FramesEntry makes a frame of every entry: the finest random access, at
@@ -46,6 +46,9 @@ const (
 	autoLeast      = 4 << 20   // the smallest frame it makes
 	autoLeastSmall = 128 << 20 // the same where the size matters most
 )
+
+// halfLeast is the smallest half of a family that FramesAuto cuts in two. Tests change it.
+var halfLeast int64 = 256 << 20
 
 // cut returns the pieces of each frame. The raw bytes of a frame go from its first
 // piece to the first of the next.
@@ -81,10 +84,31 @@ func cut(pieces []Piece, how Frames, level Level) ([][]Piece, error) {
 			return nil, err
 		}
 	}
-	if len(list) == 2 && list[0][0].ID == "" {
+	var halved [][]Piece
+	for _, run := range list {
+		halved = append(halved, halves(run)...)
+	}
+	if len(halved) == 2 && halved[0][0].ID == "" {
 		return whole, nil // the header alone needs no frame
 	}
-	return list, nil
+	return halved, nil
+}
+
+// halves cuts a run of entries of half a gigabyte and more near the middle, and the halves
+// again. Decoding the last of its entries, and the memory for it, would otherwise grow with
+// all of them.
+func halves(run []Piece) [][]Piece {
+	start, end := run[0].Offset, run[len(run)-1].end()
+	middle, most := 0, halfLeast-1
+	for i := 1; i < len(run); i++ {
+		if half := min(run[i].Offset-start, end-run[i].Offset); half > most && run[i].Content.Len() > 0 {
+			middle, most = i, half
+		}
+	}
+	if middle == 0 {
+		return [][]Piece{run}
+	}
+	return append(halves(run[:middle]), halves(run[middle:])...)
 }
 
 // cutsHere tells whether FramesAuto begins a frame with piece i, the last having begun

@@ -13,14 +13,20 @@ import (
 
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // largeFrom is the size from which on memory is worth special care. On first use the
 // kernel costs more than the decoder, unless it hands out large pages.
 const largeFrom = 4 << 20
 
-// keptWindow is the largest window that a decoder takes along for the next use.
+// keptWindow is the largest window that a decoder takes along for the next bundle.
 const keptWindow = 64 << 20
+
+// manyWindows is the memory for windows from which on half of the cores write and half
+// decode: less memory then saves more time than cores would. Tests change it.
+var manyWindows int64 = 512 << 20
 
 // errEnough stops a decoder.
 var errEnough = errors.New("enough")
@@ -40,6 +46,46 @@ var decoders = sync.Pool{New: func() any {
 	}
 	return d
 }}
+
+// decoderSet are the decoders that one call uses, one for each lane: their windows are used
+// again for frame after frame, however large they are.
+type decoderSet struct {
+	mu   sync.Mutex
+	free []*zstd.Decoder
+	size int64 // of the largest window
+}
+
+// get returns a decoder for a window of at most size bytes.
+func (w *decoderSet) get(size int64) *zstd.Decoder {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.size = max(w.size, size)
+	if n := len(w.free); n > 0 {
+		d := w.free[n-1]
+		w.free = w.free[:n-1]
+		return d
+	}
+	return decoders.Get().(*zstd.Decoder)
+}
+
+// put takes a decoder back.
+func (w *decoderSet) put(d *zstd.Decoder) {
+	_ = d.Reset(nil) // lets go of the source
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.free = append(w.free, d)
+}
+
+// release ends the use of all decoders.
+func (w *decoderSet) release() {
+	for _, d := range w.free {
+		if w.size > keptWindow {
+			d.Close()
+		} else {
+			decoders.Put(d)
+		}
+	}
+}
 
 // zstdError explains an error of the decoder in frame f.
 func zstdError(f *frame, err error) error {
@@ -76,24 +122,18 @@ func (r *Reader) decodeFrame(f *frame, dst []byte) error {
 
 // streamFrame decodes f block by block, at most limit bytes of it. If whole is
 // set, the frame must end there or before; if beside is, there is a core to spare.
-func (r *Reader) streamFrame(ctx context.Context, f *frame, limit int64, whole, beside bool, emit func([]byte) error) (int64, error) {
+func (r *Reader) streamFrame(ctx context.Context, w *decoderSet, f *frame, limit int64, whole, beside bool, emit func([]byte) error) (int64, error) {
 	src, err := f.reader(r.data, limit)
 	if err != nil {
 		return 0, err
 	}
-	d := decoders.Get().(*zstd.Decoder)
-	defer func() {
-		if min(f.window, limit) > keptWindow {
-			d.Close()
-			return
-		}
-		_ = d.Reset(nil) // lets go of src
-		decoders.Put(d)
-	}()
+	window := min(f.window, limit)
+	d := w.get(window)
+	defer w.put(d)
 	if err := d.Reset(src); err != nil {
 		return 0, zstdError(f, err)
 	}
-	s := &blockSink{ctx: ctx, limit: limit, whole: whole, beside: beside, emit: emit, window: min(f.window, limit)}
+	s := &blockSink{ctx: ctx, limit: limit, whole: whole, beside: beside, emit: emit, window: window}
 	_, err = d.WriteTo(s)
 	s.stop.Store(true)
 	s.ready.Wait()
@@ -173,6 +213,8 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 	if r.h.Method == Zlib {
 		return r.streamZlib(ctx, limit, whole, emit)
 	}
+	w := new(decoderSet)
+	defer w.release()
 	total := int64(0)
 	for pos := r.h.DataOffset; pos < int64(len(r.data)) && (whole || total < limit); {
 		if r.h.Version == 1 && whole && total == limit && !isFrame(r.data[pos:]) {
@@ -193,7 +235,7 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 					return err
 				}
 			}
-			n, err := r.streamFrame(ctx, &f, limit-total, all, r.budget.Cores() > 1, emit)
+			n, err := r.streamFrame(ctx, w, &f, limit-total, all, r.budget.Cores() > 1, emit)
 			total += n
 			if err != nil {
 				return err
@@ -451,7 +493,7 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 		return err
 	}
 	if !known {
-		return newFan(0, ranges, r.index).run(r.beside(1, ranges), func(emit func([]byte) error) error {
+		return newFan(0, ranges, r.index).run(r.beside(ranges), func(emit func([]byte) error) error {
 			return r.stream(ctx, need, emit)
 		})
 	}
@@ -461,18 +503,25 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 	jobs := extractJobs(spans, ranges)
 	// The longest first: no core is alone at the end, and windows can be used again.
 	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(b.size(), a.size()) })
-	beside := r.beside(len(jobs), ranges)
-	return r.budget.Each(ctx, len(jobs), func(ctx context.Context, i int) error { return r.run(ctx, &jobs[i], beside) })
+	cores, ahead := r.budget.Cores(), len(jobs)
+	beside := r.beside(ranges) && (len(jobs) < cores || jobs[0].size()*int64(cores) >= manyWindows)
+	if beside {
+		ahead = max(1, cores/2)
+	}
+	w := new(decoderSet)
+	defer w.release()
+	return files.Ordered(ctx, r.budget, len(jobs), ahead,
+		func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, r.run(ctx, w, &jobs[i], beside) },
+		func(int, struct{}) error { return nil })
 }
 
-// beside tells whether to write the ranges on other cores than those that decode: if
-// there is enough to write and jobs leave one.
-func (r *Reader) beside(jobs int, ranges []Range) bool {
+// beside tells whether writing the ranges can be worth a core of its own.
+func (r *Reader) beside(ranges []Range) bool {
 	size := int64(0)
 	for _, g := range ranges {
 		size += g.Size
 	}
-	return size >= pumpFrom && jobs < r.budget.Cores()
+	return size >= pumpFrom && r.budget.Cores() > 1
 }
 
 // job is frames behind each other and the ranges that lie in them.
@@ -507,7 +556,7 @@ func extractJobs(spans []span, ranges []Range) []job {
 }
 
 // run does one job.
-func (r *Reader) run(ctx context.Context, j *job, beside bool) error {
+func (r *Reader) run(ctx context.Context, w *decoderSet, j *job, beside bool) error {
 	need, window := int64(0), int64(0)
 	for _, g := range j.ranges {
 		need = max(need, g.end())
@@ -529,7 +578,7 @@ func (r *Reader) run(ctx context.Context, j *job, beside bool) error {
 						return err
 					}
 				}
-				if _, err := r.streamFrame(ctx, &s.frame, n, n == s.size, beside, emit); err != nil {
+				if _, err := r.streamFrame(ctx, w, &s.frame, n, n == s.size, beside, emit); err != nil {
 					return err
 				}
 			}

@@ -11,7 +11,7 @@ import (
 // A compressed bundle can be made of parts that were compressed on their own, so
 // that a change of one entry compresses its part only:
 //
-//   - [EncodePart] compresses entries that follow each other, those of a frame, to a
+//   - [EncodePart] compresses entries that follow each other, those of a family, to a
 //     part. It does not depend on where in the bundle the part will lie.
 //   - [EncodePlan] reads the whole plain bundle and makes a plan of it: its header,
 //     how it is cut into frames, and what its bytes are checked with. Most of that
@@ -24,8 +24,8 @@ import (
 // [Encode] makes of the whole, byte by byte.
 
 // EncodePart compresses the pieces, whose offsets count from the beginning of the
-// part, and zeros behind them up to size, to one zstd frame, and writes it to out with
-// its index.
+// part, and zeros behind them up to size, to one zstd frame, or more if they are large (see
+// FramesAuto), and writes them to out with an index.
 func EncodePart(ctx context.Context, out files.Sink, pieces []Piece, size int64, o EncodeOptions) error {
 	end, err := checkPieces(pieces)
 	if err != nil {
@@ -33,13 +33,21 @@ func EncodePart(ctx context.Context, out files.Sink, pieces []Piece, size int64,
 	}
 	size = max(size, end)
 	b := budget(o.Budget)
+	cuts := halves(pieces)
+	starts := []int64{0}
+	for _, c := range cuts[1:] {
+		starts = append(starts, c[0].Offset)
+	}
+	starts = append(starts, size)
+	written := newLanes(out, len(cuts))
 	sums := make([]uint64, len(pieces))
-	err = b.Each(ctx, 1+len(pieces), func(ctx context.Context, i int) (err error) {
-		if i == 0 {
-			_, err = encodeFrame(ctx, lane{newLanes(out, 1), 0}, b, pieces, 0, size, o.Level, nil)
-		} else {
-			sums[i-1], err = sum(ctx, pieces[i-1].Content, func([]byte) error { return nil })
+	err = b.Each(ctx, len(cuts)+len(pieces), func(ctx context.Context, i int) (err error) {
+		if i < len(cuts) {
+			_, err = encodeFrame(ctx, lane{written, i}, b, cuts[i], starts[i], starts[i+1], o.Level, nil)
+			return err
 		}
+		i -= len(cuts)
+		sums[i], err = sum(ctx, pieces[i].Content, func([]byte) error { return nil })
 		return err
 	})
 	if err != nil {

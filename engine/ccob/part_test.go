@@ -120,12 +120,32 @@ func TestAssembleLarge(t *testing.T) {
 			t.Errorf("%s: %d other bytes, want %d", name, len(got), len(want))
 		}
 	}
-	// A part is never cut.
+	// A part is not cut by the plan.
 	all := parts(t, pieces, func(a, b Piece) bool { return true }, true, EncodeOptions{})
 	data := assemble(t, plan, all, EncodeOptions{})
 	readAll(t, data, raw, Options{Hash: HashFull})
 	if !bytes.Contains(data, all[0].data.Bytes()) {
 		t.Error("the part was not copied")
+	}
+}
+
+// Large families are cut in two, in a part as in the whole, and the halves decoded one after
+// the other.
+func TestHalves(t *testing.T) {
+	defer func(half, many int64) { halfLeast, manyWindows = half, many }(halfLeast, manyWindows)
+	halfLeast, manyWindows = 8<<20, 1
+	pieces, raw := sample(4096, 9<<19, "gfx1010", "gfx803", "gfx900", "gfx906", "gfx908", "gfx90a")
+	want := encode(t, pieces, EncodeOptions{})
+	plan := plan(t, pieces, EncodeOptions{})
+	if len(plan.starts) != 4 {
+		t.Errorf("%d frames are planned", len(plan.starts))
+	}
+	got := assemble(t, plan, parts(t, pieces, families, true, EncodeOptions{}), EncodeOptions{Budget: cores})
+	if !bytes.Equal(got, want) {
+		t.Errorf("%d other bytes, want %d", len(got), len(want))
+	}
+	for _, n := range []int{1, 2, 4, 8} {
+		readAll(t, got, raw, Options{Budget: files.NewBudget(n, 1<<30)})
 	}
 }
 
