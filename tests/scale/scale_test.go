@@ -14,6 +14,20 @@ func TestMain(m *testing.M) { llvm.Main(m) }
 // elapsed is how long Bazel says that a build took, in seconds.
 var elapsed = regexp.MustCompile(`Elapsed time: ([0-9.]+)s`)
 
+// seconds is how long a build took.
+func seconds(t testing.TB, result *bazeltest.Result) float64 {
+	t.Helper()
+	match := elapsed.FindStringSubmatch(result.Output)
+	if match == nil {
+		t.Fatalf("Bazel does not say how long it took:\n%s", result.Output)
+	}
+	took, err := strconv.ParseFloat(match[1], 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return took
+}
+
 // TestThousandBundles builds a thousand bundles by workers and by one process
 // each, and tells how much more the latter takes. The numbers depend on the
 // machine, so nothing is asked of them but that both ways end.
@@ -26,7 +40,7 @@ func TestThousandBundles(t *testing.T) {
 	settings := "--@rules_offload//rules/settings:validation=false"
 	workspace.Bazel("build", "//...", settings, "--nobuild")
 
-	seconds := map[string]float64{}
+	took := map[string]float64{}
 	for _, way := range []struct {
 		name, runner string
 		flags        []string
@@ -53,18 +67,10 @@ func TestThousandBundles(t *testing.T) {
 				t.Fatalf("%s was run by %s, want %s", spawn.Mnemonic, spawn.Runner, way.runner)
 			}
 		}
-		match := elapsed.FindStringSubmatch(result.Output)
-		if match == nil {
-			t.Fatalf("Bazel does not say how long it took:\n%s", result.Output)
-		}
-		took, err := strconv.ParseFloat(match[1], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seconds[way.name] = took
+		took[way.name] = seconds(t, result)
 	}
-	base := seconds["multiplex worker"]
-	for name, took := range seconds {
-		t.Logf("%s: %.2f times the worker, %.1f ms for each bundle", name, took/base, took*1000/float64(scale.Count()))
+	base := took["multiplex worker"]
+	for name, s := range took {
+		t.Logf("%s: %.2f times the worker, %.1f ms for each bundle", name, s/base, s*1000/float64(scale.Count()))
 	}
 }
