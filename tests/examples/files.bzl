@@ -2,6 +2,7 @@
 
 EXAMPLES = [
     "examples/hip_kernels/.bazelrc",
+    "examples/hip_kernels/.bazelversion",
     "examples/hip_kernels/MODULE.bazel",
     "examples/hip_kernels/README.md",
     "examples/hip_kernels/app/BUILD.bazel",
@@ -24,6 +25,7 @@ EXAMPLES = [
     "examples/hip_kernels/runtime/hip_runtime_api.h",
     "examples/hip_kernels/runtime/stand_in.c",
     "examples/monorepo/.bazelrc",
+    "examples/monorepo/.bazelversion",
     "examples/monorepo/BUILD.bazel",
     "examples/monorepo/MODULE.bazel",
     "examples/monorepo/README.md",
@@ -60,6 +62,7 @@ EXAMPLES = [
     "examples/monorepo/signal/gain.hip",
     "examples/monorepo/signal/window.hip",
     "examples/openmp_cpu/.bazelrc",
+    "examples/openmp_cpu/.bazelversion",
     "examples/openmp_cpu/MODULE.bazel",
     "examples/openmp_cpu/README.md",
     "examples/openmp_cpu/app/BUILD.bazel",
@@ -71,6 +74,7 @@ EXAMPLES = [
     "examples/openmp_cpu/stats/scale_all.h",
     "examples/openmp_cpu/stats/stats.h",
     "examples/remote_execution/.bazelrc",
+    "examples/remote_execution/.bazelversion",
     "examples/remote_execution/BUILD.bazel",
     "examples/remote_execution/MODULE.bazel",
     "examples/remote_execution/README.md",
