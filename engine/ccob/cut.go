@@ -27,8 +27,9 @@ type Frames int
 const (
 	// FramesAuto makes one frame of a small bundle, and of a large one a frame
 	// for each run of entries of one family of processors: gfx6 to gfx9, gfx10,
-	// and gfx11 on; for two halves of it if both are large. At level Small, and where families have compressed debug
-	// sections in common, only frames of 128 MiB and more are cut.
+	// and gfx11 on; for two halves of it if both are large. What LLVM's window of 128 MiB
+	// reaches stays together where entries of a family do not follow each other, where
+	// families have compressed debug sections in common, and at level Small.
 	FramesAuto Frames = iota
 	// FramesEntry makes a frame of every entry: the finest random access, at
 	// the largest size.
@@ -80,7 +81,7 @@ func cut(pieces []Piece, how Frames, level Level) ([][]Piece, error) {
 	}
 	if least < autoLeastSmall {
 		var err error
-		if list, err = joinAlike(list); err != nil {
+		if list, err = joinAlike(joinFamilies(list)); err != nil {
 			return nil, err
 		}
 	}
@@ -115,6 +116,41 @@ func halves(run []Piece) [][]Piece {
 // with piece start.
 func cutsHere(pieces []Piece, start, i int, least int64) bool {
 	return Family(pieces[i].ID) != Family(pieces[i-1].ID) && pieces[i].Offset-pieces[start].Offset >= least
+}
+
+// joinFamilies takes cuts back that lie between entries of one family where LLVM's window
+// reaches from one to the other.
+func joinFamilies(list [][]Piece) [][]Piece {
+	type place struct {
+		frame  int
+		offset int64
+	}
+	last := make(map[string]place)
+	joined := make([]bool, len(list)) // to the frame before
+	for i, run := range list {
+		for _, p := range run {
+			if p.Content.Len() == 0 || p.ID == "" {
+				continue
+			}
+			family := Family(p.ID)
+			if at, ok := last[family]; ok && p.Offset-at.offset < autoLeastSmall {
+				for k := i; k > at.frame; k-- {
+					joined[k] = true
+				}
+			}
+			last[family] = place{i, p.Offset}
+		}
+	}
+	var frames [][]Piece
+	for i, run := range list {
+		if joined[i] {
+			n := len(frames) - 1
+			frames[n] = append(slices.Clip(frames[n]), run...)
+		} else {
+			frames = append(frames, run)
+		}
+	}
+	return frames
 }
 
 // joinAlike takes cuts back that would cost too much, between frames that together have

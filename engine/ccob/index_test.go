@@ -183,6 +183,8 @@ func TestCut(t *testing.T) {
 	m := int64(autoLeast)
 	small := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, 5, "x-gfx900"), at(15, 5, "x-gfx1030")}
 	large := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1010"), at(m+10, m, "x-gfx1030"), at(2*m+10, m, "x-gfx803"), at(3*m+10, m, "x-gfx90a"), at(4*m+10, 0, "x-gfx942")}
+	// A family in two places, not farther from each other than LLVM's window.
+	mixed := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1030"), at(m+10, m, "x-gfx900"), at(2*m+10, m, "x-gfx1010"), at(3*m+10, m, "x-gfx906"), at(4*m+10, m, "x-gfx1100")}
 	h := halfLeast / 2
 	huge := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, h, "x-gfx900"), at(h+10, h, "x-gfx906"), at(2*h+10, h, "x-gfx908"), at(3*h+10, h-1, "x-gfx90a"), at(4*h+9, 1, "x-gfx942")}
 	// Compressed debug sections, the same for all: one frame, until it has the size of LLVM's window.
@@ -217,6 +219,8 @@ func TestCut(t *testing.T) {
 		{large, FramesAuto, []int{2, 2, 3}},
 		{large, FramesEntry, []int{2, 1, 1, 1, 2}},
 		{large, FramesOne, []int{7}},
+		{mixed, FramesAuto, []int{2, 4, 1}},
+		{mixed, FramesEntry, []int{2, 1, 1, 1, 1, 1}},
 		{huge, FramesAuto, []int{2, 2, 3}},
 		{huge[:6], FramesAuto, []int{6}},
 		{huge, FramesOne, []int{7}},

@@ -37,6 +37,7 @@ type tables struct {
 type effort struct {
 	longLog, shortLog, farLog int // of the tables' sizes, for a large source
 
+	minScore  int    // what a match that was found by 5 bytes saves at least
 	lazyBelow int    // shorter matches give way to better ones that start one further on
 	maxStep   int    // how far at most to step where nothing matches
 	stepLog   int    // steps grow by one after so many literals in a row, as a logarithm
@@ -50,7 +51,7 @@ const (
 	// How large the tables can be.
 	longLog  = 20
 	shortLog = 17
-	farLog   = 18
+	farLog   = 20
 
 	prime5 = 889523592379
 	prime8 = 0xCF1BBCDCB7A56463
@@ -71,17 +72,20 @@ const (
 	// minFar is the shortest match to take from the table of sampled positions.
 	minFar = 32
 
+	// anyScore is less than what any match saves.
+	anyScore = -bits.UintSize
+
 	// goodEnough is the length of a match that needs no comparison with a sampled one.
 	goodEnough = 64
 )
 
 var (
-	fastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, maxStep: 32, stepLog: 6, noise: 256, sample: sample64, leaves: fastLeaves}
-	smallEffort = effort{longLog: 20, shortLog: 17, farLog: 18, lazyBelow: 32, maxStep: 8, stepLog: 8, noise: 512, sample: sample64, leaves: maxLeaves}
+	fastEffort  = effort{longLog: 18, shortLog: 16, farLog: 20, minScore: 4, maxStep: 32, stepLog: 6, noise: 256, sample: sample64, leaves: fastLeaves}
+	smallEffort = effort{longLog: 20, shortLog: 17, farLog: 20, minScore: anyScore, lazyBelow: 32, maxStep: 8, stepLog: 8, noise: 512, sample: sample64, leaves: maxLeaves}
 
 	// A small source takes little time in any case.
-	tinyFastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 32, maxStep: 8, stepLog: 8, noise: 512, sample: sample64, leaves: maxLeaves}
-	tinySmallEffort = effort{longLog: 18, shortLog: 16, farLog: 18, lazyBelow: 64, maxStep: 4, stepLog: 8, noise: 512, sample: sample64, careful: true, leaves: maxLeaves}
+	tinyFastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, minScore: anyScore, lazyBelow: 32, maxStep: 8, stepLog: 8, noise: 512, sample: sample64, leaves: maxLeaves}
+	tinySmallEffort = effort{longLog: 18, shortLog: 16, farLog: 18, minScore: anyScore, lazyBelow: 64, maxStep: 4, stepLog: 8, noise: 512, sample: sample64, careful: true, leaves: maxLeaves}
 )
 
 // tinySource is the size up to which a source is a small one.
@@ -109,7 +113,7 @@ func newParser(src []byte, e effort) *parser {
 		effort:    e,
 		longMask:  mask(e.longLog),
 		shortMask: mask(e.shortLog),
-		farMask:   mask(min(e.farLog, n-6)),
+		farMask:   mask(min(e.farLog, n-6, max(18, n-7))),
 		rep1:      1,
 		rep2:      1,
 		rep3:      1,
@@ -229,7 +233,7 @@ func (p *parser) parse(b *block, anchor, stop int) {
 	long, short, far := &p.long, &p.short, &p.far
 	longMask, shortMask, farMask := p.longMask, p.shortMask, p.farMask
 	rep1, rep2, rep3, window := p.rep1, p.rep2, p.rep3, p.window
-	lazyBelow, sample := p.lazyBelow, p.sample
+	minScore, lazyBelow, sample := p.minScore, p.lazyBelow, p.sample
 	if isText(src[b.start:b.end]) {
 		lazyBelow = max(lazyBelow, 32)
 	}
@@ -302,8 +306,10 @@ func (p *parser) parse(b *block, anchor, stop int) {
 			if d := int(xs >> tagBits); xs&tagMask == 0 && uint(d-1) < reach {
 				if y := cur ^ load64(src, i-d); y<<24 == 0 {
 					back := backward(src, i-d, i, anchor)
-					at, n, off = i-back, back+forward8(src, y, i-d, i), d
-					best = score(n, d)
+					f := forward8(src, y, i-d, i)
+					if v := score(back+f, d); v >= minScore {
+						at, n, off, best = i-back, back+f, d, v
+					}
 				}
 			}
 			if n == 0 {
