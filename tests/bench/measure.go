@@ -15,11 +15,9 @@ type result struct {
 	raw       int64 // bytes of the plain bundle or archive
 	operation operation
 
-	faster           spread        // wall time, peer's by ours, run by run
-	peerTime, ours   time.Duration // medians
-	lighter          float64       // memory, peer's by ours
-	peerMem, oursMem int64
-	peerSize, size   int64 // of the output; 0 if it is not compared
+	faster         spread // wall time, peer's by ours, run by run
+	lighter        spread // peak memory, the same way
+	peerSize, size int64  // of the output; 0 if it is not compared
 }
 
 // spread is the median of ratios and the middle half of them.
@@ -42,7 +40,7 @@ func (b *bench) measure(ctx context.Context, c *corpus, pattern *regexp.Regexp) 
 	}
 	defer os.RemoveAll(w.dir)
 	fmt.Printf("\n%s: %s, %.1f MB\n", c.name, c.about, float64(w.raw)/1e6)
-	fmt.Printf("  %-34s %9s %9s %20s %7s %9s %9s %7s\n", "", "LLVM", "offload", "faster (quartiles)", "wanted", "LLVM", "offload", "smaller")
+	fmt.Printf("  %-34s %22s %7s %13s %8s\n", "times", "faster (quartiles)", "wanted", "less memory", "smaller")
 	var results []result
 	for _, op := range w.operations(c) {
 		if !pattern.MatchString(op.name) {
@@ -66,8 +64,7 @@ func (w *work) operation(ctx context.Context, op operation) (result, error) {
 	if _, err := w.runner.run(w.dir, op.cached); err != nil {
 		return r, err
 	}
-	var ratios []float64
-	var peers, ours []cost
+	var faster, lighter []float64
 	for i, n := 0, w.runs; i <= n; i++ {
 		if ctx.Err() != nil {
 			return r, context.Cause(ctx)
@@ -86,16 +83,13 @@ func (w *work) operation(ctx context.Context, op operation) (result, error) {
 			}
 			continue
 		}
-		peers, ours = append(peers, peer), append(ours, our)
-		ratios = append(ratios, peer.Wall.Seconds()/our.Wall.Seconds())
+		faster = append(faster, peer.Wall.Seconds()/our.Wall.Seconds())
+		lighter = append(lighter, float64(peer.Memory)/float64(our.Memory))
 	}
 	if err := op.check(); err != nil {
 		return r, fmt.Errorf("wrong output: %w", err)
 	}
-	r.faster = spreadOf(ratios)
-	r.peerTime, r.peerMem = medians(peers)
-	r.ours, r.oursMem = medians(ours)
-	r.lighter = float64(r.peerMem) / float64(r.oursMem)
+	r.faster, r.lighter = spreadOf(faster), spreadOf(lighter)
 	if op.output != "" {
 		for _, f := range []struct {
 			dir  string
@@ -109,18 +103,6 @@ func (w *work) operation(ctx context.Context, op operation) (result, error) {
 		}
 	}
 	return r, nil
-}
-
-// medians returns the median wall time and memory.
-func medians(costs []cost) (time.Duration, int64) {
-	var wall []time.Duration
-	var memory []int64
-	for _, c := range costs {
-		wall, memory = append(wall, c.Wall), append(memory, c.Memory)
-	}
-	slices.Sort(wall)
-	slices.Sort(memory)
-	return wall[len(wall)/2], memory[len(memory)/2]
 }
 
 // smaller returns by how many percent the output is smaller than the peer's.
@@ -140,14 +122,6 @@ func (r result) String() string {
 			wanted += " !"
 		}
 	}
-	return fmt.Sprintf("%-34s %9s %9s %7.1f (%.1f … %.1f) %7s %6d MB %6d MB %7s", r.operation.name, seconds(r.peerTime), seconds(r.ours),
-		r.faster.median, r.faster.low, r.faster.high, wanted, r.peerMem>>20, r.oursMem>>20, r.smaller())
-}
-
-// seconds formats a time.
-func seconds(d time.Duration) string {
-	if d < time.Second {
-		return fmt.Sprintf("%.1f ms", d.Seconds()*1e3)
-	}
-	return fmt.Sprintf("%.2f s", d.Seconds())
+	return fmt.Sprintf("%-34s %6.1f (%5.1f … %5.1f) %7s %13.1f %8s", r.operation.name,
+		r.faster.median, r.faster.low, r.faster.high, wanted, r.lighter.median, r.smaller())
 }
