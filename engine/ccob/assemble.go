@@ -29,7 +29,7 @@ func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o 
 	if err != nil {
 		return s, err
 	}
-	s.Hash, s.Indexed = plan.index.hash, plan.indexed
+	s.Hash = plan.index.hash
 	var data []files.Content
 	add := func(frame files.Content) {
 		data = append(data, frame)
@@ -63,6 +63,7 @@ func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o 
 		}
 		list, start = list[n:], end
 	}
+	s.setIndexed(plan.indexed)
 	if s.Indexed {
 		x := index{raw: s.RawSize, hash: s.Hash, pieces: plan.index.pieces}
 		frame := files.Memory(x.append(nil))

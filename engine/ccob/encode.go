@@ -101,13 +101,19 @@ func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (
 	return s, err
 }
 
-// indexFrom is the raw size from which on a single frame gets an index too. The hash
-// of smaller bundles is checked in no time.
-const indexFrom = 1 << 20
+// Limits of an index for a single frame. The hash of smaller bundles is checked in no time.
+// Where compression saves next to nothing, or everything, LLVM's size has no room for an index.
+const (
+	indexFrom  = 1 << 20  // raw bytes
+	indexLeast = 64 << 10 // bytes of compressed data
+	indexSaved = 16       // one part in so many must be saved
+)
 
-// hasIndex tells whether a bundle of size raw bytes in n frames gets an index.
-func hasIndex(n int, size int64, how Frames) bool {
-	return n > 1 || how != FramesOne && size >= indexFrom
+// setIndexed says whether the frames, all written, get an index, which a single frame gets
+// only if alone is set.
+func (s *Stats) setIndexed(alone bool) {
+	s.Indexed = s.Frames > 1 ||
+		alone && s.RawSize >= indexFrom && s.DataSize >= indexLeast && s.DataSize < s.RawSize-s.RawSize/indexSaved
 }
 
 // encodeFrames writes the frames to out, and returns the index with the pieces in
@@ -118,7 +124,7 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 	if err != nil {
 		return nil, err
 	}
-	s.Frames, s.Indexed = len(cuts), hasIndex(len(cuts), size, o.Frames)
+	s.Frames = len(cuts)
 	sizes := make([]int64, len(cuts))
 	written := newLanes(out, len(cuts))
 	h, x := NewHasher(), new(index)
@@ -169,6 +175,7 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 	for _, n := range sizes {
 		s.DataSize += n
 	}
+	s.setIndexed(o.Frames != FramesOne)
 	return x, nil
 }
 

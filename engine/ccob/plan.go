@@ -16,7 +16,7 @@ import (
 //
 //	the header of the plain bundle
 //	n × u64 raw offset at which a frame begins, the first 0
-//	u32 n, u32 level, u64 whether the bundle has an index
+//	u32 n, u32 level, u64 whether a single frame gets an index
 //	u64 XXH64 of the bytes from the first offset up to here
 //	the index of the bundle; its hash is 0 if there is but one frame, whose bytes
 //	Assemble has at hand
@@ -75,7 +75,7 @@ func EncodePlan(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOpt
 	marks = le.AppendUint32(marks, uint32(len(cuts)))
 	marks = le.AppendUint32(marks, uint32(o.Level))
 	indexed := uint64(0)
-	if hasIndex(len(cuts), size, o.Frames) {
+	if o.Frames != FramesOne {
 		indexed = 1
 	}
 	marks = le.AppendUint64(marks, indexed)
