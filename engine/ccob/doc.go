@@ -31,7 +31,8 @@
 //
 // # Index
 //
-// Behind several frames, or one of a MiB or more, comes inside the file size a
+// Behind several frames, or one of a MiB or more that compressed to something between next
+// to nothing and next to all of it, comes inside the file size a
 // skippable frame that other readers pass over:
 //
 //	0  u32 0x184D2A5B, u32 size of the rest
