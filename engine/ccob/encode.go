@@ -138,14 +138,14 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 		}
 		return cuts[i][0].Offset
 	}
-	encode := func(ctx context.Context, i int, beside func() int) (err error) {
+	encode := func(ctx context.Context, i int, beside *hashing) (err error) {
 		sizes[i], err = encodeFrame(ctx, lane{written, i}, b, cuts[i], start(i), start(i+1), o.Level, beside)
 		return err
 	}
 	if b.Cores() == 2 {
 		err = b.Each(ctx, 1, func(ctx context.Context, _ int) error {
 			for i := range cuts {
-				if err := encode(ctx, i, hash.beside(ctx, start(i))); err != nil {
+				if err := encode(ctx, i, hash); err != nil {
 					return err
 				}
 			}
@@ -223,8 +223,9 @@ func (s *Stats) header() ([]byte, error) {
 }
 
 // encodeFrame compresses the raw bytes from start to end, in which the pieces lie,
-// to w and closes it. It returns the size of the frame. See longzstd.Options for beside.
-func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces []Piece, start, end int64, level Level, beside func() int) (int64, error) {
+// to w and closes it, and hashes beside that, if beside is not nil, as much as there is time
+// for. It returns the size of the frame.
+func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces []Piece, start, end int64, level Level, beside *hashing) (int64, error) {
 	parts := make([]files.Part, len(pieces))
 	for i, p := range pieces {
 		parts[i] = files.Part{Offset: p.Offset - start, Content: p.Content}
@@ -239,12 +240,12 @@ func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces 
 		if err := raw.Fill(); err != nil {
 			return err
 		}
-		size, err = longzstd.EncodeTo(ctx, w, raw.Bytes(), longzstd.Options{
-			Level:  level,
-			Cores:  b.Cores(),
-			Passed: trimmer(raw),
-			Beside: beside,
-		})
+		o := longzstd.Options{Level: level, Cores: b.Cores(), Passed: trimmer(raw)}
+		if beside != nil {
+			o.Beside = beside.beside(ctx, raw.Bytes(), start)
+			defer func() { beside.raw = nil }()
+		}
+		size, err = longzstd.EncodeTo(ctx, w, raw.Bytes(), o)
 		return err
 	})
 	if err != nil {

@@ -56,6 +56,8 @@ type hashing struct {
 	pieces []Piece // what is left
 	off    int64   // in the first of them
 	buf    []byte
+	raw    []byte // raw bytes that need not be read, as they are mapped
+	rawAt  int64  // where they begin
 	// also, if not nil, is called with what was hashed of a piece, up to its end.
 	also func(p *Piece, b []byte)
 	err  error
@@ -70,8 +72,10 @@ func (j *hashing) finish(ctx context.Context) error {
 }
 
 // beside returns a function that takes a step and returns how far hashing is behind
-// start, for longzstd.Options. finish returns its errors.
-func (j *hashing) beside(ctx context.Context, start int64) func() int {
+// start, for longzstd.Options. finish returns its errors. raw are the raw bytes from start
+// on, which must stay where they are until the function is not used any more.
+func (j *hashing) beside(ctx context.Context, raw []byte, start int64) func() int {
+	j.raw, j.rawAt = raw, start
 	return func() int {
 		if j.err == nil && len(j.pieces) > 0 {
 			j.err = j.step(ctx)
@@ -102,7 +106,9 @@ func (j *hashing) step(ctx context.Context) error {
 		return nil
 	}
 	b := j.buf[:min(p.Content.Len()-j.off, int64(len(j.buf)))]
-	if _, err := p.Content.ReadAt(b, j.off); err != nil {
+	if at := j.h.n - j.rawAt; at >= 0 && at+int64(len(b)) <= int64(len(j.raw)) {
+		b = j.raw[at:][:len(b)]
+	} else if _, err := p.Content.ReadAt(b, j.off); err != nil {
 		return err
 	}
 	j.h.Write(b)

@@ -274,7 +274,7 @@ func (w *blockWriter) compressLiterals(lits []byte) ([]byte, bool, error) {
 	h := &w.huff
 	policy := huff0.ReusePolicyNone
 	// The description of a table matters for few literals only.
-	if len(lits) < 16<<10 && h.Reuse != huff0.ReusePolicyNone {
+	if len(lits) < 2<<10 && h.Reuse != huff0.ReusePolicyNone {
 		table, data, again, err := huff0.EstimateSizes(lits, h)
 		if err != nil {
 			return nil, false, err
