@@ -1,9 +1,6 @@
 package longzstd
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
+import "math/bits"
 
 // A parser cuts the source into blocks and finds their sequences. See the
 // package's design notes for how.
@@ -128,8 +125,6 @@ func (p *parser) release() {
 	p.tables = nil
 }
 
-func load64(b []byte, i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
-
 // entry is what long and short keep of a position and the hash of what is there.
 func entry(i int, h uint64) uint32 {
 	return uint32(i)<<tagBits | uint32(h>>tagShift)&tagMask
@@ -137,29 +132,22 @@ func entry(i int, h uint64) uint32 {
 
 // hashFar hashes the 32 bytes at i, of which cur are the first 8.
 func hashFar(src []byte, cur uint64, i int) uint64 {
-	b := src[i+8:][:24]
-	h := (binary.LittleEndian.Uint64(b)*prime5 + binary.LittleEndian.Uint64(b[8:])*prime8 + binary.LittleEndian.Uint64(b[16:])) * prime8
+	h := (load64(src, i+8)*prime5 + load64(src, i+16)*prime8 + load64(src, i+24)) * prime8
 	return (h + cur) * prime8
 }
 
 // forward returns how many bytes at p equal those at q, which is before p.
 func forward(src []byte, q, p int) int {
-	a := src[p:]
-	b := src[q:][:len(a)]
-	n := 0
-	for len(a) >= 8 && len(b) >= 8 {
-		if x := binary.LittleEndian.Uint64(a) ^ binary.LittleEndian.Uint64(b); x != 0 {
+	n, most := 0, len(src)-p
+	for ; n+8 <= most; n += 8 {
+		if x := load64(src, q+n) ^ load64(src, p+n); x != 0 {
 			return n + bits.TrailingZeros64(x)>>3
 		}
-		a, b = a[8:], b[8:]
-		n += 8
 	}
-	for i := range a {
-		if i >= len(b) || a[i] != b[i] {
-			return n + i
-		}
+	for n < most && src[q+n] == src[p+n] {
+		n++
 	}
-	return n + len(a)
+	return n
 }
 
 // forward8 is forward for positions whose first 8 bytes differ by x.
@@ -234,6 +222,7 @@ func (p *parser) parse(b *block, anchor, stop int) {
 	longMask, shortMask, farMask := p.longMask, p.shortMask, p.farMask
 	rep1, rep2, rep3, window := p.rep1, p.rep2, p.rep3, p.window
 	minScore, lazyBelow, sample := p.minScore, p.lazyBelow, p.sample
+	noise, stepLog := p.noise, uint(p.stepLog)&63
 	if isText(src[b.start:b.end]) {
 		lazyBelow = max(lazyBelow, 32)
 	}
@@ -313,7 +302,11 @@ func (p *parser) parse(b *block, anchor, stop int) {
 				}
 			}
 			if n == 0 {
-				i = p.step(i, anchor, stop)
+				if run := i - anchor; run < noise {
+					i += 1 + run>>stepLog
+				} else {
+					i = p.skim(i+1, min(i+min(run>>7, p.maxStep), stop))
+				}
 				continue
 			}
 		}
