@@ -196,6 +196,17 @@ def _device_object(ctx, toolchain, headers, src, full, ir, name, target, folder)
     )
     return out
 
+def _flags_for(target, linkopts):
+    """The flags of the device link for a target: `FLAG`, and `TRIPLE=FLAG` of its triple, as in offload_link."""
+    flags = []
+    for linkopt in linkopts:
+        triple, equals, flag = linkopt.partition("=")
+        if linkopt.startswith("-") or not equals:
+            flags.append(linkopt)
+        elif triple == _triple(target):
+            flags.append(flag)
+    return flags
+
 def _link(ctx, toolchain, objects, target, folder):
     out = ctx.actions.declare_file("{}/{}.img".format(ctx.label.name, folder))
     args = clang_arguments(ctx)
@@ -207,7 +218,7 @@ def _link(ctx, toolchain, objects, target, folder):
         # The program has the libraries that the image uses.
         args.add_all(["-fuse-ld=lld", "-nostdlib", "-shared", "-Wl,-Bsymbolic"])
     args.add_all(toolchain.link_flags)
-    args.add_all(ctx.attr.device_linkopts)
+    args.add_all(_flags_for(target, ctx.attr.device_linkopts))
     args.add("-o", out)
     args.add_all(objects)
     run_clang(
@@ -310,9 +321,14 @@ Host and device code are compiled apart, each source and target in an action of 
 is linked together, for each target. The library registers its own images: a program may have any number of such
 libraries, from here or from elsewhere.
 
-Targets are AMD GPUs (`gfx90a`), for which the toolchain or `device_linkopts` must have LLVM's device runtime, and the CPU
-itself (`x86_64-pc-linux-gnu`), which needs nothing. The CPU is the target where neither `offload_archs` nor the setting
-names any.
+Targets are AMD GPUs (`gfx90a`) and the CPU itself (`x86_64-pc-linux-gnu`), which is the target where neither
+`offload_archs` nor the setting names any. For GPUs, `device_linkopts` must have LLVM's device runtime:
+
+```starlark
+    device_linkopts = ["amdgcn-amd-amdhsa=" + flag for flag in ["-L/sw/llvm/lib/amdgcn-amd-amdhsa", "-lompdevice"]],
+```
+
+Without it, the link says `undefined symbol: __kmpc_target_init`.
 
 The names of kernels do not depend on the machine or folder of a build, also for target regions in headers. So its
 actions can be cached and run remotely. Messages and debug information name files as `//stats/scale.cc`, those outside of
@@ -321,6 +337,9 @@ the workspace as `//system/usr/include/omp.h`.
 The runtime is what the setting `//rules/settings:openmp_runtime` names, by default `-lomptarget -lomp`.
 """,
     attrs = DEVICE_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
+        "device_linkopts": attr.string_list(
+            doc = "More flags of the device links, for all targets, or for those of a triple: `amdgcn-amd-amdhsa=-lompdevice`.",
+        ),
         "relocatable": attr.bool(
             doc = "Whether the library becomes one object that needs nothing but the runtime: archives may hold it, and " +
                   "programs that clang links with `-fopenmp --offload-arch`, whose device link passes its images over.",

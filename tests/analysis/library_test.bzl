@@ -253,7 +253,7 @@ def library_tests(name):
         name = "omp",
         srcs = ["a.c", "sub/a.cc"],
         hdrs = ["a.h"],
-        device_linkopts = ["-Wl,-device"],
+        device_linkopts = ["-Wl,-device", "amdgcn-amd-amdhsa=-lompdevice"],
         offload_archs = ["gfx90a:xnack+", "x86_64-pc-linux-gnu"],
         tags = ["manual"],
         deps = [":hip_lib"],
@@ -310,6 +310,14 @@ def library_tests(name):
         count = 2,
         mnemonic = "OffloadDeviceLink",
         output = "omp/x86_64-pc-linux-gnu.img",
+        target = "omp",
+    )
+    actions_test(
+        name = "omp_link_gpu_test",
+        argv = ["--target=amdgcn-amd-amdhsa -mcpu=gfx90a:xnack+ -nogpulib -link-flag -Wl,-device -lompdevice -o BIN/tests/analysis/omp/gfx90a_xnack+.img"],
+        count = 2,
+        mnemonic = "OffloadDeviceLink",
+        output = "omp/gfx90a_xnack+.img",
         target = "omp",
     )
     actions_test(
@@ -392,6 +400,7 @@ def library_tests(name):
             "omp_host_ir_test",
             "omp_includes_test",
             "omp_kind_test",
+            "omp_link_gpu_test",
             "omp_link_test",
             "omp_no_srcs_test",
             "omp_no_processor_test",
