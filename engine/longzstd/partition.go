@@ -46,9 +46,9 @@ func (w *blockWriter) split(src []byte, b *block) {
 		coded := w.coded[first:l.seqEnd]
 		for i, s := range b.seqs[first:l.seqEnd] {
 			if s.litLen <= slack && pos+slack <= len(src) {
-				from, to := src[pos:][:slack], lits[lit:][:slack]
-				binary.LittleEndian.PutUint64(to, binary.LittleEndian.Uint64(from))
-				binary.LittleEndian.PutUint64(to[8:], binary.LittleEndian.Uint64(from[8:]))
+				to := lits[lit:][:slack]
+				binary.LittleEndian.PutUint64(to, load64(src, pos))
+				binary.LittleEndian.PutUint64(to[8:], load64(src, pos+8))
 			} else {
 				copy(lits[lit:], src[pos:pos+int(s.litLen)])
 			}
