@@ -68,7 +68,7 @@ func sample(align int64, size int, processors ...string) ([]Piece, []byte) {
 	for i, p := range processors {
 		id := "hipv4-amdgcn-amd-amdhsa--" + p
 		ids = append(ids, id)
-		contents = append(contents, code(uint64(len(Family(id))), uint64(i), size+i*100))
+		contents = append(contents, code(uint64(Family(id)[len(Family(id))-1]), uint64(i), size+i*100))
 	}
 	return plain(align, ids, contents)
 }

@@ -1,6 +1,7 @@
 package ccob
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -29,7 +30,7 @@ const (
 	// for each run of entries of one family of processors: gfx6 to gfx9, gfx10,
 	// and gfx11 on; for two halves of it if both are large. What LLVM's window of 128 MiB
 	// reaches stays together where entries of a family do not follow each other, where
-	// families have compressed debug sections in common, and at level Small.
+	// families have much in common, and at level Small.
 	FramesAuto Frames = iota
 	// FramesEntry makes a frame of every entry: the finest random access, at
 	// the largest size.
@@ -38,9 +39,9 @@ const (
 	FramesOne
 )
 
-// Limits of FramesAuto. Cuts between families mostly cost 0.2 to 6 % in size, and the
+// Limits of FramesAuto. Cuts between families mostly cost 0.2 to 2.5 % in size, and the
 // frames are still smaller than the one that libzstd makes at LLVM's default level. Not
-// so where families have compressed debug sections in common, see sharedNoise. From
+// so where families have much in common, see alike. From
 // 128 MiB on, the window of LLVM, a cut takes nothing away that LLVM has.
 const (
 	autoFrom       = 16 << 20  // raw size from which on it cuts at all
@@ -53,7 +54,7 @@ var halfLeast int64 = 256 << 20
 
 // cut returns the pieces of each frame. The raw bytes of a frame go from its first
 // piece to the first of the next.
-func cut(pieces []Piece, how Frames, level Level) ([][]Piece, error) {
+func cut(ctx context.Context, b *files.Budget, pieces []Piece, how Frames, level Level) ([][]Piece, error) {
 	whole := [][]Piece{pieces}
 	least := int64(0)
 	if how == FramesAuto {
@@ -81,7 +82,7 @@ func cut(pieces []Piece, how Frames, level Level) ([][]Piece, error) {
 	}
 	if least < autoLeastSmall {
 		var err error
-		if list, err = joinAlike(joinFamilies(list)); err != nil {
+		if list, err = joinAlike(ctx, b, joinFamilies(list)); err != nil {
 			return nil, err
 		}
 	}
@@ -155,18 +156,18 @@ func joinFamilies(list [][]Piece) [][]Piece {
 
 // joinAlike takes cuts back that would cost too much, between frames that together have
 // less than LLVM's window.
-func joinAlike(list [][]Piece) ([][]Piece, error) {
+func joinAlike(ctx context.Context, b *files.Budget, list [][]Piece) ([][]Piece, error) {
 	var joined [][]Piece
 	for len(list) > 0 {
 		n := 1
 		for n < len(list) && list[0][0].ID != "" && list[n][0].Offset-list[0][0].Offset < autoLeastSmall {
 			n++
 		}
-		alike, err := sharedNoise(list[:n])
+		join, err := alike(ctx, b, list[:n])
 		if err != nil {
 			return nil, err
 		}
-		if alike {
+		if join {
 			joined = append(joined, slices.Concat(list[:n]...))
 		} else {
 			joined = append(joined, list[:n]...)

@@ -120,7 +120,7 @@ func (s *Stats) setIndexed(alone bool) {
 // it and in s what there is to say of them.
 func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s *Stats, o EncodeOptions) (*index, error) {
 	b := budget(o.Budget)
-	cuts, err := cut(raw, o.Frames, o.Level)
+	cuts, err := cut(ctx, b, raw, o.Frames, o.Level)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -183,6 +184,12 @@ func TestCut(t *testing.T) {
 	m := int64(autoLeast)
 	small := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, 5, "x-gfx900"), at(15, 5, "x-gfx1030")}
 	large := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1010"), at(m+10, m, "x-gfx1030"), at(2*m+10, m, "x-gfx803"), at(3*m+10, m, "x-gfx90a"), at(4*m+10, 0, "x-gfx942")}
+	// A table of numbers, the same for all, beside code.
+	table := code(1, 1, 4<<20)
+	same := []Piece{at(0, 10, "")}
+	for i, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100"} {
+		same = append(same, Piece{Offset: same[i].end(), Content: files.Memory(slices.Concat(code(uint64(i), 2, 2<<20), table)), ID: id})
+	}
 	// A family in two places, not farther from each other than LLVM's window.
 	mixed := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1030"), at(m+10, m, "x-gfx900"), at(2*m+10, m, "x-gfx1010"), at(3*m+10, m, "x-gfx906"), at(4*m+10, m, "x-gfx1100")}
 	h := halfLeast / 2
@@ -224,8 +231,9 @@ func TestCut(t *testing.T) {
 		{huge, FramesAuto, []int{2, 2, 3}},
 		{huge[:6], FramesAuto, []int{6}},
 		{huge, FramesOne, []int{7}},
+		{same, FramesAuto, []int{4}},
 	} {
-		got, err := cut(tt.pieces, tt.how, Fast)
+		got, err := cut(context.Background(), cores, tt.pieces, tt.how, Fast)
 		ok := len(got) == len(tt.want) && err == nil
 		for i := range got {
 			ok = ok && len(got[i]) == tt.want[i]
@@ -234,7 +242,7 @@ func TestCut(t *testing.T) {
 			t.Errorf("%d pieces, %d: got %d frames, want %v", len(tt.pieces), tt.how, len(got), tt.want)
 		}
 	}
-	if got, err := cut(large, FramesAuto, Small); len(got) != 1 || err != nil {
+	if got, err := cut(context.Background(), cores, large, FramesAuto, Small); len(got) != 1 || err != nil {
 		t.Errorf("level Small: %d frames, %v", len(got), err)
 	}
 }

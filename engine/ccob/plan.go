@@ -42,12 +42,12 @@ func EncodePlan(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOpt
 	if len(pieces) == 0 || pieces[0].Offset != 0 || pieces[0].Content.Len() == 0 {
 		return errors.New("the plan of a bundle needs its header")
 	}
-	cuts, err := cut(pieces, o.Frames, o.Level)
+	b := budget(o.Budget)
+	cuts, err := cut(ctx, b, pieces, o.Frames, o.Level)
 	if err != nil {
 		return err
 	}
 	x := index{raw: size}
-	b := budget(o.Budget)
 	sums := make([]uint64, len(pieces))
 	if len(cuts) > 1 {
 		err = b.Each(ctx, 1, func(ctx context.Context, _ int) (err error) {
