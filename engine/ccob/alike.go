@@ -23,12 +23,13 @@ const (
 	sampleShift  = 55 // a window is taken if its first 8 bytes, hashed, have the upper 9 bits zero
 
 	// One part in so many of what is new may be in common: in real bundles of code it is a
-	// tenth at most, and some of that is saved in any case.
+	// tenth at most, and they are smaller than LLVM's by more than a cut costs.
 	sharedMost = 6
-	// Of what looks random, such as compressed debug sections, nothing is saved but by referring
-	// to the same bytes elsewhere. In real bundles either nearly none of it is in common or more
-	// than a tenth.
-	sharedNoiseMost = 32
+	// The same where much looks random, such as compressed debug sections. There is little that
+	// such a bundle can be smaller by, and of a small one the start of each frame takes that.
+	sharedMostNoise = 24
+	noiseFrom       = 35 << 20
+	noisePart       = 3  // one part in so many is much
 	noiseLeast      = 50 // different bytes in a window of noise; random ones have 57, machine code 25 to 40
 )
 
@@ -53,24 +54,28 @@ func alike(ctx context.Context, b *files.Budget, frames [][]Piece) (bool, error)
 		return false, err
 	}
 	seen := make(map[uint64]int) // in which frame last
-	var fresh, shared, freshNoise, sharedNoise int
+	fresh, shared, noise := 0, 0, 0
 	for i, list := range samples {
 		for _, s := range list {
 			last, known := seen[s.sum]
 			seen[s.sum] = i
-			noise := 0
-			if s.different >= noiseLeast {
-				noise = 1
-			}
-			switch weight := max(s.different-4, 0); {
-			case !known:
-				fresh, freshNoise = fresh+weight, freshNoise+noise
-			case last != i:
-				shared, sharedNoise = shared+weight, sharedNoise+noise
+			weight := max(s.different-4, 0)
+			if !known {
+				fresh += weight
+				if s.different >= noiseLeast {
+					noise += weight
+				}
+			} else if last != i {
+				shared += weight
 			}
 		}
 	}
-	return shared > fresh/sharedMost || sharedNoise > freshNoise/sharedNoiseMost && shared > fresh/sharedNoiseMost, nil
+	if noise > fresh/noisePart {
+		last := frames[len(frames)-1]
+		size := last[len(last)-1].end() - frames[0][0].Offset
+		return size < noiseFrom || shared > fresh/sharedMostNoise, nil
+	}
+	return shared > fresh/sharedMost, nil
 }
 
 // sampleFrame takes samples of the largest entry of a frame, which stands for the others.

@@ -201,10 +201,10 @@ func TestCut(t *testing.T) {
 	for _, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100", "x-gfx1101", "x-gfx1102", "x-gfx1150", "x-gfx1151", "x-gfx1200", "x-gfx90a"} {
 		dense = append(dense, Piece{Offset: dense[len(dense)-1].end(), Content: files.Memory(noise), ID: id})
 	}
-	// Each with its own: nothing is lost.
+	// Each with its own: little is lost, if it is large.
 	own := []Piece{at(0, 10, "")}
 	for i, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100"} {
-		noise := make([]byte, 6<<20)
+		noise := make([]byte, 14<<20)
 		rand.NewChaCha8([32]byte{byte(i)}).Read(noise)
 		own = append(own, Piece{Offset: own[i].end(), Content: files.Memory(noise), ID: id})
 	}
@@ -214,6 +214,7 @@ func TestCut(t *testing.T) {
 		want   []int
 	}{
 		{own, FramesAuto, []int{1, 1, 1, 1}},
+		{own[:3], FramesAuto, []int{3}},
 		{dense[:4], FramesAuto, []int{4}},
 		{dense[:9], FramesAuto, []int{9}},
 		{dense, FramesAuto, []int{1, 8, 1}},
