@@ -58,7 +58,7 @@ func New(t testing.TB, dir string, contents map[string]string) *Workspace {
 
 // end stops the Bazel server and removes what it made.
 func (w *Workspace) end() {
-	if _, err := w.run(context.Background(), "shutdown"); err != nil {
+	if _, err := w.run(context.Background(), "clean", "--expunge"); err != nil {
 		w.t.Error(err)
 	}
 	_ = filepath.WalkDir(w.outputs, func(path string, d fs.DirEntry, err error) error {
