@@ -733,17 +733,25 @@ func TestReaderStopsAndResumes(t *testing.T) {
 		}
 		const n = 1000
 		var sent atomic.Int32
+		next := make(chan struct{})
 		go func() {
 			for i := range n {
+				<-next
 				in.Write(encode(t, &request{RequestId: int32(i + 3)}))
 				sent.Add(1)
 			}
 			in.Close()
 		}()
-		synctest.Wait()
+		// One after the other, each answered before the next comes, until the reader stops.
+		taken := int32(0)
+		for ; sent.Load() == taken && taken < n; taken++ {
+			next <- struct{}{}
+			synctest.Wait()
+		}
 		if s := sent.Load(); s < 80 || s > maxHeld/size+64 {
 			t.Errorf("%d requests taken in while nobody reads", s)
 		}
+		close(next)
 		data, err := io.ReadAll(out)
 		if err != nil {
 			t.Fatal(err)
