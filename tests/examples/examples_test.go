@@ -105,8 +105,8 @@ func TestSizeBudget(t *testing.T) {
 	}
 }
 
-// TestRemoteExecution builds everything remotely, the program from source
-// included, and fetches no output until somebody asks for it.
+// TestRemoteExecution builds everything remotely and fetches no output until
+// somebody asks for it.
 func TestRemoteExecution(t *testing.T) {
 	server, err := reapi.Start(context.Background(), reapi.Options{Dir: t.TempDir()})
 	if err != nil {
@@ -118,7 +118,7 @@ func TestRemoteExecution(t *testing.T) {
 		}
 	})
 	workspace := bazeltest.Example(t, "remote_execution")
-	build := []string{"build", "//...", "--config=remote", "--remote_executor=" + server.Address()}
+	build := []string{"build", "//...", "--config=remote", "--remote_executor=" + server.Address(), bazeltest.Prebuilt}
 	result := workspace.Bazel(build...)
 	for _, spawn := range result.Spawns {
 		if spawn.Runner != "remote" {
@@ -134,7 +134,6 @@ func TestRemoteExecution(t *testing.T) {
 		"OffloadBundle":     1,
 		"OffloadCheck":      1,
 		"OffloadUnbundle":   1,
-		"GoLink":            1,
 	} {
 		if got := result.Count(mnemonic); got != want {
 			t.Errorf("%d actions %s, want %d", got, mnemonic, want)
