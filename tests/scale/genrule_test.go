@@ -132,14 +132,16 @@ func (l *library) edit(t testing.TB, workspace *bazeltest.Workspace, name string
 // these rules until the bundle is up to date.
 func TestChanges(t *testing.T) {
 	archs := []string{"gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx906", "gfx1201", "gfx908", "gfx1101"}
-	for _, size := range []struct {
+	type size struct {
 		name           string
 		copies, before int
 		more           []string
-	}{
-		{"small", 1, 2, archs[2:5]},
-		{"large", 4, 5, archs[5:]},
-	} {
+	}
+	sizes := []size{{"small", 1, 2, archs[2:5]}, {"large", 4, 5, archs[5:]}}
+	if !*full {
+		sizes = []size{{"tiny", 1, 1, archs[1:2]}}
+	}
+	for _, size := range sizes {
 		t.Run(size.name, func(t *testing.T) {
 			compareWithGenrule(t, &library{Copies: size.copies, Archs: slices.Clone(archs[:size.before])}, size.more)
 		})
@@ -171,7 +173,7 @@ func compareWithGenrule(t *testing.T, lib *library, more []string) {
 		t.Logf("%d sources, %d architectures, %s: the genrule takes %.1f times as long (%.1f s, %.1f s for %d actions of the rules)",
 			len(lib.sources()), len(lib.Archs), change, ratio, took["//:genrule"], took["//:rules"], actions["//:rules"])
 	}
-	for range 2 {
+	for range min(2, rounds()) {
 		lib.edit(t, workspace, header)
 		compare("everything changed")
 	}
@@ -179,7 +181,7 @@ func compareWithGenrule(t *testing.T, lib *library, more []string) {
 		lib.Archs = append(lib.Archs, arch)
 		workspace.Write("BUILD.bazel", lib.buildFile())
 		compare("one architecture added")
-		for range 2 {
+		for range min(2, rounds()) {
 			sources := lib.sources()
 			lib.edit(t, workspace, sources[lib.edits%len(sources)])
 			compare("one source edited")

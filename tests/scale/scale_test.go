@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"flag"
 	"regexp"
 	"slices"
 	"strconv"
@@ -29,17 +30,28 @@ func seconds(t testing.TB, result *bazeltest.Result) float64 {
 	return took
 }
 
+// full says to measure. Without it, the tests do the same with a few targets, once.
+var full = flag.Bool("full", false, "measure, which takes some minutes")
+
 // rounds is how often each way is measured, one after the other: what disturbs
 // the machine disturbs all of them.
-const rounds = 4
+func rounds() int {
+	if *full {
+		return 4
+	}
+	return 1
+}
 
-// TestThousandBundles builds a thousand bundles by workers and by one process
-// each, and tells how much more the latter takes. The numbers depend on the
-// machine, so nothing is asked of them but that both ways end.
+// TestThousandBundles builds a thousand bundles, or twenty without -full, by
+// workers and by one process each, and tells how much more the latter takes. The
+// numbers depend on the machine, so nothing is asked of them but that both ways end.
 func TestThousandBundles(t *testing.T) {
 	scale := Workspace{Packages: 20, Bundles: 50, Archs: []string{
 		"gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1200", "gfx1201",
 	}}
+	if !*full {
+		scale.Packages, scale.Bundles = 2, 10
+	}
 	workspace := bazeltest.New(t, t.TempDir(), scale.Files())
 	// The images are not code, which a check of them would find.
 	settings := "--@rules_offload//rules/settings:validation=false"
@@ -69,7 +81,7 @@ func TestThousandBundles(t *testing.T) {
 	}
 	worker() // A Bazel server is slow at first.
 	ratios := map[string][]float64{}
-	for range rounds {
+	for range rounds() {
 		base := worker()
 		t.Logf("multiplex worker: %.1f ms for each bundle", base*1000/float64(scale.Count()))
 		for _, way := range []struct {
