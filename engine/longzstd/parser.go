@@ -302,6 +302,7 @@ func (p *parser) parse(b *block, anchor, stop int) {
 				}
 			}
 			if n == 0 {
+				// As step does, without a call for each position.
 				if run := i - anchor; run < noise {
 					i += 1 + run>>stepLog
 				} else {

@@ -51,6 +51,30 @@ def add_rocm(args, toolchain):
     else:
         args.add_all(["-nogpuinc", "-nogpulib"])
 
+# Attributes of rules that compile device code and nothing else.
+DEVICE_CODE_ATTRS = {
+    "copts": attr.string_list(
+        doc = "More compiler flags.",
+    ),
+    "defines": attr.string_list(
+        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`.",
+    ),
+    "deps": attr.label_list(
+        doc = "Libraries whose headers the sources include, such as `cc_library` targets with `hdrs` alone.",
+        providers = [CcInfo],
+    ),
+    "device_linkopts": attr.string_list(
+        doc = "More flags of the device link, which clang's driver takes.",
+    ),
+    "hdrs": attr.label_list(
+        doc = "Headers that the sources include, by their path in the workspace.",
+        allow_files = True,
+    ),
+    "includes": attr.string_list(
+        doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself.",
+    ),
+}
+
 def headers_of(ctx):
     """What sources may include: from the attributes hdrs, includes and defines, and from the CcInfo of deps and device_deps.
 

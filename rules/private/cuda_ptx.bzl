@@ -1,9 +1,8 @@
 """cuda_ptx: CUDA kernels to PTX."""
 
-load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
-load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "clang_arguments", "compilation_id", "headers_of", "object_names", "run_clang")
+load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_CODE_ATTRS", "LINK_GROUP", "add_headers", "clang_arguments", "compilation_id", "headers_of", "object_names", "run_clang")
 load(":images.bzl", "declare_images", "image_providers")
 load(":messages.bzl", "place")
 load(":target_ids.bzl", "target_ids")
@@ -127,27 +126,7 @@ Sources that include CUDA's headers say where they are: `copts = ["--cuda-path=/
 
 Output groups named by processor (`sm_90`) hold the file of one processor.
 """,
-    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | {
-        "copts": attr.string_list(
-            doc = "More compiler flags.",
-        ),
-        "defines": attr.string_list(
-            doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`.",
-        ),
-        "deps": attr.label_list(
-            doc = "Libraries whose headers the sources include, such as `cc_library` targets with `hdrs` alone.",
-            providers = [CcInfo],
-        ),
-        "device_linkopts": attr.string_list(
-            doc = "More flags of the device link, which clang's driver takes.",
-        ),
-        "hdrs": attr.label_list(
-            doc = "Headers that the sources include, by their path in the workspace.",
-            allow_files = True,
-        ),
-        "includes": attr.string_list(
-            doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself.",
-        ),
+    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | DEVICE_CODE_ATTRS | {
         "srcs": attr.label_list(
             doc = "CUDA sources. Each is compiled by itself.",
             mandatory = True,

@@ -1,9 +1,8 @@
 """hip_code_objects: HIP kernels to one code object per architecture."""
 
-load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
-load(":clang.bzl", "CLANG_GROUPS", "headers_of")
+load(":clang.bzl", "CLANG_GROUPS", "DEVICE_CODE_ATTRS", "headers_of")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images")
 load(":images.bzl", "image_providers")
 load(":messages.bzl", "place")
@@ -35,27 +34,7 @@ nothing else in a bundle is for. Clang has been able to write it by itself since
 Output groups named by target ID (`gfx90a:xnack+`) hold the code object of one
 architecture.
 """,
-    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | {
-        "copts": attr.string_list(
-            doc = "More compiler flags.",
-        ),
-        "defines": attr.string_list(
-            doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`.",
-        ),
-        "deps": attr.label_list(
-            doc = "Libraries whose headers the sources include, such as `cc_library` targets with `hdrs` alone.",
-            providers = [CcInfo],
-        ),
-        "device_linkopts": attr.string_list(
-            doc = "More flags of the device link, which clang's driver takes.",
-        ),
-        "hdrs": attr.label_list(
-            doc = "Headers that the sources include, by their path in the workspace.",
-            allow_files = True,
-        ),
-        "includes": attr.string_list(
-            doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself.",
-        ),
+    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | DEVICE_CODE_ATTRS | {
         "rdc": attr.bool(
             doc = "Relocatable device code: sources may call device functions of each other. They are compiled to bitcode, and code is generated when they are linked.",
         ),
