@@ -53,7 +53,19 @@ type decoderSet struct {
 	mu   sync.Mutex
 	free []*zstd.Decoder
 	size int64 // of the largest window
+
+	cores, lanes int          // at most so many jobs at a time
+	left         atomic.Int64 // jobs that are not done
 }
+
+func newDecoderSet(cores, lanes, jobs int) *decoderSet {
+	w := &decoderSet{cores: cores, lanes: lanes}
+	w.left.Store(int64(jobs))
+	return w
+}
+
+// idle tells whether there is a core that no job needs.
+func (w *decoderSet) idle() bool { return min(int(w.left.Load()), w.lanes) < w.cores }
 
 // get returns a decoder for a window of at most size bytes.
 func (w *decoderSet) get(size int64) *zstd.Decoder {
@@ -121,8 +133,8 @@ func (r *Reader) decodeFrame(f *frame, dst []byte) error {
 }
 
 // streamFrame decodes f block by block, at most limit bytes of it. If whole is
-// set, the frame must end there or before; if beside is, there is a core to spare.
-func (r *Reader) streamFrame(ctx context.Context, w *decoderSet, f *frame, limit int64, whole, beside bool, emit func([]byte) error) (int64, error) {
+// set, the frame must end there or before. Where a core is idle, emit runs there.
+func (r *Reader) streamFrame(ctx context.Context, w *decoderSet, f *frame, limit int64, whole bool, emit func([]byte) error) (int64, error) {
 	src, err := f.reader(r.data, limit)
 	if err != nil {
 		return 0, err
@@ -133,10 +145,11 @@ func (r *Reader) streamFrame(ctx context.Context, w *decoderSet, f *frame, limit
 	if err := d.Reset(src); err != nil {
 		return 0, zstdError(f, err)
 	}
-	s := &blockSink{ctx: ctx, limit: limit, whole: whole, beside: beside, emit: emit, window: window}
-	_, err = d.WriteTo(s)
-	s.stop.Store(true)
-	s.ready.Wait()
+	s := &blockSink{ctx: ctx, limit: limit, whole: whole, idle: w.idle, emit: emit, window: window}
+	func() {
+		defer s.end() // also if a fault in a mapped file ends the decoder
+		_, err = d.WriteTo(s)
+	}()
 	switch {
 	case s.err == errEnough:
 		return s.n, nil
@@ -155,12 +168,13 @@ type blockSink struct {
 	ctx      context.Context
 	n, limit int64
 	whole    bool
-	beside   bool // whether there is a core to spare
+	idle     func() bool // whether a core is; nil: none ever
 	window   int64
 	ready    sync.WaitGroup
 	stop     atomic.Bool // ends what ready waits for
 	emit     func([]byte) error
-	err      error // why it stopped the decoder
+	lent     *lender // once a core was idle
+	err      error   // why it stopped the decoder
 }
 
 func (s *blockSink) Write(p []byte) (int, error) {
@@ -177,7 +191,7 @@ func (s *blockSink) take(p []byte) error {
 		// The decoder's window begins with the first block, and was not used yet.
 		if s.window >= largeFrom {
 			largePages(p, s.window)
-			if s.beside {
+			if s.idle != nil && s.idle() {
 				s.ready.Go(func() { getReady(p, s.window, &s.stop) })
 			}
 		}
@@ -189,13 +203,31 @@ func (s *blockSink) take(p []byte) error {
 		p = p[:int64(len(p))-over]
 	}
 	s.n += int64(len(p))
-	if err := s.emit(p); err != nil {
+	if s.lent == nil && s.idle != nil && s.window >= lendFrom && s.idle() {
+		s.lent = newLender(s.window, s.emit)
+	}
+	emit := s.emit
+	if s.lent != nil {
+		emit = s.lent.lend
+	}
+	if err := emit(p); err != nil {
 		return err
 	}
 	if s.n == s.limit && !s.whole {
 		return errEnough
 	}
 	return nil
+}
+
+// end waits for what other goroutines do.
+func (s *blockSink) end() {
+	s.stop.Store(true)
+	s.ready.Wait()
+	if s.lent != nil {
+		if err := s.lent.end(); err != nil {
+			s.err = err
+		}
+	}
 }
 
 func tooLong(size int64) error {
@@ -213,7 +245,7 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 	if r.h.Method == Zlib {
 		return r.streamZlib(ctx, limit, whole, emit)
 	}
-	w := new(decoderSet)
+	w := newDecoderSet(r.budget.Cores(), 1, 1)
 	defer w.release()
 	total := int64(0)
 	for pos := r.h.DataOffset; pos < int64(len(r.data)) && (whole || total < limit); {
@@ -235,7 +267,7 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 					return err
 				}
 			}
-			n, err := r.streamFrame(ctx, w, &f, limit-total, all, r.budget.Cores() > 1, emit)
+			n, err := r.streamFrame(ctx, w, &f, limit-total, all, emit)
 			total += n
 			if err != nil {
 				return err
@@ -493,9 +525,7 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 		return err
 	}
 	if !known {
-		return newFan(0, ranges, r.index).run(r.beside(ranges), func(emit func([]byte) error) error {
-			return r.stream(ctx, need, emit)
-		})
+		return r.stream(ctx, need, newFan(0, ranges, r.index).write)
 	}
 	if n := len(spans); n == 0 || spans[n-1].rawEnd() < need {
 		return fmt.Errorf("the data decompresses to less than the %d bytes that are wanted", need)
@@ -504,24 +534,14 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 	// The longest first: no core is alone at the end, and windows can be used again.
 	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(b.size(), a.size()) })
 	cores, ahead := r.budget.Cores(), len(jobs)
-	beside := r.beside(ranges) && (len(jobs) < cores || jobs[0].size()*int64(cores) >= manyWindows)
-	if beside {
+	if jobs[0].size()*int64(cores) >= manyWindows {
 		ahead = max(1, cores/2)
 	}
-	w := new(decoderSet)
+	w := newDecoderSet(cores, ahead, len(jobs))
 	defer w.release()
 	return files.Ordered(ctx, r.budget, len(jobs), ahead,
-		func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, r.run(ctx, w, &jobs[i], beside) },
+		func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, r.run(ctx, w, &jobs[i]) },
 		func(int, struct{}) error { return nil })
-}
-
-// beside tells whether writing the ranges can be worth a core of its own.
-func (r *Reader) beside(ranges []Range) bool {
-	size := int64(0)
-	for _, g := range ranges {
-		size += g.Size
-	}
-	return size >= pumpFrom && r.budget.Cores() > 1
 }
 
 // job is frames behind each other and the ranges that lie in them.
@@ -556,7 +576,8 @@ func extractJobs(spans []span, ranges []Range) []job {
 }
 
 // run does one job.
-func (r *Reader) run(ctx context.Context, w *decoderSet, j *job, beside bool) error {
+func (r *Reader) run(ctx context.Context, w *decoderSet, j *job) error {
+	defer w.left.Add(-1)
 	need, window := int64(0), int64(0)
 	for _, g := range j.ranges {
 		need = max(need, g.end())
@@ -566,24 +587,23 @@ func (r *Reader) run(ctx context.Context, w *decoderSet, j *job, beside bool) er
 		window = max(window, min(s.window, need-s.raw))
 	}
 	return r.budget.WithBytes(ctx, window, func(ctx context.Context) error {
-		return newFan(j.spans[0].raw, j.ranges, r.index).run(beside, func(emit func([]byte) error) error {
-			for i := range j.spans {
-				s := &j.spans[i]
-				if s.size == 0 {
-					continue
-				}
-				n := min(need-s.raw, s.size)
-				if n == s.size {
-					if err := s.walk(r.data); err != nil {
-						return err
-					}
-				}
-				if _, err := r.streamFrame(ctx, w, &s.frame, n, n == s.size, beside, emit); err != nil {
+		f := newFan(j.spans[0].raw, j.ranges, r.index)
+		for i := range j.spans {
+			s := &j.spans[i]
+			if s.size == 0 {
+				continue
+			}
+			n := min(need-s.raw, s.size)
+			if n == s.size {
+				if err := s.walk(r.data); err != nil {
 					return err
 				}
 			}
-			return nil
-		})
+			if _, err := r.streamFrame(ctx, w, &s.frame, n, n == s.size, f.write); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

@@ -172,7 +172,6 @@ func (r *Reader) checkRanges(ranges []Range) error {
 type fan struct {
 	pos    int64
 	ranges []Range // by offset
-	to     func(i int, b []byte) error
 
 	index *index
 	got   []int64 // bytes delivered to each range
@@ -182,7 +181,6 @@ type fan struct {
 // newFan returns a fan whose first byte is at pos.
 func newFan(pos int64, ranges []Range, x *index) *fan {
 	f := &fan{pos: pos, ranges: ranges, index: x, got: make([]int64, len(ranges)), sums: make([]*xxhash.Digest, len(ranges))}
-	f.to = f.deliver
 	if x == nil {
 		return f
 	}
@@ -192,18 +190,6 @@ func newFan(pos int64, ranges []Range, x *index) *fan {
 		}
 	}
 	return f
-}
-
-// run runs produce with a function for the next bytes. If beside is set, ranges are
-// written on another core.
-func (f *fan) run(beside bool, produce func(emit func([]byte) error) error) error {
-	if !beside {
-		return produce(f.write)
-	}
-	return pumped(f.deliver, func(emit func(int, []byte) error) error {
-		f.to = emit
-		return produce(f.write)
-	})
 }
 
 // write takes the next bytes.
@@ -217,7 +203,7 @@ func (f *fan) write(b []byte) error {
 		if lo >= hi {
 			continue
 		}
-		if err := f.to(i, b[lo-f.pos:hi-f.pos]); err != nil {
+		if err := f.deliver(i, b[lo-f.pos:hi-f.pos]); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,67 @@
+package ccob
+
+import "github.com/rules-offload/rules_offload/engine/files"
+
+const (
+	// lendFrom is the smallest window of a decoder whose bytes are lent.
+	lendFrom = 4 * lendAtOnce * maxBlock
+	// lendAtOnce is how many blocks are lent at a time: waking another core takes time.
+	lendAtOnce = 4
+)
+
+// A lender hands decoded bytes to another goroutine without a copy: a decoder keeps a window of
+// what it has decoded, as matches refer to it, so what it wrote stays where it is for that long.
+// TestLent sees to it that this one does.
+type lender struct {
+	some [][]byte // not lent yet
+	full chan [][]byte
+	done chan struct{}
+	err  error // emit's, when done is closed
+}
+
+// newLender returns a lender of blocks from a decoder with the given window. No more than half
+// of the window is on loan.
+func newLender(window int64, emit func([]byte) error) *lender {
+	l := &lender{full: make(chan [][]byte, window/2/(lendAtOnce*maxBlock)-2), done: make(chan struct{})}
+	go func() {
+		defer close(l.done)
+		l.err = files.Contain(func() error {
+			for blocks := range l.full {
+				for _, b := range blocks {
+					if err := emit(b); err != nil {
+						return err
+					}
+				}
+			}
+			return nil
+		})
+	}()
+	return l
+}
+
+// lend has b emitted, soon.
+func (l *lender) lend(b []byte) error {
+	if l.some = append(l.some, b); len(l.some) < lendAtOnce {
+		return nil
+	}
+	return l.flush()
+}
+
+func (l *lender) flush() error {
+	some := l.some
+	l.some = make([][]byte, 0, lendAtOnce)
+	select {
+	case l.full <- some:
+		return nil
+	case <-l.done:
+		return errStopped
+	}
+}
+
+// end waits until everything was emitted and returns the error of that.
+func (l *lender) end() error {
+	_ = l.flush() // if it fails, so does emit
+	close(l.full)
+	<-l.done
+	return l.err
+}

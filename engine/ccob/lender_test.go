@@ -1,0 +1,92 @@
+package ccob
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// keeper looks at what a decoder wrote when it wrote half of its window more.
+type keeper struct {
+	t      *testing.T
+	want   []byte // from the oldest block kept on
+	blocks [][]byte
+	kept   int
+	most   int
+}
+
+func (k *keeper) Write(p []byte) (int, error) {
+	k.blocks = append(k.blocks, p)
+	k.kept += len(p)
+	for k.kept > k.most {
+		b := k.blocks[0]
+		if !bytes.Equal(b, k.want[:len(b)]) {
+			k.t.Fatalf("a block changed before %d bytes more were decoded", k.kept)
+		}
+		k.blocks, k.want, k.kept = k.blocks[1:], k.want[len(b):], k.kept-len(b)
+	}
+	return len(p), nil
+}
+
+// The decoder leaves alone what it wrote, as long as the lender counts on it.
+func TestLent(t *testing.T) {
+	noise := make([]byte, 3<<20)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	raw := slices.Concat(code(1, 1, 5<<20), noise, make([]byte, 1<<20), code(1, 2, 5<<20), noise[:1<<20])
+	for _, window := range []int{lendFrom, 2 * lendFrom, 16 * lendFrom} {
+		t.Run(fmt.Sprint(window), func(t *testing.T) {
+			d, err := zstd.NewReader(bytes.NewReader(zst(t, raw, zstd.WithWindowSize(window))), decoderOptions...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			k := &keeper{t: t, want: raw, most: window / 2}
+			if n, err := d.WriteTo(k); n != int64(len(raw)) || err != nil {
+				t.Fatalf("%d of %d bytes, %v", n, len(raw), err)
+			}
+			if !bytes.Equal(bytes.Join(k.blocks, nil), k.want) {
+				t.Error("other bytes at the end")
+			}
+		})
+	}
+}
+
+func TestLender(t *testing.T) {
+	var got []byte
+	l := newLender(lendFrom, func(b []byte) error {
+		got = append(got, b...)
+		return nil
+	})
+	var want []byte
+	for i := range 101 {
+		b := bytes.Repeat([]byte{byte(i)}, i)
+		want = append(want, b...)
+		if err := l.lend(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.end(); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d of %d bytes, %v", len(got), len(want), err)
+	}
+
+	bad := errors.New("bad")
+	l = newLender(lendFrom, func([]byte) error { return bad })
+	var err error
+	for err == nil {
+		err = l.lend([]byte{1})
+	}
+	if end := l.end(); err != errStopped || end != bad {
+		t.Errorf("%v, and %v in the end", err, end)
+	}
+	l = newLender(lendFrom, func([]byte) error { panic("in emit") })
+	_ = l.lend([]byte{1})
+	if err := l.end(); err == nil || !strings.Contains(err.Error(), "in emit") {
+		t.Error(err)
+	}
+}
