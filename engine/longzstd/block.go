@@ -66,33 +66,35 @@ type codedSequence struct {
 type repeats [3]uint32
 
 // value returns how to write an offset that follows litLen literals, and updates the repeats.
+// What comes next is as good as random, so there are no branches.
 func (r *repeats) value(offset, litLen uint32) uint32 {
-	if litLen != 0 {
-		switch offset {
-		case r[0]:
-			return 1
-		case r[1]:
-			r[0], r[1] = r[1], r[0]
-			return 2
-		case r[2]:
-			r[0], r[1], r[2] = r[2], r[0], r[1]
-			return 3
-		}
-	} else {
-		switch offset {
-		case r[1]:
-			r[0], r[1] = r[1], r[0]
-			return 1
-		case r[2]:
-			r[0], r[1], r[2] = r[2], r[0], r[1]
-			return 2
-		case r[0] - 1:
-			r[0], r[1], r[2] = offset, r[0], r[1]
-			return 3
-		}
+	// Behind no literals, codes 1 to 3 stand for the second offset, the third, and the first less
+	// one. Offsets are less than 1<<31: what has that bit is never equal.
+	const never = 1 << 31
+	first, less, shift := r[0], uint32(never), uint32(0)
+	if litLen == 0 {
+		first |= never
+		less = r[0] - 1
+		shift = 1
 	}
-	r[0], r[1], r[2] = offset, r[0], r[1]
-	return offset + 3
+	v := offset + 3
+	if offset == less {
+		v = 3
+	}
+	if offset == r[2] {
+		v = 3 - shift
+	}
+	second, third := r[0], r[1]
+	if offset == r[1] {
+		v = 2 - shift
+		third = r[2]
+	}
+	if offset == first {
+		v = 1
+		second, third = r[1], r[2]
+	}
+	r[0], r[1], r[2] = offset, second, third
+	return v
 }
 
 func (w *blockWriter) reset() {

@@ -132,3 +132,34 @@ func TestRepeats(t *testing.T) {
 		}
 	}
 }
+
+// What value writes, a decoder reads as the same offset, and both keep the same repeats.
+func TestRepeatsAny(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		w, r := repeats{1, 4, 8}, repeats{1, 4, 8}
+		for range rapid.IntRange(1, 50).Draw(rt, "sequences") {
+			offset := rapid.Uint32Range(1, 9).Draw(rt, "offset")
+			litLen := rapid.Uint32Range(0, 1).Draw(rt, "literals")
+			v := w.value(offset, litLen)
+			if k := v - 1; v <= 3 {
+				// RFC 8878 section 3.1.1.5.
+				if litLen == 0 {
+					k++
+				}
+				if k < 3 {
+					v = r[k]
+				} else {
+					v = r[0] - 1
+				}
+				copy(r[1:min(k, 2)+1], r[:])
+			} else {
+				v -= 3
+				copy(r[1:], r[:])
+			}
+			r[0] = v
+			if v != offset || w != r {
+				rt.Fatalf("offset %d behind %d literals becomes %d, repeats %v and %v", offset, litLen, v, w, r)
+			}
+		}
+	})
+}
