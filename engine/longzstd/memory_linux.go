@@ -30,13 +30,10 @@ func newTables(size, long, short, far int) (*tables, func()) {
 		_ = unix.Madvise(b[from:skip+int(off)+n], unix.MADV_POPULATE_WRITE)
 	}
 	if size >= hugeFrom {
-		used := int(unsafe.Offsetof(t.long)) + long*4
-		_ = unix.Madvise(b[skip:min((skip+used+hugePage-1)&^(hugePage-1), len(b))], unix.MADV_HUGEPAGE)
-		populate(0, used)
-	} else {
-		populate(unsafe.Offsetof(t.long), long*4)
-		populate(unsafe.Offsetof(t.short), short*4)
-		populate(unsafe.Offsetof(t.far), far*8)
+		_ = unix.Madvise(b[skip:], unix.MADV_HUGEPAGE)
 	}
+	populate(unsafe.Offsetof(t.long), long*4)
+	populate(unsafe.Offsetof(t.short), short*4)
+	populate(unsafe.Offsetof(t.far), far*8)
 	return t, func() { _ = unix.Munmap(b) }
 }
