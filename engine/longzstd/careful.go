@@ -94,8 +94,13 @@ func (p *parser) parseCarefully(b *block, anchor, stop int) {
 	for i := max(anchor, 1); i < stop; {
 		m := p.find(i, anchor)
 		if m.n == 0 {
-			i = p.step(i, anchor, stop)
-			continue
+			var off int
+			if i, off = p.step(i, anchor, stop); off == 0 {
+				continue
+			}
+			back := backward(src, i-off, i, anchor)
+			m = match{at: i - back, n: back + forward(src, i-off, i), off: off}
+			m.score = m.n * literalScore
 		}
 		for m.n < p.lazyBelow && i+1 < stop {
 			i++

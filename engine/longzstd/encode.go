@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"sync"
 )
 
 // maxWindow is the largest window of a frame and so the farthest a match may
@@ -111,8 +112,8 @@ func EncodeTo(ctx context.Context, w io.Writer, src []byte, o Options) (int64, e
 	return size, err
 }
 
-// newBlock returns a block with room for as many sequences as nearly all have.
-func newBlock() *block { return &block{seqs: make([]sequence, 0, 24<<10)} }
+// blocks are blocks for reuse, with room for as many sequences as nearly all have.
+var blocks = sync.Pool{New: func() any { return &block{seqs: make([]sequence, 0, 24<<10)} }}
 
 // pipelineSize is the least size of a source for which a second core is worth while.
 const pipelineSize = 2 * blockSize
@@ -139,7 +140,9 @@ func encode(ctx context.Context, src []byte, e effort, o Options, code func(*blo
 	}
 	p := newParser(src, e)
 	defer p.release()
-	for b := newBlock(); p.next(b); {
+	b := blocks.Get().(*block)
+	defer blocks.Put(b)
+	for p.next(b) {
 		if err := checked(b); err != nil {
 			return err
 		}

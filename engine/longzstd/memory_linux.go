@@ -1,6 +1,7 @@
 package longzstd
 
 import (
+	"sync"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -13,14 +14,63 @@ const (
 	hugeFrom = 4 << 20
 )
 
+// tableMemory is tables and how to give their memory back.
+type tableMemory struct {
+	t    *tables
+	free func()
+}
+
+// used are tables of large sources, kept for the next ones: clearing what they will use takes
+// much less time than new memory.
+var used struct {
+	sync.Mutex
+	list []tableMemory
+}
+
+// mostUsed is how many tables are kept.
+const mostUsed = 2
+
 // newTables returns empty tables for a source of size bytes, of which it will use so many
-// cells, and a function that gives them back. Cells are read, at random, before they are
-// written: each fresh page would cost two faults, of which the second interrupts other cores.
+// cells, and a function that gives them back.
 func newTables(size, long, short, far int) (*tables, func()) {
+	if size < hugeFrom {
+		m := mapTables(size, long, short, far)
+		return m.t, m.free
+	}
+	used.Lock()
+	n := len(used.list)
+	if n == 0 {
+		used.Unlock()
+		m := mapTables(size, long, short, far)
+		return m.t, m.keep
+	}
+	m := used.list[n-1]
+	used.list = used.list[:n-1]
+	used.Unlock()
+	clear(m.t.long[:long])
+	clear(m.t.short[:short])
+	clear(m.t.far[:far])
+	return m.t, m.keep
+}
+
+// keep keeps the memory for the next source, or gives it back.
+func (m tableMemory) keep() {
+	used.Lock()
+	defer used.Unlock()
+	if len(used.list) < mostUsed {
+		used.list = append(used.list, m)
+	} else {
+		m.free()
+	}
+}
+
+// mapTables has the kernel make empty tables. Cells are read, at random, before they are
+// written: each fresh page would cost two faults, of which the second interrupts other cores.
+func mapTables(size, long, short, far int) tableMemory {
 	const most = int(unsafe.Sizeof(tables{}))
 	b, err := unix.Mmap(-1, 0, most+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
 	if err != nil {
-		return new(tables), func() {}
+		return tableMemory{new(tables), func() {}}
 	}
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (hugePage - 1)
 	t := (*tables)(unsafe.Pointer(unsafe.SliceData(b[skip:])))
@@ -35,5 +85,5 @@ func newTables(size, long, short, far int) (*tables, func()) {
 	populate(unsafe.Offsetof(t.long), long*4)
 	populate(unsafe.Offsetof(t.short), short*4)
 	populate(unsafe.Offsetof(t.far), far*8)
-	return t, func() { _ = unix.Munmap(b) }
+	return tableMemory{t, func() { _ = unix.Munmap(b) }}
 }

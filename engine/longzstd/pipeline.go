@@ -2,6 +2,7 @@ package longzstd
 
 import (
 	"runtime/debug"
+	"slices"
 	"sync"
 )
 
@@ -34,7 +35,7 @@ func newPipeline(src []byte, e effort, code func(*block) error) *pipeline {
 	l := &pipeline{src: src, effort: e, code: code}
 	l.change.L = &l.mu
 	for range queuedBlocks {
-		l.free = append(l.free, newBlock())
+		l.free = append(l.free, blocks.Get().(*block))
 	}
 	return l
 }
@@ -49,6 +50,9 @@ func (l *pipeline) run(beside func() int) error {
 		l.change.Broadcast()
 		for !l.ended {
 			l.change.Wait()
+		}
+		for _, b := range slices.Concat(l.free, l.queue) {
+			blocks.Put(b)
 		}
 		l.mu.Unlock()
 	}()
