@@ -30,9 +30,10 @@
 //     and with most of a bundle covered that is faster than hashing everything.
 //   - 5 bytes that were seen lately, if there is nothing else.
 //
-// Where nothing matches for 256 or 512 bytes the data is noise, such as compressed debug
-// sections: the parser steps faster and faster and in between only keeps sampled
-// positions, 1 in 256, to notice noise it has seen before.
+// Where nothing matches for 64 bytes, positions are sampled in another way, too, which looks at
+// eight of them at once. Where nothing matches for 256 or 512 bytes the data is noise, such as
+// compressed debug sections: the parser steps faster and faster and in between only samples
+// in this way, to notice noise it has seen before.
 //
 // The block writer ends blocks early where statistics change. It halves a block
 // again and again and compares what the halves would take with tables of their own

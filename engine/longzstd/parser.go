@@ -16,6 +16,8 @@ type parser struct {
 
 	rep1, rep2, rep3 int // the last offsets that differ
 
+	skimmed int // how far skim has been
+
 	// How much of the last match is left for the next block.
 	restLen int
 }
@@ -37,7 +39,7 @@ type effort struct {
 	minScore  int    // what a match that was found by 5 bytes saves at least
 	lazyBelow int    // shorter matches give way to better ones that start one further on
 	maxStep   int    // how far at most to step where nothing matches
-	stepLog   int    // steps grow by one after so many literals in a row, as a logarithm
+	stepLog   int    // steps grow by one after so many literals in a row, as a logarithm; 6 at least
 	noise     int    // after so many literals in a row the data is taken for noise
 	sample    uint64 // positions with these bits of their hash zero are sampled
 	careful   bool   // compare more
@@ -59,9 +61,8 @@ const (
 	tagMask  = 1<<tagBits - 1
 	tagShift = 32
 
-	// Bits of a hash that tell sampled positions: 1 in 64, and 1 in 256 in noise.
-	sample64  = 63 << 20
-	sample256 = 255 << 20
+	// Bits of a hash that tell sampled positions: 1 in 64.
+	sample64 = 63 << 20
 
 	// lookahead is how many bytes from a position on may be looked at without asking.
 	lookahead = 48
@@ -71,6 +72,9 @@ const (
 
 	// anyScore is less than what any match saves.
 	anyScore = -bits.UintSize
+
+	// skimLeast is after how many literals in a row, and then how many more, to skim.
+	skimLeast = 64
 
 	// goodEnough is the length of a match that needs no comparison with a sampled one.
 	goodEnough = 64
@@ -222,7 +226,6 @@ func (p *parser) parse(b *block, anchor, stop int) {
 	longMask, shortMask, farMask := p.longMask, p.shortMask, p.farMask
 	rep1, rep2, rep3, window := p.rep1, p.rep2, p.rep3, p.window
 	minScore, lazyBelow, sample := p.minScore, p.lazyBelow, p.sample
-	noise, stepLog := p.noise, uint(p.stepLog)&63
 	if isText(src[b.start:b.end]) {
 		lazyBelow = max(lazyBelow, 32)
 	}
@@ -302,13 +305,12 @@ func (p *parser) parse(b *block, anchor, stop int) {
 				}
 			}
 			if n == 0 {
-				// As step does, without a call for each position.
-				run, d := i-anchor, 0
-				if run < noise {
-					i += 1 + run>>stepLog
+				if i-anchor < skimLeast {
+					i++
 					continue
 				}
-				if i, d = p.skim(i+1, min(i+min(run>>7, p.maxStep), stop)); d == 0 {
+				var d int
+				if i, d = p.step(i, anchor, stop); d == 0 {
 					continue
 				}
 				back := backward(src, i-d, i, anchor)
@@ -403,21 +405,27 @@ func (p *parser) parse(b *block, anchor, stop int) {
 // the same was seen, if that is known.
 func (p *parser) step(i, anchor, stop int) (next, off int) {
 	run := i - anchor
-	if run < p.noise {
-		return i + 1 + run>>(p.stepLog&63), 0
+	next = i + 1 + run>>(p.stepLog&63)
+	if run >= p.noise {
+		next = i + min(run>>7, p.maxStep)
 	}
-	return p.skim(i+1, min(i+min(run>>7, p.maxStep), stop))
+	next = min(next, stop)
+	from := max(p.skimmed, anchor, 1)
+	if run < p.noise && i-from < skimLeast {
+		return next, 0
+	}
+	return p.skim(from, next)
 }
 
 // skim keeps the sampled positions from i up to stop and returns the first whose 32 bytes
 // were seen before, and how far back, or stop and 0.
 func (p *parser) skim(i, stop int) (next, off int) {
 	// Of noise those positions are sampled at which two bytes have a certain sum, but for their
-	// upper bits: 1 in 300. That can be told of eight at a time.
+	// upper bits: 1 in 200. That can be told of eight at a time.
 	const (
 		each  = 0x0101010101010101
 		lower = 0x7f * each
-		sum   = 200 * each
+		sum   = 176 * each
 	)
 	src, far, mask, window := p.src, &p.far, p.farMask, p.window
 	for ; i < stop; i += 8 {
@@ -432,10 +440,12 @@ func (p *parser) skim(i, stop int) (next, off int) {
 			f, ef := &far[hf>>(64-farLog)&mask], uint64(k)<<32|hf&(1<<32-1)
 			xf := ef - *f
 			if d := int(xf >> 32); uint32(xf) == 0 && uint(d-1) < uint(min(k, window)) && load64(src, k-d) == cur {
+				p.skimmed = k
 				return k, d
 			}
 			*f = ef
 		}
 	}
+	p.skimmed = stop
 	return stop, 0
 }
