@@ -168,7 +168,7 @@ type blockSink struct {
 	ctx      context.Context
 	n, limit int64
 	whole    bool
-	idle     func() bool // whether a core is; nil: none ever
+	idle     func() bool // whether a core is; asked only where the window is large
 	window   int64
 	ready    sync.WaitGroup
 	stop     atomic.Bool // ends what ready waits for
@@ -191,7 +191,7 @@ func (s *blockSink) take(p []byte) error {
 		// The decoder's window begins with the first block, and was not used yet.
 		if s.window >= largeFrom {
 			largePages(p, s.window)
-			if s.idle != nil && s.idle() {
+			if s.idle() {
 				s.ready.Go(func() { getReady(p, s.window, &s.stop) })
 			}
 		}
@@ -203,8 +203,8 @@ func (s *blockSink) take(p []byte) error {
 		p = p[:int64(len(p))-over]
 	}
 	s.n += int64(len(p))
-	if s.lent == nil && s.idle != nil && s.window >= lendFrom && s.idle() {
-		s.lent = newLender(s.window, s.emit)
+	if s.lent == nil && s.window >= lendFrom && s.idle() {
+		s.lent = newLender(s.ctx, s.window, s.emit)
 	}
 	emit := s.emit
 	if s.lent != nil {

@@ -1,6 +1,10 @@
 package ccob
 
-import "github.com/rules-offload/rules_offload/engine/files"
+import (
+	"context"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
 
 const (
 	// lendFrom is the smallest window of a decoder whose bytes are lent.
@@ -16,17 +20,20 @@ type lender struct {
 	some [][]byte // not lent yet
 	full chan [][]byte
 	done chan struct{}
-	err  error // emit's, when done is closed
+	err  error // emit's or the context's, when done is closed
 }
 
 // newLender returns a lender of blocks from a decoder with the given window. No more than half
-// of the window is on loan.
-func newLender(window int64, emit func([]byte) error) *lender {
+// of the window is on loan; none of it is emitted any more when ctx is done.
+func newLender(ctx context.Context, window int64, emit func([]byte) error) *lender {
 	l := &lender{full: make(chan [][]byte, window/2/(lendAtOnce*maxBlock)-2), done: make(chan struct{})}
 	go func() {
 		defer close(l.done)
 		l.err = files.Contain(func() error {
 			for blocks := range l.full {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
 				for _, b := range blocks {
 					if err := emit(b); err != nil {
 						return err

@@ -2,6 +2,7 @@ package ccob
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -58,8 +59,9 @@ func TestLent(t *testing.T) {
 }
 
 func TestLender(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(context.Background())
 	var got []byte
-	l := newLender(lendFrom, func(b []byte) error {
+	l := newLender(ctx, lendFrom, func(b []byte) error {
 		got = append(got, b...)
 		return nil
 	})
@@ -76,7 +78,7 @@ func TestLender(t *testing.T) {
 	}
 
 	bad := errors.New("bad")
-	l = newLender(lendFrom, func([]byte) error { return bad })
+	l = newLender(ctx, lendFrom, func([]byte) error { return bad })
 	var err error
 	for err == nil {
 		err = l.lend([]byte{1})
@@ -84,9 +86,19 @@ func TestLender(t *testing.T) {
 	if end := l.end(); err != errStopped || end != bad {
 		t.Errorf("%v, and %v in the end", err, end)
 	}
-	l = newLender(lendFrom, func([]byte) error { panic("in emit") })
+	l = newLender(ctx, lendFrom, func([]byte) error { panic("in emit") })
 	_ = l.lend([]byte{1})
 	if err := l.end(); err == nil || !strings.Contains(err.Error(), "in emit") {
+		t.Error(err)
+	}
+
+	cancel(bad)
+	l = newLender(ctx, lendFrom, func([]byte) error {
+		t.Error("emitted after the end of the context")
+		return nil
+	})
+	_ = l.lend([]byte{1})
+	if err := l.end(); err != bad {
 		t.Error(err)
 	}
 }
