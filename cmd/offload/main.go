@@ -49,7 +49,7 @@ func deferCollection() {
 func runOnce(ctx context.Context, budget *files.Budget) int {
 	deferCollection()
 	root := files.NewRoot("")
-	root.Stdin, root.Stdout = os.Stdin, os.Stdout
+	root.Stdin, root.Stdout, root.TempDir = os.Stdin, os.Stdout, os.TempDir()
 	call := &command.Call{
 		Name:      os.Args[0],
 		Args:      os.Args[1:],

@@ -2,10 +2,12 @@ package files
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
 
 const (
@@ -24,6 +26,35 @@ type Input struct {
 	mode    fs.FileMode
 	file    *os.File // kept for copies inside the kernel; nil for memory
 	mapping *mapping // nil for memory
+	root    *Root    // nil for memory
+	state   state    // of the file when it was opened
+}
+
+// state is what changes when somebody writes to a file.
+type state struct {
+	size     int64
+	modified time.Time
+}
+
+func stateOf(fi fs.FileInfo) state { return state{fi.Size(), fi.ModTime()} }
+
+// check returns an error if the file is no longer as it was when it was opened.
+func (in *Input) check() error {
+	fi, err := in.file.Stat()
+	if err != nil {
+		return fileError(in.name, err)
+	}
+	if now := stateOf(fi); !now.modified.Equal(in.state.modified) || now.size != in.state.size {
+		return changedError(in.name, in.state, now)
+	}
+	return nil
+}
+
+func changedError(name string, before, after state) error {
+	if before.size != after.size {
+		return fmt.Errorf("'%s': the file changed from %d to %d bytes while it was read: try again when nothing writes to it", name, before.size, after.size)
+	}
+	return fmt.Errorf("'%s': the file was modified while it was read: try again when nothing writes to it", name)
 }
 
 // FromMemory returns an Input over b, for example a decompressed file, which
@@ -94,7 +125,7 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 	if fi.IsDir() {
 		return nil, &Error{Name: name, Err: syscall.EISDIR}
 	}
-	in := &Input{name: name, mode: fi.Mode().Perm()}
+	in := &Input{name: name, mode: fi.Mode().Perm(), root: r, state: stateOf(fi)}
 	if !fi.Mode().IsRegular() {
 		in.data, err = readStream(name, f)
 		return in, err
@@ -108,6 +139,7 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 		if in.data, err = mapFile(f, int(size)); err == nil {
 			in.file, in.mapping = f, &mapping{data: in.data, in: in}
 			mappings.Store(in.mapping, struct{}{})
+			r.reading(in)
 			return in, nil
 		}
 		if !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.ENODEV) {
@@ -128,6 +160,13 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 		return nil, fileError(name, err)
 	}
 	in.data = in.data[:n:n]
+	after, err := f.Stat()
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	if now := stateOf(after); !now.modified.Equal(in.state.modified) || now.size != in.state.size {
+		return nil, changedError(name, in.state, now)
+	}
 	return in, nil
 }
 
@@ -169,6 +208,9 @@ func (in *Input) Content(off, n int64) Content {
 func (in *Input) Close() error {
 	if in == nil || in.file == nil {
 		return nil
+	}
+	if in.root != nil {
+		in.root.doneReading(in)
 	}
 	f, data := in.file, in.data
 	in.file, in.data = nil, nil

@@ -2,6 +2,7 @@ package files
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"math"
@@ -28,15 +29,26 @@ const (
 //
 // The first failure is kept: every later call and Commit return it.
 type Output struct {
-	name   string   // as the request wrote it
-	target string   // the file to become, behind all symbolic links
-	temp   string   // the file it is until then; "" for streams and while it has no name
-	file   *os.File // nil for streams and after Close
-	pieces *pieces  // what a stream will write on commit
-	id     fileID   // of the file that is replaced
-	exists bool     // whether there is one
-	placed bool     // target is the new file; temp is the one before, if any
-	mode   fs.FileMode
+	name   string      // as the request wrote it
+	target string      // the file to become, behind all symbolic links
+	temp   string      // the file it is until then; "" for streams and while it has no name
+	file   *os.File    // nil for streams and after Close
+	pieces *pieces     // what a stream will write on commit
+	id     fileID      // of the file that is replaced
+	exists bool        // whether there is one
+	before fs.FileInfo // of the file that is replaced, nil if there is none
+	// inPlace has the finished bytes copied into the existing file, which a
+	// rename would lose something of.
+	inPlace bool
+	placed  bool // target is the new file; temp is the one before, if any
+	mode    fs.FileMode
+
+	set *Outputs // that it belongs to
+
+	// inUse is held for reading while the descriptor is used, and for writing
+	// while it is given up or opened again. Lock mu before it.
+	inUse  sync.RWMutex
+	parked bool // the descriptor was given up: the file is under its temporary name
 
 	mu   sync.Mutex
 	buf  []byte // small writes; they end at pos
@@ -57,7 +69,7 @@ func (o *Output) Size() int64 {
 }
 
 // SetMode sets the permission bits, from which the umask is taken away as for
-// a new file. Without it they are 0666.
+// a new file. Without it they are those of the file that is replaced, or 0666.
 func (o *Output) SetMode(m fs.FileMode) { o.mode = m.Perm() }
 
 // Write implements io.Writer.
@@ -182,10 +194,70 @@ func (o *Output) put(c Content, off int64) error {
 	case o.pieces != nil:
 		o.pieces.add(c, off)
 		return nil
-	case o.file == nil:
-		return os.ErrClosed
 	}
-	return copyTo(o.file, c, off)
+	f, err := o.acquire()
+	if err != nil {
+		return err
+	}
+	defer o.inUse.RUnlock()
+	return copyTo(f, c, off)
+}
+
+// acquire returns the open file and holds inUse for reading, unless it fails.
+func (o *Output) acquire() (*os.File, error) {
+	for {
+		o.inUse.RLock()
+		if !o.parked {
+			if o.file == nil {
+				o.inUse.RUnlock()
+				return nil, os.ErrClosed
+			}
+			return o.file, nil
+		}
+		o.inUse.RUnlock()
+		if err := o.unpark(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// unpark opens a parked file again, in place of the descriptors of others if
+// there are no more.
+func (o *Output) unpark() error {
+	o.inUse.Lock()
+	defer o.inUse.Unlock()
+	if !o.parked {
+		return nil
+	}
+	f, err := os.OpenFile(o.temp, os.O_RDWR, 0)
+	if outOfDescriptors(err) && o.set.park() {
+		f, err = os.OpenFile(o.temp, os.O_RDWR, 0)
+	}
+	if err != nil {
+		return err
+	}
+	o.file, o.parked = f, false
+	return nil
+}
+
+// park gives up the descriptor of a file that nobody is using, and reports
+// whether it did.
+func (o *Output) park() bool {
+	if !o.inUse.TryLock() {
+		return false
+	}
+	defer o.inUse.Unlock()
+	if o.file == nil || o.temp == "" && o.nameTemp() != nil {
+		return false
+	}
+	o.parked = o.file.Close() == nil
+	o.file = nil
+	return o.parked
+}
+
+// outOfDescriptors reports whether the process, or the system, can open no more files.
+func outOfDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
 // copyTo writes c to f at off, first inside the kernel, then from the mapping.
@@ -209,11 +281,16 @@ func copyTo(f *os.File, c Content, off int64) error {
 // in its place. Commit does it for outputs that are still open; Close before
 // serves requests with more outputs than a process may have open files.
 func (o *Output) Close() error {
-	if err := o.complete(); err != nil || o.file == nil {
+	if err := o.complete(); err != nil || o.pieces != nil {
 		return err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.inUse.Lock()
+	defer o.inUse.Unlock()
+	if o.file == nil {
+		return o.err
+	}
 	if o.temp == "" {
 		o.fail(o.nameTemp())
 	}
@@ -228,9 +305,18 @@ func (o *Output) complete() error {
 	defer o.mu.Unlock()
 	o.flush()
 	o.buf = nil
-	if o.file != nil && o.err == nil {
-		o.fail(o.finish())
+	if o.pieces != nil || o.err != nil {
+		return o.err
 	}
+	f, err := o.acquire()
+	if errors.Is(err, os.ErrClosed) {
+		return o.err // complete already
+	}
+	if err == nil {
+		err = o.finish(f)
+		o.inUse.RUnlock()
+	}
+	o.fail(err)
 	return o.err
 }
 
@@ -243,24 +329,36 @@ func (o *Output) ready() error {
 }
 
 // finish gives the file its size and mode.
-func (o *Output) finish() error {
-	fi, err := o.file.Stat()
+func (o *Output) finish(f *os.File) error {
+	fi, err := f.Stat()
 	if err != nil {
 		return err
 	}
 	if size := max(o.pos, o.size); fi.Size() < size {
-		if err := o.file.Truncate(size); err != nil {
+		if err := f.Truncate(size); err != nil {
 			return err
 		}
 	}
+	if o.inPlace {
+		return nil
+	}
+	if o.exists {
+		if err := keepOwner(f, fi, o.before); err != nil {
+			o.inPlace = true // writing into the file does not change its owner
+			return nil
+		}
+	}
 	if o.mode == usualMode {
+		if o.exists && fi.Mode().Perm() != o.before.Mode().Perm() {
+			return f.Chmod(o.before.Mode().Perm())
+		}
 		return nil
 	}
 	allowed, err := allowedMode(filepath.Dir(o.target))
 	if err != nil {
 		return err
 	}
-	return o.file.Chmod(o.mode & allowed)
+	return f.Chmod(o.mode & allowed)
 }
 
 // rename puts the file in its place.
@@ -283,6 +381,10 @@ func (o *Output) rename() error {
 	}
 	if !o.exists || exchange(o.temp, o.target) != nil {
 		if err := os.Rename(o.temp, o.target); err != nil {
+			if o.exists && (notPermitted(err) || errors.Is(err, syscall.EBUSY) || errors.Is(err, syscall.EXDEV)) {
+				o.inPlace = true // a sticky directory, or a mount point
+				return nil
+			}
 			return fileError(o.name, err)
 		}
 		o.temp = ""
@@ -291,8 +393,43 @@ func (o *Output) rename() error {
 	return nil
 }
 
+// notPermitted reports whether the system refuses to change a directory.
+func notPermitted(err error) bool {
+	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
+}
+
+// overwrite copies the finished file into the one that it replaces.
+func (o *Output) overwrite() error {
+	from := o.file
+	if from == nil {
+		var err error
+		if from, err = os.Open(o.temp); err != nil {
+			return fileError(o.name, err)
+		}
+		defer from.Close()
+	}
+	size := o.Size()
+	to, err := os.OpenFile(o.target, os.O_WRONLY, 0)
+	if err != nil {
+		return fileError(o.name, err)
+	}
+	defer to.Close()
+	done := copyRange(to, 0, from, 0, size)
+	if done < size {
+		_, err = io.Copy(io.NewOffsetWriter(to, done), io.NewSectionReader(from, done, size-done))
+	}
+	if err == nil {
+		err = to.Truncate(size)
+	}
+	if err != nil {
+		return &Error{Name: o.name, Err: fmt.Errorf("incomplete, since it had to be written in place: %w", fileError(o.name, err).(*Error).Err)}
+	}
+	return nil
+}
+
 // nameTemp gives a file without a name a temporary one.
 func (o *Output) nameTemp() (err error) {
+	lockFile(o.file)
 	o.temp, err = tempName(filepath.Dir(o.target), func(name string) error { return linkFile(o.file, name) })
 	return err
 }
@@ -313,6 +450,9 @@ func (o *Output) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.fail(os.ErrClosed)
+	o.inUse.Lock()
+	defer o.inUse.Unlock()
+	o.parked = false
 	if o.file != nil {
 		o.file.Close()
 		o.file = nil

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 )
 
 // Outputs is everything one request writes: all of it appears on Commit, or
@@ -24,6 +25,13 @@ import (
 // the link stays, as with the streams LLVM's tools write to. Standard output,
 // pipes and devices receive their bytes on Commit, before the first rename.
 // Nothing is synced to the disk.
+//
+// A file that is replaced keeps its permission bits and its owner. Where a
+// rename cannot keep what must stay, the finished bytes are copied into the old
+// file, after all renames: a file with several hard links, with an owner that
+// only it can have, in a directory that cannot be written, under a mount point
+// of its own. That copy is not atomic: a process that is killed during it leaves
+// the file incomplete, and it is not taken back when another output fails.
 type Outputs struct {
 	root *Root
 
@@ -31,6 +39,11 @@ type Outputs struct {
 	list   []*Output
 	places map[place]string // the name each place was taken under
 	done   bool
+
+	// idle is for parkable alone, the outputs of list, so that a write that
+	// runs out of descriptors does not wait for mu.
+	idle     sync.Mutex
+	parkable []*Output
 }
 
 // place is a file that may not exist yet: a name in a directory.
@@ -67,17 +80,38 @@ func (r *Root) Outputs() *Outputs {
 // Create adds an output; "-" is standard output and may be named several times.
 // A file that is an input of the request, or already an output of it, is refused.
 func (s *Outputs) Create(name string) (*Output, error) {
-	o := &Output{name: name, mode: usualMode}
+	o := &Output{name: name, mode: usualMode, set: s}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.done {
 		return nil, fileError(name, os.ErrClosed)
 	}
-	if err := s.open(o); err != nil {
+	err := s.open(o)
+	if outOfDescriptors(err) && s.park() {
+		err = s.open(o)
+	}
+	if err != nil {
 		return nil, err
 	}
 	s.list = append(s.list, o)
+	s.idle.Lock()
+	defer s.idle.Unlock()
+	s.parkable = append(s.parkable, o)
 	return o, nil
+}
+
+// park gives up the descriptors of files that nobody is using at the moment and
+// reports whether there were any.
+func (s *Outputs) park() bool {
+	s.idle.Lock()
+	defer s.idle.Unlock()
+	parked := false
+	for _, o := range s.parkable {
+		if o.pieces == nil {
+			parked = o.park() || parked
+		}
+	}
+	return parked
 }
 
 func (s *Outputs) open(o *Output) error {
@@ -99,6 +133,9 @@ func (s *Outputs) open(o *Output) error {
 	if err != nil {
 		return fileError(o.name, err)
 	}
+	if err := s.root.inSandbox(o.name, target); err != nil {
+		return err
+	}
 	o.target = target
 	if fi != nil {
 		if fi.IsDir() {
@@ -111,7 +148,8 @@ func (s *Outputs) open(o *Output) error {
 		if err := writable(target); err != nil {
 			return fileError(o.name, err)
 		}
-		o.exists, o.id = true, identify(target, fi)
+		o.exists, o.id, o.before = true, identify(target, fi), fi
+		o.inPlace = links(fi) > 1
 		if err := s.overInput(o); err != nil {
 			return err
 		}
@@ -128,7 +166,12 @@ func (s *Outputs) open(o *Output) error {
 	if other, ok := s.places[at]; ok {
 		return fmt.Errorf("'%s': is also the output '%s': every output must be a file of its own", o.name, other)
 	}
-	if o.file, o.temp, err = createTemp(dir, usualMode); err != nil {
+	o.file, o.temp, err = createTemp(dir, usualMode)
+	if err != nil && o.exists && notPermitted(err) {
+		o.inPlace = true
+		o.file, o.temp, err = createTemp(s.root.tempDir(), usualMode)
+	}
+	if err != nil {
 		return fileError(o.name, err)
 	}
 	s.places[at] = o.name
@@ -157,6 +200,26 @@ func (r *Root) output(name string) (string, error) {
 		return "", fmt.Errorf("'%s': is an input of the action: writing it would destroy the input", name)
 	}
 	return r.path(filepath.FromSlash(rel)), nil
+}
+
+// inSandbox refuses an output of a worker request whose symbolic links lead out
+// of the sandbox directory.
+func (r *Root) inSandbox(name, target string) error {
+	if r.declared == nil || r.dir == "" || name == os.DevNull {
+		return nil
+	}
+	root, err := filepath.EvalSymlinks(r.dir)
+	if err != nil {
+		return fileError(name, err)
+	}
+	dir, err := filepath.EvalSymlinks(filepath.Dir(target))
+	if err != nil {
+		return fileError(name, err)
+	}
+	if rel, err := filepath.Rel(root, dir); err != nil || !filepath.IsLocal(rel) {
+		return fmt.Errorf("'%s': a symbolic link leads out of the sandbox, to '%s': an action writes its outputs inside", name, target)
+	}
+	return nil
 }
 
 // follow resolves the symbolic links of the last component of path, dangling
@@ -207,13 +270,57 @@ func createTemp(dir string, mode fs.FileMode) (f *os.File, name string, err erro
 		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
 		return err
 	})
+	if err == nil {
+		lockFile(f)
+	}
 	return f, name, err
 }
 
+// staleAfter is how old a temporary file is that no process uses any more.
+const staleAfter = time.Hour
+
+// cleaned holds the directories that removeStale has looked at.
+var cleaned sync.Map
+
+// removeStale removes the temporary files of processes that were killed from a
+// directory, the first time that a temporary name is needed there. A file that a
+// process holds the lock of, or that is new, stays.
+func removeStale(dir string) {
+	if _, again := cleaned.LoadOrStore(dir, true); again {
+		return
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return
+	}
+	defer d.Close()
+	const most = 4096 // of the names in a large directory
+	names, _ := d.Readdirnames(most)
+	for _, name := range names {
+		if !strings.HasPrefix(name, tempPrefix) {
+			continue
+		}
+		path := filepath.Join(dir, name)
+		if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() || time.Since(fi.ModTime()) < staleAfter {
+			continue
+		}
+		if f, err := os.Open(path); err == nil {
+			if lockFile(f) {
+				os.Remove(path)
+			}
+			f.Close()
+		}
+	}
+}
+
+// tempPrefix begins the temporary names of outputs.
+const tempPrefix = ".offload-"
+
 // tempName calls create with names of no meaning in dir until one is new.
 func tempName(dir string, create func(name string) error) (string, error) {
+	removeStale(dir)
 	for {
-		name := filepath.Join(dir, ".offload-"+strconv.FormatUint(rand.Uint64(), 36))
+		name := filepath.Join(dir, tempPrefix+strconv.FormatUint(rand.Uint64(), 36))
 		switch err := create(name); {
 		case err == nil:
 			return name, nil
@@ -252,6 +359,9 @@ func (s *Outputs) Commit() (err error) {
 			return err
 		}
 	}
+	if err := s.root.Unchanged(); err != nil {
+		return err
+	}
 	for _, o := range s.list {
 		if o.pieces != nil {
 			if err := o.send(s.root.Stdout); err != nil {
@@ -260,8 +370,15 @@ func (s *Outputs) Commit() (err error) {
 		}
 	}
 	for _, o := range s.list {
-		if o.pieces == nil {
+		if o.pieces == nil && !o.inPlace {
 			if err := o.rename(); err != nil {
+				return err
+			}
+		}
+	}
+	for _, o := range s.list {
+		if o.inPlace {
+			if err := o.overwrite(); err != nil {
 				return err
 			}
 		}

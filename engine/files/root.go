@@ -1,10 +1,13 @@
 package files
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,12 +25,17 @@ type Root struct {
 	// Stdout receives, on commit, what was written to outputs named "-". Nil
 	// refuses that name.
 	Stdout io.Writer
+	// TempDir holds what is to be written into a file whose own directory
+	// cannot be written; "" means /tmp.
+	TempDir string
 
 	dir      string
 	declared map[string]bool // nil: every file may be read
 
 	mu     sync.Mutex
 	inputs map[fileID]string // opened so far, with the name each was opened under
+	mapped map[*Input]bool   // the mapped inputs that are open
+	change error             // the first change of an input that is closed
 
 	stdin     sync.Once
 	stdinData []byte
@@ -52,6 +60,8 @@ func (r *Root) Declare(paths []string) {
 		}
 	}
 }
+
+func (r *Root) tempDir() string { return cmp.Or(r.TempDir, "/tmp") }
 
 // path returns where a name of the request lies on disk.
 func (r *Root) path(name string) string {
@@ -116,6 +126,44 @@ func (r *Root) inputNamed(id fileID) (string, bool) {
 	defer r.mu.Unlock()
 	name, ok := r.inputs[id]
 	return name, ok
+}
+
+// reading records a mapped input until doneReading.
+func (r *Root) reading(in *Input) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.mapped == nil {
+		r.mapped = make(map[*Input]bool)
+	}
+	r.mapped[in] = true
+}
+
+// doneReading checks a mapped input for the last time.
+func (r *Root) doneReading(in *Input) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.mapped, in)
+	if err := in.check(); err != nil && r.change == nil {
+		r.change = err
+	}
+}
+
+// Unchanged returns an error if an input that was opened through the Root was
+// written to after it was opened: what was read of it can be a mixture of old
+// and new bytes. Size and modification time tell. Outputs.Commit calls it.
+func (r *Root) Unchanged() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.change != nil {
+		return r.change
+	}
+	open := slices.SortedFunc(maps.Keys(r.mapped), func(a, b *Input) int { return strings.Compare(a.name, b.name) })
+	for _, in := range open {
+		if err := in.check(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // standardInput returns all of Stdin, read once: naming "-" twice gives the

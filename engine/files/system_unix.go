@@ -27,3 +27,19 @@ func unmap(b []byte) error { return unix.Munmap(b) }
 // writable says whether an existing file may be overwritten: renaming over it
 // would not ask.
 func writable(path string) error { return unix.Access(path, unix.W_OK) }
+
+// links returns how many names a file has.
+func links(fi fs.FileInfo) uint64 { return uint64(fi.Sys().(*syscall.Stat_t).Nlink) }
+
+// keepOwner gives a new file the owner and group of the one before.
+func keepOwner(f *os.File, now, before fs.FileInfo) error {
+	n, b := now.Sys().(*syscall.Stat_t), before.Sys().(*syscall.Stat_t)
+	if n.Uid == b.Uid && n.Gid == b.Gid {
+		return nil
+	}
+	return f.Chown(int(b.Uid), int(b.Gid))
+}
+
+// lockFile reports whether no other process holds the lock of a file, and takes
+// it until the file is closed.
+func lockFile(f *os.File) bool { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }
