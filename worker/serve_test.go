@@ -108,7 +108,7 @@ func TestRequestFields(t *testing.T) {
 		return 7
 	}
 	m := &request{
-		Arguments:  []string{"bundle", "", "-o=größe"},
+		Arguments:  []string{"bundle", "", "-o=größe", "no UTF-8: \xff\xfe"},
 		Inputs:     []*workerproto.Input{{Path: "a.o", Digest: []byte("abcd")}, {Path: "no/digest"}},
 		RequestId:  -5,
 		Verbosity:  10,
@@ -126,7 +126,7 @@ func TestRequestFields(t *testing.T) {
 	got.Output = nil
 	want := &worker.Request{
 		ID:         -5,
-		Arguments:  []string{"bundle", "", "-o=größe"},
+		Arguments:  []string{"bundle", "", "-o=größe", "no UTF-8: \xff\xfe"},
 		Inputs:     map[string][]byte{"a.o": []byte("abcd"), "no/digest": nil},
 		SandboxDir: "__sandbox/1/_main",
 		Verbosity:  10,
