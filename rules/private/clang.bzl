@@ -2,6 +2,7 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "expand_defines")
 load(":messages.bzl", "name_of")
 load(":toolchains.bzl", "DEVICE_TYPE")
 
@@ -52,7 +53,7 @@ def add_rocm(args, toolchain):
         args.add_all(["-nogpuinc", "-nogpulib"])
 
 # Attributes of rules that compile device code and nothing else.
-DEVICE_CODE_ATTRS = {
+DEVICE_CODE_ATTRS = COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "copts": attr.string_list(
         doc = "More compiler flags.",
     ),
@@ -82,22 +83,24 @@ def headers_of(ctx):
       ctx: the rule's context.
 
     Returns:
-      a struct for `add_headers`; files is a depset of the headers, own_includes and
-      own_quote_includes are those of the folders that dependents look in, too.
+      a struct for `add_headers`; files is a depset of the headers and of the files that flags name; own_defines,
+      own_includes and own_quote_includes hold for dependents, too.
     """
     compilation = cc_common.merge_cc_infos(
         cc_infos = [dep[CcInfo] for dep in ctx.attr.deps + getattr(ctx.attr, "device_deps", []) if CcInfo in dep],
     ).compilation_context
     workspace = ctx.label.workspace_root or "."
     package = "/".join([part for part in [ctx.label.workspace_root, ctx.label.package] if part]) or "."
+    own_defines = expand_defines(ctx, "defines")
     own = []
     for include in ctx.attr.includes:
         if include.startswith("/") or ".." in include.split("/"):
             fail("{}: includes: {} leaves the package: give a folder below it, or depend on a cc_library of the other package".format(name_of(ctx.label), repr(include)))
         own.append(package if include == "." else (include if package == "." else package + "/" + include))
     return struct(
-        defines = depset(ctx.attr.defines, transitive = [compilation.defines]),
-        files = depset(ctx.files.hdrs, transitive = [compilation.headers]),
+        defines = depset(own_defines, transitive = [compilation.defines]),
+        files = depset(ctx.files.hdrs + ctx.files.additional_compiler_inputs, transitive = [compilation.headers]),
+        own_defines = own_defines,
         own_includes = depset(_with_generated(ctx, own)),
         own_quote_includes = depset(_with_generated(ctx, [workspace])),
         includes = depset(_with_generated(ctx, own), transitive = [compilation.includes]),
@@ -121,24 +124,10 @@ def add_headers(args, headers, out):
       headers: a struct that `headers_of` made.
       out: an output of the action, which tells where generated files are.
     """
-    output_root = out.root.path.split("/")[0] + "/"
-
-    # The folders of the compilation context are strings. Where Bazel maps paths (all configurations become one),
-    # they must follow: files know their mapped path when the command line is written.
-    def map_folder(folder):
-        if not folder.startswith(output_root):
-            return folder
-        configuration = out.root.path.split("/")[1]
-        here = folder.split("/")
-        return "/".join([here[0], configuration if configuration == _MAPPED else here[1]] + here[2:])
-
-    args.add_all(headers.defines, format_each = "-D%s")
-    args.add_all(headers.quote_includes, allow_closure = True, before_each = "-iquote", map_each = map_folder)
-    args.add_all(headers.includes, allow_closure = True, before_each = "-I", map_each = map_folder)
-    args.add_all(headers.system_includes, allow_closure = True, before_each = "-isystem", map_each = map_folder)
-
-# What Bazel puts in place of the configuration with --experimental_output_paths=strip.
-_MAPPED = "cfg"
+    add_flags(args, headers.defines, out, format_each = "-D%s")
+    add_flags(args, headers.quote_includes, out, before_each = "-iquote")
+    add_flags(args, headers.includes, out, before_each = "-I")
+    add_flags(args, headers.system_includes, out, before_each = "-isystem")
 
 def object_names(ctx, srcs):
     """Names for what is compiled from sources, below a folder of the target.
@@ -185,7 +174,7 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
       group: COMPILE_GROUP or LINK_GROUP.
       toolchain: what `device_toolchain_of` gave for the group.
       arguments: what `clang_arguments` gave, completed.
-      inputs: depset of Files, beside those of the toolchain.
+      inputs: depset of Files, beside those of the toolchain and, for links, `additional_linker_inputs`.
       out: the File that clang writes.
       mnemonic: the action's mnemonic.
       progress_message: the action's progress message, with Bazel's placeholders.
@@ -197,6 +186,8 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
     files = [inputs, toolchain.files]
     if toolchain.rocm and group == COMPILE_GROUP:
         files.append(toolchain.rocm.files)
+    if group == LINK_GROUP:
+        files.append(depset(ctx.files.additional_linker_inputs))
     common = {
         "exec_group": group,
         "execution_requirements": {"supports-path-mapping": "1"} if maps_paths else {},

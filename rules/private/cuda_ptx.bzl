@@ -3,6 +3,7 @@
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_CODE_ATTRS", "LINK_GROUP", "add_headers", "clang_arguments", "compilation_id", "headers_of", "object_names", "run_clang")
+load(":flags.bzl", "add_flags", "expand_flags")
 load(":images.bzl", "declare_images", "image_providers")
 load(":messages.bzl", "place")
 load(":target_ids.bzl", "target_ids")
@@ -34,29 +35,29 @@ _PTX = {
     "sm_121": 88,
 }
 
-def _has_cuda(ctx):
-    return any([flag.startswith("--cuda-path=") for flag in ctx.attr.copts])
+def _has_cuda(copts):
+    return any([flag.startswith("--cuda-path=") for flag in copts])
 
-def _ptx_flags(ctx, processor):
+def _ptx_flags(copts, processor):
     version = _PTX.get(processor) or _PTX.get(processor.rstrip("af"))
-    if not version or _has_cuda(ctx):
+    if not version or _has_cuda(copts):
         return []
     return ["--cuda-feature=+ptx{}".format(version)]
 
-def _compile(ctx, toolchain, headers, src, name, processor):
+def _compile(ctx, toolchain, headers, src, name, processor, copts):
     out = ctx.actions.declare_file("{}/{}/{}.bc".format(ctx.label.name, processor, name))
     args = clang_arguments(ctx)
     args.add_all(["-x", "cuda"])
     args.add_all(toolchain.compile_flags)
     args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
-    if not _has_cuda(ctx):
+    if not _has_cuda(copts):
         args.add_all(["-nocudainc", "-nocudalib"])
     args.add(compilation_id(ctx, src), format = "-cuid=%s")
     args.add_all(["--cuda-device-only", "-fgpu-rdc", "-emit-llvm", "-c"])
     args.add(processor, format = "--offload-arch=%s")
-    args.add_all(_ptx_flags(ctx, processor))
+    args.add_all(_ptx_flags(copts, processor))
     add_headers(args, headers, out)
-    args.add_all(ctx.attr.copts)
+    add_flags(args, copts, out)
     args.add("-o", out)
     args.add(src)
     run_clang(
@@ -71,15 +72,15 @@ def _compile(ctx, toolchain, headers, src, name, processor):
     )
     return out
 
-def _link(ctx, toolchain, objects, image):
+def _link(ctx, toolchain, objects, image, copts):
     args = clang_arguments(ctx)
     args.add("--target=nvptx64-nvidia-cuda")
     args.add(image.target_id, format = "-march=%s")
-    args.add_all(_ptx_flags(ctx, image.target_id))
+    args.add_all(_ptx_flags(copts, image.target_id))
     args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
     args.add_all(["-flto", "-Wl,--lto-emit-asm", "-Wno-unused-command-line-argument"])
     args.add_all(toolchain.link_flags)
-    args.add_all(ctx.attr.device_linkopts)
+    add_flags(args, expand_flags(ctx, "device_linkopts"), image.file)
     args.add("-o", image.file)
     args.add_all(objects)
     run_clang(
@@ -103,15 +104,16 @@ def _cuda_ptx_impl(ctx):
             fail("{}: offload_archs: {} is not an NVIDIA GPU, as sm_70 or sm_90a is".format(where, target_ids.name(target)))
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
+    copts = expand_flags(ctx, "copts")
     headers = headers_of(ctx)
     names = object_names(ctx, ctx.files.srcs)
     images = declare_images(ctx, targets, "ptx")
     for image in images:
         objects = [
-            _compile(ctx, compiler, headers, src, name, image.target_id)
+            _compile(ctx, compiler, headers, src, name, image.target_id, copts)
             for src, name in zip(ctx.files.srcs, names)
         ]
-        _link(ctx, linker, objects, image)
+        _link(ctx, linker, objects, image, copts)
     return image_providers(ctx, images)
 
 cuda_ptx = rule(

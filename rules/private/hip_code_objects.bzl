@@ -3,6 +3,7 @@
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
 load(":clang.bzl", "CLANG_GROUPS", "DEVICE_CODE_ATTRS", "headers_of")
+load(":flags.bzl", "expand_flags")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images")
 load(":images.bzl", "image_providers")
 load(":messages.bzl", "place")
@@ -11,9 +12,9 @@ load(":toolchains.bzl", "DEVICE_ATTRS")
 def _hip_code_objects_impl(ctx):
     images, device_objects = hip_images(
         ctx,
-        copts = ctx.attr.copts,
+        copts = expand_flags(ctx, "copts"),
         headers = headers_of(ctx),
-        linkopts = ctx.attr.device_linkopts,
+        linkopts = expand_flags(ctx, "device_linkopts"),
         rdc = ctx.attr.rdc,
         where = place(ctx, "hip_code_objects"),
     )

@@ -3,6 +3,7 @@
 load("//rules:providers.bzl", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "architectures_of")
 load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "run_clang")
+load(":flags.bzl", "add_flags")
 load(":messages.bzl", "name_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "device_toolchain_of")
@@ -55,7 +56,7 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts):
         # own it is told to stop before, and the compiler to write an object.
         args.add_all(["-S", "-Xclang", "-emit-obj"])
     add_headers(args, headers, out)
-    args.add_all(copts)
+    add_flags(args, copts, out)
     args.add("-o", out)
     args.add(src)
     run_clang(
@@ -88,7 +89,7 @@ def _link(ctx, toolchain, objects, library, target, linkopts):
     # that there is nothing to turn off.
     args.add_all(["-nogpulib", "-Wno-unused-command-line-argument"])
     args.add_all(toolchain.link_flags)
-    args.add_all(linkopts)
+    add_flags(args, linkopts, out)
     args.add("-o", out)
     args.add_all(objects)
     if portable:
@@ -202,7 +203,7 @@ def hip_host_objects(ctx, *, headers, copts):
         # has kernels for, instead of holding their code.
         args.add_all(["--offload-host-only", "--offload-new-driver", "-fgpu-rdc", "-fPIC", "-c"])
         add_headers(args, headers, out)
-        args.add_all(copts)
+        add_flags(args, copts, out)
         args.add("-o", out)
         args.add(src)
         run_clang(

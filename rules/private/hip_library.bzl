@@ -7,6 +7,7 @@ load(":architectures.bzl", "ARCHITECTURES_ATTRS")
 load(":bundling.bzl", "bundle_images")
 load(":clang.bzl", "CLANG_GROUPS", "headers_of")
 load(":compression.bzl", "COMPRESSION_ATTRS")
+load(":flags.bzl", "expand_flags")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_host_objects", "hip_images")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers")
@@ -18,12 +19,13 @@ load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
+    copts = expand_flags(ctx, "copts")
     headers = headers_of(ctx)
     images, device_objects = hip_images(
         ctx,
-        copts = ctx.attr.copts + ctx.attr.device_copts,
+        copts = copts + expand_flags(ctx, "device_copts"),
         headers = headers,
-        linkopts = ctx.attr.device_linkopts,
+        linkopts = expand_flags(ctx, "device_linkopts"),
         rdc = True,
         where = where,
     )
@@ -34,7 +36,7 @@ def _hip_library_impl(ctx):
         out = ctx.actions.declare_file(ctx.label.name + ".hipfb"),
         where = where,
     )
-    host = hip_host_objects(ctx, copts = ctx.attr.copts + ctx.attr.host_copts, headers = headers)
+    host = hip_host_objects(ctx, copts = copts + expand_flags(ctx, "host_copts"), headers = headers)
     objects = isolate_objects(ctx, host)
     objects.append(register_images(ctx, files = [bundle.file], kind = "hip", own_entries = objects))
     return library_providers(ctx, headers = headers, objects = objects, runtime = ctx.attr._runtime) + [

@@ -2,10 +2,11 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS")
 load(":linking.bzl", "linked_cc_info")
 
 # The attributes of such a rule, beside srcs.
-LIBRARY_ATTRS = {
+LIBRARY_ATTRS = COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "copts": attr.string_list(
         doc = "More compiler flags, for host and device code.",
     ),
@@ -65,7 +66,7 @@ def library_providers(ctx, *, headers, objects, runtime):
     """
     deps = ctx.attr.deps + [dep for dep in getattr(ctx.attr, "device_deps", []) if CcInfo in dep]
     own = cc_common.create_compilation_context(
-        defines = depset(ctx.attr.defines),
+        defines = depset(headers.own_defines),
         headers = depset(ctx.files.hdrs),
         includes = headers.own_includes,
         quote_includes = headers.own_quote_includes,

@@ -3,6 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":flags.bzl", "LINKER_INPUTS_ATTRS", "add_flags", "expand_flags")
 load(":libraries.bzl", "runfiles_of")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info")
 load(":messages.bzl", "place")
@@ -44,14 +45,14 @@ def _offload_link_impl(ctx):
 
     # The objects of libraries are in archives here: there is no object that would ask for theirs.
     args.add("--whole-archive")
-    args.add_all(toolchain.link_flags + ctx.attr.device_linkopts, format_each = "--device-arg=%s")
+    add_flags(args, toolchain.link_flags + expand_flags(ctx, "device_linkopts"), out, format_each = "--device-arg=%s")
     args.add_all(inputs)
     ctx.actions.run(
         arguments = [args],
         exec_group = _GROUP,
         executable = ctx.exec_groups[_GROUP].toolchains[PROGRAM_TYPE].offload_program,
         execution_requirements = {"supports-path-mapping": "1"},
-        inputs = depset(inputs, transitive = [toolchain.files]),
+        inputs = depset(inputs + ctx.files.additional_linker_inputs, transitive = [toolchain.files]),
         mnemonic = "OffloadLink",
         outputs = [out],
         progress_message = "Linking device code %{label}",
@@ -79,7 +80,7 @@ A `cc_binary` that depends on this target, instead of on `deps`, has working dev
 that clang made with `-fgpu-rdc` or `-fopenmp --offload-arch`, prebuilt libraries among them, and for device code that
 calls across libraries.
 """,
-    attrs = DEVICE_ATTRS | HOST_ATTRS | {
+    attrs = DEVICE_ATTRS | HOST_ATTRS | LINKER_INPUTS_ATTRS | {
         "deps": attr.label_list(
             doc = "Libraries with fat objects, and all that they depend on.",
             providers = [CcInfo],

@@ -5,6 +5,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "clang_arguments", "headers_of", "object_names", "run_clang")
+load(":flags.bzl", "add_flags", "expand_flags")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images")
@@ -105,7 +106,7 @@ def _written_out(ctx, toolchain, headers, src, name, empty_lines):
     args = _compile_arguments(ctx, toolchain, src)
     args.add_all(["-E", "-frewrite-includes"])
     add_headers(args, headers, out)
-    args.add_all(ctx.attr.copts + ctx.attr.host_copts)
+    add_flags(args, expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), out)
     args.add(src)
     run_clang(
         ctx,
@@ -133,7 +134,7 @@ def _host_ir(ctx, toolchain, headers, src, full, name, targets):
     args.add_joined(triples.keys(), join_with = ",", format_joined = "-fopenmp-targets=%s")
     args.add_all(["--offload-host-only", "-emit-llvm", "-c"])
     add_headers(args, headers, out)
-    args.add_all(ctx.attr.copts + ctx.attr.host_copts)
+    add_flags(args, expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), out)
     args.add("-o", out)
     args.add("-")
     run_clang(
@@ -179,7 +180,7 @@ def _device_object(ctx, toolchain, headers, src, full, ir, name, target, folder)
     args.add_all(["-emit-llvm"] if gpu else [])
     args.add("-c")
     add_headers(args, headers, out)
-    args.add_all(ctx.attr.copts + ctx.attr.device_copts)
+    add_flags(args, expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts"), out)
     args.add("-o", out)
     args.add("-")
     run_clang(
@@ -218,7 +219,7 @@ def _link(ctx, toolchain, objects, target, folder):
         # The program has the libraries that the image uses.
         args.add_all(["-fuse-ld=lld", "-nostdlib", "-shared", "-Wl,-Bsymbolic"])
     args.add_all(toolchain.link_flags)
-    args.add_all(_flags_for(target, ctx.attr.device_linkopts))
+    add_flags(args, _flags_for(target, expand_flags(ctx, "device_linkopts")), out)
     args.add("-o", out)
     args.add_all(objects)
     run_clang(
