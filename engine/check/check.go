@@ -310,16 +310,14 @@ func (c *checker) content(e *Found, entries []Entry) error {
 	what := "entry " + e.ID
 	i, expected := c.expected[e.ID]
 	block := make([]byte, min(e.Size, 1<<20))
-	var head []byte
+	img := &image{id: e.ID, size: e.Size}
 	differs := int64(-1)
 	for done := int64(0); done < e.Size; {
 		p := block[:min(int64(len(block)), e.Size-done)]
 		if err := c.read(p, what); err != nil {
 			return err
 		}
-		if done == 0 {
-			head = slices.Clone(p[:min(len(p), elfHeaderSize)])
-		}
+		img.Write(p)
 		if expected && differs < 0 && e.Size == int64(len(entries[i].Content)) {
 			if want := entries[i].Content[done : done+int64(len(p))]; !bytes.Equal(p, want) {
 				differs = done + firstDifference(p, want)
@@ -327,11 +325,7 @@ func (c *checker) content(e *Found, entries []Entry) error {
 		}
 		done += int64(len(p))
 	}
-	image := "its image"
-	if expected && entries[i].Name != "" {
-		image += ", " + entries[i].Name + ","
-	}
-	if err := checkDevice(e.ID, head, image); err != nil {
+	if err := img.problem(imageName(entries, i, expected)); err != nil {
 		c.problems = append(c.problems, fmt.Errorf("%s: %w", what, err))
 	}
 	if differs >= 0 {
@@ -339,6 +333,14 @@ func (c *checker) content(e *Found, entries []Entry) error {
 	}
 	c.checkSize(e, entries)
 	return nil
+}
+
+// imageName is how messages call the image of an entry.
+func imageName(entries []Entry, i int, expected bool) string {
+	if expected && entries[i].Name != "" {
+		return "its image, " + entries[i].Name + ","
+	}
+	return "its image"
 }
 
 // checkSize compares the size of an entry with that of its image.

@@ -86,8 +86,16 @@ func good() []Entry {
 		{ID: host},
 		{ID: gfx90a + ":xnack+", Content: elf(0x73f)},
 		{ID: gfx90a + ":xnack-", Content: elf(0x63f)},
-		{ID: gfx942, Content: append(elf(0x54c), bytes.Repeat([]byte("code"), 1<<19)...)},
+		{ID: gfx942, Content: whole(append(elf(0x54c), bytes.Repeat([]byte("code"), 1<<19)...))},
 	}
+}
+
+// whole has the header of a code object claim all of its bytes, by a program
+// header table at the end.
+func whole(object []byte) []byte {
+	binary.LittleEndian.PutUint64(object[32:], uint64(len(object)-elfProgramHeaderSize))
+	binary.LittleEndian.PutUint16(object[56:], 1)
+	return object
 }
 
 func TestGood(t *testing.T) {
@@ -174,6 +182,56 @@ func TestProblems(t *testing.T) {
 		if diff := cmp.Diff(test.want, got); diff != "" {
 			t.Errorf("%s: problems (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+// Only device code may be listed under an AMD GPU, each image whole and alone.
+func TestImages(t *testing.T) {
+	object := whole(append(elf(0x54c), make([]byte, 900)...))
+	for _, test := range []struct {
+		name, id string
+		content  []byte
+		want     string
+	}{
+		{"code object", gfx942, object, ""},
+		{"padded", gfx942, append(bytes.Clone(object), make([]byte, 96)...), ""},
+		{"bitcode", gfx942, []byte("BC\xc0\xde...."), ""},
+		{"host", host, []byte("anything"), ""},
+		{"PTX", "cuda-nvptx64-nvidia-cuda--sm_90", []byte(".version 8.0"), ""},
+		{"SPIR-V", "hipv4-spirv64-amd-amdhsa--amdgcnspirv", []byte("\x03\x02\x23\x07...."), ""},
+		{"code object as SPIR-V", "hipv4-spirv64-amd-amdhsa--amdgcnspirv", object, "expected SPIR-V or LLVM bitcode"},
+		{"text", gfx942, []byte("not a code object\n"), "found text, expected an AMDGPU ELF file or LLVM bitcode"},
+		{"LFS pointer", gfx942, []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"), "found a Git LFS pointer (run git lfs pull)"},
+		{"gzip", gfx942, []byte("\x1f\x8b\x08\x00"), "found a gzip file"},
+		{"bundle", gfx942, plain(Entry{ID: gfx942, Content: object}), "found a bundle"},
+		{"cut", gfx942, object[:700], "its image was cut short: its last section ends at byte 0x3e8, and it has 0x2bc"},
+		{"two files", gfx942, append(bytes.Clone(object), object...), "its image is more than one code object: 1000 bytes follow the ELF file, which ends at byte 0x3e8"},
+		{"host object", gfx942, func() []byte {
+			b := bytes.Clone(object)
+			binary.LittleEndian.PutUint16(b[18:], machineX86)
+			return b
+		}(), "its image is code for a host (ELF machine 62), not for gfx942"},
+		{"object of another machine", gfx942, func() []byte {
+			b := bytes.Clone(object)
+			binary.LittleEndian.PutUint16(b[18:], 190)
+			return b
+		}(), "its image is code for ELF machine 190, not for gfx942"},
+		{"claims too much", gfx942, func() []byte {
+			b := bytes.Clone(object)
+			binary.LittleEndian.PutUint64(b[32:], 1<<63)
+			return b
+		}(), "a header claims 0x38 bytes at 0x8000000000000000"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, problems := Bundle(plain(Entry{ID: test.id, Content: test.content}), Options{})
+			got := ""
+			if len(problems) > 0 {
+				got = problems[0].Error()
+			}
+			if len(problems) > 1 || (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
+				t.Errorf("problems %v, want %q", problems, test.want)
+			}
+		})
 	}
 }
 

@@ -48,7 +48,9 @@ func checkDevice(id string, head []byte, image string) error {
 	switch {
 	case amd && (machine == machineX86 || machine == machineARM64):
 		return fmt.Errorf("%s is code for a host (ELF machine %d), not for %s: correct the target that it is listed under", image, machine, targetID)
-	case !amd || machine != machineAMDGPU:
+	case amd && machine != machineAMDGPU:
+		return fmt.Errorf("%s is code for ELF machine %d, not for %s: correct the target that it is listed under", image, machine, targetID)
+	case !amd:
 		return nil
 	}
 	flags := binary.LittleEndian.Uint32(head[48:])

@@ -1,0 +1,171 @@
+package check
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// image checks the content of an entry while it is read: whether it is device code,
+// whole, and nothing else. It is an io.Writer.
+type image struct {
+	id   string
+	size int64
+
+	at       int64  // bytes written so far
+	head     []byte // the first headSize bytes
+	sections []byte // the section header table of an ELF file
+	nonzero  int64  // the byte after the last one that is not zero
+}
+
+// headSize is how much of an image is kept: more than the program headers of any
+// code object take.
+const headSize = 4 << 10
+
+// maxTable bounds a section header table in bytes. Code objects have some dozen sections.
+const maxTable = 1 << 22
+
+const (
+	elfProgramHeaderSize = 56
+	elfSectionHeaderSize = 64
+	sectionNobits        = 8
+)
+
+// Write takes the next bytes of the image.
+func (m *image) Write(p []byte) (int, error) {
+	if len(m.head) < headSize {
+		m.head = append(m.head, p[:min(len(p), headSize-len(m.head))]...)
+	}
+	if from, n, ok := m.sectionTable(); ok {
+		// The part of the table that lies in p.
+		start, end := max(from, m.at)-m.at, min(from+n, m.at+int64(len(p)))-m.at
+		if start < end {
+			m.sections = append(m.sections, p[start:end]...)
+		}
+	}
+	if trimmed := bytes.TrimRight(p, "\x00"); len(trimmed) > 0 {
+		m.nonzero = m.at + int64(len(trimmed))
+	}
+	m.at += int64(len(p))
+	return len(p), nil
+}
+
+// isELF reports whether the image begins as a 64-bit little-endian ELF file does.
+func (m *image) isELF() bool {
+	return len(m.head) >= elfHeaderSize && bytes.HasPrefix(m.head, []byte("\x7fELF\x02\x01"))
+}
+
+// sectionTable returns where the section header table of an ELF file lies.
+func (m *image) sectionTable() (from, n int64, ok bool) {
+	if !m.isELF() {
+		return 0, 0, false
+	}
+	offset, count := binary.LittleEndian.Uint64(m.head[40:]), binary.LittleEndian.Uint16(m.head[60:])
+	n = int64(count) * elfSectionHeaderSize
+	return int64(offset), n, offset <= uint64(m.size) && n <= maxTable && binary.LittleEndian.Uint16(m.head[58:]) == elfSectionHeaderSize
+}
+
+// problem says what is wrong with the image, which was written whole. what is how
+// messages call it.
+func (m *image) problem(what string) error {
+	_, targetID := splitID(m.id)
+	processor, _, _ := strings.Cut(targetID, ":")
+	portable := processor == "amdgcnspirv"
+	if !strings.HasPrefix(processor, "gfx") && !portable {
+		return nil
+	}
+	switch {
+	case bytes.HasPrefix(m.head, []byte("BC\xc0\xde")), bytes.HasPrefix(m.head, []byte("\xde\xc0\x17\x0b")):
+		return nil // LLVM bitcode
+	case portable && (bytes.HasPrefix(m.head, []byte("\x03\x02\x23\x07")) || bytes.HasPrefix(m.head, []byte("\x07\x23\x02\x03"))):
+		return nil
+	case portable || !m.isELF():
+		expected := "an AMDGPU ELF file or LLVM bitcode"
+		if portable {
+			expected = "SPIR-V or LLVM bitcode"
+		}
+		return fmt.Errorf("%s is no code object: found %s, expected %s; name the file that the device compiler wrote", what, m.found(), expected)
+	}
+	if err := checkDevice(m.id, m.head, what); err != nil {
+		return err
+	}
+	end, err := m.elfEnd()
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", what, err)
+	case end > m.size:
+		return fmt.Errorf("%s was cut short: its last section ends at byte 0x%x, and it has 0x%x; make it again", what, end, m.size)
+	case m.nonzero > end:
+		return fmt.Errorf("%s is more than one code object: %d bytes follow the ELF file, which ends at byte 0x%x; give each file an entry of its own", what, m.size-end, end)
+	}
+	return nil
+}
+
+// elfEnd returns where the last part of an ELF file ends.
+func (m *image) elfEnd() (int64, error) {
+	end := uint64(elfHeaderSize)
+	extend := func(offset, size uint64) error {
+		if offset > 1<<62 || size > 1<<62 {
+			return fmt.Errorf("a header claims 0x%x bytes at 0x%x; make the file again", size, offset)
+		}
+		end = max(end, offset+size)
+		return nil
+	}
+	programs, count := binary.LittleEndian.Uint64(m.head[32:]), uint64(binary.LittleEndian.Uint16(m.head[56:]))
+	if err := extend(programs, count*elfProgramHeaderSize); err != nil {
+		return 0, err
+	}
+	for i := range count {
+		at := programs + i*elfProgramHeaderSize
+		if at+elfProgramHeaderSize > uint64(len(m.head)) {
+			break
+		}
+		if err := extend(binary.LittleEndian.Uint64(m.head[at+8:]), binary.LittleEndian.Uint64(m.head[at+32:])); err != nil {
+			return 0, err
+		}
+	}
+	if err := extend(binary.LittleEndian.Uint64(m.head[40:]), uint64(binary.LittleEndian.Uint16(m.head[60:]))*elfSectionHeaderSize); err != nil {
+		return 0, err
+	}
+	for h := m.sections; len(h) >= elfSectionHeaderSize; h = h[elfSectionHeaderSize:] {
+		if binary.LittleEndian.Uint32(h[4:]) == sectionNobits {
+			continue
+		}
+		if err := extend(binary.LittleEndian.Uint64(h[24:]), binary.LittleEndian.Uint64(h[32:])); err != nil {
+			return 0, err
+		}
+	}
+	return int64(end), nil
+}
+
+// found describes what an image that is no device code is.
+func (m *image) found() string {
+	for _, known := range []struct{ magic, name string }{
+		{"version https://git-lfs.github.com/", "a Git LFS pointer (run git lfs pull)"},
+		{"\x1f\x8b", "a gzip file"},
+		{"\x28\xb5\x2f\xfd", "a zstd file"},
+		{"PK\x03\x04", "a zip file"},
+		{plainMagic, "a bundle (give it to a rule that takes bundles)"},
+		{compressedMagic, "a compressed bundle (give it to a rule that takes bundles)"},
+		{"\x10\xff\x10\xad", "an offload binary"},
+		{"!<arch>\n", "an archive"},
+		{"\x7fELF\x01", "a 32-bit ELF file"},
+		{"\x7fELF\x02\x02", "a big-endian ELF file"},
+		{"\x03\x02\x23\x07", "SPIR-V"},
+	} {
+		if bytes.HasPrefix(m.head, []byte(known.magic)) {
+			return known.name
+		}
+	}
+	switch {
+	case m.size == 0:
+		return "an empty file"
+	case bytes.HasPrefix(m.head, []byte("\x7fELF")):
+		return "an ELF file without its header"
+	case utf8.Valid(m.head) && !bytes.Contains(m.head, []byte{0}):
+		return "text"
+	}
+	return fmt.Sprintf("bytes that begin with %q", m.head[:min(len(m.head), 8)])
+}
