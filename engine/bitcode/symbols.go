@@ -27,9 +27,10 @@ const (
 // global is a global value of a module.
 type global struct {
 	kind    kind
-	defined bool // here, and not just as a copy to inline
-	global  bool // linkage is neither internal nor private
-	meta    bool // in section llvm.metadata
+	defined bool   // here, and not just as a copy to inline
+	global  bool   // linkage is neither internal nor private
+	meta    bool   // in section llvm.metadata
+	call    uint64 // calling convention of a function
 	name    []byte
 }
 
@@ -143,6 +144,7 @@ func (s *symbolScan) global(c *cursor, code uint64) {
 	switch code {
 	case moduleFunction: // type, calling convention, is a declaration, linkage
 		g.kind, need, linkage = function, 4, ops[3]
+		g.call = ops[1] & 0x3ff
 		g.defined = ops[2] == 0
 	case moduleGlobalVar: // type, constant, initializer + 1, linkage, alignment, section + 1
 		g.kind, need, linkage = variable, 6, ops[3]

@@ -1,113 +1,79 @@
 package verb
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/listing"
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 var inspectVerb = verb{
 	name:    "inspect",
-	operand: " FILE",
-	summary: "Lists the device images in any file: objects, programs, libraries, archives, bitcode, offload binaries, bundles.",
+	operand: " FILE...",
+	summary: "Lists the device images in any file: objects, programs, libraries, archives, bitcode, offload binaries, bundles, code objects.",
 	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
-		asJSON := flags.Bool("json", false, "print a JSON array with an object for each image; sizes and offsets in bytes")
-		return func(ctx context.Context, call *command.Call, operands []string) error {
-			if len(operands) != 1 {
-				return usageError(fmt.Sprintf("want one file, got %d", len(operands)))
-			}
-			images, err := call.Session.Inspect(ctx, engine.InspectOptions{Input: operands[0]})
-			if err != nil {
-				return err
-			}
-			if *asJSON {
-				return writeImagesJSON(call.Stdout, images)
-			}
-			if len(images) == 0 {
-				fmt.Fprintf(call.Stderr, "offload inspect: %s: no device images in it\n", operands[0])
-				return nil
-			}
-			return writeImages(call.Stdout, images)
-		}
+		f := new(inspectFlags)
+		f.define(flags)
+		return f.run
 	},
 }
 
-// inspected is an image as --json prints it.
-type inspected struct {
-	Members    []string          `json:"members"` // of archives, the outermost first
-	Section    string            `json:"section"`
-	Stored     string            `json:"stored"`
-	Container  int64             `json:"container"` // where the container starts
-	Size       int64             `json:"size"`
-	Kind       string            `json:"kind"`
-	Triple     string            `json:"triple"`
-	Arch       string            `json:"arch"`
-	ID         string            `json:"id"`
-	Format     string            `json:"format"`
-	Properties map[string]string `json:"properties"`
+// inspectFlags are the flags of offload inspect.
+type inspectFlags struct {
+	json, kernels, summary, mangled bool
 }
 
-func writeImagesJSON(w io.Writer, images []*engine.Embedded) error {
-	all := make([]inspected, len(images))
-	for i, e := range images {
-		properties := make(map[string]string, len(e.Properties))
-		for _, p := range e.Properties {
-			properties[p.Key] = p.Value
+func (f *inspectFlags) define(flags *flag.FlagSet) {
+	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each image, or for each kernel; sizes and offsets in bytes")
+	flags.BoolVar(&f.kernels, "kernels", false, "list the kernels of the images: registers, spills, memory, code size, occupancy and what limits it")
+	flags.BoolVar(&f.summary, "summary", false, "print totals for each architecture instead of single images")
+	flags.BoolVar(&f.mangled, "mangled", false, "with --kernels, print names as they are in the image")
+}
+
+func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	switch {
+	case len(operands) == 0:
+		return usageError("want at least one file, got none")
+	case f.kernels && f.summary:
+		return usageError("--kernels and --summary exclude each other")
+	case f.mangled && !f.kernels:
+		return usageError("--mangled is for --kernels")
+	}
+	several := len(operands) > 1
+	var files []*engine.DeviceFile
+	for _, name := range operands {
+		file, err := f.read(ctx, call, name)
+		if err != nil {
+			return err
 		}
-		all[i] = inspected{
-			Members: append([]string{}, e.Members...), Section: e.Section, Stored: string(e.Form),
-			Container: e.Container, Size: e.Size, Kind: e.Offload, Triple: e.Triple, Arch: e.Arch,
-			ID: e.ID, Format: format(e), Properties: properties,
+		if files = append(files, file); len(file.Embedded) == 0 && !f.json {
+			fmt.Fprintf(call.Stderr, "offload inspect: %s: no device images in it\n", printable.Name(name))
 		}
 	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(all)
+	switch {
+	case f.kernels && f.json:
+		return listing.KernelsJSON(call.Stdout, files, several)
+	case f.kernels:
+		return listing.Kernels(call.Stdout, files, several, f.mangled)
+	case f.summary && f.json:
+		return listing.SummaryJSON(call.Stdout, files)
+	case f.summary:
+		return listing.Summary(call.Stdout, files)
+	case f.json:
+		return listing.ImagesJSON(call.Stdout, files, several)
+	}
+	return listing.Images(call.Stdout, files, several)
 }
 
-// writeImages prints a table.
-func writeImages(w io.Writer, images []*engine.Embedded) error {
-	buffer := bufio.NewWriter(w) // a tabwriter writes every cell by itself
-	table := tabwriter.NewWriter(buffer, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "KIND\tTRIPLE\tARCH\tFORMAT\tSIZE\tSTORED AS\tIN")
-	for _, e := range images {
-		where := strings.Join(append(append([]string{}, e.Members...), e.Section), " ")
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d\t%s at 0x%x\t%s\n",
-			e.Offload, orDash(e.Triple), orDash(e.Arch), format(e), e.Size, e.Form, e.Container, orDash(strings.TrimSpace(where)))
+// read finds the images of a file, and their kernels if they are wanted.
+func (f *inspectFlags) read(ctx context.Context, call *command.Call, name string) (*engine.DeviceFile, error) {
+	if f.kernels {
+		return call.Session.Kernels(ctx, engine.KernelsOptions{Input: name})
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	return buffer.Flush()
-}
-
-// format returns the format of an image, - where only decoding would tell.
-func format(e *engine.Embedded) string {
-	if e.Form == engine.FormCompressed && e.Kind == offloadbinary.None {
-		return "-"
-	}
-	return e.Kind.String()
-}
-
-// orDash makes an empty cell visible, and keeps control characters of a file
-// from the terminal.
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return '?'
-		}
-		return r
-	}, s)
+	images, err := call.Session.Inspect(ctx, engine.InspectOptions{Input: name})
+	return &engine.DeviceFile{Name: name, Embedded: images}, err
 }

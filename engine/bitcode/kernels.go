@@ -1,0 +1,30 @@
+package bitcode
+
+// Calling conventions of kernels.
+const (
+	callPTXKernel    = 71
+	callAMDGPUKernel = 91
+)
+
+// Kernels returns the names of the kernels that the modules of a bitcode file
+// define, in their order: functions with the calling convention of kernels for
+// amdgcn or NVPTX.
+func Kernels(data []byte) ([]string, error) {
+	f, err := open(data)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, m := range f.modules {
+		s := symbolScan{module: m}
+		if err := m.walk(s.record, s.block); err != nil {
+			return nil, err
+		}
+		for _, g := range s.globals {
+			if g.kind == function && g.defined && (g.call == callPTXKernel || g.call == callAMDGPUKernel) {
+				names = append(names, string(g.name))
+			}
+		}
+	}
+	return names, nil
+}

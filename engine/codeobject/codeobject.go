@@ -1,0 +1,240 @@
+// Package codeobject reads AMD code objects: the ELF files that hold device
+// code for amdgcn processors, versions 2 to 6, linked or relocatable, stripped
+// or without section headers. It reads the target, the kernels with their
+// metadata and descriptors, and the sections. The format is that of LLVM's "User
+// Guide for AMDGPU Backend" (https://llvm.org/docs/AMDGPUUsage.html).
+//
+// All numbers of a file are checked before they are used, and memory is taken
+// in proportion to the size of the file only.
+package codeobject
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/occupancy"
+)
+
+// Target is what the ELF header of a code object says of its target.
+type Target struct {
+	// Version is the version of the code object, 2 to 6; 0 if the file states a
+	// version that is not known, or an operating system other than HSA.
+	Version int
+	// Mach is the processor, the low byte of e_flags. Processor is its name, ""
+	// if it is not known.
+	Mach      uint8
+	Processor string
+	// XNACK and SRAMECC are the states of the features.
+	XNACK, SRAMECC Feature
+	// Generic is the version of a generic processor, 1 or more for gfx9-generic
+	// and the like, else 0.
+	Generic int
+}
+
+// Object is a code object. It refers to the bytes that it was parsed from.
+type Object struct {
+	Target
+	// Relocatable reports whether the object is not linked yet.
+	Relocatable bool
+	// HasMetadata reports whether a note describes the kernels.
+	HasMetadata bool
+	// Kernels are the kernels in the order of the metadata. Without metadata they
+	// are those that have a descriptor, in the order of the symbols.
+	Kernels []Kernel
+	// Sections are the sections in file order, none without section headers.
+	Sections []Section
+	// Variables is the number of exported variables: data symbols that are
+	// neither kernel descriptors nor __hip_cuid_*.
+	Variables int
+
+	elf *file
+}
+
+// Feature is the state of a feature that a code object was compiled for.
+type Feature uint8
+
+// The states of features, numbered as in e_flags.
+const (
+	Unsupported Feature = iota // the processor does not have it
+	Any                        // the code works either way
+	Off
+	On
+)
+
+// Section is a section of the file.
+type Section struct {
+	Name []byte
+	// Size is what the section takes in the file, in bytes.
+	Size uint64
+}
+
+// Kernel is a kernel of a code object. Fields of type *int64 and *bool are nil
+// where the metadata does not have the key.
+type Kernel struct {
+	// Name and Symbol are the name of the kernel and of its descriptor. They may
+	// hold any bytes.
+	Name, Symbol []byte
+
+	KernargSize, LDS, Scratch      *int64 // bytes; scratch per lane
+	WavefrontSize                  *int64
+	SGPRs, VGPRs, AGPRs            *int64
+	SGPRSpills, VGPRSpills         *int64
+	MaxWorkgroupSize               *int64
+	ReqdWorkgroupSize, ClusterDims *[3]int64
+	DynamicStack                   *bool
+	WGPMode                        *bool
+	UniformWorkgroupSize           *bool
+	MaxWorkgroups                  [3]*int64
+	// Kind is "init", "fini" or "normal", "" without the key.
+	Kind string
+
+	// CodeSize is the size of the kernel's code in bytes, without the functions
+	// that it calls; nil if the symbol is missing.
+	CodeSize *int64
+	// Descriptor is the kernel descriptor, nil if it is missing.
+	Descriptor *Descriptor
+	// OpenMP is the execution environment of an OpenMP kernel, nil for others.
+	OpenMP *OpenMP
+}
+
+// OpenMP is what an image says about the execution of an OpenMP kernel.
+type OpenMP struct {
+	// Mode is 1 for generic, 2 for SPMD, 3 for generic code turned into SPMD.
+	Mode uint8
+	// The limits are 0 where the image does not have them.
+	MinThreads, MaxThreads, MinTeams, MaxTeams int32
+}
+
+// Is reports whether data begins like an AMD code object: an ELF file of 64 bits
+// for the machine AMDGPU.
+func Is(data []byte) bool {
+	return len(data) >= ehdrSize && string(data[:6]) == "\x7fELF\x02\x01" && u16(data[18:]) == emAMDGPU
+}
+
+// Parse reads a code object. An object without metadata is no error; metadata
+// and tables that are damaged are, and errors give their offset in data.
+func Parse(data []byte) (*Object, error) {
+	f, err := open(data)
+	if err != nil {
+		return nil, err
+	}
+	o := &Object{Target: target(data), Relocatable: f.typ == etRel, Sections: f.sectionList(), elf: f}
+	if err := f.readSymbols(); err != nil {
+		return nil, err
+	}
+	if err := o.readNotes(); err != nil {
+		return nil, err
+	}
+	if !o.HasMetadata {
+		o.kernelsOfDescriptors()
+	}
+	o.Variables = f.variables
+	for i := range o.Kernels {
+		o.complete(&o.Kernels[i])
+	}
+	return o, nil
+}
+
+// ParseTarget reads the target of a code object from its ELF header alone.
+func ParseTarget(data []byte) (Target, error) {
+	if !Is(data) {
+		return Target{}, notCodeObject(data)
+	}
+	return target(data), nil
+}
+
+// target is ParseTarget for data that begins like a code object.
+func target(data []byte) Target {
+	const maxABI = 4
+	flags := u32(data[48:])
+	t := Target{Mach: uint8(flags)}
+	if osabi, abi := data[7], data[8]; osabi == osabiHSA && abi <= maxABI {
+		t.Version = int(abi) + 2
+	}
+	if p := occupancy.ByMach(t.Mach); p != nil {
+		t.Processor = p.Name
+	}
+	switch t.Version {
+	case 2, 3:
+		if flags&0x100 != 0 {
+			t.XNACK = On
+		}
+		if flags&0x200 != 0 {
+			t.SRAMECC = On
+		}
+	case 4, 5, 6:
+		t.XNACK, t.SRAMECC = Feature(flags>>8&3), Feature(flags>>10&3)
+		if t.Version == 6 {
+			t.Generic = int(flags >> 24)
+		}
+	}
+	return t
+}
+
+// ID returns the target ID that the ELF flags state, such as
+// gfx90a:sramecc+:xnack-. Processors that are not known have a name of the form
+// mach-0x7f.
+func (t Target) ID() string {
+	var b strings.Builder
+	b.WriteString(t.Processor)
+	if t.Processor == "" {
+		fmt.Fprintf(&b, "mach-0x%02x", t.Mach)
+	}
+	for _, f := range []struct {
+		name  string
+		state Feature
+	}{{"sramecc", t.SRAMECC}, {"xnack", t.XNACK}} {
+		switch f.state {
+		case On:
+			b.WriteString(":" + f.name + "+")
+		case Off:
+			b.WriteString(":" + f.name + "-")
+		}
+	}
+	return b.String()
+}
+
+// Empty reports whether the object has neither kernels nor exported variables.
+func (o *Object) Empty() bool { return len(o.Kernels) == 0 && o.Variables == 0 }
+
+// kernelsOfDescriptors lists the kernels of an object that has no metadata.
+func (o *Object) kernelsOfDescriptors() {
+	for _, s := range o.elf.ordered {
+		name := s.name
+		if base, ok := bytes.CutSuffix(name, []byte(".kd")); ok && s.typ == sttObject && s.size == descriptorSize && len(base) > 0 {
+			o.Kernels = append(o.Kernels, Kernel{Name: base, Symbol: name})
+		}
+	}
+}
+
+// complete adds to a kernel what its symbols tell.
+func (o *Object) complete(k *Kernel) {
+	if s := o.elf.find(k.Name, ""); s != nil {
+		k.CodeSize = number(s.size)
+	}
+	if s := o.elf.find(k.Symbol, ""); s != nil && o.Version > 2 {
+		k.Descriptor = parseDescriptor(o.elf.contents(s, descriptorSize))
+	}
+	const environment = 24 // bytes of it that are read
+	if s := o.elf.find(k.Name, "_kernel_environment"); s != nil {
+		if b := o.elf.contents(s, environment); b != nil {
+			k.OpenMP = &OpenMP{
+				Mode: b[2], MinThreads: int32(u32(b[4:])), MaxThreads: int32(u32(b[8:])),
+				MinTeams: int32(u32(b[12:])), MaxTeams: int32(u32(b[16:])),
+			}
+		}
+	} else if s := o.elf.find(k.Name, "_exec_mode"); s != nil {
+		if b := o.elf.contents(s, 1); b != nil {
+			k.OpenMP = &OpenMP{Mode: b[0]}
+		}
+	}
+}
+
+// number returns n as the metadata has numbers, nil if it does not fit.
+func number(n uint64) *int64 {
+	if v := int64(n); v >= 0 {
+		return &v
+	}
+	return nil
+}

@@ -1,0 +1,44 @@
+package codeobject
+
+import "encoding/binary"
+
+// descriptorSize is the size of a kernel descriptor in bytes.
+const descriptorSize = 64
+
+// Descriptor is a kernel descriptor, which the GPU's command processor reads at
+// a launch. Allocated registers may be more than those that the code uses.
+type Descriptor struct {
+	LDS, Scratch, Kernarg uint32 // bytes; 0 for unspecified kernarg
+	CodeOffset            int64  // from the descriptor to the code
+	Rsrc1, Rsrc2, Rsrc3   uint32
+	Properties            uint16
+	Preload               uint16
+}
+
+// parseDescriptor reads a descriptor; nil gives nil.
+func parseDescriptor(b []byte) *Descriptor {
+	if len(b) < descriptorSize {
+		return nil
+	}
+	return &Descriptor{
+		LDS: u32(b), Scratch: u32(b[4:]), Kernarg: u32(b[8:]), CodeOffset: int64(binary.LittleEndian.Uint64(b[16:])),
+		Rsrc3: u32(b[44:]), Rsrc1: u32(b[48:]), Rsrc2: u32(b[52:]), Properties: u16(b[56:]), Preload: u16(b[58:]),
+	}
+}
+
+// VGPRBlocks returns how many blocks of VGPRs a wave gets.
+func (d *Descriptor) VGPRBlocks() int64 { return int64(d.Rsrc1&0x3f) + 1 }
+
+// SGPRBlocks returns how many blocks of 8 SGPRs a wave gets, on processors
+// before gfx10.
+func (d *Descriptor) SGPRBlocks() int64 { return int64(d.Rsrc1>>6&0xf) + 1 }
+
+// WGPMode reports whether workgroups run on a WGP, on gfx10 and later.
+func (d *Descriptor) WGPMode() bool { return d.Rsrc1>>29&1 != 0 }
+
+// DynamicVGPRs reports whether waves allocate VGPRs as they run.
+func (d *Descriptor) DynamicVGPRs() bool { return d.Rsrc3>>17&1 != 0 }
+
+func u16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }
+func u32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
+func u64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }

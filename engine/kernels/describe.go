@@ -1,0 +1,214 @@
+package kernels
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/bitcode"
+	"github.com/rules-offload/rules_offload/engine/codeobject"
+	"github.com/rules-offload/rules_offload/engine/cubin"
+	"github.com/rules-offload/rules_offload/engine/occupancy"
+	"github.com/rules-offload/rules_offload/engine/ptx"
+	"github.com/rules-offload/rules_offload/engine/spirv"
+)
+
+// Describe reads the kernels of an image, and sets the fields from Arch on. arch
+// is what the container states; the Arch of a code object is its own. Formats
+// that are not known have no kernels. Kernels refer to no bytes of data; those
+// of the image have Image, Members, Section and ID from img.
+func (img *Image) Describe(data []byte, arch string) error {
+	img.Arch = arch
+	var err error
+	switch img.Format = Identify(data); img.Format {
+	case CodeObject:
+		err = img.codeObject(data)
+	case Cubin:
+		err = img.cubin(data)
+	case PTX:
+		img.ptx(data)
+	case SPIRV:
+		err = img.spirv(data)
+	case Bitcode:
+		err = img.bitcode(data)
+	}
+	if err != nil {
+		img.Kernels = nil
+		return err
+	}
+	slices.SortStableFunc(img.Kernels, func(a, b Kernel) int { return strings.Compare(a.Name, b.Name) })
+	for i := range img.Kernels {
+		img.Kernels[i].Demangled = Demangle(img.Kernels[i].Name)
+	}
+	img.stamp()
+	return nil
+}
+
+// Identify returns the format of an image by its first bytes.
+func Identify(data []byte) Format {
+	switch {
+	case codeobject.Is(data):
+		return CodeObject
+	case cubin.Is(data):
+		return Cubin
+	case spirv.Is(data):
+		return SPIRV
+	case bitcode.Is(data):
+		return Bitcode
+	case ptx.Is(data):
+		return PTX
+	}
+	return Other
+}
+
+func (img *Image) codeObject(data []byte) error {
+	o, err := codeobject.Parse(data)
+	if err != nil {
+		return err
+	}
+	img.Arch, img.Version, img.Empty = o.ID(), o.Version, o.Empty()
+	for _, s := range o.Sections {
+		img.Sections = append(img.Sections, Section{Name: string(s.Name), Size: int64(s.Size)})
+	}
+	for i := range o.Kernels {
+		img.Kernels = append(img.Kernels, fromCodeObject(o, &o.Kernels[i]))
+	}
+	return nil
+}
+
+// fromCodeObject describes a kernel of a code object.
+func fromCodeObject(o *codeobject.Object, k *codeobject.Kernel) Kernel {
+	d := Kernel{
+		Name: string(k.Name), CodeSize: k.CodeSize, SGPRs: k.SGPRs, VGPRs: k.VGPRs, AGPRs: k.AGPRs,
+		SGPRSpills: k.SGPRSpills, VGPRSpills: k.VGPRSpills, Scratch: k.Scratch, LDS: k.LDS, Kernarg: k.KernargSize,
+		MaxWorkgroupSize: k.MaxWorkgroupSize, ReqdWorkgroup: k.ReqdWorkgroupSize, WavefrontSize: k.WavefrontSize,
+		DynamicStack: k.DynamicStack, WGPMode: k.WGPMode,
+	}
+	if o.Version > 0 {
+		version := int64(o.Version)
+		d.Version = &version
+	}
+	p := occupancy.ByMach(o.Mach)
+	if p != nil && !p.AGPRs && k.AGPRs == nil && k.VGPRs != nil {
+		d.AGPRs = new(int64) // the processor has none
+	}
+	if k.OpenMP != nil {
+		if mode, ok := map[uint8]string{1: "generic", 2: "spmd", 3: "generic-spmd"}[k.OpenMP.Mode]; ok {
+			d.OMPMode = &mode
+		}
+	}
+	if usage, ok := Usage(o, k); ok {
+		if r, ok := p.Of(usage); ok {
+			d.Occupancy = &Occupancy{
+				WavesPerSIMD: int(r.Waves), Max: int(r.Max), Limits: r.Limits,
+				Bounds: Bounds{VGPRs: int(r.VGPRs), SGPRs: int(r.SGPRs), Workgroup: int(r.Workgroup), LDS: int(r.LDS)},
+			}
+		}
+	}
+	return d
+}
+
+// Usage returns what the occupancy of a kernel depends on, and false if the
+// code object does not tell all of it: with processors that are not known,
+// version 2, missing metadata, and VGPRs that waves allocate as they run.
+func Usage(o *codeobject.Object, k *codeobject.Kernel) (occupancy.Usage, bool) {
+	p, d := occupancy.ByMach(o.Mach), k.Descriptor
+	if p == nil || d == nil || o.Version < 3 || k.WavefrontSize == nil || k.SGPRs == nil || k.VGPRs == nil ||
+		k.LDS == nil || k.MaxWorkgroupSize == nil || d.DynamicVGPRs() {
+		return occupancy.Usage{}, false
+	}
+	granule, ok := p.VGPREncodingGranule(*k.WavefrontSize)
+	if !ok {
+		return occupancy.Usage{}, false
+	}
+	u := occupancy.Usage{
+		WavefrontSize: *k.WavefrontSize, SGPRs: *k.SGPRs, VGPRs: *k.VGPRs,
+		AllocatedSGPRs: *k.SGPRs, AllocatedVGPRs: d.VGPRBlocks() * granule,
+		LDS: *k.LDS, MinWorkgroup: 1, MaxWorkgroup: *k.MaxWorkgroupSize,
+	}
+	if blocks := d.SGPRBlocks(); p.Family < 10 && (*k.SGPRs+7)/8 < blocks {
+		u.AllocatedSGPRs = blocks*8 - 7 // the least that takes so many blocks
+	}
+	if p.Family >= 10 {
+		u.WGPMode = d.WGPMode()
+		if k.WGPMode != nil {
+			u.WGPMode = *k.WGPMode
+		}
+	}
+	if size := k.ReqdWorkgroupSize; size != nil {
+		const most = 1 << 20 // of one dimension; no GPU has more than 1024 in all
+		for _, n := range size {
+			if n < 1 || n > most {
+				return occupancy.Usage{}, false
+			}
+		}
+		u.MinWorkgroup = size[0] * size[1] * size[2]
+	}
+	return u, true
+}
+
+func (img *Image) cubin(data []byte) error {
+	o, err := cubin.Parse(data)
+	if err != nil {
+		return err
+	}
+	if img.Arch == "" {
+		img.Arch = o.Arch()
+	}
+	for _, s := range o.Sections {
+		img.Sections = append(img.Sections, Section{Name: string(s.Name), Size: int64(s.Size)})
+	}
+	for _, k := range o.Kernels {
+		img.Kernels = append(img.Kernels, Kernel{
+			Name: string(k.Name), CodeSize: &k.CodeSize, VGPRs: k.Registers, Scratch: k.Frame, LDS: &k.Shared,
+			Kernarg: k.Params, MaxWorkgroupSize: k.MaxThreads, ReqdWorkgroup: k.ReqdWorkgroup,
+		})
+	}
+	return nil
+}
+
+func (img *Image) ptx(data []byte) {
+	if arch := ptx.Target(data); img.Arch == "" {
+		img.Arch = arch
+	}
+	for _, k := range ptx.Kernels(data) {
+		img.Kernels = append(img.Kernels, Kernel{Name: string(k.Name), MaxWorkgroupSize: k.MaxThreads, ReqdWorkgroup: k.ReqdWorkgroup})
+	}
+}
+
+func (img *Image) spirv(data []byte) error {
+	list, err := spirv.Kernels(data)
+	for _, k := range list {
+		img.Kernels = append(img.Kernels, Kernel{Name: string(k.Name), ReqdWorkgroup: k.LocalSize, WavefrontSize: k.SubgroupSize})
+	}
+	return err
+}
+
+func (img *Image) bitcode(data []byte) error {
+	names, err := bitcode.Kernels(data)
+	for _, name := range names {
+		img.Kernels = append(img.Kernels, Kernel{Name: name})
+	}
+	return err
+}
+
+// Copy sets the fields from Arch on to those of an image with the same bytes.
+func (img *Image) Copy(from *Image) {
+	img.Format, img.Version, img.Empty, img.Sections = from.Format, from.Version, from.Empty, from.Sections
+	if img.Format == CodeObject || img.Arch == "" {
+		img.Arch = from.Arch
+	}
+	img.Kernels = slices.Clone(from.Kernels)
+	img.stamp()
+}
+
+// stamp says in the kernels which image they are of.
+func (img *Image) stamp() {
+	members := img.Members
+	if members == nil {
+		members = []string{}
+	}
+	for i := range img.Kernels {
+		k := &img.Kernels[i]
+		k.Image, k.Members, k.Section, k.ID, k.Arch = img.Index, members, img.Section, img.ID, img.Arch
+	}
+}
