@@ -24,6 +24,10 @@ const (
 
 	// stopGrace is how long a stopped server waits for its goroutines.
 	stopGrace = 2 * time.Second
+
+	// readerGrace is how long it waits, after that, for the reader. A read of a
+	// pipe or terminal may not end, and nothing depends on it any more.
+	readerGrace = 20 * time.Millisecond
 )
 
 // call is one request on its way. Bazel uses ids again before it has read the
@@ -47,8 +51,9 @@ type server struct {
 	handler Handler
 	opts    Options
 
-	freeMemory func() // debug.FreeOSMemory, but in tests
-	goroutines sync.WaitGroup
+	freeMemory func()         // debug.FreeOSMemory, but in tests
+	goroutines sync.WaitGroup // all but the reader
+	reader     sync.WaitGroup
 	flushed    chan struct{} // closed when all is read, done and written
 	failed     chan struct{} // closed when out cannot be written
 
@@ -87,13 +92,14 @@ func (s *server) serve(in io.Reader, out io.Writer, cancel context.CancelFunc) e
 	s.mu.Lock()
 	s.settle()
 	s.mu.Unlock()
-	s.goroutines.Go(func() { s.read(in) })
+	s.reader.Go(func() { s.read(in) })
 	s.goroutines.Go(func() { s.write(out) })
 
 	var err error
 	select {
 	case <-s.flushed:
 		s.goroutines.Wait() // all are at their last line
+		s.reader.Wait()
 		return s.readErr
 	case <-s.failed:
 		err = fmt.Errorf("writing work responses: %w", s.writeErr)
@@ -107,16 +113,25 @@ func (s *server) serve(in io.Reader, out io.Writer, cancel context.CancelFunc) e
 			c.Close() // to end a blocked call; its error says nothing new
 		}
 	}
-	ended := make(chan struct{})
-	go func() {
-		s.goroutines.Wait()
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(stopGrace):
+	if ended(&s.goroutines, stopGrace) {
+		ended(&s.reader, readerGrace)
 	}
 	return err
+}
+
+// ended waits for a group, but no longer than that, and reports whether it ended.
+func ended(group *sync.WaitGroup, longest time.Duration) bool {
+	done := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return true
+	case <-time.After(longest):
+		return false
+	}
 }
 
 // read takes in requests until the input ends. It waits for nothing but input

@@ -137,7 +137,8 @@ func (o Options) withDefaults() Options {
 // If ctx ends or out cannot be written, Serve ends the contexts of all
 // handlers, closes in and out if they are io.Closers (nothing else gets
 // a goroutine out of a blocked read or write), gives everything up to two
-// seconds to come to an end, and returns the cause.
+// seconds to come to an end, and returns the cause. It does not wait for a read
+// that goes on after in was closed.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, handler Handler, opts Options) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -2,8 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/bundler"
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
@@ -25,7 +29,27 @@ func dropIn(name string) func(context.Context, *command.Call) int {
 	if i := strings.LastIndexByte(name, '-'); i > 0 && dropIns[name] == nil && release(name[i+1:]) {
 		name = name[:i]
 	}
-	return dropIns[name]
+	run := dropIns[name]
+	if run == nil {
+		return nil
+	}
+	return func(ctx context.Context, call *command.Call) int {
+		return command.Buffered(call, func(call *command.Call) int { return run(ctx, call) }, lostOutput)
+	}
+}
+
+// lostOutput reports that standard output cannot be written, as LLVM's tools do.
+func lostOutput(stderr io.Writer, err error) int {
+	var system syscall.Errno
+	if errors.As(err, &system) {
+		err = system
+	}
+	reason := err.Error()
+	if reason != "" {
+		reason = strings.ToUpper(reason[:1]) + reason[1:]
+	}
+	fmt.Fprintf(stderr, "LLVM ERROR: IO failure on output stream: %s\n", reason)
+	return 1
 }
 
 // release tells whether s is the number of a release: 22, 22.1.

@@ -14,6 +14,7 @@ import (
 	"syscall"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -25,14 +26,22 @@ import (
 const memoryBudget = 2 << 30
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	ctx := interruptible()
 	budget := files.NewBudget(runtime.GOMAXPROCS(0), memoryBudget)
 
 	if args := os.Args[1:]; slices.Contains(args, "--persistent_worker") {
 		os.Exit(serve(ctx, budget, args))
 	}
 	os.Exit(runOnce(ctx, budget))
+}
+
+// interruptible returns a context that SIGINT and SIGTERM end. The first of them lets
+// the call clean up; any further one ends the process, which may be blocked in a read
+// or write that no context ends.
+func interruptible() context.Context {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx
 }
 
 // firstCollection is the heap size, in percent of the runtime's 4 MiB, at which the
@@ -57,6 +66,7 @@ func runOnce(ctx context.Context, budget *files.Budget) int {
 		Stdout:    os.Stdout,
 		Stderr:    os.Stderr,
 		LookupEnv: os.LookupEnv,
+		Color:     os.Getenv("NO_COLOR") == "" && terminal(os.Stdout),
 	}
 	if terminal(os.Stderr) {
 		progress := startProgress(os.Stderr)
@@ -66,9 +76,12 @@ func runOnce(ctx context.Context, budget *files.Budget) int {
 	if run := dropIn(os.Args[0]); run != nil {
 		return run(ctx, call)
 	}
+	if verb.IsCompletion(call.Args) {
+		return verb.Run(ctx, call)
+	}
 	var err error
 	if call.Args, err = flagfile.Expand(call.Args, readAll(root)); err != nil {
-		fmt.Fprintf(os.Stderr, "offload: %v\n", err)
+		fmt.Fprintf(os.Stderr, "offload: %s\n", printable.Error(err))
 		return 1
 	}
 	return verb.Run(ctx, call)

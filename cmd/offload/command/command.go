@@ -19,6 +19,9 @@ type Call struct {
 	// Stdout and Stderr take what the command prints. In a worker both are
 	// the output of the response.
 	Stdout, Stderr io.Writer
+	// Color reports whether Stdout is a terminal that shows colours, and the
+	// user has not set NO_COLOR. It is false in a worker.
+	Color bool
 	// LookupEnv looks up a variable of the environment. In a worker there is none.
 	LookupEnv func(name string) (value string, set bool)
 }

@@ -3,6 +3,8 @@ package llvmcl
 import (
 	"slices"
 	"strings"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/nearest"
 )
 
 // nearest returns the option to suggest for an argument, given without dashes.
@@ -25,7 +27,7 @@ func (p *parser) nearest(arg string) string {
 		if o.takes == valueDisallowed {
 			flag = arg
 		}
-		if d := distance(o.name, flag); least < 0 || d < least {
+		if d := nearest.Distance(o.name, flag); least < 0 || d < least {
 			least, best = d, o.name
 			if value != "" && o.takes != valueDisallowed {
 				best += "=" + value
@@ -33,25 +35,4 @@ func (p *parser) nearest(arg string) string {
 		}
 	}
 	return best
-}
-
-// distance returns how many bytes must be inserted, deleted or replaced to make
-// b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			d := diagonal
-			if a[i] != b[j] {
-				d = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], d
-		}
-	}
-	return row[len(b)]
 }

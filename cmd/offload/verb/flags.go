@@ -7,10 +7,46 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
+
+// flagSet is the flags of one call, and what completion knows of their values.
+type flagSet struct {
+	flag.FlagSet
+	values      map[string][]string // by flag: all values there are
+	directories map[string]bool     // flags whose value is a directory
+	repeatable  map[string]bool     // flags that may be given several times
+}
+
+// repeated defines a flag that may be given several times: add takes each value.
+func (f *flagSet) repeated(name, usage string, add func(string) error) {
+	f.Func(name, usage, add)
+	f.repeatable = with(f.repeatable, name, true)
+}
+
+// choice defines a flag with one of several values: set takes it.
+func (f *flagSet) choice(name, usage string, values []string, set func(string) error) {
+	f.Func(name, usage, set)
+	f.complete(name, values...)
+}
+
+// complete makes completion offer these values for a flag.
+func (f *flagSet) complete(name string, values ...string) { f.values = with(f.values, name, values) }
+
+// completeDirectories makes completion offer directories for a flag.
+func (f *flagSet) completeDirectories(name string) { f.directories = with(f.directories, name, true) }
+
+// with sets m[key], in a new map if m is nil.
+func with[V any](m map[string]V, key string, value V) map[string]V {
+	if m == nil {
+		m = map[string]V{}
+	}
+	m[key] = value
+	return m
+}
 
 // entryFlag is one --entry TARGET=FILE.
 type entryFlag struct {
@@ -18,58 +54,66 @@ type entryFlag struct {
 }
 
 // entriesFlag defines --entry, which may be given several times.
-func entriesFlag(flags *flag.FlagSet, usage string) *[]entryFlag {
-	var entries []entryFlag
-	flags.Func("entry", "`TARGET=FILE`: "+usage+" A target is a target ID (gfx942, gfx90a:xnack+) or a whole entry ID. May be repeated.", func(s string) error {
+func entriesFlag(flags *flagSet, entries *[]entryFlag, usage string) {
+	flags.repeated("entry", "`TARGET=FILE`: "+usage+" A target is a target ID (gfx942, gfx90a:xnack+) or a whole entry ID. May be repeated.", func(s string) error {
 		name, file, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
 			return fmt.Errorf("want TARGET=FILE")
 		}
-		entries = append(entries, entryFlag{name, file})
+		*entries = append(*entries, entryFlag{name, file})
 		return nil
 	})
-	return &entries
 }
 
 // kindFlag defines --kind.
-func kindFlag(flags *flag.FlagSet) *string {
-	return flags.String("kind", string(target.HIPv4), "offload `kind` of targets given without one: hip, hipv4 or openmp")
+func kindFlag(flags *flagSet, kind *string) {
+	flags.StringVar(kind, "kind", string(target.HIPv4), "offload `kind` of targets given without one: hip, hipv4 or openmp")
+	flags.complete("kind", "hip", "hipv4", "openmp")
 }
 
 // readFlags defines the flags of verbs that read bundles.
-func readFlags(flags *flag.FlagSet) *engine.ReadOptions {
-	var opt engine.ReadOptions
+func readFlags(flags *flagSet, opt *engine.ReadOptions) {
 	flags.BoolVar(&opt.Lenient, "lenient", false, "take compressed bundles whose hash or sizes are wrong, as LLVM does")
 	flags.BoolVar(&opt.Verify, "verify", false, "check the hash of compressed bundles that others made even if they are large")
 	flags.Int64Var(&opt.MaxSize, "max-size", 0, "the `bytes` that a compressed bundle may have uncompressed; 0 for any number")
-	return &opt
 }
 
-// compressFlags defines the flags of compression. What it returns gives nil if a
-// bundle is not to be compressed.
-func compressFlags(flags *flag.FlagSet) func() *engine.Compression {
-	compress := flags.Bool("compress", false, "compress the bundle with zstd")
-	var opt engine.Compression
-	flags.IntVar(&opt.Level, "level", 3, "compression `level`, as clang-offload-bundler counts them")
-	flags.Func("format-version", "`version` of compressed bundles, 2 or 3 (default 3)", func(s string) error {
+// compression are the flags of compression.
+type compression struct {
+	on  bool
+	opt engine.Compression
+}
+
+// define defines the flags.
+func (c *compression) define(flags *flagSet) {
+	flags.BoolVar(&c.on, "compress", false, "compress the bundle with zstd")
+	levelFlag(flags, &c.opt.Level)
+	flags.choice("format-version", "`version` of compressed bundles, 2 or 3 (default 3)", []string{"2", "3"}, func(s string) error {
 		if s != "2" && s != "3" {
 			return errors.New("want 2 or 3")
 		}
-		opt.Version = int(s[0] - '0')
+		c.opt.Version = int(s[0] - '0')
 		return nil
 	})
-	framesFlag(flags, &opt.Frames)
-	return func() *engine.Compression {
-		if !*compress {
-			return nil
-		}
-		return &opt
+	framesFlag(flags, &c.opt.Frames)
+}
+
+// options returns nil if a bundle is not to be compressed.
+func (c *compression) options() *engine.Compression {
+	if !c.on {
+		return nil
 	}
+	return &c.opt
+}
+
+// levelFlag defines --level.
+func levelFlag(flags *flagSet, level *int) {
+	flags.IntVar(level, "level", 3, "compression `level`, as clang-offload-bundler counts them")
 }
 
 // framesFlag defines --frames.
-func framesFlag(flags *flag.FlagSet, frames *ccob.Frames) {
-	flags.Func("frames", "`how` a compressed bundle is cut into frames: auto, entry or one (default auto)", func(s string) error {
+func framesFlag(flags *flagSet, frames *ccob.Frames) {
+	flags.choice("frames", "`how` a compressed bundle is cut into frames: auto, entry or one (default auto)", []string{"auto", "entry", "one"}, func(s string) error {
 		how, ok := map[string]ccob.Frames{"auto": ccob.FramesAuto, "entry": ccob.FramesEntry, "one": ccob.FramesOne}[s]
 		if !ok {
 			return errors.New("want auto, entry or one")
@@ -79,28 +123,35 @@ func framesFlag(flags *flag.FlagSet, frames *ccob.Frames) {
 	})
 }
 
-// matchFlags defines the flags of what serves what. The function it returns gives
-// the rules, and what explains them if that is wanted.
-func matchFlags(flags *flag.FlagSet) func(call *command.Call) (target.Rules, func(target.Match)) {
-	var rules target.Rules
-	flags.BoolVar(&rules.HIPOpenMP, "hip-openmp-compatible", false, "the kinds hip and hipv4 serve openmp, and the other way round")
-	explain := flags.Bool("explain", false, "tell on standard error why entries serve the targets or not")
-	return func(call *command.Call) (target.Rules, func(target.Match)) {
-		if !*explain {
-			return rules, nil
-		}
-		return rules, func(m target.Match) { fmt.Fprintln(call.Stderr, m) }
-	}
+// matching are the flags of which entry serves which target.
+type matching struct {
+	rules   target.Rules
+	explain bool
 }
 
-// typeFlag defines --type.
-func typeFlag(flags *flag.FlagSet) *engine.FileType {
-	fileType := engine.FileType("o")
-	flags.Func("type", "file `type`, as clang-offload-bundler -type names it (default o)", func(s string) (err error) {
-		fileType, err = engine.ParseFileType(s)
+// define defines the flags.
+func (m *matching) define(flags *flagSet) {
+	flags.BoolVar(&m.rules.HIPOpenMP, "hip-openmp-compatible", false, "the kinds hip and hipv4 serve openmp, and the other way round")
+	flags.BoolVar(&m.explain, "explain", false, "print on standard error why entries serve the targets or not")
+}
+
+// trace returns what prints the explanations, nil if they are not wanted.
+func (m *matching) trace(call *command.Call) func(target.Match) {
+	if !m.explain {
+		return nil
+	}
+	return func(match target.Match) { fmt.Fprintln(call.Stderr, printable.Text(match.String())) }
+}
+
+// fileTypes are the values of --type.
+var fileTypes = []string{"i", "ii", "cui", "hipi", "d", "ll", "bc", "s", "o", "a", "gch", "ast"}
+
+// typeFlag defines --type. The usage says what the default is.
+func typeFlag(flags *flagSet, fileType *engine.FileType, usage string) {
+	flags.choice("type", "file `type`, as clang-offload-bundler -type names it (default "+usage+")", fileTypes, func(s string) (err error) {
+		*fileType, err = engine.ParseFileType(s)
 		return err
 	})
-	return &fileType
 }
 
 // entriesType refuses archives, which have verbs of their own.
@@ -123,6 +174,32 @@ func targets(entries []entryFlag, kind string, op target.Operation) ([]target.ID
 	return target.CheckTargets(names, func(s string) (target.ID, error) {
 		return target.Complete(s, target.Kind(kind))
 	}, op)
+}
+
+// bundleEntries returns the entries of a bundle with their completed targets.
+func bundleEntries(entries []entryFlag, kind string) ([]engine.BundleEntry, error) {
+	ids, err := targets(entries, kind, target.Bundling)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]engine.BundleEntry, len(entries))
+	for i, entry := range entries {
+		all[i] = engine.BundleEntry{Target: ids[i], Input: entry.file}
+	}
+	return all, nil
+}
+
+// unbundleRequests returns what to unbundle for entries.
+func unbundleRequests(entries []entryFlag, kind string) ([]engine.UnbundleRequest, error) {
+	ids, err := targets(entries, kind, target.Unbundling)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]engine.UnbundleRequest, len(entries))
+	for i, entry := range entries {
+		all[i] = engine.UnbundleRequest{Target: ids[i], Output: entry.file}
+	}
+	return all, nil
 }
 
 // required returns a usage error if the string of a flag is empty.

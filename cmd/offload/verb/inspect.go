@@ -2,7 +2,6 @@ package verb
 
 import (
 	"context"
-	"flag"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
@@ -15,11 +14,13 @@ var inspectVerb = verb{
 	name:    "inspect",
 	operand: " FILE...",
 	summary: "Lists the device images in any file: objects, programs, libraries, archives, bitcode, offload binaries, bundles, code objects.",
-	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
-		f := new(inspectFlags)
-		f.define(flags)
-		return f.run
+	examples: []example{
+		{"List the device images of a library", "offload inspect /opt/rocm/lib/librccl.so"},
+		{"See where its megabytes are, by architecture", "offload inspect --summary /opt/rocm/lib/librccl.so"},
+		{"List the registers, spills and occupancy of all kernels", "offload inspect --kernels kernels.hipfb gfx942.co"},
+		{"The same for a program that reads it", "offload inspect --kernels --json kernels.hipfb"},
 	},
+	flags: func() action { return new(inspectFlags) },
 }
 
 // inspectFlags are the flags of offload inspect.
@@ -27,7 +28,7 @@ type inspectFlags struct {
 	json, kernels, summary, mangled bool
 }
 
-func (f *inspectFlags) define(flags *flag.FlagSet) {
+func (f *inspectFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each image, or for each kernel; sizes and offsets in bytes")
 	flags.BoolVar(&f.kernels, "kernels", false, "list the kernels of the images: registers, spills, memory, code size, occupancy and what limits it")
 	flags.BoolVar(&f.summary, "summary", false, "print totals for each architecture instead of single images")

@@ -2,8 +2,6 @@ package verb
 
 import (
 	"context"
-	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/engine"
 )
 
@@ -18,75 +17,87 @@ var linkVerb = verb{
 	name:    "link",
 	operand: " INPUT...",
 	summary: "Links the device images of a host link's inputs and makes the object that registers them.",
-	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
-		var opt engine.LinkOptions
-		flags.StringVar(&opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu")
-		flags.StringVar(&opt.Clang, "clang", "clang", "the compiler `program` that links for all devices; finds lld beside itself")
-		flags.Func("device-arg", "`[TRIPLE=]ARG`: an argument for the device links, of one triple or all, such as -lomp. May be repeated.", func(s string) error {
-			triple, arg, ok := strings.Cut(s, "=")
-			if !ok || strings.HasPrefix(s, "-") {
-				triple, arg = "", s
-			}
-			opt.DeviceArgs = append(opt.DeviceArgs, engine.DeviceArg{Triple: triple, Arg: arg})
-			return nil
-		})
-		flags.BoolVar(&opt.WholeArchive, "whole-archive", false, "link images in archives even for targets that no object is for")
-		flags.StringVar(&opt.Output, "output", "", "the registration object, a `file`")
-		flags.BoolVar(&opt.Relocatable, "relocatable", false, "make the output the inputs themselves, linked into one object that needs no device link any more")
-		scratch := flags.String("scratch", "", "keep what is linked in this `directory`")
-		plan := flags.Bool("plan", false, "print the commands instead of running them")
-		asJSON := flags.Bool("json", false, "print the plan as JSON, with the images of each link")
-		return func(ctx context.Context, call *command.Call, operands []string) error {
-			if len(operands) == 0 {
-				return usageError("no inputs")
-			}
-			opt.Inputs = operands
-			if *plan || *asJSON {
-				planned, err := call.Session.PlanLink(ctx, opt)
-				if err != nil {
-					return err
-				}
-				return printPlan(call.Stdout, planned, *asJSON)
-			}
-			if err := required("triple", opt.Triple); err != nil {
-				return err
-			}
-			if err := required("output", opt.Output); err != nil {
-				return err
-			}
-			var err error
-			if opt.Clang != filepath.Base(opt.Clang) { // it is run in another directory
-				if opt.Clang, err = filepath.Abs(opt.Clang); err != nil {
-					return err
-				}
-			}
-			if opt.Scratch, err = filepath.Abs(*scratch); err != nil {
-				return err
-			}
-			if *scratch == "" {
-				if opt.Scratch, err = os.MkdirTemp("", "offload-link-"); err != nil {
-					return err
-				}
-				defer os.RemoveAll(opt.Scratch)
-			} else if err := os.MkdirAll(opt.Scratch, 0o777); err != nil {
-				return err
-			}
-			path, _ := call.LookupEnv("PATH")
-			opt.Env = []string{"PATH=" + path, "TMPDIR=" + opt.Scratch}
-			messages, err := call.Session.Link(ctx, opt)
-			io.WriteString(call.Stderr, messages)
+	examples: []example{
+		{"Link the device code of two objects", "offload link --triple x86_64-unknown-linux-gnu --output registration.o main.o kernels.o"},
+		{"Print the device links without running them", "offload link --plan main.o kernels.o"},
+	},
+	flags: func() action { return new(linkFlags) },
+}
+
+// linkFlags are the flags of offload link.
+type linkFlags struct {
+	opt        engine.LinkOptions
+	scratch    string
+	plan, json bool
+}
+
+func (f *linkFlags) define(flags *flagSet) {
+	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu")
+	flags.StringVar(&f.opt.Clang, "clang", "clang", "the compiler `program` that links for all devices; finds lld beside itself")
+	flags.repeated("device-arg", "`[TRIPLE=]ARG`: an argument for the device links, of one triple or all, such as -lomp. May be repeated.", func(s string) error {
+		triple, arg, ok := strings.Cut(s, "=")
+		if !ok || strings.HasPrefix(s, "-") {
+			triple, arg = "", s
+		}
+		f.opt.DeviceArgs = append(f.opt.DeviceArgs, engine.DeviceArg{Triple: triple, Arg: arg})
+		return nil
+	})
+	flags.BoolVar(&f.opt.WholeArchive, "whole-archive", false, "link images in archives even for targets that no object is for")
+	flags.StringVar(&f.opt.Output, "output", "", "the registration object, a `file`")
+	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "make the output the inputs themselves, linked into one object that needs no device link any more")
+	flags.StringVar(&f.scratch, "scratch", "", "keep what is linked in this `directory`")
+	flags.completeDirectories("scratch")
+	flags.BoolVar(&f.plan, "plan", false, "print the commands instead of running them")
+	flags.BoolVar(&f.json, "json", false, "print the plan as JSON, with the images of each link")
+}
+
+func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if len(operands) == 0 {
+		return usageError("no inputs")
+	}
+	f.opt.Inputs = operands
+	if f.plan || f.json {
+		planned, err := call.Session.PlanLink(ctx, f.opt)
+		if err != nil {
 			return err
 		}
-	},
+		return printPlan(call.Stdout, planned, f.json)
+	}
+	if err := required("triple", f.opt.Triple); err != nil {
+		return err
+	}
+	if err := required("output", f.opt.Output); err != nil {
+		return err
+	}
+	var err error
+	if f.opt.Clang != filepath.Base(f.opt.Clang) { // it is run in another directory
+		if f.opt.Clang, err = filepath.Abs(f.opt.Clang); err != nil {
+			return err
+		}
+	}
+	if f.opt.Scratch, err = filepath.Abs(f.scratch); err != nil {
+		return err
+	}
+	if f.scratch == "" {
+		if f.opt.Scratch, err = os.MkdirTemp("", "offload-link-"); err != nil {
+			return err
+		}
+		defer os.RemoveAll(f.opt.Scratch)
+	} else if err := os.MkdirAll(f.opt.Scratch, 0o777); err != nil {
+		return err
+	}
+	path, _ := call.LookupEnv("PATH")
+	f.opt.Env = []string{"PATH=" + path, "TMPDIR=" + f.opt.Scratch}
+	messages, err := call.Session.Link(ctx, f.opt)
+	io.WriteString(call.Stderr, printable.Text(messages))
+	return err
 }
 
 // printPlan prints what a device link does: a line for each command, or all of
 // it as JSON.
 func printPlan(w io.Writer, plan *engine.LinkPlan, asJSON bool) error {
 	if asJSON {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(plan)
+		return writeJSON(w, plan)
 	}
 	for _, link := range plan.Links {
 		for i, arg := range link.Command {
@@ -102,13 +113,29 @@ func printPlan(w io.Writer, plan *engine.LinkPlan, asJSON bool) error {
 	return nil
 }
 
-// quoted returns arg as a shell reads it.
+// quoted returns arg as a shell reads it. What cannot be printed is written in the
+// form $'...' of bash, zsh and ksh.
 func quoted(arg string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("%+,-./:=@_", r)
 	}
-	if arg != "" && strings.IndexFunc(arg, func(r rune) bool { return !plain(r) }) < 0 {
+	switch {
+	case arg != "" && strings.IndexFunc(arg, func(r rune) bool { return !plain(r) }) < 0:
 		return arg
+	case printable.Name(arg) == arg:
+		return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+	var b strings.Builder
+	b.WriteString("$'")
+	for i := range len(arg) {
+		switch c := arg[i]; {
+		case c == '\'' || c == '\\':
+			b.WriteString("\\" + string(c))
+		case c < ' ' || c > '~':
+			fmt.Fprintf(&b, `\%03o`, c)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String() + "'"
 }

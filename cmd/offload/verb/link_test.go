@@ -37,8 +37,9 @@ func TestLinkingUsage(t *testing.T) {
 	}
 }
 
-func TestLinkPlan(t *testing.T) {
-	dir := t.TempDir()
+// fatObject writes a host object with an OpenMP image for the host's processor.
+func fatObject(t *testing.T, dir, name string) {
+	t.Helper()
 	var section, fat files.Buffer
 	err := offloadbinary.Write(&section, 1, []offloadbinary.Image{{
 		Offload: offloadbinary.OpenMP, Content: files.Memory([]byte("image")),
@@ -52,9 +53,14 @@ func TestLinkPlan(t *testing.T) {
 	if err := b.Write(&fat); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "a.o"), fat.Bytes(), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name), fat.Bytes(), 0o666); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func TestLinkPlan(t *testing.T) {
+	dir := t.TempDir()
+	fatObject(t, dir, "a.o")
 	code, stdout, stderr := runIn(dir, "link", "--plan", "--clang=/opt/my clang", "--device-arg=-Wl,-z,x=y", "--device-arg=amdgcn-amd-amdhsa=-O3",
 		"--device-arg=x86_64-pc-linux-gnu=-DA='b'", "a.o")
 	const want = "'/opt/my clang' --no-default-config -o linked0.img --target=x86_64-pc-linux-gnu -Wl,--no-undefined " +

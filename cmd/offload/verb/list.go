@@ -2,11 +2,10 @@ package verb
 
 import (
 	"context"
-	"encoding/json"
-	"flag"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/engine"
 )
 
@@ -14,34 +13,44 @@ var listVerb = verb{
 	name:    "list",
 	operand: " FILE",
 	summary: "Lists the entries of the bundles in a file.",
-	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
-		var fileType engine.FileType
-		flags.Func("type", "file `type`, as clang-offload-bundler -type names it (default: a for archives, else o)", func(s string) (err error) {
-			fileType, err = engine.ParseFileType(s)
-			return err
-		})
-		asJSON := flags.Bool("json", false, "print a JSON array of {id, member, bundle, offset, size, compressed}; offset and size in bytes")
-		read := readFlags(flags)
-		return func(ctx context.Context, call *command.Call, operands []string) error {
-			if len(operands) != 1 {
-				return usageError(fmt.Sprintf("want one file, got %d", len(operands)))
-			}
-			entries, err := call.Session.List(ctx, engine.ListOptions{Type: fileType, Guess: fileType == "", Input: operands[0], Read: *read})
-			if err != nil {
-				return err
-			}
-			if *asJSON {
-				if entries == nil {
-					entries = []engine.ListedEntry{}
-				}
-				encoder := json.NewEncoder(call.Stdout)
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(entries)
-			}
-			for _, entry := range entries {
-				fmt.Fprintln(call.Stdout, entry.ID)
-			}
-			return nil
-		}
+	details: "\nFor the images in programs, libraries and objects there is offload inspect.",
+	examples: []example{
+		{"List the entry IDs of a bundle, a compressed one or an archive of bundles", "offload list kernels.hipfb"},
+		{"List offsets and sizes as well", "offload list --json kernels.hipfb"},
 	},
+	flags: func() action { return new(listFlags) },
+}
+
+// listFlags are the flags of offload list.
+type listFlags struct {
+	fileType engine.FileType // empty: guess
+	json     bool
+	read     engine.ReadOptions
+}
+
+func (f *listFlags) define(flags *flagSet) {
+	typeFlag(flags, &f.fileType, "a for archives, else o")
+	flags.BoolVar(&f.json, "json", false, "print a JSON array of {id, member, bundle, offset, size, compressed}; offset and size in bytes")
+	readFlags(flags, &f.read)
+}
+
+func (f *listFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	file, err := oneFile(operands)
+	if err != nil {
+		return err
+	}
+	entries, err := call.Session.List(ctx, engine.ListOptions{Type: f.fileType, Guess: f.fileType == "", Input: file, Read: f.read})
+	if err != nil {
+		return err
+	}
+	if f.json {
+		if entries == nil {
+			entries = []engine.ListedEntry{}
+		}
+		return writeJSON(call.Stdout, entries)
+	}
+	for _, entry := range entries {
+		fmt.Fprintln(call.Stdout, printable.Name(entry.ID))
+	}
+	return nil
 }

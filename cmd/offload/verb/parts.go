@@ -2,11 +2,9 @@ package verb
 
 import (
 	"context"
-	"flag"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/target"
 )
 
 // Three verbs make what bundle --compress makes, in steps that can be cached:
@@ -18,73 +16,103 @@ var compressPartVerb = verb{
 	name:    "compress-part",
 	operand: " FILE...",
 	summary: "Compresses images that follow each other in a bundle, for assemble.",
-	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
-		opt := engine.PartOptions{}
-		flags.StringVar(&opt.Output, "output", "", "the part, a `file`")
-		flags.Uint64Var(&opt.Align, "align", 1, "offsets of entries in the bundle are multiples of this many `bytes`")
-		flags.BoolVar(&opt.Pad, "pad", false, "fill the part up to a multiple of --align: other images follow in the bundle")
-		flags.IntVar(&opt.Level, "level", 3, "compression `level`, as clang-offload-bundler counts them")
-		return func(ctx context.Context, call *command.Call, operands []string) error {
-			if err := required("output", opt.Output); err != nil {
-				return err
-			}
-			if len(operands) == 0 {
-				return usageError("no files: name the images of the part, in the order of the bundle")
-			}
-			opt.Inputs = operands
-			return call.Session.CompressPart(ctx, opt)
-		}
+	examples: []example{
+		{"Compress the first two of three images", "offload compress-part --align 4096 --pad --output first.part gfx90a.co gfx942.co"},
 	},
+	flags: func() action { return new(compressPartFlags) },
+}
+
+// compressPartFlags are the flags of offload compress-part.
+type compressPartFlags struct {
+	opt engine.PartOptions
+}
+
+func (f *compressPartFlags) define(flags *flagSet) {
+	flags.StringVar(&f.opt.Output, "output", "", "the part, a `file`")
+	flags.Uint64Var(&f.opt.Align, "align", 1, "offsets of entries in the bundle are multiples of this many `bytes`")
+	flags.BoolVar(&f.opt.Pad, "pad", false, "fill the part up to a multiple of --align: other images follow in the bundle")
+	levelFlag(flags, &f.opt.Level)
+}
+
+func (f *compressPartFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := required("output", f.opt.Output); err != nil {
+		return err
+	}
+	if len(operands) == 0 {
+		return usageError("no files: name the images of the part, in the order of the bundle")
+	}
+	f.opt.Inputs = operands
+	return call.Session.CompressPart(ctx, f.opt)
 }
 
 var compressPlanVerb = verb{
 	name:    "compress-plan",
 	summary: "Writes header, frames and hash of a bundle whose parts are compressed on their own, for assemble.",
-	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
-		opt := engine.PlanOptions{}
-		entries := entriesFlag(flags, "an entry of the bundle; without FILE it is empty.")
-		kind := kindFlag(flags)
-		flags.StringVar(&opt.Output, "output", "", "the plan, a `file`")
-		flags.Uint64Var(&opt.Align, "align", 1, "offsets of entries are multiples of this many `bytes`")
-		flags.IntVar(&opt.Level, "level", 3, "compression `level`, as clang-offload-bundler counts them")
-		framesFlag(flags, &opt.Frames)
-		return func(ctx context.Context, call *command.Call, operands []string) error {
-			if err := noOperands(operands); err != nil {
-				return err
-			}
-			if err := required("output", opt.Output); err != nil {
-				return err
-			}
-			ids, err := targets(*entries, *kind, target.Bundling)
-			if err != nil {
-				return err
-			}
-			for i, entry := range *entries {
-				opt.Entries = append(opt.Entries, engine.BundleEntry{Target: ids[i], Input: entry.file})
-			}
-			return call.Session.CompressPlan(ctx, opt)
-		}
+	examples: []example{
+		{"Plan a bundle of three images", "offload compress-plan --align 4096 --output bundle.plan --entry gfx90a=gfx90a.co --entry gfx942=gfx942.co --entry gfx1100=gfx1100.co"},
 	},
+	flags: func() action { return new(compressPlanFlags) },
+}
+
+// compressPlanFlags are the flags of offload compress-plan.
+type compressPlanFlags struct {
+	entries []entryFlag
+	kind    string
+	opt     engine.PlanOptions
+}
+
+func (f *compressPlanFlags) define(flags *flagSet) {
+	entriesFlag(flags, &f.entries, "an entry of the bundle; without FILE it is empty.")
+	kindFlag(flags, &f.kind)
+	flags.StringVar(&f.opt.Output, "output", "", "the plan, a `file`")
+	flags.Uint64Var(&f.opt.Align, "align", 1, "offsets of entries are multiples of this many `bytes`")
+	levelFlag(flags, &f.opt.Level)
+	framesFlag(flags, &f.opt.Frames)
+}
+
+func (f *compressPlanFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := noOperands(operands); err != nil {
+		return err
+	}
+	if err := required("output", f.opt.Output); err != nil {
+		return err
+	}
+	entries, err := bundleEntries(f.entries, f.kind)
+	if err != nil {
+		return err
+	}
+	f.opt.Entries = entries
+	return call.Session.CompressPlan(ctx, f.opt)
 }
 
 var assembleVerb = verb{
 	name:    "assemble",
 	operand: " PART...",
 	summary: "Puts a compressed bundle together from its plan and its parts.",
-	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
-		opt := engine.AssembleOptions{}
-		flags.StringVar(&opt.Plan, "plan", "", "what compress-plan wrote, a `file`")
-		flags.StringVar(&opt.Output, "output", "", "the bundle, a `file`; - is standard output")
-		flags.IntVar(&opt.Version, "format-version", 3, "`version` of the compressed bundle, 2 or 3")
-		return func(ctx context.Context, call *command.Call, operands []string) error {
-			if err := required("plan", opt.Plan); err != nil {
-				return err
-			}
-			if err := required("output", opt.Output); err != nil {
-				return err
-			}
-			opt.Parts = operands
-			return sizeAdvice(call.Session.Assemble(ctx, opt))
-		}
+	examples: []example{
+		{"Make the bundle of a plan and two parts", "offload assemble --plan bundle.plan --output kernels.hipfb first.part second.part"},
 	},
+	flags: func() action { return new(assembleFlags) },
+}
+
+// assembleFlags are the flags of offload assemble.
+type assembleFlags struct {
+	opt engine.AssembleOptions
+}
+
+func (f *assembleFlags) define(flags *flagSet) {
+	flags.StringVar(&f.opt.Plan, "plan", "", "what compress-plan wrote, a `file`")
+	flags.StringVar(&f.opt.Output, "output", "", "the bundle, a `file`; - is standard output")
+	flags.IntVar(&f.opt.Version, "format-version", 3, "`version` of the compressed bundle, 2 or 3")
+}
+
+func (f *assembleFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := required("plan", f.opt.Plan); err != nil {
+		return err
+	}
+	if err := required("output", f.opt.Output); err != nil {
+		return err
+	}
+	f.opt.Parts = operands
+	return sizeAdvice(call.Session.Assemble(ctx, f.opt))
 }

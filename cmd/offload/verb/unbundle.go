@@ -2,45 +2,62 @@ package verb
 
 import (
 	"context"
-	"flag"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/target"
 )
 
 var unbundleVerb = verb{
 	name:    "unbundle",
 	summary: "Takes device images out of a bundle.",
-	prepare: func(flags *flag.FlagSet) func(context.Context, *command.Call, []string) error {
-		entries := entriesFlag(flags, "write the image that serves a target to a file.")
-		kind := kindFlag(flags)
-		fileType := typeFlag(flags)
-		input := flags.String("input", "", "the bundle, a `file`; - is standard input")
-		allowMissing := flags.Bool("allow-missing", false, "make an empty file for a target that the bundle has no entry for")
-		number := flags.Int("bundle", 0, "which of several bundles in the file to take, from 1; 0 means the first that serves a target")
-		read, match := readFlags(flags), matchFlags(flags)
-		return func(ctx context.Context, call *command.Call, operands []string) error {
-			if err := noOperands(operands); err != nil {
-				return err
-			}
-			if err := required("input", *input); err != nil {
-				return err
-			}
-			if err := entriesType(*fileType, "unbundle-archive"); err != nil {
-				return err
-			}
-			ids, err := targets(*entries, *kind, target.Unbundling)
-			if err != nil {
-				return err
-			}
-			opt := engine.UnbundleOptions{Type: *fileType, Input: *input, AllowMissing: *allowMissing, Bundle: *number, Read: *read}
-			opt.Rules, opt.Trace = match(call)
-			for i, entry := range *entries {
-				opt.Requests = append(opt.Requests, engine.UnbundleRequest{Target: ids[i], Output: entry.file})
-			}
-			_, err = call.Session.Unbundle(ctx, opt)
-			return err
-		}
+	details: "\nThe entry that serves a target is the one with the same target ID, or one that leaves a feature open.",
+	examples: []example{
+		{"Write the code object for one GPU to a file", "offload unbundle --input kernels.hipfb --entry gfx942=gfx942.co"},
+		{"Find out why no entry serves a target", "offload unbundle --explain --input kernels.hipfb --entry gfx90a:xnack-=gfx90a.co"},
 	},
+	flags: func() action { return &unbundleFlags{fileType: "o"} },
+}
+
+// unbundleFlags are the flags of offload unbundle.
+type unbundleFlags struct {
+	entries      []entryFlag
+	kind         string
+	fileType     engine.FileType
+	input        string
+	allowMissing bool
+	number       int
+	read         engine.ReadOptions
+	matching
+}
+
+func (f *unbundleFlags) define(flags *flagSet) {
+	entriesFlag(flags, &f.entries, "write the image that serves a target to a file.")
+	kindFlag(flags, &f.kind)
+	typeFlag(flags, &f.fileType, "o")
+	flags.StringVar(&f.input, "input", "", "the bundle, a `file`; - is standard input")
+	flags.BoolVar(&f.allowMissing, "allow-missing", false, "make an empty file for a target that the bundle has no entry for")
+	flags.IntVar(&f.number, "bundle", 0, "which of several bundles in the file to take, from 1; 0 means the first that serves a target")
+	readFlags(flags, &f.read)
+	f.matching.define(flags)
+}
+
+func (f *unbundleFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := noOperands(operands); err != nil {
+		return err
+	}
+	if err := required("input", f.input); err != nil {
+		return err
+	}
+	if err := entriesType(f.fileType, "unbundle-archive"); err != nil {
+		return err
+	}
+	requests, err := unbundleRequests(f.entries, f.kind)
+	if err != nil {
+		return err
+	}
+	_, err = call.Session.Unbundle(ctx, engine.UnbundleOptions{
+		Type: f.fileType, Input: f.input, Requests: requests, AllowMissing: f.allowMissing, Bundle: f.number,
+		Read: f.read, Rules: f.rules, Trace: f.trace(call),
+	})
+	return err
 }

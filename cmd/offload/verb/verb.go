@@ -1,5 +1,7 @@
-// Package verb is the command line of the program under its own name: one file
-// for each verb, which turns flags into the options of an engine operation.
+// Package verb is the command line of the program under its own name. Each verb is
+// one file: a struct of flags, the help text with examples, and a method that turns
+// the flags into the options of an engine operation. Help, completion scripts and
+// man pages are made from the same descriptions.
 package verb
 
 import (
@@ -8,25 +10,71 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/nearest"
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 )
 
 // A verb is one thing the program does.
 type verb struct {
 	name    string
-	operand string // what stands behind the flags, for the usage line
-	summary string // one line
-	// prepare defines the verb's flags and returns what runs once they are
-	// parsed, with the arguments behind them.
-	prepare func(flags *flag.FlagSet) func(ctx context.Context, call *command.Call, operands []string) error
+	operand string // the arguments after the flags, for the usage line: " FILE..."
+	summary string // one sentence
+	// details are what help says after the summary: paragraphs of one line each,
+	// with empty lines between them. May be empty.
+	details string
+	// examples are shown in help, in this order. At least one.
+	examples []example
+	// hidden verbs are for Bazel's actions: help of the program does not list them.
+	hidden bool
+	// flags returns the flags of one call, at their defaults.
+	flags func() action
 }
 
-func verbs() []verb {
-	return []verb{bundleVerb, unbundleVerb, listVerb, archiveVerb, unbundleArchiveVerb, checkVerb, compressPartVerb, compressPlanVerb, assembleVerb, packVerb, extractVerb, inspectVerb, embedVerb, registerVerb, linkVerb, isolateVerb}
+// An example is a command line and what it is for.
+type example struct {
+	purpose string // without a full stop
+	command string // begins with "offload "
 }
+
+// An action is a verb with the flags of one call.
+type action interface {
+	// define defines the flags. The name of a flag's value is between backquotes in
+	// its usage.
+	define(flags *flagSet)
+	// run does what the flags ask for, with the arguments after them.
+	run(ctx context.Context, call *command.Call, operands []string) error
+}
+
+// verbs returns all verbs, in the order of help.
+func verbs() []*verb {
+	return []*verb{
+		&bundleVerb, &unbundleVerb, &listVerb, &inspectVerb, &extractVerb,
+		&archiveVerb, &unbundleArchiveVerb, &checkVerb,
+		&packVerb, &embedVerb, &registerVerb, &linkVerb, &isolateVerb,
+		&compressPartVerb, &compressPlanVerb, &assembleVerb,
+		&completionVerb, &manVerb,
+	}
+}
+
+// find returns the verb of that name, or nil.
+func find(name string) *verb {
+	for _, v := range verbs() {
+		if v.name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// Exit codes of the program.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
 
 // usageError is a mistake in the command line, not in a file.
 type usageError string
@@ -37,70 +85,120 @@ func (e usageError) Error() string { return string(e) }
 // asked, 1 when it failed, 2 when the command line itself is wrong. Failures
 // are one line on call.Stderr.
 func Run(ctx context.Context, call *command.Call) int {
-	if len(call.Args) == 0 || slices.Contains([]string{"help", "-h", "-help", "--help"}, call.Args[0]) {
-		usage(call.Stdout)
-		return 0
-	}
-	index := slices.IndexFunc(verbs(), func(v verb) bool { return v.name == call.Args[0] })
-	if index < 0 {
-		fmt.Fprintf(call.Stderr, "offload: %q is no verb; it is one of %s. Try: offload help\n", call.Args[0], strings.Join(names(), ", "))
-		return 2
-	}
-	err := run(ctx, call, verbs()[index])
-	var mistake usageError
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-		return 0
-	case errors.As(err, &mistake):
-		fmt.Fprintf(call.Stderr, "offload %s: %v. Try: offload %s --help\n", call.Args[0], err, call.Args[0])
-		return 2
-	}
-	fmt.Fprintf(call.Stderr, "offload: %v\n", err)
-	return 1
-}
-
-func run(ctx context.Context, call *command.Call, v verb) error {
-	flags := flag.NewFlagSet(v.name, flag.ContinueOnError)
-	flags.SetOutput(io.Discard) // messages are printed once, by Run
-	flags.Usage = func() {}
-	act := v.prepare(flags)
-	if err := flags.Parse(call.Args[1:]); errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintf(call.Stdout, "usage: offload %s [flags]%s\n%s\n\n", v.name, v.operand, v.summary)
-		printFlags(call.Stdout, flags)
-		return err
-	} else if err != nil {
-		return usageError(err.Error())
-	}
-	return act(ctx, call, flags.Args())
-}
-
-// printFlags prints what flags there are, as they are written in the docs: the
-// flag package would print them with one dash.
-func printFlags(w io.Writer, flags *flag.FlagSet) {
-	flags.VisitAll(func(f *flag.Flag) {
-		value, usage := flag.UnquoteUsage(f)
-		usage = strings.TrimPrefix(usage, value+": ")
-		if f.DefValue != "" && f.DefValue != "0" && f.DefValue != "false" {
-			usage += " (default " + f.DefValue + ")"
-		}
-		fmt.Fprintf(w, "  --%s\n        %s\n", strings.TrimSpace(f.Name+" "+value), usage)
+	return command.Buffered(call, func(call *command.Call) int {
+		return dispatch(ctx, call)
+	}, func(stderr io.Writer, err error) int {
+		fmt.Fprintf(stderr, "offload: standard output: %s\n", printable.Error(err))
+		return exitFailure
 	})
 }
 
-func names() []string {
-	var all []string
-	for _, v := range verbs() {
-		all = append(all, v.name)
+// dispatch runs the verb that the first argument names.
+func dispatch(ctx context.Context, call *command.Call) int {
+	if len(call.Args) == 0 {
+		programHelp(call)
+		return exitOK
 	}
-	return all
+	switch first := call.Args[0]; first {
+	case "-h", "-help", "--help", "help":
+		return help(call, call.Args[1:])
+	case "-version", "--version":
+		fmt.Fprintln(call.Stdout, versionLine())
+		return exitOK
+	case completeCommand:
+		return complete(call)
+	default:
+		if v := find(first); v != nil {
+			return v.exit(call, v.run(ctx, call))
+		}
+		return unknownVerb(call, first)
+	}
 }
 
-func usage(w io.Writer) {
-	fmt.Fprint(w, "usage: offload VERB [flags]\n\n")
-	for _, v := range verbs() {
-		fmt.Fprintf(w, "  %-18s %s\n", v.name, v.summary)
+// help answers offload help [VERB].
+func help(call *command.Call, args []string) int {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		programHelp(call)
+		return exitOK
 	}
-	fmt.Fprint(w, "\noffload VERB --help tells a verb's flags. An argument @FILE stands for the lines of FILE.\n")
+	v := find(args[0])
+	if v == nil {
+		return unknownVerb(call, args[0])
+	}
+	verbHelp(call, v)
+	return exitOK
+}
+
+// unknownVerb reports a verb that does not exist.
+func unknownVerb(call *command.Call, name string) int {
+	names := verbNames()
+	hint := "it is one of " + strings.Join(names, ", ")
+	if near := nearest.Name(name, names); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	if strings.HasPrefix(name, "-") {
+		hint = "flags come after the verb, which is one of " + strings.Join(names, ", ")
+	}
+	fmt.Fprintf(call.Stderr, "offload: %s\n", withTry(fmt.Sprintf("%q is no verb; %s", name, hint), "offload help"))
+	return exitUsage
+}
+
+// verbNames returns the names of the verbs that help lists.
+func verbNames() []string {
+	var names []string
+	for _, v := range verbs() {
+		if !v.hidden {
+			names = append(names, v.name)
+		}
+	}
+	return append(names, "help")
+}
+
+// run parses the flags of a call and runs the verb.
+func (v *verb) run(ctx context.Context, call *command.Call) error {
+	action, flags := v.prepare()
+	switch operands, err := parse(flags, call.Args[1:]); {
+	case errors.Is(err, flag.ErrHelp):
+		verbHelp(call, v)
+		return nil
+	case err != nil:
+		return err
+	default:
+		return action.run(ctx, call, operands)
+	}
+}
+
+// prepare returns the flags of a call, defined and at their defaults.
+func (v *verb) prepare() (action, *flagSet) {
+	flags := &flagSet{}
+	flags.Init(v.name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // messages are printed once, by exit
+	flags.Usage = func() {}
+	action := v.flags()
+	action.define(flags)
+	return action, flags
+}
+
+// exit reports the error of a verb and returns the exit code.
+func (v *verb) exit(call *command.Call, err error) int {
+	var mistake usageError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &mistake):
+		fmt.Fprintf(call.Stderr, "offload %s: %s\n", v.name, withTry(printable.Error(err), "offload "+v.name+" --help"))
+		return exitUsage
+	}
+	fmt.Fprintf(call.Stderr, "offload: %s\n", printable.Error(err))
+	return exitFailure
+}
+
+// withTry adds to the message of a mistake the command that helps.
+func withTry(message, try string) string {
+	if !strings.HasSuffix(message, "?") {
+		message += "."
+	}
+	return message + " Try: " + try
 }
 
 // noOperands is for verbs that take flags alone.
@@ -109,4 +207,12 @@ func noOperands(operands []string) error {
 		return usageError(fmt.Sprintf("unexpected argument %q", operands[0]))
 	}
 	return nil
+}
+
+// oneFile is for verbs that take one file.
+func oneFile(operands []string) (string, error) {
+	if len(operands) != 1 {
+		return "", usageError(fmt.Sprintf("want one file, got %d", len(operands)))
+	}
+	return operands[0], nil
 }

@@ -1,0 +1,58 @@
+package command
+
+import (
+	"bufio"
+	"io"
+	"sync"
+)
+
+// stdoutBuffer is the size of the buffer of standard output, in bytes.
+const stdoutBuffer = 16 << 10
+
+// Buffered runs a command line with a buffer before call.Stdout, and returns what
+// run returns. An error of writing standard output is given to report, once, which
+// returns the exit code if run returned 0: output that nobody got is a failure. What
+// is written to call.Stderr appears after what was written to call.Stdout before.
+func Buffered(call *Call, run func(*Call) int, report func(stderr io.Writer, err error) int) int {
+	out := &stdout{w: bufio.NewWriterSize(call.Stdout, stdoutBuffer)}
+	buffered := *call
+	buffered.Stdout = out
+	buffered.Stderr = &stderr{out: out, w: call.Stderr}
+	code := run(&buffered)
+	if err := out.flush(); err != nil {
+		if failed := report(call.Stderr, err); code == 0 {
+			return failed
+		}
+	}
+	return code
+}
+
+// stdout is a buffer that several goroutines may use.
+type stdout struct {
+	mu sync.Mutex
+	w  *bufio.Writer
+}
+
+func (s *stdout) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Write(p)
+}
+
+// flush writes what is buffered and returns the first error of all writes.
+func (s *stdout) flush() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.w.Flush()
+}
+
+// stderr flushes out before it writes to w.
+type stderr struct {
+	out *stdout
+	w   io.Writer
+}
+
+func (s *stderr) Write(p []byte) (int, error) {
+	s.out.flush() // the buffer keeps the error
+	return s.w.Write(p)
+}
