@@ -35,11 +35,11 @@ func main() {
 	os.Exit(runOnce(ctx, budget))
 }
 
-// interruptible returns a context that SIGINT and SIGTERM end. The first of them lets
+// interruptible returns a context that SIGINT, SIGTERM and SIGHUP end. The first of them lets
 // the call clean up; any further one ends the process, which may be blocked in a read
 // or write that no context ends.
 func interruptible() context.Context {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop)
 	return ctx
 }
