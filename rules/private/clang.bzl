@@ -2,6 +2,7 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "expand_defines")
 load(":messages.bzl", "name_of")
 load(":toolchains.bzl", "DEVICE_TYPE")
@@ -65,7 +66,7 @@ DEVICE_CODE_ATTRS = COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
         providers = [CcInfo],
     ),
     "device_linkopts": attr.string_list(
-        doc = "More flags of the device link, which clang's driver takes.",
+        doc = DEVICE_LINKOPTS_DOC,
     ),
     "hdrs": attr.label_list(
         doc = "Headers that the sources include, by their path in the workspace.",

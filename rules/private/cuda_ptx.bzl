@@ -3,6 +3,7 @@
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_CODE_ATTRS", "LINK_GROUP", "add_headers", "clang_arguments", "compilation_id", "headers_of", "object_names", "run_clang")
+load(":device_link.bzl", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags", "expand_flags")
 load(":images.bzl", "declare_images", "image_providers")
 load(":messages.bzl", "place")
@@ -44,8 +45,11 @@ def _ptx_flags(copts, processor):
         return []
     return ["--cuda-feature=+ptx{}".format(version)]
 
-def _compile(ctx, toolchain, headers, src, name, processor, copts):
-    out = ctx.actions.declare_file("{}/{}/{}.bc".format(ctx.label.name, processor, name))
+# With -O3, loops that the compilations have unrolled would be unrolled once more.
+_LINK_LEVELS = {"-O3": "-O2"}
+
+def _compile(ctx, toolchain, headers, src, out, target, rdc, copts):
+    processor = target.target_id
     args = clang_arguments(ctx)
     args.add_all(["-x", "cuda"])
     args.add_all(toolchain.compile_flags)
@@ -53,7 +57,8 @@ def _compile(ctx, toolchain, headers, src, name, processor, copts):
     if not _has_cuda(copts):
         args.add_all(["-nocudainc", "-nocudalib"])
     args.add(compilation_id(ctx, src), format = "-cuid=%s")
-    args.add_all(["--cuda-device-only", "-fgpu-rdc", "-emit-llvm", "-c"])
+    args.add("--cuda-device-only")
+    args.add_all(["-fgpu-rdc", "-emit-llvm", "-c"] if rdc else ["-S"])
     args.add(processor, format = "--offload-arch=%s")
     args.add_all(_ptx_flags(copts, processor))
     add_headers(args, headers, out)
@@ -70,19 +75,18 @@ def _compile(ctx, toolchain, headers, src, name, processor, copts):
         progress_message = "Compiling {} for {}".format(src.short_path, processor),
         toolchain = toolchain,
     )
-    return out
 
-def _link(ctx, toolchain, objects, image, copts):
+def _link(ctx, toolchain, objects, target, image, copts):
     args = clang_arguments(ctx)
     args.add("--target=nvptx64-nvidia-cuda")
     args.add(image.target_id, format = "-march=%s")
     args.add_all(_ptx_flags(copts, image.target_id))
-    args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
+    add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts, _LINK_LEVELS), image.file)
     args.add_all(["-flto", "-Wl,--lto-emit-asm", "-Wno-unused-command-line-argument"])
     args.add_all(toolchain.link_flags)
-    add_flags(args, expand_flags(ctx, "device_linkopts"), image.file)
+    add_flags(args, flags_for(target, expand_flags(ctx, "device_linkopts")), image.file)
     args.add("-o", image.file)
-    args.add_all(objects)
+    args.add_all(objects, before_each = "-Xlinker")
     run_clang(
         ctx,
         arguments = args,
@@ -108,12 +112,16 @@ def _cuda_ptx_impl(ctx):
     headers = headers_of(ctx)
     names = object_names(ctx, ctx.files.srcs)
     images = declare_images(ctx, targets, "ptx")
-    for image in images:
-        objects = [
-            _compile(ctx, compiler, headers, src, name, image.target_id, copts)
-            for src, name in zip(ctx.files.srcs, names)
-        ]
-        _link(ctx, linker, objects, image, copts)
+    for target, image in zip(targets, images):
+        if len(ctx.files.srcs) == 1:
+            _compile(ctx, compiler, headers, ctx.files.srcs[0], image.file, target, rdc = False, copts = copts)
+            continue
+        objects = []
+        for src, name in zip(ctx.files.srcs, names):
+            out = ctx.actions.declare_file("{}/{}/{}.bc".format(ctx.label.name, image.target_id, name))
+            _compile(ctx, compiler, headers, src, out, target, rdc = True, copts = copts)
+            objects.append(out)
+        _link(ctx, linker, objects, target, image, copts)
     return image_providers(ctx, images)
 
 cuda_ptx = rule(

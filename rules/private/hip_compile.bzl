@@ -3,6 +3,7 @@
 load("//rules:providers.bzl", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "architectures_of")
 load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "run_clang")
+load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags")
 load(":messages.bzl", "name_of")
 load(":target_ids.bzl", "target_ids")
@@ -73,7 +74,7 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts):
     )
     return out
 
-def _link(ctx, toolchain, objects, library, target, linkopts):
+def _link(ctx, toolchain, objects, library, target, rdc, copts, linkopts):
     arch = target.target_id
     portable = _is_portable(target)
     out = ctx.actions.declare_file("{}/{}.{}".format(ctx.label.name, target_ids.file_name(arch), "spv" if portable else "co"))
@@ -88,17 +89,17 @@ def _link(ctx, toolchain, objects, library, target, linkopts):
     # The compilations have linked the device libraries. Some releases of clang would link them again, others warn
     # that there is nothing to turn off.
     args.add_all(["-nogpulib", "-Wno-unused-command-line-argument"])
+    if rdc or portable:
+        add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts), out)
     args.add_all(toolchain.link_flags)
-    add_flags(args, linkopts, out)
+    add_flags(args, flags_for(target, linkopts), out)
     args.add("-o", out)
-    args.add_all(objects)
     if portable:
-        args.add_all(library)
-    elif library:
-        # As from an archive: what nobody calls stays out.
-        args.add("-Wl,--start-lib")
-        args.add_all(library)
-        args.add("-Wl,--end-lib")
+        args.add_all(objects + library)
+    elif rdc:
+        add_amdgpu_lto(args, objects, hip = True, library = library)
+    else:
+        args.add_all(objects)
     run_clang(
         ctx,
         arguments = args,
@@ -172,7 +173,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
         own.extend([struct(file = file, id = id, label = ctx.label) for file in objects])
         library = [object.file for object in deps.to_list() if object.id == id]
         images.append(offload_image(
-            file = _link(ctx, linker, objects, library, target, linkopts),
+            file = _link(ctx, linker, objects, library, target, rdc, copts, linkopts),
             kind = _KIND,
             label = ctx.label,
             target_id = arch,

@@ -2,6 +2,7 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS")
 load(":linking.bzl", "linked_cc_info")
 
@@ -25,7 +26,7 @@ LIBRARY_ATTRS = COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
         doc = "More compiler flags for device code, after `copts`.",
     ),
     "device_linkopts": attr.string_list(
-        doc = "More flags of the device link, which clang's driver takes.",
+        doc = DEVICE_LINKOPTS_DOC,
     ),
     "hdrs": attr.label_list(
         doc = "Headers that the sources and dependents include, by their path in the workspace.",

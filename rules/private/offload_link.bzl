@@ -3,6 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "code_generation_flags")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS", "add_flags", "expand_flags")
 load(":libraries.bzl", "runfiles_of")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info")
@@ -45,7 +46,8 @@ def _offload_link_impl(ctx):
 
     # The objects of libraries are in archives here: there is no object that would ask for theirs.
     args.add("--whole-archive")
-    add_flags(args, toolchain.link_flags + expand_flags(ctx, "device_linkopts"), out, format_each = "--device-arg=%s")
+    generation = code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
+    add_flags(args, generation + toolchain.link_flags + expand_flags(ctx, "device_linkopts"), out, format_each = "--device-arg=%s")
     args.add_all(inputs)
     ctx.actions.run(
         arguments = [args],
@@ -86,7 +88,7 @@ calls across libraries.
             providers = [CcInfo],
         ),
         "device_linkopts": attr.string_list(
-            doc = "More flags of the device links, for all targets, or for one: `amdgcn-amd-amdhsa=-lompdevice`.",
+            doc = DEVICE_LINKOPTS_DOC,
         ),
         "srcs": attr.label_list(
             doc = "Fat objects and archives. Objects become part of the program; archives should be among `deps`.",

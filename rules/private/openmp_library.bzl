@@ -5,6 +5,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "clang_arguments", "headers_of", "object_names", "run_clang")
+load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags", "expand_flags")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers")
@@ -62,9 +63,13 @@ def _add_target(args, target, host):
     first, from the same standard input. So it is told to compile for the host,
     where it finds the system's headers, and the compiler behind it for the device.
     """
+
+    # What the driver has for all devices, and for GPUs other than for the host.
+    args.add("-fvisibility=protected")
     if not target.target_id:
         args.add(_triple(target), format = "--target=%s")
         return
+    args.add_all(["-fno-math-errno", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"])
     args.add(host, format = "--target=%s")
     parts = target.target_id.split(":")
     for flag, value in [
@@ -197,17 +202,6 @@ def _device_object(ctx, toolchain, headers, src, full, ir, name, target, folder)
     )
     return out
 
-def _flags_for(target, linkopts):
-    """The flags of the device link for a target: `FLAG`, and `TRIPLE=FLAG` of its triple, as in offload_link."""
-    flags = []
-    for linkopt in linkopts:
-        triple, equals, flag = linkopt.partition("=")
-        if linkopt.startswith("-") or not equals:
-            flags.append(linkopt)
-        elif triple == _triple(target):
-            flags.append(flag)
-    return flags
-
 def _link(ctx, toolchain, objects, target, folder):
     out = ctx.actions.declare_file("{}/{}.img".format(ctx.label.name, folder))
     args = clang_arguments(ctx)
@@ -218,10 +212,17 @@ def _link(ctx, toolchain, objects, target, folder):
     else:
         # The program has the libraries that the image uses.
         args.add_all(["-fuse-ld=lld", "-nostdlib", "-shared", "-Wl,-Bsymbolic"])
+    args.add("-Wno-unused-command-line-argument")
+    if target.target_id:
+        copts = expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts")
+        add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts), out)
     args.add_all(toolchain.link_flags)
-    add_flags(args, _flags_for(target, expand_flags(ctx, "device_linkopts")), out)
+    add_flags(args, flags_for(target, expand_flags(ctx, "device_linkopts")), out)
     args.add("-o", out)
-    args.add_all(objects)
+    if target.target_id:
+        add_amdgpu_lto(args, objects, hip = False)
+    else:
+        args.add_all(objects)
     run_clang(
         ctx,
         arguments = args,
@@ -339,7 +340,7 @@ The runtime is what the setting `//rules/settings:openmp_runtime` names, by defa
 """,
     attrs = DEVICE_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
         "device_linkopts": attr.string_list(
-            doc = "More flags of the device links, for all targets, or for those of a triple: `amdgcn-amd-amdhsa=-lompdevice`.",
+            doc = DEVICE_LINKOPTS_DOC,
         ),
         "relocatable": attr.bool(
             doc = "Whether the library becomes one object that needs nothing but the runtime: archives may hold it, and " +

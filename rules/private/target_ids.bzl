@@ -229,6 +229,21 @@ def _name(target):
     """How a target is called where nothing else has its target ID: that, or the triple of a CPU."""
     return target.target_id or target.triple.removesuffix("-")
 
+def _is_target(text):
+    """Whether a text in front of a flag is for a target: a triple, a processor or a target ID."""
+    head = text.split(":")[0]
+    if head.split("-")[0] in _ARCHS:
+        return "-" in head
+    return head == _SPIRV_PROCESSOR or head.startswith("sm_") or head.startswith("gfx")
+
+def _matches(text, target):
+    """Whether a text for which `is_target` holds means a target: its triple, its processor, or its target ID."""
+    if text.split("-")[0] in _ARCHS:
+        return text.removesuffix("-").removesuffix("-unknown") == target.triple.removesuffix("-").removesuffix("-unknown")
+    parts = target.target_id.split(":")
+    wanted = text.split(":")
+    return wanted[0] == parts[0] and all([feature in parts for feature in wanted])
+
 def _file_name(target_id):
     """The target ID as part of a path."""
     return target_id.replace(":", "_")
@@ -242,7 +257,9 @@ target_ids = struct(
     complete_all = _complete_all,
     entry_id = _entry_id,
     file_name = _file_name,
+    is_target = _is_target,
     kinds = _KINDS,
+    matches = _matches,
     name = _name,
     serves = _serves,
 )

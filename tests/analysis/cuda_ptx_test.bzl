@@ -49,17 +49,17 @@ def cuda_ptx_tests(name):
     )
     actions_test(
         name = "ptx_cuda_compile_test",
-        argv = ["--offload-arch=sm_90 -iquote ."],
+        argv = ["--cuda-device-only -S --offload-arch=sm_90 -iquote ."],
         mnemonic = "OffloadCudaCompile",
         not_in_argv = ["-nocudainc", "-nocudalib"],
-        output = "ptx_cuda/sm_90/a.bc",
+        output = "ptx_cuda/sm_90.ptx",
         target = "ptx_cuda",
     )
     actions_test(
         name = "ptx_link_test",
         argv = [
-            "--target=nvptx64-nvidia-cuda -march=sm_70 --cuda-feature=+ptx60 -fastbuild-flag -flto -Wl,--lto-emit-asm",
-            "-link-flag -O3 -o BIN/tests/analysis/ptx/sm_70.ptx BIN/tests/analysis/ptx/sm_70/a.bc BIN/tests/analysis/ptx/sm_70/sub/a.bc",
+            "--target=nvptx64-nvidia-cuda -march=sm_70 --cuda-feature=+ptx60 -flto -Wl,--lto-emit-asm",
+            "-link-flag -O3 -o BIN/tests/analysis/ptx/sm_70.ptx -Xlinker BIN/tests/analysis/ptx/sm_70/a.bc -Xlinker BIN/tests/analysis/ptx/sm_70/sub/a.bc",
         ],
         count = 3,
         mnemonic = "OffloadDeviceLink",

@@ -154,8 +154,8 @@ def hip_code_objects_tests(name):
     actions_test(
         name = "hip_device_deps_test",
         argv = [
-            "BIN/tests/analysis/hip_device_deps_of_deps/gfx942/a.bc -Wl,--start-lib " +
-            "BIN/tests/analysis/hip_rdc/gfx942/a.bc BIN/tests/analysis/hip_device_deps/gfx942/a.bc -Wl,--end-lib",
+            "-Xlinker BIN/tests/analysis/hip_device_deps_of_deps/gfx942/a.bc -Wl,--start-lib " +
+            "-Xlinker BIN/tests/analysis/hip_rdc/gfx942/a.bc -Xlinker BIN/tests/analysis/hip_device_deps/gfx942/a.bc -Wl,--end-lib",
         ],
         count = 1,
         inputs = ["tests/analysis/hip_rdc/gfx942/a.bc", "tests/analysis/hip_device_deps/gfx942/a.bc"],

@@ -99,7 +99,7 @@ def library_tests(name):
     )
     actions_test(
         name = "lib_device_deps_test",
-        argv = ["BIN/tests/analysis/lib_of_lib/gfx942/a.bc -Wl,--start-lib BIN/tests/analysis/lib/gfx942/a.bc BIN/tests/analysis/lib/gfx942/a_cu.bc -Wl,--end-lib"],
+        argv = ["-flto -Wl,-plugin-opt=-amdgpu-internalize-symbols -Wl,--lto-partitions=8 -Xlinker BIN/tests/analysis/lib_of_lib/gfx942/a.bc -Wl,--start-lib -Xlinker BIN/tests/analysis/lib/gfx942/a.bc -Xlinker BIN/tests/analysis/lib/gfx942/a_cu.bc -Wl,--end-lib"],
         count = 1,
         mnemonic = "OffloadDeviceLink",
         output = "lib_of_lib/gfx942.co",
@@ -304,7 +304,7 @@ def library_tests(name):
     actions_test(
         name = "omp_link_test",
         argv = [
-            "--target=x86_64-pc-linux-gnu -fuse-ld=lld -nostdlib -shared -Wl,-Bsymbolic -link-flag -Wl,-device " +
+            "--target=x86_64-pc-linux-gnu -fuse-ld=lld -nostdlib -shared -Wl,-Bsymbolic -Wno-unused-command-line-argument -link-flag -Wl,-device " +
             "-o BIN/tests/analysis/omp/x86_64-pc-linux-gnu.img BIN/tests/analysis/omp/x86_64-pc-linux-gnu/a.o BIN/tests/analysis/omp/x86_64-pc-linux-gnu/sub/a.o",
         ],
         count = 2,
@@ -314,7 +314,7 @@ def library_tests(name):
     )
     actions_test(
         name = "omp_link_gpu_test",
-        argv = ["--target=amdgcn-amd-amdhsa -mcpu=gfx90a:xnack+ -nogpulib -link-flag -Wl,-device -lompdevice -o BIN/tests/analysis/omp/gfx90a_xnack+.img"],
+        argv = ["--target=amdgcn-amd-amdhsa -mcpu=gfx90a:xnack+ -nogpulib -Wno-unused-command-line-argument -link-flag -Wl,-device -lompdevice -o BIN/tests/analysis/omp/gfx90a_xnack+.img -flto -Xlinker BIN/tests/analysis/omp/gfx90a_xnack+/a.bc"],
         count = 2,
         mnemonic = "OffloadDeviceLink",
         output = "omp/gfx90a_xnack+.img",

@@ -1,0 +1,78 @@
+"""The flags of device links."""
+
+load(":target_ids.bzl", "target_ids")
+
+# The doc of the attribute device_linkopts.
+DEVICE_LINKOPTS_DOC = "More flags of the device link, which clang's driver takes: `FLAG` for all targets, `TARGET=FLAG` for " + \
+                      "those of a triple (`amdgcn-amd-amdhsa=-lompdevice`), a processor (`gfx90a=-O2`) or a target ID (`gfx90a:xnack+=-O2`). " + \
+                      "The flags of compilations that decide about generated code (`-O2`, `-mllvm OPTION`) are passed on already."
+
+# Flags of compilations that decide about the code which a link generates from bitcode, as clang's driver passes
+# them to its own device links. Everything else is in the bitcode: the attributes of functions, and module flags.
+_OPTIMIZATION = "-O"
+_LLVM = "-mllvm"
+
+# As many parts of a HIP program does clang's driver have code generated for at once.
+_HIP_PARTITIONS = "8"
+
+def code_generation_flags(flags, levels = None):
+    """The flags among those of a compilation that its device link needs, too, when the link generates code.
+
+    Args:
+      flags: list of compiler flags, one word each.
+      levels: dict of the optimization levels that the link has others for.
+
+    Returns:
+      list of flags for clang.
+    """
+    result = []
+    for flag, following in zip(flags, flags[1:] + [""]):
+        if flag == _LLVM and following:
+            # Clang's driver forgets them where it links alone.
+            result.extend(["-Xlinker", "-plugin-opt=" + following])
+        elif flag.startswith(_LLVM + "="):
+            result.extend(["-Xlinker", "-plugin-opt=" + flag.removeprefix(_LLVM + "=")])
+        elif flag.startswith(_OPTIMIZATION):
+            result.append((levels or {}).get(flag, flag))
+    return result
+
+def flags_for(target, flags):
+    """The flags for one target.
+
+    Args:
+      target: struct with triple and target_id, as `target_ids.complete` gives it.
+      flags: list of strings: `FLAG` for all targets, `TARGET=FLAG` for one, which is a triple (`amdgcn-amd-amdhsa`), a
+        processor (`gfx90a`, with all its features), or a target ID (`gfx90a:xnack+`).
+
+    Returns:
+      list of flags.
+    """
+    result = []
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        if not equals or not target_ids.is_target(name):
+            result.append(flag)
+        elif target_ids.matches(name, target):
+            result.append(value)
+    return result
+
+def add_amdgpu_lto(args, objects, *, hip, library = []):
+    """Adds the bitcode of an AMD GPU to a link that generates code for all of it at once, as clang's driver does.
+
+    Args:
+      args: an `Args` for clang.
+      objects: list of Files with bitcode.
+      hip: whether the code is HIP's, whose functions nothing outside of the link calls.
+      library: list of Files with bitcode that is linked as from an archive: what nobody calls stays out.
+    """
+    args.add("-flto")
+    if hip:
+        args.add("-Wl,-plugin-opt=-amdgpu-internalize-symbols")
+        args.add(_HIP_PARTITIONS, format = "-Wl,--lto-partitions=%s")
+
+    # For the linker alone: the driver would optimize bitcode that it sees once more before it links it.
+    args.add_all(objects, before_each = "-Xlinker")
+    if library:
+        args.add("-Wl,--start-lib")
+        args.add_all(library, before_each = "-Xlinker")
+        args.add("-Wl,--end-lib")

@@ -1,0 +1,382 @@
+// Package devicecode compares the code that the rules make with what clang's own
+// driver makes of the same sources with the same flags: every figure of the
+// metadata of every kernel, and the sizes of the functions.
+//
+// One GPU of each kind is compared; all of them with
+//
+//	bazel test //tests/devicecode:devicecode_test --//tests/devicecode:all
+package devicecode
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/root"
+)
+
+const thisPackage = "tests/devicecode"
+
+// modes are the compilation modes and the flags of device code that each has,
+// see offload_device_toolchain.
+var modes = map[string][]string{
+	"fastbuild": {"-O2"},
+	"dbg":       {"-O1", "-g"},
+	"opt":       {"-O3", "-DNDEBUG"},
+}
+
+// flags are those of the target "flagged".
+var flags = []string{
+	"-munsafe-fp-atomics", "-ffast-math", "-fgpu-flush-denormals-to-zero", "-mwavefrontsize64",
+	"-mllvm", "-amdgpu-early-inline-all=true", "-mllvm", "-amdgpu-function-calls=false",
+}
+
+func TestMain(m *testing.M) {
+	llvm.Main(m)
+}
+
+// built returns the folder that has a folder of images for each mode, and the
+// one with the sources.
+func built(t *testing.T) (images, sources string) {
+	t.Helper()
+	if root.Bazel() {
+		here := filepath.Join(os.Getenv("TEST_SRCDIR"), os.Getenv("TEST_WORKSPACE"), thisPackage)
+		return here, filepath.Join(here, "sources")
+	}
+	project, err := root.Project()
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.Command(filepath.Join(project, "bazelw"), "build", "//tests/devicecode:dbg", "//tests/devicecode:fastbuild", "//tests/devicecode:opt")
+	build.Dir = project
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return filepath.Join(project, "bazel-bin", thisPackage), filepath.Join(project, thisPackage, "sources")
+}
+
+// run runs a program of LLVM's and returns what it prints.
+func run(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(llvm.Tool(t, name), args...)
+	var stderr bytes.Buffer
+	cmd.Dir, cmd.Stderr = dir, &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", name, strings.Join(args, " "), err, out, stderr.Bytes())
+	}
+	return string(out)
+}
+
+var (
+	kernelLine   = regexp.MustCompile(`^  - \.(agpr_count|args):`)
+	functionLine = regexp.MustCompile(`^ +\d+: [0-9a-f]+ +(\d+) FUNC +\w+ +\w+ +\w+ +(.*)$`)
+	nameLine     = regexp.MustCompile(`^    \.name: +(.*)$`)
+)
+
+// kernels returns the metadata of each kernel in a code object, and the size of
+// each function.
+func kernels(t *testing.T, file string) map[string]string {
+	t.Helper()
+	result := map[string]string{}
+	var lines []string
+	end := func() {
+		for _, line := range lines {
+			if match := nameLine.FindStringSubmatch(line); match != nil {
+				result[match[1]] = strings.Join(lines, "\n")
+			}
+		}
+		lines = nil
+	}
+	for line := range strings.SplitSeq(run(t, "", "llvm-readelf", "--notes", "--wide", file), "\n") {
+		switch {
+		case kernelLine.MatchString(line):
+			end()
+			lines = append(lines, line)
+		case strings.HasPrefix(line, "    ") && lines != nil:
+			lines = append(lines, line)
+		default:
+			end()
+		}
+	}
+	for line := range strings.SplitSeq(run(t, "", "llvm-readelf", "--symbols", "--wide", file), "\n") {
+		if match := functionLine.FindStringSubmatch(line); match != nil {
+			result["size of "+match[2]] = match[1]
+		}
+	}
+	return result
+}
+
+// same compares the kernels of a code object with those of the driver's.
+func same(t *testing.T, made, wanted string, atLeast int) {
+	t.Helper()
+	want := kernels(t, wanted)
+	got := kernels(t, made)
+	n := 0
+	for name := range want {
+		if !strings.HasPrefix(name, "size of ") {
+			n++
+		}
+	}
+	if n < atLeast {
+		t.Fatalf("the driver's code object has %d kernels, expected %d at least", n, atLeast)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("kernels (-clang's driver +the rule):\n%s", diff)
+	}
+}
+
+// hip are the arguments of clang's driver for one architecture.
+func hip(arch string, more ...string) []string {
+	args := []string{"-nogpulib", "-nogpuinc", "-Wno-unused-command-line-argument", "--offload-device-only", "--no-gpu-bundle-output", "--offload-arch=" + arch}
+	return append(args, more...)
+}
+
+// each calls fn for each mode and image of a target, several at once.
+func each(t *testing.T, name string, fn func(t *testing.T, mode, arch, image, sources string)) {
+	images, sources := built(t)
+	for mode := range modes {
+		folder := filepath.Join(images, mode, name)
+		files, err := os.ReadDir(folder)
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no images (%v)", folder, err)
+		}
+		for _, file := range files {
+			arch := strings.TrimSuffix(file.Name(), filepath.Ext(file.Name()))
+			if i := strings.Index(arch, "_"); strings.HasPrefix(arch, "gfx") && i >= 0 {
+				arch = strings.ReplaceAll(arch, "_", ":")
+			}
+			t.Run(mode+"/"+arch, func(t *testing.T) {
+				t.Parallel()
+				limit <- struct{}{}
+				defer func() { <-limit }()
+				fn(t, mode, arch, filepath.Join(folder, file.Name()), sources)
+			})
+		}
+	}
+}
+
+// limit holds as many compilations as there are processors.
+var limit = make(chan struct{}, runtime.NumCPU())
+
+// inRDC returns all sources; alone those that no other one is needed for.
+func inRDC(t *testing.T, sources string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(sources, "*.hip"))
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d sources in %s (%v)", len(files), sources, err)
+	}
+	return files
+}
+
+func alone(t *testing.T, sources string) []string {
+	t.Helper()
+	return slices.DeleteFunc(inRDC(t, sources), func(file string) bool {
+		return slices.Contains([]string{"across.hip", "functions.hip"}, filepath.Base(file))
+	})
+}
+
+// TestAlone compares code without -fgpu-rdc: each source with its own code
+// object of the driver's.
+func TestAlone(t *testing.T) {
+	each(t, "alone", func(t *testing.T, mode, arch, image, sources string) {
+		got := kernels(t, image)
+		want := map[string]string{}
+		for _, source := range alone(t, sources) {
+			out := filepath.Join(t.TempDir(), "driver.co")
+			run(t, sources, "clang", append(hip(arch, modes[mode]...), "-x", "hip", source, "-o", out)...)
+			for name, kernel := range kernels(t, out) {
+				want[name] = kernel
+			}
+		}
+		if len(want) < 40 {
+			t.Fatalf("the driver made %d kernels and functions", len(want))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("kernels (-clang's driver +the rule):\n%s", diff)
+		}
+	})
+}
+
+// TestLinked compares code of all sources with what -fgpu-rdc --hip-link makes.
+func TestLinked(t *testing.T) {
+	each(t, "linked", func(t *testing.T, mode, arch, image, sources string) {
+		out := filepath.Join(t.TempDir(), "driver.co")
+		args := append(hip(arch, modes[mode]...), "-fgpu-rdc", "--hip-link", "-o", out, "-x", "hip")
+		run(t, sources, "clang", append(args, inRDC(t, sources)...)...)
+		same(t, image, out, 25)
+	})
+}
+
+// TestFlags compares code for which there are flags that change it.
+func TestFlags(t *testing.T) {
+	each(t, "flagged", func(t *testing.T, mode, arch, image, sources string) {
+		out := filepath.Join(t.TempDir(), "driver.co")
+		args := append(hip(arch, modes[mode]...), flags...)
+		args = append(args, "-fgpu-rdc", "--hip-link", "-o", out, "-x", "hip")
+		run(t, sources, "clang", append(args, inRDC(t, sources)...)...)
+		same(t, image, out, 25)
+	})
+}
+
+func TestLibrary(t *testing.T) {
+	each(t, "library", func(t *testing.T, mode, arch, image, sources string) {
+		out := filepath.Join(t.TempDir(), "driver.co")
+		args := append(hip(arch, modes[mode]...), "-fgpu-rdc", "--hip-link", "-o", out, "-x", "hip")
+		run(t, sources, "clang", append(args, "across.hip", "functions.hip", "sort.hip")...)
+		same(t, image, out, 5)
+	})
+}
+
+// TestOpenMP compares code of target regions with that of clang -fopenmp.
+func TestOpenMP(t *testing.T) {
+	each(t, "regions", func(t *testing.T, mode, arch, image, sources string) {
+		dir := t.TempDir()
+		args := append([]string{"-fopenmp", "-fPIC", "--offload-arch=" + strings.TrimSuffix(arch, ":"), "-nogpulib", "-nogpuinc"}, modes[mode]...)
+		args = append(args, "-c", "regions.c", "-o", filepath.Join(dir, "regions.o"))
+		run(t, sources, "clang", args...)
+		// The names of kernels have the numbers of the file's device and inode.
+		// So have those of what is in both; figures do not.
+		link := append([]string{"--save-temps", "--host-triple=x86_64-pc-linux-gnu", "--linker-path=/bin/true",
+			"--device-linker=amdgcn-amd-amdhsa=--unresolved-symbols=ignore-all"}, "-o", "program", "regions.o")
+		for _, flag := range modes[mode] {
+			if strings.HasPrefix(flag, "-O") || strings.HasPrefix(flag, "-g") {
+				link = append([]string{"--device-compiler=amdgcn-amd-amdhsa=" + flag}, link...)
+			}
+		}
+		run(t, dir, "clang-linker-wrapper", link...)
+		linked, err := filepath.Glob(filepath.Join(dir, "*.img"))
+		if err != nil || len(linked) != 1 {
+			t.Fatalf("clang-linker-wrapper kept %q (%v)", linked, err)
+		}
+		want, got := unnumbered(kernels(t, linked[0])), unnumbered(kernels(t, image))
+		if diff := cmp.Diff(want, got); diff != "" || len(want) < 4 {
+			t.Errorf("%d kernels and functions (-clang's driver +the rule):\n%s", len(want), diff)
+		}
+	})
+}
+
+var numbers = regexp.MustCompile(`__omp_offloading_(?:[0-9a-f]+_)*?([a-z]+)_l\d+`)
+
+// unnumbered takes from the names of OpenMP kernels what says where their source is.
+func unnumbered(kernels map[string]string) map[string]string {
+	result := map[string]string{}
+	for name, kernel := range kernels {
+		result[numbers.ReplaceAllString(name, "$1")] = numbers.ReplaceAllString(kernel, "$1")
+	}
+	return result
+}
+
+// TestPortable compares SPIR-V.
+func TestPortable(t *testing.T) {
+	each(t, "portable", func(t *testing.T, mode, arch, image, sources string) {
+		if mode == "dbg" {
+			return // it holds the path of the source
+		}
+		out := filepath.Join(t.TempDir(), "driver.spv")
+		run(t, sources, "clang", append(hip(arch, modes[mode]...), "-use-spirv-backend", "-x", "hip", "several.hip", "-o", out)...)
+		want, got := size(t, out), size(t, image)
+		if want < 1000 || got > want {
+			t.Errorf("SPIR-V has %d bytes, clang's driver makes %d", got, want)
+		}
+	})
+}
+
+// TestPTX compares the number of instructions of each kernel: PTX of one source,
+// and of two that are linked.
+func TestPTX(t *testing.T) {
+	for name, kernels := range map[string]int{"ptx": 2, "ptx_linked": 3} {
+		t.Run(name, func(t *testing.T) {
+			each(t, name, func(t *testing.T, mode, arch, image, sources string) {
+				want, got := map[string]int{}, instructions(t, image)
+				for _, source := range []string{"kernels.cu", "more.cu"} {
+					out := filepath.Join(t.TempDir(), "driver.ptx")
+					args := append([]string{"-nocudainc", "-nocudalib", "--cuda-device-only", "-S", "--offload-arch=" + arch, "--cuda-feature=+ptx70"}, modes[mode]...)
+					run(t, sources, "clang", append(args, "-x", "cuda", source, "-o", out)...)
+					for kernel, n := range instructions(t, out) {
+						want[kernel] = n
+					}
+				}
+				if len(got) != kernels || len(want) != 3 {
+					t.Fatalf("kernels are %v; clang's driver makes %v", got, want)
+				}
+				for name, n := range got {
+					if n == 0 || n > want[name] {
+						t.Errorf("%s has %d instructions, clang's driver makes %d", name, n, want[name])
+					}
+				}
+			})
+		})
+	}
+}
+
+var ptxEntry = regexp.MustCompile(`\.entry (\w+)\(`)
+
+// instructions counts those of each kernel in PTX.
+func instructions(t *testing.T, file string) map[string]int {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, kernel := map[string]int{}, ""
+	for line := range strings.SplitSeq(string(content), "\n") {
+		line = strings.TrimSpace(line)
+		switch match := ptxEntry.FindStringSubmatch(line); {
+		case match != nil:
+			kernel = match[1]
+		case line == "}":
+			kernel = ""
+		case kernel != "" && strings.HasSuffix(line, ";") && !strings.HasPrefix(line, "."):
+			result[kernel]++
+		}
+	}
+	return result
+}
+
+func size(t *testing.T, file string) int64 {
+	t.Helper()
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// TestDebugInformation has llvm-dwarfdump verify the debug information of -c dbg,
+// and looks at the names of files in it.
+func TestDebugInformation(t *testing.T) {
+	images, _ := built(t)
+	for _, name := range []string{"alone", "linked", "library"} {
+		files, err := filepath.Glob(filepath.Join(images, "dbg", name, "*.co"))
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: no images (%v)", name, err)
+		}
+		for _, file := range files {
+			if out := run(t, "", "llvm-dwarfdump", "--verify", file); !strings.Contains(out, "No errors.") {
+				t.Errorf("%s: llvm-dwarfdump says\n%s", file, out)
+			}
+			units := run(t, "", "llvm-dwarfdump", "--debug-info", "--recurse-depth=0", file)
+			for line := range strings.SplitSeq(units, "\n") {
+				for _, attribute := range []string{"DW_AT_name", "DW_AT_comp_dir"} {
+					if _, after, ok := strings.Cut(line, attribute); ok && strings.Contains(after, `("/`) {
+						t.Errorf("%s: %s", file, strings.TrimSpace(line))
+					}
+				}
+			}
+			if !strings.Contains(units, fmt.Sprintf("%q", thisPackage+"/sources/sort.hip")) {
+				t.Errorf("%s: no unit is called %s/sources/sort.hip:\n%s", file, thisPackage, units)
+			}
+		}
+	}
+}

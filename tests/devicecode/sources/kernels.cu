@@ -1,0 +1,14 @@
+#define __device__ __attribute__((device))
+#define __global__ __attribute__((global))
+
+__device__ static float weigh(float x, int n) {
+  for (int i = 0; i < n; i++) x = x * 0.5f + i;
+  return x;
+}
+__device__ static unsigned item() { return __nvvm_read_ptx_sreg_ctaid_x() * 256 + __nvvm_read_ptx_sreg_tid_x(); }
+extern "C" __global__ void weighed(float *data, int n) { data[item()] = weigh(data[item()], n); }
+extern "C" __global__ void sum(const float *data, float *out, int n) {
+  float sum = 0;
+  for (int i = 0; i < n; i++) sum += weigh(data[i], 3);
+  *out = sum;
+}
