@@ -3,6 +3,7 @@ package verb
 import (
 	"context"
 	"flag"
+	"fmt"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
@@ -36,7 +37,11 @@ var checkVerb = verb{
 					opt.Entries = append(opt.Entries, engine.BundleEntry{Target: ids[i], Input: entry.file})
 				}
 			}
-			return call.Session.Check(ctx, opt)
+			warnings, err := call.Session.Check(ctx, opt)
+			for _, warning := range warnings {
+				fmt.Fprintf(call.Stderr, "offload check: warning: %v\n", warning)
+			}
+			return err
 		}
 	},
 }
