@@ -17,46 +17,51 @@ type CheckOptions struct {
 	Entries []BundleEntry
 	MaxSize int64 // bytes that the file may have; 0 for any
 	Linked  bool  // whether it becomes part of a program
+	// DeviceCode requires the images of AMD GPUs to be whole device code.
+	DeviceCode bool
 	// Report is a file for the list of entries, in JSON; "" for none.
 	Report string
 }
 
 // Check reads a binary bundle back, by a way of its own, and tells what is wrong
-// with it: the error joins several if there are. Nothing is written then.
-func (s *Session) Check(ctx context.Context, opt CheckOptions) error {
+// with it: the error joins several if there are. Nothing is written then. The warnings
+// name what keeps some programs from reading a bundle that is right.
+func (s *Session) Check(ctx context.Context, opt CheckOptions) (warnings []error, err error) {
 	bundle, err := s.Files.Open(opt.Input)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer bundle.Close()
-	checks := check.Options{MaxSize: opt.MaxSize, Linked: opt.Linked}
+	checks := check.Options{MaxSize: opt.MaxSize, Linked: opt.Linked, DeviceCode: opt.DeviceCode}
 	for _, e := range opt.Entries {
 		expected := check.Entry{ID: e.Target.String(), Name: e.Input}
 		if e.Input != "" {
 			input, err := s.Files.Open(e.Input)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			defer input.Close()
 			expected.Content = input.Bytes()
 		}
 		checks.Entries = append(checks.Entries, expected)
 	}
-	return s.write(ctx, func(out *files.Outputs) error {
-		var found []check.Found
-		var problems []error
+	err = s.write(ctx, func(out *files.Outputs) error {
+		var result check.Result
 		err := files.Guard(func() error {
-			found, problems = check.Bundle(bundle.Bytes(), checks)
+			result = check.Bundle(bundle.Bytes(), checks)
 			return nil
 		})
 		if err != nil {
 			return in(bundle, err)
 		}
-		for i, problem := range problems {
-			problems[i] = in(bundle, problem)
+		for _, list := range [][]error{result.Problems, result.Warnings} {
+			for i, problem := range list {
+				list[i] = in(bundle, problem)
+			}
 		}
-		if len(problems) > 0 || opt.Report == "" {
-			return errors.Join(problems...)
+		warnings = result.Warnings
+		if len(result.Problems) > 0 || opt.Report == "" {
+			return errors.Join(result.Problems...)
 		}
 		report, err := out.Create(opt.Report)
 		if err != nil {
@@ -64,6 +69,7 @@ func (s *Session) Check(ctx context.Context, opt CheckOptions) error {
 		}
 		encoder := json.NewEncoder(report)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(found)
+		return encoder.Encode(result.Found)
 	})
+	return warnings, err
 }

@@ -37,6 +37,9 @@ type Options struct {
 	MaxSize int64
 	// Linked tells that the file becomes part of a program, which sets a limit.
 	Linked bool
+	// DeviceCode requires the images of AMD GPUs to be whole device code. Without
+	// it, they may be anything but code for another GPU.
+	DeviceCode bool
 }
 
 // Found is an entry that a bundle has.
@@ -44,6 +47,15 @@ type Found struct {
 	ID     string `json:"id"`
 	Offset int64  `json:"offset"` // bytes, in the uncompressed bundle
 	Size   int64  `json:"size"`   // bytes
+}
+
+// Result is what there is to say of a bundle.
+type Result struct {
+	Found []Found // the entries that it has
+	// Problems are what is wrong: several things if they do not depend on each other.
+	Problems []error
+	// Warnings are about a good bundle that some programs cannot read.
+	Warnings []error
 }
 
 const (
@@ -60,9 +72,42 @@ const (
 )
 
 // Bundle checks a binary bundle, compressed or not, of which data is the whole
-// file. It returns the entries, and what is wrong: several things if they do not
-// depend on each other.
-func Bundle(data []byte, opt Options) (found []Found, problems []error) {
+// file.
+func Bundle(data []byte, opt Options) Result {
+	found, problems := bundle(data, opt)
+	return Result{Found: found, Problems: problems, Warnings: magics(data)}
+}
+
+// maxMagics is how many places of the magic are named.
+const maxMagics = 3
+
+// magics warns of the magic inside a compressed bundle.
+func magics(data []byte) (warnings []error) {
+	if !bytes.HasPrefix(data, []byte(compressedMagic)) {
+		return nil
+	}
+	var places []string
+	for pos := 1; ; pos++ {
+		i := bytes.Index(data[pos:], []byte(compressedMagic))
+		if i < 0 {
+			break
+		}
+		pos += i
+		if len(places) == maxMagics {
+			places = append(places, "more places")
+			break
+		}
+		places = append(places, fmt.Sprintf("byte 0x%x", pos))
+	}
+	if places == nil {
+		return nil
+	}
+	return []error{fmt.Errorf("the four bytes %q, with which a compressed bundle begins, are also at %s: programs that look for the next bundle of a section by these bytes, such as llvm-objdump --offloading of LLVM 22 and some HIP runtimes, take the bundle to end there and fail; compress it again with this release of offload, which avoids them",
+		compressedMagic, strings.Join(places, ", "))}
+}
+
+// bundle is Bundle but for the warnings.
+func bundle(data []byte, opt Options) (found []Found, problems []error) {
 	size := int64(len(data))
 	switch {
 	case opt.MaxSize > 0 && size > opt.MaxSize:
@@ -74,7 +119,7 @@ func Bundle(data []byte, opt Options) (found []Found, problems []error) {
 	if err != nil {
 		return nil, append(problems, err)
 	}
-	c := &checker{in: raw, expected: map[string]int{}}
+	c := &checker{in: raw, expected: map[string]int{}, deviceCode: opt.DeviceCode}
 	for i, e := range opt.Entries {
 		c.expected[e.ID] = i
 	}
@@ -207,6 +252,8 @@ type checker struct {
 	at       int64
 	expected map[string]int // index of an entry by its ID
 	problems []error
+
+	deviceCode bool // Options.DeviceCode
 }
 
 // read fills p, which is what the error calls it.
@@ -272,27 +319,65 @@ func (c *checker) contents(found []Found, entries []Entry) error {
 	slices.SortStableFunc(order, func(a, b Found) int {
 		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size))
 	})
-	var before *Found
-	for i := range order {
+	for i := 0; i < len(order); i++ {
 		e := &order[i]
+		shared := 1
+		for i+shared < len(order) && e.Size > 0 && order[i+shared].Offset == e.Offset && order[i+shared].Size == e.Size {
+			shared++
+		}
 		switch {
 		case e.Size == 0:
 			c.checkSize(e, entries)
+			if c.deviceCode {
+				if err := new(image).problem(e.ID, c.imageName(e.ID, entries)); err != nil {
+					c.problems = append(c.problems, fmt.Errorf("entry %s: %w", e.ID, err))
+				}
+			}
+			// Where it lies does not matter, but writers align it, too.
+			if err := c.align(e.Offset - c.at); err != nil {
+				return err
+			}
 			continue
-		case before != nil && before.Offset == e.Offset && before.Size == e.Size:
-			return fmt.Errorf("entries %s and %s share their content, which cannot be read back", before.ID, e.ID)
 		case e.Offset < c.at:
 			return fmt.Errorf("entry %s at byte 0x%x overlaps what ends at byte 0x%x", e.ID, e.Offset, c.at)
 		}
 		if err := c.skip(e.Offset-c.at, "the padding before entry "+e.ID); err != nil {
 			return err
 		}
-		if err := c.content(e, entries); err != nil {
+		if err := c.content(order[i:i+shared], entries); err != nil {
 			return err
 		}
-		before = e
+		i += shared - 1
 	}
 	return nil
+}
+
+// align reads up to n bytes of padding before an empty entry.
+func (c *checker) align(n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	zeros := &zeroWriter{at: c.at}
+	skipped, err := io.CopyN(zeros, c.in, n)
+	c.at += skipped
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// zeroWriter takes zeros.
+type zeroWriter struct{ at int64 }
+
+// Write refuses anything but zeros.
+func (z *zeroWriter) Write(p []byte) (int, error) {
+	for i, b := range p {
+		if b != 0 {
+			return i, fmt.Errorf("byte 0x%x belongs to no entry and is not zero", z.at+int64(i))
+		}
+	}
+	z.at += int64(len(p))
+	return len(p), nil
 }
 
 // skip reads n bytes of padding.
@@ -305,39 +390,49 @@ func (c *checker) skip(n int64, what string) error {
 	return err
 }
 
-// content reads the content of an entry.
-func (c *checker) content(e *Found, entries []Entry) error {
-	what := "entry " + e.ID
-	i, expected := c.expected[e.ID]
-	block := make([]byte, min(e.Size, 1<<20))
-	img := &image{id: e.ID, size: e.Size}
-	differs := int64(-1)
-	for done := int64(0); done < e.Size; {
-		p := block[:min(int64(len(block)), e.Size-done)]
+// content reads the content of entries that share it.
+func (c *checker) content(shared []Found, entries []Entry) error {
+	size := shared[0].Size
+	what := "entry " + shared[0].ID
+	block := make([]byte, min(size, 1<<20))
+	img := &image{size: size}
+	differs := make([]int64, len(shared))
+	for done := int64(0); done < size; {
+		p := block[:min(int64(len(block)), size-done)]
 		if err := c.read(p, what); err != nil {
 			return err
 		}
 		img.Write(p)
-		if expected && differs < 0 && e.Size == int64(len(entries[i].Content)) {
-			if want := entries[i].Content[done : done+int64(len(p))]; !bytes.Equal(p, want) {
-				differs = done + firstDifference(p, want)
+		for k := range shared {
+			i, expected := c.expected[shared[k].ID]
+			if expected && differs[k] == 0 && size == int64(len(entries[i].Content)) {
+				if want := entries[i].Content[done : done+int64(len(p))]; !bytes.Equal(p, want) {
+					differs[k] = 1 + done + firstDifference(p, want)
+				}
 			}
 		}
 		done += int64(len(p))
 	}
-	if err := img.problem(imageName(entries, i, expected)); err != nil {
-		c.problems = append(c.problems, fmt.Errorf("%s: %w", what, err))
+	for k := range shared {
+		e := &shared[k]
+		problem := img.wrongTarget
+		if c.deviceCode {
+			problem = img.problem
+		}
+		if err := problem(e.ID, c.imageName(e.ID, entries)); err != nil {
+			c.problems = append(c.problems, fmt.Errorf("entry %s: %w", e.ID, err))
+		}
+		if differs[k] > 0 {
+			c.problems = append(c.problems, fmt.Errorf("entry %s differs from its image at byte 0x%x", e.ID, differs[k]-1))
+		}
+		c.checkSize(e, entries)
 	}
-	if differs >= 0 {
-		c.problems = append(c.problems, fmt.Errorf("%s differs from its image at byte 0x%x", what, differs))
-	}
-	c.checkSize(e, entries)
 	return nil
 }
 
 // imageName is how messages call the image of an entry.
-func imageName(entries []Entry, i int, expected bool) string {
-	if expected && entries[i].Name != "" {
+func (c *checker) imageName(id string, entries []Entry) string {
+	if i, expected := c.expected[id]; expected && entries[i].Name != "" {
 		return "its image, " + entries[i].Name + ","
 	}
 	return "its image"

@@ -11,7 +11,6 @@ import (
 // image checks the content of an entry while it is read: whether it is device code,
 // whole, and nothing else. It is an io.Writer.
 type image struct {
-	id   string
 	size int64
 
 	at       int64  // bytes written so far
@@ -67,10 +66,15 @@ func (m *image) sectionTable() (from, n int64, ok bool) {
 	return int64(offset), n, offset <= uint64(m.size) && n <= maxTable && binary.LittleEndian.Uint16(m.head[58:]) == elfSectionHeaderSize
 }
 
-// problem says what is wrong with the image, which was written whole. what is how
-// messages call it.
-func (m *image) problem(what string) error {
-	_, targetID := splitID(m.id)
+// wrongTarget says whether the image is code for another target than its entry is for.
+func (m *image) wrongTarget(id, what string) error {
+	return checkDevice(id, m.head, what)
+}
+
+// problem says what is wrong with the image, which was written whole, as that of an
+// entry. what is how messages call it.
+func (m *image) problem(id, what string) error {
+	_, targetID := splitID(id)
 	processor, _, _ := strings.Cut(targetID, ":")
 	portable := processor == "amdgcnspirv"
 	if !strings.HasPrefix(processor, "gfx") && !portable {
@@ -88,7 +92,7 @@ func (m *image) problem(what string) error {
 		}
 		return fmt.Errorf("%s is no code object: found %s, expected %s; name the file that the device compiler wrote", what, m.found(), expected)
 	}
-	if err := checkDevice(m.id, m.head, what); err != nil {
+	if err := checkDevice(id, m.head, what); err != nil {
 		return err
 	}
 	end, err := m.elfEnd()

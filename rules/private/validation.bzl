@@ -38,6 +38,8 @@ def validate_bundle(ctx, *, where, bundle, images, linked = False):
         args.add(max_size, format = "--max-size=%s")
     if linked:
         args.add("--linked")
+    if bundle.type == "o":
+        args.add("--device-code")
     files = {image.id: image.file for image in images}
     for id in bundle.entry_ids:
         if id in files:

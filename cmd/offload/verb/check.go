@@ -2,8 +2,10 @@ package verb
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/engine"
 )
 
@@ -30,6 +32,7 @@ func (f *checkFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Input, "input", "", "the bundle, a `file`")
 	flags.StringVar(&f.opt.Report, "output", "", "write the list of entries, in JSON, to a `file` if all is well")
 	flags.Int64Var(&f.opt.MaxSize, "max-size", 0, "the `bytes` that the bundle may have; 0 for any number")
+	flags.BoolVar(&f.opt.DeviceCode, "device-code", false, "the images of AMD GPUs must be whole device code: AMDGPU ELF files, LLVM bitcode or SPIR-V")
 	flags.BoolVar(&f.opt.Linked, "linked", false, "the bundle becomes part of a program, which reaches 2 GiB")
 }
 
@@ -47,5 +50,9 @@ func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []str
 		}
 		f.opt.Entries = entries
 	}
-	return call.Session.Check(ctx, f.opt)
+	warnings, err := call.Session.Check(ctx, f.opt)
+	for _, warning := range warnings {
+		fmt.Fprintf(call.Stderr, "offload check: warning: %s\n", printable.Error(warning))
+	}
+	return err
 }
