@@ -112,7 +112,10 @@ func (d *describer) describe(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.copies(same, first)
+	if err := d.copies(same, first); err != nil {
+		return err
+	}
+	return kernels.DemangleAll(ctx, d.session.Budget, d.file.Images)
 }
 
 // extent is where the bytes of an image are.
