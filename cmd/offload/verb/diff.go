@@ -31,12 +31,12 @@ type diffFlags struct {
 
 func (f *diffFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with archs, kernels and failures; sizes in bytes")
-	flags.Func("fail-on", "`rules`, with commas between them, that make the command fail: spills, scratch, occupancy, removed-kernels, removed-archs", func(s string) error {
+	flags.Func("fail-on", "fail when one of these `rules` is broken, with commas between them: spills, scratch, occupancy, removed-kernels, removed-archs", func(s string) error {
 		rules, err := kerneldiff.ParseRules(s)
 		f.limits.Rules = append(f.limits.Rules, rules...)
 		return err
 	})
-	flags.Func("max-growth", "the `size` that the images of an architecture may grow by, in bytes, KiB, MiB, GiB or as a percentage: 64KiB, 5%, 0", func(s string) error {
+	flags.Func("max-growth", "fail when the images of an architecture grow by more than this `size`: bytes, KiB, MiB, GiB or a percentage, such as 64KiB, 5%, 0", func(s string) error {
 		growth, err := kerneldiff.ParseGrowth(s)
 		f.limits.MaxGrowth = &growth
 		return err
