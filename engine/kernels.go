@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/kernels"
@@ -15,6 +17,8 @@ import (
 // KernelsOptions say what Kernels looks at.
 type KernelsOptions struct {
 	Input string
+	// Hash asks for the hashes of the images.
+	Hash bool
 }
 
 // DeviceFile is a file with the device images in it.
@@ -49,7 +53,7 @@ func (s *Session) Kernels(ctx context.Context, opt KernelsOptions) (file *Device
 			return err
 		}
 		file = &DeviceFile{Name: opt.Input, Size: f.input.Size(), Embedded: images, Images: make([]kernels.Image, len(images))}
-		d := describer{session: s, file: file, left: maxKernels}
+		d := describer{session: s, file: file, hash: opt.Hash, left: maxKernels}
 		return d.describe(ctx)
 	})
 	if err != nil {
@@ -62,6 +66,7 @@ func (s *Session) Kernels(ctx context.Context, opt KernelsOptions) (file *Device
 type describer struct {
 	session *Session
 	file    *DeviceFile
+	hash    bool
 	left    int // how many more kernels to read
 }
 
@@ -74,7 +79,7 @@ func (d *describer) describe(ctx context.Context) error {
 	room := make(map[*ccob.Reader]int64)
 	for i, e := range d.file.Embedded {
 		img := &d.file.Images[i]
-		*img = kernels.Image{Index: i, Members: e.Members, Section: e.Section, ID: e.ID, Size: e.Size, Arch: e.Arch}
+		*img = kernels.Image{Index: i, Members: e.Members, Section: e.Section, ID: e.ID, Size: e.Size, Arch: e.Arch, Host: e.Offload == "host"}
 		if e.Size == 0 {
 			continue
 		}
@@ -112,7 +117,10 @@ func (d *describer) describe(ctx context.Context) error {
 			return err
 		}
 	}
-	return d.copies(same, first)
+	if err := d.copies(same, first); err != nil {
+		return err
+	}
+	return kernels.DemangleAll(ctx, d.session.Budget, d.file.Images)
 }
 
 // extent is where the bytes of an image are.
@@ -132,6 +140,9 @@ func extentOf(e *Embedded) extent {
 // image describes image i.
 func (d *describer) image(i int, data []byte) error {
 	img := &d.file.Images[i]
+	if d.hash {
+		img.Hash = xxh3.Hash(data)
+	}
 	if err := img.Describe(data, img.Arch); err != nil {
 		return d.wrap(i, err)
 	}
@@ -157,6 +168,7 @@ func (d *describer) copies(same []int, first map[extent]int) error {
 			return count(first[extentOf(d.file.Embedded[i])])
 		}
 		img.Copy(from)
+		img.Hash = from.Hash
 		if err := count(i); err != nil {
 			return err
 		}

@@ -1,9 +1,12 @@
 package kernels
 
 import (
+	"context"
 	"strings"
 
 	"github.com/ianlancetaylor/demangle"
+
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // Limits of demangling, for names made to waste time: a mangled name can stand
@@ -30,4 +33,38 @@ func Demangle(name string) (demangled string) {
 		return name
 	}
 	return s
+}
+
+// DemangleAll sets Demangled in the kernels of images. Names that several
+// images have, as the images of a bundle do, are demangled once.
+func DemangleAll(ctx context.Context, budget *files.Budget, images []Image) error {
+	index := make(map[string]int)
+	var names []string
+	for i := range images {
+		for k := range images[i].Kernels {
+			name := images[i].Kernels[k].Name
+			if _, ok := index[name]; !ok {
+				index[name] = len(names)
+				names = append(names, name)
+			}
+		}
+	}
+	const batch = 64 // names in a unit of work
+	demangled := make([]string, len(names))
+	err := budget.Each(ctx, (len(names)+batch-1)/batch, func(_ context.Context, n int) error {
+		for i := n * batch; i < min((n+1)*batch, len(names)); i++ {
+			demangled[i] = Demangle(names[i])
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for i := range images {
+		for k := range images[i].Kernels {
+			kernel := &images[i].Kernels[k]
+			kernel.Demangled = demangled[index[kernel.Name]]
+		}
+	}
+	return nil
 }

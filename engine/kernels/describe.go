@@ -15,7 +15,8 @@ import (
 // Describe reads the kernels of an image, and sets the fields from Arch on. arch
 // is what the container states; the Arch of a code object is its own. Formats
 // that are not known have no kernels. Kernels refer to no bytes of data; those
-// of the image have Image, Members, Section and ID from img.
+// of the image have Image, Members, Section and ID from img. DemangleAll sets
+// their Demangled.
 func (img *Image) Describe(data []byte, arch string) error {
 	img.Arch = arch
 	var err error
@@ -36,9 +37,6 @@ func (img *Image) Describe(data []byte, arch string) error {
 		return err
 	}
 	slices.SortStableFunc(img.Kernels, func(a, b Kernel) int { return strings.Compare(a.Name, b.Name) })
-	for i := range img.Kernels {
-		img.Kernels[i].Demangled = Demangle(img.Kernels[i].Name)
-	}
 	img.stamp()
 	return nil
 }

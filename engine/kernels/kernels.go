@@ -3,7 +3,7 @@
 // `offload inspect --kernels`, `offload diff` and `offload report` print.
 package kernels
 
-// Image is a device image and what it tells of itself. The fields up to Size
+// Image is a device image and what it tells of itself. The fields up to Hash
 // say where it was found; Describe does not set them.
 type Image struct {
 	// Index is the position in what Session.Inspect returns for the file.
@@ -16,6 +16,10 @@ type Image struct {
 	ID string
 	// Size is the size of the image in bytes.
 	Size int64
+	// Host reports whether the image is code for the host, an entry of a bundle.
+	Host bool
+	// Hash is a hash of the bytes, if it was asked for.
+	Hash uint64
 
 	// Arch is the target ID of a code object by its ELF flags, and what the
 	// container states of other images.

@@ -34,8 +34,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The waves in this table are those that clang 22 printed with
-// -Rpass-analysis=kernel-resource-usage; tests/kernelusage asks it for more.
+// Cases that the formulas decide; tests/kernelusage compares many more with what
+// the compiler says.
 func TestOf(t *testing.T) {
 	used := func(sgprs, vgprs, lds, hi int64) Usage {
 		return Usage{WavefrontSize: 64, SGPRs: sgprs, VGPRs: vgprs, AllocatedSGPRs: sgprs, AllocatedVGPRs: vgprs, LDS: lds, MinWorkgroup: 1, MaxWorkgroup: hi}

@@ -4,6 +4,7 @@ package listing
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -69,6 +70,7 @@ func ImagesJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
 func writeJSON(w io.Writer, v any) error {
 	encoder := json.NewEncoder(printable.JSON(w))
 	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
 	return encoder.Encode(v)
 }
 
@@ -177,7 +179,9 @@ type namedKernel struct {
 // own. Where named is set, each has the name of its file.
 func KernelsJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
 	buffer := bufio.NewWriterSize(w, 1<<16)
-	out := printable.JSON(buffer)
+	var line bytes.Buffer
+	encoder := json.NewEncoder(printable.JSON(&line))
+	encoder.SetEscapeHTML(false)
 	before := "[\n  "
 	for _, f := range files {
 		for i := range f.Images {
@@ -186,14 +190,12 @@ func KernelsJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
 				if named {
 					v = &namedKernel{f.Name, f.Images[i].Kernels[k]}
 				}
-				line, err := json.Marshal(v)
-				if err != nil {
+				line.Reset()
+				if err := encoder.Encode(v); err != nil {
 					return err
 				}
-				buffer.WriteString(before)
-				if _, err := out.Write(line); err != nil {
-					return err
-				}
+				buffer.WriteString(before) // errors are those of Flush
+				buffer.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
 				before = ",\n  "
 			}
 		}

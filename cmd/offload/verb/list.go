@@ -49,6 +49,9 @@ func (f *listFlags) run(ctx context.Context, call *command.Call, operands []stri
 		}
 		return writeJSON(call.Stdout, entries)
 	}
+	if len(entries) == 0 {
+		fmt.Fprintf(call.Stderr, "offload list: %[1]s: no bundle entries in it; for the device images of a program or library run: offload inspect %[1]s\n", printable.Name(file))
+	}
 	for _, entry := range entries {
 		fmt.Fprintln(call.Stdout, printable.Name(entry.ID))
 	}

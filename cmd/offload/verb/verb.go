@@ -51,7 +51,7 @@ type action interface {
 // verbs returns all verbs, in the order of help.
 func verbs() []*verb {
 	return []*verb{
-		&bundleVerb, &unbundleVerb, &listVerb, &inspectVerb, &extractVerb,
+		&bundleVerb, &unbundleVerb, &listVerb, &inspectVerb, &diffVerb, &extractVerb,
 		&archiveVerb, &unbundleArchiveVerb, &checkVerb,
 		&packVerb, &embedVerb, &registerVerb, &linkVerb, &isolateVerb,
 		&compressPartVerb, &compressPlanVerb, &assembleVerb,

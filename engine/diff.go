@@ -1,0 +1,29 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/rules-offload/rules_offload/engine/kerneldiff"
+)
+
+// DiffOptions say which files Diff compares, and which differences fail.
+type DiffOptions struct {
+	Old, New string
+	Limits   kerneldiff.Limits
+}
+
+// Diff compares the kernels and device images of two files. Limits that are
+// passed are in the result, not an error.
+func (s *Session) Diff(ctx context.Context, opt DiffOptions) (*kerneldiff.Diff, error) {
+	old, err := s.Kernels(ctx, KernelsOptions{Input: opt.Old, Hash: true})
+	if err != nil {
+		return nil, err
+	}
+	new, err := s.Kernels(ctx, KernelsOptions{Input: opt.New, Hash: true})
+	if err != nil {
+		return nil, err
+	}
+	d := kerneldiff.Compare(old.Images, new.Images)
+	opt.Limits.Check(d)
+	return d, nil
+}

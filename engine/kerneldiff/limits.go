@@ -1,0 +1,137 @@
+package kerneldiff
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Rule is a limit on the difference between two builds.
+type Rule string
+
+// The rules.
+const (
+	Spills         Rule = "spills"          // a kernel spills more SGPRs or VGPRs
+	Scratch        Rule = "scratch"         // a kernel takes more scratch
+	Occupancy      Rule = "occupancy"       // a kernel has fewer waves
+	RemovedKernels Rule = "removed-kernels" // a kernel of an architecture of both builds is missing
+	RemovedArchs   Rule = "removed-archs"   // an architecture is missing
+	MaxGrowth      Rule = "max-growth"      // the images of an architecture grew too much
+)
+
+// rules are those that ParseRules takes, in the order of failures.
+var rules = []Rule{Spills, Scratch, Occupancy, RemovedKernels, RemovedArchs}
+
+// ParseRules reads a list of rules with commas between them. MaxGrowth is not one
+// of them: it has a number.
+func ParseRules(list string) ([]Rule, error) {
+	var found []Rule
+	for name := range strings.SplitSeq(list, ",") {
+		if !slices.Contains(rules, Rule(name)) {
+			return nil, fmt.Errorf("found %q, expected some of %s", name, strings.Join(ruleNames(), ", "))
+		}
+		found = append(found, Rule(name))
+	}
+	return found, nil
+}
+
+func ruleNames() []string {
+	var names []string
+	for _, r := range rules {
+		names = append(names, string(r))
+	}
+	return names
+}
+
+// Growth is how much images may grow: by Bytes, or by Percent of the old size if
+// Relative is set.
+type Growth struct {
+	Bytes    int64
+	Percent  float64
+	Relative bool
+}
+
+var growthForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(%|KiB|MiB|GiB|)$`)
+
+// ParseGrowth reads a growth: a number with %, KiB, MiB, GiB or, for bytes,
+// nothing behind it.
+func ParseGrowth(s string) (Growth, error) {
+	m := growthForm.FindStringSubmatch(s)
+	if m == nil {
+		return Growth{}, fmt.Errorf("found %q, expected a number of bytes such as 4096, 64KiB, 1.5MiB or 1GiB, or a percentage such as 5%%", s)
+	}
+	n, err := strconv.ParseFloat(m[1], 64)
+	if err != nil || n > math.MaxInt64/(1<<31) {
+		return Growth{}, fmt.Errorf("found %q, expected a smaller number", s)
+	}
+	if m[2] == "%" {
+		return Growth{Percent: n, Relative: true}, nil
+	}
+	unit := map[string]float64{"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[m[2]]
+	return Growth{Bytes: int64(n * unit)}, nil
+}
+
+// Permits reports whether images may grow from one size to another, in bytes.
+func (g Growth) Permits(old, new int64) bool {
+	if g.Relative {
+		return float64(new-old)*100 <= float64(old)*g.Percent
+	}
+	return new-old <= g.Bytes
+}
+
+// Limits say which differences fail.
+type Limits struct {
+	Rules     []Rule
+	MaxGrowth *Growth // nil for any
+}
+
+// Failure is a limit that is passed.
+type Failure struct {
+	Rule   Rule    `json:"rule"`
+	Arch   string  `json:"arch"`
+	Kernel *string `json:"kernel"` // nil if the rule is about an architecture
+}
+
+// Check sets d.Failures, by rule and then in the order of the kernels and
+// architectures.
+func (l Limits) Check(d *Diff) {
+	d.Failures = []Failure{}
+	for _, rule := range rules {
+		if !slices.Contains(l.Rules, rule) {
+			continue
+		}
+		for i := range d.Kernels {
+			if k := &d.Kernels[i]; rule.broken(k) {
+				d.Failures = append(d.Failures, Failure{rule, k.Arch, &k.Name})
+			}
+		}
+		for _, a := range d.Archs {
+			if rule == RemovedArchs && a.Change == Removed {
+				d.Failures = append(d.Failures, Failure{rule, a.Arch, nil})
+			}
+		}
+	}
+	for _, a := range d.Archs {
+		if l.MaxGrowth != nil && a.Change != Added && a.Change != Removed && !l.MaxGrowth.Permits(a.OldSize, a.NewSize) {
+			d.Failures = append(d.Failures, Failure{MaxGrowth, a.Arch, nil})
+		}
+	}
+}
+
+// broken reports whether the change of a kernel breaks the rule.
+func (r Rule) broken(k *Kernel) bool {
+	switch r {
+	case Spills:
+		return k.grew("sgpr_spills", "vgpr_spills")
+	case Scratch:
+		return k.grew("scratch")
+	case Occupancy:
+		return k.Deltas["occupancy"] < 0
+	case RemovedKernels:
+		return k.Change == Removed
+	}
+	return false
+}
