@@ -140,8 +140,8 @@ func (w *blockWriter) append(dst, src []byte, b *block) []byte {
 	return dst
 }
 
-// appendPiece appends one block, or several where its parts differ enough.
-func (w *blockWriter) appendPiece(dst, src []byte, b *block) []byte {
+// codePiece appends one block, or several where its parts differ enough.
+func (w *blockWriter) codePiece(dst, src []byte, b *block) []byte {
 	data := src[b.start:b.end]
 	if len(data) == 0 {
 		return appendBlockHeader(dst, rawBlock, 0, b.last) // a frame of nothing has one

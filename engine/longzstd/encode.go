@@ -15,8 +15,17 @@ const maxWindow = 1<<31 - 1<<20
 const frameMagic = 0xFD2FB528
 
 // appendFrameHeader appends the header of a frame, RFC 8878 section 3.1.1.1, whose
-// content is size bytes. The window is all of it up to 2 GiB.
+// content is size bytes. The window is all of it up to 2 GiB. A size that forms the mark is not stated.
 func appendFrameHeader(dst []byte, size uint64) []byte {
+	const largestWindow = (31 - 10) << 3
+	if sized := appendSizedFrameHeader(dst, size, largestWindow); !marked(sized, len(dst)) {
+		return sized
+	}
+	dst = binary.LittleEndian.AppendUint32(dst, frameMagic)
+	return append(dst, 0, largestWindow)
+}
+
+func appendSizedFrameHeader(dst []byte, size uint64, largestWindow byte) []byte {
 	dst = binary.LittleEndian.AppendUint32(dst, frameMagic)
 	const singleSegment = 1 << 5
 	desc, fcs := byte(singleSegment), 0
@@ -33,7 +42,7 @@ func appendFrameHeader(dst []byte, size uint64) []byte {
 	}
 	if size > maxWindow {
 		desc &^= singleSegment
-		dst = append(dst, desc, (31-10)<<3)
+		dst = append(dst, desc, largestWindow)
 	} else {
 		dst = append(dst, desc)
 	}
@@ -43,7 +52,8 @@ func appendFrameHeader(dst []byte, size uint64) []byte {
 }
 
 // Encode appends one zstd frame holding src to dst and returns the result. The
-// frame states the content size and has no checksum. Its bytes depend on src
+// frame states the content size, has no checksum, and nowhere in it are the four bytes
+// "CCOB". Its bytes depend on src
 // and level alone. src is read in place: besides the result, Encode needs a few
 // MiB. The error is ctx's, if that ends first.
 func Encode(ctx context.Context, dst, src []byte, level Level) ([]byte, error) {
@@ -89,10 +99,12 @@ const BesideDone = math.MaxInt
 func EncodeTo(ctx context.Context, w io.Writer, src []byte, o Options) (int64, error) {
 	var size int64
 	buf := make([]byte, 0, min(flushSize, len(src))+blockSize+1<<10)
+	written := 0 // what of buf was
 	flush := func() error {
-		n, err := w.Write(buf)
+		n, err := w.Write(buf[written:])
 		size += int64(n)
-		buf = buf[:0]
+		written = copy(buf, buf[max(0, len(buf)-markSpan):])
+		buf = buf[:written]
 		return err
 	}
 	err := encode(ctx, src, effortFor(o.Level, len(src)), o, func(bw *blockWriter, b *block) error {
