@@ -22,11 +22,12 @@ type CheckOptions struct {
 }
 
 // Check reads a binary bundle back, by a way of its own, and tells what is wrong
-// with it: the error joins several if there are. Nothing is written then.
-func (s *Session) Check(ctx context.Context, opt CheckOptions) error {
+// with it: the error joins several if there are. Nothing is written then. The warnings
+// name what keeps some programs from reading a bundle that is right.
+func (s *Session) Check(ctx context.Context, opt CheckOptions) (warnings []error, err error) {
 	bundle, err := s.Files.Open(opt.Input)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer bundle.Close()
 	checks := check.Options{MaxSize: opt.MaxSize, Linked: opt.Linked}
@@ -35,28 +36,30 @@ func (s *Session) Check(ctx context.Context, opt CheckOptions) error {
 		if e.Input != "" {
 			input, err := s.Files.Open(e.Input)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			defer input.Close()
 			expected.Content = input.Bytes()
 		}
 		checks.Entries = append(checks.Entries, expected)
 	}
-	return s.write(ctx, func(out *files.Outputs) error {
-		var found []check.Found
-		var problems []error
+	err = s.write(ctx, func(out *files.Outputs) error {
+		var result check.Result
 		err := files.Guard(func() error {
-			found, problems = check.Bundle(bundle.Bytes(), checks)
+			result = check.Bundle(bundle.Bytes(), checks)
 			return nil
 		})
 		if err != nil {
 			return in(bundle, err)
 		}
-		for i, problem := range problems {
-			problems[i] = in(bundle, problem)
+		for _, list := range [][]error{result.Problems, result.Warnings} {
+			for i, problem := range list {
+				list[i] = in(bundle, problem)
+			}
 		}
-		if len(problems) > 0 || opt.Report == "" {
-			return errors.Join(problems...)
+		warnings = result.Warnings
+		if len(result.Problems) > 0 || opt.Report == "" {
+			return errors.Join(result.Problems...)
 		}
 		report, err := out.Create(opt.Report)
 		if err != nil {
@@ -64,6 +67,7 @@ func (s *Session) Check(ctx context.Context, opt CheckOptions) error {
 		}
 		encoder := json.NewEncoder(report)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(found)
+		return encoder.Encode(result.Found)
 	})
+	return warnings, err
 }

@@ -202,13 +202,8 @@ func (r *contentReader) compressedError(e ccob.Extent, err error) error {
 	return nameError(r.c.name, err)
 }
 
-// hashMost is the largest raw size of a bundle without an index that is checked by
-// its hash. That of a larger one would take longer than everything else, and have
-// all entries decoded where one is wanted.
-const hashMost = 1 << 20
-
 // open prepares to decode a compressed bundle. Its content is checked when it is
-// used: by the index if it has one, else by the hash if it is small.
+// used, see ccob.HashAuto.
 func (r *contentReader) open(ctx context.Context, e ccob.Extent) (*ccob.Reader, error) {
 	data := r.data.Bytes()[e.Offset:e.End]
 	opt := ccob.Options{Lenient: r.opt.Lenient, MaxSize: r.opt.MaxSize, Budget: r.session.Budget}
@@ -223,8 +218,7 @@ func (r *contentReader) open(ctx context.Context, e ccob.Extent) (*ccob.Reader, 
 		}
 		r.opt.Stats(stats)
 	}
-	small := !reader.Indexed() && reader.RawSize() <= hashMost
-	if !r.opt.Lenient && (small || r.opt.Verify || r.opt.Stats != nil) {
+	if !r.opt.Lenient && (r.opt.Verify || r.opt.Stats != nil) {
 		opt.Hash = ccob.HashFull
 		return ccob.Open(data, opt)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
@@ -68,6 +69,9 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 			r := register.Registration{Kind: opt.Kind}
 			for _, input := range inputs {
 				images, err := registered(opt.Kind, input.All(), &memory)
+				if err == nil {
+					err = s.verifyCompressed(ctx, input.All())
+				}
 				if err != nil {
 					return in(input, err)
 				}
@@ -134,6 +138,30 @@ func registered(kind register.Kind, c files.Content, memory *inflation) ([]regis
 		return nil, errors.New("an offload binary without images")
 	}
 	return images, nil
+}
+
+// verifyCompressed checks the bundles in c as unbundling all of them does, if it begins with a
+// compressed one.
+func (s *Session) verifyCompressed(ctx context.Context, c files.Content) error {
+	if !ccob.Is(c.Bytes()) {
+		return nil
+	}
+	for extent, err := range ccob.Walk(c.Bytes(), plainEnd) {
+		if err != nil {
+			return err
+		}
+		if extent.Header == nil {
+			continue
+		}
+		reader, err := ccob.Open(c.Slice(extent.Offset, extent.End-extent.Offset).Bytes(), ccob.Options{Budget: s.Budget})
+		if err == nil {
+			err = reader.Verify(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("compressed bundle at byte 0x%x: %w", extent.Offset, err)
+		}
+	}
+	return nil
 }
 
 // entrySymbol is how the names of the symbols of offload entries begin.

@@ -3,6 +3,7 @@ package ccob
 import (
 	"context"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -52,28 +53,27 @@ func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o 
 				add(files.Memory(zeroFrame(nil, end-p.end())))
 			}
 		} else {
-			frame, hash, err := plan.encodeFrame(ctx, list[:n], start, end, o)
+			var alone *single
+			if len(plan.starts) == 1 {
+				alone = &single{wanted: plan.indexed, pieces: len(plan.index.pieces)}
+			}
+			frame, hash, err := plan.encodeFrame(ctx, list[:n], start, end, o, alone)
 			if err != nil {
 				return s, err
 			}
-			if len(plan.starts) == 1 {
-				s.Hash = hash
+			if alone != nil {
+				s.Hash, s.Indexed = hash, alone.indexed
 			}
 			add(frame)
 		}
 		list, start = list[n:], end
 	}
-	s.setIndexed(plan.indexed)
-	if s.Indexed {
-		x := index{raw: s.RawSize, hash: s.Hash, pieces: plan.index.pieces}
-		frame := files.Memory(x.append(nil))
-		data, s.DataSize = append(data, frame), s.DataSize+frame.Len()
-	}
-	h, err := s.header()
+	s.Indexed = s.Indexed || s.Frames > 1
+	h, last, err := s.finish(&index{pieces: plan.index.pieces})
 	if err != nil {
 		return s, err
 	}
-	for _, d := range append([]files.Content{files.Memory(h)}, data...) {
+	for _, d := range slices.Concat([]files.Content{files.Memory(h)}, data, []files.Content{files.Memory(last)}) {
 		if err := out.Append(d); err != nil {
 			return s, err
 		}
@@ -114,8 +114,8 @@ func (plan *Plan) place(parts []*Part) ([]placed, error) {
 }
 
 // encodeFrame makes one frame of the parts and all else that lies between start and end.
-// If the plan has no hash, it returns that of these bytes.
-func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end int64, o EncodeOptions) (frame files.Content, hash uint64, err error) {
+// If it is the only frame, alone is not nil, and the hash is that of its bytes.
+func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end int64, o EncodeOptions, alone *single) (frame files.Content, hash uint64, err error) {
 	b := budget(o.Budget)
 	err = b.WithBytes(ctx, end-start, func(ctx context.Context) error {
 		raw, release, err := newMemory(end - start)
@@ -132,7 +132,7 @@ func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end in
 			if err := p.decode(ctx, dst); err != nil {
 				return err
 			}
-			x := index{pieces: slices.Clone(p.pieces)}
+			x := index{raw: p.RawSize, pieces: slices.Clone(p.pieces)}
 			for k := range x.pieces {
 				x.pieces[k].off -= p.at
 			}
@@ -143,11 +143,17 @@ func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end in
 		}
 		units := []func(context.Context) error{func(ctx context.Context) error {
 			var buf files.Buffer
-			_, err := longzstd.EncodeTo(ctx, &buf, raw, longzstd.Options{Level: plan.level, Cores: b.Cores()})
+			w := &frameWriter{WriteCloser: nopCloser{&buf}}
+			size, err := longzstd.EncodeTo(ctx, w, raw, longzstd.Options{Level: plan.level, Cores: b.Cores()})
+			if err == nil && alone != nil {
+				if _, err = alone.seal(w, raw, size); alone.flags != 0 {
+					buf.Bytes()[frameFlags] = alone.flags
+				}
+			}
 			frame = files.Memory(buf.Bytes())
 			return err
 		}}
-		if len(plan.starts) == 1 {
+		if alone != nil {
 			units = append(units, func(ctx context.Context) error {
 				h := NewHasher()
 				for b := raw; len(b) > 0; {
@@ -168,3 +174,9 @@ func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end in
 	})
 	return frame, hash, err
 }
+
+// nopCloser is a writer that need not be closed.
+type nopCloser struct{ io.Writer }
+
+// Close does nothing.
+func (nopCloser) Close() error { return nil }

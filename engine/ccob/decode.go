@@ -481,6 +481,11 @@ func (r *Reader) checkRaw(ctx context.Context, raw []byte) error {
 		return nil
 	case r.o.Hash == HashAuto && r.index != nil:
 		return r.index.check(raw)
+	case r.o.Hash == HashAuto && len(raw) > wholeMost:
+		// The decoder has compared the checksums.
+		if form, err := r.form(); err != nil || form == checksums {
+			return err
+		}
 	}
 	h := NewHasher()
 	for len(raw) > 0 {
@@ -505,13 +510,25 @@ func (r *Reader) checkHash(sum uint64) error {
 // frames are decoded in parallel, and so are the ranges written; bytes that pass
 // no check never become a success, but may have been written before the error.
 func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
+	proof, err := r.proofFor(true)
+	if err != nil {
+		return err
+	}
+	return r.extract(ctx, proof, ranges)
+}
+
+// extract is Extract by a given proof.
+func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error {
 	if err := r.checkRanges(ranges); err != nil {
 		return err
 	}
 	ranges = slices.DeleteFunc(slices.Clone(ranges), func(g Range) bool { return g.Size == 0 })
 	slices.SortStableFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Offset, b.Offset) })
-	if r.o.Hash == HashFull {
+	switch proof {
+	case byHash:
 		return r.extractHashed(ctx, ranges)
+	case atOnce:
+		return r.extractWhole(ctx, ranges)
 	}
 	need := int64(0)
 	for _, g := range ranges {
@@ -525,6 +542,9 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 		return err
 	}
 	if !known {
+		if proof == byFrames {
+			need = r.h.RawSize
+		}
 		return r.stream(ctx, need, newFan(0, ranges, r.index).write)
 	}
 	if n := len(spans); n == 0 || spans[n-1].rawEnd() < need {
@@ -540,7 +560,9 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 	w := newDecoderSet(cores, ahead, len(jobs))
 	defer w.release()
 	return files.Ordered(ctx, r.budget, len(jobs), ahead,
-		func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, r.run(ctx, w, &jobs[i]) },
+		func(ctx context.Context, i int) (struct{}, error) {
+			return struct{}{}, r.run(ctx, w, &jobs[i], proof == byFrames)
+		},
 		func(int, struct{}) error { return nil })
 }
 
@@ -575,12 +597,15 @@ func extractJobs(spans []span, ranges []Range) []job {
 	return jobs
 }
 
-// run does one job.
-func (r *Reader) run(ctx context.Context, w *decoderSet, j *job) error {
+// run does one job. If whole is set, it decodes its frames up to their ends, where the checksums are.
+func (r *Reader) run(ctx context.Context, w *decoderSet, j *job, whole bool) error {
 	defer w.left.Add(-1)
 	need, window := int64(0), int64(0)
 	for _, g := range j.ranges {
 		need = max(need, g.end())
+	}
+	if whole {
+		need = j.spans[len(j.spans)-1].rawEnd()
 	}
 	for i := range j.spans {
 		s := &j.spans[i]

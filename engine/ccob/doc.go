@@ -29,19 +29,33 @@
 // bundle and nothing else: a listing reads the first few hundred bytes of the
 // file.
 //
+// # The magic
+//
+// Programs that look for the next bundle of a section scan for "CCOB". It therefore occurs at
+// the start of what [Encode] and [Assemble] write and nowhere else: the encoder codes
+// blocks in which it would occur in another way, and an index has no byte of it. Two fields of the
+// header cannot be changed, the raw size and the hash; one bundle in a billion has the
+// magic there.
+//
 // # Index
 //
-// Behind several frames, or one of a MiB or more that compressed to something between next
+// After several frames, or one of a MiB or more that compressed to something between next
 // to nothing and next to all of it, comes inside the file size a
 // skippable frame that other readers pass over:
 //
 //	0  u32 0x184D2A5B, u32 size of the rest
-//	8  n records: u64 raw offset, u64 size, u64 XXH64 of these raw bytes
-//	   u64 raw size of all frames
-//	   u64 hash of the CCOB header, 0 in a part (see EncodePart)
-//	   u32 n, u32 version of the index: 1
-//	   u64 XXH64 of the bytes from the first record up to here
-//	   "CCOBIDX\x00"
+//	8  number 2: the version of the index
+//	   number n
+//	   n records: number of zero bytes before, number size, sum of these raw bytes
+//	   number of zero bytes after the last
+//	   sum: the hash of the CCOB header, 0 in a part (see EncodePart)
+//	   sum of the bytes from the version up to here
+//	   5 bytes: size of the whole frame
+//	   8 bytes: D3 A9 E4 B7 8E F1 CA 95
+//
+// A number has 6 bits in each byte, the lowest first; bit 6 of a byte says that another byte
+// follows. A sum has 7 bits in each of ten bytes: an XXH64, or the hash. The size has 7 bits in each byte.
+// Bit 7 of all these bytes is set. Version 1 of the index is read, too.
 //
 // The records are the non-empty pieces of the raw bytes in ascending order,
 // the plain bundle's header and its entries; bytes between them are zero. MD5
@@ -53,4 +67,12 @@
 // an extraction fail but cannot change its bytes. One that contradicts itself or
 // the sizes of the bundle is no index: the bundle is then read like one
 // without.
+//
+// # Damage
+//
+// A frame that has no index with it has zstd's checksum. What a Reader returns of a
+// bundle that Encode wrote was checked: by the index, by all checksums of the frames that it is in,
+// which are then decoded whole, or by the hash of the header, which takes all frames. The last is done
+// for bundles of at most a MiB, and for those that have lost their index. Bundles of LLVM, one frame
+// without a checksum, are checked by their hash up to a MiB.
 package ccob

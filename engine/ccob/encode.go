@@ -1,11 +1,14 @@
 package ccob
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"io"
 	"math"
 	"sync/atomic"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/longzstd"
@@ -75,24 +78,28 @@ func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (
 			return s, err
 		}
 	}
-	x, err := encodeFrames(ctx, data, raw, size, &s, o)
+	x, flags, err := encodeFrames(ctx, data, raw, size, &s, o)
 	if err != nil {
 		return s, err
 	}
-	if s.Indexed {
-		x.raw, x.hash = s.RawSize, s.Hash
-		if _, err := data.Write(x.append(nil)); err != nil {
-			return s, err
-		}
-		s.DataSize += x.frameSize()
-	}
-	h, err := s.header()
+	h, end, err := s.finish(x)
 	if err != nil {
+		return s, err
+	}
+	if _, err := data.Write(end); err != nil {
 		return s, err
 	}
 	if placed {
+		if flags != 0 {
+			if _, err := place.WriteAt([]byte{flags}, at+headerSize(s.Version)+frameFlags); err != nil {
+				return s, err
+			}
+		}
 		_, err = place.WriteAt(h, at)
 		return s, err
+	}
+	if flags != 0 {
+		memory.Bytes()[frameFlags] = flags
 	}
 	if _, err := out.Write(h); err != nil {
 		return s, err
@@ -101,33 +108,107 @@ func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (
 	return s, err
 }
 
-// Limits of an index for a single frame. The hash of smaller bundles is checked in no time.
+// Limits of an index for a single frame. Smaller bundles are decoded in no time, to check everything.
 // Where compression saves next to nothing, or everything, LLVM's size has no room for an index.
 const (
 	indexFrom  = 1 << 20  // raw bytes
 	indexLeast = 64 << 10 // bytes of compressed data
-	indexSaved = 16       // one part in so many must be saved
+	indexSaved = 16       // one part in so many must be saved,
+	indexShare = 2048     // or be more than the index
 )
 
-// setIndexed says whether the frames, all written, get an index, which a single frame gets
-// only if alone is set.
-func (s *Stats) setIndexed(alone bool) {
-	s.Indexed = s.Frames > 1 ||
-		alone && s.RawSize >= indexFrom && s.DataSize >= indexLeast && s.DataSize < s.RawSize-s.RawSize/indexSaved
+// worthIndex reports whether a single frame gets an index, where one is wanted: data is its size,
+// and pieces the number of records.
+func worthIndex(raw, data int64, pieces int) bool {
+	return raw >= indexFrom && data >= indexLeast && (data < raw-raw/indexSaved || mostIndex(pieces)*indexShare <= data)
 }
 
+// single is what happens to the only frame of a bundle.
+type single struct {
+	pieces  int  // records of an index
+	wanted  bool // whether an index may be written
+	indexed bool // whether one must be
+	flags   byte // what the frame's descriptor must become; 0: it is right
+}
+
+// frameFlags is where the descriptor of a frame is.
+const (
+	frameFlags   = 4
+	checksumFlag = 1 << 2
+)
+
+// seal appends the checksum of a frame's content, raw, if the bundle gets no index. w has
+// written the frame, of the given size.
+func (s *single) seal(w *frameWriter, raw []byte, size int64) (int64, error) {
+	if s.indexed = s.wanted && worthIndex(int64(len(raw)), size, s.pieces); s.indexed {
+		return size, nil
+	}
+	sum := binary.LittleEndian.AppendUint32(w.tail[:len(w.tail):len(w.tail)], uint32(xxhash.Sum64(raw)))
+	if bytes.Contains(sum, []byte(Magic)) {
+		s.indexed = true
+		return size, nil
+	}
+	s.flags = w.flags | checksumFlag
+	n, err := w.Write(sum[len(w.tail):])
+	return size + int64(n), err
+}
+
+// frameWriter remembers of what is written through it the descriptor of the frame and the last bytes.
+type frameWriter struct {
+	io.WriteCloser
+	n     int64
+	flags byte
+	tail  []byte
+}
+
+// Write writes p.
+func (w *frameWriter) Write(p []byte) (int, error) {
+	if at := frameFlags - w.n; at >= 0 && at < int64(len(p)) {
+		w.flags = p[at]
+	}
+	w.n += int64(len(p))
+	w.tail = append(w.tail, p[max(0, len(p)-len(Magic)+1):]...)
+	w.tail = w.tail[max(0, len(w.tail)-len(Magic)+1):]
+	return w.WriteCloser.Write(p)
+}
+
+// finish returns the header of a bundle and what comes behind its frames: the index, if there is one.
+func (s *Stats) finish(x *index) (h, end []byte, err error) {
+	x.raw, x.hash = s.RawSize, s.Hash
+	if s.Indexed {
+		end = x.append(nil)
+	}
+	s.DataSize += int64(len(end))
+	if h, err = s.header(); err != nil || !bytes.Contains(h[1:], []byte(Magic)) {
+		return h, end, err
+	}
+	// If it is the file size that forms the magic, eight bytes more do not.
+	s.DataSize += int64(len(emptyFrame))
+	h, err = s.header()
+	return h, append([]byte(emptyFrame), end...), err
+}
+
+// emptyFrame is a skippable frame without content.
+const emptyFrame = "\x50\x2a\x4d\x18\x00\x00\x00\x00"
+
 // encodeFrames writes the frames to out, and returns the index with the pieces in
-// it and in s what there is to say of them.
-func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s *Stats, o EncodeOptions) (*index, error) {
+// it and in s what there is to say of them. If flags is not 0, that must become the descriptor
+// of the first frame.
+func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s *Stats, o EncodeOptions) (x *index, flags byte, err error) {
 	b := budget(o.Budget)
 	cuts, err := cut(ctx, b, raw, o.Frames, o.Level)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
+	}
+	var alone *single
+	if len(cuts) == 1 {
+		alone = &single{wanted: o.Frames != FramesOne, pieces: records(raw)}
 	}
 	s.Frames = len(cuts)
 	sizes := make([]int64, len(cuts))
 	written := newLanes(out, len(cuts))
-	h, x := NewHasher(), new(index)
+	x = new(index)
+	h := NewHasher()
 	hash := indexing(h, raw, x, o.Done)
 	start := func(i int) int64 {
 		if i == 0 {
@@ -139,7 +220,7 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 		return cuts[i][0].Offset
 	}
 	encode := func(ctx context.Context, i int, beside *hashing) (err error) {
-		sizes[i], err = encodeFrame(ctx, lane{written, i}, b, cuts[i], start(i), start(i+1), o.Level, beside)
+		sizes[i], err = encodeFrame(ctx, lane{written, i}, b, cuts[i], start(i), start(i+1), o.Level, beside, alone)
 		return err
 	}
 	if b.Cores() == 2 {
@@ -169,14 +250,27 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 		})
 	}
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	s.Hash = h.Sum()
 	for _, n := range sizes {
 		s.DataSize += n
 	}
-	s.setIndexed(o.Frames != FramesOne)
-	return x, nil
+	s.Indexed = alone == nil || alone.indexed
+	if alone != nil {
+		flags = alone.flags
+	}
+	return x, flags, nil
+}
+
+// records returns how many of the pieces have a record in an index.
+func records(pieces []Piece) (n int) {
+	for _, p := range pieces {
+		if p.Content.Len() > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // newStats checks version and raw size.
@@ -224,8 +318,8 @@ func (s *Stats) header() ([]byte, error) {
 
 // encodeFrame compresses the raw bytes from start to end, in which the pieces lie,
 // to w and closes it, and hashes beside that, if beside is not nil, as much as there is time
-// for. It returns the size of the frame.
-func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces []Piece, start, end int64, level Level, beside *hashing) (int64, error) {
+// for. If it is the only frame, alone is not nil. It returns the size of the frame.
+func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces []Piece, start, end int64, level Level, beside *hashing, alone *single) (int64, error) {
 	parts := make([]files.Part, len(pieces))
 	for i, p := range pieces {
 		parts[i] = files.Part{Offset: p.Offset - start, Content: p.Content}
@@ -245,7 +339,14 @@ func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces 
 			o.Beside = beside.beside(ctx, raw.Bytes(), start)
 			defer func() { beside.raw = nil }()
 		}
-		size, err = longzstd.EncodeTo(ctx, w, raw.Bytes(), o)
+		if alone == nil {
+			size, err = longzstd.EncodeTo(ctx, w, raw.Bytes(), o)
+			return err
+		}
+		sealed := &frameWriter{WriteCloser: w}
+		if size, err = longzstd.EncodeTo(ctx, sealed, raw.Bytes(), o); err == nil {
+			size, err = alone.seal(sealed, raw.Bytes(), size)
+		}
 		return err
 	})
 	if err != nil {

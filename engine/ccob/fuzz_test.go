@@ -3,9 +3,12 @@ package ccob
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"io"
 	"testing"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/files"
 )
@@ -76,17 +79,16 @@ func FuzzIndex(f *testing.F) {
 	pieces, raw := sample(16, 300, "gfx900", "gfx1030")
 	data := encode(f, pieces, EncodeOptions{Frames: FramesEntry})
 	x := readIndex(data)
-	at := len(data) - int(x.frameSize())
-	f.Add(data[at+8 : len(data)-16])
+	at := len(data) - int(x.size)
+	f.Add(data[at+frameHead : len(data)-indexTail])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		b := append(bytes.Clone(data[:at]), 0x5b, 0x2a, 0x4d, 0x18, byte(len(body)+16), byte((len(body)+16)>>8), byte((len(body)+16)>>16), 0)
-		b = append(append(b, body...), make([]byte, 8)...)
-		b = append(b, indexMagic...)
-		seal(b, at)
-		for i, n := 0, len(b); i < 8; i++ {
-			b[8+i] = byte(n >> (8 * i))
-		}
+		end := append([]byte{0x5b, 0x2a, 0x4d, 0x18, 0, 0, 0, 0}, body...)
+		end = appendBits(end, xxhash.Sum64(body), sumSize)
+		size := len(end) + lengthSize + len(indexEnd)
+		binary.LittleEndian.PutUint32(end[4:], uint32(size-frameHead))
+		end = append(appendBits(end, uint64(size), lengthSize), indexEnd...)
+		b := withEnd(data, at, end)
 		_, _ = ParsePart(files.Memory(b[headerSize(3):])) // must not panic
 		r, err := Open(b, Options{})
 		if err != nil {

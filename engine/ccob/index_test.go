@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -22,44 +23,101 @@ func indexed(t testing.TB) (pieces []Piece, raw, data []byte, at int) {
 	if x == nil {
 		t.Fatal("no index")
 	}
-	return pieces, raw, data, len(data) - int(x.frameSize())
+	return pieces, raw, data, len(data) - int(x.size)
 }
 
-// seal makes a forged index believe in itself.
-func seal(data []byte, at int) []byte {
-	n := len(data)
-	binary.LittleEndian.PutUint64(data[n-16:], xxhash.Sum64(data[at+8:n-16]))
-	return data
+// withEnd returns the bundle in data, up to at, with another end.
+func withEnd(data []byte, at int, end []byte) []byte {
+	b := slices.Concat(data[:at], end)
+	binary.LittleEndian.PutUint64(b[8:], uint64(len(b)))
+	return b
+}
+
+// appendOld appends an index of version 1.
+func (x *index) appendOld(dst []byte) []byte {
+	le := binary.LittleEndian
+	dst = le.AppendUint32(dst, indexFrame)
+	dst = le.AppendUint32(dst, uint32(len(x.pieces)*oldIndexRecord+oldIndexTail))
+	start := len(dst)
+	for _, p := range x.pieces {
+		dst = le.AppendUint64(dst, uint64(p.off))
+		dst = le.AppendUint64(dst, uint64(p.size))
+		dst = le.AppendUint64(dst, p.sum)
+	}
+	dst = le.AppendUint64(dst, uint64(x.raw))
+	dst = le.AppendUint64(dst, x.hash)
+	dst = le.AppendUint32(dst, uint32(len(x.pieces)))
+	dst = le.AppendUint32(dst, 1)
+	dst = le.AppendUint64(dst, xxhash.Sum64(dst[start:]))
+	return append(dst, oldIndexEnd...)
 }
 
 func TestIndexChecksEntries(t *testing.T) {
 	pieces, _, data, at := indexed(t)
 	// Forge the sum of the last piece: only what touches it fails.
-	b := bytes.Clone(data)
-	n := len(pieces) - 2 // the host entry has no record
-	b[at+8+n*indexRecord+16]++
-	seal(b, at)
-	r, err := Open(b, Options{Budget: cores})
+	x := readIndex(data)
+	x.pieces[len(x.pieces)-1].sum++
+	for name, end := range map[string][]byte{"new": x.append(nil), "old": x.appendOld(nil)} {
+		t.Run(name, func(t *testing.T) {
+			b := withEnd(data, at, end)
+			r, err := Open(b, Options{Budget: cores})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := pieces[len(pieces)-1]
+			for _, p := range pieces {
+				var out bytes.Buffer
+				err := r.Extract(context.Background(), []Range{{p.Offset, p.Content.Len(), &out}})
+				if p.Offset == last.Offset {
+					if err == nil || !strings.Contains(err.Error(), "the data is damaged") {
+						t.Errorf("a wrong sum is taken: %v", err)
+					}
+				} else if err != nil || !bytes.Equal(out.Bytes(), p.Content.Bytes()) {
+					t.Errorf("entry at 0x%x: %v", p.Offset, err)
+				}
+			}
+			if _, err := r.Decode(context.Background()); err == nil || !strings.Contains(err.Error(), "the data is damaged") {
+				t.Errorf("a wrong sum is taken: %v", err)
+			}
+			if err := r.Extract(context.Background(), []Range{{0, r.RawSize(), io.Discard}}); err == nil || !strings.Contains(err.Error(), "the data is damaged") {
+				t.Errorf("a wrong sum is taken: %v", err)
+			}
+			if err := decodeErr(b, Options{Lenient: true}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// The header of the plain bundle says where entries are: it is checked before it is used, and
+// entries that the index does not have are refused.
+func TestIndexChecksHeader(t *testing.T) {
+	pieces, _, data, at := indexed(t)
+	x := readIndex(data)
+	x.pieces[0].sum++
+	r, err := Open(withEnd(data, at, x.append(nil)), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := pieces[len(pieces)-1]
-	for _, p := range pieces {
-		var out bytes.Buffer
-		err := r.Extract(context.Background(), []Range{{p.Offset, p.Content.Len(), &out}})
-		if p.Offset == last.Offset {
-			if err == nil || !strings.Contains(err.Error(), "the data is damaged") {
-				t.Errorf("a wrong sum is taken: %v", err)
-			}
-		} else if err != nil || !bytes.Equal(out.Bytes(), p.Content.Bytes()) {
-			t.Errorf("entry at 0x%x: %v", p.Offset, err)
-		}
-	}
-	if _, err := r.Decode(context.Background()); err == nil || !strings.Contains(err.Error(), "the data is damaged") {
+	if _, err := r.Prefix(context.Background(), 100); err == nil || !strings.Contains(err.Error(), "the data is damaged") {
 		t.Errorf("a wrong sum is taken: %v", err)
 	}
-	if err := decodeErr(b, Options{Lenient: true}); err != nil {
-		t.Error(err)
+	x = readIndex(data)
+	x.pieces = x.pieces[1:]
+	if r, err = Open(withEnd(data, at, x.append(nil)), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Prefix(context.Background(), 100); err == nil || !strings.Contains(err.Error(), "the index has no header") {
+		t.Errorf("a header without sum is taken: %v", err)
+	}
+	if r, err = Open(data, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	p := pieces[3]
+	for _, g := range []Range{{Offset: p.Offset, Size: p.Content.Len() - 1}, {Offset: p.Offset + 1, Size: p.Content.Len()}, {Offset: 1, Size: 1}, {Offset: 0, Size: r.RawSize() - 1}} {
+		if err := r.Extract(context.Background(), []Range{g}); err == nil || !strings.Contains(err.Error(), "are no entry by the index") {
+			t.Errorf("%+v: %v", g, err)
+		}
 	}
 }
 
@@ -72,80 +130,173 @@ func TestIndexAndHeaderHash(t *testing.T) {
 	}
 }
 
-// TestDamage flips every bit of the index and many of the data: the answer is the
-// right bytes or an error.
+// TestDamage flips bits of bundles in every form that is written, all of the header and the end
+// and many of the data: every entry has its right bytes or fails, and so does the header.
 func TestDamage(t *testing.T) {
-	pieces, raw, data, at := indexed(t)
 	ctx := context.Background()
-	p := pieces[3]
-	for i := headerSize(3); i < int64(len(data)); i++ {
-		if i < int64(at) && i%97 != 0 {
-			continue
-		}
-		for bit := range 8 {
-			if i < int64(at) && bit != int(i)%8 {
-				continue
-			}
-			data[i] ^= 1 << bit
-			if r, err := Open(data, Options{}); err == nil {
-				if all, err := r.Decode(ctx); err == nil && !bytes.Equal(all.Bytes(), raw) {
-					t.Fatalf("bit %d of byte %d: other bytes", bit, i)
+	forms := map[string]struct {
+		pieces []Piece
+		raw    []byte
+		data   []byte
+	}{}
+	add := func(name string, pieces []Piece, raw, data []byte) {
+		forms[name] = struct {
+			pieces []Piece
+			raw    []byte
+			data   []byte
+		}{pieces, raw, data}
+	}
+	pieces, raw := sample(4096, 3000, "gfx900", "gfx1030")
+	add("small", pieces, raw, encode(t, pieces, EncodeOptions{}))
+	add("small, version 2", pieces, raw, encode(t, pieces, EncodeOptions{Version: 2}))
+	add("small, a frame each", pieces, raw, encode(t, pieces, EncodeOptions{Frames: FramesEntry}))
+	pieces, raw = sample(4096, 360_000, "gfx900", "gfx1030", "gfx1100")
+	add("index", pieces, raw, encode(t, pieces, EncodeOptions{}))
+	add("one frame", pieces, raw, encode(t, pieces, EncodeOptions{Frames: FramesOne}))
+	add("a frame each", pieces, raw, encode(t, pieces, EncodeOptions{Frames: FramesEntry}))
+	add("assembled", pieces, raw, assemble(t, plan(t, pieces, EncodeOptions{Frames: FramesEntry}), parts(t, pieces, never, true, EncodeOptions{}), EncodeOptions{}))
+	data := encode(t, pieces, EncodeOptions{})
+	add("old index", pieces, raw, withEnd(data, len(data)-int(readIndex(data).size), readIndex(data).appendOld(nil)))
+	pieces, raw = plain(4096, []string{"host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx900", "hip-amdgcn-amd-amdhsa--gfx906"}, [][]byte{nil, make([]byte, 1<<20), make([]byte, 1<<19)})
+	add("zeros", pieces, raw, encode(t, pieces, EncodeOptions{}))
+	noise := make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	pieces, raw = plain(4096, []string{"host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx900", "hip-amdgcn-amd-amdhsa--gfx906"}, [][]byte{nil, noise[:1<<19], noise[1<<19:]})
+	add("noise", pieces, raw, encode(t, pieces, EncodeOptions{}))
+
+	for name, f := range forms {
+		t.Run(name, func(t *testing.T) {
+			header := f.pieces[0].Content.Bytes()
+			data := f.data
+			step := max(1, len(data)/100)
+			for i := 0; i < len(data); i++ {
+				if i >= 80 && i < len(data)-100 && i%step != 0 {
+					continue
 				}
-				var out bytes.Buffer
-				if err := r.Extract(ctx, []Range{{p.Offset, p.Content.Len(), &out}}); err == nil && r.Indexed() && !bytes.Equal(out.Bytes(), p.Content.Bytes()) {
-					t.Fatalf("bit %d of byte %d: other bytes of an entry", bit, i)
+				for bit := range 8 {
+					if (i >= 80 && i < len(data)-100 || len(raw) > 1<<20) && bit != i/step%8 && bit != 2 {
+						continue
+					}
+					data[i] ^= 1 << bit
+					if r, err := Open(data, Options{Budget: cores}); err == nil {
+						if b, err := r.Prefix(ctx, int64(len(header))); err == nil && !bytes.Equal(b, header) {
+							t.Fatalf("bit %d of byte %d of %d: another header", bit, i, len(data))
+						}
+						for k, p := range f.pieces {
+							if k != i%len(f.pieces) {
+								continue
+							}
+							var out bytes.Buffer
+							if err := r.Extract(ctx, []Range{{p.Offset, p.Content.Len(), &out}}); err == nil && !bytes.Equal(out.Bytes(), p.Content.Bytes()) {
+								t.Fatalf("bit %d of byte %d of %d: other bytes of an entry", bit, i, len(data))
+							}
+						}
+						if i%5 == 0 {
+							if all, err := r.Decode(ctx); err == nil && !bytes.Equal(all.Bytes(), f.raw) {
+								t.Fatalf("bit %d of byte %d: other bytes", bit, i)
+							}
+						}
+					}
+					data[i] ^= 1 << bit
 				}
 			}
-			data[i] ^= 1 << bit
+		})
+	}
+}
+
+// What is written has the magic at its beginning and nowhere else.
+func TestMagicOnce(t *testing.T) {
+	noise := make([]byte, 3<<20)
+	rand.NewChaCha8([32]byte{}).Read(noise)
+	for i := 100; i < len(noise)-4; i += 7919 {
+		copy(noise[i:], Magic)
+	}
+	ids := []string{"host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx900", "hip-amdgcn-amd-amdhsa--gfx1030"}
+	for _, size := range []int{4, 100, 10_000, 1_200_000} {
+		pieces, raw := plain(4096, ids, [][]byte{nil, noise[:size], noise[96:][:size]})
+		for _, how := range []Frames{FramesAuto, FramesEntry, FramesOne} {
+			for _, level := range []Level{Fast, Small} {
+				o := EncodeOptions{Frames: how, Level: level}
+				data := encode(t, pieces, o)
+				if n := bytes.LastIndex(data, []byte(Magic)); n != 0 {
+					t.Errorf("%d bytes, %d: the magic occurs at byte %d", size, how, n)
+				}
+				readAll(t, data, raw, Options{Budget: cores})
+				if how == FramesOne {
+					continue
+				}
+				again := assemble(t, plan(t, pieces, o), parts(t, pieces, never, true, o), EncodeOptions{})
+				if n := bytes.LastIndex(again, []byte(Magic)); n != 0 {
+					t.Errorf("%d bytes, %d: the magic occurs at byte %d when assembled", size, how, n)
+				}
+			}
 		}
+	}
+	// An index has none of its bytes, whatever it says.
+	x := &index{hash: 0x424F4343424F4343}
+	for range 10_000 {
+		x.pieces = append(x.pieces, indexPiece{x.raw + 0x424F4343, 0x424F4343, 0x424F4343424F4343})
+		x.raw += 2 * 0x424F4343
+	}
+	b := x.append(nil)
+	if bytes.ContainsAny(b[frameHead:], Magic) {
+		t.Error("an index has the magic")
+	}
+	if got := readIndex(b); got == nil || got.raw != x.raw || got.hash != x.hash || !slices.Equal(got.pieces, x.pieces) {
+		t.Error("the index is not read back")
+	}
+}
+
+// A file size that forms the magic is avoided.
+func TestMagicInHeader(t *testing.T) {
+	s := Stats{Version: 3, Method: Zstd, DataSize: 0x424F4343 - 32, RawSize: 1 << 40}
+	h, end, err := s.finish(&index{})
+	if err != nil || bytes.Contains(h[1:], []byte(Magic)) || string(end) != emptyFrame {
+		t.Errorf("% x, % x, %v", h, end, err)
+	}
+	if s.FileSize != 0x424F4343+8 || s.DataSize != s.FileSize-32 {
+		t.Errorf("%+v", s)
 	}
 }
 
 // TestForgedIndex: an index that holds together but tells lies about places.
 func TestForgedIndex(t *testing.T) {
 	pieces, raw, data, at := indexed(t)
-	le := binary.LittleEndian
-	n := len(data)
-	for name, forge := range map[string]func(b []byte){
-		"raw size":      func(b []byte) { le.PutUint64(b[n-40:], 1<<50) },
-		"raw size - 1":  func(b []byte) { le.PutUint64(b[n-40:], uint64(len(raw)-1)) },
-		"count":         func(b []byte) { le.PutUint32(b[n-24:], 1<<31) },
-		"count 0":       func(b []byte) { le.PutUint32(b[n-24:], 0) },
-		"version":       func(b []byte) { le.PutUint32(b[n-20:], 2) },
-		"offset":        func(b []byte) { le.PutUint64(b[at+8+indexRecord:], 1<<63) },
-		"offset + 1":    func(b []byte) { b[at+8+indexRecord]++ },
-		"size":          func(b []byte) { le.PutUint64(b[at+16+indexRecord:], 1<<63-1) },
-		"size 0":        func(b []byte) { le.PutUint64(b[at+16:], 0) },
-		"overlap":       func(b []byte) { le.PutUint64(b[at+8+indexRecord:], 0) },
-		"frame magic":   func(b []byte) { b[at] ^= 0x0f },
-		"frame size":    func(b []byte) { b[at+4]-- },
-		"every ff":      func(b []byte) { copy(b[at+8:n-16], bytes.Repeat([]byte{0xff}, n-16-at-8)) },
-		"not sealed":    nil,
-		"magic":         func(b []byte) { b[n-1] = 1 },
-		"one more byte": func(b []byte) { le.PutUint32(b[at+4:], le.Uint32(b[at+4:])+1) },
+	for name, forge := range map[string]func(x *index){
+		"raw size":     func(x *index) { x.raw = 1 << 50 },
+		"raw size - 1": func(x *index) { x.raw-- },
+		"none":         func(x *index) { x.pieces = nil },
+		"offset":       func(x *index) { x.pieces[1].off = 1 << 62 },
+		"offset + 1":   func(x *index) { x.pieces[1].off++ },
+		"size":         func(x *index) { x.pieces[1].size = 1<<63 - 1 },
+		"size 0":       func(x *index) { x.pieces[0].size = 0 },
+		"negative":     func(x *index) { x.pieces[2].size = -1 },
+		"overlap":      func(x *index) { x.pieces[1].off = 0 },
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := bytes.Clone(data)
-			if forge == nil {
-				b[at+8]++
-			} else {
-				forge(b)
-				seal(b, at)
-			}
-			r, err := Open(b, Options{})
-			if err != nil {
-				t.Fatal(err) // it is ignored, or fails when it is used
-			}
-			p := pieces[4]
-			var out bytes.Buffer
-			err = r.Extract(context.Background(), []Range{{p.Offset, p.Content.Len(), &out}})
-			if err == nil && !bytes.Equal(out.Bytes(), p.Content.Bytes()) {
-				t.Error("other bytes")
-			}
-			if all, err := r.Decode(context.Background()); err == nil && !bytes.Equal(all.Bytes(), raw) {
-				t.Error("other bytes")
-			}
-		})
+		for _, version := range []string{"new", "old"} {
+			t.Run(name+"/"+version, func(t *testing.T) {
+				x := readIndex(data)
+				forge(x)
+				end := x.append(nil)
+				if version == "old" {
+					end = x.appendOld(nil)
+				}
+				b := withEnd(data, at, end)
+				r, err := Open(b, Options{})
+				if err != nil {
+					t.Fatal(err) // it is ignored, or fails when it is used
+				}
+				p := pieces[4]
+				var out bytes.Buffer
+				err = r.Extract(context.Background(), []Range{{p.Offset, p.Content.Len(), &out}})
+				if err == nil && !bytes.Equal(out.Bytes(), p.Content.Bytes()) {
+					t.Error("other bytes")
+				}
+				if all, err := r.Decode(context.Background()); err == nil && !bytes.Equal(all.Bytes(), raw) {
+					t.Error("other bytes")
+				}
+			})
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ func EncodePart(ctx context.Context, out files.Sink, pieces []Piece, size int64,
 	sums := make([]uint64, len(pieces))
 	err = b.Each(ctx, len(cuts)+len(pieces), func(ctx context.Context, i int) (err error) {
 		if i < len(cuts) {
-			_, err = encodeFrame(ctx, lane{written, i}, b, cuts[i], starts[i], starts[i+1], o.Level, nil)
+			_, err = encodeFrame(ctx, lane{written, i}, b, cuts[i], starts[i], starts[i+1], o.Level, nil, nil)
 			return err
 		}
 		i -= len(cuts)
@@ -105,7 +105,7 @@ func ParsePart(c files.Content) (*Part, error) {
 	if x == nil {
 		return nil, fault(0, "", "no part of a compressed bundle: it does not end with an index")
 	}
-	p := &Part{RawSize: x.raw, data: c.Slice(0, int64(len(data))-x.frameSize()), index: x}
+	p := &Part{RawSize: x.raw, data: c.Slice(0, int64(len(data))-x.size), index: x}
 	raw := int64(0)
 	for pos := int64(0); pos < p.data.Len(); {
 		f, err := frameAt(p.data.Bytes(), pos)

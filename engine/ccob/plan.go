@@ -123,7 +123,7 @@ func ParsePlan(c files.Content) (*Plan, error) {
 		return nil, fault(0, "", "no plan of a compressed bundle: it does not end with an index")
 	}
 	broken := fault(0, "", "no plan of a compressed bundle: its header and its frames are not those of its index")
-	end := int64(len(data)) - x.frameSize()
+	end := int64(len(data)) - x.size
 	if len(x.pieces) == 0 || x.pieces[0].off != 0 || x.pieces[0].size > end-planTail {
 		return nil, broken
 	}

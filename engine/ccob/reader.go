@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"weak"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -15,9 +16,11 @@ import (
 type HashCheck int
 
 const (
-	// HashAuto checks what can be checked at the speed of decoding: with an
-	// index every piece that is decoded whole; without, Decode compares the MD5
-	// hash of the header and Extract compares nothing.
+	// HashAuto checks every byte that is read, if the bundle has what that takes
+	// at the speed of decoding: an index, checksums of frames, or a size of at most
+	// a MiB. Bundles that have neither are checked by the hash of the header, but for those in
+	// the form that LLVM writes, one frame and nothing else: Decode
+	// compares their hash, Extract compares nothing.
 	HashAuto HashCheck = iota
 	// HashFull always decodes everything and compares the MD5 hash of the
 	// header. It runs beside decoding, at less than 1 GB/s.
@@ -59,6 +62,10 @@ type Reader struct {
 
 	mu     sync.Mutex
 	prefix []byte // the longest that was asked for
+	proof  proof
+
+	wholeMu sync.Mutex
+	whole   weak.Pointer[[]byte] // all raw bytes of a small bundle, checked
 }
 
 // Open parses the compressed bundle that data begins with and prepares to decode
@@ -128,25 +135,61 @@ func (r *Reader) Stats() Stats {
 	}
 }
 
-// Prefix returns the first n raw bytes, fewer if the bundle has fewer. Only the
-// blocks that hold them are decoded. The result must not be written to.
+// maxHead is the largest header of a plain bundle that is checked before use; what is larger is none.
+const maxHead = 16 << 20
+
+// Prefix returns the first n raw bytes, fewer if the bundle has fewer; of a bundle with
+// an index, no more than its first piece, the header of the plain bundle. It decodes no
+// more than these bytes and their check take. The result must not be written to.
 func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 	n = min(max(n, 0), r.h.RawSize)
+	proof, err := r.proofFor(false)
+	if err != nil {
+		return nil, err
+	}
+	var head int64
+	if proof == byIndex {
+		if head = r.index.head(); head == 0 {
+			return nil, fault(r.h.DataOffset, "", "the index has no header of the uncompressed bundle: the data is damaged")
+		}
+		if head <= maxHead {
+			n = min(n, head)
+		} else {
+			head = 0
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if int64(len(r.prefix)) >= n {
+	if r.prefix != nil && int64(len(r.prefix)) >= n {
 		return r.prefix[:n:n], nil
 	}
 	var out []byte
-	err := r.stream(ctx, n, func(p []byte) error {
+	take := func(p []byte) error {
 		out = append(out, p...)
 		return nil
-	})
-	if err == nil {
-		r.prefix = out
 	}
-	return out, err
+	switch proof {
+	case byIndex:
+		if err = r.stream(ctx, max(n, head), take); err == nil && head > 0 {
+			err = r.index.pieces[0].check(xxhash.Sum64(out[:head]))
+		}
+	case unproved:
+		err = r.stream(ctx, n, take)
+	default:
+		err = r.extract(ctx, proof, []Range{{0, n, writerFunc(take)}})
+	}
+	if err != nil {
+		return out, err
+	}
+	r.prefix = out
+	return out[:n:n], nil
 }
+
+// writerFunc is a function as a writer.
+type writerFunc func(p []byte) error
+
+// Write calls the function.
+func (f writerFunc) Write(p []byte) (int, error) { return len(p), f(p) }
 
 // Range is a range of the raw bytes and who wants it.
 type Range struct {
@@ -158,11 +201,17 @@ type Range struct {
 
 func (r Range) end() int64 { return r.Offset + r.Size }
 
-// checkRanges refuses ranges outside the raw bytes.
+// checkRanges refuses ranges outside the raw bytes, and those that the index does not have.
 func (r *Reader) checkRanges(ranges []Range) error {
 	for _, g := range ranges {
 		if g.Offset < 0 || g.Size < 0 || g.Offset > r.h.RawSize || g.Size > r.h.RawSize-g.Offset {
 			return fmt.Errorf("range at 0x%x of %d bytes is not inside the %d bytes of the uncompressed bundle", uint64(g.Offset), g.Size, r.h.RawSize)
+		}
+		if r.index == nil || g.Size == 0 || g.Offset == 0 && g.Size == r.h.RawSize {
+			continue
+		}
+		if p := r.index.find(g.Offset); p == nil || p.size != g.Size {
+			return fault(0, "", "raw bytes 0x%x to 0x%x are no entry by the index: the header of the uncompressed bundle is damaged", g.Offset, g.end())
 		}
 	}
 	return nil
@@ -173,21 +222,18 @@ type fan struct {
 	pos    int64
 	ranges []Range // by offset
 
-	index *index
-	got   []int64 // bytes delivered to each range
-	sums  []*xxhash.Digest
+	checks []*indexCheck // of ranges; nil without an index
 }
 
 // newFan returns a fan whose first byte is at pos.
 func newFan(pos int64, ranges []Range, x *index) *fan {
-	f := &fan{pos: pos, ranges: ranges, index: x, got: make([]int64, len(ranges)), sums: make([]*xxhash.Digest, len(ranges))}
+	f := &fan{pos: pos, ranges: ranges}
 	if x == nil {
 		return f
 	}
+	f.checks = make([]*indexCheck, len(ranges))
 	for i, g := range ranges {
-		if p := x.find(g.Offset); p != nil && p.size == g.Size {
-			f.sums[i] = xxhash.New()
-		}
+		f.checks[i] = x.from(g.Offset)
 	}
 	return f
 }
@@ -211,21 +257,16 @@ func (f *fan) write(b []byte) error {
 	return nil
 }
 
-// deliver writes the next bytes of range i, and checks it with the last.
+// deliver writes the next bytes of range i, and checks the pieces in it at their ends.
 func (f *fan) deliver(i int, b []byte) error {
-	g := f.ranges[i]
-	f.got[i] += int64(len(b))
-	if sum := f.sums[i]; sum != nil {
-		sum.Write(b)
-		if f.got[i] == g.Size {
-			if err := f.index.find(g.Offset).check(sum.Sum64()); err != nil {
-				return err
-			}
+	if f.checks != nil {
+		if err := f.checks[i].write(b); err != nil {
+			return err
 		}
 	}
-	if g.W == nil {
-		return nil
+	if w := f.ranges[i].W; w != nil {
+		_, err := w.Write(b)
+		return err
 	}
-	_, err := g.W.Write(b)
-	return err
+	return nil
 }

@@ -59,10 +59,52 @@ const (
 	maxLinked = 2<<30 - 64<<20
 )
 
+// Result is what there is to say of a bundle.
+type Result struct {
+	Found []Found // the entries that it has
+	// Problems are what is wrong: several things if they do not depend on each other.
+	Problems []error
+	// Warnings are about a good bundle that some programs cannot read.
+	Warnings []error
+}
+
 // Bundle checks a binary bundle, compressed or not, of which data is the whole
-// file. It returns the entries, and what is wrong: several things if they do not
-// depend on each other.
-func Bundle(data []byte, opt Options) (found []Found, problems []error) {
+// file.
+func Bundle(data []byte, opt Options) Result {
+	found, problems := bundle(data, opt)
+	return Result{Found: found, Problems: problems, Warnings: magics(data)}
+}
+
+// maxMagics is how many places of the magic are named.
+const maxMagics = 3
+
+// magics warns of the magic inside a compressed bundle.
+func magics(data []byte) (warnings []error) {
+	if !bytes.HasPrefix(data, []byte(compressedMagic)) {
+		return nil
+	}
+	var places []string
+	for pos := 1; ; pos++ {
+		i := bytes.Index(data[pos:], []byte(compressedMagic))
+		if i < 0 {
+			break
+		}
+		pos += i
+		if len(places) == maxMagics {
+			places = append(places, "more places")
+			break
+		}
+		places = append(places, fmt.Sprintf("byte 0x%x", pos))
+	}
+	if places == nil {
+		return nil
+	}
+	return []error{fmt.Errorf("the four bytes %q, with which a compressed bundle begins, are also at %s: programs that look for the next bundle of a section by these bytes, such as llvm-objdump --offloading of LLVM 22 and some HIP runtimes, take the bundle to end there and fail; compress it again with this release of offload, which avoids them",
+		compressedMagic, strings.Join(places, ", "))}
+}
+
+// bundle is Bundle but for the warnings.
+func bundle(data []byte, opt Options) (found []Found, problems []error) {
 	size := int64(len(data))
 	switch {
 	case opt.MaxSize > 0 && size > opt.MaxSize:
@@ -272,27 +314,60 @@ func (c *checker) contents(found []Found, entries []Entry) error {
 	slices.SortStableFunc(order, func(a, b Found) int {
 		return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Size, b.Size))
 	})
-	var before *Found
-	for i := range order {
+	for i := 0; i < len(order); i++ {
 		e := &order[i]
+		shared := 1
+		for i+shared < len(order) && e.Size > 0 && order[i+shared].Offset == e.Offset && order[i+shared].Size == e.Size {
+			shared++
+		}
 		switch {
 		case e.Size == 0:
 			c.checkSize(e, entries)
+			// Where it lies does not matter, but writers align it, too.
+			if err := c.align(e.Offset - c.at); err != nil {
+				return err
+			}
 			continue
-		case before != nil && before.Offset == e.Offset && before.Size == e.Size:
-			return fmt.Errorf("entries %s and %s share their content, which cannot be read back", before.ID, e.ID)
 		case e.Offset < c.at:
 			return fmt.Errorf("entry %s at byte 0x%x overlaps what ends at byte 0x%x", e.ID, e.Offset, c.at)
 		}
 		if err := c.skip(e.Offset-c.at, "the padding before entry "+e.ID); err != nil {
 			return err
 		}
-		if err := c.content(e, entries); err != nil {
+		if err := c.content(order[i:i+shared], entries); err != nil {
 			return err
 		}
-		before = e
+		i += shared - 1
 	}
 	return nil
+}
+
+// align reads up to n bytes of padding before an empty entry.
+func (c *checker) align(n int64) error {
+	if n <= 0 {
+		return nil
+	}
+	zeros := &zeroWriter{at: c.at}
+	skipped, err := io.CopyN(zeros, c.in, n)
+	c.at += skipped
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// zeroWriter takes zeros.
+type zeroWriter struct{ at int64 }
+
+// Write refuses anything but zeros.
+func (z *zeroWriter) Write(p []byte) (int, error) {
+	for i, b := range p {
+		if b != 0 {
+			return i, fmt.Errorf("byte 0x%x belongs to no entry and is not zero", z.at+int64(i))
+		}
+	}
+	z.at += int64(len(p))
+	return len(p), nil
 }
 
 // skip reads n bytes of padding.
@@ -305,33 +380,42 @@ func (c *checker) skip(n int64, what string) error {
 	return err
 }
 
-// content reads the content of an entry.
-func (c *checker) content(e *Found, entries []Entry) error {
-	what := "entry " + e.ID
-	i, expected := c.expected[e.ID]
-	block := make([]byte, min(e.Size, 1<<20))
-	img := &image{id: e.ID, size: e.Size}
-	differs := int64(-1)
-	for done := int64(0); done < e.Size; {
-		p := block[:min(int64(len(block)), e.Size-done)]
-		if err := c.read(p, what); err != nil {
+// content reads the content of entries that share it.
+func (c *checker) content(shared []Found, entries []Entry) error {
+	size := shared[0].Size
+	block := make([]byte, min(size, 1<<20))
+	images := make([]image, len(shared))
+	differs := make([]int64, len(shared))
+	for k, e := range shared {
+		images[k], differs[k] = image{id: e.ID, size: size}, -1
+	}
+	for done := int64(0); done < size; {
+		p := block[:min(int64(len(block)), size-done)]
+		if err := c.read(p, "entry "+shared[0].ID); err != nil {
 			return err
 		}
-		img.Write(p)
-		if expected && differs < 0 && e.Size == int64(len(entries[i].Content)) {
-			if want := entries[i].Content[done : done+int64(len(p))]; !bytes.Equal(p, want) {
-				differs = done + firstDifference(p, want)
+		for k := range shared {
+			images[k].Write(p)
+			i, expected := c.expected[shared[k].ID]
+			if expected && differs[k] < 0 && size == int64(len(entries[i].Content)) {
+				if want := entries[i].Content[done : done+int64(len(p))]; !bytes.Equal(p, want) {
+					differs[k] = done + firstDifference(p, want)
+				}
 			}
 		}
 		done += int64(len(p))
 	}
-	if err := img.problem(imageName(entries, i, expected)); err != nil {
-		c.problems = append(c.problems, fmt.Errorf("%s: %w", what, err))
+	for k := range shared {
+		e := &shared[k]
+		i, expected := c.expected[e.ID]
+		if err := images[k].problem(imageName(entries, i, expected)); err != nil {
+			c.problems = append(c.problems, fmt.Errorf("entry %s: %w", e.ID, err))
+		}
+		if differs[k] >= 0 {
+			c.problems = append(c.problems, fmt.Errorf("entry %s differs from its image at byte 0x%x", e.ID, differs[k]))
+		}
+		c.checkSize(e, entries)
 	}
-	if differs >= 0 {
-		c.problems = append(c.problems, fmt.Errorf("%s differs from its image at byte 0x%x", what, differs))
-	}
-	c.checkSize(e, entries)
 	return nil
 }
 

@@ -5,11 +5,16 @@ import (
 	"compress/zlib"
 	"crypto/md5"
 	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
+
+	bundlepkg "github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // plain writes a bundle, contents behind each other without padding.
@@ -79,6 +84,8 @@ const (
 	host   = "host-x86_64-unknown-linux-gnu-"
 	gfx942 = "hipv4-amdgcn-amd-amdhsa--gfx942"
 	gfx90a = "hipv4-amdgcn-amd-amdhsa--gfx90a"
+	sm70   = "hip-nvptx64-nvidia-cuda--sm_70"
+	sm80   = "hip-nvptx64-nvidia-cuda--sm_80"
 )
 
 func good() []Entry {
@@ -109,11 +116,11 @@ func TestGood(t *testing.T) {
 	}
 	for name, data := range files {
 		for _, entries := range [][]Entry{good(), nil} {
-			found, problems := Bundle(data, Options{Entries: entries, MaxSize: int64(len(data)), Linked: true})
-			if len(problems) > 0 {
-				t.Errorf("%s: %v", name, problems)
+			result := Bundle(data, Options{Entries: entries, MaxSize: int64(len(data)), Linked: true})
+			if len(result.Problems)+len(result.Warnings) > 0 {
+				t.Errorf("%s: %v", name, result)
 			}
-			if len(found) != 4 || found[3].ID != gfx942 || found[3].Size != int64(len(good()[3].Content)) {
+			if found := result.Found; len(found) != 4 || found[3].ID != gfx942 || found[3].Size != int64(len(good()[3].Content)) {
 				t.Errorf("%s: found %v", name, found)
 			}
 		}
@@ -166,7 +173,7 @@ func TestProblems(t *testing.T) {
 		if opt.Entries == nil {
 			opt.Entries = good()
 		}
-		_, problems := Bundle(test.data, opt)
+		problems := Bundle(test.data, opt).Problems
 		if len(problems) == 0 {
 			t.Errorf("%s: no problem", name)
 			continue
@@ -223,7 +230,7 @@ func TestImages(t *testing.T) {
 		}(), "a header claims 0x38 bytes at 0x8000000000000000"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			_, problems := Bundle(plain(Entry{ID: test.id, Content: test.content}), Options{})
+			problems := Bundle(plain(Entry{ID: test.id, Content: test.content}), Options{}).Problems
 			got := ""
 			if len(problems) > 0 {
 				got = problems[0].Error()
@@ -235,16 +242,101 @@ func TestImages(t *testing.T) {
 	}
 }
 
+// layout lays out a bundle by package bundle.
+func layout(t *testing.T, entries []Entry, o bundlepkg.Options) []byte {
+	t.Helper()
+	var items []bundlepkg.Item
+	for _, e := range entries {
+		items = append(items, bundlepkg.Item{ID: e.ID, Content: files.Memory(e.Content)})
+	}
+	var b files.Buffer
+	if err := bundlepkg.Write(&b, items, o); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// Forms that writers have: empty entries are aligned, too, and equal contents may be shared.
+func TestLayouts(t *testing.T) {
+	empty := func(n int) []Entry {
+		e := good()
+		e[n].Content = nil
+		return e
+	}
+	for name, entries := range map[string][]Entry{
+		"all":         good(),
+		"empty first": empty(0),
+		"empty":       empty(1),
+		"empty last":  empty(3),
+		"equal": {
+			{ID: sm70, Content: []byte("code")}, {ID: host}, {ID: sm80, Content: []byte("code")},
+			{ID: "hip-nvptx64-nvidia-cuda--sm_90", Content: []byte("code")}, {ID: "hip-nvptx64-nvidia-cuda--sm_100", Content: []byte("node")},
+		},
+		"all empty": {{ID: host}, {ID: gfx942}},
+	} {
+		for _, align := range []uint64{1, 8, 4096} {
+			for _, share := range []bool{false, true} {
+				data := layout(t, entries, bundlepkg.Options{Align: align, ShareEqual: share})
+				for _, data := range [][]byte{data, compressed(t, 3, 1, data)} {
+					for _, want := range [][]Entry{entries, nil} {
+						if result := Bundle(data, Options{Entries: want}); len(result.Problems) > 0 {
+							t.Errorf("%s, align %d, share %v: %v", name, align, share, result.Problems)
+						}
+					}
+				}
+				if got := Bundle(append(bytes.Clone(data), 0), Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "1 bytes behind the last entry") {
+					t.Errorf("%s, align %d, share %v: one byte more: %v", name, align, share, got)
+				}
+			}
+		}
+	}
+	// What is shared is compared with each image.
+	shared := []Entry{{ID: sm70, Content: []byte("code")}, {ID: sm80, Content: []byte("code")}}
+	data := layout(t, shared, bundlepkg.Options{Align: 1, ShareEqual: true})
+	shared[1].Content = []byte("cope")
+	if got := Bundle(data, Options{Entries: shared}).Problems; len(got) != 1 || got[0].Error() != "entry "+sm80+" differs from its image at byte 0x2" {
+		t.Errorf("another image: %v", got)
+	}
+	// Padding before an empty entry is zeros.
+	data = layout(t, empty(3), bundlepkg.Options{Align: 4096})
+	data[len(data)-1] = 1
+	if got := Bundle(data, Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "belongs to no entry and is not zero") {
+		t.Errorf("padding that is not zero: %v", got)
+	}
+}
+
+func TestMagicInside(t *testing.T) {
+	raw := plain(Entry{ID: host}, Entry{ID: sm70, Content: []byte("CCOB and CCOB")})
+	if got := Bundle(raw, Options{}); len(got.Problems)+len(got.Warnings) > 0 {
+		t.Errorf("plain: %v", got)
+	}
+	random := make([]byte, 100_000)
+	rand.NewChaCha8([32]byte{}).Read(random)
+	for n := 1; n < 6; n++ {
+		copy(random[n*10_000:], "CCOB")
+		data := compressed(t, 3, 1, plain(Entry{ID: host}, Entry{ID: sm70, Content: random}))
+		got := Bundle(data, Options{})
+		if len(got.Problems) > 0 || len(got.Warnings) != 1 {
+			t.Fatalf("compressed: %v", got)
+		}
+		first := bytes.Index(data[1:], []byte("CCOB")) + 1
+		want := fmt.Sprintf(`the four bytes "CCOB", with which a compressed bundle begins, are also at byte 0x%x`, first)
+		if text := got.Warnings[0].Error(); !strings.HasPrefix(text, want) || strings.Contains(text, ", more places: ") != (n > 3) {
+			t.Errorf("%d times: %s", n, text)
+		}
+	}
+}
+
 func FuzzBundle(f *testing.F) {
 	raw := plain(Entry{ID: host}, Entry{ID: gfx942, Content: elf(0x54c)})
 	f.Add(raw)
 	f.Add(raw[:len(raw)-1])
 	f.Fuzz(func(t *testing.T, data []byte) {
-		found, problems := Bundle(data, Options{})
-		if len(problems) > 0 {
+		result := Bundle(data, Options{})
+		if len(result.Problems) > 0 {
 			return
 		}
-		for _, e := range found {
+		for _, e := range result.Found {
 			if e.Offset < 0 || e.Size < 0 {
 				t.Errorf("entry %+v", e)
 			}

@@ -2,8 +2,10 @@ package verb
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/engine"
 )
 
@@ -47,5 +49,9 @@ func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []str
 		}
 		f.opt.Entries = entries
 	}
-	return call.Session.Check(ctx, f.opt)
+	warnings, err := call.Session.Check(ctx, f.opt)
+	for _, warning := range warnings {
+		fmt.Fprintf(call.Stderr, "offload check: warning: %s\n", printable.Error(warning))
+	}
+	return err
 }

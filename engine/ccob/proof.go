@@ -1,0 +1,168 @@
+package ccob
+
+import (
+	"context"
+	"weak"
+)
+
+// A proof is how a Reader tells that what it returns is what was compressed.
+type proof int
+
+const (
+	undecided proof = iota
+	unproved        // not at all
+	byIndex         // by the index
+	atOnce          // everything is decoded at once, as it is small
+	byFrames        // by checksums of the frames, which are decoded whole
+	byHash          // by the hash of the header, which takes all raw bytes
+)
+
+// wholeMost is the largest raw size at which everything is decoded to read anything.
+const wholeMost = 1 << 20
+
+// proofFor decides how to prove what is read. Contents are proved of some bundles of which the header
+// alone is not: to tell these takes a look at all of the data.
+func (r *Reader) proofFor(contents bool) (proof, error) {
+	switch {
+	case r.o.Hash == HashFull:
+		if contents {
+			return byHash, nil
+		}
+		return unproved, nil // Extract will tell
+	case r.o.Hash == HashNone:
+		return unproved, nil
+	case r.index != nil:
+		return byIndex, nil
+	case r.h.RawSize <= wholeMost:
+		return atOnce, nil
+	case r.h.Method != Zstd:
+		return unproved, nil
+	}
+	if !contents && !endsLikeIndex(r.data) {
+		// One frame without checksum, as LLVM writes it. What is behind it does not matter yet.
+		if f, err := frameAt(r.data, r.h.DataOffset); err == nil && !f.skippable && !f.checksum && f.size == r.h.RawSize {
+			return unproved, nil
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.proof == undecided {
+		form, err := r.form()
+		if err != nil {
+			return undecided, err
+		}
+		switch form {
+		case checksums:
+			r.proof = byFrames
+		case oneFrame:
+			r.proof = unproved
+		default:
+			r.proof = byHash
+		}
+	}
+	return r.proof, nil
+}
+
+// Verify checks everything that HashAuto has a check for, and decodes what that takes.
+func (r *Reader) Verify(ctx context.Context) error {
+	proof, err := r.proofFor(true)
+	if err != nil || proof == unproved {
+		return err
+	}
+	all := []Range{{Size: r.h.RawSize}}
+	if proof == byIndex {
+		all = all[:0]
+		for _, p := range r.index.pieces {
+			all = append(all, Range{Offset: p.off, Size: p.size})
+		}
+	}
+	return r.extract(ctx, proof, all)
+}
+
+// form is what a bundle without an index consists of.
+type form int
+
+const (
+	otherForm form = iota
+	oneFrame       // a frame without checksum, and nothing else
+	checksums      // frames with checksums
+)
+
+// form goes over all blocks.
+func (r *Reader) form() (form, error) {
+	if r.h.Method != Zstd {
+		return otherForm, nil
+	}
+	frames, summed, others := 0, 0, 0
+	for pos := r.h.DataOffset; pos < int64(len(r.data)); {
+		if r.h.Version == 1 && !isFrame(r.data[pos:]) {
+			break // what follows belongs to somebody else
+		}
+		f, err := frameAt(r.data, pos)
+		if err == nil {
+			err = f.walk(r.data)
+		}
+		if err != nil {
+			return otherForm, err
+		}
+		switch {
+		case f.skippable:
+			others++
+		case f.size == 0:
+			others++ // nothing to prove
+		case f.checksum:
+			summed++
+			frames++
+		default:
+			frames++
+		}
+		pos = f.end
+	}
+	switch {
+	case summed == frames:
+		return checksums, nil
+	case frames == 1 && others == 0:
+		return oneFrame, nil
+	}
+	return otherForm, nil
+}
+
+// extractWhole is Extract of a small bundle. Everything is decoded and checked; for the next
+// call it is kept while the memory is not needed.
+func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
+	raw, err := r.decodeWhole(ctx)
+	if err != nil {
+		return err
+	}
+	for _, g := range ranges {
+		if g.W == nil {
+			continue
+		}
+		if _, err := g.W.Write(raw[g.Offset:g.end()]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decodeWhole returns the raw bytes of a small bundle, checked.
+func (r *Reader) decodeWhole(ctx context.Context) ([]byte, error) {
+	r.wholeMu.Lock()
+	defer r.wholeMu.Unlock()
+	if kept := r.whole.Value(); kept != nil {
+		return *kept, nil
+	}
+	raw := make([]byte, 0, r.h.RawSize)
+	err := r.stream(ctx, r.h.RawSize, func(p []byte) error {
+		raw = append(raw, p...)
+		return nil
+	})
+	if err == nil {
+		err = r.checkRaw(ctx, raw)
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.whole = weak.Make(&raw)
+	return raw, nil
+}
