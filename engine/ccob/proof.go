@@ -33,16 +33,12 @@ func (r *Reader) proofFor(contents bool) (proof, error) {
 		return unproved, nil
 	case r.index != nil:
 		return byIndex, nil
+	case !contents && r.likeLLVM():
+		return unproved, nil
 	case r.h.RawSize <= wholeMost:
 		return atOnce, nil
 	case r.h.Method != Zstd:
 		return unproved, nil
-	}
-	if !contents && !endsLikeIndex(r.data) {
-		// One frame without checksum, as LLVM writes it. What is behind it does not matter yet.
-		if f, err := frameAt(r.data, r.h.DataOffset); err == nil && !f.skippable && !f.checksum && f.size == r.h.RawSize {
-			return unproved, nil
-		}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,6 +57,16 @@ func (r *Reader) proofFor(contents bool) (proof, error) {
 		}
 	}
 	return r.proof, nil
+}
+
+// likeLLVM reports whether the bundle begins as LLVM writes it, with one frame without checksum. What is
+// behind that is not looked at, but for what ends like an index.
+func (r *Reader) likeLLVM() bool {
+	if r.h.Method != Zstd || endsLikeIndex(r.data) {
+		return false
+	}
+	f, err := frameAt(r.data, r.h.DataOffset)
+	return err == nil && !f.skippable && !f.checksum && f.size == r.h.RawSize && f.size > 0
 }
 
 // Verify checks everything that HashAuto has a check for, and decodes what that takes.
@@ -130,7 +136,7 @@ func (r *Reader) form() (form, error) {
 // extractWhole is Extract of a small bundle. Everything is decoded and checked; for the next
 // call it is kept while the memory is not needed.
 func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
-	raw, err := r.decodeWhole(ctx)
+	raw, err := r.decodeWhole(ctx, true)
 	if err != nil {
 		return err
 	}
@@ -145,24 +151,56 @@ func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
 	return nil
 }
 
-// decodeWhole returns the raw bytes of a small bundle, checked.
-func (r *Reader) decodeWhole(ctx context.Context) ([]byte, error) {
+// small is all raw bytes of a small bundle.
+type small struct {
+	raw    []byte
+	hashed bool // whether the hash was compared
+}
+
+// decodeWhole returns the raw bytes of a small bundle, checked. Where checksums of frames prove
+// them, the hash, which takes longer, is compared only if hash is set.
+func (r *Reader) decodeWhole(ctx context.Context, hash bool) ([]byte, error) {
 	r.wholeMu.Lock()
 	defer r.wholeMu.Unlock()
-	if kept := r.whole.Value(); kept != nil {
-		return *kept, nil
+	whole := r.whole.Value()
+	if whole == nil {
+		whole = new(small)
+		spans, known, err := r.spans(r.h.RawSize)
+		if err != nil {
+			return nil, err
+		}
+		if known {
+			whole.raw = make([]byte, r.h.RawSize)
+			for i := range spans {
+				s := &spans[i]
+				if err := r.decodeFrame(&s.frame, whole.raw[s.raw:s.rawEnd()]); err != nil {
+					return nil, err
+				}
+			}
+		} else {
+			whole.raw = make([]byte, 0, r.h.RawSize)
+			err := r.stream(ctx, r.h.RawSize, func(p []byte) error {
+				whole.raw = append(whole.raw, p...)
+				return nil
+			})
+			if err != nil {
+				return nil, err
+			}
+		}
+		if !hash {
+			form, err := r.form()
+			if err != nil {
+				return nil, err
+			}
+			hash = form != checksums
+		}
 	}
-	raw := make([]byte, 0, r.h.RawSize)
-	err := r.stream(ctx, r.h.RawSize, func(p []byte) error {
-		raw = append(raw, p...)
-		return nil
-	})
-	if err == nil {
-		err = r.checkRaw(ctx, raw)
+	if hash && !whole.hashed {
+		if err := r.checkRaw(ctx, whole.raw); err != nil {
+			return nil, err
+		}
+		whole.hashed = true
 	}
-	if err != nil {
-		return nil, err
-	}
-	r.whole = weak.Make(&raw)
-	return raw, nil
+	r.whole = weak.Make(whole)
+	return whole.raw, nil
 }

@@ -3,6 +3,7 @@ package ccob
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"weak"
 
@@ -65,7 +66,7 @@ type Reader struct {
 	proof  proof
 
 	wholeMu sync.Mutex
-	whole   weak.Pointer[[]byte] // all raw bytes of a small bundle, checked
+	whole   weak.Pointer[small]
 }
 
 // Open parses the compressed bundle that data begins with and prepares to decode
@@ -175,6 +176,11 @@ func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 		}
 	case unproved:
 		err = r.stream(ctx, n, take)
+	case atOnce:
+		var raw []byte
+		if raw, err = r.decodeWhole(ctx, false); err == nil {
+			out = slices.Clone(raw[:n])
+		}
 	default:
 		err = r.extract(ctx, proof, []Range{{0, n, writerFunc(take)}})
 	}

@@ -1,0 +1,43 @@
+package release
+
+import "testing"
+
+func TestParse(t *testing.T) {
+	for s, want := range map[string]int{"": Default, "22": 22, "23": 23, "24": 24, "23.1.4": 23, "24.0": 24} {
+		if r, err := Parse(s); err != nil || r.Number != want {
+			t.Errorf("Parse(%q) = %d, %v, want %d", s, r.Number, err, want)
+		}
+	}
+	for s, want := range map[string]string{
+		"21":  `OFFLOAD_LLVM_VERSION: found "21", expected 22, 23, 24; unset it to follow LLVM 22`,
+		"new": `OFFLOAD_LLVM_VERSION: found "new", expected 22, 23, 24; unset it to follow LLVM 22`,
+		" 22": `OFFLOAD_LLVM_VERSION: found " 22", expected 22, 23, 24; unset it to follow LLVM 22`,
+	} {
+		if _, err := Parse(s); err == nil || err.Error() != want {
+			t.Errorf("Parse(%q): %v", s, err)
+		}
+	}
+}
+
+func TestFromEnv(t *testing.T) {
+	for value, want := range map[string]int{"23": 23, "": Default} {
+		r, err := FromEnv(func(name string) (string, bool) {
+			if name != Variable {
+				t.Errorf("%s is looked up", name)
+			}
+			return value, value != ""
+		})
+		if err != nil || r.Number != want {
+			t.Errorf("%q: %d, %v", value, r.Number, err)
+		}
+	}
+}
+
+// Containers of later releases are not read by earlier ones.
+func TestDefault(t *testing.T) {
+	for _, r := range releases {
+		if newest, _ := Of(Default); r.Number <= Default && r.Container > newest.Container || r.Number > Default && r.Container <= newest.Container {
+			t.Errorf("LLVM %d writes version %d", r.Number, r.Container)
+		}
+	}
+}
