@@ -167,7 +167,7 @@ def compilation_id(ctx, src):
     name = "{} {}".format(ctx.label, src.short_path)
     return "%x_%x" % (hash(name) + (1 << 31), hash(name[::-1]) + (1 << 31))
 
-def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, command = None, command_arguments = None, maps_paths = True):
+def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, command = None, command_arguments = None, env = {}, maps_paths = True):
     """Registers an action that runs clang.
 
     Args:
@@ -182,6 +182,7 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
       command: a shell command that calls clang, whose path and arguments follow
         command_arguments; None to call it without a shell.
       command_arguments: an `Args`.
+      env: the action's environment, a dict of strings.
       maps_paths: whether the output is the same where Bazel maps paths.
     """
     files = [inputs, toolchain.files]
@@ -190,6 +191,7 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
     if group == LINK_GROUP:
         files.append(depset(ctx.files.additional_linker_inputs))
     common = {
+        "env": env,
         "exec_group": group,
         "execution_requirements": {"supports-path-mapping": "1"} if maps_paths else {},
         "inputs": depset(transitive = files),

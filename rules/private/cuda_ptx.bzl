@@ -2,6 +2,7 @@
 
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
+load(":cc_flags.bzl", "device_flags")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_CODE_ATTRS", "LINK_GROUP", "add_headers", "clang_arguments", "compilation_id", "headers_of", "object_names", "run_clang")
 load(":device_link.bzl", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags", "expand_flags")
@@ -108,7 +109,7 @@ def _cuda_ptx_impl(ctx):
             fail("{}: offload_archs: {} is not an NVIDIA GPU, as sm_70 or sm_90a is".format(where, target_ids.name(target)))
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
-    copts = expand_flags(ctx, "copts")
+    copts = device_flags(ctx) + expand_flags(ctx, "copts")
     headers = headers_of(ctx)
     names = object_names(ctx, ctx.files.srcs)
     images = declare_images(ctx, targets, "ptx")
@@ -144,5 +145,6 @@ Output groups named by processor (`sm_90`) hold the file of one processor.
         ),
     },
     exec_groups = CLANG_GROUPS,
+    fragments = ["cpp"],
     provides = [OffloadImagesInfo],
 )

@@ -2,6 +2,7 @@
 
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
+load(":cc_flags.bzl", "device_flags")
 load(":clang.bzl", "CLANG_GROUPS", "DEVICE_CODE_ATTRS", "headers_of")
 load(":flags.bzl", "expand_flags")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images")
@@ -12,7 +13,7 @@ load(":toolchains.bzl", "DEVICE_ATTRS")
 def _hip_code_objects_impl(ctx):
     images, device_objects = hip_images(
         ctx,
-        copts = expand_flags(ctx, "copts"),
+        copts = device_flags(ctx) + expand_flags(ctx, "copts"),
         headers = headers_of(ctx),
         linkopts = expand_flags(ctx, "device_linkopts"),
         rdc = ctx.attr.rdc,
@@ -46,5 +47,6 @@ architecture.
         ),
     },
     exec_groups = CLANG_GROUPS,
+    fragments = ["cpp"],
     provides = [OffloadImagesInfo],
 )

@@ -2,9 +2,11 @@
 
 load("//rules:providers.bzl", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "architectures_of")
+load(":cc_flags.bzl", "host_environment", "host_flags")
 load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "run_clang")
 load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags")
+load(":linking.bzl", "host_triple")
 load(":messages.bzl", "name_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "device_toolchain_of")
@@ -183,11 +185,12 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
         return images, None
     return images, OffloadDeviceObjectsInfo(objects = depset(own, transitive = [deps]))
 
-def hip_host_objects(ctx, *, headers, copts):
+def hip_host_objects(ctx, *, cc, headers, copts):
     """Compiles the host code of the sources of a rule. It does not depend on device code.
 
     Args:
-      ctx: the rule's context; it has `srcs` and `CLANG_GROUPS`.
+      ctx: the rule's context; it has `srcs`, `CLANG_GROUPS` and `HOST_ATTRS`.
+      cc: what `cc_configuration` gave.
       headers: what `headers_of` gave.
       copts: compiler flags.
 
@@ -198,7 +201,12 @@ def hip_host_objects(ctx, *, headers, copts):
     objects = []
     for src, name in zip(ctx.files.srcs, object_names(ctx, ctx.files.srcs)):
         out = ctx.actions.declare_file("{}/host/{}.o".format(ctx.label.name, name))
-        args = _arguments(ctx, toolchain, src)
+        args = clang_arguments(ctx)
+        args.add_all(["-x", "hip"])
+        args.add(host_triple(ctx), format = "--target=%s")
+        add_flags(args, host_flags(ctx, cc), out)
+        add_rocm(args, toolchain)
+        args.add(compilation_id(ctx, src), format = "-cuid=%s")
 
         # With relocatable device code, host code says in offload entries what it
         # has kernels for, instead of holding their code.
@@ -210,8 +218,9 @@ def hip_host_objects(ctx, *, headers, copts):
         run_clang(
             ctx,
             arguments = args,
+            env = host_environment(cc),
             group = COMPILE_GROUP,
-            inputs = depset([src], transitive = [headers.files]),
+            inputs = depset([src], transitive = [headers.files, cc.toolchain.all_files]),
             mnemonic = "OffloadHipHostCompile",
             out = out,
             progress_message = "Compiling {} for the host".format(src.short_path),

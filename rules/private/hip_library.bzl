@@ -5,6 +5,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
 load(":bundling.bzl", "bundle_images")
+load(":cc_flags.bzl", "cc_configuration", "device_flags")
 load(":clang.bzl", "CLANG_GROUPS", "headers_of")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":flags.bzl", "expand_flags")
@@ -19,11 +20,13 @@ load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
+    host = host_triple(ctx)
+    cc = cc_configuration(ctx)
     copts = expand_flags(ctx, "copts")
     headers = headers_of(ctx)
     images, device_objects = hip_images(
         ctx,
-        copts = copts + expand_flags(ctx, "device_copts"),
+        copts = device_flags(ctx, cc) + copts + expand_flags(ctx, "device_copts"),
         headers = headers,
         linkopts = expand_flags(ctx, "device_linkopts"),
         rdc = True,
@@ -31,13 +34,13 @@ def _hip_library_impl(ctx):
     )
     bundle = bundle_images(
         ctx,
-        host = host_triple(ctx),
+        host = host,
         images = images,
         out = ctx.actions.declare_file(ctx.label.name + ".hipfb"),
         where = where,
     )
-    host = hip_host_objects(ctx, copts = copts + expand_flags(ctx, "host_copts"), headers = headers)
-    objects = isolate_objects(ctx, host)
+    host_objects = hip_host_objects(ctx, cc = cc, copts = copts + expand_flags(ctx, "host_copts"), headers = headers)
+    objects = isolate_objects(ctx, host_objects)
     objects.append(register_images(ctx, files = [bundle.file], kind = "hip", own_entries = objects))
     return library_providers(ctx, headers = headers, objects = objects, runtime = ctx.attr._runtime) + [
         bundle,

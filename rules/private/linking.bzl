@@ -1,16 +1,25 @@
 """What device code needs to reach a program: registration, and CcInfo."""
 
-load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":cc_flags.bzl", "cc_configuration")
 load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 
 # The attributes of a rule that registers images.
 HOST_ATTRS = {
     "_aarch64": attr.label(default = "@platforms//cpu:aarch64"),
+    "_linux": attr.label(default = "@platforms//os:linux"),
     "_x86_64": attr.label(default = "@platforms//cpu:x86_64"),
 }
+
+_PLATFORM = """{}: the target platform is not Linux on x86_64 or aarch64, for which alone device images can be registered. \
+Build for another platform, or have the target skipped for this one:
+    target_compatible_with = ["@platforms//os:linux"] + select({{
+        "@platforms//cpu:aarch64": [],
+        "@platforms//cpu:x86_64": [],
+        "//conditions:default": ["@platforms//:incompatible"],
+    }})"""
 
 def host_triple(ctx):
     """The triple of the target platform.
@@ -21,10 +30,14 @@ def host_triple(ctx):
     Returns:
       a string of four fields.
     """
-    for cpu, constraint in [("x86_64", ctx.attr._x86_64), ("aarch64", ctx.attr._aarch64)]:
-        if ctx.target_platform_has_constraint(constraint[platform_common.ConstraintValueInfo]):
-            return cpu + "-unknown-linux-gnu"
-    fail("{}: the target platform is neither x86_64 nor aarch64, for which device images can be registered".format(name_of(ctx.label)))
+    if _is(ctx, ctx.attr._linux):
+        for cpu, constraint in [("x86_64", ctx.attr._x86_64), ("aarch64", ctx.attr._aarch64)]:
+            if _is(ctx, constraint):
+                return cpu + "-unknown-linux-gnu"
+    fail(_PLATFORM.format(name_of(ctx.label)))
+
+def _is(ctx, constraint):
+    return ctx.target_platform_has_constraint(constraint[platform_common.ConstraintValueInfo])
 
 def entries_suffix(ctx):
     """What tells the offload entries of a target from those of others in a program.
@@ -116,23 +129,17 @@ def linked_cc_info(ctx, *, objects, deps, compilation_context = None):
     Returns:
       a CcInfo.
     """
-    cc_toolchain = find_cc_toolchain(ctx)
-    features = cc_common.configure_features(
-        ctx = ctx,
-        cc_toolchain = cc_toolchain,
-        requested_features = ctx.features,
-        unsupported_features = ctx.disabled_features,
-    )
+    cc = cc_configuration(ctx)
     linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
         actions = ctx.actions,
         alwayslink = True,
-        cc_toolchain = cc_toolchain,
+        cc_toolchain = cc.toolchain,
         compilation_outputs = cc_common.create_compilation_outputs(
             objects = depset(objects),
             pic_objects = depset(objects),
         ),
         disallow_dynamic_library = True,
-        feature_configuration = features,
+        feature_configuration = cc.features,
         linking_contexts = [dep.linking_context for dep in deps],
         name = ctx.label.name,
     )

@@ -4,6 +4,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
+load(":cc_flags.bzl", "cc_configuration", "device_flags", "host_environment", "host_flags")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "clang_arguments", "headers_of", "object_names", "run_clang")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags", "expand_flags")
@@ -82,13 +83,27 @@ def _add_target(args, target, host):
 def _folder_of(src):
     return src.dirname or "."
 
-def _compile_arguments(ctx, toolchain, src):
-    args = clang_arguments(ctx)
-    args.add_all(["-x", "c" if src.extension == "c" else "c++"])
-    args.add_all(toolchain.compile_flags)
-    args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
+def _language(src):
+    return "c" if src.extension == "c" else "c++"
+
+def _add_language(args, src):
     args.add_all(["-fopenmp", "-fPIC", "-nogpulib"])
     args.add_all([src], before_each = "-iquote", map_each = _folder_of)
+
+def _host_arguments(ctx, cc, src, out):
+    args = clang_arguments(ctx)
+    args.add_all(["-x", _language(src)])
+    args.add(host_triple(ctx), format = "--target=%s")
+    add_flags(args, host_flags(ctx, cc, _language(src)), out)
+    _add_language(args, src)
+    return args
+
+def _device_arguments(ctx, toolchain, src):
+    args = clang_arguments(ctx)
+    args.add_all(["-x", _language(src)])
+    args.add_all(toolchain.compile_flags)
+    args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
+    _add_language(args, src)
     return args
 
 def _empty_lines(ctx, srcs):
@@ -103,12 +118,12 @@ def _empty_lines(ctx, srcs):
         counts[count + 1] = None
     return counts.keys()
 
-def _written_out(ctx, toolchain, headers, src, name, empty_lines):
+def _written_out(ctx, toolchain, cc, headers, src, name, empty_lines):
     out = ctx.actions.declare_file("{}/{}.full.{}".format(ctx.label.name, name, src.extension))
     before = ctx.actions.args()
     before.add(out)
     before.add(empty_lines)
-    args = _compile_arguments(ctx, toolchain, src)
+    args = _host_arguments(ctx, cc, src, out)
     args.add_all(["-E", "-frewrite-includes"])
     add_headers(args, headers, out)
     add_flags(args, expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), out)
@@ -118,8 +133,9 @@ def _written_out(ctx, toolchain, headers, src, name, empty_lines):
         arguments = args,
         command = _WRITE_OUT,
         command_arguments = before,
+        env = host_environment(cc, _language(src)),
         group = COMPILE_GROUP,
-        inputs = depset([src], transitive = [headers.files]),
+        inputs = depset([src], transitive = [headers.files, cc.toolchain.all_files]),
         mnemonic = "OffloadOpenMpIncludes",
         out = out,
         progress_message = "Including headers in {}".format(src.short_path),
@@ -132,12 +148,14 @@ def _stdin(ctx, file):
     before.add(file)
     return before
 
-def _host_ir(ctx, toolchain, headers, src, full, name, targets):
+def _host_ir(ctx, toolchain, cc, headers, src, full, name, targets):
     out = ctx.actions.declare_file("{}/host/{}.bc".format(ctx.label.name, name))
-    args = _compile_arguments(ctx, toolchain, src)
+    args = _host_arguments(ctx, cc, src, out)
     triples = {_triple(target): None for target in targets}
     args.add_joined(triples.keys(), join_with = ",", format_joined = "-fopenmp-targets=%s")
-    args.add_all(["--offload-host-only", "-emit-llvm", "-c"])
+
+    # The passes run once, where the object is generated: a sanitizer would instrument what it has instrumented.
+    args.add_all(["--offload-host-only", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-c"])
     add_headers(args, headers, out)
     add_flags(args, expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), out)
     args.add("-o", out)
@@ -147,8 +165,9 @@ def _host_ir(ctx, toolchain, headers, src, full, name, targets):
         arguments = args,
         command = _COMPILE,
         command_arguments = _stdin(ctx, full),
+        env = host_environment(cc, _language(src)),
         group = COMPILE_GROUP,
-        inputs = depset([full], transitive = [headers.files]),
+        inputs = depset([full], transitive = [headers.files, cc.toolchain.all_files]),
         mnemonic = "OffloadOpenMpHostCompile",
         out = out,
         progress_message = "Compiling {} for the host".format(src.short_path),
@@ -156,17 +175,18 @@ def _host_ir(ctx, toolchain, headers, src, full, name, targets):
     )
     return out
 
-def _host_object(ctx, toolchain, ir, name):
+def _host_object(ctx, toolchain, cc, headers, src, ir, name):
     out = ctx.actions.declare_file("{}/host/{}.o".format(ctx.label.name, name))
     args = clang_arguments(ctx)
-    args.add_all(toolchain.compile_flags)
-    args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
+    args.add(host_triple(ctx), format = "--target=%s")
+    add_flags(args, host_flags(ctx, cc, _language(src)) + expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), out)
     args.add_all(["-fPIC", "-x", "ir", "-c", "-o", out, ir])
     run_clang(
         ctx,
         arguments = args,
+        env = host_environment(cc, _language(src)),
         group = COMPILE_GROUP,
-        inputs = depset([ir]),
+        inputs = depset([ir], transitive = [headers.files, cc.toolchain.all_files]),
         mnemonic = "OffloadOpenMpHostObject",
         out = out,
         progress_message = "Generating %{output}",
@@ -174,18 +194,18 @@ def _host_object(ctx, toolchain, ir, name):
     )
     return out
 
-def _device_object(ctx, toolchain, headers, src, full, ir, name, target, folder):
+def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, folder):
     gpu = bool(target.target_id)
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, folder, name, "bc" if gpu else "o"))
     host = host_triple(ctx)
-    args = _compile_arguments(ctx, toolchain, src)
+    args = _device_arguments(ctx, toolchain, src)
     _add_target(args, target, host)
     args.add_all(["-Xclang", "-fopenmp-is-target-device", "-Xclang", "-aux-triple", "-Xclang", host])
     args.add_all(["-Xclang", "-fopenmp-host-ir-file-path", "-Xclang", ir])
     args.add_all(["-emit-llvm"] if gpu else [])
     args.add("-c")
     add_headers(args, headers, out)
-    add_flags(args, expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts"), out)
+    add_flags(args, device_flags(ctx, cc, _language(src)) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts"), out)
     args.add("-o", out)
     args.add("-")
     run_clang(
@@ -194,7 +214,7 @@ def _device_object(ctx, toolchain, headers, src, full, ir, name, target, folder)
         command = _COMPILE,
         command_arguments = _stdin(ctx, full),
         group = COMPILE_GROUP,
-        inputs = depset([full, ir], transitive = [headers.files]),
+        inputs = depset([full, ir], transitive = [headers.files, cc.toolchain.all_files]),
         mnemonic = "OffloadOpenMpCompile",
         out = out,
         progress_message = "Compiling {} for {}".format(src.short_path, target.target_id or _triple(target)),
@@ -287,17 +307,18 @@ def _openmp_library_impl(ctx):
             fail("{}: offload_archs: {} is neither an AMD GPU, as gfx90a is, nor a CPU, as x86_64-pc-linux-gnu is".format(where, target.target_id or _triple(target)))
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
+    cc = cc_configuration(ctx)
     headers = headers_of(ctx)
 
     objects = []
     device_objects = {}
     for src, name, empty_lines in zip(ctx.files.srcs, object_names(ctx, ctx.files.srcs), _empty_lines(ctx, ctx.files.srcs)):
-        full = _written_out(ctx, compiler, headers, src, name, empty_lines)
-        ir = _host_ir(ctx, compiler, headers, src, full, name, targets)
-        objects.append(_host_object(ctx, compiler, ir, name))
+        full = _written_out(ctx, compiler, cc, headers, src, name, empty_lines)
+        ir = _host_ir(ctx, compiler, cc, headers, src, full, name, targets)
+        objects.append(_host_object(ctx, compiler, cc, headers, src, ir, name))
         for target in targets:
             folder = _folder(target)
-            device_objects.setdefault(folder, []).append(_device_object(ctx, compiler, headers, src, full, ir, name, target, folder))
+            device_objects.setdefault(folder, []).append(_device_object(ctx, compiler, cc, headers, src, full, ir, name, target, folder))
     images = []
     packages = []
     for target in targets:

@@ -261,12 +261,13 @@ def library_tests(name):
     actions_test(
         name = "omp_includes_test",
         argv = [
-            "tests/analysis/clang.sh -x c -toolchain-flag -fastbuild-flag",
+            "tests/analysis/clang.sh -x c --target=x86_64-unknown-linux-gnu",
             "-E -frewrite-includes",
             "-DLIB=1",
         ],
         count = 2,
         inputs = ["tests/analysis/a.c", "tests/analysis/a.h", "tests/analysis/lib/lib.h"],
+        not_in_argv = ["-toolchain-flag", "-fastbuild-flag"],
         mnemonic = "OffloadOpenMpIncludes",
         output = "omp/a.full.c",
         shell = True,
@@ -275,8 +276,8 @@ def library_tests(name):
     actions_test(
         name = "omp_host_ir_test",
         argv = [
-            "BIN/tests/analysis/omp/a.full.c tests/analysis/clang.sh -x c -toolchain-flag -fastbuild-flag",
-            "-fopenmp-targets=amdgcn-amd-amdhsa,x86_64-pc-linux-gnu --offload-host-only -emit-llvm -c",
+            "BIN/tests/analysis/omp/a.full.c tests/analysis/clang.sh -x c --target=x86_64-unknown-linux-gnu",
+            "-fopenmp-targets=amdgcn-amd-amdhsa,x86_64-pc-linux-gnu --offload-host-only -emit-llvm -Xclang -disable-llvm-passes -c",
             "-iquote tests/analysis",
             "-o BIN/tests/analysis/omp/host/a.bc -",
         ],
@@ -290,7 +291,7 @@ def library_tests(name):
     actions_test(
         name = "omp_device_test",
         argv = [
-            "-x c++",
+            "-x c++ -toolchain-flag -fastbuild-flag",
             "--target=x86_64-unknown-linux-gnu -Xclang -triple -Xclang amdgcn-amd-amdhsa -Xclang -target-cpu -Xclang gfx90a -Xclang -tune-cpu -Xclang gfx90a -Xclang -target-feature -Xclang +xnack",
             "-Xclang -fopenmp-host-ir-file-path -Xclang BIN/tests/analysis/omp/host/sub/a.bc -emit-llvm -c",
         ],

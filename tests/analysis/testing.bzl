@@ -66,6 +66,8 @@ def _actions_test_impl(ctx):
     inputs = [file.short_path for file in action.inputs.to_list()]
     for input in ctx.attr.inputs:
         asserts.true(env, input in inputs, "{} is not in {}".format(input, inputs))
+    for name, value in ctx.attr.env.items():
+        asserts.equals(env, value, action.env.get(name))
     for argument in action.argv[1:] if ctx.attr.shell else action.argv:
         asserts.false(env, argument.startswith("/"), "{} is an absolute path".format(argument))
     if ctx.attr.outputs:
@@ -77,20 +79,32 @@ def _plain(ctx, argv):
     bin_dir = analysistest.target_bin_dir_path(struct(ctx = ctx))
     return [argument.replace(bin_dir, "BIN") for argument in argv]
 
-_actions_test = analysistest.make(
-    _actions_test_impl,
-    attrs = {
-        "argv": attr.string_list(),
-        "count": attr.int(default = -1),
-        "inputs": attr.string_list(),
-        "mnemonic": attr.string(mandatory = True),
-        "not_in_argv": attr.string_list(),
-        "output": attr.string(),
-        "outputs": attr.string_list(),
-        "shell": attr.bool(),
-    },
-    config_settings = _CONFIG,
-)
+def actions_test_with(settings):
+    """What `actions_test` makes, with other settings.
+
+    Args:
+      settings: dict of labels to values.
+
+    Returns:
+      a rule with the attributes of `actions_test`, and `target_under_test`.
+    """
+    return analysistest.make(
+        _actions_test_impl,
+        attrs = {
+            "argv": attr.string_list(),
+            "count": attr.int(default = -1),
+            "env": attr.string_dict(),
+            "inputs": attr.string_list(),
+            "mnemonic": attr.string(mandatory = True),
+            "not_in_argv": attr.string_list(),
+            "output": attr.string(),
+            "outputs": attr.string_list(),
+            "shell": attr.bool(),
+        },
+        config_settings = _CONFIG | settings,
+    )
+
+_actions_test = actions_test_with({})
 
 def actions_test(name, target, mnemonic, **kwargs):
     """A target has actions of a mnemonic, one of which looks so.
@@ -102,7 +116,7 @@ def actions_test(name, target, mnemonic, **kwargs):
       **kwargs: count: how many there are. output: the first output, below this
         package, of the one to look at; argv: words that follow each other on its
         command line (BIN stands for the output folder); not_in_argv: words that do
-        not; inputs: paths among its inputs; outputs: all its outputs; shell: whether
+        not; env: some of its environment; inputs: paths among its inputs; outputs: all its outputs; shell: whether
         a shell runs it.
     """
     _actions_test(

@@ -29,11 +29,10 @@ _riscv_test = _failure_test_with({
     "//command_line_option:platforms": str(Label("//tests/analysis:riscv")),
 })
 
-def _cc_impl(_ctx):
-    return [platform_common.ToolchainInfo()]
-
-# A C++ toolchain for what no GPU is plugged into.
-fake_cc = rule(implementation = _cc_impl)
+_mac_test = _failure_test_with({
+    "//command_line_option:extra_toolchains": [str(Label("//tests/analysis:mac_cc")), str(Label("//tests/analysis:clang_toolchain"))],
+    "//command_line_option:platforms": str(Label("//tests/analysis:mac")),
+})
 
 def toolchains_tests(name):
     """Failures of rules without a compiler, and of offload_device_toolchain.
@@ -73,10 +72,20 @@ def toolchains_tests(name):
         bundle = ":bundle",
         tags = ["manual"],
     )
+    for user in ["hip_library", "offload_link", "openmp_library"]:
+        for case, test in [("mac", _mac_test), ("riscv", _riscv_test)]:
+            test(
+                name = "{}_on_{}_test".format(user, case),
+                size = "small",
+                message = "//tests/analysis:compiler_of_{}: the target platform is not Linux on x86_64 or aarch64, for which alone device images can be registered. ".format(user) +
+                          "Build for another platform, or have the target skipped for this one:\n    target_compatible_with = [",
+                target_under_test = "compiler_of_" + user,
+            )
+            tests.append("{}_on_{}_test".format(user, case))
     _riscv_test(
         name = "register_on_riscv_test",
         size = "small",
-        message = "//tests/analysis:register_on_riscv: the target platform is neither x86_64 nor aarch64, for which device images can be registered",
+        message = "//tests/analysis:register_on_riscv: the target platform is not Linux on x86_64 or aarch64, for which alone device images can be registered.",
         target_under_test = "register_on_riscv",
     )
 

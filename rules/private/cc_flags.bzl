@@ -1,0 +1,313 @@
+"""Flags of the C++ toolchain, for clang that compiles HIP or OpenMP."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load(":gcc_flags.bzl", "is_gcc_only")
+
+# Features whose flags are of no use to a compiler that is not the C++ toolchain's: they name files that only its own
+# compilations have, or that only its own compiler reads or writes.
+_UNSUPPORTED_FEATURES = [
+    "autofdo",
+    "coverage",
+    "cs_fdo_instrument",
+    "cs_fdo_optimize",
+    "fdo_instrument",
+    "fdo_optimize",
+    "fdo_prefetch_hints",
+    "full_lto",
+    "header_modules",
+    "layering_check",
+    "module_maps",
+    "parse_headers",
+    "per_object_debug_info",
+    "propeller_optimize",
+    "thin_lto",
+    "use_header_modules",
+    "xbinaryfdo",
+]
+
+# Flags with a value that may be an argument of its own.
+_WITH_VALUE = {flag: True for flag in [
+    "--param",
+    "--sysroot",
+    "-B",
+    "-D",
+    "-I",
+    "-MF",
+    "-MQ",
+    "-MT",
+    "-U",
+    "-Xassembler",
+    "-Xclang",
+    "-Xlinker",
+    "-Xpreprocessor",
+    "-cxx-isystem",
+    "-idirafter",
+    "-imacros",
+    "-include",
+    "-iprefix",
+    "-iquote",
+    "-isysroot",
+    "-isystem",
+    "-iwithprefix",
+    "-iwithprefixbefore",
+    "-mllvm",
+    "-o",
+    "-resource-dir",
+    "-target",
+    "-x",
+]}
+
+# Beginnings of flags that no HIP or OpenMP compilation takes from the C++ toolchain.
+_DROPPED = (
+    # What is compiled, and what is written, is for the rule to say.
+    "-M",
+    "-o",
+    "-x",
+    "-gsplit-dwarf",
+    "-save-temps",
+    "--save-temps",
+    # Offload entries are read from machine code, which link-time optimization would put off.
+    "-flto",
+    "-ffat-lto-objects",
+    "-fno-fat-lto-objects",
+    "-fsanitize=cfi",
+    "-fsanitize-cfi",
+    "-fsplit-lto-unit",
+    "-fthin",
+    "-fvirtual-function-elimination",
+    "-fwhole-program",
+    # Files of one compiler, that another does not read.
+    "-fauto-profile",
+    "-fmodule",
+    "-fpass-plugin",
+    "-fplugin",
+    "-fprebuilt-module",
+    "-fprofile-instr-use",
+    "-fprofile-sample-use",
+    "-fprofile-use",
+    "-resource-dir",
+    "-specs",
+    "--specs",
+)
+
+# Beginnings of the C++ toolchain's flags that device code is compiled with, too: it must see the same declarations as
+# host code.
+_LANGUAGE = (
+    "--gcc-install-dir",
+    "--gcc-toolchain",
+    "--sysroot",
+    "-D",
+    "-I",
+    "-U",
+    "-cxx-isystem",
+    "-fchar8_t",
+    "-fno-char8_t",
+    "-fno-exceptions",
+    "-fno-rtti",
+    "-fno-short-enums",
+    "-fno-signed-char",
+    "-fno-unsigned-char",
+    "-fshort-enums",
+    "-fsigned-char",
+    "-fsized-deallocation",
+    "-funsigned-char",
+    "-idirafter",
+    "-imacros",
+    "-include",
+    "-iquote",
+    "-isysroot",
+    "-isystem",
+    "-nostdinc",
+    "-nostdlibinc",
+    "-std=",
+    "-stdlib",
+    # Where __DATE__ is defined.
+    "-Wno-builtin-macro-redefined",
+)
+
+# Of these, what a host's own headers and compiler are told.
+_NOT_LANGUAGE = (
+    "-D_FORTIFY_SOURCE",
+    "-U_FORTIFY_SOURCE",
+)
+
+# Beginnings of flags that are for the code of a CPU, or for its linker.
+_CPU_ONLY = (
+    "--coverage",
+    "--target",
+    "-B",
+    "-D_FORTIFY_SOURCE",
+    "-L",
+    "-U_FORTIFY_SOURCE",
+    "-Wa,",
+    "-Wl,",
+    "-Xassembler",
+    "-Xlinker",
+    "-fPIC",
+    "-fPIE",
+    "-fcf-protection",
+    "-fcoverage",
+    "-finstrument",
+    "-fno-PIC",
+    "-fno-PIE",
+    "-fno-pic",
+    "-fno-pie",
+    "-fno-plt",
+    "-fno-sanitize",
+    "-fno-stack",
+    "-fpatchable",
+    "-fpic",
+    "-fpie",
+    "-fplt",
+    "-fprofile",
+    "-fsanitize",
+    "-fsplit-stack",
+    "-fstack",
+    "-ftest-coverage",
+    "-fuse-ld",
+    "-fxray",
+    "-l",
+    "-pg",
+    "-pie",
+    "-pthread",
+    "-rdynamic",
+    "-shared",
+    "-static",
+    "-target",
+)
+
+# What is said about flags that were meant for another compiler.
+_NO_WARNINGS = [
+    "-Wno-ignored-optimization-argument",
+    "-Wno-option-ignored",
+    "-Wno-unknown-warning-option",
+    "-Wno-unused-command-line-argument",
+]
+
+def cc_configuration(ctx):
+    """The C++ toolchain of a target, as its features configure it.
+
+    Args:
+      ctx: the rule's context; the rule uses the C++ toolchain and the fragment `cpp`.
+
+    Returns:
+      a struct: toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`; flag_features, that for flags.
+    """
+    toolchain = find_cc_toolchain(ctx)
+    return struct(
+        features = cc_common.configure_features(
+            ctx = ctx,
+            cc_toolchain = toolchain,
+            requested_features = ctx.features,
+            unsupported_features = ctx.disabled_features,
+        ),
+        flag_features = cc_common.configure_features(
+            ctx = ctx,
+            cc_toolchain = toolchain,
+            requested_features = [feature for feature in ctx.features if feature not in _UNSUPPORTED_FEATURES],
+            unsupported_features = ctx.disabled_features + _UNSUPPORTED_FEATURES,
+        ),
+        toolchain = toolchain,
+    )
+
+def host_flags(ctx, cc, language = "c++"):
+    """The flags that the C++ toolchain compiles a source for the host with, but for those that clang cannot take.
+
+    Args:
+      ctx: the rule's context.
+      cc: what `cc_configuration` gave.
+      language: `c` or `c++`.
+
+    Returns:
+      list of strings for `add_flags`.
+    """
+    return _NO_WARNINGS + _words([
+        flag
+        for flag in _flags(_command_line(cc, language, _user_flags(ctx, language)))
+        if not flag[0].startswith(_DROPPED) and not is_gcc_only(flag[0])
+    ])
+
+def host_environment(cc, language = "c++"):
+    """The environment that the C++ toolchain compiles in.
+
+    Args:
+      cc: what `cc_configuration` gave.
+      language: `c` or `c++`.
+
+    Returns:
+      dict of strings.
+    """
+
+    # As Bazel does it for C++: debug information must not name the folder of an action.
+    return {"PWD": "/proc/self/cwd"} | cc_common.get_environment_variables(
+        action_name = _action(language),
+        feature_configuration = cc.flag_features,
+        variables = cc_common.empty_variables(),
+    )
+
+def device_flags(ctx, cc = None, language = "c++"):
+    """The flags for C++ that hold for device code, too.
+
+    These are the flags of `--copt`, `--cxxopt` and `--conlyopt`, but for those that are for a CPU, and of the C++
+    toolchain what says which language the sources are in and where its headers are.
+
+    Args:
+      ctx: the rule's context; the rule has the fragment `cpp`.
+      cc: what `cc_configuration` gave; None in rules that do not use the C++ toolchain.
+      language: `c` or `c++`.
+
+    Returns:
+      list of strings for `add_flags`.
+    """
+    flags = [
+        flag
+        for flag in (_flags(_command_line(cc, language, [])) if cc else [])
+        if flag[0].startswith(_LANGUAGE) and not _joined(flag).startswith(_NOT_LANGUAGE)
+    ] + [
+        flag
+        for flag in _flags(_user_flags(ctx, language))
+        if not _joined(flag).startswith(_CPU_ONLY) and not flag[0].startswith(_DROPPED) and not is_gcc_only(flag[0]) and not _is_for_a_cpu(flag[0])
+    ]
+    return _NO_WARNINGS + _words(flags) if flags else []
+
+def _is_for_a_cpu(flag):
+    return flag.startswith("-m") and flag != "-mllvm"
+
+def _action(language):
+    return "c-compile" if language == "c" else "c++-compile"
+
+def _user_flags(ctx, language):
+    cpp = ctx.fragments.cpp
+    return cpp.copts + (cpp.conlyopts if language == "c" else cpp.cxxopts)
+
+def _command_line(cc, language, user_flags):
+    return cc_common.get_memory_inefficient_command_line(
+        action_name = _action(language),
+        feature_configuration = cc.flag_features,
+        variables = cc_common.create_compile_variables(
+            cc_toolchain = cc.toolchain,
+            feature_configuration = cc.flag_features,
+            use_pic = True,
+            user_compile_flags = user_flags,
+        ),
+    )
+
+def _flags(words):
+    """Words of a command line as lists: flags, each with its value."""
+    flags = []
+    incomplete = False
+    for word in words:
+        if incomplete:
+            flags[-1].append(word)
+            incomplete = False
+        else:
+            flags.append([word])
+            incomplete = word in _WITH_VALUE
+    return flags
+
+def _joined(flag):
+    return "".join(flag)
+
+def _words(flags):
+    return [word for flag in flags for word in flag]
