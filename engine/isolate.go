@@ -21,8 +21,9 @@ type IsolateOptions struct {
 	Input  string
 	Output string
 	// Suffix tells its offload entries from those of other objects, letters,
-	// digits and underscores: their section is llvm_offload_entries_SUFFIX. If
-	// empty it is made from the content of Input, which then must have entries.
+	// digits and underscores: their section is llvm_offload_entries_SUFFIX. The
+	// fat binary that host code without -fgpu-rdc registers becomes
+	// __hip_fatbin_SUFFIX, see RegisterOptions.Symbol. If empty it is made from the content of Input, which then must have entries.
 	Suffix string
 }
 
@@ -78,7 +79,8 @@ func isolation(data []byte, suffix string) (object.Edits, error) {
 	if !entries && suffix == "" {
 		return edits, fmt.Errorf("no section %s: there is nothing to isolate", register.EntriesSection)
 	}
-	if suffix == "" {
+	rename := suffix != ""
+	if !rename {
 		sum := md5.Sum(data)
 		suffix = strconv.FormatUint(binary.LittleEndian.Uint64(sum[:]), 16)
 	}
@@ -101,5 +103,19 @@ func isolation(data []byte, suffix string) (object.Edits, error) {
 		"__start_" + register.EntriesSection: "__start_" + renamed,
 		"__stop_" + register.EntriesSection:  "__stop_" + renamed,
 	}
+	if rename {
+		for symbol, err := range file.Symbols() {
+			if err != nil {
+				return edits, err
+			}
+			if name := string(symbol.Name); symbol.Kind == object.Undefined && strings.HasPrefix(name, fatBinarySymbol) {
+				edits.RenameSymbol[name] = fatBinarySymbol + "_" + suffix
+			}
+		}
+	}
 	return edits, nil
 }
+
+// fatBinarySymbol is how the name begins by which host code refers to a fat
+// binary of HIP that it does not hold itself.
+const fatBinarySymbol = "__hip_fatbin"

@@ -119,3 +119,30 @@ func (l limited) Zeros(n int64) error {
 	}
 	return l.Buffer.Zeros(n)
 }
+
+// TestIsolateFatBinary has the fat binary of host code without -fgpu-rdc get a
+// name of its own.
+func TestIsolateFatBinary(t *testing.T) {
+	for _, test := range []struct{ name, suffix, want string }{
+		{"__hip_fatbin", "math", " __hip_fatbin_math "},
+		{"__hip_fatbin_7b27b17f22a5e484", "math", " __hip_fatbin_math "},
+		{"__hip_module_ctor", "math", " __hip_module_ctor "},
+	} {
+		b := object.NewBuilder(object.MachineX8664)
+		section := b.Section(object.BuilderSection{Name: ".hipFatBinSegment", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Content: files.Memory(make([]byte, 24))})
+		b.Relocate(section, 8, 1, b.Symbol(object.BuilderSymbol{Name: test.name, Bind: object.BindGlobal}), 0)
+		b.Symbol(object.BuilderSymbol{Name: "__hip_fatbin_wrapper", Section: section, Size: 24})
+		s, dir := newSession(t, map[string][]byte{"host.o": bytesOf(t, func(out files.Sink) error { return b.Write(out) })})
+		if err := s.Isolate(context.Background(), IsolateOptions{Input: "host.o", Output: "out.o", Suffix: test.suffix}); err != nil {
+			t.Fatal(err)
+		}
+		out, err := os.ReadFile(filepath.Join(dir, "out.o"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := symbolNames(t, out)
+		if !strings.Contains(names, test.want) || !strings.Contains(names, " __hip_fatbin_wrapper ") {
+			t.Errorf("%s: symbols are %s", test.name, names)
+		}
+	}
+}

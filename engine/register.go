@@ -33,6 +33,12 @@ type RegisterOptions struct {
 	KeepEntries []string
 	// Relocatable hides the images from later device links.
 	Relocatable bool
+	// Define are symbols that the object defines, for those that Require makes.
+	Define []string
+	// Symbol, if not empty, is the name under which the object holds HIP's fat
+	// binary, and registers nothing: host code that was compiled without
+	// -fgpu-rdc registers what it calls __hip_fatbin, see IsolateOptions.Suffix.
+	Symbol string
 }
 
 // Register writes a registration object (llvm-offload-binary spec §7).
@@ -55,10 +61,13 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 			*list.to = append(*list.to, input)
 		}
 	}
+	if opt.Symbol != "" {
+		return s.holdFatBinary(ctx, machine, inputs, opt)
+	}
 	return s.inflating(ctx, func(ctx context.Context, reserved int64) error {
 		return s.write(ctx, func(out *files.Outputs) error {
 			memory := inflation{left: reserved}
-			o := register.Object{Machine: machine, Entries: opt.Entries, Relocatable: opt.Relocatable}
+			o := register.Object{Machine: machine, Entries: opt.Entries, Relocatable: opt.Relocatable, Define: opt.Define}
 			for _, host := range hosts {
 				keep, err := entrySymbols(host.Bytes())
 				if err != nil {
@@ -87,6 +96,50 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 			}
 			return o.Write(output)
 		})
+	})
+}
+
+// holdFatBinary writes the object that Register makes for a Symbol.
+func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*files.Input, opt RegisterOptions) error {
+	if opt.Kind != register.HIP || len(inputs) != 1 || len(opt.Define) > 0 || len(opt.KeepEntries) > 0 {
+		return errors.New("a fat binary under a symbol is HIP's, one, and goes without offload entries")
+	}
+	return s.write(ctx, func(out *files.Outputs) error {
+		if offloadbinary.Is(inputs[0].Bytes()) {
+			return in(inputs[0], errors.New("an offload binary, expected a fat binary: that is what the runtime of hip loads"))
+		}
+		output, err := out.Create(opt.Output)
+		if err != nil {
+			return err
+		}
+		o := register.FatBinary{Machine: machine, Symbol: opt.Symbol, Content: inputs[0].All()}
+		return in(inputs[0], o.Write(output))
+	})
+}
+
+// RequireOptions say what Require makes.
+type RequireOptions struct {
+	// Triple is the host's: x86-64 or AArch64, ELF.
+	Triple string
+	// Symbols are what a program must define that has the object.
+	Symbols []string
+	Output  string
+}
+
+// Require writes an object without which a program links, and with which it
+// links only if it defines certain symbols, see RegisterOptions.Define.
+func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
+	machine, err := hostMachine(opt.Triple)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(out *files.Outputs) error {
+		output, err := out.Create(opt.Output)
+		if err != nil {
+			return err
+		}
+		o := register.Requirement{Machine: machine, Symbols: opt.Symbols}
+		return o.Write(output)
 	})
 }
 

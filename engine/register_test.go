@@ -114,6 +114,18 @@ func TestRegister(t *testing.T) {
 		t.Errorf("symbols are %s", names)
 	}
 	register1(RegisterOptions{Kind: register.OpenMP, Images: []string{"bare"}, Relocatable: true})
+
+	object = register1(RegisterOptions{Kind: register.HIP, Images: []string{"bundle"}, Symbol: "__hip_fatbin_mine"})
+	if got := sectionData(t, object, ".hip_fatbin"); len(got) != 1 || got[0] != string(bundled(t, "gfx3")) {
+		t.Errorf("the fat binary is %q", got)
+	}
+	if names := symbolNames(t, object); !strings.Contains(names, " __hip_fatbin_mine ") || strings.Contains(names, "Register") {
+		t.Errorf("symbols are %s", names)
+	}
+	object = register1(RegisterOptions{Kind: register.HIP, Images: []string{"bundle"}, Define: []string{"device link of //a"}})
+	if names := symbolNames(t, object); !strings.Contains(names, " device link of //a ") {
+		t.Errorf("symbols are %s", names)
+	}
 }
 
 func TestRegisterErrors(t *testing.T) {

@@ -5,11 +5,12 @@ import "slices"
 // aarch64 has the code for AArch64 Linux, little-endian. Arguments are in x0 to
 // x7, then on the stack.
 var aarch64 = machine{
-	none:     0,          // R_AARCH64_NONE
-	abs64:    257,        // R_AARCH64_ABS64
-	property: 0xc0000000, // GNU_PROPERTY_AARCH64_FEATURE_1_AND
-	ready:    1 | 2 | 4,  // BTI, PAC, GCS
-	filler:   0,          // udf #0
+	none:     0,                                                      // R_AARCH64_NONE
+	abs64:    257,                                                    // R_AARCH64_ABS64
+	property: 0xc0000000,                                             // GNU_PROPERTY_AARCH64_FEATURE_1_AND
+	ready:    1 | 2 | 4,                                              // BTI, PAC, GCS
+	filler:   0,                                                      // udf #0
+	nothing:  []byte{0x5f, 0x24, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6}, // bti c; ret
 	words:    true,
 	// Return address in x30, frame at sp (31).
 	frame:      frame{codeAlign: 4, returnAddress: 30, start: "0c1f00", prel32: 261}, // R_AARCH64_PREL32

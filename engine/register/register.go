@@ -96,6 +96,8 @@ type Object struct {
 	Entries string
 	// Keep are symbols that --gc-sections must keep if they are defined.
 	Keep []string
+	// Define are symbols for objects that require them, see [Requirement].
+	Define []string
 	// Relocatable keeps OpenMP's images from later device links: their section
 	// is one of plain data, .llvm.offloading.relocatable, and not of the type
 	// by which LLVM's tools find images to be linked.
@@ -146,6 +148,7 @@ type machine struct {
 	large           uint64 // flag of sections that may lie out of reach of code
 	words           bool   // instructions are words
 	filler          byte   // between functions
+	nothing         []byte // a function that returns
 	frame           frame
 	// register is the constructor of HIP and CUDA, globals what it calls for
 	// the offload entries, unregister what undoes it.

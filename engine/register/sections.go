@@ -63,10 +63,6 @@ type module struct {
 type scope map[string]object.SymbolID
 
 func newModule(o *Object) (*module, error) {
-	machine, err := machineOf(o.Machine)
-	if err != nil {
-		return nil, err
-	}
 	entries := o.Entries
 	if entries == "" {
 		entries = EntriesSection
@@ -74,19 +70,20 @@ func newModule(o *Object) (*module, error) {
 	if !identifier(entries) {
 		return nil, fmt.Errorf("section %q for offload entries: linkers define its start and end only if it is an identifier of C", entries)
 	}
-	m := &module{
-		Builder:     object.NewBuilder(o.Machine),
-		machine:     machine,
-		relocatable: o.Relocatable,
-		outside:     map[string]object.SymbolID{},
-		unwinding:   unwinding{frame: &machine.frame},
+	m, err := newBare(o.Machine)
+	if err != nil {
+		return nil, err
 	}
+	m.relocatable = o.Relocatable
 	empty := m.Section(object.BuilderSection{
 		Name: entries, Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8,
 	})
 	m.keep = append(m.keep, m.local("__dummy."+entries, empty, 0, 0, object.TypeObject))
 	for _, bound := range []string{"start", "stop"} {
 		m.outside[bound] = m.Symbol(object.BuilderSymbol{Name: "__" + bound + "_" + entries, Bind: object.BindGlobal, Visibility: object.VisHidden})
+	}
+	for _, name := range o.Define {
+		m.define(name, empty, 0)
 	}
 	for _, name := range o.Keep {
 		m.keep = append(m.keep, m.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindWeak, Visibility: object.VisHidden}))
@@ -272,11 +269,13 @@ func (m *module) resolve(names scope, name string) object.SymbolID {
 
 // finish adds what every object has and writes it.
 func (m *module) finish(out files.Sink) error {
-	frames := m.Section(object.BuilderSection{
-		Name: ".eh_frame", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(m.unwinding.data),
-	})
-	for i, r := range m.unwinding.relocs {
-		m.Relocate(frames, r.offset, r.typ, m.unwound[i][r.symbol], r.addend)
+	if len(m.unwinding.data) > 0 {
+		frames := m.Section(object.BuilderSection{
+			Name: ".eh_frame", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(m.unwinding.data),
+		})
+		for i, r := range m.unwinding.relocs {
+			m.Relocate(frames, r.offset, r.typ, m.unwound[i][r.symbol], r.addend)
+		}
 	}
 	m.Section(object.BuilderSection{
 		Name: ".note.gnu.property", Type: object.ShtNote, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(m.machine.note()),

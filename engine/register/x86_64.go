@@ -5,12 +5,13 @@ import "slices"
 // x86 has the code for x86-64 Linux. Arguments are in rdi, rsi, rdx, rcx, r8 and
 // r9, then on the stack, whose pointer is a multiple of 16 at each call.
 var x86 = machine{
-	none:     0,          // R_X86_64_NONE
-	abs64:    1,          // R_X86_64_64
-	property: 0xc0000002, // GNU_PROPERTY_X86_FEATURE_1_AND
-	ready:    1 | 2,      // IBT, SHSTK
-	large:    0x10000000, // SHF_X86_64_LARGE
-	filler:   0xcc,       // int3
+	none:     0,                                    // R_X86_64_NONE
+	abs64:    1,                                    // R_X86_64_64
+	property: 0xc0000002,                           // GNU_PROPERTY_X86_FEATURE_1_AND
+	ready:    1 | 2,                                // IBT, SHSTK
+	large:    0x10000000,                           // SHF_X86_64_LARGE
+	filler:   0xcc,                                 // int3
+	nothing:  []byte{0xf3, 0x0f, 0x1e, 0xfa, 0xc3}, // endbr64; ret
 	// Return address in register 16, frame 8 bytes above rsp (7), return address 8 below it.
 	frame:      frame{codeAlign: 1, returnAddress: 16, start: "0c0708 9001", prel32: 2}, // R_X86_64_PC32
 	register:   x86Register,

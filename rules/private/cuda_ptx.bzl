@@ -114,7 +114,7 @@ def _cuda_ptx_impl(ctx):
     names = object_names(ctx, ctx.files.srcs)
     images = declare_images(ctx, targets, "ptx")
     for target, image in zip(targets, images):
-        if len(ctx.files.srcs) == 1:
+        if len(ctx.files.srcs) == 1 and not ctx.attr.device_linkopts:
             _compile(ctx, compiler, headers, ctx.files.srcs[0], image.file, target, rdc = False, copts = copts)
             continue
         objects = []

@@ -35,6 +35,11 @@ func (f *registerFlags) define(flags *flagSet) {
 		f.opt.KeepEntries = append(f.opt.KeepEntries, s)
 		return nil
 	})
+	flags.repeated("define", "a `symbol` that the object defines, for one that offload require made. May be repeated.", func(s string) error {
+		f.opt.Define = append(f.opt.Define, s)
+		return nil
+	})
+	flags.StringVar(&f.opt.Symbol, "symbol", "", "hold HIP's fat binary under this `symbol` and register nothing: host code that was compiled without -fgpu-rdc does")
 	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "hide OpenMP images from later device links")
 }
 

@@ -1,0 +1,102 @@
+package register
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+)
+
+// FatBinary is an object that holds a fat binary of HIP under a name and
+// registers nothing. Host code that clang compiled without -fgpu-rdc, and
+// without the fat binary at hand, registers it: it refers to the symbol
+// __hip_fatbin, or one that begins like that.
+type FatBinary struct {
+	// Machine is object.MachineX8664 or object.MachineAArch64.
+	Machine uint16
+	// Symbol is the name, which other objects of the same link see.
+	Symbol string
+	// Content is the fat binary. It lies at a multiple of 4096.
+	Content files.Content
+}
+
+// Write writes the object. Its bytes depend on the fields alone.
+func (f *FatBinary) Write(out files.Sink) error {
+	m, err := newBare(f.Machine)
+	if err != nil {
+		return err
+	}
+	if f.Content.Len() == 0 {
+		return errors.New("the fat binary is empty")
+	}
+	if !identifier(f.Symbol) {
+		return fmt.Errorf("symbol %q is not an identifier of C", f.Symbol)
+	}
+	names := fatBinary[HIP]
+	m.define(f.Symbol, m.Section(object.BuilderSection{
+		Name: names.image, Type: object.ShtProgbits, Flags: m.machine.imageFlags(f.Content.Len()), Align: names.align, Content: f.Content,
+	}), uint64(f.Content.Len()))
+	return m.finish(out)
+}
+
+// Requirement is an object that links together with an object that defines
+// certain symbols, see [Object.Define], and fails to link without.
+type Requirement struct {
+	// Machine is object.MachineX8664 or object.MachineAArch64.
+	Machine uint16
+	// Symbols are what must be defined. Linkers print them: they can have any
+	// characters.
+	Symbols []string
+}
+
+// Write writes the object. Its bytes depend on the fields alone.
+func (r *Requirement) Write(out files.Sink) error {
+	m, err := newBare(r.Machine)
+	if err != nil {
+		return err
+	}
+	if len(r.Symbols) == 0 {
+		return errors.New("no symbol to require")
+	}
+	const pointer = 8
+	section := m.Section(object.BuilderSection{
+		Name: ".data.rel.ro.required", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: pointer,
+		Content: files.Memory(make([]byte, pointer*len(r.Symbols))),
+	})
+	for i, name := range r.Symbols {
+		symbol := m.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindGlobal, Visibility: object.VisHidden})
+		m.Relocate(section, uint64(pointer*i), m.machine.abs64, symbol, 0)
+	}
+	// With --gc-sections, linkers keep constructors and what these refer to.
+	text := m.Section(object.BuilderSection{
+		Name: ".text.required", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: 16, Content: files.Memory(m.machine.nothing),
+	})
+	constructors := m.Section(object.BuilderSection{
+		Name: ".init_array.101", Type: object.ShtInitArray, Flags: object.ShfAlloc | object.ShfWrite, Align: pointer, Content: files.Memory(make([]byte, pointer)),
+	})
+	m.Relocate(constructors, 0, m.machine.abs64, m.local(".required", text, 0, uint64(len(m.machine.nothing)), object.TypeFunc), 0)
+	m.Relocate(constructors, 0, m.machine.none, m.local(".required.symbols", section, 0, 0, object.TypeObject), 0)
+	return m.finish(out)
+}
+
+// newBare returns a module without offload entries.
+func newBare(number uint16) (*module, error) {
+	machine, err := machineOf(number)
+	if err != nil {
+		return nil, err
+	}
+	return &module{
+		Builder:   object.NewBuilder(number),
+		machine:   machine,
+		outside:   map[string]object.SymbolID{},
+		unwinding: unwinding{frame: &machine.frame},
+	}, nil
+}
+
+// define adds a symbol that other objects of the same link see.
+func (m *module) define(name string, section object.SectionID, size uint64) {
+	m.Symbol(object.BuilderSymbol{
+		Name: name, Section: section, Size: size, Bind: object.BindGlobal, Type: object.TypeObject, Visibility: object.VisHidden,
+	})
+}
