@@ -53,7 +53,7 @@ func verbs() []*verb {
 	return []*verb{
 		&bundleVerb, &unbundleVerb, &listVerb, &inspectVerb, &extractVerb,
 		&archiveVerb, &unbundleArchiveVerb, &checkVerb,
-		&packVerb, &embedVerb, &registerVerb, &linkVerb, &isolateVerb,
+		&packVerb, &embedVerb, &registerVerb, &linkVerb, &isolateVerb, &pruneVerb,
 		&compressPartVerb, &compressPlanVerb, &assembleVerb,
 		&completionVerb, &manVerb,
 	}
