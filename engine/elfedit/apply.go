@@ -21,7 +21,7 @@ type tail struct {
 func (p *planner) position() error {
 	before := int64(0)
 	for _, c := range p.changes {
-		c.newAddr, c.newOff = c.addr, uint64(int64(c.off)-before)
+		c.newAddr, c.newOff = c.addr+c.lead, uint64(int64(c.off+c.lead)-before)
 		if c == p.host {
 			for i := range p.blocks {
 				p.blocks[i].off = uint64(int64(p.blocks[i].off) - before)

@@ -81,7 +81,8 @@ type change struct {
 	cut            uint64 // file offset from which on the file moves
 	insert         bool   // the content goes into a hole after the segment
 	grown          bool   // the content goes into a new segment
-	keep           uint64 // bytes at the old place
+	lead           uint64 // bytes before the content that program headers take
+	keep           uint64 // bytes at the old place, those of lead included
 	extra          uint64 // bytes of moved sections after them
 	fixed          bool   // the room is not closed
 	closed         int64  // how far what follows moves forward
@@ -247,7 +248,7 @@ func (p *planner) alone(section int) error {
 			loads++
 		}
 	}
-	if loads != 1 {
+	if loads != 1 && p.Type != 1 {
 		return fmt.Errorf("section %s: %d segments load its bytes, expected one", s.Name, loads)
 	}
 	return nil
@@ -342,16 +343,25 @@ func (p *planner) layout() error {
 				loads--
 			}
 		}
+		before := p.leads()
 		blocks, err := p.makeRoom(max(loads+grown, 0))
 		if err != nil {
 			return err
 		}
 		stable, err := p.accommodate(blocks)
-		if err != nil || stable {
+		if err != nil || stable && p.leads() == before {
 			return err
 		}
 	}
 	return fmt.Errorf("program headers: found no layout")
+}
+
+// leads returns a number that changes when a change gives more bytes away.
+func (p *planner) leads() (sum uint64) {
+	for _, c := range p.changes {
+		sum += c.lead + boolean(c.fixed)
+	}
+	return sum
 }
 
 // accommodate gives the blocks a place. It reports whether the layout remains as it is.
@@ -465,7 +475,7 @@ func (p *planner) makeRoom(more int) ([]block, error) {
 	}
 	for _, c := range p.changes {
 		if c.old > 0 && c.off < hi && lo < c.cut {
-			return nil, fmt.Errorf("program headers: no room for %d more before section %s", more, p.Sections[c.Section].Name)
+			p.giveLead(c, hi)
 		}
 	}
 	order := make([]int, 0, len(p.Sections))
@@ -477,7 +487,8 @@ func (p *planner) makeRoom(more int) ([]block, error) {
 	slices.SortStableFunc(order, func(a, b int) int { return compare(p.Sections[a].Offset, p.Sections[b].Offset) })
 	for _, i := range order {
 		s := &p.Sections[i]
-		if s.Offset >= hi || s.Offset+s.Size <= lo {
+		changed := slices.ContainsFunc(p.changes, func(c *change) bool { return c.Section == i })
+		if s.Offset >= hi || s.Offset+s.Size <= lo || changed {
 			continue
 		}
 		if len(blocks) > 0 && s.Offset+s.Size <= blocks[len(blocks)-1].hi {
@@ -493,6 +504,16 @@ func (p *planner) makeRoom(more int) ([]block, error) {
 		blocks = append(blocks, b)
 	}
 	return blocks, nil
+}
+
+// giveLead makes a change give bytes at its start to the table of program headers.
+func (p *planner) giveLead(c *change, hi uint64) {
+	content := c.keep - c.lead
+	lead := roundUp(hi-c.off, max(c.Align, 8))
+	if lead+content > c.old {
+		c.fixed, lead = true, 0 // the room is not closed, so that no header is needed for it
+	}
+	c.lead, c.keep = lead, lead+content
 }
 
 // foundBy maps types of sections to the dynamic tags through which they are found.

@@ -2,7 +2,6 @@ package prune
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -219,5 +218,3 @@ func Bundles(ctx context.Context, f *elfedit.File, section int, wrappers []Wrapp
 	}
 	return units, order, nil
 }
-
-var errUnsupported = errors.New("files of this kind are not supported yet")

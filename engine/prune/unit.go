@@ -35,6 +35,7 @@ type unit struct {
 	size       int64
 	compressed bool
 	newAt      int64
+	imageAt    map[int]int64 // where images are in a package that was written anew
 }
 
 func (u *unit) where() string {
@@ -338,6 +339,7 @@ func compressOld(ctx context.Context, out *files.Buffer, layout *bundle.Layout, 
 // rewritePackage writes a package with the images that stay.
 func (u *unit) rewritePackage() error {
 	var images []offloadbinary.Image
+	var kept []int
 	for i, img := range u.pack.Images {
 		e := &u.entries[i]
 		if e.drop {
@@ -346,7 +348,7 @@ func (u *unit) rewritePackage() error {
 		if e.replacement != nil {
 			img.Content = e.replacement.Content
 		}
-		images = append(images, img)
+		images, kept = append(images, img), append(kept, i)
 	}
 	if len(images) == 0 {
 		u.size = 0
@@ -360,27 +362,38 @@ func (u *unit) rewritePackage() error {
 		return err
 	}
 	u.parts, u.size = out.parts, out.size
+	u.imageAt = make(map[int]int64)
+	for k, i := range kept {
+		u.imageAt[i] = out.appended[k]
+	}
 	return nil
 }
 
 // partSink is a Sink that keeps what it gets as parts.
 type partSink struct {
-	parts []files.Part
-	size  int64
+	parts    []files.Part
+	size     int64
+	appended []int64 // where the contents given to Append are
 }
 
 // Write implements io.Writer.
 func (s *partSink) Write(p []byte) (int, error) {
-	return len(p), s.Append(files.Memory(bytes.Clone(p)))
+	s.add(files.Memory(bytes.Clone(p)))
+	return len(p), nil
 }
 
 // Append implements files.Sink.
 func (s *partSink) Append(c files.Content) error {
+	s.appended = append(s.appended, s.size)
+	s.add(c)
+	return nil
+}
+
+func (s *partSink) add(c files.Content) {
 	if c.Len() > 0 {
 		s.parts = append(s.parts, files.Part{Offset: s.size, Content: c})
 	}
 	s.size += c.Len()
-	return nil
 }
 
 // Zeros implements files.Sink.
