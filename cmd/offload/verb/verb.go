@@ -53,7 +53,7 @@ func verbs() []*verb {
 	return []*verb{
 		&bundleVerb, &unbundleVerb, &listVerb, &inspectVerb, &diffVerb, &extractVerb,
 		&archiveVerb, &unbundleArchiveVerb, &checkVerb,
-		&packVerb, &embedVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb,
+		&packVerb, &embedVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb, &pruneVerb,
 		&compressPartVerb, &compressPlanVerb, &assembleVerb,
 		&completionVerb, &manVerb,
 	}

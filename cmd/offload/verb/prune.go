@@ -1,0 +1,127 @@
+package verb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/prune"
+)
+
+var pruneVerb = verb{
+	name:    "prune",
+	summary: "Removes, replaces, compresses or decompresses the device code in a built file: a library, a program, an object, an archive, a bundle.",
+	details: "The file stays what it is: addresses, symbols and the build ID do not change, and it can be stripped afterwards.",
+	examples: []example{
+		{"Keep the code of one GPU in a library", "offload prune --input librccl.so.1 --output small/librccl.so.1 --keep gfx90a"},
+		{"See what that would save", "offload prune --input librccl.so.1 --output small/librccl.so.1 --keep gfx90a --dry-run"},
+		{"Compress what a build left uncompressed", "offload prune --input librccl.so.1 --output small/librccl.so.1 --compress"},
+	},
+	flags: func() action { return new(pruneFlags) },
+}
+
+// pruneFlags are the flags of offload prune.
+type pruneFlags struct {
+	opt  engine.PruneOptions
+	json bool
+}
+
+func (f *pruneFlags) define(flags *flagSet) {
+	opt := &f.opt
+	flags.StringVar(&opt.Input, "input", "", "the `file` to read")
+	flags.StringVar(&opt.Output, "output", "", "the `file` to write, another one than the input")
+	flags.repeated("keep", "`A,...`: keep the device code of these targets only. A target is a processor with all its variants (gfx90a), a target ID (gfx90a:xnack+) or a whole entry ID.", func(s string) (err error) {
+		opt.Keep, err = addNames(opt.Keep, s)
+		return err
+	})
+	flags.repeated("drop", "`A,...`: remove the device code of these targets", func(s string) (err error) {
+		opt.Drop, err = addNames(opt.Drop, s)
+		return err
+	})
+	flags.repeated("replace", "`A=FILE`: give every entry of this target the content of FILE. May be repeated.", func(s string) error {
+		name, file, ok := strings.Cut(s, "=")
+		if !ok || name == "" || file == "" {
+			return errors.New("want A=FILE")
+		}
+		opt.Replace = append(opt.Replace, engine.PruneReplacement{Name: name, File: file})
+		return nil
+	})
+	flags.BoolVar(&opt.Compress, "compress", false, "compress bundles that are not compressed")
+	flags.BoolVar(&opt.Decompress, "decompress", false, "decompress compressed bundles")
+	flags.IntVar(&opt.Level, "compression-level", 3, "compression `level`, as clang-offload-bundler counts them")
+	flags.BoolVar(&opt.IgnoreMissing, "ignore-missing", false, "warn about targets of --keep that are missing, and copy files without device code")
+	flags.BoolVar(&opt.DryRun, "dry-run", false, "write nothing; compressed sizes are upper bounds")
+	flags.BoolVar(&opt.Verify, "verify", false, "check the structure of the file that was written")
+	flags.BoolVar(&f.json, "json", false, "print a JSON object with what happened to each bundle; sizes in bytes")
+}
+
+func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	opt := &f.opt
+	if err := noOperands(operands); err != nil {
+		return err
+	}
+	if err := required("input", opt.Input); err != nil {
+		return err
+	}
+	if err := required("output", opt.Output); err != nil {
+		return err
+	}
+	if err := pruneWhat(opt); err != nil {
+		return err
+	}
+	report, err := call.Session.Prune(ctx, *opt)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return writeJSON(call.Stdout, report)
+	}
+	for _, warning := range report.Warnings {
+		fmt.Fprintf(call.Stderr, "offload prune: %s: %s\n", printable.Name(opt.Input), printable.Text(warning))
+	}
+	_, err = fmt.Fprintln(call.Stdout, printable.Text(pruneLine(&report)))
+	return err
+}
+
+// pruneWhat checks that the flags name something to do, once.
+func pruneWhat(opt *engine.PruneOptions) error {
+	switch {
+	case len(opt.Keep) > 0 && len(opt.Drop) > 0:
+		return usageError("--keep and --drop exclude each other")
+	case opt.Compress && opt.Decompress:
+		return usageError("--compress and --decompress exclude each other")
+	case len(opt.Keep) == 0 && len(opt.Drop) == 0 && len(opt.Replace) == 0 && !opt.Compress && !opt.Decompress:
+		return usageError("nothing to do: want --keep, --drop, --replace, --compress or --decompress")
+	}
+	return nil
+}
+
+// addNames adds the names of a list with commas.
+func addNames(names []string, list string) ([]string, error) {
+	for name := range strings.SplitSeq(list, ",") {
+		if name == "" {
+			return nil, errors.New("want names with commas between them")
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// pruneLine says in one line what happened.
+func pruneLine(r *prune.Report) string {
+	kept, all := prune.Architectures(r)
+	bundles := "1 bundle"
+	if len(r.Bundles) != 1 {
+		bundles = fmt.Sprintf("%d bundles", len(r.Bundles))
+	}
+	names := strings.Join(kept, ", ")
+	if slices.Equal(kept, all) && len(kept) > 1 {
+		names = "all"
+	}
+	return fmt.Sprintf("%s: %d -> %d bytes, kept %s of %d architectures in %s", r.Output, r.SizeBefore, r.SizeAfter, names, len(all), bundles)
+}

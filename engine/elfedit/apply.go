@@ -1,0 +1,642 @@
+package elfedit
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// tail is what stands at the end of the new file.
+type tail struct {
+	names    []byte // new section names; nil if they stay
+	namesOff uint64
+	tableOff uint64
+	drop     []filePatch // ranges of the input that are not copied
+	end      uint64
+}
+
+// position gives the changes, the blocks and the tables their places.
+func (p *planner) position() error {
+	before := int64(0)
+	for _, c := range p.changes {
+		c.newAddr, c.newOff = c.addr+c.lead, uint64(int64(c.off+c.lead)-before)
+		if c == p.host {
+			for i := range p.blocks {
+				p.blocks[i].off = uint64(int64(p.blocks[i].off) - before)
+			}
+		}
+		before += c.closed
+	}
+	if err := p.placeTables(); err != nil {
+		return err
+	}
+	end := p.plan.Size
+	for _, c := range p.changes {
+		if !c.grown {
+			continue
+		}
+		if p.grow.addr == 0 {
+			p.newSegment(uint64(end))
+		}
+		align := max(c.Align, 1)
+		p.grow.size = roundUp(p.grow.addr+p.grow.size, align) - p.grow.addr
+		c.newAddr, c.newOff = p.grow.addr+p.grow.size, p.grow.off+p.grow.size
+		p.grow.size += c.Size
+	}
+	if p.host == nil && len(p.blocks) > 0 {
+		p.grow.size = p.stack(p.grow.addr+p.grow.size, p.grow.off+p.grow.size) - p.grow.addr
+	}
+	if p.grow.addr != 0 {
+		end = int64(p.grow.off + p.grow.size)
+	}
+	appended := uint64(len(p.data)) - min(p.CodeEnd(), uint64(len(p.data)))
+	p.plan.Appended = appended
+	p.plan.Size = end
+	return nil
+}
+
+// newSegment places the new segment in the file from byte end on.
+func (p *planner) newSegment(end uint64) {
+	align := uint64(4096)
+	for _, c := range p.changes {
+		if c.grown {
+			align = max(align, c.Align)
+		}
+	}
+	top := uint64(0)
+	for _, l := range p.Segments {
+		if l.Type == PtLoad {
+			top = max(top, l.Addr+l.MemSize)
+		}
+	}
+	p.grow.off = roundUp(end, align)
+	p.grow.addr = roundUp(top, max(p.page, align)) + p.grow.off%p.page
+}
+
+// renamed reports whether the table of sections gets more or fewer entries.
+func (p *planner) renamed() bool {
+	return slices.ContainsFunc(p.changes, func(c *change) bool { return c.Reference != "" || c.Restore != "" })
+}
+
+// placeTables places the section headers and their names. Plan.Size is where they
+// end, or what else ends last.
+func (p *planner) placeTables() error {
+	codeEnd := p.CodeEnd()
+	p.tail.tableOff = p.shift(p.shoff)
+	p.plan.Size = int64(p.shift(codeEnd))
+	if !p.renamed() {
+		return nil
+	}
+	names := &p.Sections[p.shstrndx]
+	tableEnd := p.shoff + uint64(len(p.Sections))*sectionSize
+	pos, rest := codeEnd, uint64(0)
+	for i := range p.Sections {
+		if s := &p.Sections[i]; i != p.shstrndx && s.InFile() > 0 {
+			rest = max(rest, s.Offset+s.Size)
+		}
+	}
+	for _, l := range p.Segments {
+		if l.Type == PtLoad {
+			rest = max(rest, l.Offset+l.FileSize)
+		}
+	}
+	rest = max(rest, p.phoff+uint64(len(p.Segments))*segmentSize)
+	if tableEnd == codeEnd && rest <= p.shoff {
+		pos = p.shoff
+		if end := names.Offset + names.Size; end <= p.shoff && p.shoff-end < 64 && rest <= names.Offset {
+			pos = names.Offset
+		}
+	}
+	p.tail.names = bytes.Clone(p.data[names.Offset : names.Offset+names.Size])
+	for _, c := range p.changes {
+		if c.Reference != "" {
+			p.tail.names = append(append(p.tail.names, c.Reference...), 0)
+		}
+	}
+	p.tail.namesOff = p.shift(pos)
+	p.tail.tableOff = roundUp(p.tail.namesOff+uint64(len(p.tail.names)), 8)
+	count := uint64(len(p.Sections))
+	for _, c := range p.changes {
+		count += boolean(c.Reference != "") - boolean(c.Restore != "")
+	}
+	p.plan.Size = int64(p.tail.tableOff + count*sectionSize)
+	p.tail.drop = append(p.tail.drop, filePatch{off: pos, data: p.data[pos:max(codeEnd, pos)]})
+	return nil
+}
+
+// headers computes the new program and section headers.
+func (p *planner) headers() error {
+	for i, s := range p.Segments {
+		switch {
+		case s.Type == PtNull:
+			continue
+		case s.Type == PtLoad:
+			for _, part := range p.split(i) {
+				part.Offset = p.shift(part.Offset)
+				p.segments = append(p.segments, part)
+			}
+			continue
+		}
+		if b := p.blockOf(s.Offset, s.FileSize); b != nil && s.FileSize > 0 {
+			delta := b.at - b.addr
+			s.Offset, s.Addr, s.PAddr = b.off+(s.Offset-b.lo), s.Addr+delta, s.PAddr+delta
+		} else {
+			s.Offset = p.shift(s.Offset)
+		}
+		p.segments = append(p.segments, s)
+	}
+	if p.grow.addr != 0 {
+		last := 0
+		for i, s := range p.segments {
+			if s.Type == PtLoad {
+				last = i + 1
+			}
+		}
+		p.segments = slices.Insert(p.segments, last, Segment{
+			Type: PtLoad, Flags: 4, Offset: p.grow.off, Addr: p.grow.addr, PAddr: p.grow.addr,
+			FileSize: p.grow.size, MemSize: p.grow.size, Align: p.page,
+		})
+	}
+	for i := range p.segments {
+		if s := &p.segments[i]; s.Type == ptPhdr {
+			s.FileSize, s.MemSize = uint64(len(p.segments))*segmentSize, uint64(len(p.segments))*segmentSize
+		}
+	}
+	p.sections = slices.Clone(p.Sections)
+	for i := range p.sections {
+		s := &p.sections[i]
+		if b := p.blockOf(s.Offset, s.InFile()); b != nil && s.InFile() > 0 {
+			s.Addr, s.Offset = s.Addr+(b.at-b.addr), b.off+(s.Offset-b.lo)
+			continue
+		}
+		s.Offset = p.shift(s.Offset)
+	}
+	return p.changedSections()
+}
+
+// changedSections writes the headers of the changed sections.
+func (p *planner) changedSections() error {
+	if p.tail.names != nil {
+		names := &p.sections[p.shstrndx]
+		names.Offset, names.Size = p.tail.namesOff, uint64(len(p.tail.names))
+	}
+	nameAt := p.Sections[p.shstrndx].Size
+	remove := -1
+	for _, c := range p.changes {
+		s := &p.sections[c.Section]
+		switch {
+		case c.Reference != "":
+			ref := *s
+			ref.Name, ref.nameOffset = c.Reference, uint32(nameAt)
+			ref.Addr, ref.Offset, ref.Size, ref.Align = c.newAddr, c.newOff, c.Size, 1
+			p.sections = append(p.sections, ref)
+			s = &p.sections[c.Section]
+			s.Type, s.Size = ShtNobits, 0
+			s.Addr, s.Offset = c.newAddr, c.newOff
+			nameAt += uint64(len(c.Reference)) + 1
+		case c.Restore != "":
+			s.Type = ShtProgbits
+			remove, _ = p.Section(c.Restore)
+			fallthrough
+		default:
+			s.Addr, s.Offset, s.Size = c.newAddr, c.newOff, c.Size
+		}
+	}
+	if remove < 0 {
+		return nil
+	}
+	p.removed = remove
+	p.sections = slices.Delete(p.sections, remove, remove+1)
+	for i := range p.sections {
+		s := &p.sections[i]
+		s.Link = uint32(p.renumber(uint64(s.Link)))
+		if s.Type == shtRela || s.Type == shtRel || s.Flags&shfInfoLink != 0 {
+			s.Info = uint32(p.renumber(uint64(s.Info)))
+		}
+	}
+	return nil
+}
+
+// renumber returns the new number of a section.
+func (p *planner) renumber(section uint64) uint64 {
+	if p.removed > 0 && section > uint64(p.removed) && section < shnLoReserve {
+		return section - 1
+	}
+	return section
+}
+
+// patch replaces a word of the input.
+func (p *planner) patch(off, value uint64) {
+	p.patches = append(p.patches, filePatch{off, le.AppendUint64(nil, value)})
+}
+
+// slot returns the change that sets the pointer at an address, and its value.
+func (p *planner) slot(addr uint64) (value uint64, ok bool) {
+	for _, c := range p.changes {
+		if off, ok := c.Slots[addr]; ok {
+			return c.newAddr + off, true
+		}
+	}
+	return 0, false
+}
+
+// follow returns where a pointer to an address leads afterwards.
+func (p *planner) follow(addr uint64) (moved uint64, exact bool) {
+	for _, c := range p.changes {
+		if addr < c.addr || addr-c.addr >= c.old || c.old == 0 {
+			continue
+		}
+		off, exact := uint64(0), false
+		if c.Move != nil {
+			off, exact = c.Move(addr - c.addr)
+		}
+		return c.newAddr + min(off, c.Size), exact
+	}
+	if b := p.blockAt(addr); b != nil {
+		return b.at + (addr - b.addr), true
+	}
+	return addr, true
+}
+
+// newSymbol returns the value that a symbol has afterwards.
+func (p *planner) newSymbol(section uint64, value uint64) uint64 {
+	for _, c := range p.changes {
+		ref := -1
+		if c.Restore != "" {
+			ref = p.removed
+		}
+		switch {
+		case section != uint64(c.Section) && int(section) != ref:
+			continue
+		case c.old > 0 && value >= c.addr && value-c.addr < c.old:
+			moved, _ := p.follow(value)
+			return moved
+		case c.old > 0 && value-c.addr == c.old:
+			return c.newAddr + c.Size
+		}
+		return c.newAddr
+	}
+	if section > 0 && section < uint64(len(p.Sections)) {
+		s := &p.Sections[section]
+		if b := p.blockOf(s.Offset, s.InFile()); b != nil && s.InFile() > 0 {
+			return value + (b.at - b.addr)
+		}
+	}
+	return value
+}
+
+// pointers corrects everything that the loader reads to find an address.
+func (p *planner) pointers() error {
+	seen := make(map[uint64]bool)
+	err := p.Pointers(func(r Pointer) error {
+		value, explicit := p.slot(r.Slot)
+		if explicit {
+			seen[r.Slot] = true
+		} else {
+			var exact bool
+			if value, exact = p.follow(r.Value); !exact {
+				return fmt.Errorf("relocation of address 0x%x: it leads to 0x%x, where no device code begins; the file would not work with it moved", r.Slot, r.Value)
+			}
+		}
+		return p.redirect(r, value)
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range p.changes {
+		slots := make([]uint64, 0, len(c.Slots))
+		for slot := range c.Slots {
+			slots = append(slots, slot)
+		}
+		slices.Sort(slots)
+		for _, slot := range slots {
+			if seen[slot] {
+				continue
+			}
+			off, ok := p.Offset(slot, 8)
+			if !ok {
+				return fmt.Errorf("pointer at address 0x%x: it is not in the file", slot)
+			}
+			p.patch(off, c.newAddr+c.Slots[slot])
+		}
+	}
+	for _, e := range p.dynamic {
+		if b := p.blockAt(e.value); b != nil && addressTag(e.tag) {
+			p.patch(e.at, b.at+(e.value-b.addr))
+		}
+	}
+	for _, patch := range p.edit.Patches {
+		off, ok := p.Offset(patch.Addr, uint64(len(patch.Data)))
+		if !ok {
+			return fmt.Errorf("address 0x%x: it is not in the file", patch.Addr)
+		}
+		p.patches = append(p.patches, filePatch{off, patch.Data})
+	}
+	return nil
+}
+
+// addressTag reports whether the value of a dynamic tag is an address.
+func addressTag(tag uint64) bool {
+	switch tag {
+	case dtHash, dtGNUHash, dtStrtab, dtSymtab, dtRela, dtJmpRel, dtRelr, dtVersym, dtVerdef, dtVerneed:
+		return true
+	}
+	return false
+}
+
+// redirect makes a relocated pointer lead to another address.
+func (p *planner) redirect(r Pointer, value uint64) error {
+	if r.Form == Symbolic {
+		symbol := r.symbol
+		if r.index != 0 {
+			symtab, _ := p.tag(dtSymtab)
+			off, _ := p.Offset(symtab+uint64(r.index)*symbolSize, symbolSize)
+			symbol = p.newSymbol(uint64(le.Uint16(p.data[off+6:])), r.symbol)
+		}
+		if old := r.Value - r.symbol; value-symbol != old {
+			p.patch(r.record+16, value-symbol)
+		}
+		return nil
+	}
+	if value == r.Value {
+		return nil
+	}
+	off, inFile := p.Offset(r.Slot, 8)
+	switch {
+	case r.Form == Unknown:
+		return fmt.Errorf("relocation of address 0x%x: its type is not supported for pointers to device code", r.Slot)
+	case r.Form == Packed:
+		p.patch(off, value)
+	default:
+		p.patch(r.record+16, value)
+		if inFile && le.Uint64(p.data[off:]) == r.Value && r.Value != 0 {
+			p.patch(off, value)
+		}
+	}
+	return nil
+}
+
+// symbols corrects the values of symbols, and the static relocations that linkers
+// keep with --emit-relocs.
+func (p *planner) symbols() error {
+	for i := range p.Sections {
+		s := &p.Sections[i]
+		switch {
+		case s.Type == shtSymtab || s.Type == shtDynsym:
+			p.symbolTable(s)
+		case s.Type == shtRela && s.Flags&ShfAlloc == 0:
+			p.staticRelocations(s)
+		}
+	}
+	return nil
+}
+
+func (p *planner) symbolTable(table *Section) {
+	for at, end := table.Offset, table.Offset+table.InFile(); end-at >= symbolSize && at < end; at += symbolSize {
+		section := uint64(le.Uint16(p.data[at+6:]))
+		if section == shnUndef || section >= shnLoReserve {
+			continue
+		}
+		value, size := le.Uint64(p.data[at+8:]), le.Uint64(p.data[at+16:])
+		moved := p.newSymbol(section, value)
+		if p.data[at+4]&15 == sttSection {
+			for _, c := range p.changes {
+				if section == uint64(c.Section) {
+					moved = c.newAddr
+				}
+			}
+		}
+		if moved != value {
+			p.patch(at+8, moved)
+		}
+		number := section
+		for _, c := range p.changes {
+			if section == uint64(c.Section) && c.old > 0 {
+				room := c.newAddr + c.Size - min(moved, c.newAddr+c.Size)
+				if c.Reference != "" {
+					room = 0
+				}
+				if size > room {
+					p.patch(at+16, room)
+				}
+			}
+			if c.Restore != "" && int(section) == p.removed {
+				number = uint64(c.Section)
+			}
+		}
+		if number = p.renumber(number); number != section {
+			p.patches = append(p.patches, filePatch{at + 6, le.AppendUint16(nil, uint16(number))})
+		}
+	}
+}
+
+func (p *planner) staticRelocations(table *Section) {
+	if uint64(table.Link) >= uint64(len(p.Sections)) {
+		return
+	}
+	symtab := &p.Sections[table.Link]
+	for at, end := table.Offset, table.Offset+table.InFile(); end-at >= relaSize && at < end; at += relaSize {
+		form, _ := p.form(uint32(le.Uint64(p.data[at+8:])))
+		index := le.Uint64(p.data[at+8:]) >> 32
+		if form != Symbolic || index >= symtab.InFile()/symbolSize {
+			continue
+		}
+		symbol := symtab.Offset + index*symbolSize
+		section, value := uint64(le.Uint16(p.data[symbol+6:])), le.Uint64(p.data[symbol+8:])
+		addend := le.Uint64(p.data[at+16:])
+		goal, explicit := p.slot(le.Uint64(p.data[at:]))
+		if !explicit {
+			goal, _ = p.follow(value + addend)
+		}
+		if now := goal - p.newSymbol(section, value); now != addend && (explicit || goal != value+addend) {
+			p.patch(at+16, now)
+		}
+	}
+}
+
+// write puts the file together.
+func (p *planner) write() error {
+	var parts []files.Part
+	add := func(off uint64, c files.Content) {
+		if c.Len() > 0 {
+			parts = append(parts, files.Part{Offset: int64(off), Content: c})
+		}
+	}
+	codeEnd := min(p.CodeEnd(), uint64(len(p.data)))
+	table := p.segmentTable()
+	add(0, files.Memory(p.fileHeader()))
+	add(p.shift(p.phoff), files.Memory(table))
+	add(p.tail.tableOff, files.Memory(p.sectionTable()))
+	if p.tail.names != nil {
+		add(p.tail.namesOff, files.Memory(p.tail.names))
+	}
+	for _, c := range p.changes {
+		for _, part := range c.Parts {
+			if part.Offset < 0 || uint64(part.Offset) > c.Size || uint64(part.Content.Len()) > c.Size-uint64(part.Offset) {
+				return fmt.Errorf("section %s: content at byte %d passes its size of %d", p.Sections[c.Section].Name, part.Offset, c.Size)
+			}
+			add(c.newOff+uint64(part.Offset), part.Content)
+		}
+	}
+	if err := p.sortPatches(); err != nil {
+		return err
+	}
+	for _, b := range p.blocks {
+		parts = p.copied(parts, b.lo, b.hi, b.off)
+	}
+	for _, r := range p.kept(codeEnd, uint64(len(table))) {
+		parts = p.copied(parts, r[0], r[1], p.shift(r[0]))
+	}
+	if p.plan.Appended > 0 {
+		add(uint64(p.plan.Size), p.in.Slice(int64(codeEnd), int64(p.plan.Appended)))
+		p.plan.Size += int64(p.plan.Appended)
+	}
+	slices.SortStableFunc(parts, func(a, b files.Part) int { return compare(uint64(a.Offset), uint64(b.Offset)) })
+	at := int64(0)
+	for _, part := range parts {
+		if part.Offset < at {
+			return fmt.Errorf("byte 0x%x of the new file: two parts of the file overlap there; the layout of the input is not supported", part.Offset)
+		}
+		at = part.Offset + part.Content.Len()
+	}
+	p.plan.Size = max(p.plan.Size, at)
+	p.plan.Parts = parts
+	return nil
+}
+
+// sortPatches sorts the patches and refuses those that overlap.
+func (p *planner) sortPatches() error {
+	slices.SortStableFunc(p.patches, func(a, b filePatch) int { return compare(a.off, b.off) })
+	kept := p.patches[:0]
+	for _, patch := range p.patches {
+		if n := len(kept); n > 0 && kept[n-1].off+uint64(len(kept[n-1].data)) > patch.off {
+			if kept[n-1].off == patch.off && bytes.Equal(kept[n-1].data, patch.data) {
+				continue
+			}
+			return fmt.Errorf("byte 0x%x: two changes overlap there; the tables of the file share bytes", patch.off)
+		}
+		kept = append(kept, patch)
+	}
+	p.patches = kept
+	return nil
+}
+
+// kept returns the ranges of the input that are copied to where shift says.
+func (p *planner) kept(codeEnd, table uint64) [][2]uint64 {
+	out := [][2]uint64{{0, headerSize}, {p.phoff, p.phoff + max(table, uint64(len(p.Segments))*segmentSize)}}
+	out = append(out, [2]uint64{p.shoff, p.shoff + uint64(len(p.Sections))*sectionSize})
+	for _, d := range p.tail.drop {
+		out = append(out, [2]uint64{d.off, d.off + uint64(len(d.data))})
+	}
+	cuts := []uint64{codeEnd}
+	for _, c := range p.changes {
+		if c.old > 0 {
+			out = append(out, [2]uint64{c.off, c.cut})
+		}
+		cuts = append(cuts, c.cut)
+	}
+	if p.removed > 0 {
+		s := &p.Sections[p.removed]
+		out = append(out, [2]uint64{s.Offset, s.Offset + s.InFile()})
+	}
+	slices.SortFunc(out, func(a, b [2]uint64) int { return compare(a[0], b[0]) })
+	slices.Sort(cuts)
+	var ranges [][2]uint64
+	add := func(lo, hi uint64) {
+		for _, cut := range cuts {
+			if lo < cut && cut < hi {
+				ranges = append(ranges, [2]uint64{lo, cut})
+				lo = cut
+			}
+		}
+		if lo < hi {
+			ranges = append(ranges, [2]uint64{lo, hi})
+		}
+	}
+	at := uint64(0)
+	for _, o := range out {
+		if o[0] > at {
+			add(at, min(o[0], codeEnd))
+		}
+		at = max(at, o[1])
+	}
+	if at < codeEnd {
+		add(at, codeEnd)
+	}
+	return ranges
+}
+
+// near is the distance up to which patches are written with what is between them.
+const near = 4096
+
+// copied adds a range of the input, with its patches, to parts.
+func (p *planner) copied(parts []files.Part, lo, hi, to uint64) []files.Part {
+	emit := func(off uint64, c files.Content) {
+		if c.Len() > 0 {
+			parts = append(parts, files.Part{Offset: int64(to + (off - lo)), Content: c})
+		}
+	}
+	at := lo
+	i, _ := slices.BinarySearchFunc(p.patches, lo, func(f filePatch, off uint64) int { return compare(f.off, off) })
+	for i < len(p.patches) && p.patches[i].off < hi {
+		from := p.patches[i].off
+		end := from
+		j := i
+		for ; j < len(p.patches) && p.patches[j].off < hi && (j == i || p.patches[j].off-end <= near); j++ {
+			end = min(p.patches[j].off+uint64(len(p.patches[j].data)), hi)
+		}
+		b := bytes.Clone(p.data[from:end])
+		for ; i < j; i++ {
+			copy(b[p.patches[i].off-from:], p.patches[i].data)
+		}
+		emit(at, p.in.Slice(int64(at), int64(from-at)))
+		emit(from, files.Memory(b))
+		at = end
+	}
+	emit(at, p.in.Slice(int64(at), int64(hi-at)))
+	return parts
+}
+
+func (p *planner) fileHeader() []byte {
+	b := bytes.Clone(p.data[:headerSize])
+	le.PutUint64(b[32:], p.shift(p.phoff))
+	le.PutUint64(b[40:], p.tail.tableOff)
+	le.PutUint16(b[56:], uint16(len(p.segments)))
+	if n := len(p.sections); le.Uint16(b[60:]) != 0 && n < shnLoReserve {
+		le.PutUint16(b[60:], uint16(n))
+	}
+	if le.Uint16(b[62:]) != shnXindex {
+		le.PutUint16(b[62:], uint16(p.renumber(uint64(p.shstrndx))))
+	}
+	return b
+}
+
+func (p *planner) segmentTable() []byte {
+	b := make([]byte, 0, len(p.segments)*segmentSize)
+	for _, s := range p.segments {
+		b = le.AppendUint32(b, s.Type)
+		b = le.AppendUint32(b, s.Flags)
+		for _, v := range [...]uint64{s.Offset, s.Addr, s.PAddr, s.FileSize, s.MemSize, s.Align} {
+			b = le.AppendUint64(b, v)
+		}
+	}
+	return b
+}
+
+func (p *planner) sectionTable() []byte {
+	b := make([]byte, 0, len(p.sections)*sectionSize)
+	for _, s := range p.sections {
+		b = le.AppendUint32(b, s.nameOffset)
+		b = le.AppendUint32(b, s.Type)
+		for _, v := range [...]uint64{s.Flags, s.Addr, s.Offset, s.Size} {
+			b = le.AppendUint64(b, v)
+		}
+		b = le.AppendUint32(b, s.Link)
+		b = le.AppendUint32(b, s.Info)
+		b = le.AppendUint64(b, s.Align)
+		b = le.AppendUint64(b, s.EntSize)
+	}
+	return b
+}

@@ -1,0 +1,448 @@
+// Package elfedit changes the content of sections in linked ELF files: shared
+// libraries and programs, 64 bits, little endian, x86-64 and AArch64.
+//
+// Addresses in memory do not change, because code reaches data by distance. A
+// section that becomes smaller leaves a hole in the address space: its segment is
+// split, and what follows moves forward in the file alone, by a multiple of the
+// largest page size. Content that does not fit its old room goes into a new
+// segment after the last one. The table of program headers stays where it is;
+// sections that follow it and that are found through headers, such as .interp and
+// .gnu.hash, make room for another entry.
+//
+// [Parse] reads a file, [File.Plan] computes the new one, [Plan.Write] writes it.
+// Unchanged ranges are copied from the input without passing through memory.
+package elfedit
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+var le = binary.LittleEndian
+
+// Values of the ELF format that the package uses.
+const (
+	headerSize  = 64
+	segmentSize = 56
+	sectionSize = 64
+	symbolSize  = 24
+	relaSize    = 24
+	dynamicSize = 16
+
+	// TypeExec and TypeDyn are the e_type of the files that Parse accepts.
+	TypeExec = 2
+	TypeDyn  = 3
+
+	// MachineX8664 and MachineAArch64 are the e_machine that Parse accepts.
+	MachineX8664   = 62
+	MachineAArch64 = 183
+
+	// The types of segments that callers look for.
+	PtNull    = 0
+	PtLoad    = 1
+	PtDynamic = 2
+	PtInterp  = 3
+
+	ptNote        = 4
+	ptPhdr        = 6
+	ptGNUProperty = 0x6474e553
+	ptGNUStack    = 0x6474e551
+
+	// The types and flags of sections that callers look for.
+	ShtProgbits = 1
+	ShtNobits   = 8
+	ShfWrite    = 1
+	ShfAlloc    = 2
+
+	shtSymtab      = 2
+	shtRela        = 4
+	shtHash        = 5
+	shtNote        = 7
+	shtRel         = 9
+	shtDynsym      = 11
+	shtSymtabShndx = 18
+	shtRelr        = 19
+	shtStrtab      = 3
+	shtGNUHash     = 0x6ffffff6
+	shtGNUVerdef   = 0x6ffffffd
+	shtGNUVerneed  = 0x6ffffffe
+	shtGNUVersym   = 0x6fffffff
+
+	shfInfoLink   = 0x40
+	shfCompressed = 0x800
+
+	dtNull     = 0
+	dtHash     = 4
+	dtStrtab   = 5
+	dtSymtab   = 6
+	dtRela     = 7
+	dtRelaSize = 8
+	dtRelaEnt  = 9
+	dtRel      = 17
+	dtRelSize  = 18
+	dtPltRel   = 20
+	dtJmpRel   = 23
+	dtPltSize  = 2
+	dtRelrSize = 35
+	dtRelr     = 36
+	dtGNUHash  = 0x6ffffef5
+	dtVersym   = 0x6ffffff0
+	dtVerdef   = 0x6ffffffc
+	dtVerneed  = 0x6ffffffe
+
+	dtAndroidRel   = 0x6000000f
+	dtAndroidRela  = 0x60000011
+	dtAndroidRelr  = 0x6fffe000
+	dtAArch64MTE   = 0x7000000b
+	dtCrel         = 0x40000026
+	shnUndef       = 0
+	shnLoReserve   = 0xff00
+	shnXindex      = 0xffff
+	sttSection     = 3
+	maxNameLength  = 4096
+	maxHeaderCount = 0xffff
+)
+
+// Segment is a program header.
+type Segment struct {
+	Type, Flags                                   uint32
+	Offset, Addr, PAddr, FileSize, MemSize, Align uint64
+}
+
+// Section is a section header with its name.
+type Section struct {
+	Name                      string
+	Type                      uint32
+	Flags, Addr, Offset, Size uint64
+	Link, Info                uint32
+	Align, EntSize            uint64
+	nameOffset                uint32
+	headerOffset              uint64
+}
+
+// InFile returns the number of bytes that the section has in the file.
+func (s *Section) InFile() uint64 {
+	if s.Type == ShtNobits || s.Type == 0 {
+		return 0
+	}
+	return s.Size
+}
+
+// File is a linked ELF file.
+type File struct {
+	Type, Machine uint16
+	// Segments and Sections are the headers in the order of the file. Section 0 is
+	// the null section.
+	Segments []Segment
+	Sections []Section
+
+	in       files.Content
+	data     []byte
+	phoff    uint64
+	shoff    uint64
+	shstrndx int
+	dynamic  []dynamicEntry
+}
+
+// dynamicEntry is an entry of the dynamic section.
+type dynamicEntry struct {
+	tag, value uint64
+	at         uint64 // file offset of the value
+}
+
+// Is reports whether data begins with the magic of an ELF file.
+func Is(data []byte) bool { return len(data) >= 4 && string(data[:4]) == "\x7fELF" }
+
+// Parse reads the headers of a linked ELF file. It refuses files of other classes,
+// byte orders, machines and types, files without section headers, and headers that
+// contradict each other or the size of the file.
+func Parse(in files.Content) (*File, error) {
+	data := in.Bytes()
+	if !Is(data) || len(data) < headerSize {
+		return nil, fmt.Errorf("not an ELF file: found %d bytes without an ELF header", len(data))
+	}
+	if data[4] != 2 {
+		return nil, fmt.Errorf("ELF class %d: found a 32-bit file, expected a 64-bit one", data[4])
+	}
+	if data[5] != 1 {
+		return nil, fmt.Errorf("ELF byte order %d: found a big-endian file, expected a little-endian one", data[5])
+	}
+	f := &File{in: in, data: data, Type: le.Uint16(data[16:]), Machine: le.Uint16(data[18:])}
+	if f.Type != TypeExec && f.Type != TypeDyn {
+		return nil, fmt.Errorf("ELF type %d: expected a shared library or a program", f.Type)
+	}
+	if f.Machine != MachineX8664 && f.Machine != MachineAArch64 {
+		return nil, fmt.Errorf("ELF machine %d: expected x86-64 (62) or AArch64 (183)", f.Machine)
+	}
+	if err := f.readSegments(); err != nil {
+		return nil, err
+	}
+	if err := f.readSections(); err != nil {
+		return nil, err
+	}
+	return f, f.readDynamic()
+}
+
+// bytes returns n bytes of the file at off.
+func (f *File) bytes(off, n uint64) ([]byte, bool) {
+	if off > uint64(len(f.data)) || n > uint64(len(f.data))-off {
+		return nil, false
+	}
+	return f.data[off : off+n : off+n], true
+}
+
+func (f *File) readSegments() error {
+	f.phoff = le.Uint64(f.data[32:])
+	size, count := uint64(le.Uint16(f.data[54:])), uint64(le.Uint16(f.data[56:]))
+	if count == 0 {
+		return fmt.Errorf("no program headers: not a linked file")
+	}
+	if size != segmentSize || count == maxHeaderCount {
+		return fmt.Errorf("program headers: found %d of %d bytes, expected headers of %d bytes", count, size, segmentSize)
+	}
+	table, ok := f.bytes(f.phoff, count*segmentSize)
+	if !ok || f.phoff < headerSize {
+		return fmt.Errorf("program headers at byte 0x%x: %d headers do not lie in the file of %d bytes", f.phoff, count, len(f.data))
+	}
+	f.Segments = make([]Segment, count)
+	end, loads := uint64(0), 0
+	for i := range f.Segments {
+		b := table[i*segmentSize:]
+		s := Segment{
+			Type: le.Uint32(b), Flags: le.Uint32(b[4:]), Offset: le.Uint64(b[8:]), Addr: le.Uint64(b[16:]),
+			PAddr: le.Uint64(b[24:]), FileSize: le.Uint64(b[32:]), MemSize: le.Uint64(b[40:]), Align: le.Uint64(b[48:]),
+		}
+		f.Segments[i] = s
+		if s.Type == PtNull {
+			continue
+		}
+		if _, ok := f.bytes(s.Offset, s.FileSize); !ok && s.FileSize > 0 {
+			return fmt.Errorf("program header %d: offset 0x%x + size 0x%x passes the end of the file (%d bytes)", i, s.Offset, s.FileSize, len(f.data))
+		}
+		if s.Addr+s.MemSize < s.Addr {
+			return fmt.Errorf("program header %d: address 0x%x + size 0x%x passes the address space", i, s.Addr, s.MemSize)
+		}
+		if s.Type != PtLoad {
+			continue
+		}
+		loads++
+		if s.Align > 1 && (bits.OnesCount64(s.Align) != 1 || (s.Offset-s.Addr)%s.Align != 0) || s.Align > 1<<28 || s.Addr+s.MemSize > 1<<62 {
+			return fmt.Errorf("program header %d: offset 0x%x and address 0x%x do not fit the alignment 0x%x", i, s.Offset, s.Addr, s.Align)
+		}
+		if s.MemSize < s.FileSize {
+			return fmt.Errorf("program header %d: 0x%x bytes of the file are loaded into 0x%x bytes of memory", i, s.FileSize, s.MemSize)
+		}
+		if s.Addr < end && loads > 1 {
+			return fmt.Errorf("program header %d: the segment at address 0x%x overlaps the one before it or is out of order", i, s.Addr)
+		}
+		end = s.Addr + s.MemSize
+	}
+	if loads == 0 {
+		return fmt.Errorf("no program header of type PT_LOAD: the file loads nothing")
+	}
+	return nil
+}
+
+func (f *File) readSections() error {
+	f.shoff = le.Uint64(f.data[40:])
+	size, count := uint64(le.Uint16(f.data[58:])), uint64(le.Uint16(f.data[60:]))
+	names := uint64(le.Uint16(f.data[62:]))
+	if f.shoff == 0 {
+		return fmt.Errorf("no section headers: found a file whose sections were removed, expected section headers")
+	}
+	if size != sectionSize {
+		return fmt.Errorf("section headers of %d bytes: expected %d", size, sectionSize)
+	}
+	first, ok := f.bytes(f.shoff, sectionSize)
+	if !ok {
+		return fmt.Errorf("section headers at byte 0x%x: past the end of the file (%d bytes)", f.shoff, len(f.data))
+	}
+	if count == 0 {
+		count = le.Uint64(first[32:])
+	}
+	if names == shnXindex {
+		names = uint64(le.Uint32(first[40:]))
+	}
+	if count == 0 || count > uint64(len(f.data))/sectionSize {
+		return fmt.Errorf("section headers: %d headers do not lie in the file of %d bytes", count, len(f.data))
+	}
+	table, ok := f.bytes(f.shoff, count*sectionSize)
+	if !ok {
+		return fmt.Errorf("section headers at byte 0x%x: %d headers do not lie in the file of %d bytes", f.shoff, count, len(f.data))
+	}
+	if names >= count || names == 0 {
+		return fmt.Errorf("section names: section %d of %d does not exist", names, count)
+	}
+	f.shstrndx = int(names)
+	f.Sections = make([]Section, count)
+	for i := range f.Sections {
+		b := table[i*sectionSize:]
+		f.Sections[i] = Section{
+			nameOffset: le.Uint32(b), Type: le.Uint32(b[4:]), Flags: le.Uint64(b[8:]), Addr: le.Uint64(b[16:]),
+			Offset: le.Uint64(b[24:]), Size: le.Uint64(b[32:]), Link: le.Uint32(b[40:]), Info: le.Uint32(b[44:]),
+			Align: le.Uint64(b[48:]), EntSize: le.Uint64(b[56:]), headerOffset: f.shoff + uint64(i)*sectionSize,
+		}
+	}
+	strings := &f.Sections[names]
+	text, ok := f.bytes(strings.Offset, strings.InFile())
+	if !ok {
+		return fmt.Errorf("section names at byte 0x%x: past the end of the file (%d bytes)", strings.Offset, len(f.data))
+	}
+	for i := range f.Sections {
+		s := &f.Sections[i]
+		if uint64(s.nameOffset) >= uint64(len(text)) {
+			return fmt.Errorf("section %d: its name at byte 0x%x is outside of the section names", i, s.nameOffset)
+		}
+		s.Name = cString(text[s.nameOffset:])
+		if _, ok := f.bytes(s.Offset, s.InFile()); !ok && s.InFile() > 0 {
+			return fmt.Errorf("section %d %.100q: offset 0x%x + size 0x%x passes the end of the file (%d bytes)", i, s.Name, s.Offset, s.Size, len(f.data))
+		}
+		if s.Addr+s.Size < s.Addr && s.Flags&ShfAlloc != 0 {
+			return fmt.Errorf("section %d %.100q: address 0x%x + size 0x%x passes the address space", i, s.Name, s.Addr, s.Size)
+		}
+	}
+	return nil
+}
+
+// cString returns the text before the first NUL, cut at a bound.
+func cString(b []byte) string {
+	b = b[:min(len(b), maxNameLength)]
+	for i, c := range b {
+		if c == 0 {
+			return string(b[:i])
+		}
+	}
+	return string(b)
+}
+
+func (f *File) readDynamic() error {
+	for i, s := range f.Segments {
+		if s.Type != PtDynamic {
+			continue
+		}
+		if f.dynamic != nil {
+			return fmt.Errorf("program header %d: a second dynamic section", i)
+		}
+		table, ok := f.bytes(s.Offset, s.FileSize)
+		if !ok {
+			return fmt.Errorf("program header %d: the dynamic section passes the end of the file", i)
+		}
+		f.dynamic = []dynamicEntry{}
+		for at := 0; at+dynamicSize <= len(table); at += dynamicSize {
+			e := dynamicEntry{le.Uint64(table[at:]), le.Uint64(table[at+8:]), s.Offset + uint64(at) + 8}
+			if e.tag == dtNull {
+				break
+			}
+			f.dynamic = append(f.dynamic, e)
+			switch e.tag {
+			case dtRel, dtAndroidRel, dtAndroidRela, dtAndroidRelr, dtCrel:
+				return fmt.Errorf("dynamic tag 0x%x: relocations of this form are not supported; expected RELA or RELR", e.tag)
+			}
+		}
+	}
+	return nil
+}
+
+// tag returns the value of a dynamic tag.
+func (f *File) tag(tag uint64) (uint64, bool) {
+	for _, e := range f.dynamic {
+		if e.tag == tag {
+			return e.value, true
+		}
+	}
+	return 0, false
+}
+
+// Section returns the index of the section of that name, -1 if there is none. It
+// fails if there are several.
+func (f *File) Section(name string) (int, error) {
+	found := -1
+	for i := range f.Sections {
+		if f.Sections[i].Name != name {
+			continue
+		}
+		if found >= 0 {
+			return -1, fmt.Errorf("sections %d and %d are both named %s: expected one", found, i, name)
+		}
+		found = i
+	}
+	return found, nil
+}
+
+// Content returns the content of a section.
+func (f *File) Content(section int) files.Content {
+	s := &f.Sections[section]
+	return f.in.Slice(int64(s.Offset), int64(s.InFile()))
+}
+
+// Offset returns where n bytes at an address lie in the file. It reports false if no
+// segment loads all of them from the file.
+func (f *File) Offset(addr, n uint64) (uint64, bool) {
+	for _, s := range f.Segments {
+		if s.Type == PtLoad && addr >= s.Addr && addr-s.Addr <= s.FileSize && n <= s.FileSize-(addr-s.Addr) {
+			return s.Offset + (addr - s.Addr), true
+		}
+	}
+	return 0, false
+}
+
+// Word returns the 8 bytes at an address as the file has them.
+func (f *File) Word(addr uint64) (uint64, bool) {
+	off, ok := f.Offset(addr, 8)
+	if !ok {
+		return 0, false
+	}
+	return le.Uint64(f.data[off:]), true
+}
+
+// PageSize returns the largest alignment of a loaded segment, at least 4096.
+func (f *File) PageSize() uint64 {
+	page := uint64(4096)
+	for _, s := range f.Segments {
+		if s.Type == PtLoad {
+			page = max(page, s.Align)
+		}
+	}
+	return page
+}
+
+// Program reports whether the file is a program, as opposed to a shared library:
+// it has no position of its own choice or names an interpreter.
+func (f *File) Program() bool {
+	if f.Type == TypeExec {
+		return true
+	}
+	for _, s := range f.Segments {
+		if s.Type == PtInterp {
+			return true
+		}
+	}
+	const dtFlags1, pie = 0x6ffffffb, 0x08000000
+	flags, _ := f.tag(dtFlags1)
+	return flags&pie != 0
+}
+
+// CodeEnd returns where the last section or header of the file ends: what follows
+// was appended to the file.
+func (f *File) CodeEnd() uint64 {
+	end := max(f.phoff+uint64(len(f.Segments))*segmentSize, f.shoff+uint64(len(f.Sections))*sectionSize)
+	for i := range f.Sections {
+		end = max(end, f.Sections[i].Offset*boolean(f.Sections[i].InFile() > 0)+f.Sections[i].InFile())
+	}
+	for _, s := range f.Segments {
+		if s.Type == PtLoad {
+			end = max(end, s.Offset+s.FileSize)
+		}
+	}
+	return end
+}
+
+func boolean(b bool) uint64 {
+	if b {
+		return 1
+	}
+	return 0
+}

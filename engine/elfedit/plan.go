@@ -1,0 +1,596 @@
+package elfedit
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// Change replaces the content of one section.
+type Change struct {
+	// Section is the section: loaded, read-only, with content in the file, or the
+	// empty section that an earlier change with a Reference left.
+	Section int
+	// Parts are the new content by offset in the section, in order, Size bytes in
+	// all. What no part covers is zero.
+	Parts []files.Part
+	Size  uint64
+	// Align is the alignment of the content if it gets a new place.
+	Align uint64
+
+	// Slots maps addresses of pointers to the offsets in the new content that they
+	// are to lead to.
+	Slots map[uint64]uint64
+	// Move returns where the byte at an offset of the old content is in the new
+	// content. It reports false where that is only near: symbols can lead there,
+	// pointers cannot.
+	Move func(offset uint64) (moved uint64, exact bool)
+
+	// Reference, if not empty, is the name of a new section that describes the
+	// content. The section itself becomes empty.
+	Reference string
+	// Restore names the section that an earlier change made for its Reference. It
+	// is removed, and Section gets content again.
+	Restore string
+}
+
+// Patch replaces loaded bytes.
+type Patch struct {
+	Addr uint64
+	Data []byte
+}
+
+// Edit is what changes in a file.
+type Edit struct {
+	Changes []Change
+	Patches []Patch
+}
+
+// Plan is a file that is to be written.
+type Plan struct {
+	// Parts are the bytes of the file by offset, in order, Size bytes in all. What no
+	// part covers is zero.
+	Parts []files.Part
+	Size  int64
+	// Appended is the number of bytes that follow the last section and header of the
+	// input. They are kept at the end.
+	Appended uint64
+}
+
+// Write writes the file.
+func (p *Plan) Write(sink files.Sink) error {
+	at := int64(0)
+	for _, part := range p.Parts {
+		if err := sink.Zeros(part.Offset - at); err != nil {
+			return err
+		}
+		if err := sink.Append(part.Content); err != nil {
+			return err
+		}
+		at = part.Offset + part.Content.Len()
+	}
+	return sink.Zeros(p.Size - at)
+}
+
+// change is a Change with its place.
+type change struct {
+	*Change
+	addr, off, old uint64 // of the old content
+	load           int    // the segment that has it
+	cut            uint64 // file offset from which on the file moves
+	insert         bool   // the content goes into a hole after the segment
+	grown          bool   // the content goes into a new segment
+	lead           uint64 // bytes before the content that program headers take
+	keep           uint64 // bytes at the old place, those of lead included
+	extra          uint64 // bytes of moved sections after them
+	fixed          bool   // the room is not closed
+	closed         int64  // how far what follows moves forward
+	newAddr        uint64
+	newOff         uint64
+}
+
+// end returns the address after what stays at the old place.
+func (c *change) end() uint64 { return c.addr + c.keep + c.extra }
+
+// block is some sections that move together.
+type block struct {
+	lo, hi uint64 // file offsets
+	addr   uint64
+	align  uint64
+	at     uint64 // new address
+	off    uint64 // new file offset
+}
+
+type planner struct {
+	*File
+	edit    Edit
+	page    uint64
+	changes []*change // in the order of the file
+	blocks  []block
+	host    *change // after whose content the blocks are; nil for the new segment
+	grow    struct {
+		addr, off, size uint64
+	}
+	segments []Segment
+	sections []Section
+	patches  []filePatch
+	plan     Plan
+	tail     tail
+	removed  int // section that goes; 0 for none
+}
+
+// filePatch replaces bytes at an offset of the input.
+type filePatch struct {
+	off  uint64
+	data []byte
+}
+
+// Plan computes the file with the changes of an edit.
+func (f *File) Plan(e Edit) (*Plan, error) {
+	p := &planner{File: f, edit: e, page: f.PageSize()}
+	for _, step := range []func() error{p.place, p.layout, p.position, p.headers, p.pointers, p.symbols, p.write} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return &p.plan, nil
+}
+
+// place finds the old content of every change and checks that it can be replaced.
+func (p *planner) place() error {
+	for i := range p.edit.Changes {
+		c := &change{Change: &p.edit.Changes[i], load: -1}
+		s := &p.Sections[c.Section]
+		if s.Flags&ShfAlloc == 0 || s.Flags&ShfWrite != 0 || s.Flags&shfCompressed != 0 {
+			return fmt.Errorf("section %s: found flags 0x%x, expected a loaded, read-only section", s.Name, s.Flags)
+		}
+		var err error
+		if c.Restore != "" {
+			err = p.placeRestored(c)
+		} else {
+			err = p.placeOld(c, c.Section)
+		}
+		if err != nil {
+			return err
+		}
+		p.changes = append(p.changes, c)
+	}
+	slices.SortFunc(p.changes, func(a, b *change) int { return compare(a.off, b.off) })
+	return nil
+}
+
+func compare(a, b uint64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// placeOld describes the room of a section with content.
+func (p *planner) placeOld(c *change, section int) error {
+	s := &p.Sections[section]
+	if s.Type == ShtNobits || s.Size == 0 {
+		return fmt.Errorf("section %s: has no content in the file", s.Name)
+	}
+	c.addr, c.off, c.old, c.cut = s.Addr, s.Offset, s.Size, s.Offset+s.Size
+	if err := p.loadOf(c, s.Name, s.Size); err != nil {
+		return err
+	}
+	if err := p.alone(section); err != nil {
+		return err
+	}
+	c.keep = c.Size
+	if c.Size > c.old {
+		c.keep, c.grown = 0, true
+	}
+	load := &p.Segments[c.load]
+	if load.Offset+load.FileSize == c.cut && load.MemSize > load.FileSize {
+		c.fixed = true
+	}
+	return nil
+}
+
+// loadOf finds the segment of a change.
+func (p *planner) loadOf(c *change, name string, size uint64) error {
+	for i, l := range p.Segments {
+		if l.Type == PtLoad && c.addr >= l.Addr && c.addr-l.Addr <= l.FileSize && size <= l.FileSize-(c.addr-l.Addr) {
+			if l.Offset+(c.addr-l.Addr) != c.off {
+				return fmt.Errorf("section %s: found it at byte 0x%x of the file, expected byte 0x%x, which is loaded to its address 0x%x", name, c.off, l.Offset+(c.addr-l.Addr), c.addr)
+			}
+			c.load = i
+			return nil
+		}
+	}
+	return fmt.Errorf("section %s: no segment loads its 0x%x bytes at address 0x%x", name, size, c.addr)
+}
+
+// alone checks that nothing else uses the bytes of a section.
+func (p *planner) alone(section int) error {
+	s := &p.Sections[section]
+	lo, hi := s.Offset, s.Offset+s.Size
+	clash := func(what string, off, size uint64) error {
+		if size > 0 && off < hi && lo < off+size {
+			return fmt.Errorf("section %s: %s at byte 0x%x shares bytes with it", s.Name, what, off)
+		}
+		return nil
+	}
+	if err := clash("the ELF header", 0, headerSize); err != nil {
+		return err
+	}
+	if err := clash("the table of program headers", p.phoff, uint64(len(p.Segments))*segmentSize); err != nil {
+		return err
+	}
+	if err := clash("the table of section headers", p.shoff, uint64(len(p.Sections))*sectionSize); err != nil {
+		return err
+	}
+	for i := range p.Sections {
+		if i != section {
+			if err := clash("section "+p.Sections[i].Name, p.Sections[i].Offset, p.Sections[i].InFile()); err != nil {
+				return err
+			}
+		}
+	}
+	for i, l := range p.Segments {
+		if l.Type == PtNull || l.Type == PtLoad && l.Offset <= lo && hi <= l.Offset+l.FileSize {
+			continue
+		}
+		if err := clash(fmt.Sprintf("segment %d", i), l.Offset, l.FileSize); err != nil {
+			return err
+		}
+	}
+	loads := 0
+	for _, l := range p.Segments {
+		if l.Type == PtLoad && l.FileSize > 0 && l.Offset < hi && lo < l.Offset+l.FileSize {
+			loads++
+		}
+	}
+	if loads != 1 && p.Type != 1 {
+		return fmt.Errorf("section %s: %d segments load its bytes, expected one", s.Name, loads)
+	}
+	return nil
+}
+
+// placeRestored finds room for content that an earlier change took out: the hole
+// after the segment that has the reference.
+func (p *planner) placeRestored(c *change) error {
+	ref, err := p.Section(c.Restore)
+	if err != nil {
+		return err
+	}
+	if ref < 0 {
+		return fmt.Errorf("section %s: missing", c.Restore)
+	}
+	s := &p.Sections[ref]
+	c.addr, c.off = s.Addr, s.Offset
+	if err := p.loadOf(c, s.Name, s.Size); err != nil {
+		return err
+	}
+	load := p.Segments[c.load]
+	end := load.Addr + load.FileSize
+	align := max(c.Align, 1)
+	at := roundUp(end, align)
+	hole := uint64(0)
+	for _, l := range p.Segments {
+		if l.Type == PtLoad && l.Addr > load.Addr {
+			hole = l.Addr / p.page * p.page
+			break
+		}
+	}
+	c.cut = load.Offset + load.FileSize
+	c.addr, c.off = at, load.Offset+(at-load.Addr)
+	if load.MemSize != load.FileSize || at < end || hole <= at || c.Size > hole-at {
+		c.grown = true
+		c.fixed = true
+		return nil
+	}
+	c.insert, c.keep = true, c.Size
+	return nil
+}
+
+func roundUp(n, align uint64) uint64 {
+	if align <= 1 {
+		return n
+	}
+	return (n + align - 1) / align * align
+}
+
+// close computes how far what follows a change moves.
+func (c *change) close(page uint64) {
+	kept := c.off + c.keep + c.extra
+	switch {
+	case c.fixed:
+		c.closed = 0
+	case c.insert:
+		c.closed = -int64(roundUp(kept-c.cut, page))
+	default:
+		c.closed = int64((c.cut - kept) / page * page)
+	}
+}
+
+// shift returns where the byte at an offset of the input is in the output, for bytes
+// that are in neither a change nor a block.
+func (p *planner) shift(off uint64) uint64 {
+	moved := off
+	for _, c := range p.changes {
+		if off >= c.cut && !(c.grown && c.fixed) {
+			moved = uint64(int64(moved) - c.closed)
+		}
+	}
+	return moved
+}
+
+// layout decides which room is closed and which sections move to make place for
+// program headers.
+func (p *planner) layout() error {
+	for range 4*len(p.changes) + 8 {
+		grown := 0
+		for _, c := range p.changes {
+			if c.grown {
+				grown = 1
+			}
+			c.close(p.page)
+		}
+		loads := 0
+		for i, l := range p.Segments {
+			if l.Type == PtLoad {
+				loads += len(p.split(i)) - 1
+			}
+			if l.Type == PtNull {
+				loads--
+			}
+		}
+		before := p.leads()
+		blocks, err := p.makeRoom(max(loads+grown, 0))
+		if err != nil {
+			return err
+		}
+		stable, err := p.accommodate(blocks)
+		if err != nil || stable && p.leads() == before {
+			return err
+		}
+	}
+	return fmt.Errorf("program headers: found no layout")
+}
+
+// leads returns a number that changes when a change gives more bytes away.
+func (p *planner) leads() (sum uint64) {
+	for _, c := range p.changes {
+		sum += c.lead + boolean(c.fixed)
+	}
+	return sum
+}
+
+// accommodate gives the blocks a place. It reports whether the layout remains as it is.
+func (p *planner) accommodate(blocks []block) (bool, error) {
+	same := len(blocks) == len(p.blocks)
+	for i := range blocks {
+		same = same && blocks[i].lo == p.blocks[i].lo && blocks[i].hi == p.blocks[i].hi
+	}
+	if same {
+		return true, nil
+	}
+	p.blocks, p.host = blocks, nil
+	for _, c := range p.changes {
+		c.extra = 0
+	}
+	if len(blocks) == 0 {
+		return false, nil
+	}
+	for _, c := range p.changes {
+		if c.insert || c.grown && c.fixed {
+			continue
+		}
+		end := p.stack(c.addr+c.keep, c.off+c.keep)
+		if end-c.addr > c.old {
+			continue
+		}
+		p.host, c.extra = c, end-c.addr-c.keep
+		was := c.closed
+		if c.close(p.page); was > 0 && c.closed == 0 {
+			c.fixed = true
+		}
+		return false, nil
+	}
+	for _, c := range p.changes {
+		if c.grown {
+			return false, nil // after the content of the new segment
+		}
+	}
+	// Without room for a header nothing is split.
+	for _, c := range p.changes {
+		if !c.insert {
+			c.fixed = true
+			continue
+		}
+		c.insert, c.grown, c.fixed, c.keep = false, true, true, 0
+	}
+	p.blocks = nil
+	return false, nil
+}
+
+// stack places the blocks one after the other from an address on and returns the
+// address after them.
+func (p *planner) stack(addr, off uint64) uint64 {
+	base := off - addr
+	for i := range p.blocks {
+		b := &p.blocks[i]
+		addr = roundUp(addr, b.align) + b.addr%b.align
+		b.at, b.off = addr, addr+base
+		addr += b.hi - b.lo
+	}
+	return addr
+}
+
+// split returns what becomes of a loaded segment, with file offsets of the input.
+func (p *planner) split(index int) []Segment {
+	whole := p.Segments[index]
+	var parts []Segment
+	add := func(from, file, mem uint64) {
+		if mem > from {
+			s := whole
+			s.Addr, s.Offset, s.PAddr = from, whole.Offset+(from-whole.Addr), whole.PAddr+(from-whole.Addr)
+			s.FileSize, s.MemSize = max(file, from)-from, mem-from
+			parts = append(parts, s)
+		}
+	}
+	from, file, mem := whole.Addr, whole.Addr+whole.FileSize, whole.Addr+whole.MemSize
+	for _, c := range p.changes {
+		if c.load != index || c.closed == 0 {
+			continue
+		}
+		if c.insert {
+			file, mem = c.end(), c.end()
+			continue
+		}
+		add(from, c.end(), c.end())
+		from = c.addr + c.old
+	}
+	add(from, file, mem)
+	return parts
+}
+
+// makeRoom returns the sections that have to move for more program headers.
+func (p *planner) makeRoom(more int) ([]block, error) {
+	if more == 0 {
+		return nil, nil
+	}
+	if len(p.Segments)+more >= maxHeaderCount {
+		return nil, fmt.Errorf("program headers: %d are as many as a file can have", len(p.Segments))
+	}
+	lo := p.phoff + uint64(len(p.Segments))*segmentSize
+	hi := lo + uint64(more)*segmentSize
+	var blocks []block
+	in := slices.IndexFunc(p.Segments, func(l Segment) bool {
+		return l.Type == PtLoad && l.Offset <= p.phoff && p.phoff < l.Offset+l.FileSize
+	})
+	if in >= 0 && hi > p.Segments[in].Offset+p.Segments[in].FileSize {
+		return nil, fmt.Errorf("program headers: no room for %d more before the end of their segment", more)
+	}
+	if p.shoff < hi && lo < p.shoff+uint64(len(p.Sections))*sectionSize {
+		return nil, fmt.Errorf("program headers: no room for %d more before the section headers", more)
+	}
+	for _, c := range p.changes {
+		if c.old > 0 && c.off < hi && lo < c.cut {
+			p.giveLead(c, hi)
+		}
+	}
+	order := make([]int, 0, len(p.Sections))
+	for i := range p.Sections {
+		if p.Sections[i].InFile() > 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return compare(p.Sections[a].Offset, p.Sections[b].Offset) })
+	for _, i := range order {
+		s := &p.Sections[i]
+		changed := slices.ContainsFunc(p.changes, func(c *change) bool { return c.Section == i })
+		if s.Offset >= hi || s.Offset+s.Size <= lo || changed {
+			continue
+		}
+		if len(blocks) > 0 && s.Offset+s.Size <= blocks[len(blocks)-1].hi {
+			continue // moves with the one before
+		}
+		b, err := p.movable(i)
+		if err != nil {
+			return nil, fmt.Errorf("program headers: no room for %d more: %w", more, err)
+		}
+		if len(blocks) > 0 && b.lo < blocks[len(blocks)-1].hi {
+			return nil, fmt.Errorf("program headers: no room for %d more: section %s shares bytes with others", more, s.Name)
+		}
+		blocks = append(blocks, b)
+	}
+	return blocks, nil
+}
+
+// giveLead makes a change give bytes at its start to the table of program headers.
+func (p *planner) giveLead(c *change, hi uint64) {
+	content := c.keep - c.lead
+	lead := roundUp(hi-c.off, max(c.Align, 8))
+	if lead+content > c.old {
+		c.fixed, lead = true, 0 // the room is not closed, so that no header is needed for it
+	}
+	c.lead, c.keep = lead, lead+content
+}
+
+// foundBy maps types of sections to the dynamic tags through which they are found.
+var foundBy = map[uint32]uint64{
+	shtHash: dtHash, shtGNUHash: dtGNUHash, shtDynsym: dtSymtab, shtStrtab: dtStrtab, shtRela: dtRela, shtRelr: dtRelr,
+	shtGNUVersym: dtVersym, shtGNUVerdef: dtVerdef, shtGNUVerneed: dtVerneed,
+}
+
+// movable returns the block that a section moves with.
+func (p *planner) movable(section int) (block, error) {
+	s := &p.Sections[section]
+	fail := func(why string) (block, error) {
+		return block{}, fmt.Errorf("section %s cannot move: %s", s.Name, why)
+	}
+	b := block{lo: s.Offset, hi: s.Offset + s.Size, addr: s.Addr, align: max(s.Align, 8)}
+	if off, ok := p.Offset(s.Addr, s.Size); !ok || off != s.Offset || s.Flags&ShfAlloc == 0 {
+		return fail("it is not loaded from its place")
+	}
+	if s.Flags&ShfWrite != 0 {
+		return fail("it can be written to")
+	}
+	if s.Align > 4096 || s.Align&(s.Align-1) != 0 {
+		return fail(fmt.Sprintf("its alignment is 0x%x", s.Align))
+	}
+	named := false
+	for _, l := range p.Segments {
+		if l.Type != PtInterp && l.Type != ptNote && l.Type != ptGNUProperty || l.FileSize == 0 {
+			continue
+		}
+		if l.Offset < b.hi && b.lo < l.Offset+l.FileSize {
+			named = true
+			b.addr -= b.lo - min(b.lo, l.Offset)
+			b.lo, b.hi = min(b.lo, l.Offset), max(b.hi, l.Offset+l.FileSize)
+			b.align = max(b.align, min(l.Align, 4096))
+		}
+	}
+	if !named {
+		tag, ok := foundBy[s.Type]
+		if !ok {
+			return fail(fmt.Sprintf("nothing but code may know where sections of type 0x%x are", s.Type))
+		}
+		at, ok := p.tag(tag)
+		if !ok || at != s.Addr {
+			return fail(fmt.Sprintf("dynamic tag 0x%x does not lead to it", tag))
+		}
+		if size, ok := p.tag(dtRelaSize); s.Type == shtRela && (!ok || size != s.Size) {
+			return fail("the relocations in it are not those of the dynamic tags")
+		}
+	}
+	for i := range p.Sections {
+		o := &p.Sections[i]
+		if o.InFile() > 0 && o.Offset < b.hi && b.lo < o.Offset+o.Size && (o.Offset < b.lo || o.Offset+o.Size > b.hi) {
+			return fail("section " + o.Name + " lies partly in its segment")
+		}
+	}
+	if b.align&(b.align-1) != 0 {
+		return fail("the alignment of its segment is no power of two")
+	}
+	return b, nil
+}
+
+// blockAt returns the block that moves the byte at an address.
+func (p *planner) blockAt(addr uint64) *block {
+	for i := range p.blocks {
+		if b := &p.blocks[i]; addr >= b.addr && addr-b.addr < b.hi-b.lo {
+			return b
+		}
+	}
+	return nil
+}
+
+// blockOf returns the block with the file range of a section or segment.
+func (p *planner) blockOf(off, size uint64) *block {
+	for i := range p.blocks {
+		if b := &p.blocks[i]; off >= b.lo && off < b.hi && off+size <= b.hi {
+			return b
+		}
+	}
+	return nil
+}

@@ -1,0 +1,208 @@
+package prune
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/elfedit"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+)
+
+// openObject finds the device code in a relocatable object.
+func (w *Work) openObject(ctx context.Context) error {
+	w.format = "elf-object"
+	o, err := elfedit.ParseObject(w.in)
+	if err != nil {
+		return err
+	}
+	var changes []func() elfedit.ObjectChange
+	loose := &unit{loose: true, section: bundle.SectionPrefix}
+	for i := range o.Sections {
+		s := &o.Sections[i]
+		switch {
+		case s.InFile() == 0:
+		case s.Name == HIPSection:
+			change, err := w.objectHIP(ctx, o, i)
+			if err != nil {
+				return err
+			}
+			changes = append(changes, change)
+		case s.Name == OffloadSection:
+			change, err := w.objectImages(o, i)
+			if err != nil {
+				return err
+			}
+			changes = append(changes, change)
+		case strings.HasPrefix(s.Name, bundle.SectionPrefix) && s.Name != bundle.SectionPrefix:
+			loose.entries = append(loose.entries, bundleEntry(strings.TrimPrefix(s.Name, bundle.SectionPrefix), int64(i), int64(s.Size)))
+			loose.size += int64(s.Size)
+		}
+	}
+	if len(loose.entries) > 0 {
+		loose.stored = w.in.Slice(0, min(loose.size, w.in.Len()))
+		w.units, w.order = append(w.units, loose), append(w.order, loose)
+		changes = append(changes, nil)
+	}
+	if len(changes) == 0 {
+		return ErrNoDeviceCode
+	}
+	w.build = func() (*elfedit.Plan, error) {
+		var all []elfedit.ObjectChange
+		for _, change := range changes {
+			if change != nil {
+				all = append(all, change())
+			}
+		}
+		return buildObject(w.in, o, all, loose)
+	}
+	return nil
+}
+
+// buildObject returns the object with changed and removed sections.
+func buildObject(in files.Content, o *elfedit.Object, changes []elfedit.ObjectChange, loose *unit) (*elfedit.Plan, error) {
+	removed := make(map[string]bool)
+	loose.size = 0
+	for _, e := range loose.entries {
+		name := bundle.SectionPrefix + e.id
+		switch {
+		case e.drop:
+			removed[name] = true
+		case e.replacement != nil:
+			c := e.replacement.Content
+			loose.size += c.Len()
+			changes = append(changes, elfedit.ObjectChange{
+				Section: int(e.offset), Size: uint64(c.Len()), Parts: []files.Part{{Content: c}},
+				Move: func(offset uint64) (uint64, bool) { return offset, offset == 0 },
+			})
+		default:
+			loose.size += e.size
+		}
+	}
+	plan := wholeFile(in)
+	if len(changes) > 0 {
+		var err error
+		if plan, err = o.Plan(changes); err != nil {
+			return nil, err
+		}
+	}
+	if len(removed) == 0 {
+		return plan, nil
+	}
+	whole := in
+	if len(changes) > 0 {
+		var buffer files.Buffer
+		if err := plan.Write(&buffer); err != nil {
+			return nil, err
+		}
+		whole = files.Memory(buffer.Bytes())
+	}
+	var out partSink
+	err := object.RemoveSections(whole, func(name []byte) bool { return removed[string(name)] }, &out)
+	return &elfedit.Plan{Parts: out.parts, Size: out.size}, err
+}
+
+// objectHIP finds the bundles in a section of an object: those that wrappers lead to,
+// or, without wrappers, those that follow each other.
+func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int) (func() elfedit.ObjectChange, error) {
+	content := o.Content(section)
+	targets := make(map[elfedit.Place]uint64)
+	slots := objectWrappers(o)
+	err := o.References(func(r elfedit.Reference) error {
+		if r.To.Section == section && slots[r.From] && r.Direct {
+			targets[r.From] = r.To.Offset
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	var units []*unit
+	if len(targets) == 0 {
+		if units, err = consecutive(ctx, content, &w.opt); err != nil {
+			return nil, fmt.Errorf("section %s: %w", HIPSection, err)
+		}
+	} else {
+		var starts []uint64
+		for _, t := range targets {
+			if t >= uint64(content.Len()) {
+				return nil, fmt.Errorf("section %s: a wrapper leads to byte 0x%x of %d", HIPSection, t, content.Len())
+			}
+			starts = append(starts, t)
+		}
+		slices.Sort(starts)
+		starts = slices.Compact(starts)
+		for i, start := range starts {
+			end := content.Len()
+			if i+1 < len(starts) {
+				end = int64(starts[i+1])
+			}
+			u, err := openBundle(ctx, content, int64(start), end, &w.opt)
+			if err != nil {
+				return nil, fmt.Errorf("section %s: bundle at byte 0x%x: %w", HIPSection, start, err)
+			}
+			units = append(units, u)
+		}
+	}
+	for _, u := range units {
+		u.section = HIPSection
+	}
+	w.units, w.order = append(w.units, units...), append(w.order, units...)
+	return func() elfedit.ObjectChange {
+		c := elfedit.ObjectChange{Section: section, Slots: make(map[elfedit.Place]uint64), Move: mover(units)}
+		pos := uint64(0)
+		for _, u := range units {
+			pos = roundUp(pos, alignment(uint64(u.at)))
+			u.newAt = int64(pos)
+			pos += uint64(u.size)
+			for _, part := range u.parts {
+				c.Parts = append(c.Parts, files.Part{Offset: u.newAt + part.Offset, Content: part.Content})
+			}
+		}
+		c.Size = pos
+		for slot, target := range targets {
+			c.Slots[slot], _ = c.Move(target)
+		}
+		return c
+	}, nil
+}
+
+// objectWrappers returns the places of the pointers in wrappers.
+func objectWrappers(o *elfedit.Object) map[elfedit.Place]bool {
+	slots := make(map[elfedit.Place]bool)
+	for i := range o.Sections {
+		if o.Sections[i].Name != WrapperSection {
+			continue
+		}
+		data := o.Content(i).Bytes()
+		for at := uint64(0); at+wrapperSize <= uint64(len(data)); {
+			if le.Uint32(data[at:]) != MagicBundle || le.Uint32(data[at+4:]) != 1 {
+				at += 8
+				continue
+			}
+			slots[elfedit.Place{Section: i, Offset: at + 8}] = true
+			at += wrapperSize
+		}
+	}
+	return slots
+}
+
+// objectImages finds the images that a link would find in an object.
+func (w *Work) objectImages(o *elfedit.Object, section int) (func() elfedit.ObjectChange, error) {
+	units, err := packages(o.Content(section))
+	if err != nil {
+		return nil, fmt.Errorf("section %s: %w", OffloadSection, err)
+	}
+	for _, u := range units {
+		u.section = OffloadSection
+	}
+	w.units, w.order = append(w.units, units...), append(w.order, units...)
+	return func() elfedit.ObjectChange {
+		plan := lay(units, offloadbinary.Align)
+		return elfedit.ObjectChange{Section: section, Parts: plan.Parts, Size: uint64(plan.Size), Move: mover(units)}
+	}, nil
+}

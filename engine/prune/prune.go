@@ -1,0 +1,212 @@
+// Package prune removes, replaces, compresses and decompresses the device code in
+// files that are built: shared libraries and programs, objects, archives, bundles and
+// offload binaries. The file stays what it is.
+//
+// [Open] finds the device code and decides what happens to it; [Work.Plan] computes the
+// new file.
+package prune
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/elfedit"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/longzstd"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+)
+
+// ErrNoDeviceCode reports a file without device code.
+var ErrNoDeviceCode = errors.New("no device code in the file; with --ignore-missing it is copied")
+
+// Options say what happens to the device code of a file.
+type Options struct {
+	// Keep and Drop name entries: processors with all their variants, target IDs with
+	// features, or whole entry IDs. At most one of them is set.
+	Keep, Drop []string
+	Replace    []Replacement
+	// Compress and Decompress change how bundles are stored. At most one is set.
+	Compress, Decompress bool
+	Level                int // of compression, as clang-offload-bundler counts them
+	// IgnoreMissing turns names in Keep that are missing into warnings.
+	IgnoreMissing bool
+	// DryRun computes the report alone; compressed sizes are upper bounds.
+	DryRun bool
+	Budget *files.Budget
+	// Done, if not nil, is called with numbers of bytes that were compressed.
+	Done func(n int64)
+}
+
+// Report says what happened to a file.
+type Report struct {
+	Input      string         `json:"input"`
+	Output     string         `json:"output"`
+	Format     string         `json:"format"`
+	SizeBefore int64          `json:"size_before"`
+	SizeAfter  int64          `json:"size_after"`
+	Bundles    []BundleReport `json:"bundles"`
+	Warnings   []string       `json:"warnings"`
+}
+
+// BundleReport says what happened to a bundle. Sizes are bytes as stored.
+type BundleReport struct {
+	Index            int      `json:"index"`
+	Member           string   `json:"member"`
+	Section          string   `json:"section"`
+	CompressedBefore bool     `json:"compressed_before"`
+	CompressedAfter  bool     `json:"compressed_after"`
+	SizeBefore       int64    `json:"size_before"`
+	SizeAfter        int64    `json:"size_after"`
+	Kept             []string `json:"kept"`
+	Dropped          []string `json:"dropped"`
+	Replaced         []string `json:"replaced"`
+}
+
+// Work is a file whose device code is to be changed.
+type Work struct {
+	work
+}
+
+// work is what is known of a file.
+type work struct {
+	in     files.Content
+	opt    Options
+	format string
+	units  []*unit
+	// order lists units as reports do; a unit that two wrappers lead to is there twice.
+	order []*unit
+	// build computes the new file from the changed units.
+	build    func() (*elfedit.Plan, error)
+	warnings []string
+	release  []func()
+}
+
+func (w *work) warn(format string, args ...any) {
+	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
+}
+
+// Open finds the device code in a file and decides what happens to it.
+func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
+	w := &Work{work{in: in, opt: opt}}
+	data := in.Bytes()
+	var err error
+	switch {
+	case elfedit.Is(data) && len(data) > 16 && data[16] == 1 && data[17] == 0:
+		err = w.openObject(ctx)
+	case elfedit.Is(data):
+		err = w.openLinked(ctx)
+	case ar.Is(data):
+		err = w.openArchive(ctx)
+	case offloadbinary.Is(data):
+		err = w.openPackages()
+	case bundle.Is(data), ccob.Is(data):
+		err = w.openBundles(ctx)
+	case len(data) >= 2 && string(data[:2]) == "MZ":
+		err = errors.New("Windows PE files are not supported; expected an ELF file, an archive, a bundle or an offload binary")
+	default:
+		err = ErrNoDeviceCode
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w, w.choose()
+}
+
+// Memory returns the number of bytes that Plan needs in memory.
+func (w *Work) Memory() int64 {
+	n := int64(0)
+	for _, u := range w.units {
+		if u.reader != nil && u.decodes(&w.opt) {
+			n += u.reader.RawSize()
+		}
+	}
+	return n
+}
+
+// Unchanged reports whether the new file is the old one.
+func (w *Work) Unchanged() bool {
+	for _, u := range w.units {
+		if u.changes(&w.opt) {
+			return false
+		}
+	}
+	return true
+}
+
+// Plan computes the new file. Its parts are valid until Close.
+func (w *Work) Plan(ctx context.Context) (*elfedit.Plan, error) {
+	if w.Unchanged() {
+		for _, u := range w.units {
+			u.keep()
+		}
+		return wholeFile(w.in), nil
+	}
+	for _, u := range w.units {
+		release, err := u.rewrite(ctx, &w.opt)
+		if release != nil {
+			w.release = append(w.release, release)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", u.where(), err)
+		}
+	}
+	return w.build()
+}
+
+// wholeFile returns the plan that copies a file.
+func wholeFile(in files.Content) *elfedit.Plan {
+	p := &elfedit.Plan{Size: in.Len()}
+	if in.Len() > 0 {
+		p.Parts = []files.Part{{Content: in}}
+	}
+	return p
+}
+
+// Close releases the memory of the plan.
+func (w *Work) Close() {
+	for _, release := range w.release {
+		release()
+	}
+	w.release = nil
+}
+
+// Report says what a plan does to the file.
+func (w *Work) Report(p *elfedit.Plan) Report {
+	r := Report{Format: w.format, SizeBefore: w.in.Len(), SizeAfter: p.Size, Bundles: []BundleReport{}, Warnings: append([]string{}, w.warnings...)}
+	for i, u := range w.order {
+		b := BundleReport{
+			Index: i, Member: u.member, Section: u.section,
+			CompressedBefore: u.reader != nil, CompressedAfter: u.compressed,
+			SizeBefore: u.stored.Len(), SizeAfter: u.size,
+			Kept: []string{}, Dropped: []string{}, Replaced: []string{},
+		}
+		for _, e := range u.entries {
+			switch {
+			case e.drop:
+				b.Dropped = append(b.Dropped, e.id)
+			default:
+				b.Kept = append(b.Kept, e.id)
+			}
+			if e.replacement != nil && !e.drop {
+				b.Replaced = append(b.Replaced, e.id)
+			}
+		}
+		r.Bundles = append(r.Bundles, b)
+	}
+	if p.Appended > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("%d bytes after the last section are kept at the end of the file; a signature there is no longer valid", p.Appended))
+	}
+	return r
+}
+
+// compression returns the options of compression.
+func (o *Options) compression(version int) ccob.EncodeOptions {
+	return ccob.EncodeOptions{Version: version, Level: ccob.Level(longzstd.FromNumber(o.Level)), Budget: o.Budget, Done: o.Done}
+}
+
+// Linked reports whether the file is a shared library or a program.
+func (w *Work) Linked() bool { return w.format == "elf-shared" || w.format == "elf-program" }

@@ -1,0 +1,31 @@
+package engine
+
+import (
+	"github.com/rules-offload/rules_offload/engine/elfcheck"
+	"github.com/rules-offload/rules_offload/engine/elfedit"
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// checkPlan checks the structure of a linked file that is to be written. Faults that
+// the input has, too, are none.
+func checkPlan(input *files.Input, plan *elfedit.Plan) error {
+	joined, err := files.Join(plan.Size, plan.Parts)
+	if err != nil {
+		return err
+	}
+	defer joined.Close()
+	if err := joined.Fill(); err != nil {
+		return err
+	}
+	before := make(map[elfcheck.Rule]int)
+	for _, f := range elfcheck.Check(input.Bytes()) {
+		before[f.Rule]++
+	}
+	var findings []elfcheck.Finding
+	for _, f := range elfcheck.Check(joined.Bytes()) {
+		if before[f.Rule]--; before[f.Rule] < 0 {
+			findings = append(findings, f)
+		}
+	}
+	return elfcheck.Join(findings)
+}

@@ -1,0 +1,136 @@
+package prune
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/elfcheck"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/tests/llvm"
+)
+
+//go:embed program/openmp.c
+var openMPSource string
+
+// TestObjects prunes objects and an archive before they are linked.
+func TestObjects(t *testing.T) {
+	t.Parallel()
+	b := build(t, layout{linker: "bfd", kind: "pie", bundles: 3, shape: "swapped"})
+	want := filter(b.run(t, b.path), func(line string) bool { return strings.Contains(line, "gfx942") })
+	rt := runtimeDir(t)
+	command(t, b.dir, "gcc", "-c", "device.S", "-o", "device.o")
+	command(t, b.dir, "gcc", "-c", "-fPIE", "-DPROGRAM", "-DCOUNT=3", "-DSTRIDE=24", filepath.Join(rt, "host.c"), "-o", "host.o")
+	command(t, b.dir, "ar", "rcs", "all.a", "host.o", "device.o")
+	link := func(name string, args ...string) {
+		t.Helper()
+		command(t, b.dir, "gcc", append(append([]string{"-pie", "-o", name}, args...), "-L"+rt, "-lruntime", "-Wl,-rpath,"+rt)...)
+		if got := b.run(t, filepath.Join(b.dir, name)); got != want {
+			t.Errorf("%s: printed\n%sexpected\n%s", name, got, want)
+		}
+	}
+	b.prune(t, "device.o", "device-942.o", engine.PruneOptions{Keep: []string{"gfx942"}})
+	link("from-object", "host.o", "device-942.o")
+	b.prune(t, "all.a", "all-942.a", engine.PruneOptions{Drop: []string{"gfx90a", "gfx1100"}})
+	link("from-archive", "-Wl,--whole-archive", "all-942.a", "-Wl,--no-whole-archive")
+	index := func(name string) string {
+		text, _, _ := strings.Cut(command(t, b.dir, "nm", "-s", name), "\n\n")
+		return text
+	}
+	if before, after := index("all.a"), index("all-942.a"); before != after || !strings.Contains(after, "wrappers in device.o") {
+		t.Errorf("index of the archive:\n%sbefore\n%s", after, before)
+	}
+	if before, after := command(t, b.dir, "ar", "t", "all.a"), command(t, b.dir, "ar", "t", "all-942.a"); before != after {
+		t.Errorf("members of the archive:\n%sbefore\n%s", after, before)
+	}
+	for _, name := range []string{"device-942.o"} {
+		if got, was := warnings(t, filepath.Join(b.dir, name)), warnings(t, filepath.Join(b.dir, "device.o")); got != was {
+			t.Errorf("%s: readers complain\n%s\nbefore\n%s", name, got, was)
+		}
+	}
+}
+
+// image returns the content of an OpenMP image.
+func image(i int) []byte {
+	return bytes.Repeat([]byte{byte('a' + i)}, 5000+1000*i)
+}
+
+// TestOpenMP prunes linked files with images of OpenMP.
+func TestOpenMP(t *testing.T) {
+	t.Parallel()
+	for _, linker := range []string{"bfd", "lld", "gold", "mold"} {
+		if !haveLinker(linker) {
+			continue
+		}
+		for _, kind := range []string{"so", "pie", "exec"} {
+			t.Run(linker+"-"+kind, func(t *testing.T) {
+				t.Parallel()
+				testOpenMP(t, linker, kind)
+			})
+		}
+	}
+}
+
+func testOpenMP(t *testing.T, linker, kind string) {
+	b := &built{dir: t.TempDir(), layout: layout{linker: linker, kind: kind}}
+	b.path = filepath.Join(b.dir, "linked")
+	rt := runtimeDir(t)
+	var asm, records strings.Builder
+	asm.WriteString(".section .llvm.offloading,\"a\",@0x6fff4c0b\n.p2align 3\n")
+	records.WriteString(".section .data.rel.ro,\"aw\",@progbits\n.p2align 3\n.globl records\n.hidden records\nrecords:\n")
+	archs := []string{"gfx90a", "gfx942", "gfx1100"}
+	for i, arch := range archs {
+		var out files.Buffer
+		img := offloadbinary.Image{Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: files.Memory(image(i)),
+			Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: arch}}}
+		if err := offloadbinary.Write(&out, 1, []offloadbinary.Image{img}); err != nil {
+			t.Fatal(err)
+		}
+		at := bytes.Index(out.Bytes(), image(i))
+		if err := os.WriteFile(filepath.Join(b.dir, arch), out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&asm, ".p2align 3\nimage%d:\n.incbin %q\n", i, arch)
+		fmt.Fprintf(&records, ".quad image%d+%d, image%d+%d, name, name\n", i, at, i, at+len(image(i)))
+	}
+	asm.WriteString(".section .llvm.rodata.offloading,\"a\",@progbits\nname: .asciz \"entry\"\n" + records.String() + ".section .note.GNU-stack,\"\",@progbits\n")
+	for name, text := range map[string]string{"device.S": asm.String(), "host.c": openMPSource} {
+		if err := os.WriteFile(filepath.Join(b.dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"-O1", "-DCOUNT=3", "host.c", "device.S", "-o", "linked"}
+	args = append(args, map[string][]string{"so": {"-shared", "-fPIC"}, "pie": {"-fPIE", "-pie", "-DPROGRAM"}, "exec": {"-fno-pie", "-no-pie", "-DPROGRAM"}}[kind]...)
+	if linker == "lld" {
+		command(t, b.dir, llvm.Tool(t, "clang"), append(args, "--ld-path="+llvm.Tool(t, "ld.lld"))...)
+	} else {
+		command(t, b.dir, "gcc", append(args, "-fuse-ld="+linker)...)
+	}
+	_ = rt
+	lines := strings.SplitAfter(b.run(t, b.path), "\n")
+	want := "image 0 cbf29ce484222325 entry\n" + lines[1] + "image 0 cbf29ce484222325 entry\n" + strings.Join(lines[3:], "")
+	b.prune(t, "linked", "kept", engine.PruneOptions{Keep: []string{"gfx942"}})
+	before, after := read(t, b.path), read(t, filepath.Join(b.dir, "kept"))
+	for _, f := range append(elfcheck.Check(after), elfcheck.Compare(before, after, ".llvm.offloading")...) {
+		t.Error(f)
+	}
+	got := strings.ReplaceAll(b.run(t, filepath.Join(b.dir, "kept")), "14650fb0739d0383", "cbf29ce484222325")
+	if got != strings.ReplaceAll(want, "14650fb0739d0383", "cbf29ce484222325") {
+		t.Errorf("printed\n%sexpected\n%s", got, want)
+	}
+	b.survives(t, "kept", b.run(t, filepath.Join(b.dir, "kept")))
+	report, err := session().Prune(context.Background(), engine.PruneOptions{Input: b.path, Output: filepath.Join(b.dir, "none"), Keep: []string{"amdgcn-amd-amdhsa--gfx90a"}, DryRun: true})
+	if err != nil || len(report.Bundles) != 3 || report.Bundles[1].Dropped[0] != "amdgcn-amd-amdhsa--gfx942" {
+		t.Errorf("dry run: %+v, %v", report, err)
+	}
+	if _, err := os.Stat(filepath.Join(b.dir, "none")); err == nil {
+		t.Error("the dry run wrote a file")
+	}
+}
