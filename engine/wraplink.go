@@ -666,7 +666,7 @@ func (s *Session) scan(ctx context.Context, inputs []WrapInput, withEntries bool
 					return err
 				}
 				if withEntries {
-					found.entries = append(found.entries, hostEntries(input.All(), 0)...)
+					found.entries = append(found.entries, s.hostEntries(in.Name, input.All(), 0)...)
 				}
 				return nil
 			})
@@ -714,7 +714,7 @@ func isDirectory(name string) bool {
 
 // hostEntries returns the symbols of the offload entries in an object or in the
 // members of an archive. What cannot be read is left to the linker.
-func hostEntries(c files.Content, depth int) (names []string) {
+func (s *Session) hostEntries(path string, c files.Content, depth int) (names []string) {
 	data := c.Bytes()
 	switch format := object.Identify(data); format {
 	case object.ELFRelocatable:
@@ -722,7 +722,7 @@ func hostEntries(c files.Content, depth int) (names []string) {
 	case object.Bitcode:
 		names, _ = bitcode.Symbols(data)
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, entrySymbol) })
-	case object.Archive:
+	case object.Archive, object.ThinArchive:
 		archive, err := ar.Parse(data)
 		if err != nil || depth > maxFindDepth {
 			return nil
@@ -731,7 +731,15 @@ func hostEntries(c files.Content, depth int) (names []string) {
 			if err != nil {
 				return names
 			}
-			names = append(names, hostEntries(c.Slice(member.DataOffset, int64(len(member.Data))), depth+1)...)
+			if !member.Thin {
+				names = append(names, s.hostEntries(path, c.Slice(member.DataOffset, int64(len(member.Data))), depth+1)...)
+				continue
+			}
+			name := ar.MemberPath(path, member.Name)
+			if input, err := s.Files.OpenRegular(name); err == nil {
+				names = append(names, s.hostEntries(name, input.All(), depth+1)...)
+				input.Close()
+			}
 		}
 	}
 	return names

@@ -11,6 +11,7 @@ var x86 = machine{
 	ready:    1 | 2,      // IBT, SHSTK
 	large:    0x10000000, // SHF_X86_64_LARGE
 	filler:   0xcc,       // int3
+	unwind:   0x70000001, // SHT_X86_64_UNWIND
 	// Return address in register 16, frame 8 bytes above rsp (7), return address 8 below it.
 	frame:      frame{codeAlign: 1, returnAddress: 16, start: "0c0708 9001", prel32: 2}, // R_X86_64_PC32
 	register:   x86Register,
