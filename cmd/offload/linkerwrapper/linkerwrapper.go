@@ -8,13 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
@@ -27,8 +25,6 @@ import (
 
 // Run runs a command line and returns its exit code.
 func Run(ctx context.Context, call *command.Call) int {
-	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
-	defer stop()
 	if err := run(ctx, call); err != nil {
 		fmt.Fprintf(call.Stderr, "%s: error: %s\n", call.Name, message(err))
 		return 1
