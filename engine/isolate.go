@@ -70,6 +70,9 @@ func isolation(data []byte, suffix string) (object.Edits, error) {
 		switch name := string(s.Name); {
 		case name == register.EntriesSection:
 			entries = true
+		case s.Type == object.ShtOffloading && name == relocatableOffloading:
+			// Images that LLVM's tools registered: no part of this library's, and
+			// not to be linked again.
 		case s.Type == object.ShtOffloading && s.Flags&object.ShfAlloc != 0:
 			return edits, fmt.Errorf("section %s has registered images that a later device link would take for its own; make the registration object with --relocatable", name)
 		case s.Type == object.ShtOffloading:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/cmd/offload/bundler"
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/linkerwrapper"
 	"github.com/rules-offload/rules_offload/cmd/offload/offloadbinary"
 )
 
@@ -18,6 +19,7 @@ import (
 // the name it is called under.
 var dropIns = map[string]func(context.Context, *command.Call) int{
 	"clang-offload-bundler":  bundler.Run,
+	"clang-linker-wrapper":   linkerwrapper.Run,
 	"llvm-offload-binary":    offloadbinary.Run,
 	"clang-offload-packager": offloadbinary.Run,
 }

@@ -1,6 +1,10 @@
 package register
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/rules-offload/rules_offload/engine/object"
+)
 
 // aarch64 has the code for AArch64 Linux, little-endian. Arguments are in x0 to
 // x7, then on the stack.
@@ -11,6 +15,7 @@ var aarch64 = machine{
 	ready:    1 | 2 | 4,                                              // BTI, PAC, GCS
 	filler:   0,                                                      // udf #0
 	nothing:  []byte{0x5f, 0x24, 0x03, 0xd5, 0xc0, 0x03, 0x5f, 0xd6}, // bti c; ret
+	unwind:   object.ShtProgbits,
 	words:    true,
 	// Return address in x30, frame at sp (31).
 	frame:      frame{codeAlign: 4, returnAddress: 30, start: "0c1f00", prel32: 261}, // R_AARCH64_PREL32

@@ -16,8 +16,8 @@
 // The offload entries of the host objects, which compilers put into the section
 // llvm_offload_entries, are found between __start_llvm_offload_entries and
 // __stop_llvm_offload_entries. Linkers define these only where the section
-// exists, so the object has an empty piece of it, and a relocation without
-// effect (R_*_NONE) makes --gc-sections keep it. lld takes the entries
+// exists, so the object has an empty piece of it, which SHF_GNU_RETAIN and a
+// relocation without effect (R_*_NONE) make --gc-sections keep. lld takes the entries
 // themselves for garbage unless -z nostart-stop-gc is given or [Object.Keep]
 // names them.
 //
@@ -149,6 +149,7 @@ type machine struct {
 	words           bool   // instructions are words
 	filler          byte   // between functions
 	nothing         []byte // a function that returns
+	unwind          uint32 // type of .eh_frame
 	frame           frame
 	// register is the constructor of HIP and CUDA, globals what it calls for
 	// the offload entries, unregister what undoes it.

@@ -85,13 +85,13 @@ func TestOpenMP(t *testing.T) {
 		Keep:          []string{".offloading.entry.f"},
 	})
 	want := []string{
-		"llvm_offload_entries type 1 flags 3 align 8 size 0",
+		"llvm_offload_entries type 1 flags 200003 align 8 size 0",
 		".llvm.offloading type 6fff4c0b flags 2 align 8 size 100",
 		".llvm.offloading type 6fff4c0b flags 2 align 8 size 40",
 		".data.rel.ro type 1 flags 3 align 16 size 128",
 		".text.startup type 1 flags 6 align 16 size 48",
 		".init_array.101 type e flags 3 align 8 size 8",
-		".eh_frame type 1 flags 2 align 8 size 72",
+		".eh_frame type 70000001 flags 2 align 8 size 72",
 		".note.gnu.property type 7 flags 2 align 8 size 32",
 		".note.GNU-stack type 1 flags 0 align 1 size 0",
 	}
@@ -147,7 +147,7 @@ func TestFatBinaries(t *testing.T) {
 			}
 		}
 		want := []string{
-			"llvm_offload_entries type 1 flags 3 align 8 size 0",
+			"llvm_offload_entries type 1 flags 200003 align 8 size 0",
 			".hip_fatbin type 1 flags 2 align 4096 size 5000",
 			".hipFatBinSegment type 1 flags 3 align 8 size 24",
 			".bss type 8 flags 3 align 8 size 8",

@@ -75,9 +75,11 @@ func newModule(o *Object) (*module, error) {
 		return nil, err
 	}
 	m.relocatable = o.Relocatable
-	empty := m.Section(object.BuilderSection{
-		Name: entries, Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8,
-	})
+	flags := uint64(object.ShfAlloc | object.ShfWrite)
+	if !o.Relocatable { // bfd would not merge it with those of other objects
+		flags |= object.ShfRetain
+	}
+	empty := m.Section(object.BuilderSection{Name: entries, Type: object.ShtProgbits, Flags: flags, Align: 8})
 	m.keep = append(m.keep, m.local("__dummy."+entries, empty, 0, 0, object.TypeObject))
 	for _, bound := range []string{"start", "stop"} {
 		m.outside[bound] = m.Symbol(object.BuilderSymbol{Name: "__" + bound + "_" + entries, Bind: object.BindGlobal, Visibility: object.VisHidden})
@@ -271,7 +273,7 @@ func (m *module) resolve(names scope, name string) object.SymbolID {
 func (m *module) finish(out files.Sink) error {
 	if len(m.unwinding.data) > 0 {
 		frames := m.Section(object.BuilderSection{
-			Name: ".eh_frame", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(m.unwinding.data),
+			Name: ".eh_frame", Type: m.machine.unwind, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(m.unwinding.data),
 		})
 		for i, r := range m.unwinding.relocs {
 			m.Relocate(frames, r.offset, r.typ, m.unwound[i][r.symbol], r.addend)

@@ -12,6 +12,7 @@ var x86 = machine{
 	large:    0x10000000,                           // SHF_X86_64_LARGE
 	filler:   0xcc,                                 // int3
 	nothing:  []byte{0xf3, 0x0f, 0x1e, 0xfa, 0xc3}, // endbr64; ret
+	unwind:   0x70000001,                           // SHT_X86_64_UNWIND
 	// Return address in register 16, frame 8 bytes above rsp (7), return address 8 below it.
 	frame:      frame{codeAlign: 1, returnAddress: 16, start: "0c0708 9001", prel32: 2}, // R_X86_64_PC32
 	register:   x86Register,

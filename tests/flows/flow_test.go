@@ -1,10 +1,7 @@
-// Package flows runs complete offloading flows with this project's program in
-// the place of LLVM's tools, from sources to a program that ran.
 package flows
 
 import (
 	"bytes"
-	"embed"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,9 +22,6 @@ const (
 )
 
 func TestMain(m *testing.M) { llvm.Main(m, "gcc", libraries+"/libomptarget.so") }
-
-//go:embed program
-var programs embed.FS
 
 // flow is a folder with the sources in which commands are run.
 type flow struct {

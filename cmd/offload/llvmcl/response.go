@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"unicode/utf16"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/command"
 )
 
 // responseFile is a response file that is being expanded.
@@ -119,3 +121,7 @@ func tokenize(text string) []string {
 	flush()
 	return tokens
 }
+
+// Expand returns the arguments of a call with those of its response files in the
+// place of each @FILE. A file that does not exist leaves the word as it is.
+func Expand(call *command.Call) ([]string, error) { return expand(call.Args, readFile(call)) }

@@ -1,0 +1,211 @@
+package linkerwrapper
+
+import (
+	"fmt"
+	"strings"
+)
+
+// option is one of those that the wrapper knows.
+type option int
+
+const (
+	optNone option = iota
+	optHelp
+	optHelpHidden
+	optVersion
+	optLinkerPath
+	optHostTriple
+	optDeviceLinker
+	optDeviceCompiler
+	optShouldExtract
+	optOverrideImage
+	optEmitFatbinOnly
+	optEmbedBitcode
+	optCompress
+	optCompressionLevel
+	optCUDAPath
+	optJobs
+	optSaveTemps
+	optDryRun
+	optVerbose
+	optPrintModule
+	optTimeTrace
+	optTimeTraceGranularity
+	optMLLVM
+	optOffloadOpt
+	optNoCanonicalPrefixes
+	optInternal
+	optSysroot
+	optOutput
+	optLibraryPath
+	optCOFFLibraryPath
+	optLibrary
+	optRPath
+	optWholeArchive
+	optNoWholeArchive
+	optWholeArchiveAll
+	optRelocatable
+)
+
+// style is how an option takes its value.
+type style int
+
+const (
+	flag style = iota
+	joined
+	separate
+	joinedOrSeparate
+	commaJoined
+)
+
+// spelling is one spelling of an option.
+type spelling struct {
+	text  string // with its dashes
+	style style
+	id    option
+	// as is how the option is passed to the host linker: in front of its value,
+	// as a word of its own. "" passes on the words of the command line; the
+	// options of the wrapper alone are not passed on.
+	as string
+}
+
+// spellings is the option table of clang-linker-wrapper (spec §2).
+var spellings = table()
+
+func table() (list []spelling) {
+	add := func(id option, style style, as string, texts ...string) {
+		for _, text := range texts {
+			list = append(list, spelling{text, style, id, as})
+		}
+	}
+	// Both kinds of dashes.
+	dashes := func(names ...string) (texts []string) {
+		for _, name := range names {
+			texts = append(texts, "--"+name, "-"+name)
+		}
+		return texts
+	}
+	// As link.exe takes them.
+	slashes := func(name string) []string { return []string{"/" + name, "-" + name, "/?" + name, "-?" + name} }
+
+	add(optHelp, flag, "", "--help")
+	add(optHelpHidden, flag, "", "--help-hidden")
+	add(optVersion, flag, "", dashes("version")...)
+	add(optLinkerPath, joined, "", "--linker-path=")
+	add(optHostTriple, joined, "", "--host-triple=")
+	add(optDeviceLinker, joined, "", "--device-linker=")
+	add(optDeviceCompiler, joined, "", "--device-compiler=")
+	add(optShouldExtract, commaJoined, "", "--should-extract=")
+	add(optOverrideImage, joined, "", "--override-image=")
+	add(optEmitFatbinOnly, flag, "", "--emit-fatbin-only")
+	add(optEmbedBitcode, flag, "", "--embed-bitcode")
+	add(optCompress, flag, "", "--compress")
+	add(optCompressionLevel, joined, "", "--compression-level=")
+	add(optCUDAPath, joined, "", "--cuda-path=")
+	add(optJobs, joined, "", "--wrapper-jobs=")
+	add(optSaveTemps, flag, "", "--save-temps")
+	add(optDryRun, flag, "", "--dry-run")
+	add(optVerbose, flag, "", "--wrapper-verbose")
+	add(optPrintModule, flag, "", "--print-wrapped-module")
+	add(optTimeTrace, joined, "", "--wrapper-time-trace=")
+	add(optTimeTraceGranularity, joined, "", "--wrapper-time-trace-granularity=")
+	add(optMLLVM, separate, "", "-mllvm")
+	add(optOffloadOpt, joined, "", dashes("offload-opt=")...)
+	add(optNoCanonicalPrefixes, flag, "", "--no-canonical-prefixes")
+	add(optInternal, joined, "", "--arch=", "--triple=", "--linker-arg=", "--compiler-arg=")
+	add(optInternal, flag, "", "--whole-program")
+
+	add(optSysroot, joined, "", "--sysroot=")
+	add(optOutput, joinedOrSeparate, "-o", "-o")
+	add(optOutput, separate, "-o", "--output")
+	add(optOutput, joined, "-o", "--output=")
+	add(optOutput, joined, "", slashes("out:")...)
+	add(optLibraryPath, joinedOrSeparate, "-L", "-L")
+	// LLVM has --library as a spelling of -L.
+	add(optLibraryPath, separate, "-L", dashes("library-path", "library")...)
+	add(optLibraryPath, joined, "-L", dashes("library-path=", "library=")...)
+	add(optCOFFLibraryPath, joined, "", slashes("libpath:")...)
+	add(optLibrary, joinedOrSeparate, "-l", "-l")
+	add(optRPath, separate, "", dashes("rpath")...)
+	add(optRPath, joined, "--rpath", dashes("rpath=")...)
+	add(optWholeArchive, flag, "", dashes("whole-archive")...)
+	add(optNoWholeArchive, flag, "", dashes("no-whole-archive")...)
+	add(optWholeArchiveAll, flag, "", slashes("wholearchive")...)
+	add(optRelocatable, flag, "", dashes("relocatable")...)
+	add(optRelocatable, flag, "--relocatable", "-r")
+	return list
+}
+
+// passed reports whether the host linker gets an option.
+func (o option) passed() bool { return o == optNone || o >= optSysroot }
+
+// word is a part of the command line: an option with its values, or a word that
+// is no option.
+type word struct {
+	id     option
+	values []string
+	// host is how the host linker gets it.
+	host []string
+	// input reports that it is no option, nor something that looks like one.
+	input bool
+}
+
+// value returns the value of an option.
+func (w *word) value() string { return w.values[0] }
+
+// parse splits a command line. Of the spellings that fit a word, the longest
+// counts.
+func parse(args []string) ([]word, error) {
+	var words []word
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		s := match(arg)
+		if s == nil {
+			words = append(words, word{host: []string{arg}, input: !strings.HasPrefix(arg, "-") || arg == "-" || arg == "--"})
+			continue
+		}
+		w := word{id: s.id, host: []string{arg}}
+		if s.style != flag {
+			value := arg[len(s.text):]
+			if s.style == separate || s.style == joinedOrSeparate && value == "" {
+				if i++; i == len(args) {
+					return nil, fmt.Errorf("%s: missing argument", arg)
+				}
+				value = args[i]
+				w.host = append(w.host, value)
+			}
+			w.values = []string{value}
+			if s.style == commaJoined {
+				w.values = strings.Split(value, ",")
+			}
+			if s.as != "" {
+				w.host = []string{s.as, value}
+			}
+		} else if s.as != "" {
+			w.host = []string{s.as}
+		}
+		if !s.id.passed() {
+			w.host = nil
+		}
+		words = append(words, w)
+	}
+	return words, nil
+}
+
+// match returns the longest spelling that a word fits, nil for none.
+func match(arg string) *spelling {
+	if len(arg) < 2 || arg[0] != '-' && arg[0] != '/' {
+		return nil
+	}
+	var best *spelling
+	for i := range spellings {
+		s := &spellings[i]
+		if !strings.HasPrefix(arg, s.text) || (s.style == flag || s.style == separate) && arg != s.text {
+			continue
+		}
+		if best == nil || len(s.text) > len(best.text) {
+			best = s
+		}
+	}
+	return best
+}

@@ -1,0 +1,21 @@
+//go:build unix
+
+package devicelink
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// ownGroup puts the process into a group of its own, and has cancellation kill
+// the whole group.
+func ownGroup(cmd *exec.Cmd) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error {
+		if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
+			return os.ErrProcessDone
+		}
+		return nil
+	}
+}

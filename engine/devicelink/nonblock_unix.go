@@ -1,0 +1,8 @@
+//go:build unix
+
+package devicelink
+
+import "syscall"
+
+// nonblock has a file opened such that reads of it can be interrupted.
+const nonblock = syscall.O_NONBLOCK

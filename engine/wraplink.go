@@ -1,0 +1,746 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/bitcode"
+	"github.com/rules-offload/rules_offload/engine/devicelink"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/engine/register"
+	"github.com/rules-offload/rules_offload/engine/target"
+)
+
+// WrapLinkOptions say what WrapLink does: a host link and the device links that
+// it needs, as clang-linker-wrapper does them.
+type WrapLinkOptions struct {
+	// Inputs are looked into for device images, in the order of the host link.
+	Inputs []WrapInput
+	// Extract are the archs whose images in archives are linked even if no
+	// object is for them.
+	Extract []string
+	// Override are linked images. With any, Inputs are not looked into and
+	// nothing is linked for devices.
+	Override []WrapOverride
+	// Device has what all device links have in common. Clang and Libraries are
+	// set by WrapLink.
+	Device devicelink.Options
+	// Libraries are the words of the host link for device links that make shared
+	// libraries.
+	Libraries []WrapLibrary
+
+	HostTriple string
+	Output     string // of the host link
+	// Linker and LinkerArgs are the host link. Registration objects are inserted
+	// before the argument number ObjectsAt.
+	Linker     string
+	LinkerArgs []string
+	ObjectsAt  int
+	// Relocatable isolates the result.
+	Relocatable bool
+	// FatbinOnly makes Output the packed images, without a host link.
+	FatbinOnly bool
+
+	Compress         bool
+	CompressionLevel string // a number, or "" for the bundler's
+
+	DryRun      bool
+	Verbose     bool
+	PrintModule bool
+	// SaveTemps keeps the files between the steps in the directory Kept.
+	SaveTemps bool
+	Kept      string
+
+	// Temp is a directory for the files of this call alone; the caller removes it.
+	Temp string
+	Env  []string // of all programs
+	// Find returns the path of a program of LLVM's.
+	Find func(name string) (string, error)
+	// Fatbinary returns the path of NVIDIA's fatbinary.
+	Fatbinary func() (string, error)
+	// Slots bounds how many device links run at a time.
+	Slots devicelink.Slots
+	// Stdout and Stderr are those of the host linker. Stderr also takes the
+	// commands that are printed, and what device links print.
+	Stdout, Stderr io.Writer
+	// Phase, if not nil, is called at the start of each phase, and what it returns
+	// at its end.
+	Phase func(name, detail string) (end func())
+}
+
+// WrapInput is an input of the host link.
+type WrapInput struct {
+	Name string
+	// Whole has members of an archive count like objects.
+	Whole bool
+}
+
+// WrapOverride is a linked image.
+type WrapOverride struct {
+	Kind offloadbinary.OffloadKind
+	File string
+}
+
+// WrapLibrary is a part of the host link for device links: words as they are, or
+// one of the inputs if it is an archive or a shared object.
+type WrapLibrary struct {
+	Words []string
+	Input int // index in Inputs, if there are no Words
+}
+
+// LLVMError is an error for which LLVM's tools have words. Its message is these
+// words, and then the file and what is wrong with it.
+type LLVMError struct {
+	Words string
+	Err   error
+}
+
+// Error returns LLVM's words and the details.
+func (e *LLVMError) Error() string {
+	if e.Err == nil {
+		return e.Words
+	}
+	return e.Words + ": " + e.Err.Error()
+}
+
+// Unwrap returns the details.
+func (e *LLVMError) Unwrap() error { return e.Err }
+
+// llvmWords puts LLVM's words before an error that has some.
+func llvmWords(err error) error {
+	var place *PlaceError
+	if errors.As(err, &place) && place.LLVM != "" {
+		return &LLVMError{place.LLVM, err}
+	}
+	return err
+}
+
+// WrapLink links the device images of the inputs, makes the objects that register
+// the results, and runs the host linker with these.
+func (s *Session) WrapLink(ctx context.Context, opt WrapLinkOptions) error {
+	w := &wrapLink{WrapLinkOptions: opt, session: s, names: devicelink.Names{Dir: opt.Temp}}
+	if w.SaveTemps {
+		w.names = devicelink.Names{Dir: opt.Kept, Plain: true}
+	}
+	if w.Phase == nil {
+		w.Phase = func(string, string) func() { return func() {} }
+	}
+	return w.run(ctx)
+}
+
+// wrapLink is one call of WrapLink.
+type wrapLink struct {
+	WrapLinkOptions
+	session *Session
+	names   devicelink.Names
+
+	groups  []devicelink.Group
+	linked  []string // the file of each group's image
+	keep    []string // symbols of offload entries
+	objects []string // registration objects
+}
+
+func (w *wrapLink) run(ctx context.Context) error {
+	if len(w.Override) > 0 {
+		if err := w.override(); err != nil {
+			return err
+		}
+	} else {
+		commands, err := w.plan(ctx)
+		if err != nil {
+			return err
+		}
+		if err := w.link(ctx, commands); err != nil {
+			return err
+		}
+	}
+	packed, err := w.pack(ctx)
+	if err != nil {
+		return err
+	}
+	if w.FatbinOnly {
+		return w.fatbin(packed)
+	}
+	if w.Linker == "" {
+		return errors.New("linker path missing, must pass 'linker-path'")
+	}
+	return w.hostLink(ctx)
+}
+
+// print prints a command if commands are printed.
+func (w *wrapLink) print(command []string) {
+	if !w.DryRun && !w.Verbose {
+		return
+	}
+	line := ` "` + command[0] + `"`
+	for _, arg := range command[1:] {
+		line += " " + arg
+	}
+	fmt.Fprintln(w.Stderr, line)
+}
+
+// override takes the images that are linked already.
+func (w *wrapLink) override() error {
+	for _, o := range w.Override {
+		input, err := w.session.Files.Open(o.File)
+		if err != nil {
+			return err
+		}
+		defer input.Close()
+		triple, arch, err := devicelink.Target(input.Bytes())
+		if err != nil {
+			return in(input, err)
+		}
+		if o.Kind == 0 {
+			return errors.New("none bundling is not supported")
+		}
+		w.groups = append(w.groups, devicelink.Group{Triple: triple, Arch: arch, Kinds: o.Kind})
+		w.linked = append(w.linked, o.File)
+	}
+	return nil
+}
+
+// plan finds the images, groups them, writes them to files, and returns the
+// command of each device link.
+func (w *wrapLink) plan(ctx context.Context) (commands [][]string, err error) {
+	defer w.Phase("ExtractDeviceCode", "")()
+	// Linkers that collect sections drop the offload entries unless something
+	// refers to them.
+	collects := w.Relocatable || slices.Contains(w.LinkerArgs, "--gc-sections") || slices.Contains(w.LinkerArgs, "-gc-sections")
+	err = w.session.scan(ctx, w.Inputs, collects, func(found *scanned) error {
+		commands, w.keep = nil, found.entries
+		for _, library := range w.Libraries {
+			switch format := found.formats[library.Input]; {
+			case library.Words != nil:
+				w.Device.Libraries = append(w.Device.Libraries, library.Words...)
+			case format == object.Archive, format == object.ThinArchive, format == object.ELFSharedObject:
+				w.Device.Libraries = append(w.Device.Libraries, w.Inputs[library.Input].Name)
+			}
+		}
+		images := make([]devicelink.Image, len(found.images))
+		for i, image := range found.images {
+			images[i] = devicelink.Image{Triple: image.Triple, Arch: image.Arch, Kind: parseOffloadKinds(image.Offload), Member: found.member[i]}
+		}
+		if w.groups, err = devicelink.Groups(images, w.Extract); err != nil {
+			return err
+		}
+		if w.Verbose {
+			w.note(found)
+		}
+		if len(w.groups) == 0 {
+			return nil
+		}
+		if w.Device.Clang, err = w.Find("clang"); err != nil {
+			return err
+		}
+		staged := make([]string, len(images))
+		for g := range w.groups {
+			group := &w.groups[g]
+			if err := group.Check(); err != nil {
+				if w.DryRun {
+					return errors.Join(w.link(ctx, commands), err)
+				}
+				return err
+			}
+			var names []string
+			for _, i := range group.Images {
+				if staged[i] == "" {
+					image := found.images[i]
+					stem := strings.TrimSuffix(image.Member(), filepath.Ext(image.Member()))
+					staged[i] = w.names.File(stem+"-"+image.Triple+"-"+image.Arch, ".o")
+				}
+				names = append(names, staged[i])
+			}
+			output := w.names.File(fmt.Sprintf("%s.%s.%s", filepath.Base(w.Output), devicelink.ArchName(group.Triple), group.Processor()), ".img")
+			w.linked = append(w.linked, output)
+			commands = append(commands, group.Command(&w.Device, names, output))
+		}
+		if w.DryRun {
+			return nil
+		}
+		return w.stage(ctx, found, staged)
+	})
+	return commands, llvmWords(err)
+}
+
+// note says which images are linked for nobody.
+func (w *wrapLink) note(found *scanned) {
+	used := map[int]bool{}
+	for g := range w.groups {
+		for _, i := range w.groups[g].Images {
+			used[i] = true
+		}
+		if w.groups[g].Kinds == 0 {
+			fmt.Fprintf(w.Stderr, "note: the images for %s are of no offload kind: they are linked and registered with no runtime\n", w.groups[g].Name())
+		}
+	}
+	for i, image := range found.images {
+		if !used[i] {
+			fmt.Fprintf(w.Stderr, "note: %s: the image for %s is not linked: no object is for that target\n", image.Source(), strings.TrimSpace(image.Triple+" "+image.Arch))
+		}
+	}
+}
+
+// stage writes images to files.
+func (w *wrapLink) stage(ctx context.Context, found *scanned, names []string) error {
+	var used []int
+	for i, name := range names {
+		if name != "" {
+			used = append(used, i)
+		}
+	}
+	for len(used) > 0 {
+		some := used[:min(openOutputs, len(used))]
+		used = used[len(some):]
+		err := w.session.write(ctx, func(out *files.Outputs) error {
+			return w.session.Budget.Each(ctx, len(some), func(_ context.Context, n int) error {
+				output, err := out.Create(names[some[n]])
+				if err != nil {
+					return err
+				}
+				return output.Append(found.images[some[n]].content)
+			})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// link runs the device links.
+func (w *wrapLink) link(ctx context.Context, commands [][]string) error {
+	if w.DryRun {
+		for _, command := range commands {
+			w.print(command)
+		}
+		return nil
+	}
+	messages := make([]bytes.Buffer, len(commands))
+	err := devicelink.Jobs(ctx, w.Slots, len(commands), func(ctx context.Context, i int) error {
+		defer w.Phase("Link device input", w.groups[i].Name())()
+		process := devicelink.Process{Args: commands[i], Env: w.Env, Stdout: &messages[i], Stderr: &messages[i], Responses: w.Temp}
+		if err := process.Run(ctx); err != nil {
+			return err
+		}
+		if info, err := os.Stat(w.linked[i]); err != nil || info.Size() == 0 {
+			return &LLVMError{fmt.Sprintf("'%s' failed", filepath.Base(commands[i][0])),
+				fmt.Errorf("the device link for %s ended without an error and made no image", w.groups[i].Name())}
+		}
+		return nil
+	})
+	for i := range commands {
+		w.print(commands[i])
+		if _, werr := messages[i].WriteTo(w.Stderr); err == nil {
+			err = werr
+		}
+	}
+	return err
+}
+
+// packedKind is what is registered with one runtime.
+type packedKind struct {
+	kind   register.Kind
+	images []string // files
+}
+
+// pack packs the linked images for each runtime, and makes the registration
+// objects if there are to be any.
+func (w *wrapLink) pack(ctx context.Context) (packed []packedKind, err error) {
+	for _, kind := range devicelink.Kinds(w.groups) {
+		defer w.Phase("Bundle linked output", kind.String())()
+		list := devicelink.Of(w.groups, kind)
+		p := packedKind{}
+		switch kind {
+		case offloadbinary.OpenMP:
+			p.kind = register.OpenMP
+			p.images, err = w.packOpenMP(ctx, list)
+		case offloadbinary.HIP:
+			p.kind = register.HIP
+			p.images, err = w.bundleHIP(ctx, list)
+		case offloadbinary.CUDA:
+			p.kind = register.CUDA
+			p.images, err = w.fatbinary(ctx, list)
+		default:
+			err = fmt.Errorf("%s bundling is not supported", kind)
+		}
+		if err != nil {
+			return nil, err
+		}
+		packed = append(packed, p)
+		if w.FatbinOnly {
+			continue
+		}
+		if err := w.register(ctx, p); err != nil {
+			return nil, err
+		}
+	}
+	return packed, nil
+}
+
+func (w *wrapLink) base() string { return filepath.Base(w.Output) }
+
+// packOpenMP makes an offload binary of each image.
+func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []string, err error) {
+	for _, g := range list {
+		group := &w.groups[g]
+		name := w.names.File(strings.TrimSuffix(filepath.Base(w.linked[g]), ".img"), ".openmp.offload")
+		packages = append(packages, name)
+		if w.DryRun {
+			continue
+		}
+		input, err := w.session.Files.Open(w.linked[g])
+		if err != nil {
+			return nil, err
+		}
+		defer input.Close()
+		image := offloadbinary.Image{
+			Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: input.All(),
+			Strings: []offloadbinary.String{{Key: "triple", Value: group.Triple}, {Key: "arch", Value: group.Processor()}},
+		}
+		if w.Device.EmbedBitcode {
+			image.Kind = offloadbinary.Bitcode
+		}
+		err = w.session.write(ctx, func(out *files.Outputs) error {
+			output, err := out.Create(name)
+			if err != nil {
+				return err
+			}
+			return offloadbinary.Write(output, 1, []offloadbinary.Image{image})
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return packages, nil
+}
+
+// bundleHIP makes a bundle of the images.
+func (w *wrapLink) bundleHIP(ctx context.Context, list []int) ([]string, error) {
+	ids := devicelink.HIPTargets(w.groups, list)
+	var images []string
+	for _, g := range list {
+		images = append(images, w.linked[g])
+	}
+	name := w.names.File(w.base(), ".hipfb")
+	if w.DryRun || w.Verbose {
+		bundler, err := w.Find("clang-offload-bundler")
+		if err != nil { // it is not run
+			bundler = "clang-offload-bundler"
+		}
+		w.print(devicelink.BundleCommand(bundler, w.Compress, w.CompressionLevel, ids, images, name))
+	}
+	if w.DryRun {
+		return []string{name}, nil
+	}
+	targets, err := target.CheckTargets(ids, target.Parse, target.Bundling)
+	if err != nil {
+		return nil, &LLVMError{"'clang-offload-bundler' failed", err}
+	}
+	entries := []BundleEntry{{Target: targets[0]}}
+	for i, image := range images {
+		entries = append(entries, BundleEntry{Target: targets[i+1], Input: image})
+	}
+	const page = 4096
+	opt := BundleOptions{Type: ObjectType, Entries: entries, Output: name, Align: page}
+	if w.Compress {
+		opt.Compress = &Compression{Level: 3}
+		if w.CompressionLevel != "" {
+			if opt.Compress.Level, err = strconv.Atoi(w.CompressionLevel); err != nil {
+				return nil, &LLVMError{"'clang-offload-bundler' failed", fmt.Errorf("--compression-level=%s: expected a number", w.CompressionLevel)}
+			}
+		}
+	}
+	_, err = w.session.Bundle(ctx, opt)
+	return []string{name}, err
+}
+
+// fatbinary has NVIDIA's program pack the images.
+func (w *wrapLink) fatbinary(ctx context.Context, list []int) ([]string, error) {
+	program, err := w.Fatbinary()
+	if err != nil {
+		return nil, err
+	}
+	var archs, images []string
+	for _, g := range list {
+		archs, images = append(archs, w.groups[g].Processor()), append(images, w.linked[g])
+	}
+	name := w.names.File(w.base(), ".fatbin")
+	command := devicelink.FatbinaryCommand(program, w.HostTriple, archs, images, name)
+	w.print(command)
+	if w.DryRun {
+		return []string{name}, nil
+	}
+	process := devicelink.Process{Args: command, Env: w.Env, Stdout: w.Stdout, Stderr: w.Stderr}
+	return []string{name}, process.Run(ctx)
+}
+
+// register makes the registration object of one runtime.
+func (w *wrapLink) register(ctx context.Context, p packedKind) error {
+	name := w.names.File(fmt.Sprintf("%s.%s.image.wrapper", w.base(), p.kind), ".o")
+	w.objects = append(w.objects, name)
+	if w.DryRun {
+		return nil
+	}
+	machine, err := hostMachine(w.HostTriple)
+	if err != nil {
+		return err
+	}
+	o := register.Object{Machine: machine, Relocatable: w.Relocatable, Keep: w.keep}
+	r := register.Registration{Kind: p.kind}
+	for _, image := range p.images {
+		input, err := w.session.Files.Open(image)
+		if err != nil {
+			return err
+		}
+		defer input.Close()
+		images, err := registered(p.kind, input.All(), &inflation{})
+		if err != nil {
+			return in(input, err)
+		}
+		r.Images = append(r.Images, images...)
+	}
+	o.Registrations = []register.Registration{r}
+	return w.session.write(ctx, func(out *files.Outputs) error {
+		output, err := out.Create(name)
+		if err != nil {
+			return err
+		}
+		return o.Write(output)
+	})
+}
+
+// fatbin makes the output of packed images.
+func (w *wrapLink) fatbin(packed []packedKind) error {
+	var images []string
+	for _, p := range packed {
+		images = append(images, p.images...)
+	}
+	if len(images) == 0 || w.DryRun {
+		return nil
+	}
+	if len(images) != 1 {
+		return errors.New("Expected a single bundled image for direct fat binary output")
+	}
+	input, err := w.session.Files.Open(images[0])
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	return w.session.write(context.Background(), func(out *files.Outputs) error {
+		output, err := out.Create(w.Output)
+		if err != nil {
+			return err
+		}
+		return output.Append(input.All())
+	})
+}
+
+// hostLink runs the host linker and isolates its result if it is relocatable.
+func (w *wrapLink) hostLink(ctx context.Context) error {
+	command := slices.Concat([]string{w.Linker}, w.LinkerArgs[:w.ObjectsAt], w.objects, w.LinkerArgs[w.ObjectsAt:])
+	w.print(command)
+	if !w.DryRun {
+		end := w.Phase("Link host", filepath.Base(w.Linker))
+		process := devicelink.Process{Args: command, Env: w.Env, Stdout: w.Stdout, Stderr: w.Stderr, Responses: w.Temp, WindowsQuoting: isCOFFLinker(w.Linker)}
+		err := process.Run(ctx)
+		end()
+		if err != nil {
+			return err
+		}
+	}
+	if !w.Relocatable {
+		return nil
+	}
+	if target.ParseTriple(target.Normalize(w.HostTriple, 4)).Format == "coff" {
+		return errors.New("Relocatable linking is not supported on COFF targets")
+	}
+	return w.isolate(ctx)
+}
+
+// isCOFFLinker reports whether a linker reads response files as programs of
+// Windows do.
+func isCOFFLinker(program string) bool {
+	name := strings.TrimSuffix(filepath.Base(program), ".exe")
+	return name == "link" || strings.HasPrefix(name, "lld-link")
+}
+
+// isolate gives the offload entries of a relocatable object a section of their
+// own, in place.
+func (w *wrapLink) isolate(ctx context.Context) error {
+	defer w.Phase("Isolate", "")()
+	var data []byte
+	if !w.DryRun {
+		// A session of its own: the result replaces the file.
+		own := &Session{Files: files.NewRoot(""), Budget: w.session.Budget}
+		input, err := own.Files.Open(w.Output)
+		if err != nil {
+			return err
+		}
+		defer input.Close()
+		data = input.Bytes()
+	}
+	sum := md5.Sum(data)
+	suffix := strconv.FormatUint(binary.LittleEndian.Uint64(sum[:]), 16)
+	if w.DryRun || w.Verbose {
+		program, err := w.Find("llvm-objcopy")
+		if err != nil { // it is not run
+			program = "llvm-objcopy"
+		}
+		command := []string{program, w.Output, "--remove-section", offloadingSection, "--rename-section", register.EntriesSection + "=" + register.EntriesSection + "_" + suffix}
+		for _, bound := range []string{"__start_", "__stop_"} {
+			command = append(command, "--redefine-sym", bound+register.EntriesSection+"="+bound+register.EntriesSection+"_"+suffix)
+		}
+		w.print(command)
+	}
+	if w.DryRun {
+		return nil
+	}
+	own := &Session{Files: files.NewRoot(""), Budget: w.session.Budget}
+	beside := w.Output + ".isolated"
+	defer os.Remove(beside)
+	if err := own.Isolate(ctx, IsolateOptions{Input: w.Output, Output: beside, Suffix: suffix}); err != nil {
+		return errors.Join(err, os.Remove(w.Output))
+	}
+	if info, err := os.Stat(w.Output); err == nil {
+		os.Chmod(beside, info.Mode().Perm())
+	}
+	return os.Rename(beside, w.Output)
+}
+
+// scanned is what the inputs of a link have.
+type scanned struct {
+	formats []object.Format // by input
+	images  []*Embedded
+	member  []bool // by image: it is in an archive that is not linked whole
+	entries []string
+}
+
+// scan finds the images in the inputs, and withEntries the symbols of their
+// offload entries, and calls fn with them. Inputs that are not
+// there, and directories, are left to the linker.
+func (s *Session) scan(ctx context.Context, inputs []WrapInput, withEntries bool, fn func(*scanned) error) error {
+	return s.inflating(ctx, func(ctx context.Context, reserved int64) error {
+		var found scanned
+		var opened []*finder
+		defer func() {
+			for _, f := range opened {
+				f.close()
+				f.input.Close()
+			}
+		}()
+		memory, left := inflation{left: reserved}, maxFound
+		for _, in := range inputs {
+			input, err := s.Files.Open(in.Name)
+			var system *files.Error
+			if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || isDirectory(in.Name)) {
+				found.formats = append(found.formats, object.Unknown)
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			f := &finder{session: s, ctx: ctx, scope: OffloadBinaries, input: input, left: left, reserved: reserved, memory: memory}
+			opened = append(opened, f)
+			format := object.Identify(input.Bytes())
+			found.formats = append(found.formats, format)
+			if format == object.ELFSharedObject {
+				continue
+			}
+			err = files.Contain(func() error {
+				if err := f.file(input.All(), place{input: in.Name, path: in.Name}); err != nil {
+					return err
+				}
+				if withEntries {
+					found.entries = append(found.entries, s.hostEntries(in.Name, input.All(), 0)...)
+				}
+				return nil
+			})
+			var known *PlaceError
+			if err != nil && !errors.As(err, &known) {
+				err = nameError(in.Name, err)
+			}
+			if err != nil {
+				return err
+			}
+			memory, left = f.memory, f.left
+			archive := format == object.Archive || format == object.ThinArchive
+			for _, image := range f.images {
+				// What was linked relocatably is registered already, by LLVM's
+				// wrapper too.
+				if image.Section == relocatableOffloading {
+					continue
+				}
+				if image.Triple == "" {
+					return fmt.Errorf("%s: an image without a triple cannot be linked", image.Source())
+				}
+				found.images = append(found.images, image)
+				found.member = append(found.member, archive && !in.Whole)
+			}
+			if len(f.images) == 0 {
+				f.close()
+				input.Close()
+				opened = opened[:len(opened)-1]
+			}
+		}
+		if err := memory.short(reserved); err != nil {
+			return err
+		}
+		return fn(&found)
+	})
+}
+
+// relocatableOffloading is the section in which relocatable links leave images.
+const relocatableOffloading = ".llvm.offloading.relocatable"
+
+func isDirectory(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+// hostEntries returns the symbols of the offload entries in an object or in the
+// members of an archive. What cannot be read is left to the linker.
+func (s *Session) hostEntries(path string, c files.Content, depth int) (names []string) {
+	data := c.Bytes()
+	switch format := object.Identify(data); format {
+	case object.ELFRelocatable:
+		names, _ = entrySymbols(data)
+	case object.Bitcode:
+		names, _ = bitcode.Symbols(data)
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, entrySymbol) })
+	case object.Archive, object.ThinArchive:
+		archive, err := ar.Parse(data)
+		if err != nil || depth > maxFindDepth {
+			return nil
+		}
+		for member, err := range archive.Members() {
+			if err != nil {
+				return names
+			}
+			if !member.Thin {
+				names = append(names, s.hostEntries(path, c.Slice(member.DataOffset, int64(len(member.Data))), depth+1)...)
+				continue
+			}
+			name := ar.MemberPath(path, member.Name)
+			if input, err := s.Files.OpenRegular(name); err == nil {
+				names = append(names, s.hostEntries(name, input.All(), depth+1)...)
+				input.Close()
+			}
+		}
+	}
+	return names
+}
