@@ -234,7 +234,7 @@ def _link(ctx, toolchain, objects, target, folder):
         args.add_all(["-fuse-ld=lld", "-nostdlib", "-shared", "-Wl,-Bsymbolic"])
     args.add("-Wno-unused-command-line-argument")
     if target.target_id:
-        copts = expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts")
+        copts = device_flags(ctx) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts")
         add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts), out)
     args.add_all(toolchain.link_flags)
     add_flags(args, flags_for(target, expand_flags(ctx, "device_linkopts")), out)

@@ -68,7 +68,7 @@ def flags_tests(name):
     )
     cuda_ptx(
         name = "flags_cuda",
-        srcs = ["a.cu"],
+        srcs = ["a.cu", "sub/a.cc"],
         copts = _FLAGS,
         device_linkopts = _FLAGS,
         offload_archs = ["sm_70"],
@@ -99,7 +99,7 @@ def flags_tests(name):
         ("code_objects_link", "flags_code_objects", "OffloadDeviceLink", "flags_code_objects/gfx942.co", [_WORDS]),
         ("not_split", "flags_not_split", "OffloadHipCompile", "flags_not_split/gfx942/a.o", ["-DA='b c' -DD=\\\"e\\\" -O3 -g -DM=3$X -include BIN/tests/analysis/flag_file.h"]),
         ("cuda", "flags_cuda", "OffloadCudaCompile", "flags_cuda/sm_70/a.bc", [_WORDS, "-DE=f g -DL=3"]),
-        ("cuda_link", "flags_cuda", "OffloadDeviceLink", "flags_cuda/sm_70.ptx", [_WORDS]),
+        ("cuda_link", "flags_cuda", "OffloadDeviceLink", "flags_cuda/sm_70.ptx", ["-DA=b c -DD=\"e\" -O3 -g -DM=3$X -include BIN/tests/analysis/flag_file.h"]),
         ("openmp_includes", "flags_openmp", "OffloadOpenMpIncludes", "flags_openmp/a.full.c", [_WORDS + " -host 3", "-DE=f g -DL=3"]),
         ("openmp_device", "flags_openmp", "OffloadOpenMpCompile", "flags_openmp/x86_64-pc-linux-gnu/a.o", [_WORDS + " -device 3"]),
         ("openmp_host", "flags_openmp", "OffloadOpenMpHostCompile", "flags_openmp/host/a.bc", [_WORDS + " -host 3"]),

@@ -60,7 +60,7 @@ cc_toolchain_config = rule(
 
 _USER = {
     "//command_line_option:conlyopt": ["-DCONLY"],
-    "//command_line_option:copt": ["-DCOPT=1", "-fno-canonical-system-headers", "-mavx2", "-fno-tree-sra", "-fstack-protector-all", "-include", "tests/analysis/a.h"],
+    "//command_line_option:copt": ["-DCOPT=1", "-O1", "-fno-canonical-system-headers", "-mavx2", "-fno-tree-sra", "-fstack-protector-all", "-include", "tests/analysis/a.h"],
     "//command_line_option:cxxopt": ["-std=c++23"],
 }
 _user_test = actions_test_with(_USER)
@@ -126,14 +126,15 @@ def host_tests(name):
     host_only = ["-mavx2", "-fstack-protector-all"]
     gcc_only = ["-fno-canonical-system-headers", "-fno-tree-sra"]
     for case, test, action, kwargs in [
-        ("user_hip", _user_test, hip_host, {"argv": ["-x hip --target=x86_64-unknown-linux-gnu", "-DCOPT=1 -mavx2 -fstack-protector-all -include tests/analysis/a.h -std=c++23", "-fPIC", "-both -o"], "env": {"PWD": "/proc/self/cwd"}, "not_in_argv": gcc_only + ["-DCONLY", "-toolchain-flag", "-fastbuild-flag"]}),
-        ("user_hip_device", _user_test, hip_device, {"argv": ["-DCOPT=1 -include tests/analysis/a.h -std=c++23 -both", "-toolchain-flag -fastbuild-flag"], "not_in_argv": gcc_only + host_only + ["-DCONLY"]}),
-        ("user_code_objects", _user_test, ("host_code_objects", "OffloadHipCompile", "host_code_objects/gfx942/a.o"), {"argv": ["-DCOPT=1 -include tests/analysis/a.h -std=c++23"], "not_in_argv": gcc_only + host_only}),
-        ("user_cuda", _user_test, ("host_cuda", "OffloadCudaCompile", "host_cuda/sm_70/a.bc"), {"argv": ["-DCOPT=1 -include tests/analysis/a.h -std=c++23"], "not_in_argv": gcc_only + host_only}),
+        ("user_hip", _user_test, hip_host, {"argv": ["-x hip --target=x86_64-unknown-linux-gnu", "-DCOPT=1 -O1 -mavx2 -fstack-protector-all -include tests/analysis/a.h -std=c++23", "-fPIC", "-both -o"], "env": {"PWD": "/proc/self/cwd"}, "not_in_argv": gcc_only + ["-DCONLY", "-toolchain-flag", "-fastbuild-flag"]}),
+        ("user_hip_device", _user_test, hip_device, {"argv": ["-DCOPT=1 -O1 -include tests/analysis/a.h -std=c++23 -both", "-toolchain-flag -fastbuild-flag"], "not_in_argv": gcc_only + host_only + ["-DCONLY"]}),
+        ("user_code_objects", _user_test, ("host_code_objects", "OffloadHipCompile", "host_code_objects/gfx942/a.o"), {"argv": ["-DCOPT=1 -O1 -include tests/analysis/a.h -std=c++23"], "not_in_argv": gcc_only + host_only}),
+        ("user_cuda", _user_test, ("host_cuda", "OffloadCudaCompile", "host_cuda/sm_70.ptx"), {"argv": ["-DCOPT=1 -O1 -include tests/analysis/a.h -std=c++23"], "not_in_argv": gcc_only + host_only}),
         ("user_openmp_includes", _user_test, includes, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": ["-std=c++23"], "shell": True}),
         ("user_openmp_ir", _user_test, host_ir, {"argv": ["-DCOPT=1", "-DCONLY"], "env": {"PWD": "/proc/self/cwd"}, "not_in_argv": ["-std=c++23", "-toolchain-flag"], "shell": True}),
         ("user_openmp_ir_cxx", _user_test, host_ir_cxx, {"argv": ["-DCOPT=1", "-std=c++23"], "not_in_argv": ["-DCONLY"], "shell": True}),
         ("user_openmp_object", _user_test, host_object, {"argv": ["-DCOPT=1", "-mavx2"], "not_in_argv": ["-toolchain-flag"]}),
+        ("user_openmp_link", _user_test, ("host_openmp", "OffloadDeviceLink", "host_openmp/gfx942.img"), {"argv": ["-O1"], "not_in_argv": host_only}),
         ("user_openmp_device", _user_test, openmp_device, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": host_only + ["-std=c++23"], "shell": True}),
         ("feature_hip", _features_test, hip_host, {"argv": ["-fsanitize=address"]}),
         ("feature_hip_device", _features_test, hip_device, {"not_in_argv": ["-fsanitize=address"]}),
