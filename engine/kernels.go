@@ -47,19 +47,28 @@ const maxKernels = 1 << 20
 // Kernels returns the images that Inspect finds in a file, with their kernels.
 // Images of compressed bundles are decoded once, one after the other.
 func (s *Session) Kernels(ctx context.Context, opt KernelsOptions) (file *DeviceFile, err error) {
-	err = s.find(ctx, opt.Input, Everything, func(ctx context.Context, f *finder) error {
+	err = s.kernels(ctx, opt, func(_ *finder, found *DeviceFile) error {
+		file = found
+		return kernels.DemangleAll(ctx, s.Budget, found.Images)
+	})
+	return file, err
+}
+
+// kernels calls fn with what Kernels returns, without demangled names, while the
+// file is open.
+func (s *Session) kernels(ctx context.Context, opt KernelsOptions, fn func(*finder, *DeviceFile) error) error {
+	return s.find(ctx, opt.Input, Everything, func(ctx context.Context, f *finder) error {
 		images, err := f.inspected()
 		if err != nil {
 			return err
 		}
-		file = &DeviceFile{Name: opt.Input, Size: f.input.Size(), Embedded: images, Images: make([]kernels.Image, len(images))}
+		file := &DeviceFile{Name: opt.Input, Size: f.input.Size(), Embedded: images, Images: make([]kernels.Image, len(images))}
 		d := describer{session: s, file: file, hash: opt.Hash, left: maxKernels}
-		return d.describe(ctx)
+		if err := d.describe(ctx); err != nil {
+			return err
+		}
+		return fn(f, file)
 	})
-	if err != nil {
-		return nil, err
-	}
-	return file, nil
 }
 
 // describer describes the images of a file.
@@ -117,10 +126,7 @@ func (d *describer) describe(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := d.copies(same, first); err != nil {
-		return err
-	}
-	return kernels.DemangleAll(ctx, d.session.Budget, d.file.Images)
+	return d.copies(same, first)
 }
 
 // extent is where the bytes of an image are.

@@ -63,7 +63,7 @@ func (img *Image) codeObject(data []byte) error {
 	if err != nil {
 		return err
 	}
-	img.Arch, img.Version, img.Empty = o.ID(), o.Version, o.Empty()
+	img.Arch, img.Version, img.Target, img.Empty = o.ID(), o.Version, o.Target, o.Empty()
 	for _, s := range o.Sections {
 		img.Sections = append(img.Sections, Section{Name: string(s.Name), Size: int64(s.Size)})
 	}
@@ -174,11 +174,15 @@ func (img *Image) ptx(data []byte) {
 }
 
 func (img *Image) spirv(data []byte) error {
-	list, err := spirv.Kernels(data)
-	for _, k := range list {
+	m, err := spirv.Parse(data)
+	if err != nil {
+		return err
+	}
+	img.Empty = len(m.Kernels) == 0 && m.Variables == 0
+	for _, k := range m.Kernels {
 		img.Kernels = append(img.Kernels, Kernel{Name: string(k.Name), ReqdWorkgroup: k.LocalSize, WavefrontSize: k.SubgroupSize})
 	}
-	return err
+	return nil
 }
 
 func (img *Image) bitcode(data []byte) error {
@@ -191,7 +195,8 @@ func (img *Image) bitcode(data []byte) error {
 
 // Copy sets the fields from Arch on to those of an image with the same bytes.
 func (img *Image) Copy(from *Image) {
-	img.Format, img.Version, img.Empty, img.Sections = from.Format, from.Version, from.Empty, from.Sections
+	img.Format, img.Version, img.Target = from.Format, from.Version, from.Target
+	img.Empty, img.Sections = from.Empty, from.Sections
 	if img.Format == CodeObject || img.Arch == "" {
 		img.Arch = from.Arch
 	}

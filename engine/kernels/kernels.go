@@ -3,6 +3,8 @@
 // `offload inspect --kernels`, `offload diff` and `offload report` print.
 package kernels
 
+import "github.com/rules-offload/rules_offload/engine/codeobject"
+
 // Image is a device image and what it tells of itself. The fields up to Hash
 // say where it was found; Describe does not set them.
 type Image struct {
@@ -28,8 +30,10 @@ type Image struct {
 	Format Format
 	// Version is the version of a code object, 2 to 6; 0 for other images.
 	Version int
-	// Empty reports whether a code object has neither kernels nor exported
-	// variables; __hip_cuid_* variables do not count.
+	// Target is what the ELF header of a code object states.
+	Target codeobject.Target
+	// Empty reports whether a code object or a SPIR-V module has neither kernels
+	// nor exported variables; __hip_cuid_* variables do not count.
 	Empty bool
 	// Sections are the sections of ELF images that take space in the file, in
 	// file order. Their sum is less than Size: headers are not included.

@@ -1,5 +1,6 @@
-// Package spirv reads the kernels of SPIR-V modules: the entry points whose
-// execution model is Kernel. The format is that of the SPIR-V specification.
+// Package spirv reads the kernels of SPIR-V modules, the entry points whose
+// execution model is Kernel, and counts exported variables. The format is that of
+// the SPIR-V specification.
 package spirv
 
 import (
@@ -7,6 +8,14 @@ import (
 	"encoding/binary"
 	"fmt"
 )
+
+// Module is what a module offers to a program.
+type Module struct {
+	// Kernels are the kernels in their order.
+	Kernels []Kernel
+	// Variables is the number of exported variables, without __hip_cuid_*.
+	Variables int
+}
 
 // Kernel is a kernel of a module.
 type Kernel struct {
@@ -24,8 +33,13 @@ const (
 	opEntryPoint    = 15
 	opExecutionMode = 16
 	opFunction      = 54
+	opVariable      = 59
+	opDecorate      = 71
 
 	modelKernel = 6
+
+	decorationLinkage = 41
+	linkageExport     = 0
 
 	modeLocalSize    = 17
 	modeSubgroupSize = 35
@@ -36,8 +50,8 @@ func Is(data []byte) bool {
 	return len(data) >= 4*headerWords && (binary.LittleEndian.Uint32(data) == magic || binary.BigEndian.Uint32(data) == magic)
 }
 
-// Kernels returns the kernels of a module in their order.
-func Kernels(data []byte) ([]Kernel, error) {
+// Parse reads a module up to its functions.
+func Parse(data []byte) (*Module, error) {
 	if !Is(data) {
 		return nil, fmt.Errorf("no SPIR-V module: found % x, expected the magic number %#x", data[:min(len(data), 4)], magic)
 	}
@@ -45,8 +59,9 @@ func Kernels(data []byte) ([]Kernel, error) {
 	if order.Uint32(data) != magic {
 		order = binary.BigEndian
 	}
-	var kernels []Kernel
+	m := new(Module)
 	byID := make(map[uint32]int)
+	exported := make(map[uint32]bool)
 	for at := 4 * headerWords; at < len(data); {
 		rest := data[at:]
 		if len(rest) < 4 {
@@ -61,28 +76,33 @@ func Kernels(data []byte) ([]Kernel, error) {
 		operand := func(i int) uint32 { return order.Uint32(operands[4*i:]) }
 		switch {
 		case op == opFunction:
-			return kernels, nil // what is read lies before the functions
+			return m, nil // what is read lies before the functions
 		case op == opEntryPoint && words >= 4 && operand(0) == modelKernel:
 			name, ok := literal(operands[8:], order)
 			if !ok {
 				return nil, fmt.Errorf("SPIR-V at byte 0x%x: the name of an entry point does not end", at)
 			}
-			byID[operand(1)] = len(kernels)
-			kernels = append(kernels, Kernel{Name: name})
+			byID[operand(1)] = len(m.Kernels)
+			m.Kernels = append(m.Kernels, Kernel{Name: name})
 		case op == opExecutionMode && words >= 3:
 			i, ok := byID[operand(0)]
 			switch mode := operand(1); {
 			case !ok:
 			case mode == modeLocalSize && words >= 6:
-				kernels[i].LocalSize = &[3]int64{int64(operand(2)), int64(operand(3)), int64(operand(4))}
+				m.Kernels[i].LocalSize = &[3]int64{int64(operand(2)), int64(operand(3)), int64(operand(4))}
 			case mode == modeSubgroupSize && words >= 4:
 				size := int64(operand(2))
-				kernels[i].SubgroupSize = &size
+				m.Kernels[i].SubgroupSize = &size
 			}
+		case op == opDecorate && words >= 5 && operand(1) == decorationLinkage && operand(words-2) == linkageExport:
+			name, _ := literal(operands[8:], order)
+			exported[operand(0)] = !bytes.HasPrefix(name, []byte("__hip_cuid_"))
+		case op == opVariable && words >= 4 && exported[operand(1)]:
+			m.Variables++
 		}
 		at += 4 * words
 	}
-	return kernels, nil
+	return m, nil
 }
 
 // literal returns the string that words begin with; it ends with a zero.

@@ -1,0 +1,428 @@
+// Package coverage decides whether a GPU finds code in device images, and which,
+// by the rules of the HIP runtime: how it chooses an entry of a bundle, and what
+// its loader then takes. Report has the JSON form that `offload check --covers`
+// prints.
+package coverage
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/codeobject"
+	"github.com/rules-offload/rules_offload/engine/target"
+)
+
+// Verdict says whether a GPU finds code.
+type Verdict string
+
+// The verdicts.
+const (
+	Yes Verdict = "yes"
+	No  Verdict = "no"
+	// Empty means that the code found is empty while another image is not.
+	Empty Verdict = "empty"
+	// Partly means that bundles of a file, or modes of a GPU, differ.
+	Partly Verdict = "partly"
+	// HostOnly means that the file has no device code.
+	HostOnly Verdict = "host-only"
+)
+
+// How says how code was found.
+type How string
+
+// The ways to find code.
+const (
+	Native     How = "native"      // an entry for the processor
+	Generic    How = "generic"     // an entry for its generic processor
+	SPIRV      How = "spirv"       // an entry that is compiled when it is loaded
+	CodeObject How = "code object" // an image that is in no bundle
+)
+
+// GPU is a GPU to ask for.
+type GPU struct {
+	Name  string // as given
+	Modes []Mode // the states of its features, - before +
+}
+
+// Mode is a GPU as it runs, with every feature on or off.
+type Mode struct {
+	Processor      string
+	SRAMECC, XNACK codeobject.Feature // Unsupported, Off or On
+}
+
+// String returns the name of the mode, such as gfx942:sramecc+:xnack-.
+func (m Mode) String() string { return m.Processor + m.features() }
+
+// features returns the features as they end a target ID.
+func (m Mode) features() string {
+	var b strings.Builder
+	for _, f := range []struct {
+		name  string
+		state codeobject.Feature
+	}{{"sramecc", m.SRAMECC}, {"xnack", m.XNACK}} {
+		switch f.state {
+		case codeobject.On:
+			b.WriteString(":" + f.name + "+")
+		case codeobject.Off:
+			b.WriteString(":" + f.name + "-")
+		}
+	}
+	return b.String()
+}
+
+// generics are the generic processors that the runtime looks for.
+var generics = map[string]string{
+	"gfx900": "gfx9-generic", "gfx902": "gfx9-generic", "gfx904": "gfx9-generic", "gfx906": "gfx9-generic", "gfx909": "gfx9-generic", "gfx90c": "gfx9-generic",
+	"gfx942": "gfx9-4-generic", "gfx950": "gfx9-4-generic",
+	"gfx1010": "gfx10-1-generic", "gfx1011": "gfx10-1-generic", "gfx1012": "gfx10-1-generic", "gfx1013": "gfx10-1-generic",
+	"gfx1030": "gfx10-3-generic", "gfx1031": "gfx10-3-generic", "gfx1032": "gfx10-3-generic", "gfx1033": "gfx10-3-generic",
+	"gfx1034": "gfx10-3-generic", "gfx1035": "gfx10-3-generic", "gfx1036": "gfx10-3-generic",
+	"gfx1100": "gfx11-generic", "gfx1101": "gfx11-generic", "gfx1102": "gfx11-generic", "gfx1103": "gfx11-generic",
+	"gfx1150": "gfx11-generic", "gfx1151": "gfx11-generic", "gfx1152": "gfx11-generic", "gfx1153": "gfx11-generic",
+	"gfx1200": "gfx12-generic", "gfx1201": "gfx12-generic",
+}
+
+// ParseGPU reads the name of a GPU: a processor, and features that are set. A
+// feature that is left open stands for both of its states.
+func ParseGPU(name string) (GPU, error) {
+	fail := func(format string, args ...any) (GPU, error) {
+		return GPU{}, fmt.Errorf("%q is no GPU: %s", name, fmt.Sprintf(format, args...))
+	}
+	id, err := target.ParseTargetID(name)
+	if err != nil {
+		return fail("%v", err)
+	}
+	features, ok := target.AMDGPUFeatures(id.Processor)
+	switch {
+	case !ok:
+		return fail("found processor %q, expected one such as gfx90a or gfx1100", id.Processor)
+	case strings.HasSuffix(id.Processor, "-generic"):
+		return fail("%s is what code is compiled for; name a processor that it runs on", id.Processor)
+	}
+	states := map[string][]codeobject.Feature{"sramecc": {codeobject.Unsupported}, "xnack": {codeobject.Unsupported}}
+	for _, f := range features {
+		states[f] = []codeobject.Feature{codeobject.Off, codeobject.On}
+	}
+	for _, f := range id.Features {
+		if !slices.Contains(features, f.Name) {
+			return fail("%s has no feature %q", id.Processor, f.Name)
+		}
+		states[f.Name] = []codeobject.Feature{codeobject.Off}
+		if f.On {
+			states[f.Name] = []codeobject.Feature{codeobject.On}
+		}
+	}
+	gpu := GPU{Name: name}
+	for _, sramecc := range states["sramecc"] {
+		for _, xnack := range states["xnack"] {
+			gpu.Modes = append(gpu.Modes, Mode{Processor: id.Processor, SRAMECC: sramecc, XNACK: xnack})
+		}
+	}
+	return gpu, nil
+}
+
+// Image is a device image.
+type Image struct {
+	ID   string // entry ID, "" outside of bundles
+	Size int64  // bytes
+	// Code is what an AMD code object says of its target, nil for other images.
+	Code *codeobject.Target
+	// Empty reports whether the image has neither kernels nor exported variables.
+	Empty bool
+}
+
+// loads reports whether the loader takes the image for a GPU.
+func (img *Image) loads(m Mode) bool {
+	c := img.Code
+	if c == nil || c.Version == 0 {
+		return false
+	}
+	fits := func(code, gpu codeobject.Feature) bool {
+		return code != codeobject.On && code != codeobject.Off || code == gpu
+	}
+	processor := c.Processor == m.Processor || c.Generic >= 1 && c.Processor != "" && c.Processor == generics[m.Processor]
+	return processor && fits(c.SRAMECC, m.SRAMECC) && fits(c.XNACK, m.XNACK)
+}
+
+// Bundle is what the runtime chooses one image of: a bundle, or images that are
+// in none.
+type Bundle struct {
+	Images []Image // in the order of the file
+	// Bare is set for images that are in no bundle: any that loads is as good.
+	Bare bool
+}
+
+// empty reports whether all images are empty.
+func (b *Bundle) empty() bool {
+	return !slices.ContainsFunc(b.Images, func(img Image) bool { return img.Size > 0 && !img.Empty })
+}
+
+// answer is what a mode finds in a bundle.
+type answer struct {
+	verdict Verdict
+	how     How
+	entry   string
+}
+
+// ask returns what a mode finds.
+func (b *Bundle) ask(m Mode) answer {
+	img, how := b.find(m)
+	switch {
+	case img == nil, how != SPIRV && !img.loads(m):
+		return answer{verdict: No}
+	case img.Empty && !b.empty():
+		return answer{Empty, how, img.ID}
+	}
+	return answer{Yes, how, img.ID}
+}
+
+// find returns the image that the runtime chooses, nil for none.
+func (b *Bundle) find(m Mode) (*Image, How) {
+	if b.Bare {
+		var found *Image
+		for i := range b.Images {
+			if img := &b.Images[i]; img.Size > 0 && img.loads(m) && (found == nil || found.Empty && !img.Empty) {
+				found = img
+			}
+		}
+		return found, CodeObject
+	}
+	if img := b.named(m.String()); img != nil {
+		return img, Native
+	}
+	if generic, ok := generics[m.Processor]; ok {
+		if img := b.named(generic + m.features()); img != nil {
+			return img, Generic
+		}
+	}
+	for i := range b.Images {
+		if img := &b.Images[i]; img.Size > 0 && isSPIRV(img.ID) {
+			return img, SPIRV
+		}
+	}
+	return nil, ""
+}
+
+// named returns the first image for a target ID. Features that the processor does
+// not have make a name that nothing is found by.
+func (b *Bundle) named(targetID string) *Image {
+	const triple = "hip-amdgcn-amd-amdhsa--"
+	request, err := target.Parse(triple + targetID)
+	if err != nil || target.CheckTargetID(request.Triple, targetID) != nil {
+		return nil
+	}
+	for i := range b.Images {
+		img := &b.Images[i]
+		if img.Size == 0 {
+			continue
+		}
+		entry, err := target.Parse(img.ID)
+		if err == nil && isHIP(entry.Kind) && target.CheckTargetID(request.Triple, entry.TargetID) == nil &&
+			(target.Rules{}).Match(entry, request).Compatible() {
+			return img
+		}
+	}
+	return nil
+}
+
+func isHIP(k target.Kind) bool { return k == target.HIP || k == target.HIPv4 }
+
+// isSPIRV reports whether an entry ID is one of those that hold SPIR-V for AMD
+// GPUs.
+func isSPIRV(id string) bool {
+	kind, rest, _ := strings.Cut(id, "-")
+	return isHIP(target.Kind(kind)) && (rest == "spirv64-amd-amdhsa--amdgcnspirv" || rest == "spirv64-amd-amdhsa-unknown-amdgcnspirv")
+}
+
+// Report is the answer for several files.
+type Report struct {
+	Files []FileReport `json:"files"`
+}
+
+// FileReport is the answer for a file or a folder of Tensile.
+type FileReport struct {
+	File string      `json:"file"`
+	GPUs []GPUReport `json:"gpus"`
+	// Note says what is special about the file, "" for nothing.
+	Note string `json:"-"`
+}
+
+// GPUReport is the answer for a GPU.
+type GPUReport struct {
+	GPU     string       `json:"gpu"`
+	Verdict Verdict      `json:"verdict"`
+	Modes   []ModeReport `json:"modes"` // empty for host-only files
+}
+
+// ModeReport is the answer for a mode of a GPU. How and Entry are what the first
+// bundle gives, nil where it gives nothing.
+type ModeReport struct {
+	Mode    string  `json:"mode"`
+	Verdict Verdict `json:"verdict"`
+	How     *How    `json:"how"`
+	Entry   *string `json:"entry"`
+}
+
+// Ask returns what GPUs find in the bundles of a file. Bundles whose images are
+// all empty count only if there are no others.
+func Ask(file string, bundles []Bundle, gpus []GPU) FileReport {
+	counted := slices.DeleteFunc(slices.Clone(bundles), func(b Bundle) bool { return b.empty() })
+	if len(counted) == 0 {
+		counted = bundles
+	}
+	if len(counted) == 0 {
+		return uniform(file, gpus, HostOnly)
+	}
+	return report(file, gpus, func(m Mode) []answer {
+		answers := make([]answer, len(counted))
+		for i := range counted {
+			answers[i] = counted[i].ask(m)
+		}
+		return answers
+	})
+}
+
+// AskSplit returns the answer for a file whose device code is elsewhere.
+func AskSplit(file string, gpus []GPU, note string) FileReport {
+	r := uniform(file, gpus, No)
+	r.Note = note
+	return r
+}
+
+// AskTensile returns what GPUs find in a folder of Tensile: catalogue has the
+// processors that its .dat files name, code the bundles of its code files by
+// the processor that they name.
+func AskTensile(folder string, catalogue map[string]bool, code map[string][]Bundle, gpus []GPU) FileReport {
+	return report(folder, gpus, func(m Mode) []answer {
+		if !catalogue[m.Processor] {
+			return []answer{{verdict: No}}
+		}
+		for _, b := range code[m.Processor] {
+			if a := b.ask(m); a.verdict != No {
+				return []answer{{Yes, a.how, a.entry}}
+			}
+		}
+		return []answer{{verdict: No}}
+	})
+}
+
+// uniform returns a report with the same verdict for all GPUs.
+func uniform(file string, gpus []GPU, v Verdict) FileReport {
+	if v == HostOnly {
+		r := FileReport{File: file, GPUs: []GPUReport{}}
+		for _, g := range gpus {
+			r.GPUs = append(r.GPUs, GPUReport{GPU: g.Name, Verdict: v, Modes: []ModeReport{}})
+		}
+		return r
+	}
+	return report(file, gpus, func(Mode) []answer { return []answer{{verdict: v}} })
+}
+
+// report puts together what ask returns for each mode: an answer for each bundle.
+func report(file string, gpus []GPU, ask func(Mode) []answer) FileReport {
+	r := FileReport{File: file, GPUs: []GPUReport{}}
+	for _, g := range gpus {
+		gr := GPUReport{GPU: g.Name, Modes: []ModeReport{}}
+		var verdicts []Verdict
+		for _, m := range g.Modes {
+			answers := ask(m)
+			var ofBundles []Verdict
+			for _, a := range answers {
+				ofBundles = append(ofBundles, a.verdict)
+			}
+			mr := ModeReport{Mode: m.String(), Verdict: together(ofBundles)}
+			if first := answers[0]; first.verdict != No {
+				mr.How = &first.how
+				if first.entry != "" {
+					mr.Entry = &first.entry
+				}
+			}
+			gr.Modes = append(gr.Modes, mr)
+			verdicts = append(verdicts, mr.Verdict)
+		}
+		gr.Verdict = together(verdicts)
+		r.GPUs = append(r.GPUs, gr)
+	}
+	return r
+}
+
+// together returns the verdict that all have, else Partly.
+func together(list []Verdict) Verdict {
+	for _, v := range list {
+		if v != list[0] {
+			return Partly
+		}
+	}
+	return list[0]
+}
+
+// Covered reports whether all GPUs find code in all files.
+func (r *Report) Covered() bool {
+	return !slices.ContainsFunc(r.Files, func(f FileReport) bool { return !f.covered() })
+}
+
+func (f *FileReport) covered() bool {
+	return !slices.ContainsFunc(f.GPUs, func(g GPUReport) bool { return g.Verdict != Yes })
+}
+
+// HostOnly reports whether the file has no device code.
+func (f *FileReport) HostOnly() bool {
+	return slices.ContainsFunc(f.GPUs, func(g GPUReport) bool { return g.Verdict == HostOnly })
+}
+
+// Sort orders the files by name.
+func (r *Report) Sort() {
+	slices.SortStableFunc(r.Files, func(a, b FileReport) int { return cmp.Compare(a.File, b.File) })
+}
+
+// Missing says in one line which GPUs do not find code, and where.
+func (r *Report) Missing() string {
+	const most = 8 // files that are named
+	var parts []string
+	left := 0
+	for _, f := range r.Files {
+		if f.covered() {
+			continue
+		}
+		if len(parts) == most {
+			left++
+			continue
+		}
+		var gpus []string
+		for _, g := range f.GPUs {
+			if g.Verdict != Yes {
+				gpus = append(gpus, fmt.Sprintf("%s: %s", g.GPU, g.explain()))
+			}
+		}
+		text := f.File + ": " + strings.Join(gpus, ", ")
+		if f.Note != "" {
+			text += " (" + f.Note + ")"
+		}
+		parts = append(parts, text)
+	}
+	if left > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more files", left))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// explain says what a GPU does not find.
+func (g *GPUReport) explain() string {
+	switch g.Verdict {
+	case HostOnly:
+		return "there is no device code"
+	case No:
+		return "no code for it"
+	case Empty:
+		return "the code for it is empty"
+	}
+	var modes []string
+	for _, m := range g.Modes {
+		if m.Verdict != Yes {
+			modes = append(modes, fmt.Sprintf("%s for %s", m.Verdict, m.Mode))
+		}
+	}
+	return "partly covered (" + strings.Join(modes, ", ") + ")"
+}

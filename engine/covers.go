@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+
+	"github.com/rules-offload/rules_offload/engine/coverage"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/engine/object"
+)
+
+// CoversOptions say which GPUs must find code, and where.
+type CoversOptions struct {
+	// Inputs are files and directories.
+	Inputs []string
+	GPUs   []coverage.GPU
+}
+
+// Covers reports whether GPUs find code in files, and which. Of a directory, files
+// without device code are left out; a directory without any file with device
+// code is an error.
+func (s *Session) Covers(ctx context.Context, opt CoversOptions) (*coverage.Report, error) {
+	report := &coverage.Report{Files: []coverage.FileReport{}}
+	for _, input := range opt.Inputs {
+		c := coverer{session: s, gpus: opt.GPUs}
+		folders, isDir, err := c.tree(ctx, input)
+		if err != nil {
+			return nil, err
+		}
+		if !isDir {
+			f, err := c.file(ctx, input)
+			if err != nil {
+				return nil, err
+			}
+			report.Files = append(report.Files, *f)
+			continue
+		}
+		found := &coverage.Report{}
+		for _, folder := range folders {
+			list, err := c.folder(ctx, folder)
+			if err != nil {
+				return nil, err
+			}
+			found.Files = append(found.Files, list...)
+		}
+		if len(found.Files) == 0 {
+			return nil, fmt.Errorf("%s: no file with device code in the directory or below", input)
+		}
+		found.Sort()
+		report.Files = append(report.Files, found.Files...)
+	}
+	return report, nil
+}
+
+// coverer asks for GPUs.
+type coverer struct {
+	session *Session
+	gpus    []coverage.GPU
+}
+
+// tree returns the folders of an input that is a directory.
+func (c *coverer) tree(ctx context.Context, input string) (folders []files.Folder, isDir bool, err error) {
+	if input == "-" {
+		return nil, false, nil
+	}
+	return c.session.Files.Tree(ctx, input)
+}
+
+// folder asks for the files of a folder that have device code.
+func (c *coverer) folder(ctx context.Context, folder files.Folder) ([]coverage.FileReport, error) {
+	var list []coverage.FileReport
+	rest := folder.Files
+	if t := tensile(folder); t != nil {
+		rest = slices.DeleteFunc(slices.Clone(rest), func(name string) bool { return t.part[name] })
+		code := make(map[string][]coverage.Bundle)
+		for processor, names := range t.code {
+			for _, name := range names {
+				bundles, _, err := c.bundles(ctx, name)
+				if err != nil {
+					return nil, err
+				}
+				code[processor] = append(code[processor], bundles...)
+			}
+		}
+		list = append(list, coverage.AskTensile(folder.Name, t.catalogue, code, c.gpus))
+	}
+	for _, name := range rest {
+		f, err := c.file(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if !f.HostOnly() {
+			list = append(list, *f)
+		}
+	}
+	return list, nil
+}
+
+// file asks for a file.
+func (c *coverer) file(ctx context.Context, name string) (*coverage.FileReport, error) {
+	bundles, split, err := c.bundles(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	var r coverage.FileReport
+	if split != "" {
+		r = coverage.AskSplit(name, c.gpus, split)
+	} else {
+		r = coverage.Ask(name, bundles, c.gpus)
+	}
+	return &r, nil
+}
+
+// bundles returns the bundles of a file. If the device code is in other files,
+// split says so.
+func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.Bundle, split string, err error) {
+	err = c.session.kernels(ctx, KernelsOptions{Input: name}, func(f *finder, file *DeviceFile) error {
+		split = splitPackage(f.input.Bytes())
+		bundles = c.group(file)
+		return nil
+	})
+	return bundles, split, err
+}
+
+// group puts the images of a file into the bundles that they are of.
+func (c *coverer) group(file *DeviceFile) []coverage.Bundle {
+	type key struct {
+		members, section string
+		form             Form
+		container        int64
+	}
+	index := make(map[key]int)
+	var bundles []coverage.Bundle
+	for i, e := range file.Embedded {
+		k := key{members: fmt.Sprintf("%q", e.Members), section: e.Section, form: e.Form}
+		bare := false
+		switch e.Form {
+		case FormBundle, FormCompressed:
+			k.container = e.Container
+		case FormSection:
+			bare = e.ID == ""
+			if !bare {
+				k.section = "" // each entry has a section of its own
+			}
+		default:
+			bare = true
+		}
+		at, ok := index[k]
+		if !ok {
+			at = len(bundles)
+			index[k] = at
+			bundles = append(bundles, coverage.Bundle{Bare: bare})
+		}
+		if file.Images[i].Host {
+			continue
+		}
+		bundles[at].Images = append(bundles[at].Images, coverageImage(e, &file.Images[i]))
+	}
+	// What holds nothing for a device is no device code.
+	return slices.DeleteFunc(bundles, func(b coverage.Bundle) bool {
+		return !slices.ContainsFunc(b.Images, func(img coverage.Image) bool { return img.Size > 0 })
+	})
+}
+
+func coverageImage(e *Embedded, img *kernels.Image) coverage.Image {
+	c := coverage.Image{ID: e.ID, Size: e.Size, Empty: img.Empty}
+	if img.Format == kernels.CodeObject {
+		target := img.Target
+		c.Code = &target
+	}
+	return c
+}
+
+// Marks of a library whose device code is in packages of their own.
+const (
+	kpackSection   = ".rocm_kpack_ref"
+	wrapperSection = ".hipFatBinSegment"
+	kpackMagic     = "HIPK" // of a wrapper, instead of HIPF
+)
+
+// splitPackage says where the device code of a library is if it is not in the
+// library itself, else "".
+func splitPackage(data []byte) string {
+	if !object.Identify(data).IsELF() {
+		return ""
+	}
+	f, err := object.Parse(data)
+	if err != nil {
+		return ""
+	}
+	wrapped := false
+	for i := range f.Sections {
+		switch string(f.Sections[i].Name) {
+		case kpackSection:
+			return "the device code is in the archives that section " + kpackSection + " names"
+		case wrapperSection:
+			wrapper, err := f.Data(i)
+			wrapped = err == nil && len(wrapper) >= 4 && string(wrapper[:4]) == kpackMagic
+		}
+	}
+	if wrapped {
+		return "the device code is in other archives: section " + wrapperSection + " has the magic HIPK, and section " + kpackSection + " is missing"
+	}
+	return ""
+}
+
+// tensileFolder is a folder of Tensile, the generator of matrix kernels.
+type tensileFolder struct {
+	catalogue map[string]bool     // processors that .dat files name
+	code      map[string][]string // code files by the processor that they name
+	part      map[string]bool     // all of these files
+}
+
+// processorName finds the processor in the name of a file.
+var processorName = regexp.MustCompile(`gfx(?:[0-9]+(?:-[0-9]+)?-generic|[0-9]+[a-f0-9]*)`)
+
+// tensile recognizes a folder of Tensile by its catalogues and code files, nil
+// for other folders.
+func tensile(folder files.Folder) *tensileFolder {
+	t := &tensileFolder{catalogue: make(map[string]bool), code: make(map[string][]string), part: make(map[string]bool)}
+	catalogues := 0
+	for _, name := range slices.Sorted(slices.Values(append(slices.Clone(folder.Files), folder.Links...))) {
+		base := filepath.Base(name)
+		processor := processorName.FindString(base)
+		switch filepath.Ext(base) {
+		case ".dat":
+			catalogues++
+			if t.part[name] = true; processor != "" {
+				t.catalogue[processor] = true
+			}
+		case ".co", ".hsaco":
+			if processor != "" {
+				t.part[name] = true
+				t.code[processor] = append(t.code[processor], name)
+			}
+		}
+	}
+	if catalogues == 0 || len(t.catalogue)+len(t.code) == 0 {
+		return nil
+	}
+	return t
+}

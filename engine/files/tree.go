@@ -1,0 +1,144 @@
+package files
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Folder is a directory with its regular files. Names have that of the directory
+// before them, as a request would name them, and are in order.
+type Folder struct {
+	Name  string
+	Files []string
+	// Links are symbolic links to files that are in Files of this folder or of
+	// another one of the tree.
+	Links []string
+}
+
+// maxTree is how many files and directories a tree may have.
+const maxTree = 1 << 20
+
+// Tree returns the directory of that name and those below it, in the order of
+// names, and false if name is not a directory. Symbolic links are followed, each
+// file and directory that they lead to once. Devices, pipes and links that lead
+// nowhere are left out.
+func (r *Root) Tree(ctx context.Context, name string) (folders []Folder, isDir bool, err error) {
+	path, err := r.input(name)
+	if err != nil {
+		return nil, false, err
+	}
+	fi, err := os.Stat(path)
+	if err != nil {
+		return nil, false, fileError(name, err)
+	}
+	if !fi.IsDir() {
+		return nil, false, nil
+	}
+	w := treeWalk{root: r, ctx: ctx, seen: make(map[fileID]bool), folders: make(map[string]*Folder)}
+	if err := w.folder(name, path, fi); err != nil {
+		return nil, false, err
+	}
+	// Links come last: what they lead to may be in the tree itself.
+	for len(w.links) > 0 {
+		link := w.links[0]
+		w.links = w.links[1:]
+		if err := w.link(link); err != nil {
+			return nil, false, err
+		}
+	}
+	for _, f := range w.folders {
+		slices.Sort(f.Files)
+		slices.Sort(f.Links)
+		folders = append(folders, *f)
+	}
+	slices.SortFunc(folders, func(a, b Folder) int { return cmp.Compare(a.Name, b.Name) })
+	return folders, true, nil
+}
+
+// treeWalk walks a tree.
+type treeWalk struct {
+	root    *Root
+	ctx     context.Context
+	seen    map[fileID]bool
+	links   []link
+	folders map[string]*Folder
+	count   int
+}
+
+// link is a symbolic link in a folder.
+type link struct {
+	folder *Folder
+	name   string
+}
+
+// folder adds the files of a directory and of those below it.
+func (w *treeWalk) folder(name, path string, fi fs.FileInfo) error {
+	if err := context.Cause(w.ctx); err != nil {
+		return err
+	}
+	if id := identify(path, fi); w.seen[id] {
+		return nil
+	} else {
+		w.seen[id] = true
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return fileError(name, err)
+	}
+	folder := &Folder{Name: name}
+	w.folders[name] = folder
+	if w.count += len(entries); w.count > maxTree {
+		return &Error{Name: name, Err: fmt.Errorf("more than %d files in the directory and below", maxTree)}
+	}
+	for _, e := range entries {
+		inner := filepath.Join(name, e.Name())
+		switch e.Type() {
+		case fs.ModeSymlink:
+			w.links = append(w.links, link{folder, inner})
+		case fs.ModeDir, 0:
+			path, err := w.root.input(inner)
+			if err != nil {
+				return err
+			}
+			fi, err := e.Info()
+			if err != nil {
+				return fileError(inner, err)
+			}
+			if fi.IsDir() {
+				if err := w.folder(inner, path, fi); err != nil {
+					return err
+				}
+				continue
+			}
+			w.seen[identify(path, fi)] = true
+			folder.Files = append(folder.Files, inner)
+		}
+	}
+	return nil
+}
+
+// link adds what a link leads to.
+func (w *treeWalk) link(l link) error {
+	path, err := w.root.input(l.name)
+	if err != nil {
+		return err
+	}
+	fi, err := os.Stat(path)
+	switch {
+	case err != nil: // it leads nowhere
+	case fi.IsDir():
+		return w.folder(l.name, path, fi)
+	case !fi.Mode().IsRegular():
+	case w.seen[identify(path, fi)]:
+		l.folder.Links = append(l.folder.Links, l.name)
+	default:
+		w.seen[identify(path, fi)] = true
+		l.folder.Files = append(l.folder.Files, l.name)
+	}
+	return nil
+}
