@@ -25,7 +25,7 @@ var (
 // what they are. They are not computed here: the packages for it make every start of
 // the program slower.
 const (
-	styleHash  = "sha256-4lNIOcEtk6Dg2ddB7HfkrgdZk2gLvJ8yzL7KKxX+4SU="
+	styleHash  = "sha256-xwDN4IIOZ5guXloOJmCbLvYgFcgNgpU2rjXwQmREQRI="
 	scriptHash = "sha256-qvklbmYSB7J38cvgF61r01YVaPK/KWTRQT+xfto8tR4="
 )
 
