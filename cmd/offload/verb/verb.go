@@ -51,7 +51,7 @@ type action interface {
 // verbs returns all verbs, in the order of help.
 func verbs() []*verb {
 	return []*verb{
-		&bundleVerb, &unbundleVerb, &listVerb, &inspectVerb, &diffVerb, &extractVerb,
+		&bundleVerb, &unbundleVerb, &listVerb, &inspectVerb, &reportVerb, &diffVerb, &extractVerb,
 		&archiveVerb, &unbundleArchiveVerb, &checkVerb,
 		&packVerb, &embedVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb, &pruneVerb,
 		&compressPartVerb, &compressPlanVerb, &assembleVerb,

@@ -1,0 +1,122 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
+)
+
+const (
+	// maxMarkdown bounds the Markdown report, in bytes: comments of code hosts may
+	// have 65,536 characters.
+	maxMarkdown = 60_000
+	// maxMarkdownName bounds a name in Markdown, in characters.
+	maxMarkdownName = 120
+	// maxMarkdownRows bounds the rows of a table.
+	maxMarkdownRows = 100
+)
+
+// WriteMarkdown writes a summary in Markdown, below 65,536 characters whatever the
+// files are.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	m := markdown{}
+	names := names(r.Files)
+	m.line("### Device code")
+	m.line("")
+	kernels, size := 0, int64(0)
+	totals := r.totals()
+	for _, t := range totals {
+		kernels += t.kernels
+		size += t.size
+	}
+	m.line(fmt.Sprintf("%s: %s of images for %s, %s", filesOf(names), printable.Size(size), plural(len(totals), "architecture"), plural(kernels, "kernel")))
+	m.line("")
+	m.line("| Architecture | Images | Size | Kernels | Worst occupancy | Kernels with spills |")
+	m.line("| --- | ---: | ---: | ---: | --- | ---: |")
+	for i, t := range totals {
+		if i == maxMarkdownRows {
+			m.line(fmt.Sprintf("| and %d more | | | | | |", len(totals)-i))
+			break
+		}
+		worst := "–"
+		if t.worst != nil {
+			worst = fmt.Sprintf("%d of %d: %s", t.worst.Occupancy.WavesPerSIMD, t.worst.Occupancy.Max, markdownName(t.worst.Demangled))
+		}
+		m.line(fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.spills))))
+	}
+	_, err := io.WriteString(w, m.String())
+	return err
+}
+
+// filesOf names the first files.
+func filesOf(names []string) string {
+	const most = 5
+	var list []string
+	for i, name := range names {
+		if i == most {
+			list = append(list, fmt.Sprintf("%d more", len(names)-i))
+			break
+		}
+		list = append(list, markdownName(name))
+	}
+	return strings.Join(list, ", ")
+}
+
+// markdown collects lines up to a limit.
+type markdown struct {
+	strings.Builder
+	full bool
+}
+
+func (m *markdown) line(s string) {
+	if m.full || m.Len()+len(s) > maxMarkdown {
+		if !m.full {
+			m.WriteString("\nMore is in the page and in the JSON report.\n")
+		}
+		m.full = true
+		return
+	}
+	m.WriteString(s + "\n")
+}
+
+// markdownName returns a name from a file as text of Markdown, cut if it is long.
+func markdownName(s string) string {
+	s = printable.Name(s)
+	if utf8.RuneCountInString(s) > maxMarkdownName {
+		s = string([]rune(s)[:maxMarkdownName-1]) + "…"
+	}
+	return markdownEscaper.Replace(s)
+}
+
+// markdownEscaper escapes what Markdown, HTML and code hosts take for markup or
+// mentions.
+var markdownEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", `\|`, "`", "\\`", `\`, `\\`, "*", `\*`, "_", `\_`,
+	"[", `\[`, "]", `\]`, "~", `\~`, "#", "&#35;", "@", "&#64;", "://", "&#58;//")
+
+// plural returns a number with a noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return grouped(int64(n)) + " " + noun + "s"
+}
+
+// grouped returns a number with a comma before each three digits.
+func grouped(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// dash makes an empty name visible.
+func dash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}

@@ -1,0 +1,204 @@
+// Package report makes reports of the device code in files: a page that needs
+// nothing else, a Markdown summary for comments, and JSON. The bytes of a report
+// depend on the files alone.
+package report
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/kernels"
+)
+
+// Report is what a report is made of.
+type Report struct {
+	Files []*engine.DeviceFile
+}
+
+// names returns what files are called in reports that people read: relative paths as
+// they are, absolute ones without the directories that all of them have in common.
+func names(files []*engine.DeviceFile) []string {
+	all := make([]string, len(files))
+	var common []string // directories
+	first := true
+	for i, f := range files {
+		all[i] = path.Clean(f.Name)
+		if !path.IsAbs(all[i]) {
+			continue
+		}
+		dirs := strings.Split(path.Dir(all[i]), "/")
+		if first {
+			common, first = dirs, false
+			continue
+		}
+		n := 0
+		for n < len(common) && n < len(dirs) && common[n] == dirs[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	prefix := strings.TrimSuffix(strings.Join(common, "/"), "/") + "/"
+	for i, name := range all {
+		if path.IsAbs(name) {
+			all[i] = strings.TrimPrefix(name, prefix)
+		}
+	}
+	return all
+}
+
+// A bundle is a container of images: a bundle, an offload binary, or an image that
+// stands alone.
+type bundle struct {
+	name  string
+	size  int64 // of the images, in bytes
+	archs []arch
+}
+
+// An arch is the images of a bundle for one architecture.
+type arch struct {
+	name     string
+	size     int64 // of the images, in bytes
+	images   int
+	sections []kernels.Section // by name, in the order of the images
+	kernels  []*kernels.Kernel
+}
+
+// bundles returns the containers in a file, in the order of the images.
+func bundles(f *engine.DeviceFile) []bundle {
+	type key struct {
+		members, section string
+		container        int64
+	}
+	var list []bundle
+	index := map[key]int{}
+	for i, e := range f.Embedded {
+		if hostEntry(e) {
+			continue
+		}
+		k := key{strings.Join(e.Members, "\x00"), e.Section, e.Container}
+		at, ok := index[k]
+		if !ok {
+			at = len(list)
+			index[k] = at
+			list = append(list, bundle{name: bundleName(e)})
+		}
+		list[at].add(e, &f.Images[i])
+	}
+	return list
+}
+
+// hostEntry reports whether an image is the empty entry that stands for the host.
+func hostEntry(e *engine.Embedded) bool { return e.Offload == "host" && e.Size == 0 }
+
+// bundleName returns what a container is called: how it is stored, and where.
+func bundleName(e *engine.Embedded) string {
+	where := append(slices.Clone(e.Members), e.Section)
+	where = slices.DeleteFunc(where, func(s string) bool { return s == "" })
+	return strings.Join(append(where, string(e.Form)+" at "+hex(e.Container)), " ")
+}
+
+func hex(n int64) string {
+	const digits = "0123456789abcdef"
+	s := ""
+	for n >= 16 {
+		s, n = digits[n&15:n&15+1]+s, n>>4
+	}
+	return "0x" + digits[n:n+1] + s
+}
+
+// add puts an image into the bundle.
+func (b *bundle) add(e *engine.Embedded, img *kernels.Image) {
+	name := archOf(e, img)
+	i := slices.IndexFunc(b.archs, func(a arch) bool { return a.name == name })
+	if i < 0 {
+		i = len(b.archs)
+		b.archs = append(b.archs, arch{name: name})
+	}
+	a := &b.archs[i]
+	b.size += e.Size
+	a.size += e.Size
+	a.images++
+	for _, s := range img.Sections {
+		if k := slices.IndexFunc(a.sections, func(t kernels.Section) bool { return t.Name == s.Name }); k >= 0 {
+			a.sections[k].Size += s.Size
+		} else {
+			a.sections = append(a.sections, s)
+		}
+	}
+	for k := range img.Kernels {
+		a.kernels = append(a.kernels, &img.Kernels[k])
+	}
+}
+
+// archOf returns the architecture of an image, or else its triple.
+func archOf(e *engine.Embedded, img *kernels.Image) string {
+	return cmp.Or(img.Arch, e.Arch, e.Triple)
+}
+
+// total is what all images of an architecture have together.
+type total struct {
+	arch    string
+	images  int
+	size    int64 // bytes
+	kernels int
+	worst   *kernels.Kernel // the lowest occupancy, nil if none is known
+	spills  int             // kernels with spilled registers
+	scratch int             // kernels with scratch memory
+}
+
+// totals returns the totals of all files, by architecture.
+func (r *Report) totals() []total {
+	var list []total
+	index := map[string]int{}
+	for _, f := range r.Files {
+		for i, e := range f.Embedded {
+			if hostEntry(e) {
+				continue
+			}
+			img := &f.Images[i]
+			name := archOf(e, img)
+			at, ok := index[name]
+			if !ok {
+				at = len(list)
+				index[name] = at
+				list = append(list, total{arch: name})
+			}
+			t := &list[at]
+			t.images++
+			t.size += e.Size
+			for k := range img.Kernels {
+				t.add(&img.Kernels[k])
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b total) int { return cmp.Compare(a.arch, b.arch) })
+	return list
+}
+
+// add counts a kernel.
+func (t *total) add(k *kernels.Kernel) {
+	t.kernels++
+	if positive(k.SGPRSpills) || positive(k.VGPRSpills) {
+		t.spills++
+	}
+	if positive(k.Scratch) {
+		t.scratch++
+	}
+	if worse(k.Occupancy, t.worst) {
+		t.worst = k
+	}
+}
+
+func positive(n *int64) bool { return n != nil && *n > 0 }
+
+// worse reports whether an occupancy is lower than that of a kernel.
+func worse(o *kernels.Occupancy, than *kernels.Kernel) bool {
+	if o == nil || than == nil {
+		return o != nil
+	}
+	t := than.Occupancy
+	return o.WavesPerSIMD*t.Max < t.WavesPerSIMD*o.Max
+}
