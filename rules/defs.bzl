@@ -11,9 +11,11 @@ What they have in common:
 - **Messages** begin with the label of the target and the name of the rule.
 """
 
+load("//rules/private:choices.bzl", _if_cuda = "if_cuda", _if_hip = "if_hip", _if_openmp_offload = "if_openmp_offload", _requires_cuda = "requires_cuda", _requires_hip = "requires_hip", _requires_openmp_offload = "requires_openmp_offload")
 load("//rules/private:cuda_ptx.bzl", _cuda_ptx = "cuda_ptx")
 load("//rules/private:hip_code_objects.bzl", _hip_code_objects = "hip_code_objects")
 load("//rules/private:hip_library.bzl", _hip_library = "hip_library")
+load("//rules/private:hip_programs.bzl", _hip_binary = "hip_binary", _hip_test = "hip_test")
 load("//rules/private:offload_archive.bzl", _offload_archive = "offload_archive", _offload_unbundle_archive = "offload_unbundle_archive")
 load("//rules/private:offload_binary.bzl", _offload_binary = "offload_binary")
 load("//rules/private:offload_bundle.bzl", _offload_bundle = "offload_bundle")
@@ -22,14 +24,20 @@ load("//rules/private:offload_extract.bzl", _offload_extract = "offload_extract"
 load("//rules/private:offload_images.bzl", _offload_images = "offload_images")
 load("//rules/private:offload_link.bzl", _offload_link = "offload_link")
 load("//rules/private:offload_per_arch.bzl", _offload_per_arch = "offload_per_arch")
+load("//rules/private:offload_prune.bzl", _offload_prune = "offload_prune")
 load("//rules/private:offload_register.bzl", _offload_register = "offload_register")
 load("//rules/private:offload_unbundle.bzl", _offload_unbundle = "offload_unbundle")
 load("//rules/private:openmp_library.bzl", _openmp_library = "openmp_library")
 load("//rules/private:report.bzl", _offload_device_code_aspect = "offload_device_code_aspect", _offload_report = "offload_report")
 
 cuda_ptx = _cuda_ptx
+hip_binary = _hip_binary
 hip_code_objects = _hip_code_objects
 hip_library = _hip_library
+hip_test = _hip_test
+if_cuda = _if_cuda
+if_hip = _if_hip
+if_openmp_offload = _if_openmp_offload
 offload_archive = _offload_archive
 offload_binary = _offload_binary
 offload_bundle = _offload_bundle
@@ -39,8 +47,12 @@ offload_extract = _offload_extract
 offload_images = _offload_images
 offload_link = _offload_link
 offload_per_arch = _offload_per_arch
+offload_prune = _offload_prune
 offload_register = _offload_register
 offload_report = _offload_report
 offload_unbundle = _offload_unbundle
 offload_unbundle_archive = _offload_unbundle_archive
 openmp_library = _openmp_library
+requires_cuda = _requires_cuda
+requires_hip = _requires_hip
+requires_openmp_offload = _requires_openmp_offload

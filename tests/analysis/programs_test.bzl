@@ -1,0 +1,178 @@
+"""Analysis tests of offload_prune, hip_binary, hip_test and the selects on what is turned on."""
+
+load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("@rules_cc//cc:defs.bzl", "cc_import", "cc_library")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:defs.bzl", "hip_binary", "hip_test", "if_hip", "offload_prune", "requires_hip")
+load(":testing.bzl", "actions_test", "failure_test", "provides_test")
+
+_SETTING = str(Label("//rules/settings:hip"))
+
+def _linked_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    inputs = analysistest.target_under_test(env)[CcInfo].linking_context.linker_inputs.to_list()
+    got = [
+        library.resolved_symlink_dynamic_library.short_path.removeprefix(ctx.label.package + "/")
+        for linker_input in inputs
+        for library in linker_input.libraries
+        if library.resolved_symlink_dynamic_library
+    ]
+    asserts.equals(env, ctx.attr.libraries, got)
+    return analysistest.end(env)
+
+_linked_test = analysistest.make(
+    _linked_test_impl,
+    attrs = {"libraries": attr.string_list()},
+)
+
+def _files_test_impl(ctx):
+    env = analysistest.begin(ctx)
+    files = analysistest.target_under_test(env)[DefaultInfo].files.to_list()
+    asserts.equals(env, ctx.attr.files, [file.basename for file in files])
+    return analysistest.end(env)
+
+_files_without_hip_test = analysistest.make(
+    _files_test_impl,
+    attrs = {"files": attr.string_list()},
+    config_settings = {_SETTING: False},
+)
+
+_files_test = analysistest.make(
+    _files_test_impl,
+    attrs = {"files": attr.string_list()},
+)
+
+def programs_tests(name):
+    """Actions, providers and failures of rules for programs and built files.
+
+    Args:
+      name: name of the test suite.
+    """
+    native.genrule(
+        name = "shared_file",
+        outs = ["libshared.so"],
+        cmd = "touch $@",
+        tags = ["manual"],
+    )
+    cc_import(
+        name = "shared",
+        hdrs = ["a.h"],
+        shared_library = ":shared_file",
+        tags = ["manual"],
+    )
+    offload_prune(
+        name = "pruned_file",
+        src = ":shared_file",
+        compress = "zstd",
+        offload_archs = ["gfx942", "gfx90a:xnack+"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "prune_file_test",
+        argv = ["prune --input=BIN/tests/analysis/libshared.so --output=BIN/tests/analysis/pruned_file/libshared.so --keep=gfx942,gfx90a:xnack+ --compress"],
+        count = 1,
+        inputs = ["tests/analysis/libshared.so"],
+        mnemonic = "OffloadPrune",
+        output = "pruned_file/libshared.so",
+        target = "pruned_file",
+    )
+    provides_test(
+        name = "prune_file_provides_test",
+        files = ["pruned_file/libshared.so"],
+        runfiles = ["pruned_file/libshared.so"],
+        target = "pruned_file",
+    )
+    offload_prune(
+        name = "pruned_import",
+        src = ":shared",
+        ignore_missing = True,
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "prune_import_test",
+        argv = ["--keep=gfx942 --ignore-missing"],
+        count = 1,
+        mnemonic = "OffloadPrune",
+        output = "pruned_import/libshared.so",
+        target = "pruned_import",
+    )
+    _linked_test(
+        name = "prune_import_linked_test",
+        size = "small",
+        libraries = ["pruned_import/libshared.so"],
+        target_under_test = ":pruned_import",
+    )
+    cc_library(
+        name = "headers_alone",
+        hdrs = ["a.h"],
+        tags = ["manual"],
+    )
+    failure_test(
+        name = "prune_headers_test",
+        src = ":headers_alone",
+        message = "{}: offload_prune: src: //tests/analysis:headers_alone has no library of its own: name the target that has, or a file",
+        offload_archs = ["gfx942"],
+        rule = offload_prune,
+    )
+    failure_test(
+        name = "prune_nothing_test",
+        src = ":shared_file",
+        message = "{}: offload_prune: nothing to do: set offload_archs",
+        rule = offload_prune,
+    )
+    hip_binary(
+        name = "program",
+        srcs = ["a.hip"],
+        args = ["--quick"],
+        copts = ["-DOPTION"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "hip_binary_test",
+        argv = ["-DOPTION"],
+        mnemonic = "OffloadHipHostCompile",
+        output = "program_hip/host/a.o",
+        target = "program_hip",
+    )
+    hip_test(
+        name = "gpu_test",
+        size = "small",
+        srcs = ["a.hip"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    provides_test(
+        name = "hip_test_provides_test",
+        files = ["gpu_test"],
+        target = "gpu_test",
+    )
+    native.filegroup(
+        name = "chosen",
+        srcs = if_hip(["a.hip"], ["a.c"]),
+    )
+    _files_test(
+        name = "if_hip_test",
+        size = "small",
+        files = ["a.hip"],
+        target_under_test = ":chosen",
+    )
+    _files_without_hip_test(
+        name = "if_hip_off_test",
+        size = "small",
+        files = ["a.c"],
+        target_under_test = ":chosen",
+    )
+    native.filegroup(
+        name = "needs_hip",
+        srcs = ["a.hip"],
+        target_compatible_with = requires_hip(),
+    )
+    _files_test(
+        name = "requires_hip_test",
+        size = "small",
+        files = ["a.hip"],
+        target_under_test = ":needs_hip",
+    )
+    native.test_suite(name = name)
