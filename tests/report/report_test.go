@@ -652,7 +652,7 @@ func TestScreenshots(t *testing.T) {
 		width, height          int
 	}{
 		{"light", "light", "", 1200, 1400}, {"dark", "dark", "#q=kernel_0001&sort=occupancy", 1200, 1400}, {"narrow", "light", "", 400, 1600},
-		{"zoom", "dark", "#at=0.0.2", 1200, 900}, {"table", "light", "#sort=-vgpr_spills&q=gfx1100", 1400, 2600},
+		{"zoom", "dark", "#at=0.0.2", 1200, 900}, {"table", "light", "#sort=-vgpr_spills&q=gfx1100", 1400, 3000},
 	} {
 		p.Resize(shot.width, shot.height)
 		p.Scheme(shot.scheme)

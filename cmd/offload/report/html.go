@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
@@ -26,7 +27,7 @@ var (
 // what they are. They are not computed here: the packages for it make every start of
 // the program slower.
 const (
-	styleHash  = "sha256-XyMJd1iSGlYh/WmmgUUJD7AjIgzpmtLDp2Z1jN63wjI="
+	styleHash  = "sha256-TG6nIWmDvxVB9QHVzuedMzxbkUaZNXmdSKp/0w2fkK8="
 	scriptHash = "sha256-5lZI5CvZl00KLj8981DOMLyy0mo+VDmxxnc4hX/ZmpU="
 )
 
@@ -93,7 +94,7 @@ func (r *Report) heads() string {
 		{grouped(int64(len(totals))), noun2(len(totals), "architecture")},
 		{grouped(int64(all.kernels)), noun2(all.kernels, "kernel")},
 		{grouped(int64(all.spills)), noun2(all.spills, "kernel") + " with spills"},
-		{worst, "waves per SIMD, the worst occupancy"},
+		{worst, "waves in the worst case"},
 	} {
 		fmt.Fprintf(&b, "<li><b>%s</b>%s</li>\n", html.EscapeString(figure[0]), html.EscapeString(figure[1]))
 	}
@@ -153,6 +154,9 @@ func (r *Report) diffSection() string {
 	fmt.Fprintf(&b, "<p>%s differ, %s equal. Those that got worse come first.</p>\n<div class=\"scroll\" id=\"diff-rows\"><table id=\"diff-kernels\">\n<thead><tr><th scope=\"col\">Kernel</th><th scope=\"col\" class=\"t\">Architecture</th><th scope=\"col\" class=\"t\">Change</th>",
 		plural(len(r.Diff.Kernels), "kernel"), grouped(int64(r.Diff.Equal)))
 	for _, f := range figures {
+		if !slices.ContainsFunc(r.Diff.Kernels, func(k kerneldiff.Kernel) bool { return len(pageFigures(&k)[f.name]) > 0 }) {
+			continue
+		}
 		fmt.Fprintf(&b, "<th scope=\"col\" data-figure=\"%s\">%s</th>", f.name, strings.ToUpper(f.label[:1])+f.label[1:])
 	}
 	b.WriteString("</tr></thead>\n<tbody></tbody>\n</table></div>\n<p><button type=\"button\" id=\"diff-more\" hidden>Show more</button></p>\n</section>\n")
@@ -192,11 +196,32 @@ type pageArch struct {
 
 // pageDiff is a kernel that differs.
 type pageDiff struct {
-	Arch      int                  `json:"arch"`
-	Name      int                  `json:"name"`
-	Demangled int                  `json:"demangled"`
-	Change    int                  `json:"change"`
-	Figures   map[string][2]*int64 `json:"figures"` // old and new, where they differ
+	Arch      int                 `json:"arch"`
+	Name      int                 `json:"name"`
+	Demangled int                 `json:"demangled"`
+	Change    int                 `json:"change"`
+	Figures   map[string][]*int64 `json:"figures"` // old and new, where they differ
+}
+
+// pageFigures returns the old and the new figures of a kernel that differs: those that
+// changed, or all that are not 0 of one that is in one build only.
+func pageFigures(k *kerneldiff.Kernel) map[string][]*int64 {
+	all := map[string][]*int64{}
+	for _, f := range figures {
+		switch _, changed := k.Deltas[f.name]; {
+		case k.Old == nil:
+			if n := kerneldiff.Figure(k.New, f.name); n != nil && *n != 0 {
+				all[f.name] = []*int64{nil, n}
+			}
+		case k.New == nil:
+			if n := kerneldiff.Figure(k.Old, f.name); n != nil && *n != 0 {
+				all[f.name] = []*int64{n, nil}
+			}
+		case changed:
+			all[f.name] = []*int64{kerneldiff.Figure(k.Old, f.name), kerneldiff.Figure(k.New, f.name)}
+		}
+	}
+	return all
 }
 
 // columns are the kernels, a slice for each field.
@@ -259,17 +284,7 @@ func (r *Report) pageData() *pageData {
 
 // diff adds a kernel that differs.
 func (d *pageData) diff(k *kerneldiff.Kernel) {
-	p := pageDiff{Arch: d.string(k.Arch), Name: d.string(k.Name), Demangled: d.string(k.Demangled), Change: d.string(string(k.Change)), Figures: map[string][2]*int64{}}
-	for _, f := range figures {
-		switch _, changed := k.Deltas[f.name]; {
-		case k.Old == nil:
-			p.Figures[f.name] = [2]*int64{nil, kerneldiff.Figure(k.New, f.name)}
-		case k.New == nil:
-			p.Figures[f.name] = [2]*int64{kerneldiff.Figure(k.Old, f.name), nil}
-		case changed:
-			p.Figures[f.name] = [2]*int64{kerneldiff.Figure(k.Old, f.name), kerneldiff.Figure(k.New, f.name)}
-		}
-	}
+	p := pageDiff{Arch: d.string(k.Arch), Name: d.string(k.Name), Demangled: d.string(k.Demangled), Change: d.string(string(k.Change)), Figures: pageFigures(k)}
 	d.Diff = append(d.Diff, p)
 }
 
