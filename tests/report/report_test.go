@@ -36,11 +36,16 @@ var machs = []struct {
 	mach uint32
 }{{"gfx906", 0x2f}, {"gfx90a", 0x3f}, {"gfx942", 0x4c}, {"gfx1030", 0x36}, {"gfx1100", 0x41}}
 
-// inputs writes a bundle with several architectures, with kernels for each, and a bare
-// code object with hostile names. It returns their names.
-func inputs(t *testing.T, dir string, perArch int) []string {
+// inputs writes the files of a build, see build.
+func inputs(t *testing.T, dir string, perArch int) []string { return build(t, dir, "", perArch, 0) }
+
+// build writes a bundle with several architectures, with kernels for each, and a bare
+// code object with hostile names. It returns their names, which begin with prefix. Of
+// change, some kernels use more registers.
+func build(t *testing.T, dir, prefix string, perArch, change int) []string {
 	t.Helper()
-	args := []string{"bundle", "--type=bc", "--output=kernels.hipfb", "--entry=host-x86_64-unknown-linux-gnu="}
+	bundle, bareName := prefix+"kernels.hipfb", prefix+"bare.co"
+	args := []string{"bundle", "--type=bc", "--output=" + bundle, "--entry=host-x86_64-unknown-linux-gnu="}
 	for a, m := range machs {
 		object := testobject.Object{ABI: 3, Flags: m.mach, Variables: map[string]string{"table": strings.Repeat("x", 5000)}}
 		for i := range perArch {
@@ -48,9 +53,9 @@ func inputs(t *testing.T, dir string, perArch int) []string {
 				Name: fmt.Sprintf("_Z%dkernel_%05dPKfPfi", 12, i), CodeSize: uint64(256 + 64*((i*37+a*11)%211)),
 				Keys: map[string]any{
 					".kernarg_segment_size": 280, ".kernarg_segment_align": 8, ".group_segment_fixed_size": i * 512 % 40000, ".private_segment_fixed_size": i % 7 / 5 * 128,
-					".wavefront_size": 64 - 32*(a/3), ".sgpr_count": 10 + i%90, ".vgpr_count": 4 + i*13%250, ".sgpr_spill_count": 0, ".vgpr_spill_count": i % 11 / 10 * 9, ".max_flat_workgroup_size": 256,
+					".wavefront_size": 64 - 32*(a/3), ".sgpr_count": 10 + i%90, ".vgpr_count": 4 + i*13%250 + change*(i%3), ".sgpr_spill_count": 0, ".vgpr_spill_count": i%11/10*9 + change*(i%8/7), ".max_flat_workgroup_size": 256,
 				},
-				Rsrc1: uint32(i * 13 % 250 / 8),
+				Rsrc1: uint32(i*13%250/8 + change*(i%5/4)),
 			})
 		}
 		write(t, filepath.Join(dir, m.arch+".co"), object.Build())
@@ -61,8 +66,8 @@ func inputs(t *testing.T, dir string, perArch int) []string {
 	for i, name := range hostile {
 		bare.Kernels = append(bare.Kernels, testobject.Kernel{Name: name, CodeSize: uint64(100 + i), Keys: map[string]any{".wavefront_size": 64, ".sgpr_count": 8, ".vgpr_count": 8 + i}})
 	}
-	write(t, filepath.Join(dir, "bare.co"), bare.Build())
-	return []string{"kernels.hipfb", "bare.co"}
+	write(t, filepath.Join(dir, bareName), bare.Build())
+	return []string{bundle, bareName}
 }
 
 func write(t *testing.T, path string, content []byte) {
@@ -92,6 +97,13 @@ type result struct {
 		Size    int64
 		Images  []struct{ Arch string }
 		Kernels []map[string]any
+	}
+	Diff struct {
+		Archs   []struct{ Arch, Change string }
+		Kernels []struct {
+			Arch, Name, Change string
+			Deltas             map[string]int64
+		}
 	}
 }
 
@@ -592,18 +604,55 @@ func TestLarge(t *testing.T) {
 	quiet(t, p, url)
 }
 
+// With a base, the page shows what changed, the worst first.
+func TestDiff(t *testing.T) {
+	dir := t.TempDir()
+	old := build(t, dir, "old-", 60, 0)
+	now := build(t, dir, "new-", 58, 2)
+	url, want := report(t, dir, append([]string{"--base=" + old[0], "--base=" + old[1]}, now...)...)
+	p := chromium.Start(t, 1200, 900)
+	p.Open(url)
+	type changed struct {
+		Arch, Name, Change string
+		Deltas             map[string]string
+	}
+	var got, expected []changed
+	p.Evaluate(`(() => {
+		const more = document.getElementById('diff-more');
+		while (!more.hidden) more.click();
+		return [...document.querySelectorAll('section#diff #diff-kernels tr[data-name]')].map(tr => ({arch: tr.dataset.arch, name: tr.dataset.name, change: tr.dataset.change,
+			deltas: Object.fromEntries([...tr.querySelectorAll('td[data-field]')].filter(td => /^[+-]/.test(td.textContent)).map(td => [td.dataset.field, td.textContent]))}));
+	})()`, &got)
+	for _, k := range want.Diff.Kernels {
+		deltas := map[string]string{}
+		for name, d := range k.Deltas {
+			deltas[name] = fmt.Sprintf("%+d", d)
+		}
+		expected = append(expected, changed{k.Arch, k.Name, k.Change, deltas})
+	}
+	if diff := cmp.Diff(expected, got); diff != "" || len(got) == 0 {
+		t.Errorf("differences (-JSON +page):\n%s", diff)
+	}
+	var archs []struct{ Arch, Change string }
+	p.Evaluate(`[...document.querySelectorAll('#diff-archs tr[data-arch]')].map(tr => ({arch: tr.dataset.arch, change: tr.dataset.change}))`, &archs)
+	if diff := cmp.Diff(want.Diff.Archs, archs); diff != "" || len(archs) == 0 {
+		t.Errorf("architectures (-JSON +page):\n%s", diff)
+	}
+	quiet(t, p, url)
+}
+
 // TestScreenshots writes the pictures of docs/ if OFFLOAD_SCREENSHOTS names a
 // directory, and looks that a page is drawn otherwise.
 func TestScreenshots(t *testing.T) {
 	dir := t.TempDir()
-	url, _ := report(t, dir, inputs(t, dir, 120)[:1]...)
+	url, _ := report(t, dir, "--base="+build(t, dir, "old-", 120, 0)[0], build(t, dir, "", 120, 2)[0])
 	p := chromium.Start(t, 1200, 800)
 	for _, shot := range []struct {
 		name, scheme, fragment string
 		width, height          int
 	}{
 		{"light", "light", "", 1200, 1400}, {"dark", "dark", "#q=kernel_0001&sort=occupancy", 1200, 1400}, {"narrow", "light", "", 400, 1600},
-		{"zoom", "dark", "#at=0.0.2", 1200, 900},
+		{"zoom", "dark", "#at=0.0.2", 1200, 900}, {"table", "light", "#sort=-vgpr_spills&q=gfx1100", 1400, 3000},
 	} {
 		p.Resize(shot.width, shot.height)
 		p.Scheme(shot.scheme)

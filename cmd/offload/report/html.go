@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
+	"github.com/rules-offload/rules_offload/engine/kerneldiff"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
 
@@ -25,8 +27,8 @@ var (
 // what they are. They are not computed here: the packages for it make every start of
 // the program slower.
 const (
-	styleHash  = "sha256-xwDN4IIOZ5guXloOJmCbLvYgFcgNgpU2rjXwQmREQRI="
-	scriptHash = "sha256-qvklbmYSB7J38cvgF61r01YVaPK/KWTRQT+xfto8tR4="
+	styleHash  = "sha256-TG6nIWmDvxVB9QHVzuedMzxbkUaZNXmdSKp/0w2fkK8="
+	scriptHash = "sha256-5lZI5CvZl00KLj8981DOMLyy0mo+VDmxxnc4hX/ZmpU="
 )
 
 // WriteHTML writes the report as a page. It is one file, which loads nothing.
@@ -39,7 +41,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	values := map[string]string{
 		"STYLE_HASH": styleHash, "SCRIPT_HASH": scriptHash, "STYLE": style, "SCRIPT": script,
 		"TITLE": html.EscapeString("Device code: " + title), "HEADING": html.EscapeString(title),
-		"FIGURES": r.figures(), "ARCHS": r.archRows(), "DIFF": "", "DATA": string(data),
+		"FIGURES": r.heads(), "ARCHS": r.archRows(), "DIFF": r.diffSection(), "DATA": string(data),
 	}
 	rest := page
 	for {
@@ -64,8 +66,8 @@ func (r *Report) title() string {
 	return printable.Name(strings.Join(names, ", "))
 }
 
-// figures returns the figures at the head of the page.
-func (r *Report) figures() string {
+// heads returns the figures at the head of the page.
+func (r *Report) heads() string {
 	var all total
 	size := int64(0)
 	totals := r.totals()
@@ -92,7 +94,7 @@ func (r *Report) figures() string {
 		{grouped(int64(len(totals))), noun2(len(totals), "architecture")},
 		{grouped(int64(all.kernels)), noun2(all.kernels, "kernel")},
 		{grouped(int64(all.spills)), noun2(all.spills, "kernel") + " with spills"},
-		{worst, "waves per SIMD, the worst occupancy"},
+		{worst, "waves in the worst case"},
 	} {
 		fmt.Fprintf(&b, "<li><b>%s</b>%s</li>\n", html.EscapeString(figure[0]), html.EscapeString(figure[1]))
 	}
@@ -124,12 +126,50 @@ func (r *Report) archRows() string {
 	return b.String()
 }
 
+// diffSection returns the section of differences to an older build, whose kernels the
+// script adds.
+func (r *Report) diffSection() string {
+	if r.Diff == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("<section id=\"diff\" aria-labelledby=\"diff-title\">\n<h2 id=\"diff-title\">What changed</h2>\n" +
+		"<div class=\"scroll\"><table id=\"diff-archs\">\n<thead><tr><th scope=\"col\">Architecture</th><th scope=\"col\" class=\"t\">Change</th><th scope=\"col\">Old</th><th scope=\"col\">New</th><th scope=\"col\">Difference</th></tr></thead>\n<tbody>\n")
+	for _, a := range r.Diff.Archs {
+		class := ""
+		switch {
+		case a.NewSize > a.OldSize:
+			class = " class=\"up\""
+		case a.NewSize < a.OldSize:
+			class = " class=\"down\""
+		}
+		fmt.Fprintf(&b, "<tr data-arch=\"%s\" data-change=\"%s\"><td>%s</td><td class=\"t\">%s</td><td data-field=\"old_size\" title=\"%d\">%s</td><td data-field=\"new_size\" title=\"%d\">%s</td><td%s>%s</td></tr>\n",
+			html.EscapeString(a.Arch), a.Change, html.EscapeString(printable.Name(dash(a.Arch))), a.Change, a.OldSize, printable.Size(a.OldSize), a.NewSize, printable.Size(a.NewSize), class, growth(a))
+	}
+	b.WriteString("</tbody>\n</table></div>\n")
+	if len(r.Diff.Kernels) == 0 {
+		fmt.Fprintf(&b, "<p>No kernel differs, of %s.</p>\n</section>\n", grouped(int64(r.Diff.Equal)))
+		return b.String()
+	}
+	fmt.Fprintf(&b, "<p>%s differ, %s equal. Those that got worse come first.</p>\n<div class=\"scroll\" id=\"diff-rows\"><table id=\"diff-kernels\">\n<thead><tr><th scope=\"col\">Kernel</th><th scope=\"col\" class=\"t\">Architecture</th><th scope=\"col\" class=\"t\">Change</th>",
+		plural(len(r.Diff.Kernels), "kernel"), grouped(int64(r.Diff.Equal)))
+	for _, f := range figures {
+		if !slices.ContainsFunc(r.Diff.Kernels, func(k kerneldiff.Kernel) bool { return len(pageFigures(&k)[f.name]) > 0 }) {
+			continue
+		}
+		fmt.Fprintf(&b, "<th scope=\"col\" data-figure=\"%s\">%s</th>", f.name, strings.ToUpper(f.label[:1])+f.label[1:])
+	}
+	b.WriteString("</tr></thead>\n<tbody></tbody>\n</table></div>\n<p><button type=\"button\" id=\"diff-more\" hidden>Show more</button></p>\n</section>\n")
+	return b.String()
+}
+
 // pageData is what the script of the page reads. Every string is written once; all
 // others are indexes into Strings.
 type pageData struct {
 	Strings []string   `json:"strings"`
 	Files   []pageFile `json:"files"`
 	Kernels columns    `json:"kernels"`
+	Diff    []pageDiff `json:"diff,omitempty"`
 
 	index map[string]int
 }
@@ -152,6 +192,36 @@ type pageArch struct {
 	Sections [][2]int64 `json:"sections"` // name and size
 	First    int        `json:"first"`    // kernel
 	Count    int        `json:"count"`
+}
+
+// pageDiff is a kernel that differs.
+type pageDiff struct {
+	Arch      int                 `json:"arch"`
+	Name      int                 `json:"name"`
+	Demangled int                 `json:"demangled"`
+	Change    int                 `json:"change"`
+	Figures   map[string][]*int64 `json:"figures"` // old and new, where they differ
+}
+
+// pageFigures returns the old and the new figures of a kernel that differs: those that
+// changed, or all that are not 0 of one that is in one build only.
+func pageFigures(k *kerneldiff.Kernel) map[string][]*int64 {
+	all := map[string][]*int64{}
+	for _, f := range figures {
+		switch _, changed := k.Deltas[f.name]; {
+		case k.Old == nil:
+			if n := kerneldiff.Figure(k.New, f.name); n != nil && *n != 0 {
+				all[f.name] = []*int64{nil, n}
+			}
+		case k.New == nil:
+			if n := kerneldiff.Figure(k.Old, f.name); n != nil && *n != 0 {
+				all[f.name] = []*int64{n, nil}
+			}
+		case changed:
+			all[f.name] = []*int64{kerneldiff.Figure(k.Old, f.name), kerneldiff.Figure(k.New, f.name)}
+		}
+	}
+	return all
 }
 
 // columns are the kernels, a slice for each field.
@@ -204,7 +274,18 @@ func (r *Report) pageData() *pageData {
 		}
 		d.Files = append(d.Files, f)
 	}
+	if r.Diff != nil {
+		for i := range r.Diff.Kernels {
+			d.diff(&r.Diff.Kernels[i])
+		}
+	}
 	return d
+}
+
+// diff adds a kernel that differs.
+func (d *pageData) diff(k *kerneldiff.Kernel) {
+	p := pageDiff{Arch: d.string(k.Arch), Name: d.string(k.Name), Demangled: d.string(k.Demangled), Change: d.string(string(k.Change)), Figures: pageFigures(k)}
+	d.Diff = append(d.Diff, p)
 }
 
 // kernel adds a kernel.

@@ -11,7 +11,7 @@ import (
 
 // WriteJSON writes the report as JSON: {"files": [{"file", "size", "images",
 // "kernels"}]}, with the images of offload inspect and the kernels of offload inspect
-// --kernels. Sizes are in bytes.
+// --kernels; "diff" is what offload diff prints. Sizes are in bytes.
 func (r *Report) WriteJSON(w io.Writer) error {
 	buffer := bufio.NewWriterSize(w, 64<<10)
 	j := jsonLines{buffer: buffer, out: printable.JSON(buffer)}
@@ -38,7 +38,12 @@ func (r *Report) WriteJSON(w io.Writer) error {
 		}
 		j.text("]}")
 	}
-	j.text("]}\n")
+	j.text("]")
+	if r.Diff != nil {
+		j.text(",\n\"diff\": ")
+		j.value(r.Diff)
+	}
+	j.text("}\n")
 	if j.err != nil {
 		return j.err
 	}

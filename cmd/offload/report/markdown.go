@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
+	"github.com/rules-offload/rules_offload/engine/kerneldiff"
 )
 
 const (
@@ -47,8 +48,82 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		}
 		m.line(fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.spills))))
 	}
+	if r.Diff != nil {
+		m.diff(r.Diff)
+	}
 	_, err := io.WriteString(w, m.String())
 	return err
+}
+
+// worstChanges is how many changed kernels the summary has.
+const worstChanges = 10
+
+// diff writes what differs from an older build: the architectures, and the worst
+// changes of kernels.
+func (m *markdown) diff(d *kerneldiff.Diff) {
+	m.line("")
+	m.line("#### Changes")
+	m.line("")
+	same := 0
+	var changed []kerneldiff.Arch
+	for _, a := range d.Archs {
+		if a.Change == kerneldiff.Same {
+			same++
+		} else {
+			changed = append(changed, a)
+		}
+	}
+	if len(changed) == 0 && len(d.Kernels) == 0 {
+		m.line("No device code differs.")
+		return
+	}
+	m.line("| Architecture | | Old | New | Difference |")
+	m.line("| --- | --- | ---: | ---: | ---: |")
+	for i, a := range changed {
+		if i == maxMarkdownRows {
+			m.line(fmt.Sprintf("| and %d more | | | | |", len(changed)-i))
+			break
+		}
+		m.line(fmt.Sprintf("| %s | %s | %s | %s | %s |", markdownName(dash(a.Arch)), a.Change, printable.Size(a.OldSize), printable.Size(a.NewSize), growth(a)))
+	}
+	if same > 0 {
+		m.line(fmt.Sprintf("| %s | same | | | |", plural(same, "more architecture")))
+	}
+	m.line("")
+	if len(d.Kernels) == 0 {
+		m.line(fmt.Sprintf("No kernel differs, of %s.", grouped(int64(d.Equal))))
+		return
+	}
+	m.line("| Kernel | Architecture | | Difference |")
+	m.line("| --- | --- | --- | --- |")
+	for i := range d.Kernels[:min(worstChanges, len(d.Kernels))] {
+		k := &d.Kernels[i]
+		m.line(fmt.Sprintf("| %s | %s | %s | %s |", markdownName(k.Demangled), markdownName(dash(k.Arch)), k.Change, changes(k)))
+	}
+	m.line("")
+	if rest := len(d.Kernels) - worstChanges; rest > 0 {
+		m.line(fmt.Sprintf("And %s that differ; %s equal.", plural(rest, "more kernel"), grouped(int64(d.Equal))))
+	} else {
+		m.line(fmt.Sprintf("%s differ, %s equal.", plural(len(d.Kernels), "kernel"), grouped(int64(d.Equal))))
+	}
+}
+
+// growth returns the difference in size of an architecture, also in percent.
+func growth(a kerneldiff.Arch) string {
+	d := a.NewSize - a.OldSize
+	s := printable.Size(max(d, -d))
+	switch {
+	case d == 0:
+		return "0"
+	case d > 0:
+		s = "+" + s
+	default:
+		s = "-" + s
+	}
+	if a.OldSize > 0 && a.NewSize > 0 {
+		s += fmt.Sprintf(" (%+.1f %%)", 100*float64(d)/float64(a.OldSize))
+	}
+	return s
 }
 
 // filesOf names the first files.

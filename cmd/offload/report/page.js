@@ -8,12 +8,12 @@
   const fields = heads.map(th => th.dataset.sort);
   const value = (field, i) => texts.has(field) ? S[K[field][i]] : K[field] ? K[field][i] : null;
 
-  const group = n => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
+  const group = n => String(n).replace(/\B(?=(\d{3})+$)/g, ','); // 1,234
   const bytes = n => {
-    const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB'];
+    const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
     let u = 0, v = n;
     while (v >= 1024 && u < units.length - 1) { v /= 1024; u++; }
-    return u === 0 ? group(n) + ' bytes' : v.toFixed(v < 10 ? 2 : v < 100 ? 1 : 0) + ' ' + units[u];
+    return u === 0 ? `${n} B` : `${v.toFixed(1)} ${units[u]}`;
   };
   // Text from files is shown without control characters and the like.
   const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\u2028\u2029]/gu;
@@ -216,6 +216,45 @@
     event.preventDefault();
     $('q').focus();
   });
+
+  // What changed, in pieces: the worst first.
+  const changed = data.diff ?? [], piece = 200;
+  const diffBody = $('diff-kernels')?.tBodies[0];
+  const diffFields = [...document.querySelectorAll('#diff-kernels [data-figure]')].map(th => th.dataset.figure);
+  const diffRow = d => {
+    const tr = element('tr'), name = element('td', undefined, 'name');
+    tr.dataset.arch = S[d.arch];
+    tr.dataset.name = S[d.name];
+    tr.dataset.change = S[d.change];
+    name.append(element('bdi', printable(S[d.demangled])));
+    name.title = printable(S[d.demangled]).slice(0, 2000);
+    tr.append(name, element('td', printable(S[d.arch]), 't'), element('td', S[d.change], 't'));
+    for (const field of diffFields) {
+      const td = element('td'), [old, now] = d.figures[field] ?? [null, null];
+      td.dataset.field = field;
+      if (old !== null && now !== null) {
+        const by = now - old;
+        td.textContent = (by > 0 ? '+' : '') + group(by);
+        td.title = `${group(old)} → ${group(now)}`;
+        td.className = (field === 'occupancy' ? by < 0 : by > 0) ? 'up' : 'down';
+      } else if (old !== null || now !== null) {
+        td.textContent = group(old ?? now);
+        td.className = 'soft';
+      }
+      tr.append(td);
+    }
+    return tr;
+  };
+  const moreChanges = () => {
+    const from = diffBody.rows.length;
+    diffBody.append(...changed.slice(from, from + piece).map(diffRow));
+    $('diff-more').hidden = diffBody.rows.length >= changed.length;
+    $('diff-more').textContent = `Show more (${group(changed.length - diffBody.rows.length)} left)`;
+  };
+  if (diffBody) {
+    moreChanges();
+    $('diff-more').addEventListener('click', moreChanges);
+  }
 
   // The map: files, bundles, architectures, and their sections and kernels.
   const kindNames = { file: 'file', bundle: 'bundle', arch: 'architecture', section: 'section', kernel: 'kernel', other: '' };

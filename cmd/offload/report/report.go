@@ -10,12 +10,29 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/kerneldiff"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
 
 // Report is what a report is made of.
 type Report struct {
 	Files []*engine.DeviceFile
+	// Diff is the difference to an older build, nil without one.
+	Diff *kerneldiff.Diff
+}
+
+// Compare sets Diff to the difference between older files and those of the report.
+func (r *Report) Compare(old []*engine.DeviceFile) {
+	r.Diff = kerneldiff.Compare(images(old), images(r.Files))
+}
+
+// images returns the images of all files.
+func images(files []*engine.DeviceFile) []kernels.Image {
+	var all []kernels.Image
+	for _, f := range files {
+		all = append(all, f.Images...)
+	}
+	return all
 }
 
 // names returns what files are called in reports that people read: relative paths as
@@ -201,4 +218,29 @@ func worse(o *kernels.Occupancy, than *kernels.Kernel) bool {
 	}
 	t := than.Occupancy
 	return o.WavesPerSIMD*t.Max < t.WavesPerSIMD*o.Max
+}
+
+// figures are the figures of a kernel that a difference shows, in this order.
+var figures = []struct{ name, label string }{
+	{"code_size", "code"}, {"vgprs", "VGPRs"}, {"agprs", "AGPRs"}, {"sgprs", "SGPRs"}, {"vgpr_spills", "VGPR spills"}, {"sgpr_spills", "SGPR spills"},
+	{"scratch", "scratch"}, {"lds", "LDS"}, {"kernarg", "kernarg"}, {"max_workgroup_size", "workgroup"}, {"occupancy", "occupancy"},
+}
+
+// changes returns what differs in a kernel, the difference of each figure.
+func changes(k *kerneldiff.Kernel) string {
+	var list []string
+	for _, f := range figures {
+		if d, ok := k.Deltas[f.name]; ok {
+			list = append(list, f.label+" "+signed(d))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// signed returns a number with its sign.
+func signed(n int64) string {
+	if n > 0 {
+		return "+" + grouped(n)
+	}
+	return grouped(n)
 }

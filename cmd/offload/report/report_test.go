@@ -1,0 +1,200 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/kernels"
+)
+
+// device returns a file with kernels of some architectures. Larger seeds have larger
+// figures.
+func device(name string, archs, perArch int, seed int64, kernelName func(int) string) *engine.DeviceFile {
+	f := &engine.DeviceFile{Name: name, Size: int64(archs) * 10_000}
+	for a := range archs {
+		arch := fmt.Sprintf("gfx9%02x", a)
+		f.Embedded = append(f.Embedded, &engine.Embedded{Offload: "hipv4", Triple: "amdgcn-amd-amdhsa", Arch: arch, Form: "bundle", Section: ".hip_fatbin", Size: 9000})
+		img := kernels.Image{Index: a, Section: ".hip_fatbin", Size: 9000, Arch: arch, Sections: []kernels.Section{{Name: ".text", Size: 5000}, {Name: ".rodata", Size: 500}}}
+		for i := range perArch {
+			n := int64(i%40) + seed
+			waves := int(8 - n%8)
+			img.Kernels = append(img.Kernels, kernels.Kernel{
+				Image: a, Arch: arch, Section: ".hip_fatbin", Name: kernelName(i), Demangled: kernelName(i), CodeSize: &n, VGPRs: &n, SGPRs: &n, VGPRSpills: &n, SGPRSpills: &n, LDS: &n, Scratch: &n,
+				Occupancy: &kernels.Occupancy{WavesPerSIMD: waves, Max: 8, Limits: []string{"vgprs"}},
+			})
+		}
+		f.Images = append(f.Images, img)
+	}
+	return f
+}
+
+// all returns the outputs of a report by format.
+func all(t *testing.T, r *Report) map[string]string {
+	t.Helper()
+	outputs := map[string]string{}
+	for format, write := range map[string]func(io.Writer) error{"html": r.WriteHTML, "markdown": r.WriteMarkdown, "json": r.WriteJSON} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		outputs[format] = b.String()
+	}
+	return outputs
+}
+
+// A report is the same whenever, wherever and how often it is made.
+func TestDeterministic(t *testing.T) {
+	make := func(dir string) *Report {
+		r := &Report{Files: []*engine.DeviceFile{device(dir+"a.so", 5, 50, 1, kernelName), device(dir+"b.so", 3, 50, 2, kernelName)}}
+		r.Compare([]*engine.DeviceFile{device("old.so", 6, 51, 0, kernelName)})
+		return r
+	}
+	first := all(t, make("/home/user/project/out/"))
+	for range 5 {
+		if diff := cmp.Diff(first, all(t, make("/home/user/project/out/"))); diff != "" {
+			t.Fatal(diff)
+		}
+	}
+	elsewhere := all(t, make("/tmp/x/"))
+	for _, format := range []string{"html", "markdown"} {
+		if first[format] != elsewhere[format] {
+			t.Errorf("%s depends on the directory", format)
+		}
+		if strings.Contains(first[format], "/home/") {
+			t.Errorf("%s has an absolute path", format)
+		}
+	}
+}
+
+func kernelName(i int) string { return fmt.Sprintf("kernel_%d", i) }
+
+func TestNames(t *testing.T) {
+	for _, test := range []struct{ in, want string }{
+		{"a.so", "a.so"}, {"./dir/a.so b.so", "dir/a.so b.so"}, {"/x/y/a.so", "a.so"}, {"/x/y/a.so /x/z/a.so", "y/a.so z/a.so"},
+		{"/x/a.so rel/b.so", "a.so rel/b.so"}, {"/a.so", "a.so"}, {"/x/y/a.so /x/b.so", "y/a.so b.so"},
+	} {
+		var files []*engine.DeviceFile
+		for _, name := range strings.Fields(test.in) {
+			files = append(files, &engine.DeviceFile{Name: name})
+		}
+		if got := strings.Join(names(files), " "); got != test.want {
+			t.Errorf("%s: %s, want %s", test.in, got, test.want)
+		}
+	}
+}
+
+// Names cannot end what they stand in.
+func TestHostileNames(t *testing.T) {
+	hostile := []string{"</script><script>alert(1)</script>", "<!--", "]]>", `"'><img src=x>`, "a|b`c`<d>\\|", "new\nline\x1b[2J\u202e", strings.Repeat("x", 5000), "@all #1 [a](b)"}
+	r := &Report{Files: []*engine.DeviceFile{device("<b>|`.so", 2, len(hostile), 1, func(i int) string { return hostile[i] })}}
+	r.Compare([]*engine.DeviceFile{device("old", 3, len(hostile), 0, func(i int) string { return hostile[i] })})
+	outputs := all(t, r)
+	if n := strings.Count(outputs["html"], "<script"); n != 2 {
+		t.Errorf("the page has %d scripts", n)
+	}
+	if n := strings.Count(outputs["html"], "</script>"); n != 2 {
+		t.Errorf("the page has %d ends of scripts", n)
+	}
+	if strings.Contains(outputs["html"], "<img") || strings.Contains(outputs["html"], "<b>|") {
+		t.Error("a name is markup in the page")
+	}
+	for line := range strings.Lines(outputs["markdown"]) {
+		cells := strings.Count(strings.ReplaceAll(line, `\|`, ""), "|") - 1
+		if cells >= 0 && cells != 6 && cells != 5 && cells != 4 {
+			t.Errorf("%d cells: %s", cells, line)
+		}
+		if strings.ContainsAny(line, "<\x1b\u202e") || strings.Contains(strings.ReplaceAll(line, "\\`", ""), "`") {
+			t.Errorf("a name is markup: %s", line)
+		}
+	}
+	var parsed struct {
+		Files []struct{ Kernels []struct{ Name string } }
+		Diff  struct{ Kernels []struct{ Name string } }
+	}
+	if err := json.Unmarshal([]byte(outputs["json"]), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	for i, name := range hostile {
+		if got := parsed.Files[0].Kernels[i].Name; got != name {
+			t.Errorf("JSON has %q for %q", got, name)
+		}
+	}
+	if len(parsed.Diff.Kernels) == 0 {
+		t.Error("JSON has no difference")
+	}
+}
+
+// Markdown fits into a comment whatever the files are.
+func TestMarkdownSize(t *testing.T) {
+	for _, test := range []struct {
+		name                 string
+		files, archs, perArc int
+		kernel               func(int) string
+	}{
+		{"many architectures", 1, 5000, 1, kernelName},
+		{"long names", 3, 300, 4, func(i int) string { return strings.Repeat("|", 4000) + fmt.Sprint(i) }},
+		{"many files", 2000, 1, 1, kernelName},
+		{"nothing", 1, 0, 0, kernelName},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := &Report{}
+			for i := range test.files {
+				r.Files = append(r.Files, device(fmt.Sprintf("%s%d.so", strings.Repeat("<", 300), i), test.archs, test.perArc, 3, test.kernel))
+			}
+			r.Compare([]*engine.DeviceFile{device("old.so", test.archs/2, test.perArc, 1, test.kernel)})
+			var b bytes.Buffer
+			if err := r.WriteMarkdown(&b); err != nil {
+				t.Fatal(err)
+			}
+			text := b.String()
+			if n := utf8.RuneCountInString(text); n >= 65536 || n == 0 {
+				t.Errorf("%d characters", n)
+			}
+			if !strings.Contains(text, "| Architecture |") {
+				t.Errorf("no table: %.500s", text)
+			}
+		})
+	}
+}
+
+// The summary names the worst occupancy and the worst changes.
+func TestMarkdown(t *testing.T) {
+	r := &Report{Files: []*engine.DeviceFile{device("dir/a.so", 2, 3, 5, kernelName)}}
+	r.Compare([]*engine.DeviceFile{device("old.so", 1, 4, 3, kernelName)})
+	const want = `### Device code
+
+dir/a.so: 17.6 KiB of images for 2 architectures, 6 kernels
+
+| Architecture | Images | Size | Kernels | Worst occupancy | Kernels with spills |
+| --- | ---: | ---: | ---: | --- | ---: |
+| gfx900 | 1 | 8.8 KiB | 3 | 1 of 8: kernel\_2 | 3 |
+| gfx901 | 1 | 8.8 KiB | 3 | 1 of 8: kernel\_2 | 3 |
+
+#### Changes
+
+| Architecture | | Old | New | Difference |
+| --- | --- | ---: | ---: | ---: |
+| gfx901 | added | 0 B | 8.8 KiB | +8.8 KiB |
+| 1 more architecture | same | | | |
+
+| Kernel | Architecture | | Difference |
+| --- | --- | --- | --- |
+| kernel\_0 | gfx900 | changed | code +2, VGPRs +2, SGPRs +2, VGPR spills +2, SGPR spills +2, scratch +2, LDS +2, occupancy -2 |
+| kernel\_1 | gfx900 | changed | code +2, VGPRs +2, SGPRs +2, VGPR spills +2, SGPR spills +2, scratch +2, LDS +2, occupancy -2 |
+| kernel\_2 | gfx900 | changed | code +2, VGPRs +2, SGPRs +2, VGPR spills +2, SGPR spills +2, scratch +2, LDS +2, occupancy -2 |
+| kernel\_3 | gfx900 | removed |  |
+
+4 kernels differ, 0 equal.
+`
+	if diff := cmp.Diff(want, all(t, r)["markdown"]); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
