@@ -2,6 +2,7 @@ package verb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
@@ -208,4 +209,110 @@ func (f *kpackVerifyFlags) run(ctx context.Context, call *command.Call, operands
 		}
 	}
 	return err
+}
+
+var kpackSplitVerb = verb{
+	name:    "kpack split",
+	summary: "Splits a library into one without device code, and a kpack archive for each target.",
+	details: "The HIP runtime finds the archives through a marker in the library: their folder is relative to that of the library.",
+	examples: []example{
+		{"Split a library", "offload kpack split --input librocrand.so.1.1 --output out/lib/librocrand.so.1.1 --kpack-dir out/.kpack --group rocrand"},
+	},
+	flags: func() action { return new(kpackSplitFlags) },
+}
+
+// kpackSplitFlags are the flags of offload kpack split.
+type kpackSplitFlags struct {
+	opt  engine.KpackSplitOptions
+	json bool
+}
+
+func (f *kpackSplitFlags) define(flags *flagSet) {
+	o := &f.opt
+	o.Scheme = kpack.Zstd
+	flags.StringVar(&o.Input, "input", "", "the library or program, a `file`")
+	flags.StringVar(&o.Output, "output", "", "the library without device code, a `file`")
+	flags.StringVar(&o.Dir, "kpack-dir", "", "the `folder` for archives")
+	flags.completeDirectories("kpack-dir")
+	flags.StringVar(&o.Group, "group", "", "the `name` that those of archives begin with: NAME_TARGET.kpack")
+	flags.StringVar(&o.Name, "kernel-name", "", "the `name` of the library in archives (default the file name of --output)")
+	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) error {
+		scheme, ok := map[string]kpack.Scheme{"zstd": kpack.Zstd, "none": kpack.None}[s]
+		if !ok {
+			return errors.New("want zstd or none")
+		}
+		o.Scheme = scheme
+		return nil
+	})
+	flags.IntVar(&o.Level, "compression-level", 3, "compression `level`, as clang-offload-bundler counts them")
+	flags.repeated("archs", "`A,...`: write the archives of these targets only; other code is dropped", func(s string) (err error) {
+		o.Archs, err = addNames(o.Archs, s)
+		return err
+	})
+	flags.StringVar(&o.SearchPath, "search-path", "", "the `path` of archives from the folder of the library, with @GFXARCH@ for the target (default made from --output and --kpack-dir)")
+	flags.BoolVar(&o.Append, "append", false, "add the code to archives of the group that are there")
+	flags.BoolVar(&o.Complete, "complete", false, "put code for a processor also into the archives of its variants, where a source has none for these: runtimes before the summer of 2026 need that")
+	flags.BoolVar(&o.Verify, "verify", false, "check the structure of the library that was written")
+	flags.BoolVar(&f.json, "json", false, "print a JSON object with what was written; sizes in bytes")
+}
+
+func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := noOperands(operands); err != nil {
+		return err
+	}
+	for _, r := range [][2]string{{"input", f.opt.Input}, {"output", f.opt.Output}, {"kpack-dir", f.opt.Dir}, {"group", f.opt.Group}} {
+		if err := required(r[0], r[1]); err != nil {
+			return err
+		}
+	}
+	report, err := call.Session.KpackSplit(ctx, f.opt)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return writeJSON(call.Stdout, report)
+	}
+	for _, w := range report.Warnings {
+		fmt.Fprintf(call.Stderr, "offload kpack split: %s: %s\n", printable.Name(report.Input), printable.Text(w))
+	}
+	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", report.Output, report.SizeBefore, report.SizeAfter)))
+	for _, a := range report.Archives {
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d code objects, %d bytes", a.File, a.Entries, a.Size)))
+	}
+	return nil
+}
+
+var kpackMergeVerb = verb{
+	name:    "kpack merge",
+	operand: " ARCHIVE...",
+	summary: "Puts the code in kpack archives back into a library that was split.",
+	examples: []example{
+		{"Make one library of a split one", "offload kpack merge --input lib/libm.so --output fat/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
+	},
+	flags: func() action { return new(kpackMergeFlags) },
+}
+
+// kpackMergeFlags are the flags of offload kpack merge.
+type kpackMergeFlags struct{ opt engine.KpackMergeOptions }
+
+func (f *kpackMergeFlags) define(flags *flagSet) {
+	flags.StringVar(&f.opt.Input, "input", "", "the library that was split, a `file`")
+	flags.StringVar(&f.opt.Output, "output", "", "the library with its code, a `file`")
+	flags.BoolVar(&f.opt.Compress, "compress", false, "compress the bundles")
+	flags.IntVar(&f.opt.Level, "compression-level", 3, "compression `level`, as clang-offload-bundler counts them")
+	flags.BoolVar(&f.opt.Verify, "verify", false, "check the structure of the library that was written")
+}
+
+func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := required("input", f.opt.Input); err != nil {
+		return err
+	}
+	if err := required("output", f.opt.Output); err != nil {
+		return err
+	}
+	if len(operands) == 0 {
+		return usageError("want at least one archive, got none")
+	}
+	f.opt.Archives = operands
+	return call.Session.KpackMerge(ctx, f.opt)
 }

@@ -54,7 +54,7 @@ func verbs() []*verb {
 		&bundleVerb, &unbundleVerb, &listVerb, &inspectVerb, &extractVerb,
 		&archiveVerb, &unbundleArchiveVerb, &checkVerb,
 		&packVerb, &embedVerb, &registerVerb, &linkVerb, &isolateVerb, &pruneVerb,
-		&kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb,
+		&kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb,
 		&compressPartVerb, &compressPlanVerb, &assembleVerb,
 		&completionVerb, &manVerb,
 	}
