@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/prune"
@@ -90,20 +89,7 @@ func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Ou
 		if o.DryRun {
 			return nil
 		}
-		if verify && work.Linked() {
-			if err := checkPlan(input, plan); err != nil {
-				return fmt.Errorf("%s: %w", output, err)
-			}
-		}
-		w, err := out.Create(output)
-		if err != nil {
-			return err
-		}
-		w.SetMode(input.Mode())
-		if err := plan.Write(w); err != nil {
-			return err
-		}
-		return w.Close()
+		return s.writePlan(input, out, output, plan, verify && work.Linked())
 	})
 	return report, err
 }

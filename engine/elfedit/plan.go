@@ -428,6 +428,9 @@ func (p *planner) stack(addr, off uint64) uint64 {
 // split returns what becomes of a loaded segment, with file offsets of the input.
 func (p *planner) split(index int) []Segment {
 	whole := p.Segments[index]
+	if p.standsFor(whole) {
+		return nil
+	}
 	var parts []Segment
 	add := func(from, file, mem uint64) {
 		if mem > from {
@@ -451,6 +454,18 @@ func (p *planner) split(index int) []Segment {
 	}
 	add(from, file, mem)
 	return parts
+}
+
+// standsFor reports whether a segment has nothing but the empty memory of a section that
+// gets content again: other tools leave such a segment.
+func (p *planner) standsFor(l Segment) bool {
+	for _, c := range p.changes {
+		s := &p.Sections[c.Section]
+		if c.Restore != "" && l.FileSize == 0 && l.Flags&2 == 0 && l.MemSize > 0 && l.Addr >= s.Addr && l.Addr+l.MemSize <= s.Addr+s.Size {
+			return true
+		}
+	}
+	return false
 }
 
 // makeRoom returns the sections that have to move for more program headers.

@@ -97,6 +97,23 @@ func (r *Root) OpenRegular(name string) (*Input, error) {
 	return r.openNamed(name)
 }
 
+// OpenToReplace opens a regular file that an output of the same name replaces, such as
+// an archive that is added to.
+func (r *Root) OpenToReplace(name string) (*Input, error) {
+	input, err := r.OpenRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for id, known := range r.inputs {
+		if known == name {
+			delete(r.inputs, id)
+		}
+	}
+	return input, nil
+}
+
 func (r *Root) openNamed(name string) (*Input, error) {
 	path, err := r.input(name)
 	if err != nil {

@@ -38,6 +38,7 @@ type Outputs struct {
 	mu     sync.Mutex
 	list   []*Output
 	places map[place]string // the name each place was taken under
+	dirs   []string         // made for outputs
 	done   bool
 
 	// idle is for parkable alone, the outputs of list, so that a write that
@@ -350,6 +351,9 @@ func (s *Outputs) Commit() (err error) {
 		for _, o := range s.list {
 			o.drop()
 		}
+		if err != nil {
+			s.removeDirs()
+		}
 	}()
 	for _, o := range s.list {
 		if err := o.ready(); err != nil {
@@ -396,5 +400,6 @@ func (s *Outputs) Abort() {
 		for _, o := range s.list {
 			o.drop()
 		}
+		s.removeDirs()
 	}
 }

@@ -82,10 +82,11 @@ func completions(words []string) (candidates []candidate, answer string) {
 	typed := words[len(words)-1]
 	if len(words) == 1 {
 		for _, v := range verbs() {
-			if !v.hidden {
+			if !v.hidden && !strings.Contains(v.name, " ") {
 				candidates = append(candidates, candidate{v.name, v.summary})
 			}
 		}
+		candidates = append(candidates, groups...)
 		candidates = append(candidates, candidate{"help", "Describes the flags of a verb."})
 		if strings.HasPrefix(typed, "-") {
 			candidates = []candidate{{"--help", overview}, {"--version", "print the version"}}
@@ -96,6 +97,10 @@ func completions(words []string) (candidates []candidate, answer string) {
 		candidates, _ = completions(words[len(words)-1:])
 		return candidates, ""
 	}
+	if len(words) == 2 && isGroup(words[0]) {
+		return beginning(inGroup(words[0]), typed), ""
+	}
+	words = joinVerb(words)
 	v := find(words[0])
 	if v == nil {
 		return nil, ""

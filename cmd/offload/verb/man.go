@@ -55,9 +55,9 @@ func manPages() map[string]string {
 		if v.hidden {
 			continue
 		}
-		program.item("offload-"+v.name+"(1)", v.summary)
-		also = append(also, "offload-"+v.name+"(1)")
-		pages["offload-"+v.name+".1"] = v.manPage()
+		program.item("offload-"+strings.ReplaceAll(v.name, " ", "-")+"(1)", v.summary)
+		also = append(also, "offload-"+strings.ReplaceAll(v.name, " ", "-")+"(1)")
+		pages["offload-"+strings.ReplaceAll(v.name, " ", "-")+".1"] = v.manPage()
 	}
 	program.exitCodes()
 	program.section("SEE ALSO", strings.Join(also, ", "))
@@ -68,7 +68,7 @@ func manPages() map[string]string {
 // manPage returns the man page of a verb.
 func (v *verb) manPage() string {
 	var p manPage
-	p.head("offload-"+v.name, v.summary)
+	p.head("offload-"+strings.ReplaceAll(v.name, " ", "-"), v.summary)
 	p.section("SYNOPSIS", v.usage())
 	p.section("DESCRIPTION", strings.TrimSpace(v.summary+"\n"+v.details))
 	if _, flags := v.prepare(); len(flags.names()) > 0 {

@@ -54,6 +54,7 @@ func verbs() []*verb {
 		&bundleVerb, &unbundleVerb, &listVerb, &inspectVerb, &reportVerb, &diffVerb, &extractVerb,
 		&archiveVerb, &unbundleArchiveVerb, &checkVerb,
 		&packVerb, &embedVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb, &pruneVerb,
+		&kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb,
 		&compressPartVerb, &compressPlanVerb, &assembleVerb,
 		&completionVerb, &manVerb,
 	}
@@ -108,6 +109,16 @@ func dispatch(ctx context.Context, call *command.Call) int {
 	case completeCommand:
 		return complete(call)
 	default:
+		if isGroup(first) {
+			second := ""
+			if len(call.Args) > 1 {
+				second = call.Args[1]
+			}
+			if call.Args = joinVerb(call.Args); find(call.Args[0]) == nil {
+				return groupCall(call, first, second)
+			}
+			first = call.Args[0]
+		}
 		if v := find(first); v != nil {
 			return v.exit(call, v.run(ctx, call))
 		}
@@ -121,6 +132,10 @@ func help(call *command.Call, args []string) int {
 		programHelp(call)
 		return exitOK
 	}
+	if isGroup(args[0]) && len(args) == 1 {
+		return groupCall(call, args[0], "help")
+	}
+	args = joinVerb(args)
 	v := find(args[0])
 	if v == nil {
 		return unknownVerb(call, args[0])

@@ -1,0 +1,318 @@
+package verb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/kpack"
+)
+
+var kpackListVerb = verb{
+	name:    "kpack list",
+	operand: " FILE...",
+	summary: "Lists the code objects in kpack archives, and the markers of libraries whose code is in such archives.",
+	examples: []example{
+		{"List an archive", "offload kpack list math_gfx90a.kpack"},
+		{"See where a library looks for its code", "offload kpack list librocrand.so.1"},
+	},
+	flags: func() action { return new(kpackListFlags) },
+}
+
+// kpackListFlags are the flags of offload kpack list.
+type kpackListFlags struct{ json bool }
+
+func (f *kpackListFlags) define(flags *flagSet) {
+	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each file; sizes in bytes")
+}
+
+// listedArchive is an archive as --json prints it.
+type listedArchive struct {
+	File          string        `json:"file"`
+	Kind          string        `json:"kind"`
+	FormatVersion int           `json:"format_version"`
+	Group         string        `json:"group"`
+	Family        string        `json:"family"`
+	Archs         []string      `json:"archs"`
+	Scheme        kpack.Scheme  `json:"scheme"`
+	Entries       []listedEntry `json:"entries"`
+}
+
+// listedEntry is an entry of an archive as --json prints it.
+type listedEntry struct {
+	Key      string         `json:"key"`
+	Binary   string         `json:"binary"`
+	Index    *int           `json:"index"`
+	Arch     string         `json:"arch"`
+	Type     string         `json:"type"`
+	Ordinal  int            `json:"ordinal"`
+	Size     int64          `json:"size"`
+	Stored   int64          `json:"stored"`
+	Metadata map[string]any `json:"metadata"`
+}
+
+// listedHost is a file with a marker as --json prints it.
+type listedHost struct {
+	File        string          `json:"file"`
+	Kind        string          `json:"kind"`
+	KernelName  string          `json:"kernel_name"`
+	SearchPaths []string        `json:"search_paths"`
+	Wrappers    []listedWrapper `json:"wrappers"`
+}
+
+// listedWrapper is a wrapper as --json prints it.
+type listedWrapper struct {
+	Index   int    `json:"index"`
+	Magic   string `json:"magic"`
+	COIndex uint32 `json:"co_index"`
+}
+
+func (f *kpackListFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if len(operands) == 0 {
+		return usageError("want at least one file, got none")
+	}
+	return call.Session.KpackFiles(ctx, operands, func(all []engine.KpackFile) error {
+		if f.json {
+			list := []any{}
+			for _, file := range all {
+				list = append(list, listed(file))
+			}
+			return writeJSON(call.Stdout, list)
+		}
+		for _, file := range all {
+			listKpack(call, file)
+		}
+		return nil
+	})
+}
+
+// listed returns a file as --json prints it.
+func listed(file engine.KpackFile) any {
+	if h := file.Host; h != nil {
+		out := listedHost{File: file.Name, Kind: "host", KernelName: h.Name, SearchPaths: h.SearchPaths, Wrappers: []listedWrapper{}}
+		for i, w := range h.Wrappers {
+			out.Wrappers = append(out.Wrappers, listedWrapper{i, engine.WrapperMagic(w), w.Index})
+		}
+		return out
+	}
+	a := file.Archive
+	out := listedArchive{
+		File: file.Name, Kind: "archive", FormatVersion: 1, Group: a.Group, Family: a.Family, Archs: a.Archs,
+		Scheme: a.Scheme, Entries: []listedEntry{},
+	}
+	for _, e := range a.Entries {
+		binary, index, ok := kpack.SplitKey(e.Key)
+		entry := listedEntry{
+			Key: e.Key, Binary: binary, Arch: e.Arch, Type: e.Type, Ordinal: e.Ordinal, Size: e.Size,
+			Stored: e.Stored.Len(), Metadata: e.Metadata,
+		}
+		if ok {
+			entry.Index = &index
+		}
+		out.Entries = append(out.Entries, entry)
+	}
+	return out
+}
+
+// listKpack prints a file for people.
+func listKpack(call *command.Call, file engine.KpackFile) {
+	line := func(format string, args ...any) {
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf(format, args...)))
+	}
+	if h := file.Host; h != nil {
+		line("%s: library %s, %d wrappers", file.Name, h.Name, len(h.Wrappers))
+		for _, p := range h.SearchPaths {
+			line("  looks into %s", p)
+		}
+		return
+	}
+	a := file.Archive
+	line("%s: group %s, for %v, %s, %d code objects", file.Name, a.Group, a.Archs, a.Scheme, len(a.Entries))
+	for _, e := range a.Entries {
+		line("  %s %s %d bytes", e.Key, e.Arch, e.Size)
+	}
+}
+
+var kpackExtractVerb = verb{
+	name:    "kpack extract",
+	summary: "Takes code objects out of a kpack archive.",
+	examples: []example{
+		{"Take one code object out", "offload kpack extract --input math_gfx90a.kpack --binary lib/libm.so#0 --arch gfx90a --output m.hsaco"},
+		{"Take all of them out", "offload kpack extract --input math_gfx90a.kpack --output-dir objects"},
+	},
+	flags: func() action { return new(kpackExtractFlags) },
+}
+
+// kpackExtractFlags are the flags of offload kpack extract.
+type kpackExtractFlags struct{ opt engine.KpackExtractOptions }
+
+func (f *kpackExtractFlags) define(flags *flagSet) {
+	flags.StringVar(&f.opt.Input, "input", "", "the archive, a `file`")
+	flags.StringVar(&f.opt.Binary, "binary", "", "the `key` of the code object: NAME#INDEX")
+	flags.StringVar(&f.opt.Arch, "arch", "", "the target `ID` of the code object")
+	flags.StringVar(&f.opt.Output, "output", "", "the `file` for the code object; - is standard output")
+	flags.StringVar(&f.opt.OutputDir, "output-dir", "", "the `folder` for all code objects, or those of --arch")
+	flags.completeDirectories("output-dir")
+}
+
+func (f *kpackExtractFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := noOperands(operands); err != nil {
+		return err
+	}
+	if err := required("input", f.opt.Input); err != nil {
+		return err
+	}
+	switch o := f.opt; {
+	case (o.Output == "") == (o.OutputDir == ""):
+		return usageError("want one of --output and --output-dir")
+	case o.Output != "" && (o.Binary == "" || o.Arch == ""):
+		return usageError("--output is for one code object: want --binary and --arch")
+	}
+	written, err := call.Session.KpackExtract(ctx, f.opt)
+	if err != nil || f.opt.OutputDir == "" {
+		return err
+	}
+	for _, name := range written {
+		fmt.Fprintln(call.Stdout, printable.Text(name))
+	}
+	return nil
+}
+
+var kpackVerifyVerb = verb{
+	name:    "kpack verify",
+	operand: " FILE...",
+	summary: "Checks kpack archives, and libraries with the archives that have their code.",
+	details: "Faults that readers accept are warnings on standard error. With a library and its archives, each wrapper of the library must find code.",
+	examples: []example{
+		{"Check an archive", "offload kpack verify math_gfx90a.kpack"},
+		{"Check that a library finds its code", "offload kpack verify lib/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
+	},
+	flags: func() action { return new(kpackVerifyFlags) },
+}
+
+// kpackVerifyFlags are the flags of offload kpack verify.
+type kpackVerifyFlags struct{}
+
+func (f *kpackVerifyFlags) define(*flagSet) {}
+
+func (f *kpackVerifyFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if len(operands) == 0 {
+		return usageError("want at least one file, got none")
+	}
+	problems, err := call.Session.KpackVerify(ctx, operands)
+	for _, p := range problems {
+		if p.Warning {
+			fmt.Fprintf(call.Stderr, "offload kpack verify: warning: %s: %s\n", printable.Name(p.File), printable.Text(p.Text))
+		}
+	}
+	return err
+}
+
+var kpackSplitVerb = verb{
+	name:    "kpack split",
+	summary: "Splits a library into one without device code, and a kpack archive for each target.",
+	details: "The HIP runtime finds the archives through a marker in the library: their folder is relative to that of the library.",
+	examples: []example{
+		{"Split a library", "offload kpack split --input librocrand.so.1.1 --output out/lib/librocrand.so.1.1 --kpack-dir out/.kpack --group rocrand"},
+	},
+	flags: func() action { return new(kpackSplitFlags) },
+}
+
+// kpackSplitFlags are the flags of offload kpack split.
+type kpackSplitFlags struct {
+	opt  engine.KpackSplitOptions
+	json bool
+}
+
+func (f *kpackSplitFlags) define(flags *flagSet) {
+	o := &f.opt
+	o.Scheme = kpack.Zstd
+	flags.StringVar(&o.Input, "input", "", "the library or program, a `file`")
+	flags.StringVar(&o.Output, "output", "", "the library without device code, a `file`")
+	flags.StringVar(&o.Dir, "kpack-dir", "", "the `folder` for archives")
+	flags.completeDirectories("kpack-dir")
+	flags.StringVar(&o.Group, "group", "", "the `name` that those of archives begin with: NAME_TARGET.kpack")
+	flags.StringVar(&o.Name, "kernel-name", "", "the `name` of the library in archives (default the file name of --output)")
+	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) error {
+		scheme, ok := map[string]kpack.Scheme{"zstd": kpack.Zstd, "none": kpack.None}[s]
+		if !ok {
+			return errors.New("want zstd or none")
+		}
+		o.Scheme = scheme
+		return nil
+	})
+	flags.IntVar(&o.Level, "compression-level", 3, "compression `level`, as clang-offload-bundler counts them")
+	flags.repeated("archs", "`A,...`: write the archives of these targets only; other code is dropped", func(s string) (err error) {
+		o.Archs, err = addNames(o.Archs, s)
+		return err
+	})
+	flags.StringVar(&o.SearchPath, "search-path", "", "the `path` of archives from the folder of the library, with @GFXARCH@ for the target (default made from --output and --kpack-dir)")
+	flags.BoolVar(&o.Append, "append", false, "add the code to archives of the group that are there")
+	flags.BoolVar(&o.Complete, "complete", false, "put code for a processor also into the archives of its variants, where a source has none for these: runtimes before the summer of 2026 need that")
+	flags.BoolVar(&o.Verify, "verify", false, "check the structure of the library that was written")
+	flags.BoolVar(&f.json, "json", false, "print a JSON object with what was written; sizes in bytes")
+}
+
+func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := noOperands(operands); err != nil {
+		return err
+	}
+	for _, r := range [][2]string{{"input", f.opt.Input}, {"output", f.opt.Output}, {"kpack-dir", f.opt.Dir}, {"group", f.opt.Group}} {
+		if err := required(r[0], r[1]); err != nil {
+			return err
+		}
+	}
+	report, err := call.Session.KpackSplit(ctx, f.opt)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return writeJSON(call.Stdout, report)
+	}
+	for _, w := range report.Warnings {
+		fmt.Fprintf(call.Stderr, "offload kpack split: %s: %s\n", printable.Name(report.Input), printable.Text(w))
+	}
+	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", report.Output, report.SizeBefore, report.SizeAfter)))
+	for _, a := range report.Archives {
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d code objects, %d bytes", a.File, a.Entries, a.Size)))
+	}
+	return nil
+}
+
+var kpackMergeVerb = verb{
+	name:    "kpack merge",
+	operand: " ARCHIVE...",
+	summary: "Puts the code in kpack archives back into a library that was split.",
+	examples: []example{
+		{"Make one library of a split one", "offload kpack merge --input lib/libm.so --output fat/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
+	},
+	flags: func() action { return new(kpackMergeFlags) },
+}
+
+// kpackMergeFlags are the flags of offload kpack merge.
+type kpackMergeFlags struct{ opt engine.KpackMergeOptions }
+
+func (f *kpackMergeFlags) define(flags *flagSet) {
+	flags.StringVar(&f.opt.Input, "input", "", "the library that was split, a `file`")
+	flags.StringVar(&f.opt.Output, "output", "", "the library with its code, a `file`")
+	flags.BoolVar(&f.opt.Compress, "compress", false, "compress the bundles")
+	flags.IntVar(&f.opt.Level, "compression-level", 3, "compression `level`, as clang-offload-bundler counts them")
+	flags.BoolVar(&f.opt.Verify, "verify", false, "check the structure of the library that was written")
+}
+
+func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := required("input", f.opt.Input); err != nil {
+		return err
+	}
+	if err := required("output", f.opt.Output); err != nil {
+		return err
+	}
+	if len(operands) == 0 {
+		return usageError("want at least one archive, got none")
+	}
+	f.opt.Archives = operands
+	return call.Session.KpackMerge(ctx, f.opt)
+}

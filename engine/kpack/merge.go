@@ -1,0 +1,146 @@
+package kpack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/elfedit"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/longzstd"
+	"github.com/rules-offload/rules_offload/engine/prune"
+)
+
+// MergeOptions say how the code in archives is put back.
+type MergeOptions struct {
+	// Archives are asked in this order.
+	Archives []*Archive
+	Compress bool
+	Level    int // of compression
+	Budget   *files.Budget
+}
+
+// Merge computes the library with the code that archives have for it.
+func Merge(ctx context.Context, h *Host, o MergeOptions) (*elfedit.Plan, error) {
+	if h.File == nil {
+		return nil, errors.New("PE files are not supported; expected an ELF file")
+	}
+	section, err := h.File.Section(prune.HIPSection)
+	if err != nil {
+		return nil, err
+	}
+	if section < 0 {
+		return nil, fmt.Errorf("section %s: missing", prune.HIPSection)
+	}
+	if h.File.Sections[section].InFile() > 0 {
+		return nil, fmt.Errorf("section %s: has content already", prune.HIPSection)
+	}
+	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: MarkerSection}
+	e := elfedit.Edit{}
+	places := make(map[string]uint64) // of bundles, by what is in them
+	found := false
+	for i, w := range h.Wrappers {
+		if w.Magic != prune.MagicPack {
+			return nil, fmt.Errorf("wrapper %d: found one that leads to a bundle, expected wrappers that lead to a marker", i)
+		}
+		items, name, err := bundleItems(h, w, &o)
+		if err != nil {
+			return nil, fmt.Errorf("wrapper %d: %w", i, err)
+		}
+		found = found || len(items) > 1
+		at, ok := places[name]
+		if !ok {
+			parts, size, err := bundleParts(ctx, items, &o)
+			if err != nil {
+				return nil, fmt.Errorf("wrapper %d: %w", i, err)
+			}
+			at = (c.Size + 4095) / 4096 * 4096
+			places[name] = at
+			for _, p := range parts {
+				c.Parts = append(c.Parts, files.Part{Offset: int64(at) + p.Offset, Content: p.Content})
+			}
+			c.Size = at + uint64(size)
+		}
+		c.Slots[w.Addr+8] = at
+		e.Patches = append(e.Patches,
+			elfedit.Patch{Addr: w.Addr, Data: le.AppendUint32(nil, prune.MagicBundle)},
+			elfedit.Patch{Addr: w.Addr + 16, Data: make([]byte, 8)})
+	}
+	if !found {
+		return nil, fmt.Errorf("no archive has code of %s", clip(h.Name))
+	}
+	e.Changes = []elfedit.Change{c}
+	return h.File.Plan(e)
+}
+
+// hostID returns the ID of the host entry of a bundle.
+func hostID(f *elfedit.File) string {
+	if f.Machine == elfedit.MachineAArch64 {
+		return "host-aarch64-unknown-linux-gnu-"
+	}
+	return "host-x86_64-unknown-linux-gnu-"
+}
+
+// bundleItems returns the entries of the bundle for a wrapper, and a name that is the
+// same for bundles of the same entries.
+func bundleItems(h *Host, w prune.Wrapper, o *MergeOptions) (items []bundle.Item, name string, err error) {
+	items = []bundle.Item{{ID: hostID(h.File)}}
+	key := Key(h.Name, int(w.Index))
+	var signature []byte
+	for n, a := range o.Archives {
+		for i := range a.Entries {
+			e := &a.Entries[i]
+			if e.Key != key {
+				continue
+			}
+			content, err := e.Content(a.Scheme)
+			if err != nil {
+				return nil, "", fmt.Errorf("%s for %s: %w", clip(key), e.Arch, err)
+			}
+			id := e.Target
+			if id == "" {
+				id = "hipv4-amdgcn-amd-amdhsa--" + e.Arch
+			}
+			twice := false
+			for _, other := range items {
+				if other.ID == id {
+					if !bytes.Equal(other.Content.Bytes(), content.Bytes()) {
+						return nil, "", fmt.Errorf("%s: two archives have other code for %s", clip(key), id)
+					}
+					twice = true
+				}
+			}
+			if twice {
+				continue
+			}
+			items = append(items, bundle.Item{ID: id, Content: content})
+			signature = fmt.Appendf(signature, "%d %d %q\n", n, e.Ordinal, id)
+		}
+	}
+	return items, string(signature), nil
+}
+
+// bundleParts returns the bytes of a bundle.
+func bundleParts(ctx context.Context, items []bundle.Item, o *MergeOptions) ([]files.Part, int64, error) {
+	layout, err := bundle.Plan(items, bundle.Options{Align: 4096})
+	if err != nil {
+		return nil, 0, err
+	}
+	if o.Compress {
+		pieces := []ccob.Piece{{Content: files.Memory(layout.Header)}}
+		for _, p := range layout.Contents {
+			pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
+		}
+		var out files.Buffer
+		_, err := ccob.Encode(ctx, &out, pieces, ccob.EncodeOptions{Level: ccob.Level(longzstd.FromNumber(o.Level)), Budget: o.Budget})
+		return []files.Part{{Content: files.Memory(out.Bytes())}}, out.Len(), err
+	}
+	parts := []files.Part{{Content: files.Memory(layout.Header)}}
+	for _, p := range layout.Contents {
+		parts = append(parts, files.Part{Offset: p.Offset, Content: p.Content})
+	}
+	return parts, layout.Size, nil
+}

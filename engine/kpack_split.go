@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/elfedit"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/kpack"
+	"github.com/rules-offload/rules_offload/engine/prune"
+)
+
+// KpackSplitOptions say how KpackSplit splits a library.
+type KpackSplitOptions struct {
+	Input, Output string
+	// Dir takes the archives, which are named Group_TARGET.kpack.
+	Dir, Group string
+	// Name is the library's name in keys; the file name of Output if empty.
+	Name   string
+	Scheme kpack.Scheme
+	Level  int // of compression
+	// Archs name the targets that get an archive, all if there are none.
+	Archs []string
+	// SearchPath is the path of the archives from the folder of the library; it is
+	// made of Output and Dir if empty.
+	SearchPath string
+	Append     bool // archives that are there get the code added
+	Complete   bool // see kpack.SplitOptions
+	Verify     bool // see PruneOptions
+}
+
+// KpackSplitReport says what KpackSplit wrote.
+type KpackSplitReport struct {
+	Input      string             `json:"input"`
+	Output     string             `json:"output"`
+	KernelName string             `json:"kernel_name"`
+	SearchPath string             `json:"search_path"`
+	SizeBefore int64              `json:"size_before"`
+	SizeAfter  int64              `json:"size_after"`
+	Archives   []KpackArchiveFile `json:"archives"`
+	// Dropped are the targets whose code is in no archive.
+	Dropped  []string `json:"dropped"`
+	Warnings []string `json:"warnings"`
+}
+
+// KpackArchiveFile is an archive that was written.
+type KpackArchiveFile struct {
+	File    string `json:"file"`
+	Arch    string `json:"arch"`
+	Entries int    `json:"entries"`
+	Size    int64  `json:"size"`
+}
+
+// KpackSplit writes a library without its device code, and archives with that.
+func (s *Session) KpackSplit(ctx context.Context, opt KpackSplitOptions) (report KpackSplitReport, err error) {
+	input, err := s.Files.Open(opt.Input)
+	if err != nil {
+		return report, err
+	}
+	defer input.Close()
+	err = s.write(ctx, func(out *files.Outputs) error {
+		report, err = s.splitTo(ctx, input, out, opt)
+		return err
+	})
+	return report, err
+}
+
+// kpackFile returns the name of the archive of a target.
+func kpackFile(dir, group, arch string) string { return dir + "/" + group + "_" + arch + ".kpack" }
+
+// splitTo writes the parts of a library in a transaction.
+func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Outputs, opt KpackSplitOptions) (report KpackSplitReport, err error) {
+	if opt.Group == "" || strings.ContainsAny(opt.Group, "/\\\x00") {
+		return report, fmt.Errorf("group %q: expected a name without slashes", opt.Group)
+	}
+	o := kpack.SplitOptions{Group: opt.Group, Scheme: opt.Scheme, Level: opt.Level, Archs: opt.Archs, Complete: opt.Complete, Budget: s.Budget}
+	if o.Name = strings.ReplaceAll(opt.Name, `\`, "/"); o.Name == "" {
+		o.Name = path.Base(filepath.ToSlash(opt.Output))
+	}
+	if opt.SearchPath == "" {
+		if opt.SearchPath, err = searchPath(opt.Output, opt.Dir, opt.Group); err != nil {
+			return report, err
+		}
+	}
+	o.SearchPaths = []string{opt.SearchPath}
+	var existing []*files.Input
+	defer func() { closeAll(existing) }()
+	if opt.Append {
+		o.Existing = func(arch string) (*kpack.Archive, error) {
+			old, err := s.Files.OpenToReplace(kpackFile(opt.Dir, opt.Group, arch))
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, nil
+			}
+			if err != nil {
+				return nil, err
+			}
+			existing = append(existing, old)
+			a, err := kpack.Parse(old.All())
+			return a, in(old, err)
+		}
+	}
+	code, err := prune.ReadCode(ctx, input.All(), s.Budget)
+	if err != nil {
+		return report, in(input, err)
+	}
+	defer code.Close()
+	split, err := kpack.SplitCode(ctx, code, o)
+	if err != nil {
+		return report, in(input, err)
+	}
+	report = KpackSplitReport{
+		Input: input.Name(), Output: opt.Output, KernelName: o.Name, SearchPath: opt.SearchPath, SizeBefore: input.Size(),
+		SizeAfter: split.Host.Size, Archives: []KpackArchiveFile{}, Dropped: append([]string{}, split.Dropped...), Warnings: []string{},
+	}
+	if split.Host.Appended > 0 {
+		report.Warnings = append(report.Warnings, fmt.Sprintf("%d bytes after the last section are kept at the end of the file; a signature there is no longer valid", split.Host.Appended))
+	}
+	if err := s.writePlan(input, out, opt.Output, split.Host, opt.Verify); err != nil {
+		return report, err
+	}
+	if err := out.MakeDir(opt.Dir); err != nil {
+		return report, err
+	}
+	for _, a := range split.Archives {
+		name := kpackFile(opt.Dir, opt.Group, a.Archs[0])
+		w, err := out.Create(name)
+		if err != nil {
+			return report, err
+		}
+		if err := kpack.Write(w, a); err != nil {
+			return report, err
+		}
+		if err := w.Close(); err != nil {
+			return report, err
+		}
+		report.Archives = append(report.Archives, KpackArchiveFile{File: name, Arch: a.Archs[0], Entries: len(a.Entries), Size: w.Size()})
+	}
+	return report, nil
+}
+
+// searchPath returns the path of archives from the folder of a library.
+func searchPath(output, dir, group string) (string, error) {
+	rel, err := filepath.Rel(filepath.Dir(output), dir)
+	if err != nil {
+		return "", fmt.Errorf("the path from %s to %s is not known; give --search-path: %w", filepath.Dir(output), dir, err)
+	}
+	return path.Join(filepath.ToSlash(rel), group+"_@GFXARCH@.kpack"), nil
+}
+
+// writePlan writes a linked file with the permissions of another.
+func (s *Session) writePlan(input *files.Input, out *files.Outputs, output string, plan *elfedit.Plan, verify bool) error {
+	if verify {
+		if err := checkPlan(input, plan); err != nil {
+			return fmt.Errorf("%s: %w", output, err)
+		}
+	}
+	w, err := out.Create(output)
+	if err != nil {
+		return err
+	}
+	w.SetMode(input.Mode())
+	if err := plan.Write(w); err != nil {
+		return err
+	}
+	return w.Close()
+}
+
+// KpackMergeOptions say what KpackMerge puts together.
+type KpackMergeOptions struct {
+	Input, Output string
+	Archives      []string
+	Compress      bool
+	Level         int
+	Verify        bool // see PruneOptions
+}
+
+// KpackMerge writes a library with the code that archives have for it.
+func (s *Session) KpackMerge(ctx context.Context, opt KpackMergeOptions) error {
+	inputs, err := s.openAll(append([]string{opt.Input}, opt.Archives...))
+	defer closeAll(inputs)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(out *files.Outputs) error {
+		h, err := kpack.ParseHost(inputs[0].All())
+		if err != nil {
+			return in(inputs[0], err)
+		}
+		o := kpack.MergeOptions{Compress: opt.Compress, Level: opt.Level, Budget: s.Budget}
+		for _, input := range inputs[1:] {
+			a, err := kpack.Parse(input.All())
+			if err != nil {
+				return in(input, err)
+			}
+			o.Archives = append(o.Archives, a)
+		}
+		plan, err := kpack.Merge(ctx, h, o)
+		if err != nil {
+			return in(inputs[0], err)
+		}
+		return s.writePlan(inputs[0], out, opt.Output, plan, opt.Verify)
+	})
+}
