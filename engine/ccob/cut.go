@@ -187,7 +187,10 @@ func Family(id string) string {
 	// The last two characters of the name are minor version and stepping; generic
 	// names have dashes behind the major version.
 	gfx, _, _ = strings.Cut(gfx, ":")
-	major, _, generic := strings.Cut(gfx, "-")
+	if family, ok := processorFamilies[gfx]; ok {
+		return family
+	}
+	major, _, generic := strings.Cut(gfx, "-") // of a processor to come
 	if !generic && len(gfx) > 2 {
 		major = gfx[:len(gfx)-2]
 	}

@@ -106,7 +106,14 @@ func (t Triple) isAMDGPU() bool { return t.Arch == ArchAMDGCN || t.Arch == ArchR
 // other's place, as LLVM's Triple::isCompatibleWith does. Like that, it is not
 // symmetric where only one of them is an Apple or a Windows GNU triple.
 func (t Triple) CompatibleWith(o Triple) bool {
-	if t.SubArch != o.SubArch || t.OS != o.OS {
+	if t.Arch == ArchAMDGCN && o.Arch == ArchAMDGCN {
+		if !t.sameISA(o) {
+			return false
+		}
+	} else if t.SubArch != o.SubArch {
+		return false
+	}
+	if t.OS != o.OS {
 		return false
 	}
 	mixed := armAndThumb(t.Arch, o.Arch)
@@ -202,6 +209,8 @@ func parseArch(s string) Arch {
 		return "kalimba"
 	case strings.HasPrefix(s, "arm"), strings.HasPrefix(s, "thumb"), strings.HasPrefix(s, "aarch64"):
 		return parseARMArch(s)
+	case strings.HasPrefix(s, amdgpu):
+		return ArchAMDGCN
 	case s == "bpf_be" || s == "bpfeb":
 		return "bpfeb"
 	case s == "bpf" || s == "bpf_le" || s == "bpfel":
@@ -222,6 +231,8 @@ func parseSubArch(s string) SubArch {
 		return versionSuffix(s, "spirv_v1.", '6')
 	case strings.HasPrefix(s, "dxil"):
 		return versionSuffix(s, "dxil_v1.", '9')
+	case strings.HasPrefix(s, amdgpu):
+		return parseISA(s[len(amdgpu):])
 	}
 	return armArchOf(s).sub
 }
