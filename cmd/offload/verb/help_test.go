@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,11 +55,12 @@ func TestExamples(t *testing.T) {
 		for _, e := range v.examples {
 			t.Run(v.name+"/"+e.purpose, func(t *testing.T) {
 				words := exampleWords(e.command)
-				if len(words) < 2 || words[0] != "offload" || words[1] != v.name {
+				call := append([]string{"offload"}, strings.Fields(v.name)...)
+				if len(words) < len(call) || !slices.Equal(words[:len(call)], call) {
 					t.Fatalf("%q does not call the verb", e.command)
 				}
 				_, flags := v.prepare()
-				operands, err := parse(flags, words[2:])
+				operands, err := parse(flags, words[len(call):])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -300,7 +302,7 @@ func TestManPages(t *testing.T) {
 		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	for _, v := range verbs() {
-		page, err := os.ReadFile(filepath.Join(dir, "offload-"+v.name+".1"))
+		page, err := os.ReadFile(filepath.Join(dir, "offload-"+strings.ReplaceAll(v.name, " ", "-")+".1"))
 		if v.hidden {
 			if err == nil {
 				t.Errorf("%s has a page", v.name)
