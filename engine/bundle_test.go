@@ -12,27 +12,20 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/fixture"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
 func bundleSession(dir string) *Session {
-	return &Session{Files: files.NewRoot(dir), Budget: files.NewBudget(2, 64<<20)}
+	return New(Config{Files: files.NewRoot(dir), Budget: files.NewBudget(2, 64<<20)})
 }
 
 // bundledHost returns an ELF object.
 func bundledHost(t interface{ Fatal(...any) }) []byte {
-	builder := object.NewBuilder(object.MachineX8664)
-	text := builder.Section(object.BuilderSection{Name: ".text", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: 16,
-		Content: files.Memory([]byte("\xc3"))})
-	builder.Symbol(object.BuilderSymbol{Name: "main", Section: text, Size: 1, Bind: object.BindGlobal, Type: object.TypeFunc})
-	var out files.Buffer
-	if err := builder.Write(&out); err != nil {
-		t.Fatal(err)
-	}
-	return slices.Clone(out.Bytes())
+	return fixture.HostObject(t, "\xc3")
 }
 
 var processors = []string{"gfx803", "gfx900", "gfx906:xnack+", "gfx906:xnack-", "gfx90a:sramecc+:xnack-", "gfx942", "gfx1030", "gfx1100", "gfx1201", "gfx9999", "gfx11-generic"}
@@ -48,7 +41,7 @@ func TestBundleUnbundle(t *testing.T) {
 		defer os.RemoveAll(dir)
 		s := bundleSession(dir)
 		opt := BundleOptions{
-			Type:       FileType(rapid.SampledFrom([]string{"i", "ii", "cui", "hipi", "d", "ll", "s", "bc", "gch", "ast", "o"}).Draw(t, "type")),
+			Type:       bundle.FileType(rapid.SampledFrom([]string{"i", "ii", "cui", "hipi", "d", "ll", "s", "bc", "gch", "ast", "o"}).Draw(t, "type")),
 			Align:      rapid.Uint64Range(1, 70).Draw(t, "align"),
 			ShareEqual: rapid.Bool().Draw(t, "share"),
 			Output:     "bundle",
@@ -153,7 +146,7 @@ func TestArchiveUnbundle(t *testing.T) {
 	if err := s.Archive(context.Background(), ArchiveOptions{Inputs: inputs, Output: "all.a", Check: true}); err != nil {
 		t.Fatal(err)
 	}
-	listed, err := s.List(context.Background(), ListOptions{Guess: true, Input: "all.a"})
+	listed, err := s.List(context.Background(), ListOptions{Input: "all.a"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,6 +95,9 @@ func ParseGPU(name string) (GPU, error) {
 		return fail("%v", err)
 	}
 	features, ok := target.AMDGPUFeatures(id.Processor)
+	if strings.HasPrefix(id.Processor, "gfx125") {
+		features = nil // LLVM 24 can switch xnack there; the runtime of ROCm 7 names no feature
+	}
 	switch {
 	case !ok:
 		return fail("found processor %q, expected one such as gfx90a or gfx1100", id.Processor)
