@@ -3,6 +3,8 @@ package codeobject
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/zeebo/xxh3"
 )
 
 // Values and sizes of the ELF format.
@@ -48,8 +50,9 @@ type file struct {
 	phdrs []phdr
 	shdrs []shdr
 
-	ordered   []symbol // symbols with a name that lie in the file
-	byName    map[string]int32
+	ordered   []symbol         // symbols with a name that lie in the file
+	byName    map[uint64]int32 // by the hash of the name
+	buffer    []byte           // for names that are put together
 	variables int
 }
 
@@ -186,7 +189,7 @@ func (f *file) readSymbols() error {
 		return err
 	}
 	n := len(t.entries) / symSize
-	f.byName = make(map[string]int32, n)
+	f.byName = make(map[uint64]int32, n)
 	// Names may share bytes, but not so many that a small file has long lists.
 	room := 16*uint64(len(t.names)) + 1<<20
 	for i := range n {
@@ -206,7 +209,7 @@ func (f *file) readSymbols() error {
 			return fmt.Errorf("symbol %d at byte 0x%x: the names of the symbols overlap", i, at+uint64(i)*symSize)
 		}
 		room -= uint64(len(s.name))
-		f.byName[string(s.name)] = int32(len(f.ordered))
+		f.byName[xxh3.Hash(s.name)] = int32(len(f.ordered))
 		f.ordered = append(f.ordered, s)
 		local := b[4]>>4 == 0
 		if s.typ == sttObject && !local && !bytes.HasSuffix(s.name, []byte(".kd")) && !bytes.HasPrefix(s.name, []byte("__hip_cuid_")) {
@@ -347,9 +350,12 @@ func (f *file) offset(addr, n uint64) (uint64, bool) {
 
 // find returns the symbol of that name, nil if there is none.
 func (f *file) find(name []byte, suffix string) *symbol {
-	var buf [256]byte
-	i, ok := f.byName[string(append(append(buf[:0], name...), suffix...))]
-	if !ok {
+	if suffix != "" {
+		f.buffer = append(append(f.buffer[:0], name...), suffix...)
+		name = f.buffer
+	}
+	i, ok := f.byName[xxh3.Hash(name)]
+	if !ok || !bytes.Equal(f.ordered[i].name, name) {
 		return nil
 	}
 	return &f.ordered[i]

@@ -17,6 +17,8 @@ type metadata struct {
 	// index is the number of the kernel that is being read, from 1; 0 for none.
 	index int
 	err   error
+	// numbers is where the next integers go: a kernel has a dozen.
+	numbers []int64
 }
 
 func (m *metadata) fail(format string, args ...any) {
@@ -29,6 +31,9 @@ func (m *metadata) fail(format string, args ...any) {
 	}
 }
 
+// minKernel is less than the bytes that the metadata of any kernel takes.
+const minKernel = 64
+
 // readMetadata reads the metadata of version 3 and later.
 func (o *Object) readMetadata(data []byte, base uint64) error {
 	m := &metadata{all: data, rest: data, base: base}
@@ -37,7 +42,9 @@ func (o *Object) readMetadata(data []byte, base uint64) error {
 			return false
 		}
 		o.Kernels = nil // the last one counts
-		for range m.array() {
+		n := m.array()
+		o.Kernels = make([]Kernel, 0, min(uint64(n), uint64(len(m.rest))/minKernel))
+		for range n {
 			if m.err != nil {
 				break
 			}
@@ -228,7 +235,12 @@ func (m *metadata) number(key []byte) *int64 {
 		return nil
 	}
 	m.rest = rest
-	return &v
+	const chunk = 256
+	if len(m.numbers) == cap(m.numbers) {
+		m.numbers = make([]int64, 0, chunk)
+	}
+	m.numbers = append(m.numbers, v)
+	return &m.numbers[len(m.numbers)-1]
 }
 
 // truth reads a Boolean, or an integer that stands for one.

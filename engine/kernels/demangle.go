@@ -40,16 +40,20 @@ func Demangle(name string) (demangled string) {
 func DemangleAll(ctx context.Context, budget *files.Budget, images []Image) error {
 	index := make(map[string]int)
 	var names []string
+	var at []int // of the kernels, in names
 	for i := range images {
 		for k := range images[i].Kernels {
 			name := images[i].Kernels[k].Name
-			if _, ok := index[name]; !ok {
-				index[name] = len(names)
+			n, ok := index[name]
+			if !ok {
+				n = len(names)
+				index[name] = n
 				names = append(names, name)
 			}
+			at = append(at, n)
 		}
 	}
-	const batch = 64 // names in a unit of work
+	const batch = 16 // names in a unit of work
 	demangled := make([]string, len(names))
 	err := budget.Each(ctx, (len(names)+batch-1)/batch, func(_ context.Context, n int) error {
 		for i := n * batch; i < min((n+1)*batch, len(names)); i++ {
@@ -63,7 +67,8 @@ func DemangleAll(ctx context.Context, budget *files.Budget, images []Image) erro
 	for i := range images {
 		for k := range images[i].Kernels {
 			kernel := &images[i].Kernels[k]
-			kernel.Demangled = demangled[index[kernel.Name]]
+			kernel.Name, kernel.Demangled = names[at[0]], demangled[at[0]]
+			at = at[1:]
 		}
 	}
 	return nil

@@ -4,7 +4,6 @@ package listing
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -170,43 +169,39 @@ func SummaryJSON(w io.Writer, files []*engine.DeviceFile) error {
 	return writeJSON(w, totals(files))
 }
 
-// namedKernel is a kernel with the name of its file.
-type namedKernel struct {
-	File string `json:"file"`
-	kernels.Kernel
-}
-
 // KernelsJSON prints the kernels of files as a JSON array, each on a line of its
-// own. Where named is set, each has the name of its file.
+// own. Where named is set, each has the name of its file first.
 func KernelsJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
-	buffer := bufio.NewWriterSize(w, 1<<16)
-	var line bytes.Buffer
-	encoder := json.NewEncoder(printable.JSON(&line))
-	encoder.SetEscapeHTML(false)
+	const flush = 1 << 16 // bytes
+	out := make([]byte, 0, 2*flush)
 	before := "[\n  "
 	for _, f := range files {
+		file := append(kernels.AppendString([]byte(`"file":`), f.Name), ',')
 		for i := range f.Images {
 			for k := range f.Images[i].Kernels {
-				var v any = &f.Images[i].Kernels[k]
+				out = append(out, before...)
+				start := len(out)
+				out = f.Images[i].Kernels[k].AppendJSON(out)
 				if named {
-					v = &namedKernel{f.Name, f.Images[i].Kernels[k]}
+					out = slices.Insert(out, start+1, file...)
 				}
-				line.Reset()
-				if err := encoder.Encode(v); err != nil {
-					return err
-				}
-				buffer.WriteString(before) // errors are those of Flush
-				buffer.Write(bytes.TrimSuffix(line.Bytes(), []byte("\n")))
 				before = ",\n  "
+				if len(out) >= flush {
+					if _, err := w.Write(out); err != nil {
+						return err
+					}
+					out = out[:0]
+				}
 			}
 		}
 	}
 	if before[0] == '[' {
-		buffer.WriteString("[]\n")
+		out = append(out, "[]\n"...)
 	} else {
-		buffer.WriteString("\n]\n")
+		out = append(out, "\n]\n"...)
 	}
-	return buffer.Flush()
+	_, err := w.Write(out)
+	return err
 }
 
 // Kernels prints the kernels of files as a table, a row for each, with the names
