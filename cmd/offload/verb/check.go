@@ -39,7 +39,7 @@ func (f *checkFlags) define(flags *flagSet) {
 	entriesFlag(flags, &f.entries, "an entry that the bundle must have, with the image that it was made of; without FILE it is empty. If any is given, the bundle must have these and no others.")
 	kindFlag(flags, &f.kind)
 	flags.StringVar(&f.opt.Input, "input", "", "the bundle, a `file`")
-	flags.StringVar(&f.opt.Report, "output", "", "write the list of entries, in JSON, to a `file` if all is well")
+	flags.StringVar(&f.opt.Report, "output", "", "write the list of entries, or with --covers the verdicts, in JSON, to a `file` if all is well")
 	flags.Int64Var(&f.opt.MaxSize, "max-size", 0, "the `bytes` that the bundle may have; 0 for any number")
 	flags.BoolVar(&f.opt.DeviceCode, "device-code", false, "the images of AMD GPUs must be whole device code: AMDGPU ELF files, LLVM bitcode or SPIR-V")
 	flags.repeated("covers", "`GPUs`, with commas between them, that must find code in the files: gfx942, gfx90a:xnack+. A feature that is left open stands for both of its states.", f.addGPUs)
@@ -91,20 +91,40 @@ func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands
 	switch {
 	case len(operands) == 0:
 		return usageError("--covers: want at least one file or directory, got none")
-	case f.opt.Input != "" || len(f.entries) > 0 || f.opt.Report != "" || f.opt.MaxSize != 0 || f.opt.DeviceCode || f.opt.Linked:
+	case f.opt.Input != "" || len(f.entries) > 0 || f.opt.MaxSize != 0 || f.opt.DeviceCode || f.opt.Linked:
 		return usageError("--covers cannot be combined with the flags that check a bundle")
 	}
 	report, err := call.Session.Covers(ctx, engine.CoversOptions{Inputs: operands, GPUs: f.covers})
 	if err != nil {
 		return err
 	}
-	if f.json {
+	if f.opt.Report != "" && report.Covered() {
+		if err := f.writeCoverage(call, report); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.json:
 		err = listing.CoverageJSON(call.Stdout, report)
-	} else {
+	case f.opt.Report == "":
 		err = listing.Coverage(call.Stdout, report)
 	}
 	if err == nil && !report.Covered() {
 		err = errors.New(report.Missing())
 	}
 	return err
+}
+
+// writeCoverage writes the verdicts to the file of --output.
+func (f *checkFlags) writeCoverage(call *command.Call, report *coverage.Report) error {
+	out := call.Session.Files.Outputs()
+	defer out.Abort()
+	file, err := out.Create(f.opt.Report)
+	if err != nil {
+		return err
+	}
+	if err := listing.CoverageJSON(file, report); err != nil {
+		return err
+	}
+	return out.Commit()
 }

@@ -31,14 +31,19 @@ type diffFlags struct {
 
 func (f *diffFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with archs, kernels and failures; sizes in bytes")
+	limitsFlags(flags, &f.limits)
+}
+
+// limitsFlags defines the flags of what may not change between two builds.
+func limitsFlags(flags *flagSet, limits *kerneldiff.Limits) {
 	flags.Func("fail-on", "fail when one of these `rules` is broken, with commas between them: spills, scratch, occupancy, removed-kernels, removed-archs", func(s string) error {
 		rules, err := kerneldiff.ParseRules(s)
-		f.limits.Rules = append(f.limits.Rules, rules...)
+		limits.Rules = append(limits.Rules, rules...)
 		return err
 	})
 	flags.Func("max-growth", "fail when the images of an architecture grow by more than this `size`: bytes, KiB, MiB, GiB or a percentage, such as 64KiB, 5%, 0", func(s string) error {
 		growth, err := kerneldiff.ParseGrowth(s)
-		f.limits.MaxGrowth = &growth
+		limits.MaxGrowth = &growth
 		return err
 	})
 }

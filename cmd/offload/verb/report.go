@@ -2,18 +2,22 @@ package verb
 
 import (
 	"context"
+	"errors"
 	"io"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/listing"
 	"github.com/rules-offload/rules_offload/cmd/offload/report"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/kerneldiff"
 )
 
 var reportVerb = verb{
 	name:    "report",
 	operand: " FILE...",
 	summary: "Writes a report of the device code in files: a page to look at, Markdown for a comment, JSON.",
-	details: "\nThe page is one file that loads nothing: a map of what takes the space, and a table of all kernels that can be searched and sorted.",
+	details: "\nThe page is one file that loads nothing: a map of what takes the space, and a table of all kernels that can be searched and sorted. With --fail-on and --max-growth, the reports are written, and the exit code is 1 if a limit is passed.",
 	examples: []example{
 		{"See what a library consists of", "offload report --html report.html /opt/rocm/lib/librccl.so"},
 		{"See what a change did to it", "offload report --html report.html --base old/librccl.so new/librccl.so"},
@@ -26,6 +30,7 @@ var reportVerb = verb{
 type reportFlags struct {
 	html, markdown, json string
 	base                 []string
+	limits               kerneldiff.Limits
 }
 
 func (f *reportFlags) define(flags *flagSet) {
@@ -36,6 +41,7 @@ func (f *reportFlags) define(flags *flagSet) {
 		f.base = append(f.base, s)
 		return nil
 	})
+	limitsFlags(flags, &f.limits)
 }
 
 func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []string) error {
@@ -44,6 +50,9 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 	}
 	if f.html == "" && f.markdown == "" && f.json == "" {
 		return usageError("no output: give --html, --markdown or --json")
+	}
+	if len(f.base) == 0 && (len(f.limits.Rules) > 0 || f.limits.MaxGrowth != nil) {
+		return usageError("--fail-on and --max-growth need --base")
 	}
 	var r report.Report
 	var err error
@@ -56,6 +65,7 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 			return err
 		}
 		r.Compare(old)
+		f.limits.Check(r.Diff)
 	}
 	out := call.Session.Files().Outputs()
 	defer out.Abort()
@@ -77,7 +87,13 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
-	return out.Commit()
+	if err := out.Commit(); err != nil {
+		return err
+	}
+	if r.Diff != nil && len(r.Diff.Failures) > 0 {
+		return errors.New(strings.Join(operands, ", ") + ": " + listing.Failures(r.Diff))
+	}
+	return nil
 }
 
 // read reads the kernels of files.
