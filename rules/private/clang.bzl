@@ -53,6 +53,9 @@ def add_rocm(args, toolchain):
     else:
         args.add_all(["-nogpuinc", "-nogpulib"])
 
+# Extensions of headers, which srcs takes, too.
+HEADERS = [".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tcc"]
+
 # Attributes of rules that compile device code and nothing else.
 DEVICE_CODE_ATTRS = COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "copts": attr.string_list(
@@ -84,30 +87,58 @@ def headers_of(ctx):
       ctx: the rule's context.
 
     Returns:
-      a struct for `add_headers`; files is a depset of the headers and of the files that flags name; own_defines,
-      own_includes and own_quote_includes hold for dependents, too.
+      a struct for `add_headers`; files is a depset of the headers and of the files that flags name.
     """
     compilation = cc_common.merge_cc_infos(
         cc_infos = [dep[CcInfo] for dep in ctx.attr.deps + getattr(ctx.attr, "device_deps", []) if CcInfo in dep],
     ).compilation_context
     workspace = ctx.label.workspace_root or "."
+    return struct(
+        defines = depset(expand_defines(ctx, "defines"), transitive = [compilation.defines]),
+        files = depset(ctx.files.hdrs + private_headers_of(ctx) + ctx.files.additional_compiler_inputs, transitive = [compilation.headers]),
+        includes = depset(include_folders(ctx), transitive = [compilation.includes]),
+        quote_includes = depset(_with_generated(ctx, [workspace]), transitive = [compilation.quote_includes]),
+        system_includes = depset(transitive = [compilation.system_includes, compilation.external_includes]),
+    )
+
+def include_folders(ctx):
+    """The folders that the attribute includes names.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      list of paths, those of generated files included.
+    """
     package = "/".join([part for part in [ctx.label.workspace_root, ctx.label.package] if part]) or "."
-    own_defines = expand_defines(ctx, "defines")
     own = []
     for include in ctx.attr.includes:
         if include.startswith("/") or ".." in include.split("/"):
             fail("{}: includes: {} leaves the package: give a folder below it, or depend on a cc_library of the other package".format(name_of(ctx.label), repr(include)))
         own.append(package if include == "." else (include if package == "." else package + "/" + include))
-    return struct(
-        defines = depset(own_defines, transitive = [compilation.defines]),
-        files = depset(ctx.files.hdrs + ctx.files.additional_compiler_inputs, transitive = [compilation.headers]),
-        own_defines = own_defines,
-        own_includes = depset(_with_generated(ctx, own)),
-        own_quote_includes = depset(_with_generated(ctx, [workspace])),
-        includes = depset(_with_generated(ctx, own), transitive = [compilation.includes]),
-        quote_includes = depset(_with_generated(ctx, [workspace]), transitive = [compilation.quote_includes]),
-        system_includes = depset(transitive = [compilation.system_includes, compilation.external_includes]),
-    )
+    return _with_generated(ctx, own)
+
+def sources_of(ctx):
+    """The files in srcs that are compiled.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      list of Files.
+    """
+    return [file for file in ctx.files.srcs if "." + file.extension not in HEADERS]
+
+def private_headers_of(ctx):
+    """The headers in srcs, which the sources of the target alone may include.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      list of Files.
+    """
+    return [file for file in ctx.files.srcs if "." + file.extension in HEADERS]
 
 def _with_generated(ctx, folders):
     """Source folders, each followed by where generated files of it are."""

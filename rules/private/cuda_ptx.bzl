@@ -3,7 +3,7 @@
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
 load(":cc_flags.bzl", "device_flags")
-load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_CODE_ATTRS", "LINK_GROUP", "add_headers", "clang_arguments", "compilation_id", "headers_of", "object_names", "run_clang")
+load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_CODE_ATTRS", "HEADERS", "LINK_GROUP", "add_headers", "clang_arguments", "compilation_id", "headers_of", "object_names", "run_clang", "sources_of")
 load(":device_link.bzl", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags", "expand_flags")
 load(":images.bzl", "declare_images", "image_providers")
@@ -101,7 +101,7 @@ def _link(ctx, toolchain, objects, target, image, copts):
 
 def _cuda_ptx_impl(ctx):
     where = place(ctx, "cuda_ptx")
-    if not ctx.files.srcs:
+    if not sources_of(ctx):
         fail("{}: srcs is empty: give it the CUDA sources".format(where))
     targets = architectures_of(ctx, where, _KIND)
     for target in targets:
@@ -111,14 +111,14 @@ def _cuda_ptx_impl(ctx):
     linker = device_toolchain_of(ctx, LINK_GROUP)
     copts = device_flags(ctx) + expand_flags(ctx, "copts")
     headers = headers_of(ctx)
-    names = object_names(ctx, ctx.files.srcs)
+    names = object_names(ctx, sources_of(ctx))
     images = declare_images(ctx, targets, "ptx")
     for target, image in zip(targets, images):
-        if len(ctx.files.srcs) == 1 and not ctx.attr.device_linkopts:
-            _compile(ctx, compiler, headers, ctx.files.srcs[0], image.file, target, rdc = False, copts = copts)
+        if len(sources_of(ctx)) == 1 and not ctx.attr.device_linkopts:
+            _compile(ctx, compiler, headers, sources_of(ctx)[0], image.file, target, rdc = False, copts = copts)
             continue
         objects = []
-        for src, name in zip(ctx.files.srcs, names):
+        for src, name in zip(sources_of(ctx), names):
             out = ctx.actions.declare_file("{}/{}/{}.bc".format(ctx.label.name, image.target_id, name))
             _compile(ctx, compiler, headers, src, out, target, rdc = True, copts = copts)
             objects.append(out)
@@ -139,9 +139,9 @@ Output groups named by processor (`sm_90`) hold the file of one processor.
 """,
     attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | DEVICE_CODE_ATTRS | {
         "srcs": attr.label_list(
-            doc = "CUDA sources. Each is compiled by itself.",
+            doc = "CUDA sources. Each is compiled by itself. Headers among them are for these sources alone.",
             mandatory = True,
-            allow_files = [".cu", ".cpp", ".cc", ".cxx"],
+            allow_files = [".cu", ".cpp", ".cc", ".cxx"] + HEADERS,
         ),
     },
     exec_groups = CLANG_GROUPS,

@@ -3,7 +3,7 @@
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
 load(":cc_flags.bzl", "device_flags")
-load(":clang.bzl", "CLANG_GROUPS", "DEVICE_CODE_ATTRS", "headers_of")
+load(":clang.bzl", "CLANG_GROUPS", "DEVICE_CODE_ATTRS", "HEADERS", "headers_of")
 load(":flags.bzl", "expand_flags")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images")
 load(":images.bzl", "image_providers")
@@ -41,9 +41,9 @@ architecture.
             doc = "Relocatable device code: sources may call device functions of each other. They are compiled to bitcode, and code is generated when they are linked.",
         ),
         "srcs": attr.label_list(
-            doc = "HIP sources. Each is compiled by itself.",
+            doc = "HIP sources. Each is compiled by itself. Headers among them are for these sources alone.",
             mandatory = True,
-            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"],
+            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"] + HEADERS,
         ),
     },
     exec_groups = CLANG_GROUPS,

@@ -3,7 +3,7 @@
 load("//rules:providers.bzl", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "architectures_of")
 load(":cc_flags.bzl", "host_environment", "host_flags")
-load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "run_clang")
+load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "run_clang", "sources_of")
 load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags")
 load(":linking.bzl", "host_triple")
@@ -147,7 +147,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
     Returns:
       list of `offload_image()`, one for each architecture; an OffloadDeviceObjectsInfo, None without rdc.
     """
-    if not ctx.files.srcs:
+    if not sources_of(ctx):
         fail("{}: srcs is empty: give it the HIP sources".format(where))
     targets = architectures_of(ctx, where, _KIND)
     for target in targets:
@@ -161,7 +161,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
     deps = depset(transitive = [_objects_of(dep, targets, where) for dep in ctx.attr.device_deps])
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
-    names = object_names(ctx, ctx.files.srcs)
+    names = object_names(ctx, sources_of(ctx))
 
     images = []
     own = []
@@ -170,7 +170,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
         id = target_ids.entry_id(target.kind, target.triple, arch)
         objects = [
             _compile(ctx, compiler, headers, src, name, target, rdc, copts)
-            for src, name in zip(ctx.files.srcs, names)
+            for src, name in zip(sources_of(ctx), names)
         ]
         own.extend([struct(file = file, id = id, label = ctx.label) for file in objects])
         library = [object.file for object in deps.to_list() if object.id == id]
@@ -199,7 +199,7 @@ def hip_host_objects(ctx, *, cc, headers, copts):
     """
     toolchain = device_toolchain_of(ctx, COMPILE_GROUP)
     objects = []
-    for src, name in zip(ctx.files.srcs, object_names(ctx, ctx.files.srcs)):
+    for src, name in zip(sources_of(ctx), object_names(ctx, sources_of(ctx))):
         out = ctx.actions.declare_file("{}/host/{}.o".format(ctx.label.name, name))
         args = clang_arguments(ctx)
         args.add_all(["-x", "hip"])

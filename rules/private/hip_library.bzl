@@ -6,12 +6,12 @@ load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadDeviceObjectsInfo", "
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "cc_configuration", "device_flags")
-load(":clang.bzl", "CLANG_GROUPS", "headers_of")
+load(":clang.bzl", "CLANG_GROUPS", "HEADERS")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":flags.bzl", "expand_flags")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_host_objects", "hip_images")
 load(":images.bzl", "image_groups")
-load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers")
+load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
@@ -23,7 +23,7 @@ def _hip_library_impl(ctx):
     host = host_triple(ctx)
     cc = cc_configuration(ctx)
     copts = expand_flags(ctx, "copts")
-    headers = headers_of(ctx)
+    headers = library_headers(ctx, cc)
     images, device_objects = hip_images(
         ctx,
         copts = device_flags(ctx, cc) + copts + expand_flags(ctx, "device_copts"),
@@ -65,9 +65,9 @@ The runtime is what the setting `//rules/settings:hip_runtime` names, by default
 """,
     attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "srcs": attr.label_list(
-            doc = "HIP sources. Each is compiled by itself.",
+            doc = "HIP sources. Each is compiled by itself. Headers among them are for these sources alone.",
             mandatory = True,
-            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"],
+            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"] + HEADERS,
         ),
         "_runtime": attr.label(
             default = "//rules/settings:hip_runtime",

@@ -2,12 +2,18 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":clang.bzl", "LINK_GROUP", "clang_arguments", "include_folders", "private_headers_of", "run_clang")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
-load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS")
-load(":linking.bzl", "linked_cc_info")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_defines", "expand_flags")
+load(":linking.bzl", "host_triple", "linked_cc_info")
+load(":toolchains.bzl", "device_toolchain_of")
 
 # The attributes of such a rule, beside srcs.
 LIBRARY_ATTRS = COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
+    "alwayslink": attr.bool(
+        doc = "Whether programs that depend on it get all of its code. If not, they get all or nothing: nothing where they call nothing of it.",
+        default = True,
+    ),
     "copts": attr.string_list(
         doc = "More compiler flags, for host and device code.",
     ),
@@ -35,8 +41,32 @@ LIBRARY_ATTRS = COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "host_copts": attr.string_list(
         doc = "More compiler flags for host code, after `copts`.",
     ),
+    "implementation_deps": attr.label_list(
+        doc = "Libraries that the sources include headers of, and dependents do not; they are linked as `deps` are.",
+        providers = [CcInfo],
+    ),
+    "include_prefix": attr.string(
+        doc = "What comes before the paths of `hdrs` in `#include`, after `strip_include_prefix` is taken off.",
+    ),
     "includes": attr.string_list(
         doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself; also for dependents.",
+    ),
+    "linkopts": attr.string_list(
+        doc = "More flags of the links of programs that depend on it.",
+    ),
+    "linkstatic": attr.bool(
+        doc = "Whether programs get its objects also where they are linked with shared libraries, as `cc_test` is. If not, there is a shared library for these.",
+        default = True,
+    ),
+    "local_defines": attr.string_list(
+        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, for this target alone.",
+    ),
+    "strip_include_prefix": attr.string(
+        doc = "What is taken off the paths of `hdrs` in `#include`: a folder of this package, or of the workspace if it begins with `/`.",
+    ),
+    "textual_hdrs": attr.label_list(
+        doc = "Headers that cannot be compiled by themselves, such as those with code for the middle of another file.",
+        allow_files = True,
     ),
 }
 
@@ -53,25 +83,94 @@ def runfiles_of(ctx, files, deps):
     """
     return ctx.runfiles(files).merge_all([dep[DefaultInfo].default_runfiles for dep in deps])
 
+def library_headers(ctx, cc):
+    """What the sources of such a rule may include, and what dependents may.
+
+    Args:
+      ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
+      cc: what `cc_configuration` gave.
+
+    Returns:
+      a struct for `add_headers` as `headers_of` gives it; and context, the CcCompilationContext of dependents, with a
+      module map of the headers where the C++ toolchain has them; outputs, the CcCompilationOutputs of the headers.
+    """
+    local_defines = expand_defines(ctx, "local_defines")
+    context, outputs = cc_common.compile(
+        actions = ctx.actions,
+        additional_inputs = ctx.files.additional_compiler_inputs,
+        cc_toolchain = cc.toolchain,
+        compilation_contexts = [dep[CcInfo].compilation_context for dep in _dependencies(ctx) if CcInfo in dep],
+        defines = expand_defines(ctx, "defines"),
+        feature_configuration = cc.features,
+        include_prefix = ctx.attr.include_prefix,
+        includes = include_folders(ctx),
+        local_defines = local_defines,
+        name = ctx.label.name,
+        private_hdrs = private_headers_of(ctx),
+        public_hdrs = ctx.files.hdrs,
+        strip_include_prefix = ctx.attr.strip_include_prefix,
+        textual_hdrs = ctx.files.textual_hdrs,
+    )
+    own = cc_common.merge_compilation_contexts(
+        compilation_contexts = [context] + [dep[CcInfo].compilation_context for dep in ctx.attr.implementation_deps],
+    )
+    return struct(
+        context = context,
+        defines = depset(local_defines, transitive = [own.defines]),
+        files = depset(ctx.files.additional_compiler_inputs, transitive = [own.headers]),
+        includes = own.includes,
+        outputs = outputs,
+        quote_includes = own.quote_includes,
+        system_includes = depset(transitive = [own.system_includes, own.external_includes]),
+    )
+
+def _dependencies(ctx):
+    """What the headers of such a rule may include headers of."""
+    return ctx.attr.deps + getattr(ctx.attr, "device_deps", [])
+
+def merged_object(ctx, objects):
+    """Objects as one: what needs any of them gets them all.
+
+    Args:
+      ctx: the rule's context; the rule has `CLANG_GROUPS`, `DEVICE_ATTRS` and `HOST_ATTRS`.
+      objects: list of objects.
+
+    Returns:
+      the object.
+    """
+    out = ctx.actions.declare_file(ctx.label.name + ".o")
+    args = clang_arguments(ctx)
+    args.add(host_triple(ctx), format = "--target=%s")
+    args.add_all(["-fuse-ld=lld", "-nostdlib", "-r", "-o", out])
+    args.add_all(objects)
+    run_clang(
+        ctx,
+        arguments = args,
+        group = LINK_GROUP,
+        inputs = depset(objects),
+        mnemonic = "OffloadMerge",
+        out = out,
+        progress_message = "Merging %{label}",
+        toolchain = device_toolchain_of(ctx, LINK_GROUP),
+    )
+    return out
+
 def library_providers(ctx, *, headers, objects, runtime):
     """What such a rule gives to C++ programs.
 
     Args:
       ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
-      headers: what `headers_of` gave.
+      headers: what `library_headers` gave.
       objects: list of position-independent objects.
       runtime: the Target that programs are linked with, for all that launches device code.
 
     Returns:
       a DefaultInfo and a CcInfo.
     """
-    deps = ctx.attr.deps + [dep for dep in getattr(ctx.attr, "device_deps", []) if CcInfo in dep]
-    own = cc_common.create_compilation_context(
-        defines = depset(headers.own_defines),
-        headers = depset(ctx.files.hdrs),
-        includes = headers.own_includes,
-        quote_includes = headers.own_quote_includes,
-    )
+    deps = [dep for dep in _dependencies(ctx) + ctx.attr.implementation_deps if CcInfo in dep]
+    if not ctx.attr.alwayslink and len(objects) > 1:
+        # Nothing refers to the object that registers device code.
+        objects = [merged_object(ctx, objects)]
     return [
         DefaultInfo(
             files = depset(objects),
@@ -79,10 +178,12 @@ def library_providers(ctx, *, headers, objects, runtime):
         ),
         linked_cc_info(
             ctx,
-            compilation_context = cc_common.merge_compilation_contexts(
-                compilation_contexts = [own] + [dep[CcInfo].compilation_context for dep in deps],
-            ),
+            additional_inputs = ctx.files.additional_linker_inputs,
+            alwayslink = ctx.attr.alwayslink,
+            compilation_context = headers.context,
             deps = [dep[CcInfo] for dep in deps + [runtime]],
+            linkopts = expand_flags(ctx, "linkopts"),
+            linkstatic = ctx.attr.linkstatic,
             objects = objects,
         ),
     ]

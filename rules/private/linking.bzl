@@ -117,14 +117,18 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
     )
     return out
 
-def linked_cc_info(ctx, *, objects, deps, compilation_context = None):
-    """A CcInfo whose objects are all linked into whatever depends on it.
+def linked_cc_info(ctx, *, objects, deps, additional_inputs = [], alwayslink = True, compilation_context = None, linkopts = [], linkstatic = True):
+    """A CcInfo whose objects are linked into whatever depends on it.
 
     Args:
       ctx: the rule's context; the rule uses the C++ toolchain.
       objects: list of position-independent objects.
       deps: list of CcInfo that are linked with them.
+      additional_inputs: list of files that linkopts name.
+      alwayslink: whether programs get objects that they do not refer to.
       compilation_context: what dependents may include.
+      linkopts: flags of the links of programs.
+      linkstatic: whether there is no shared library for programs that are linked with such.
 
     Returns:
       a CcInfo.
@@ -132,16 +136,21 @@ def linked_cc_info(ctx, *, objects, deps, compilation_context = None):
     cc = cc_configuration(ctx)
     linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
         actions = ctx.actions,
-        alwayslink = True,
+        additional_inputs = additional_inputs,
+        alwayslink = alwayslink,
         cc_toolchain = cc.toolchain,
         compilation_outputs = cc_common.create_compilation_outputs(
             objects = depset(objects),
             pic_objects = depset(objects),
         ),
-        disallow_dynamic_library = True,
+        disallow_dynamic_library = linkstatic or not cc_common.is_enabled(
+            feature_configuration = cc.features,
+            feature_name = "supports_dynamic_linker",
+        ),
         feature_configuration = cc.features,
         linking_contexts = [dep.linking_context for dep in deps],
         name = ctx.label.name,
+        user_link_flags = linkopts,
     )
     return CcInfo(
         compilation_context = compilation_context,

@@ -5,11 +5,11 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
 load(":cc_flags.bzl", "cc_configuration", "device_flags", "host_environment", "host_flags")
-load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "clang_arguments", "headers_of", "object_names", "run_clang")
+load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "LINK_GROUP", "add_headers", "clang_arguments", "object_names", "run_clang", "sources_of")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags", "expand_flags")
 load(":images.bzl", "image_groups")
-load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers")
+load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers", "merged_object")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "add_image")
@@ -277,27 +277,9 @@ def _pack(ctx, image, folder, where):
     )
     return out
 
-def _merge(ctx, toolchain, objects):
-    out = ctx.actions.declare_file(ctx.label.name + ".o")
-    args = clang_arguments(ctx)
-    args.add(host_triple(ctx), format = "--target=%s")
-    args.add_all(["-fuse-ld=lld", "-nostdlib", "-r", "-o", out])
-    args.add_all(objects)
-    run_clang(
-        ctx,
-        arguments = args,
-        group = LINK_GROUP,
-        inputs = depset(objects),
-        mnemonic = "OffloadMerge",
-        out = out,
-        progress_message = "Merging %{label}",
-        toolchain = toolchain,
-    )
-    return out
-
 def _openmp_library_impl(ctx):
     where = place(ctx, "openmp_library")
-    if not ctx.files.srcs:
+    if not sources_of(ctx):
         fail("{}: srcs is empty: give it C or C++ sources".format(where))
     targets = architectures_of(ctx, where, _KIND, default = [host_triple(ctx)])
     for target in targets:
@@ -308,11 +290,11 @@ def _openmp_library_impl(ctx):
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
     cc = cc_configuration(ctx)
-    headers = headers_of(ctx)
+    headers = library_headers(ctx, cc)
 
     objects = []
     device_objects = {}
-    for src, name, empty_lines in zip(ctx.files.srcs, object_names(ctx, ctx.files.srcs), _empty_lines(ctx, ctx.files.srcs)):
+    for src, name, empty_lines in zip(sources_of(ctx), object_names(ctx, sources_of(ctx)), _empty_lines(ctx, sources_of(ctx))):
         full = _written_out(ctx, compiler, cc, headers, src, name, empty_lines)
         ir = _host_ir(ctx, compiler, cc, headers, src, full, name, targets)
         objects.append(_host_object(ctx, compiler, cc, headers, src, ir, name))
@@ -330,7 +312,7 @@ def _openmp_library_impl(ctx):
     objects = isolate_objects(ctx, objects)
     objects.append(register_images(ctx, files = packages, kind = _KIND, own_entries = objects, relocatable = ctx.attr.relocatable))
     if ctx.attr.relocatable:
-        objects = [_merge(ctx, linker, objects)]
+        objects = [merged_object(ctx, objects)]
     return library_providers(ctx, headers = headers, objects = objects, runtime = ctx.attr._runtime) + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(**image_groups(images)),
@@ -368,9 +350,9 @@ The runtime is what the setting `//rules/settings:openmp_runtime` names, by defa
                   "programs that clang links with `-fopenmp --offload-arch`, whose device link passes its images over.",
         ),
         "srcs": attr.label_list(
-            doc = "C or C++ sources. Each is compiled by itself.",
+            doc = "C or C++ sources. Each is compiled by itself. Headers among them are for these sources alone.",
             mandatory = True,
-            allow_files = [".c", ".cpp", ".cc", ".cxx"],
+            allow_files = [".c", ".cpp", ".cc", ".cxx"] + HEADERS,
         ),
         "_runtime": attr.label(
             default = "//rules/settings:openmp_runtime",

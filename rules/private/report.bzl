@@ -6,8 +6,10 @@ load(":messages.bzl", "name_of")
 
 # The attributes through which code gets into a program. Tools are not among them.
 _ATTRIBUTES = [
+    "_implicit_tests",
     "actual",
     "archive",
+    "base",
     "binaries",
     "binary",
     "bundle",
@@ -18,8 +20,13 @@ _ATTRIBUTES = [
     "device_deps",
     "dynamic_deps",
     "embed",
+    "files",
+    "image",
     "images",
     "implementation_deps",
+    "layer",
+    "layers",
+    "manifests",
     "object",
     "roots",
     "runtime_deps",
@@ -27,7 +34,10 @@ _ATTRIBUTES = [
     "src",
     "srcs",
     "static_library",
+    "tars",
     "targets",
+    "test",
+    "tests",
 ]
 
 def _dependencies(rule):
@@ -35,7 +45,12 @@ def _dependencies(rule):
     for name in _ATTRIBUTES:
         value = getattr(rule.attr, name, None)
         if type(value) == "dict":
-            value = value.keys()
+            # Labels are the keys, the values, or in lists that are the values.
+            value = value.keys() + [
+                dep
+                for held in value.values()
+                for dep in (held if type(held) == "list" else [held])
+            ]
         elif type(value) != "list":
             value = [value]
         found.extend([dep for dep in value if type(dep) == "Target"])

@@ -27,6 +27,24 @@ images = rule(
     },
 )
 
+def _layer_impl(_ctx):
+    return []
+
+# A layer of a container: files by their path in it.
+layer = rule(
+    implementation = _layer_impl,
+    attrs = {"srcs": attr.string_keyed_label_dict(allow_files = True)},
+)
+
+# A container of layers.
+container = rule(
+    implementation = _layer_impl,
+    attrs = {
+        "base": attr.label(),
+        "layers": attr.label_list(),
+    },
+)
+
 def _bad_provider_impl(ctx):
     file = ctx.actions.declare_file(ctx.label.name)
     ctx.actions.write(file, "")

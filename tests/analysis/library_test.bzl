@@ -1,7 +1,8 @@
 """Analysis tests of the rules that give CcInfo."""
 
-load("@rules_cc//cc:defs.bzl", "cc_library")
+load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
 load("//rules:defs.bzl", "hip_library", "offload_binary", "offload_bundle", "offload_embed", "offload_link", "offload_register", "offload_report", "openmp_library")
+load(":fixtures.bzl", "container", "layer")
 load(":testing.bzl", "actions_test", "code_test", "failure_test", "provides_test")
 
 def library_tests(name):
@@ -70,6 +71,59 @@ def library_tests(name):
         images = ["hipv4-amdgcn-amd-amdhsa--gfx90a lib/gfx90a.co", "hipv4-amdgcn-amd-amdhsa--gfx942 lib/gfx942.co"],
         target = "lib",
     )
+
+    cc_library(
+        name = "impl_lib",
+        hdrs = ["sub/impl.h"],
+        defines = ["IMPL=1"],
+        tags = ["manual"],
+    )
+    for rule, mnemonic, output, srcs in [
+        (hip_library, "OffloadHipHostCompile", "host/a.o", ["a.hip", "a.h"]),
+        (openmp_library, "OffloadOpenMpIncludes", "a.full.c", ["a.c", "a.h"]),
+    ]:
+        kind = "hip" if rule == hip_library else "openmp"
+        rule(
+            name = "like_cc_" + kind,
+            srcs = srcs,
+            hdrs = ["lib/lib.h"],
+            alwayslink = False,
+            implementation_deps = [":impl_lib"],
+            include_prefix = "prefix",
+            linkopts = ["-Wl,-T,$(location a.c) -lm"],
+            additional_linker_inputs = ["a.c"],
+            local_defines = ["LOCAL='a b'"],
+            offload_archs = ["gfx942"],
+            strip_include_prefix = "lib",
+            tags = ["manual"],
+            textual_hdrs = ["sub/text.inc"],
+        )
+        actions_test(
+            name = "like_cc_{}_compile_test".format(kind),
+            argv = ["-DIMPL=1 -DLOCAL=a b", "-I BIN/tests/analysis/_virtual_includes/like_cc_" + kind],
+            count = 1,
+            inputs = ["tests/analysis/a.h", "tests/analysis/sub/impl.h", "tests/analysis/sub/text.inc", "tests/analysis/_virtual_includes/like_cc_{}/prefix/lib.h".format(kind)],
+            mnemonic = mnemonic,
+            output = "like_cc_{}/{}".format(kind, output),
+            shell = kind == "openmp",
+            target = "like_cc_" + kind,
+        )
+        actions_test(
+            name = "like_cc_{}_merge_test".format(kind),
+            argv = ["-r -o BIN/tests/analysis/like_cc_{}.o".format(kind)],
+            count = 1,
+            inputs = ["tests/analysis/like_cc_{}.register.o".format(kind)],
+            mnemonic = "OffloadMerge",
+            output = "like_cc_{}.o".format(kind),
+            target = "like_cc_" + kind,
+        )
+        provides_test(
+            name = "like_cc_{}_provides_test".format(kind),
+            defines = [],
+            headers = ["a.h", "_virtual_includes/like_cc_{}/prefix/lib.h".format(kind), "lib/lib.h", "sub/text.inc"],
+            link_flags = ["-Wl,-T,tests/analysis/a.c", "-lm"],
+            target = "like_cc_" + kind,
+        )
 
     cc_library(
         name = "lib_with_data",
@@ -183,6 +237,48 @@ def library_tests(name):
         ],
         target = "report",
     )
+
+    cc_test(
+        name = "tested",
+        srcs = ["a.c"],
+        tags = ["manual"],
+        deps = [":lib"],
+    )
+    native.test_suite(
+        name = "suite",
+        tags = ["manual"],
+        tests = [":tested"],
+    )
+    layer(
+        name = "layer",
+        srcs = {"/app/kernels": ":bundle"},
+        tags = ["manual"],
+    )
+    container(
+        name = "container_base",
+        layers = [":layer"],
+        tags = ["manual"],
+    )
+    container(
+        name = "container",
+        base = ":container_base",
+        tags = ["manual"],
+    )
+    for case, code in [("suite", ":lib"), ("container", ":bundle")]:
+        offload_report(
+            name = "report_" + case,
+            testonly = True,
+            tags = ["manual"],
+            targets = [":" + case],
+        )
+        code_test(
+            name = "report_{}_test".format(case),
+            code = {
+                ":bundle": ["//tests/analysis:bundle bundle host-x86_64-unknown-linux-gnu- hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+ hipv4-amdgcn-amd-amdhsa--gfx90a:xnack- hipv4-amdgcn-amd-amdhsa--gfx942"],
+                ":lib": ["//tests/analysis:lib bundle host-x86_64-unknown-linux-gnu- hipv4-amdgcn-amd-amdhsa--gfx90a hipv4-amdgcn-amd-amdhsa--gfx942"],
+            }[code],
+            target = "report_" + case,
+        )
 
     offload_binary(
         name = "embedded_binary",
@@ -387,12 +483,20 @@ def library_tests(name):
             "lib_register_test",
             "lib_provides_test",
             "lib_device_deps_test",
+            "like_cc_hip_compile_test",
+            "like_cc_hip_merge_test",
+            "like_cc_hip_provides_test",
+            "like_cc_openmp_compile_test",
+            "like_cc_openmp_merge_test",
+            "like_cc_openmp_provides_test",
             "data_of_hip_test",
             "data_of_openmp_test",
             "register_data_test",
             "register_lib_test",
             "register_two_files_test",
+            "report_container_test",
             "report_embedded_test",
+            "report_suite_test",
             "embed_empty_test",
             "embed_test",
             "link_empty_test",

@@ -1,6 +1,7 @@
 """Kinds of analysis tests: what a rule fails with, which actions it makes, what it provides."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadImagesInfo")
 load("//rules/private:messages.bzl", "name_of")  # buildifier: disable=bzl-visibility
 
@@ -142,6 +143,14 @@ def _provides_test_impl(ctx):
     if ctx.attr.runfiles:
         got = [file.short_path.removeprefix(prefix) for file in target[DefaultInfo].default_runfiles.files.to_list()]
         asserts.equals(env, sorted(ctx.attr.runfiles), sorted(got))
+    if ctx.attr.headers:
+        compilation = target[CcInfo].compilation_context
+        got = [file.short_path.removeprefix(prefix) for file in compilation.headers.to_list()]
+        asserts.equals(env, sorted(ctx.attr.headers), sorted(got))
+        asserts.equals(env, ctx.attr.defines, compilation.defines.to_list())
+    if ctx.attr.link_flags:
+        inputs = [input for input in target[CcInfo].linking_context.linker_inputs.to_list() if input.owner == target.label]
+        asserts.equals(env, ctx.attr.link_flags, [flag for input in inputs for flag in input.user_link_flags])
     for group, files in ctx.attr.groups.items():
         got = [file.short_path.removeprefix(prefix) for file in getattr(target[OutputGroupInfo], group).to_list()]
         asserts.equals(env, files, got)
@@ -150,8 +159,11 @@ def _provides_test_impl(ctx):
 _provides_test = analysistest.make(
     _provides_test_impl,
     attrs = {
+        "defines": attr.string_list(),
         "entry_ids": attr.string_list(),
         "files": attr.string_list(),
+        "headers": attr.string_list(),
+        "link_flags": attr.string_list(),
         "groups": attr.string_list_dict(),
         "images": attr.string_list(),
         "runfiles": attr.string_list(),
@@ -166,7 +178,8 @@ def provides_test(name, target, **kwargs):
       name: name of the test.
       target: the target.
       **kwargs: images: strings `ENTRY_ID FILE`; entry_ids: of the bundle; files:
-        the default outputs; runfiles; groups: output group to files, all below this
+        the default outputs; runfiles; headers and defines: what dependents get; link_flags: its own;
+        groups: output group to files, all below this
         package.
     """
     _provides_test(

@@ -1,0 +1,345 @@
+// Package host builds host code of HIP and OpenMP sources with C++ toolchains:
+// for another machine, with sanitizers, and with checks of headers.
+package host
+
+import (
+	"bytes"
+	"debug/elf"
+	"io/fs"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/flows"
+	"github.com/rules-offload/rules_offload/tests/llvm"
+)
+
+func TestMain(m *testing.M) {
+	llvm.Main(m, "qemu-aarch64", "aarch64-linux-gnu-g++")
+}
+
+const buildFile = `load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_shared_library")
+load("@rules_offload//rules:defs.bzl", "hip_library", "openmp_library")
+
+hip_library(
+    name = "fill",
+    srcs = [
+        "fill.hip",
+        "private.h",
+    ],
+    hdrs = ["fill.h"],
+    implementation_deps = [":hip"],
+    include_prefix = "gpu",
+    offload_archs = ["gfx90a"],
+)
+
+cc_library(
+    name = "hip",
+    hdrs = ["hip.h"],
+)
+
+cc_library(
+    name = "runtime",
+    srcs = ["hiprt.c"],
+)
+
+cc_binary(
+    name = "app",
+    srcs = ["main.cc"],
+    deps = [":fill"],
+)
+
+# Device code in a shared library.
+cc_shared_library(
+    name = "shared",
+    deps = [":fill"],
+)
+
+cc_binary(
+    name = "app_of_shared",
+    srcs = ["main.cc"],
+    dynamic_deps = [":shared"],
+    deps = [":fill"],
+)
+
+# A tool of the build.
+genrule(
+    name = "generated",
+    outs = ["generated.txt"],
+    cmd = "$(location :app) > $@",
+    tools = [":app"],
+)
+
+openmp_library(
+    name = "sum",
+    srcs = ["sum.c"],
+)
+
+# Includes what it depends on, and what it does not.
+cc_library(
+    name = "direct",
+    srcs = ["direct.cc"],
+    deps = [":fill"],
+)
+
+cc_library(
+    name = "indirect",
+    srcs = ["direct.cc"],
+    deps = [":direct"],
+)
+
+hip_library(
+    name = "no_header",
+    srcs = ["fill.hip"],
+    hdrs = ["broken.h"],
+    offload_archs = ["gfx90a"],
+)
+`
+
+const toolchains = `load("@bazel_tools//tools/cpp:unix_cc_toolchain_config.bzl", "cc_toolchain_config")
+load("@rules_cc//cc:defs.bzl", "cc_toolchain")
+
+platform(
+    name = "aarch64",
+    constraint_values = [
+        "@platforms//cpu:aarch64",
+        "@platforms//os:linux",
+    ],
+)
+
+filegroup(name = "empty")
+
+cc_toolchain_config(
+    name = "config",
+    abi_libc_version = "unknown",
+    abi_version = "unknown",
+    compile_flags = ["-fstack-protector"],
+    compiler = "gcc",
+    cpu = "aarch64",
+    cxx_builtin_include_directories = [
+        "/usr/aarch64-linux-gnu/include",
+        "/usr/lib/gcc-cross/aarch64-linux-gnu",
+    ],
+    cxx_flags = ["-std=c++20"],
+    host_system_name = "local",
+    link_libs = ["-lstdc++", "-lm"],
+    target_libc = "glibc",
+    target_system_name = "aarch64-linux-gnu",
+    tool_paths = {
+        "ar": "/usr/bin/aarch64-linux-gnu-ar",
+        "cpp": "/usr/bin/aarch64-linux-gnu-cpp",
+        "gcc": "/usr/bin/aarch64-linux-gnu-gcc",
+        "gcov": "/usr/bin/aarch64-linux-gnu-gcov",
+        "ld": "/usr/bin/aarch64-linux-gnu-ld",
+        "nm": "/usr/bin/aarch64-linux-gnu-nm",
+        "objcopy": "/usr/bin/aarch64-linux-gnu-objcopy",
+        "objdump": "/usr/bin/aarch64-linux-gnu-objdump",
+        "strip": "/usr/bin/aarch64-linux-gnu-strip",
+    },
+    toolchain_identifier = "aarch64",
+)
+
+cc_toolchain(
+    name = "cc",
+    all_files = ":empty",
+    ar_files = ":empty",
+    compiler_files = ":empty",
+    dwp_files = ":empty",
+    linker_files = ":empty",
+    objcopy_files = ":empty",
+    strip_files = ":empty",
+    toolchain_config = ":config",
+)
+
+toolchain(
+    name = "cc_toolchain",
+    target_compatible_with = [
+        "@platforms//cpu:aarch64",
+        "@platforms//os:linux",
+    ],
+    toolchain = ":cc",
+    toolchain_type = "@bazel_tools//tools/cpp:toolchain_type",
+)
+`
+
+// sources is the program: one kernel, and a host function that writes past the
+// end of its memory when it is told to.
+var sources = map[string]string{
+	"BUILD.bazel":       buildFile,
+	"cross/BUILD.bazel": toolchains,
+	"broken.h":          "#pragma once\nnot_a_type x;\n",
+	"direct.cc":         "#include \"gpu/fill.h\"\n",
+	"fill.h":            "#pragma once\n#include <stddef.h>\nint fill(int at, size_t size);\n",
+	"private.h":         "#pragma once\nenum { block = 64 };\n",
+	"fill.hip": `#include "gpu/fill.h"
+
+#include <memory>
+
+#include "hip.h"
+#include "private.h"
+
+#if __cplusplus < 201703L
+#error the standard is that of the C++ toolchain
+#endif
+
+__global__ void ones(int *p) { p[__builtin_amdgcn_workitem_id_x()] = 1; }
+
+int fill(int at, size_t size) {
+  auto ints = std::make_unique<int[]>(size);
+  ones<<<dim3(2), dim3(block)>>>(ints.get());
+  ints[at] = 1;
+  return ints[0];
+}
+`,
+	"main.cc": `#include <cstdio>
+#include <cstdlib>
+
+#include "gpu/fill.h"
+
+int main(int argc, char **) {
+#if defined(__aarch64__)
+  std::puts("AArch64");
+#else
+  std::puts("x86-64");
+#endif
+  std::fflush(stdout);
+  return fill(argc == 1 ? 0 : 4, 4) != 0 && argc > 1;
+}
+`,
+	"sum.c": `int sum(int n) {
+  int all = 0;
+#pragma omp target teams distribute parallel for map(tofrom : all) reduction(+ : all)
+  for (int i = 0; i < n; i++) all += i;
+  return all;
+}
+`,
+}
+
+const output = `fat binary, page aligned: yes
+  host-TRIPLE-: empty
+  hipv4-amdgcn-amd-amdhsa--gfx90a: code object
+function _Z4onesPi _Z4onesPi -1 0
+MACHINE
+launch _Z4onesPi grid 2,1,1 block 64
+unregister once
+`
+
+func want(machine, triple string) string {
+	return strings.NewReplacer("MACHINE", machine, "TRIPLE", triple).Replace(output)
+}
+
+func TestHost(t *testing.T) {
+	contents := map[string]string{}
+	for name, content := range sources {
+		contents[name] = content
+	}
+	for _, name := range []string{"hip.h", "hiprt.c"} {
+		content, err := fs.ReadFile(flows.Sources(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		contents[name] = string(content)
+	}
+	w := bazeltest.New(t, t.TempDir(), contents)
+	w.Write(".bazelrc", "common --@rules_offload//rules/settings:hip_runtime=//:runtime\n")
+	t.Run("x86-64", func(t *testing.T) { testHere(t, w) })
+	t.Run("AArch64", func(t *testing.T) { testCross(t, w) })
+	t.Run("sanitizer", func(t *testing.T) { testSanitizer(t, w) })
+	t.Run("flags of tools", func(t *testing.T) { testTools(t, w) })
+	t.Run("headers", func(t *testing.T) { testHeaders(t, w) })
+}
+
+func testHere(t *testing.T, w *bazeltest.Workspace) {
+	w.Bazel("build", "-c", "opt", "//:app", "//:app_of_shared")
+	for _, name := range []string{"app", "app_of_shared"} {
+		if diff := cmp.Diff(want("x86-64", "x86_64-unknown-linux-gnu"), run(t, filepath.Join(w.Dir, "bazel-bin", name))); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// testCross builds for AArch64, and runs the program under qemu.
+func testCross(t *testing.T, w *bazeltest.Workspace) {
+	w.Bazel("build", "--platforms=//cross:aarch64", "--extra_toolchains=//cross:cc_toolchain", "//:app", "//:sum")
+	for _, name := range []string{"app", "fill/host/fill.o", "fill.register.o", "sum/host/sum.o", "sum.register.o"} {
+		file, err := elf.NewFile(bytes.NewReader(w.Read(name)))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if file.Machine != elf.EM_AARCH64 {
+			t.Errorf("%s is for %v", name, file.Machine)
+		}
+	}
+	got := run(t, "qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", filepath.Join(w.Dir, "bazel-bin", "app"))
+	if diff := cmp.Diff(want("AArch64", "aarch64-unknown-linux-gnu"), got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// testSanitizer checks that host code of HIP sources is instrumented where a
+// feature of the C++ toolchain asks for it.
+func testSanitizer(t *testing.T, w *bazeltest.Workspace) {
+	w.Bazel("build", "--features=asan", "-c", "dbg", "//:app", "//:sum")
+	program := filepath.Join(w.Dir, "bazel-bin", "app")
+	if diff := cmp.Diff(want("x86-64", "x86_64-unknown-linux-gnu"), run(t, program)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	got, err := exec.Command(program, "past the end").CombinedOutput()
+	if err == nil || !bytes.Contains(got, []byte("heap-buffer-overflow")) || !bytes.Contains(got, []byte("fill.hip:18")) {
+		t.Errorf("%v: the sanitizer saw nothing in fill.hip:\n%s", err, got)
+	}
+}
+
+// testTools checks that --host_copt, and not --copt, holds for programs that the
+// build itself runs.
+func testTools(t *testing.T, w *bazeltest.Workspace) {
+	flags := []string{"--copt=-DCOPT", "--host_copt=-DHOST_COPT"}
+	for target, flag := range map[string]string{"//:app": "-DCOPT", "//:generated": "-DHOST_COPT"} {
+		commands := w.Commands(`mnemonic("OffloadHipHostCompile", deps(`+target+`))`, flags...)
+		if len(commands) != 1 {
+			t.Errorf("%s has %d compilations for the host", target, len(commands))
+			continue
+		}
+		for _, argument := range commands[0].Arguments {
+			if strings.HasSuffix(argument, "COPT") && argument != flag {
+				t.Errorf("%s: %s is among %q", target, argument, commands[0].Arguments)
+			}
+		}
+		if !strings.Contains(strings.Join(commands[0].Arguments, "\n")+"\n", "\n"+flag+"\n") {
+			t.Errorf("%s: %s is not among %q", target, flag, commands[0].Arguments)
+		}
+	}
+}
+
+// testHeaders checks headers with clang as compiler of the C++ toolchain.
+func testHeaders(t *testing.T, w *bazeltest.Workspace) {
+	flags := []string{"--repo_env=CC=" + llvm.Tool(t, "clang"), "--features=layering_check", "--features=parse_headers", "--process_headers_in_dependencies"}
+	build := func(target string) (*bazeltest.Result, error) {
+		return w.Try(append([]string{"build", target}, flags...)...)
+	}
+	if result, err := build("//:direct"); err != nil {
+		t.Error(err)
+	} else if result.Count("CppCompile") < 2 {
+		t.Errorf("no header was compiled:\n%s", result.Output)
+	}
+	for target, message := range map[string]string{
+		"//:indirect":  "module //:indirect does not depend on a module exporting 'gpu/fill.h'",
+		"//:no_header": "unknown type name 'not_a_type'",
+	} {
+		if result, err := build(target); err == nil || !strings.Contains(result.Output, message) {
+			t.Errorf("%s: %v: no %q in:\n%s", target, err, message, result.Output)
+		}
+	}
+}
+
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	got, err := exec.Command(name, args...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s %s: %v\n%s", name, args, err, got)
+	}
+	return string(got)
+}
