@@ -2,6 +2,7 @@ package files
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -9,46 +10,65 @@ import (
 )
 
 // Budget is what all requests of a process share: a number of cores, and a
-// number of bytes of memory for what cannot be mapped or streamed.
+// number of bytes of memory for what cannot be mapped or streamed. A nil Budget
+// stands for one of the process: as many cores as Go uses, and DefaultMemory.
 //
-// Cores are taken for one unit of work at a time and go round in the order of
-// asking, so a small request is not stuck behind a big one.
+// Cores are taken for one unit of work at a time, in the order of asking, so a
+// small request does not wait for the end of a large one.
 type Budget struct {
-	cores, bytes *semaphore.Weighted
-	ncores       int
-	nbytes       int64
+	cores  *semaphore.Weighted
+	ncores int
+	memory memory
 }
+
+// DefaultMemory is the memory of a nil Budget, in bytes.
+const DefaultMemory = 2 << 30
+
+var defaultBudget = sync.OnceValue(func() *Budget { return NewBudget(runtime.GOMAXPROCS(0), DefaultMemory) })
 
 // NewBudget returns a budget of the given size; at least one core and one byte.
 func NewBudget(cores int, bytes int64) *Budget {
 	cores, bytes = max(cores, 1), max(bytes, 1)
 	return &Budget{
 		cores:  semaphore.NewWeighted(int64(cores)),
-		bytes:  semaphore.NewWeighted(bytes),
 		ncores: cores,
-		nbytes: bytes,
+		memory: memory{total: bytes, free: bytes},
 	}
 }
 
-// Cores returns the number of cores of the budget.
-func (b *Budget) Cores() int { return b.ncores }
-
-// held is what the unit of work behind a context holds of its budget. Without
-// it, a unit that divides its own work would wait for the core it sits on.
-type held struct {
-	budget *Budget
-	core   *slot // nil for none
-	bytes  bool
+// orDefault returns b, or the budget that nil stands for.
+func (b *Budget) orDefault() *Budget {
+	if b == nil {
+		return defaultBudget()
+	}
+	return b
 }
 
-// slot is a core that is held; lost when it had to be given up for good.
-type slot struct{ lost atomic.Bool }
+// Cores returns the number of cores of the budget.
+func (b *Budget) Cores() int { return b.orDefault().ncores }
+
+// held is what the unit of work of a context holds of its budget.
+type held struct {
+	budget  *Budget
+	core    *slot    // nil for none
+	account *Account // nil for none
+}
+
+// slot is a core that one goroutine holds.
+type slot struct{ state atomic.Int32 }
+
+// The states of a slot.
+const (
+	slotHeld int32 = iota
+	slotAway       // given back while its goroutine waits for memory
+	slotLost       // given back for good
+)
 
 type heldKey struct{}
 
 func (b *Budget) held(ctx context.Context) held {
 	if h, ok := ctx.Value(heldKey{}).(held); ok && h.budget == b {
-		if h.core != nil && h.core.lost.Load() {
+		if h.core != nil && h.core.state.Load() != slotHeld {
 			h.core = nil
 		}
 		return h
@@ -56,7 +76,12 @@ func (b *Budget) held(ctx context.Context) held {
 	return held{budget: b}
 }
 
-// withCore runs fn with a core of the budget, waiting for one if need be.
+func (h held) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, heldKey{}, h)
+}
+
+// withCore runs fn with a core of the budget, waiting for one if need be. A unit
+// that divides its own work does not wait for the core that it holds.
 func (b *Budget) withCore(ctx context.Context, fn func(context.Context)) error {
 	h := b.held(ctx)
 	if h.core != nil {
@@ -68,52 +93,31 @@ func (b *Budget) withCore(ctx context.Context, fn func(context.Context)) error {
 	}
 	h.core = new(slot)
 	defer func() {
-		if !h.core.lost.Load() {
+		if h.core.state.Load() == slotHeld {
 			b.cores.Release(1)
 		}
 	}()
-	fn(context.WithValue(ctx, heldKey{}, h))
+	fn(h.context(ctx))
 	return nil
 }
 
-// WithBytes runs fn when n bytes of the budget are free and keeps them until it
-// returns. More than the whole budget waits for all of it and then runs alone.
-// Inside fn's context it does not wait again, so reserve what is needed at once.
-func (b *Budget) WithBytes(ctx context.Context, n int64, fn func(context.Context) error) error {
-	h := b.held(ctx)
-	n = min(n, b.nbytes)
-	if h.bytes || n <= 0 {
-		return fn(ctx)
+// withoutCore runs fn while the core of the context, if there is one, is free
+// for others: fn waits for something whose holder may need a core.
+func (b *Budget) withoutCore(ctx context.Context, core *slot, fn func() error) error {
+	if core == nil || !core.state.CompareAndSwap(slotHeld, slotAway) {
+		return fn()
 	}
-	if !b.bytes.TryAcquire(n) {
-		if err := b.waitBytes(ctx, h.core, n); err != nil {
-			return err
+	b.cores.Release(1)
+	err := fn()
+	if b.cores.Acquire(ctx, 1) != nil {
+		core.state.Store(slotLost)
+		if err == nil {
+			err = context.Cause(ctx)
 		}
+		return err
 	}
-	defer b.bytes.Release(n)
-	h.bytes = true
-	return fn(context.WithValue(ctx, heldKey{}, h))
-}
-
-// waitBytes acquires n bytes. Whoever holds them may need a core to finish, so
-// the core held meanwhile is given back.
-func (b *Budget) waitBytes(ctx context.Context, core *slot, n int64) error {
-	if core != nil {
-		b.cores.Release(1)
-	}
-	err := b.bytes.Acquire(ctx, n)
-	if core != nil && err == nil {
-		if err = b.cores.Acquire(ctx, 1); err != nil {
-			b.bytes.Release(n)
-		}
-	}
-	if err != nil {
-		if core != nil {
-			core.lost.Store(true)
-		}
-		return context.Cause(ctx)
-	}
-	return nil
+	core.state.Store(slotHeld)
+	return err
 }
 
 // Each runs fn for 0 … n-1, in parallel as far as cores of the budget are free,
@@ -134,14 +138,19 @@ func (b *Budget) Each(ctx context.Context, n int, fn func(ctx context.Context, i
 // every piece before that one and none after.
 func Ordered[T any](ctx context.Context, b *Budget, n, ahead int,
 	produce func(ctx context.Context, i int) (T, error), consume func(i int, piece T) error) error {
+	b = b.orDefault()
 	p := &pipeline[T]{budget: b, n: n, limit: n, ahead: max(ahead, 1), produce: produce, ready: make(map[int]result[T])}
 	p.cond.L = &p.mu
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(ctx, p.wake)()
 
 	// A goroutine with a core of its own works too: there may be no other core.
+	// Helpers have to get one each.
 	helpers := min(n, b.ncores, p.ahead)
-	works := b.held(ctx).core != nil
+	h := b.held(ctx)
+	works := h.core != nil
+	h.core = nil
+	helping := h.context(ctx)
 	if works || helpers == 1 {
 		helpers, works = helpers-1, true
 	}
@@ -149,7 +158,7 @@ func Ordered[T any](ctx context.Context, b *Budget, n, ahead int,
 	defer wg.Wait()
 	defer cancel()
 	for range helpers {
-		wg.Go(func() { p.help(ctx) })
+		wg.Go(func() { p.help(helping) })
 	}
 	for i := range n {
 		piece, err := p.await(ctx, i, works)
@@ -240,27 +249,44 @@ func (p *pipeline[T]) take(ctx context.Context) {
 	p.mu.Unlock()
 }
 
-// await returns piece i, producing pieces meanwhile when works is set.
+// await returns piece i, producing pieces meanwhile when works is set. While all
+// that is left to do is to wait, the core of ctx is free for others.
 func (p *pipeline[T]) await(ctx context.Context, i int, works bool) (T, error) {
+	var none T
 	for {
 		p.mu.Lock()
-		r, ok := p.ready[i]
-		for !ok && ctx.Err() == nil && !(works && p.open()) {
-			p.cond.Wait()
-			r, ok = p.ready[i]
-		}
+		r, ready := p.ready[i]
 		delete(p.ready, i)
+		open := p.open()
 		p.mu.Unlock()
-		if ok {
+		var err error
+		switch {
+		case ready:
 			return r.piece, r.err
-		}
-		err := context.Cause(ctx)
-		if err == nil {
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		case works && open:
 			err = p.budget.withCore(ctx, p.take)
+		default:
+			err = p.budget.withoutCore(ctx, p.budget.held(ctx).core, func() error { return p.wait(ctx, i, works) })
 		}
 		if err != nil {
-			var none T
 			return none, err
 		}
+	}
+}
+
+// wait waits until piece i is ready or, when works is set, one can be taken.
+func (p *pipeline[T]) wait(ctx context.Context, i int, works bool) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		if _, ok := p.ready[i]; ok || works && p.open() {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		p.cond.Wait()
 	}
 }

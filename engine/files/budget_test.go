@@ -118,6 +118,116 @@ func TestEachNested(t *testing.T) {
 	}
 }
 
+// Units inside units keep to the cores of the budget, and so does the memory that
+// they reserve, also inside of what their operation reserved before.
+func TestNestedUnitsKeepToTheBudget(t *testing.T) {
+	const cores, bytes, window = 4, 100, 30
+	b := NewBudget(cores, bytes)
+	var running, most atomic.Int32
+	var used, mostUsed atomic.Int64
+	raise := func(most *atomic.Int64, n int64) {
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+	}
+	soon(t, func() {
+		err := b.WithBytes(t.Context(), 20, func(ctx context.Context) error {
+			return b.Each(ctx, 8, func(ctx context.Context, _ int) error {
+				return b.Each(ctx, 8, func(ctx context.Context, _ int) error {
+					return b.WithBytes(ctx, window, func(context.Context) error {
+						r := running.Add(1)
+						for m := most.Load(); r > m && !most.CompareAndSwap(m, r); m = most.Load() {
+						}
+						raise(&mostUsed, used.Add(window))
+						time.Sleep(time.Millisecond)
+						used.Add(-window)
+						running.Add(-1)
+						return nil
+					})
+				})
+			})
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	if most.Load() > cores {
+		t.Errorf("%d units at once on %d cores", most.Load(), cores)
+	}
+	if mostUsed.Load() > bytes-20 {
+		t.Errorf("%d bytes at once of the %d that are left", mostUsed.Load(), bytes-20)
+	}
+	if b.memory.free != bytes || !b.cores.TryAcquire(cores) {
+		t.Error("something was not given back")
+	}
+}
+
+// Several units that wait for memory at once give back one core each, and no more.
+func TestUnitsThatWaitKeepTheirCores(t *testing.T) {
+	b := NewBudget(2, 10)
+	for range 50 {
+		soon(t, func() {
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					b.Each(t.Context(), 2, func(ctx context.Context, _ int) error {
+						return b.Each(ctx, 4, func(ctx context.Context, _ int) error {
+							return b.WithBytes(ctx, 6, func(context.Context) error { return nil })
+						})
+					})
+				})
+			}
+			wg.Wait()
+		})
+	}
+	if b.memory.free != 10 || !b.cores.TryAcquire(2) {
+		t.Error("something was not given back")
+	}
+}
+
+// An operation that holds memory never waits for another one for more.
+func TestReserveWhileHolding(t *testing.T) {
+	b := NewBudget(1, 10)
+	one, two := b.Account(t.Context()).Context(t.Context()), b.Account(t.Context()).Context(t.Context())
+	soon(t, func() {
+		for _, ctx := range []context.Context{one, two} {
+			first, err := b.Reserve(ctx, 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer first.Release()
+		}
+		for _, ctx := range []context.Context{one, two} {
+			more, err := b.Reserve(ctx, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			more.Release()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancel()
+		if _, err := b.Reserve(ctx, 1); err != context.DeadlineExceeded {
+			t.Errorf("an operation that holds nothing does not wait: %v", err)
+		}
+	})
+}
+
+// A nil Budget is that of the process.
+func TestNilBudget(t *testing.T) {
+	var b *Budget
+	n := 0
+	err := b.WithBytes(t.Context(), 1, func(ctx context.Context) error {
+		return b.Each(ctx, 1, func(context.Context, int) error { n++; return nil })
+	})
+	if err != nil || n != 1 || b.Cores() < 1 {
+		t.Errorf("ran %d times on %d cores: %v", n, b.Cores(), err)
+	}
+	r, err := b.Reserve(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Release()
+}
+
 // A request is answered at once when it is cancelled, though others keep every core.
 func TestCancelWhileCoresAreTaken(t *testing.T) {
 	b := NewBudget(2, 1)
@@ -259,7 +369,7 @@ func TestWithBytes(t *testing.T) {
 	if most.Load() > 100 {
 		t.Errorf("%d bytes at once", most.Load())
 	}
-	if !b.bytes.TryAcquire(100) || !b.cores.TryAcquire(4) {
+	if b.memory.free != 100 || !b.cores.TryAcquire(4) {
 		t.Error("something was not given back")
 	}
 }
@@ -321,7 +431,7 @@ func TestWithBytesCancelled(t *testing.T) {
 	})
 	close(release)
 	other.Wait()
-	if !b.bytes.TryAcquire(10) || !b.cores.TryAcquire(1) {
+	if b.memory.free != 10 || !b.cores.TryAcquire(1) {
 		t.Error("something was not given back")
 	}
 }
