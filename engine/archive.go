@@ -7,7 +7,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bitcode"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
@@ -23,12 +25,14 @@ type ArchiveOptions struct {
 }
 
 // Archive puts bundles and bundled objects into an archive, which is a library of
-// code for several devices. Members have the base names of their files.
+// code for several devices. Members have the base names of their files. With
+// Check, the error for entries that must not be in one bundle is a
+// *MemberConflictError.
 func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 	members := make([]ar.NewMember, len(opt.Inputs))
 	inputs := make([]*files.Input, len(opt.Inputs))
 	for i, name := range opt.Inputs {
-		input, err := s.Files.Open(name)
+		input, err := s.files.Open(name)
 		if err != nil {
 			return err
 		}
@@ -37,12 +41,9 @@ func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 		members[i] = ar.NewMember{Name: filepath.Base(name), Data: input.All()}
 	}
 	return s.write(ctx, func(out *files.Outputs) error {
-		err := s.Budget.Each(ctx, len(inputs), func(ctx context.Context, i int) error {
+		err := s.budget.Each(ctx, len(inputs), func(ctx context.Context, i int) error {
 			if opt.Check {
-				err := s.withContents(ctx, inputs[i].Name(), inputs[i].All(), ArchiveType, opt.Read, func(_ context.Context, c *contents) error {
-					return checkMember(c, inputs[i].Name(), opt.Output)
-				})
-				if err != nil {
+				if err := s.checkFile(ctx, opt.Inputs[i], opt); err != nil {
 					return err
 				}
 			}
@@ -72,8 +73,8 @@ func index(m *ar.NewMember) {
 	}
 }
 
-// MemberConflictError is a member of an archive with entries that must not be in
-// one bundle.
+// MemberConflictError reports a member of an archive with entries that must not
+// be in one bundle.
 type MemberConflictError struct {
 	Member, Archive string
 	*target.ConflictError
@@ -88,65 +89,39 @@ func (e *MemberConflictError) Error() string {
 func (e *MemberConflictError) Unwrap() error { return e.ConflictError }
 
 // checkMember looks for entries of a member that must not be in one bundle.
-func checkMember(c *contents, member, archive string) error {
-	for number := 1; number <= c.bundles; number++ {
+func checkMember(ctx context.Context, member *images.Source, archive string) error {
+	for rest := member.Images; len(rest) > 0; {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
 		var ids []string
-		for _, e := range c.entries {
-			if e.Bundle == number {
-				ids = append(ids, e.ID)
-			}
+		number := rest[0].Bundle
+		for len(rest) > 0 && rest[0].Bundle == number {
+			ids = append(ids, rest[0].ID)
+			rest = rest[1:]
 		}
 		if conflict := target.ConflictingIDs(ids); conflict != nil {
-			return &MemberConflictError{Member: member, Archive: archive, ConflictError: conflict}
+			return &MemberConflictError{Member: member.Holder(), Archive: archive, ConflictError: conflict}
 		}
 	}
 	return nil
 }
 
-// archiveMember is a member of an archive that is read.
-type archiveMember struct {
-	name string
-	path string // with the archive's, for messages
-	data files.Content
-}
-
-// withArchive calls fn with the members of an archive.
-func (s *Session) withArchive(name string, fn func(members []archiveMember) error) error {
-	input, err := s.Files.Open(name)
+// checkFile is checkMember for a file that is to become a member.
+func (s *Session) checkFile(ctx context.Context, name string, opt ArchiveOptions) error {
+	f, err := s.openBundles(ctx, name, bundle.ObjectType, opt.Read)
 	if err != nil {
 		return err
 	}
-	defer input.Close()
-	var opened []*files.Input // members of a thin archive
-	defer func() {
-		for _, in := range opened {
-			in.Close()
+	defer f.Close()
+	for source, err := range f.Sources() {
+		opt.Read.tell(source)
+		if err == nil {
+			err = checkMember(ctx, source, opt.Output)
 		}
-	}()
-	err = files.Contain(func() error {
-		archive, err := ar.Parse(input.Bytes())
 		if err != nil {
-			return in(input, err)
+			return err
 		}
-		var members []archiveMember
-		for m, err := range archive.Members() {
-			if err != nil {
-				return in(input, err)
-			}
-			member := archiveMember{name: m.Name, path: fmt.Sprintf("%s(%s)", name, m.Name)}
-			if m.Thin {
-				file, err := s.Files.OpenRegular(ar.MemberPath(name, m.Name))
-				if err != nil {
-					return err
-				}
-				opened = append(opened, file)
-				member.data = file.All()
-			} else {
-				member.data = input.Content(m.DataOffset, m.Size)
-			}
-			members = append(members, member)
-		}
-		return fn(members)
-	})
-	return err
+	}
+	return nil
 }

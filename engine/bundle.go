@@ -21,12 +21,12 @@ type BundleEntry struct {
 
 // BundleOptions say what Bundle makes.
 type BundleOptions struct {
-	Type    FileType
-	Entries []BundleEntry // in the order of the bundle
+	Type    bundle.FileType // "" is bundle.ObjectType
+	Entries []BundleEntry   // in the order of the bundle
 	Output  string
 
-	// Align is what the offset of every entry of a binary bundle is a multiple
-	// of, in bytes.
+	// Align is the alignment of entry offsets in a binary bundle, in bytes; 0
+	// means 1.
 	Align uint64
 	// ShareEqual stores equal contents of a binary bundle once.
 	ShareEqual bool
@@ -49,12 +49,13 @@ type BundleResult struct {
 	Sections bool
 	// Compressed describes the compressed bundle, if it is one.
 	Compressed *ccob.Stats
-	// Took is how long compression took.
-	Took time.Duration
+	// Duration is how long compression took.
+	Duration time.Duration
 }
 
 // Bundle puts the contents of entries into one file. The targets must have
-// passed target.CheckTargets.
+// passed target.CheckTargets. An unknown type gives a *bundle.FileTypeError, a
+// compressed bundle that its version cannot hold a ccob.LimitError.
 func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, error) {
 	var result BundleResult
 	items := make([]bundle.Item, len(opt.Entries))
@@ -67,7 +68,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 		if entry.Input == "" {
 			continue
 		}
-		input, err := s.Files.Open(entry.Input)
+		input, err := s.files.Open(entry.Input)
 		if err != nil {
 			return result, err
 		}
@@ -77,10 +78,13 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 			hostMode = input.Mode()
 		}
 	}
-	if err := opt.Type.check(); err != nil {
+	if opt.Type == "" {
+		opt.Type = bundle.ObjectType
+	}
+	if err := opt.Type.Check(); err != nil {
 		return result, err
 	}
-	if opt.Type == ArchiveType {
+	if opt.Type == bundle.ArchiveType {
 		return result, errors.New("an archive is not made of entries, but of bundles: use Archive")
 	}
 	err := s.write(ctx, func(out *files.Outputs) error {
@@ -88,7 +92,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 		if err != nil {
 			return err
 		}
-		comment, text := opt.Type.comment()
+		comment, text := opt.Type.Comment()
 		switch {
 		case text && opt.Compress == nil:
 			return bundle.WriteText(output, items, comment)
@@ -99,7 +103,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 			}
 			pieces := []ccob.Piece{{Content: files.Memory(plain.Bytes())}}
 			return s.compress(ctx, output, pieces, opt.Compress, &result)
-		case opt.Type == ObjectType && host >= 0 && object.IsObject(items[host].Content.Bytes()):
+		case opt.Type == bundle.ObjectType && host >= 0 && object.IsObject(items[host].Content.Bytes()):
 			result.Sections = true
 			if opt.DryRun {
 				return nil
@@ -107,7 +111,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 			output.SetMode(hostMode)
 			return nameError(opt.Entries[host].Input, addSections(output, items, host))
 		}
-		layout, err := bundle.Plan(items, bundle.Options{Align: opt.Align, ShareEqual: opt.ShareEqual})
+		layout, err := bundle.Plan(items, bundle.Options{Align: max(1, opt.Align), ShareEqual: opt.ShareEqual})
 		if err != nil {
 			return err
 		}
@@ -127,10 +131,10 @@ func (s *Session) writeLayout(ctx context.Context, output *files.Output, layout 
 	if _, err := output.WriteAt(layout.Header, 0); err != nil {
 		return err
 	}
-	return s.Budget.Each(ctx, len(layout.Contents), func(_ context.Context, i int) error {
+	return s.budget.Each(ctx, len(layout.Contents), func(_ context.Context, i int) error {
 		c := &layout.Contents[i]
-		s.Meter.expect(c.Content.Len())
-		defer s.Meter.add(c.Content.Len())
+		s.meter.expect(c.Content.Len())
+		defer s.meter.add(c.Content.Len())
 		return output.CopyAt(c.Content, c.Offset)
 	})
 }
@@ -148,16 +152,16 @@ func layoutPieces(layout *bundle.Layout) []ccob.Piece {
 func (s *Session) compress(ctx context.Context, output files.Sink, pieces []ccob.Piece, c *Compression, result *BundleResult) error {
 	start := time.Now()
 	for _, p := range pieces {
-		s.Meter.expect(p.Content.Len())
+		s.meter.expect(p.Content.Len())
 	}
 	stats, err := ccob.Encode(ctx, output, pieces, ccob.EncodeOptions{
 		Version: c.Version,
 		Level:   ccob.Level(longzstd.FromNumber(c.Level)),
 		Frames:  c.Frames,
-		Budget:  s.Budget,
-		Done:    s.Meter.add,
+		Budget:  s.budget,
+		Done:    s.meter.add,
 	})
-	result.Compressed, result.Took = &stats, time.Since(start)
+	result.Compressed, result.Duration = &stats, time.Since(start)
 	return err
 }
 

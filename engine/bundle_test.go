@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
@@ -19,7 +20,7 @@ import (
 )
 
 func bundleSession(dir string) *Session {
-	return &Session{Files: files.NewRoot(dir), Budget: files.NewBudget(2, 64<<20)}
+	return New(Config{Files: files.NewRoot(dir), Budget: files.NewBudget(2, 64<<20)})
 }
 
 // bundledHost returns an ELF object.
@@ -48,7 +49,7 @@ func TestBundleUnbundle(t *testing.T) {
 		defer os.RemoveAll(dir)
 		s := bundleSession(dir)
 		opt := BundleOptions{
-			Type:       FileType(rapid.SampledFrom([]string{"i", "ii", "cui", "hipi", "d", "ll", "s", "bc", "gch", "ast", "o"}).Draw(t, "type")),
+			Type:       bundle.FileType(rapid.SampledFrom([]string{"i", "ii", "cui", "hipi", "d", "ll", "s", "bc", "gch", "ast", "o"}).Draw(t, "type")),
 			Align:      rapid.Uint64Range(1, 70).Draw(t, "align"),
 			ShareEqual: rapid.Bool().Draw(t, "share"),
 			Output:     "bundle",
@@ -153,7 +154,7 @@ func TestArchiveUnbundle(t *testing.T) {
 	if err := s.Archive(context.Background(), ArchiveOptions{Inputs: inputs, Output: "all.a", Check: true}); err != nil {
 		t.Fatal(err)
 	}
-	listed, err := s.List(context.Background(), ListOptions{Guess: true, Input: "all.a"})
+	listed, err := s.List(context.Background(), ListOptions{Input: "all.a"})
 	if err != nil {
 		t.Fatal(err)
 	}

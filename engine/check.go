@@ -27,7 +27,7 @@ type CheckOptions struct {
 // with it: the error joins several if there are. Nothing is written then. The warnings
 // name what keeps some programs from reading a bundle that is right.
 func (s *Session) Check(ctx context.Context, opt CheckOptions) (warnings []error, err error) {
-	bundle, err := s.Files.Open(opt.Input)
+	bundle, err := s.files.Open(opt.Input)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +36,7 @@ func (s *Session) Check(ctx context.Context, opt CheckOptions) (warnings []error
 	for _, e := range opt.Entries {
 		expected := check.Entry{ID: e.Target.String(), Name: e.Input}
 		if e.Input != "" {
-			input, err := s.Files.Open(e.Input)
+			input, err := s.files.Open(e.Input)
 			if err != nil {
 				return nil, err
 			}

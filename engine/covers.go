@@ -9,6 +9,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/object"
 )
@@ -67,7 +68,7 @@ func (c *coverer) tree(ctx context.Context, input string) (folders []files.Folde
 	if input == "-" {
 		return nil, false, nil
 	}
-	return c.session.Files.Tree(ctx, input)
+	return c.session.files.Tree(ctx, input)
 }
 
 // folder asks for the files of a folder that have device code.
@@ -118,30 +119,38 @@ func (c *coverer) file(ctx context.Context, name string) (*coverage.FileReport, 
 // bundles returns the bundles of a file. If the device code is in other files,
 // split says so.
 func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.Bundle, split string, err error) {
-	err = c.session.kernels(ctx, KernelsOptions{Input: name}, func(f *finder, file *DeviceFile) error {
-		split = splitPackage(f.input.Bytes())
-		bundles = c.group(file)
+	f, err := c.session.Open(ctx, name, images.Options{})
+	if err != nil {
+		return nil, "", err
+	}
+	defer f.Close()
+	file, err := c.session.kernels(ctx, f, InspectOptions{Input: name})
+	if err != nil {
+		return nil, "", err
+	}
+	err = files.Contain(func() error {
+		split = splitPackage(f.Input().Bytes())
 		return nil
 	})
-	return bundles, split, err
+	return c.group(file), split, err
 }
 
 // group puts the images of a file into the bundles that they are of.
 func (c *coverer) group(file *DeviceFile) []coverage.Bundle {
 	type key struct {
 		members, section string
-		form             Form
+		form             images.Form
 		container        int64
 	}
 	index := make(map[key]int)
 	var bundles []coverage.Bundle
-	for i, e := range file.Embedded {
+	for i, e := range file.Found {
 		k := key{members: fmt.Sprintf("%q", e.Members), section: e.Section, form: e.Form}
 		bare := false
 		switch e.Form {
-		case FormBundle, FormCompressed:
+		case images.FormBundle, images.FormCompressed:
 			k.container = e.Container
-		case FormSection:
+		case images.FormSection:
 			bare = e.ID == ""
 			if !bare {
 				k.section = "" // each entry has a section of its own
@@ -166,7 +175,7 @@ func (c *coverer) group(file *DeviceFile) []coverage.Bundle {
 	})
 }
 
-func coverageImage(e *Embedded, img *kernels.Image) coverage.Image {
+func coverageImage(e *images.DeviceImage, img *kernels.Image) coverage.Image {
 	c := coverage.Image{ID: e.ID, Size: e.Size, Empty: img.Empty}
 	if img.Format == kernels.CodeObject {
 		target := img.Target

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/register"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
@@ -59,21 +60,32 @@ func TestDamagedBundles(t *testing.T) {
 		if listed, err := s.List(ctx, ListOptions{Type: "bc", Input: "x"}); err == nil {
 			results[1] = fmt.Sprint(listed)
 		}
-		if images, err := s.Inspect(ctx, InspectOptions{Input: "x"}); err == nil {
-			for _, e := range images {
+		if file, err := s.Inspect(ctx, InspectOptions{Input: "x"}); err == nil {
+			for _, e := range file.Found {
 				results[2] += fmt.Sprintln(brief(e), e.Size)
 			}
 		}
-		plan := func(images []*Embedded, _ func(*Embedded) ([]*Embedded, error)) (list []Extraction, err error) {
-			for _, e := range images {
+		choose := func() error {
+			f, err := s.Open(ctx, "x", images.Options{})
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			all, err := f.All()
+			if err != nil {
+				return err
+			}
+			var list []Extraction
+			for _, e := range all {
 				if e.ID == id.String() {
-					list = append(list, Extraction{Output: "o", Images: []*Embedded{e}})
+					list = append(list, Extraction{Output: "o", Images: []*images.DeviceImage{e}})
 				}
 			}
-			return list, nil
+			_, err = s.Extract(ctx, f, list)
+			return err
 		}
 		os.Remove(filepath.Join(dir, "o"))
-		if _, err := s.Extract(ctx, ExtractOptions{Input: "x", Plan: plan}); err == nil {
+		if err := choose(); err == nil {
 			if b, err := os.ReadFile(filepath.Join(dir, "o")); err == nil {
 				results[3] = string(b)
 			}

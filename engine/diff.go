@@ -15,11 +15,11 @@ type DiffOptions struct {
 // Diff compares the kernels and device images of two files. Limits that are
 // passed are in the result, not an error.
 func (s *Session) Diff(ctx context.Context, opt DiffOptions) (*kerneldiff.Diff, error) {
-	old, err := s.Kernels(ctx, KernelsOptions{Input: opt.Old, Hash: true})
+	old, err := s.Kernels(ctx, InspectOptions{Input: opt.Old, Hash: true})
 	if err != nil {
 		return nil, err
 	}
-	new, err := s.Kernels(ctx, KernelsOptions{Input: opt.New, Hash: true})
+	new, err := s.Kernels(ctx, InspectOptions{Input: opt.New, Hash: true})
 	if err != nil {
 		return nil, err
 	}

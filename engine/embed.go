@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
@@ -23,14 +24,14 @@ type EmbedOptions struct {
 // those that it has already, where clang's -fembed-offload-object puts them
 // (llvm-offload-binary spec §5): device linkers find them there.
 func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
-	host, err := s.Files.Open(opt.Input)
+	host, err := s.files.Open(opt.Input)
 	if err != nil {
 		return err
 	}
 	defer host.Close()
 	var packages []*files.Input
 	for _, name := range opt.Packages {
-		input, err := s.Files.Open(name)
+		input, err := s.files.Open(name)
 		if err != nil {
 			return err
 		}
@@ -87,7 +88,7 @@ func untypedOffloading(c files.Content) (object.Edits, error) {
 	var add []object.NewSection
 	for i := range file.Sections {
 		section := &file.Sections[i]
-		if string(section.Name) != offloadingSection {
+		if string(section.Name) != images.OffloadingSection {
 			continue
 		}
 		data, err := file.Data(i)
@@ -98,13 +99,13 @@ func untypedOffloading(c files.Content) (object.Edits, error) {
 		if section.Type != object.ShtOffloading {
 			untyped = true
 			if err := checkPackages(content); err != nil {
-				return edits, fmt.Errorf("section %s: %w", offloadingSection, err)
+				return edits, fmt.Errorf("section %s: %w", images.OffloadingSection, err)
 			}
 		}
 		add = append(add, object.OffloadingSection(content))
 	}
 	if untyped {
-		edits.Remove = func(name []byte) bool { return string(name) == offloadingSection }
+		edits.Remove = func(name []byte) bool { return string(name) == images.OffloadingSection }
 		edits.Add = add
 	}
 	return edits, nil

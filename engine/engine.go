@@ -1,10 +1,11 @@
-// Package engine has the operations of the product: bundling and unbundling
-// device images, listing what a file holds. Each takes an options struct, reads
-// and writes files through a Session, and leaves either all of its outputs or
-// none. Command lines, worker requests and drop-ins all end here.
+// Package engine has the operations of the product: it makes bundles, offload
+// binaries, archives and registration objects, and takes device images out of
+// any file. New returns a Session; each operation is one of its methods, takes an
+// options struct, and leaves either all of its outputs or none. Command lines,
+// worker requests and drop-ins all end here.
 //
 // Operations know how formats go together; the formats themselves are in the
-// packages below.
+// packages below. Package images reads device images from files.
 package engine
 
 import (
@@ -12,21 +13,93 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 )
 
-// Session is what an operation works with: the files of one request, and the
-// budget that it shares with all others of the process.
-type Session struct {
-	Files  *files.Root
+// Config says what a Session works with. The zero value is a working
+// configuration.
+type Config struct {
+	// Files resolves the paths of the request and keeps its inputs from being
+	// overwritten; nil is the working directory, without standard input and
+	// output.
+	Files *files.Root
+	// Budget is the cores and the memory of the operations. Sessions of one
+	// process share one; nil is files.Budget's own default.
 	Budget *files.Budget
 	// Meter, if not nil, counts what long operations have done.
 	Meter *Meter
 }
 
+// Session runs the operations of one request.
+type Session struct {
+	files  *files.Root
+	budget *files.Budget
+	meter  *Meter
+}
+
+// New returns a Session.
+func New(c Config) *Session {
+	if c.Files == nil {
+		c.Files = files.NewRoot("")
+	}
+	return &Session{files: c.Files, budget: c.Budget, meter: c.Meter}
+}
+
+// Files returns the files of the request.
+func (s *Session) Files() *files.Root { return s.files }
+
+// Open opens a file and finds the device images in it, see package images. The
+// File is valid until its Close. Open fails if the file cannot be opened, with an
+// error of type *files.Error where the system gives the reason; faults of the
+// content come from the methods of the File.
+func (s *Session) Open(ctx context.Context, name string, opt images.Options) (*images.File, error) {
+	opt.Budget = s.budget
+	return images.Open(ctx, s.files, name, opt)
+}
+
+// ReadOptions say how bundles are read.
+type ReadOptions struct {
+	// Lenient takes compressed bundles whose hash or sizes are wrong, as LLVM does.
+	Lenient bool
+	// Verify checks the hash of every compressed bundle that is unbundled, however
+	// long that takes.
+	Verify bool
+	// MaxSize is the largest size of a compressed bundle when uncompressed, in
+	// bytes; 0 means any that the compressed data makes possible.
+	MaxSize int64
+	// Stats, if not nil, gets every bundle before it is used. Compressed bundles
+	// are then decoded in full to check their hash.
+	Stats func(images.Bundle)
+}
+
+// openBundles opens a file of bundles of a type.
+func (s *Session) openBundles(ctx context.Context, name string, t bundle.FileType, read ReadOptions) (*images.File, error) {
+	return s.Open(ctx, name, images.Options{
+		Scope: images.Bundles, Type: t,
+		Lenient: read.Lenient, Verify: read.Verify, MaxSize: read.MaxSize, Measure: read.Stats != nil,
+	})
+}
+
+// tell tells of the bundles of a source. Of what is no bundle only the size is
+// told, if it could be one.
+func (opt *ReadOptions) tell(source *images.Source) {
+	if opt.Stats == nil || source == nil {
+		return
+	}
+	const least = 8
+	if source.Bundles == nil && source.Size >= least {
+		opt.Stats(images.Bundle{Size: source.Size})
+	}
+	for _, b := range source.Bundles {
+		opt.Stats(b)
+	}
+}
+
 // write runs fn with a transaction of outputs and commits it if fn succeeds.
 func (s *Session) write(ctx context.Context, fn func(out *files.Outputs) error) error {
-	out := s.Files.Outputs()
+	out := s.files.Outputs()
 	defer out.Abort()
 	if err := files.Contain(func() error { return fn(out) }); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
@@ -28,37 +29,30 @@ type Selection struct {
 	Archive bool
 }
 
-// Plan returns the plan for a Selection.
-func (s *Selection) Plan() Plan {
-	return func(images []*Embedded, unwrap func(*Embedded) ([]*Embedded, error)) ([]Extraction, error) {
-		var all []*Embedded
-		for _, e := range images {
-			inner, err := unwrap(e)
-			if err != nil {
-				return nil, err
-			}
-			all = append(all, inner...)
-		}
-		if len(all) == 0 {
-			return nil, fmt.Errorf("%s: no device images in it", s.Input)
-		}
-		if len(s.Requests) == 0 {
-			all = slices.DeleteFunc(all, func(e *Embedded) bool { return e.Offload == "host" })
-			return s.unnamed(nil, all), nil
-		}
-		var extractions []Extraction
-		for _, request := range s.Requests {
-			var err error
-			if extractions, err = s.request(extractions, request, all); err != nil {
-				return nil, err
-			}
-		}
-		return extractions, nil
+// Choose returns what to extract for a Selection, of the images in an open file.
+func (s *Selection) Choose(f *images.File) ([]Extraction, error) {
+	all, err := f.Unwrapped()
+	if err != nil {
+		return nil, err
 	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%s: no device images in it", s.Input)
+	}
+	if len(s.Requests) == 0 {
+		all = slices.DeleteFunc(all, func(e *images.DeviceImage) bool { return e.Offload == "host" })
+		return s.unnamed(nil, all), nil
+	}
+	var extractions []Extraction
+	for _, request := range s.Requests {
+		if extractions, err = s.request(extractions, request, all); err != nil {
+			return nil, err
+		}
+	}
+	return extractions, nil
 }
 
 // request adds what a request chooses.
-func (s *Selection) request(to []Extraction, request []offloadbinary.String, all []*Embedded) ([]Extraction, error) {
+func (s *Selection) request(to []Extraction, request []offloadbinary.String, all []*images.DeviceImage) ([]Extraction, error) {
 	var output string
 	var wanted []string
 	for _, p := range request {
@@ -72,7 +66,7 @@ func (s *Selection) request(to []Extraction, request []offloadbinary.String, all
 	if wanted != nil {
 		what = strings.Join(wanted, ",")
 	}
-	chosen := slices.DeleteFunc(slices.Clone(all), func(e *Embedded) bool { return !e.has(request) })
+	chosen := slices.DeleteFunc(slices.Clone(all), func(e *images.DeviceImage) bool { return !has(e, request) })
 	switch {
 	case len(chosen) == 0:
 		return nil, fmt.Errorf("%s: no image has %s; there are %s", s.Input, what, describe(all))
@@ -93,23 +87,23 @@ func (s *Selection) request(to []Extraction, request []offloadbinary.String, all
 }
 
 // unnamed adds images with names of their own.
-func (s *Selection) unnamed(to []Extraction, images []*Embedded) []Extraction {
-	for _, e := range images {
-		to = append(to, Extraction{Output: filepath.Join(s.Dir, s.name(e, len(to))), Images: []*Embedded{e}})
+func (s *Selection) unnamed(to []Extraction, list []*images.DeviceImage) []Extraction {
+	for _, e := range list {
+		to = append(to, Extraction{Output: filepath.Join(s.Dir, s.name(e, len(to))), Images: []*images.DeviceImage{e}})
 	}
 	return to
 }
 
 // name makes a file name of what is known of an image. The number makes it
 // differ from others.
-func (s *Selection) name(e *Embedded, number int) string {
+func (s *Selection) name(e *images.DeviceImage, number int) string {
 	stem := path.Base(s.Input)
 	if ext := path.Ext(stem); len(ext) < len(stem) {
 		stem = strings.TrimSuffix(stem, ext)
 	}
 	parts := slices.DeleteFunc([]string{stem, e.Triple, e.Arch}, func(part string) bool { return part == "" })
 	name := fmt.Sprintf("%s.%d", strings.Join(parts, "-"), number)
-	if ext := e.extension(); ext != "" {
+	if ext := extension(e); ext != "" {
 		name += "." + ext
 	}
 	return strings.Map(func(r rune) rune {
@@ -123,10 +117,10 @@ func (s *Selection) name(e *Embedded, number int) string {
 // extension returns the extension for a file with the image. For bundle entries
 // it follows from the target, because only decoding a compressed one would tell
 // what is in it.
-func (e *Embedded) extension() string {
+func extension(e *images.DeviceImage) string {
 	switch {
-	case e.Form != FormBundle && e.Form != FormCompressed:
-		return e.Kind.Extension()
+	case e.Form != images.FormBundle && e.Form != images.FormCompressed:
+		return e.Format.Extension()
 	case strings.Contains(e.Triple+e.Arch, "spirv"):
 		return offloadbinary.SPIRV.Extension()
 	}
@@ -134,7 +128,7 @@ func (e *Embedded) extension() string {
 }
 
 // has tells whether an image has all the properties.
-func (e *Embedded) has(properties []offloadbinary.String) bool {
+func has(e *images.DeviceImage, properties []offloadbinary.String) bool {
 	for _, p := range properties {
 		has := false
 		switch p.Key {
@@ -153,7 +147,7 @@ func (e *Embedded) has(properties []offloadbinary.String) bool {
 		case "section":
 			has = e.Section == p.Value
 		case "format":
-			has = e.Kind.String() == p.Value
+			has = e.Format.String() == p.Value
 		default:
 			has = e.Get(p.Key) == p.Value
 		}
@@ -165,22 +159,15 @@ func (e *Embedded) has(properties []offloadbinary.String) bool {
 }
 
 // describe names images for a message.
-func describe(images []*Embedded) string {
+func describe(list []*images.DeviceImage) string {
 	const most = 20
 	var names []string
-	for _, e := range images {
+	for _, e := range list {
 		if len(names) == most {
-			names = append(names, fmt.Sprintf("%d more", len(images)-most))
+			names = append(names, fmt.Sprintf("%d more", len(list)-most))
 			break
 		}
-		name := e.Offload + " " + e.Triple
-		if e.Arch != "" {
-			name += " " + e.Arch
-		}
-		if len(e.Members) > 0 {
-			name += " of " + e.Member()
-		}
-		names = append(names, name)
+		names = append(names, e.String())
 	}
 	return strings.Join(names, ", ")
 }

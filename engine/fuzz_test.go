@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
@@ -41,7 +42,7 @@ func FuzzRead(f *testing.F) {
 			f.Add(data, uint8(5))
 		}
 	}
-	types := []FileType{"bc", "bc", "i", "s", "o", "a"}
+	types := []bundle.FileType{"bc", "bc", "i", "s", "o", "a"}
 	f.Fuzz(func(t *testing.T, data []byte, kind uint8) {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "x"), data, 0o644); err != nil {
@@ -58,7 +59,7 @@ func FuzzRead(f *testing.F) {
 		}
 		_, err := s.List(ctx, ListOptions{Type: fileType, Input: "x"})
 		check(err)
-		if fileType == ArchiveType {
+		if fileType == bundle.ArchiveType {
 			check(s.UnbundleArchive(ctx, UnbundleArchiveOptions{Input: "x", Requests: request, AllowMissing: true, Check: kind >= 128}))
 			return
 		}

@@ -5,53 +5,70 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/codeobject"
 	"github.com/rules-offload/rules_offload/engine/cubin"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/ptx"
 )
 
-// InspectOptions say what Inspect looks at.
+// InspectOptions say what Inspect and Kernels look at.
 type InspectOptions struct {
 	Input string
+	// Hash asks Kernels for the hashes of the images.
+	Hash bool
 }
 
-// FormBare is a file or archive member that is a device image itself.
-const FormBare Form = "code object"
+// DeviceFile describes a file and the device images in it. The contents of the
+// images are no longer available.
+type DeviceFile struct {
+	Name string // as the request named it
+	Size int64  // of the file, in bytes
+	// Found are the images in the order of the file.
+	Found []*images.DeviceImage
+	// Images describes the same images in the same order, with their kernels. Only
+	// Kernels fills it in.
+	Images []kernels.Image
+}
 
-// Inspect returns the device images in a file, however they are stored. An
+// Inspect describes the device images in a file, however they are stored. An
 // image that is an offload binary itself is replaced by the images in it. A
-// file that is a code object is an image, too.
-func (s *Session) Inspect(ctx context.Context, opt InspectOptions) (images []*Embedded, err error) {
-	err = s.find(ctx, opt.Input, Everything, func(_ context.Context, f *finder) error {
-		images, err = f.inspected()
-		return err
-	})
-	return images, err
+// file that is a code object is an image, too. Faults of the content are of type
+// *images.PlaceError.
+func (s *Session) Inspect(ctx context.Context, opt InspectOptions) (*DeviceFile, error) {
+	f, err := s.Open(ctx, opt.Input, images.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return inspect(f)
 }
 
-// inspected returns what Inspect returns.
-func (f *finder) inspected() (images []*Embedded, err error) {
-	for _, e := range f.images {
-		inner, err := f.unwrap(e)
+// inspect describes the images in an open file.
+func inspect(f *images.File) (*DeviceFile, error) {
+	found, err := f.Unwrapped()
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 {
+		self := f.Self()
+		err := files.Contain(func() error {
+			if describeCodeObject(self, f.Input().Bytes()) {
+				found = append(found, self)
+			}
+			return nil
+		})
 		if err != nil {
 			return nil, err
 		}
-		images = append(images, inner...)
 	}
-	if len(images) > 0 {
-		return images, nil
-	}
-	all := f.input.All()
-	if e := bareImage(all.Bytes()); e != nil {
-		e.Form, e.Size, e.content, e.file = FormBare, all.Len(), all, f.input.Name()
-		images = append(images, e)
-	}
-	return images, nil
+	return &DeviceFile{Name: f.Name(), Size: f.Input().Size(), Found: found}, nil
 }
 
-// bareImage describes a file that is device code itself, nil for other files.
-func bareImage(data []byte) *Embedded {
-	e := &Embedded{Offload: "none", Kind: offloadbinary.KindOfData(data)}
+// describeCodeObject describes a file that is device code itself. It returns
+// false for other files.
+func describeCodeObject(e *images.DeviceImage, data []byte) bool {
+	e.Format = offloadbinary.KindOfData(data)
 	switch kernels.Identify(data) {
 	case kernels.CodeObject:
 		e.Triple = "amdgcn-amd-amdhsa"
@@ -64,10 +81,10 @@ func bareImage(data []byte) *Embedded {
 			e.Arch = o.Arch()
 		}
 	case kernels.PTX:
-		e.Kind, e.Triple, e.Arch = offloadbinary.PTX, "nvptx64-nvidia-cuda", ptx.Target(data)
+		e.Format, e.Triple, e.Arch = offloadbinary.PTX, "nvptx64-nvidia-cuda", ptx.Target(data)
 	case kernels.SPIRV:
 	default:
-		return nil
+		return false
 	}
-	return e
+	return true
 }

@@ -36,7 +36,7 @@ type IsolateOptions struct {
 // library with one suffix, and make their registration object for the section of
 // that name.
 func (s *Session) Isolate(ctx context.Context, opt IsolateOptions) error {
-	input, err := s.Files.Open(opt.Input)
+	input, err := s.files.Open(opt.Input)
 	if err != nil {
 		return err
 	}

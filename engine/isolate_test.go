@@ -91,7 +91,7 @@ func FuzzHostObject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		content := files.Memory(data)
 		entrySymbols(data)
-		registered(1, content, &inflation{})
+		registered(1, content)
 		for _, edit := range []func() (object.Edits, error){
 			func() (object.Edits, error) { return isolation(data, "x") },
 			func() (object.Edits, error) { return untypedOffloading(content) },

@@ -11,25 +11,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
-
-// KernelsOptions say what Kernels looks at.
-type KernelsOptions struct {
-	Input string
-	// Hash asks for the hashes of the images.
-	Hash bool
-}
-
-// DeviceFile is a file with the device images in it.
-type DeviceFile struct {
-	Name string // as the request named it
-	Size int64  // of the file, in bytes
-	// Embedded are the images as Inspect returns them. Images describes the same
-	// ones in the same order.
-	Embedded []*Embedded
-	Images   []kernels.Image
-}
 
 // Kernels returns the kernels of all images, by image and name.
 func (f *DeviceFile) Kernels() []kernels.Kernel {
@@ -44,36 +28,39 @@ func (f *DeviceFile) Kernels() []kernels.Kernel {
 // same image many times. The largest libraries have some ten thousand.
 const maxKernels = 1 << 20
 
-// Kernels returns the images that Inspect finds in a file, with their kernels.
-// Images of compressed bundles are decoded once, one after the other.
-func (s *Session) Kernels(ctx context.Context, opt KernelsOptions) (file *DeviceFile, err error) {
-	err = s.kernels(ctx, opt, func(_ *finder, found *DeviceFile) error {
-		file = found
-		return kernels.DemangleAll(ctx, s.Budget, found.Images)
-	})
-	return file, err
+// Kernels is Inspect with the kernels of the images. Images of compressed bundles
+// are decoded once, one after the other.
+func (s *Session) Kernels(ctx context.Context, opt InspectOptions) (*DeviceFile, error) {
+	f, err := s.Open(ctx, opt.Input, images.Options{})
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	file, err := s.kernels(ctx, f, opt)
+	if err != nil {
+		return nil, err
+	}
+	return file, kernels.DemangleAll(ctx, s.budget, file.Images)
 }
 
-// kernels calls fn with what Kernels returns, without demangled names, while the
-// file is open.
-func (s *Session) kernels(ctx context.Context, opt KernelsOptions, fn func(*finder, *DeviceFile) error) error {
-	return s.find(ctx, opt.Input, Everything, func(ctx context.Context, f *finder) error {
-		images, err := f.inspected()
-		if err != nil {
-			return err
-		}
-		file := &DeviceFile{Name: opt.Input, Size: f.input.Size(), Embedded: images, Images: make([]kernels.Image, len(images))}
-		d := describer{session: s, file: file, hash: opt.Hash, left: maxKernels}
-		if err := d.describe(ctx); err != nil {
-			return err
-		}
-		return fn(f, file)
-	})
+// kernels returns what Kernels returns of an open file, without demangled names.
+func (s *Session) kernels(ctx context.Context, f *images.File, opt InspectOptions) (*DeviceFile, error) {
+	file, err := inspect(f)
+	if err != nil {
+		return nil, err
+	}
+	file.Images = make([]kernels.Image, len(file.Found))
+	d := describer{session: s, open: f, file: file, hash: opt.Hash, left: maxKernels}
+	if err := d.describe(ctx); err != nil {
+		return nil, err
+	}
+	return file, nil
 }
 
 // describer describes the images of a file.
 type describer struct {
 	session *Session
+	open    *images.File
 	file    *DeviceFile
 	hash    bool
 	left    int // how many more kernels to read
@@ -84,15 +71,15 @@ func (d *describer) describe(ctx context.Context) error {
 	var plain, same []int
 	packed := make(map[*ccob.Reader][]int)
 	var readers []*ccob.Reader // in order, for the first error not to depend on chance
-	first := make(map[extent]int)
+	first := make(map[images.Extent]int)
 	room := make(map[*ccob.Reader]int64)
-	for i, e := range d.file.Embedded {
+	for i, e := range d.file.Found {
 		img := &d.file.Images[i]
 		*img = kernels.Image{Index: i, Members: e.Members, Section: e.Section, ID: e.ID, Size: e.Size, Arch: e.Arch, Host: e.Offload == "host"}
 		if e.Size == 0 {
 			continue
 		}
-		at := extentOf(e)
+		at := e.Extent()
 		if _, ok := first[at]; ok {
 			same = append(same, i)
 			continue
@@ -101,22 +88,25 @@ func (d *describer) describe(ctx context.Context) error {
 		// Entries of a bundle do not overlap much, or a small file could hold very
 		// many images.
 		const overlap = 4
-		room[e.reader] += e.Size
-		if most := overlap*d.file.Size + maxInflated; e.reader == nil && room[nil] > most ||
-			e.reader != nil && room[e.reader] > overlap*e.reader.RawSize() {
+		most := overlap*d.file.Size + maxInflated
+		if at.Bundle != nil {
+			most = overlap * at.Bundle.RawSize()
+		}
+		if room[at.Bundle] += e.Size; room[at.Bundle] > most {
 			return d.wrap(i, errors.New("the images of the file overlap"))
 		}
-		if e.reader == nil {
+		if at.Bundle == nil {
 			plain = append(plain, i)
 			continue
 		}
-		if packed[e.reader] == nil {
-			readers = append(readers, e.reader)
+		if packed[at.Bundle] == nil {
+			readers = append(readers, at.Bundle)
 		}
-		packed[e.reader] = append(packed[e.reader], i)
+		packed[at.Bundle] = append(packed[at.Bundle], i)
 	}
-	err := d.session.Budget.Each(ctx, len(plain), func(_ context.Context, k int) error {
-		return d.image(plain[k], d.file.Embedded[plain[k]].content.Bytes())
+	err := d.session.budget.Each(ctx, len(plain), func(_ context.Context, k int) error {
+		content, _ := d.file.Found[plain[k]].Plain()
+		return d.image(plain[k], content.Bytes())
 	})
 	if err != nil {
 		return err
@@ -127,20 +117,6 @@ func (d *describer) describe(ctx context.Context) error {
 		}
 	}
 	return d.copies(same, first)
-}
-
-// extent is where the bytes of an image are.
-type extent struct {
-	reader       *ccob.Reader
-	start        *byte
-	offset, size int64
-}
-
-func extentOf(e *Embedded) extent {
-	if e.reader != nil {
-		return extent{reader: e.reader, offset: e.offset, size: e.Size}
-	}
-	return extent{start: &e.content.Bytes()[0], size: e.Size}
 }
 
 // image describes image i.
@@ -156,7 +132,7 @@ func (d *describer) image(i int, data []byte) error {
 }
 
 // copies describes images that have the bytes of others, and counts kernels.
-func (d *describer) copies(same []int, first map[extent]int) error {
+func (d *describer) copies(same []int, first map[images.Extent]int) error {
 	count := func(i int) error {
 		if d.left -= len(d.file.Images[i].Kernels); d.left < 0 {
 			return d.wrap(i, fmt.Errorf("found more than %d kernels in the file, expected fewer", maxKernels))
@@ -169,9 +145,9 @@ func (d *describer) copies(same []int, first map[extent]int) error {
 		}
 	}
 	for _, i := range same {
-		img, from := &d.file.Images[i], &d.file.Images[first[extentOf(d.file.Embedded[i])]]
+		img, from := &d.file.Images[i], &d.file.Images[first[d.file.Found[i].Extent()]]
 		if d.left < len(from.Kernels) {
-			return count(first[extentOf(d.file.Embedded[i])])
+			return count(first[d.file.Found[i].Extent()])
 		}
 		img.Copy(from)
 		img.Hash = from.Hash
@@ -184,7 +160,7 @@ func (d *describer) copies(same []int, first map[extent]int) error {
 
 // wrap says which image an error is about. Offsets in errors are those in the image.
 func (d *describer) wrap(i int, err error) error {
-	e := d.file.Embedded[i]
+	e := d.file.Found[i]
 	what := e.ID
 	if what == "" {
 		what = e.Arch
@@ -192,24 +168,23 @@ func (d *describer) wrap(i int, err error) error {
 	if what != "" {
 		what = fmt.Sprintf(" (%q)", what)
 	}
-	at := place{input: d.file.Name, members: e.Members, section: e.Section}
-	return at.wrap(fmt.Errorf("image %d%s: %w", i, what, err))
+	return &images.PlaceError{Place: e.Place.String(), Err: fmt.Errorf("image %d%s: %w", i, what, err)}
 }
 
 // decode describes images of a compressed bundle.
-func (d *describer) decode(ctx context.Context, reader *ccob.Reader, images []int) error {
+func (d *describer) decode(ctx context.Context, reader *ccob.Reader, numbers []int) error {
 	largest := int64(0)
-	ranges := make([]ccob.Range, len(images))
-	sinks := make([]*imageSink, len(images))
-	for k, i := range images {
-		e := d.file.Embedded[i]
+	copies := make([]images.Copy, len(numbers))
+	sinks := make([]*imageSink, len(numbers))
+	for k, i := range numbers {
+		e := d.file.Found[i]
 		sinks[k] = &imageSink{size: e.Size, done: func(data []byte) error { return d.image(i, data) }}
-		ranges[k] = ccob.Range{Offset: e.offset, Size: e.Size, W: sinks[k]}
+		copies[k] = images.Copy{Image: e, To: sinks[k]}
 		largest = max(largest, e.Size)
 	}
-	most := min(reader.RawSize(), largest*int64(d.session.Budget.Cores()))
-	return d.session.Budget.WithBytes(ctx, most, func(ctx context.Context) error {
-		err := reader.Extract(ctx, ranges)
+	most := min(reader.RawSize(), largest*int64(d.session.budget.Cores()))
+	return d.session.budget.WithBytes(ctx, most, func(ctx context.Context) error {
+		err := d.open.Copy(ctx, copies)
 		// Errors of images come first: those of lower images are the same each time.
 		var failed []*imageSink
 		for _, s := range sinks {
@@ -221,8 +196,12 @@ func (d *describer) decode(ctx context.Context, reader *ccob.Reader, images []in
 			return slices.MinFunc(failed, func(a, b *imageSink) int { return cmp.Compare(slices.Index(sinks, a), slices.Index(sinks, b)) }).err
 		}
 		if err != nil {
-			e := d.file.Embedded[images[0]]
-			return place{input: d.file.Name, members: e.Members, section: e.Section}.wrap(fmt.Errorf("compressed bundle at byte 0x%x: %w", e.Container, err))
+			e := d.file.Found[numbers[0]]
+			var placed *images.PlaceError
+			if errors.As(err, &placed) {
+				err = placed.Err
+			}
+			return &images.PlaceError{Place: e.Place.String(), Err: fmt.Errorf("compressed bundle at byte 0x%x: %w", e.Container, err)}
 		}
 		return nil
 	})

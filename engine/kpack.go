@@ -62,7 +62,7 @@ type KpackExtractOptions struct {
 
 // KpackExtract writes code objects of an archive to files and returns their names.
 func (s *Session) KpackExtract(ctx context.Context, opt KpackExtractOptions) (written []string, err error) {
-	input, err := s.Files.Open(opt.Input)
+	input, err := s.files.Open(opt.Input)
 	if err != nil {
 		return nil, err
 	}

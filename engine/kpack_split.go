@@ -58,7 +58,7 @@ type KpackArchiveFile struct {
 
 // KpackSplit writes a library without its device code, and archives with that.
 func (s *Session) KpackSplit(ctx context.Context, opt KpackSplitOptions) (report KpackSplitReport, err error) {
-	input, err := s.Files.Open(opt.Input)
+	input, err := s.files.Open(opt.Input)
 	if err != nil {
 		return report, err
 	}
@@ -78,7 +78,7 @@ func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Ou
 	if opt.Group == "" || strings.ContainsAny(opt.Group, "/\\\x00") {
 		return report, fmt.Errorf("group %q: expected a name without slashes", opt.Group)
 	}
-	o := kpack.SplitOptions{Group: opt.Group, Scheme: opt.Scheme, Level: opt.Level, Archs: opt.Archs, Complete: opt.Complete, Budget: s.Budget}
+	o := kpack.SplitOptions{Group: opt.Group, Scheme: opt.Scheme, Level: opt.Level, Archs: opt.Archs, Complete: opt.Complete, Budget: s.budget}
 	if o.Name = strings.ReplaceAll(opt.Name, `\`, "/"); o.Name == "" {
 		o.Name = path.Base(filepath.ToSlash(opt.Output))
 	}
@@ -92,7 +92,7 @@ func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Ou
 	defer func() { closeAll(existing) }()
 	if opt.Append {
 		o.Existing = func(arch string) (*kpack.Archive, error) {
-			old, err := s.Files.OpenToReplace(kpackFile(opt.Dir, opt.Group, arch))
+			old, err := s.files.OpenToReplace(kpackFile(opt.Dir, opt.Group, arch))
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil, nil
 			}
@@ -104,7 +104,7 @@ func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Ou
 			return a, in(old, err)
 		}
 	}
-	code, err := prune.ReadCode(ctx, input.All(), s.Budget)
+	code, err := prune.ReadCode(ctx, input.All(), s.budget)
 	if err != nil {
 		return report, in(input, err)
 	}
@@ -191,7 +191,7 @@ func (s *Session) KpackMerge(ctx context.Context, opt KpackMergeOptions) error {
 		if err != nil {
 			return in(inputs[0], err)
 		}
-		o := kpack.MergeOptions{Compress: opt.Compress, Level: opt.Level, Budget: s.Budget}
+		o := kpack.MergeOptions{Compress: opt.Compress, Level: opt.Level, Budget: s.budget}
 		for _, input := range inputs[1:] {
 			a, err := kpack.Parse(input.All())
 			if err != nil {

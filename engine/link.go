@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/register"
@@ -76,17 +77,17 @@ type LinkedImage struct {
 	File   string `json:"file"` // its name in the command
 	Size   int64  `json:"size"`
 
-	image *Embedded
+	image *images.DeviceImage
 }
 
 // PlanLink returns what Link would do.
 func (s *Session) PlanLink(ctx context.Context, opt LinkOptions) (*LinkPlan, error) {
-	var plan *LinkPlan
-	err := s.findAll(ctx, opt.Inputs, nil, func(_ context.Context, found []linkInput) (err error) {
-		plan, err = planLink(found, opt)
-		return err
-	})
-	return plan, err
+	found, err := s.openLinkInputs(ctx, opt.Inputs)
+	defer closeLinkInputs(found)
+	if err != nil {
+		return nil, err
+	}
+	return planLink(found, opt)
 }
 
 // Link links the device images of the inputs, those for each target by a process
@@ -97,29 +98,17 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 	if err != nil {
 		return "", err
 	}
-	var plan *LinkPlan
-	err = s.findAll(ctx, opt.Inputs, nil, func(ctx context.Context, found []linkInput) error {
-		if plan, err = planLink(found, opt); err != nil {
-			return err
-		}
-		if len(plan.Links) == 0 {
-			return errors.New("no device image in the inputs: nothing to link")
-		}
-		if err := plan.check(); err != nil {
-			return err
-		}
-		return s.stage(ctx, plan, opt.Scratch)
-	})
+	plan, err := s.stage(ctx, opt)
 	if err != nil {
 		return "", err
 	}
 	printed := make([]string, len(plan.Links))
-	err = s.Budget.Each(ctx, len(plan.Links), func(ctx context.Context, i int) (err error) {
+	err = s.budget.Each(ctx, len(plan.Links), func(ctx context.Context, i int) (err error) {
 		link := &plan.Links[i]
 		if printed[i], err = run(ctx, link.Command, opt.Scratch, opt.Env); err != nil {
 			return fmt.Errorf("device link for %s: %w", link.name(), err)
 		}
-		made, err := s.Files.Open(filepath.Join(opt.Scratch, link.output))
+		made, err := s.files.Open(filepath.Join(opt.Scratch, link.output))
 		if err != nil {
 			return fmt.Errorf("device link for %s: %s made no image: %w", link.name(), opt.Clang, err)
 		}
@@ -154,33 +143,52 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 
 // linkInput is an input of a link and the images in it.
 type linkInput struct {
+	file   *images.File
 	name   string
 	format object.Format
-	images []*Embedded
+	images []*images.DeviceImage
 	keep   []string
 }
 
-// findAll finds the images in the inputs behind those in found, and calls fn
-// with all of them.
-func (s *Session) findAll(ctx context.Context, names []string, found []linkInput, fn func(context.Context, []linkInput) error) error {
-	if len(names) == 0 {
-		return fn(ctx, found)
-	}
-	return s.find(ctx, names[0], OffloadBinaries, func(ctx context.Context, f *finder) error {
-		data := f.input.Bytes()
-		this := linkInput{name: names[0], format: object.Identify(data), images: f.images}
-		switch this.format {
-		case object.ELFSharedObject:
-			this.images = nil // they are linked already
-		case object.ELFRelocatable:
-			keep, err := entrySymbols(data)
-			if err != nil {
-				return in(f.input, err)
-			}
-			this.keep = keep
+// openLinkInputs opens the inputs of a link. Those opened before a fault are
+// returned too.
+func (s *Session) openLinkInputs(ctx context.Context, names []string) (found []linkInput, err error) {
+	ctx = s.budget.Account(ctx).Context(ctx)
+	for _, name := range names {
+		f, err := s.Open(ctx, name, images.Options{Scope: images.OffloadBinaries})
+		if err != nil {
+			return found, err
 		}
-		return s.findAll(ctx, names[1:], append(found[:len(found):len(found)], this), fn)
-	})
+		input := linkInput{file: f, name: name}
+		found = append(found, input)
+		if err := files.Contain(found[len(found)-1].read); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// read takes what the link needs to know of the input.
+func (l *linkInput) read() (err error) {
+	if l.images, err = l.file.All(); err != nil {
+		return err
+	}
+	data := l.file.Input().Bytes()
+	switch l.format = object.Identify(data); l.format {
+	case object.ELFSharedObject:
+		l.images = nil // they are linked already
+	case object.ELFRelocatable:
+		if l.keep, err = entrySymbols(data); err != nil {
+			return in(l.file.Input(), err)
+		}
+	}
+	return nil
+}
+
+func closeLinkInputs(found []linkInput) {
+	for _, input := range found {
+		input.file.Close()
+	}
 }
 
 // planLink groups images by target. Every target that an object has an image for
@@ -208,7 +216,7 @@ func planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
 				Input: input.name, Member: member, Arch: image.Arch, Size: image.Size,
 				File: stagedName(len(all), image), image: image,
 			})
-			device := image.device()
+			device := device(image)
 			if seen[device] = true; len(seen) > maxTargets {
 				return nil, fmt.Errorf("%s: more than %d targets", input.name, maxTargets)
 			}
@@ -225,7 +233,7 @@ func planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
 			joins[device] = link.takes(device, linked[device])
 		}
 		for _, linked := range all {
-			if joins[linked.image.device()] {
+			if joins[device(linked.image)] {
 				link.Images = append(link.Images, linked)
 				link.kinds |= parseOffloadKinds(linked.image.Offload)
 			}
@@ -256,7 +264,9 @@ const anyArch = "generic"
 // maxTargets bounds the targets of a link, for files made to waste time.
 const maxTargets = 1024
 
-func (e *Embedded) device() target.Device { return target.Device{Triple: e.Triple, Arch: e.Arch} }
+func device(e *images.DeviceImage) target.Device {
+	return target.Device{Triple: e.Triple, Arch: e.Arch}
+}
 
 // takes reports whether images for a device go into the link: whether LLVM's
 // rules let them, and what they are made for is true of the link's target. Where
@@ -279,7 +289,7 @@ func (l *DeviceLink) takes(device target.Device, linked bool) bool {
 	return true
 }
 
-// parseOffloadKinds reads what Embedded.Offload says.
+// parseOffloadKinds reads what DeviceImage.Offload says.
 func parseOffloadKinds(text string) (kinds offloadbinary.OffloadKind) {
 	for name := range strings.SplitSeq(text, ",") {
 		kind, _ := offloadbinary.ParseOffloadKind(name)
@@ -289,7 +299,7 @@ func parseOffloadKinds(text string) (kinds offloadbinary.OffloadKind) {
 }
 
 // stagedName names the file of an image for its link.
-func stagedName(number int, image *Embedded) string {
+func stagedName(number int, image *images.DeviceImage) string {
 	stem := strings.TrimSuffix(image.Member(), filepath.Ext(image.Member()))
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._+-:", r) {
@@ -402,21 +412,37 @@ func (p *LinkPlan) check() error {
 	return nil
 }
 
-// stage writes the images of a plan to files.
-func (s *Session) stage(ctx context.Context, plan *LinkPlan, scratch string) error {
+// stage plans a link and writes the images in it to files.
+func (s *Session) stage(ctx context.Context, opt LinkOptions) (*LinkPlan, error) {
+	found, err := s.openLinkInputs(ctx, opt.Inputs)
+	defer closeLinkInputs(found)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := planLink(found, opt)
+	if err != nil {
+		return nil, err
+	}
+	if len(plan.Links) == 0 {
+		return nil, errors.New("no device image in the inputs: nothing to link")
+	}
+	if err := plan.check(); err != nil {
+		return nil, err
+	}
 	staged := map[string]bool{}
-	return s.write(ctx, func(out *files.Outputs) error {
+	err = s.write(ctx, func(out *files.Outputs) error {
 		for _, link := range plan.Links {
 			for _, linked := range link.Images {
 				if staged[linked.File] {
 					continue // for another target, too
 				}
 				staged[linked.File] = true
-				output, err := out.Create(filepath.Join(scratch, linked.File))
+				output, err := out.Create(filepath.Join(opt.Scratch, linked.File))
 				if err != nil {
 					return err
 				}
-				if err := output.Append(linked.image.content); err != nil {
+				content, _ := linked.image.Plain()
+				if err := output.Append(content); err != nil {
 					return err
 				}
 				if err := output.Close(); err != nil {
@@ -426,6 +452,7 @@ func (s *Session) stage(ctx context.Context, plan *LinkPlan, scratch string) err
 		}
 		return nil
 	})
+	return plan, err
 }
 
 // wrap writes the registration object of the linked images: those for OpenMP in
@@ -448,12 +475,12 @@ func (s *Session) wrap(ctx context.Context, plan *LinkPlan, machine uint16, opt 
 		if err != nil {
 			return err
 		}
-		input, err := s.Files.Open(name)
+		input, err := s.files.Open(name)
 		if err != nil {
 			return err
 		}
 		defer input.Close()
-		images, err := registered(kind.kind, input.All(), &inflation{})
+		images, err := registered(kind.kind, input.All())
 		if err != nil {
 			return in(input, err)
 		}
@@ -473,7 +500,7 @@ func (s *Session) packLinked(ctx context.Context, links []*DeviceLink, opt LinkO
 	name := filepath.Join(opt.Scratch, "linked.openmp")
 	var images []offloadbinary.Image
 	for _, link := range links {
-		input, err := s.Files.Open(filepath.Join(opt.Scratch, link.output))
+		input, err := s.files.Open(filepath.Join(opt.Scratch, link.output))
 		if err != nil {
 			return "", err
 		}
@@ -508,6 +535,6 @@ func (s *Session) bundleLinked(ctx context.Context, links []*DeviceLink, opt Lin
 		entries = append(entries, BundleEntry{Target: targets[i+1], Input: filepath.Join(opt.Scratch, link.output)})
 	}
 	const page = 4096
-	_, err = s.Bundle(ctx, BundleOptions{Type: ObjectType, Entries: entries, Output: name, Align: page})
+	_, err = s.Bundle(ctx, BundleOptions{Entries: entries, Output: name, Align: page})
 	return name, err
 }

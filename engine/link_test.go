@@ -256,7 +256,7 @@ func TestLink(t *testing.T) {
 	if messages != "linked linked0.img\nlinked linked1.img\nlinked linked2.img\n" {
 		t.Errorf("printed %q", messages)
 	}
-	found, err := inspect(t, object)
+	found, err := inspected(t, object)
 	if err != nil {
 		t.Fatal(err)
 	}

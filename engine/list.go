@@ -4,15 +4,17 @@ import (
 	"context"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // ListOptions say what List looks at.
 type ListOptions struct {
-	Type  FileType
-	Guess bool // the type: an archive, if the file is one, else an object or a binary bundle
 	Input string
-	Read  ReadOptions
+	// Type is the type of Input. The zero value detects it: an archive if the
+	// file is one, else an object or a binary bundle.
+	Type bundle.FileType
+	Read ReadOptions
 }
 
 // ListedEntry is one entry of a bundle.
@@ -28,55 +30,55 @@ type ListedEntry struct {
 }
 
 // List returns the entries of a bundle in the order of LLVM's listings, those of
-// all bundles if several lie behind each other in the file. Only headers are read.
-// An archive gives the entries of its members.
+// all bundles if the file has several. Only headers are read. For an archive, it
+// returns the entries of the members. What it returns with an error are the
+// entries before the fault.
 func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, error) {
-	var listed []ListedEntry
-	list := func(name string, data files.Content, member string) error {
-		return s.withContents(ctx, name, data, opt.Type, opt.Read, func(_ context.Context, c *contents) error {
-			for _, e := range c.entries {
-				e.Member = member
-				listed = append(listed, e.ListedEntry)
-			}
-			return context.Cause(ctx)
-		})
-	}
-	if opt.Guess {
-		t, err := s.guessType(opt.Input)
+	if opt.Type == "" {
+		t, err := s.detectType(opt.Input)
 		if err != nil {
 			return nil, err
 		}
 		opt.Type = t
 	}
-	if opt.Type == ArchiveType {
-		err := s.withArchive(opt.Input, func(members []archiveMember) error {
-			for _, m := range members {
-				if err := list(m.path, m.data, m.name); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		return listed, err
-	}
-	input, err := s.Files.Open(opt.Input)
+	f, err := s.openBundles(ctx, opt.Input, opt.Type, opt.Read)
 	if err != nil {
 		return nil, err
 	}
-	defer input.Close()
-	err = files.Contain(func() error { return list(input.Name(), input.All(), "") })
-	return listed, err
+	defer f.Close()
+	var listed []ListedEntry
+	for source, err := range f.Sources() {
+		opt.Read.tell(source)
+		if err != nil {
+			return listed, err
+		}
+		member := ""
+		if source.Members != nil {
+			member = source.Holder()
+		}
+		for _, e := range source.BundlerOrder() {
+			listed = append(listed, ListedEntry{
+				ID: e.ID, Member: member, Bundle: e.Bundle,
+				Offset: e.Offset, Size: e.Size, Compressed: e.Compressed(),
+			})
+		}
+	}
+	return listed, nil
 }
 
-// guessType returns the type of a file that is no text bundle.
-func (s *Session) guessType(name string) (FileType, error) {
-	input, err := s.Files.Open(name)
+// detectType returns the type of a file that is no text bundle.
+func (s *Session) detectType(name string) (t bundle.FileType, err error) {
+	input, err := s.files.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer input.Close()
-	if ar.Is(input.Bytes()) {
-		return ArchiveType, nil
-	}
-	return ObjectType, nil
+	t = bundle.ObjectType
+	err = files.Guard(func() error {
+		if ar.Is(input.Bytes()) {
+			t = bundle.ArchiveType
+		}
+		return nil
+	})
+	return t, err
 }

@@ -17,7 +17,7 @@ type PackOptions struct {
 	// files with commas between them, which are packed with equal properties;
 	// and kind, the offload kind, of which an unknown one means none.
 	Images [][]offloadbinary.String
-	// Version of the container: 1 or 2.
+	// Version of the container: 1 or 2; 0 means 1.
 	Version int
 	Output  string
 	// LLVM takes the format of an image from its name, unless it is bitcode, as
@@ -31,6 +31,9 @@ var ErrNoFile = errors.New("'file' is a required image arguments")
 // Pack writes an offload binary and returns the names of images whose format
 // has no number in it.
 func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, err error) {
+	if opt.Version == 0 {
+		opt.Version = 1
+	}
 	var images []offloadbinary.Image
 	for _, properties := range opt.Images {
 		common, names, err := packed(properties, opt.Version)
@@ -38,7 +41,7 @@ func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, 
 			return nil, err
 		}
 		for _, name := range names {
-			input, err := s.Files.Open(name)
+			input, err := s.files.Open(name)
 			if err != nil {
 				return nil, err
 			}
@@ -58,13 +61,14 @@ func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, 
 			images = append(images, img)
 		}
 	}
-	return unknown, s.write(ctx, func(out *files.Outputs) error {
+	err = s.write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(opt.Output)
 		if err != nil {
 			return err
 		}
 		return offloadbinary.Write(output, opt.Version, images)
 	})
+	return unknown, err
 }
 
 // packed returns what the images of the given properties have in common, and

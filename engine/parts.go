@@ -45,7 +45,7 @@ func (s *Session) CompressPart(ctx context.Context, opt PartOptions) error {
 		if err != nil {
 			return err
 		}
-		return ccob.EncodePart(ctx, output, pieces, pos, ccob.EncodeOptions{Level: longzstd.FromNumber(opt.Level), Budget: s.Budget})
+		return ccob.EncodePart(ctx, output, pieces, pos, ccob.EncodeOptions{Level: longzstd.FromNumber(opt.Level), Budget: s.budget})
 	})
 }
 
@@ -75,15 +75,15 @@ func (s *Session) CompressPlan(ctx context.Context, opt PlanOptions) error {
 		if entry.Input == "" {
 			continue
 		}
-		input, err := s.Files.Open(entry.Input)
+		input, err := s.files.Open(entry.Input)
 		if err != nil {
 			return err
 		}
 		defer input.Close()
 		items[i].Content = input.All()
-		s.Meter.expect(input.Size())
+		s.meter.expect(input.Size())
 	}
-	layout, err := bundle.Plan(items, bundle.Options{Align: opt.Align})
+	layout, err := bundle.Plan(items, bundle.Options{Align: max(1, opt.Align)})
 	if err != nil {
 		return err
 	}
@@ -95,8 +95,8 @@ func (s *Session) CompressPlan(ctx context.Context, opt PlanOptions) error {
 		return ccob.EncodePlan(ctx, output, layoutPieces(layout), ccob.EncodeOptions{
 			Level:  longzstd.FromNumber(opt.Level),
 			Frames: opt.Frames,
-			Budget: s.Budget,
-			Done:   s.Meter.add,
+			Budget: s.budget,
+			Done:   s.meter.add,
 		})
 	})
 }
@@ -131,7 +131,7 @@ func (s *Session) Assemble(ctx context.Context, opt AssembleOptions) error {
 		if err != nil {
 			return err
 		}
-		_, err = ccob.Assemble(ctx, output, plan, parts, ccob.EncodeOptions{Version: opt.Version, Budget: s.Budget})
+		_, err = ccob.Assemble(ctx, output, plan, parts, ccob.EncodeOptions{Version: opt.Version, Budget: s.budget})
 		return err
 	})
 }
@@ -140,7 +140,7 @@ func (s *Session) Assemble(ctx context.Context, opt AssembleOptions) error {
 func (s *Session) openAll(names []string) ([]*files.Input, error) {
 	var inputs []*files.Input
 	for _, name := range names {
-		input, err := s.Files.Open(name)
+		input, err := s.files.Open(name)
 		if err != nil {
 			return inputs, err
 		}

@@ -33,17 +33,17 @@ type PruneReplacement struct{ Name, File string }
 
 // Prune writes a file with less, other or otherwise compressed device code.
 func (s *Session) Prune(ctx context.Context, opt PruneOptions) (report prune.Report, err error) {
-	input, err := s.Files.Open(opt.Input)
+	input, err := s.files.Open(opt.Input)
 	if err != nil {
 		return report, err
 	}
 	defer input.Close()
 	o := prune.Options{
 		Keep: opt.Keep, Drop: opt.Drop, Compress: opt.Compress, Decompress: opt.Decompress, Level: opt.Level,
-		IgnoreMissing: opt.IgnoreMissing, DryRun: opt.DryRun, Budget: s.Budget, Done: s.Meter.add,
+		IgnoreMissing: opt.IgnoreMissing, DryRun: opt.DryRun, Budget: s.budget, Done: s.meter.add,
 	}
 	for _, r := range opt.Replace {
-		file, err := s.Files.Open(r.File)
+		file, err := s.files.Open(r.File)
 		if err != nil {
 			return report, err
 		}
@@ -79,7 +79,7 @@ func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Ou
 		return report, in(input, err)
 	}
 	defer work.Close()
-	err = s.Budget.WithBytes(ctx, work.Memory(), func(ctx context.Context) error {
+	err = s.budget.WithBytes(ctx, work.Memory(), func(ctx context.Context) error {
 		plan, err := work.Plan(ctx)
 		if err != nil {
 			return in(input, err)

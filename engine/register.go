@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
@@ -41,62 +42,94 @@ type RegisterOptions struct {
 	Symbol string
 }
 
-// Register writes a registration object (llvm-offload-binary spec §7).
+// Register writes a registration object, as clang-linker-wrapper of LLVM 22
+// makes it.
 func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	machine, err := hostMachine(opt.Triple)
 	if err != nil {
 		return err
 	}
-	var inputs, hosts []*files.Input
-	for _, list := range []struct {
-		names []string
-		to    *[]*files.Input
-	}{{opt.Images, &inputs}, {opt.KeepEntries, &hosts}} {
-		for _, name := range list.names {
-			input, err := s.Files.Open(name)
-			if err != nil {
-				return err
-			}
-			defer input.Close()
-			*list.to = append(*list.to, input)
-		}
+	inputs, err := s.openAll(opt.Images)
+	defer closeAll(inputs)
+	if err != nil {
+		return err
+	}
+	hosts, err := s.openAll(opt.KeepEntries)
+	defer closeAll(hosts)
+	if err != nil {
+		return err
 	}
 	if opt.Symbol != "" {
 		return s.holdFatBinary(ctx, machine, inputs, opt)
 	}
-	return s.inflating(ctx, func(ctx context.Context, reserved int64) error {
-		return s.write(ctx, func(out *files.Outputs) error {
-			memory := inflation{left: reserved}
-			o := register.Object{Machine: machine, Entries: opt.Entries, Relocatable: opt.Relocatable, Define: opt.Define}
-			for _, host := range hosts {
-				keep, err := entrySymbols(host.Bytes())
-				if err != nil {
-					return in(host, err)
-				}
-				o.Keep = append(o.Keep, keep...)
-			}
-			r := register.Registration{Kind: opt.Kind}
-			for _, input := range inputs {
-				images, err := registered(opt.Kind, input.All(), &memory)
-				if err == nil {
-					err = s.verifyCompressed(ctx, input.All())
-				}
-				if err != nil {
-					return in(input, err)
-				}
-				r.Images = append(r.Images, images...)
-			}
-			if err := memory.short(reserved); err != nil {
-				return err
-			}
-			o.Registrations = []register.Registration{r}
-			output, err := out.Create(opt.Output)
-			if err != nil {
-				return err
-			}
-			return o.Write(output)
+	o := register.Object{Machine: machine, Entries: opt.Entries, Relocatable: opt.Relocatable, Define: opt.Define}
+	for _, host := range hosts {
+		var keep []string
+		err := files.Contain(func() (err error) {
+			keep, err = entrySymbols(host.Bytes())
+			return err
 		})
+		if err != nil {
+			return in(host, err)
+		}
+		o.Keep = append(o.Keep, keep...)
+	}
+	memory, err := s.reserveInflated(ctx, inputs)
+	if err != nil {
+		return err
+	}
+	defer memory.Release()
+	return s.write(ctx, func(out *files.Outputs) error {
+		r := register.Registration{Kind: opt.Kind}
+		for _, input := range inputs {
+			images, err := registered(opt.Kind, input.All())
+			if err == nil {
+				err = s.verifyCompressed(ctx, input.All())
+			}
+			if err != nil {
+				return in(input, err)
+			}
+			r.Images = append(r.Images, images...)
+		}
+		o.Registrations = []register.Registration{r}
+		output, err := out.Create(opt.Output)
+		if err != nil {
+			return err
+		}
+		return o.Write(output)
 	})
+}
+
+// maxInflated is how many bytes the compressed offload binaries of an operation
+// may have inflated, a limit for files made to take memory.
+const maxInflated = 1 << 30
+
+// reserveInflated reserves the memory for compressed offload binaries.
+func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*files.Reservation, error) {
+	need := int64(0)
+	add := func(size int64) (bool, error) {
+		if need += size; need > maxInflated {
+			return false, fmt.Errorf("compressed offload binaries inflate to more than %d bytes in all", maxInflated)
+		}
+		return false, nil
+	}
+	for _, input := range inputs {
+		err := files.Contain(func() error {
+			if !offloadbinary.Is(input.Bytes()) {
+				return nil
+			}
+			for _, err := range offloadbinary.Parse(input.All(), offloadbinary.Options{Inflate: add}) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, in(input, err)
+		}
+	}
+	return s.budget.Reserve(ctx, need)
 }
 
 // holdFatBinary writes the object that Register makes for a Symbol.
@@ -158,8 +191,9 @@ func hostMachine(triple string) (uint16, error) {
 	return 0, fmt.Errorf("triple %q: registration objects are made for x86-64 and AArch64 ELF, such as x86_64-unknown-linux-gnu", triple)
 }
 
-// registered returns what a registration of the kind has of a file.
-func registered(kind register.Kind, c files.Content, memory *inflation) ([]register.Image, error) {
+// registered returns what a registration of the kind has of a file. Memory for
+// compressed offload binaries is reserved.
+func registered(kind register.Kind, c files.Content) ([]register.Image, error) {
 	switch {
 	case c.Len() == 0:
 		return nil, errors.New("an empty file, expected a device image")
@@ -170,12 +204,11 @@ func registered(kind register.Kind, c files.Content, memory *inflation) ([]regis
 	}
 	stored := register.Image{Content: c}
 	var images []register.Image
-	short := false
-	for p, err := range memory.parse(c) {
+	inflate := func(int64) (bool, error) { return true, nil }
+	for p, err := range offloadbinary.Parse(c, offloadbinary.Options{Inflate: inflate}) {
 		if err != nil {
 			return nil, err
 		}
-		short = short || p.NotInflated
 		for _, img := range p.Images {
 			if p.Inflated == 0 {
 				stored.Devices = append(stored.Devices, register.Range{Offset: img.Offset, Size: img.Content.Len()})
@@ -187,26 +220,26 @@ func registered(kind register.Kind, c files.Content, memory *inflation) ([]regis
 	if stored.Devices != nil {
 		images = append([]register.Image{stored}, images...)
 	}
-	if images == nil && !short {
+	if images == nil {
 		return nil, errors.New("an offload binary without images")
 	}
 	return images, nil
 }
 
-// verifyCompressed checks the bundles in c as unbundling all of them does, if it begins with a
-// compressed one.
+// verifyCompressed checks the bundles in c as unbundling all of them does, if it
+// begins with a compressed one.
 func (s *Session) verifyCompressed(ctx context.Context, c files.Content) error {
 	if !ccob.Is(c.Bytes()) {
 		return nil
 	}
-	for extent, err := range ccob.Walk(c.Bytes(), plainEnd) {
+	for extent, err := range ccob.Walk(c.Bytes(), bundle.End) {
 		if err != nil {
 			return err
 		}
 		if extent.Header == nil {
 			continue
 		}
-		reader, err := ccob.Open(c.Slice(extent.Offset, extent.End-extent.Offset).Bytes(), ccob.Options{Budget: s.Budget})
+		reader, err := ccob.Open(c.Slice(extent.Offset, extent.End-extent.Offset).Bytes(), ccob.Options{Budget: s.budget})
 		if err == nil {
 			err = reader.Verify(ctx)
 		}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
@@ -18,7 +21,8 @@ type UnbundleRequest struct {
 
 // UnbundleOptions say what Unbundle takes out of a bundle.
 type UnbundleOptions struct {
-	Type     FileType
+	// Type is the type of Input; "" is bundle.ObjectType.
+	Type     bundle.FileType
 	Input    string
 	Requests []UnbundleRequest
 	Read     ReadOptions
@@ -46,10 +50,10 @@ type UnbundleResult struct {
 	Rewritten int
 }
 
-// ErrEntryID says that a stored entry ID is none.
+// ErrEntryID reports a stored entry ID that cannot be read.
 var ErrEntryID = errors.New("invalid entry ID")
 
-// MissingError is targets that no entry of a bundle serves.
+// MissingError reports targets that no entry of a bundle serves.
 type MissingError struct {
 	Targets []target.ID
 	Stored  []string // the entry IDs of the bundle
@@ -68,63 +72,78 @@ func (e *MissingError) Error() string {
 }
 
 // Unbundle writes the entries of a bundle that serve the requests to their
-// outputs. The targets must have passed target.CheckTargets.
+// outputs. The targets must have passed target.CheckTargets. Targets that no
+// entry serves give a *MissingError, entry IDs that cannot be read ErrEntryID, an
+// unknown type a *bundle.FileTypeError, a damaged compressed bundle a
+// *ccob.Error.
 func (s *Session) Unbundle(ctx context.Context, opt UnbundleOptions) (UnbundleResult, error) {
 	var result UnbundleResult
-	if opt.Type == ArchiveType {
+	if opt.Type == bundle.ArchiveType {
 		return result, errors.New("an archive is not unbundled into entries, but into archives: use UnbundleArchive")
 	}
-	input, err := s.Files.Open(opt.Input)
+	f, err := s.openBundles(ctx, opt.Input, opt.Type, opt.Read)
 	if err != nil {
 		return result, err
 	}
-	defer input.Close()
-	err = s.withContents(ctx, input.Name(), input.All(), opt.Type, opt.Read, func(ctx context.Context, c *contents) error {
-		return s.write(ctx, func(out *files.Outputs) error {
-			entries, err := opt.choose(c)
+	defer f.Close()
+	for source, err := range f.Sources() {
+		opt.Read.tell(source)
+		if err == nil {
+			result, err = s.unbundle(ctx, f, source, opt)
+		}
+		if err != nil {
+			return result, err
+		}
+	}
+	return result, nil
+}
+
+// unbundle writes the entries of the only source of a file.
+func (s *Session) unbundle(ctx context.Context, f *images.File, source *images.Source, opt UnbundleOptions) (UnbundleResult, error) {
+	var result UnbundleResult
+	entries, err := opt.choose(source)
+	if err != nil {
+		return result, nameError(f.Name(), err)
+	}
+	err = s.write(ctx, func(out *files.Outputs) error {
+		var copies []images.Copy
+		for i, request := range opt.Requests {
+			output, err := out.Create(request.Output)
 			if err != nil {
-				return in(input, err)
+				return err
 			}
-			outputs := make([]files.Sink, len(entries))
-			for i, request := range opt.Requests {
-				output, err := out.Create(request.Output)
-				if err != nil {
-					return err
-				}
-				outputs[i] = output
-				if entries[i] != nil && entries[i].whole {
-					result.Rewritten++
-					if opt.DryRun {
-						entries[i] = nil
-					}
+			if entries[i] == nil {
+				continue
+			}
+			if entries[i].HostObject() {
+				result.Rewritten++
+				if opt.DryRun {
+					continue
 				}
 			}
-			return s.writeEntries(ctx, c.name, entries, outputs)
-		})
+			s.meter.expect(entries[i].Size)
+			copies = append(copies, images.Copy{Image: entries[i], To: s.meter.watch(output)})
+		}
+		return f.Copy(ctx, copies)
 	})
 	return result, err
 }
 
 // choose returns the entry for each request, nil for an empty output.
-func (opt *UnbundleOptions) choose(c *contents) ([]*storedEntry, error) {
-	stored := c.entries
+func (opt *UnbundleOptions) choose(source *images.Source) ([]*images.DeviceImage, error) {
+	stored := source.BundlerOrder()
 	if opt.Bundle != 0 {
-		stored = nil
-		for _, e := range c.entries {
-			if e.Bundle == opt.Bundle {
-				stored = append(stored, e)
-			}
-		}
-		if opt.Bundle > c.bundles {
-			return nil, fmt.Errorf("there is no bundle %d: the file has %d", opt.Bundle, c.bundles)
+		stored = slices.DeleteFunc(stored, func(e *images.DeviceImage) bool { return e.Bundle != opt.Bundle })
+		if opt.Bundle > source.NumBundles {
+			return nil, fmt.Errorf("there is no bundle %d: the file has %d", opt.Bundle, source.NumBundles)
 		}
 	}
 	ids := make([]target.ID, 0, len(stored))
 	names := make([]string, len(stored))
 	for i, e := range stored {
 		names[i] = e.ID
-		if e.bad == nil && len(ids) == i {
-			ids = append(ids, e.target)
+		if e.BadID == nil && len(ids) == i {
+			ids = append(ids, e.Target)
 		}
 	}
 	requests := make([]target.ID, len(opt.Requests))
@@ -133,17 +152,16 @@ func (opt *UnbundleOptions) choose(c *contents) ([]*storedEntry, error) {
 	}
 	serving := opt.Rules.Serve(ids, requests, opt.Trace)
 
-	chosen := make([]*storedEntry, len(requests))
+	chosen := make([]*images.DeviceImage, len(requests))
 	missing := &MissingError{Stored: names}
 	none := true
 	for i, k := range serving {
 		switch {
 		case k >= 0:
-			chosen[i], none = &stored[k], false
+			chosen[i], none = stored[k], false
 		case len(ids) < len(stored):
-			// Entries behind one without a proper ID are not to be trusted.
-			e := stored[len(ids)]
-			return nil, fmt.Errorf("entry %q at byte 0x%x: %w: %w", e.ID, e.Offset, ErrEntryID, e.bad)
+			// Entries after one without a proper ID are not to be trusted.
+			return nil, badEntry(stored[len(ids)])
 		default:
 			missing.Targets = append(missing.Targets, requests[i])
 		}
@@ -151,12 +169,17 @@ func (opt *UnbundleOptions) choose(c *contents) ([]*storedEntry, error) {
 	if missing.Targets != nil && !opt.AllowMissing {
 		return nil, missing
 	}
-	if none && c.bundles == 0 {
+	if none && source.NumBundles == 0 {
 		for i, request := range requests {
 			if request.Kind == target.Host {
-				chosen[i] = &c.file
+				chosen[i] = source.Self
 			}
 		}
 	}
 	return chosen, nil
+}
+
+// badEntry returns the error for an entry without a proper ID.
+func badEntry(e *images.DeviceImage) error {
+	return fmt.Errorf("entry %q at byte 0x%x: %w: %w", e.ID, e.Offset, ErrEntryID, e.BadID)
 }

@@ -9,7 +9,9 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
@@ -30,7 +32,7 @@ type UnbundleArchiveOptions struct {
 	Check bool
 }
 
-// NoCodeObjectError is a target that nothing in an archive serves.
+// NoCodeObjectError reports a target that nothing in an archive serves.
 type NoCodeObjectError struct {
 	Target  target.ID
 	Archive string
@@ -42,136 +44,115 @@ func (e *NoCodeObjectError) Error() string {
 	return fmt.Sprintf("no compatible code object found for the target '%s' in heterogeneous archive library: %s", e.Target, e.Archive)
 }
 
-// picked is what is taken out of one member.
-type picked struct {
-	entries []pickedEntry
-	memory  int64 // bytes of those entries that are not in the archive as they are
-	matches []target.Match
-	stored  []string // the IDs of all entries
-}
-
-type pickedEntry struct {
-	number   int   // among the entries of the member
-	requests []int // that it serves
-	member   ar.NewMember
-}
-
 // UnbundleArchive makes an archive for each target, of all entries in the members
 // of an archive that serve the target. Text bundles and members that are no
 // bundles are passed over. The targets must have passed target.CheckTargets.
+//
+// Errors are those of Unbundle, but a *NoCodeObjectError for a target that
+// nothing serves, a *MemberConflictError with Check, and an *ar.FormatError for a
+// damaged archive.
 func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOptions) error {
-	return s.withArchive(opt.Input, func(members []archiveMember) error {
-		picks := make([]picked, len(members))
-		memory := int64(0)
-		err := files.Ordered(ctx, s.Budget, len(members), 4*s.Budget.Cores(), func(ctx context.Context, i int) (picked, error) {
-			var p picked
-			err := s.withContents(ctx, members[i].path, members[i].data, ArchiveType, opt.Read, func(_ context.Context, c *contents) (err error) {
-				if opt.Check {
-					if err := checkMember(c, members[i].name, opt.Input); err != nil {
-						return err
-					}
-				}
-				p, err = opt.pick(c, members[i].name)
-				return nameError(c.name, err)
-			})
-			return p, err
-		}, func(i int, p picked) error {
-			for _, m := range p.matches {
-				opt.Trace(m)
-			}
-			picks[i] = p
-			memory += p.memory
-			return nil
-		})
+	f, err := s.openBundles(ctx, opt.Input, bundle.ArchiveType, opt.Read)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var picks []pick
+	var stored []string
+	for source, err := range f.Sources() {
+		opt.Read.tell(source)
+		if err == nil && opt.Check {
+			err = checkMember(ctx, source, opt.Input)
+		}
 		if err != nil {
 			return err
 		}
-		if err := opt.missing(picks); err != nil {
-			return err
-		}
-		return s.Budget.WithBytes(ctx, memory, func(ctx context.Context) error {
-			err := s.Budget.Each(ctx, len(members), func(ctx context.Context, i int) error {
-				return s.gather(ctx, &members[i], &picks[i], opt)
-			})
-			if err != nil {
-				return err
+		for _, e := range source.BundlerOrder() {
+			if e.BadID != nil {
+				return nameError(e.Place.String(), badEntry(e))
 			}
-			return s.writeArchives(ctx, picks, opt.Requests)
-		})
-	})
-}
-
-// pick chooses the entries of a member that serve a request.
-func (opt *UnbundleArchiveOptions) pick(c *contents, name string) (picked, error) {
-	var p picked
-	for k := range c.entries {
-		e := &c.entries[k]
-		if e.bad != nil {
-			return p, fmt.Errorf("entry %q at byte 0x%x: %w: %w", e.ID, e.Offset, ErrEntryID, e.bad)
-		}
-		p.stored = append(p.stored, e.ID)
-		entry := pickedEntry{number: k}
-		for i, request := range opt.Requests {
-			m := opt.Rules.Match(e.target, request.Target)
-			if opt.Trace != nil {
-				p.matches = append(p.matches, m)
+			stored = append(stored, e.ID)
+			if requests := opt.requests(e); requests != nil {
+				picks = append(picks, pick{image: e, requests: requests})
 			}
-			if m.Compatible() {
-				entry.requests = append(entry.requests, i)
-			}
-		}
-		if entry.requests == nil {
-			continue
-		}
-		entry.member.Name = deviceMemberName(name, e)
-		p.entries = append(p.entries, entry)
-		switch {
-		case e.whole:
-			p.memory += e.content.Len()
-		case e.reader != nil || c.decoded:
-			p.memory += e.Size
 		}
 	}
-	return p, nil
+	if err := opt.missing(picks, stored); err != nil {
+		return err
+	}
+	list := make([]*images.DeviceImage, len(picks))
+	for i := range picks {
+		list[i] = picks[i].image
+	}
+	contents, err := f.Load(ctx, list...)
+	if err != nil {
+		return err
+	}
+	defer contents.Close()
+	err = s.budget.Each(ctx, len(picks), func(_ context.Context, i int) error {
+		picks[i].member = ar.NewMember{Name: deviceMemberName(picks[i].image), Data: contents.Get(i)}
+		index(&picks[i].member)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return s.writeArchives(ctx, picks, opt.Requests)
+}
+
+// pick is an entry that serves requests.
+type pick struct {
+	image    *images.DeviceImage
+	requests []int // their numbers
+	member   ar.NewMember
+}
+
+// requests returns the numbers of the requests that an entry serves.
+func (opt *UnbundleArchiveOptions) requests(e *images.DeviceImage) []int {
+	var served []int
+	for i, request := range opt.Requests {
+		m := opt.Rules.Match(e.Target, request.Target)
+		if opt.Trace != nil {
+			opt.Trace(m)
+		}
+		if m.Compatible() {
+			served = append(served, i)
+		}
+	}
+	return served
 }
 
 // deviceMemberName returns the name that an entry of an archive member gets in an
 // archive for its device.
-func deviceMemberName(member string, e *storedEntry) string {
-	name := path.Base(filepath.ToSlash(member))
+func deviceMemberName(e *images.DeviceImage) string {
+	name := path.Base(filepath.ToSlash(e.Holder()))
 	ext := name[max(strings.LastIndexByte(name, '.'), 0):]
 	if !strings.HasPrefix(ext, ".") {
 		ext = ""
 	}
 	stem := strings.TrimSuffix(name, ext)
 	switch {
-	case strings.Contains(e.target.TargetID, "gfx"):
+	case strings.Contains(e.Target.TargetID, "gfx"):
 		ext = ".bc"
-	case strings.Contains(e.target.TargetID, "sm_"):
+	case strings.Contains(e.Target.TargetID, "sm_"):
 		ext = ".cubin"
 	}
 	return strings.ReplaceAll(stem+"-"+e.ID+stem+ext, ":", "_")
 }
 
 // missing reports a request that nothing serves.
-func (opt *UnbundleArchiveOptions) missing(picks []picked) error {
+func (opt *UnbundleArchiveOptions) missing(picks []pick, stored []string) error {
 	if opt.AllowMissing {
 		return nil
 	}
 	served := make([]bool, len(opt.Requests))
 	for _, p := range picks {
-		for _, e := range p.entries {
-			for _, i := range e.requests {
-				served[i] = true
-			}
+		for _, i := range p.requests {
+			served[i] = true
 		}
 	}
 	for i, request := range opt.Requests {
 		if !served[i] {
-			var stored []string
-			for _, p := range picks {
-				stored = append(stored, p.stored...)
-			}
 			slices.Sort(stored)
 			return &NoCodeObjectError{Target: request.Target, Archive: opt.Input, Stored: slices.Compact(stored)}
 		}
@@ -179,48 +160,12 @@ func (opt *UnbundleArchiveOptions) missing(picks []picked) error {
 	return nil
 }
 
-// gather gets the contents of picked entries, into memory where they are not in
-// the archive as they are, and their symbols.
-func (s *Session) gather(ctx context.Context, member *archiveMember, p *picked, opt UnbundleArchiveOptions) error {
-	if len(p.entries) == 0 {
-		return nil
-	}
-	opt.Read.Stats = nil // told before
-	return s.withContents(ctx, member.path, member.data, ArchiveType, opt.Read, func(ctx context.Context, c *contents) error {
-		var entries []*storedEntry
-		var sinks []files.Sink
-		buffers := make([]files.Buffer, len(p.entries))
-		for k := range p.entries {
-			e := &c.entries[p.entries[k].number]
-			if e.whole || e.reader != nil || c.decoded {
-				entries, sinks = append(entries, e), append(sinks, &buffers[k])
-			}
-		}
-		if err := s.writeEntries(ctx, c.name, entries, sinks); err != nil {
-			return err
-		}
-		for k := range p.entries {
-			picked := &p.entries[k]
-			e := &c.entries[picked.number]
-			if e.whole || e.reader != nil || c.decoded {
-				picked.member.Data = files.Memory(buffers[k].Bytes())
-			} else {
-				picked.member.Data = e.content
-			}
-			index(&picked.member)
-		}
-		return nil
-	})
-}
-
 // writeArchives writes an archive for each request.
-func (s *Session) writeArchives(ctx context.Context, picks []picked, requests []UnbundleRequest) error {
+func (s *Session) writeArchives(ctx context.Context, picks []pick, requests []UnbundleRequest) error {
 	lists := make([][]ar.NewMember, len(requests))
 	for _, p := range picks {
-		for _, e := range p.entries {
-			for _, i := range e.requests {
-				lists[i] = append(lists[i], e.member)
-			}
+		for _, i := range p.requests {
+			lists[i] = append(lists[i], p.member)
 		}
 	}
 	return s.write(ctx, func(out *files.Outputs) error {
@@ -231,11 +176,11 @@ func (s *Session) writeArchives(ctx context.Context, picks []picked, requests []
 				return err
 			}
 		}
-		return s.Budget.Each(ctx, len(requests), func(ctx context.Context, i int) error {
+		return s.budget.Each(ctx, len(requests), func(ctx context.Context, i int) error {
 			for _, m := range lists[i] {
-				s.Meter.expect(m.Data.Len())
+				s.meter.expect(m.Data.Len())
 			}
-			return ar.Write(ctx, s.Meter.watch(outputs[i]), lists[i])
+			return ar.Write(ctx, s.meter.watch(outputs[i]), lists[i])
 		})
 	})
 }

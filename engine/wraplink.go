@@ -19,6 +19,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bitcode"
 	"github.com/rules-offload/rules_offload/engine/devicelink"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/register"
@@ -120,15 +121,6 @@ func (e *LLVMError) Error() string {
 // Unwrap returns the details.
 func (e *LLVMError) Unwrap() error { return e.Err }
 
-// llvmWords puts LLVM's words before an error that has some.
-func llvmWords(err error) error {
-	var place *PlaceError
-	if errors.As(err, &place) && place.LLVM != "" {
-		return &LLVMError{place.LLVM, err}
-	}
-	return err
-}
-
 // WrapLink links the device images of the inputs, makes the objects that register
 // the results, and runs the host linker with these.
 func (s *Session) WrapLink(ctx context.Context, opt WrapLinkOptions) error {
@@ -196,7 +188,7 @@ func (w *wrapLink) print(command []string) {
 // override takes the images that are linked already.
 func (w *wrapLink) override() error {
 	for _, o := range w.Override {
-		input, err := w.session.Files.Open(o.File)
+		input, err := w.session.files.Open(o.File)
 		if err != nil {
 			return err
 		}
@@ -221,60 +213,62 @@ func (w *wrapLink) plan(ctx context.Context) (commands [][]string, err error) {
 	// Linkers that collect sections drop the offload entries unless something
 	// refers to them.
 	collects := w.Relocatable || slices.Contains(w.LinkerArgs, "--gc-sections") || slices.Contains(w.LinkerArgs, "-gc-sections")
-	err = w.session.scan(ctx, w.Inputs, collects, func(found *scanned) error {
-		commands, w.keep = nil, found.entries
-		for _, library := range w.Libraries {
-			switch format := found.formats[library.Input]; {
-			case library.Words != nil:
-				w.Device.Libraries = append(w.Device.Libraries, library.Words...)
-			case format == object.Archive, format == object.ThinArchive, format == object.ELFSharedObject:
-				w.Device.Libraries = append(w.Device.Libraries, w.Inputs[library.Input].Name)
+	found, err := w.session.scan(ctx, w.Inputs, collects)
+	defer found.close()
+	if err != nil {
+		return nil, err
+	}
+	w.keep = found.entries
+	for _, library := range w.Libraries {
+		switch format := found.formats[library.Input]; {
+		case library.Words != nil:
+			w.Device.Libraries = append(w.Device.Libraries, library.Words...)
+		case format == object.Archive, format == object.ThinArchive, format == object.ELFSharedObject:
+			w.Device.Libraries = append(w.Device.Libraries, w.Inputs[library.Input].Name)
+		}
+	}
+	list := make([]devicelink.Image, len(found.images))
+	for i, image := range found.images {
+		list[i] = devicelink.Image{Triple: image.Triple, Arch: image.Arch, Kind: parseOffloadKinds(image.Offload), Member: found.member[i]}
+	}
+	if w.groups, err = devicelink.Groups(list, w.Extract); err != nil {
+		return nil, err
+	}
+	if w.Verbose {
+		w.note(found)
+	}
+	if len(w.groups) == 0 {
+		return commands, nil
+	}
+	if w.Device.Clang, err = w.Find("clang"); err != nil {
+		return nil, err
+	}
+	staged := make([]string, len(list))
+	for g := range w.groups {
+		group := &w.groups[g]
+		if err := group.Check(); err != nil {
+			if w.DryRun {
+				return nil, errors.Join(w.link(ctx, commands), err)
 			}
+			return nil, err
 		}
-		images := make([]devicelink.Image, len(found.images))
-		for i, image := range found.images {
-			images[i] = devicelink.Image{Triple: image.Triple, Arch: image.Arch, Kind: parseOffloadKinds(image.Offload), Member: found.member[i]}
-		}
-		if w.groups, err = devicelink.Groups(images, w.Extract); err != nil {
-			return err
-		}
-		if w.Verbose {
-			w.note(found)
-		}
-		if len(w.groups) == 0 {
-			return nil
-		}
-		if w.Device.Clang, err = w.Find("clang"); err != nil {
-			return err
-		}
-		staged := make([]string, len(images))
-		for g := range w.groups {
-			group := &w.groups[g]
-			if err := group.Check(); err != nil {
-				if w.DryRun {
-					return errors.Join(w.link(ctx, commands), err)
-				}
-				return err
+		var names []string
+		for _, i := range group.Images {
+			if staged[i] == "" {
+				image := found.images[i]
+				stem := strings.TrimSuffix(image.Member(), filepath.Ext(image.Member()))
+				staged[i] = w.names.File(stem+"-"+image.Triple+"-"+image.Arch, ".o")
 			}
-			var names []string
-			for _, i := range group.Images {
-				if staged[i] == "" {
-					image := found.images[i]
-					stem := strings.TrimSuffix(image.Member(), filepath.Ext(image.Member()))
-					staged[i] = w.names.File(stem+"-"+image.Triple+"-"+image.Arch, ".o")
-				}
-				names = append(names, staged[i])
-			}
-			output := w.names.File(fmt.Sprintf("%s.%s.%s", filepath.Base(w.Output), devicelink.ArchName(group.Triple), group.Processor()), ".img")
-			w.linked = append(w.linked, output)
-			commands = append(commands, group.Command(&w.Device, names, output))
+			names = append(names, staged[i])
 		}
-		if w.DryRun {
-			return nil
-		}
-		return w.stage(ctx, found, staged)
-	})
-	return commands, llvmWords(err)
+		output := w.names.File(fmt.Sprintf("%s.%s.%s", filepath.Base(w.Output), devicelink.ArchName(group.Triple), group.Processor()), ".img")
+		w.linked = append(w.linked, output)
+		commands = append(commands, group.Command(&w.Device, names, output))
+	}
+	if w.DryRun {
+		return commands, nil
+	}
+	return commands, w.stage(ctx, found, staged)
 }
 
 // note says which images are linked for nobody.
@@ -290,7 +284,7 @@ func (w *wrapLink) note(found *scanned) {
 	}
 	for i, image := range found.images {
 		if !used[i] {
-			fmt.Fprintf(w.Stderr, "note: %s: the image for %s is not linked: no object is for that target\n", image.Source(), strings.TrimSpace(image.Triple+" "+image.Arch))
+			fmt.Fprintf(w.Stderr, "note: %s: the image for %s is not linked: no object is for that target\n", image.Holder(), strings.TrimSpace(image.Triple+" "+image.Arch))
 		}
 	}
 }
@@ -307,12 +301,12 @@ func (w *wrapLink) stage(ctx context.Context, found *scanned, names []string) er
 		some := used[:min(openOutputs, len(used))]
 		used = used[len(some):]
 		err := w.session.write(ctx, func(out *files.Outputs) error {
-			return w.session.Budget.Each(ctx, len(some), func(_ context.Context, n int) error {
+			return w.session.budget.Each(ctx, len(some), func(_ context.Context, n int) error {
 				output, err := out.Create(names[some[n]])
 				if err != nil {
 					return err
 				}
-				return output.Append(found.images[some[n]].content)
+				return appendPlain(output, found.images[some[n]])
 			})
 		})
 		if err != nil {
@@ -403,7 +397,7 @@ func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []strin
 		if w.DryRun {
 			continue
 		}
-		input, err := w.session.Files.Open(w.linked[g])
+		input, err := w.session.files.Open(w.linked[g])
 		if err != nil {
 			return nil, err
 		}
@@ -456,7 +450,7 @@ func (w *wrapLink) bundleHIP(ctx context.Context, list []int) ([]string, error) 
 		entries = append(entries, BundleEntry{Target: targets[i+1], Input: image})
 	}
 	const page = 4096
-	opt := BundleOptions{Type: ObjectType, Entries: entries, Output: name, Align: page}
+	opt := BundleOptions{Entries: entries, Output: name, Align: page}
 	if w.Compress {
 		opt.Compress = &Compression{Level: 3}
 		if w.CompressionLevel != "" {
@@ -503,12 +497,12 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 	o := register.Object{Machine: machine, Relocatable: w.Relocatable, Keep: w.keep}
 	r := register.Registration{Kind: p.kind}
 	for _, image := range p.images {
-		input, err := w.session.Files.Open(image)
+		input, err := w.session.files.Open(image)
 		if err != nil {
 			return err
 		}
 		defer input.Close()
-		images, err := registered(p.kind, input.All(), &inflation{})
+		images, err := registered(p.kind, input.All())
 		if err != nil {
 			return in(input, err)
 		}
@@ -536,7 +530,7 @@ func (w *wrapLink) fatbin(packed []packedKind) error {
 	if len(images) != 1 {
 		return errors.New("Expected a single bundled image for direct fat binary output")
 	}
-	input, err := w.session.Files.Open(images[0])
+	input, err := w.session.files.Open(images[0])
 	if err != nil {
 		return err
 	}
@@ -586,8 +580,8 @@ func (w *wrapLink) isolate(ctx context.Context) error {
 	var data []byte
 	if !w.DryRun {
 		// A session of its own: the result replaces the file.
-		own := &Session{Files: files.NewRoot(""), Budget: w.session.Budget}
-		input, err := own.Files.Open(w.Output)
+		own := New(Config{Budget: w.session.budget})
+		input, err := own.files.Open(w.Output)
 		if err != nil {
 			return err
 		}
@@ -601,7 +595,7 @@ func (w *wrapLink) isolate(ctx context.Context) error {
 		if err != nil { // it is not run
 			program = "llvm-objcopy"
 		}
-		command := []string{program, w.Output, "--remove-section", offloadingSection, "--rename-section", register.EntriesSection + "=" + register.EntriesSection + "_" + suffix}
+		command := []string{program, w.Output, "--remove-section", images.OffloadingSection, "--rename-section", register.EntriesSection + "=" + register.EntriesSection + "_" + suffix}
 		for _, bound := range []string{"__start_", "__stop_"} {
 			command = append(command, "--redefine-sym", bound+register.EntriesSection+"="+bound+register.EntriesSection+"_"+suffix)
 		}
@@ -610,7 +604,7 @@ func (w *wrapLink) isolate(ctx context.Context) error {
 	if w.DryRun {
 		return nil
 	}
-	own := &Session{Files: files.NewRoot(""), Budget: w.session.Budget}
+	own := New(Config{Budget: w.session.budget})
 	beside := w.Output + ".isolated"
 	defer os.Remove(beside)
 	if err := own.Isolate(ctx, IsolateOptions{Input: w.Output, Output: beside, Suffix: suffix}); err != nil {
@@ -624,85 +618,93 @@ func (w *wrapLink) isolate(ctx context.Context) error {
 
 // scanned is what the inputs of a link have.
 type scanned struct {
+	opened  []*images.File
 	formats []object.Format // by input
-	images  []*Embedded
+	images  []*images.DeviceImage
 	member  []bool // by image: it is in an archive that is not linked whole
 	entries []string
 }
 
-// scan finds the images in the inputs, and withEntries the symbols of their
-// offload entries, and calls fn with them. Inputs that are not
-// there, and directories, are left to the linker.
-func (s *Session) scan(ctx context.Context, inputs []WrapInput, withEntries bool, fn func(*scanned) error) error {
-	return s.inflating(ctx, func(ctx context.Context, reserved int64) error {
-		var found scanned
-		var opened []*finder
-		defer func() {
-			for _, f := range opened {
-				f.close()
-				f.input.Close()
-			}
-		}()
-		memory, left := inflation{left: reserved}, maxFound
-		for _, in := range inputs {
-			input, err := s.Files.Open(in.Name)
-			var system *files.Error
-			if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || isDirectory(in.Name)) {
-				found.formats = append(found.formats, object.Unknown)
-				continue
-			}
-			if err != nil {
-				return err
-			}
-			f := &finder{session: s, ctx: ctx, scope: OffloadBinaries, input: input, left: left, reserved: reserved, memory: memory}
-			opened = append(opened, f)
-			format := object.Identify(input.Bytes())
-			found.formats = append(found.formats, format)
-			if format == object.ELFSharedObject {
-				continue
-			}
-			err = files.Contain(func() error {
-				if err := f.file(input.All(), place{input: in.Name, path: in.Name}); err != nil {
-					return err
-				}
-				if withEntries {
-					found.entries = append(found.entries, s.hostEntries(in.Name, input.All(), 0)...)
-				}
-				return nil
-			})
-			var known *PlaceError
-			if err != nil && !errors.As(err, &known) {
-				err = nameError(in.Name, err)
-			}
-			if err != nil {
-				return err
-			}
-			memory, left = f.memory, f.left
-			archive := format == object.Archive || format == object.ThinArchive
-			for _, image := range f.images {
-				// What was linked relocatably is registered already, by LLVM's
-				// wrapper too.
-				if image.Section == relocatableOffloading {
-					continue
-				}
-				if image.Triple == "" {
-					return fmt.Errorf("%s: an image without a triple cannot be linked", image.Source())
-				}
-				found.images = append(found.images, image)
-				found.member = append(found.member, archive && !in.Whole)
-			}
-			if len(f.images) == 0 {
-				f.close()
-				input.Close()
-				opened = opened[:len(opened)-1]
-			}
-		}
-		if err := memory.short(reserved); err != nil {
-			return err
-		}
-		return fn(&found)
-	})
+func (found *scanned) close() {
+	for _, f := range found.opened {
+		f.Close()
+	}
 }
+
+// scan finds the images in the inputs, and withEntries the symbols of their
+// offload entries. Inputs that are not there, and directories, are left to the
+// linker. What it returns, also with an error, is to be closed.
+func (s *Session) scan(ctx context.Context, inputs []WrapInput, withEntries bool) (*scanned, error) {
+	ctx = s.budget.Account(ctx).Context(ctx)
+	found := new(scanned)
+	for _, in := range inputs {
+		if err := s.scanInput(ctx, found, in, withEntries); err != nil {
+			return found, err
+		}
+	}
+	return found, nil
+}
+
+// scanInput adds what one input has.
+func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, withEntries bool) error {
+	f, err := s.Open(ctx, in.Name, images.Options{Scope: images.OffloadBinaries})
+	var system *files.Error
+	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || isDirectory(in.Name)) {
+		found.formats = append(found.formats, object.Unknown)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	found.opened = append(found.opened, f)
+	var format object.Format
+	err = files.Contain(func() error {
+		data := f.Input().All()
+		format = object.Identify(data.Bytes())
+		if withEntries && format != object.ELFSharedObject {
+			found.entries = append(found.entries, s.hostEntries(in.Name, data, 0)...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nameError(in.Name, err)
+	}
+	found.formats = append(found.formats, format)
+	if format == object.ELFSharedObject {
+		return nil // its images are linked already
+	}
+	archive := format == object.Archive || format == object.ThinArchive
+	all, err := f.All()
+	if err != nil {
+		return err
+	}
+	for _, image := range all {
+		// What was linked relocatably is registered already, by LLVM's wrapper
+		// too.
+		if image.Section == relocatableOffloading {
+			continue
+		}
+		if image.Triple == "" {
+			return fmt.Errorf("%s: an image without a triple cannot be linked", image.Holder())
+		}
+		found.images = append(found.images, image)
+		found.member = append(found.member, archive && !in.Whole)
+	}
+	if len(all) == 0 {
+		found.opened = found.opened[:len(found.opened)-1]
+		return f.Close()
+	}
+	return nil
+}
+
+// appendPlain writes an image of an offload binary.
+func appendPlain(output *files.Output, image *images.DeviceImage) error {
+	content, _ := image.Plain()
+	return output.Append(content)
+}
+
+// maxArchiveDepth is how deep archives may be nested.
+const maxArchiveDepth = 32
 
 // relocatableOffloading is the section in which relocatable links leave images.
 const relocatableOffloading = ".llvm.offloading.relocatable"
@@ -724,7 +726,7 @@ func (s *Session) hostEntries(path string, c files.Content, depth int) (names []
 		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, entrySymbol) })
 	case object.Archive, object.ThinArchive:
 		archive, err := ar.Parse(data)
-		if err != nil || depth > maxFindDepth {
+		if err != nil || depth > maxArchiveDepth {
 			return nil
 		}
 		for member, err := range archive.Members() {
@@ -736,7 +738,7 @@ func (s *Session) hostEntries(path string, c files.Content, depth int) (names []
 				continue
 			}
 			name := ar.MemberPath(path, member.Name)
-			if input, err := s.Files.OpenRegular(name); err == nil {
+			if input, err := s.files.OpenRegular(name); err == nil {
 				names = append(names, s.hostEntries(name, input.All(), depth+1)...)
 				input.Close()
 			}

@@ -59,10 +59,10 @@ func runOnce(ctx context.Context, budget *files.Budget) int {
 	deferCollection()
 	root := files.NewRoot("")
 	root.Stdin, root.Stdout, root.TempDir = os.Stdin, os.Stdout, os.TempDir()
+	config := engine.Config{Files: root, Budget: budget}
 	call := &command.Call{
 		Name:      os.Args[0],
 		Args:      os.Args[1:],
-		Session:   &engine.Session{Files: root, Budget: budget},
 		Stdout:    os.Stdout,
 		Stderr:    os.Stderr,
 		LookupEnv: os.LookupEnv,
@@ -71,8 +71,9 @@ func runOnce(ctx context.Context, budget *files.Budget) int {
 	if terminal(os.Stderr) {
 		progress := startProgress(os.Stderr)
 		defer progress.end()
-		call.Session.Meter, call.Stderr = &progress.meter, progress
+		config.Meter, call.Stderr = &progress.meter, progress
 	}
+	call.Session = engine.New(config)
 	if run := dropIn(os.Args[0]); run != nil {
 		return run(ctx, call)
 	}

@@ -24,7 +24,7 @@ func TestProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := engine.Session{Files: root, Budget: files.NewBudget(1, 1<<20), Meter: &p.meter}
+	s := engine.New(engine.Config{Files: root, Budget: files.NewBudget(1, 1<<20), Meter: &p.meter})
 	if _, err := s.Bundle(t.Context(), engine.BundleOptions{Type: "bc", Align: 1, Output: "out", Entries: []engine.BundleEntry{{Target: id, Input: "-"}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func serve(ctx context.Context, budget *files.Budget, args []string) int {
 		return verb.Run(ctx, &command.Call{
 			Name:      "offload",
 			Args:      append(slices.Clone(startup), req.Arguments...),
-			Session:   &engine.Session{Files: root, Budget: budget},
+			Session:   engine.New(engine.Config{Files: root, Budget: budget}),
 			Stdout:    req.Output,
 			Stderr:    req.Output,
 			LookupEnv: func(string) (string, bool) { return "", false },

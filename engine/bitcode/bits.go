@@ -18,7 +18,7 @@ type bits struct {
 // fail records the first error, placed at the current byte.
 func (b *bits) fail(format string, args ...any) {
 	if b.err == nil {
-		b.err = fmt.Errorf("bitcode at byte %#x: %s", b.pos/8, fmt.Sprintf(format, args...))
+		b.err = fault(int64(b.pos/8), "bitcode at byte %#x: %s", b.pos/8, fmt.Sprintf(format, args...))
 	}
 }
 

@@ -9,7 +9,6 @@ package bitcode
 
 import (
 	"encoding/binary"
-	"fmt"
 )
 
 // Block IDs.
@@ -116,25 +115,25 @@ func open(data []byte) (*file, error) {
 // unwrap checks the signature and removes the wrapper header.
 func unwrap(data []byte) ([]byte, error) {
 	if !Is(data) {
-		return nil, fmt.Errorf("bitcode at byte 0x0: no bitcode signature")
+		return nil, fault(0, "bitcode at byte 0x0: no bitcode signature")
 	}
 	if len(data)%4 != 0 {
-		return nil, fmt.Errorf("bitcode of %d bytes: not a multiple of 4, was it cut short?", len(data))
+		return nil, fault(int64(len(data)), "bitcode of %d bytes: not a multiple of 4, was it cut short?", len(data))
 	}
 	if binary.LittleEndian.Uint32(data) == magic {
 		return data, nil
 	}
 	if len(data) < wrapperSize {
-		return nil, fmt.Errorf("bitcode at byte 0x0: wrapper header needs %d bytes, %d are there", wrapperSize, len(data))
+		return nil, fault(0, "bitcode at byte 0x0: wrapper header needs %d bytes, %d are there", wrapperSize, len(data))
 	}
 	off := uint64(binary.LittleEndian.Uint32(data[8:]))
 	size := uint64(binary.LittleEndian.Uint32(data[12:]))
 	if off+size > uint64(len(data)) {
-		return nil, fmt.Errorf("bitcode at byte 0x8: wrapped offset %#x + size %#x passes the end of the file (%d bytes)", off, size, len(data))
+		return nil, fault(8, "bitcode at byte 0x8: wrapped offset %#x + size %#x passes the end of the file (%d bytes)", off, size, len(data))
 	}
 	data = data[off : off+size : off+size]
 	if len(data) < 4 || binary.LittleEndian.Uint32(data) != magic {
-		return nil, fmt.Errorf("bitcode at byte %#x: no bitcode signature behind the wrapper header", off)
+		return nil, fault(int64(off), "bitcode at byte %#x: no bitcode signature behind the wrapper header", off)
 	}
 	return data, nil
 }

@@ -21,7 +21,6 @@
 package bundle
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -153,17 +152,13 @@ func parse(data []byte, start, size int64) (*Bundle, error) {
 	return b, nil
 }
 
-// Next finds the plain binary bundle that follows at or behind data[pos], after
-// any zero padding, in a file or section that holds several. It returns where
-// the padding ends, and the bundle there, nil when something else is there or
-// data has ended.
-func Next(data []byte, pos int64) (start int64, b *Bundle, err error) {
-	rest := bytes.TrimLeft(data[pos:], "\x00")
-	start = int64(len(data) - len(rest))
-	if Is(rest) {
-		b, err = ParseAt(data, start)
+// End returns where the binary bundle that data begins with ends.
+func End(data []byte) (int64, error) {
+	b, err := Parse(data)
+	if err != nil {
+		return 0, err
 	}
-	return start, b, err
+	return b.End, nil
 }
 
 // pastEnd describes the end of data to somebody whose file may be cut short.

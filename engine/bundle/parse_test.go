@@ -113,61 +113,23 @@ func TestParseCutShort(t *testing.T) {
 	}
 }
 
-func TestNext(t *testing.T) {
+func TestEnd(t *testing.T) {
 	one := raw(1, []rawEntry{entry(60, 3, "hipx")}, "\x00b\x00")
-	none := raw(0, nil, "")
-	data := append([]byte("\x00\x00"), one...)
-	data = append(data, none...)
-	data = append(data, make([]byte, 100)...)
-	data = append(data, one...)
-	data = append(data, "CCOB"...)
-
-	var starts, ends []int64
-	pos := int64(0)
-	for {
-		start, b, err := Next(data, pos)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b == nil {
-			if string(data[start:]) != "CCOB" {
-				t.Errorf("stopped at byte %d of %d", start, len(data))
-			}
-			break
-		}
-		if b.Start != start {
-			t.Errorf("start %d, and %d in the bundle", start, b.Start)
-		}
-		for _, e := range b.Entries {
-			if got := string(e.Content(data)); got != "\x00b\x00" {
-				t.Errorf("content %q", got)
-			}
-		}
-		starts, ends = append(starts, start), append(ends, b.End)
-		pos = b.End
+	end, err := End(append(bytes.Clone(one), "CCOB"...))
+	if err != nil || end != int64(len(one)) {
+		t.Errorf("end %d, %v, want %d", end, err, len(one))
 	}
-	if diff := cmp.Diff([]int64{2, 65, 197}, starts); diff != "" {
-		t.Error(diff)
-	}
-	if diff := cmp.Diff([]int64{65, 97, 260}, ends); diff != "" {
-		t.Error(diff)
-	}
-
-	start, b, err := Next(make([]byte, 9), 4)
-	if start != 9 || b != nil || err != nil {
-		t.Errorf("padding alone: %d %v %v", start, b, err)
-	}
-	cut := append(make([]byte, 16), one[:62]...)
-	_, _, err = Next(cut, 0)
-	if want := "entry 1 of 1 at byte 0x30: offset 0x3c + size 0x3 passes"; err == nil || !strings.HasPrefix(err.Error(), want) {
+	_, err = End(one[:62])
+	if want := "entry 1 of 1 at byte 0x20: offset 0x3c + size 0x3 passes"; err == nil || !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error %v, want %s…", err, want)
 	}
 }
 
 func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
-		start, b, err := Next(data, 0)
-		if err != nil || b == nil {
+		start := int64(len(data) - len(bytes.TrimLeft(data, "\x00")))
+		b, err := ParseAt(data, start)
+		if err != nil {
 			return
 		}
 		if b.Start != start || b.End > int64(len(data)) || b.End < start+fixedHeader {

@@ -8,20 +8,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// Comment returns what starts a comment line in files of a type of
-// clang-offload-bundler, and false for types whose bundles are not text.
-func Comment(fileType string) (string, bool) {
-	switch fileType {
-	case "i", "ii", "cui", "hipi":
-		return "//", true
-	case "d", "s":
-		return "#", true
-	case "ll":
-		return ";", true
-	}
-	return "", false
-}
-
 // markers returns what comes before and after the content of an entry, up to
 // the ID. Both begin with the end of the line before.
 func markers(comment string) (start, end []byte) {
@@ -30,7 +16,7 @@ func markers(comment string) (start, end []byte) {
 }
 
 // ParseText reads a text bundle whose marker lines are comments that start with
-// comment (see [Comment]). Every entry is
+// comment (see [FileType.Comment]). Every entry is
 //
 //	(empty line)
 //	// __CLANG_OFFLOAD_BUNDLE____START__ ID

@@ -107,7 +107,7 @@ func TestWriteTextRefuses(t *testing.T) {
 func TestComment(t *testing.T) {
 	want := map[string]string{"i": "//", "ii": "//", "cui": "//", "hipi": "//", "d": "#", "s": "#", "ll": ";"}
 	for _, typ := range strings.Fields("i ii cui hipi d ll bc s o a gch ast zz") {
-		got, ok := Comment(typ)
+		got, ok := FileType(typ).Comment()
 		if got != want[typ] || ok != (want[typ] != "") {
 			t.Errorf("Comment(%q) = %q, %v", typ, got, ok)
 		}

@@ -1,5 +1,7 @@
 package files
 
+import "io"
+
 // Buffer is a Sink in memory. The zero value is empty and ready for use.
 type Buffer struct{ b []byte }
 
@@ -26,3 +28,18 @@ func (b *Buffer) Zeros(n int64) error {
 	b.b = append(b.b, make([]byte, n)...)
 	return nil
 }
+
+// WriterSink is a Sink that writes to any writer.
+type WriterSink struct{ W io.Writer }
+
+// Write implements io.Writer.
+func (s *WriterSink) Write(p []byte) (int, error) { return s.W.Write(p) }
+
+// Append implements Sink.
+func (s *WriterSink) Append(c Content) error {
+	_, err := s.W.Write(c.data)
+	return err
+}
+
+// Zeros implements Sink.
+func (s *WriterSink) Zeros(n int64) error { return writeZeros(s.W, n) }

@@ -22,10 +22,22 @@ const (
 
 // Options are those of reading.
 type Options struct {
-	// MaxInflated is how many bytes the compressed packages may have
-	// inflated, all together. What would pass it is not inflated, see
-	// Package.NotInflated.
-	MaxInflated int64
+	// Inflate is asked before a compressed package is inflated to size bytes.
+	// If it returns false, the package comes without images, see
+	// Package.NotInflated; its error ends the sequence. Nil means false.
+	Inflate func(size int64) (bool, error)
+}
+
+// UpTo returns an Options.Inflate for packages that have n bytes in all when
+// inflated.
+func UpTo(n int64) func(size int64) (bool, error) {
+	return func(size int64) (bool, error) {
+		if size > n {
+			return false, nil
+		}
+		n -= size
+		return true, nil
+	}
 }
 
 // Package is one package among those that follow each other.
@@ -36,7 +48,7 @@ type Package struct {
 	// one that is not compressed.
 	Inflated int64
 	// NotInflated tells that the package comes without images, because
-	// Options.MaxInflated has no room for it.
+	// Options.Inflate does not want it.
 	NotInflated bool
 	Images      []Image
 }
@@ -64,14 +76,13 @@ func (e *Error) LLVM() string {
 
 // Parse goes over the packages that follow each other in c, such as a file or a
 // section. The first is at the start; zeros behind a package are padding. The
-// sequence ends with the first error, which is of type *Error. The contents of
+// sequence ends with the first error, of type *Error or from Options. The contents of
 // images are slices of c, except in compressed packages.
 func Parse(c files.Content, opt Options) iter.Seq2[*Package, error] {
 	return func(yield func(*Package, error) bool) {
 		data := c.Bytes()
-		left := opt.MaxInflated
 		for at := int64(0); ; {
-			p, err := parseAt(c, at, &left)
+			p, err := parseAt(c, at, opt)
 			if !yield(p, err) || err != nil {
 				return
 			}
@@ -110,7 +121,7 @@ type header struct {
 	length   uint64 // of the header
 }
 
-func parseAt(c files.Content, at int64, left *int64) (*Package, error) {
+func parseAt(c files.Content, at int64, opt Options) (*Package, error) {
 	data := c.Bytes()[at:]
 	h, err := parseHeader(data)
 	if err != nil {
@@ -129,15 +140,21 @@ func parseAt(c files.Content, at int64, left *int64) (*Package, error) {
 	if err := checkRatio(body.Bytes(), h); err != nil {
 		return nil, err.from(at)
 	}
-	if p.Inflated > *left {
-		p.NotInflated = true
+	p.NotInflated = true
+	if opt.Inflate != nil {
+		wanted, err := opt.Inflate(p.Inflated)
+		if err != nil {
+			return nil, err
+		}
+		p.NotInflated = !wanted
+	}
+	if p.NotInflated {
 		return p, nil
 	}
 	whole, err := inflate(body.Bytes(), h)
 	if err != nil {
 		return nil, err.from(at)
 	}
-	*left -= p.Inflated
 	h.size = h.inflated
 	p.Images, err = parseImages(files.Memory(whole), h)
 	if err != nil {

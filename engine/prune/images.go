@@ -76,7 +76,7 @@ const maxInflated = 1 << 30
 // packages returns the offload binaries that follow each other in c.
 func packages(c files.Content) ([]*unit, error) {
 	var units []*unit
-	for p, err := range offloadbinary.Parse(c, offloadbinary.Options{MaxInflated: maxInflated}) {
+	for p, err := range offloadbinary.Parse(c, offloadbinary.Options{Inflate: offloadbinary.UpTo(maxInflated)}) {
 		if err != nil {
 			return nil, err
 		}

@@ -21,6 +21,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/tests/llvm"
@@ -146,17 +147,19 @@ func bundlesOf(library []byte) ([]*bundle.Bundle, error) {
 		if string(s.Name) != ".hip_fatbin" {
 			continue
 		}
-		end := int64(s.Offset + s.Size)
-		for pos := int64(s.Offset); pos < end; {
-			_, b, err := bundle.Next(library[:end], pos)
+		data, err := f.Data(i)
+		if err != nil {
+			return nil, err
+		}
+		for extent, err := range ccob.Walk(data, bundle.End) {
 			if err != nil {
 				return nil, err
 			}
-			if b == nil {
-				break
+			b, err := bundle.ParseAt(library[:s.Offset+s.Size], int64(s.Offset)+extent.Offset)
+			if err != nil {
+				return nil, err
 			}
 			list = append(list, b)
-			pos = b.End
 		}
 	}
 	if len(list) == 0 {

@@ -280,7 +280,7 @@ func (b *built) run(t *testing.T, path string) string {
 }
 
 func session() *engine.Session {
-	return &engine.Session{Files: files.NewRoot(""), Budget: files.NewBudget(2, 1<<30)}
+	return engine.New(engine.Config{Files: files.NewRoot(""), Budget: files.NewBudget(2, 1<<30)})
 }
 
 // prune prunes a file into another in the same folder.

@@ -83,7 +83,7 @@ func run(t *testing.T, dir string, args ...string) {
 	var out bytes.Buffer
 	code := verb.Run(t.Context(), &command.Call{
 		Name: "offload", Args: args, Stdout: &out, Stderr: &out,
-		Session: &engine.Session{Files: files.NewRoot(dir), Budget: files.NewBudget(2, 256<<20)},
+		Session: engine.New(engine.Config{Files: files.NewRoot(dir), Budget: files.NewBudget(2, 256<<20)}),
 	})
 	if code != 0 {
 		t.Fatalf("%q: exit code %d: %s", args, code, out.String())

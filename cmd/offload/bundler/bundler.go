@@ -9,6 +9,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
@@ -62,10 +63,10 @@ func (r *run) act(ctx context.Context) error {
 }
 
 func (r *run) listEntries(ctx context.Context) error {
-	fileType := engine.FileType(r.fileType.Value)
-	if fileType == engine.ArchiveType {
+	fileType := bundle.FileType(r.fileType.Value)
+	if fileType == bundle.ArchiveType {
 		// LLVM looks at the file itself, not at its members: an archive lists nothing.
-		fileType = engine.ObjectType
+		fileType = bundle.ObjectType
 	}
 	entries, err := r.Session.List(ctx, engine.ListOptions{Type: fileType, Input: r.input.Value[0], Read: r.read()})
 	var list strings.Builder
@@ -78,7 +79,7 @@ func (r *run) listEntries(ctx context.Context) error {
 
 func (r *run) bundle(ctx context.Context) error {
 	opt := engine.BundleOptions{
-		Type:   engine.FileType(r.fileType.Value),
+		Type:   bundle.FileType(r.fileType.Value),
 		Output: r.output.Value[0],
 		// LLVM divides by it: 0 says what 1 does.
 		Align:  max(1, uint64(r.align.Value)),
@@ -105,7 +106,7 @@ func (r *run) bundle(ctx context.Context) error {
 
 func (r *run) unbundleFile(ctx context.Context) error {
 	opt := engine.UnbundleOptions{
-		Type:         engine.FileType(r.fileType.Value),
+		Type:         bundle.FileType(r.fileType.Value),
 		Input:        r.input.Value[0],
 		Read:         r.read(),
 		Rules:        target.Rules{HIPOpenMP: r.hipOpenMP.Value},

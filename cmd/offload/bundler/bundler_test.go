@@ -43,7 +43,7 @@ func (b *bench) call(args ...string) (code int, stdout, stderr string) {
 	root.Stdin, root.Stdout = strings.NewReader(b.stdin), &out
 	code = Run(context.Background(), &command.Call{
 		Name: "bundler", Args: args, Stdout: &out, Stderr: &errs,
-		Session:   &engine.Session{Files: root, Budget: files.NewBudget(2, 64<<20)},
+		Session:   engine.New(engine.Config{Files: root, Budget: files.NewBudget(2, 64<<20)}),
 		LookupEnv: func(name string) (string, bool) { value, ok := b.env[name]; return value, ok },
 	})
 	if code != 0 && code != 1 || strings.Contains(errs.String(), "panic") {

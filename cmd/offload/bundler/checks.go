@@ -3,6 +3,7 @@ package bundler
 import (
 	"fmt"
 
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
@@ -41,6 +42,14 @@ func (r *run) checkList() error {
 		return mistake("-outputs option is invalid for -list")
 	case len(r.targets.Value) > 0:
 		return mistake("-targets option is invalid for -list")
+	}
+	return r.checkType()
+}
+
+// checkType refuses an empty type, for which the engine has a default.
+func (r *run) checkType() error {
+	if r.fileType.Value == "" {
+		return &bundle.FileTypeError{}
 	}
 	return nil
 }
@@ -87,5 +96,5 @@ func (r *run) check() error {
 			return fmt.Errorf("invalid target '%s': %w", r.targets.Value[i], err)
 		}
 	}
-	return nil
+	return r.checkType()
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/images"
 )
 
 // tellWritten tells of a compressed bundle that was written.
@@ -20,12 +21,12 @@ func (r *run) tellWritten(result engine.BundleResult) {
 	fmt.Fprintf(r.Stderr, "Binary size after compression: %s bytes\n", commas(s.DataSize))
 	fmt.Fprintf(r.Stderr, "Compression rate: %.2f\n", rate)
 	fmt.Fprintf(r.Stderr, "Compression ratio: %.2f%%\n", 100/rate)
-	fmt.Fprintf(r.Stderr, "Compression speed: %.2f MB/s\n", speed(s.RawSize, result.Took))
+	fmt.Fprintf(r.Stderr, "Compression speed: %.2f MB/s\n", speed(s.RawSize, result.Duration))
 	fmt.Fprintf(r.Stderr, "Truncated MD5 hash: 0x%014x\n", s.Hash)
 }
 
 // tellRead tells of a bundle that is read.
-func (r *run) tellRead(s engine.ReadStats) {
+func (r *run) tellRead(s images.Bundle) {
 	if s.Header == nil {
 		fmt.Fprintln(r.Stderr, "Uncompressed bundle.")
 		return
@@ -46,7 +47,7 @@ func (r *run) tellRead(s engine.ReadStats) {
 	fmt.Fprintf(r.Stderr, "Size after decompression: %s bytes\n", commas(h.RawSize))
 	fmt.Fprintf(r.Stderr, "Compression rate: %.2f\n", rate)
 	fmt.Fprintf(r.Stderr, "Compression ratio: %.2f%%\n", 100/rate)
-	fmt.Fprintf(r.Stderr, "Decompression speed: %.2f MB/s\n", speed(h.RawSize, s.Took))
+	fmt.Fprintf(r.Stderr, "Decompression speed: %.2f MB/s\n", speed(h.RawSize, s.Duration))
 	fmt.Fprintf(r.Stderr, "Stored hash: 0x%014x\n", h.Hash)
 	fmt.Fprintf(r.Stderr, "Recalculated hash: 0x%014x\n", s.Hash)
 	fmt.Fprintf(r.Stderr, "Hashes match: %s\n", match)

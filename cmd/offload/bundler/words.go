@@ -7,13 +7,14 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 )
 
 // words returns an error in the words of LLVM, where LLVM has some for it.
 func (r *run) words(err error) string {
 	var missing *engine.MissingError
-	var fileType *engine.FileTypeError
+	var fileType *bundle.FileTypeError
 	var compressed *ccob.Error
 	var archive *ar.FormatError
 	var conflict *engine.MemberConflictError

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
@@ -38,7 +39,7 @@ type Image struct {
 }
 
 // NewImage returns an image as it is printed in JSON.
-func NewImage(e *engine.Embedded) Image {
+func NewImage(e *images.DeviceImage) Image {
 	properties := make(map[string]string, len(e.Properties))
 	for _, p := range e.Properties {
 		properties[p.Key] = p.Value
@@ -55,7 +56,7 @@ func NewImage(e *engine.Embedded) Image {
 func ImagesJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
 	all := []Image{}
 	for _, f := range files {
-		for _, e := range f.Embedded {
+		for _, e := range f.Found {
 			img := NewImage(e)
 			if named {
 				img.File = f.Name
@@ -91,13 +92,13 @@ func table(w io.Writer, fn func(row func(cells ...string))) error {
 // Images prints the images of files as a table. Where named is set, each row has
 // the name of its file.
 func Images(w io.Writer, files []*engine.DeviceFile, named bool) error {
-	if !slices.ContainsFunc(files, func(f *engine.DeviceFile) bool { return len(f.Embedded) > 0 }) {
+	if !slices.ContainsFunc(files, func(f *engine.DeviceFile) bool { return len(f.Found) > 0 }) {
 		return nil
 	}
 	return table(w, func(row func(...string)) {
 		row("KIND", "TRIPLE", "ARCH", "FORMAT", "SIZE", "STORED AS", "IN")
 		for _, f := range files {
-			for _, e := range f.Embedded {
+			for _, e := range f.Found {
 				where := append(slices.Clone(e.Members), e.Section)
 				if named {
 					where = slices.Insert(where, 0, f.Name)
@@ -122,7 +123,7 @@ func totals(files []*engine.DeviceFile) []Total {
 	byArch := make(map[string]*Total)
 	list := []Total{}
 	for _, f := range files {
-		for _, e := range f.Embedded {
+		for _, e := range f.Found {
 			if e.Offload == "host" && e.Size == 0 {
 				continue
 			}
@@ -211,7 +212,7 @@ func KernelsJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
 // Kernels prints the kernels of files as a table, a row for each, with the names
 // last. Where named is set, each row has the name of its file.
 func Kernels(w io.Writer, files []*engine.DeviceFile, named, mangled bool) error {
-	if !slices.ContainsFunc(files, func(f *engine.DeviceFile) bool { return len(f.Embedded) > 0 }) {
+	if !slices.ContainsFunc(files, func(f *engine.DeviceFile) bool { return len(f.Found) > 0 }) {
 		return nil
 	}
 	return table(w, func(row func(...string)) {
@@ -268,11 +269,11 @@ func number(n *int64) string {
 }
 
 // format returns the format of an image, - where only decoding would tell.
-func format(e *engine.Embedded) string {
-	if e.Form == engine.FormCompressed && e.Kind == offloadbinary.None {
+func format(e *images.DeviceImage) string {
+	if e.Form == images.FormCompressed && e.Format == offloadbinary.None {
 		return "-"
 	}
-	return e.Kind.String()
+	return e.Format.String()
 }
 
 // orDash makes an empty cell visible.

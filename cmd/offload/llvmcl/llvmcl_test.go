@@ -48,7 +48,7 @@ func (s *sample) parse(dir string, args ...string) (exit Exit, stdout, stderr st
 	var out, errs bytes.Buffer
 	exit = s.tool.Parse(&command.Call{
 		Name: "bin/sample", Args: args, Stdout: &out, Stderr: &errs,
-		Session: &engine.Session{Files: files.NewRoot(dir)},
+		Session: engine.New(engine.Config{Files: files.NewRoot(dir)}),
 	})
 	return exit, out.String(), errs.String()
 }

@@ -8,25 +8,27 @@ import (
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // extract writes the images in a file that the filters choose, all if there are
 // no filters.
 func (o *options) extract(ctx context.Context, call *command.Call, input string) error {
-	var p *plan
-	warnings, err := call.Session.Extract(ctx, engine.ExtractOptions{
-		Input: input,
-		Scope: engine.OffloadBinaries,
-		Plan: func(images []*engine.Embedded, unwrap func(*engine.Embedded) ([]*engine.Embedded, error)) ([]engine.Extraction, error) {
-			p = &plan{tool: call.Name, stem: stem(input), images: images, unwrap: unwrap, byName: map[string]int{}}
-			err := p.make(o.images.Value, o.archive.Value)
-			return p.extractions, err
-		},
-	})
-	if p != nil {
-		fmt.Fprint(call.Stderr, p.warnings.String())
+	f, err := call.Session.Open(ctx, input, images.Options{Scope: images.OffloadBinaries})
+	if err != nil {
+		return err
 	}
+	defer f.Close()
+	p := &selection{tool: call.Name, stem: stem(input), byName: map[string]int{}}
+	if p.images, err = f.All(); err != nil {
+		return err
+	}
+	var warnings []error
+	if err = p.choose(o.images.Value, o.archive.Value); err == nil {
+		warnings, err = call.Session.Extract(ctx, f, p.extractions)
+	}
+	fmt.Fprint(call.Stderr, p.warnings.String())
 	for _, warning := range warnings {
 		fmt.Fprintf(call.Stderr, "warning: %v\n", warning)
 	}
@@ -36,24 +38,24 @@ func (o *options) extract(ctx context.Context, call *command.Call, input string)
 	return err
 }
 
-// plan is what one call extracts.
-type plan struct {
+// selection is what one call extracts.
+type selection struct {
 	tool, stem string
-	images     []*engine.Embedded
-	unwrap     func(*engine.Embedded) ([]*engine.Embedded, error)
+	images     []*images.DeviceImage
 
 	extractions         []engine.Extraction
 	byName              map[string]int // index into extractions
 	warnings, extracted strings.Builder
 }
 
-func (p *plan) make(filters []string, archive bool) error {
+// choose fills in the extractions for the filters.
+func (p *selection) choose(filters []string, archive bool) error {
 	if len(filters) == 0 {
 		return p.unnamed(p.images)
 	}
 	for _, filter := range filters {
 		properties := engine.ParseProperties(filter)
-		matching := slices.DeleteFunc(slices.Clone(p.images), func(e *engine.Embedded) bool { return !matches(e, properties) })
+		matching := slices.DeleteFunc(slices.Clone(p.images), func(e *images.DeviceImage) bool { return !matches(e, properties) })
 		if len(matching) == 0 {
 			continue
 		}
@@ -78,7 +80,7 @@ func (p *plan) make(filters []string, archive bool) error {
 }
 
 // matches tells whether an image has all the properties.
-func matches(e *engine.Embedded, properties []offloadbinary.String) bool {
+func matches(e *images.DeviceImage, properties []offloadbinary.String) bool {
 	for _, p := range properties {
 		var has string
 		want := p.Value
@@ -102,7 +104,7 @@ func matches(e *engine.Embedded, properties []offloadbinary.String) bool {
 
 // named adds an output that the command line names. Of several with one name
 // the last one counts.
-func (p *plan) named(x engine.Extraction) {
+func (p *selection) named(x engine.Extraction) {
 	if i, ok := p.byName[x.Output]; ok && x.Output != "-" {
 		p.extractions[i] = x
 		return
@@ -112,10 +114,10 @@ func (p *plan) named(x engine.Extraction) {
 }
 
 // unnamed adds outputs with names made of what is known of the images.
-func (p *plan) unnamed(images []*engine.Embedded) error {
+func (p *selection) unnamed(list []*images.DeviceImage) error {
 	index := 0
-	for _, outer := range images {
-		inner, err := p.unwrap(outer)
+	for _, outer := range list {
+		inner, err := outer.Unwrap()
 		if err != nil {
 			return err
 		}
@@ -124,7 +126,7 @@ func (p *plan) unnamed(images []*engine.Embedded) error {
 			if e.Arch != "" {
 				name += "-" + e.Arch
 			}
-			name = fmt.Sprintf("%s.%d.%s", name, index, e.Kind.Extension())
+			name = fmt.Sprintf("%s.%d.%s", name, index, e.Format.Extension())
 			index++
 			if strings.ContainsAny(e.Triple+e.Arch, "/\x00") {
 				return fmt.Errorf("the triple %q and the arch %q of an image make no file name: select it and say file=", e.Triple, e.Arch)
@@ -133,13 +135,13 @@ func (p *plan) unnamed(images []*engine.Embedded) error {
 			if i, ok := p.byName[name]; ok {
 				// Two filters may choose the same image, but not different ones for
 				// one name.
-				if x := p.extractions[i]; x.Archive || !engine.SameContent(x.Images[0], e) {
+				if x := p.extractions[i]; x.Archive || !images.SameContent(x.Images[0], e) {
 					return fmt.Errorf("two images would be written to '%s': say file= for one of them", name)
 				}
 				continue
 			}
 			p.byName[name] = len(p.extractions)
-			p.extractions = append(p.extractions, engine.Extraction{Output: name, Images: []*engine.Embedded{e}})
+			p.extractions = append(p.extractions, engine.Extraction{Output: name, Images: []*images.DeviceImage{e}})
 		}
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 )
 
 // options is the command line of the tool.
@@ -98,10 +99,10 @@ func (w words) Error() string { return string(w) }
 // what LLVM does not tell: where the fault is. LLVM names the file that is
 // extracted from, and no other.
 func message(err error, input string) string {
-	var placed *engine.PlaceError
+	var placed *images.PlaceError
 	if errors.As(err, &placed) {
-		if placed.LLVM != "" {
-			return placed.LLVM + ": " + err.Error()
+		if words := faultWords(err); words != "" {
+			return words + ": " + err.Error()
 		}
 		return err.Error()
 	}

@@ -23,7 +23,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 		j.text(`, "size": `)
 		j.value(f.Size)
 		j.text(`, "images": [`)
-		for k, e := range f.Embedded {
+		for k, e := range f.Found {
 			j.separate(k, "\n  ")
 			j.value(listing.NewImage(e))
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kerneldiff"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
@@ -23,11 +24,11 @@ type Report struct {
 
 // Compare sets Diff to the difference between older files and those of the report.
 func (r *Report) Compare(old []*engine.DeviceFile) {
-	r.Diff = kerneldiff.Compare(images(old), images(r.Files))
+	r.Diff = kerneldiff.Compare(described(old), described(r.Files))
 }
 
-// images returns the images of all files.
-func images(files []*engine.DeviceFile) []kernels.Image {
+// described returns the images of all files.
+func described(files []*engine.DeviceFile) []kernels.Image {
 	var all []kernels.Image
 	for _, f := range files {
 		all = append(all, f.Images...)
@@ -91,7 +92,7 @@ func bundles(f *engine.DeviceFile) []bundle {
 	}
 	var list []bundle
 	index := map[key]int{}
-	for i, e := range f.Embedded {
+	for i, e := range f.Found {
 		if hostEntry(e) {
 			continue
 		}
@@ -108,10 +109,10 @@ func bundles(f *engine.DeviceFile) []bundle {
 }
 
 // hostEntry reports whether an image is the empty entry that stands for the host.
-func hostEntry(e *engine.Embedded) bool { return e.Offload == "host" && e.Size == 0 }
+func hostEntry(e *images.DeviceImage) bool { return e.Offload == "host" && e.Size == 0 }
 
 // bundleName returns what a container is called: how it is stored, and where.
-func bundleName(e *engine.Embedded) string {
+func bundleName(e *images.DeviceImage) string {
 	where := append(slices.Clone(e.Members), e.Section)
 	where = slices.DeleteFunc(where, func(s string) bool { return s == "" })
 	return strings.Join(append(where, string(e.Form)+" at "+hex(e.Container)), " ")
@@ -127,7 +128,7 @@ func hex(n int64) string {
 }
 
 // add puts an image into the bundle.
-func (b *bundle) add(e *engine.Embedded, img *kernels.Image) {
+func (b *bundle) add(e *images.DeviceImage, img *kernels.Image) {
 	name := archOf(e, img)
 	i := slices.IndexFunc(b.archs, func(a arch) bool { return a.name == name })
 	if i < 0 {
@@ -151,7 +152,7 @@ func (b *bundle) add(e *engine.Embedded, img *kernels.Image) {
 }
 
 // archOf returns the architecture of an image, or else its triple.
-func archOf(e *engine.Embedded, img *kernels.Image) string {
+func archOf(e *images.DeviceImage, img *kernels.Image) string {
 	return cmp.Or(img.Arch, e.Arch, e.Triple)
 }
 
@@ -171,7 +172,7 @@ func (r *Report) totals() []total {
 	var list []total
 	index := map[string]int{}
 	for _, f := range r.Files {
-		for i, e := range f.Embedded {
+		for i, e := range f.Found {
 			if hostEntry(e) {
 				continue
 			}

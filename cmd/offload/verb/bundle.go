@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 )
 
@@ -25,7 +26,7 @@ var bundleVerb = verb{
 type bundleFlags struct {
 	entries    []entryFlag
 	kind       string
-	fileType   engine.FileType
+	fileType   bundle.FileType
 	output     string
 	align      uint64
 	shareEqual bool

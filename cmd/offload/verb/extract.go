@@ -7,6 +7,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
@@ -36,39 +37,36 @@ func (f *extractFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.archive, "archive", false, "write archives, of all images that an --image chooses")
 }
 
-func (f *extractFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	file, err := oneFile(operands)
+func (flags *extractFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	name, err := oneFile(operands)
 	if err != nil {
 		return err
 	}
-	selection := engine.Selection{Requests: f.images, Dir: f.dir, Input: file, Archive: f.archive}
-	named := map[string]bool{}
-	for _, image := range f.images {
-		named[value(image, "file")] = true
+	f, err := call.Session.Open(ctx, name, images.Options{})
+	if err != nil {
+		return err
 	}
-	var unnamed []string
-	plan := selection.Plan()
-	warnings, err := call.Session.Extract(ctx, engine.ExtractOptions{
-		Input: file,
-		Plan: func(images []*engine.Embedded, unwrap func(*engine.Embedded) ([]*engine.Embedded, error)) ([]engine.Extraction, error) {
-			unnamed = nil
-			extractions, err := plan(images, unwrap)
-			for _, x := range extractions {
-				if !named[x.Output] {
-					unnamed = append(unnamed, x.Output)
-				}
-			}
-			return extractions, err
-		},
-	})
+	defer f.Close()
+	selection := engine.Selection{Requests: flags.images, Dir: flags.dir, Input: name, Archive: flags.archive}
+	extractions, err := selection.Choose(f)
+	if err != nil {
+		return err
+	}
+	warnings, err := call.Session.Extract(ctx, f, extractions)
 	if err != nil {
 		return err
 	}
 	for _, warning := range warnings {
 		fmt.Fprintf(call.Stderr, "offload extract: warning: %s\n", printable.Error(warning))
 	}
-	for _, name := range unnamed {
-		fmt.Fprintln(call.Stdout, printable.Name(name))
+	named := map[string]bool{}
+	for _, image := range flags.images {
+		named[value(image, "file")] = true
+	}
+	for _, x := range extractions {
+		if !named[x.Output] {
+			fmt.Fprintln(call.Stdout, printable.Name(x.Output))
+		}
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func runIn(dir string, args ...string) (code int, stdout, stderr string) {
 	root.Stdout = &out
 	code = Run(context.Background(), &command.Call{
 		Name: "offload", Args: args, Stdout: &out, Stderr: &errs,
-		Session: &engine.Session{Files: root, Budget: files.NewBudget(1, 64<<20)},
+		Session: engine.New(engine.Config{Files: root, Budget: files.NewBudget(1, 64<<20)}),
 	})
 	return code, out.String(), errs.String()
 }

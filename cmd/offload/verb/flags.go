@@ -9,6 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
@@ -147,16 +148,16 @@ func (m *matching) trace(call *command.Call) func(target.Match) {
 var fileTypes = []string{"i", "ii", "cui", "hipi", "d", "ll", "bc", "s", "o", "a", "gch", "ast"}
 
 // typeFlag defines --type. The usage says what the default is.
-func typeFlag(flags *flagSet, fileType *engine.FileType, usage string) {
+func typeFlag(flags *flagSet, fileType *bundle.FileType, usage string) {
 	flags.choice("type", "file `type`, as clang-offload-bundler -type names it (default "+usage+")", fileTypes, func(s string) (err error) {
-		*fileType, err = engine.ParseFileType(s)
+		*fileType, err = bundle.ParseFileType(s)
 		return err
 	})
 }
 
 // entriesType refuses archives, which have verbs of their own.
-func entriesType(t engine.FileType, verb string) error {
-	if t == engine.ArchiveType {
+func entriesType(t bundle.FileType, verb string) error {
+	if t == bundle.ArchiveType {
 		return usageError("--type a: archives are for offload " + verb)
 	}
 	return nil

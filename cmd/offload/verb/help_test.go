@@ -202,7 +202,7 @@ func TestLostOutput(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			call := func(stdout *bytes.Buffer) (code int) {
-				c := &command.Call{Args: strings.Fields(args), Stdout: full{}, Stderr: &errs, Session: &engine.Session{Files: files.NewRoot(dir), Budget: files.NewBudget(1, 64<<20)}}
+				c := &command.Call{Args: strings.Fields(args), Stdout: full{}, Stderr: &errs, Session: engine.New(engine.Config{Files: files.NewRoot(dir), Budget: files.NewBudget(1, 64<<20)})}
 				if stdout != nil {
 					c.Stdout = stdout
 				}

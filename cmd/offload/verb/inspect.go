@@ -51,7 +51,7 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 		if err != nil {
 			return err
 		}
-		if files = append(files, file); len(file.Embedded) == 0 && !f.json {
+		if files = append(files, file); len(file.Found) == 0 && !f.json {
 			fmt.Fprintf(call.Stderr, "offload inspect: %s: no device images in it\n", printable.Name(name))
 		}
 	}
@@ -72,9 +72,9 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 
 // read finds the images of a file, and their kernels if they are wanted.
 func (f *inspectFlags) read(ctx context.Context, call *command.Call, name string) (*engine.DeviceFile, error) {
+	inspect := call.Session.Inspect
 	if f.kernels {
-		return call.Session.Kernels(ctx, engine.KernelsOptions{Input: name})
+		inspect = call.Session.Kernels
 	}
-	images, err := call.Session.Inspect(ctx, engine.InspectOptions{Input: name})
-	return &engine.DeviceFile{Name: name, Embedded: images}, err
+	return inspect(ctx, engine.InspectOptions{Input: name})
 }

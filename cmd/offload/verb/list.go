@@ -7,6 +7,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 )
 
 var listVerb = verb{
@@ -23,7 +24,7 @@ var listVerb = verb{
 
 // listFlags are the flags of offload list.
 type listFlags struct {
-	fileType engine.FileType // empty: guess
+	fileType bundle.FileType // empty: detected
 	json     bool
 	read     engine.ReadOptions
 }
@@ -39,7 +40,7 @@ func (f *listFlags) run(ctx context.Context, call *command.Call, operands []stri
 	if err != nil {
 		return err
 	}
-	entries, err := call.Session.List(ctx, engine.ListOptions{Type: f.fileType, Guess: f.fileType == "", Input: file, Read: f.read})
+	entries, err := call.Session.List(ctx, engine.ListOptions{Type: f.fileType, Input: file, Read: f.read})
 	if err != nil {
 		return err
 	}

@@ -28,7 +28,7 @@ func (*manFlags) run(_ context.Context, call *command.Call, operands []string) e
 	if len(operands) != 1 {
 		return usageError(fmt.Sprintf("want one directory, got %d", len(operands)))
 	}
-	out := call.Session.Files.Outputs()
+	out := call.Session.Files().Outputs()
 	defer out.Abort()
 	for name, page := range manPages() {
 		file, err := out.Create(path.Join(operands[0], name))

@@ -57,7 +57,7 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 		}
 		r.Compare(old)
 	}
-	out := call.Session.Files.Outputs()
+	out := call.Session.Files().Outputs()
 	defer out.Abort()
 	for _, o := range []struct {
 		name  string
@@ -84,7 +84,7 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 func (f *reportFlags) read(ctx context.Context, call *command.Call, names []string) ([]*engine.DeviceFile, error) {
 	var all []*engine.DeviceFile
 	for _, name := range names {
-		file, err := call.Session.Kernels(ctx, engine.KernelsOptions{Input: name, Hash: len(f.base) > 0})
+		file, err := call.Session.Kernels(ctx, engine.InspectOptions{Input: name, Hash: len(f.base) > 0})
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 )
 
 var unbundleVerb = verb{
@@ -22,7 +23,7 @@ var unbundleVerb = verb{
 type unbundleFlags struct {
 	entries      []entryFlag
 	kind         string
-	fileType     engine.FileType
+	fileType     bundle.FileType
 	input        string
 	allowMissing bool
 	number       int

@@ -1,0 +1,59 @@
+package bundle
+
+import "fmt"
+
+// FileType is a type of bundled file, by the name that clang-offload-bundler
+// -type gives it: i, ii, cui, hipi, d, ll, s, bc, gch, ast, o or a.
+type FileType string
+
+// The types that need more than a name.
+const (
+	// ObjectType is an object file that has device images in sections, or a
+	// binary bundle if there is no host object.
+	ObjectType FileType = "o"
+	// ArchiveType is an archive whose members are bundles or bundled objects.
+	ArchiveType FileType = "a"
+)
+
+// ParseFileType returns the file type of that name. The error is a
+// *FileTypeError.
+func ParseFileType(name string) (FileType, error) {
+	t := FileType(name)
+	return t, t.Check()
+}
+
+// Check returns a *FileTypeError for an unknown file type.
+func (t FileType) Check() error {
+	switch t {
+	case "bc", "gch", "ast", ObjectType, ArchiveType:
+		return nil
+	}
+	if _, text := t.Comment(); text {
+		return nil
+	}
+	return &FileTypeError{t}
+}
+
+// Comment returns the start of comment lines in files of the type, and reports
+// whether bundles of the type are text.
+func (t FileType) Comment() (start string, text bool) {
+	switch t {
+	case "i", "ii", "cui", "hipi":
+		return "//", true
+	case "d", "s":
+		return "#", true
+	case "ll":
+		return ";", true
+	}
+	return "", false
+}
+
+// FileTypeError reports an unknown file type.
+type FileTypeError struct {
+	Type FileType
+}
+
+// Error names the type, as clang-offload-bundler does.
+func (e *FileTypeError) Error() string {
+	return fmt.Sprintf("'%s': invalid file type specified", string(e.Type))
+}

@@ -1,0 +1,363 @@
+package images
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/engine/target"
+)
+
+// fileType returns the type of the bundles that are looked for.
+func (s *search) fileType() bundle.FileType {
+	if s.opt.Type == "" {
+		return bundle.ObjectType
+	}
+	return s.opt.Type
+}
+
+// bundleFile reads a file of a type of clang-offload-bundler.
+func (s *search) bundleFile(ctx context.Context, c files.Content, at place) error {
+	extents, err := s.extents(c.Bytes())
+	if err != nil {
+		return s.fault(at, err)
+	}
+	if err := s.fileType().Check(); err != nil {
+		return err
+	}
+	for _, e := range extents {
+		if len(s.source.Images) > maxEntries {
+			return s.fault(at, fmt.Errorf("byte 0x%x: more than %d entries before this bundle", e.Offset, maxEntries))
+		}
+		if err := s.bundle(ctx, c, e, at); err != nil {
+			return err
+		}
+	}
+	if len(extents) == 0 {
+		if err := s.unpacked(ctx, c, nil, at); err != nil {
+			return s.fault(at, err)
+		}
+	}
+	return nil
+}
+
+// extents returns where the bundles lie in a file that begins with one. Offsets
+// in errors count from the beginning of the file.
+func (s *search) extents(data []byte) ([]ccob.Extent, error) {
+	_, text := s.fileType().Comment()
+	rest := data
+	if !text {
+		rest = bytes.TrimLeft(data, "\x00")
+	}
+	switch {
+	case s.opt.Lenient && ccob.Is(data):
+		// Where it ends is not to be believed.
+		return []ccob.Extent{{End: int64(len(data)), Header: new(ccob.Header)}}, nil
+	case ccob.Is(rest):
+	case text, s.fileType().Check() != nil, !bundle.Is(rest):
+		return nil, nil
+	}
+	// The commonest errors, without the offset 0 that Walk would put before them.
+	if bundle.Is(data) {
+		if _, err := bundle.Parse(data); err != nil {
+			return nil, err
+		}
+	}
+	if ccob.Is(data) {
+		if _, err := ccob.Parse(data); err != nil {
+			return nil, err
+		}
+	}
+	var extents []ccob.Extent
+	for e, err := range ccob.Walk(data, bundle.End) {
+		if err != nil {
+			return nil, err
+		}
+		extents = append(extents, e)
+	}
+	return extents, nil
+}
+
+// bundles looks at the bundles, plain and compressed, that follow each other.
+func (s *search) bundles(ctx context.Context, c files.Content, at place) error {
+	for e, err := range ccob.Walk(c.Bytes(), bundle.End) {
+		if err != nil {
+			return s.fault(at, err)
+		}
+		if err := s.bundle(ctx, c, e, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bundle adds the entries of one of the bundles in c.
+func (s *search) bundle(ctx context.Context, c files.Content, e ccob.Extent, at place) error {
+	if err := s.step(ctx, at); err != nil {
+		return err
+	}
+	if e.Header != nil {
+		err := s.compressed(ctx, c, e, at)
+		if err != nil && !namesFile(err) {
+			// A file that begins with its only bundle needs no offset.
+			if e.Offset != 0 || s.opt.Scope != Bundles {
+				err = fmt.Errorf("compressed bundle at byte 0x%x: %w", e.Offset, err)
+			}
+			err = s.fault(at, err)
+		}
+		return err
+	}
+	s.source.Bundles = append(s.source.Bundles, Bundle{Size: e.End - e.Offset})
+	b, err := bundle.ParseAt(c.Bytes(), e.Offset)
+	if err != nil {
+		return s.fault(at, err)
+	}
+	return s.entries(ctx, b, at, func(stored bundle.Entry, image *DeviceImage) {
+		image.Form, image.Container = FormBundle, e.Offset
+		image.Offset = at.base + stored.Offset
+		image.content.plain = c.Slice(stored.Offset, stored.Size)
+		image.Format = offloadbinary.KindOfData(image.content.plain.Bytes())
+	})
+}
+
+// entries adds the entries of a binary bundle.
+func (s *search) entries(ctx context.Context, b *bundle.Bundle, at place, put func(bundle.Entry, *DeviceImage)) error {
+	number := s.nextBundle()
+	for i, stored := range b.Entries {
+		e := &DeviceImage{Size: stored.Size, binary: true}
+		e.describe(stored.ID)
+		e.Bundle, e.Index = number, i
+		put(stored, e)
+		if err := s.add(ctx, e, at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nextBundle returns the number of the bundle whose entries come next.
+func (s *search) nextBundle() int {
+	s.source.NumBundles++
+	return s.source.NumBundles
+}
+
+// compressed adds the entries of a compressed bundle.
+func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent, at place) error {
+	reader, err := s.open(ctx, c.Bytes()[e.Offset:e.End])
+	if err != nil {
+		return err
+	}
+	var b *bundle.Bundle
+	_, text := s.fileType().Comment()
+	if text = text && s.opt.Scope == Bundles; !text {
+		if b, err = readHeader(ctx, reader); err != nil {
+			return err
+		}
+	}
+	switch {
+	case b != nil:
+		return s.entries(ctx, b, at, func(stored bundle.Entry, image *DeviceImage) {
+			image.Form, image.Container, image.Offset = FormCompressed, e.Offset, stored.Offset
+			image.content = content{reader: reader, offset: stored.Offset, size: stored.Size}
+		})
+	case s.opt.Scope != Bundles:
+		return errors.New("uncompressed, it is no bundle")
+	case !text && s.fileType() != bundle.ObjectType && s.fileType() != bundle.ArchiveType:
+		s.setSelf(content{reader: reader, size: reader.RawSize()}, at)
+		return nil
+	}
+	// Only all of it tells what is in it.
+	return s.opt.Budget.WithBytes(ctx, reader.RawSize(), func(ctx context.Context) error {
+		raw, err := reader.Decode(ctx)
+		if err != nil {
+			return err
+		}
+		defer raw.Release()
+		at.base = e.Offset
+		return s.unpacked(ctx, files.Memory(raw.Bytes()), reader, at)
+	})
+}
+
+// unpacked reads what has no header of a bundle, a file or the content of a
+// compressed bundle: a text bundle, a bundled object, or neither.
+func (s *search) unpacked(ctx context.Context, c files.Content, reader *ccob.Reader, at place) error {
+	form, container := FormCompressed, at.base
+	part := func(offset, size int64) content {
+		return content{reader: reader, offset: offset, size: size}
+	}
+	if reader == nil {
+		form, container = FormSection, 0
+		part = func(offset, size int64) content { return content{plain: c.Slice(offset, size)} }
+	}
+	s.setSelf(part(0, c.Len()), at)
+	add := func(e *DeviceImage, index int) error {
+		e.Form, e.Container, e.Index, e.Bundle = form, container, index, s.source.NumBundles
+		return s.add(ctx, e, at)
+	}
+	if comment, text := s.fileType().Comment(); text {
+		if reader == nil {
+			form = FormText
+		}
+		return s.textEntries(c, comment, part, add)
+	}
+	switch s.fileType() {
+	case bundle.ObjectType, bundle.ArchiveType:
+		if object.IsObject(c.Bytes()) {
+			return s.sectionEntries(c, part, add)
+		}
+	}
+	return nil
+}
+
+// textEntries adds the entries of a text bundle.
+func (s *search) textEntries(c files.Content, comment string, part func(offset, size int64) content, add func(*DeviceImage, int) error) error {
+	entries, err := bundle.ParseText(c.Bytes(), comment)
+	if err != nil || len(entries) == 0 {
+		return err
+	}
+	s.nextBundle()
+	for i, stored := range entries {
+		e := &DeviceImage{Size: stored.Size, content: part(stored.Offset, stored.Size)}
+		// A file that went through an editor may have CR LF.
+		e.describe(strings.TrimSuffix(stored.ID, "\r"))
+		e.ID, e.Offset = stored.ID, stored.Offset
+		if err := add(e, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sectionEntries adds the entries that are sections of an object.
+func (s *search) sectionEntries(c files.Content, part func(offset, size int64) content, add func(*DeviceImage, int) error) error {
+	f, err := object.Parse(c.Bytes())
+	if err != nil {
+		return err
+	}
+	index := 0
+	for i := range f.Sections {
+		section := &f.Sections[i]
+		if !isEntrySection(section.Name) {
+			continue
+		}
+		if index == 0 {
+			s.nextBundle()
+		}
+		data, err := f.Data(i)
+		if err != nil {
+			return fmt.Errorf("section %s: %w", section.Name, err)
+		}
+		e := &DeviceImage{Size: int64(len(data)), Format: offloadbinary.KindOfData(data)}
+		e.describe(strings.TrimPrefix(string(section.Name), bundle.SectionPrefix))
+		e.Offset = int64(section.Offset)
+		if len(data) > 0 {
+			e.content = part(e.Offset, e.Size)
+		}
+		if e.BadID == nil && e.Target.Kind == target.Host && len(data) == 1 && data[0] == 0 {
+			e.content = part(0, c.Len())
+			e.content.host = true
+		}
+		if err := add(e, index); err != nil {
+			return err
+		}
+		index++
+	}
+	return nil
+}
+
+// isEntrySection reports whether a section of that name holds an entry.
+func isEntrySection(name []byte) bool { return bundle.Is(name) }
+
+// setSelf makes the source itself an image.
+func (s *search) setSelf(c content, at place) {
+	self := &DeviceImage{Place: at.Place, Offload: "none", content: c}
+	self.Size = c.size
+	if c.reader == nil {
+		self.Size = c.plain.Len()
+	}
+	self.Form = FormFile
+	s.source.Self = self
+}
+
+// open prepares to decode a compressed bundle. Its contents are checked when they
+// are used, see ccob.HashAuto.
+func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
+	opt := ccob.Options{Lenient: s.opt.Lenient, MaxSize: s.opt.MaxSize, Budget: s.opt.Budget}
+	reader, err := ccob.Open(data, opt)
+	if err != nil {
+		return nil, err
+	}
+	header := reader.Header()
+	found := Bundle{Size: int64(len(data)), Header: &header}
+	if s.opt.Measure {
+		if err := found.measure(ctx, s.opt.Budget, data, opt); err != nil {
+			return nil, err
+		}
+	}
+	s.source.Bundles = append(s.source.Bundles, found)
+	if !s.opt.Lenient && (s.opt.Verify || s.opt.Measure) {
+		opt.Hash = ccob.HashFull
+		return ccob.Open(data, opt)
+	}
+	return reader, nil
+}
+
+// measure decodes a compressed bundle to tell its hash.
+func (b *Bundle) measure(ctx context.Context, budget *files.Budget, data []byte, opt ccob.Options) error {
+	opt.Hash = ccob.HashNone
+	reader, err := ccob.Open(data, opt)
+	if err != nil {
+		return err
+	}
+	return budget.WithBytes(ctx, reader.RawSize(), func(ctx context.Context) error {
+		start := time.Now()
+		raw, err := reader.Decode(ctx)
+		if err != nil {
+			return err
+		}
+		defer raw.Release()
+		b.Duration = time.Since(start)
+		h := ccob.NewHasher()
+		_, err = h.Write(raw.Bytes())
+		b.Hash = h.Sum()
+		return err
+	})
+}
+
+const (
+	// headerPrefix is how much of a compressed bundle is decoded first to find
+	// its entries.
+	headerPrefix = 4 << 10
+	// maxHeader bounds the header of a bundle in a compressed one, which takes
+	// memory to decode.
+	maxHeader = 16 << 20
+)
+
+// readHeader returns the header of the binary bundle in a compressed one, or nil
+// if there is none. It decodes no more than that takes.
+func readHeader(ctx context.Context, reader *ccob.Reader) (*bundle.Bundle, error) {
+	for n := int64(headerPrefix); ; n *= 8 {
+		prefix, err := reader.Prefix(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		if !bundle.Is(prefix) {
+			return nil, nil
+		}
+		b, err := bundle.ParsePrefix(prefix, reader.RawSize())
+		if !errors.Is(err, bundle.ErrPrefix) {
+			return b, err
+		}
+		if n >= maxHeader {
+			return nil, fmt.Errorf("the header of the uncompressed bundle has more than %d bytes", maxHeader)
+		}
+	}
+}

@@ -1,0 +1,184 @@
+package images
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"unsafe"
+
+	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+)
+
+// Copy is an image and where its content goes.
+type Copy struct {
+	Image *DeviceImage
+	// To gets the content in order, from one goroutine. Ranges of files are copied
+	// inside the kernel if it is a files.Output.
+	To io.Writer
+}
+
+// Extent is where the bytes of an image are. Images of equal extents have the
+// same bytes.
+type Extent struct {
+	// Bundle is the compressed bundle that has the bytes, nil for others.
+	Bundle *ccob.Reader
+	Offset int64 // in the uncompressed bundle
+	Size   int64
+
+	start *byte
+	host  bool
+}
+
+// Extent returns where the bytes of the image are.
+func (e *DeviceImage) Extent() Extent {
+	at := &e.content
+	x := Extent{Bundle: at.reader, Offset: at.offset, Size: at.length(), host: at.host}
+	if at.reader == nil {
+		x.start = unsafe.SliceData(at.plain.Bytes())
+	}
+	return x
+}
+
+// Copy writes the contents of images of f, in parallel. Each compressed bundle is
+// decoded once for all that is wanted of it. Bytes that fail a check may have been
+// written when the error is returned.
+func (f *File) Copy(ctx context.Context, copies []Copy) error {
+	ctx = f.account.Context(ctx)
+	type extraction struct {
+		image  *DeviceImage // the first, for errors
+		ranges []ccob.Range
+	}
+	bundles := make(map[*ccob.Reader]*extraction)
+	var order []*ccob.Reader // for errors that do not depend on chance
+	var direct []Copy
+	for _, c := range copies {
+		at := &c.Image.content
+		if at.reader == nil || at.host {
+			direct = append(direct, c)
+			continue
+		}
+		x := bundles[at.reader]
+		if x == nil {
+			x = &extraction{image: c.Image}
+			bundles[at.reader] = x
+			order = append(order, at.reader)
+		}
+		x.ranges = append(x.ranges, ccob.Range{Offset: at.offset, Size: at.size, W: c.To})
+	}
+	err := f.budget.Each(ctx, len(direct), func(ctx context.Context, i int) error {
+		return direct[i].Image.wrap(f.copyDirect(ctx, direct[i]))
+	})
+	if err != nil {
+		return err
+	}
+	return f.budget.Each(ctx, len(order), func(ctx context.Context, i int) error {
+		x := bundles[order[i]]
+		return x.image.wrap(order[i].Extract(ctx, x.ranges))
+	})
+}
+
+// copyDirect writes an image that is stored as it is, or a host object.
+func (f *File) copyDirect(ctx context.Context, c Copy) error {
+	at := &c.Image.content
+	sink, ok := c.To.(files.Sink)
+	if !ok {
+		sink = &files.WriterSink{W: c.To}
+	}
+	if !at.host {
+		return sink.Append(at.plain)
+	}
+	if at.reader == nil {
+		return object.RemoveSections(at.plain, isEntrySection, sink)
+	}
+	return f.budget.WithBytes(ctx, at.reader.RawSize(), func(ctx context.Context) error {
+		raw, err := at.reader.Decode(ctx)
+		if err != nil {
+			return err
+		}
+		defer raw.Release()
+		return object.RemoveSections(files.Memory(raw.Bytes()), isEntrySection, sink)
+	})
+}
+
+// Contents are the contents of images, readable until Close. They are also gone
+// when their File is closed.
+type Contents struct {
+	list   []files.Content
+	memory *files.Reservation
+}
+
+// Load makes the contents of images of f readable: those that are not in the file
+// as they are it decodes, checks and keeps in memory that it reserves from the
+// budget. Load what is needed at a time with one call: it decodes every
+// compressed bundle once. Bytes of the file itself may be mapped: read them below
+// [files.Guard].
+func (f *File) Load(ctx context.Context, list ...*DeviceImage) (*Contents, error) {
+	ctx = f.account.Context(ctx)
+	c := &Contents{list: make([]files.Content, len(list))}
+	var copies []Copy
+	var buffers []*files.Buffer
+	var places []int
+	size := int64(0)
+	for i, image := range list {
+		at := &image.content
+		if at.reader == nil && !at.host {
+			c.list[i] = at.plain
+			continue
+		}
+		size += at.length()
+		buffer := new(files.Buffer)
+		buffers, places = append(buffers, buffer), append(places, i)
+		copies = append(copies, Copy{Image: image, To: buffer})
+	}
+	if copies == nil {
+		return c, nil
+	}
+	var err error
+	if c.memory, err = f.budget.Reserve(ctx, size); err != nil {
+		return nil, err
+	}
+	if err := f.Copy(ctx, copies); err != nil {
+		c.Close()
+		return nil, err
+	}
+	for k, i := range places {
+		c.list[i] = files.Memory(buffers[k].Bytes())
+	}
+	return c, nil
+}
+
+// Get returns the content of image i of those that were loaded.
+func (c *Contents) Get(i int) files.Content { return c.list[i] }
+
+// Close gives the memory back.
+func (c *Contents) Close() {
+	c.memory.Release()
+	c.list = nil
+}
+
+// length returns how many bytes c has.
+func (c *content) length() int64 {
+	if c.reader != nil {
+		return c.size
+	}
+	return c.plain.Len()
+}
+
+// Plain returns the content of an image that is in its file as it is, and false
+// for others: see File.Load.
+func (e *DeviceImage) Plain() (files.Content, bool) {
+	return e.content.plain, e.content.reader == nil && !e.content.host
+}
+
+// SameContent reports whether two images have the same bytes, as far as this can
+// be told without decoding. Their files must be open.
+func SameContent(a, b *DeviceImage) bool {
+	x, plainA := a.Plain()
+	y, plainB := b.Plain()
+	if plainA && plainB {
+		return bytes.Equal(x.Bytes(), y.Bytes())
+	}
+	return a.Extent() == b.Extent()
+}

@@ -1,0 +1,324 @@
+// Package images finds the device images in a file, however they are stored: in
+// bundles (binary, text and compressed, several of them one after the other), in
+// offload binaries, CUDA fatbinaries and bundled objects; in the sections of
+// objects, programs and shared libraries, in bitcode and in the members of
+// archives. It is the only reader of device images: every operation of the
+// engine that takes them out of a file uses it.
+//
+// Open returns a File, which is valid until Close. It has the images in the
+// order of the file, with their places:
+//
+//	f, err := images.Open(ctx, root, "lib.so", images.Options{})
+//	if err != nil {
+//		return err
+//	}
+//	defer f.Close()
+//	for image, err := range f.Images() {
+//		if err != nil {
+//			return err
+//		}
+//		fmt.Println(image.Arch, image.Size)
+//	}
+//
+// Headers alone are read for that. Copy writes contents to files, Load decodes
+// them into memory.
+package images
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/target"
+)
+
+// Scope says what Open looks for.
+type Scope int
+
+const (
+	// Everything is every device image, however it is stored: the content of
+	// files and sections decides.
+	Everything Scope = iota
+	// OffloadBinaries is the images in offload binaries: what
+	// llvm-offload-binary extracts.
+	OffloadBinaries
+	// Bundles is the entries of a file of Options.Type, read as
+	// clang-offload-bundler reads it. Bundles in other sections are not looked
+	// for.
+	Bundles
+)
+
+// Options say how a file is read. The zero value finds every device image.
+type Options struct {
+	Scope Scope
+	// Type is the type of file in Scope Bundles; "" is bundle.ObjectType.
+	Type bundle.FileType
+	// Lenient takes compressed bundles whose hash or sizes are wrong, as LLVM
+	// does.
+	Lenient bool
+	// Verify checks the hash of every compressed bundle whose contents are
+	// decoded, however long that takes. Otherwise contents are checked by the
+	// index of their bundle; a small bundle without one by its hash.
+	Verify bool
+	// MaxSize is the largest size of a compressed bundle when uncompressed, in
+	// bytes; 0 means any that the compressed data makes possible.
+	MaxSize int64
+	// Measure decodes and hashes every compressed bundle, see Bundle.
+	Measure bool
+
+	// Budget gives cores and memory; nil is that of the process.
+	Budget *files.Budget
+}
+
+// Source is a file or an archive member that images were looked for in.
+type Source struct {
+	Place // File and Members alone
+	Size  int64
+	// Format is what the content looks like.
+	Format object.Format
+	// Bundles are the binary bundles in the source, and all compressed ones, in
+	// its order.
+	Bundles []Bundle
+	// NumBundles is the number of the last bundle, see Place.Bundle. Compressed
+	// bundles whose content is no bundle do not count, those in sections do.
+	NumBundles int
+	// Images are the images in the source, in its order.
+	Images []*DeviceImage
+	// Self is the source as one image, uncompressed, if Scope Bundles finds no
+	// bundle in it.
+	Self *DeviceImage
+
+	complete bool
+}
+
+// Bundle is a bundle found in a file.
+type Bundle struct {
+	Size int64 // as it is stored, in bytes
+	// Header is the header of a compressed bundle, nil for others.
+	Header *ccob.Header
+	// Hash is that of the uncompressed bytes, and Duration the time to decode
+	// them, for compressed bundles and with Options.Measure.
+	Hash     uint64
+	Duration time.Duration
+}
+
+// BundlerOrder returns the images of the source in the order in which
+// clang-offload-bundler visits them: the entries of each binary bundle are in
+// the order of a hash table.
+func (s *Source) BundlerOrder() []*DeviceImage {
+	ordered := make([]*DeviceImage, 0, len(s.Images))
+	for rest := s.Images; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].Bundle == rest[0].Bundle && rest[n].Container == rest[0].Container {
+			n++
+		}
+		if rest[0].binary {
+			ids := make([]string, n)
+			for i, image := range rest[:n] {
+				ids[i] = image.ID
+			}
+			for _, i := range target.Order(ids) {
+				ordered = append(ordered, rest[i])
+			}
+		} else {
+			ordered = append(ordered, rest[:n]...)
+		}
+		rest = rest[n:]
+	}
+	return ordered
+}
+
+// File is an open file and the device images in it. Its methods may be called by
+// several goroutines at once, except Close.
+type File struct {
+	name   string
+	budget *files.Budget
+	// account has all memory of the file.
+	account  *files.Account
+	inflated *files.Reservation // for compressed offload binaries
+
+	input   *files.Input
+	sources []*Source
+	fault   error // what ended the search
+
+	mu     sync.Mutex
+	opened []*files.Input // members of thin archives
+}
+
+// Open opens a file and finds the device images in it. An error means that the
+// file cannot be opened, or that ctx is done; faults of the content come from
+// Images and Sources. A nil root is the working directory.
+func Open(ctx context.Context, root *files.Root, name string, opt Options) (*File, error) {
+	if root == nil {
+		root = files.NewRoot("")
+	}
+	input, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{name: name, budget: opt.Budget, account: opt.Budget.Account(ctx), input: input}
+	if err := f.search(f.account.Context(ctx), root, opt); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// search finds the images. Offload binaries can be compressed, and the headers
+// of images are inside: so they are inflated into memory that is reserved. Sizes
+// are known when headers have been read, those of nested ones when the outer
+// ones have been inflated; then the search starts again with the memory that it
+// needs.
+func (f *File) search(ctx context.Context, root *files.Root, opt Options) error {
+	for reserved := int64(0); ; {
+		memory := &inflation{left: reserved}
+		s := &search{in: f, root: root, opt: opt, memory: memory, left: maxFound}
+		f.fault = files.Contain(func() error {
+			return s.file(ctx, f.input.All(), place{Place: Place{File: f.name}, path: f.name})
+		})
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		if memory.need <= reserved || reserved == maxInflated {
+			f.sources = s.sources
+			return nil
+		}
+		f.closeMembers()
+		f.inflated.Release()
+		// At least twice as much as before, so that deep nesting does not take
+		// many attempts.
+		reserved = min(max(memory.need, 2*reserved), maxInflated)
+		var err error
+		if f.inflated, err = f.budget.Reserve(ctx, reserved); err != nil {
+			return err
+		}
+	}
+}
+
+// Close releases the file and its memory. Contents must not be used after it.
+func (f *File) Close() error {
+	f.closeMembers()
+	f.inflated.Release()
+	return f.input.Close()
+}
+
+func (f *File) closeMembers() {
+	for _, input := range f.opened {
+		input.Close()
+	}
+	f.opened = nil
+}
+
+// Name returns the name of the file as the request wrote it.
+func (f *File) Name() string { return f.name }
+
+// Input returns the file itself, which is valid until Close.
+func (f *File) Input() *files.Input { return f.input }
+
+// Sources returns the files and archive members that were looked into, in their
+// order. A fault comes last and ends the sequence, with the source that has it,
+// as far as that was read, or with nil. Faults are of type *PlaceError, except for
+// errors that name a file themselves.
+func (f *File) Sources() iter.Seq2[*Source, error] {
+	return func(yield func(*Source, error) bool) {
+		for _, source := range f.sources {
+			if !source.complete {
+				yield(source, f.fault)
+				return
+			}
+			if !yield(source, nil) {
+				return
+			}
+		}
+		if f.fault != nil {
+			yield(nil, f.fault)
+		}
+	}
+}
+
+// Images returns the images in the order of the file. An image that is an
+// offload binary itself is one image, see DeviceImage.Unwrap. A fault comes
+// last, as for Sources.
+func (f *File) Images() iter.Seq2[*DeviceImage, error] {
+	return func(yield func(*DeviceImage, error) bool) {
+		for _, source := range f.sources {
+			for _, image := range source.Images {
+				if !yield(image, nil) {
+					return
+				}
+			}
+		}
+		if f.fault != nil {
+			yield(nil, f.fault)
+		}
+	}
+}
+
+// Self returns the whole file as one image of FormFile, as which a code object
+// that is stored in nothing else can be read.
+func (f *File) Self() *DeviceImage {
+	c := f.input.All()
+	e := &DeviceImage{Size: c.Len(), Offload: "none", content: content{plain: c}}
+	e.File, e.Form = f.name, FormFile
+	return e
+}
+
+// All returns all images, or the fault of the file.
+func (f *File) All() ([]*DeviceImage, error) {
+	var all []*DeviceImage
+	for image, err := range f.Images() {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, image)
+	}
+	return all, nil
+}
+
+// Unwrapped returns all images, with those that are offload binaries replaced by
+// the images in them.
+func (f *File) Unwrapped() ([]*DeviceImage, error) {
+	var all []*DeviceImage
+	for image, err := range f.Images() {
+		if err != nil {
+			return nil, err
+		}
+		images, err := image.Unwrap()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, images...)
+	}
+	return all, nil
+}
+
+// keep keeps the file of a thin archive's member open, or closes it if it has no
+// images.
+func (f *File) keep(input *files.Input, has bool) {
+	if !has {
+		input.Close()
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.opened = append(f.opened, input)
+}
+
+// namesFile reports whether an error says itself which file it is about.
+func namesFile(err error) bool {
+	var known *files.Error
+	var placed *PlaceError
+	return errors.As(err, &known) || errors.As(err, &placed)
+}
+
+// hasImages reports whether any of the sources has images.
+func hasImages(sources []*Source) bool {
+	return slices.ContainsFunc(sources, func(s *Source) bool { return len(s.Images) > 0 || s.Self != nil })
+}

@@ -1,0 +1,163 @@
+package images
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+)
+
+// OffloadingSection is the name of the sections with offload binaries.
+const OffloadingSection = ".llvm.offloading"
+
+// object looks into the sections of an object file.
+func (s *search) object(ctx context.Context, c files.Content, at place) error {
+	file, err := object.Parse(c.Bytes())
+	if err != nil {
+		if s.opt.Scope == Everything && object.Identify(c.Bytes()).IsCOFF() {
+			return nil // two zero bytes look like COFF
+		}
+		return s.fault(at, err)
+	}
+	room := c.Len() // sections do not overlap
+	for i := range file.Sections {
+		section := &file.Sections[i]
+		look := s.lookInto(file, section)
+		if look == nil {
+			continue
+		}
+		at.Section = string(section.Name)
+		data, err := file.Data(i)
+		if err != nil {
+			return s.fault(at, err)
+		}
+		if len(data) == 0 {
+			continue
+		}
+		if room -= int64(len(data)); room < 0 {
+			return s.fault(at, errors.New("sections overlap"))
+		}
+		at.base = int64(section.Offset)
+		if err := look(ctx, c.Slice(int64(section.Offset), int64(len(data))), at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// looker looks into something.
+type looker = func(context.Context, files.Content, place) error
+
+// lookInto returns what looks into a section, nil if there is nothing to look
+// for. ELF sections with offload binaries have a type; plain objcopy makes them
+// without, and gives them the name alone. Those with longer names are not taken
+// by name: a relocatable device link leaves its result in one.
+func (s *search) lookInto(file *object.File, section *object.Section) looker {
+	name := string(section.Name)
+	switch {
+	case file.Format.IsELF() && section.Type == object.ShtOffloading,
+		file.Format.IsCOFF() && strings.HasPrefix(name, OffloadingSection):
+		return s.offloading
+	case file.Format.IsELF() && section.Type == object.ShtProgbits && name == OffloadingSection:
+		return s.untypedOffloading
+	case s.opt.Scope != Everything || section.Type == object.ShtNobits && file.Format.IsELF():
+		return nil
+	case strings.HasPrefix(name, bundle.SectionPrefix):
+		return s.entrySection
+	case strings.HasPrefix(name, ".hip_fat"), strings.HasPrefix(name, ".nv_fatbin"):
+		return s.fatSection
+	}
+	return s.otherSection
+}
+
+// offloading looks into a section for offload binaries. The OpenMP registration
+// of older releases keeps bare images there.
+func (s *search) offloading(ctx context.Context, c files.Content, at place) error {
+	if s.opt.Scope == Everything && !offloadbinary.Is(c.Bytes()) {
+		return s.bare(ctx, c, at)
+	}
+	return s.offloadBinaries(ctx, c, at)
+}
+
+// untypedOffloading looks into a section that has offload binaries by its name.
+func (s *search) untypedOffloading(ctx context.Context, c files.Content, at place) error {
+	if !offloadbinary.Is(c.Bytes()) {
+		return nil
+	}
+	return s.offloadBinaries(ctx, c, at)
+}
+
+// entrySection adds a section of a bundled object.
+func (s *search) entrySection(ctx context.Context, c files.Content, at place) error {
+	e := &DeviceImage{Size: c.Len(), Format: offloadbinary.KindOfData(c.Bytes()), content: content{plain: c}}
+	e.describe(strings.TrimPrefix(at.Section, bundle.SectionPrefix))
+	e.Form, e.Offset = FormSection, at.base
+	return s.add(ctx, e, at)
+}
+
+// fatSection looks into a section whose name says that it has bundles or CUDA
+// fatbinaries.
+func (s *search) fatSection(ctx context.Context, c files.Content, at place) error {
+	if data := c.Bytes(); !bundle.Is(data) && !ccob.Is(data) && startsFatbinary(data) {
+		return s.fatbinaries(ctx, c, at)
+	}
+	return s.bundles(ctx, c, at)
+}
+
+// otherSection looks into a section that has bundles if it begins with one.
+func (s *search) otherSection(ctx context.Context, c files.Content, at place) error {
+	if data := c.Bytes(); !bundle.Is(data) && !ccob.Is(data) {
+		return nil
+	}
+	return s.bundles(ctx, c, at)
+}
+
+// bare adds an image of which nothing is known but its content.
+func (s *search) bare(ctx context.Context, c files.Content, at place) error {
+	e := &DeviceImage{Size: c.Len(), Offload: "none", Format: offloadbinary.KindOfData(c.Bytes()), content: content{plain: c}}
+	e.Form, e.Offset = FormSection, at.base
+	return s.add(ctx, e, at)
+}
+
+// startsFatbinary reports whether data begins like NVIDIA's fatbinary.
+func startsFatbinary(data []byte) bool {
+	return object.Identify(data) == object.CUDAFatbinary
+}
+
+// fatbinaries adds the CUDA fatbinaries that follow each other, padded with
+// zeros: magic, u16 version, u16 size of this header, u64 size of the rest.
+func (s *search) fatbinaries(ctx context.Context, c files.Content, at place) error {
+	const header = 16
+	data := c.Bytes()
+	for pos := int64(0); ; {
+		rest := data[pos:]
+		for len(rest) > 0 && rest[0] == 0 {
+			rest = rest[1:]
+		}
+		pos = c.Len() - int64(len(rest))
+		if len(rest) == 0 {
+			return nil
+		}
+		if !startsFatbinary(rest) || len(rest) < header {
+			return s.fault(at, fmt.Errorf("no CUDA fatbinary at byte 0x%x: begins with % x", pos, rest[:min(4, len(rest))]))
+		}
+		head, body := uint64(binary.LittleEndian.Uint16(rest[6:])), binary.LittleEndian.Uint64(rest[8:])
+		if head < header || head > uint64(len(rest)) || body > uint64(len(rest))-head {
+			return s.fault(at, fmt.Errorf("CUDA fatbinary at byte 0x%x: header 0x%x + size 0x%x passes the end at 0x%x", pos, head, body, len(data)))
+		}
+		size := int64(head + body)
+		e := &DeviceImage{Size: size, Format: offloadbinary.Fatbinary, Offload: "cuda", content: content{plain: c.Slice(pos, size)}}
+		e.Form, e.Container, e.Offset = FormFatbinary, pos, at.base+pos
+		if err := s.add(ctx, e, at); err != nil {
+			return err
+		}
+		pos += size
+	}
+}

@@ -1,0 +1,231 @@
+package images
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/bitcode"
+	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+)
+
+// Limits of what is looked at, for files made to waste time or memory.
+const (
+	// maxDepth is how deep archives and offload binaries may be nested.
+	maxDepth = 32
+	// maxFound is how many images, offload binaries, bundles and archive members
+	// are looked at. Sections are as many as the file has room for.
+	maxFound = 1 << 20
+	// maxEntries is how many entries the bundles of a source may have together
+	// before the last one. Real files have some thousands.
+	maxEntries = 1 << 18
+	// maxInflated is how many bytes the compressed offload binaries of a file
+	// may have inflated.
+	maxInflated = 1 << 30
+)
+
+// search looks for device images in one file, or in one member of an archive
+// beside others.
+type search struct {
+	in     *File
+	root   *files.Root
+	opt    Options
+	memory *inflation
+	left   int // how many more things to look at
+
+	sources []*Source
+	source  *Source // the last of them, that is being looked at
+}
+
+// inflation is the memory for compressed offload binaries.
+type inflation struct {
+	mu   sync.Mutex
+	left int64 // reserved and not yet used
+	need int64 // what all that were seen take
+}
+
+// inflate decides about an offload binary for package offloadbinary.
+func (i *inflation) inflate(size int64) (bool, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.need += size; i.need > maxInflated {
+		return false, fmt.Errorf("compressed offload binaries inflate to more than %d bytes in all", maxInflated)
+	}
+	if size > i.left {
+		return false, nil
+	}
+	i.left -= size
+	return true, nil
+}
+
+// place is where something that is looked into lies.
+type place struct {
+	Place
+	path  string // of the file on disk: the input, or a thin archive's member
+	base  int64  // where the content starts in the file or member
+	depth int
+}
+
+// fault puts the place before an error.
+func (s *search) fault(at place, err error) error {
+	if s.opt.Scope == Bundles && namesFile(err) {
+		return err
+	}
+	return &PlaceError{Place: at.String(), Err: err}
+}
+
+// step counts the things looked at.
+func (s *search) step(ctx context.Context, at place) error {
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if s.left--; s.left < 0 {
+		return s.fault(at, fmt.Errorf("more than %d images and archive members", maxFound))
+	}
+	if at.depth > maxDepth {
+		return s.fault(at, fmt.Errorf("nested more than %d deep", maxDepth))
+	}
+	return nil
+}
+
+// add adds an image to the source that is being looked at.
+func (s *search) add(ctx context.Context, e *DeviceImage, at place) error {
+	e.File, e.Members, e.Section = at.File, at.Members, at.Section
+	s.source.Images = append(s.source.Images, e)
+	return s.step(ctx, at)
+}
+
+// file looks into a file or archive member.
+func (s *search) file(ctx context.Context, c files.Content, at place) error {
+	if err := s.step(ctx, at); err != nil {
+		return err
+	}
+	format := object.Identify(c.Bytes())
+	archive := format == object.Archive || format == object.ThinArchive
+	if s.opt.Scope == Bundles {
+		if archive = s.opt.Type == bundle.ArchiveType && at.depth == 0; archive {
+			format = object.Archive
+		}
+	}
+	if archive {
+		return s.archive(ctx, c, at)
+	}
+	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format}
+	s.sources = append(s.sources, s.source)
+	err := s.read(ctx, c, at)
+	s.source.complete = err == nil
+	return err
+}
+
+// read finds the images in the source, which has the content c.
+func (s *search) read(ctx context.Context, c files.Content, at place) error {
+	if s.opt.Scope == Bundles {
+		return s.bundleFile(ctx, c, at)
+	}
+	format := s.source.Format
+	switch format {
+	case object.OffloadBinary:
+		return s.offloadBinaries(ctx, c, at)
+	case object.ELFRelocatable, object.ELFExecutable, object.ELFSharedObject, object.COFFObject:
+		return s.object(ctx, c, at)
+	case object.Bitcode:
+		return s.bitcode(ctx, c, at)
+	}
+	if s.opt.Scope != Everything {
+		return nil
+	}
+	switch format {
+	case object.PE:
+		return s.object(ctx, c, at)
+	case object.OffloadBundle, object.OffloadBundleZ:
+		return s.bundles(ctx, c, at)
+	case object.CUDAFatbinary:
+		return s.fatbinaries(ctx, c, at)
+	}
+	return nil
+}
+
+// archive looks into the members of an archive, several at a time.
+func (s *search) archive(ctx context.Context, c files.Content, at place) error {
+	archive, err := ar.Parse(c.Bytes())
+	if err != nil {
+		return s.fault(at, err)
+	}
+	var members []ar.Member
+	var fault error
+	for member, err := range archive.Members() {
+		if err != nil {
+			fault = s.fault(at, err)
+			break
+		}
+		// Each takes a step, so more are not wanted.
+		if members = append(members, member); len(members) > s.left {
+			break
+		}
+	}
+	ahead, left := 4*s.opt.Budget.Cores(), s.left
+	err = files.Ordered(ctx, s.opt.Budget, len(members), ahead, func(ctx context.Context, i int) (*found, error) {
+		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left}
+		fault := files.Contain(func() error { return inner.member(ctx, c, at, &members[i]) })
+		return &found{sources: inner.sources, steps: left - inner.left, fault: fault}, nil
+	}, func(i int, f *found) error {
+		s.sources = append(s.sources, f.sources...)
+		s.left -= f.steps
+		if f.fault == nil && s.left < 0 {
+			return s.step(ctx, at.member(members[i].Name))
+		}
+		return f.fault
+	})
+	if err != nil {
+		return err
+	}
+	return fault
+}
+
+// found is what was found in a member of an archive.
+type found struct {
+	sources []*Source
+	steps   int
+	fault   error
+}
+
+// member returns the place of an archive member.
+func (p place) member(name string) place {
+	members := append(p.Members[:len(p.Members):len(p.Members)], name)
+	return place{Place: Place{File: p.File, Members: members}, path: p.path, depth: p.depth + 1}
+}
+
+// member looks into a member of the archive c.
+func (s *search) member(ctx context.Context, c files.Content, archive place, m *ar.Member) error {
+	at := archive.member(m.Name)
+	if !m.Thin {
+		return s.file(ctx, c.Slice(m.DataOffset, int64(len(m.Data))), at)
+	}
+	if err := s.step(ctx, at); err != nil {
+		return err
+	}
+	at.path = ar.MemberPath(archive.path, m.Name)
+	input, err := s.root.OpenRegular(at.path)
+	if err != nil {
+		return s.fault(at, err)
+	}
+	defer func() { s.in.keep(input, hasImages(s.sources)) }()
+	return s.file(ctx, input.All(), at)
+}
+
+// bitcode looks for the offload binaries that clang embedded.
+func (s *search) bitcode(ctx context.Context, c files.Content, at place) error {
+	objects, err := bitcode.EmbeddedObjects(c.Bytes())
+	if err != nil {
+		return s.fault(at, err)
+	}
+	for _, data := range objects {
+		if err := s.offloading(ctx, files.Memory(data), at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
