@@ -34,6 +34,7 @@ func serve(ctx context.Context, budget *files.Budget, args []string) int {
 			Session:   engine.New(engine.Config{Files: root, Budget: budget}),
 			Stdout:    req.Output,
 			Stderr:    req.Output,
+			Worker:    true,
 			LookupEnv: func(string) (string, bool) { return "", false },
 		})
 	}

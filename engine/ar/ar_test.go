@@ -352,9 +352,10 @@ func TestWriteErrors(t *testing.T) {
 			t.Errorf("name %q: error %v, %d bytes written", name, err, b.Len())
 		}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	cancel()
-	if err := Write(ctx, new(files.Buffer), []NewMember{{Name: "a"}}); !errors.Is(err, context.Canceled) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	cause := errors.New("nobody wants it")
+	cancel(cause)
+	if err := Write(ctx, new(files.Buffer), []NewMember{{Name: "a"}}); !errors.Is(err, cause) {
 		t.Errorf("cancelled: got %v", err)
 	}
 }

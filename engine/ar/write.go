@@ -55,7 +55,7 @@ func write(ctx context.Context, w files.Sink, members []NewMember, sym64 int64) 
 		}
 	}
 	for i, m := range members {
-		if err := ctx.Err(); err != nil {
+		if err := context.Cause(ctx); err != nil {
 			return err
 		}
 		if _, err := w.Write(fileHeader(l.fields[i], 0o644, m.Data.Len())); err != nil {

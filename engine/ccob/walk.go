@@ -82,6 +82,9 @@ func nextExtent(data []byte, pos int64, plainEnd func([]byte) (int64, error)) (E
 // nextMagic returns where the next bundle may begin in b, or -1. It looks no
 // farther than it must: the rest may be large.
 func nextMagic(b []byte) int {
+	if bytes.HasPrefix(b, []byte(plainMagic)) || bytes.HasPrefix(b, []byte(Magic)) {
+		return 0 // very many small bundles would otherwise all be looked through
+	}
 	const step = 64 << 10
 	for off := 0; off < len(b); off += step {
 		part := b[off:min(len(b), off+step+len(plainMagic)-1)]

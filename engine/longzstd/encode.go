@@ -95,7 +95,7 @@ type Options struct {
 const BesideDone = math.MaxInt
 
 // EncodeTo writes the frame that Encode makes of src to w and returns its size. The
-// error is ctx's, if that ends first, or w's.
+// error is the cause of ctx, if that ends first, or w's.
 func EncodeTo(ctx context.Context, w io.Writer, src []byte, o Options) (int64, error) {
 	var size int64
 	buf := make([]byte, 0, min(flushSize, len(src))+blockSize+1<<10)
@@ -143,7 +143,7 @@ func encode(ctx context.Context, src []byte, e effort, o Options, code func(*blo
 	}
 	checked := func(b *block) error {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 		return code(&w, b)
 	}

@@ -160,13 +160,14 @@ func TestEncodeAppends(t *testing.T) {
 }
 
 func TestEncodeCancelled(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cause := errors.New("nobody wants it")
+	cancel(cause)
 	src := make([]byte, 1<<22)
-	if _, err := Encode(ctx, nil, src, Fast); !errors.Is(err, context.Canceled) {
+	if _, err := Encode(ctx, nil, src, Fast); !errors.Is(err, cause) {
 		t.Errorf("Encode: %v", err)
 	}
-	if _, err := EncodeTo(ctx, io.Discard, src, Options{Level: Fast, Cores: 2}); !errors.Is(err, context.Canceled) {
+	if _, err := EncodeTo(ctx, io.Discard, src, Options{Level: Fast, Cores: 2}); !errors.Is(err, cause) {
 		t.Errorf("EncodeTo: %v", err)
 	}
 }

@@ -22,6 +22,9 @@ type Call struct {
 	// Color reports whether Stdout is a terminal that shows colours, and the
 	// user has not set NO_COLOR. It is false in a worker.
 	Color bool
+	// Worker reports whether the call is a request to a worker, which has no
+	// environment and whose paths are not those of the process.
+	Worker bool
 	// LookupEnv looks up a variable of the environment. In a worker there is none.
 	LookupEnv func(name string) (value string, set bool)
 }

@@ -2,6 +2,7 @@ package verb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -54,6 +55,9 @@ func (f *linkFlags) define(flags *flagSet) {
 func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) == 0 {
 		return usageError("no inputs")
+	}
+	if call.Worker {
+		return errors.New("link: cannot run as a worker request: found a persistent worker, expected a process with its own directory and PATH, to run the compiler in; remove supports-workers from the action")
 	}
 	f.opt.Inputs = operands
 	if f.plan || f.json {

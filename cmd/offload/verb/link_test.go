@@ -1,11 +1,15 @@
 package verb
 
 import (
+	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
@@ -34,6 +38,18 @@ func TestLinkingUsage(t *testing.T) {
 		if code != 2 || !strings.Contains(stderr, want) || strings.Count(stderr, "\n") != 1 {
 			t.Errorf("%s: exit code %d, printed %q, want %s", args, code, stderr, want)
 		}
+	}
+}
+
+// A worker request has neither a directory nor a PATH to run a compiler with.
+func TestLinkInWorker(t *testing.T) {
+	var errs bytes.Buffer
+	code := Run(context.Background(), &command.Call{
+		Name: "offload", Args: []string{"link", "--triple=x86_64-unknown-linux-gnu", "--output=o", "a.o"}, Stdout: &errs, Stderr: &errs, Worker: true,
+		Session: engine.New(engine.Config{Files: files.NewRoot(t.TempDir())}),
+	})
+	if want := "offload: link: cannot run as a worker request: "; code != 1 || !strings.HasPrefix(errs.String(), want) {
+		t.Errorf("exit code %d, printed %q, want %s", code, errs.String(), want)
 	}
 }
 

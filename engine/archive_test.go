@@ -1,0 +1,211 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/target"
+)
+
+// members returns the names and contents of an archive's members.
+func members(t testing.TB, data []byte) map[string]string {
+	t.Helper()
+	archive, err := ar.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for m, err := range archive.Members() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[m.Name] = string(m.Data)
+	}
+	return all
+}
+
+const gfx = "hipv4-amdgcn-amd-amdhsa--"
+
+func TestUnbundleArchive(t *testing.T) {
+	lib := archive(t,
+		"plain.o", string(bundled(t, "gfx90a", "gfx942")),
+		"packed.o", string(compressed(t, bundled(t, "gfx90a", "gfx1100"))),
+		"host.o", string(elf(t, ".text", "code")),
+		"text.txt", "text")
+	conflict := archive(t, "bad.o", string(bundled(t, "gfx90a", "gfx90a:xnack+")))
+	for _, test := range []struct {
+		name    string
+		archive []byte
+		targets []string
+		opt     UnbundleArchiveOptions
+		want    []map[string]string
+		err     string
+	}{
+		{
+			name: "two targets", archive: lib, targets: []string{gfx + "gfx90a", gfx + "gfx942"},
+			want: []map[string]string{
+				{"plain-hipv4-amdgcn-amd-amdhsa--gfx90aplain.bc": "\x7fELFgfx90a", "packed-hipv4-amdgcn-amd-amdhsa--gfx90apacked.bc": "\x7fELFgfx90a"},
+				{"plain-hipv4-amdgcn-amd-amdhsa--gfx942plain.bc": "\x7fELFgfx942"},
+			},
+		},
+		{
+			name: "missing", archive: lib, targets: []string{gfx + "gfx900"},
+			err: "no compatible code object found for the target 'hipv4-amdgcn-amd-amdhsa--gfx900' in heterogeneous archive library: in.a",
+		},
+		{
+			name: "missing is allowed", archive: lib, targets: []string{gfx + "gfx900"},
+			opt: UnbundleArchiveOptions{AllowMissing: true}, want: []map[string]string{{}},
+		},
+		{
+			name: "conflict", archive: conflict, targets: []string{gfx + "gfx90a"},
+			opt: UnbundleArchiveOptions{Check: true},
+			err: "conflicting TargetIDs [hipv4-amdgcn-amd-amdhsa--gfx90a, hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+] found in bad.o of in.a",
+		},
+		{name: "conflict is not looked for", archive: conflict, targets: []string{gfx + "gfx90a"}, want: []map[string]string{
+			{"bad-hipv4-amdgcn-amd-amdhsa--gfx90abad.bc": "\x7fELFgfx90a"},
+		}},
+		{name: "no archive", archive: []byte("text"), targets: []string{gfx + "gfx90a"}, err: `in.a: archive member at byte 0x0: found "text"`},
+		{name: "damaged member", archive: archive(t, "a.o", string(bundled(t, "gfx90a")[:100])), targets: []string{gfx + "gfx90a"}, err: "in.a(a.o): "},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s, dir := newSession(t, map[string][]byte{"in.a": test.archive})
+			opt := test.opt
+			opt.Input = "in.a"
+			for i, id := range test.targets {
+				opt.Requests = append(opt.Requests, UnbundleRequest{Target: parse(t, id), Output: string(rune('0'+i)) + ".a"})
+			}
+			err := s.UnbundleArchive(context.Background(), opt)
+			if test.err != "" {
+				if err == nil || !strings.HasPrefix(err.Error(), test.err) {
+					t.Errorf("error %v, want %s", err, test.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, want := range test.want {
+				data, err := os.ReadFile(filepath.Join(dir, opt.Requests[i].Output))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(want, members(t, data)); diff != "" {
+					t.Errorf("%s (-want +got):\n%s", test.targets[i], diff)
+				}
+			}
+		})
+	}
+}
+
+// Archive keeps the order of its inputs, and refuses what cannot be in one bundle.
+func TestArchive(t *testing.T) {
+	one, two := bundled(t, "gfx90a"), elf(t, ".text", "code")
+	s, dir := newSession(t, map[string][]byte{"dir/one.o": one, "two.o": two, "bad.o": bundled(t, "gfx90a", "gfx90a:xnack+")})
+	if err := s.Archive(context.Background(), ArchiveOptions{Inputs: []string{"two.o", "dir/one.o"}, Output: "out.a", Check: true}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(filepath.Join(dir, "out.a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := archive(t, "two.o", string(two), "one.o", string(one)); !bytes.Equal(contentsOf(got), contentsOf(want)) {
+		t.Errorf("the archive is %q, want %q", got, want)
+	}
+	err = s.Archive(context.Background(), ArchiveOptions{Inputs: []string{"bad.o"}, Output: "bad.a", Check: true})
+	var conflict *MemberConflictError
+	if !errors.As(err, &conflict) || conflict.Member != "bad.o" || conflict.Archive != "bad.a" {
+		t.Errorf("error %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "bad.a")); err == nil {
+		t.Error("a failure left an output")
+	}
+}
+
+// contentsOf returns the names and contents of an archive's members, in order.
+func contentsOf(data []byte) []byte {
+	archive, err := ar.Parse(data)
+	if err != nil {
+		return nil
+	}
+	var all []byte
+	for m, err := range archive.Members() {
+		if err != nil {
+			return nil
+		}
+		all = append(append(all, m.Name...), m.Data...)
+	}
+	return all
+}
+
+// Very many bundles in one member are checked in time that grows with their
+// number, and the check can be cancelled.
+func TestCheckOfManyBundles(t *testing.T) {
+	const number = 1 << 17
+	one := bytesOf(t, func(out files.Sink) error {
+		return bundle.Write(out, []bundle.Item{{ID: "hip-amdgcn-amd-amdhsa--gfx90a"}}, bundle.Options{Align: 1})
+	})
+	s, _ := newSession(t, map[string][]byte{"in.a": archive(t, "many.o", string(bytes.Repeat(one, number)))})
+	opt := UnbundleArchiveOptions{Input: "in.a", Check: true, Requests: []UnbundleRequest{{Target: parse(t, gfx+"gfx942"), Output: "out.a"}}}
+	start := time.Now()
+	err := s.UnbundleArchive(context.Background(), opt)
+	var missing *NoCodeObjectError
+	if !errors.As(err, &missing) {
+		t.Errorf("error %v", err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("took %v", took)
+	}
+	cause := errors.New("nobody wants it")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(cause)
+	f, err := s.openBundles(context.Background(), "in.a", bundle.ArchiveType, ReadOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for source, err := range f.Sources() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := checkMember(ctx, source, "in.a"); err != cause {
+			t.Errorf("cancelled: %v", err)
+		}
+	}
+}
+
+// What is matched is told in the order of the archive, whatever members are read
+// at the same time.
+func TestUnbundleArchiveTrace(t *testing.T) {
+	var list []string
+	for i := range 40 {
+		list = append(list, string(rune('a'+i%26))+".o", string(bundled(t, "gfx90a", "gfx942")))
+	}
+	s, _ := newSession(t, map[string][]byte{"in.a": archive(t, list...)})
+	var told []string
+	err := s.UnbundleArchive(context.Background(), UnbundleArchiveOptions{
+		Input: "in.a", Requests: []UnbundleRequest{{Target: parse(t, gfx+"gfx90a"), Output: "out.a"}},
+		Trace: func(m target.Match) { told = append(told, m.Entry.TargetID) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 40*3 {
+		t.Fatalf("%d comparisons, want %d", len(told), 40*3)
+	}
+	for i := 3; i < len(told); i++ {
+		if told[i] != told[i-3] {
+			t.Fatalf("comparison %d is of %s, want %s", i, told[i], told[i-3])
+		}
+	}
+}
