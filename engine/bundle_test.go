@@ -15,7 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/fixture"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
@@ -25,15 +25,7 @@ func bundleSession(dir string) *Session {
 
 // bundledHost returns an ELF object.
 func bundledHost(t interface{ Fatal(...any) }) []byte {
-	builder := object.NewBuilder(object.MachineX8664)
-	text := builder.Section(object.BuilderSection{Name: ".text", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: 16,
-		Content: files.Memory([]byte("\xc3"))})
-	builder.Symbol(object.BuilderSymbol{Name: "main", Section: text, Size: 1, Bind: object.BindGlobal, Type: object.TypeFunc})
-	var out files.Buffer
-	if err := builder.Write(&out); err != nil {
-		t.Fatal(err)
-	}
-	return slices.Clone(out.Bytes())
+	return fixture.HostObject(t, "\xc3")
 }
 
 var processors = []string{"gfx803", "gfx900", "gfx906:xnack+", "gfx906:xnack-", "gfx90a:sramecc+:xnack-", "gfx942", "gfx1030", "gfx1100", "gfx1201", "gfx9999", "gfx11-generic"}

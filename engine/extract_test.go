@@ -14,14 +14,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/klauspost/compress/zstd"
 
-	"github.com/rules-offload/rules_offload/engine/ar"
-	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/fixture"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
@@ -39,73 +35,6 @@ func newSession(t testing.TB, inputs map[string][]byte) (*Session, string) {
 		}
 	}
 	return New(Config{Files: files.NewRoot(dir), Budget: files.NewBudget(2, 1<<30)}), dir
-}
-
-// bytesOf returns what write writes.
-func bytesOf(t testing.TB, write func(files.Sink) error) []byte {
-	t.Helper()
-	var out files.Buffer
-	if err := write(&out); err != nil {
-		t.Fatal(err)
-	}
-	return out.Bytes()
-}
-
-// packedImage is an offload binary with one image.
-func packedImage(t testing.TB, arch, content string) []byte {
-	return bytesOf(t, func(out files.Sink) error {
-		return offloadbinary.Write(out, 1, []offloadbinary.Image{{
-			Kind: offloadbinary.Object, Offload: offloadbinary.HIP, Content: files.Memory([]byte(content)),
-			Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: arch}},
-		}})
-	})
-}
-
-// bundled is a bundle with a host entry and one for each arch, whose content is
-// its name.
-func bundled(t testing.TB, archs ...string) []byte {
-	items := []bundle.Item{{ID: "host-x86_64-unknown-linux-gnu-"}}
-	for _, arch := range archs {
-		items = append(items, bundle.Item{ID: "hipv4-amdgcn-amd-amdhsa--" + arch, Content: files.Memory([]byte("\x7fELF" + arch))})
-	}
-	return bytesOf(t, func(out files.Sink) error { return bundle.Write(out, items, bundle.Options{Align: 4096}) })
-}
-
-// compressed is the compressed form of a bundle.
-func compressed(t testing.TB, plain []byte) []byte {
-	return bytesOf(t, func(out files.Sink) error {
-		_, err := ccob.Encode(context.Background(), out, []ccob.Piece{{Content: files.Memory(plain)}}, ccob.EncodeOptions{Frames: ccob.FramesOne})
-		return err
-	})
-}
-
-// elf is an object with sections, whose type is PROGBITS unless the name has
-// one behind a colon.
-func elf(t testing.TB, sections ...string) []byte {
-	b := object.NewBuilder(object.MachineX8664)
-	for i := 0; i < len(sections); i += 2 {
-		s := object.BuilderSection{Name: sections[i], Type: object.ShtProgbits, Align: 8, Content: files.Memory([]byte(sections[i+1]))}
-		if name, ok := strings.CutSuffix(s.Name, ":offloading"); ok {
-			s.Name, s.Type = name, object.ShtOffloading
-		}
-		b.Section(s)
-	}
-	return bytesOf(t, b.Write)
-}
-
-// archive is an archive of pairs of names and contents.
-func archive(t testing.TB, members ...string) []byte {
-	var all []ar.NewMember
-	for i := 0; i < len(members); i += 2 {
-		all = append(all, ar.NewMember{Name: members[i], Data: files.Memory([]byte(members[i+1]))})
-	}
-	return bytesOf(t, func(out files.Sink) error { return ar.Write(context.Background(), out, all) })
-}
-
-// fatbinary is one of NVIDIA's with a body.
-func fatbinary(body string) []byte {
-	head := append([]byte("\x50\xed\x55\xba\x01\x00\x10\x00"), binary.LittleEndian.AppendUint64(nil, uint64(len(body)))...)
-	return append(head, body...)
 }
 
 // brief describes an image for comparison.
@@ -266,10 +195,7 @@ func TestScope(t *testing.T) {
 
 func TestThinArchive(t *testing.T) {
 	one := packedImage(t, "gfx1", "one")
-	thin := func(name string) []byte {
-		table := name + "/\n"
-		return fmt.Appendf(nil, "!<thin>\n%-48s%-10d`\n%s%s%-48s%-10d`\n", "//", len(table), table, strings.Repeat("\n", len(table)%2), "/0", len(one))
-	}
+	thin := func(name string) []byte { return fixture.ThinArchive(name, len(one)) }
 	s, _ := newSession(t, map[string][]byte{"dir/lib.a": thin("sub/one.bin"), "dir/sub/one.bin": one, "loop.a": thin("loop.a"), "lost.a": thin("lost.o"), "zero.a": thin("/dev/zero"), "stdin.a": thin("-"), "dir/bad.a": thin("bad.o"), "dir/bad.o": one[:40]})
 	images, err := unwrapped(s, "dir/lib.a")
 	if err != nil || len(images) != 1 || images[0].Member() != "one.bin" {
@@ -358,28 +284,6 @@ func TestHostileNesting(t *testing.T) {
 	if took := time.Since(start); took > 5*time.Second {
 		t.Errorf("took %v", took)
 	}
-}
-
-// deflated is a version 3 offload binary whose entries are compressed.
-func deflated(t testing.TB, content string) []byte {
-	encoder, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	le := binary.LittleEndian
-	body := le.AppendUint64(nil, 1)  // kinds, flags
-	body = le.AppendUint64(body, 80) // string records
-	body = le.AppendUint64(body, 0)  // none
-	body = le.AppendUint64(body, 80) // image
-	body = le.AppendUint64(body, uint64(len(content)))
-	body = append(body, content...)
-	stream := encoder.EncodeAll(body, nil)
-	p := append([]byte(offloadbinary.Magic), 3, 0, 0, 0)
-	p = le.AppendUint64(p, 40+uint64(len(stream)))
-	p = le.AppendUint64(p, 40)
-	p = le.AppendUint64(p, 1)
-	p = le.AppendUint64(p, 40+uint64(len(body)))
-	return append(p, stream...)
 }
 
 // Compressed offload binaries are read, also inside each other.

@@ -16,7 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/fixture"
 )
 
 const (
@@ -155,15 +155,7 @@ func unbundleArgs(fileType, input string, targets ...string) []string {
 // hostObject returns an ELF object.
 func hostObject(t testing.TB) string {
 	t.Helper()
-	builder := object.NewBuilder(object.MachineX8664)
-	text := builder.Section(object.BuilderSection{Name: ".text", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: 16,
-		Content: files.Memory([]byte("\xc3 some code"))})
-	builder.Symbol(object.BuilderSymbol{Name: "main", Section: text, Size: 1, Bind: object.BindGlobal, Type: object.TypeFunc})
-	var out files.Buffer
-	if err := builder.Write(&out); err != nil {
-		t.Fatal(err)
-	}
-	return string(out.Bytes())
+	return string(fixture.HostObject(t, "\xc3 some code"))
 }
 
 // archive returns an archive of names and contents, which alternate.

@@ -1,0 +1,15 @@
+package engine
+
+import "github.com/rules-offload/rules_offload/engine/fixture"
+
+// Short names for the files that tests read.
+var (
+	bytesOf     = fixture.Bytes
+	packedImage = fixture.OffloadBinary
+	deflated    = fixture.CompressedOffloadBinary
+	bundled     = fixture.Bundle
+	compressed  = fixture.Compressed
+	fatbinary   = fixture.Fatbinary
+	elf         = fixture.ELF
+	archive     = fixture.Archive
+)
