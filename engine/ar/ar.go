@@ -90,10 +90,10 @@ func Parse(data []byte) (*Archive, error) {
 	case bytes.HasPrefix(data, []byte(thinMagic)):
 		a.thin = true
 	case bytes.HasPrefix(data, []byte(bigMagic)):
-		return nil, &FormatError{0, "an AIX big archive, which is not supported", "AIX big archives are not supported"}
+		return nil, &FormatError{Fault: BigArchive, Reason: "an AIX big archive, which is not supported"}
 	case !bytes.HasPrefix(data, []byte(magic)):
 		found := data[:min(len(data), len(magic))]
-		return nil, &FormatError{0, fmt.Sprintf("found %q, expected %q or %q", found, magic, thinMagic), "file too small to be an archive"}
+		return nil, &FormatError{Fault: NoArchive, Reason: fmt.Sprintf("found %q, expected %q or %q", found, magic, thinMagic)}
 	}
 	if err := a.special(); err != nil {
 		return nil, err
@@ -179,8 +179,7 @@ func (a *Archive) special() *FormatError {
 
 // unknown is the error of a special name where there must be none.
 func (a *Archive) unknown(h *header) *FormatError {
-	return &FormatError{int64(h.off), fmt.Sprintf("special name %q before the table of long names", h.raw),
-		"Invalid data was encountered while parsing the file"}
+	return malformed(SpecialName, h.off, "special name %q before the table of long names", h.raw)
 }
 
 // header is the checked header of a member.
@@ -209,13 +208,11 @@ func (a *Archive) header(off int) (*header, *FormatError) {
 	}
 	left := len(a.data) - off
 	if left < headerSize {
-		const text = "remaining size of archive too small for next archive member header "
-		return nil, a.malformed(off, fmt.Sprintf("%d bytes left, a member header needs %d", left, headerSize), text+a.whose(off))
+		return nil, a.ofMember(off, malformed(HeaderCut, off, "%d bytes left, a member header needs %d", left, headerSize))
 	}
 	field := a.data[off : off+headerSize]
 	if t := string(field[headerSize-2:]); t != terminator {
-		text := "terminator characters in archive member \"" + escape(t) + "\" not the correct \"`\\n\" values for the archive member header "
-		return nil, a.malformed(off, fmt.Sprintf("ends with %q, expected %q", t, terminator), text+a.whose(off))
+		return nil, a.ofMember(off, malformed(BadTerminator, off, "ends with %q, expected %q", t, terminator).found(t))
 	}
 	raw, err := a.rawName(off)
 	if err != nil {
@@ -227,8 +224,7 @@ func (a *Archive) header(off int) (*header, *FormatError) {
 	}
 	if h.end = h.body; !h.thin {
 		if h.size > len(a.data)-h.body {
-			const text = "offset to next archive member past the end of the archive after member "
-			return nil, a.malformed(off, fmt.Sprintf("size %d passes the end of the archive (%d bytes)", h.size, len(a.data)), text+strings.TrimPrefix(a.whose(off), "for "))
+			return nil, a.ofMember(off, malformed(SizePastEnd, off, "size %d passes the end of the archive (%d bytes)", h.size, len(a.data)))
 		}
 		h.end += h.size
 	}
@@ -238,12 +234,10 @@ func (a *Archive) header(off int) (*header, *FormatError) {
 		s := strings.TrimRight(raw[3:], " ")
 		n, ok := number(s)
 		if !ok {
-			return nil, a.malformed(off, fmt.Sprintf("length %q of the name is not a number", s),
-				"long name length characters after the #1/ are not all decimal numbers: '"+s+"' for archive member header at offset "+strconv.Itoa(off))
+			return nil, malformed(NameLengthDigits, off, "length %q of the name is not a number", s).found(s)
 		}
 		if n > uint64(h.size) || n > uint64(len(a.data)-h.body) {
-			return nil, a.malformed(off, fmt.Sprintf("name of %d bytes in a member of %d", n, h.size),
-				fmt.Sprintf("long name length: %d extends past the end of the member or archive for archive member header at offset %d", n, off))
+			return nil, malformed(NameLengthPastEnd, off, "name of %d bytes in a member of %d", n, h.size).number(n)
 		}
 		h.skip = int(n)
 	}
@@ -258,7 +252,7 @@ func (a *Archive) rawName(off int) (string, *FormatError) {
 	if a.kind == BSD || a.kind == Darwin64 {
 		end = ' '
 		if field[0] == ' ' {
-			return "", a.malformed(off, "name starts with a space", "name contains a leading space for archive member header at offset "+strconv.Itoa(off))
+			return "", malformed(LeadingSpace, off, "name starts with a space")
 		}
 	} else if field[0] == '/' || strings.HasPrefix(field, "#1/") {
 		end = ' '
@@ -275,8 +269,7 @@ func (a *Archive) size(off int) (int, *FormatError) {
 	s := strings.TrimRight(string(a.data[off+sizeAt:off+headerSize-2]), " ")
 	n, ok := number(s)
 	if !ok {
-		return 0, a.malformed(off, fmt.Sprintf("size %q is not a number", s),
-			"characters in size field in archive member header are not all decimal numbers: '"+s+"' for the archive member header at offset "+strconv.Itoa(off))
+		return 0, malformed(SizeDigits, off, "size %q is not a number", s).found(s)
 	}
 	return int(min(n, math.MaxInt)), nil
 }
@@ -309,11 +302,9 @@ func (a *Archive) name(h *header) (string, *FormatError) {
 	at, ok := number(s)
 	switch {
 	case !ok:
-		return "", a.malformed(h.off, fmt.Sprintf("offset %q of the name is not a number", s),
-			"long name offset characters after the '/' are not all decimal numbers: '"+escape(s)+"' for archive member header at offset "+strconv.Itoa(h.off))
+		return "", malformed(NameOffsetDigits, h.off, "offset %q of the name is not a number", s).found(s)
 	case at >= uint64(len(a.names)):
-		return "", a.malformed(h.off, fmt.Sprintf("name at %d passes the end of the table of names (%d bytes)", at, len(a.names)),
-			fmt.Sprintf("long name offset %d past the end of the string table for archive member header at offset %d", at, h.off))
+		return "", malformed(NameOffsetPastEnd, h.off, "name at %d passes the end of the table of names (%d bytes)", at, len(a.names)).number(at)
 	}
 	name := a.names[at:]
 	if a.kind == COFF {
@@ -324,36 +315,33 @@ func (a *Archive) name(h *header) (string, *FormatError) {
 	}
 	end := bytes.IndexByte(name, '\n')
 	if end < 1 || name[end-1] != '/' {
-		return "", a.malformed(h.off, fmt.Sprintf("name at %d of the table of names (byte %#x) does not end with %q", at, a.nameAt+int(at), "/\n"),
-			fmt.Sprintf("string table at long name offset %d not terminated", at))
+		return "", malformed(NameUnterminated, h.off, "name at %d of the table of names (byte %#x) does not end with %q", at, a.nameAt+int(at), "/\n").number(at)
 	}
 	return string(name[:end-1]), nil
 }
 
-// whose says which member the header at off is of, in LLVM's words: by its name
-// where that can be read.
-func (a *Archive) whose(off int) string {
-	at := "at offset " + strconv.Itoa(off)
+// ofMember adds to a fault the name of the member whose header is at off, if it
+// can be read.
+func (a *Archive) ofMember(off int, e *FormatError) *FormatError {
 	if len(a.data)-off < nameSize {
-		return at
+		return e
 	}
 	raw, err := a.rawName(off)
 	if err != nil {
-		return at
+		return e
 	}
 	h := &header{off: off, raw: raw, body: min(off+headerSize, len(a.data))}
 	if strings.HasPrefix(raw, "#1/") {
 		n, ok := number(strings.TrimRight(raw[3:], " "))
 		if !ok || n > uint64(len(a.data)-h.body) {
-			return at
+			return e
 		}
 		h.skip = int(n)
 	}
-	name, err := a.name(h)
-	if err != nil {
-		return at
+	if name, err := a.name(h); err == nil {
+		e.Member, e.Named = name, true
 	}
-	return "for " + name
+	return e
 }
 
 // Members returns the files in the archive, in order; after an error, which is
@@ -387,7 +375,7 @@ func (a *Archive) Members() iter.Seq2[Member, error] {
 // index has it. Its Index is -1.
 func (a *Archive) Member(offset int64) (Member, error) {
 	if offset < int64(len(magic)) || offset >= int64(len(a.data)) {
-		return Member{}, &FormatError{offset, fmt.Sprintf("no member there: the archive has %d bytes", len(a.data)), "Invalid data was encountered while parsing the file"}
+		return Member{}, malformed(NoMember, int(offset), "no member there: the archive has %d bytes", len(a.data))
 	}
 	h, err := a.header(int(offset))
 	if err != nil {
@@ -412,43 +400,4 @@ func (a *Archive) member(h *header) (Member, *FormatError) {
 		m.Data, m.DataOffset = a.data[h.body:h.end:h.end], int64(h.body)
 	}
 	return m, nil
-}
-
-// FormatError says where and how an archive is malformed.
-type FormatError struct {
-	Offset int64  // of the header of the member at fault
-	Reason string // what was found and what was expected
-	llvm   string
-}
-
-func (e *FormatError) Error() string {
-	return fmt.Sprintf("archive member at byte %#x: %s", e.Offset, e.Reason)
-}
-
-// LLVM returns the words of LLVM 22 for this error.
-func (e *FormatError) LLVM() string { return e.llvm }
-
-func (a *Archive) malformed(off int, reason, llvm string) *FormatError {
-	return &FormatError{int64(off), reason, "truncated or malformed archive (" + llvm + ")"}
-}
-
-// escape writes s like LLVM's write_escaped.
-func escape(s string) string {
-	var b strings.Builder
-	for i := range len(s) {
-		switch c := s[i]; {
-		case c == '\t':
-			b.WriteString(`\t`)
-		case c == '\n':
-			b.WriteString(`\n`)
-		case c == '"', c == '\\':
-			b.WriteByte('\\')
-			b.WriteByte(c)
-		case c < ' ' || c > '~':
-			fmt.Fprintf(&b, `\%03o`, c)
-		default:
-			b.WriteByte(c)
-		}
-	}
-	return b.String()
 }

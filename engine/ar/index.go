@@ -3,7 +3,6 @@ package ar
 import (
 	"bytes"
 	"encoding/binary"
-	"fmt"
 	"iter"
 )
 
@@ -81,7 +80,7 @@ func (w *words) name() string {
 }
 
 func (a *Archive) shortIndex() *FormatError {
-	return a.malformed(len(magic), fmt.Sprintf("symbol index of %d bytes is too short for what it lists", len(a.index)), "symbol table too small")
+	return malformed(IndexCut, len(magic), "symbol index of %d bytes is too short for what it lists", len(a.index))
 }
 
 // ordered reads the index of GNU archives: a count, offsets, names.
@@ -156,7 +155,7 @@ func (a *Archive) secondLinkerMember(yield func(Symbol, error) bool) *FormatErro
 			return nil
 		}
 		if i == 0 || i > uint64(len(members.data)/4) {
-			return a.malformed(len(magic), fmt.Sprintf("symbol index names member %d of %d", i, len(members.data)/4), "invalid member index")
+			return malformed(IndexMember, len(magic), "symbol index names member %d of %d", i, len(members.data)/4)
 		}
 		off := binary.LittleEndian.Uint32(members.data[4*(i-1):])
 		if name := w.name(); !w.short && !yield(Symbol{name, int64(off)}, nil) {

@@ -101,16 +101,16 @@ func (w *decoderSet) release() {
 
 // zstdError explains an error of the decoder in frame f.
 func zstdError(f *frame, err error) error {
-	what := zstdCorrupt
+	what := ZstdCorrupt
 	switch {
 	case errors.Is(err, zstd.ErrCRCMismatch):
-		what = zstdChecksum
+		what = ZstdChecksum
 	case errors.Is(err, io.ErrUnexpectedEOF) && f.end == 0:
-		what = zstdShort
+		what = ZstdCut
 	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
-		what = zstdLong
+		what = ZstdTooLong
 	}
-	e := decompressError(f.off, what, "zstd frame: %v", err)
+	e := fault(f.off, what, "zstd frame: %v", err)
 	e.err = err
 	return e
 }
@@ -231,11 +231,11 @@ func (s *blockSink) end() {
 }
 
 func tooLong(size int64) error {
-	return decompressError(0, zstdLong, "the data decompresses to more than the %d bytes that the header states", size)
+	return fault(0, ZstdTooLong, "the data decompresses to more than the %d bytes that the header states", size)
 }
 
 func tooShort(got, want int64) error {
-	return fault(0, "", "the data decompresses to %d bytes, the header states %d", got, want)
+	return fault(0, Other, "the data decompresses to %d bytes, the header states %d", got, want)
 }
 
 // stream decodes the first limit raw bytes in order. Reaching the raw size, it
@@ -295,7 +295,7 @@ func isFrame(b []byte) bool {
 // streamZlib is stream for zlib. Bytes behind the stream are ignored, as LLVM does.
 func (r *Reader) streamZlib(ctx context.Context, limit int64, whole bool, emit func([]byte) error) error {
 	broken := func(err error) error {
-		e := decompressError(r.h.DataOffset, zlibCorrupt, "zlib data: %v", err)
+		e := fault(r.h.DataOffset, ZlibCorrupt, "zlib data: %v", err)
 		e.err = err
 		return e
 	}
@@ -315,7 +315,7 @@ func (r *Reader) streamZlib(ctx context.Context, limit int64, whole bool, emit f
 			case serr != nil:
 				var e *Error
 				if errors.As(serr, &e) {
-					return decompressError(0, zlibLong, "%s", e.msg)
+					return fault(0, ZlibTooLong, "%s", e.msg)
 				}
 				return serr
 			}
@@ -501,7 +501,7 @@ func (r *Reader) checkRaw(ctx context.Context, raw []byte) error {
 // checkHash compares the hash of the raw bytes with the header.
 func (r *Reader) checkHash(sum uint64) error {
 	if sum != r.h.Hash {
-		return fault(r.h.DataOffset-8, "", "the hash of the uncompressed bundle is 0x%016x, its header states 0x%016x: the data is damaged", sum, r.h.Hash)
+		return fault(r.h.DataOffset-8, Other, "the hash of the uncompressed bundle is 0x%016x, its header states 0x%016x: the data is damaged", sum, r.h.Hash)
 	}
 	return nil
 }

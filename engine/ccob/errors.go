@@ -8,14 +8,31 @@ import (
 // ErrMagic says that data is not a compressed bundle at all.
 var ErrMagic = errors.New(`not a compressed bundle: no "CCOB" at byte 0x0`)
 
+// Fault is what is wrong with a compressed bundle.
+type Fault int
+
+// The faults.
+const (
+	Other          Fault = iota // what only the check of sizes and hashes finds
+	HeaderCut                   // data that ends inside the header
+	UnknownMethod               // a compression method that is not known
+	ZstdCorrupt                 // zstd: damaged data
+	ZstdNoFrame                 // zstd: no frame where one must begin
+	ZstdParameter               // zstd: a frame that needs what is not supported
+	ZstdCut                     // zstd: data that ends inside a frame
+	ZstdTooLong                 // zstd: more data than the header states
+	ZstdChecksum                // zstd: a frame whose checksum is wrong
+	ZstdDictionary              // zstd: a frame that needs a dictionary
+	ZlibCorrupt                 // zlib: damaged data
+	ZlibTooLong                 // zlib: more data than the header states
+)
+
 // Error is a fault of a compressed bundle.
 type Error struct {
 	Offset int64 // of the faulty bytes in the bundle
-	// LLVM is what clang-offload-bundler 22 prints for such a bundle behind
-	// "Failed to decompress input: ", empty when it does not notice the fault.
-	LLVM string
-	msg  string
-	err  error
+	Fault  Fault
+	msg    string
+	err    error
 }
 
 // Error returns the fault and its place in one line.
@@ -24,24 +41,6 @@ func (e *Error) Error() string { return fmt.Sprintf("byte 0x%x: %s", e.Offset, e
 // Unwrap returns the decoder's error, if it found the fault.
 func (e *Error) Unwrap() error { return e.err }
 
-func fault(off int64, llvm, format string, args ...any) *Error {
-	return &Error{Offset: off, LLVM: llvm, msg: fmt.Sprintf(format, args...)}
+func fault(off int64, code Fault, format string, args ...any) *Error {
+	return &Error{Offset: off, Fault: code, msg: fmt.Sprintf(format, args...)}
 }
-
-// decompressError is a fault that LLVM's decompressor finds too; what is its word for it.
-func decompressError(off int64, what string, format string, args ...any) *Error {
-	return fault(off, "Could not decompress embedded file contents: "+what, format, args...)
-}
-
-// What libzstd and LLVM's zlib layer say.
-const (
-	zstdCorrupt   = "Data corruption detected"
-	zstdNoFrame   = "Unknown frame descriptor"
-	zstdParameter = "Unsupported frame parameter"
-	zstdShort     = "Src size is incorrect"
-	zstdLong      = "Destination buffer is too small"
-	zstdChecksum  = "Restored data doesn't match checksum"
-	zstdDict      = "Dictionary mismatch"
-	zlibCorrupt   = "zlib error: Z_DATA_ERROR"
-	zlibLong      = "zlib error: Z_BUF_ERROR"
-)

@@ -33,29 +33,29 @@ func frameAt(data []byte, off int64) (frame, error) {
 	var h zstd.Header
 	switch err := h.Decode(data[off:]); {
 	case errors.Is(err, zstd.ErrMagicMismatch):
-		return f, decompressError(off, zstdNoFrame, "no zstd frame begins here, but % x", data[off:off+4])
+		return f, fault(off, ZstdNoFrame, "no zstd frame begins here, but % x", data[off:off+4])
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return f, decompressError(off, zstdShort, "the header of a zstd frame is cut off after %d bytes", int64(len(data))-off)
+		return f, fault(off, ZstdCut, "the header of a zstd frame is cut off after %d bytes", int64(len(data))-off)
 	case err != nil:
-		return f, decompressError(off, zstdParameter, "zstd frame: %v", err)
+		return f, fault(off, ZstdParameter, "zstd frame: %v", err)
 	}
 	f.blocks = off + int64(h.HeaderSize)
 	if h.Skippable {
 		f.skippable = true
 		f.end = f.blocks + int64(h.SkippableSize)
 		if f.end > int64(len(data)) {
-			return f, decompressError(off, zstdShort, "skippable zstd frame of %d bytes, only %d are there", h.SkippableSize, int64(len(data))-f.blocks)
+			return f, fault(off, ZstdCut, "skippable zstd frame of %d bytes, only %d are there", h.SkippableSize, int64(len(data))-f.blocks)
 		}
 		return f, nil
 	}
 	if h.DictionaryID != 0 {
-		return f, decompressError(off, zstdDict, "the zstd frame needs dictionary %d: bundles have none", h.DictionaryID)
+		return f, fault(off, ZstdDictionary, "the zstd frame needs dictionary %d: bundles have none", h.DictionaryID)
 	}
 	f.checksum = h.HasCheckSum
 	f.window = int64(h.WindowSize)
 	if h.HasFCS {
 		if h.FrameContentSize > math.MaxInt64 {
-			return f, decompressError(off, zstdCorrupt, "zstd frame of %d bytes", h.FrameContentSize)
+			return f, fault(off, ZstdCorrupt, "zstd frame of %d bytes", h.FrameContentSize)
 		}
 		f.size = int64(h.FrameContentSize)
 	}
@@ -71,7 +71,7 @@ func (f *frame) walk(data []byte) error {
 		return nil
 	}
 	short := func(pos int64) error {
-		return decompressError(pos, zstdShort, "the zstd frame of byte 0x%x goes on, but the bundle ends at byte 0x%x", f.off, len(data))
+		return fault(pos, ZstdCut, "the zstd frame of byte 0x%x goes on, but the bundle ends at byte 0x%x", f.off, len(data))
 	}
 	block := min(max(f.window, 1<<10), maxBlock)
 	for pos, last := f.blocks, false; !last; {
@@ -81,7 +81,7 @@ func (f *frame) walk(data []byte) error {
 		h := uint32(data[pos]) | uint32(data[pos+1])<<8 | uint32(data[pos+2])<<16
 		size := int64(h >> 3)
 		if size > maxBlock {
-			return decompressError(pos, zstdCorrupt, "zstd block of %d bytes: at most %d are allowed", size, maxBlock)
+			return fault(pos, ZstdCorrupt, "zstd block of %d bytes: at most %d are allowed", size, maxBlock)
 		}
 		last = h&1 != 0
 		switch h >> 1 & 3 {
@@ -93,7 +93,7 @@ func (f *frame) walk(data []byte) error {
 		case 2:
 			f.most += block
 		default:
-			return decompressError(pos, zstdCorrupt, "zstd block of reserved type 3")
+			return fault(pos, ZstdCorrupt, "zstd block of reserved type 3")
 		}
 		pos += 3 + size
 		if last && f.checksum {
@@ -105,7 +105,7 @@ func (f *frame) walk(data []byte) error {
 		f.end = pos
 	}
 	if f.size > f.most {
-		return decompressError(f.off, zstdCorrupt, "the zstd frame states %d bytes of content, its blocks have at most %d", f.size, f.most)
+		return fault(f.off, ZstdCorrupt, "the zstd frame states %d bytes of content, its blocks have at most %d", f.size, f.most)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func (f *frame) walk(data []byte) error {
 func (f *frame) reader(data []byte, need int64) (io.Reader, error) {
 	window := min(f.window, need+maxBlock)
 	if window > maxWindow {
-		return nil, decompressError(f.off, zstdParameter, "zstd window of %d bytes: at most %d are supported", window, maxWindow)
+		return nil, fault(f.off, ZstdParameter, "zstd window of %d bytes: at most %d are supported", window, maxWindow)
 	}
 	h := []byte{0x28, 0xb5, 0x2f, 0xfd, 0, windowDescriptor(window)}
 	if f.checksum {

@@ -71,15 +71,15 @@ func parse(data []byte, lenient bool) (*Header, error) {
 	le := binary.LittleEndian
 	h := &Header{Version: int(le.Uint16(data[4:])), Method: Method(le.Uint16(data[6:]))}
 	if h.Version < 1 || h.Version > 3 {
-		return nil, fault(4, "", "version %d of a compressed bundle: 1, 2 and 3 are known", h.Version)
+		return nil, fault(4, Other, "version %d of a compressed bundle: 1, 2 and 3 are known", h.Version)
 	}
 	h.DataOffset = headerSize(h.Version)
 	if int64(len(data)) < h.DataOffset {
-		return nil, fault(0, "Compressed bundle header size too small",
+		return nil, fault(0, HeaderCut,
 			"the header of a compressed bundle of version %d has %d bytes, only %d are there", h.Version, h.DataOffset, len(data))
 	}
 	if h.Method != Zlib && h.Method != Zstd {
-		return nil, fault(6, "Unknown compressing method", "unknown compression method %d: 0 (zlib) and 1 (zstd) are known", uint16(h.Method))
+		return nil, fault(6, UnknownMethod, "unknown compression method %d: 0 (zlib) and 1 (zstd) are known", uint16(h.Method))
 	}
 	var file, raw uint64
 	h.End = int64(len(data))
@@ -101,15 +101,15 @@ func parse(data []byte, lenient bool) (*Header, error) {
 		case lenient:
 			h.FileSize = int64(min(file, math.MaxInt64))
 		case file < uint64(h.DataOffset):
-			return nil, fault(8, "", "file size %d is less than the %d bytes of the header", file, h.DataOffset)
+			return nil, fault(8, Other, "file size %d is less than the %d bytes of the header", file, h.DataOffset)
 		default:
-			return nil, fault(8, "", "the compressed bundle has %d bytes by its header, only %d are there; was it cut short?", file, len(data))
+			return nil, fault(8, Other, "the compressed bundle has %d bytes by its header, only %d are there; was it cut short?", file, len(data))
 		}
 	}
 	most := h.Method.mostRaw(h.End - h.DataOffset)
 	if raw > uint64(most) {
 		if !lenient {
-			return nil, fault(rawAt, "", "raw size %d: %d bytes of %v data cannot decompress to more than %d", raw, h.End-h.DataOffset, h.Method, most)
+			return nil, fault(rawAt, Other, "raw size %d: %d bytes of %v data cannot decompress to more than %d", raw, h.End-h.DataOffset, h.Method, most)
 		}
 		raw = uint64(most)
 	}

@@ -308,7 +308,7 @@ func (c *indexCheck) write(b []byte) error {
 
 func (c *indexCheck) zeros(b []byte) error {
 	if !allZero(b) {
-		return fault(0, "", "raw bytes 0x%x to 0x%x are not zero as the index has them: the data is damaged", c.pos, c.pos+int64(len(b)))
+		return fault(0, Other, "raw bytes 0x%x to 0x%x are not zero as the index has them: the data is damaged", c.pos, c.pos+int64(len(b)))
 	}
 	c.pos += int64(len(b))
 	return nil
@@ -325,7 +325,7 @@ func (c *indexCheck) end() error {
 // check compares sum, that of p's bytes, with p.
 func (p *indexPiece) check(sum uint64) error {
 	if sum != p.sum {
-		return fault(0, "", "raw bytes 0x%x to 0x%x have XXH64 0x%016x, the index has 0x%016x: the data is damaged", p.off, p.off+p.size, sum, p.sum)
+		return fault(0, Other, "raw bytes 0x%x to 0x%x have XXH64 0x%016x, the index has 0x%016x: the data is damaged", p.off, p.off+p.size, sum, p.sum)
 	}
 	return nil
 }

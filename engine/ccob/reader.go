@@ -78,7 +78,7 @@ func Open(data []byte, o Options) (*Reader, error) {
 	}
 	if o.MaxSize > 0 && h.RawSize > o.MaxSize {
 		if !o.Lenient {
-			return nil, fault(0, "", "the bundle has %d bytes uncompressed, over the limit of %d", h.RawSize, o.MaxSize)
+			return nil, fault(0, Other, "the bundle has %d bytes uncompressed, over the limit of %d", h.RawSize, o.MaxSize)
 		}
 		h.RawSize = o.MaxSize
 	}
@@ -93,7 +93,7 @@ func Open(data []byte, o Options) (*Reader, error) {
 		x := readIndex(data[h.DataOffset:h.End])
 		if x != nil && x.raw == h.RawSize {
 			if x.hash != h.Hash {
-				return nil, fault(h.DataOffset-8, "", "the header states hash 0x%016x, the index 0x%016x: one of them is damaged", h.Hash, x.hash)
+				return nil, fault(h.DataOffset-8, Other, "the header states hash 0x%016x, the index 0x%016x: one of them is damaged", h.Hash, x.hash)
 			}
 			r.index = x
 		}
@@ -151,7 +151,7 @@ func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 	var head int64
 	if proof == byIndex {
 		if head = r.index.head(); head == 0 {
-			return nil, fault(r.h.DataOffset, "", "the index has no header of the uncompressed bundle: the data is damaged")
+			return nil, fault(r.h.DataOffset, Other, "the index has no header of the uncompressed bundle: the data is damaged")
 		}
 		if head <= maxHead {
 			n = min(n, head)
@@ -217,7 +217,7 @@ func (r *Reader) checkRanges(ranges []Range) error {
 			continue
 		}
 		if p := r.index.find(g.Offset); p == nil || p.size != g.Size {
-			return fault(0, "", "raw bytes 0x%x to 0x%x are no entry by the index: the header of the uncompressed bundle is damaged", g.Offset, g.end())
+			return fault(0, Other, "raw bytes 0x%x to 0x%x are no entry by the index: the header of the uncompressed bundle is damaged", g.Offset, g.end())
 		}
 	}
 	return nil

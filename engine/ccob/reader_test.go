@@ -172,38 +172,39 @@ func TestFaults(t *testing.T) {
 	half := len(raw) / 2
 	two := append(zst(t, raw[:half]), zst(t, raw[half:])...)
 	for _, tt := range []struct {
-		name, want, llvm string
-		data             []byte
-		lenient          bool // reads it
+		name, want string
+		fault      Fault // -1: no *Error
+		data       []byte
+		lenient    bool // reads it
 	}{
-		{"empty", "not a compressed bundle", "-", nil, false},
-		{"short", "not a compressed bundle", "-", good[:7], false},
-		{"header", "byte 0x0: the header of a compressed bundle of version 3 has 32 bytes, only 31", "Compressed bundle header size too small", good[:31], false},
-		{"version 0", "byte 0x4: version 0", "", edit(func(b []byte) { b[4] = 0 }), false},
-		{"version 4", "byte 0x4: version 4", "", edit(func(b []byte) { b[4] = 4 }), false},
-		{"method", "byte 0x6: unknown compression method 2", "Unknown compressing method", edit(func(b []byte) { b[6] = 2 }), false},
-		{"zlib of zstd", "zlib data: ", zlibMessage(zlibCorrupt), edit(func(b []byte) { b[6] = 0 }), false},
-		{"cut", "was it cut short?", "", good[:len(good)-10], false},
-		{"file size 31", "byte 0x8: file size 31 is less", "", edit(func(b []byte) { le.PutUint64(b[8:], 31) }), true},
-		{"file size too large", "byte 0x8: the compressed bundle has 18446744073709551615 bytes", "", edit(func(b []byte) { le.PutUint64(b[8:], 1<<64-1) }), true},
-		{"file size too small", "the zstd frame of byte 0x20 goes on", zlibMessage(zstdShort), edit(func(b []byte) { le.PutUint64(b[8:], uint64(len(good)-50)) }), true},
-		{"raw size 2^40", "byte 0x10: raw size 1099511627776: ", "", edit(func(b []byte) { le.PutUint64(b[16:], 1<<40) }), true},
-		{"raw size too large", "the header states", "", edit(func(b []byte) { le.PutUint64(b[16:], uint64(len(raw)+1)) }), true},
-		{"raw size too small", "decompresses to more than the", zlibMessage(zstdLong), edit(func(b []byte) { le.PutUint64(b[16:], uint64(len(raw)-1)) }), false},
-		{"hash", "the data is damaged", "", edit(func(b []byte) { b[24]++ }), true},
-		{"frame magic", "byte 0x20: no zstd frame", zlibMessage(zstdNoFrame), edit(func(b []byte) { b[32]++ }), false},
-		{"reserved bit", "byte 0x20: zstd frame: reserved", zlibMessage(zstdParameter), edit(func(b []byte) { b[36] |= 8 }), false},
-		{"trailing zeros", "no zstd frame begins here, but 00 00 00 00", zlibMessage(zstdNoFrame), container(3, Zstd, append(zst(t, raw), 0, 0, 0, 0), raw), false},
-		{"trailing byte", "is cut off after 1 bytes", zlibMessage(zstdShort), container(3, Zstd, append(zst(t, raw), 0), raw), false},
-		{"frame missing", "the data decompresses to", "", container(3, Zstd, two, append(bytes.Clone(raw), raw...)), true},
-		{"no frame", "the data decompresses to 0 bytes", "", container(3, Zstd, skippable(100), raw), true},
-		{"skippable", "skippable zstd frame of 100 bytes, only 90", zlibMessage(zstdShort), container(3, Zstd, append(zst(t, raw), skippable(100)[:98]...), raw), false},
-		{"no size, too long", "decompresses to more than the", zlibMessage(zstdLong), container(3, Zstd, stream(t, raw), raw[1:]), false},
-		{"no size, too short", "the data decompresses to", "", container(3, Zstd, stream(t, raw[1:]), raw), true},
-		{"zlib too long", "decompresses to more than the", zlibMessage(zlibLong), container(3, Zlib, deflate(t, raw), raw[1:]), false},
-		{"zlib too short", "the data decompresses to", "", container(3, Zlib, deflate(t, raw[1:]), raw), true},
-		{"zlib cut", "zlib data: unexpected EOF", zlibMessage(zlibCorrupt), container(3, Zlib, deflate(t, raw)[:1000], raw), false},
-		{"checksum", "zstd frame: ", zlibMessage(zstdChecksum), func() []byte {
+		{"empty", "not a compressed bundle", -1, nil, false},
+		{"short", "not a compressed bundle", -1, good[:7], false},
+		{"header", "byte 0x0: the header of a compressed bundle of version 3 has 32 bytes, only 31", HeaderCut, good[:31], false},
+		{"version 0", "byte 0x4: version 0", Other, edit(func(b []byte) { b[4] = 0 }), false},
+		{"version 4", "byte 0x4: version 4", Other, edit(func(b []byte) { b[4] = 4 }), false},
+		{"method", "byte 0x6: unknown compression method 2", UnknownMethod, edit(func(b []byte) { b[6] = 2 }), false},
+		{"zlib of zstd", "zlib data: ", ZlibCorrupt, edit(func(b []byte) { b[6] = 0 }), false},
+		{"cut", "was it cut short?", Other, good[:len(good)-10], false},
+		{"file size 31", "byte 0x8: file size 31 is less", Other, edit(func(b []byte) { le.PutUint64(b[8:], 31) }), true},
+		{"file size too large", "byte 0x8: the compressed bundle has 18446744073709551615 bytes", Other, edit(func(b []byte) { le.PutUint64(b[8:], 1<<64-1) }), true},
+		{"file size too small", "the zstd frame of byte 0x20 goes on", ZstdCut, edit(func(b []byte) { le.PutUint64(b[8:], uint64(len(good)-50)) }), true},
+		{"raw size 2^40", "byte 0x10: raw size 1099511627776: ", Other, edit(func(b []byte) { le.PutUint64(b[16:], 1<<40) }), true},
+		{"raw size too large", "the header states", Other, edit(func(b []byte) { le.PutUint64(b[16:], uint64(len(raw)+1)) }), true},
+		{"raw size too small", "decompresses to more than the", ZstdTooLong, edit(func(b []byte) { le.PutUint64(b[16:], uint64(len(raw)-1)) }), false},
+		{"hash", "the data is damaged", Other, edit(func(b []byte) { b[24]++ }), true},
+		{"frame magic", "byte 0x20: no zstd frame", ZstdNoFrame, edit(func(b []byte) { b[32]++ }), false},
+		{"reserved bit", "byte 0x20: zstd frame: reserved", ZstdParameter, edit(func(b []byte) { b[36] |= 8 }), false},
+		{"trailing zeros", "no zstd frame begins here, but 00 00 00 00", ZstdNoFrame, container(3, Zstd, append(zst(t, raw), 0, 0, 0, 0), raw), false},
+		{"trailing byte", "is cut off after 1 bytes", ZstdCut, container(3, Zstd, append(zst(t, raw), 0), raw), false},
+		{"frame missing", "the data decompresses to", Other, container(3, Zstd, two, append(bytes.Clone(raw), raw...)), true},
+		{"no frame", "the data decompresses to 0 bytes", Other, container(3, Zstd, skippable(100), raw), true},
+		{"skippable", "skippable zstd frame of 100 bytes, only 90", ZstdCut, container(3, Zstd, append(zst(t, raw), skippable(100)[:98]...), raw), false},
+		{"no size, too long", "decompresses to more than the", ZstdTooLong, container(3, Zstd, stream(t, raw), raw[1:]), false},
+		{"no size, too short", "the data decompresses to", Other, container(3, Zstd, stream(t, raw[1:]), raw), true},
+		{"zlib too long", "decompresses to more than the", ZlibTooLong, container(3, Zlib, deflate(t, raw), raw[1:]), false},
+		{"zlib too short", "the data decompresses to", Other, container(3, Zlib, deflate(t, raw[1:]), raw), true},
+		{"zlib cut", "zlib data: unexpected EOF", ZlibCorrupt, container(3, Zlib, deflate(t, raw)[:1000], raw), false},
+		{"checksum", "zstd frame: ", ZstdChecksum, func() []byte {
 			b := container(3, Zstd, stream(t, raw), raw)
 			b[len(b)-1]++
 			return b
@@ -216,9 +217,9 @@ func TestFaults(t *testing.T) {
 					t.Fatalf("got %v, want %q", err, tt.want)
 				}
 				var e *Error
-				if errors.As(err, &e) && e.LLVM != tt.llvm {
-					t.Errorf("LLVM's message is %q, want %q", e.LLVM, tt.llvm)
-				} else if e == nil && (tt.llvm != "-" || !errors.Is(err, ErrMagic)) {
+				if errors.As(err, &e) && e.Fault != tt.fault {
+					t.Errorf("fault %d, want %d", e.Fault, tt.fault)
+				} else if e == nil && (tt.fault != -1 || !errors.Is(err, ErrMagic)) {
 					t.Errorf("%T is no *Error", err)
 				}
 			}

@@ -128,7 +128,7 @@ func (h *Header) StreamEnd(data []byte) (int64, error) {
 		return 0, tooLong(h.RawSize)
 	}
 	if pos == h.DataOffset {
-		return 0, decompressError(pos, zstdNoFrame, "no zstd frame behind the header")
+		return 0, fault(pos, ZstdNoFrame, "no zstd frame behind the header")
 	}
 	return pos, nil
 }
@@ -141,11 +141,11 @@ func zlibEnd(data []byte, h *Header) (int64, error) {
 		var n int64
 		n, err = io.Copy(io.Discard, io.LimitReader(d, h.RawSize+1))
 		if n > h.RawSize {
-			return 0, decompressError(0, zlibLong, "the data decompresses to more than the %d bytes that the header states", h.RawSize)
+			return 0, fault(0, ZlibTooLong, "the data decompresses to more than the %d bytes that the header states", h.RawSize)
 		}
 	}
 	if err != nil {
-		e := decompressError(h.DataOffset, zlibCorrupt, "zlib data: %v", err)
+		e := fault(h.DataOffset, ZlibCorrupt, "zlib data: %v", err)
 		e.err = errors.Unwrap(err)
 		return 0, e
 	}

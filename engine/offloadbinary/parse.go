@@ -66,14 +66,6 @@ type Error struct {
 // Error returns the fault in one line.
 func (e *Error) Error() string { return e.reason }
 
-// LLVM returns the words of LLVM's tools for such a fault.
-func (e *Error) LLVM() string {
-	if e.Truncated {
-		return "The end of the file was unexpectedly encountered"
-	}
-	return "Invalid data was encountered while parsing the file"
-}
-
 // Parse goes over the packages that follow each other in c, such as a file or a
 // section. The first is at the start; zeros behind a package are padding. The
 // sequence ends with the first error, of type *Error or from Options. The contents of

@@ -215,10 +215,6 @@ func v2(t testing.TB) []byte {
 }
 
 func TestErrors(t *testing.T) {
-	const (
-		invalidData = "Invalid data was encountered while parsing the file"
-		endOfFile   = "The end of the file was unexpectedly encountered"
-	)
 	put := func(offset int, value uint64) func([]byte) []byte {
 		return func(p []byte) []byte {
 			binary.LittleEndian.PutUint64(p[offset:], value)
@@ -226,34 +222,34 @@ func TestErrors(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		name   string
-		data   []byte
-		spoil  func([]byte) []byte
-		offset int64
-		llvm   string
-		want   string
+		name      string
+		data      []byte
+		spoil     func([]byte) []byte
+		offset    int64
+		truncated bool
+		want      string
 	}{
-		{"empty", nil, nil, 0, invalidData, "offload binary at byte 0x0: begins with , expected the magic 10 ff 10 ad"},
-		{"magic", []byte("\x7fELF0123456789"), nil, 0, invalidData, "offload binary at byte 0x0: begins with 7f 45 4c 46, expected the magic 10 ff 10 ad"},
-		{"short", []byte(Magic + "\n"), nil, 0, invalidData, "offload binary at byte 0x0: the header has 32 bytes, there are 5"},
-		{"version 0", v1(t), put(4, 0), 4, invalidData, "version is 0, known are 1 to 3"},
-		{"version 4", v1(t), func(p []byte) []byte { p[4] = 4; return p }, 4, invalidData, "version is 4, known are 1 to 3"},
-		{"size", v1(t), put(8, 1<<63), 8, endOfFile, "its size of 9223372036854775808 bytes passes the end: there are 112"},
-		{"size 31", v1(t), put(8, 31), 8, endOfFile, "its size of 31 bytes is less than that of its header, 32"},
-		{"no room for the entry", v1(t), put(8, 71), 24, endOfFile, "1 entries of 40 bytes at 0x20 pass its end at 0x47"},
-		{"entries", v1(t), put(16, 113), 16, endOfFile, "the entries' offset 0x71 passes its end at 0x70"},
-		{"entries overflow", v1(t), put(16, 1<<64-8), 16, endOfFile, "the entries' offset 0xfffffffffffffff8 passes its end"},
-		{"count", v2(t), put(24, 1<<60), 24, endOfFile, "1152921504606846976 entries of 40 bytes at 0x20 pass its end at 0x78"},
-		{"strings", v1(t), put(40, 1<<62), 40, endOfFile, "image 1 of 1, entry at 0x20: 1 string records of 16 bytes at 0x4000000000000000 pass its end at 0x70"},
-		{"number of strings", v1(t), put(48, 1<<60), 40, endOfFile, "1152921504606846976 string records of 16 bytes at 0x48 pass its end"},
-		{"image", v1(t), put(56, 1<<64-1), 56, endOfFile, "image offset 0xffffffffffffffff + size 0x5 passes its end at 0x70"},
-		{"image size", v1(t), put(64, 9), 56, endOfFile, "image offset 0x68 + size 0x9 passes its end at 0x70"},
-		{"key", v1(t), put(72, 0x71), 0x70, endOfFile, "string record 1 at 0x48: string offset 0x71 passes its end at 0x70"},
-		{"value without end", v1(t), func(p []byte) []byte { p = put(80, 0x6f)(p); p[0x6f] = 'x'; return p }, 0x6f, endOfFile, "string record 1 at 0x48: string at 0x6f has no end"},
-		{"value size", v2(t), put(88, 0x40), 0x59, endOfFile, "string record 1 at 0x48: string at 0x66 with 64 bytes passes its end at 0x78"},
-		{"value size overflow", v2(t), put(88, 1<<64-1), 88, endOfFile, "value size 0xffffffffffffffff passes its end"},
-		{"behind", append(v1(t), "x"...), nil, 112, invalidData, "offload binary at byte 0x70: begins with 78, expected the magic 10 ff 10 ad"},
-		{"second", append(v1(t), Magic...), nil, 112, invalidData, "offload binary at byte 0x70: the header has 32 bytes, there are 4"},
+		{"empty", nil, nil, 0, false, "offload binary at byte 0x0: begins with , expected the magic 10 ff 10 ad"},
+		{"magic", []byte("\x7fELF0123456789"), nil, 0, false, "offload binary at byte 0x0: begins with 7f 45 4c 46, expected the magic 10 ff 10 ad"},
+		{"short", []byte(Magic + "\n"), nil, 0, false, "offload binary at byte 0x0: the header has 32 bytes, there are 5"},
+		{"version 0", v1(t), put(4, 0), 4, false, "version is 0, known are 1 to 3"},
+		{"version 4", v1(t), func(p []byte) []byte { p[4] = 4; return p }, 4, false, "version is 4, known are 1 to 3"},
+		{"size", v1(t), put(8, 1<<63), 8, true, "its size of 9223372036854775808 bytes passes the end: there are 112"},
+		{"size 31", v1(t), put(8, 31), 8, true, "its size of 31 bytes is less than that of its header, 32"},
+		{"no room for the entry", v1(t), put(8, 71), 24, true, "1 entries of 40 bytes at 0x20 pass its end at 0x47"},
+		{"entries", v1(t), put(16, 113), 16, true, "the entries' offset 0x71 passes its end at 0x70"},
+		{"entries overflow", v1(t), put(16, 1<<64-8), 16, true, "the entries' offset 0xfffffffffffffff8 passes its end"},
+		{"count", v2(t), put(24, 1<<60), 24, true, "1152921504606846976 entries of 40 bytes at 0x20 pass its end at 0x78"},
+		{"strings", v1(t), put(40, 1<<62), 40, true, "image 1 of 1, entry at 0x20: 1 string records of 16 bytes at 0x4000000000000000 pass its end at 0x70"},
+		{"number of strings", v1(t), put(48, 1<<60), 40, true, "1152921504606846976 string records of 16 bytes at 0x48 pass its end"},
+		{"image", v1(t), put(56, 1<<64-1), 56, true, "image offset 0xffffffffffffffff + size 0x5 passes its end at 0x70"},
+		{"image size", v1(t), put(64, 9), 56, true, "image offset 0x68 + size 0x9 passes its end at 0x70"},
+		{"key", v1(t), put(72, 0x71), 0x70, true, "string record 1 at 0x48: string offset 0x71 passes its end at 0x70"},
+		{"value without end", v1(t), func(p []byte) []byte { p = put(80, 0x6f)(p); p[0x6f] = 'x'; return p }, 0x6f, true, "string record 1 at 0x48: string at 0x6f has no end"},
+		{"value size", v2(t), put(88, 0x40), 0x59, true, "string record 1 at 0x48: string at 0x66 with 64 bytes passes its end at 0x78"},
+		{"value size overflow", v2(t), put(88, 1<<64-1), 88, true, "value size 0xffffffffffffffff passes its end"},
+		{"behind", append(v1(t), "x"...), nil, 112, false, "offload binary at byte 0x70: begins with 78, expected the magic 10 ff 10 ad"},
+		{"second", append(v1(t), Magic...), nil, 112, false, "offload binary at byte 0x70: the header has 32 bytes, there are 4"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			data := test.data
@@ -262,7 +258,7 @@ func TestErrors(t *testing.T) {
 			}
 			_, err := parse(data, Options{})
 			fault, ok := err.(*Error)
-			if !ok || !strings.Contains(err.Error(), test.want) || fault.LLVM() != test.llvm {
+			if !ok || !strings.Contains(err.Error(), test.want) || fault.Truncated != test.truncated {
 				t.Fatalf("got %v (%T), want %s", err, err, test.want)
 			}
 			if fault.Offset != test.offset && test.name != "value size" {

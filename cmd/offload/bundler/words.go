@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/cmd/offload/llvmwords"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -29,12 +30,12 @@ func (r *run) words(err error) string {
 		return "Invalid bundle id read from code object"
 	case errors.Is(err, engine.ErrEntryID):
 		return "invalid bundle id read from the bundle"
-	case errors.As(err, &compressed) && compressed.LLVM != "" && r.fileType.Value == "a":
-		return "Failed to decompress code object: " + compressed.LLVM
-	case errors.As(err, &compressed) && compressed.LLVM != "":
-		return "Failed to decompress input: " + compressed.LLVM
-	case errors.As(err, &archive) && archive.LLVM() != "":
-		return archive.LLVM()
+	case errors.As(err, &compressed) && llvmwords.Compressed(compressed) != "" && r.fileType.Value == "a":
+		return "Failed to decompress code object: " + llvmwords.Compressed(compressed)
+	case errors.As(err, &compressed) && llvmwords.Compressed(compressed) != "":
+		return "Failed to decompress input: " + llvmwords.Compressed(compressed)
+	case errors.As(err, &archive):
+		return llvmwords.Archive(archive)
 	}
 	return err.Error()
 }

@@ -1,0 +1,58 @@
+package ar
+
+import "fmt"
+
+// Fault is what is wrong with an archive.
+type Fault int
+
+// The faults.
+const (
+	NoArchive         Fault = iota + 1
+	BigArchive              // an AIX big archive
+	SpecialName             // at a place where there must be none
+	NoMember                // at an offset
+	HeaderCut               // the archive ends in a member header
+	BadTerminator           // of a member header
+	SizeDigits              // a size that is not a number
+	SizePastEnd             // a member that passes the end of the archive
+	LeadingSpace            // in a name
+	NameLengthDigits        // the length of a BSD name is not a number
+	NameLengthPastEnd       // a BSD name that passes the end of its member
+	NameOffsetDigits        // the offset of a long name is not a number
+	NameOffsetPastEnd       // it passes the end of the table of long names
+	NameUnterminated        // a long name without an end
+	IndexCut                // a symbol index that is too short
+	IndexMember             // a symbol index that names a member that does not exist
+)
+
+// FormatError says where and how an archive is malformed.
+type FormatError struct {
+	Offset int64 // of the header of the member at fault
+	Fault  Fault
+	Reason string // what was found and what was expected
+	// Found is the faulty text, and Number the faulty number, where there is one.
+	Found  string
+	Number uint64
+	// Member is the name of the member at fault if Named is set.
+	Member string
+	Named  bool
+}
+
+// Error returns the fault and its place in one line.
+func (e *FormatError) Error() string {
+	return fmt.Sprintf("archive member at byte %#x: %s", e.Offset, e.Reason)
+}
+
+func malformed(fault Fault, off int, format string, args ...any) *FormatError {
+	return &FormatError{Offset: int64(off), Fault: fault, Reason: fmt.Sprintf(format, args...)}
+}
+
+func (e *FormatError) found(text string) *FormatError {
+	e.Found = text
+	return e
+}
+
+func (e *FormatError) number(n uint64) *FormatError {
+	e.Number = n
+	return e
+}
