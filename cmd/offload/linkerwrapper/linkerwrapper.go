@@ -16,9 +16,11 @@ import (
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
+	"github.com/rules-offload/rules_offload/cmd/offload/llvmwords"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/devicelink"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
@@ -37,6 +39,10 @@ func message(err error) string {
 	var system *files.Error
 	if errors.As(err, &system) {
 		return fmt.Sprintf("'%s': %s", system.Name, system.Reason())
+	}
+	var place *images.PlaceError
+	if words := llvmwords.Fault(err); words != "" && errors.As(err, &place) {
+		return words + ": " + err.Error()
 	}
 	return err.Error()
 }

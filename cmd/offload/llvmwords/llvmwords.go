@@ -3,10 +3,12 @@
 package llvmwords
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/bitcode"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
@@ -16,6 +18,23 @@ const (
 	InvalidData = "Invalid data was encountered while parsing the file"
 	EndOfFile   = "The end of the file was unexpectedly encountered"
 )
+
+// Fault returns LLVM's words for a fault of an offload binary, archive or bitcode
+// file, "" for other errors.
+func Fault(err error) string {
+	var binary *offloadbinary.Error
+	var archive *ar.FormatError
+	var module *bitcode.Error
+	switch {
+	case errors.As(err, &binary):
+		return OffloadBinary(binary)
+	case errors.As(err, &archive):
+		return Archive(archive)
+	case errors.As(err, &module):
+		return "Failed to create module"
+	}
+	return ""
+}
 
 // OffloadBinary returns LLVM's words for a fault of an offload binary.
 func OffloadBinary(e *offloadbinary.Error) string {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
+	"github.com/rules-offload/rules_offload/cmd/offload/llvmwords"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
@@ -101,7 +102,7 @@ func (w words) Error() string { return string(w) }
 func message(err error, input string) string {
 	var placed *images.PlaceError
 	if errors.As(err, &placed) {
-		if words := faultWords(err); words != "" {
+		if words := llvmwords.Fault(err); words != "" {
 			return words + ": " + err.Error()
 		}
 		return err.Error()
