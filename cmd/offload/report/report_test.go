@@ -22,7 +22,7 @@ func device(name string, archs, perArch int, seed int64, kernelName func(int) st
 	f := &engine.DeviceFile{Name: name, Size: int64(archs) * 10_000}
 	for a := range archs {
 		arch := fmt.Sprintf("gfx9%02x", a)
-		f.Found = append(f.Found, &images.DeviceImage{Offload: "hipv4", Triple: "amdgcn-amd-amdhsa", Arch: arch, Place: images.Place{Form: images.FormBundle, Section: ".hip_fatbin"}, Size: 9000})
+		f.Found = append(f.Found, &images.DeviceImage{Offload: "hipv4", Triple: "amdgcn-amd-amdhsa", Arch: arch, Place: images.Place{Form: "bundle", Section: ".hip_fatbin"}, Size: 9000})
 		img := kernels.Image{Index: a, Section: ".hip_fatbin", Size: 9000, Arch: arch, Sections: []kernels.Section{{Name: ".text", Size: 5000}, {Name: ".rodata", Size: 500}}}
 		for i := range perArch {
 			n := int64(i%40) + seed

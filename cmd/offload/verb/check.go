@@ -117,7 +117,7 @@ func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands
 
 // writeCoverage writes the verdicts to the file of --output.
 func (f *checkFlags) writeCoverage(call *command.Call, report *coverage.Report) error {
-	out := call.Session.Files.Outputs()
+	out := call.Session.Files().Outputs()
 	defer out.Abort()
 	file, err := out.Create(f.opt.Report)
 	if err != nil {
