@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -149,7 +148,8 @@ func contentsOf(data []byte) []byte {
 }
 
 // Very many bundles in one member are checked in time that grows with their
-// number, and the check can be cancelled.
+// number: with its square, this test would run into the time limit of all
+// tests. The check can be cancelled.
 func TestCheckOfManyBundles(t *testing.T) {
 	const number = 1 << 17
 	one := bytesOf(t, func(out files.Sink) error {
@@ -157,14 +157,10 @@ func TestCheckOfManyBundles(t *testing.T) {
 	})
 	s, _ := newSession(t, map[string][]byte{"in.a": archive(t, "many.o", string(bytes.Repeat(one, number)))})
 	opt := UnbundleArchiveOptions{Input: "in.a", Check: true, Requests: []UnbundleRequest{{Target: parse(t, gfx+"gfx942"), Output: "out.a"}}}
-	start := time.Now()
 	err := s.UnbundleArchive(context.Background(), opt)
 	var missing *NoCodeObjectError
 	if !errors.As(err, &missing) {
 		t.Errorf("error %v", err)
-	}
-	if took := time.Since(start); took > 10*time.Second {
-		t.Errorf("took %v", took)
 	}
 	cause := errors.New("nobody wants it")
 	ctx, cancel := context.WithCancelCause(context.Background())
