@@ -12,15 +12,16 @@ import (
 // Limits of demangling, for names made to waste time: a mangled name can stand
 // for one that is far longer.
 const (
-	maxMangled       = 32 << 10 // bytes
-	maxDemangledPow2 = 16       // 64 KiB
+	maxMangled       = 8 << 10 // bytes; the time grows with the square
+	maxQualifiers    = 128     // pointers to pointers and the like, one after the other
+	maxDemangledPow2 = 16      // 64 KiB
 )
 
 // Demangle returns a symbol of C++ or Rust as its source has it, in the style of
 // LLVM. Names that are not mangled, and those too long to demangle, stay as
 // they are.
 func Demangle(name string) (demangled string) {
-	if !strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_R") || len(name) > maxMangled {
+	if !strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_R") || len(name) > maxMangled || qualifiers(name) > maxQualifiers {
 		return name
 	}
 	defer func() {
@@ -33,6 +34,20 @@ func Demangle(name string) (demangled string) {
 		return name
 	}
 	return s
+}
+
+// qualifiers returns the length of the longest run of letters that mangled names
+// have for pointers, references, functions and qualifiers.
+func qualifiers(name string) (longest int) {
+	run := 0
+	for i := range len(name) {
+		run++
+		if strings.IndexByte("PROKVrFA_", name[i]) < 0 {
+			run = 0
+		}
+		longest = max(longest, run)
+	}
+	return longest
 }
 
 // DemangleAll sets Demangled in the kernels of images. Names that several
@@ -55,8 +70,11 @@ func DemangleAll(ctx context.Context, budget *files.Budget, images []Image) erro
 	}
 	const batch = 16 // names in a unit of work
 	demangled := make([]string, len(names))
-	err := budget.Each(ctx, (len(names)+batch-1)/batch, func(_ context.Context, n int) error {
+	err := budget.Each(ctx, (len(names)+batch-1)/batch, func(ctx context.Context, n int) error {
 		for i := n * batch; i < min((n+1)*batch, len(names)); i++ {
+			if err := context.Cause(ctx); err != nil {
+				return err
+			}
 			demangled[i] = Demangle(names[i])
 		}
 		return nil
