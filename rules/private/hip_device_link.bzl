@@ -5,6 +5,7 @@ load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo", "offload_image")
 load(":bundling.bzl", "bundle_images")
+load(":cc_flags.bzl", "device_flags")
 load(":clang.bzl", "CLANG_GROUPS", "LINK_GROUP")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
@@ -97,7 +98,7 @@ def _hip_device_link_impl(ctx):
         images.append(offload_image(
             file = device_link(
                 ctx,
-                copts = expand_flags(ctx, "copts"),
+                copts = device_flags(ctx) + expand_flags(ctx, "copts"),
                 linkopts = expand_flags(ctx, "device_linkopts"),
                 objects = [object.file for library in libraries for object in library.code if object.id == id],
                 rdc = True,
