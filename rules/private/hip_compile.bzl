@@ -127,7 +127,7 @@ def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, librar
     if portable:
         args.add_all(objects + library)
     elif rdc:
-        add_amdgpu_lto(args, objects, hip = True, library = library)
+        add_amdgpu_lto(args, objects, hip = True, library = library, release = toolchain.release)
     else:
         args.add_all(objects)
     run_clang(
