@@ -216,7 +216,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
       images (list of `offload_image()`, one for each architecture); and objects, an OffloadDeviceObjectsInfo, None
       without rdc.
     """
-    if not ctx.files.srcs:
+    if not sources_of(ctx):
         fail("{}: srcs is empty: give it the HIP sources".format(where))
     targets = hip_targets(ctx, where)
     if ctx.attr.device_deps and not rdc:
