@@ -416,7 +416,7 @@ func (g *generator) setDefaults(r *rule.Rule, gr *group) {
 	if gr.old != nil {
 		return
 	}
-	if gr.kind == hipKind && slices.ContainsFunc(gr.srcs, g.deviceOnly) {
+	if gr.kind != openmpKind && slices.ContainsFunc(gr.srcs, g.deviceOnly) {
 		r.SetAttr(rdcAttr, true) // kernels of other sources call its functions
 	}
 	if gr.testonly {

@@ -14,6 +14,7 @@ What they have in common:
 load("//rules/private:choices.bzl", _if_cuda = "if_cuda", _if_hip = "if_hip", _if_openmp_offload = "if_openmp_offload", _requires_cuda = "requires_cuda", _requires_hip = "requires_hip", _requires_openmp_offload = "requires_openmp_offload")
 load("//rules/private:cuda_ptx.bzl", _cuda_ptx = "cuda_ptx")
 load("//rules/private:hip_code_objects.bzl", _hip_code_objects = "hip_code_objects")
+load("//rules/private:hip_device_link.bzl", _hip_device_link = "hip_device_link")
 load("//rules/private:hip_library.bzl", _hip_library = "hip_library")
 load("//rules/private:hip_programs.bzl", _hip_binary = "hip_binary", _hip_test = "hip_test")
 load("//rules/private:offload_archive.bzl", _offload_archive = "offload_archive", _offload_unbundle_archive = "offload_unbundle_archive")
@@ -33,6 +34,7 @@ load("//rules/private:report.bzl", _offload_device_code_aspect = "offload_device
 cuda_ptx = _cuda_ptx
 hip_binary = _hip_binary
 hip_code_objects = _hip_code_objects
+hip_device_link = _hip_device_link
 hip_library = _hip_library
 hip_test = _hip_test
 if_cuda = _if_cuda

@@ -32,6 +32,10 @@ type global struct {
 	meta    bool   // in section llvm.metadata
 	call    uint64 // calling convention of a function
 	name    []byte
+
+	weak     bool   // may be defined by several modules
+	constant bool   // variable that neither code nor a loader changes
+	space    uint64 // address space of a variable
 }
 
 // Symbols returns the names that LLVM's archive writer puts into the symbol
@@ -138,7 +142,7 @@ func (s *symbolScan) global(c *cursor, code uint64) {
 		c.fail("more than %d global values in %d bytes", len(s.globals), len(s.data))
 		return
 	}
-	var ops [6]uint64
+	var ops [10]uint64
 	n, need := c.operands(ops[:]), 0
 	var linkage uint64
 	switch code {
@@ -146,9 +150,10 @@ func (s *symbolScan) global(c *cursor, code uint64) {
 		g.kind, need, linkage = function, 4, ops[3]
 		g.call = ops[1] & 0x3ff
 		g.defined = ops[2] == 0
-	case moduleGlobalVar: // type, constant, initializer + 1, linkage, alignment, section + 1
+	case moduleGlobalVar: // type, constant, initializer + 1, linkage, alignment, section + 1, ..., externally initialized
 		g.kind, need, linkage = variable, 6, ops[3]
 		g.defined = ops[2] != 0
+		g.constant, g.space = ops[1]&1 != 0 && ops[9] == 0, ops[1]>>2
 		if sect := ops[5]; sect > uint64(len(s.metaSect)) {
 			c.fail("global variable in section %d of %d", sect, len(s.metaSect))
 		} else if sect > 0 {
@@ -176,6 +181,8 @@ func (s *symbolScan) global(c *cursor, code uint64) {
 		g.global = false
 	case 12: // available externally
 		g.defined = false
+	case 1, 4, 10, 11, 16, 17, 18, 19: // weak and linkonce, any and ODR
+		g.weak = true
 	}
 	s.globals = append(s.globals, g)
 }

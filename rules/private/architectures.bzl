@@ -1,7 +1,8 @@
 """The architectures that a target is compiled for."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
-load(":messages.bzl", "flag_of")
+load(":flags.bzl", "expand_texts")
+load(":messages.bzl", "flag_of", "name_of")
 load(":target_ids.bzl", "target_ids")
 
 # The attributes of a rule that compiles for architectures.
@@ -13,6 +14,35 @@ ARCHITECTURES_ATTRS = {
         default = "//rules/settings:offload_archs",
     ),
 }
+
+# The attribute of a rule whose sources are compiled with other flags for some architectures.
+ARCH_COPTS_ATTRS = {
+    "arch_copts": attr.string_list_dict(
+        doc = "More compiler flags for some architectures, after all others: the key is a target ID (`gfx90a:xnack+`), a processor " +
+              "(`gfx90a`, with whatever features), or a triple (`x86_64-pc-linux-gnu`). What is not compiled for is passed over.",
+    ),
+}
+
+def arch_copts_of(ctx, target):
+    """The flags that a rule has for one target alone.
+
+    Args:
+      ctx: the rule's context; the rule has `ARCH_COPTS_ATTRS`.
+      target: struct as `target_ids.complete` gives it.
+
+    Returns:
+      list of strings for `add_flags`.
+    """
+    flags = []
+    for name, copts in ctx.attr.arch_copts.items():
+        if not target_ids.is_target(name):
+            fail("{}: arch_copts: {} is no target: name a target ID like gfx90a:xnack+, a processor like gfx90a, or a triple".format(
+                name_of(ctx.label),
+                repr(name),
+            ))
+        if target_ids.matches(name, target):
+            flags.extend(expand_texts(ctx, "arch_copts", copts))
+    return flags
 
 def named_architectures(ctx, default = []):
     """The architectures that a rule's attribute names, or the setting, as people wrote them.

@@ -2,6 +2,7 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":architectures.bzl", "ARCH_COPTS_ATTRS")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "expand_defines")
 load(":messages.bzl", "name_of")
@@ -57,7 +58,7 @@ def add_rocm(args, toolchain):
 HEADERS = [".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tcc"]
 
 # Attributes of rules that compile device code and nothing else.
-DEVICE_CODE_ATTRS = COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
+DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "copts": attr.string_list(
         doc = "More compiler flags.",
     ),

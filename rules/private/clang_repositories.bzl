@@ -15,6 +15,7 @@ offload_device_toolchain(
     files = glob([{files}], allow_empty = True),
     link_flags = {link_flags},
     missing = {missing},
+    release = {release},
     rocm_files = glob(["rocm/include/**", "rocm/amdgcn/**"], allow_empty = True),
     rocm_version = {rocm_version},
     visibility = ["//visibility:public"],
@@ -70,13 +71,14 @@ Install it (Debian: apt-get install libomp-22-dev liboffload-22-dev, of the rele
 _COMPILE_FLAGS = ["-no-canonical-prefixes", "-ffile-compilation-dir=."]
 _LINK_FLAGS = ["-no-canonical-prefixes"]
 
-def _compiler(repository_ctx, clang, files, missing = "", rocm = False):
+def _compiler(repository_ctx, clang, files, missing = "", release = 0, rocm = False):
     return _COMPILER.format(
         clang = repr(clang),
         compile_flags = repr(_COMPILE_FLAGS + repository_ctx.attr.compile_flags),
         files = ", ".join([repr(pattern) for pattern in files]),
         link_flags = repr(_LINK_FLAGS + repository_ctx.attr.link_flags),
         missing = repr(missing),
+        release = release,
         rocm_version = repr("rocm/share/hip/version" if rocm else None),
         toolchains = Label("//rules:toolchains.bzl"),
     )
@@ -141,6 +143,10 @@ def _find(repository_ctx):
         if answer.return_code != 0 or "amdgcn" not in answer.stdout:
             rejected.append("{} has no AMDGPU target".format(clang))
             continue
+        major = _major(repository_ctx, clang)
+        if major and major < _MINIMUM:
+            rejected.append("{} is release {}, {} is the oldest that works".format(clang, major, _MINIMUM))
+            continue
         return root, rejected
     return None, rejected
 
@@ -191,6 +197,24 @@ def _link_openmp(repository_ctx, root):
                     names.append(name)
     return sorted(names) if len({name.split(".")[0]: None for name in names}) == 2 else []
 
+def _device_libraries(repository_ctx, root):
+    """Where Debian has the device libraries: with a release of LLVM, the newest first."""
+    folders = []
+    for release in _RELEASES:
+        folder = repository_ctx.path("{}/lib/llvm-{}/lib/clang".format(root, release))
+        if folder.exists:
+            folders.extend(["lib/llvm-{}/lib/clang/{}/amdgcn/bitcode".format(release, child.basename) for child in folder.readdir()])
+    return folders
+
+# The oldest release of LLVM whose driver makes device code as the rules ask it to.
+_MINIMUM = 17
+
+def _major(repository_ctx, clang):
+    """The release of a clang: a number, 0 where it says none."""
+    answer = repository_ctx.execute([clang, "-dumpversion"])
+    major = answer.stdout.strip().split(".")[0]
+    return int(major) if answer.return_code == 0 and major.isdigit() else 0
+
 def _find_rocm(repository_ctx):
     """The folder with HIP's headers and the one with the device libraries, or None, None."""
     asked_for = repository_ctx.attr.rocm_path or repository_ctx.getenv("ROCM_PATH")
@@ -200,7 +224,7 @@ def _find_rocm(repository_ctx):
         headers = repository_ctx.path(root + "/include/hip/hip_runtime.h")
         libraries = [
             repository_ctx.path(root + "/" + folder)
-            for folder in ["amdgcn/bitcode", "lib/x86_64-linux-gnu/amdgcn/bitcode", "lib/amdgcn/bitcode", "share/amdgcn/bitcode", "lib/llvm/lib/clang/amdgcn/bitcode"]
+            for folder in _device_libraries(repository_ctx, root) + ["amdgcn/bitcode", "lib/llvm/amdgcn/bitcode", "lib/x86_64-linux-gnu/amdgcn/bitcode", "lib/amdgcn/bitcode", "share/amdgcn/bitcode", "lib/llvm/lib/clang/amdgcn/bitcode"]
         ]
         libraries = [folder for folder in libraries if folder.get_child("ockl.bc").exists]
         if headers.exists and libraries:
@@ -238,7 +262,7 @@ def _system_clang_impl(repository_ctx):
         rocm, libraries = _find_rocm(repository_ctx)
         if rocm:
             _link_rocm(repository_ctx, rocm, libraries)
-        build_file = _compiler(repository_ctx, clang = "bin/clang", files = ["bin/*", "lib/**"], rocm = bool(rocm))
+        build_file = _compiler(repository_ctx, clang = "bin/clang", files = ["bin/*", "lib/**"], release = _major(repository_ctx, root + "/bin/clang"), rocm = bool(rocm))
         build_file += _openmp(_link_openmp(repository_ctx, root), " in {}/lib".format(root))
         constraints = _host_constraints(repository_ctx)
     repository_ctx.file("BUILD.bazel", build_file + _toolchain(":clang", repository_ctx.attr.compiler_name, constraints))
@@ -270,6 +294,13 @@ system_clang = repository_rule(
 def _real_name(repository_ctx, path):
     return repository_ctx.path(path).realpath.basename
 
+def _archive_release(repository_ctx):
+    """The release of the clang in an archive, by the folder of its headers: it may be for another machine than this one."""
+    folder = repository_ctx.path("lib/clang")
+    releases = [child.basename.split(".")[0] for child in folder.readdir()] if folder.exists else []
+    numbers = [int(release) for release in releases if release.isdigit()]
+    return max(numbers) if numbers else 0
+
 def _archive_clang_impl(repository_ctx):
     download_checked(repository_ctx, "offload.archive_clang", strip_prefix = repository_ctx.attr.strip_prefix, type = repository_ctx.attr.type)
     for name in ["bin/clang", "bin/ld.lld"]:
@@ -279,6 +310,13 @@ def _archive_clang_impl(repository_ctx):
                 name,
                 repr(repository_ctx.attr.strip_prefix),
             ))
+    release = _archive_release(repository_ctx)
+    if release and release < _MINIMUM:
+        fail("offload.archive_clang: {}: this is clang {}, {} is the oldest that works: take an archive of a newer release".format(
+            repository_ctx.attr.urls[0],
+            release,
+            _MINIMUM,
+        ))
     files = ["bin/clang", "bin/" + _real_name(repository_ctx, "bin/clang"), "bin/ld.lld", "bin/" + _real_name(repository_ctx, "bin/ld.lld")]
     for name in _OTHER_LINKERS:
         if repository_ctx.path("bin/" + name).exists:
@@ -286,7 +324,7 @@ def _archive_clang_impl(repository_ctx):
     files += ["lib/clang/*/include/**", "lib/libLLVM*.so*", "lib/libclang-cpp.so*"]
     repository_ctx.file(
         "BUILD.bazel",
-        _compiler(repository_ctx, clang = "bin/clang", files = files) +
+        _compiler(repository_ctx, clang = "bin/clang", files = files, release = release) +
         _openmp(_link_openmp(repository_ctx, "."), " in " + repository_ctx.attr.urls[0]),
     )
 

@@ -1,7 +1,7 @@
 """cuda_ptx: CUDA kernels to PTX."""
 
 load("//rules:providers.bzl", "OffloadImagesInfo")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of")
 load(":cc_flags.bzl", "device_flags")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_CODE_ATTRS", "HEADERS", "LINK_GROUP", "add_headers", "clang_arguments", "compilation_id", "headers_of", "object_names", "run_clang", "sources_of")
 load(":device_link.bzl", "code_generation_flags", "flags_for")
@@ -114,15 +114,16 @@ def _cuda_ptx_impl(ctx):
     names = object_names(ctx, sources_of(ctx))
     images = declare_images(ctx, targets, "ptx")
     for target, image in zip(targets, images):
+        flags = copts + arch_copts_of(ctx, target)
         if len(sources_of(ctx)) == 1 and not ctx.attr.device_linkopts:
-            _compile(ctx, compiler, headers, sources_of(ctx)[0], image.file, target, rdc = False, copts = copts)
+            _compile(ctx, compiler, headers, sources_of(ctx)[0], image.file, target, rdc = False, copts = flags)
             continue
         objects = []
         for src, name in zip(sources_of(ctx), names):
             out = ctx.actions.declare_file("{}/{}/{}.bc".format(ctx.label.name, image.target_id, name))
-            _compile(ctx, compiler, headers, src, out, target, rdc = True, copts = copts)
+            _compile(ctx, compiler, headers, src, out, target, rdc = True, copts = flags)
             objects.append(out)
-        _link(ctx, linker, objects, target, image, copts)
+        _link(ctx, linker, objects, target, image, flags)
     return image_providers(ctx, images)
 
 cuda_ptx = rule(

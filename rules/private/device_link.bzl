@@ -14,6 +14,7 @@ _LLVM = "-mllvm"
 
 # As many parts of a HIP program does clang's driver have code generated for at once.
 _HIP_PARTITIONS = "8"
+_PARTITIONS_SINCE = 21
 
 def code_generation_flags(flags, levels = None):
     """The flags among those of a compilation that its device link needs, too, when the link generates code.
@@ -56,7 +57,7 @@ def flags_for(target, flags):
             result.append(value)
     return result
 
-def add_amdgpu_lto(args, objects, *, hip, library = []):
+def add_amdgpu_lto(args, objects, *, hip, library = [], release = 0):
     """Adds the bitcode of an AMD GPU to a link that generates code for all of it at once, as clang's driver does.
 
     Args:
@@ -64,11 +65,13 @@ def add_amdgpu_lto(args, objects, *, hip, library = []):
       objects: list of Files with bitcode.
       hip: whether the code is HIP's, whose functions nothing outside of the link calls.
       library: list of Files with bitcode that is linked as from an archive: what nobody calls stays out.
+      release: of LLVM, 0 for a recent one.
     """
     args.add("-flto")
     if hip:
         args.add("-Wl,-plugin-opt=-amdgpu-internalize-symbols")
-        args.add(_HIP_PARTITIONS, format = "-Wl,--lto-partitions=%s")
+        if not release or release >= _PARTITIONS_SINCE:
+            args.add(_HIP_PARTITIONS, format = "-Wl,--lto-partitions=%s")
 
     # For the linker alone: the driver would optimize bitcode that it sees once more before it links it.
     args.add_all(objects, before_each = "-Xlinker")

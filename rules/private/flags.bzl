@@ -41,10 +41,23 @@ def expand_flags(ctx, attribute):
     Returns:
       list of strings for `add_flags`.
     """
+    return expand_texts(ctx, attribute, getattr(ctx.attr, attribute))
+
+def expand_texts(ctx, attribute, texts):
+    """Flags of an attribute that is no list, as `expand_flags` gives them.
+
+    Args:
+      ctx: the rule's context.
+      attribute: name of the attribute.
+      texts: list of strings in its value.
+
+    Returns:
+      list of strings for `add_flags`.
+    """
     targets = _targets(ctx, attribute)
     split = "no_copts_tokenization" not in ctx.features or attribute in _LINK_ATTRIBUTES
     flags = []
-    for text in getattr(ctx.attr, attribute):
+    for text in texts:
         expanded = _expand(ctx, attribute, text, targets)
 
         # A Make variable alone may stand for several flags.

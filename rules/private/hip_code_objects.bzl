@@ -11,7 +11,7 @@ load(":messages.bzl", "place")
 load(":toolchains.bzl", "DEVICE_ATTRS")
 
 def _hip_code_objects_impl(ctx):
-    images, device_objects = hip_images(
+    made = hip_images(
         ctx,
         copts = device_flags(ctx) + expand_flags(ctx, "copts"),
         headers = headers_of(ctx),
@@ -19,7 +19,7 @@ def _hip_code_objects_impl(ctx):
         rdc = ctx.attr.rdc,
         where = place(ctx, "hip_code_objects"),
     )
-    return image_providers(ctx, images) + ([device_objects] if device_objects else [])
+    return image_providers(ctx, made.units[0].images) + ([made.objects] if made.objects else [])
 
 hip_code_objects = rule(
     implementation = _hip_code_objects_impl,

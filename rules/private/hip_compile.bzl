@@ -1,13 +1,14 @@
 """From HIP sources to code objects and host objects."""
 
 load("//rules:providers.bzl", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
-load(":architectures.bzl", "architectures_of")
+load(":architectures.bzl", "arch_copts_of", "architectures_of")
 load(":cc_flags.bzl", "host_environment", "host_flags")
 load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "run_clang", "sources_of")
 load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags")
 load(":linking.bzl", "host_triple")
 load(":messages.bzl", "name_of")
+load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "device_toolchain_of")
 
@@ -19,12 +20,22 @@ _KIND = "hipv4"
 def _is_portable(target):
     return target.triple.startswith("spirv64-")
 
-# The attribute of a rule whose sources may call device functions of others.
+# Compiling takes no program but the compiler; only what is linked from elsewhere is checked.
+def _program_for(device_deps):
+    return Label("//rules/toolchain:program") if device_deps else None
+
+# The attributes of a rule whose sources may call device functions of others.
 DEVICE_DEPS_ATTRS = {
+    "_checking_program": attr.label(
+        cfg = "exec",
+        default = _program_for,
+        executable = True,
+    ),
     "device_deps": attr.label_list(
-        doc = "Targets whose device functions the sources call, compiled for the same architectures: `hip_library`, and " +
+        doc = "Targets whose device functions the sources call, compiled for the same architectures: `hip_library` and " +
               "`hip_code_objects` with `rdc = True`. Their sources are linked into the device code as objects of an archive are: " +
-              "those that are needed, so that variables of theirs are there once more. A `hip_library` is among `deps`, too.",
+              "those that are needed. If such a source has a variable, the build fails, since the variable would be there " +
+              "twice: `hip_device_link` links all of a program at once. A `hip_library` is among `deps`, too.",
         providers = [OffloadImagesInfo],
     ),
 }
@@ -76,10 +87,27 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts):
     )
     return out
 
-def _link(ctx, toolchain, objects, library, target, rdc, copts, linkopts):
+def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, library = [], checked = [], name = ""):
+    """Links device code for one architecture.
+
+    Args:
+      ctx: the rule's context; the rule has `CLANG_GROUPS`.
+      toolchain: what `device_toolchain_of` gave for LINK_GROUP.
+      target: struct as `target_ids.complete` gives it.
+      objects: list of Files: objects, with rdc bitcode.
+      rdc: whether the link generates code.
+      copts: compiler flags, some of which count when the link generates code.
+      linkopts: flags of the device link.
+      library: list of Files with bitcode, of which what is needed is linked.
+      checked: list of Files that must be there before.
+      name: what of the rule's is linked; empty for all.
+
+    Returns:
+      the image.
+    """
     arch = target.target_id
     portable = _is_portable(target)
-    out = ctx.actions.declare_file("{}/{}.{}".format(ctx.label.name, target_ids.file_name(arch), "spv" if portable else "co"))
+    out = ctx.actions.declare_file("{}/{}{}.{}".format(ctx.label.name, target_ids.file_name(arch), "/" + name if name else "", "spv" if portable else "co"))
     args = clang_arguments(ctx)
     if portable:
         # By LLVM itself: the translator is a program that few distributions have.
@@ -99,17 +127,17 @@ def _link(ctx, toolchain, objects, library, target, rdc, copts, linkopts):
     if portable:
         args.add_all(objects + library)
     elif rdc:
-        add_amdgpu_lto(args, objects, hip = True, library = library)
+        add_amdgpu_lto(args, objects, hip = True, library = library, release = toolchain.release)
     else:
         args.add_all(objects)
     run_clang(
         ctx,
         arguments = args,
         group = LINK_GROUP,
-        inputs = depset(objects + library),
+        inputs = depset(objects + library + checked),
         mnemonic = "OffloadDeviceLink",
         out = out,
-        progress_message = "Linking %{label} for " + arch,
+        progress_message = "Linking {}%{{label}} for {}".format(name + " of " if name else "", arch),
         toolchain = toolchain,
     )
     return out
@@ -133,22 +161,34 @@ def _objects_of(dep, targets, where):
             ))
     return objects
 
-def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
-    """Compiles the sources of a rule for its architectures, and links each.
+def _check_copies(ctx, *, objects, library, labels, out):
+    """Registers the action that fails if a link would copy variables of other libraries."""
+    args = offload_arguments(ctx, "check-device-deps")
+    args.add(out, format = "--output=%s")
+    args.add(name_of(ctx.label), format = "--target=%s")
+    for file, label in zip(library, labels):
+        args.add(file, format = "--library={}=%s".format(name_of(label)))
+    args.add_all(objects)
+    run_offload(
+        ctx,
+        arguments = args,
+        executable = ctx.attr._checking_program[DefaultInfo].files_to_run,
+        inputs = objects + library,
+        mnemonic = "OffloadDeviceDeps",
+        outputs = [out],
+        progress_message = "Checking the device_deps of %{label}",
+    )
+
+def hip_targets(ctx, where):
+    """The architectures that a rule with HIP sources compiles for.
 
     Args:
-      ctx: the rule's context; it has `srcs`, `device_deps`, `CLANG_GROUPS` and `ARCHITECTURES_ATTRS`.
+      ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
       where: `label: rule` to begin a message with.
-      headers: what `headers_of` gave.
-      rdc: whether the sources are compiled to bitcode, and code is generated in the link.
-      copts: compiler flags.
-      linkopts: flags of the device link.
 
     Returns:
-      list of `offload_image()`, one for each architecture; an OffloadDeviceObjectsInfo, None without rdc.
+      list of structs as `target_ids.complete` gives them.
     """
-    if not sources_of(ctx):
-        fail("{}: srcs is empty: give it the HIP sources".format(where))
     targets = architectures_of(ctx, where, _KIND)
     for target in targets:
         if target.kind != _KIND or not (target.triple.startswith("amdgcn-") or _is_portable(target)) or not target.target_id:
@@ -156,36 +196,86 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts):
                 where,
                 target.target_id or target_ids.entry_id(target.kind, target.triple, ""),
             ))
+    return targets
+
+def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False, linked = True):
+    """Compiles the sources of a rule for its architectures, and links each.
+
+    Args:
+      ctx: the rule's context; it has `srcs`, `device_deps`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `ARCHITECTURES_ATTRS` and `ARCH_COPTS_ATTRS`.
+      where: `label: rule` to begin a message with.
+      headers: what `headers_of` gave.
+      rdc: whether the sources are compiled to bitcode, and code is generated in the link.
+      copts: compiler flags.
+      linkopts: flags of the device link.
+      per_source: whether each source is linked alone.
+      linked: whether the sources are linked at all.
+
+    Returns:
+      a struct with units, a list of structs for what is linked together: name (that of the source, empty for all) and
+      images (list of `offload_image()`, one for each architecture); and objects, an OffloadDeviceObjectsInfo, None
+      without rdc.
+    """
+    if not sources_of(ctx):
+        fail("{}: srcs is empty: give it the HIP sources".format(where))
+    targets = hip_targets(ctx, where)
     if ctx.attr.device_deps and not rdc:
         fail("{}: device_deps needs rdc = True: without it, a source calls no device function of another".format(where))
     deps = depset(transitive = [_objects_of(dep, targets, where) for dep in ctx.attr.device_deps])
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
     names = object_names(ctx, sources_of(ctx))
+    units = {name: [] for name in names} if per_source and len(names) > 1 else {"": []}
 
-    images = []
     own = []
     for target in targets:
         arch = target.target_id
         id = target_ids.entry_id(target.kind, target.triple, arch)
-        objects = [
-            _compile(ctx, compiler, headers, src, name, target, rdc, copts)
+        flags = copts + arch_copts_of(ctx, target)
+        objects = {
+            name: _compile(ctx, compiler, headers, src, name, target, rdc, flags)
             for src, name in zip(sources_of(ctx), names)
-        ]
-        own.extend([struct(file = file, id = id, label = ctx.label) for file in objects])
-        library = [object.file for object in deps.to_list() if object.id == id]
-        images.append(offload_image(
-            file = _link(ctx, linker, objects, library, target, rdc, copts, linkopts),
-            kind = _KIND,
-            label = ctx.label,
-            target_id = arch,
-            triple = target.triple,
-        ))
-    if not rdc:
-        return images, None
-    return images, OffloadDeviceObjectsInfo(objects = depset(own, transitive = [deps]))
+        }
+        own.extend([struct(file = file, id = id, label = ctx.label) for file in objects.values()])
+        if not linked:
+            continue
+        library = [object for object in deps.to_list() if object.id == id]
+        checked = []
+        if library:
+            checked.append(ctx.actions.declare_file("{}/{}.device_deps".format(ctx.label.name, target_ids.file_name(arch))))
+            _check_copies(
+                ctx,
+                labels = [object.label for object in library],
+                library = [object.file for object in library],
+                objects = objects.values(),
+                out = checked[0],
+            )
+        for unit, images in units.items():
+            file = device_link(
+                ctx,
+                checked = checked,
+                copts = flags,
+                library = [object.file for object in library],
+                linkopts = linkopts,
+                name = unit,
+                objects = [objects[unit]] if unit else objects.values(),
+                rdc = rdc,
+                target = target,
+                toolchain = linker,
+            )
+            images.append(offload_image(
+                file = file,
+                kind = _KIND,
+                label = ctx.label,
+                target_id = arch,
+                triple = target.triple,
+            ))
+    return struct(
+        objects = OffloadDeviceObjectsInfo(objects = depset(own, transitive = [deps])) if rdc else None,
+        units = [struct(images = images, name = name) for name, images in units.items() if linked],
+    )
 
-def hip_host_objects(ctx, *, cc, headers, copts):
+def hip_host_objects(ctx, *, cc, headers, copts, rdc):
     """Compiles the host code of the sources of a rule. It does not depend on device code.
 
     Args:
@@ -193,9 +283,10 @@ def hip_host_objects(ctx, *, cc, headers, copts):
       cc: what `cc_configuration` gave.
       headers: what `headers_of` gave.
       copts: compiler flags.
+      rdc: whether device code is relocatable.
 
     Returns:
-      list of Files, objects with offload entries.
+      list of Files: with rdc, objects with offload entries; without, objects that refer to a fat binary each.
     """
     toolchain = device_toolchain_of(ctx, COMPILE_GROUP)
     objects = []
@@ -209,8 +300,11 @@ def hip_host_objects(ctx, *, cc, headers, copts):
         args.add(compilation_id(ctx, src), format = "-cuid=%s")
 
         # With relocatable device code, host code says in offload entries what it
-        # has kernels for, instead of holding their code.
-        args.add_all(["--offload-host-only", "--offload-new-driver", "-fgpu-rdc", "-fPIC", "-c"])
+        # has kernels for. Without, it registers a fat binary, which is in an object
+        # of its own, since it is not at hand here.
+        args.add("--offload-host-only")
+        args.add_all(["--offload-new-driver", "-fgpu-rdc"] if rdc else [])
+        args.add_all(["-fPIC", "-c"])
         add_headers(args, headers, out)
         add_flags(args, copts, out)
         args.add("-o", out)

@@ -2,53 +2,103 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo")
+load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "cc_configuration", "device_flags")
-load(":clang.bzl", "CLANG_GROUPS", "HEADERS")
+load(":clang.bzl", "CLANG_GROUPS", "HEADERS", "compilation_id", "object_names", "sources_of")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":flags.bzl", "expand_flags")
+load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_host_objects", "hip_images")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers")
-load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images")
+load(":linking.bzl", "HOST_ATTRS", "hold_fat_binary", "host_triple", "isolate_objects", "register_images", "require_device_link")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 load(":toolchains.bzl", "DEVICE_ATTRS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
-def _hip_library_impl(ctx):
-    where = place(ctx, "hip_library")
-    host = host_triple(ctx)
-    cc = cc_configuration(ctx)
-    copts = expand_flags(ctx, "copts")
-    headers = library_headers(ctx, cc)
-    images, device_objects = hip_images(
-        ctx,
-        copts = device_flags(ctx, cc) + copts + expand_flags(ctx, "device_copts"),
-        headers = headers,
-        linkopts = expand_flags(ctx, "device_linkopts"),
-        rdc = True,
-        where = where,
-    )
+def _linked_together(ctx, *, where, host_objects, unit):
+    """One fat binary for all sources, whose kernels are registered by their offload entries."""
     bundle = bundle_images(
         ctx,
-        host = host,
-        images = images,
+        host = host_triple(ctx),
+        images = unit.images,
         out = ctx.actions.declare_file(ctx.label.name + ".hipfb"),
         where = where,
     )
-    host_objects = hip_host_objects(ctx, cc = cc, copts = copts + expand_flags(ctx, "host_copts"), headers = headers)
     objects = isolate_objects(ctx, host_objects)
     objects.append(register_images(ctx, files = [bundle.file], kind = "hip", own_entries = objects))
-    return library_providers(ctx, headers = headers, objects = objects, runtime = ctx.attr._runtime) + [
-        bundle,
-        device_objects,
+    return objects, [bundle]
+
+def _linked_alone(ctx, *, where, host_objects, units):
+    """A fat binary for each source, which its host code registers."""
+    suffixes = [compilation_id(ctx, src) for src in sources_of(ctx)]
+    names = object_names(ctx, sources_of(ctx))
+    objects = isolate_objects(ctx, host_objects, suffixes)
+    bundles = []
+    for name, suffix, unit in zip(names, suffixes, units):
+        bundle = bundle_images(
+            ctx,
+            host = host_triple(ctx),
+            images = unit.images,
+            out = ctx.actions.declare_file("{}/{}.hipfb".format(ctx.label.name, unit.name) if unit.name else ctx.label.name + ".hipfb"),
+            where = where,
+        )
+        bundles.append(bundle)
+        objects.append(hold_fat_binary(ctx, bundle = bundle.file, name = name, suffix = suffix))
+    return objects, bundles
+
+def _unlinked(ctx, *, host_objects, device_objects):
+    """Host code whose kernels a hip_device_link registers, and what makes programs fail to link that have none."""
+    objects = isolate_objects(ctx, host_objects, [DEVICE_LINK_SUFFIX] * len(host_objects))
+    unlinked = HipUnlinkedInfo(libraries = depset([struct(
+        code = tuple([object for object in device_objects.objects.to_list() if object.label == ctx.label]),
+        host = tuple(objects),
+        label = ctx.label,
+    )]))
+    return objects + [require_device_link(ctx, device_link_symbol(ctx.label))], unlinked
+
+def _hip_library_impl(ctx):
+    where = place(ctx, "hip_library")
+    rdc = ctx.attr.rdc
+    if not rdc and not ctx.attr.device_link:
+        fail("{}: device_link = False needs rdc = True: without it, each source is device code of its own".format(where))
+    cc = cc_configuration(ctx)
+    copts = expand_flags(ctx, "copts")
+    headers = library_headers(ctx, cc)
+    made = hip_images(
+        ctx,
+        copts = device_flags(ctx, cc) + copts + expand_flags(ctx, "device_copts"),
+        headers = headers,
+        linked = ctx.attr.device_link,
+        linkopts = expand_flags(ctx, "device_linkopts"),
+        per_source = not rdc,
+        rdc = rdc,
+        where = where,
+    )
+    host_objects = hip_host_objects(ctx, cc = cc, copts = copts + expand_flags(ctx, "host_copts"), headers = headers, rdc = rdc)
+    providers = [made.objects] if rdc else []
+    bundles = []
+    if not ctx.attr.device_link:
+        objects, unlinked = _unlinked(ctx, device_objects = made.objects, host_objects = host_objects)
+        providers.append(unlinked)
+    elif rdc:
+        objects, bundles = _linked_together(ctx, host_objects = host_objects, unit = made.units[0], where = where)
+    else:
+        objects, bundles = _linked_alone(ctx, host_objects = host_objects, units = made.units, where = where)
+    if len(bundles) == 1:
+        providers.append(bundles[0])
+    images = [image for unit in made.units for image in unit.images]
+    return library_providers(ctx, headers = headers, objects = objects, runtime = ctx.attr._runtime) + providers + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
-            _validation = validate_bundle(ctx, bundle = bundle, images = images, linked = True, where = where),
-            bundle = depset([bundle.file]),
+            _validation = depset(transitive = [
+                validate_bundle(ctx, bundle = bundle, images = unit.images, linked = True, where = where)
+                for bundle, unit in zip(bundles, made.units)
+            ]),
+            bundle = depset([bundle.file for bundle in bundles]),
             **image_groups(images)
         ),
     ]
@@ -58,12 +108,26 @@ hip_library = rule(
     doc = """HIP sources with kernels and the host code that launches them, as a library for C++ programs.
 
 Host and device code are compiled apart, each source and architecture in an action of its own; neither waits for the
-other. The device code of all sources is linked together, for each architecture, and may call across sources. The
-library registers its own kernels: a program may have any number of such libraries, from here or from elsewhere.
+other. Each source is device code of its own, as with hipcc: an edit compiles and links one source. With `rdc = True` the
+device code of all sources is linked together, for each architecture, and may call across sources; an edit generates code
+for all of them again.
+
+The library registers its own kernels: a program may have any number of such libraries, from here or from elsewhere. With
+`rdc = True` and `device_link = False` it leaves that to a `hip_device_link`, which links the device code of all such
+libraries of a program once, as `hipcc -fgpu-rdc --hip-link` does: device functions and variables are shared between them.
+
+A library that is one source, or has `rdc = True`, is one bundle, too: it can be unbundled, archived and extracted from.
 
 The runtime is what the setting `//rules/settings:hip_runtime` names, by default `-lamdhip64`.
 """,
     attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | {
+        "device_link": attr.bool(
+            default = True,
+            doc = "Whether the device code is linked here. If not, with `rdc = True`, a `hip_device_link` links it together with that of other libraries; a program without one fails to link.",
+        ),
+        "rdc": attr.bool(
+            doc = "Relocatable device code, hipcc's `-fgpu-rdc`: sources may call device functions of each other. They are compiled to bitcode, and code is generated when they are linked.",
+        ),
         "srcs": attr.label_list(
             doc = "HIP sources. Each is compiled by itself. Headers among them are for these sources alone.",
             mandatory = True,
@@ -76,6 +140,6 @@ The runtime is what the setting `//rules/settings:hip_runtime` names, by default
     },
     exec_groups = CLANG_GROUPS | PROGRAM_GROUPS,
     fragments = ["cpp"],
-    provides = [CcInfo, OffloadBundleInfo, OffloadDeviceObjectsInfo, OffloadImagesInfo],
+    provides = [CcInfo, OffloadImagesInfo],
     toolchains = use_cc_toolchain(),
 )

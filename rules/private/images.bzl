@@ -102,6 +102,9 @@ def container_of(target, info, where, attribute):
         if provider in target:
             return target[provider].file
     files = target[DefaultInfo].files.to_list()
+    bundles = target[OutputGroupInfo].bundle.to_list() if OutputGroupInfo in target and "bundle" in target[OutputGroupInfo] else []
+    if len(bundles) > 1:
+        fail("{}: {}: {} has a bundle for each of its {} sources; give it rdc = True, or take it apart source by source".format(where, attribute, name_of(target.label), len(bundles)))
     if len(files) != 1:
         fail("{}: {}: {} gives {} files; name a target with one, or a file".format(where, attribute, name_of(target.label), len(files)))
     return files[0]

@@ -2,6 +2,7 @@
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":architectures.bzl", "ARCH_COPTS_ATTRS")
 load(":clang.bzl", "LINK_GROUP", "clang_arguments", "include_folders", "private_headers_of", "run_clang")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_defines", "expand_flags")
@@ -9,7 +10,7 @@ load(":linking.bzl", "host_triple", "linked_cc_info")
 load(":toolchains.bzl", "device_toolchain_of")
 
 # The attributes of such a rule, beside srcs.
-LIBRARY_ATTRS = COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
+LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "alwayslink": attr.bool(
         doc = "Whether programs that depend on it get all of its code. If not, they get all or nothing: nothing where they call nothing of it.",
         default = True,

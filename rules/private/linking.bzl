@@ -54,23 +54,24 @@ def entries_suffix(ctx):
 # The section of offload entries that clang makes.
 _ENTRIES = "llvm_offload_entries"
 
-def isolate_objects(ctx, objects):
+def isolate_objects(ctx, objects, suffixes = None):
     """Gives the offload entries of objects to one target: no other registers them.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS`.
       objects: list of host objects.
+      suffixes: what tells the entries, or the fat binary, of each object from others; of the target if not given.
 
     Returns:
       list of the new objects.
     """
     isolated = []
-    for file in objects:
+    for file, suffix in zip(objects, suffixes or [entries_suffix(ctx)] * len(objects)):
         out = ctx.actions.declare_file(file.basename.removesuffix(".o") + ".own.o", sibling = file)
         args = offload_arguments(ctx, "isolate")
         args.add(file, format = "--input=%s")
         args.add(out, format = "--output=%s")
-        args.add(entries_suffix(ctx), format = "--suffix=%s")
+        args.add(suffix, format = "--suffix=%s")
         run_offload(
             ctx,
             arguments = args,
@@ -82,7 +83,61 @@ def isolate_objects(ctx, objects):
         isolated.append(out)
     return isolated
 
-def register_images(ctx, *, kind, files, own_entries = None, relocatable = False):
+def hold_fat_binary(ctx, *, bundle, name, suffix):
+    """Makes an object that holds the fat binary which a host object registers, after `isolate_objects`.
+
+    Args:
+      ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
+      bundle: the fat binary.
+      name: what of the target it is for.
+      suffix: that of the host object.
+
+    Returns:
+      the object.
+    """
+    out = ctx.actions.declare_file("{}/host/{}.fatbin.o".format(ctx.label.name, name))
+    args = offload_arguments(ctx, "register")
+    args.add("--kind=hip")
+    args.add(host_triple(ctx), format = "--triple=%s")
+    args.add(out, format = "--output=%s")
+    args.add(suffix, format = "--symbol=__hip_fatbin_%s")
+    args.add(bundle)
+    run_offload(
+        ctx,
+        arguments = args,
+        inputs = [bundle],
+        mnemonic = "OffloadRegister",
+        outputs = [out],
+        progress_message = "Holding %{input}",
+    )
+    return out
+
+def require_device_link(ctx, symbol):
+    """Makes an object that links only into programs that define a symbol.
+
+    Args:
+      ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
+      symbol: what linkers call missing.
+
+    Returns:
+      the object.
+    """
+    out = ctx.actions.declare_file(ctx.label.name + ".require.o")
+    args = offload_arguments(ctx, "require")
+    args.add(host_triple(ctx), format = "--triple=%s")
+    args.add(out, format = "--output=%s")
+    args.add(symbol)
+    run_offload(
+        ctx,
+        arguments = args,
+        inputs = [],
+        mnemonic = "OffloadRequire",
+        outputs = [out],
+        progress_message = "Requiring the device link of %{label}",
+    )
+    return out
+
+def register_images(ctx, *, kind, files, own_entries = None, relocatable = False, suffix = None, define = []):
     """Makes an object that registers images when a program starts.
 
     Args:
@@ -92,6 +147,8 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
       own_entries: list of the objects from `isolate_objects` whose entries go with
         the images; None for the entries of all objects that clang made.
       relocatable: whether device links that come later pass the images over.
+      suffix: that of the entries; of the target if not given.
+      define: list of symbols that the object defines, for `require_device_link`.
 
     Returns:
       the object.
@@ -104,8 +161,9 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
     if relocatable:
         args.add("--relocatable")
     if own_entries != None:
-        args.add("--entries={}_{}".format(_ENTRIES, entries_suffix(ctx)))
+        args.add("--entries={}_{}".format(_ENTRIES, suffix or entries_suffix(ctx)))
         args.add_all(own_entries, format_each = "--keep-entries=%s")
+    args.add_all(define, format_each = "--define=%s")
     args.add_all(files)
     run_offload(
         ctx,

@@ -11,6 +11,9 @@ def _offload_archive_impl(ctx):
     for dep in ctx.attr.bundles:
         if OffloadBundleInfo in dep:
             bundles.append(dep[OffloadBundleInfo].file)
+        elif OutputGroupInfo in dep and "bundle" in dep[OutputGroupInfo]:
+            # A hip_library with a bundle for each source.
+            bundles.extend(dep[OutputGroupInfo].bundle.to_list())
         else:
             bundles.extend(dep[DefaultInfo].files.to_list())
     if not bundles:

@@ -3,6 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":cc_flags.bzl", "device_flags")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "code_generation_flags")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS", "add_flags", "expand_flags")
 load(":libraries.bzl", "runfiles_of")
@@ -46,7 +47,7 @@ def _offload_link_impl(ctx):
 
     # The objects of libraries are in archives here: there is no object that would ask for theirs.
     args.add("--whole-archive")
-    generation = code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
+    generation = code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + device_flags(ctx))
     add_flags(args, generation + toolchain.link_flags + expand_flags(ctx, "device_linkopts"), out, format_each = "--device-arg=%s")
     args.add_all(inputs)
     ctx.actions.run(

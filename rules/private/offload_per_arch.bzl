@@ -4,6 +4,7 @@ load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of", "named_architectures")
 load(":images.bzl", "image_providers")
 load(":messages.bzl", "name_of", "place")
+load(":target_ids.bzl", "target_ids")
 
 _ARCH = "//rules/settings:offload_arch"
 _ARCHS = "//rules/settings:offload_archs"
@@ -32,7 +33,13 @@ _per_arch = transition(
 
 def _offload_per_arch_impl(ctx):
     where = place(ctx, "offload_per_arch")
-    targets = architectures_of(ctx, where, "hipv4")
+    targets = [
+        # What is compiled for decides the kind: nothing but the image says more than its target.
+        target_ids.complete("cuda" if arch.startswith("sm_") else "hipv4", arch, where + ": offload_archs")
+        for arch in named_architectures(ctx)
+    ]
+    if not targets:
+        architectures_of(ctx, where, "hipv4")
     images = []
     for arch, target in zip(named_architectures(ctx), targets):
         deps = ctx.split_attr.images[arch]

@@ -3,7 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of")
 load(":cc_flags.bzl", "cc_configuration", "device_flags", "host_environment", "host_flags")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "LINK_GROUP", "add_headers", "clang_arguments", "object_names", "run_clang", "sources_of")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "add_amdgpu_lto", "code_generation_flags", "flags_for")
@@ -205,7 +205,7 @@ def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, fol
     args.add_all(["-emit-llvm"] if gpu else [])
     args.add("-c")
     add_headers(args, headers, out)
-    add_flags(args, device_flags(ctx, cc, _language(src)) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts"), out)
+    add_flags(args, device_flags(ctx, cc, _language(src)) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target), out)
     args.add("-o", out)
     args.add("-")
     run_clang(
@@ -234,7 +234,7 @@ def _link(ctx, toolchain, objects, target, folder):
         args.add_all(["-fuse-ld=lld", "-nostdlib", "-shared", "-Wl,-Bsymbolic"])
     args.add("-Wno-unused-command-line-argument")
     if target.target_id:
-        copts = device_flags(ctx) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts")
+        copts = device_flags(ctx) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target)
         add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts), out)
     args.add_all(toolchain.link_flags)
     add_flags(args, flags_for(target, expand_flags(ctx, "device_linkopts")), out)

@@ -49,7 +49,7 @@ def offload_arguments(ctx, verb):
     args.add(verb)
     return args
 
-def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, coding = False, one_frame = False):
+def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, coding = False, one_frame = False, executable = None):
     """Registers an action that runs the program of the toolchain.
 
     Args:
@@ -61,11 +61,12 @@ def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, 
       progress_message: the action's progress message, with Bazel's placeholders.
       coding: whether it compresses or decompresses, for the resources of the action.
       one_frame: whether it compresses no more than a frame.
+      executable: the program, for a rule without `PROGRAM_GROUPS`.
     """
     ctx.actions.run(
         arguments = [arguments],
-        exec_group = BUNDLE_GROUP,
-        executable = ctx.exec_groups[BUNDLE_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+        exec_group = None if executable else BUNDLE_GROUP,
+        executable = executable or ctx.exec_groups[BUNDLE_GROUP].toolchains[PROGRAM_TYPE].offload_program,
         execution_requirements = _REQUIREMENTS,
         inputs = inputs,
         mnemonic = mnemonic,

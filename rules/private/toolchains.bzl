@@ -59,6 +59,7 @@ def _offload_device_toolchain_impl(ctx):
             "fastbuild": ctx.attr.fastbuild_flags,
             "opt": ctx.attr.opt_flags,
         },
+        release = ctx.attr.release,
         rocm = rocm,
     )]
 
@@ -102,6 +103,9 @@ together with its `toolchain`.
         "opt_flags": attr.string_list(
             doc = "Flags of device compilations with `-c opt`.",
             default = ["-O3", "-DNDEBUG"],
+        ),
+        "release": attr.int(
+            doc = "The release of LLVM, such as 22, where flags differ between releases; 0 for a recent one.",
         ),
         "rocm_files": attr.label_list(
             doc = "HIP's headers and the device libraries: `include/**` and `amdgcn/bitcode/*.bc` of the folder that `rocm_version` is in.",

@@ -48,6 +48,7 @@ def flags_tests(name):
         device_linkopts = _FLAGS,
         host_copts = ["-host $(LEVEL)"],
         offload_archs = ["gfx942"],
+        rdc = True,
         **_COMMON
     )
     hip_code_objects(

@@ -115,9 +115,9 @@ def host_tests(name):
     )
     tests = []
     hip_host = ("host_hip", "OffloadHipHostCompile", "host_hip/host/a.o")
-    hip_device = ("host_hip", "OffloadHipCompile", "host_hip/gfx942/a.bc")
+    hip_device = ("host_hip", "OffloadHipCompile", "host_hip/gfx942/a.o")
     features_host = ("host_hip_features", "OffloadHipHostCompile", "host_hip_features/host/a.o")
-    features_device = ("host_hip_features", "OffloadHipCompile", "host_hip_features/gfx942/a.bc")
+    features_device = ("host_hip_features", "OffloadHipCompile", "host_hip_features/gfx942/a.o")
     includes = ("host_openmp", "OffloadOpenMpIncludes", "host_openmp/a.full.c")
     host_ir = ("host_openmp", "OffloadOpenMpHostCompile", "host_openmp/host/a.bc")
     host_ir_cxx = ("host_openmp", "OffloadOpenMpHostCompile", "host_openmp/host/sub/a.bc")
@@ -151,7 +151,7 @@ def host_tests(name):
         }),
         ("cross_hip_device", _cross_test, hip_device, {"argv": ["-nostdinc++ -isystem libcxx -std=c++20"], "not_in_argv": ["-mcpu=neoverse-n1", "--target=aarch64-linux-musl", "-Wall"]}),
         ("cross_hip_features", _cross_test, features_device, {"not_in_argv": ["-fsanitize=address"]}),
-        ("cross_register", _cross_test, ("host_hip", "OffloadRegister", "host_hip.register.o"), {"argv": ["--triple=aarch64-unknown-linux-gnu"]}),
+        ("cross_register", _cross_test, ("host_hip", "OffloadRegister", "host_hip/host/a.fatbin.o"), {"argv": ["--triple=aarch64-unknown-linux-gnu"]}),
         ("cross_openmp", _cross_test, host_ir, {"argv": ["--target=aarch64-unknown-linux-gnu"], "shell": True}),
         ("cross_dbg", _cross_dbg_test, hip_host, {"argv": ["-g"], "not_in_argv": ["-gsplit-dwarf"]}),
     ]:

@@ -19,6 +19,7 @@ def library_tests(name):
         device_copts = ["-device"],
         host_copts = ["-host"],
         offload_archs = ["gfx90a", "gfx942"],
+        rdc = True,
         tags = ["manual"],
         deps = [":hip_lib"],
     )
@@ -149,6 +150,7 @@ def library_tests(name):
         srcs = ["a.hip"],
         device_deps = [":lib"],
         offload_archs = ["gfx942"],
+        rdc = True,
         tags = ["manual"],
     )
     actions_test(

@@ -10,6 +10,7 @@ package devicecode
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -57,7 +58,7 @@ func built(t *testing.T) (images, sources string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command(filepath.Join(project, "bazelw"), "build", "//tests/devicecode:dbg", "//tests/devicecode:fastbuild", "//tests/devicecode:opt")
+	build := exec.Command(filepath.Join(project, "bazelw"), "build", "//tests/devicecode:dbg", "//tests/devicecode:fastbuild", "//tests/devicecode:opt", "//tests/devicecode:programs")
 	build.Dir = project
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -147,20 +148,27 @@ func each(t *testing.T, name string, fn func(t *testing.T, mode, arch, image, so
 	images, sources := built(t)
 	for mode := range modes {
 		folder := filepath.Join(images, mode, name)
-		files, err := os.ReadDir(folder)
+		var files []string
+		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				files = append(files, path)
+			}
+			return err
+		})
 		if err != nil || len(files) == 0 {
 			t.Fatalf("%s: no images (%v)", folder, err)
 		}
 		for _, file := range files {
-			arch := strings.TrimSuffix(file.Name(), filepath.Ext(file.Name()))
+			// ARCH.co, or ARCH/SOURCE.co of one source.
+			arch, source, _ := strings.Cut(strings.TrimPrefix(strings.TrimSuffix(file, filepath.Ext(file)), folder+"/"), "/")
 			if i := strings.Index(arch, "_"); strings.HasPrefix(arch, "gfx") && i >= 0 {
 				arch = strings.ReplaceAll(arch, "_", ":")
 			}
-			t.Run(mode+"/"+arch, func(t *testing.T) {
+			t.Run(strings.TrimSuffix(mode+"/"+arch+"/"+source, "/"), func(t *testing.T) {
 				t.Parallel()
 				limit <- struct{}{}
 				defer func() { <-limit }()
-				fn(t, mode, arch, filepath.Join(folder, file.Name()), sources)
+				fn(t, mode, arch, file, sources)
 			})
 		}
 	}
@@ -236,6 +244,146 @@ func TestLibrary(t *testing.T) {
 		run(t, sources, "clang", append(args, "across.hip", "functions.hip", "sort.hip")...)
 		same(t, image, out, 5)
 	})
+}
+
+// TestLibraries compares code of a library with that of each of its sources alone.
+func TestLibraries(t *testing.T) {
+	each(t, "libraries", func(t *testing.T, mode, arch, image, sources string) {
+		source := strings.TrimSuffix(filepath.Base(image), ".co") + ".hip"
+		out := filepath.Join(t.TempDir(), "driver.co")
+		run(t, sources, "clang", append(hip(arch, modes[mode]...), "-x", "hip", source, "-o", out)...)
+		same(t, image, out, 2)
+	})
+}
+
+// TestOneLink compares code of two libraries with what one link of both makes:
+// that of a program, and that of a library which takes what it needs of another.
+func TestOneLink(t *testing.T) {
+	for name, files := range map[string][]string{
+		"program_code": {"across.hip", "functions.hip"},
+		"borrowing":    {"../program/uses_pure.hip", "../program/pure.hip"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, name, func(t *testing.T, mode, arch, image, sources string) {
+				out := filepath.Join(t.TempDir(), "driver.co")
+				args := append(hip(arch, modes[mode]...), "-fgpu-rdc", "--hip-link", "-o", out, "-x", "hip")
+				run(t, sources, "clang", append(args, files...)...)
+				same(t, image, out, 1)
+			})
+		})
+	}
+}
+
+// TestPrograms runs programs with a stand-in for HIP's runtime.
+func TestPrograms(t *testing.T) {
+	images, _ := built(t)
+	for name, want := range map[string][]string{
+		"alone_program": {
+			"fat binary __CLANG_OFFLOAD_BUNDLE__",
+			"fat binary __CLANG_OFFLOAD_BUNDLE__",
+			"kernel _ZN12_GLOBAL__N_16kernelEPi",
+			"kernel _ZN12_GLOBAL__N_16kernelEPi",
+			"launch _ZN12_GLOBAL__N_16kernelEPi",
+			"launch _ZN12_GLOBAL__N_16kernelEPi",
+			"set _ZN12_GLOBAL__N_16factorE",
+			"set _ZN12_GLOBAL__N_16factorE",
+			"unregistered",
+			"unregistered",
+			"variable _ZN12_GLOBAL__N_16factorE",
+			"variable _ZN12_GLOBAL__N_16factorE",
+		},
+		"linked_program": {
+			"fat binary __CLANG_OFFLOAD_BUNDLE__",
+			"kernel _Z11step_kernelPi",
+			"kernel _Z12reset_kernelv",
+			"launch _Z11step_kernelPi",
+			"launch _Z12reset_kernelv",
+			"set count",
+			"unregistered",
+			"variable count",
+		},
+	} {
+		out, err := exec.Command(filepath.Join(images, "programs", name)).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := strings.Split(strings.TrimSpace(string(out)), "\n")
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+// TestCopies has the check of device_deps look at code with and without a
+// variable, and at some that is not needed.
+func TestCopies(t *testing.T) {
+	_, sources := built(t)
+	program, dir := filepath.Join(sources, "..", "program"), t.TempDir()
+	for _, name := range []string{"counter", "pure", "steps", "uses_pure"} {
+		run(t, program, "clang", "-nogpulib", "-nogpuinc", "-O2", "-x", "hip", "--offload-device-only", "--no-gpu-bundle-output", "--offload-arch=gfx90a",
+			"-fgpu-rdc", "-emit-llvm", "-c", name+".hip", "-o", filepath.Join(dir, name+".bc"))
+	}
+	for _, test := range []struct{ object, want string }{
+		{"uses_pure", ""},
+		{"steps", "//app: device_deps: variable count would be copied: it is defined in the source of //counter that defines _Z4nextv"},
+	} {
+		cmd := exec.Command(llvm.Offload(t), "check-device-deps", "--target=//app", "--output=checked", "--library=//counter=counter.bc", "--library=//pure=pure.bc", test.object+".bc")
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != (test.want == "") || !strings.Contains(string(out), test.want) {
+			t.Errorf("%s: %v\n%s", test.object, err, out)
+		}
+		if _, err := os.Stat(filepath.Join(dir, "checked")); err != nil && test.want == "" {
+			t.Error(err)
+		}
+		os.Remove(filepath.Join(dir, "checked"))
+	}
+}
+
+// TestForgottenLink links a program without the object that defines what another
+// requires, with each linker and with --gc-sections.
+func TestForgottenLink(t *testing.T) {
+	dir := t.TempDir()
+	offload := func(args ...string) {
+		t.Helper()
+		cmd := exec.Command(llvm.Offload(t), args...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	const symbol = "hip_device_link of //math"
+	for name, content := range map[string]string{"main.c": "int main() { return 0; }", "bundle": "fat binary",
+		"runtime.c": "void *__hipRegisterFatBinary(void *p) { return p; }\nvoid __hipUnregisterFatBinary(void *p) {}\nvoid __hipRegisterFunction() {}\n" +
+			"void __hipRegisterVar() {}\nvoid __hipRegisterManagedVar() {}\nvoid __hipRegisterSurface() {}\nvoid __hipRegisterTexture() {}\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	offload("require", "--triple=x86_64-unknown-linux-gnu", "--output=require.o", symbol)
+	offload("register", "--kind=hip", "--triple=x86_64-unknown-linux-gnu", "--define="+symbol, "--output=register.o", "bundle")
+	for _, linker := range []string{"lld", "bfd"} {
+		for _, gc := range []string{"-Wl,--gc-sections", "-Wl,--no-gc-sections"} {
+			link := func(objects ...string) (string, error) {
+				cmd := exec.Command(llvm.Tool(t, "clang"), append([]string{"-fuse-ld=" + linker, gc, "-o", "program", "main.c", "runtime.c"}, objects...)...)
+				cmd.Dir = dir
+				out, err := cmd.CombinedOutput()
+				return string(out), err
+			}
+			if out, err := link("require.o"); err == nil || !strings.Contains(out, symbol) {
+				t.Errorf("%s %s: a program without a device link: %v\n%s", linker, gc, err, out)
+			}
+			if out, err := link("require.o", "register.o"); err != nil {
+				t.Errorf("%s %s: %v\n%s", linker, gc, err, out)
+			} else if out, err := exec.Command(filepath.Join(dir, "program")).CombinedOutput(); err != nil {
+				t.Errorf("%s %s: the program: %v\n%s", linker, gc, err, out)
+			}
+			if out, err := link("require.o", "register.o", "register.o"); err == nil || !strings.Contains(out, symbol) {
+				t.Errorf("%s %s: a program with two device links: %v\n%s", linker, gc, err, out)
+			}
+		}
+	}
 }
 
 // TestOpenMP compares code of target regions with that of clang -fopenmp.

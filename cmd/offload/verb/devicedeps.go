@@ -1,0 +1,45 @@
+package verb
+
+import (
+	"context"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/engine"
+)
+
+var deviceDepsVerb = verb{
+	name:    "check-device-deps",
+	operand: " BITCODE...",
+	summary: "Fails if a device link takes code of a library that has variables, which the program would have twice.",
+	examples: []example{
+		{"Check what a link takes of a library", "offload check-device-deps --target //app --library //math=math.bc app.bc"},
+	},
+	flags: func() action { return new(deviceDepsFlags) },
+}
+
+// deviceDepsFlags are the flags of offload check-device-deps.
+type deviceDepsFlags struct {
+	opt engine.DeviceDepsOptions
+}
+
+func (f *deviceDepsFlags) define(flags *flagSet) {
+	flags.StringVar(&f.opt.Target, "target", "the link", "`label` of what is linked, for messages")
+	flags.StringVar(&f.opt.Output, "output", "", "an empty `file` that says that all is well")
+	flags.repeated("library", "`LABEL=FILE`: a bitcode file of a library, which is linked if it defines what is missing. May be repeated.", func(s string) error {
+		label, file, ok := strings.Cut(s, "=")
+		if !ok || label == "" || file == "" {
+			return usageError("--library=" + s + ": expected LABEL=FILE")
+		}
+		f.opt.Library = append(f.opt.Library, engine.LibraryObject{File: file, Label: label})
+		return nil
+	})
+}
+
+func (f *deviceDepsFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if len(operands) == 0 {
+		return usageError("no bitcode to link")
+	}
+	f.opt.Objects = operands
+	return call.Session.CheckDeviceDeps(ctx, f.opt)
+}

@@ -1,0 +1,125 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/bitcode"
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// DeviceDepsOptions say what CheckDeviceDeps looks at.
+type DeviceDepsOptions struct {
+	// Target is what is linked, for messages.
+	Target string
+	// Objects are bitcode files, which are linked.
+	Objects []string
+	// Library are bitcode files of which those are linked that define what is
+	// missing, as members of an archive.
+	Library []LibraryObject
+	// Output, if not empty, becomes an empty file.
+	Output string
+}
+
+// LibraryObject is a bitcode file of a library.
+type LibraryObject struct {
+	File string
+	// Label is the library, for messages.
+	Label string
+}
+
+// CheckDeviceDeps returns an error if a device link takes code of a library that
+// has variables: the program would have them once in the library and once more
+// in what is linked, and the host sets the library's alone.
+func (s *Session) CheckDeviceDeps(ctx context.Context, opt DeviceDepsOptions) error {
+	needed := map[string]bool{}
+	have := map[string]bool{}
+	take := func(globals []bitcode.Global) {
+		for _, g := range globals {
+			switch {
+			case g.Local:
+			case g.Defined:
+				have[g.Name] = true
+				delete(needed, g.Name)
+			case !have[g.Name]:
+				needed[g.Name] = true
+			}
+		}
+	}
+	for _, name := range opt.Objects {
+		globals, err := s.globals(name)
+		if err != nil {
+			return err
+		}
+		take(globals)
+	}
+	rest := make([][]bitcode.Global, len(opt.Library))
+	for i, object := range opt.Library {
+		var err error
+		if rest[i], err = s.globals(object.File); err != nil {
+			return err
+		}
+	}
+	for taken := true; taken; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		taken = false
+		for i, globals := range rest {
+			wanted := ""
+			for _, g := range globals {
+				if g.Defined && !g.Local && needed[g.Name] {
+					wanted = g.Name
+					break
+				}
+			}
+			if wanted == "" {
+				continue
+			}
+			if variable := copied(globals); variable != "" {
+				return fmt.Errorf("%s: device_deps: variable %s would be copied: it is defined in the source of %s that defines %s, which is linked into %s, too, and the host sets the first alone; link both once: device_link = False in each hip_library, and a hip_device_link for the program, or move the variable to another source",
+					opt.Target, variable, opt.Library[i].Label, wanted, opt.Target)
+			}
+			take(globals)
+			rest[i], taken = nil, true
+		}
+	}
+	if opt.Output == "" {
+		return nil
+	}
+	return s.write(ctx, func(out *files.Outputs) error {
+		_, err := out.Create(opt.Output)
+		return err
+	})
+}
+
+// globals returns the global values of a bitcode file.
+func (s *Session) globals(name string) ([]bitcode.Global, error) {
+	input, err := s.files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer input.Close()
+	if data := input.Bytes(); !bitcode.Is(data) {
+		return nil, in(input, errors.New("no LLVM bitcode; device code is compiled to it with rdc = True"))
+	}
+	globals, err := bitcode.Globals(bytes.Clone(input.Bytes()))
+	return globals, in(input, err)
+}
+
+// addressSpaceShared is that of AMD GPUs for what lives as long as a workgroup.
+const addressSpaceShared = 3
+
+// copied returns the first variable that a second copy of makes a difference.
+func copied(globals []bitcode.Global) string {
+	for _, g := range globals {
+		// Clang marks compilation units with variables that nothing reads.
+		if g.Variable && g.Defined && !g.Constant && g.AddressSpace != addressSpaceShared && !strings.HasPrefix(g.Name, "__hip_cuid_") {
+			return g.Name
+		}
+	}
+	return ""
+}

@@ -1,0 +1,185 @@
+"""hip_device_link: one device link for the HIP libraries of a program."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo", "offload_image")
+load(":bundling.bzl", "bundle_images")
+load(":cc_flags.bzl", "device_flags")
+load(":clang.bzl", "CLANG_GROUPS", "LINK_GROUP")
+load(":compression.bzl", "COMPRESSION_ATTRS")
+load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
+load(":flags.bzl", "LINKER_INPUTS_ATTRS", "expand_flags")
+load(":hip_compile.bzl", "device_link")
+load(":images.bzl", "image_groups")
+load(":libraries.bzl", "runfiles_of")
+load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info", "register_images")
+load(":messages.bzl", "name_of", "place")
+load(":program.bzl", "PROGRAM_GROUPS")
+load(":target_ids.bzl", "target_ids")
+load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
+load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
+
+HipUnlinkedInfo = provider(
+    doc = "HIP libraries below a target whose device code is not linked yet.",
+    fields = {
+        "libraries": "depset of structs: label, code (tuple of structs with id and file, LLVM bitcode), host (tuple of host objects).",
+    },
+)
+
+# What tells the offload entries of such libraries from those of others: they are registered together.
+DEVICE_LINK_SUFFIX = "hip_device_link"
+
+def device_link_symbol(label):
+    """What linkers call undefined if a program has a library and no hip_device_link.
+
+    Args:
+      label: the library's.
+
+    Returns:
+      the name of a symbol.
+    """
+    return "hip_device_link of {} (hip_library with device_link = False)".format(name_of(label))
+
+def _unlinked_impl(target, ctx):
+    if HipUnlinkedInfo in target:
+        below = [dep[HipUnlinkedLibrariesInfo].libraries for dep in _below(ctx.rule.attr)]
+        return [HipUnlinkedLibrariesInfo(libraries = depset(transitive = [target[HipUnlinkedInfo].libraries] + below))]
+    return [HipUnlinkedLibrariesInfo(libraries = depset(
+        transitive = [dep[HipUnlinkedLibrariesInfo].libraries for dep in _below(ctx.rule.attr)],
+    ))]
+
+_BELOW = ["actual", "deps", "device_deps", "implementation_deps"]
+
+def _below(attr):
+    found = []
+    for name in _BELOW:
+        value = getattr(attr, name, None)
+        for dep in value if type(value) == "list" else [value]:
+            if type(dep) == "Target" and HipUnlinkedLibrariesInfo in dep:
+                found.append(dep)
+    return found
+
+HipUnlinkedLibrariesInfo = provider(
+    doc = "What the aspect of hip_device_link finds.",
+    fields = {"libraries": "depset as in HipUnlinkedInfo."},
+)
+
+_unlinked = aspect(
+    implementation = _unlinked_impl,
+    attr_aspects = _BELOW,
+)
+
+def _targets_of(libraries, where):
+    """The entry IDs that the libraries are compiled for; fails if they differ."""
+    first = libraries[0]
+    ids = {object.id: None for object in first.code}
+    for library in libraries:
+        own = {object.id: None for object in library.code}
+        if sorted(own) != sorted(ids):
+            fail("{}: deps: {} is compiled for {}, and {} for {}: give all the same offload_archs".format(
+                where,
+                name_of(first.label),
+                ", ".join([target_ids.complete("", id, where).target_id for id in ids]),
+                name_of(library.label),
+                ", ".join([target_ids.complete("", id, where).target_id for id in own]),
+            ))
+    return [target_ids.complete("", id, where) for id in ids]
+
+def _hip_device_link_impl(ctx):
+    where = place(ctx, "hip_device_link")
+    libraries = depset(transitive = [dep[HipUnlinkedLibrariesInfo].libraries for dep in ctx.attr.deps]).to_list()
+    if not libraries:
+        fail("{}: there is nothing to link: no hip_library below deps has rdc = True and device_link = False".format(where))
+    linker = device_toolchain_of(ctx, LINK_GROUP)
+    images = []
+    for target in _targets_of(libraries, where):
+        id = target_ids.entry_id(target.kind, target.triple, target.target_id)
+        images.append(offload_image(
+            file = device_link(
+                ctx,
+                copts = device_flags(ctx) + expand_flags(ctx, "copts"),
+                linkopts = expand_flags(ctx, "device_linkopts"),
+                objects = [object.file for library in libraries for object in library.code if object.id == id],
+                rdc = True,
+                target = target,
+                toolchain = linker,
+            ),
+            kind = target.kind,
+            label = ctx.label,
+            target_id = target.target_id,
+            triple = target.triple,
+        ))
+    bundle = bundle_images(
+        ctx,
+        host = host_triple(ctx),
+        images = images,
+        out = ctx.actions.declare_file(ctx.label.name + ".hipfb"),
+        where = where,
+    )
+    registration = register_images(
+        ctx,
+        define = [device_link_symbol(library.label) for library in libraries],
+        files = [bundle.file],
+        kind = "hip",
+        own_entries = [file for library in libraries for file in library.host],
+        suffix = DEVICE_LINK_SUFFIX,
+    )
+    infos = [dep[CcInfo] for dep in ctx.attr.deps]
+    return [
+        DefaultInfo(files = depset([registration]), runfiles = runfiles_of(ctx, [], ctx.attr.deps)),
+        linked_cc_info(
+            ctx,
+            compilation_context = cc_common.merge_cc_infos(cc_infos = infos).compilation_context,
+            deps = infos,
+            objects = [registration],
+        ),
+        bundle,
+        OffloadImagesInfo(images = depset(images)),
+        OutputGroupInfo(
+            _validation = validate_bundle(ctx, bundle = bundle, images = images, linked = True, where = where),
+            bundle = depset([bundle.file]),
+            **image_groups(images)
+        ),
+    ]
+
+hip_device_link = rule(
+    implementation = _hip_device_link_impl,
+    doc = """Links the device code of all `hip_library` targets below, those with `rdc = True` and `device_link = False`, once.
+
+This is what `hipcc -fgpu-rdc --hip-link` does for a program: device functions can be called across libraries, and each
+`__device__` or `__constant__` variable exists once, which `hipMemcpyToSymbol` sets for all of them. A `cc_binary` depends
+on this target, instead of on `deps`:
+
+```starlark
+hip_library(name = "math", srcs = ["math.hip"], rdc = True, device_link = False)
+
+hip_library(name = "solver", srcs = ["solver.hip"], rdc = True, device_link = False, deps = [":math"])
+
+hip_device_link(name = "device_code", deps = [":solver"])
+
+cc_binary(name = "server", srcs = ["main.cc"], deps = [":device_code"])
+```
+
+`cc_library` targets may be in between. A program that has such a library and no `hip_device_link`, or two of them, fails
+to link; the linker names the library.
+""",
+    attrs = DEVICE_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | LINKER_INPUTS_ATTRS | {
+        "copts": attr.string_list(
+            doc = "Compiler flags that decide about generated code, such as `-O2` or `-mllvm OPTION`; others do nothing in a link.",
+        ),
+        "deps": attr.label_list(
+            doc = "The libraries, and whatever depends on them.",
+            aspects = [_unlinked],
+            mandatory = True,
+            providers = [CcInfo],
+        ),
+        "device_linkopts": attr.string_list(
+            doc = DEVICE_LINKOPTS_DOC,
+        ),
+    },
+    exec_groups = CLANG_GROUPS | PROGRAM_GROUPS,
+    fragments = ["cpp"],
+    provides = [CcInfo, OffloadBundleInfo, OffloadImagesInfo],
+    toolchains = use_cc_toolchain(),
+)

@@ -1,0 +1,7 @@
+int first(int *out);
+int second(int *out);
+
+int main() {
+  int out = 0;
+  return first(&out) + second(&out);
+}
