@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/devicelink"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
@@ -202,7 +203,7 @@ func TestPlanLinkOrder(t *testing.T) {
 func TestLinkCommand(t *testing.T) {
 	s, dir := newSession(t, linkInputs(t))
 	opt := LinkOptions{Inputs: []string{"both.o", "cuda.o", filepath.Join(dir, "lib.a")}, Clang: "/llvm/clang"}
-	opt.DeviceArgs = []DeviceArg{{Arg: "-O2"}, {Triple: "x86_64-pc-linux-gnu", Arg: "-lomp"}}
+	opt.DeviceArgs = []devicelink.Arg{{Arg: "-O2"}, {Triple: "x86_64-pc-linux-gnu", Arg: "-lomp"}}
 	plan, err := s.PlanLink(context.Background(), opt)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/devicelink"
 )
 
 var linkVerb = verb{
@@ -40,7 +41,7 @@ func (f *linkFlags) define(flags *flagSet) {
 		if !ok || strings.HasPrefix(s, "-") {
 			triple, arg = "", s
 		}
-		f.opt.DeviceArgs = append(f.opt.DeviceArgs, engine.DeviceArg{Triple: triple, Arg: arg})
+		f.opt.DeviceArgs = append(f.opt.DeviceArgs, devicelink.Arg{Triple: triple, Arg: arg})
 		return nil
 	})
 	flags.BoolVar(&f.opt.WholeArchive, "whole-archive", false, "link images in archives even for targets that no object is for")
@@ -99,7 +100,7 @@ func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []stri
 
 // printPlan prints what a device link does: a line for each command, or all of
 // it as JSON.
-func printPlan(w io.Writer, plan *engine.LinkPlan, asJSON bool) error {
+func printPlan(w io.Writer, plan *devicelink.Plan, asJSON bool) error {
 	if asJSON {
 		return writeJSON(w, plan)
 	}
