@@ -54,6 +54,7 @@ func TestExamples(t *testing.T) {
 		for _, e := range v.examples {
 			t.Run(v.name+"/"+e.purpose, func(t *testing.T) {
 				words := exampleWords(e.command)
+				words = append(words[:1:1], joinVerb(words[1:])...)
 				if len(words) < 2 || words[0] != "offload" || words[1] != v.name {
 					t.Fatalf("%q does not call the verb", e.command)
 				}
@@ -300,7 +301,7 @@ func TestManPages(t *testing.T) {
 		t.Fatalf("exit code %d: %s%s", code, stdout, stderr)
 	}
 	for _, v := range verbs() {
-		page, err := os.ReadFile(filepath.Join(dir, "offload-"+v.name+".1"))
+		page, err := os.ReadFile(filepath.Join(dir, "offload-"+strings.ReplaceAll(v.name, " ", "-")+".1"))
 		if v.hidden {
 			if err == nil {
 				t.Errorf("%s has a page", v.name)
