@@ -117,6 +117,7 @@ func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Ou
 		Input: input.Name(), Output: opt.Output, KernelName: o.Name, SearchPath: opt.SearchPath, SizeBefore: input.Size(),
 		SizeAfter: split.Host.Size, Archives: []KpackArchiveFile{}, Dropped: append([]string{}, split.Dropped...), Warnings: []string{},
 	}
+	report.Warnings = append(report.Warnings, split.Host.Warnings...)
 	if split.Host.Appended > 0 {
 		report.Warnings = append(report.Warnings, fmt.Sprintf("%d bytes after the last section are kept at the end of the file; a signature there is no longer valid", split.Host.Appended))
 	}

@@ -56,6 +56,8 @@ type Plan struct {
 	// Appended is the number of bytes that follow the last section and header of the
 	// input. They are kept at the end.
 	Appended uint64
+	// Warnings say what could not be done as asked.
+	Warnings []string
 }
 
 // Write writes the file.
@@ -345,6 +347,10 @@ func (p *planner) layout() error {
 		}
 		before := p.leads()
 		blocks, err := p.makeRoom(max(loads+grown, 0))
+		if err != nil && p.leaveOpen() {
+			p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf("the room of the old device code stays in the file: %v", err))
+			continue
+		}
 		if err != nil {
 			return err
 		}
@@ -354,6 +360,19 @@ func (p *planner) layout() error {
 		}
 	}
 	return fmt.Errorf("program headers: found no layout")
+}
+
+// leaveOpen leaves the room of changes open, for which no program header is needed. It
+// reports whether that makes a difference.
+func (p *planner) leaveOpen() (some bool) {
+	for _, c := range p.changes {
+		if !c.fixed && !c.insert {
+			c.fixed, some = true, true
+			c.keep, c.lead, c.extra = c.keep-c.lead, 0, 0
+		}
+	}
+	p.blocks, p.host = nil, nil
+	return some
 }
 
 // leads returns a number that changes when a change gives more bytes away.

@@ -70,7 +70,7 @@ type Archive struct {
 	// Archs are the target IDs for which a runtime looks into the archive.
 	Archs   []string
 	Scheme  Scheme
-	Entries []Entry // by ordinal, key and architecture when read
+	Entries []Entry // in the order of the table of contents
 	// Warnings are faults that readers accept.
 	Warnings []string
 }
@@ -334,10 +334,14 @@ func (p *parser) toc(b []byte) error {
 	if err := p.entries(toc); err != nil {
 		return err
 	}
-	slices.SortStableFunc(p.a.Entries, func(a, b Entry) int {
+	return nil
+}
+
+// Sorted returns the entries by ordinal, key and target ID.
+func (a *Archive) Sorted() []Entry {
+	return slices.SortedStableFunc(slices.Values(a.Entries), func(a, b Entry) int {
 		return cmp.Or(cmp.Compare(a.Ordinal, b.Ordinal), strings.Compare(a.Key, b.Key), strings.Compare(a.Arch, b.Arch))
 	})
-	return nil
 }
 
 func (p *parser) archs(b []byte) ([]byte, error) {

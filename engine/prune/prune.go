@@ -197,6 +197,7 @@ func (w *Work) Report(p *elfedit.Plan) Report {
 		}
 		r.Bundles = append(r.Bundles, b)
 	}
+	r.Warnings = append(r.Warnings, p.Warnings...)
 	if p.Appended > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf("%d bytes after the last section are kept at the end of the file; a signature there is no longer valid", p.Appended))
 	}

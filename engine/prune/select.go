@@ -78,10 +78,7 @@ func (e *entry) is(name string) bool {
 	b, errB := target.ParseTargetID(have)
 	if errA == nil && errB == nil {
 		a, b = a.Canonical(triple), b.Canonical(triple)
-		if len(a.Features) == 0 {
-			return a.Processor == b.Processor
-		}
-		if a.String() == b.String() {
+		if len(a.Features) == 0 && a.Processor == b.Processor || a.String() == b.String() {
 			return true
 		}
 	}

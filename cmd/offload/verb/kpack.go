@@ -103,7 +103,7 @@ func listed(file engine.KpackFile) any {
 		File: file.Name, Kind: "archive", FormatVersion: 1, Group: a.Group, Family: a.Family, Archs: a.Archs,
 		Scheme: a.Scheme, Entries: []listedEntry{},
 	}
-	for _, e := range a.Entries {
+	for _, e := range a.Sorted() {
 		binary, index, ok := kpack.SplitKey(e.Key)
 		entry := listedEntry{
 			Key: e.Key, Binary: binary, Arch: e.Arch, Type: e.Type, Ordinal: e.Ordinal, Size: e.Size,
@@ -131,7 +131,7 @@ func listKpack(call *command.Call, file engine.KpackFile) {
 	}
 	a := file.Archive
 	line("%s: group %s, for %v, %s, %d code objects", file.Name, a.Group, a.Archs, a.Scheme, len(a.Entries))
-	for _, e := range a.Entries {
+	for _, e := range a.Sorted() {
 		line("  %s %s %d bytes", e.Key, e.Arch, e.Size)
 	}
 }

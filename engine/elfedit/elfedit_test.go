@@ -1,0 +1,208 @@
+package elfedit
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/engine/elfcheck"
+	"github.com/rules-offload/rules_offload/engine/elfedit/testelf"
+	"github.com/rules-offload/rules_offload/engine/files"
+)
+
+// replace returns an edit that gives the device code of a file other content.
+func replace(t testing.TB, f *File, content []byte, slots int) Edit {
+	t.Helper()
+	section, err := f.Section(".hip_fatbin")
+	if err != nil || section < 0 {
+		t.Skip("no device code")
+	}
+	c := Change{
+		Section: section, Size: uint64(len(content)), Align: 4096, Slots: make(map[uint64]uint64),
+		Parts: []files.Part{{Content: files.Memory(content)}},
+		Move:  func(offset uint64) (uint64, bool) { return 0, offset == 0 },
+	}
+	if wrappers, err := f.Section(".hipFatBinSegment"); err == nil && wrappers >= 0 {
+		for i := range slots {
+			c.Slots[f.Sections[wrappers].Addr+uint64(24*i)+8] = 0
+		}
+	}
+	return Edit{Changes: []Change{c}}
+}
+
+func write(t testing.TB, p *Plan) []byte {
+	t.Helper()
+	var out files.Buffer
+	if err := p.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestSizes gives the device code every size from nothing to more than there was.
+func TestSizes(t *testing.T) {
+	old := bytes.Repeat([]byte("old code"), 4000)
+	for _, l := range []testelf.Library{
+		{Bundles: [][]byte{old}, Wrappers: []int{0, 0}},
+		{Bundles: [][]byte{old}, Wrappers: []int{0, 0}, Exec: true},
+		{Bundles: [][]byte{old}, Wrappers: []int{0, 0}, Relr: true, Page: 65536, Machine: 183},
+	} {
+		before := l.Build()
+		for _, size := range []int{1, 100, 4095, 4096, 4097, 8000, len(old) - 4096, len(old) - 4000, len(old) - 1, len(old), len(old) + 1, 2 * len(old), 1 << 20} {
+			f, err := Parse(files.Memory(before))
+			if err != nil {
+				t.Fatal(err)
+			}
+			content := bytes.Repeat([]byte{'n'}, size)
+			plan, err := f.Plan(replace(t, f, content, 2))
+			if err != nil {
+				t.Fatalf("%d bytes: %v", size, err)
+			}
+			after := write(t, plan)
+			for _, found := range append(elfcheck.Check(after), elfcheck.Compare(before, after, ".hip_fatbin")...) {
+				t.Errorf("%d bytes: %v", size, found)
+			}
+			g, err := Parse(files.Memory(after))
+			if err != nil {
+				t.Fatal(err)
+			}
+			i, _ := g.Section(".hip_fatbin")
+			if !bytes.Equal(g.Content(i).Bytes(), content) {
+				t.Errorf("%d bytes: the section has other content", size)
+			}
+			page := int(g.PageSize())
+			if limit := len(before) - (len(old) - size) + page + 8192; len(after) > limit {
+				t.Errorf("%d bytes: the file has %d bytes, expected at most %d", size, len(after), limit)
+			}
+			w, _ := g.Section(".hipFatBinSegment")
+			targets := 0
+			err = g.Pointers(func(p Pointer) error {
+				if p.Slot >= g.Sections[w].Addr && p.Slot < g.Sections[w].Addr+48 {
+					targets++
+					if p.Value != g.Sections[i].Addr {
+						t.Errorf("%d bytes: the pointer at 0x%x leads to 0x%x, expected 0x%x", size, p.Slot, p.Value, g.Sections[i].Addr)
+					}
+				}
+				return nil
+			})
+			if err != nil || !l.Exec && targets != 2 {
+				t.Errorf("%d bytes: %d pointers, %v", size, targets, err)
+			}
+		}
+	}
+}
+
+// TestReference takes code out and puts it back.
+func TestReference(t *testing.T) {
+	old := bytes.Repeat([]byte("old code"), 4000)
+	before := testelf.Library{Bundles: [][]byte{old}, Wrappers: []int{0}}.Build()
+	f, err := Parse(files.Memory(before))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := replace(t, f, []byte("marker"), 1)
+	e.Changes[0].Reference = ".reference"
+	plan, err := f.Plan(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	split := write(t, plan)
+	g, err := Parse(files.Memory(split))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, _ := g.Section(".reference")
+	if ref < 0 || string(g.Content(ref).Bytes()) != "marker" || len(split) > len(before)-len(old)+8192 {
+		t.Fatalf("section %d, %d bytes", ref, len(split))
+	}
+	for _, size := range []int{10, 5000, len(old), 3 * len(old)} {
+		e = replace(t, g, bytes.Repeat([]byte{'n'}, size), 1)
+		e.Changes[0].Restore = ".reference"
+		plan, err := g.Plan(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		whole := write(t, plan)
+		for _, data := range [][]byte{split, whole} {
+			for _, found := range elfcheck.Check(data) {
+				t.Errorf("%d bytes: %v", size, found)
+			}
+		}
+		h, err := Parse(files.Memory(whole))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i, _ := h.Section(".hip_fatbin"); h.Content(i).Len() != int64(size) {
+			t.Errorf("%d bytes: the section has %d", size, h.Content(i).Len())
+		}
+		if i, _ := h.Section(".reference"); i >= 0 || len(h.Sections) != len(f.Sections) {
+			t.Errorf("%d bytes: %d sections, before %d", size, len(h.Sections), len(f.Sections))
+		}
+	}
+}
+
+func TestRefused(t *testing.T) {
+	good := testelf.Library{Bundles: [][]byte{bytes.Repeat([]byte("code"), 4000)}, Wrappers: []int{0}}.Build()
+	for name, test := range map[string]struct {
+		damage func(d []byte) []byte
+		want   string
+	}{
+		"empty":    {func(d []byte) []byte { return nil }, "not an ELF file"},
+		"short":    {func(d []byte) []byte { return d[:63] }, "not an ELF file"},
+		"object":   {func(d []byte) []byte { d[16] = 1; return d }, "ELF type 1"},
+		"segments": {func(d []byte) []byte { d[56], d[57] = 0xfe, 0xff; return d[:1000] }, "program headers"},
+		"sections": {func(d []byte) []byte { le.PutUint64(d[40:], uint64(len(d))); return d }, "section headers"},
+		"names":    {func(d []byte) []byte { d[62] = 200; return d }, "section names"},
+		"page":     {func(d []byte) []byte { le.PutUint64(d[64+48:], 3); return d }, "alignment"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := Parse(files.Memory(test.damage(bytes.Clone(good)))); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, expected %q", err, test.want)
+			}
+		})
+	}
+}
+
+func FuzzPlan(f *testing.F) {
+	old := bytes.Repeat([]byte("old code"), 1000)
+	f.Add(testelf.Library{Bundles: [][]byte{old}, Wrappers: []int{0}}.Build(), 100)
+	f.Add(testelf.Library{Bundles: [][]byte{old}, Wrappers: []int{0}, Relr: true}.Build(), 5000)
+	f.Add(testelf.Library{Bundles: [][]byte{old}, Wrappers: []int{0}, Exec: true}.Build(), 10000)
+	f.Fuzz(func(t *testing.T, data []byte, size int) {
+		file, err := Parse(files.Memory(data))
+		if err != nil || size < 0 || size > 1<<16 {
+			return
+		}
+		plan, err := file.Plan(replace(t, file, make([]byte, size), 1))
+		if err != nil {
+			return
+		}
+		if plan.Size < 0 || plan.Size > int64(len(data))+int64(size)+3<<28 {
+			t.Fatalf("%d bytes", plan.Size)
+		}
+		at := int64(0)
+		for _, p := range plan.Parts {
+			if p.Offset < at {
+				t.Fatal("parts overlap")
+			}
+			at = p.Offset + p.Content.Len()
+		}
+	})
+}
+
+func FuzzObject(f *testing.F) {
+	f.Add(testelf.Library{Bundles: [][]byte{[]byte("code")}, Wrappers: []int{0}}.Build())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		o, err := ParseObject(files.Memory(data))
+		if err != nil {
+			return
+		}
+		for i := range o.Sections {
+			if o.Sections[i].InFile() == 0 {
+				continue
+			}
+			_, _ = o.Plan([]ObjectChange{{Section: i, Size: 100, Parts: []files.Part{{Content: files.Memory(make([]byte, 100))}}, Move: func(offset uint64) (uint64, bool) { return offset, true }}})
+			break
+		}
+	})
+}
