@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -54,12 +55,12 @@ func TestExamples(t *testing.T) {
 		for _, e := range v.examples {
 			t.Run(v.name+"/"+e.purpose, func(t *testing.T) {
 				words := exampleWords(e.command)
-				words = append(words[:1:1], joinVerb(words[1:])...)
-				if len(words) < 2 || words[0] != "offload" || words[1] != v.name {
+				call := append([]string{"offload"}, strings.Fields(v.name)...)
+				if len(words) < len(call) || !slices.Equal(words[:len(call)], call) {
 					t.Fatalf("%q does not call the verb", e.command)
 				}
 				_, flags := v.prepare()
-				operands, err := parse(flags, words[2:])
+				operands, err := parse(flags, words[len(call):])
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -201,7 +202,7 @@ func TestLostOutput(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			call := func(stdout *bytes.Buffer) (code int) {
-				c := &command.Call{Args: strings.Fields(args), Stdout: full{}, Stderr: &errs, Session: &engine.Session{Files: files.NewRoot(dir), Budget: files.NewBudget(1, 64<<20)}}
+				c := &command.Call{Args: strings.Fields(args), Stdout: full{}, Stderr: &errs, Session: engine.New(engine.Config{Files: files.NewRoot(dir), Budget: files.NewBudget(1, 64<<20)})}
 				if stdout != nil {
 					c.Stdout = stdout
 				}
