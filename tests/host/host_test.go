@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -32,6 +33,7 @@ hip_library(
         "private.h",
     ],
     hdrs = ["fill.h"],
+    compress = "none",
     implementation_deps = [":hip"],
     include_prefix = "gpu",
     offload_archs = ["gfx90a"],
@@ -245,6 +247,11 @@ func TestHost(t *testing.T) {
 		contents[name] = string(content)
 	}
 	w := bazeltest.New(t, t.TempDir(), contents)
+	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write("MODULE.bazel", string(module)+"\nbazel_dep(name = \"platforms\", version = \"0.0.10\")\n")
 	w.Write(".bazelrc", "common --@rules_offload//rules/settings:hip_runtime=//:runtime\n")
 	t.Run("x86-64", func(t *testing.T) { testHere(t, w) })
 	t.Run("AArch64", func(t *testing.T) { testCross(t, w) })
