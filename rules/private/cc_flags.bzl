@@ -271,6 +271,17 @@ def device_flags(ctx, cc = None, language = "c++"):
     ]
     return _NO_WARNINGS + _words(flags) if flags else []
 
+def without_inclusions(flags):
+    """Flags for a source that is written out with its headers, those of `-include` among them.
+
+    Args:
+      flags: list of strings.
+
+    Returns:
+      list of strings.
+    """
+    return _words([flag for flag in _flags(flags) if not flag[0].startswith("-include") and not flag[0].startswith("--include=")])
+
 def _is_for_a_cpu(flag):
     return flag.startswith("-m") and flag != "-mllvm"
 

@@ -4,7 +4,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of")
-load(":cc_flags.bzl", "cc_configuration", "device_flags", "host_environment", "host_flags")
+load(":cc_flags.bzl", "cc_configuration", "device_flags", "host_environment", "host_flags", "without_inclusions")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "LINK_GROUP", "add_headers", "clang_arguments", "object_names", "run_clang", "sources_of")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags", "expand_flags")
@@ -90,11 +90,14 @@ def _add_language(args, src):
     args.add_all(["-fopenmp", "-fPIC", "-nogpulib"])
     args.add_all([src], before_each = "-iquote", map_each = _folder_of)
 
-def _host_arguments(ctx, cc, src, out):
+def _host_copts(ctx):
+    return expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts")
+
+def _host_arguments(ctx, src, flags, out):
     args = clang_arguments(ctx)
     args.add_all(["-x", _language(src)])
     args.add(host_triple(ctx), format = "--target=%s")
-    add_flags(args, host_flags(ctx, cc, _language(src)), out)
+    add_flags(args, flags, out)
     _add_language(args, src)
     return args
 
@@ -123,10 +126,10 @@ def _written_out(ctx, toolchain, cc, headers, src, name, empty_lines):
     before = ctx.actions.args()
     before.add(out)
     before.add(empty_lines)
-    args = _host_arguments(ctx, cc, src, out)
+    args = _host_arguments(ctx, src, host_flags(ctx, cc, _language(src)), out)
     args.add_all(["-E", "-frewrite-includes"])
     add_headers(args, headers, out)
-    add_flags(args, expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), out)
+    add_flags(args, _host_copts(ctx), out)
     args.add(src)
     run_clang(
         ctx,
@@ -150,14 +153,14 @@ def _stdin(ctx, file):
 
 def _host_ir(ctx, toolchain, cc, headers, src, full, name, targets):
     out = ctx.actions.declare_file("{}/host/{}.bc".format(ctx.label.name, name))
-    args = _host_arguments(ctx, cc, src, out)
+    args = _host_arguments(ctx, src, without_inclusions(host_flags(ctx, cc, _language(src))), out)
     triples = {_triple(target): None for target in targets}
     args.add_joined(triples.keys(), join_with = ",", format_joined = "-fopenmp-targets=%s")
 
     # The passes run once, where the object is generated: a sanitizer would instrument what it has instrumented.
     args.add_all(["--offload-host-only", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-c"])
     add_headers(args, headers, out)
-    add_flags(args, expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), out)
+    add_flags(args, without_inclusions(_host_copts(ctx)), out)
     args.add("-o", out)
     args.add("-")
     run_clang(
@@ -179,7 +182,7 @@ def _host_object(ctx, toolchain, cc, headers, src, ir, name):
     out = ctx.actions.declare_file("{}/host/{}.o".format(ctx.label.name, name))
     args = clang_arguments(ctx)
     args.add(host_triple(ctx), format = "--target=%s")
-    add_flags(args, host_flags(ctx, cc, _language(src)) + expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), out)
+    add_flags(args, without_inclusions(host_flags(ctx, cc, _language(src)) + _host_copts(ctx)), out)
     args.add_all(["-fPIC", "-x", "ir", "-c", "-o", out, ir])
     run_clang(
         ctx,
@@ -205,7 +208,7 @@ def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, fol
     args.add_all(["-emit-llvm"] if gpu else [])
     args.add("-c")
     add_headers(args, headers, out)
-    add_flags(args, device_flags(ctx, cc, _language(src)) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target), out)
+    add_flags(args, without_inclusions(device_flags(ctx, cc, _language(src)) + expand_flags(ctx, "copts")) + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target), out)
     args.add("-o", out)
     args.add("-")
     run_clang(

@@ -113,7 +113,7 @@ def library_tests(name):
             name = "like_cc_{}_merge_test".format(kind),
             argv = ["-r -o BIN/tests/analysis/like_cc_{}.o".format(kind)],
             count = 1,
-            inputs = ["tests/analysis/like_cc_{}.register.o".format(kind)],
+            inputs = ["tests/analysis/like_cc_{}/host/a.own.o".format(kind)],
             mnemonic = "OffloadMerge",
             output = "like_cc_{}.o".format(kind),
             target = "like_cc_" + kind,

@@ -79,6 +79,8 @@ genrule(
 openmp_library(
     name = "sum",
     srcs = ["sum.c"],
+    additional_compiler_inputs = ["start.h"],
+    copts = ["-include $(location start.h)"],
 )
 
 # Includes what it depends on, and what it does not.
@@ -134,9 +136,12 @@ cc_toolchain_config(
     tool_paths = {
         "ar": "/usr/bin/aarch64-linux-gnu-ar",
         "cpp": "/usr/bin/aarch64-linux-gnu-cpp",
+        "dwp": "/usr/bin/aarch64-linux-gnu-dwp",
         "gcc": "/usr/bin/aarch64-linux-gnu-gcc",
         "gcov": "/usr/bin/aarch64-linux-gnu-gcov",
         "ld": "/usr/bin/aarch64-linux-gnu-ld",
+        "llvm-cov": "/bin/false",
+        "llvm-profdata": "/bin/false",
         "nm": "/usr/bin/aarch64-linux-gnu-nm",
         "objcopy": "/usr/bin/aarch64-linux-gnu-objcopy",
         "objdump": "/usr/bin/aarch64-linux-gnu-objdump",
@@ -212,8 +217,9 @@ int main(int argc, char **) {
   return fill(argc == 1 ? 0 : 4, 4) != 0 && argc > 1;
 }
 `,
+	"start.h": "enum { start = 0 };\n", // included twice, it fails
 	"sum.c": `int sum(int n) {
-  int all = 0;
+  int all = start;
 #pragma omp target teams distribute parallel for map(tofrom : all) reduction(+ : all)
   for (int i = 0; i < n; i++) all += i;
   return all;
@@ -261,7 +267,7 @@ func TestHost(t *testing.T) {
 }
 
 func testHere(t *testing.T, w *bazeltest.Workspace) {
-	w.Bazel("build", "-c", "opt", "//:app", "//:app_of_shared")
+	build(t, w, "-c", "opt", "//:app", "//:app_of_shared")
 	for _, name := range []string{"app", "app_of_shared"} {
 		if diff := cmp.Diff(want("x86-64", "x86_64-unknown-linux-gnu"), run(t, filepath.Join(w.Dir, "bazel-bin", name))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -271,14 +277,17 @@ func testHere(t *testing.T, w *bazeltest.Workspace) {
 
 // testCross builds for AArch64, and runs the program under qemu.
 func testCross(t *testing.T, w *bazeltest.Workspace) {
-	w.Bazel("build", "--platforms=//cross:aarch64", "--extra_toolchains=//cross:cc_toolchain", "//:app", "//:sum")
-	for _, name := range []string{"app", "fill/host/fill.o", "fill.register.o", "sum/host/sum.o", "sum.register.o"} {
-		file, err := elf.NewFile(bytes.NewReader(w.Read(name)))
+	build(t, w, "--platforms=//cross:aarch64", "--extra_toolchains=//cross:cc_toolchain", "//:app", "//:sum")
+	for _, name := range []string{"app", "fill/host/fill.o", "sum/host/sum.o", "sum.register.o"} {
+		file, err := elf.Open(filepath.Join(w.Dir, "bazel-bin", name))
 		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		} else if file.Machine != elf.EM_AARCH64 {
+			t.Error(err)
+			continue
+		}
+		if file.Machine != elf.EM_AARCH64 {
 			t.Errorf("%s is for %v", name, file.Machine)
 		}
+		file.Close()
 	}
 	got := run(t, "qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", filepath.Join(w.Dir, "bazel-bin", "app"))
 	if diff := cmp.Diff(want("AArch64", "aarch64-unknown-linux-gnu"), got); diff != "" {
@@ -289,7 +298,7 @@ func testCross(t *testing.T, w *bazeltest.Workspace) {
 // testSanitizer checks that host code of HIP sources is instrumented where a
 // feature of the C++ toolchain asks for it.
 func testSanitizer(t *testing.T, w *bazeltest.Workspace) {
-	w.Bazel("build", "--features=asan", "-c", "dbg", "//:app", "//:sum")
+	build(t, w, "--features=asan", "-c", "dbg", "//:app", "//:sum")
 	program := filepath.Join(w.Dir, "bazel-bin", "app")
 	if diff := cmp.Diff(want("x86-64", "x86_64-unknown-linux-gnu"), run(t, program)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -324,10 +333,10 @@ func testTools(t *testing.T, w *bazeltest.Workspace) {
 // testHeaders checks headers with clang as compiler of the C++ toolchain.
 func testHeaders(t *testing.T, w *bazeltest.Workspace) {
 	flags := []string{"--repo_env=CC=" + llvm.Tool(t, "clang"), "--features=layering_check", "--features=parse_headers", "--process_headers_in_dependencies"}
-	build := func(target string) (*bazeltest.Result, error) {
+	check := func(target string) (*bazeltest.Result, error) {
 		return w.Try(append([]string{"build", target}, flags...)...)
 	}
-	if result, err := build("//:direct"); err != nil {
+	if result, err := check("//:direct"); err != nil {
 		t.Error(err)
 	} else if result.Count("CppCompile") < 2 {
 		t.Errorf("no header was compiled:\n%s", result.Output)
@@ -336,9 +345,17 @@ func testHeaders(t *testing.T, w *bazeltest.Workspace) {
 		"//:indirect":  "module //:indirect does not depend on a module exporting 'gpu/fill.h'",
 		"//:no_header": "unknown type name 'not_a_type'",
 	} {
-		if result, err := build(target); err == nil || !strings.Contains(result.Output, message) {
+		if result, err := check(target); err == nil || !strings.Contains(result.Output, message) {
 			t.Errorf("%s: %v: no %q in:\n%s", target, err, message, result.Output)
 		}
+	}
+}
+
+// build runs Bazel; a failure ends the subtest, and the others go on.
+func build(t *testing.T, w *bazeltest.Workspace, args ...string) {
+	t.Helper()
+	if _, err := w.Try(append([]string{"build"}, args...)...); err != nil {
+		t.Fatal(err)
 	}
 }
 
