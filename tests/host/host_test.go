@@ -304,7 +304,7 @@ func testSanitizer(t *testing.T, w *bazeltest.Workspace) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	got, err := exec.Command(program, "past the end").CombinedOutput()
-	if err == nil || !bytes.Contains(got, []byte("heap-buffer-overflow")) || !bytes.Contains(got, []byte("fill.hip:18")) {
+	if err == nil || !bytes.Contains(got, []byte("heap-buffer-overflow")) || !bytes.Contains(got, []byte("fill.hip:17")) {
 		t.Errorf("%v: the sanitizer saw nothing in fill.hip:\n%s", err, got)
 	}
 }
