@@ -87,7 +87,7 @@ func TestWriteCompressed(t *testing.T) {
 			}
 			two := append(bytes.Clone(out.Bytes()), plain.Bytes()...)
 			n := 0
-			for p, err := range Parse(files.Memory(two), Options{MaxInflated: 1 << 20}) {
+			for p, err := range Parse(files.Memory(two), Options{Inflate: UpTo(1 << 20)}) {
 				if err != nil {
 					t.Fatalf("%+v: %v", c, err)
 				}
