@@ -69,6 +69,9 @@ type ReadOptions struct {
 	// MaxSize is the largest size of a compressed bundle when uncompressed, in
 	// bytes; 0 means any that the compressed data makes possible.
 	MaxSize int64
+	// LLVM23 has the entries of binary bundles visited in the order of LLVM 23 and later, see
+	// target.Order23.
+	LLVM23 bool
 	// Stats, if not nil, gets every bundle before it is used. Compressed bundles
 	// are then decoded in full to check their hash.
 	Stats func(images.Bundle)
@@ -78,7 +81,7 @@ type ReadOptions struct {
 func (s *Session) openBundles(ctx context.Context, name string, t bundle.FileType, read ReadOptions) (*images.File, error) {
 	return s.Open(ctx, name, images.Options{
 		Scope: images.Bundles, Type: t,
-		Lenient: read.Lenient, Verify: read.Verify, MaxSize: read.MaxSize, Measure: read.Stats != nil,
+		Lenient: read.Lenient, Verify: read.Verify, MaxSize: read.MaxSize, LLVM23: read.LLVM23, Measure: read.Stats != nil,
 	})
 }
 

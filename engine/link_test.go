@@ -114,6 +114,9 @@ func linkInputs(t testing.TB) map[string][]byte {
 		"cuda.o":  fatObject(t, "nvptx64-nvidia-cuda sm_70 cuda l"),
 		"sycl.o":  fatObject(t, "spirv64-unknown-unknown generic sycl m"),
 		"none.o":  fatObject(t, cpu+" generic none n"),
+		"new.o":   fatObject(t, "amdgpu9.0a-amd-amdhsa gfx90a hip p", "amdgpu10.30-amd-amdhsa gfx1030 openmp q"),
+		"newx.o":  fatObject(t, "amdgpu9.0a-amd-amdhsa gfx90a:xnack+ hip r"),
+		"isa.o":   fatObject(t, "amdgpu9.0a-amd-amdhsa generic hip s"),
 	}
 }
 
@@ -128,6 +131,17 @@ func TestPlanLink(t *testing.T) {
 		{"cpu.o plain.o both.o lib.so", false, []string{
 			"x86_64-pc-linux-gnu generic openmp: cpu.o both.o",
 			"amdgcn-amd-amdhsa gfx90a openmp: both.o",
+		}},
+		{"both.o new.o hip.o", false, []string{
+			"x86_64-pc-linux-gnu generic openmp: both.o",
+			"amdgpu10.30-amd-amdhsa gfx1030 openmp+hip: new.o hip.o",
+			"amdgcn-amd-amdhsa gfx90a openmp+hip: both.o new.o hip.o",
+		}},
+		{"new.o newx.o isa.o", false, []string{
+			"amdgpu9.0a-amd-amdhsa gfx90a:xnack+ hip: new.o newx.o isa.o",
+			"amdgpu9.0a-amd-amdhsa gfx90a hip: new.o isa.o",
+			"amdgpu9.0a-amd-amdhsa generic hip: isa.o",
+			"amdgpu10.30-amd-amdhsa gfx1030 openmp: new.o",
 		}},
 		{"both.o hip.o", false, []string{
 			"x86_64-pc-linux-gnu generic openmp: both.o",

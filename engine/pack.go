@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path"
 	"strings"
 
@@ -17,9 +18,11 @@ type PackOptions struct {
 	// files with commas between them, which are packed with equal properties;
 	// and kind, the offload kind, of which an unknown one means none.
 	Images [][]offloadbinary.String
-	// Version of the container: 1 or 2; 0 means 1.
+	// Version of the container: 1, 2 or 3; 0 means 1.
 	Version int
-	Output  string
+	// Compress, if not nil, compresses the container, which is of version 3.
+	Compress *offloadbinary.Compression
+	Output   string
 	// LLVM takes the format of an image from its name, unless it is bitcode, as
 	// LLVM's tool does. Otherwise its content tells where the name does not.
 	LLVM bool
@@ -33,6 +36,9 @@ var ErrNoFile = errors.New("'file' is a required image arguments")
 func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, err error) {
 	if opt.Version == 0 {
 		opt.Version = 1
+	}
+	if opt.Compress != nil && opt.Version != 3 {
+		return nil, fmt.Errorf("an offload binary of version %d cannot be compressed: that takes version 3", opt.Version)
 	}
 	var images []offloadbinary.Image
 	for _, properties := range opt.Images {
@@ -66,7 +72,16 @@ func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, 
 		if err != nil {
 			return err
 		}
-		return offloadbinary.Write(output, opt.Version, images)
+		if opt.Compress == nil {
+			return offloadbinary.Write(output, opt.Version, images)
+		}
+		size := int64(0)
+		for i := range images {
+			size += images[i].Content.Len()
+		}
+		return s.budget.WithBytes(ctx, 2*size, func(ctx context.Context) error {
+			return offloadbinary.WriteCompressed(ctx, output, images, *opt.Compress)
+		})
 	})
 	return unknown, err
 }

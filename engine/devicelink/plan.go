@@ -107,7 +107,9 @@ func NewPlan(inputs []Input, opt PlanOptions) (*Plan, error) {
 			}
 			if !linked[device] && (!input.Archive || opt.WholeArchive) {
 				linked[device] = true
-				plan.Links = append(plan.Links, Link{Triple: image.Triple, Arch: image.Arch})
+				if !slices.ContainsFunc(plan.Links, func(l Link) bool { return l.device().Equivalent(device) }) {
+					plan.Links = append(plan.Links, Link{Triple: image.Triple, Arch: image.Arch})
+				}
 			}
 		}
 	}
@@ -144,13 +146,15 @@ func (image *InputImage) device() target.Device {
 	return target.Device{Triple: image.Triple, Arch: image.Arch}
 }
 
+func (l *Link) device() target.Device { return target.Device{Triple: l.Triple, Arch: l.Arch} }
+
 // takes reports whether images for a device go into the link: whether LLVM's
 // rules let them, and what they are made for is true of the link's target. Where
 // it need not be true, since the link's target leaves a setting open, they go in
 // if there is no link of their own that they could go into.
 func (l *Link) takes(device target.Device, linked bool) bool {
-	own := target.Device{Triple: l.Triple, Arch: l.Arch}
-	if device == own {
+	own := l.device()
+	if own.Equivalent(device) {
 		return true
 	}
 	if own.Arch == generic || !own.LinksWith(device) {
@@ -230,8 +234,9 @@ func (l *Link) Name() string {
 func HIPBundle(links []*Link) ([]target.ID, error) {
 	ids := []string{hostEntry}
 	for _, link := range links {
-		fields := strings.Count(link.Triple, "-") + 1 // entry IDs have four, the last of which may be empty
-		ids = append(ids, "hip-"+link.Triple+strings.Repeat("-", max(5-fields, 1))+link.Arch)
+		triple := target.RuntimeTriple(link.Triple)
+		fields := strings.Count(triple, "-") + 1 // entry IDs have four, the last of which may be empty
+		ids = append(ids, "hip-"+triple+strings.Repeat("-", max(5-fields, 1))+link.Arch)
 	}
 	return target.CheckTargets(ids, target.Parse, target.Bundling)
 }

@@ -70,6 +70,8 @@ type Options struct {
 	// MaxSize is the largest size of a compressed bundle when uncompressed, in
 	// bytes; 0 means any that the compressed data makes possible.
 	MaxSize int64
+	// LLVM23 has BundlerOrder follow LLVM 23 and later, see target.Order23.
+	LLVM23 bool
 	// Measure decodes and hashes every compressed bundle, see Bundle.
 	Measure bool
 
@@ -96,6 +98,7 @@ type Source struct {
 	Self *DeviceImage
 
 	complete bool
+	llvm23   bool // as Options.LLVM23
 }
 
 // Bundle is a bundle found in a file.
@@ -124,7 +127,11 @@ func (s *Source) BundlerOrder() []*DeviceImage {
 			for i, image := range rest[:n] {
 				ids[i] = image.ID
 			}
-			for _, i := range target.Order(ids) {
+			order := target.Order
+			if s.llvm23 {
+				order = target.Order23
+			}
+			for _, i := range order(ids) {
 				ordered = append(ordered, rest[i])
 			}
 		} else {

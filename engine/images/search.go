@@ -113,7 +113,7 @@ func (s *search) file(ctx context.Context, c files.Content, at place) error {
 	if archive {
 		return s.archive(ctx, c, at)
 	}
-	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format}
+	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format, llvm23: s.opt.LLVM23}
 	s.sources = append(s.sources, s.source)
 	err := s.read(ctx, c, at)
 	s.source.complete = err == nil

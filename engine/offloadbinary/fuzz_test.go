@@ -14,7 +14,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(compress(f, write(f, 2, twoImages(2)), "zlib"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		end := int64(0)
-		for p, err := range Parse(files.Memory(data), Options{Inflate: UpTo(1<<20)}) {
+		for p, err := range Parse(files.Memory(data), Options{Inflate: UpTo(1 << 20)}) {
 			if err != nil {
 				if e, ok := err.(*Error); !ok || e.Error() == "" {
 					t.Fatalf("error %v of type %T", err, err)

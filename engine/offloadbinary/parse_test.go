@@ -142,7 +142,7 @@ func TestVersion3(t *testing.T) {
 		one := compress(t, v2, method)
 		data := append(bytes.Clone(one), one...)
 		data = append(data, write(t, 1, twoImages(1))...)
-		packages, err := parse(data, Options{Inflate: UpTo(1<<20)})
+		packages, err := parse(data, Options{Inflate: UpTo(1 << 20)})
 		if err != nil {
 			t.Errorf("%q: %v", method, err)
 			continue
@@ -171,14 +171,14 @@ func TestVersion3(t *testing.T) {
 		} {
 			p := bytes.Clone(one)
 			test.spoil(p)
-			if _, err := parse(p, Options{Inflate: UpTo(1<<20)}); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := parse(p, Options{Inflate: UpTo(1 << 20)}); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%q: %v, want an error with %q", method, err, test.want)
 			}
 		}
 		// A fault inside of the stream.
 		spoiled := bytes.Clone(v2)
 		spoiled[headerSize+32] = 0xff
-		if _, err := parse(compress(t, spoiled, method), Options{Inflate: UpTo(1<<20)}); err == nil || !strings.Contains(err.Error(), "(offsets in the inflated package)") {
+		if _, err := parse(compress(t, spoiled, method), Options{Inflate: UpTo(1 << 20)}); err == nil || !strings.Contains(err.Error(), "(offsets in the inflated package)") {
 			t.Errorf("%q: %v", method, err)
 		}
 	}
@@ -189,16 +189,16 @@ func TestBombs(t *testing.T) {
 	huge := bytes.Repeat([]byte{0}, 1<<20)
 	for _, method := range []string{"zstd", "zlib"} {
 		p := compress(t, write(t, 2, []Image{{Content: files.Memory(huge)}}), method)
-		if _, err := parse(p, Options{Inflate: UpTo(2<<20)}); err != nil {
+		if _, err := parse(p, Options{Inflate: UpTo(2 << 20)}); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
 		binary.LittleEndian.PutUint64(p[32:], 1<<40)
-		if _, err := parse(p, Options{Inflate: UpTo(1<<41)}); err == nil || !strings.Contains(err.Error(), "can hold") {
+		if _, err := parse(p, Options{Inflate: UpTo(1 << 41)}); err == nil || !strings.Contains(err.Error(), "can hold") {
 			t.Errorf("%s: %v", method, err)
 		}
 		// Two that are each within the limit are not together.
 		p = compress(t, write(t, 2, []Image{{Content: files.Memory(huge)}}), method)
-		packages, err := parse(append(bytes.Clone(p), p...), Options{Inflate: UpTo(3<<19)})
+		packages, err := parse(append(bytes.Clone(p), p...), Options{Inflate: UpTo(3 << 19)})
 		if err != nil || len(packages) != 2 || packages[0].NotInflated || !packages[1].NotInflated {
 			t.Errorf("%s: %+v, %v", method, packages, err)
 		}

@@ -1,16 +1,21 @@
 package offloadbinary
 
 import (
+	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"strings"
 
+	"github.com/klauspost/compress/zlib"
+
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/longzstd"
 	"github.com/rules-offload/rules_offload/engine/object"
 )
 
 // Write writes images as LLVM writes them: version 1 as LLVM 22, a package for
-// each image; version 2 as LLVM 23, one package for all. The properties of an
+// each image; version 2 as LLVM 23 and version 3 as LLVM 24, one package for all. The properties of an
 // image keep the order they have; see Order for LLVM's.
 func Write(sink files.Sink, version int, images []Image) error {
 	for i := range images {
@@ -28,10 +33,63 @@ func Write(sink files.Sink, version int, images []Image) error {
 			}
 		}
 		return nil
-	case 2:
+	case 2, 3:
 		return writePackage(sink, version, images)
 	}
-	return fmt.Errorf("offload binaries of version %d are not written, only 1 and 2", version)
+	return fmt.Errorf("offload binaries of version %d are not written, only 1, 2 and 3", version)
+}
+
+// Compression says how a package of version 3 is compressed.
+type Compression struct {
+	Zlib  bool // with zlib, else with zstd
+	Level int  // as LLVM's tool counts; 0 to 9 for zlib
+}
+
+// DefaultLevels are the levels that LLVM's tool has if none is given.
+const (
+	DefaultZstdLevel = 5
+	DefaultZlibLevel = 6
+)
+
+// WriteCompressed writes images as one compressed package of version 3, as LLVM 24 does; the
+// compressed bytes are others. The package is put together in memory.
+func WriteCompressed(ctx context.Context, sink files.Sink, images []Image, c Compression) error {
+	if c.Zlib && (c.Level < zlib.NoCompression || c.Level > zlib.BestCompression) {
+		return fmt.Errorf("invalid zlib compression level %d; expected a value in [0, 9]", c.Level)
+	}
+	var plain files.Buffer
+	if err := Write(&plain, 3, images); err != nil {
+		return err
+	}
+	inflated := plain.Bytes()
+	packed := make([]byte, headerSizeV3, headerSizeV3+len(inflated)/2)
+	copy(packed, inflated)
+	if c.Zlib {
+		out := bytes.NewBuffer(packed)
+		w, err := zlib.NewWriterLevel(out, c.Level)
+		if err != nil {
+			return err
+		}
+		if _, err := w.Write(inflated[headerSizeV3:]); err != nil {
+			return err
+		}
+		if err := w.Close(); err != nil {
+			return err
+		}
+		packed = out.Bytes()
+	} else {
+		var err error
+		if packed, err = longzstd.Encode(ctx, packed, inflated[headerSizeV3:], longzstd.FromNumber(c.Level)); err != nil {
+			return err
+		}
+	}
+	le := binary.LittleEndian
+	le.PutUint64(packed[8:], uint64(len(packed)))
+	le.PutUint64(packed[32:], uint64(len(inflated)))
+	if _, err := sink.Write(packed); err != nil {
+		return err
+	}
+	return sink.Zeros(alignUp(int64(len(packed)), Align) - int64(len(packed)))
 }
 
 // writePackage writes one package that holds images.
@@ -52,7 +110,11 @@ func writePackage(sink files.Sink, version int, images []Image) error {
 	if err := table.Finish(); err != nil {
 		return err
 	}
-	recordsAt := headerSize + entrySize*len(images)
+	headSize := headerSize
+	if version == 3 {
+		headSize = headerSizeV3
+	}
+	recordsAt := headSize + entrySize*len(images)
 	tableAt := recordsAt + record*records
 	start := alignUp(int64(tableAt+len(table.Bytes())), Align)
 	size := start
@@ -66,11 +128,14 @@ func writePackage(sink files.Sink, version int, images []Image) error {
 	head = append(head, Magic...)
 	head = le.AppendUint32(head, uint32(version))
 	head = le.AppendUint64(head, uint64(size))
-	head = le.AppendUint64(head, headerSize)
+	head = le.AppendUint64(head, uint64(headSize))
 	if version == 1 {
 		head = le.AppendUint64(head, entrySize)
 	} else {
 		head = le.AppendUint64(head, uint64(len(images)))
+	}
+	if version == 3 {
+		head = le.AppendUint64(head, 0) // not compressed
 	}
 	at := start
 	for i := range images {

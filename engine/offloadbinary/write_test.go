@@ -1,8 +1,11 @@
 package offloadbinary
 
 import (
+	"bytes"
+	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -37,7 +40,7 @@ func twoImages(version int) []Image {
 	}
 }
 
-// What LLVM 22.1.8 (version 1) and 23.1.4 (version 2) write for twoImages.
+// What LLVM 22.1.8 (version 1), 23.1.4 (version 2) and 24 (version 3) write for twoImages.
 var goldens = map[int]string{
 	1: "10ff10ad01000000b80000000000000020000000000000002800000000000000050004000000000048000000000000000400000000000000b0000000000000000500000000000000" +
 		"9c0000000000000091000000000000009700000000000000ab00000000000000a40000000000000089000000000000008f0000000000000093000000000000000" +
@@ -47,6 +50,9 @@ var goldens = map[int]string{
 		"00200000000000000d00000000000000001000000000000001d0100000000000006000000000000" +
 		"00fd00000000000000110100000000000004000000000000000a01000000000000e9000000000000000500000000000000f500000000000000f90000000000000003000000000000000201000000000000f7000000000000000500000000000000ef00000000000000e8000000000000000000000000000000" +
 		"00782d792d7a00656d707479007800636861696e0061726368006665617475726500747269706c650067667831000000696d6167654243c0de69720000000000",
+	3: "10ff10ad030000003001000000000000280000000000000002000000000000000000000000000000050004000000000078000000000000000400000000000000200100000000000005000000000000000200000000000000d80000000000000001000000" +
+		"00000000250100000000000006000000000000000501000000000000190100000000000004000000000000001201000000000000f1000000000000000500000000000000fd00000000000000010100000000000003000000000000000a01000000000000" +
+		"ff000000000000000500000000000000f700000000000000f000000000000000000000000000000000782d792d7a00656d707479007800636861696e0061726368006665617475726500747269706c650067667831000000696d6167654243c0de69720000000000",
 }
 
 func TestWriteGolden(t *testing.T) {
@@ -61,8 +67,56 @@ func TestWriteGolden(t *testing.T) {
 	}
 }
 
+// What is compressed is read back as what is not.
+func TestWriteCompressed(t *testing.T) {
+	content := bytes.Repeat([]byte("a part of the image, "), 5000)
+	images := twoImages(3)
+	images[0].Content = files.Memory(content)
+	var plain files.Buffer
+	if err := Write(&plain, 3, images); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Compression{{Level: DefaultZstdLevel}, {Level: 19}, {Level: -7}, {Zlib: true, Level: DefaultZlibLevel}, {Zlib: true}, {Zlib: true, Level: 9}} {
+		for _, list := range [][]Image{images, images[1:], nil} {
+			var out files.Buffer
+			if err := WriteCompressed(context.Background(), &out, list, c); err != nil {
+				t.Fatal(err)
+			}
+			if out.Len()%Align != 0 {
+				t.Errorf("%+v: %d bytes", c, out.Len())
+			}
+			two := append(bytes.Clone(out.Bytes()), plain.Bytes()...)
+			n := 0
+			for p, err := range Parse(files.Memory(two), Options{Inflate: UpTo(1 << 20)}) {
+				if err != nil {
+					t.Fatalf("%+v: %v", c, err)
+				}
+				want := list
+				if n++; n == 2 {
+					want = images
+				}
+				if len(p.Images) != len(want) {
+					t.Fatalf("%+v: %d images", c, len(p.Images))
+				}
+				for i := range want {
+					got := p.Images[i]
+					if !bytes.Equal(got.Content.Bytes(), want[i].Content.Bytes()) || got.Kind != want[i].Kind || !slices.Equal(got.Strings, want[i].Strings) {
+						t.Errorf("%+v: image %d differs", c, i)
+					}
+				}
+			}
+		}
+	}
+	for _, level := range []int{-3, 10, 12} {
+		want := fmt.Sprintf("invalid zlib compression level %d; expected a value in [0, 9]", level)
+		if err := WriteCompressed(context.Background(), new(files.Buffer), images, Compression{Zlib: true, Level: level}); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
 func TestWriteNothing(t *testing.T) {
-	for version, want := range map[int]int64{1: 0, 2: 40} {
+	for version, want := range map[int]int64{1: 0, 2: 40, 3: 48} {
 		var out files.Buffer
 		if err := Write(&out, version, nil); err != nil || out.Len() != want {
 			t.Errorf("version %d: %d bytes, %v; want %d", version, out.Len(), err, want)
@@ -77,7 +131,7 @@ func TestWriteRefuses(t *testing.T) {
 		images  []Image
 		want    string
 	}{
-		{3, nil, "offload binaries of version 3 are not written, only 1 and 2"},
+		{4, nil, "offload binaries of version 4 are not written, only 1, 2 and 3"},
 		{1, image("a\x00b", ""), `property "a\x00b" of image 1 of 1: has a NUL in it`},
 		{1, image("a", "\x00"), `property "a" of image 1 of 1: has a NUL in it`},
 		{2, image("\x00", ""), `property "\x00" of image 1 of 1: has a NUL in it`},

@@ -10,12 +10,12 @@ type Device struct {
 }
 
 // LinksWith reports whether images for the two devices go into one device link
-// under the rules of clang-linker-wrapper: the triples are equal and so are the
-// archs, or one arch is "generic", or it is the same AMD GPU and no setting of
+// under the rules of clang-linker-wrapper: the triples are compatible and the
+// archs are equal, or one arch is "generic", or it is the same AMD GPU and no setting of
 // xnack or sramecc contradicts another.
 func (d Device) LinksWith(o Device) bool {
 	switch {
-	case d.Triple != o.Triple:
+	case !d.sameTriple(o):
 		return false
 	case d.Arch == o.Arch, d.Arch == "generic", o.Arch == "generic":
 		return true
@@ -31,3 +31,29 @@ func (d Device) LinksWith(o Device) bool {
 }
 
 func (d Device) has(feature string) bool { return strings.Contains(d.Arch, feature) }
+
+// Equivalent reports whether images for the two devices are code for the same: the
+// archs are equal, and the triples too or are names of one AMD GPU, amdgcn and amdgpu9.0a.
+func (d Device) Equivalent(o Device) bool { return d.Arch == o.Arch && d.sameTriple(o) }
+
+// sameTriple reports whether the triples are equal, or name AMD GPUs that run each other's code.
+func (d Device) sameTriple(o Device) bool {
+	if d.Triple == o.Triple {
+		return true
+	}
+	if !strings.HasPrefix(d.Triple, amdgpu) && !strings.HasPrefix(o.Triple, amdgpu) {
+		return false // as LLVM 22
+	}
+	a, b := ParseTriple(d.Triple), ParseTriple(o.Triple)
+	return a.Arch == ArchAMDGCN && b.Arch == ArchAMDGCN && a.CompatibleWith(b)
+}
+
+// RuntimeTriple returns a triple as entry IDs have it that HIP's runtime looks for: AMD GPUs are amdgcn
+// there, with no instruction set. clang 24 writes them so, too.
+func RuntimeTriple(triple string) string {
+	arch, rest, _ := strings.Cut(triple, "-")
+	if strings.HasPrefix(arch, amdgpu) {
+		return string(ArchAMDGCN) + "-" + rest
+	}
+	return triple
+}

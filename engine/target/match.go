@@ -58,6 +58,16 @@ func (m Match) String() string {
 type Rules struct {
 	// HIPOpenMP makes the kinds hip and hipv4 compatible with openmp.
 	HIPOpenMP bool
+	// LLVM23 has requests visited in the order of LLVM 23 and later, see Order23.
+	LLVM23 bool
+}
+
+// order returns the order in which the requests of these names are visited.
+func (r Rules) order(names []string) []int {
+	if r.LLVM23 {
+		return Order23(names)
+	}
+	return Order(names)
 }
 
 // Match tells whether the stored entry serves the request. The request counts
@@ -177,7 +187,7 @@ func (r Rules) Serve(entries, requests []ID, trace func(Match)) []int {
 		served[i] = -1
 		best[i].Verdict = KindOrTripleMismatch
 	}
-	open := Order(names)
+	open := r.order(names)
 	for e, entry := range entries {
 		for k, i := range open {
 			m := r.match(entry, standard[i])

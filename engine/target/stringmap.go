@@ -2,7 +2,7 @@ package target
 
 import "github.com/zeebo/xxh3"
 
-// Order returns the order in which LLVM visits the keys of a StringMap that
+// Order returns the order in which LLVM 22 visits the keys of a StringMap that
 // they were inserted in, as indices into keys. A bundle's entries and the
 // requests of an unbundling are kept in such a map. Of equal keys only the last
 // one is in the result: it replaces the value of the first.
@@ -10,7 +10,13 @@ import "github.com/zeebo/xxh3"
 // The map is an open hash table that starts with 16 buckets, probes at growing
 // distance, and doubles when more than three quarters are full, where the keys
 // move over in the order of the old buckets.
-func Order(keys []string) []int {
+func Order(keys []string) []int { return order(keys, 1) }
+
+// Order23 is Order for LLVM 23 and later, whose hash tables look for a free bucket in the next one.
+func Order23(keys []string) []int { return order(keys, 0) }
+
+// order is Order for tables in which the distance of buckets grows by growth with each probe.
+func order(keys []string, growth uint32) []int {
 	const empty = -1
 	type slot struct {
 		hash uint32
@@ -28,7 +34,7 @@ func Order(keys []string) []int {
 	for i, k := range keys {
 		hash := uint32(xxh3.HashString(k))
 		b := hash & uint32(len(table)-1)
-		for step := uint32(1); table[b].key != empty && keys[table[b].key] != k; step++ {
+		for step := uint32(1); table[b].key != empty && keys[table[b].key] != k; step += growth {
 			b = (b + step) & uint32(len(table)-1)
 		}
 		if table[b].key == empty {
@@ -45,7 +51,7 @@ func Order(keys []string) []int {
 				continue
 			}
 			b := s.hash & uint32(len(table)-1)
-			for step := uint32(1); table[b].key != empty; step++ {
+			for step := uint32(1); table[b].key != empty; step += growth {
 				b = (b + step) & uint32(len(table)-1)
 			}
 			table[b] = s

@@ -87,6 +87,10 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts):
     )
     return out
 
+def _for_runtime(target):
+    """The target under the triple that HIP's runtime looks for."""
+    return struct(kind = target.kind, target_id = target.target_id, triple = target_ids.runtime_triple(target.triple))
+
 def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, library = [], checked = [], name = ""):
     """Links device code for one architecture.
 
@@ -189,9 +193,14 @@ def hip_targets(ctx, where):
     Returns:
       list of structs as `target_ids.complete` gives them.
     """
-    targets = architectures_of(ctx, where, _KIND)
+    targets = [_for_runtime(target) for target in architectures_of(ctx, where, _KIND)]
+    seen = {}
     for target in targets:
-        if target.kind != _KIND or not (target.triple.startswith("amdgcn-") or _is_portable(target)) or not target.target_id:
+        id = target_ids.entry_id(target.kind, target.triple, target.target_id)
+        if id in seen:
+            fail("{}: offload_archs names {} twice, in two spellings of its triple".format(where, target.target_id))
+        seen[id] = True
+        if target.kind != _KIND or not (target_ids.is_amdgpu(target.triple) or _is_portable(target)) or not target.target_id:
             fail("{}: offload_archs: {} is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+, and amdgcnspirv".format(
                 where,
                 target.target_id or target_ids.entry_id(target.kind, target.triple, ""),

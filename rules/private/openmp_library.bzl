@@ -288,7 +288,7 @@ def _openmp_library_impl(ctx):
     for target in targets:
         if target.kind != _KIND:
             fail("{}: offload_archs: {} is of kind {}, not openmp".format(where, target_ids.entry_id(target.kind, target.triple, target.target_id), target.kind))
-        if target.triple.split("-")[0] in ["nvptx64", "spirv64"] or target.triple.startswith("amdgcn-") != bool(target.target_id):
+        if target.triple.split("-")[0] in ["nvptx64", "spirv64"] or target_ids.is_amdgpu(target.triple) != bool(target.target_id):
             fail("{}: offload_archs: {} is neither an AMD GPU, as gfx90a is, nor a CPU, as x86_64-pc-linux-gnu is".format(where, target.target_id or _triple(target)))
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)

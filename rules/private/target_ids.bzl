@@ -22,6 +22,26 @@ _SPIRV_PROCESSOR = "amdgcnspirv"
 # What a triple without an offload kind begins with.
 _ARCHS = ["aarch64", "amdgcn", "nvptx64", "spirv64", "x86_64"]
 
+# What LLVM 23 and later call AMD GPUs; the instruction set may follow, as in amdgpu9.0a.
+_AMDGPU = "amdgpu"
+
+def _is_arch(name):
+    return name in _ARCHS or name.startswith(_AMDGPU)
+
+def _is_amdgpu(triple):
+    """Whether a triple is of AMD GPUs, in the older spelling (amdgcn) or the newer one (amdgpu9.0a)."""
+    arch = triple.split("-")[0]
+    return arch == "amdgcn" or arch.startswith(_AMDGPU)
+
+def _runtime_triple(triple):
+    """The triple as HIP's runtime looks for it in entry IDs: AMD GPUs are amdgcn there."""
+    arch, _, rest = triple.partition("-")
+    return "amdgcn-" + rest if arch.startswith(_AMDGPU) else triple
+
+def _triples_agree(a, b):
+    """Whether two triples may be of one device. Which instruction sets of AMD GPUs are, the program knows."""
+    return a == b or _is_amdgpu(a) and _is_amdgpu(b) and a.partition("-")[2] == b.partition("-")[2]
+
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 def _is_name(text):
@@ -82,7 +102,7 @@ def _complete(kind, text, where):
     head = text.split(":")[0]
     if _is_short(text):
         return _complete_short(kind, text, where)
-    if head.split("-")[0] in _ARCHS and text.count("-") >= 3:
+    if _is_arch(head.split("-")[0]) and text.count("-") >= 3:
         text = kind + "-" + text
     fields = text.split("-", 5)
     if fields[0] not in _KINDS:
@@ -198,7 +218,7 @@ def _serves(entry, request):
     Returns:
       True or False.
     """
-    if entry.kind.removesuffix("v4") != request.kind.removesuffix("v4") or entry.triple != request.triple:
+    if entry.kind.removesuffix("v4") != request.kind.removesuffix("v4") or not _triples_agree(entry.triple, request.triple):
         return False
     if entry.target_id == request.target_id:
         return True
@@ -232,13 +252,13 @@ def _name(target):
 def _is_target(text):
     """Whether a text in front of a flag is for a target: a triple, a processor or a target ID."""
     head = text.split(":")[0]
-    if head.split("-")[0] in _ARCHS:
+    if _is_arch(head.split("-")[0]):
         return "-" in head
     return head == _SPIRV_PROCESSOR or head.startswith("sm_") or head.startswith("gfx")
 
 def _matches(text, target):
     """Whether a text for which `is_target` holds means a target: its triple, its processor, or its target ID."""
-    if text.split("-")[0] in _ARCHS:
+    if _is_arch(text.split("-")[0]):
         return text.removesuffix("-").removesuffix("-unknown") == target.triple.removesuffix("-").removesuffix("-unknown")
     parts = target.target_id.split(":")
     wanted = text.split(":")
@@ -257,9 +277,11 @@ target_ids = struct(
     complete_all = _complete_all,
     entry_id = _entry_id,
     file_name = _file_name,
+    is_amdgpu = _is_amdgpu,
     is_target = _is_target,
     kinds = _KINDS,
     matches = _matches,
     name = _name,
+    runtime_triple = _runtime_triple,
     serves = _serves,
 )

@@ -20,6 +20,7 @@ def _complete_test_impl(ctx):
         # Triples.
         ("openmp", "x86_64-pc-linux-gnu", "openmp-x86_64-pc-linux-gnu-"),
         ("hip", "amdgcn-amd-amdhsa--gfx90a", "hip-amdgcn-amd-amdhsa--gfx90a"),
+        ("openmp", "amdgpu9.0a-amd-amdhsa--gfx90a", "openmp-amdgpu9.0a-amd-amdhsa--gfx90a"),
         # Whole entry IDs, in today's form and in older ones.
         ("", "hipv4-amdgcn-amd-amdhsa--gfx942", "hipv4-amdgcn-amd-amdhsa--gfx942"),
         ("hipv4", "hip-amdgcn-amd-amdhsa-unknown-gfx906", "hip-amdgcn-amd-amdhsa--gfx906"),
@@ -48,6 +49,9 @@ def _serves_test_impl(ctx):
         ("openmp-amdgcn-amd-amdhsa--gfx906", "hipv4-amdgcn-amd-amdhsa--gfx906", False),
         ("host-x86_64-unknown-linux-gnu-", "host-x86_64-unknown-linux-gnu-", True),
         ("host-x86_64-unknown-linux-gnu-", "host-aarch64-unknown-linux-gnu-", False),
+        ("hip-amdgpu9.0a-amd-amdhsa--gfx90a", "gfx90a:xnack+", True),
+        ("gfx90a", "hip-amdgpu-amd-amdhsa--gfx90a", True),
+        ("hip-amdgpu9.0a-amd-amdhsa--gfx90a", "gfx942", False),
     ]:
         got = target_ids.serves(target_ids.complete("hipv4", entry, "test"), target_ids.complete("hipv4", request, "test"))
         asserts.equals(env, want, got, "{} for {}".format(entry, request))
@@ -59,6 +63,8 @@ def _canonical_test_impl(ctx):
     env = unittest.begin(ctx)
     asserts.equals(env, "gfx90a:sramecc+:xnack-", target_ids.canonical("gfx90a:xnack-:sramecc+", "test"))
     asserts.equals(env, "gfx90a", target_ids.canonical("gfx90a", "test"))
+    asserts.equals(env, "amdgcn-amd-amdhsa-", target_ids.runtime_triple("amdgpu9.0a-amd-amdhsa-"))
+    asserts.equals(env, "spirv64-amd-amdhsa-", target_ids.runtime_triple("spirv64-amd-amdhsa-"))
     asserts.equals(env, "gfx90a_xnack+", target_ids.file_name("gfx90a:xnack+"))
     return unittest.end(env)
 

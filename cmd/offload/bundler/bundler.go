@@ -1,5 +1,6 @@
-// Package bundler is the command line of clang-offload-bundler, as LLVM 22.1.8
-// has it: the program behaves as that tool when it is called under its name.
+// Package bundler is the command line of clang-offload-bundler, as the release of LLVM
+// has it that package release chooses, by default 22.1.8: the program behaves as that tool when it is
+// called under its name.
 package bundler
 
 import (
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/release"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/target"
@@ -18,16 +20,26 @@ type run struct {
 	*command.Call
 	*options
 	config
-	ids []target.ID
+	release release.Release // whose behaviour to follow
+	ids     []target.ID
 }
 
 // Run runs a command line and returns its exit code: 0, or 1 for every failure.
 func Run(ctx context.Context, call *command.Call) int {
-	r := &run{Call: call, options: newOptions()}
+	follow, err := release.FromEnv(call.LookupEnv)
+	if err != nil {
+		fmt.Fprintf(call.Stderr, "%s: error: %v\n", call.Name, err)
+		return 1
+	}
+	r := &run{Call: call, options: newOptions(follow), release: follow}
 	if exit := r.tool.Parse(call); exit.Done {
 		return exit.Code
 	}
-	if r.help.Value {
+	switch {
+	case r.help.Value && r.release.HelpAlone:
+		r.tool.PrintFullHelp(call)
+		return 0
+	case r.help.Value:
 		r.tool.PrintHelp(call)
 		return 0
 	}
@@ -109,7 +121,7 @@ func (r *run) unbundleFile(ctx context.Context) error {
 		Type:         bundle.FileType(r.fileType.Value),
 		Input:        r.input.Value[0],
 		Read:         r.read(),
-		Rules:        target.Rules{HIPOpenMP: r.hipOpenMP.Value},
+		Rules:        r.rules(),
 		Trace:        r.trace(),
 		AllowMissing: r.allowMissing.Value,
 		DryRun:       r.printCommands.Value,
@@ -133,7 +145,7 @@ func (r *run) unbundleArchive(ctx context.Context) error {
 	opt := engine.UnbundleArchiveOptions{
 		Input:        r.input.Value[0],
 		Read:         r.read(),
-		Rules:        target.Rules{HIPOpenMP: r.hipOpenMP.Value},
+		Rules:        r.rules(),
 		Trace:        r.trace(),
 		AllowMissing: r.allowMissing.Value,
 		Check:        r.checkArchive.Value,
@@ -145,11 +157,15 @@ func (r *run) unbundleArchive(ctx context.Context) error {
 }
 
 func (r *run) read() engine.ReadOptions {
-	opt := engine.ReadOptions{Lenient: r.lenient.Value}
+	opt := engine.ReadOptions{Lenient: r.lenient.Value, LLVM23: r.release.NextBucket}
 	if r.talk {
 		opt.Stats = r.tellRead
 	}
 	return opt
+}
+
+func (r *run) rules() target.Rules {
+	return target.Rules{HIPOpenMP: r.hipOpenMP.Value, LLVM23: r.release.NextBucket}
 }
 
 // trace returns what explains every comparison, if that is wanted.

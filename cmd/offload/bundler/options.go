@@ -1,6 +1,11 @@
 package bundler
 
-import "github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
+import (
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
+	"github.com/rules-offload/rules_offload/cmd/offload/release"
+)
 
 // options is the command line of the tool.
 type options struct {
@@ -19,7 +24,7 @@ type options struct {
 	lenient                        *llvmcl.Opt[bool]
 }
 
-func newOptions() *options {
+func newOptions(r release.Release) *options {
 	o := &options{tool: llvmcl.Tool{
 		Overview: "A tool to bundle several input files of the specified type <type> \n" +
 			"referring to the same source file but different targets into a single \n" +
@@ -27,7 +32,7 @@ func newOptions() *options {
 			"this tool if -unbundle is provided.\n",
 		Category: "clang-offload-bundler options",
 		// What scripts look for: the release whose behaviour this is.
-		Version: "Debian clang-offload-bundler version 22.1.8 (1~deb12u1)",
+		Version: fmt.Sprintf("Debian clang-offload-bundler version %s (%s)", r.Version, r.Package),
 		Order: []string{
 			"help", "list", "check-input-archive", "help-hidden", "output", "unbundle", "version", "help-list",
 			"compression-level", "allow-missing-bundles", "###", "type", "help-list-hidden", "inputs", "verbose", "targets",
@@ -37,6 +42,9 @@ func newOptions() *options {
 	t := &o.tool
 	o.help = t.Bool("h", "Alias for -help")
 	o.help.Hide()
+	if r.HelpAlone {
+		o.help.Alone()
+	}
 	o.input = t.Strings("input", "string", "Input file. Can be specified multiple times for multiple input files.")
 	o.inputs = t.List("inputs", "string", "[<input file>,...] (deprecated)")
 	o.output = t.Strings("output", "string", "Output file. Can be specified multiple times for multiple output files.")

@@ -28,7 +28,11 @@ func (r *run) tellWritten(result engine.BundleResult) {
 // tellRead tells of a bundle that is read.
 func (r *run) tellRead(s images.Bundle) {
 	if s.Header == nil {
-		fmt.Fprintln(r.Stderr, "Uncompressed bundle.")
+		if r.release.SmallWords {
+			fmt.Fprintln(r.Stderr, "Uncompressed bundle")
+		} else {
+			fmt.Fprintln(r.Stderr, "Uncompressed bundle.")
+		}
 		return
 	}
 	h := s.Header

@@ -31,13 +31,21 @@ func (r *run) words(err error) string {
 	case errors.Is(err, engine.ErrEntryID):
 		return "invalid bundle id read from the bundle"
 	case errors.As(err, &compressed) && llvmwords.Compressed(compressed) != "" && r.fileType.Value == "a":
-		return "Failed to decompress code object: " + llvmwords.Compressed(compressed)
+		return "Failed to decompress code object: " + r.small(llvmwords.Compressed(compressed))
 	case errors.As(err, &compressed) && llvmwords.Compressed(compressed) != "":
-		return "Failed to decompress input: " + llvmwords.Compressed(compressed)
+		return "Failed to decompress input: " + r.small(llvmwords.Compressed(compressed))
 	case errors.As(err, &archive):
 		return llvmwords.Archive(archive)
 	}
 	return err.Error()
+}
+
+// small returns words of LLVM 22 as the release that is followed has them.
+func (r *run) small(words string) string {
+	if r.release.SmallWords {
+		return strings.ToLower(words[:1]) + words[1:]
+	}
+	return words
 }
 
 // cannotFind lists the targets that nothing serves.

@@ -62,6 +62,9 @@ func (p *parser) printHelp(hidden, categories bool) {
 	width := 0
 	for _, o := range options {
 		width = max(width, len(o.spelling()))
+		for _, c := range o.choices {
+			width = max(width, len("    =")+len(c.Value))
+		}
 	}
 	if !categories {
 		for _, o := range options {
@@ -86,6 +89,9 @@ func (p *parser) printHelp(hidden, categories bool) {
 // --help's: the list without categories.
 func (t *Tool) PrintHelp(call *command.Call) { t.parser(call).printHelp(false, false) }
 
+// PrintFullHelp prints what --help prints.
+func (t *Tool) PrintFullHelp(call *command.Call) { t.parser(call).print("help") }
+
 // spelling is the option with its value, as help has it.
 func (o *option) spelling() string {
 	s := "  " + dashed(o.name)
@@ -103,5 +109,8 @@ func (o *option) printHelp(b *strings.Builder, width int) {
 	for line := range strings.Lines(o.help) {
 		fmt.Fprintf(b, "%s%s\n", lead, strings.TrimSuffix(line, "\n"))
 		lead = strings.Repeat(" ", width+3)
+	}
+	for _, c := range o.choices {
+		fmt.Fprintf(b, "%-*s -   %s\n", width, "    ="+c.Value, c.Help)
 	}
 }

@@ -77,8 +77,9 @@ func (t *Tool) Parse(call *command.Call) Exit {
 			}
 		}
 	}
+	alone := slices.ContainsFunc(t.options, func(o *option) bool { return o.alone && o.seen() > 0 })
 	for _, o := range t.options {
-		if o.required && o.seen() == 0 {
+		if o.required && o.seen() == 0 && !alone {
 			p.mistake(o, "must be specified at least once!")
 		}
 	}

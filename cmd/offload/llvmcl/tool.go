@@ -5,6 +5,7 @@ package llvmcl
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -40,7 +41,9 @@ type option struct {
 	operand  string // what help shows for the value; "" if there is none to show
 	takes    takes
 	commas   bool // a comma separates values
+	choices  []Choice
 	required bool
+	alone    bool // where it is given, required options may be missing
 	shown    shown
 	generic  bool // one of those that every tool has
 
@@ -72,6 +75,9 @@ func (o *option) Hide() { o.shown = nowhere }
 
 // Require makes it a mistake not to give the option.
 func (o *option) Require() { o.required = true }
+
+// Alone lets required options be missing where the option is given.
+func (o *option) Alone() { o.alone = true }
 
 func newOpt[T any](t *Tool, o *option, parse func(old T, value string) (T, string)) *Opt[T] {
 	opt := &Opt[T]{option: o}
@@ -130,6 +136,19 @@ func (t *Tool) List(name, operand, help string) *Opt[[]string] {
 	opt := t.Strings(name, operand, help)
 	opt.commas = true
 	return opt
+}
+
+// Choice is a value of an option that takes no others.
+type Choice struct{ Value, Help string }
+
+// Choice adds an option whose value is one of several. The last one counts.
+func (t *Tool) Choice(name, help string, choices ...Choice) *Opt[string] {
+	return newOpt(t, &option{name: name, operand: "value", help: help, takes: valueRequired, choices: choices}, func(old, value string) (string, string) {
+		if slices.ContainsFunc(choices, func(c Choice) bool { return c.Value == value }) {
+			return value, ""
+		}
+		return old, "Cannot find option named '" + value + "'!"
+	})
 }
 
 // Positionals makes the tool take arguments without a dash. Without it they are

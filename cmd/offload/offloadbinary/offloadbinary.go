@@ -1,6 +1,7 @@
 // Package offloadbinary is the command line of llvm-offload-binary, which is
 // also called clang-offload-packager: what LLVM 23.1.4 does, writing the version
-// of the container that LLVM 22 writes and every LLVM since 15 reads.
+// of the container that the release of package release writes, by default that which every LLVM
+// since 15 reads.
 package offloadbinary
 
 import (
@@ -14,9 +15,17 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
 	"github.com/rules-offload/rules_offload/cmd/offload/llvmwords"
+	"github.com/rules-offload/rules_offload/cmd/offload/release"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+)
+
+// The values of --compression-format.
+const (
+	zstdFormat = "zstd"
+	zlibFormat = "zlib"
 )
 
 // options is the command line of the tool.
@@ -29,15 +38,20 @@ type options struct {
 	images  *llvmcl.Opt[[]string]
 	archive *llvmcl.Opt[bool]
 	version *llvmcl.Opt[uint32]
+
+	// Of releases that compress.
+	compress *llvmcl.Opt[bool]
+	format   *llvmcl.Opt[string]
+	level    *llvmcl.Opt[int32]
 }
 
-func newOptions() *options {
+func newOptions(r release.Release) *options {
 	o := &options{tool: llvmcl.Tool{
 		Overview: "A utility for bundling several object files into a single binary.\n" +
 			"The output binary can then be embedded into the host section table\n" +
 			"to create a fatbinary containing offloading code.\n",
 		Category: "llvm-offload-binary options",
-		Version:  "Debian LLVM version 23.1.4\n  Optimized build.",
+		Version:  "Debian LLVM version " + packerVersion(r) + "\n  Optimized build.",
 	}}
 	t := &o.tool
 	o.help = t.Bool("h", "Alias for -help")
@@ -47,14 +61,34 @@ func newOptions() *options {
 	o.images = t.Strings("image", "<key>=<value>,...", "List of key and value arguments. Required keywords are 'file' and 'triple'.")
 	o.archive = t.Bool("archive", "Write extracted files to a static archive")
 	// Ours alone.
-	o.version = t.Uint("format-version", "version", "Version of the container to write, 1 or 2", 1)
+	o.version = t.Uint("format-version", "version", "Version of the container to write, 1, 2 or 3", uint32(r.Container))
 	o.version.Hide()
+	if r.CompressesContainers {
+		o.compress = t.Bool("compress", "Compress the packaged offload binary")
+		o.format = t.Choice("compression-format", "Format used with --compress",
+			llvmcl.Choice{Value: zstdFormat, Help: "Zstandard compression"}, llvmcl.Choice{Value: zlibFormat, Help: "zlib compression"})
+		o.level = t.Int("compression-level", "int", "Compression level used with --compress", 0)
+	}
 	return o
+}
+
+// packerVersion returns the release whose behaviour this is: what it extracts and says is that of LLVM
+// 23, whichever container it writes.
+func packerVersion(r release.Release) string {
+	if least, _ := release.Of(23); r.Number < least.Number {
+		return least.Version
+	}
+	return r.Version
 }
 
 // Run runs a command line and returns its exit code.
 func Run(ctx context.Context, call *command.Call) int {
-	o := newOptions()
+	follow, err := release.FromEnv(call.LookupEnv)
+	if err != nil {
+		fmt.Fprintf(call.Stderr, "%s: error: %v\n", call.Name, err)
+		return 1
+	}
+	o := newOptions(follow)
 	exit := o.tool.Parse(call)
 	if exit.Done && exit.Code == 0 {
 		return 0
@@ -73,7 +107,6 @@ func Run(ctx context.Context, call *command.Call) int {
 	if strings.HasSuffix(stem(name), "clang-offload-packager") {
 		fmt.Fprintln(call.Stderr, "warning: 'clang-offload-packager' is deprecated. Use 'llvm-offload-binary' instead.")
 	}
-	var err error
 	switch output := o.output.Value; {
 	case o.help.Value || output == "" && input == "":
 		o.tool.PrintHelp(call)
@@ -118,6 +151,16 @@ func message(err error, input string) string {
 // pack writes an offload binary.
 func (o *options) pack(ctx context.Context, call *command.Call) error {
 	opt := engine.PackOptions{Version: int(o.version.Value), Output: o.output.Value, LLVM: true}
+	if o.compress != nil && o.compress.Value {
+		c := &offloadbinary.Compression{Zlib: o.format.Value == zlibFormat, Level: offloadbinary.DefaultZstdLevel}
+		switch {
+		case o.level.Count > 0:
+			c.Level = int(o.level.Value)
+		case c.Zlib:
+			c.Level = offloadbinary.DefaultZlibLevel
+		}
+		opt.Compress = c
+	}
 	for _, image := range o.images.Value {
 		opt.Images = append(opt.Images, engine.ParseProperties(image))
 	}

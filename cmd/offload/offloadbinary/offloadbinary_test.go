@@ -116,7 +116,7 @@ func TestMistakes(t *testing.T) {
 	tool.fails("No such file or directory: ''", "-o", "x", "--image=file")
 	tool.fails("'nope': No such file or directory", "nope")
 	tool.fails("No such file or directory: 'dir/x'", "-o", "dir/x", "--image=file=a.o")
-	tool.fails("offload binaries of version 3 are not written, only 1 and 2", "-o", "x", "--format-version=3", "--image=file=a.o")
+	tool.fails("offload binaries of version 4 are not written, only 1, 2 and 3", "-o", "x", "--format-version=4", "--image=file=a.o")
 	code, _, stderr := tool.run("", "a", "b")
 	if want := "llvm-offload-binary: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: /bin/llvm-offload-binary --help\n"; code != 1 || stderr != want {
 		t.Errorf("two inputs: exit code %d, %s", code, stderr)

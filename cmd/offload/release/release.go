@@ -20,6 +20,7 @@ const Default = 22
 type Release struct {
 	Number  int    // 22, 23 or 24
 	Version string // as --version has it, such as 22.1.8
+	Package string // the version of Debian's package, as --version of clang's tools has it
 
 	// Container is the version of the offload binaries that are written, by
 	// llvm-offload-binary and in objects.
@@ -39,9 +40,9 @@ type Release struct {
 
 // releases has a line for each release that can be followed, oldest first.
 var releases = []Release{
-	{Number: 22, Version: "22.1.8", Container: 1},
-	{Number: 23, Version: "23.1.4", Container: 2, NextBucket: true, SmallWords: true},
-	{Number: 24, Version: "24.0.0", Container: 3, NextBucket: true, SmallWords: true, CompressesContainers: true, HelpAlone: true},
+	{Number: 22, Version: "22.1.8", Package: "1~deb12u1", Container: 1},
+	{Number: 23, Version: "23.1.4", Package: "2", Container: 2, NextBucket: true, SmallWords: true},
+	{Number: 24, Version: "24.0.0", Package: "++20261025103442+7e3c57157096-1~exp1", Container: 3, NextBucket: true, SmallWords: true, CompressesContainers: true, HelpAlone: true},
 }
 
 // Of returns the release of that number.

@@ -50,7 +50,7 @@ func TestPackInspectExtract(t *testing.T) {
 		{"pack --output r --image file=a.o," + triple + ",kind=HIP", 2, "", `offload pack: invalid value "file=a.o,triple=amdgcn-amd-amdhsa,kind=HIP" for flag -image: kind "HIP" is none of openmp, cuda, hip, sycl, none. Try: offload pack --help` + "\n"},
 		{"pack --output r --image file=a.o,kind=hip", 2, "", "offload pack: --image file=a.o,kind=hip has no triple=. Try: offload pack --help\n"},
 		{"pack --output r --image file=a.o,file=x.so", 2, "", `offload pack: invalid value "file=a.o,file=x.so" for flag -image: file= is given twice. Try: offload pack --help` + "\n"},
-		{"pack --output r --format-version 3 --image file=a.o," + triple, 2, "", "offload pack: --format-version is 3, not 1 or 2. Try: offload pack --help\n"},
+		{"pack --output r --format-version 4 --image file=a.o," + triple, 2, "", "offload pack: --format-version is 4, not 1, 2 or 3. Try: offload pack --help\n"},
 		{"pack --output r", 2, "", "offload pack: no --image: name at least one, e.g. --image file=dev.o,triple=amdgcn-amd-amdhsa,arch=gfx942,kind=hip. Try: offload pack --help\n"},
 		{"inspect p", 0, "KIND    TRIPLE             ARCH    FORMAT  SIZE  STORED AS               IN\n" +
 			"hip     amdgcn-amd-amdhsa  gfx90a  elf     6 B   offload binary at 0x0   -\n" +

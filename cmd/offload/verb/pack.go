@@ -23,14 +23,19 @@ var packVerb = verb{
 
 // packFlags are the flags of offload pack.
 type packFlags struct {
-	opt engine.PackOptions
+	opt      engine.PackOptions
+	compress string
+	level    int
 }
 
 func (f *packFlags) define(flags *flagSet) {
 	imagesFlag(flags, &f.opt.Images, packedKinds, "`file=FILE,triple=TRIPLE,kind=KIND,KEY=VALUE...`: an image and what is known of it. KIND is openmp, cuda, hip, sycl or none; arch is what else clang writes. May be repeated.")
 	flags.StringVar(&f.opt.Output, "output", "", "the offload binary, a `file`; - is standard output")
-	flags.IntVar(&f.opt.Version, "format-version", 1, "`version` of the container: 1, which LLVM 15 and later read, or 2, LLVM 23 and later")
-	flags.complete("format-version", "1", "2")
+	flags.IntVar(&f.opt.Version, "format-version", 1, "`version` of the container: 1, which LLVM 15 and later read, 2, LLVM 23 and later, or 3, LLVM 24 and later")
+	flags.complete("format-version", "1", "2", "3")
+	flags.StringVar(&f.compress, "compress", "none", "`format` that compresses the container: zstd, zlib or none. It takes version 3")
+	flags.complete("compress", "zstd", "zlib", "none")
+	flags.IntVar(&f.level, "level", 0, "`level` of compression; 0 is the default of the format")
 }
 
 func (f *packFlags) run(ctx context.Context, call *command.Call, operands []string) error {
@@ -40,8 +45,24 @@ func (f *packFlags) run(ctx context.Context, call *command.Call, operands []stri
 	if err := required("output", f.opt.Output); err != nil {
 		return err
 	}
-	if f.opt.Version != 1 && f.opt.Version != 2 {
-		return usageError(fmt.Sprintf("--format-version is %d, not 1 or 2", f.opt.Version))
+	if f.opt.Version < 1 || f.opt.Version > 3 {
+		return usageError(fmt.Sprintf("--format-version is %d, not 1, 2 or 3", f.opt.Version))
+	}
+	switch f.compress {
+	case "none":
+	case "zstd", "zlib":
+		if f.opt.Version != 3 {
+			return usageError(fmt.Sprintf("--compress takes --format-version 3, not %d", f.opt.Version))
+		}
+		f.opt.Compress = &offloadbinary.Compression{Zlib: f.compress == "zlib", Level: f.level}
+		if f.level == 0 {
+			f.opt.Compress.Level = offloadbinary.DefaultZstdLevel
+			if f.opt.Compress.Zlib {
+				f.opt.Compress.Level = offloadbinary.DefaultZlibLevel
+			}
+		}
+	default:
+		return usageError(fmt.Sprintf("--compress is %q, not zstd, zlib or none", f.compress))
 	}
 	if len(f.opt.Images) == 0 {
 		return usageError("no --image: name at least one, e.g. --image file=dev.o,triple=amdgcn-amd-amdhsa,arch=gfx942,kind=hip")
