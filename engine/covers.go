@@ -145,6 +145,9 @@ func (c *coverer) group(file *DeviceFile) []coverage.Bundle {
 	index := make(map[key]int)
 	var bundles []coverage.Bundle
 	for i, e := range file.Found {
+		if e.Form == images.FormFile && file.Images[i].Format != kernels.CodeObject {
+			continue // a shader or PTX is nothing that the runtime for these GPUs loads
+		}
 		k := key{members: fmt.Sprintf("%q", e.Members), section: e.Section, form: e.Form}
 		bare := false
 		switch e.Form {

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/rules-offload/rules_offload/engine/ccob"
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
@@ -173,16 +173,16 @@ func (d *describer) wrap(i int, err error) error {
 
 // decode describes images of a compressed bundle.
 func (d *describer) decode(ctx context.Context, reader *ccob.Reader, numbers []int) error {
-	largest := int64(0)
+	buffers := new(spares)
 	copies := make([]images.Copy, len(numbers))
 	sinks := make([]*imageSink, len(numbers))
 	for k, i := range numbers {
 		e := d.file.Found[i]
-		sinks[k] = &imageSink{size: e.Size, done: func(data []byte) error { return d.image(i, data) }}
+		sinks[k] = &imageSink{size: e.Size, spares: buffers, done: func(data []byte) error { return d.image(i, data) }}
 		copies[k] = images.Copy{Image: e, To: sinks[k]}
-		largest = max(largest, e.Size)
+		buffers.size = max(buffers.size, e.Size)
 	}
-	most := min(reader.RawSize(), largest*int64(d.session.budget.Cores()))
+	most := min(reader.RawSize(), buffers.size*int64(d.session.budget.Cores()))
 	return d.session.budget.WithBytes(ctx, most, func(ctx context.Context) error {
 		err := d.open.Copy(ctx, copies)
 		// Errors of images come first: those of lower images are the same each time.
@@ -208,23 +208,56 @@ func (d *describer) decode(ctx context.Context, reader *ccob.Reader, numbers []i
 }
 
 // imageSink collects an image and hands it over when it is whole. The memory is
-// free after that.
+// for the next image after that.
 type imageSink struct {
-	size int64
-	data files.Buffer
-	got  int64
-	done func([]byte) error
-	err  error
+	size   int64
+	data   []byte
+	got    int64
+	done   func([]byte) error
+	err    error
+	spares *spares
 }
 
 // Write takes the next bytes of the image.
 func (s *imageSink) Write(p []byte) (int, error) {
-	if _, err := s.data.Write(p); err != nil {
-		return 0, err
+	if s.data == nil {
+		s.data = s.spares.take()
 	}
+	s.data = append(s.data, p...)
 	if s.got += int64(len(p)); s.got >= s.size {
-		s.err = s.done(s.data.Bytes())
-		s.data = files.Buffer{}
+		s.err = s.done(s.data)
+		s.spares.put(s.data)
+		s.data = nil
 	}
 	return len(p), s.err
+}
+
+// spares has buffers that are not in use.
+type spares struct {
+	size int64 // of the largest image, in bytes
+	mu   sync.Mutex
+	free [][]byte
+}
+
+// firstBuffer is the most that is taken for an image before any of it is there:
+// its size is a claim.
+const firstBuffer = 64 << 20
+
+// take returns an empty buffer.
+func (s *spares) take() []byte {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := len(s.free); n > 0 {
+		b := s.free[n-1]
+		s.free = s.free[:n-1]
+		return b
+	}
+	return make([]byte, 0, min(s.size, firstBuffer))
+}
+
+// put gives a buffer back.
+func (s *spares) put(b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free = append(s.free, b[:0])
 }

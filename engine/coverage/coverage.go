@@ -421,6 +421,9 @@ func (g *GPUReport) explain() string {
 	case Empty:
 		return "the code for it is empty"
 	}
+	if !slices.ContainsFunc(g.Modes, func(m ModeReport) bool { return m.Verdict != Partly }) {
+		return "no code for it in some of the bundles"
+	}
 	var modes []string
 	for _, m := range g.Modes {
 		if m.Verdict != Yes {

@@ -26,6 +26,9 @@ func (s *search) object(ctx context.Context, c files.Content, at place) error {
 		}
 		return s.fault(at, err)
 	}
+	// Icons and other files begin with two zero bytes, too: what they have is no
+	// table of sections.
+	guessed := s.opt.Scope == Everything && file.Format == object.COFFObject && file.Machine == 0
 	room := c.Len() // sections do not overlap
 	for i := range file.Sections {
 		section := &file.Sections[i]
@@ -35,13 +38,19 @@ func (s *search) object(ctx context.Context, c files.Content, at place) error {
 		}
 		at.Section = string(section.Name)
 		data, err := file.Data(i)
+		if err != nil && guessed {
+			return nil
+		}
 		if err != nil {
 			return s.fault(at, err)
 		}
 		if len(data) == 0 {
 			continue
 		}
-		if room -= int64(len(data)); room < 0 {
+		if room -= int64(len(data)); room < 0 && guessed {
+			return nil
+		}
+		if room < 0 {
 			return s.fault(at, errors.New("sections overlap"))
 		}
 		at.base = int64(section.Offset)

@@ -208,7 +208,10 @@ func TestCovers(t *testing.T) {
 	}
 	k := device("k", 4, 0)
 	dir := writeAll(t, map[string][]byte{
-		"tree/a.co": object(gfx1100, k), "tree/sub/b.hsaco": object(gfx90a, k), "tree/readme": []byte("text"), "none/readme": []byte("text"),
+		"tree/a.co": object(gfx1100, k), "tree/sub/b.hsaco": object(gfx90a, k), "tree/readme": []byte("text"), "none/readme": []byte("text"), "none/empty": nil, "none/k.ptx": []byte(".version 7.0\n.target sm_80\n"),
+		"none/shader.spv": append([]byte("\x03\x02\x23\x07"), make([]byte, 16)...),
+		// An icon: it begins like a COFF object with a section that is not in the file.
+		"none/favicon.ico":          []byte("\x00\x00\x01\x00" + strings.Repeat("\x00", 32) + "\x00\x00\x28\x00\x00\x00\x20\x00" + strings.Repeat("\x00", 400)),
 		"blas/Lib_lazy_gfx1100.dat": []byte("x"), "blas/Lib_lazy_gfx90a.dat": []byte("x"), "blas/Lib_gfx1100.co": object(gfx1100, k),
 		"blas/Kernels.so-000-gfx90a-xnack+.hsaco": object(0x3f|3<<8|1<<10, k), "blas/Lib_gfx1101.co": object(gfx1100, k),
 		"split.so": splitLibrary(), "a.co": object(gfx1100, k), "empty.co": object(gfx1100),
