@@ -70,13 +70,21 @@ func (s *Session) KpackSplit(ctx context.Context, opt KpackSplitOptions) (report
 	return report, err
 }
 
+// checkGroup refuses a group that is no part of file names.
+func checkGroup(group string) error {
+	if group == "" || strings.ContainsAny(group, "/\\\x00") {
+		return fmt.Errorf("group %q: expected a name without slashes", group)
+	}
+	return nil
+}
+
 // kpackFile returns the name of the archive of a target.
 func kpackFile(dir, group, arch string) string { return dir + "/" + group + "_" + arch + ".kpack" }
 
 // splitTo writes the parts of a library in a transaction.
 func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Outputs, opt KpackSplitOptions) (report KpackSplitReport, err error) {
-	if opt.Group == "" || strings.ContainsAny(opt.Group, "/\\\x00") {
-		return report, fmt.Errorf("group %q: expected a name without slashes", opt.Group)
+	if err := checkGroup(opt.Group); err != nil {
+		return report, err
 	}
 	o := kpack.SplitOptions{Group: opt.Group, Scheme: opt.Scheme, Level: opt.Level, Archs: opt.Archs, Complete: opt.Complete, Budget: s.budget}
 	if o.Name = strings.ReplaceAll(opt.Name, `\`, "/"); o.Name == "" {
@@ -164,7 +172,7 @@ func (s *Session) writePlan(input *files.Input, out *files.Outputs, output strin
 	if err != nil {
 		return err
 	}
-	w.SetMode(input.Mode())
+	w.KeepMode(input.Mode())
 	if err := plan.Write(w); err != nil {
 		return err
 	}

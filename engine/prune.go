@@ -38,17 +38,10 @@ func (s *Session) Prune(ctx context.Context, opt PruneOptions) (report prune.Rep
 		return report, err
 	}
 	defer input.Close()
-	o := prune.Options{
-		Keep: opt.Keep, Drop: opt.Drop, Compress: opt.Compress, Decompress: opt.Decompress, Level: opt.Level,
-		IgnoreMissing: opt.IgnoreMissing, DryRun: opt.DryRun, Budget: s.budget, Done: s.meter.add,
-	}
-	for _, r := range opt.Replace {
-		file, err := s.files.Open(r.File)
-		if err != nil {
-			return report, err
-		}
-		defer file.Close()
-		o.Replace = append(o.Replace, prune.Replacement{Name: r.Name, Content: file.All()})
+	o, replacements, err := s.pruneOptions(&opt)
+	defer closeAll(replacements)
+	if err != nil {
+		return report, err
 	}
 	err = s.write(ctx, func(out *files.Outputs) error {
 		report, err = s.pruneTo(ctx, input, out, opt.Output, o, opt.Verify)
@@ -57,23 +50,28 @@ func (s *Session) Prune(ctx context.Context, opt PruneOptions) (report prune.Rep
 	return report, err
 }
 
+// pruneOptions opens the replacements of a call.
+func (s *Session) pruneOptions(opt *PruneOptions) (o prune.Options, replacements []*files.Input, err error) {
+	o = prune.Options{
+		Keep: opt.Keep, Drop: opt.Drop, Compress: opt.Compress, Decompress: opt.Decompress, Level: opt.Level,
+		IgnoreMissing: opt.IgnoreMissing, DryRun: opt.DryRun, Budget: s.budget,
+	}
+	for _, r := range opt.Replace {
+		file, err := s.files.Open(r.File)
+		if err != nil {
+			return o, replacements, err
+		}
+		replacements = append(replacements, file)
+		o.Replace = append(o.Replace, prune.Replacement{Name: r.Name, Content: file.All()})
+	}
+	return o, replacements, nil
+}
+
 // pruneTo writes one file of a transaction.
 func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Outputs, output string, o prune.Options, verify bool) (report prune.Report, err error) {
 	work, err := prune.Open(ctx, input.All(), o)
 	if errors.Is(err, prune.ErrNoDeviceCode) && o.IgnoreMissing {
-		report = prune.Report{
-			Input: input.Name(), Output: output, Format: "none", SizeBefore: input.Size(), SizeAfter: input.Size(),
-			Bundles: []prune.BundleReport{}, Warnings: []string{"no device code in the file"},
-		}
-		if o.DryRun {
-			return report, nil
-		}
-		w, err := out.Create(output)
-		if err != nil {
-			return report, err
-		}
-		w.SetMode(input.Mode())
-		return report, w.Append(input.All())
+		return s.copyTo(input, out, output, "no device code in the file", o.DryRun)
 	}
 	if err != nil {
 		return report, in(input, err)
@@ -92,4 +90,24 @@ func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Ou
 		return s.writePlan(input, out, output, plan, verify && work.Linked())
 	})
 	return report, err
+}
+
+// copyTo copies a file that has nothing to change.
+func (s *Session) copyTo(input *files.Input, out *files.Outputs, output, why string, dryRun bool) (prune.Report, error) {
+	report := prune.Report{
+		Input: input.Name(), Output: output, Format: "none", SizeBefore: input.Size(), SizeAfter: input.Size(),
+		Bundles: []prune.BundleReport{}, Warnings: []string{why},
+	}
+	if dryRun {
+		return report, nil
+	}
+	w, err := out.Create(output)
+	if err != nil {
+		return report, err
+	}
+	w.KeepMode(input.Mode())
+	if err := w.Append(input.All()); err != nil {
+		return report, err
+	}
+	return report, w.Close()
 }

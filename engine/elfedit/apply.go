@@ -270,6 +270,8 @@ func (p *planner) newSymbol(section uint64, value uint64) uint64 {
 		switch {
 		case section != uint64(c.Section) && int(section) != ref:
 			continue
+		case c.Reference != "": // of the section, which is empty
+			return c.newAddr
 		case c.old > 0 && value >= c.addr && value-c.addr < c.old:
 			moved, _ := p.follow(value)
 			return moved

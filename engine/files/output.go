@@ -39,9 +39,10 @@ type Output struct {
 	before fs.FileInfo // of the file that is replaced, nil if there is none
 	// inPlace has the finished bytes copied into the existing file, which a
 	// rename would lose something of.
-	inPlace bool
-	placed  bool // target is the new file; temp is the one before, if any
-	mode    fs.FileMode
+	inPlace   bool
+	placed    bool // target is the new file; temp is the one before, if any
+	mode      fs.FileMode
+	exactMode bool // mode is set whatever the umask
 
 	set *Outputs // that it belongs to
 
@@ -71,6 +72,9 @@ func (o *Output) Size() int64 {
 // SetMode sets the permission bits, from which the umask is taken away as for
 // a new file. Without it they are those of the file that is replaced, or 0666.
 func (o *Output) SetMode(m fs.FileMode) { o.mode = m.Perm() }
+
+// KeepMode sets the permission bits to those of another file, whatever the umask.
+func (o *Output) KeepMode(m fs.FileMode) { o.mode, o.exactMode = m.Perm(), true }
 
 // Write implements io.Writer.
 func (o *Output) Write(p []byte) (int, error) {
@@ -347,6 +351,9 @@ func (o *Output) finish(f *os.File) error {
 			o.inPlace = true // writing into the file does not change its owner
 			return nil
 		}
+	}
+	if o.exactMode {
+		return f.Chmod(o.mode)
 	}
 	if o.mode == usualMode {
 		if o.exists && fi.Mode().Perm() != o.before.Mode().Perm() {

@@ -337,6 +337,11 @@ func (p *parser) toc(b []byte) error {
 	return nil
 }
 
+// Empty returns an archive like a without entries.
+func (a *Archive) Empty() *Archive {
+	return &Archive{Group: a.Group, Family: a.Family, Archs: a.Archs, Scheme: a.Scheme}
+}
+
 // Sorted returns the entries by ordinal, key and target ID.
 func (a *Archive) Sorted() []Entry {
 	return slices.SortedStableFunc(slices.Values(a.Entries), func(a, b Entry) int {

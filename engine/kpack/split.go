@@ -29,6 +29,8 @@ type SplitOptions struct {
 	// Complete puts code for a processor into the archives of its variants, where a
 	// source has none for them: older runtimes look into one archive only.
 	Complete bool
+	// MayDropAll permits a library without code for Archs: it loses all of its code.
+	MayDropAll bool
 	// Existing returns the archive of a target that gets the entries of the library,
 	// too, nil for none.
 	Existing func(arch string) (*Archive, error)
@@ -102,7 +104,7 @@ func collect(code *prune.Code, o *SplitOptions, split *Split) (archs []string, i
 			items[arch] = append(items[arch], item{w, b, i, e.ID, e.Content})
 		}
 	}
-	if len(archs) == 0 {
+	if len(archs) == 0 && !(o.MayDropAll && len(split.Dropped) > 0) {
 		if len(o.Archs) > 0 {
 			return nil, nil, fmt.Errorf("no code for %s: found %s", strings.Join(o.Archs, ", "), strings.Join(split.Dropped, ", "))
 		}

@@ -32,9 +32,8 @@ func Write(sink files.Sink, a *Archive) error {
 	if a.Scheme == Zstd {
 		size += 4
 	}
-	if size >= maxSize || len(blobs) > maxFrames {
-		return fmt.Errorf("kpack archive of group %s for %s: %d bytes in %d pieces are more than readers accept (%d bytes, %d pieces); split the libraries into several groups",
-			a.Group, strings.Join(a.Archs, ", "), size, len(blobs), int64(maxSize), maxFrames)
+	if err := a.fits(size, len(blobs)); err != nil {
+		return err
 	}
 	head := append([]byte(Magic), version, 0, 0, 0)
 	head = append(le.AppendUint64(head, uint64(size)), make([]byte, dataOffset-headerSize)...)
@@ -58,6 +57,15 @@ func Write(sink files.Sink, a *Archive) error {
 	}
 	_, err := sink.Write(tableOfContents(a, blobs, uint64(size)))
 	return err
+}
+
+// fits reports data that readers do not accept.
+func (a *Archive) fits(size int64, pieces int) error {
+	if size < maxSize && pieces <= maxFrames {
+		return nil
+	}
+	return fmt.Errorf("kpack archive of group %s for %s: %d bytes in %d pieces are more than readers accept (%d bytes, %d pieces); split the libraries into several groups",
+		a.Group, strings.Join(a.Archs, ", "), size, pieces, int64(maxSize), maxFrames)
 }
 
 func tableOfContents(a *Archive, blobs []files.Content, end uint64) []byte {
@@ -149,4 +157,70 @@ func appendEntry(b []byte, e *Entry) []byte {
 		}
 	}
 	return b
+}
+
+// Writer writes an archive to a file as code objects come. Their data is not kept.
+type Writer struct {
+	out     *files.Output
+	archive Archive
+	offsets []files.Content // of sizes alone
+	size    int64
+}
+
+// NewWriter begins an archive. Group, Family, Archs and Scheme are those of a.
+func NewWriter(out *files.Output, a Archive) (*Writer, error) {
+	w := &Writer{out: out, archive: a, size: dataOffset}
+	if a.Scheme == Zstd {
+		w.size += 4
+	}
+	_, err := out.Reserve(w.size)
+	return w, err
+}
+
+// Add adds the entries of another archive of the same scheme, with its data.
+func (w *Writer) Add(a *Archive) error {
+	ordinals := make(map[int]int)
+	for _, e := range a.Entries {
+		ordinal, ok := ordinals[e.Ordinal]
+		if !ok {
+			ordinal = len(w.offsets)
+			ordinals[e.Ordinal] = ordinal
+			if w.archive.Scheme == Zstd {
+				if _, err := w.out.Write(le.AppendUint32(nil, uint32(e.Stored.Len()))); err != nil {
+					return err
+				}
+				w.size += 4
+			}
+			if err := w.out.Append(e.Stored); err != nil {
+				return err
+			}
+			w.size += e.Stored.Len()
+			w.offsets = append(w.offsets, e.Stored)
+			if err := w.archive.fits(w.size, len(w.offsets)); err != nil {
+				return err
+			}
+		}
+		e.Ordinal = ordinal
+		w.archive.Entries = append(w.archive.Entries, e)
+	}
+	return nil
+}
+
+// Close completes the archive and returns its number of entries.
+func (w *Writer) Close() (entries int, err error) {
+	// Only the sizes of the data are used, which may be unmapped by now.
+	if _, err := w.out.Write(tableOfContents(&w.archive, w.offsets, uint64(w.size))); err != nil {
+		return 0, err
+	}
+	head := append([]byte(Magic), version, 0, 0, 0)
+	head = le.AppendUint64(head, uint64(w.size))
+	if _, err := w.out.WriteAt(head, 0); err != nil {
+		return 0, err
+	}
+	if w.archive.Scheme == Zstd {
+		if _, err := w.out.WriteAt(le.AppendUint32(nil, uint32(len(w.offsets))), dataOffset); err != nil {
+			return 0, err
+		}
+	}
+	return len(w.archive.Entries), w.out.Close()
 }

@@ -35,10 +35,10 @@ func (w *Work) openArchive(ctx context.Context) error {
 	w.format = "archive"
 	archive, err := ar.Parse(w.in.Bytes())
 	if err != nil {
-		return err
+		return unsupported(err)
 	}
 	if archive.Thin() {
-		return errors.New("thin archive: its members are files beside it; prune these, or make a whole archive")
+		return unsupported(errors.New("thin archive: its members are files beside it; prune these, or make a whole archive"))
 	}
 	members := make(map[int64]ar.Member)
 	for m, err := range archive.Members() {

@@ -73,7 +73,7 @@ func Wrappers(f *elfedit.File) ([]Wrapper, error) {
 func (w *Work) openLinked(ctx context.Context) error {
 	f, err := elfedit.Parse(w.in)
 	if err != nil {
-		return err
+		return unsupported(err)
 	}
 	w.format = "elf-shared"
 	if f.Program() {

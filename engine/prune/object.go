@@ -18,7 +18,7 @@ func (w *Work) openObject(ctx context.Context) error {
 	w.format = "elf-object"
 	o, err := elfedit.ParseObject(w.in)
 	if err != nil {
-		return err
+		return unsupported(err)
 	}
 	var changes []func() elfedit.ObjectChange
 	loose := &unit{loose: true, section: bundle.SectionPrefix}

@@ -23,6 +23,24 @@ import (
 // ErrNoDeviceCode reports a file without device code.
 var ErrNoDeviceCode = errors.New("no device code in the file; with --ignore-missing it is copied")
 
+// UnsupportedError reports a file that is not read, so that it is not known whether it
+// has device code.
+type UnsupportedError struct{ Err error }
+
+// Error returns the reason.
+func (e *UnsupportedError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *UnsupportedError) Unwrap() error { return e.Err }
+
+// unsupported marks an error.
+func unsupported(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &UnsupportedError{err}
+}
+
 // Options say what happens to the device code of a file.
 type Options struct {
 	// Keep and Drop name entries: processors with all their variants, target IDs with
@@ -106,7 +124,7 @@ func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
 	case bundle.Is(data), ccob.Is(data):
 		err = w.openBundles(ctx)
 	case len(data) >= 2 && string(data[:2]) == "MZ":
-		err = errors.New("Windows PE files are not supported; expected an ELF file, an archive, a bundle or an offload binary")
+		err = unsupported(errors.New("Windows PE files are not supported; expected an ELF file, an archive, a bundle or an offload binary"))
 	default:
 		err = ErrNoDeviceCode
 	}

@@ -213,10 +213,12 @@ func (f *kpackVerifyFlags) run(ctx context.Context, call *command.Call, operands
 
 var kpackSplitVerb = verb{
 	name:    "kpack split",
+	operand: " [--tree IN OUT]",
 	summary: "Splits a library into one without device code, and a kpack archive for each target.",
 	details: "The HIP runtime finds the archives through a marker in the library: their folder is relative to that of the library.",
 	examples: []example{
 		{"Split a library", "offload kpack split --input librocrand.so.1.1 --output out/lib/librocrand.so.1.1 --kpack-dir out/.kpack --group rocrand"},
+		{"Split all libraries of an installation", "offload kpack split --group math --kpack-dir .kpack --tree math split"},
 	},
 	flags: func() action { return new(kpackSplitFlags) },
 }
@@ -225,6 +227,7 @@ var kpackSplitVerb = verb{
 type kpackSplitFlags struct {
 	opt  engine.KpackSplitOptions
 	json bool
+	tree bool
 }
 
 func (f *kpackSplitFlags) define(flags *flagSet) {
@@ -253,10 +256,14 @@ func (f *kpackSplitFlags) define(flags *flagSet) {
 	flags.BoolVar(&o.Append, "append", false, "add the code to archives of the group that are there")
 	flags.BoolVar(&o.Complete, "complete", false, "put code for a processor also into the archives of its variants, where a source has none for these: runtimes before the summer of 2026 need that")
 	flags.BoolVar(&o.Verify, "verify", false, "check the structure of the library that was written")
+	flags.BoolVar(&f.tree, "tree", false, "split the libraries of the folder IN into a new folder OUT, instead of --input and --output; --kpack-dir is in OUT and .kpack by default")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with what was written; sizes in bytes")
 }
 
 func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if f.tree {
+		return f.runTree(ctx, call, operands)
+	}
 	if err := noOperands(operands); err != nil {
 		return err
 	}
@@ -279,6 +286,41 @@ func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands 
 	for _, a := range report.Archives {
 		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d code objects, %d bytes", a.File, a.Entries, a.Size)))
 	}
+	return nil
+}
+
+// runTree splits the libraries of a folder.
+func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, operands []string) error {
+	opt := &f.opt
+	if err := treeOperands(operands, &opt.Input, &opt.Output); err != nil {
+		return err
+	}
+	switch {
+	case opt.Name != "" || opt.SearchPath != "" || opt.Append:
+		return usageError("--kernel-name, --search-path and --append are for one library, not for --tree")
+	case opt.Dir == "":
+		opt.Dir = ".kpack"
+	}
+	if err := required("group", opt.Group); err != nil {
+		return err
+	}
+	report, err := call.Session.KpackSplitTree(ctx, *opt)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return writeJSON(call.Stdout, report)
+	}
+	for _, w := range report.Warnings {
+		fmt.Fprintf(call.Stderr, "offload kpack split: %s\n", printable.Text(w))
+	}
+	for _, file := range report.Files {
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", file.Output, file.SizeBefore, file.SizeAfter)))
+	}
+	for _, a := range report.Archives {
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d code objects, %d bytes", a.File, a.Entries, a.Size)))
+	}
+	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d files, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, len(report.Files))))
 	return nil
 }
 

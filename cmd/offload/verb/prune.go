@@ -15,11 +15,13 @@ import (
 
 var pruneVerb = verb{
 	name:    "prune",
+	operand: " [--tree IN OUT]",
 	summary: "Removes, replaces, compresses or decompresses the device code in a built file: a library, a program, an object, an archive, a bundle.",
 	details: "The file stays what it is: addresses, symbols and the build ID do not change, and it can be stripped afterwards.",
 	examples: []example{
 		{"Keep the code of one GPU in a library", "offload prune --input librccl.so.1 --output small/librccl.so.1 --keep gfx90a"},
 		{"See what that would save", "offload prune --input librccl.so.1 --output small/librccl.so.1 --keep gfx90a --dry-run"},
+		{"Prune an installation", "offload prune --keep gfx90a --ignore-missing --tree /opt/rocm rocm-gfx90a"},
 		{"Compress what a build left uncompressed", "offload prune --input librccl.so.1 --output small/librccl.so.1 --compress"},
 	},
 	flags: func() action { return new(pruneFlags) },
@@ -29,6 +31,7 @@ var pruneVerb = verb{
 type pruneFlags struct {
 	opt  engine.PruneOptions
 	json bool
+	tree bool
 }
 
 func (f *pruneFlags) define(flags *flagSet) {
@@ -57,11 +60,15 @@ func (f *pruneFlags) define(flags *flagSet) {
 	flags.BoolVar(&opt.IgnoreMissing, "ignore-missing", false, "warn about targets of --keep that are missing, and copy files without device code")
 	flags.BoolVar(&opt.DryRun, "dry-run", false, "write nothing; compressed sizes are upper bounds")
 	flags.BoolVar(&opt.Verify, "verify", false, "check the structure of the file that was written")
+	flags.BoolVar(&f.tree, "tree", false, "prune the files of the folder IN into a new folder OUT, instead of --input and --output: files without device code are copied, links are kept")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with what happened to each bundle; sizes in bytes")
 }
 
 func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	opt := &f.opt
+	if f.tree {
+		return f.runTree(ctx, call, operands)
+	}
 	if err := noOperands(operands); err != nil {
 		return err
 	}
@@ -86,6 +93,47 @@ func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []str
 	}
 	_, err = fmt.Fprintln(call.Stdout, printable.Text(pruneLine(&report)))
 	return err
+}
+
+// runTree prunes a folder.
+func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands []string) error {
+	opt := &f.opt
+	if err := treeOperands(operands, &opt.Input, &opt.Output); err != nil {
+		return err
+	}
+	if err := pruneWhat(opt); err != nil {
+		return err
+	}
+	report, err := call.Session.PruneTree(ctx, *opt)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return writeJSON(call.Stdout, report)
+	}
+	for _, file := range report.Files {
+		for _, warning := range file.Warnings {
+			fmt.Fprintf(call.Stderr, "offload prune: %s: %s\n", printable.Name(file.Input), printable.Text(warning))
+		}
+		fmt.Fprintln(call.Stdout, printable.Text(pruneLine(&file)))
+	}
+	for _, warning := range report.Warnings {
+		fmt.Fprintf(call.Stderr, "offload prune: %s\n", printable.Text(warning))
+	}
+	_, err = fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d files, %d with device code", report.Output, report.SizeBefore, report.SizeAfter, report.Count, len(report.Files))))
+	return err
+}
+
+// treeOperands takes the folders of --tree, which stand in for --input and --output.
+func treeOperands(operands []string, input, output *string) error {
+	switch {
+	case *input != "" || *output != "":
+		return usageError("--tree takes two folders instead of --input and --output")
+	case len(operands) != 2:
+		return usageError(fmt.Sprintf("--tree wants two folders, IN and OUT, got %d", len(operands)))
+	}
+	*input, *output = operands[0], operands[1]
+	return nil
 }
 
 // pruneWhat checks that the flags name something to do, once.

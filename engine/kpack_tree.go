@@ -1,0 +1,180 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"path/filepath"
+
+	"github.com/rules-offload/rules_offload/engine/elfedit"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/kpack"
+	"github.com/rules-offload/rules_offload/engine/prune"
+)
+
+// KpackTreeReport says what KpackSplitTree wrote.
+type KpackTreeReport struct {
+	Input      string `json:"input"`
+	Output     string `json:"output"`
+	Count      int    `json:"count"`       // of files, each once
+	Links      int    `json:"links"`       // symbolic and hard links
+	SizeBefore int64  `json:"size_before"` // bytes of all files
+	SizeAfter  int64  `json:"size_after"`  // without archives
+	// Files are the libraries and programs that were split, by path.
+	Files    []KpackSplitReport `json:"files"`
+	Archives []KpackArchiveFile `json:"archives"`
+	Warnings []string           `json:"warnings"`
+}
+
+// KpackSplitTree splits the libraries and programs in a directory. Input and Output are
+// directories, Dir is one in Output. Names of libraries in keys are their paths. Other
+// files are copied and links are kept.
+func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (KpackTreeReport, error) {
+	report := KpackTreeReport{Input: opt.Input, Output: opt.Output, Files: []KpackSplitReport{}, Archives: []KpackArchiveFile{}, Warnings: []string{}}
+	dir := filepath.ToSlash(filepath.Clean(opt.Dir))
+	if !filepath.IsLocal(opt.Dir) || dir == "." {
+		return report, fmt.Errorf("'%s': expected a path inside of the new directory, such as .kpack", opt.Dir)
+	}
+	if err := checkGroup(opt.Group); err != nil {
+		return report, err
+	}
+	err := s.newTree(ctx, opt.Input, opt.Output, false, func(t *treeCopy) error {
+		report.Links = t.links
+		fat := make([]bool, len(t.regular))
+		why := make([]string, len(t.regular))
+		err := t.each(ctx, func(_ context.Context, i int, input *files.Input, out *files.Outputs, name string) error {
+			if fat[i], why[i] = hasWrappers(input); fat[i] {
+				return nil
+			}
+			_, err := s.copyTo(input, out, name, "", false)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		for i, e := range t.regular {
+			report.Count++
+			report.SizeBefore += e.Size
+			if !fat[i] {
+				report.SizeAfter += e.Size
+			}
+			if why[i] != "" {
+				report.Warnings = append(report.Warnings, t.input+"/"+e.Path+": copied: "+why[i])
+			}
+		}
+		return s.write(ctx, func(out *files.Outputs) error {
+			return s.splitAll(ctx, t, fat, out, dir, opt, &report)
+		})
+	})
+	return report, err
+}
+
+// hasWrappers reports whether a file is a library or program with HIP code, and why that
+// is not known.
+func hasWrappers(input *files.Input) (fat bool, unknown string) {
+	data := input.Bytes()
+	if !elfedit.Is(data) || len(data) < 18 || data[16] != elfedit.TypeDyn && data[16] != elfedit.TypeExec {
+		return false, ""
+	}
+	f, err := elfedit.Parse(input.All())
+	if err != nil {
+		return false, err.Error()
+	}
+	section, err := f.Section(prune.HIPSection)
+	return err != nil || section >= 0 && f.Sections[section].InFile() > 0, ""
+}
+
+// splitAll splits the libraries of a tree, in order, into archives that they share.
+func (s *Session) splitAll(ctx context.Context, t *treeCopy, fat []bool, out *files.Outputs, dir string, opt KpackSplitOptions, report *KpackTreeReport) error {
+	var archs []string
+	writers := make(map[string]*kpack.Writer)
+	outputs := make(map[string]*files.Output)
+	for i, e := range t.regular {
+		if !fat[i] {
+			continue
+		}
+		one, err := s.splitOne(ctx, t, e, dir, opt, func(a *kpack.Archive) error {
+			arch := a.Archs[0]
+			if writers[arch] == nil {
+				name := t.tree.Name(kpackFile(dir, opt.Group, arch))
+				if err := out.MakeDir(t.tree.Name(dir)); err != nil {
+					return err
+				}
+				w, err := out.Create(name)
+				if err != nil {
+					return err
+				}
+				if writers[arch], err = kpack.NewWriter(w, *a.Empty()); err != nil {
+					return err
+				}
+				outputs[arch] = w
+				archs = append(archs, arch)
+			}
+			return writers[arch].Add(a)
+		})
+		if err != nil {
+			return err
+		}
+		report.Files = append(report.Files, one)
+		report.SizeAfter += one.SizeAfter
+		report.Warnings = append(report.Warnings, one.Warnings...)
+	}
+	if len(archs) == 0 {
+		if len(opt.Archs) > 0 && len(report.Files) > 0 {
+			return fmt.Errorf("%s: no file has code for the targets of --archs", t.input)
+		}
+		return fmt.Errorf("%s: no library or program in it has device code to split", t.input)
+	}
+	for _, arch := range archs {
+		entries, err := writers[arch].Close()
+		if err != nil {
+			return err
+		}
+		report.Archives = append(report.Archives, KpackArchiveFile{
+			File: opt.Output + "/" + kpackFile(dir, opt.Group, arch), Arch: arch, Entries: entries, Size: outputs[arch].Size(),
+		})
+	}
+	return nil
+}
+
+// splitOne splits one library of a tree and hands its archives to add.
+func (s *Session) splitOne(ctx context.Context, t *treeCopy, e files.TreeEntry, dir string, opt KpackSplitOptions, add func(*kpack.Archive) error) (KpackSplitReport, error) {
+	report := KpackSplitReport{Input: t.input + "/" + e.Path, Output: opt.Output + "/" + e.Path, KernelName: e.Path, Archives: []KpackArchiveFile{}, Warnings: []string{}}
+	rel, err := filepath.Rel(filepath.FromSlash(path.Dir(e.Path)), filepath.FromSlash(dir))
+	if err != nil {
+		return report, err
+	}
+	report.SearchPath = path.Join(filepath.ToSlash(rel), opt.Group+"_@GFXARCH@.kpack")
+	input, err := s.files.OpenToReplace(report.Input)
+	if err != nil {
+		return report, err
+	}
+	defer input.Close()
+	code, err := prune.ReadCode(ctx, input.All(), s.budget)
+	if err != nil {
+		return report, in(input, err)
+	}
+	defer code.Close()
+	split, err := kpack.SplitCode(ctx, code, kpack.SplitOptions{
+		Marker: kpack.Marker{Name: e.Path, SearchPaths: []string{report.SearchPath}}, Group: opt.Group, Scheme: opt.Scheme, Level: opt.Level,
+		Archs: opt.Archs, Complete: opt.Complete, MayDropAll: true, Budget: s.budget,
+	})
+	if err != nil {
+		return report, in(input, err)
+	}
+	if len(split.Archives) == 0 {
+		report.Warnings = append(report.Warnings, report.Input+": loses all of its code, which is for other targets than those of --archs")
+	}
+	report.SizeBefore, report.SizeAfter, report.Dropped = input.Size(), split.Host.Size, append([]string{}, split.Dropped...)
+	for _, a := range split.Archives {
+		report.Archives = append(report.Archives, KpackArchiveFile{
+			File: opt.Output + "/" + kpackFile(dir, opt.Group, a.Archs[0]), Arch: a.Archs[0], Entries: len(a.Entries),
+		})
+		if err := add(a); err != nil {
+			return report, err
+		}
+	}
+	return report, s.write(ctx, func(out *files.Outputs) error {
+		return s.writePlan(input, out, t.tree.Name(e.Path), split.Host, opt.Verify)
+	})
+}
