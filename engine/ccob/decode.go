@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/pages"
 )
 
 // largeFrom is the size from which on memory is worth special care. On first use the
@@ -190,9 +191,10 @@ func (s *blockSink) take(p []byte) error {
 	if s.n == 0 {
 		// The decoder's window begins with the first block, and was not used yet.
 		if s.window >= largeFrom {
-			largePages(p, s.window)
+			w := windowOf(p, s.window)
+			pages.Large(w)
 			if s.idle() {
-				s.ready.Go(func() { getReady(p, s.window, &s.stop) })
+				s.ready.Go(func() { w.ready(&s.stop) })
 			}
 		}
 	}

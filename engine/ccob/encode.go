@@ -42,9 +42,6 @@ type Stats struct {
 // Rate returns how many times smaller the compressed data is.
 func (s Stats) Rate() float64 { return float64(s.RawSize) / float64(s.DataSize) }
 
-// Ratio returns the compressed size in percent of the raw size.
-func (s Stats) Ratio() float64 { return float64(s.DataSize) / float64(s.RawSize) * 100 }
-
 // placer is a Sink that takes bytes at positions: a files.Output.
 type placer interface {
 	Reserve(n int64) (int64, error)

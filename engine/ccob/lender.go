@@ -14,8 +14,8 @@ const (
 )
 
 // A lender hands decoded bytes to another goroutine without a copy: a decoder keeps a window of
-// what it has decoded, as matches refer to it, so what it wrote stays where it is for that long.
-// TestLent sees to it that this one does.
+// what it has decoded, as matches refer to it, so what it wrote stays where it is for that long,
+// see window.
 type lender struct {
 	some [][]byte // not lent yet
 	full chan [][]byte

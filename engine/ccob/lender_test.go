@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -101,4 +102,42 @@ func TestLender(t *testing.T) {
 	if err := l.end(); err != bad {
 		t.Error(err)
 	}
+}
+
+// The decoder's blocks lie one after the other, from the beginning of its window
+// on, as long as they fit in.
+func TestWindowIsContiguous(t *testing.T) {
+	raw := code(1, 3, 5<<20)
+	for _, size := range []int{largeFrom, 8 << 20} {
+		d, err := zstd.NewReader(bytes.NewReader(zst(t, raw, zstd.WithWindowSize(size))), decoderOptions...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		c := &contiguous{t: t, size: size}
+		if _, err := d.WriteTo(c); err != nil {
+			t.Fatal(err)
+		}
+		if c.n < min(size, len(raw)) {
+			t.Errorf("window of %d bytes: only %d were looked at", size, c.n)
+		}
+	}
+}
+
+// contiguous checks where blocks lie.
+type contiguous struct {
+	t       *testing.T
+	first   *byte
+	n, size int
+}
+
+func (c *contiguous) Write(p []byte) (int, error) {
+	if c.first == nil {
+		c.first = &p[0]
+	}
+	if at := uintptr(unsafe.Pointer(&p[0])) - uintptr(unsafe.Pointer(c.first)); c.n+len(p) <= c.size && at != uintptr(c.n) {
+		c.t.Fatalf("after %d bytes, a block lies %d bytes behind the first one", c.n, at)
+	}
+	c.n += len(p)
+	return len(p), nil
 }

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/rules-offload/rules_offload/engine/pages"
 )
 
 var pageSize = int64(os.Getpagesize())
@@ -21,12 +23,11 @@ func (j *Joined) reserve(size int) error {
 		j.data = make([]byte, size)
 		return nil
 	}
-	pages := (size + int(pageSize) - 1) / int(pageSize) * int(pageSize)
-	b, err := unix.Mmap(-1, 0, pages, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|mapNoReserve)
+	b, err := pages.Map(size)
 	if err != nil {
-		return fmt.Errorf("no room for %d bytes: %w", size, err)
+		return fmt.Errorf("no memory for %d bytes: %w", size, err)
 	}
-	hugePages(b)
+	pages.Large(b)
 	j.memory, j.data = b, b[:size:size]
 	return nil
 }
@@ -62,7 +63,6 @@ func (j *Joined) Close() error {
 	if memory == nil {
 		return nil
 	}
-	// unix.Munmap knows the slice that Mmap returned; it unmaps all of it, whatever
-	// was mapped over parts of it.
-	return unix.Munmap(memory)
+	// This unmaps all of it, whatever was mapped over parts of it.
+	return pages.Unmap(memory)
 }

@@ -29,14 +29,6 @@ func copyRange(dst *os.File, dstOff int64, src *os.File, srcOff, n int64) int64 
 	return done
 }
 
-// mapNoReserve has the kernel not set memory aside for pages that are only
-// reserved.
-const mapNoReserve = unix.MAP_NORESERVE
-
-// hugePages asks for large pages behind b: with small ones the kernel costs more
-// than whoever fills them. It is a wish: without it, things are only slower.
-func hugePages(b []byte) { _ = unix.Madvise(b, unix.MADV_HUGEPAGE) }
-
 // exchange swaps two files. Unlike a rename over a file it can be taken back,
 // and ext4 does not start to write the new file to the disk on the spot.
 func exchange(a, b string) error {

@@ -18,7 +18,3 @@ func exchange(string, string) error { return errors.ErrUnsupported }
 var openUnnamed = func(string, fs.FileMode) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func linkFile(*os.File, string) error { return errors.ErrUnsupported }
-
-const mapNoReserve = 0
-
-func hugePages([]byte) {}

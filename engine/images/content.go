@@ -73,10 +73,14 @@ func (f *File) Copy(ctx context.Context, copies []Copy) error {
 	if err != nil {
 		return err
 	}
-	return f.budget.Each(ctx, len(order), func(ctx context.Context, i int) error {
+	extract := func(ctx context.Context, i int) error {
 		x := bundles[order[i]]
 		return x.image.wrap(order[i].Extract(ctx, x.ranges))
-	})
+	}
+	if len(order) == 1 {
+		return extract(ctx, 0) // which divides the work itself
+	}
+	return f.budget.Each(ctx, len(order), extract)
 }
 
 // copyDirect writes an image that is stored as it is, or a host object.

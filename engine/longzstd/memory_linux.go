@@ -1,10 +1,11 @@
 package longzstd
 
 import (
+	"os"
 	"sync"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/rules-offload/rules_offload/engine/pages"
 )
 
 const (
@@ -68,22 +69,21 @@ func (m tableMemory) keep() {
 // written: each fresh page would cost two faults, of which the second interrupts other cores.
 func mapTables(size, long, short, far int) tableMemory {
 	const most = int(unsafe.Sizeof(tables{}))
-	b, err := unix.Mmap(-1, 0, most+hugePage, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
+	b, err := pages.Map(most + hugePage)
 	if err != nil {
 		return tableMemory{new(tables), func() {}}
 	}
 	skip := -int(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) & (hugePage - 1)
 	t := (*tables)(unsafe.Pointer(unsafe.SliceData(b[skip:])))
-	// All of this is a wish.
 	populate := func(off uintptr, n int) {
-		from := (skip + int(off)) &^ (unix.Getpagesize() - 1)
-		_ = unix.Madvise(b[from:skip+int(off)+n], unix.MADV_POPULATE_WRITE)
+		from := (skip + int(off)) &^ (os.Getpagesize() - 1)
+		pages.Populate(b[from : skip+int(off)+n])
 	}
 	if size >= hugeFrom {
-		_ = unix.Madvise(b[skip:], unix.MADV_HUGEPAGE)
+		pages.Large(b[skip:])
 	}
 	populate(unsafe.Offsetof(t.long), long*4)
 	populate(unsafe.Offsetof(t.short), short*4)
 	populate(unsafe.Offsetof(t.far), far*8)
-	return tableMemory{t, func() { _ = unix.Munmap(b) }}
+	return tableMemory{t, func() { _ = pages.Unmap(b) }}
 }
