@@ -104,4 +104,7 @@ func (o *option) printHelp(b *strings.Builder, width int) {
 		fmt.Fprintf(b, "%s%s\n", lead, strings.TrimSuffix(line, "\n"))
 		lead = strings.Repeat(" ", width+3)
 	}
+	for _, v := range o.values {
+		fmt.Fprintf(b, "%-*s -   %s\n", width, "    ="+v.Name, v.Help)
+	}
 }

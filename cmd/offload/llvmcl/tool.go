@@ -22,6 +22,7 @@ type Tool struct {
 	options     []*option
 	byName      map[string]*option
 	positionals *Opt[[]string]
+	needed      bool // there must be a positional argument
 	operands    string
 }
 
@@ -39,7 +40,8 @@ type option struct {
 	help     string // may have several lines
 	operand  string // what help shows for the value; "" if there is none to show
 	takes    takes
-	commas   bool // a comma separates values
+	commas   bool     // a comma separates values
+	values   []Choice // the values there are; nil for any
 	required bool
 	shown    shown
 	generic  bool // one of those that every tool has
@@ -117,6 +119,23 @@ func (t *Tool) String(name, operand, help string) *Opt[string] {
 	})
 }
 
+// Choice is one of the values of an option.
+type Choice struct {
+	Name, Help string
+}
+
+// Choice adds an option whose value is one of several.
+func (t *Tool) Choice(name, help string, values []Choice) *Opt[string] {
+	return newOpt(t, &option{name: name, operand: "value", help: help, takes: valueRequired, values: values}, func(old, value string) (string, string) {
+		for _, v := range values {
+			if v.Name == value {
+				return value, ""
+			}
+		}
+		return old, "Cannot find option named '" + value + "'!"
+	})
+}
+
 // Strings adds an option that may be repeated.
 func (t *Tool) Strings(name, operand, help string) *Opt[[]string] {
 	return newOpt(t, &option{name: name, operand: operand, help: help, takes: valueRequired}, func(old []string, value string) ([]string, string) {
@@ -138,6 +157,9 @@ func (t *Tool) Positionals(operands string) *Opt[[]string] {
 	t.positionals, t.operands = &Opt[[]string]{}, operands
 	return t.positionals
 }
+
+// RequirePositional makes it a mistake not to give a positional argument.
+func (t *Tool) RequirePositional() { t.needed = true }
 
 // Uint adds an option with a number of 32 bits that is not negative.
 func (t *Tool) Uint(name, operand, help string, value uint32) *Opt[uint32] {
