@@ -189,7 +189,7 @@ func TestChoice(t *testing.T) {
 		tool.Positionals(" <in>")
 		tool.RequirePositional()
 		var out, errs bytes.Buffer
-		tool.Parse(&command.Call{Name: "bin/sample", Args: args, Stdout: &out, Stderr: &errs, Session: &engine.Session{Files: files.NewRoot("")}})
+		tool.Parse(&command.Call{Name: "bin/sample", Args: args, Stdout: &out, Stderr: &errs, Session: engine.New(engine.Config{Files: files.NewRoot("")})})
 		return kind.Value, out.String(), errs.String()
 	}
 	if kind, _, stderr := parse("--kind=two", "in"); kind != "two" || stderr != "" {
