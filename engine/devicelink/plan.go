@@ -23,8 +23,27 @@ type PlanOptions struct {
 
 // Arg is an argument for device links.
 type Arg struct {
-	Triple string // of the target it is for; empty for all
+	// Triple is that of the targets it is for, or their processor (gfx90a), or a
+	// target ID (gfx90a:xnack+); empty for all.
+	Triple string
 	Arg    string
+}
+
+// isFor reports whether a is for a link.
+func (a Arg) isFor(l *Link) bool {
+	if a.Triple == "" || a.Triple == l.Triple {
+		return true
+	}
+	wanted, settings := strings.Split(a.Triple, ":"), strings.Split(l.Arch, ":")
+	if wanted[0] != settings[0] || l.Arch == "" {
+		return false
+	}
+	for _, setting := range wanted[1:] {
+		if !slices.Contains(settings[1:], setting) {
+			return false
+		}
+	}
+	return true
 }
 
 // Input is an input of the host link: an object, an archive or a shared library.
@@ -214,7 +233,7 @@ func (l *Link) command(inputs []Input, opt PlanOptions) []string {
 		}
 	}
 	for _, arg := range opt.Args {
-		if arg.Triple == "" || arg.Triple == l.Triple {
+		if arg.isFor(l) {
 			args = append(args, arg.Arg)
 		}
 	}

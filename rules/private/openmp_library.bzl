@@ -289,7 +289,11 @@ def _openmp_library_impl(ctx):
         if target.kind != _KIND:
             fail("{}: offload_archs: {} is of kind {}, not openmp".format(where, target_ids.entry_id(target.kind, target.triple, target.target_id), target.kind))
         if target.triple.split("-")[0] in ["nvptx64", "spirv64"] or target_ids.is_amdgpu(target.triple) != bool(target.target_id):
-            fail("{}: offload_archs: {} is neither an AMD GPU, as gfx90a is, nor a CPU, as x86_64-pc-linux-gnu is".format(where, target.target_id or _triple(target)))
+            fail("{}: offload_archs: {} is neither an AMD GPU, as gfx90a is, nor a CPU, as x86_64-pc-linux-gnu is{}".format(
+                where,
+                target.target_id or _triple(target),
+                "; for NVIDIA's GPUs, OpenMP needs CUDA's ptxas and LLVM's device runtime for NVPTX: leave it out, or compile kernels without OpenMP by cuda_ptx" if target.triple.startswith("nvptx64-") else "",
+            ))
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
     cc = cc_configuration(ctx)

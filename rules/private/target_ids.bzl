@@ -259,7 +259,7 @@ def _is_target(text):
 def _matches(text, target):
     """Whether a text for which `is_target` holds means a target: its triple, its processor, or its target ID."""
     if _is_arch(text.split("-")[0]):
-        return text.removesuffix("-").removesuffix("-unknown") == target.triple.removesuffix("-").removesuffix("-unknown")
+        return _triples_agree(text.removesuffix("-").removesuffix("-unknown"), target.triple.removesuffix("-").removesuffix("-unknown"))
     parts = target.target_id.split(":")
     wanted = text.split(":")
     return wanted[0] == parts[0] and all([feature in parts for feature in wanted])
