@@ -27,7 +27,7 @@ var (
 // what they are. They are not computed here: the packages for it make every start of
 // the program slower.
 const (
-	styleHash  = "sha256-TG6nIWmDvxVB9QHVzuedMzxbkUaZNXmdSKp/0w2fkK8="
+	styleHash  = "sha256-WHryJATHo5tVUQYG4cFeRFV/koXSFG2TQk4WnmXcR6Q="
 	scriptHash = "sha256-5lZI5CvZl00KLj8981DOMLyy0mo+VDmxxnc4hX/ZmpU="
 )
 
