@@ -111,6 +111,11 @@ page='{page}'
 echo "file://$(readlink -f -- "$page")"
 """
 
+_NO_FILES = """#!/bin/sh
+echo '{label}: its targets have no files, so there is no page' >&2
+exit 1
+"""
+
 def _report(ctx, files, base, format, out):
     """Registers the action that writes a report of files in a format."""
     args = offload_arguments(ctx, "report")
@@ -199,6 +204,23 @@ def _offload_report_impl(ctx):
 
     files = depset(transitive = [target[DefaultInfo].files for target in ctx.attr.targets])
     base = depset(transitive = [target[DefaultInfo].files for target in ctx.attr.base])
+    script = ctx.actions.declare_file(ctx.label.name + ".page.sh")
+    if not files.to_list():
+        # Such as a test suite: nothing is built that could be reported.
+        if ctx.attr.base or ctx.attr.covers or ctx.attr.fail_on or ctx.attr.max_growth:
+            fail("{}: targets: {} have no files to check; name the programs and libraries".format(
+                place(ctx, "offload_report"),
+                ", ".join([name_of(target.label) for target in ctx.attr.targets]),
+            ))
+        ctx.actions.write(script, _NO_FILES.format(label = name_of(ctx.label)), is_executable = True)
+        return [
+            DefaultInfo(
+                executable = script,
+                files = depset([labels]),
+            ),
+            OffloadDeviceCodeInfo(code = code),
+            OutputGroupInfo(labels = depset([labels])),
+        ]
     html, markdown, figures = [
         ctx.actions.declare_file(ctx.label.name + suffix)
         for suffix in [".html", ".md", ".kernels.json"]
@@ -207,8 +229,6 @@ def _offload_report_impl(ctx):
     _report(ctx, files, base, "markdown", markdown)
     _report(ctx, files, base, "json", figures)
     checked = _validate_growth(ctx, files, base) + _validate_coverage(ctx, files)
-
-    script = ctx.actions.declare_file(ctx.label.name + ".page.sh")
     ctx.actions.write(script, _SCRIPT.format(page = html.short_path, workspace = ctx.workspace_name), is_executable = True)
     return [
         DefaultInfo(

@@ -345,6 +345,15 @@ def library_tests(name):
             **kwargs
         )
 
+    failure_test(
+        name = "report_files_test",
+        covers = ["gfx942"],
+        message = "{}: offload_report: targets: //tests/analysis:suite have no files to check; name the programs and libraries",
+        rule = offload_report,
+        targets = [":suite"],
+        testonly = True,
+    )
+
     offload_binary(
         name = "embedded_binary",
         images = [":images_gfx942"],
@@ -563,6 +572,7 @@ def library_tests(name):
             "report_container_test",
             "report_covers_test",
             "report_embedded_test",
+            "report_files_test",
             "report_groups_test",
             "report_growth_test",
             "report_html_test",

@@ -28,7 +28,7 @@ var (
 // the program slower.
 const (
 	styleHash  = "sha256-WHryJATHo5tVUQYG4cFeRFV/koXSFG2TQk4WnmXcR6Q="
-	scriptHash = "sha256-7zLCKfA0sXsvJN8e/900pcXWjI0NZdBdXFT8vO8d1bM="
+	scriptHash = "sha256-+GDKdVXEZJQPKpPnKBrVa6zCTBZTZz2qmevW88WihEU="
 )
 
 // WriteHTML writes the report as a page. It is one file, which loads nothing.

@@ -283,7 +283,7 @@
           return section;
         });
         if (text) {
-          if (text.size > total) parts.push(node('other', 'other functions', text.size - total, null, { arch }));
+          if (text.size > total) parts.push(node('other', 'other code', text.size - total, null, { arch }));
           text.children = parts;
         } else children.push(...parts);
         const known = children.reduce((sum, c) => sum + c.size, 0);
