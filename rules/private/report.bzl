@@ -1,8 +1,10 @@
 """What device code reaches a target: an aspect, and a rule that writes it down."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadImagesInfo")
-load(":messages.bzl", "name_of")
+load(":messages.bzl", "name_of", "place")
+load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
 # The attributes through which code gets into a program. Tools are not among them.
 _ATTRIBUTES = [
@@ -99,10 +101,93 @@ For an attribute of a rule of your own: `attr.label_list(aspects = [offload_devi
     attr_aspects = _ATTRIBUTES,
 )
 
+# What fail_on takes: the names of offload diff --fail-on.
+_RULES = ["occupancy", "removed-archs", "removed-kernels", "scratch", "spills"]
+
+# Prints where the page is. The page is a runfile: a link to the file that Bazel made.
+_SCRIPT = """#!/bin/sh
+page='{page}'
+[ -e "$page" ] || page="${{RUNFILES_DIR:-$0.runfiles}}/{workspace}/$page"
+echo "file://$(readlink -f -- "$page")"
+"""
+
+_NO_FILES = """#!/bin/sh
+echo '{label}: its targets have no files, so there is no page' >&2
+exit 1
+"""
+
+def _report(ctx, files, base, format, out):
+    """Registers the action that writes a report of files in a format."""
+    args = offload_arguments(ctx, "report")
+    args.add(out, format = "--{}=%s".format(format))
+    args.add_all(base, format_each = "--base=%s")
+    args.add("--")
+    args.add_all(files)
+    run_offload(
+        ctx,
+        arguments = args,
+        coding = True,
+        inputs = depset(transitive = [files, base]),
+        mnemonic = "OffloadReport",
+        outputs = [out],
+        progress_message = "Reporting the device code of %{label}",
+    )
+
+def _validate_growth(ctx, files, base):
+    """Registers the action that compares files with older ones, and returns its outputs."""
+    where = place(ctx, "offload_report")
+    for rule in ctx.attr.fail_on:
+        if rule not in _RULES:
+            fail("{}: fail_on: {} is no rule: write some of {}".format(where, repr(rule), ", ".join(_RULES)))
+    if not ctx.attr.fail_on and not ctx.attr.max_growth:
+        return []
+    if not ctx.attr.base:
+        fail("{}: {} needs base: name the older file to compare with".format(where, "fail_on" if ctx.attr.fail_on else "max_growth"))
+    out = ctx.actions.declare_file(ctx.label.name + ".growth.json")
+    args = offload_arguments(ctx, "report")
+    args.add(out, format = "--json=%s")
+    args.add_all(base, format_each = "--base=%s")
+    args.add_joined(ctx.attr.fail_on, format_joined = "--fail-on=%s", join_with = ",")
+    if ctx.attr.max_growth:
+        args.add(ctx.attr.max_growth, format = "--max-growth=%s")
+    args.add("--")
+    args.add_all(files)
+    run_offload(
+        ctx,
+        arguments = args,
+        coding = True,
+        inputs = depset(transitive = [files, base]),
+        mnemonic = "OffloadCheckGrowth",
+        outputs = [out],
+        progress_message = "Comparing the device code of %{label}",
+    )
+    return [out]
+
+def _validate_coverage(ctx, files):
+    """Registers the action that checks which GPUs find code, and returns its outputs."""
+    if not ctx.attr.covers:
+        return []
+    out = ctx.actions.declare_file(ctx.label.name + ".covers.json")
+    args = offload_arguments(ctx, "check")
+    args.add_joined(ctx.attr.covers, format_joined = "--covers=%s", join_with = ",")
+    args.add(out, format = "--output=%s")
+    args.add("--")
+    args.add_all(files)
+    run_offload(
+        ctx,
+        arguments = args,
+        coding = True,
+        inputs = files,
+        mnemonic = "OffloadCheckCoverage",
+        outputs = [out],
+        progress_message = "Checking for which GPUs %{label} has code",
+    )
+    return [out]
+
 def _offload_report_impl(ctx):
     code = depset(transitive = [target[OffloadDeviceCodeInfo].code for target in ctx.attr.targets])
-    out = ctx.actions.declare_file(ctx.label.name + ".json")
-    ctx.actions.write(out, json.encode_indent([
+    labels = ctx.actions.declare_file(ctx.label.name + ".json")
+    ctx.actions.write(labels, json.encode_indent([
         {
             "code": [
                 {
@@ -116,24 +201,92 @@ def _offload_report_impl(ctx):
         }
         for target in ctx.attr.targets
     ], indent = "  ") + "\n")
+
+    files = depset(transitive = [target[DefaultInfo].files for target in ctx.attr.targets])
+    base = depset(transitive = [target[DefaultInfo].files for target in ctx.attr.base])
+    script = ctx.actions.declare_file(ctx.label.name + ".page.sh")
+    if not files.to_list():
+        # Such as a test suite: nothing is built that could be reported.
+        if ctx.attr.base or ctx.attr.covers or ctx.attr.fail_on or ctx.attr.max_growth:
+            fail("{}: targets: {} have no files to check; name the programs and libraries".format(
+                place(ctx, "offload_report"),
+                ", ".join([name_of(target.label) for target in ctx.attr.targets]),
+            ))
+        ctx.actions.write(script, _NO_FILES.format(label = name_of(ctx.label)), is_executable = True)
+        return [
+            DefaultInfo(
+                executable = script,
+                files = depset([labels]),
+            ),
+            OffloadDeviceCodeInfo(code = code),
+            OutputGroupInfo(labels = depset([labels])),
+        ]
+    html, markdown, figures = [
+        ctx.actions.declare_file(ctx.label.name + suffix)
+        for suffix in [".html", ".md", ".kernels.json"]
+    ]
+    _report(ctx, files, base, "html", html)
+    _report(ctx, files, base, "markdown", markdown)
+    _report(ctx, files, base, "json", figures)
+    checked = _validate_growth(ctx, files, base) + _validate_coverage(ctx, files)
+    ctx.actions.write(script, _SCRIPT.format(page = html.short_path, workspace = ctx.workspace_name), is_executable = True)
     return [
-        DefaultInfo(files = depset([out])),
+        DefaultInfo(
+            executable = script,
+            files = depset([labels]),
+            runfiles = ctx.runfiles([html]),
+        ),
         OffloadDeviceCodeInfo(code = code),
+        OutputGroupInfo(
+            html = depset([html]),
+            json = depset([figures]),
+            labels = depset([labels]),
+            markdown = depset([markdown]),
+            _validation = depset(checked if ctx.attr._validation[BuildSettingInfo].value else []),
+        ),
     ]
 
 offload_report = rule(
     implementation = _offload_report_impl,
-    doc = """Tells which targets' device code reaches programs, and for which GPUs it is.
+    doc = """Reports which targets' device code reaches programs, for which GPUs it is, and what is in the built files.
 
-The report is a JSON file, `NAME.json`, and the provider `OffloadDeviceCodeInfo` of the target, which `bazel cquery` shows
-without building anything: see [Which device code is in a program?](howto/report.md)
+The output is a JSON file, `NAME.json`, with the labels of the targets that make device code. The same is in the provider
+`OffloadDeviceCodeInfo`, which `bazel cquery` shows without building anything. Reports of the built files are output groups:
+
+| output group | file |
+| --- | --- |
+| `html` | `NAME.html`, a page with a map of what takes the space and a table of all kernels |
+| `markdown` | `NAME.md`, a summary for a comment on a change |
+| `json` | `NAME.kernels.json`, the images and kernels of each file |
+| `labels` | `NAME.json` |
+
+`bazel run` of the target builds the page and prints its address. See
+[Which device code is in a program?](howto/report.md)
 """,
     attrs = {
+        "base": attr.label_list(
+            doc = "Older files, such as those of the last release, to compare the files of `targets` with: the reports then have a section of what changed.",
+            allow_files = True,
+        ),
+        "covers": attr.string_list(
+            doc = "GPUs that must find code in every file of `targets`, such as `gfx942` and `gfx90a:xnack+`, by the rules of the HIP runtime. A feature that is left open stands for both of its states. Checked as a validation of the target.",
+        ),
+        "fail_on": attr.string_list(
+            doc = "Changes against `base` that fail the validation of the target: `spills`, `scratch` and `occupancy` for kernels that got worse, `removed-kernels`, `removed-archs`.",
+        ),
+        "max_growth": attr.string(
+            doc = "How much the images of an architecture may grow against `base`: a percentage such as `5%`, or bytes such as `64KiB`. Checked as a validation of the target. Empty for any growth.",
+        ),
         "targets": attr.label_list(
-            doc = "Programs, libraries, test suites, anything that depends on device code.",
+            doc = "Programs, libraries, test suites, anything that depends on device code. Reports of the built files read the files of these targets.",
             mandatory = True,
             aspects = [offload_device_code_aspect],
         ),
+        "_validation": attr.label(
+            default = "//rules/settings:validation",
+        ),
     },
+    exec_groups = PROGRAM_GROUPS,
+    executable = True,
     provides = [OffloadDeviceCodeInfo],
 )

@@ -282,6 +282,78 @@ def library_tests(name):
             target = "report_" + case,
         )
 
+    provides_test(
+        name = "report_groups_test",
+        files = ["report.json"],
+        groups = {
+            "html": ["report.html"],
+            "json": ["report.kernels.json"],
+            "labels": ["report.json"],
+            "markdown": ["report.md"],
+        },
+        target = "report",
+    )
+    offload_report(
+        name = "report_limits",
+        base = ["old.hipfb"],
+        covers = ["gfx942", "gfx90a:xnack+"],
+        fail_on = ["spills", "removed-archs"],
+        max_growth = "5%",
+        tags = ["manual"],
+        targets = [":bundle"],
+    )
+    provides_test(
+        name = "report_validation_test",
+        # Validations of what the report is about come with it.
+        groups = {"_validation": ["report_limits.growth.json", "report_limits.covers.json", "bundle.hipfb.entries.json"]},
+        target = "report_limits",
+    )
+    actions_test(
+        name = "report_html_test",
+        argv = ["report --html=BIN/tests/analysis/report_limits.html --base=tests/analysis/old.hipfb -- BIN/tests/analysis/bundle.hipfb"],
+        count = 3,
+        inputs = ["tests/analysis/old.hipfb", "tests/analysis/bundle.hipfb"],
+        mnemonic = "OffloadReport",
+        output = "report_limits.html",
+        target = "report_limits",
+    )
+    actions_test(
+        name = "report_growth_test",
+        argv = ["report --json=BIN/tests/analysis/report_limits.growth.json --base=tests/analysis/old.hipfb --fail-on=spills,removed-archs --max-growth=5% -- BIN/tests/analysis/bundle.hipfb"],
+        count = 1,
+        mnemonic = "OffloadCheckGrowth",
+        output = "report_limits.growth.json",
+        target = "report_limits",
+    )
+    actions_test(
+        name = "report_covers_test",
+        argv = ["check --covers=gfx942,gfx90a:xnack+ --output=BIN/tests/analysis/report_limits.covers.json -- BIN/tests/analysis/bundle.hipfb"],
+        count = 1,
+        mnemonic = "OffloadCheckCoverage",
+        output = "report_limits.covers.json",
+        target = "report_limits",
+    )
+    for case, kwargs, message in [
+        ("rule", {"base": ["old.hipfb"], "fail_on": ["luck"]}, "fail_on: \"luck\" is no rule: write some of occupancy, removed-archs, removed-kernels, scratch, spills"),
+        ("base", {"max_growth": "5%"}, "max_growth needs base: name the older file to compare with"),
+    ]:
+        failure_test(
+            name = "report_{}_test".format(case),
+            message = "{}: offload_report: " + message,
+            rule = offload_report,
+            targets = [":bundle"],
+            **kwargs
+        )
+
+    failure_test(
+        name = "report_files_test",
+        covers = ["gfx942"],
+        message = "{}: offload_report: targets: //tests/analysis:suite have no files to check; name the programs and libraries",
+        rule = offload_report,
+        targets = [":suite"],
+        testonly = True,
+    )
+
     offload_binary(
         name = "embedded_binary",
         images = [":images_gfx942"],
@@ -496,8 +568,15 @@ def library_tests(name):
             "register_data_test",
             "register_lib_test",
             "register_two_files_test",
+            "report_base_test",
             "report_container_test",
+            "report_covers_test",
             "report_embedded_test",
+            "report_files_test",
+            "report_groups_test",
+            "report_growth_test",
+            "report_html_test",
+            "report_rule_test",
             "report_suite_test",
             "embed_empty_test",
             "embed_test",
@@ -517,6 +596,7 @@ def library_tests(name):
             "omp_relocatable_merge_test",
             "omp_relocatable_register_test",
             "report_test",
+            "report_validation_test",
             "register_hip_test",
             "register_openmp_test",
             "register_bundle_kind_test",

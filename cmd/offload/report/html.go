@@ -27,8 +27,8 @@ var (
 // what they are. They are not computed here: the packages for it make every start of
 // the program slower.
 const (
-	styleHash  = "sha256-TG6nIWmDvxVB9QHVzuedMzxbkUaZNXmdSKp/0w2fkK8="
-	scriptHash = "sha256-5lZI5CvZl00KLj8981DOMLyy0mo+VDmxxnc4hX/ZmpU="
+	styleHash  = "sha256-WHryJATHo5tVUQYG4cFeRFV/koXSFG2TQk4WnmXcR6Q="
+	scriptHash = "sha256-+GDKdVXEZJQPKpPnKBrVa6zCTBZTZz2qmevW88WihEU="
 )
 
 // WriteHTML writes the report as a page. It is one file, which loads nothing.

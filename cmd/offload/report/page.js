@@ -283,7 +283,7 @@
           return section;
         });
         if (text) {
-          if (text.size > total) parts.push(node('other', 'other functions', text.size - total, null, { arch }));
+          if (text.size > total) parts.push(node('other', 'other code', text.size - total, null, { arch }));
           text.children = parts;
         } else children.push(...parts);
         const known = children.reduce((sum, c) => sum + c.size, 0);
@@ -364,7 +364,7 @@
     });
     return c.children;
   };
-  const draw = (c, level, x, y, w, h) => {
+  const draw = (c, x, y, w, h) => {
     const e = element('div');
     nodes.set(e, c);
     c.element = e;
@@ -375,8 +375,7 @@
       e.dataset.name = value('name', c.kernel);
       e.className = occupancyClass(c.kernel);
     }
-    e.setAttribute('role', 'treeitem');
-    e.setAttribute('aria-level', level);
+    e.setAttribute('role', isContainer(c) ? 'group' : c.kernel !== undefined ? 'button' : 'img');
     e.setAttribute('aria-label', label(c));
     e.tabIndex = -1;
     const small = w < 1 || h < 1;
@@ -387,15 +386,15 @@
     if (named) {
       const text = printable(c.name), span = element('span', text.length > 120 ? text.slice(0, 120) + '…' : text);
       if (isContainer(c) || w > 90) span.append(' ', bytes(c.size));
+      span.ariaHidden = 'true'; // the label says it
       e.append(span);
     }
     if (children.length) {
-      e.setAttribute('aria-expanded', 'true');
       const head = named && h > 44 ? 18 : 2, pad = w > 60 && h > 44 ? 2 : 1;
       if (head === 2) e.replaceChildren();
       const cw = Math.max(0, w - 1 - 2 * pad), ch = Math.max(0, h - 1 - head - pad);
       squarify(children, pad, head, cw, ch, (child, cx, cy, w2, h2) => {
-        draw(child, level + 1, cx, cy, w2, h2);
+        draw(child, cx, cy, w2, h2);
       });
       // In the document as in the tree: by size, the rest last.
       e.append(...children.map(child => child.element).filter(child => child));
@@ -415,7 +414,7 @@
     const top = current === root ? childrenOf(root) : [current];
     const elements = [];
     squarify(top, 0, 0, box.width, box.height, (c, x, y, w, h) => {
-      elements.push(draw(c, 1, x, y, w, h));
+      elements.push(draw(c, x, y, w, h));
     });
     map.replaceChildren(...elements);
     const start = focused && [...nodes].find(([, c]) => c.path === focused.path)?.[0];
@@ -514,10 +513,12 @@
   map.addEventListener('focusout', () => { tip.hidden = true; });
 
   const apply = () => {
+    const at = state.at, again = map.childElementCount > 0;
     readFragment();
     if (document.activeElement !== $('q') || $('q').value !== state.q) $('q').value = state.q;
     updateTable();
-    drawMap();
+    if (again && at === state.at) markFound();
+    else drawMap();
   };
   addEventListener('hashchange', apply);
   let drawn = '', pending = 0;

@@ -37,7 +37,8 @@ func described(files []*engine.DeviceFile) []kernels.Image {
 }
 
 // names returns what files are called in reports that people read: relative paths as
-// they are, absolute ones without the directories that all of them have in common.
+// they are, outputs of Bazel without the directory of their configuration, absolute
+// paths without the directories that all of them have in common.
 func names(files []*engine.DeviceFile) []string {
 	all := make([]string, len(files))
 	var common []string // directories
@@ -45,6 +46,7 @@ func names(files []*engine.DeviceFile) []string {
 	for i, f := range files {
 		all[i] = path.Clean(f.Name)
 		if !path.IsAbs(all[i]) {
+			all[i] = withoutConfiguration(all[i])
 			continue
 		}
 		dirs := strings.Split(path.Dir(all[i]), "/")
@@ -65,6 +67,14 @@ func names(files []*engine.DeviceFile) []string {
 		}
 	}
 	return all
+}
+
+// withoutConfiguration returns a path without bazel-out/CONFIGURATION/bin/.
+func withoutConfiguration(name string) string {
+	if parts := strings.SplitN(name, "/", 4); len(parts) == 4 && parts[0] == "bazel-out" && parts[2] == "bin" {
+		return parts[3]
+	}
+	return name
 }
 
 // A bundle is a container of images: a bundle, an offload binary, or an image that

@@ -80,7 +80,7 @@ func kernelName(i int) string { return fmt.Sprintf("kernel_%d", i) }
 func TestNames(t *testing.T) {
 	for _, test := range []struct{ in, want string }{
 		{"a.so", "a.so"}, {"./dir/a.so b.so", "dir/a.so b.so"}, {"/x/y/a.so", "a.so"}, {"/x/y/a.so /x/z/a.so", "y/a.so z/a.so"},
-		{"/x/a.so rel/b.so", "a.so rel/b.so"}, {"/a.so", "a.so"}, {"/x/y/a.so /x/b.so", "y/a.so b.so"},
+		{"/x/a.so rel/b.so", "a.so rel/b.so"}, {"/a.so", "a.so"}, {"bazel-out/k8-fastbuild/bin/app/a.so bazel-out/a.so", "app/a.so bazel-out/a.so"}, {"/x/y/a.so /x/b.so", "y/a.so b.so"},
 	} {
 		var files []*engine.DeviceFile
 		for _, name := range strings.Fields(test.in) {
