@@ -95,13 +95,6 @@ cc_library(
     srcs = ["direct.cc"],
     deps = [":direct"],
 )
-
-hip_library(
-    name = "no_header",
-    srcs = ["fill.hip"],
-    hdrs = ["broken.h"],
-    offload_archs = ["gfx90a"],
-)
 `
 
 const toolchains = `load("@bazel_tools//tools/cpp:unix_cc_toolchain_config.bzl", "cc_toolchain_config")
@@ -178,7 +171,6 @@ toolchain(
 var sources = map[string]string{
 	"BUILD.bazel":       buildFile,
 	"cross/BUILD.bazel": toolchains,
-	"broken.h":          "#pragma once\nnot_a_type x;\n",
 	"direct.cc":         "#include \"gpu/fill.h\"\n",
 	"fill.h":            "#pragma once\n#include <stddef.h>\nint fill(int at, size_t size);\n",
 	"private.h":         "#pragma once\nenum { block = 64 };\n",
@@ -332,22 +324,16 @@ func testTools(t *testing.T, w *bazeltest.Workspace) {
 
 // testHeaders checks headers with clang as compiler of the C++ toolchain.
 func testHeaders(t *testing.T, w *bazeltest.Workspace) {
-	flags := []string{"--repo_env=CC=" + llvm.Tool(t, "clang"), "--features=layering_check", "--features=parse_headers", "--process_headers_in_dependencies"}
+	flags := []string{"--repo_env=CC=" + llvm.Tool(t, "clang"), "--features=layering_check"}
 	check := func(target string) (*bazeltest.Result, error) {
 		return w.Try(append([]string{"build", target}, flags...)...)
 	}
-	if result, err := check("//:direct"); err != nil {
+	if _, err := check("//:direct"); err != nil {
 		t.Error(err)
-	} else if result.Count("CppCompile") < 2 {
-		t.Errorf("no header was compiled:\n%s", result.Output)
 	}
-	for target, message := range map[string]string{
-		"//:indirect":  "module //:indirect does not depend on a module exporting 'gpu/fill.h'",
-		"//:no_header": "unknown type name 'not_a_type'",
-	} {
-		if result, err := check(target); err == nil || !strings.Contains(result.Output, message) {
-			t.Errorf("%s: %v: no %q in:\n%s", target, err, message, result.Output)
-		}
+	const message = "module //:indirect does not depend on a module exporting 'gpu/fill.h'"
+	if result, err := check("//:indirect"); err == nil || !strings.Contains(result.Output, message) {
+		t.Errorf("//:indirect: %v: no %q in:\n%s", err, message, result.Output)
 	}
 }
 
