@@ -86,7 +86,15 @@ func (r *run) listEntries(ctx context.Context) error {
 		fmt.Fprintln(&list, e.ID)
 	}
 	fmt.Fprint(r.Stdout, list.String())
+	if err == nil && len(entries) == 0 && r.fileType.Value == "a" {
+		r.warn("-list does not look at the members of an archive; offload list does")
+	}
 	return err
+}
+
+// warn prints what LLVM's tool says nothing about.
+func (r *run) warn(format string, args ...any) {
+	fmt.Fprintf(r.Stderr, "%s: warning: %s\n", r.Name, fmt.Sprintf(format, args...))
 }
 
 func (r *run) bundle(ctx context.Context) error {
@@ -98,6 +106,9 @@ func (r *run) bundle(ctx context.Context) error {
 		DryRun: r.printCommands.Value,
 	}
 	for i, id := range r.ids {
+		if meant, err := target.Parse(id.Text); err == nil && meant.TargetID != "" && id.TargetID == "" {
+			r.warn("target '%s' has a triple of three fields: %s is taken for the environment, and the entry has no processor; write '%s'", id.Text, meant.TargetID, meant)
+		}
 		opt.Entries = append(opt.Entries, engine.BundleEntry{Target: id, Input: r.input.Value[i]})
 	}
 	if r.compressed {
@@ -106,6 +117,9 @@ func (r *run) bundle(ctx context.Context) error {
 	result, err := r.Session.Bundle(ctx, opt)
 	if err != nil {
 		return err
+	}
+	if result.Sections && r.compressed {
+		r.warn("-compress has no effect: the host input is an object, to which the entries are added as sections")
 	}
 	if result.Compressed != nil && r.talk {
 		r.tellWritten(result)

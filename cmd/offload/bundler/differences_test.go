@@ -404,3 +404,23 @@ func TestDebugOnly(t *testing.T) {
 		}
 	}
 }
+
+// What LLVM's tool does without a word is done as well, with one.
+func TestWarnings(t *testing.T) {
+	b := newBench(t)
+	b.write("x.a", archive(t, "one.bc", plainBundle(t, hip+"gfx906", "x")))
+	warning := func(want string, args ...string) {
+		t.Helper()
+		code, _, stderr := b.call(args...)
+		if code != 0 || !strings.Contains(stderr, "warning: "+want) {
+			t.Errorf("%q: exit code %d, %q; want %q", args, code, stderr, want)
+		}
+	}
+	warning("-list does not look at the members of an archive", "-type=a", "-list", "-input=x.a")
+	b.write("in", "code")
+	warning("target 'hip-amdgcn-amd-amdhsa-gfx906' has a triple of three fields: gfx906 is taken for the environment, and the entry has no processor; write 'hip-amdgcn-amd-amdhsa--gfx906'",
+		"-type=bc", "-targets=hip-amdgcn-amd-amdhsa-gfx906", "-input=in", "-output=out")
+	if code, _, stderr := b.call("-type=bc", "-targets="+hip+"gfx906", "-input=in", "-output=out2"); code != 0 || stderr != "" {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}
