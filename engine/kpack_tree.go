@@ -77,6 +77,9 @@ func hasWrappers(input *files.Input) (fat bool, unknown string) {
 		return false, ""
 	}
 	f, err := elfedit.Parse(input.All())
+	if err != nil && !prune.MayHaveCode(data) {
+		return false, ""
+	}
 	if err != nil {
 		return false, err.Error()
 	}

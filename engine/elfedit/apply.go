@@ -162,6 +162,10 @@ func (p *planner) headers() error {
 	for i := range p.segments {
 		if s := &p.segments[i]; s.Type == ptPhdr {
 			s.FileSize, s.MemSize = uint64(len(p.segments))*segmentSize, uint64(len(p.segments))*segmentSize
+			if p.tableAt != p.phoff {
+				first := p.Segments[slices.IndexFunc(p.Segments, func(l Segment) bool { return l.Type == PtLoad })]
+				s.Offset, s.Addr, s.PAddr = p.tableAt, first.Addr+p.tableAt, first.PAddr+p.tableAt
+			}
 		}
 	}
 	p.sections = slices.Clone(p.Sections)
@@ -469,7 +473,7 @@ func (p *planner) write() error {
 	codeEnd := min(p.CodeEnd(), uint64(len(p.data)))
 	table := p.segmentTable()
 	add(0, files.Memory(p.fileHeader()))
-	add(p.shift(p.phoff), files.Memory(table))
+	add(p.shift(p.tableAt), files.Memory(table))
 	add(p.tail.tableOff, files.Memory(p.sectionTable()))
 	if p.tail.names != nil {
 		add(p.tail.namesOff, files.Memory(p.tail.names))
@@ -527,7 +531,7 @@ func (p *planner) sortPatches() error {
 
 // kept returns the ranges of the input that are copied to where shift says.
 func (p *planner) kept(codeEnd, table uint64) [][2]uint64 {
-	out := [][2]uint64{{0, headerSize}, {p.phoff, p.phoff + max(table, uint64(len(p.Segments))*segmentSize)}}
+	out := [][2]uint64{{0, headerSize}, {p.phoff, p.phoff + uint64(len(p.Segments))*segmentSize}, {p.tableAt, p.tableAt + table}}
 	out = append(out, [2]uint64{p.shoff, p.shoff + uint64(len(p.Sections))*sectionSize})
 	for _, d := range p.tail.drop {
 		out = append(out, [2]uint64{d.off, d.off + uint64(len(d.data))})
@@ -603,7 +607,7 @@ func (p *planner) copied(parts []files.Part, lo, hi, to uint64) []files.Part {
 
 func (p *planner) fileHeader() []byte {
 	b := bytes.Clone(p.data[:headerSize])
-	le.PutUint64(b[32:], p.shift(p.phoff))
+	le.PutUint64(b[32:], p.shift(p.tableAt))
 	le.PutUint64(b[40:], p.tail.tableOff)
 	le.PutUint16(b[56:], uint16(len(p.segments)))
 	if n := len(p.sections); le.Uint16(b[60:]) != 0 && n < shnLoReserve {

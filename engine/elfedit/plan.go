@@ -114,6 +114,9 @@ type planner struct {
 	grow    struct {
 		addr, off, size uint64
 	}
+	// tableAt is where the table of program headers goes: where it is, or to the front
+	// of a file in which another tool moved it away from there.
+	tableAt  uint64
 	segments []Segment
 	sections []Section
 	patches  []filePatch
@@ -130,7 +133,7 @@ type filePatch struct {
 
 // Plan computes the file with the changes of an edit.
 func (f *File) Plan(e Edit) (*Plan, error) {
-	p := &planner{File: f, edit: e, page: f.PageSize()}
+	p := &planner{File: f, edit: e, page: f.PageSize(), tableAt: f.phoff}
 	for _, step := range []func() error{p.place, p.layout, p.position, p.headers, p.pointers, p.symbols, p.write} {
 		if err := step(); err != nil {
 			return nil, err
@@ -159,7 +162,17 @@ func (p *planner) place() error {
 		p.changes = append(p.changes, c)
 	}
 	slices.SortFunc(p.changes, func(a, b *change) int { return compare(a.off, b.off) })
+	first := slices.IndexFunc(p.Segments, func(l Segment) bool { return l.Type == PtLoad })
+	if l := p.Segments[first]; p.restores() && l.Offset == 0 && p.phoff >= l.FileSize {
+		p.tableAt = headerSize
+	}
 	return nil
+}
+
+// restores reports whether content comes back that another edit, or another tool, took
+// out.
+func (p *planner) restores() bool {
+	return slices.ContainsFunc(p.changes, func(c *change) bool { return c.Restore != "" })
 }
 
 func compare(a, b uint64) int {
@@ -346,7 +359,7 @@ func (p *planner) layout() error {
 			}
 		}
 		before := p.leads()
-		blocks, err := p.makeRoom(max(loads+grown, 0))
+		blocks, err := p.makeRoom(loads + grown)
 		if err != nil && p.leaveOpen() {
 			p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf("the room of the old device code stays in the file: %v", err))
 			continue
@@ -475,31 +488,48 @@ func (p *planner) split(index int) []Segment {
 	return parts
 }
 
-// standsFor reports whether a segment has nothing but the empty memory of a section that
-// gets content again: other tools leave such a segment.
+// standsFor reports whether a segment has nothing that is still needed: the memory of a
+// section that gets content again, a reference that goes, or the table of program
+// headers at its former place. Other tools leave such segments.
 func (p *planner) standsFor(l Segment) bool {
-	for _, c := range p.changes {
-		s := &p.Sections[c.Section]
-		if c.Restore != "" && l.FileSize == 0 && l.Flags&2 == 0 && l.MemSize > 0 && l.Addr >= s.Addr && l.Addr+l.MemSize <= s.Addr+s.Size {
-			return true
-		}
+	if !p.restores() || l.Flags&2 != 0 || l.MemSize == 0 {
+		return false
 	}
-	return false
+	table := l.FileSize > 0 && l.Offset <= p.phoff && p.phoff < l.Offset+l.FileSize
+	reason := table && p.tableAt != p.phoff
+	for i := range p.Sections {
+		s := &p.Sections[i]
+		if s.Flags&ShfAlloc == 0 || s.Size == 0 || s.Addr >= l.Addr+l.MemSize || s.Addr+s.Size <= l.Addr {
+			continue
+		}
+		gone := slices.ContainsFunc(p.changes, func(c *change) bool {
+			return c.Restore != "" && (c.Section == i && s.Type == ShtNobits && l.FileSize == 0 || c.Restore == s.Name)
+		})
+		if !gone {
+			return false
+		}
+		reason = true
+	}
+	return reason && (!table || p.tableAt != p.phoff)
 }
 
 // makeRoom returns the sections that have to move for more program headers.
 func (p *planner) makeRoom(more int) ([]block, error) {
-	if more == 0 {
+	moved := p.tableAt != p.phoff
+	if more <= 0 && !moved {
 		return nil, nil
 	}
 	if len(p.Segments)+more >= maxHeaderCount {
 		return nil, fmt.Errorf("program headers: %d are as many as a file can have", len(p.Segments))
 	}
 	lo := p.phoff + uint64(len(p.Segments))*segmentSize
-	hi := lo + uint64(more)*segmentSize
+	hi := uint64(int64(lo) + int64(more)*segmentSize)
+	if moved {
+		lo, hi = p.tableAt, p.tableAt+(hi-p.phoff)
+	}
 	var blocks []block
 	in := slices.IndexFunc(p.Segments, func(l Segment) bool {
-		return l.Type == PtLoad && l.Offset <= p.phoff && p.phoff < l.Offset+l.FileSize
+		return l.Type == PtLoad && l.Offset <= p.tableAt && p.tableAt < l.Offset+l.FileSize
 	})
 	if in >= 0 && hi > p.Segments[in].Offset+p.Segments[in].FileSize {
 		return nil, fmt.Errorf("program headers: no room for %d more before the end of their segment", more)

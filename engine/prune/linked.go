@@ -4,9 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
 )
 
 const (
@@ -72,6 +75,9 @@ func Wrappers(f *elfedit.File) ([]Wrapper, error) {
 // openLinked finds the device code of a shared library or a program.
 func (w *Work) openLinked(ctx context.Context) error {
 	f, err := elfedit.Parse(w.in)
+	if err != nil && !MayHaveCode(w.in.Bytes()) {
+		return ErrNoDeviceCode // such as the debug part of a file, or a code object
+	}
 	if err != nil {
 		return unsupported(err)
 	}
@@ -109,6 +115,22 @@ func (w *Work) openLinked(ctx context.Context) error {
 		return f.Plan(e)
 	}
 	return nil
+}
+
+// MayHaveCode reports whether an ELF file that cannot be changed has a section with
+// device code, or none that can be read.
+func MayHaveCode(data []byte) bool {
+	f, err := object.Parse(data)
+	if err != nil || len(f.Sections) == 0 {
+		return true
+	}
+	for i := range f.Sections {
+		s := &f.Sections[i]
+		if name := string(s.Name); (name == HIPSection || name == OffloadSection || strings.HasPrefix(name, bundle.SectionPrefix)) && s.Type != elfedit.ShtNobits && s.Size > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // openHIP finds the bundles that wrappers lead to.

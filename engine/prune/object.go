@@ -17,6 +17,9 @@ import (
 func (w *Work) openObject(ctx context.Context) error {
 	w.format = "elf-object"
 	o, err := elfedit.ParseObject(w.in)
+	if err != nil && !MayHaveCode(w.in.Bytes()) {
+		return ErrNoDeviceCode
+	}
 	if err != nil {
 		return unsupported(err)
 	}
