@@ -10,6 +10,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/register"
 )
 
 func TestIsolate(t *testing.T) {
@@ -91,7 +92,9 @@ func FuzzHostObject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		content := files.Memory(data)
 		entrySymbols(data)
-		registered(1, content)
+		for kind := register.OpenMP; kind <= register.SYCL; kind++ {
+			registered(&register.Registration{Kind: kind}, content)
+		}
 		for _, edit := range []func() (object.Edits, error){
 			func() (object.Edits, error) { return isolation(data, "x") },
 			func() (object.Edits, error) { return untypedOffloading(content) },

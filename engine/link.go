@@ -91,9 +91,12 @@ func parseOffloadKinds(text string) (kinds offloadbinary.OffloadKind) {
 // of its own, and writes the object that registers the results. It returns what
 // the processes printed.
 func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, err error) {
-	machine, err := hostMachine(opt.Triple)
+	machine, coff, err := hostMachine(opt.Triple)
 	if err != nil {
 		return "", err
+	}
+	if coff && opt.Relocatable {
+		return "", fmt.Errorf("triple %q: relocatable linking is for ELF", opt.Triple)
 	}
 	plan, keep, err := s.stage(ctx, opt)
 	if err != nil {
@@ -115,11 +118,12 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 	if err != nil {
 		return messages, err
 	}
+	object := register.Object{Machine: machine, COFF: coff, Keep: keep}
 	if !opt.Relocatable {
-		return messages, s.wrap(ctx, plan, keep, machine, opt, opt.Output)
+		return messages, s.wrap(ctx, plan, object, opt, opt.Output)
 	}
 	registration, merged := filepath.Join(opt.Scratch, "registration.o"), filepath.Join(opt.Scratch, "merged.o")
-	if err := s.wrap(ctx, plan, keep, machine, opt, registration); err != nil {
+	if err := s.wrap(ctx, plan, object, opt, registration); err != nil {
 		return messages, err
 	}
 	command := []string{opt.Clang, "--no-default-config", "--target=" + opt.Triple, "-r", "-nostdlib", "-fuse-ld=lld", "-o", merged, registration}
@@ -240,8 +244,8 @@ func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *devicelink.
 
 // wrap writes the registration object of the linked images: those for OpenMP in
 // an offload binary, those for HIP in a bundle.
-func (s *Session) wrap(ctx context.Context, plan *devicelink.Plan, keep []string, machine uint16, opt LinkOptions, output string) error {
-	o := register.Object{Machine: machine, Keep: keep, Relocatable: opt.Relocatable}
+func (s *Session) wrap(ctx context.Context, plan *devicelink.Plan, o register.Object, opt LinkOptions, output string) error {
+	o.Relocatable = opt.Relocatable
 	for _, kind := range []struct {
 		bit  offloadbinary.OffloadKind
 		kind register.Kind
@@ -263,11 +267,11 @@ func (s *Session) wrap(ctx context.Context, plan *devicelink.Plan, keep []string
 			return err
 		}
 		defer input.Close()
-		images, err := registered(kind.kind, input.All())
-		if err != nil {
+		r := register.Registration{Kind: kind.kind}
+		if r.Images, err = registered(&r, input.All()); err != nil {
 			return in(input, err)
 		}
-		o.Registrations = append(o.Registrations, register.Registration{Kind: kind.kind, Images: images})
+		o.Registrations = append(o.Registrations, r)
 	}
 	return s.write(ctx, func(out *files.Outputs) error {
 		object, err := out.Create(output)

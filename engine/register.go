@@ -18,11 +18,14 @@ import (
 // RegisterOptions say what Register makes.
 type RegisterOptions struct {
 	Kind register.Kind
-	// Triple is the host's: x86-64 or AArch64, ELF.
+	// Triple is the host's: x86-64 or AArch64, ELF, or x86-64 Windows.
 	Triple string
+	// Release is the release of LLVM whose SYCL runtime is called: up to 22 it is
+	// given each image, and later the offload binary. 0 means 22.
+	Release int
 	// Images are device images. For OpenMP any number, bare or in offload
 	// binaries, of which each image is registered; for HIP and CUDA one fat
-	// binary.
+	// binary; for SYCL one offload binary.
 	Images []string
 	Output string
 
@@ -45,7 +48,7 @@ type RegisterOptions struct {
 // Register writes a registration object, as clang-linker-wrapper of LLVM 22
 // makes it.
 func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
-	machine, err := hostMachine(opt.Triple)
+	machine, coff, err := hostMachine(opt.Triple)
 	if err != nil {
 		return err
 	}
@@ -60,9 +63,12 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 		return err
 	}
 	if opt.Symbol != "" {
+		if coff {
+			return fmt.Errorf("triple %q: a fat binary under a symbol is made for ELF", opt.Triple)
+		}
 		return s.holdFatBinary(ctx, machine, inputs, opt)
 	}
-	o := register.Object{Machine: machine, Entries: opt.Entries, Relocatable: opt.Relocatable, Define: opt.Define}
+	o := register.Object{Machine: machine, COFF: coff, Entries: opt.Entries, Relocatable: opt.Relocatable, Define: opt.Define}
 	for _, host := range hosts {
 		var keep []string
 		err := files.Contain(func() (err error) {
@@ -80,9 +86,9 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	}
 	defer memory.Release()
 	return s.write(ctx, func(out *files.Outputs) error {
-		r := register.Registration{Kind: opt.Kind}
+		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == register.SYCL && opt.Release > lastSYCLDescriptor}
 		for _, input := range inputs {
-			images, err := registered(opt.Kind, input.All())
+			images, err := registered(&r, input.All())
 			if err == nil {
 				err = s.verifyCompressed(ctx, input.All())
 			}
@@ -162,9 +168,12 @@ type RequireOptions struct {
 // Require writes an object without which a program links, and with which it
 // links only if it defines certain symbols, see RegisterOptions.Define.
 func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
-	machine, err := hostMachine(opt.Triple)
+	machine, coff, err := hostMachine(opt.Triple)
 	if err != nil {
 		return err
+	}
+	if coff {
+		return fmt.Errorf("triple %q: such objects are made for ELF", opt.Triple)
 	}
 	return s.write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(opt.Output)
@@ -176,30 +185,43 @@ func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
 	})
 }
 
-// hostMachine returns the ELF machine of a host triple.
-func hostMachine(triple string) (uint16, error) {
+// lastSYCLDescriptor is the last release of LLVM that hands SYCL's runtime the
+// images one by one.
+const lastSYCLDescriptor = 22
+
+// hostMachine returns the machine of a host triple, as ELF numbers it, and whether
+// its objects are COFF.
+func hostMachine(triple string) (machine uint16, coff bool, err error) {
 	t := target.ParseTriple(target.Normalize(triple, 4))
+	if t.Format == "coff" && t.Arch == "x86_64" && !strings.HasPrefix(triple, "x86_64h") {
+		return object.MachineX8664, true, nil
+	}
 	if env := string(t.Env); t.Format == "elf" && !strings.HasSuffix(env, "x32") && !strings.HasSuffix(env, "ilp32") {
 		arch, _, _ := strings.Cut(triple, "-") // as spelt: t.Arch may stand for several
 		switch arch {
 		case "x86_64", "amd64":
-			return object.MachineX8664, nil
+			return object.MachineX8664, false, nil
 		case "aarch64", "arm64":
-			return object.MachineAArch64, nil
+			return object.MachineAArch64, false, nil
 		}
 	}
-	return 0, fmt.Errorf("triple %q: registration objects are made for x86-64 and AArch64 ELF, such as x86_64-unknown-linux-gnu", triple)
+	return 0, false, fmt.Errorf("triple %q: registration objects are made for x86-64 and AArch64 ELF, such as x86_64-unknown-linux-gnu, and for x86-64 Windows", triple)
 }
 
-// registered returns what a registration of the kind has of a file. Memory for
-// compressed offload binaries is reserved.
-func registered(kind register.Kind, c files.Content) ([]register.Image, error) {
+// registered returns what a registration has of a file. Memory for compressed
+// offload binaries is reserved.
+func registered(r *register.Registration, c files.Content) ([]register.Image, error) {
+	kind := r.Kind
 	switch {
 	case c.Len() == 0:
 		return nil, errors.New("an empty file, expected a device image")
+	case kind == register.SYCL && !offloadbinary.Is(c.Bytes()):
+		return nil, errors.New("not an offload binary: SYCL registers those of clang-sycl-linker")
+	case r.Package:
+		return []register.Image{{Content: c}}, checkPackages(c)
 	case !offloadbinary.Is(c.Bytes()):
 		return []register.Image{{Content: c}}, nil
-	case kind != register.OpenMP:
+	case kind != register.OpenMP && kind != register.SYCL:
 		return nil, fmt.Errorf("an offload binary, expected a fat binary: that is what the runtime of %s loads", kind)
 	}
 	stored := register.Image{Content: c}
@@ -210,6 +232,10 @@ func registered(kind register.Kind, c files.Content) ([]register.Image, error) {
 			return nil, err
 		}
 		for _, img := range p.Images {
+			if kind == register.SYCL {
+				images = append(images, register.Image{Content: img.Content, Triple: img.Get("triple"), ImageKind: uint8(img.Kind), Symbols: syclSymbols(&img)})
+				continue
+			}
 			if p.Inflated == 0 {
 				stored.Devices = append(stored.Devices, register.Range{Offset: img.Offset, Size: img.Content.Len()})
 			} else { // the runtime wants images as they are
@@ -248,6 +274,17 @@ func (s *Session) verifyCompressed(ctx context.Context, c files.Content) error {
 		}
 	}
 	return nil
+}
+
+// syclSymbols returns the names of an image's kernels, a line each in its
+// properties.
+func syclSymbols(img *offloadbinary.Image) (names []string) {
+	for name := range strings.SplitSeq(img.Get("symbols"), "\n") {
+		if name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // entrySymbol is how the names of the symbols of offload entries begin.

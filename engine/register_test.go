@@ -128,6 +128,28 @@ func TestRegister(t *testing.T) {
 	}
 }
 
+// windows is a host whose objects are COFF.
+const windows = "x86_64-pc-windows-msvc"
+
+func TestRegisterForWindows(t *testing.T) {
+	s, dir := newSession(t, map[string][]byte{"package": packedImage(t, "gfx1", "one")})
+	for _, kind := range []register.Kind{register.OpenMP, register.SYCL} {
+		for _, triple := range []string{windows, "x86_64-w64-windows-gnu"} {
+			err := s.Register(context.Background(), RegisterOptions{Kind: kind, Triple: triple, Images: []string{"package"}, Output: "out.obj"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			data, err := os.ReadFile(filepath.Join(dir, "out.obj"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if format := object.Identify(data); format != object.COFFObject {
+				t.Errorf("%s: %s", triple, format)
+			}
+		}
+	}
+}
+
 func TestRegisterErrors(t *testing.T) {
 	s, dir := newSession(t, map[string][]byte{
 		"package": packedImage(t, "gfx1", "one"), "cut": packedImage(t, "gfx1", "one")[:100], "empty": nil, "image": []byte("image"), "text": []byte("text"),
@@ -146,12 +168,21 @@ func TestRegisterErrors(t *testing.T) {
 		{RegisterOptions{Kind: register.HIP, Images: []string{"image"}, KeepEntries: []string{"text"}}, "text: not an object file: found unknown, expected ELF or COFF"},
 		{RegisterOptions{Kind: register.HIP, Images: []string{"image"}, Entries: "a.b"}, `section "a.b" for offload entries: linkers define its start and end only if it is an identifier of C`},
 	}
-	for _, triple := range []string{"x86_64-pc-windows-msvc", "arm64-apple-macos", "aarch64_be-linux-gnu", "x86_64-linux-gnux32", "aarch64-linux-gnu_ilp32", "i386-linux-gnu", ""} {
+	tests = append(tests, []struct {
+		opt  RegisterOptions
+		want string
+	}{
+		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"image"}}, "image: not an offload binary: SYCL registers those of clang-sycl-linker"},
+		{RegisterOptions{Kind: register.SYCL, Triple: linux, Release: 23, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end: there are 100"},
+		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Relocatable: true}, "relocatable registration is for ELF, not for COFF"},
+		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Symbol: "__hip_fatbin"}, `triple "x86_64-pc-windows-msvc": a fat binary under a symbol is made for ELF`},
+	}...)
+	for _, triple := range []string{"aarch64-pc-windows-msvc", "i686-pc-windows-msvc", "arm64-apple-macos", "aarch64_be-linux-gnu", "x86_64-linux-gnux32", "aarch64-linux-gnu_ilp32", "i386-linux-gnu", ""} {
 		tests = append(tests, struct {
 			opt  RegisterOptions
 			want string
 		}{RegisterOptions{Kind: register.HIP, Triple: triple, Images: []string{"image"}},
-			`triple "` + triple + `": registration objects are made for x86-64 and AArch64 ELF, such as x86_64-unknown-linux-gnu`})
+			`triple "` + triple + `": registration objects are made for x86-64 and AArch64 ELF, such as x86_64-unknown-linux-gnu, and for x86-64 Windows`})
 	}
 	for i, test := range tests {
 		if test.opt.Triple == "" && i < 8 {

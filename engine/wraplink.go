@@ -366,6 +366,9 @@ func (w *wrapLink) pack(ctx context.Context) (packed []packedKind, err error) {
 		case offloadbinary.HIP:
 			p.kind = register.HIP
 			p.images, err = w.bundleHIP(ctx, list)
+		case offloadbinary.SYCL:
+			// What clang-sycl-linker wrote has all images.
+			p.kind, p.images = register.SYCL, []string{w.linked[list[0]]}
 		case offloadbinary.CUDA:
 			p.kind = register.CUDA
 			p.images, err = w.fatbinary(ctx, list)
@@ -490,19 +493,19 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 	if w.DryRun {
 		return nil
 	}
-	machine, err := hostMachine(w.HostTriple)
+	machine, coff, err := hostMachine(w.HostTriple)
 	if err != nil {
 		return err
 	}
-	o := register.Object{Machine: machine, Relocatable: w.Relocatable, Keep: w.keep}
-	r := register.Registration{Kind: p.kind}
+	o := register.Object{Machine: machine, COFF: coff, Relocatable: w.Relocatable, Keep: w.keep}
+	r := register.Registration{Kind: p.kind, Package: p.kind == register.SYCL && w.Device.Release > lastSYCLDescriptor}
 	for _, image := range p.images {
 		input, err := w.session.files.Open(image)
 		if err != nil {
 			return err
 		}
 		defer input.Close()
-		images, err := registered(p.kind, input.All())
+		images, err := registered(&r, input.All())
 		if err != nil {
 			return in(input, err)
 		}

@@ -19,6 +19,8 @@ const (
 	ShtNote = 7
 	// ShtInitArray is the type of arrays of constructors.
 	ShtInitArray = 14
+	// ShtFiniArray is the type of arrays of destructors.
+	ShtFiniArray = 15
 	// ShtOffloading is SHT_LLVM_OFFLOADING, by which LLVM's tools find
 	// embedded device images (llvm-offload-binary spec §5).
 	ShtOffloading = 0x6fff4c0b

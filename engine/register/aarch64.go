@@ -41,6 +41,23 @@ var aarch64 = machine{
 		{code: "91000000", asm: "add x0, x0, #0x0", fix: fixAdd, to: "descriptor"},
 		{code: "14000000", asm: "b __tgt_unregister_lib", fix: fixJump, to: "__tgt_unregister_lib"},
 	},
+	sycl: func(function string, whole bool) []instr {
+		if !whole {
+			return []instr{
+				{code: "d503245f", asm: "bti c"},
+				{code: "90000000", asm: "adrp x0, descriptor", fix: fixPage, to: "descriptor"},
+				{code: "91000000", asm: "add x0, x0, #0x0", fix: fixAdd, to: "descriptor"},
+				{code: "14000000", asm: "b " + function, fix: fixJump, to: function},
+			}
+		}
+		return []instr{
+			{code: "d503245f", asm: "bti c"},
+			{code: "90000008", asm: "adrp x8, descriptor", fix: fixPage, to: "descriptor"},
+			{code: "91000108", asm: "add x8, x8, #0x0", fix: fixAdd, to: "descriptor"},
+			{code: "a9400500", asm: "ldp x0, x1, [x8]"},
+			{code: "14000000", asm: "b " + function, fix: fixJump, to: function},
+		}
+	},
 }
 
 func aarch64Register(k Kind) []instr {

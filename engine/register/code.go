@@ -23,6 +23,8 @@ const (
 	fixRel32 // four, the same
 	fixPC32  // four, the same to a symbol: R_X86_64_PC32
 	fixPLT32 // four, the same to a function: R_X86_64_PLT32
+	// The same to a symbol or function, in COFF: IMAGE_REL_AMD64_REL32.
+	fixCOFF32
 
 	// AArch64: bits of the word.
 	fixImm19 // 5 to 23, the distance to a label in words: b.cond, cbnz
@@ -40,13 +42,14 @@ var relocations = map[fix]struct {
 	typ    uint32
 	addend int64
 }{
-	fixPC32:  {2, -4},
-	fixPLT32: {4, -4},
-	fixPage:  {275, 0},
-	fixAdd:   {277, 0},
-	fixJump:  {282, 0},
-	fixCall:  {283, 0},
-	fixLdSt:  {286, 0},
+	fixPC32:   {2, -4},
+	fixPLT32:  {4, -4},
+	fixCOFF32: {4, 0},
+	fixPage:   {275, 0},
+	fixAdd:    {277, 0},
+	fixJump:   {282, 0},
+	fixCall:   {283, 0},
+	fixLdSt:   {286, 0},
 }
 
 // reloc is a place in code that the linker fills in.
@@ -63,7 +66,7 @@ func (i *instr) size() int {
 	switch i.fix {
 	case fixRel8:
 		n++
-	case fixRel32, fixPC32, fixPLT32:
+	case fixRel32, fixPC32, fixPLT32, fixCOFF32:
 		n += 4
 	}
 	return n

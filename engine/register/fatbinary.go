@@ -23,7 +23,7 @@ type FatBinary struct {
 
 // Write writes the object. Its bytes depend on the fields alone.
 func (f *FatBinary) Write(out files.Sink) error {
-	m, err := newBare(f.Machine)
+	m, err := newBare(f.Machine, false)
 	if err != nil {
 		return err
 	}
@@ -52,7 +52,7 @@ type Requirement struct {
 
 // Write writes the object. Its bytes depend on the fields alone.
 func (r *Requirement) Write(out files.Sink) error {
-	m, err := newBare(r.Machine)
+	m, err := newBare(r.Machine, false)
 	if err != nil {
 		return err
 	}
@@ -81,17 +81,18 @@ func (r *Requirement) Write(out files.Sink) error {
 }
 
 // newBare returns a module without offload entries.
-func newBare(number uint16) (*module, error) {
-	machine, err := machineOf(number)
+func newBare(number uint16, coff bool) (*module, error) {
+	machine, err := machineOf(number, coff)
 	if err != nil {
 		return nil, err
 	}
-	return &module{
-		Builder:   object.NewBuilder(number),
-		machine:   machine,
-		outside:   map[string]object.SymbolID{},
-		unwinding: unwinding{frame: &machine.frame},
-	}, nil
+	m := &module{machine: machine, outside: map[string]object.SymbolID{}, unwinding: unwinding{frame: &machine.frame}}
+	if coff {
+		m.builder = object.NewCOFFBuilder()
+	} else {
+		m.builder = object.NewBuilder(number)
+	}
+	return m, nil
 }
 
 // define adds a symbol that other objects of the same link see.

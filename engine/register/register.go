@@ -1,17 +1,17 @@
-// Package register writes registration objects: relocatable ELF objects for
-// x86-64 and AArch64 that carry linked device images into a program and, before
+// Package register writes registration objects: relocatable objects, ELF for
+// x86-64 and AArch64 and COFF for x86-64, that carry linked device images into a program and, before
 // main runs, hand them and the program's offload entries to the runtime of
-// OpenMP, HIP or CUDA. They do what the objects do that clang-linker-wrapper
+// OpenMP, HIP, CUDA or SYCL. They do what the objects do that clang-linker-wrapper
 // has a compiler make of LLVM IR (llvm-offload-binary spec §7), in the same
 // order of calls, but are written directly: the code is in the tables of
-// x86_64.go and aarch64.go.
+// x86_64.go, aarch64.go and windows.go.
 //
 // # What an object holds
 //
 // The constructor is in .init_array.101, which runs before the constructors of
 // the program's own; it registers with atexit what undoes it. It can be linked
 // into executables, position independent or not, and into shared libraries, by
-// bfd, gold and lld.
+// bfd, gold and lld. SYCL has a constructor and a destructor of priority 1.
 //
 // The offload entries of the host objects, which compilers put into the section
 // llvm_offload_entries, are found between __start_llvm_offload_entries and
@@ -20,6 +20,10 @@
 // relocation without effect (R_*_NONE) make --gc-sections keep. lld takes the entries
 // themselves for garbage unless -z nostart-stop-gc is given or [Object.Keep]
 // names them.
+//
+// In COFF, whose linkers make no such bounds, the object defines them as weak
+// symbols in sections whose names sort before and after those of the entries, and
+// constructors are pointers in .CRT$XCA00101.
 //
 // Code that linkers may protect by Intel CET, BTI, PAC or GCS stays protected:
 // the object says in .note.gnu.property that it is ready.
@@ -41,21 +45,22 @@ const (
 	OpenMP Kind = iota + 1 // libomptarget
 	HIP
 	CUDA
+	SYCL
 )
 
-// ParseKind returns the kind of that name: openmp, hip or cuda.
+// ParseKind returns the kind of that name: openmp, hip, cuda or sycl.
 func ParseKind(name string) (Kind, error) {
-	for k := OpenMP; k <= CUDA; k++ {
+	for k := OpenMP; k <= SYCL; k++ {
 		if k.String() == name {
 			return k, nil
 		}
 	}
-	return 0, fmt.Errorf("kind %q is none of openmp, hip, cuda", name)
+	return 0, fmt.Errorf("kind %q is none of openmp, hip, cuda, sycl", name)
 }
 
 // String returns the name of k, as --kind has it.
 func (k Kind) String() string {
-	return [...]string{"none", "openmp", "hip", "cuda"}[k]
+	return [...]string{"none", "openmp", "hip", "cuda", "sycl"}[k]
 }
 
 // EntriesSection is the section in which compilers put offload entries.
@@ -74,20 +79,31 @@ type Image struct {
 	// Devices are the device images in Content that OpenMP is told of; without
 	// any it is the whole. Other kinds have none.
 	Devices []Range
+
+	// Triple, ImageKind and Symbols are what SYCL is told of an image: its target,
+	// its kind as offload binaries have it, and the names of its kernels.
+	Triple    string
+	ImageKind uint8
+	Symbols   []string
 }
 
 // Registration hands images to one runtime.
 type Registration struct {
 	Kind Kind
-	// Images are for OpenMP any number, for HIP and CUDA exactly one, the
+	// Images are for OpenMP and SYCL any number, for HIP and CUDA exactly one, the
 	// fat binary.
 	Images []Image
+	// Package reports that the one image is an offload binary which SYCL's runtime
+	// reads itself, as it does from LLVM 23 on.
+	Package bool
 }
 
 // Object is a registration object.
 type Object struct {
 	// Machine is object.MachineX8664 or object.MachineAArch64.
 	Machine uint16
+	// COFF makes an object for Windows, of MachineX8664.
+	COFF bool
 	// Registrations are done in this order.
 	Registrations []Registration
 	// Entries is the section of the offload entries, EntriesSection if empty.
@@ -120,10 +136,11 @@ func (o *Object) Write(out files.Sink) error {
 
 func (r *Registration) check() error {
 	switch {
-	case r.Kind < OpenMP || r.Kind > CUDA:
+	case r.Kind < OpenMP || r.Kind > SYCL:
 		return fmt.Errorf("kind %d is not known", r.Kind)
 	case len(r.Images) == 0:
 		return errors.New("no image to register")
+	case r.Kind == SYCL && !r.Package:
 	case r.Kind != OpenMP && len(r.Images) > 1:
 		return fmt.Errorf("%d images, expected one fat binary", len(r.Images))
 	}
@@ -143,6 +160,7 @@ func (r *Registration) check() error {
 
 // machine is what registration objects differ in from machine to machine.
 type machine struct {
+	coff            bool
 	none, abs64     uint32 // relocations
 	property, ready uint32 // what protection the code is ready for: a property of GNU and its bits
 	large           uint64 // flag of sections that may lie out of reach of code
@@ -156,14 +174,60 @@ type machine struct {
 	register, globals, unregister func(Kind) []instr
 	// registerOpenMP and unregisterOpenMP are the same for OpenMP.
 	registerOpenMP, unregisterOpenMP []instr
+	// sycl is both for SYCL: it gives a function the descriptor or, if whole, the
+	// start and the size in it.
+	sycl func(function string, whole bool) []instr
 }
 
-func machineOf(number uint16) (*machine, error) {
-	switch number {
-	case object.MachineX8664:
+// constants returns the name of the section of data with pointers that nobody
+// writes.
+func (m *machine) constants() string {
+	if m.coff {
+		return ".rdata"
+	}
+	return ".data.rel.ro"
+}
+
+// constantFlags returns the flags of that section: in ELF the loader writes it.
+func (m *machine) constantFlags() uint64 {
+	if m.coff {
+		return object.ShfAlloc
+	}
+	return object.ShfAlloc | object.ShfWrite
+}
+
+// readOnly returns the name of the section of data without pointers.
+func (m *machine) readOnly() string {
+	if m.coff {
+		return ".rdata"
+	}
+	return ".rodata"
+}
+
+// table returns the section for pointers to functions of a priority that run
+// before main, or at the end.
+func (m *machine) table(priority int, end bool) (name string, typ uint32) {
+	switch {
+	case m.coff && end:
+		return fmt.Sprintf(".CRT$XTA%05d", priority), object.ShtProgbits
+	case m.coff:
+		return fmt.Sprintf(".CRT$XCA%05d", priority), object.ShtProgbits
+	case end:
+		return fmt.Sprintf(".fini_array.%d", priority), object.ShtFiniArray
+	}
+	return fmt.Sprintf(".init_array.%d", priority), object.ShtInitArray
+}
+
+func machineOf(number uint16, coff bool) (*machine, error) {
+	switch {
+	case number == object.MachineX8664 && coff:
+		return &windows, nil
+	case number == object.MachineX8664:
 		return &x86, nil
-	case object.MachineAArch64:
+	case number == object.MachineAArch64 && !coff:
 		return &aarch64, nil
+	case coff:
+		return nil, fmt.Errorf("machine %d is not x86-64, the one for COFF", number)
 	}
 	return nil, fmt.Errorf("machine %d is not x86-64 or AArch64", number)
 }

@@ -57,7 +57,7 @@ func symbols(t *testing.T, data []byte) (list []string) {
 			continue
 		}
 		where := "undefined"
-		if s.Kind == object.Defined {
+		if s.Kind == object.Defined && s.Section >= 0 {
 			where = string(f.Sections[s.Section].Name)
 		}
 		bind := "local"
@@ -81,7 +81,7 @@ func TestOpenMP(t *testing.T) {
 	first.Devices = []Range{{8, 16}, {64, 36}}
 	data := write(t, &Object{
 		Machine:       object.MachineX8664,
-		Registrations: []Registration{{OpenMP, []Image{first, second}}},
+		Registrations: []Registration{{Kind: OpenMP, Images: []Image{first, second}}},
 		Keep:          []string{".offloading.entry.f"},
 	})
 	want := []string{
@@ -121,7 +121,7 @@ func TestOpenMP(t *testing.T) {
 func TestRelocatable(t *testing.T) {
 	data := write(t, &Object{
 		Machine:       object.MachineAArch64,
-		Registrations: []Registration{{OpenMP, []Image{image(9)}}},
+		Registrations: []Registration{{Kind: OpenMP, Images: []Image{image(9)}}},
 		Relocatable:   true, Entries: "llvm_offload_entries_7f",
 	})
 	got := sections(t, data)
@@ -138,7 +138,7 @@ func TestFatBinaries(t *testing.T) {
 	for _, machine := range []uint16{object.MachineX8664, object.MachineAArch64} {
 		data := write(t, &Object{
 			Machine:       machine,
-			Registrations: []Registration{{HIP, []Image{image(5000)}}, {CUDA, []Image{image(60)}}},
+			Registrations: []Registration{{Kind: HIP, Images: []Image{image(5000)}}, {Kind: CUDA, Images: []Image{image(60)}}},
 		})
 		var got []string
 		for _, s := range sections(t, data) {
@@ -179,7 +179,7 @@ func (s *streamed) Append(c files.Content) error {
 
 func TestImagesAreNotCopied(t *testing.T) {
 	const size = 64 << 20
-	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{HIP, []Image{{Content: files.Memory(make([]byte, size))}}}}}
+	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: HIP, Images: []Image{{Content: files.Memory(make([]byte, size))}}}}}
 	var sink streamed
 	allocated := testing.AllocsPerRun(1, func() {
 		if err := o.Write(&sink); err != nil {
@@ -218,13 +218,16 @@ func TestErrors(t *testing.T) {
 		o    Object
 		want string
 	}{
+		{Object{Machine: object.MachineAArch64, COFF: true}, "machine 183 is not x86-64, the one for COFF"},
+		{Object{COFF: true, Relocatable: true}, "relocatable registration is for ELF, not for COFF"},
+		{Object{Registrations: []Registration{{Kind: SYCL, Images: []Image{image(1), image(2)}, Package: true}}}, "sycl: 2 images, expected one fat binary"},
 		{Object{Machine: 3}, "machine 3 is not x86-64 or AArch64"},
 		{Object{Entries: "a-b"}, `section "a-b" for offload entries: linkers define its start and end only if it is an identifier of C`},
 		{Object{Entries: "9"}, `section "9" for offload entries: linkers define its start and end only if it is an identifier of C`},
-		{Object{Registrations: []Registration{{OpenMP, nil}}}, "openmp: no image to register"},
-		{Object{Registrations: []Registration{{HIP, []Image{image(1), image(1)}}}}, "hip: 2 images, expected one fat binary"},
-		{Object{Registrations: []Registration{{OpenMP, []Image{image(1), {}}}}}, "openmp: image 2 of 2 is empty"},
-		{Object{Registrations: []Registration{{OpenMP, []Image{outside}}}}, "openmp: image 1 of 1: device image at 0x8 + 0x3 passes its end at 0xa"},
+		{Object{Registrations: []Registration{{Kind: OpenMP, Images: nil}}}, "openmp: no image to register"},
+		{Object{Registrations: []Registration{{Kind: HIP, Images: []Image{image(1), image(1)}}}}, "hip: 2 images, expected one fat binary"},
+		{Object{Registrations: []Registration{{Kind: OpenMP, Images: []Image{image(1), {}}}}}, "openmp: image 2 of 2 is empty"},
+		{Object{Registrations: []Registration{{Kind: OpenMP, Images: []Image{outside}}}}, "openmp: image 1 of 1: device image at 0x8 + 0x3 passes its end at 0xa"},
 	}
 	for _, test := range tests {
 		if test.o.Machine == 0 {
@@ -238,7 +241,7 @@ func TestErrors(t *testing.T) {
 }
 
 func TestParseKind(t *testing.T) {
-	for _, name := range []string{"openmp", "hip", "cuda"} {
+	for _, name := range []string{"openmp", "hip", "cuda", "sycl"} {
 		if k, err := ParseKind(name); err != nil || k.String() != name {
 			t.Errorf("%s: got %v, %v", name, k, err)
 		}
@@ -252,10 +255,90 @@ func TestParseKind(t *testing.T) {
 
 func BenchmarkWrite(b *testing.B) {
 	content := files.Memory(make([]byte, 1<<20))
-	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{HIP, []Image{{Content: content}}}}}
+	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: HIP, Images: []Image{{Content: content}}}}}
 	for b.Loop() {
 		if err := o.Write(&streamed{}); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// TestSYCL checks the descriptor of images, and an offload binary as a whole.
+func TestSYCL(t *testing.T) {
+	first, second := image(100), image(40)
+	first.Triple, first.Symbols = "spirv64", []string{"a", "b"}
+	second.Triple, second.Symbols, second.ImageKind = "spirv64-x", []string{"b"}, 6
+	data := write(t, &Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: SYCL, Images: []Image{first, second}}}})
+	want := []string{
+		".rodata type 1 flags 2 align 1 size 19",
+		".llvm.rodata.offloading type 1 flags 2 align 1 size 4",
+		".llvm.offloading type 6fff4c0b flags 2 align 8 size 100",
+		".llvm.offloading type 6fff4c0b flags 2 align 8 size 40",
+		".data.rel.ro type 1 flags 3 align 16 size 360",
+		"llvm_offload_entries type 1 flags 200003 align 8 size 112",
+		".text.startup type 1 flags 6 align 16 size 32",
+		".init_array.1 type e flags 3 align 8 size 8",
+		".fini_array.1 type f flags 3 align 8 size 8",
+		".eh_frame type 70000001 flags 2 align 8 size 72",
+		".note.gnu.property type 7 flags 2 align 8 size 32",
+		".note.GNU-stack type 1 flags 0 align 1 size 0",
+	}
+	if diff := cmp.Diff(want, sections(t, data)); diff != "" {
+		t.Errorf("sections (-want +got):\n%s", diff)
+	}
+	f, err := object.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	constants, err := f.Data(5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Three entries, two images of version 3 and kind 8, and the descriptor.
+	for at, want := range map[int]string{8: "\x01\x00\x08\x00", 168: "\x03\x00\x08\x00", 248: "\x03\x00\x08\x06", 328: "\x01\x00\x02\x00"} {
+		if got := string(constants[at : at+4]); got != want {
+			t.Errorf("byte %d: %q, want %q", at, got, want)
+		}
+	}
+	names := strings.Join(symbols(t, data), "\n")
+	for _, want := range []string{"weak .offloading.entry.a llvm_offload_entries+0", "weak .offloading.entry.b llvm_offload_entries+56", "local sycl.descriptor_unreg .text.startup+16", "local .sycl_offloading.descriptor .data.rel.ro+328"} {
+		if !strings.Contains(names, want) {
+			t.Errorf("no %q in\n%s", want, names)
+		}
+	}
+
+	data = write(t, &Object{Machine: object.MachineAArch64, Registrations: []Registration{{Kind: SYCL, Images: []Image{first}, Package: true}}})
+	if got := sections(t, data)[:2]; got[0] != ".llvm.offloading type 6fff4c0b flags 2 align 8 size 100" || got[1] != ".data.rel.ro type 1 flags 3 align 16 size 16" {
+		t.Errorf("sections are %q", got)
+	}
+}
+
+// TestCOFF checks objects for Windows. Tests that have LLVM's linker link them.
+func TestCOFF(t *testing.T) {
+	data := write(t, &Object{Machine: object.MachineX8664, COFF: true, Registrations: []Registration{{Kind: HIP, Images: []Image{image(5000)}}, {Kind: OpenMP, Images: []Image{image(9)}}}})
+	f, err := object.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range f.Sections {
+		got = append(got, fmt.Sprintf("%s %d", s.Name, s.Size))
+	}
+	want := []string{
+		"llvm_offload_entries$A 8", "llvm_offload_entries$OA 0", "llvm_offload_entries$OZ 0",
+		".hip_fatbin 5000", ".hipFatBinSegment 24", ".bss 8", ".text.startup 392", ".CRT$XCA00101 8", ".xdata 28", ".pdata 36",
+		".llvm.offloading 9", ".rdata 64", ".text.startup 70", ".CRT$XCA00101 8", ".xdata 16", ".pdata 24",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("sections (-want +got):\n%s", diff)
+	}
+	names := strings.Join(symbols(t, data), "\n")
+	for _, want := range []string{
+		"global .weak.__start_llvm_offload_entries.default llvm_offload_entries$OA+0", "weak __stop_llvm_offload_entries undefined+0",
+		"local .hip.fatbin_reg .text.startup+0", "global __tgt_register_lib undefined+0", "local .omp_offloading.descriptor .rdata+32",
+	} {
+		if !strings.Contains(names, want) {
+			t.Errorf("no %q in\n%s", want, names)
 		}
 	}
 }

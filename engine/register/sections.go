@@ -3,7 +3,9 @@ package register
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
@@ -49,14 +51,25 @@ func (k Kind) function(name string) string { return "__" + k.String() + name }
 
 // module is an object that is being put together.
 type module struct {
-	*object.Builder
+	builder
 	machine     *machine
+	entries     string // the section of the offload entries
+	entryFlags  uint64 // of that section, beside allocation
 	relocatable bool
 	keep        []object.SymbolID // what every constructor keeps
 	outside     map[string]object.SymbolID
 	unwinding   unwinding
 	unwound     []scope // of the relocations of unwinding
-	images      int     // of OpenMP so far
+	exceptions  exceptions
+	images      int // of OpenMP so far
+}
+
+// builder makes an object of one format.
+type builder interface {
+	Section(object.BuilderSection) object.SectionID
+	Symbol(object.BuilderSymbol) object.SymbolID
+	Relocate(section object.SectionID, offset uint64, typ uint32, symbol object.SymbolID, addend int64)
+	Write(files.Sink) error
 }
 
 // scope resolves the names that code uses.
@@ -70,16 +83,36 @@ func newModule(o *Object) (*module, error) {
 	if !identifier(entries) {
 		return nil, fmt.Errorf("section %q for offload entries: linkers define its start and end only if it is an identifier of C", entries)
 	}
-	m, err := newBare(o.Machine)
+	m, err := newBare(o.Machine, o.COFF)
 	if err != nil {
 		return nil, err
 	}
-	m.relocatable = o.Relocatable
-	flags := uint64(object.ShfAlloc | object.ShfWrite)
-	if !o.Relocatable { // bfd would not merge it with those of other objects
-		flags |= object.ShfRetain
+	m.entries, m.relocatable = entries, o.Relocatable
+	// SYCL registers images without the entries of the program.
+	bounded := slices.ContainsFunc(o.Registrations, func(r Registration) bool { return r.Kind != SYCL })
+	if o.COFF {
+		if o.Relocatable {
+			return nil, errors.New("relocatable registration is for ELF, not for COFF")
+		}
+		if !bounded {
+			return m, nil
+		}
+		// Linkers drop a section of which all pieces are empty, and with it the bounds.
+		m.Section(object.BuilderSection{Name: entries + "$A", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(make([]byte, 8))})
+		for _, bound := range []struct{ name, section string }{{"start", "$OA"}, {"stop", "$OZ"}} {
+			empty := m.Section(object.BuilderSection{Name: entries + bound.section, Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8})
+			m.outside[bound.name] = m.weak("__"+bound.name+"_"+entries, empty, 0, 0)
+		}
+		return m, nil
 	}
-	empty := m.Section(object.BuilderSection{Name: entries, Type: object.ShtProgbits, Flags: flags, Align: 8})
+	m.entryFlags = object.ShfWrite
+	if !o.Relocatable { // bfd would not merge it with those of other objects
+		m.entryFlags |= object.ShfRetain
+	}
+	if !bounded {
+		return m, nil
+	}
+	empty := m.Section(object.BuilderSection{Name: entries, Type: object.ShtProgbits, Flags: object.ShfAlloc | m.entryFlags, Align: 8})
 	m.keep = append(m.keep, m.local("__dummy."+entries, empty, 0, 0, object.TypeObject))
 	for _, bound := range []string{"start", "stop"} {
 		m.outside[bound] = m.Symbol(object.BuilderSymbol{Name: "__" + bound + "_" + entries, Bind: object.BindGlobal, Visibility: object.VisHidden})
@@ -91,6 +124,15 @@ func newModule(o *Object) (*module, error) {
 		m.keep = append(m.keep, m.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindWeak, Visibility: object.VisHidden}))
 	}
 	return m, nil
+}
+
+// weak defines a symbol that other objects may define as well.
+func (m *module) weak(name string, section object.SectionID, value, size uint64) object.SymbolID {
+	if coff, ok := m.builder.(*object.COFFBuilder); ok {
+		fallback := m.Symbol(object.BuilderSymbol{Name: ".weak." + name + ".default", Section: section, Value: value, Bind: object.BindGlobal})
+		return coff.WeakSymbol(name, fallback)
+	}
+	return m.Symbol(object.BuilderSymbol{Name: name, Section: section, Value: value, Size: size, Bind: object.BindWeak, Type: object.TypeObject})
 }
 
 // identifier reports whether s is an identifier of C.
@@ -113,9 +155,12 @@ func (m *module) register(r *Registration) error {
 	if err := r.check(); err != nil {
 		return err
 	}
-	if r.Kind == OpenMP {
+	switch r.Kind {
+	case OpenMP:
 		m.openMP(r.Images)
-	} else {
+	case SYCL:
+		return m.sycl(r)
+	default:
 		m.fatBinary(r.Kind, r.Images[0])
 	}
 	return nil
@@ -153,9 +198,7 @@ func (m *module) openMP(images []Image) {
 	count := uint64(len(devices))
 	data := make([]byte, record*(count+1))
 	binary.LittleEndian.PutUint32(data[record*count:], uint32(count))
-	constants := m.Section(object.BuilderSection{
-		Name: ".data.rel.ro", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 16, Content: files.Memory(data),
-	})
+	constants := m.constants(data)
 	array := m.local(".omp_offloading.device_images", constants, 0, record*count, object.TypeObject)
 	descriptor := m.local(".omp_offloading.descriptor", constants, record*count, record, object.TypeObject)
 	pointer := func(at uint64, to object.SymbolID, addend int64) {
@@ -216,6 +259,13 @@ type function struct {
 // functions adds the code of a registration, whose first function is the
 // constructor.
 func (m *module) functions(names scope, list []function) {
+	const priority = 101
+	m.functionsAt(names, priority, false, list)
+}
+
+// functionsAt adds the code of a registration, whose first function is the
+// constructor of a priority, and with destructor the second one the destructor.
+func (m *module) functionsAt(names scope, priority int, destructor bool, list []function) {
 	const align = 16 // of a function
 	var text []byte
 	var relocs []reloc
@@ -239,6 +289,10 @@ func (m *module) functions(names scope, list []function) {
 	})
 	for i, f := range list {
 		names[f.name] = m.local(f.symbol, section, uint64(starts[i]), uint64(sizes[i]), object.TypeFunc)
+		if m.machine.coff {
+			m.exceptions.add(f.code)
+			continue
+		}
 		m.unwinding.add(f.name, f.code)
 		m.unwound = append(m.unwound, names)
 	}
@@ -246,13 +300,31 @@ func (m *module) functions(names scope, list []function) {
 		m.Relocate(section, r.offset, r.typ, m.resolve(names, r.symbol), r.addend)
 	}
 
-	constructors := m.Section(object.BuilderSection{
-		Name: ".init_array.101", Type: object.ShtInitArray, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: files.Memory(make([]byte, 8)),
-	})
-	m.Relocate(constructors, 0, m.machine.abs64, names["register"], 0)
-	for _, symbol := range m.keep {
-		m.Relocate(constructors, 0, m.machine.none, symbol, 0)
+	for i, f := range list[:1+bit(destructor)] {
+		name, typ := m.machine.table(priority, i == 1)
+		flags := uint64(object.ShfAlloc | object.ShfWrite)
+		if m.machine.coff {
+			flags = object.ShfAlloc
+		}
+		table := m.Section(object.BuilderSection{Name: name, Type: typ, Flags: flags, Align: 8, Content: files.Memory(make([]byte, 8))})
+		m.Relocate(table, 0, m.machine.abs64, names[f.name], 0)
+		if i == 0 && !m.machine.coff {
+			for _, symbol := range m.keep {
+				m.Relocate(table, 0, m.machine.none, symbol, 0)
+			}
+		}
 	}
+	if m.machine.coff {
+		m.exceptions.tables(m, section, list, starts, sizes)
+		m.exceptions = exceptions{}
+	}
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // resolve returns the symbol that code means by name: one of its own, or
@@ -271,6 +343,9 @@ func (m *module) resolve(names scope, name string) object.SymbolID {
 
 // finish adds what every object has and writes it.
 func (m *module) finish(out files.Sink) error {
+	if m.machine.coff {
+		return m.Write(out)
+	}
 	if len(m.unwinding.data) > 0 {
 		frames := m.Section(object.BuilderSection{
 			Name: ".eh_frame", Type: m.machine.unwind, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(m.unwinding.data),

@@ -32,6 +32,22 @@ var x86 = machine{
 		{code: "488d3d", asm: "leaq descriptor(%rip), %rdi", fix: fixPC32, to: "descriptor"},
 		{code: "e9", asm: "jmp __tgt_unregister_lib", fix: fixPLT32, to: "__tgt_unregister_lib"},
 	},
+	sycl: func(function string, whole bool) []instr {
+		if !whole {
+			return []instr{
+				{code: "f30f1efa", asm: "endbr64"},
+				{code: "488d3d", asm: "leaq descriptor(%rip), %rdi", fix: fixPC32, to: "descriptor"},
+				{code: "e9", asm: "jmp " + function, fix: fixPLT32, to: function},
+			}
+		}
+		return []instr{
+			{code: "f30f1efa", asm: "endbr64"},
+			{code: "488d05", asm: "leaq descriptor(%rip), %rax", fix: fixPC32, to: "descriptor"},
+			{code: "488b38", asm: "movq (%rax), %rdi"},
+			{code: "488b7008", asm: "movq 0x8(%rax), %rsi"},
+			{code: "e9", asm: "jmp " + function, fix: fixPLT32, to: function},
+		}
+	},
 }
 
 func x86Register(k Kind) []instr {

@@ -24,11 +24,12 @@ type registerFlags struct {
 }
 
 func (f *registerFlags) define(flags *flagSet) {
-	flags.choice("kind", "the `runtime`: openmp, hip or cuda", []string{"openmp", "hip", "cuda"}, func(s string) (err error) {
+	flags.choice("kind", "the `runtime`: openmp, hip, cuda or sycl", []string{"openmp", "hip", "cuda", "sycl"}, func(s string) (err error) {
 		f.opt.Kind, err = register.ParseKind(s)
 		return err
 	})
-	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu")
+	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu or x86_64-pc-windows-msvc")
+	flags.IntVar(&f.opt.Release, "llvm-version", 22, "the `release` of LLVM whose SYCL runtime is called: up to 22 it is given each image, from 23 on the offload binary")
 	flags.StringVar(&f.opt.Output, "output", "", "the object, a `file`; - is standard output")
 	flags.StringVar(&f.opt.Entries, "entries", register.EntriesSection, "the `section` of the offload entries that go with the images")
 	flags.repeated("keep-entries", "a host object `file` whose offload entries lld must keep with --gc-sections. May be repeated.", func(s string) error {
@@ -51,7 +52,7 @@ func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []
 	case len(operands) == 0:
 		return usageError("no device image to register")
 	case f.opt.Kind != register.OpenMP && len(operands) > 1:
-		return usageError(f.opt.Kind.String() + " registers one fat binary: put the images into a bundle first")
+		return usageError(f.opt.Kind.String() + " registers one file: put the images into a bundle or an offload binary first")
 	}
 	if err := required("triple", f.opt.Triple); err != nil {
 		return err
