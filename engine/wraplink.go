@@ -23,6 +23,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/register"
+	"github.com/rules-offload/rules_offload/engine/registerir"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
@@ -265,6 +266,9 @@ func (w *wrapLink) plan(ctx context.Context) (commands [][]string, err error) {
 		w.linked = append(w.linked, output)
 		commands = append(commands, group.Command(&w.Device, names, output))
 	}
+	if w.SaveTemps && w.Verbose {
+		w.printExtraction(found, staged)
+	}
 	if w.DryRun {
 		return commands, nil
 	}
@@ -349,6 +353,7 @@ func (w *wrapLink) link(ctx context.Context, commands [][]string) error {
 // packedKind is what is registered with one runtime.
 type packedKind struct {
 	kind   register.Kind
+	groups []int    // whose images they are
 	images []string // files
 }
 
@@ -358,7 +363,7 @@ func (w *wrapLink) pack(ctx context.Context) (packed []packedKind, err error) {
 	for _, kind := range devicelink.Kinds(w.groups) {
 		defer w.Phase("Bundle linked output", kind.String())()
 		list := devicelink.Of(w.groups, kind)
-		p := packedKind{}
+		p := packedKind{groups: list}
 		switch kind {
 		case offloadbinary.OpenMP:
 			p.kind = register.OpenMP
@@ -394,7 +399,6 @@ func (w *wrapLink) base() string { return filepath.Base(w.Output) }
 // packOpenMP makes an offload binary of each image.
 func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []string, err error) {
 	for _, g := range list {
-		group := &w.groups[g]
 		name := w.names.File(strings.TrimSuffix(filepath.Base(w.linked[g]), ".img"), ".openmp.offload")
 		packages = append(packages, name)
 		if w.DryRun {
@@ -405,13 +409,8 @@ func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []strin
 			return nil, err
 		}
 		defer input.Close()
-		image := offloadbinary.Image{
-			Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: input.All(),
-			Strings: []offloadbinary.String{{Key: "triple", Value: group.Triple}, {Key: "arch", Value: group.Processor()}},
-		}
-		if w.Device.EmbedBitcode {
-			image.Kind = offloadbinary.Bitcode
-		}
+		image := w.packaged(&w.groups[g])
+		image.Content = input.All()
 		err = w.session.write(ctx, func(out *files.Outputs) error {
 			output, err := out.Create(name)
 			if err != nil {
@@ -424,6 +423,18 @@ func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []strin
 		}
 	}
 	return packages, nil
+}
+
+// packaged describes the linked image of a group for its offload binary.
+func (w *wrapLink) packaged(g *devicelink.Group) offloadbinary.Image {
+	image := offloadbinary.Image{
+		Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP,
+		Strings: []offloadbinary.String{{Key: "triple", Value: g.Triple}, {Key: "arch", Value: g.Processor()}},
+	}
+	if w.Device.EmbedBitcode {
+		image.Kind = offloadbinary.Bitcode
+	}
+	return image
 }
 
 // bundleHIP makes a bundle of the images.
@@ -488,17 +499,28 @@ func (w *wrapLink) fatbinary(ctx context.Context, list []int) ([]string, error) 
 
 // register makes the registration object of one runtime.
 func (w *wrapLink) register(ctx context.Context, p packedKind) error {
-	name := w.names.File(fmt.Sprintf("%s.%s.image.wrapper", w.base(), p.kind), ".o")
+	if target.ParseTriple(w.HostTriple).Arch == target.ArchUnknown {
+		return fmt.Errorf("No available targets are compatible with triple %q", w.HostTriple)
+	}
+	stem := fmt.Sprintf("%s.%s.image.wrapper", w.base(), p.kind)
+	name := w.names.File(stem, ".o")
 	w.objects = append(w.objects, name)
-	if w.DryRun {
-		return nil
-	}
-	machine, coff, err := hostMachine(w.HostTriple)
-	if err != nil {
-		return err
-	}
-	o := register.Object{Machine: machine, COFF: coff, Relocatable: w.Relocatable, Keep: w.keep}
 	r := register.Registration{Kind: p.kind, Package: p.kind == register.SYCL && w.Device.Release > lastSYCLDescriptor}
+	module := registerir.Module{Triple: w.HostTriple, Relocatable: w.Relocatable}
+	if w.SaveTemps && w.Verbose {
+		w.printWrapping(p, strings.TrimSuffix(name, ".o")+".bc", name)
+	}
+	if w.DryRun {
+		if !w.PrintModule {
+			return nil
+		}
+		var err error
+		if r.Images, err = w.placeholders(p); err != nil {
+			return err
+		}
+		module.Registration = r
+		return module.Write(w.Stderr)
+	}
 	for _, image := range p.images {
 		input, err := w.session.files.Open(image)
 		if err != nil {
@@ -511,7 +533,31 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 		}
 		r.Images = append(r.Images, images...)
 	}
-	o.Registrations = []register.Registration{r}
+	module.Registration = r
+	if w.PrintModule {
+		if err := module.Write(w.Stderr); err != nil {
+			return err
+		}
+	}
+	machine, coff, unknown := hostMachine(w.HostTriple)
+	module.PageAligned = true
+	if w.SaveTemps || unknown != nil {
+		ir := strings.TrimSuffix(name, ".o") + ".bc"
+		err := w.session.write(ctx, func(out *files.Outputs) error {
+			output, err := out.Create(ir)
+			if err != nil {
+				return err
+			}
+			return module.Write(output)
+		})
+		if err != nil {
+			return err
+		}
+		if unknown != nil { // there is no code for this host here, but in clang
+			return w.compile(ctx, ir, name)
+		}
+	}
+	o := register.Object{Machine: machine, COFF: coff, Relocatable: w.Relocatable, Keep: w.keep, Registrations: []register.Registration{r}}
 	return w.session.write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(name)
 		if err != nil {
@@ -519,6 +565,101 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 		}
 		return o.Write(output)
 	})
+}
+
+// compile has clang compile the module of a registration.
+func (w *wrapLink) compile(ctx context.Context, ir, object string) error {
+	clang, err := w.Find("clang")
+	if err != nil {
+		return err
+	}
+	process := devicelink.Process{
+		Args: []string{clang, "--no-default-config", "--target=" + w.HostTriple, "-c", "-fPIC", "-x", "ir", "-o", object, ir},
+		Env:  w.Env, Stdout: w.Stdout, Stderr: w.Stderr,
+	}
+	return process.Run(ctx)
+}
+
+// placeholders returns the images of a dry run, which have no content.
+func (w *wrapLink) placeholders(p packedKind) ([]register.Image, error) {
+	switch p.kind {
+	case register.OpenMP:
+		var images []register.Image
+		for _, g := range p.groups {
+			var b files.Buffer
+			image := w.packaged(&w.groups[g])
+			if len(w.Override) > 0 {
+				input, err := w.session.files.Open(w.linked[g])
+				if err != nil {
+					return nil, err
+				}
+				defer input.Close()
+				image.Content = files.Memory(slices.Clone(input.Bytes()))
+			}
+			if err := offloadbinary.Write(&b, 1, []offloadbinary.Image{image}); err != nil {
+				return nil, err
+			}
+			r := register.Registration{Kind: register.OpenMP}
+			packed, err := registered(&r, files.Memory(b.Bytes()))
+			if err != nil {
+				return nil, err
+			}
+			images = append(images, packed...)
+		}
+		return images, nil
+	case register.SYCL:
+		return []register.Image{{Symbols: []string{"stub"}}}, nil
+	}
+	return []register.Image{{}}, nil
+}
+
+// printWrapping prints the commands that would make a registration object.
+func (w *wrapLink) printWrapping(p packedKind, ir, object string) {
+	if p.kind == register.OpenMP {
+		for i, g := range p.groups {
+			group := &w.groups[g]
+			w.printTool("llvm-offload-binary", "-o", p.images[i],
+				fmt.Sprintf("--image=file=%s,kind=openmp,triple=%s,arch=%s", w.linked[g], group.Triple, group.Processor()))
+		}
+	}
+	args := []string{"--kind=" + p.kind.String(), "--triple=" + w.HostTriple, "-o", ir}
+	if w.Relocatable && p.kind == register.OpenMP {
+		args = append(args, "--relocatable")
+	}
+	w.printTool("llvm-offload-wrapper", append(args, p.images...)...)
+	w.printTool("clang", "--no-default-config", "--target="+w.HostTriple, "-c", "-fPIC", "-o", object, ir)
+}
+
+// printTool prints a command of a program of LLVM's that is not run.
+func (w *wrapLink) printTool(name string, args ...string) {
+	program, err := w.Find(name)
+	if err != nil {
+		program = name
+	}
+	w.print(append([]string{program}, args...))
+}
+
+// printExtraction prints the commands that would make the files of the images.
+func (w *wrapLink) printExtraction(found *scanned, staged []string) {
+	for _, input := range w.Inputs {
+		args := []string{input.Name}
+		for i, image := range found.images {
+			if staged[i] == "" || image.File != input.Name {
+				continue
+			}
+			text := "--image=kind=" + image.Offload + ",triple=" + image.Triple
+			if image.Arch != "" {
+				text += ",arch=" + image.Arch
+			}
+			if len(image.Members) > 0 {
+				text += ",member=" + image.Member()
+			}
+			args = append(args, text+",file="+staged[i])
+		}
+		if len(args) > 1 {
+			w.printTool("llvm-offload-binary", args...)
+		}
+	}
 }
 
 // fatbin makes the output of packed images.

@@ -279,7 +279,10 @@ func (w *wrapper) run(ctx context.Context) error {
 	tools := w.tools()
 	opt.Find = tools.find
 	opt.Fatbinary = tools.fatbinary
-	release := w.release(tools)
+	release, err := w.release(tools)
+	if err != nil {
+		return err
+	}
 	opt.Device.Release = release
 	opt.Env = os.Environ()
 	opt.Temp = filepath.Join(os.TempDir(), "offload-dry-run")
@@ -294,7 +297,7 @@ func (w *wrapper) run(ctx context.Context) error {
 		defer os.RemoveAll(temp)
 		opt.Temp = temp
 	}
-	err := w.call.Session.WrapLink(ctx, *opt)
+	err = w.call.Session.WrapLink(ctx, *opt)
 	if w.trace != nil {
 		err = errors.Join(err, w.trace.write(w.traceFile))
 	}
