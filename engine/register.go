@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/register"
+	"github.com/rules-offload/rules_offload/engine/registerir"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
@@ -37,6 +38,12 @@ type RegisterOptions struct {
 	KeepEntries []string
 	// Relocatable hides the images from later device links.
 	Relocatable bool
+
+	// IR makes Output the registration as LLVM IR, for any host.
+	IR bool
+	// FirstImage registers the first image alone of each offload binary, as
+	// llvm-offload-wrapper does.
+	FirstImage bool
 	// Define are symbols that the object defines, for those that Require makes.
 	Define []string
 	// Symbol, if not empty, is the name under which the object holds HIP's fat
@@ -49,7 +56,7 @@ type RegisterOptions struct {
 // makes it.
 func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	machine, coff, err := hostMachine(opt.Triple)
-	if err != nil {
+	if err != nil && !opt.IR {
 		return err
 	}
 	inputs, err := s.openAll(opt.Images)
@@ -95,12 +102,20 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 			if err != nil {
 				return in(input, err)
 			}
+			if opt.FirstImage && len(images) > 0 {
+				images = images[:1]
+				images[0].Devices = images[0].Devices[:min(1, len(images[0].Devices))]
+			}
 			r.Images = append(r.Images, images...)
 		}
 		o.Registrations = []register.Registration{r}
 		output, err := out.Create(opt.Output)
 		if err != nil {
 			return err
+		}
+		if opt.IR {
+			module := registerir.Module{Triple: opt.Triple, Registration: r, Relocatable: opt.Relocatable, PageAligned: true}
+			return module.Write(output)
 		}
 		return o.Write(output)
 	})
@@ -215,10 +230,10 @@ func registered(r *register.Registration, c files.Content) ([]register.Image, er
 	switch {
 	case c.Len() == 0:
 		return nil, errors.New("an empty file, expected a device image")
+	case r.Package:
+		return []register.Image{{Content: c}}, nil
 	case kind == register.SYCL && !offloadbinary.Is(c.Bytes()):
 		return nil, errors.New("not an offload binary: SYCL registers those of clang-sycl-linker")
-	case r.Package:
-		return []register.Image{{Content: c}}, checkPackages(c)
 	case !offloadbinary.Is(c.Bytes()):
 		return []register.Image{{Content: c}}, nil
 	case kind != register.OpenMP && kind != register.SYCL:

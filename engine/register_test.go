@@ -173,7 +173,7 @@ func TestRegisterErrors(t *testing.T) {
 		want string
 	}{
 		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"image"}}, "image: not an offload binary: SYCL registers those of clang-sycl-linker"},
-		{RegisterOptions{Kind: register.SYCL, Triple: linux, Release: 23, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end: there are 100"},
+		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end: there are 100"},
 		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Relocatable: true}, "relocatable registration is for ELF, not for COFF"},
 		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Symbol: "__hip_fatbin"}, `triple "x86_64-pc-windows-msvc": a fat binary under a symbol is made for ELF`},
 	}...)

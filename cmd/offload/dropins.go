@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/linkerwrapper"
 	"github.com/rules-offload/rules_offload/cmd/offload/offloadbinary"
+	"github.com/rules-offload/rules_offload/cmd/offload/offloadwrapper"
 )
 
 // dropIns are the LLVM tools whose command lines the program understands, by
@@ -22,6 +23,7 @@ var dropIns = map[string]func(context.Context, *command.Call) int{
 	"clang-linker-wrapper":   linkerwrapper.Run,
 	"llvm-offload-binary":    offloadbinary.Run,
 	"clang-offload-packager": offloadbinary.Run,
+	"llvm-offload-wrapper":   offloadwrapper.Run,
 }
 
 // dropIn returns the drop-in for a name the program is called under, or nil. Packages

@@ -180,3 +180,26 @@ func FuzzTokenize(f *testing.F) {
 		}
 	})
 }
+
+// TestChoice has an option of a few values, and a tool that needs an input.
+func TestChoice(t *testing.T) {
+	parse := func(args ...string) (string, string, string) {
+		tool := Tool{Overview: "Wraps\n", Category: "sample options"}
+		kind := tool.Choice("kind", "A kind:", Choice{"one", "The first"}, Choice{"two", "The second"})
+		tool.Positionals(" <in>")
+		tool.RequirePositional()
+		var out, errs bytes.Buffer
+		tool.Parse(&command.Call{Name: "bin/sample", Args: args, Stdout: &out, Stderr: &errs, Session: engine.New(engine.Config{Files: files.NewRoot("")})})
+		return kind.Value, out.String(), errs.String()
+	}
+	if kind, _, stderr := parse("--kind=two", "in"); kind != "two" || stderr != "" {
+		t.Errorf("%q, %s", kind, stderr)
+	}
+	if _, _, stderr := parse("--kind", "three"); stderr != "sample: for the --kind option: Cannot find option named 'three'!\n"+
+		"sample: Not enough positional command line arguments specified!\nMust specify at least 1 positional argument: See: bin/sample --help\n" {
+		t.Error(stderr)
+	}
+	if _, stdout, _ := parse("--help"); !strings.Contains(stdout, "  --kind=<value> - A kind:\n    =one         -   The first\n    =two         -   The second\n") {
+		t.Error(stdout)
+	}
+}

@@ -78,6 +78,10 @@ func (t *Tool) Parse(call *command.Call) Exit {
 		}
 	}
 	alone := slices.ContainsFunc(t.options, func(o *option) bool { return o.alone && o.seen() > 0 })
+	if t.needed && t.positionals.Count == 0 {
+		p.failed = true
+		fmt.Fprintf(p.stderr, "%s: Not enough positional command line arguments specified!\nMust specify at least 1 positional argument: See: %s --help\n", p.program, p.argv0)
+	}
 	for _, o := range t.options {
 		if o.required && o.seen() == 0 && !alone {
 			p.mistake(o, "must be specified at least once!")

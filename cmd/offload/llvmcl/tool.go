@@ -23,6 +23,7 @@ type Tool struct {
 	options     []*option
 	byName      map[string]*option
 	positionals *Opt[[]string]
+	needed      bool // there must be a positional argument
 	operands    string
 }
 
@@ -157,6 +158,9 @@ func (t *Tool) Positionals(operands string) *Opt[[]string] {
 	t.positionals, t.operands = &Opt[[]string]{}, operands
 	return t.positionals
 }
+
+// RequirePositional makes it a mistake not to give a positional argument.
+func (t *Tool) RequirePositional() { t.needed = true }
 
 // Uint adds an option with a number of 32 bits that is not negative.
 func (t *Tool) Uint(name, operand, help string, value uint32) *Opt[uint32] {
