@@ -20,6 +20,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/devicelink"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/linkcache"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/register"
@@ -79,6 +80,8 @@ type WrapLinkOptions struct {
 	// Stdout and Stderr are those of the host linker. Stderr also takes the
 	// commands that are printed, and what device links print.
 	Stdout, Stderr io.Writer
+	// Cache, if not nil, keeps the results of device links.
+	Cache *linkcache.Store
 	// Phase, if not nil, is called at the start of each phase, and what it returns
 	// at its end.
 	Phase func(name, detail string) (end func())
@@ -142,9 +145,10 @@ type wrapLink struct {
 	names   devicelink.Names
 
 	groups  []devicelink.Group
-	linked  []string // the file of each group's image
-	keep    []string // symbols of offload entries
-	objects []string // registration objects
+	linked  []string   // the file of each group's image
+	staged  [][]string // the files of each group's inputs
+	keep    []string   // symbols of offload entries
+	objects []string   // registration objects
 }
 
 func (w *wrapLink) run(ctx context.Context) error {
@@ -264,6 +268,7 @@ func (w *wrapLink) plan(ctx context.Context) (commands [][]string, err error) {
 		}
 		output := w.names.File(fmt.Sprintf("%s.%s.%s", filepath.Base(w.Output), devicelink.ArchName(group.Triple), group.Processor()), ".img")
 		w.linked = append(w.linked, output)
+		w.staged = append(w.staged, names)
 		commands = append(commands, group.Command(&w.Device, names, output))
 	}
 	if w.SaveTemps && w.Verbose {
@@ -332,12 +337,34 @@ func (w *wrapLink) link(ctx context.Context, commands [][]string) error {
 	err := devicelink.Jobs(ctx, w.Slots, len(commands), func(ctx context.Context, i int) error {
 		defer w.Phase("Link device input", w.groups[i].Name())()
 		process := devicelink.Process{Args: commands[i], Env: w.Env, Stdout: &messages[i], Stderr: &messages[i], Responses: w.Temp}
+		key, cached := linkcache.Key{}, false
+		if w.Cache != nil && !w.SaveTemps {
+			var err error
+			if key, cached, err = devicelink.Key(ctx, process, w.staged[i], w.linked[i]); err != nil {
+				return err
+			}
+		}
+		if cached {
+			printed, found, err := w.Cache.Get(key, w.linked[i])
+			if found {
+				messages[i].Write(printed)
+				return nil
+			}
+			if err != nil {
+				fmt.Fprintf(&messages[i], "warning: OFFLOAD_CACHE: %v\n", err)
+			}
+		}
 		if err := process.Run(ctx); err != nil {
 			return err
 		}
 		if info, err := os.Stat(w.linked[i]); err != nil || info.Size() == 0 {
 			return &LLVMError{fmt.Sprintf("'%s' failed", filepath.Base(commands[i][0])),
 				fmt.Errorf("the device link for %s ended without an error and made no image", w.groups[i].Name())}
+		}
+		if cached {
+			if err := w.Cache.Put(key, w.linked[i], messages[i].Bytes()); err != nil {
+				fmt.Fprintf(&messages[i], "warning: OFFLOAD_CACHE: %v\n", err)
+			}
 		}
 		return nil
 	})

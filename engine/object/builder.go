@@ -23,6 +23,7 @@ const (
 	TypeObject  = 1
 	TypeFunc    = 2
 	TypeSection = sttSection
+	TypeFile    = 4
 
 	VisDefault   = 0
 	VisHidden    = 2
@@ -35,6 +36,9 @@ type (
 	SectionID int
 	SymbolID  int
 )
+
+// SectionAbs is the section of symbols of a Builder that are in none.
+const SectionAbs SectionID = 0xfff1
 
 // BuilderSection describes a section of a new object.
 type BuilderSection struct {

@@ -105,6 +105,8 @@ func newModule(o *Object) (*module, error) {
 		}
 		return m, nil
 	}
+	// Without it, bfd takes the name of the object, which may be a temporary one.
+	m.Symbol(object.BuilderSymbol{Name: "offload.wrapper.module", Section: object.SectionAbs, Bind: object.BindLocal, Type: object.TypeFile})
 	m.entryFlags = object.ShfWrite
 	if !o.Relocatable { // bfd would not merge it with those of other objects
 		m.entryFlags |= object.ShfRetain

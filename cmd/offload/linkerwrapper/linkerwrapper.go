@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -21,6 +22,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/devicelink"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/linkcache"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
@@ -285,6 +287,9 @@ func (w *wrapper) run(ctx context.Context) error {
 	}
 	opt.Device.Release = release
 	opt.Env = os.Environ()
+	if opt.Cache, err = w.cache(); err != nil {
+		return err
+	}
 	opt.Temp = filepath.Join(os.TempDir(), "offload-dry-run")
 	if opt.SaveTemps && release > 22 {
 		opt.Kept = filepath.Dir(opt.Output)
@@ -302,6 +307,37 @@ func (w *wrapper) run(ctx context.Context) error {
 		err = errors.Join(err, w.trace.write(w.traceFile))
 	}
 	return err
+}
+
+// Variables of the environment for the results of device links that are kept.
+const (
+	cacheVariable     = "OFFLOAD_CACHE"      // their directory
+	cacheSizeVariable = "OFFLOAD_CACHE_SIZE" // how much they may be: 500M, 20G
+)
+
+// cache returns the store of results, nil for none.
+func (w *wrapper) cache() (*linkcache.Store, error) {
+	dir := w.env(cacheVariable)
+	if dir == "" {
+		return nil, nil
+	}
+	store := &linkcache.Store{Dir: dir}
+	size := w.env(cacheSizeVariable)
+	if size == "" {
+		return store, nil
+	}
+	digits, shift := size, 0
+	for i, unit := range "KMG" {
+		if rest, ok := strings.CutSuffix(size, string(unit)); ok {
+			digits, shift = rest, 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || n <= 0 || n > math.MaxInt64>>shift {
+		return nil, fmt.Errorf("%s: found %q, expected a number of bytes such as 500M or 20G", cacheSizeVariable, size)
+	}
+	store.Limit = n << shift
+	return store, nil
 }
 
 // defaultTriple is LLVM's for the machine that the program runs on.
