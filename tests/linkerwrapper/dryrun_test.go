@@ -29,7 +29,7 @@ var same = []string{
 	"kernels.o -o out", "kernels.o -o out --compress --compression-level=9", "kernels.o saxpy.o -o out", "saxpy.o kernels.o -o out",
 	"kernels.o both.pk -o out",
 	"cuda.pk -o out", "cuda.pk saxpy.o -o out --host-triple=i386-pc-linux-gnu",
-	"none.pk -o out", "none.pk saxpy.o -o out",
+	"sycl.pk -o out", "none.pk -o out", "none.pk saxpy.o -o out",
 	"-mllvm -disable-symbolication saxpy.o --offload-opt=-disable-symbolication kernels.o -o out", "-offload-opt=-disable-symbolication cuda.pk -o out",
 	"saxpy.o -o out --embed-bitcode", "kernels.o -o out --device-compiler=-O3",
 	"saxpy.o -o out --save-temps", "saxpy.o -o out --save-temps --linker-path=/usr/bin/ld.lld",
@@ -44,7 +44,13 @@ var same = []string{
 	". /nosuch text.c -o out",
 	"saxpy.o kernels.o --emit-fatbin-only -o out", "plain.o --emit-fatbin-only -o out",
 	"saxpy.o -o out --wrapper-jobs=4", "saxpy.o -o out --wrapper-jobs=02",
+	// The registration as IR.
+	"saxpy.o -o out --print-wrapped-module", "kernels.o -o out --print-wrapped-module", "cuda.pk -o out --print-wrapped-module", "sycl.pk -o out --print-wrapped-module",
+	"saxpy.o -r -o out --print-wrapped-module", "kernels.o saxpy.o -o out --print-wrapped-module --host-triple=x86_64-pc-windows-msvc",
+	"--override-image=openmp=plain.o --override-image=openmp=hiprt.o -o out --print-wrapped-module", "sycl.pk -o out --print-wrapped-module --host-triple=aarch64-pc-windows-msvc",
+	"saxpy.o -o out --host-triple=powerpc64le-linux-gnu --print-wrapped-module",
 	// Errors.
+	"saxpy.o -o out --host-triple=nosuch",
 	"saxpy.o -o", "saxpy.o -mllvm", "saxpy.o -lnosuch -o out", "saxpy.o -l", "saxpy.o -L",
 	"--wrapper-jobs=0", "--wrapper-jobs=", "--wrapper-jobs=-1", "--wrapper-jobs=+1", "--wrapper-jobs=x",
 	"saxpy.o --linker-path= -o out",
