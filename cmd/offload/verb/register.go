@@ -52,7 +52,7 @@ func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []
 	case len(operands) == 0:
 		return usageError("no device image to register")
 	case f.opt.Kind != register.OpenMP && len(operands) > 1:
-		return usageError(f.opt.Kind.String() + " registers one file: put the images into a bundle or an offload binary first")
+		return usageError(f.opt.Kind.String() + " registers one fat binary, or offload binary: put the images into one first")
 	}
 	if err := required("triple", f.opt.Triple); err != nil {
 		return err
