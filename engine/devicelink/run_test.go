@@ -58,9 +58,16 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, err := os.ReadFile("/proc/" + strings.TrimSpace(string(data)) + "/stat")
-	if err == nil && !strings.Contains(string(status), ") Z ") {
-		t.Errorf("the child runs on: %s", status)
+	// Killed processes take a moment to end.
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		status, err := os.ReadFile("/proc/" + strings.TrimSpace(string(data)) + "/stat")
+		if err != nil || strings.Contains(string(status), ") Z ") {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the child runs on: %s", status)
+		}
+		time.Sleep(5 * time.Millisecond)
 	}
 }
 
