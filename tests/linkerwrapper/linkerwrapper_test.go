@@ -54,6 +54,7 @@ var recipe = []string{
 	"llvm-offload-binary -o sycl.pk --image=file=plain.o,triple=spirv64-unknown-unknown,kind=sycl",
 	"llvm-offload-binary -o sycl-omp.pk --image=file=plain.o,triple=spirv64-unknown-unknown,kind=openmp",
 	"llvm-offload-binary -o riscv.pk --image=file=plain.o,triple=riscv64-unknown-linux,kind=openmp",
+	"llvm-offload-binary -o slash.pk --image=file=gfx90a.bc,triple=" + amd + ",arch=a/b,kind=hip",
 	"llvm-offload-binary -o xnack.pk --image=file=gfx90a.bc,triple=" + amd + ",arch=gfx90a:xnack+,kind=hip",
 	"llvm-ar rcs libsaxpy.a saxpy.o plain.o",
 	"llvm-ar rcsT liblibrary.a library.o",
