@@ -527,6 +527,11 @@ func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error
 	ranges = slices.DeleteFunc(slices.Clone(ranges), func(g Range) bool { return g.Size == 0 })
 	slices.SortStableFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Offset, b.Offset) })
 	switch proof {
+	case byFrames:
+		// The header that said where the ranges are may not have been checked, see listMost.
+		if len(ranges) > 0 && ranges[0].Offset > 0 {
+			ranges = slices.Insert(ranges, 0, Range{Size: 1})
+		}
 	case byHash:
 		return r.extractHashed(ctx, ranges)
 	case atOnce:

@@ -112,12 +112,15 @@ const (
 	indexLeast = 64 << 10 // bytes of compressed data
 	indexSaved = 16       // one part in so many must be saved,
 	indexShare = 2048     // or be more than the index
+	// indexAlways is the raw size from which on there is an index in any case: without one, a
+	// listing would decode all that.
+	indexAlways = 64 << 20
 )
 
 // worthIndex reports whether a single frame gets an index, where one is wanted: data is its size,
 // and pieces the number of records.
 func worthIndex(raw, data int64, pieces int) bool {
-	return raw >= indexFrom && data >= indexLeast && (data < raw-raw/indexSaved || mostIndex(pieces)*indexShare <= data)
+	return raw >= indexAlways || raw >= indexFrom && data >= indexLeast && (data < raw-raw/indexSaved || mostIndex(pieces)*indexShare <= data)
 }
 
 // single is what happens to the only frame of a bundle.

@@ -247,6 +247,43 @@ func TestMagicOnce(t *testing.T) {
 	}
 }
 
+func TestWorthIndex(t *testing.T) {
+	for _, tt := range []struct {
+		raw, data int64
+		pieces    int
+		want      bool
+	}{
+		{1<<20 - 1, 1 << 19, 5, false}, // hashed at once
+		{1 << 20, 1 << 19, 5, true},
+		{1 << 20, 1 << 10, 5, false},   // nothing to be larger than
+		{2 << 20, 2 << 20, 100, false}, // noise, for which LLVM has no room either
+		{200 << 20, 200 << 20, 10, true},
+		{64 << 20, 1 << 10, 5, true}, // or a listing would decode it
+	} {
+		if got := worthIndex(tt.raw, tt.data, tt.pieces); got != tt.want {
+			t.Errorf("%+v: %v", tt, got)
+		}
+	}
+}
+
+// A large frame of its own is listed without being decoded; reading an entry decodes it all.
+func TestLargeSingleFrame(t *testing.T) {
+	pieces, _ := plain(4096, []string{"host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx900", "hip-amdgcn-amd-amdhsa--gfx906"}, [][]byte{nil, make([]byte, listMost), []byte("code")})
+	data := encode(t, pieces, EncodeOptions{Frames: FramesOne, Budget: cores})
+	data[len(data)-1]++ // of the checksum
+	r, err := Open(data, Options{Budget: cores})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := r.Prefix(context.Background(), 100); err != nil || !bytes.HasPrefix(pieces[0].Content.Bytes(), b) {
+		t.Errorf("the header: %v", err)
+	}
+	p := pieces[3]
+	if err := r.Extract(context.Background(), []Range{{p.Offset, p.Content.Len(), io.Discard}}); err == nil {
+		t.Error("an entry of a damaged frame is taken")
+	}
+}
+
 // A file size that forms the magic is avoided.
 func TestMagicInHeader(t *testing.T) {
 	s := Stats{Version: 3, Method: Zstd, DataSize: 0x424F4343 - 32, RawSize: 1 << 40}

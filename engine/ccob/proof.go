@@ -20,6 +20,9 @@ const (
 // wholeMost is the largest raw size at which everything is decoded to read anything.
 const wholeMost = 1 << 20
 
+// listMost is the largest raw size at which everything is decoded to list what is there.
+const listMost = 64 << 20
+
 // proofFor decides how to prove what is read. Contents are proved of some bundles of which the header
 // alone is not: to tell these takes a look at all of the data.
 func (r *Reader) proofFor(contents bool) (proof, error) {
@@ -42,6 +45,9 @@ func (r *Reader) proofFor(contents bool) (proof, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if !contents && r.h.RawSize > listMost && !endsLikeIndex(r.data) {
+		return unproved, nil // the checksums will tell when an entry is read
+	}
 	if r.proof == undecided {
 		form, err := r.form()
 		if err != nil {

@@ -424,3 +424,14 @@ func TestWarnings(t *testing.T) {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}
 }
+
+// Of several bundles in a file, one rule holds as in one bundle: an exact match wins, wherever it is; of equally good
+// entries, the first.
+func TestExactMatchInLaterBundle(t *testing.T) {
+	b := newBench(t)
+	first := plainBundle(t, hip+"gfx906", "any", hip+"gfx942", "first")
+	later := plainBundle(t, hip+"gfx906:xnack+", "exact", hip+"gfx942", "later")
+	b.write("x", first+later)
+	b.must(unbundleArgs("bc", "x", hip+"gfx906:xnack+", hip+"gfx906:xnack-", hip+"gfx942")...)
+	b.want("out0", "exact", "out1", "any", "out2", "first")
+}
