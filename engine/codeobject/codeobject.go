@@ -13,7 +13,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/occupancy"
+	"github.com/rules-offload/rules_offload/engine/target"
 )
 
 // Target is what the ELF header of a code object says of its target.
@@ -119,7 +119,7 @@ func Parse(data []byte) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Object{Target: target(data), Relocatable: f.typ == etRel, Sections: f.sectionList(), elf: f}
+	o := &Object{Target: targetOf(data), Relocatable: f.typ == etRel, Sections: f.sectionList(), elf: f}
 	if err := f.readSymbols(); err != nil {
 		return nil, err
 	}
@@ -141,19 +141,16 @@ func ParseTarget(data []byte) (Target, error) {
 	if !Is(data) {
 		return Target{}, notCodeObject(data)
 	}
-	return target(data), nil
+	return targetOf(data), nil
 }
 
-// target is ParseTarget for data that begins like a code object.
-func target(data []byte) Target {
+// targetOf is ParseTarget for data that begins like a code object.
+func targetOf(data []byte) Target {
 	const maxABI = 4
 	flags := u32(data[48:])
-	t := Target{Mach: uint8(flags)}
+	t := Target{Mach: uint8(flags), Processor: target.AMDGPUByMach(uint8(flags))}
 	if osabi, abi := data[7], data[8]; osabi == osabiHSA && abi <= maxABI {
 		t.Version = int(abi) + 2
-	}
-	if p := occupancy.ByMach(t.Mach); p != nil {
-		t.Processor = p.Name
 	}
 	switch t.Version {
 	case 2, 3:

@@ -87,6 +87,7 @@ func TestTargets(t *testing.T) {
 		{"v4, off", 2, 0x3f | 2<<8 | 2<<10, "gfx90a:sramecc-:xnack-", 4},
 		{"v5, unsupported", 3, 0x41, "gfx1100", 5},
 		{"v6, generic", 4, 0x51 | 1<<8 | 1<<24, "gfx9-generic", 6},
+		{"processor of LLVM 23", 4, 0x57, "gfx1154", 6},
 		{"unknown processor", 4, 0xee, "mach-0xee", 6},
 		{"unknown version", 9, 0x3f, "gfx90a", 0},
 	} {

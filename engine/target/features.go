@@ -7,3 +7,7 @@ func AMDGPUFeatures(processor string) (features []string, ok bool) {
 	p, ok := amdgcnProcessors[processor]
 	return p.featureNames(), ok
 }
+
+// AMDGPUByMach returns the name of the amdgcn processor with that number in the
+// low byte of the ELF flags, "" if no release of LLVM from 22 to 24 has it.
+func AMDGPUByMach(mach uint8) string { return amdgcnMachs[mach] }

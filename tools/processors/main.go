@@ -169,6 +169,10 @@ var amdgcnProcessors = map[string]processor{
 		}
 		b.WriteString("},\n")
 	}
+	b.WriteString("}\n\n// amdgcnMachs are the processors by their number in the flags of an ELF header.\nvar amdgcnMachs = map[uint8]string{\n")
+	for _, p := range append(slices.Clone(d.AMDGCN), d.Removed...) {
+		fmt.Fprintf(&b, "%s: %q,\n", p.Mach, p.Name)
+	}
 	b.WriteString("}\n\n// isaFamilies are the instruction sets that may follow amdgpu in a triple, with those of their families.\nvar isaFamilies = map[string]string{\n")
 	families := map[string]bool{}
 	for _, p := range d.AMDGCN {
