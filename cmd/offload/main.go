@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
@@ -35,12 +36,26 @@ func main() {
 	os.Exit(runOnce(ctx, budget))
 }
 
-// interruptible returns a context that SIGINT, SIGTERM and SIGHUP end. The first of them lets
-// the call clean up; any further one ends the process, which may be blocked in a read
-// or write that no context ends.
+// interruptible returns a context that SIGINT, SIGTERM and SIGHUP end. The first of them
+// lets the call clean up; the second ends the process, which may be blocked in a read or
+// write that no context ends. SIGHUP stays ignored under nohup.
 func interruptible() context.Context {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	context.AfterFunc(ctx, stop)
+	ctx, cancel := context.WithCancel(context.Background())
+	handled := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		handled = append(handled, syscall.SIGHUP)
+	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, handled...)
+	go func() {
+		<-signals
+		cancel()
+		second := (<-signals).(syscall.Signal)
+		signal.Reset(second)
+		syscall.Kill(os.Getpid(), second)
+		time.Sleep(time.Second)    // it takes effect meanwhile,
+		os.Exit(128 + int(second)) // unless the process was started with it ignored
+	}()
 	return ctx
 }
 

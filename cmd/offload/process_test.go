@@ -37,6 +37,7 @@ func program(t *testing.T, dir, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), self, args...)
 	cmd.Env = append(os.Environ(), asProgram+"="+name)
 	cmd.Dir = dir
+	cmd.Stdout, cmd.Stderr = io.Discard, io.Discard
 	return cmd
 }
 
@@ -45,8 +46,11 @@ func TestFullDevice(t *testing.T) {
 	dir := t.TempDir()
 	for _, args := range []string{"offload bundle --type bc --output b --entry gfx942=" + os.Args[0], "offload pack --output p --image file=b,triple=amdgcn-amd-amdhsa"} {
 		words := strings.Fields(args)
-		if out, err := program(t, dir, words[0], words[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v %s", args, err, out)
+		cmd := program(t, dir, words[0], words[1:]...)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%s: %v %s", args, err, stderr.String())
 		}
 	}
 	const (
@@ -92,13 +96,15 @@ func TestFullDevice(t *testing.T) {
 	}
 }
 
-// A call that is blocked where nothing can end it ends at the second signal.
+// A call that is blocked where nothing can end it ends at the second signal, even if the
+// process was started with the signal ignored, as in the background of a script.
 func TestSecondSignal(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		for name, args := range map[string][]string{
 			"reading standard input": {"list", "-"},
 			"opening a pipe":         {"list", "fifo"},
 			"a parameter file":       {"@fifo"},
+			"a worker":               {"--persistent_worker"},
 		} {
 			t.Run(signal.String()+"/"+name, func(t *testing.T) {
 				dir := t.TempDir()
@@ -144,6 +150,7 @@ func TestIdleWorkerEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stdin.Close()
+	cmd.Stdout = nil
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
