@@ -10,6 +10,12 @@
 #define __noinline__ __attribute__((noinline))
 #define __shared__ __attribute__((shared))
 
+// What host code of kernels calls.
+struct dim3 {
+  unsigned x, y, z;
+};
+extern "C" int hipLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, decltype(sizeof(0)) shared, struct Stream *stream);
+
 #if defined(__HIP_DEVICE_COMPILE__)
 __device__ inline unsigned local_id() { return __builtin_amdgcn_workitem_id_x(); }
 __device__ inline unsigned item() { return __builtin_amdgcn_workgroup_id_x() * 256 + local_id(); }
