@@ -58,7 +58,7 @@ func built(t *testing.T) (images, sources string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.Command(filepath.Join(project, "bazelw"), "build", "//tests/devicecode:dbg", "//tests/devicecode:fastbuild", "//tests/devicecode:opt", "//tests/devicecode:programs")
+	build := exec.Command(filepath.Join(project, "bazelw"), "build", "//tests/devicecode:dbg", "//tests/devicecode:fastbuild", "//tests/devicecode:opt", "//tests/devicecode:alone_program", "//tests/devicecode:linked_program")
 	build.Dir = project
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -303,7 +303,7 @@ func TestPrograms(t *testing.T) {
 			"variable count",
 		},
 	} {
-		out, err := exec.Command(filepath.Join(images, "programs", name)).Output()
+		out, err := exec.Command(filepath.Join(images, name)).Output()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,33 +20,6 @@ def _in_mode_impl(ctx):
             links.append(link)
     return [DefaultInfo(files = depset(links), runfiles = ctx.runfiles(links))]
 
-def _runtime_impl(_settings, attr):
-    return {"//rules/settings:hip_runtime": str(attr.runtime)}
-
-_runtime = transition(
-    implementation = _runtime_impl,
-    inputs = [],
-    outputs = ["//rules/settings:hip_runtime"],
-)
-
-def _with_runtime_impl(ctx):
-    links = []
-    for dep in ctx.attr.programs:
-        link = ctx.actions.declare_file("{}/{}".format(ctx.label.name, dep.label.name))
-        ctx.actions.symlink(output = link, target_file = dep[DefaultInfo].files_to_run.executable, is_executable = True)
-        links.append(link)
-    return [DefaultInfo(files = depset(links), runfiles = ctx.runfiles(links))]
-
-with_runtime = rule(
-    implementation = _with_runtime_impl,
-    doc = "Programs, linked with a runtime of HIP, as `NAME/PROGRAM`.",
-    attrs = {
-        "programs": attr.label_list(mandatory = True, cfg = _runtime),
-        "runtime": attr.label(mandatory = True),
-        "_allowlist_function_transition": attr.label(default = "@bazel_tools//tools/allowlists/function_transition_allowlist"),
-    },
-)
-
 in_mode = rule(
     implementation = _in_mode_impl,
     doc = "The images of targets, built with a compilation mode, as `NAME/TARGET/IMAGE`.",
