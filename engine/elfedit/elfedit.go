@@ -104,6 +104,8 @@ const (
 	sttSection     = 3
 	maxNameLength  = 4096
 	maxHeaderCount = 0xffff
+	// maxSegments is far more than files have: each pointer is looked up among them.
+	maxSegments = 1000
 )
 
 // Segment is a program header.
@@ -202,6 +204,9 @@ func (f *File) readSegments() error {
 	}
 	if size != segmentSize || count == maxHeaderCount {
 		return fmt.Errorf("program headers: found %d of %d bytes, expected headers of %d bytes", count, size, segmentSize)
+	}
+	if count > maxSegments {
+		return fmt.Errorf("program headers: found %d, expected at most %d", count, maxSegments)
 	}
 	table, ok := f.bytes(f.phoff, count*segmentSize)
 	if !ok || f.phoff < headerSize {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
@@ -41,12 +42,13 @@ func Merge(ctx context.Context, h *Host, o MergeOptions) (*elfedit.Plan, error) 
 	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: MarkerSection}
 	e := elfedit.Edit{}
 	places := make(map[string]uint64) // of bundles, by what is in them
+	entries := byKey(o.Archives)
 	found := false
 	for i, w := range h.Wrappers {
 		if w.Magic != prune.MagicPack {
 			return nil, fmt.Errorf("wrapper %d: found one that leads to a bundle, expected wrappers that lead to a marker", i)
 		}
-		items, name, err := bundleItems(h, w, &o)
+		items, name, err := bundleItems(h, w, entries)
 		if err != nil {
 			return nil, fmt.Errorf("wrapper %d: %w", i, err)
 		}
@@ -76,6 +78,25 @@ func Merge(ctx context.Context, h *Host, o MergeOptions) (*elfedit.Plan, error) 
 	return h.File.Plan(e)
 }
 
+// archived is an entry and the archive that it is in.
+type archived struct {
+	*Entry
+	archive int
+	scheme  Scheme
+}
+
+// byKey returns the entries of archives by key, in order.
+func byKey(archives []*Archive) map[string][]archived {
+	all := make(map[string][]archived)
+	for n, a := range archives {
+		for i := range a.Entries {
+			e := &a.Entries[i]
+			all[e.Key] = append(all[e.Key], archived{e, n, a.Scheme})
+		}
+	}
+	return all
+}
+
 // hostID returns the ID of the host entry of a bundle.
 func hostID(f *elfedit.File) string {
 	if f.Machine == elfedit.MachineAArch64 {
@@ -86,39 +107,27 @@ func hostID(f *elfedit.File) string {
 
 // bundleItems returns the entries of the bundle for a wrapper, and a name that is the
 // same for bundles of the same entries.
-func bundleItems(h *Host, w prune.Wrapper, o *MergeOptions) (items []bundle.Item, name string, err error) {
+func bundleItems(h *Host, w prune.Wrapper, entries map[string][]archived) (items []bundle.Item, name string, err error) {
 	items = []bundle.Item{{ID: hostID(h.File)}}
 	key := Key(h.Name, int(w.Index))
 	var signature []byte
-	for n, a := range o.Archives {
-		for i := range a.Entries {
-			e := &a.Entries[i]
-			if e.Key != key {
-				continue
-			}
-			content, err := e.Content(a.Scheme)
-			if err != nil {
-				return nil, "", fmt.Errorf("%s for %s: %w", clip(key), e.Arch, err)
-			}
-			id := e.Target
-			if id == "" {
-				id = "hipv4-amdgcn-amd-amdhsa--" + e.Arch
-			}
-			twice := false
-			for _, other := range items {
-				if other.ID == id {
-					if !bytes.Equal(other.Content.Bytes(), content.Bytes()) {
-						return nil, "", fmt.Errorf("%s: two archives have other code for %s", clip(key), id)
-					}
-					twice = true
-				}
-			}
-			if twice {
-				continue
-			}
-			items = append(items, bundle.Item{ID: id, Content: content})
-			signature = fmt.Appendf(signature, "%d %d %q\n", n, e.Ordinal, id)
+	for _, e := range entries[key] {
+		content, err := e.Content(e.scheme)
+		if err != nil {
+			return nil, "", fmt.Errorf("%s for %s: %w", clip(key), e.Arch, err)
 		}
+		id := e.Target
+		if id == "" {
+			id = "hipv4-amdgcn-amd-amdhsa--" + e.Arch
+		}
+		if i := slices.IndexFunc(items, func(other bundle.Item) bool { return other.ID == id }); i >= 0 {
+			if !bytes.Equal(items[i].Content.Bytes(), content.Bytes()) {
+				return nil, "", fmt.Errorf("%s: two archives have other code for %s", clip(key), id)
+			}
+			continue
+		}
+		items = append(items, bundle.Item{ID: id, Content: content})
+		signature = fmt.Appendf(signature, "%d %d %q\n", e.archive, e.Ordinal, id)
 	}
 	return items, string(signature), nil
 }

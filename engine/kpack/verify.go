@@ -179,9 +179,13 @@ func (v *Verifier) sameKernels() {
 	}
 }
 
+// maxCompared is how many code objects of a key are compared with all others of it; more
+// than there are targets.
+const maxCompared = 64
+
 // strangers returns two sets without common names.
 func strangers(sets []kernelSet) (a, b kernelSet, ok bool) {
-	for i, a := range sets {
+	for i, a := range sets[:min(len(sets), maxCompared)] {
 		for _, b := range sets[i+1:] {
 			common := false
 			for name := range a.names {
@@ -228,6 +232,13 @@ func (v *Verifier) complete(h namedHost) {
 		return
 	}
 	asked := make(map[string]bool)
+	keys := make([]map[string]bool, len(archives))
+	for n, a := range archives {
+		keys[n] = make(map[string]bool)
+		for i := range a.Entries {
+			keys[n][a.Entries[i].Key] = true
+		}
+	}
 	for i, w := range h.Wrappers {
 		if w.Magic != prune.MagicPack {
 			continue
@@ -239,8 +250,8 @@ func (v *Verifier) complete(h namedHost) {
 		asked[key] = true
 		var without []string
 		found := false
-		for _, a := range archives {
-			if slices.ContainsFunc(a.Entries, func(e Entry) bool { return e.Key == key }) {
+		for n, a := range archives {
+			if keys[n][key] {
 				found = true
 			} else {
 				without = append(without, a.name)

@@ -134,3 +134,65 @@ func testOpenMP(t *testing.T, linker, kind string) {
 		t.Error("the dry run wrote a file")
 	}
 }
+
+// TestAArch64 prunes libraries for another processor than that of the test, which are
+// read, not loaded.
+func TestAArch64(t *testing.T) {
+	t.Parallel()
+	for name, flags := range map[string][]string{
+		"plain": nil, "relr": {"-Wl,-z,pack-relative-relocs"}, "4 KiB": {"-Wl,-z,max-page-size=4096"}, "2 MiB": {"-Wl,-z,max-page-size=0x200000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := &built{dir: t.TempDir()}
+			var asm strings.Builder
+			asm.WriteString(".section .hip_fatbin,\"a\",@progbits\n")
+			for i := range 8 {
+				writeBundle(t, filepath.Join(b.dir, fmt.Sprintf("bundle%d", i)), i)
+				fmt.Fprintf(&asm, ".p2align 12\nbundle%d:\n.incbin \"bundle%d\"\n", i, i)
+			}
+			asm.WriteString(".section .hipFatBinSegment,\"aw\",@progbits\n.p2align 3\n.globl wrappers\nwrappers:\n")
+			for i := range 8 {
+				fmt.Fprintf(&asm, ".long 0x48495046,1\n.quad bundle%d\n.quad 0\n", i)
+			}
+			source := "extern char wrappers[]; const char text[] = \"text\"; const char *const table[] = {text, text + 1, wrappers}; int data[] = {1}; int zeros[100];\n" +
+				"int *get(void) { return data + zeros[1]; }\n"
+			for file, text := range map[string]string{"device.S": asm.String(), "host.c": source} {
+				if err := os.WriteFile(filepath.Join(b.dir, file), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			args := []string{"--target=aarch64-unknown-linux-gnu", "-shared", "-fPIC", "-nostdlib", "-Wl,--build-id", "--ld-path=" + llvm.Tool(t, "ld.lld"), "host.c", "device.S", "-o", "linked"}
+			command(t, b.dir, llvm.Tool(t, "clang"), append(args, flags...)...)
+			b.prune(t, "linked", "kept", engine.PruneOptions{Keep: []string{"gfx942"}})
+			b.prune(t, "kept", "packed", engine.PruneOptions{Compress: true, Level: 3})
+			b.prune(t, "packed", "plain", engine.PruneOptions{Decompress: true})
+			for i, names := range [][2]string{{"linked", "kept"}, {"kept", "packed"}, {"packed", "plain"}} {
+				before, after := read(t, filepath.Join(b.dir, names[0])), read(t, filepath.Join(b.dir, names[1]))
+				for _, f := range append(elfcheck.Check(after), elfcheck.Compare(before, after, ".hip_fatbin")...) {
+					t.Errorf("%s: %v", names[1], f)
+				}
+				if i == 0 && name != "2 MiB" && len(after) > len(before)/2 {
+					t.Errorf("%s has %d bytes, before %d", names[1], len(after), len(before))
+				}
+				command(t, b.dir, llvm.Tool(t, "llvm-strip"), "-o", "stripped", names[1])
+				for _, f := range elfcheck.Check(read(t, filepath.Join(b.dir, "stripped"))) {
+					t.Errorf("%s, stripped: %v", names[1], f)
+				}
+			}
+			listed := func(name string) (all []string) {
+				report, err := session().Prune(context.Background(), engine.PruneOptions{Input: filepath.Join(b.dir, name), Output: "none", Compress: true, DryRun: true})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, b := range report.Bundles {
+					all = append(all, fmt.Sprint(b.Kept, b.SizeBefore))
+				}
+				return all
+			}
+			if a, b := strings.Join(listed("kept"), "\n"), strings.Join(listed("plain"), "\n"); a != b || strings.Count(a, "gfx942") != 8 {
+				t.Errorf("bundles\n%s\nafter compression and back\n%s", a, b)
+			}
+		})
+	}
+}
