@@ -438,6 +438,13 @@ func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []strin
 		defer input.Close()
 		image := w.packaged(&w.groups[g])
 		image.Content = input.All()
+		var contained files.Buffer
+		if devicelink.NeedsContainer(w.groups[g].Triple) {
+			if err := devicelink.WriteContainer(&contained, w.Device.Release, w.groups[g].Triple, image.Content); err != nil {
+				return nil, err
+			}
+			image.Content = files.Memory(contained.Bytes())
+		}
 		err = w.session.write(ctx, func(out *files.Outputs) error {
 			output, err := out.Create(name)
 			if err != nil {

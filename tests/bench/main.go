@@ -119,7 +119,8 @@ func projectDir() (string, error) {
 	return root.Project()
 }
 
-// findProgram sets b.offload, and b.ours to it under the name of LLVM's tool.
+// findProgram sets b.offload, and b.ours and b.wrapper to it under the names of
+// LLVM's tools.
 func (b *bench) findProgram(project, program string) error {
 	bin := filepath.Join(b.dir, "bin")
 	if err := os.MkdirAll(bin, 0o777); err != nil {
@@ -144,10 +145,16 @@ func (b *bench) findProgram(project, program string) error {
 		return err
 	}
 	b.offload = program
-	if err := os.Remove(b.ours); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	b.wrapper = filepath.Join(bin, "clang-linker-wrapper")
+	for _, name := range []string{b.ours, b.wrapper} {
+		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		if err := os.Symlink(program, name); err != nil {
+			return err
+		}
 	}
-	return os.Symlink(program, b.ours)
+	return nil
 }
 
 // sentence makes a message of lines one of a line.

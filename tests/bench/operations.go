@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/ccob"
@@ -17,6 +18,7 @@ type bench struct {
 	runs                int
 	runner              *runner
 	peer, ours, offload string // clang-offload-bundler of LLVM, of this project, and offload
+	wrapper             string // clang-linker-wrapper of this project
 }
 
 // operation is one thing that both programs do.
@@ -183,7 +185,45 @@ func (w *work) operations(c *corpus) []operation {
 	if !small {
 		ops = append(ops, w.rebuild())
 	}
+	if large {
+		ops = append(ops, w.wrap())
+	}
 	return ops
+}
+
+// wrap is what a link of the entries costs beside compilers and linkers: bundling
+// and registration. clang-linker-wrapper takes them as linked images.
+func (w *work) wrap() operation {
+	var images []string
+	seen := map[string]bool{}
+	for i, t := range w.targets {
+		// The header of a code object has its processor, without settings.
+		processor, _, _ := strings.Cut(t[strings.LastIndexByte(t, '-')+1:], ":")
+		if fi, err := os.Stat(w.entry(i)); err != nil || fi.Size() == 0 || seen[processor] {
+			continue
+		}
+		seen[processor] = true
+		images = append(images, "--override-image=hip="+w.entry(i))
+	}
+	wrapper := func(program, output string, flags ...string) command {
+		return slices.Concat(command{program, "--host-triple=x86_64-pc-linux-gnu", "--linker-path=/bin/true", "-o", output}, flags, images)
+	}
+	peer := filepath.Join(filepath.Dir(w.peer), "clang-linker-wrapper")
+	return operation{
+		name: "register for a link", want: 5, wantMemory: 10,
+		peer: once(wrapper(peer, "linked")), ours: once(wrapper(w.wrapper, "linked")),
+		check: func() error {
+			for _, c := range []command{
+				wrapper(peer, out(peerDir, "fatbin"), "--emit-fatbin-only"),
+				wrapper(w.wrapper, out(oursDir, "fatbin"), "--emit-fatbin-only"),
+			} {
+				if _, err := w.runner.run(w.dir, once(c)); err != nil {
+					return err
+				}
+			}
+			return sameFiles(w.path(out(peerDir, "fatbin")), w.path(out(oursDir, "fatbin")))
+		},
+	}
 }
 
 // every is all targets.
