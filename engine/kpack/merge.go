@@ -6,12 +6,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/longzstd"
 	"github.com/rules-offload/rules_offload/engine/prune"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // MergeOptions say how the code in archives is put back.
@@ -20,7 +21,7 @@ type MergeOptions struct {
 	Archives []*Archive
 	Compress bool
 	Level    int // of compression
-	Budget   *files.Budget
+	Budget   *budget.Budget
 }
 
 // Merge computes the library with the code that archives have for it.
@@ -125,7 +126,7 @@ func bundleItems(h *Host, w prune.Wrapper, o *MergeOptions) (items []bundle.Item
 
 // bundleParts returns the bytes of a bundle.
 func bundleParts(ctx context.Context, items []bundle.Item, o *MergeOptions) ([]files.Part, int64, error) {
-	layout, err := bundle.Plan(items, bundle.Options{Align: 4096})
+	layout, err := bundle.NewLayout(items, bundle.Options{Align: 4096})
 	if err != nil {
 		return nil, 0, err
 	}
