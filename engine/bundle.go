@@ -8,9 +8,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/longzstd"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // BundleEntry is one entry of a bundle to be made.
@@ -111,7 +111,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 			output.SetMode(hostMode)
 			return nameError(opt.Entries[host].Input, addSections(output, items, host))
 		}
-		layout, err := bundle.Plan(items, bundle.Options{Align: max(1, opt.Align), ShareEqual: opt.ShareEqual})
+		layout, err := bundle.NewLayout(items, bundle.Options{Align: max(1, opt.Align), ShareEqual: opt.ShareEqual})
 		if err != nil {
 			return err
 		}

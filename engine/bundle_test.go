@@ -12,15 +12,16 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/fixture"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
 func bundleSession(dir string) *Session {
-	return New(Config{Files: files.NewRoot(dir), Budget: files.NewBudget(2, 64<<20)})
+	return New(Config{Files: files.NewRoot(dir), Budget: budget.New(2, 64<<20)})
 }
 
 // bundledHost returns an ELF object.

@@ -15,8 +15,8 @@ import (
 type EmbedOptions struct {
 	// Input is a relocatable host object, ELF or COFF.
 	Input string
-	// Packages are offload binaries. Other files are refused.
-	Packages []string
+	// Binaries are offload binaries. Other files are refused.
+	Binaries []string
 	Output   string
 }
 
@@ -30,7 +30,7 @@ func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
 	}
 	defer host.Close()
 	var packages []*files.Input
-	for _, name := range opt.Packages {
+	for _, name := range opt.Binaries {
 		input, err := s.files.Open(name)
 		if err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
@@ -26,8 +27,8 @@ type Config struct {
 	// output.
 	Files *files.Root
 	// Budget is the cores and the memory of the operations. Sessions of one
-	// process share one; nil is files.Budget's own default.
-	Budget *files.Budget
+	// process share one; nil is budget.Budget's own default.
+	Budget *budget.Budget
 	// Meter, if not nil, counts what long operations have done.
 	Meter *Meter
 }
@@ -35,7 +36,7 @@ type Config struct {
 // Session runs the operations of one request.
 type Session struct {
 	files  *files.Root
-	budget *files.Budget
+	budget *budget.Budget
 	meter  *Meter
 }
 

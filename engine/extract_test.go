@@ -15,10 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/fixture"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
 // newSession returns a session in a new directory that has the given files.
@@ -34,7 +35,7 @@ func newSession(t testing.TB, inputs map[string][]byte) (*Session, string) {
 			t.Fatal(err)
 		}
 	}
-	return New(Config{Files: files.NewRoot(dir), Budget: files.NewBudget(2, 1<<30)}), dir
+	return New(Config{Files: files.NewRoot(dir), Budget: budget.New(2, 1<<30)}), dir
 }
 
 // brief describes an image for comparison.
@@ -394,7 +395,7 @@ func FuzzInspect(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		root := files.NewRoot("")
 		root.Stdin = bytes.NewReader(data)
-		s := New(Config{Files: root, Budget: files.NewBudget(1, 64<<20)})
+		s := New(Config{Files: root, Budget: budget.New(1, 64<<20)})
 		images, err := unwrapped(s, "-")
 		if err != nil && (err.Error() == "" || strings.Contains(err.Error(), "panic")) {
 			t.Fatal(err)

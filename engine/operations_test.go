@@ -234,7 +234,7 @@ func TestParts(t *testing.T) {
 	if _, err := s.Bundle(ctx, BundleOptions{Entries: entries, Output: "whole", Align: align, Compress: &Compression{Level: level, Frames: ccob.FramesEntry}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.CompressPlan(ctx, PlanOptions{Entries: entries, Output: "plan", Align: align, Level: level, Frames: ccob.FramesEntry}); err != nil {
+	if err := s.CompressPlan(ctx, CompressPlanOptions{Entries: entries, Output: "plan", Align: align, Level: level, Frames: ccob.FramesEntry}); err != nil {
 		t.Fatal(err)
 	}
 	var parts []string

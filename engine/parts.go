@@ -6,7 +6,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/longzstd"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // A compressed bundle in steps that a build system can cache: CompressPart for
@@ -57,8 +57,8 @@ func aligned(pos int64, align uint64) int64 {
 	return pos
 }
 
-// PlanOptions say what CompressPlan plans.
-type PlanOptions struct {
+// CompressPlanOptions say what CompressPlan plans.
+type CompressPlanOptions struct {
 	Entries []BundleEntry // in the order of the bundle
 	Output  string
 	Align   uint64 // as BundleOptions.Align
@@ -68,7 +68,7 @@ type PlanOptions struct {
 
 // CompressPlan writes the plan of a compressed binary bundle. Equal contents are not
 // shared.
-func (s *Session) CompressPlan(ctx context.Context, opt PlanOptions) error {
+func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) error {
 	items := make([]bundle.Item, len(opt.Entries))
 	for i, entry := range opt.Entries {
 		items[i].ID = entry.Target.String()
@@ -83,7 +83,7 @@ func (s *Session) CompressPlan(ctx context.Context, opt PlanOptions) error {
 		items[i].Content = input.All()
 		s.meter.expect(input.Size())
 	}
-	layout, err := bundle.Plan(items, bundle.Options{Align: max(1, opt.Align)})
+	layout, err := bundle.NewLayout(items, bundle.Options{Align: max(1, opt.Align)})
 	if err != nil {
 		return err
 	}

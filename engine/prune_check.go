@@ -1,9 +1,9 @@
 package engine
 
 import (
-	"github.com/rules-offload/rules_offload/engine/elfcheck"
 	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/elfcheck"
 )
 
 // checkPlan checks the structure of a linked file that is to be written. Faults that

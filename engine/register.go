@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -126,7 +127,7 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 const maxInflated = 1 << 30
 
 // reserveInflated reserves the memory for compressed offload binaries.
-func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*files.Reservation, error) {
+func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*budget.Reservation, error) {
 	need := int64(0)
 	add := func(size int64) (bool, error) {
 		if need += size; need > maxInflated {

@@ -207,7 +207,7 @@ func TestEmbed(t *testing.T) {
 		"one":     one, "two": two, "empty": nil,
 	})
 	embed := func(input string, packages ...string) error {
-		return s.Embed(context.Background(), EmbedOptions{Input: input, Packages: packages, Output: "out.o"})
+		return s.Embed(context.Background(), EmbedOptions{Input: input, Binaries: packages, Output: "out.o"})
 	}
 	for _, test := range []struct {
 		input    string

@@ -12,11 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/elfcheck"
 	"github.com/rules-offload/rules_offload/engine/elfedit/testelf"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/kpack"
+	"github.com/rules-offload/rules_offload/internal/elfcheck"
 )
 
 // hipLibrary returns a library with a bundle for each list of target IDs.
@@ -104,7 +105,7 @@ func shape(t testing.TB, dir string) (lines []string) {
 }
 
 func treeSession() *Session {
-	return New(Config{Files: files.NewRoot(""), Budget: files.NewBudget(4, 1<<30)})
+	return New(Config{Files: files.NewRoot(""), Budget: budget.New(4, 1<<30)})
 }
 
 func TestPruneTree(t *testing.T) {

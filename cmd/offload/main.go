@@ -18,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/worker/flagfile"
 )
@@ -28,7 +29,7 @@ const memoryBudget = 2 << 30
 
 func main() {
 	ctx := interruptible()
-	budget := files.NewBudget(runtime.GOMAXPROCS(0), memoryBudget)
+	budget := budget.New(runtime.GOMAXPROCS(0), memoryBudget)
 
 	if args := os.Args[1:]; slices.Contains(args, "--persistent_worker") {
 		os.Exit(serve(ctx, budget, args))
@@ -70,7 +71,7 @@ func deferCollection() {
 }
 
 // runOnce runs the command line of the process.
-func runOnce(ctx context.Context, budget *files.Budget) int {
+func runOnce(ctx context.Context, budget *budget.Budget) int {
 	deferCollection()
 	root := files.NewRoot("")
 	root.Stdin, root.Stdout, root.TempDir = os.Stdin, os.Stdout, os.TempDir()

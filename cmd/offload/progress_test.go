@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
@@ -24,7 +25,7 @@ func TestProgress(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := engine.New(engine.Config{Files: root, Budget: files.NewBudget(1, 1<<20), Meter: &p.meter})
+	s := engine.New(engine.Config{Files: root, Budget: budget.New(1, 1<<20), Meter: &p.meter})
 	if _, err := s.Bundle(t.Context(), engine.BundleOptions{Type: "bc", Align: 1, Output: "out", Entries: []engine.BundleEntry{{Target: id, Input: "-"}}}); err != nil {
 		t.Fatal(err)
 	}

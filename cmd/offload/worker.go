@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/worker"
 )
@@ -21,7 +22,7 @@ const workerIdle = 10 * time.Second
 
 // serve answers the requests of Bazel on standard input until it ends. The
 // arguments behind --persistent_worker's are put before those of each request.
-func serve(ctx context.Context, budget *files.Budget, args []string) int {
+func serve(ctx context.Context, budget *budget.Budget, args []string) int {
 	startup := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--persistent_worker" })
 	stdout := os.Stdout
 	os.Stdout = os.Stderr // what prints by mistake must not reach Bazel as a response

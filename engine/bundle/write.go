@@ -42,9 +42,9 @@ type Placed struct {
 	ID      string // of the first entry that has the content
 }
 
-// Plan lays out a binary bundle of items, in their order, as LLVM does. It
+// NewLayout lays out a binary bundle of items, in their order, as LLVM does. It
 // refuses two items of the same ID.
-func Plan(items []Item, opt Options) (*Layout, error) {
+func NewLayout(items []Item, opt Options) (*Layout, error) {
 	if opt.Align == 0 {
 		return nil, errors.New("alignment of a bundle must be at least 1")
 	}
@@ -112,7 +112,7 @@ func (l *Layout) Write(sink files.Sink) error {
 
 // Write writes a binary bundle of items to sink: Plan and Layout.Write.
 func Write(sink files.Sink, items []Item, opt Options) error {
-	l, err := Plan(items, opt)
+	l, err := NewLayout(items, opt)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func TestPlanRefuses(t *testing.T) {
 		{two, 1 << 62, "entry 2 of 2: hipx: at an alignment of 0x4000000000000000 it would pass the largest size of a file"},
 		{append(two, idAndContent{"host", ""}), 1, "entries 1 and 3 of 3 have the same ID: host"},
 	} {
-		if l, err := Plan(items(tt.items), Options{Align: tt.align}); message(err) != tt.err {
+		if l, err := NewLayout(items(tt.items), Options{Align: tt.align}); message(err) != tt.err {
 			t.Errorf("%+v, error %q, want %q", l, message(err), tt.err)
 		}
 	}
@@ -73,7 +73,7 @@ func TestRoundTrip(t *testing.T) {
 			want = append(want, idAndContent{id, strings.Repeat(rapid.SampledFrom([]string{"", "a", "bc", "\x00"}).Draw(t, "content"), rapid.IntRange(0, 9).Draw(t, "n"))})
 		}
 		opt := Options{Align: rapid.Uint64Range(1, 5000).Draw(t, "align"), ShareEqual: rapid.Bool().Draw(t, "share")}
-		l, err := Plan(items(want), opt)
+		l, err := NewLayout(items(want), opt)
 		if err != nil {
 			t.Fatal(err)
 		}

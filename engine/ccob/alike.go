@@ -8,7 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/budget"
 )
 
 // What frames have in common, such as tables of constants or compressed debug sections, is
@@ -41,7 +41,7 @@ type contentSample struct {
 
 // alike tells whether frames have so much in common that cuts between them would cost more
 // than they are good for.
-func alike(ctx context.Context, b *files.Budget, frames [][]Piece) (bool, error) {
+func alike(ctx context.Context, b *budget.Budget, frames [][]Piece) (bool, error) {
 	if len(frames) < 2 {
 		return false, nil
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/longzstd"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // placed is a part with its place in the raw bytes and its entries there.
@@ -116,7 +116,7 @@ func (plan *Plan) place(parts []*Part) ([]placed, error) {
 // encodeFrame makes one frame of the parts and all else that lies between start and end.
 // If it is the only frame, alone is not nil, and the hash is that of its bytes.
 func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end int64, o EncodeOptions, alone *single) (frame files.Content, hash uint64, err error) {
-	b := budget(o.Budget)
+	b := orOneCore(o.Budget)
 	err = b.WithBytes(ctx, end-start, func(ctx context.Context) error {
 		raw, release, err := newMemory(end - start)
 		if err != nil {

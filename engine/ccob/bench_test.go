@@ -8,7 +8,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/budget"
 )
 
 // benchSample is a bundle of 27 MB.
@@ -83,7 +83,7 @@ func BenchmarkExtractAll(b *testing.B) {
 }
 
 func BenchmarkDecode(b *testing.B) {
-	benchRead(b, Options{Budget: files.NewBudget(1, 1<<40), Hash: HashNone}, func(r *Reader) error {
+	benchRead(b, Options{Budget: budget.New(1, 1<<40), Hash: HashNone}, func(r *Reader) error {
 		raw, err := r.Decode(context.Background())
 		if err == nil {
 			raw.Release()

@@ -1,6 +1,6 @@
 package ccob
 
-import "github.com/rules-offload/rules_offload/engine/longzstd"
+import "github.com/rules-offload/rules_offload/internal/longzstd"
 
 // Level chooses between speed and size.
 type Level = longzstd.Level

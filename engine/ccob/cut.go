@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
@@ -54,7 +55,7 @@ var halfLeast int64 = 256 << 20
 
 // cut returns the pieces of each frame. The raw bytes of a frame go from its first
 // piece to the first of the next.
-func cut(ctx context.Context, b *files.Budget, pieces []Piece, how Frames, level Level) ([][]Piece, error) {
+func cut(ctx context.Context, b *budget.Budget, pieces []Piece, how Frames, level Level) ([][]Piece, error) {
 	whole := [][]Piece{pieces}
 	least := int64(0)
 	if how == FramesAuto {
@@ -156,7 +157,7 @@ func joinFamilies(list [][]Piece) [][]Piece {
 
 // joinAlike takes cuts back that would cost too much, between frames that together have
 // less than LLVM's window.
-func joinAlike(ctx context.Context, b *files.Budget, list [][]Piece) ([][]Piece, error) {
+func joinAlike(ctx context.Context, b *budget.Budget, list [][]Piece) ([][]Piece, error) {
 	var joined [][]Piece
 	for len(list) > 0 {
 		n := 1

@@ -14,8 +14,8 @@ import (
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/pages"
+	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/internal/pages"
 )
 
 // largeFrom is the size from which on memory is worth special care. On first use the
@@ -566,7 +566,7 @@ func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error
 	}
 	w := newDecoderSet(cores, ahead, len(jobs))
 	defer w.release()
-	return files.Ordered(ctx, r.budget, len(jobs), ahead,
+	return budget.Ordered(ctx, r.budget, len(jobs), ahead,
 		func(ctx context.Context, i int) (struct{}, error) {
 			return struct{}{}, r.run(ctx, w, &jobs[i], proof == byFrames)
 		},

@@ -10,8 +10,9 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/longzstd"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // EncodeOptions are those of writing.
@@ -21,7 +22,7 @@ type EncodeOptions struct {
 	Frames  Frames
 	// Budget gives cores and memory. The bytes written do not depend on it.
 	// Without one, everything runs on one core.
-	Budget *files.Budget
+	Budget *budget.Budget
 	// Done, if not nil, is called from several goroutines with numbers of raw bytes
 	// that were done.
 	Done func(n int64)
@@ -195,7 +196,7 @@ const emptyFrame = "\x50\x2a\x4d\x18\x00\x00\x00\x00"
 // it and in s what there is to say of them. If flags is not 0, that must become the descriptor
 // of the first frame.
 func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s *Stats, o EncodeOptions) (x *index, flags byte, err error) {
-	b := budget(o.Budget)
+	b := orOneCore(o.Budget)
 	cuts, err := cut(ctx, b, raw, o.Frames, o.Level)
 	if err != nil {
 		return nil, 0, err
@@ -319,7 +320,7 @@ func (s *Stats) header() ([]byte, error) {
 // encodeFrame compresses the raw bytes from start to end, in which the pieces lie,
 // to w and closes it, and hashes beside that, if beside is not nil, as much as there is time
 // for. If it is the only frame, alone is not nil. It returns the size of the frame.
-func encodeFrame(ctx context.Context, w io.WriteCloser, b *files.Budget, pieces []Piece, start, end int64, level Level, beside *hashing, alone *single) (int64, error) {
+func encodeFrame(ctx context.Context, w io.WriteCloser, b *budget.Budget, pieces []Piece, start, end int64, level Level, beside *hashing, alone *single) (int64, error) {
 	parts := make([]files.Part, len(pieces))
 	for i, p := range pieces {
 		parts[i] = files.Part{Offset: p.Offset - start, Content: p.Content}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/rules-offload/rules_offload/engine/longzstd"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // Hasher computes the hash in the header of a compressed bundle from the raw

@@ -32,7 +32,7 @@ func EncodePart(ctx context.Context, out files.Sink, pieces []Piece, size int64,
 		return err
 	}
 	size = max(size, end)
-	b := budget(o.Budget)
+	b := orOneCore(o.Budget)
 	cuts := halves(pieces)
 	starts := []int64{0}
 	for _, c := range cuts[1:] {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
@@ -145,7 +146,7 @@ func TestHalves(t *testing.T) {
 		t.Errorf("%d other bytes, want %d", len(got), len(want))
 	}
 	for _, n := range []int{1, 2, 4, 8} {
-		readAll(t, got, raw, Options{Budget: files.NewBudget(n, 1<<30)})
+		readAll(t, got, raw, Options{Budget: budget.New(n, 1<<30)})
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/longzstd"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // Plan is what EncodePlan wrote:
@@ -42,7 +42,7 @@ func EncodePlan(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOpt
 	if len(pieces) == 0 || pieces[0].Offset != 0 || pieces[0].Content.Len() == 0 {
 		return errors.New("the plan of a bundle needs its header")
 	}
-	b := budget(o.Budget)
+	b := orOneCore(o.Budget)
 	cuts, err := cut(ctx, b, pieces, o.Frames, o.Level)
 	if err != nil {
 		return err

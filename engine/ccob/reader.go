@@ -9,7 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/budget"
 )
 
 // HashCheck says how raw bytes are checked beyond what the compression itself
@@ -41,13 +41,13 @@ type Options struct {
 	// the compressed data makes possible.
 	MaxSize int64
 	// Budget gives cores and memory. Without one, everything runs on one core.
-	Budget *files.Budget
+	Budget *budget.Budget
 }
 
-// budget returns b, or one of a single core.
-func budget(b *files.Budget) *files.Budget {
+// orOneCore returns b, or one of a single core.
+func orOneCore(b *budget.Budget) *budget.Budget {
 	if b == nil {
-		return files.NewBudget(1, 1<<62)
+		return budget.New(1, 1<<62)
 	}
 	return b
 }
@@ -58,7 +58,7 @@ type Reader struct {
 	data   []byte // the bundle, up to its end
 	h      *Header
 	o      Options
-	budget *files.Budget
+	budget *budget.Budget
 	index  *index // nil: none, or not to be believed
 
 	mu     sync.Mutex
@@ -88,7 +88,7 @@ func Open(data []byte, o Options) (*Reader, error) {
 			h.End = int64(len(data))
 		}
 	}
-	r := &Reader{data: data[:h.End], h: h, o: o, budget: budget(o.Budget)}
+	r := &Reader{data: data[:h.End], h: h, o: o, budget: orOneCore(o.Budget)}
 	if h.Version > 1 && h.Method == Zstd && o.Hash != HashNone {
 		x := readIndex(data[h.DataOffset:h.End])
 		if x != nil && x.raw == h.RawSize {

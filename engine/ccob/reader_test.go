@@ -12,10 +12,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-var cores = files.NewBudget(4, 1<<30)
+var cores = budget.New(4, 1<<30)
 
 // readAll reads data in every way and compares with raw.
 func readAll(t testing.TB, data, raw []byte, o Options) {

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/rules-offload/rules_offload/engine/pages"
+	"github.com/rules-offload/rules_offload/internal/pages"
 )
 
 // newMemory returns n zero bytes and a function that gives them back, after which

@@ -5,7 +5,7 @@
 // A request has one [Root], which resolves every path it names, and one
 // [Outputs], which holds what it writes until Commit. A mapped file that
 // somebody cuts short faults when it is read: run everything that touches
-// input bytes below [Guard], as [Budget.Each] and [Ordered] do on their own.
+// input bytes below [Guard], as budget.Budget.Each and budget.Ordered do on their own.
 package files
 
 import (

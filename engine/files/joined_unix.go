@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rules-offload/rules_offload/engine/pages"
+	"github.com/rules-offload/rules_offload/internal/pages"
 )
 
 var pageSize = int64(os.Getpagesize())

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -311,7 +312,7 @@ func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
 }
 
 // measure decodes a compressed bundle to tell its hash.
-func (b *Bundle) measure(ctx context.Context, budget *files.Budget, data []byte, opt ccob.Options) error {
+func (b *Bundle) measure(ctx context.Context, budget *budget.Budget, data []byte, opt ccob.Options) error {
 	opt.Hash = ccob.HashNone
 	reader, err := ccob.Open(data, opt)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"unsafe"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
@@ -110,7 +111,7 @@ func (f *File) copyDirect(ctx context.Context, c Copy) error {
 // when their File is closed.
 type Contents struct {
 	list   []files.Content
-	memory *files.Reservation
+	memory *budget.Reservation
 }
 
 // Load makes the contents of images of f readable: those that are not in the file

@@ -32,6 +32,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -76,7 +77,7 @@ type Options struct {
 	Measure bool
 
 	// Budget gives cores and memory; nil is that of the process.
-	Budget *files.Budget
+	Budget *budget.Budget
 }
 
 // Source is a file or an archive member that images were looked for in.
@@ -146,10 +147,10 @@ func (s *Source) BundlerOrder() []*DeviceImage {
 // several goroutines at once, except Close.
 type File struct {
 	name   string
-	budget *files.Budget
+	budget *budget.Budget
 	// account has all memory of the file.
-	account  *files.Account
-	inflated *files.Reservation // for compressed offload binaries
+	account  *budget.Account
+	inflated *budget.Reservation // for compressed offload binaries
 
 	input   *files.Input
 	sources []*Source

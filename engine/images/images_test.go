@@ -11,9 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/fixture"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
 // open opens a file with the given content, and closes it after the test.
@@ -24,7 +25,7 @@ func open(t testing.TB, data []byte, opt Options) *File {
 		t.Fatal(err)
 	}
 	if opt.Budget == nil {
-		opt.Budget = files.NewBudget(2, 1<<30)
+		opt.Budget = budget.New(2, 1<<30)
 	}
 	f, err := Open(t.Context(), files.NewRoot(dir), "in", opt)
 	if err != nil {
@@ -215,7 +216,7 @@ func TestMemory(t *testing.T) {
 		[]byte("file"), inner, append(append([]byte{}, inner...), inner...), fixture.CompressedOffloadBinary(t, string(inner)),
 		fixture.Compressed(t, fixture.Bundle(t, "gfx1")),
 	} {
-		budget := files.NewBudget(1, memory)
+		budget := budget.New(1, memory)
 		f := open(t, data, Options{Budget: budget})
 		list, err := f.Unwrapped()
 		if err != nil {
@@ -241,7 +242,7 @@ func TestMemory(t *testing.T) {
 func TestInflationIsReserved(t *testing.T) {
 	const memory = 8000
 	image := strings.Repeat("image ", 1000)
-	budget := files.NewBudget(1, memory)
+	budget := budget.New(1, memory)
 	open(t, fixture.CompressedOffloadBinary(t, image), Options{Budget: budget})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -301,7 +302,7 @@ func TestNumberIsBounded(t *testing.T) {
 	one := string(fixture.OffloadBinary(t, "gfx1", "x"))
 	data := fixture.Archive(t, "a", one+one, "b", one)
 	const things = 1 + 2 + 3 + 3 // the archive, its members, offload binaries, images
-	f := &File{name: "in", budget: files.NewBudget(2, 1<<20)}
+	f := &File{name: "in", budget: budget.New(2, 1<<20)}
 	for left := range things + 1 {
 		s := &search{in: f, memory: new(inflation), left: left, opt: Options{Budget: f.budget}}
 		err := s.file(t.Context(), files.Memory(data), place{Place: Place{File: "in"}, path: "in"})

@@ -29,7 +29,7 @@ func (s *search) offloadBinaries(ctx context.Context, c files.Content, at place)
 }
 
 // packed describes image i of an offload binary.
-func (s *search) packed(p *offloadbinary.Package, i int, at place) *DeviceImage {
+func (s *search) packed(p *offloadbinary.Binary, i int, at place) *DeviceImage {
 	img := &p.Images[i]
 	e := &DeviceImage{
 		Size: img.Content.Len(), Format: img.Kind, Offload: img.Offload.String(),

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bitcode"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
@@ -167,7 +168,7 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 		}
 	}
 	ahead, left := 4*s.opt.Budget.Cores(), s.left
-	err = files.Ordered(ctx, s.opt.Budget, len(members), ahead, func(ctx context.Context, i int) (*found, error) {
+	err = budget.Ordered(ctx, s.opt.Budget, len(members), ahead, func(ctx context.Context, i int) (*found, error) {
 		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left}
 		fault := files.Contain(func() error { return inner.member(ctx, c, at, &members[i]) })
 		return &found{sources: inner.sources, steps: left - inner.left, fault: fault}, nil

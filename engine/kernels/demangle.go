@@ -6,7 +6,7 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/budget"
 )
 
 // Limits of demangling, for names made to waste time: a mangled name can stand
@@ -52,7 +52,7 @@ func qualifiers(name string) (longest int) {
 
 // DemangleAll sets Demangled in the kernels of images. Names that several
 // images have, as the images of a bundle do, are demangled once.
-func DemangleAll(ctx context.Context, budget *files.Budget, images []Image) error {
+func DemangleAll(ctx context.Context, budget *budget.Budget, images []Image) error {
 	index := make(map[string]int)
 	var names []string
 	var at []int // of the kernels, in names

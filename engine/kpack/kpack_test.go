@@ -12,7 +12,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/codeobject/testobject"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/longzstd"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // sample returns an archive with three code objects, two of which share data.

@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/longzstd"
 	"github.com/rules-offload/rules_offload/engine/prune"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // MergeOptions say how the code in archives is put back.
@@ -21,7 +22,7 @@ type MergeOptions struct {
 	Archives []*Archive
 	Compress bool
 	Level    int // of compression
-	Budget   *files.Budget
+	Budget   *budget.Budget
 }
 
 // Merge computes the library with the code that archives have for it.
@@ -134,7 +135,7 @@ func bundleItems(h *Host, w prune.Wrapper, entries map[string][]archived) (items
 
 // bundleParts returns the bytes of a bundle.
 func bundleParts(ctx context.Context, items []bundle.Item, o *MergeOptions) ([]files.Part, int64, error) {
-	layout, err := bundle.Plan(items, bundle.Options{Align: 4096})
+	layout, err := bundle.NewLayout(items, bundle.Options{Align: 4096})
 	if err != nil {
 		return nil, 0, err
 	}

@@ -8,11 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/longzstd"
 	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // spirv is the target ID of code that is compiled when it is loaded.
@@ -34,7 +35,7 @@ type SplitOptions struct {
 	// Existing returns the archive of a target that gets the entries of the library,
 	// too, nil for none.
 	Existing func(arch string) (*Archive, error)
-	Budget   *files.Budget
+	Budget   *budget.Budget
 }
 
 // Split is a library in parts.

@@ -24,7 +24,7 @@ const (
 type Options struct {
 	// Inflate is asked before a compressed package is inflated to size bytes.
 	// If it returns false, the package comes without images, see
-	// Package.NotInflated; its error ends the sequence. Nil means false.
+	// Binary.NotInflated; its error ends the sequence. Nil means false.
 	Inflate func(size int64) (bool, error)
 }
 
@@ -40,8 +40,8 @@ func UpTo(n int64) func(size int64) (bool, error) {
 	}
 }
 
-// Package is one package among those that follow each other.
-type Package struct {
+// Binary is one offload binary among those that follow each other.
+type Binary struct {
 	Offset, Size int64 // where it lies, in bytes
 	Version      int
 	// Inflated is the size that a compressed package has uncompressed, 0 for
@@ -70,8 +70,8 @@ func (e *Error) Error() string { return e.reason }
 // section. The first is at the start; zeros behind a package are padding. The
 // sequence ends with the first error, of type *Error or from Options. The contents of
 // images are slices of c, except in compressed packages.
-func Parse(c files.Content, opt Options) iter.Seq2[*Package, error] {
-	return func(yield func(*Package, error) bool) {
+func Parse(c files.Content, opt Options) iter.Seq2[*Binary, error] {
+	return func(yield func(*Binary, error) bool) {
 		data := c.Bytes()
 		for at := int64(0); ; {
 			p, err := parseAt(c, at, opt)
@@ -113,13 +113,13 @@ type header struct {
 	length   uint64 // of the header
 }
 
-func parseAt(c files.Content, at int64, opt Options) (*Package, error) {
+func parseAt(c files.Content, at int64, opt Options) (*Binary, error) {
 	data := c.Bytes()[at:]
 	h, err := parseHeader(data)
 	if err != nil {
 		return nil, err.from(at)
 	}
-	p := &Package{Offset: at, Size: int64(h.size), Version: h.version}
+	p := &Binary{Offset: at, Size: int64(h.size), Version: h.version}
 	body := c.Slice(at, p.Size)
 	if h.inflated == 0 {
 		p.Images, err = parseImages(body, h)

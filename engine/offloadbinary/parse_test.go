@@ -28,7 +28,7 @@ func write(t testing.TB, version int, images []Image) []byte {
 }
 
 // parse returns all packages and the first error.
-func parse(data []byte, opt Options) (packages []*Package, err error) {
+func parse(data []byte, opt Options) (packages []*Binary, err error) {
 	for p, err := range Parse(files.Memory(data), opt) {
 		if err != nil {
 			return packages, err
@@ -39,7 +39,7 @@ func parse(data []byte, opt Options) (packages []*Package, err error) {
 }
 
 // images returns the images of packages.
-func images(packages []*Package) []Image {
+func images(packages []*Binary) []Image {
 	var all []Image
 	for _, p := range packages {
 		all = append(all, p.Images...)

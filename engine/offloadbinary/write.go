@@ -10,8 +10,8 @@ import (
 	"github.com/klauspost/compress/zlib"
 
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/longzstd"
 	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // Write writes images as LLVM writes them: version 1 as LLVM 22, a package for

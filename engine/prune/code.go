@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
@@ -43,7 +44,7 @@ func (c *Code) Close() {
 
 // ReadCode reads the device code that wrappers lead to. Entries of compressed bundles
 // are in memory until Close.
-func ReadCode(ctx context.Context, in files.Content, budget *files.Budget) (*Code, error) {
+func ReadCode(ctx context.Context, in files.Content, budget *budget.Budget) (*Code, error) {
 	if !elfedit.Is(in.Bytes()) {
 		if len(in.Bytes()) >= 2 && string(in.Bytes()[:2]) == "MZ" {
 			return nil, fmt.Errorf("PE files are not supported; expected an ELF file")

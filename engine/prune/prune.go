@@ -12,12 +12,13 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/longzstd"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // ErrNoDeviceCode reports a file without device code.
@@ -54,7 +55,7 @@ type Options struct {
 	IgnoreMissing bool
 	// DryRun computes the report alone; compressed sizes are upper bounds.
 	DryRun bool
-	Budget *files.Budget
+	Budget *budget.Budget
 	// Done, if not nil, is called with numbers of bytes that were compressed.
 	Done func(n int64)
 }

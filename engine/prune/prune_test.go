@@ -11,13 +11,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
-	"github.com/rules-offload/rules_offload/engine/elfcheck"
 	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/elfedit/testelf"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/elfcheck"
 )
 
 const prefix = "hipv4-amdgcn-amd-amdhsa--"
@@ -30,7 +31,7 @@ func code(t testing.TB, compress bool, archs ...string) []byte {
 		content := append([]byte("\x7fELF\x02\x01\x01\x40________\x03\x00\xe0\x00"), bytes.Repeat([]byte(arch), 600+100*i)...)
 		items = append(items, bundle.Item{ID: prefix + arch, Content: files.Memory(content)})
 	}
-	layout, err := bundle.Plan(items, bundle.Options{Align: 4096})
+	layout, err := bundle.NewLayout(items, bundle.Options{Align: 4096})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func code(t testing.TB, compress bool, archs ...string) []byte {
 // apply changes a file in memory.
 func apply(data []byte, o Options) ([]byte, Report, error) {
 	if o.Budget == nil {
-		o.Budget = files.NewBudget(1, 1<<30)
+		o.Budget = budget.New(1, 1<<30)
 	}
 	w, err := Open(context.Background(), files.Memory(data), o)
 	if err != nil {

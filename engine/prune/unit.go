@@ -27,7 +27,7 @@ type unit struct {
 	entries         []entry
 	align           uint64 // of the entries
 	share           bool   // equal contents are stored once
-	pack            *offloadbinary.Package
+	pack            *offloadbinary.Binary
 	loose           bool // the entries are sections of an object
 
 	// what becomes of it
@@ -185,7 +185,7 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 	if u.reader != nil && o.Decompress {
 		u.align = max(u.align, 4096)
 	}
-	layout, err := bundle.Plan(u.items(plain, o.DryRun && u.reader != nil), bundle.Options{Align: u.align, ShareEqual: u.share && !(o.DryRun && u.reader != nil)})
+	layout, err := bundle.NewLayout(u.items(plain, o.DryRun && u.reader != nil), bundle.Options{Align: u.align, ShareEqual: u.share && !(o.DryRun && u.reader != nil)})
 	if err != nil {
 		return release, err
 	}

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/elfcheck"
 	"github.com/rules-offload/rules_offload/engine/kpack"
+	"github.com/rules-offload/rules_offload/internal/elfcheck"
 )
 
 // TestKpack splits files of many layouts, strips the host parts, and merges them again.

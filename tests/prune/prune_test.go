@@ -22,9 +22,10 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/elfcheck"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/tests/llvm"
 )
 
@@ -281,7 +282,7 @@ func (b *built) run(t *testing.T, path string) string {
 }
 
 func session() *engine.Session {
-	return engine.New(engine.Config{Files: files.NewRoot(""), Budget: files.NewBudget(2, 1<<30)})
+	return engine.New(engine.Config{Files: files.NewRoot(""), Budget: budget.New(2, 1<<30)})
 }
 
 // prune prunes a file into another in the same folder.

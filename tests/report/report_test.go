@@ -16,6 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/codeobject/testobject"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/tests/chromium"
@@ -83,7 +84,7 @@ func run(t *testing.T, dir string, args ...string) {
 	var out bytes.Buffer
 	code := verb.Run(t.Context(), &command.Call{
 		Name: "offload", Args: args, Stdout: &out, Stderr: &out,
-		Session: engine.New(engine.Config{Files: files.NewRoot(dir), Budget: files.NewBudget(2, 256<<20)}),
+		Session: engine.New(engine.Config{Files: files.NewRoot(dir), Budget: budget.New(2, 256<<20)}),
 	})
 	if code != 0 {
 		t.Fatalf("%q: exit code %d: %s", args, code, out.String())

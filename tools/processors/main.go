@@ -76,7 +76,7 @@ func generate(text []byte) (map[string][]byte, error) {
 	outputs := map[string][]byte{"rules/private/processors.bzl": d.starlark()}
 	for name, text := range map[string]string{
 		"engine/target/processor_tables.go": d.target(),
-		"engine/check/processors.go":        d.flags(),
+		"internal/check/processors.go":      d.flags(),
 		"engine/ccob/families.go":           d.families(),
 	} {
 		formatted, err := format.Source([]byte(text))

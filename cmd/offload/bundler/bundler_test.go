@@ -13,10 +13,11 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/ar"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/fixture"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
 const (
@@ -43,7 +44,7 @@ func (b *bench) call(args ...string) (code int, stdout, stderr string) {
 	root.Stdin, root.Stdout = strings.NewReader(b.stdin), &out
 	code = Run(context.Background(), &command.Call{
 		Name: "bundler", Args: args, Stdout: &out, Stderr: &errs,
-		Session:   engine.New(engine.Config{Files: root, Budget: files.NewBudget(2, 64<<20)}),
+		Session:   engine.New(engine.Config{Files: root, Budget: budget.New(2, 64<<20)}),
 		LookupEnv: func(name string) (string, bool) { value, ok := b.env[name]; return value, ok },
 	})
 	if code != 0 && code != 1 || strings.Contains(errs.String(), "panic") {

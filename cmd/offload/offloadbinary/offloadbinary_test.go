@@ -14,6 +14,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
@@ -41,7 +42,7 @@ func (t *tool) run(stdin string, args ...string) (code int, stdout, stderr strin
 	root.Stdin, root.Stdout = strings.NewReader(stdin), &out
 	code = Run(context.Background(), &command.Call{
 		Name: t.name, Args: args, Stdout: &out, Stderr: &errs,
-		Session:   engine.New(engine.Config{Files: root, Budget: files.NewBudget(1, 64<<20)}),
+		Session:   engine.New(engine.Config{Files: root, Budget: budget.New(1, 64<<20)}),
 		LookupEnv: func(string) (string, bool) { return "", false },
 	})
 	return code, out.String(), errs.String()

@@ -37,6 +37,6 @@ func (f *embedFlags) run(ctx context.Context, call *command.Call, operands []str
 	if len(operands) == 0 {
 		return usageError("no offload binary to embed")
 	}
-	f.opt.Packages = operands
+	f.opt.Binaries = operands
 	return call.Session.Embed(ctx, f.opt)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
@@ -23,7 +24,7 @@ func runIn(dir string, args ...string) (code int, stdout, stderr string) {
 	root.Stdout = &out
 	code = Run(context.Background(), &command.Call{
 		Name: "offload", Args: args, Stdout: &out, Stderr: &errs,
-		Session: engine.New(engine.Config{Files: root, Budget: files.NewBudget(1, 64<<20)}),
+		Session: engine.New(engine.Config{Files: root, Budget: budget.New(1, 64<<20)}),
 	})
 	return code, out.String(), errs.String()
 }

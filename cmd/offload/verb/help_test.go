@@ -15,6 +15,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
@@ -202,7 +203,7 @@ func TestLostOutput(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			call := func(stdout *bytes.Buffer) (code int) {
-				c := &command.Call{Args: strings.Fields(args), Stdout: full{}, Stderr: &errs, Session: engine.New(engine.Config{Files: files.NewRoot(dir), Budget: files.NewBudget(1, 64<<20)})}
+				c := &command.Call{Args: strings.Fields(args), Stdout: full{}, Stderr: &errs, Session: engine.New(engine.Config{Files: files.NewRoot(dir), Budget: budget.New(1, 64<<20)})}
 				if stdout != nil {
 					c.Stdout = stdout
 				}

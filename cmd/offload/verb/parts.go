@@ -58,7 +58,7 @@ var compressPlanVerb = verb{
 type compressPlanFlags struct {
 	entries []entryFlag
 	kind    string
-	opt     engine.PlanOptions
+	opt     engine.CompressPlanOptions
 }
 
 func (f *compressPlanFlags) define(flags *flagSet) {

@@ -1,4 +1,4 @@
-package files
+package budget
 
 import (
 	"context"
@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // Budget is what all requests of a process share: a number of cores, and a
@@ -24,10 +26,10 @@ type Budget struct {
 // DefaultMemory is the memory of a nil Budget, in bytes.
 const DefaultMemory = 2 << 30
 
-var defaultBudget = sync.OnceValue(func() *Budget { return NewBudget(runtime.GOMAXPROCS(0), DefaultMemory) })
+var defaultBudget = sync.OnceValue(func() *Budget { return New(runtime.GOMAXPROCS(0), DefaultMemory) })
 
-// NewBudget returns a budget of the given size; at least one core and one byte.
-func NewBudget(cores int, bytes int64) *Budget {
+// New returns a budget of the given size; at least one core and one byte.
+func New(cores int, bytes int64) *Budget {
 	cores, bytes = max(cores, 1), max(bytes, 1)
 	return &Budget{
 		cores:  semaphore.NewWeighted(int64(cores)),
@@ -124,7 +126,7 @@ func (b *Budget) withoutCore(ctx context.Context, core *slot, fn func() error) e
 // and waits for all of them. It returns the error of the lowest index that
 // failed, whatever the timing; higher ones are cancelled or not started. When
 // ctx is done first, it returns its cause as soon as the units that run have
-// noticed. A panic in fn becomes an error (see [Contain]).
+// noticed. A panic in fn becomes an error (see [files.Contain]).
 func (b *Budget) Each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
 	return Ordered(ctx, b, n, n,
 		func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, fn(ctx, i) },
@@ -232,7 +234,7 @@ func (p *pipeline[T]) take(ctx context.Context) {
 	p.mu.Unlock()
 
 	var r result[T]
-	r.err = Contain(func() (err error) {
+	r.err = files.Contain(func() (err error) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

@@ -1,4 +1,4 @@
-package files
+package budget
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // soon fails the test when fn takes long enough to be stuck.
@@ -30,7 +32,7 @@ func soon(t *testing.T, fn func()) {
 func TestEach(t *testing.T) {
 	for _, cores := range []int{1, 2, 5} {
 		for _, n := range []int{0, 1, 2, 100} {
-			b := NewBudget(cores, 1)
+			b := New(cores, 1)
 			var running, most atomic.Int32
 			seen := make([]atomic.Int32, n)
 			err := b.Each(t.Context(), n, func(_ context.Context, i int) error {
@@ -59,7 +61,7 @@ func TestEach(t *testing.T) {
 // The error does not depend on which unit fails first.
 func TestEachLowestError(t *testing.T) {
 	for _, cores := range []int{1, 2, 8} {
-		b := NewBudget(cores, 1)
+		b := New(cores, 1)
 		for range 50 {
 			var highest atomic.Int32
 			err := b.Each(t.Context(), 1000, func(ctx context.Context, i int) error {
@@ -85,8 +87,8 @@ func TestEachLowestError(t *testing.T) {
 
 func TestEachPanic(t *testing.T) {
 	for _, cores := range []int{1, 4} {
-		err := NewBudget(cores, 1).Each(t.Context(), 5, func(context.Context, int) error { panic("broken") })
-		var p *PanicError
+		err := New(cores, 1).Each(t.Context(), 5, func(context.Context, int) error { panic("broken") })
+		var p *files.PanicError
 		if !errors.As(err, &p) || p.Value != "broken" {
 			t.Errorf("%v", err)
 		}
@@ -96,7 +98,7 @@ func TestEachPanic(t *testing.T) {
 // Units that divide their own work do not wait for the cores they sit on.
 func TestEachNested(t *testing.T) {
 	for _, cores := range []int{1, 2, 3} {
-		b := NewBudget(cores, 1)
+		b := New(cores, 1)
 		var leaves, running atomic.Int32
 		soon(t, func() {
 			err := b.Each(t.Context(), 6, func(ctx context.Context, _ int) error {
@@ -122,7 +124,7 @@ func TestEachNested(t *testing.T) {
 // they reserve, also inside of what their operation reserved before.
 func TestNestedUnitsKeepToTheBudget(t *testing.T) {
 	const cores, bytes, window = 4, 100, 30
-	b := NewBudget(cores, bytes)
+	b := New(cores, bytes)
 	var running, most atomic.Int32
 	var used, mostUsed atomic.Int64
 	raise := func(most *atomic.Int64, n int64) {
@@ -163,7 +165,7 @@ func TestNestedUnitsKeepToTheBudget(t *testing.T) {
 
 // Several units that wait for memory at once give back one core each, and no more.
 func TestUnitsThatWaitKeepTheirCores(t *testing.T) {
-	b := NewBudget(2, 10)
+	b := New(2, 10)
 	for range 50 {
 		soon(t, func() {
 			var wg sync.WaitGroup
@@ -186,7 +188,7 @@ func TestUnitsThatWaitKeepTheirCores(t *testing.T) {
 
 // An operation that holds memory never waits for another one for more.
 func TestReserveWhileHolding(t *testing.T) {
-	b := NewBudget(1, 10)
+	b := New(1, 10)
 	one, two := b.Account(t.Context()).Context(t.Context()), b.Account(t.Context()).Context(t.Context())
 	soon(t, func() {
 		for _, ctx := range []context.Context{one, two} {
@@ -230,7 +232,7 @@ func TestNilBudget(t *testing.T) {
 
 // A request is answered at once when it is cancelled, though others keep every core.
 func TestCancelWhileCoresAreTaken(t *testing.T) {
-	b := NewBudget(2, 1)
+	b := New(2, 1)
 	release := make(chan struct{})
 	var others sync.WaitGroup
 	var taken sync.WaitGroup
@@ -259,7 +261,7 @@ func TestCancelWhileCoresAreTaken(t *testing.T) {
 }
 
 func TestCancelledBefore(t *testing.T) {
-	b := NewBudget(2, 10)
+	b := New(2, 10)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	for _, n := range []int{1, 10} {
@@ -273,7 +275,7 @@ func TestCancelledBefore(t *testing.T) {
 func TestOrdered(t *testing.T) {
 	for _, cores := range []int{1, 2, 7} {
 		for _, ahead := range []int{0, 1, 3, 1000} {
-			b := NewBudget(cores, 1)
+			b := New(cores, 1)
 			var produced, consumed atomic.Int32
 			next := 0
 			err := Ordered(t.Context(), b, 200, ahead,
@@ -302,7 +304,7 @@ func TestOrdered(t *testing.T) {
 func TestOrderedErrors(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 30).Draw(t, "n")
-		b := NewBudget(rapid.IntRange(1, 4).Draw(t, "cores"), 1)
+		b := New(rapid.IntRange(1, 4).Draw(t, "cores"), 1)
 		producer := rapid.IntRange(0, 40).Draw(t, "producer")
 		consumer := rapid.IntRange(0, 40).Draw(t, "consumer")
 		nested := rapid.Bool().Draw(t, "nested")
@@ -346,7 +348,7 @@ func TestOrderedErrors(t *testing.T) {
 }
 
 func TestWithBytes(t *testing.T) {
-	b := NewBudget(4, 100)
+	b := New(4, 100)
 	var used, most atomic.Int64
 	soon(t, func() {
 		err := b.Each(t.Context(), 200, func(ctx context.Context, i int) error {
@@ -377,7 +379,7 @@ func TestWithBytes(t *testing.T) {
 // Requests that take bytes before cores and requests that take cores before
 // bytes do not block each other.
 func TestBytesAndCores(t *testing.T) {
-	b := NewBudget(2, 10)
+	b := New(2, 10)
 	soon(t, func() {
 		var wg sync.WaitGroup
 		for r := range 20 {
@@ -403,7 +405,7 @@ func TestBytesAndCores(t *testing.T) {
 
 // Waiting for bytes ends at once when cancelled, and loses no core or byte.
 func TestWithBytesCancelled(t *testing.T) {
-	b := NewBudget(1, 10)
+	b := New(1, 10)
 	held, release := make(chan struct{}), make(chan struct{})
 	var other sync.WaitGroup
 	other.Go(func() {
@@ -437,11 +439,19 @@ func TestWithBytesCancelled(t *testing.T) {
 }
 
 func BenchmarkEach(b *testing.B) {
-	budget := NewBudget(2, 1)
+	budget := New(2, 1)
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := budget.Each(b.Context(), 100, func(context.Context, int) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
 	}
+}
+
+// message returns the message of an error, "" for none.
+func message(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }

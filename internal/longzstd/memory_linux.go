@@ -5,7 +5,7 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/rules-offload/rules_offload/engine/pages"
+	"github.com/rules-offload/rules_offload/internal/pages"
 )
 
 const (
