@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -228,7 +229,7 @@ type tensileFolder struct {
 }
 
 // processorName finds the processor in the name of a file.
-var processorName = regexp.MustCompile(`gfx(?:[0-9]+(?:-[0-9]+)?-generic|[0-9]+[a-f0-9]*)`)
+var processorName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`gfx(?:[0-9]+(?:-[0-9]+)?-generic|[0-9]+[a-f0-9]*)`) })
 
 // tensile recognizes a folder of Tensile by its catalogues and code files, nil
 // for other folders.
@@ -237,7 +238,7 @@ func tensile(folder files.Folder) *tensileFolder {
 	catalogues := 0
 	for _, name := range slices.Sorted(slices.Values(append(slices.Clone(folder.Files), folder.Links...))) {
 		base := filepath.Base(name)
-		processor := processorName.FindString(base)
+		processor := processorName().FindString(base)
 		switch filepath.Ext(base) {
 		case ".dat":
 			catalogues++

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/linkcache"
 )
@@ -114,8 +115,8 @@ func intermediate(words []string, temporary map[string]bool) bool {
 	return false
 }
 
-var quotedWord = regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`)
-var escaped = regexp.MustCompile(`\\(.)`)
+var quotedWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`) })
+var escaped = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\(.)`) })
 
 // commandWords returns the words of a command that clang -### prints, nil for
 // another line.
@@ -123,8 +124,8 @@ func commandWords(line string) (words []string) {
 	if !strings.HasPrefix(line, ` "`) {
 		return nil
 	}
-	for _, m := range quotedWord.FindAllStringSubmatch(line, -1) {
-		words = append(words, escaped.ReplaceAllString(m[1], "$1"))
+	for _, m := range quotedWord().FindAllStringSubmatch(line, -1) {
+		words = append(words, escaped().ReplaceAllString(m[1], "$1"))
 	}
 	return words
 }

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
@@ -176,10 +177,10 @@ func (d *Diff) kernels(arch string, old, new []*kernels.Kernel) {
 var (
 	// openMPName begins the names of OpenMP kernels; the numbers are device and
 	// inode of the source file.
-	openMPName = regexp.MustCompile(`^__omp_offloading_[0-9a-f]+_[0-9a-f]+_`)
+	openMPName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^__omp_offloading_[0-9a-f]+_[0-9a-f]+_`) })
 	// internalName ends the names of kernels with internal linkage in relocatable
 	// device code; it is the hash of the compilation unit.
-	internalName = regexp.MustCompile(`\.(intern|static)\.[^.]*$`)
+	internalName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.(intern|static)\.[^.]*$`) })
 )
 
 // Key returns the part of a kernel's name that is the same in all builds:
@@ -187,10 +188,10 @@ var (
 // hash of the compilation unit that HIP appends.
 func Key(name string) string {
 	if strings.HasPrefix(name, "__omp_offloading_") {
-		name = openMPName.ReplaceAllLiteralString(name, "__omp_offloading_")
+		name = openMPName().ReplaceAllLiteralString(name, "__omp_offloading_")
 	}
 	if strings.Contains(name, ".intern.") || strings.Contains(name, ".static.") {
-		name = internalName.ReplaceAllString(name, ".$1")
+		name = internalName().ReplaceAllString(name, ".$1")
 	}
 	return name
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Rule is a limit on the difference between two builds.
@@ -54,12 +55,12 @@ type Growth struct {
 	Relative bool
 }
 
-var growthForm = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(%|KiB|MiB|GiB|)$`)
+var growthForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(%|KiB|MiB|GiB|)$`) })
 
 // ParseGrowth reads a growth: a number with %, KiB, MiB, GiB or, for bytes,
 // nothing behind it.
 func ParseGrowth(s string) (Growth, error) {
-	m := growthForm.FindStringSubmatch(s)
+	m := growthForm().FindStringSubmatch(s)
 	if m == nil {
 		return Growth{}, fmt.Errorf("found %q, expected a number of bytes such as 4096, 64KiB, 1.5MiB or 1GiB, or a percentage such as 5%%", s)
 	}

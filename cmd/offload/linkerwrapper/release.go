@@ -5,13 +5,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
+	"sync"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/release"
 )
 
 var (
-	inPath    = regexp.MustCompile(`(?:llvm|clang)(?:\+\+)?-([1-9][0-9])(?:$|[./-])`)
-	inVersion = regexp.MustCompile(`clang version ([0-9]+)\.`)
+	inPath    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:llvm|clang)(?:\+\+)?-([1-9][0-9])(?:$|[./-])`) })
+	inVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`clang version ([0-9]+)\.`) })
 )
 
 // release returns the number of the release of LLVM to be like: that of the
@@ -31,13 +32,13 @@ func (w *wrapper) release(t *tools) (int, error) {
 		return release.Default, nil
 	}
 	if real, err := filepath.EvalSymlinks(clang); err == nil {
-		if m := inPath.FindStringSubmatch(real); m != nil {
+		if m := inPath().FindStringSubmatch(real); m != nil {
 			n, _ := strconv.Atoi(m[1])
 			return n, nil
 		}
 	}
 	out, err := exec.Command(clang, "--version").Output()
-	if m := inVersion.FindSubmatch(out); err == nil && m != nil {
+	if m := inVersion().FindSubmatch(out); err == nil && m != nil {
 		n, _ := strconv.Atoi(string(m[1]))
 		return n, nil
 	}
