@@ -272,7 +272,7 @@ func (p *planner) newSymbol(section uint64, value uint64) uint64 {
 			ref = p.removed
 		}
 		switch {
-		case section != uint64(c.Section) && int(section) != ref:
+		case section != uint64(c.Section) && int(section) != ref, !p.within(section, value):
 			continue
 		case c.Reference != "": // of the section, which is empty
 			return c.newAddr
@@ -286,11 +286,19 @@ func (p *planner) newSymbol(section uint64, value uint64) uint64 {
 	}
 	if section > 0 && section < uint64(len(p.Sections)) {
 		s := &p.Sections[section]
-		if b := p.blockOf(s.Offset, s.InFile()); b != nil && s.InFile() > 0 {
+		if b := p.blockOf(s.Offset, s.InFile()); b != nil && s.InFile() > 0 && p.within(section, value) {
 			return value + (b.at - b.addr)
 		}
 	}
 	return value
+}
+
+// within reports whether the value of a symbol is an address of the section that it
+// names. GNU strip leaves numbers of former sections in the dynamic symbols of files
+// that were linked with --emit-relocs.
+func (p *planner) within(section, value uint64) bool {
+	s := &p.Sections[section]
+	return value >= s.Addr && value-s.Addr <= s.Size
 }
 
 // pointers corrects everything that the loader reads to find an address.
@@ -402,14 +410,14 @@ func (p *planner) symbols() error {
 func (p *planner) symbolTable(table *Section) {
 	for at, end := table.Offset, table.Offset+table.InFile(); end-at >= symbolSize && at < end; at += symbolSize {
 		section := uint64(le.Uint16(p.data[at+6:]))
-		if section == shnUndef || section >= shnLoReserve {
+		if section == shnUndef || section >= shnLoReserve || section >= uint64(len(p.Sections)) {
 			continue
 		}
 		value, size := le.Uint64(p.data[at+8:]), le.Uint64(p.data[at+16:])
 		moved := p.newSymbol(section, value)
 		if p.data[at+4]&15 == sttSection {
 			for _, c := range p.changes {
-				if section == uint64(c.Section) {
+				if section == uint64(c.Section) && p.within(section, value) {
 					moved = c.newAddr
 				}
 			}
@@ -419,7 +427,7 @@ func (p *planner) symbolTable(table *Section) {
 		}
 		number := section
 		for _, c := range p.changes {
-			if section == uint64(c.Section) && c.old > 0 {
+			if section == uint64(c.Section) && c.old > 0 && p.within(section, value) {
 				room := c.newAddr + c.Size - min(moved, c.newAddr+c.Size)
 				if c.Reference != "" {
 					room = 0
@@ -428,7 +436,7 @@ func (p *planner) symbolTable(table *Section) {
 					p.patch(at+16, room)
 				}
 			}
-			if c.Restore != "" && int(section) == p.removed {
+			if c.Restore != "" && int(section) == p.removed && p.within(section, value) {
 				number = uint64(c.Section)
 			}
 		}

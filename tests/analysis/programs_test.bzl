@@ -1,9 +1,9 @@
-"""Analysis tests of offload_prune, hip_binary, hip_test and the selects on what is turned on."""
+"""Analysis tests of offload_prune, offload_kpack, hip_binary, hip_test and the selects on what is turned on."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("@rules_cc//cc:defs.bzl", "cc_import", "cc_library")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:defs.bzl", "hip_binary", "hip_test", "if_hip", "offload_prune", "requires_hip")
+load("//rules:defs.bzl", "hip_binary", "hip_test", "if_hip", "offload_kpack", "offload_prune", "requires_hip")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
 _SETTING = str(Label("//rules/settings:hip"))
@@ -102,6 +102,43 @@ def programs_tests(name):
         size = "small",
         libraries = ["pruned_import/libshared.so"],
         target_under_test = ":pruned_import",
+    )
+    offload_kpack(
+        name = "split",
+        src = ":shared_file",
+        complete = True,
+        group = "math",
+        offload_archs = ["gfx942", "gfx90a:xnack+"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "kpack_test",
+        argv = ["kpack split --input=BIN/tests/analysis/libshared.so --output=BIN/tests/analysis/split/lib/libshared.so --kpack-dir=BIN/tests/analysis/split/.kpack --group=math --kernel-name=libshared.so --scheme=zstd --archs=gfx942,gfx90a:xnack+ --complete"],
+        count = 1,
+        inputs = ["tests/analysis/libshared.so"],
+        mnemonic = "OffloadKpack",
+        output = "split/lib/libshared.so",
+        target = "split",
+    )
+    provides_test(
+        name = "kpack_provides_test",
+        files = ["split/lib/libshared.so", "split/.kpack/math_gfx942.kpack", "split/.kpack/math_gfx90a:xnack+.kpack"],
+        runfiles = ["split/lib/libshared.so", "split/.kpack/math_gfx942.kpack", "split/.kpack/math_gfx90a:xnack+.kpack"],
+        target = "split",
+    )
+    failure_test(
+        name = "kpack_nothing_test",
+        src = ":shared_file",
+        message = "{}: offload_kpack: no architectures: set offload_archs",
+        rule = offload_kpack,
+    )
+    failure_test(
+        name = "kpack_folder_test",
+        src = ":shared_file",
+        kpack_dir = "../kpack",
+        message = "{}: offload_kpack: kpack_dir: ../kpack is no folder below the target's; name one like .kpack",
+        offload_archs = ["gfx942"],
+        rule = offload_kpack,
     )
     cc_library(
         name = "headers_alone",

@@ -1,0 +1,113 @@
+"""offload_kpack: a library without its device code, and a kpack archive for each architecture."""
+
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "named_architectures")
+load(":messages.bzl", "flag_of", "name_of", "place")
+load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
+
+def _directory(file):
+    return file.dirname
+
+def _local(path):
+    """Whether a path leads to somewhere below where it starts."""
+    return path and not path.startswith("/") and ".." not in path.split("/")
+
+def _offload_kpack_impl(ctx):
+    where = place(ctx, "offload_kpack")
+    archs = named_architectures(ctx)
+    if not archs:
+        fail("{}: no architectures: set offload_archs, e.g. [\"gfx942\"], or build with {}=gfx942".format(
+            where,
+            flag_of(ctx.attr._offload_archs.label),
+        ))
+    if len(ctx.files.src) != 1:
+        fail("{}: src: {} gives {} files; name a target with one, or a file".format(where, name_of(ctx.attr.src.label), len(ctx.files.src)))
+    for name in ["host_dir", "kpack_dir"]:
+        if not _local(getattr(ctx.attr, name)):
+            fail("{}: {}: {} is no folder below the target's; name one like .kpack".format(where, name, getattr(ctx.attr, name) or "an empty name"))
+    src = ctx.files.src[0]
+    group = ctx.attr.group or ctx.label.name
+    host = ctx.actions.declare_file("{}/{}/{}".format(ctx.label.name, ctx.attr.host_dir, src.basename))
+    archives = {
+        arch: ctx.actions.declare_file("{}/{}/{}_{}.kpack".format(ctx.label.name, ctx.attr.kpack_dir, group, arch))
+        for arch in archs
+    }
+    args = offload_arguments(ctx, "kpack")
+    args.add("split")
+    args.add(src, format = "--input=%s")
+    args.add(host, format = "--output=%s")
+    args.add_all(archives.values()[:1], map_each = _directory, format_each = "--kpack-dir=%s")
+    args.add(group, format = "--group=%s")
+    args.add(ctx.attr.kernel_name or src.basename, format = "--kernel-name=%s")
+    args.add(ctx.attr.scheme, format = "--scheme=%s")
+    args.add_joined(archs, join_with = ",", format_joined = "--archs=%s")
+    if ctx.attr.complete:
+        args.add("--complete")
+    run_offload(
+        ctx,
+        arguments = args,
+        coding = ctx.attr.scheme != "none",
+        inputs = [src],
+        mnemonic = "OffloadKpack",
+        outputs = [host] + archives.values(),
+        progress_message = "Splitting %{input}",
+    )
+    files = [host] + archives.values()
+    groups = {"kpack_" + arch: depset([archive]) for arch, archive in archives.items()}
+    return [
+        DefaultInfo(files = depset(files), runfiles = ctx.runfiles(files)),
+        OutputGroupInfo(host = depset([host]), kpack = depset(archives.values()), **groups),
+    ]
+
+offload_kpack = rule(
+    implementation = _offload_kpack_impl,
+    doc = """A library or program without its device code, and a kpack archive with that for each architecture.
+
+```starlark
+offload_kpack(
+    name = "math",
+    src = ":libmath.so",
+    offload_archs = ["gfx90a", "gfx942"],
+)
+
+filegroup(
+    name = "math_gfx942",
+    srcs = [":math"],
+    output_group = "kpack_gfx942",
+)
+```
+
+The library is in `math/lib`, the archives are in `math/.kpack`; it looks for them in `../.kpack`, so keep both folders beside
+each other where they are installed. Output groups: `host` is the library, `kpack` is all archives, and `kpack_ARCH` is the
+archive of one architecture. The library must have code for each of the architectures; code for others is dropped.
+""",
+    attrs = ARCHITECTURES_ATTRS | {
+        "complete": attr.bool(
+            doc = "Whether code for a processor is also put into the archives of its variants (`gfx90a:xnack-`), where a source has none for these. HIP runtimes before the summer of 2026 need that.",
+        ),
+        "group": attr.string(
+            doc = "What the names of archives begin with: `GROUP_ARCH.kpack`. The default is the name of the target.",
+        ),
+        "host_dir": attr.string(
+            doc = "The folder of the library, below that of the target.",
+            default = "lib",
+        ),
+        "kernel_name": attr.string(
+            doc = "The library's name in archives. The default is its file name.",
+        ),
+        "kpack_dir": attr.string(
+            doc = "The folder of the archives, below that of the target.",
+            default = ".kpack",
+        ),
+        "scheme": attr.string(
+            doc = "How code is stored in archives.",
+            default = "zstd",
+            values = ["none", "zstd"],
+        ),
+        "src": attr.label(
+            doc = "The library or program.",
+            mandatory = True,
+            allow_files = True,
+        ),
+    },
+    exec_groups = PROGRAM_GROUPS,
+)
