@@ -22,7 +22,7 @@ type EmbedOptions struct {
 
 // Embed writes a copy of a host object that carries offload binaries, behind
 // those that it has already, where clang's -fembed-offload-object puts them
-// (llvm-offload-binary spec §5): device linkers find them there.
+// (clang's ClangOffloadPackager documentation): device linkers find them there.
 func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
 	host, err := s.files.Open(opt.Input)
 	if err != nil {

@@ -27,9 +27,10 @@ type IsolateOptions struct {
 	Suffix string
 }
 
-// Isolate completes a relocatable device link (llvm-offload-binary spec §8): the
-// object keeps its offload entries to itself, in a section of their own that its
-// registration alone goes through, and carries no images to be linked any more.
+// Isolate completes a relocatable device link as clang-linker-wrapper of LLVM 22
+// does: the object keeps its offload entries to itself, in a section of their own
+// that its registration alone goes through, and carries no images to be linked any
+// more.
 // It can then be linked into programs that have target regions of their own.
 //
 // The same can be had without a relocatable link: isolate all host objects of a

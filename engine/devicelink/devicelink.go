@@ -1,6 +1,6 @@
 // Package devicelink plans and runs the device links of clang-linker-wrapper:
 // which images are linked together, by which command, and which of the results
-// are registered with which runtime (clang-linker-wrapper spec §4 to §7).
+// are registered with which runtime (clang/tools/clang-linker-wrapper of LLVM 22).
 //
 // Planning is policy alone: it takes the properties of images and returns
 // groups and command lines, and reads no file. Run starts the processes.

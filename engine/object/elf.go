@@ -22,7 +22,7 @@ const (
 	// ShtFiniArray is the type of arrays of destructors.
 	ShtFiniArray = 15
 	// ShtOffloading is SHT_LLVM_OFFLOADING, by which LLVM's tools find
-	// embedded device images (llvm-offload-binary spec §5).
+	// embedded device images, SHT_LLVM_OFFLOADING of llvm/BinaryFormat/ELF.h.
 	ShtOffloading = 0x6fff4c0b
 
 	// Section flags.

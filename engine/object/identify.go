@@ -218,7 +218,7 @@ func identifyMachO(data []byte) Format {
 
 // IsObject reports whether LLVM opens data as an object file, the question that
 // decides between the section form and the binary form of `-type=o` bundles
-// (clang-offload-bundler spec §3). The headers must lie in the file; what they
+// (clang/lib/Driver/OffloadBundler.cpp of LLVM 22). The headers must lie in the file; what they
 // say may still be wrong, so that Parse or Rewrite fails. To tell objects from
 // images that only start like one, ask Parse.
 func IsObject(data []byte) bool {

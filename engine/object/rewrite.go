@@ -21,7 +21,7 @@ type NewSection struct {
 
 // BundleSection returns the section that holds one entry of a bundle of type o:
 // what `llvm-objcopy --add-section=NAME=FILE --set-section-flags=NAME=readonly,exclude`
-// makes (clang-offload-bundler spec §3).
+// makes, which clang-offload-bundler of LLVM 22 runs.
 func BundleSection(name string, content files.Content) NewSection {
 	return NewSection{
 		Name: name, Content: content,
@@ -32,7 +32,7 @@ func BundleSection(name string, content files.Content) NewSection {
 
 // OffloadingSection returns the `.llvm.offloading` section that carries device
 // images in a host object, as clang's -fembed-offload-object makes it
-// (llvm-offload-binary spec §5).
+// (clang/lib/CodeGen/BackendUtil.cpp of LLVM 22).
 func OffloadingSection(content files.Content) NewSection {
 	return NewSection{
 		Name: ".llvm.offloading", Content: content,

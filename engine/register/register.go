@@ -2,7 +2,7 @@
 // x86-64 and AArch64 and COFF for x86-64, that carry linked device images into a program and, before
 // main runs, hand them and the program's offload entries to the runtime of
 // OpenMP, HIP, CUDA or SYCL. They do what the objects do that clang-linker-wrapper
-// has a compiler make of LLVM IR (llvm-offload-binary spec §7), in the same
+// has a compiler make of LLVM IR (llvm/lib/Frontend/Offloading/OffloadWrapper.cpp), in the same
 // order of calls, but are written directly: the code is in the tables of
 // x86_64.go, aarch64.go and windows.go.
 //

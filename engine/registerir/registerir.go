@@ -1,7 +1,7 @@
 // Package registerir writes the registration of device images as LLVM IR, in its
 // textual form: the module that llvm-offload-wrapper makes, for steps that read
 // IR, and for hosts that package register has no code for
-// (clang-linker-wrapper spec §8, §12).
+// (llvm/lib/Frontend/Offloading/OffloadWrapper.cpp of LLVM 22).
 package registerir
 
 import (

@@ -69,7 +69,7 @@ type spelling struct {
 	as string
 }
 
-// spellings is the option table of clang-linker-wrapper (spec §2).
+// spellings is the option table of clang-linker-wrapper (LinkerWrapperOpts.td of LLVM 22).
 var spellings = table()
 
 func table() (list []spelling) {

@@ -1,6 +1,6 @@
 // Package offloadwrapper is the command line of llvm-offload-wrapper, which makes
-// what registers device images when a program starts (clang-linker-wrapper spec
-// §12): as LLVM IR, or, for an output whose name ends in .o or .obj, as an object.
+// what registers device images when a program starts (LLVM's
+// llvm/tools/llvm-offload-wrapper): as LLVM IR, or, for an output whose name ends in .o or .obj, as an object.
 package offloadwrapper
 
 import (
