@@ -252,6 +252,9 @@ func (w *wrapLink) plan(ctx context.Context) (commands [][]string, err error) {
 	for g := range w.groups {
 		group := &w.groups[g]
 		if err := group.Check(); err != nil {
+			if errors.Is(err, devicelink.ErrMixedSYCL) {
+				err = &LLVMError{Words: "Linking images of SYCL offload kind with images of any other kind is not supported"}
+			}
 			if w.DryRun {
 				return nil, errors.Join(w.link(ctx, commands), err)
 			}
@@ -534,7 +537,7 @@ func (w *wrapLink) fatbinary(ctx context.Context, list []int) ([]string, error) 
 // register makes the registration object of one runtime.
 func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 	if target.ParseTriple(w.HostTriple).Arch == target.ArchUnknown {
-		return fmt.Errorf("No available targets are compatible with triple %q", w.HostTriple)
+		return &LLVMError{Words: fmt.Sprintf("No available targets are compatible with triple %q", w.HostTriple)}
 	}
 	stem := fmt.Sprintf("%s.%s.image.wrapper", w.base(), p.kind)
 	name := w.names.File(stem, ".o")
@@ -706,7 +709,7 @@ func (w *wrapLink) fatbin(packed []packedKind) error {
 		return nil
 	}
 	if len(images) != 1 {
-		return errors.New("Expected a single bundled image for direct fat binary output")
+		return &LLVMError{Words: "Expected a single bundled image for direct fat binary output"}
 	}
 	input, err := w.session.files.Open(images[0])
 	if err != nil {
@@ -739,7 +742,7 @@ func (w *wrapLink) hostLink(ctx context.Context) error {
 		return nil
 	}
 	if target.ParseTriple(target.Normalize(w.HostTriple, 4)).Format == "coff" {
-		return errors.New("Relocatable linking is not supported on COFF targets")
+		return &LLVMError{Words: "Relocatable linking is not supported on COFF targets"}
 	}
 	return w.isolate(ctx)
 }

@@ -231,8 +231,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-func zlibMessage(s string) string { return "Could not decompress embedded file contents: " + s }
-
 // decodeErr opens and decodes.
 func decodeErr(data []byte, o Options) error {
 	r, err := Open(data, o)

@@ -173,10 +173,14 @@ var linkable = []target.Arch{
 	"nvptx", "nvptx64", target.ArchAMDGCN, "x86", "x86_64", "aarch64", "aarch64_be", "ppc64", "ppc64le", "spirv64", "systemz", "loongarch64",
 }
 
+// ErrMixedSYCL is returned by Group.Check for images of SYCL and of another
+// offload kind in one group.
+var ErrMixedSYCL = errors.New("images of SYCL cannot be linked with images of another offload kind")
+
 // Check reports why a group cannot be linked.
 func (g *Group) Check() error {
 	if g.Kinds&offloadbinary.SYCL != 0 && g.Kinds != offloadbinary.SYCL {
-		return errors.New("Linking images of SYCL offload kind with images of any other kind is not supported")
+		return ErrMixedSYCL
 	}
 	if slices.Contains(linkable, target.ParseTriple(g.Triple).Arch) {
 		return nil

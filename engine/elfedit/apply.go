@@ -14,7 +14,6 @@ type tail struct {
 	namesOff uint64
 	tableOff uint64
 	drop     []filePatch // ranges of the input that are not copied
-	end      uint64
 }
 
 // position gives the changes, the blocks and the tables their places.
