@@ -125,7 +125,7 @@ func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
 	case bundle.Is(data), ccob.Is(data):
 		err = w.openBundles(ctx)
 	case len(data) >= 2 && string(data[:2]) == "MZ":
-		err = unsupported(errors.New("PE files of Windows are not supported; expected an ELF file, an archive, a bundle or an offload binary"))
+		err = unsupported(errors.New("PE files are not supported; expected an ELF file, an archive, a bundle or an offload binary"))
 	default:
 		err = ErrNoDeviceCode
 	}
