@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/release"
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
@@ -86,10 +87,20 @@ func (r *run) listEntries(ctx context.Context) error {
 		fmt.Fprintln(&list, e.ID)
 	}
 	fmt.Fprint(r.Stdout, list.String())
-	if err == nil && len(entries) == 0 && r.fileType.Value == "a" {
+	if err == nil && len(entries) == 0 && r.fileType.Value == "a" && r.isArchive(r.input.Value[0]) {
 		r.warn("-list does not look at the members of an archive; offload list does")
 	}
 	return err
+}
+
+// isArchive reports whether an input that was read is an archive.
+func (r *run) isArchive(name string) bool {
+	input, err := r.Session.Files().Open(name)
+	if err != nil {
+		return false
+	}
+	defer input.Close()
+	return ar.Is(input.Bytes())
 }
 
 // warn prints what LLVM's tool says nothing about.
