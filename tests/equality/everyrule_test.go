@@ -18,6 +18,7 @@ func everyRule() map[string]string {
     "@rules_offload//rules:defs.bzl",
     "cuda_ptx",
     "hip_code_objects",
+    "hip_device_link",
     "hip_library",
     "offload_archive",
     "offload_binary",
@@ -25,8 +26,10 @@ func everyRule() map[string]string {
     "offload_embed",
     "offload_extract",
     "offload_images",
+    "offload_kpack",
     "offload_link",
     "offload_per_arch",
+    "offload_prune",
     "offload_register",
     "offload_report",
     "offload_unbundle",
@@ -87,6 +90,21 @@ hip_library(
     offload_archs = ["gfx1100"],
 )
 
+# Device code that is linked once for all libraries.
+hip_library(
+    name = "unlinked",
+    srcs = ["launch.hip"],
+    hdrs = ["device.h"],
+    device_link = False,
+    offload_archs = ["gfx1100"],
+    rdc = True,
+)
+
+hip_device_link(
+    name = "program_code",
+    deps = [":unlinked"],
+)
+
 offload_bundle(
     name = "fat",
     images = [":kernels"],
@@ -144,6 +162,27 @@ offload_unbundle_archive(
 offload_register(
     name = "register",
     bundle = ":fat",
+)
+
+# A library with device code, and what takes it out again.
+genrule(
+    name = "shared_library",
+    srcs = [":register"],
+    outs = ["libshared.so"],
+    cmd = "$(CC) -shared -nostdlib -o $@ $(locations :register)",
+    toolchains = ["@bazel_tools//tools/cpp:current_cc_toolchain"],
+)
+
+offload_prune(
+    name = "pruned",
+    src = ":shared_library",
+    offload_archs = ["gfx1100"],
+)
+
+offload_kpack(
+    name = "kpack",
+    src = ":shared_library",
+    offload_archs = ["gfx90a:xnack-", "gfx1100"],
 )
 
 # Fat objects as clang makes them: device code, not linked yet, in an object of the host.
@@ -256,20 +295,21 @@ int sum(int x) {
 // actions are the numbers of actions of everyRule.
 var actions = map[string]int{
 	"CppArchive":                1,
-	"Genrule":                   2,
+	"Genrule":                   3,
 	"OffloadArchive":            1,
-	"OffloadBundle":             4,
-	"OffloadCheck":              4,
+	"OffloadBundle":             5,
+	"OffloadCheck":              5,
 	"OffloadCompressPart":       2,
 	"OffloadCompressPlan":       1,
 	"OffloadCudaCompile":        1,
 	"OffloadDeviceLink":         3 + 1 + 2 + 1 + 1 + 1 + 2 + 2 + 1,
 	"OffloadEmbed":              1,
 	"OffloadExtract":            1,
-	"OffloadHipCompile":         2*3 + 1 + 2 + 1 + 2,
-	"OffloadHipHostCompile":     1,
+	"OffloadHipCompile":         2*3 + 1 + 2 + 1 + 1 + 2,
+	"OffloadHipHostCompile":     2,
 	"OffloadHipPortableCompile": 1,
-	"OffloadIsolate":            1 + 2 + 1,
+	"OffloadIsolate":            1 + 1 + 2 + 1,
+	"OffloadKpack":              1,
 	"OffloadLink":               1,
 	"OffloadMerge":              1,
 	"OffloadOpenMpCompile":      2*2 + 1,
@@ -277,7 +317,10 @@ var actions = map[string]int{
 	"OffloadOpenMpHostObject":   2 + 1,
 	"OffloadOpenMpIncludes":     2 + 1,
 	"OffloadPack":               2 + 2 + 1,
-	"OffloadRegister":           2 + 2,
+	"OffloadPrune":              1,
+	"OffloadRegister":           3 + 2,
+	"OffloadReport":             1,
+	"OffloadRequire":            1,
 	"OffloadUnbundle":           2,
 	"OffloadUnbundleArchive":    1,
 }
@@ -299,6 +342,10 @@ func ofProgram(mnemonic string) bool {
 	return strings.HasPrefix(mnemonic, "Offload") && !clang.MatchString(mnemonic)
 }
 
+// noRule matches what users load that makes no actions of its own: selects, an aspect,
+// and the macros for programs, which are a hip_library and a rule for C++.
+var noRule = regexp.MustCompile("_aspect$|^(if|requires)_|^hip_(binary|test)$")
+
 // TestEveryRuleIsThere checks that everyRule has each rule that users can load.
 func TestEveryRuleIsThere(t *testing.T) {
 	defs, err := os.ReadFile(filepath.Join(bazeltest.Sources(t), "rules", "defs.bzl"))
@@ -307,7 +354,7 @@ func TestEveryRuleIsThere(t *testing.T) {
 	}
 	build := everyRule()["BUILD.bazel"]
 	for _, match := range regexp.MustCompile(`(?m)^(\w+) = _`).FindAllStringSubmatch(string(defs), -1) {
-		if name := match[1]; !strings.HasSuffix(name, "_aspect") && !strings.Contains(build, "\n"+name+"(\n") {
+		if name := match[1]; !noRule.MatchString(name) && !strings.Contains(build, "\n"+name+"(\n") {
 			t.Errorf("the workspace has no %s", name)
 		}
 	}
