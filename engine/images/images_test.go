@@ -94,6 +94,11 @@ func TestPlaces(t *testing.T) {
 			"in(b.o): section .x gfx3: offload binary 0x0 index 0 at 0xd0, 5 bytes",
 			"in(b.o): section .x gfx3: offload binary 0x98 index 0 at 0x168, 5 bytes",
 		}},
+		{name: "strings with the magic of bundles", data: fixture.ELF(t, ".rodata", "CCOB is a magic", ".data", bundle.Magic+" is one, too", ".kept", string(plain)), want: []string{
+			"in: section .kept : bundle 0x0 bundle 1 index 0 at 0x1078, 0 bytes",
+			"in: section .kept gfx1: bundle 0x0 bundle 1 index 1 at 0x1078, 8 bytes",
+			"in: section .kept gfx2: bundle 0x0 bundle 1 index 2 at 0x2078, 8 bytes",
+		}},
 		{name: "a damaged member after another", data: fixture.Archive(t, "a.bin", string(one), "b.bin", string(one[:100]), "c.bin", string(one)), want: []string{
 			"in(a.bin) gfx3: offload binary 0x0 index 0 at 0x90, 5 bytes",
 			"fault: in(b.bin): offload binary at byte 0x0: its size of 152 bytes passes the end: there are 100",

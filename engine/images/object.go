@@ -120,9 +120,20 @@ func (s *search) fatSection(ctx context.Context, c files.Content, at place) erro
 	return s.bundles(ctx, c, at)
 }
 
-// otherSection looks into a section that has bundles if it begins with one.
+// otherSection looks into a section that has bundles if it begins with one. What
+// has the magic of a bundle and no header is data: a program that reads bundles
+// has such strings.
 func (s *search) otherSection(ctx context.Context, c files.Content, at place) error {
-	if data := c.Bytes(); !bundle.Is(data) && !ccob.Is(data) {
+	var err error
+	switch data := c.Bytes(); {
+	case bundle.Is(data):
+		_, err = bundle.Parse(data)
+	case ccob.Is(data):
+		_, err = ccob.Parse(data)
+	default:
+		return nil
+	}
+	if err != nil {
 		return nil
 	}
 	return s.bundles(ctx, c, at)
