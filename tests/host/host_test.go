@@ -305,7 +305,9 @@ func testSanitizer(t *testing.T, w *bazeltest.Workspace) {
 // build itself runs.
 func testTools(t *testing.T, w *bazeltest.Workspace) {
 	flags := []string{"--copt=-DCOPT", "--host_copt=-DHOST_COPT"}
-	for target, flag := range map[string]string{"//:app": "-DCOPT", "//:generated": "-DHOST_COPT"} {
+	// In this order: what Bazel has analysed for the second one would count for the first.
+	for _, c := range []struct{ target, flag string }{{"//:app", "-DCOPT"}, {"//:generated", "-DHOST_COPT"}} {
+		target, flag := c.target, c.flag
 		commands := w.Commands(`mnemonic("OffloadHipHostCompile", deps(`+target+`))`, flags...)
 		if len(commands) != 1 {
 			t.Errorf("%s has %d compilations for the host", target, len(commands))
