@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/rules-offload/rules_offload/worker/workerproto"
 	"github.com/rules-offload/rules_offload/worker/workertest"
@@ -55,6 +56,14 @@ func load(ctx context.Context, c *campaign) error {
 		round(ctx, requests, seeds())
 	}
 	filesAfter, memoryAfter, err := usage(cmd.Process.Pid)
+	// What was sent last is still being worked on.
+	for range 100 {
+		if err != nil || filesAfter <= files+2 {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+		filesAfter, memoryAfter, err = usage(cmd.Process.Pid)
+	}
 	if err != nil {
 		c.fault("the worker is gone: %v", err)
 		return nil
