@@ -151,6 +151,9 @@ func changes(ctx context.Context, c *campaign) error {
 		cmd := exec.CommandContext(ctx, c.program, args...)
 		cmd.Dir = c.dir
 		if err := cmd.Start(); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
 			return err
 		}
 		time.Sleep(time.Duration(c.rand.Int64N(int64(30 * time.Millisecond))))
@@ -162,6 +165,12 @@ func changes(ctx context.Context, c *campaign) error {
 			err = f.Truncate(int64(len(after)))
 		} else {
 			_, err = f.WriteAt(after, 0)
+		}
+		if err == nil {
+			// The kernel sets the time when a write begins; a program that opens the file during
+			// the write must see that it ended later.
+			now := time.Now().Add(time.Second)
+			err = os.Chtimes(input, now, now)
 		}
 		f.Close()
 		if err != nil {
