@@ -8,25 +8,27 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
+
+	"github.com/rules-offload/rules_offload/engine/devicelink"
 )
 
 // run runs a command in a directory and returns what it printed. The
-// environment is env alone. A process that outlives ctx is killed.
+// environment is env alone. When ctx is done before the process ends, it is
+// killed, with what it started.
 func run(ctx context.Context, command []string, dir string, env []string) (printed string, err error) {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	cmd.Dir = dir
-	cmd.Env = append([]string{}, env...) // not nil, which would be the environment of this process
 	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	cmd.WaitDelay = time.Second // for what the process started
-	err = cmd.Run()
-	if cause := context.Cause(ctx); cause != nil {
-		return "", cause
+	process := devicelink.Process{Args: command, Env: env, Dir: dir, Stdout: &output, Stderr: &output}
+	err = process.Run(ctx)
+	var failed *devicelink.ExitError
+	switch {
+	case err == nil:
+		return output.String(), nil
+	case !errors.As(err, &failed):
+		return "", err
 	}
 	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if errors.As(failed.Err, &exit) {
 		return "", fmt.Errorf("%s: %s\n%s", filepath.Base(command[0]), exit, strings.TrimRight(output.String(), "\n"))
 	}
-	return output.String(), err
+	return output.String(), failed.Err
 }

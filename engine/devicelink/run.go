@@ -19,6 +19,8 @@ type Process struct {
 	// Args are the program, a path, and its arguments.
 	Args []string
 	Env  []string // all of its environment
+	// Dir is its working directory, "" for that of this process.
+	Dir string
 	// Stdout and Stderr take what the program prints. A nil one is dropped.
 	Stdout, Stderr io.Writer
 	// Responses is the directory for a response file, in which the arguments go
@@ -57,6 +59,7 @@ func (p *Process) Run(ctx context.Context) error {
 		args = []string{"@" + file}
 	}
 	cmd := exec.CommandContext(ctx, p.Args[0], args...)
+	cmd.Dir = p.Dir
 	cmd.Env = append([]string{}, p.Env...) // not nil, which would be the environment of this process
 	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
 	cmd.WaitDelay = time.Second // for what the program started

@@ -44,6 +44,11 @@ func (in *Input) check() error {
 	if err != nil {
 		return fileError(in.name, err)
 	}
+	return in.same(fi)
+}
+
+// same returns an error if fi is not that of the file when it was opened.
+func (in *Input) same(fi fs.FileInfo) error {
 	if now := stateOf(fi); !now.modified.Equal(in.state.modified) || now.size != in.state.size {
 		return changedError(in.name, in.state, now)
 	}
@@ -181,8 +186,8 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 	if err != nil {
 		return nil, fileError(name, err)
 	}
-	if now := stateOf(after); !now.modified.Equal(in.state.modified) || now.size != in.state.size {
-		return nil, changedError(name, in.state, now)
+	if err := in.same(after); err != nil {
+		return nil, err
 	}
 	return in, nil
 }
