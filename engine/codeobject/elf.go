@@ -219,7 +219,7 @@ func (f *file) readSymbols() error {
 	return nil
 }
 
-// symbols finds the table of symbols, nil if there is none, and its offset.
+// symbols returns the symbol table and its offset. The table is nil if the file has no symbols.
 func (f *file) symbols() (*symbolTable, uint64, error) {
 	t, at, err := f.symbolsIn(shtDynsym)
 	if t == nil && err == nil {
@@ -348,7 +348,7 @@ func (f *file) offset(addr, n uint64) (uint64, bool) {
 	return 0, false
 }
 
-// find returns the symbol of that name, nil if there is none.
+// find returns the symbol of that name, or nil if it is missing.
 func (f *file) find(name []byte, suffix string) *symbol {
 	if suffix != "" {
 		f.buffer = append(append(f.buffer[:0], name...), suffix...)

@@ -361,7 +361,7 @@ func (f *File) tag(tag uint64) (uint64, bool) {
 	return 0, false
 }
 
-// Section returns the index of the section of that name, -1 if there is none. It
+// Section returns the index of the section of that name, or -1 if it is missing. It
 // fails if there are several.
 func (f *File) Section(name string) (int, error) {
 	found := -1

@@ -36,7 +36,7 @@ type Output struct {
 	pieces *pieces     // what a stream will write on commit
 	id     fileID      // of the file that is replaced
 	exists bool        // whether there is one
-	before fs.FileInfo // of the file that is replaced, nil if there is none
+	before fs.FileInfo // of the file that is replaced; nil for a new file
 	// inPlace has the finished bytes copied into the existing file, which a
 	// rename would lose something of.
 	inPlace   bool

@@ -343,7 +343,7 @@ const (
 )
 
 // readHeader returns the header of the binary bundle in a compressed one, or nil
-// if there is none. It decodes no more than that takes.
+// if the content is not a binary bundle. It decodes no more than that takes.
 func readHeader(ctx context.Context, reader *ccob.Reader) (*bundle.Bundle, error) {
 	for n := int64(headerPrefix); ; n *= 8 {
 		prefix, err := reader.Prefix(ctx, n)
