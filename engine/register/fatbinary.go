@@ -69,13 +69,14 @@ func (r *Requirement) Write(out files.Sink) error {
 		m.Relocate(section, uint64(pointer*i), m.machine.abs64, symbol, 0)
 	}
 	// With --gc-sections, linkers keep constructors and what these refer to.
+	nothing := []byte(m.machine.code.nothing.register.text)
 	text := m.Section(object.BuilderSection{
-		Name: ".text.required", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: 16, Content: files.Memory(m.machine.nothing),
+		Name: ".text.required", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: 16, Content: files.Memory(nothing),
 	})
 	constructors := m.Section(object.BuilderSection{
 		Name: ".init_array.101", Type: object.ShtInitArray, Flags: object.ShfAlloc | object.ShfWrite, Align: pointer, Content: files.Memory(make([]byte, pointer)),
 	})
-	m.Relocate(constructors, 0, m.machine.abs64, m.local(".required", text, 0, uint64(len(m.machine.nothing)), object.TypeFunc), 0)
+	m.Relocate(constructors, 0, m.machine.abs64, m.local(".required", text, 0, uint64(len(nothing)), object.TypeFunc), 0)
 	m.Relocate(constructors, 0, m.machine.none, m.local(".required.symbols", section, 0, 0, object.TypeObject), 0)
 	return m.finish(out)
 }
@@ -86,7 +87,7 @@ func newBare(number uint16, coff bool) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &module{machine: machine, outside: map[string]object.SymbolID{}, unwinding: unwinding{frame: &machine.frame}}
+	m := &module{machine: machine, outside: map[string]object.SymbolID{}, unwinding: unwinding{common: machine.code.common, prel32: machine.prel32}}
 	if coff {
 		m.builder = object.NewCOFFBuilder()
 	} else {

@@ -3,8 +3,8 @@
 // main runs, hand them and the program's offload entries to the runtime of
 // OpenMP, HIP, CUDA or SYCL. They do what the objects do that clang-linker-wrapper
 // has a compiler make of LLVM IR (llvm/lib/Frontend/Offloading/OffloadWrapper.cpp), in the same
-// order of calls, but are written directly: the code is in the tables of
-// x86_64.go, aarch64.go and windows.go.
+// order of calls, but are written directly: the code is
+// assembled from the sources in asm.
 //
 // # What an object holds
 //
@@ -34,7 +34,6 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
 )
 
 // Kind is the runtime that images are registered with.
@@ -156,78 +155,4 @@ func (r *Registration) check() error {
 		}
 	}
 	return nil
-}
-
-// machine is what registration objects differ in from machine to machine.
-type machine struct {
-	coff            bool
-	none, abs64     uint32 // relocations
-	property, ready uint32 // what protection the code is ready for: a property of GNU and its bits
-	large           uint64 // flag of sections that may lie out of reach of code
-	words           bool   // instructions are words
-	filler          byte   // between functions
-	nothing         []byte // a function that returns
-	unwind          uint32 // type of .eh_frame
-	frame           frame
-	// register is the constructor of HIP and CUDA, globals what it calls for
-	// the offload entries, unregister what undoes it.
-	register, globals, unregister func(Kind) []instr
-	// registerOpenMP and unregisterOpenMP are the same for OpenMP.
-	registerOpenMP, unregisterOpenMP []instr
-	// sycl is both for SYCL: it gives a function the descriptor or, if whole, the
-	// start and the size in it.
-	sycl func(function string, whole bool) []instr
-}
-
-// constants returns the name of the section of data with pointers that nobody
-// writes.
-func (m *machine) constants() string {
-	if m.coff {
-		return ".rdata"
-	}
-	return ".data.rel.ro"
-}
-
-// constantFlags returns the flags of that section: in ELF the loader writes it.
-func (m *machine) constantFlags() uint64 {
-	if m.coff {
-		return object.ShfAlloc
-	}
-	return object.ShfAlloc | object.ShfWrite
-}
-
-// readOnly returns the name of the section of data without pointers.
-func (m *machine) readOnly() string {
-	if m.coff {
-		return ".rdata"
-	}
-	return ".rodata"
-}
-
-// table returns the section for pointers to functions of a priority that run
-// before main, or at the end.
-func (m *machine) table(priority int, end bool) (name string, typ uint32) {
-	switch {
-	case m.coff && end:
-		return fmt.Sprintf(".CRT$XTA%05d", priority), object.ShtProgbits
-	case m.coff:
-		return fmt.Sprintf(".CRT$XCA%05d", priority), object.ShtProgbits
-	case end:
-		return fmt.Sprintf(".fini_array.%d", priority), object.ShtFiniArray
-	}
-	return fmt.Sprintf(".init_array.%d", priority), object.ShtInitArray
-}
-
-func machineOf(number uint16, coff bool) (*machine, error) {
-	switch {
-	case number == object.MachineX8664 && coff:
-		return &windows, nil
-	case number == object.MachineX8664:
-		return &x86, nil
-	case number == object.MachineAArch64 && !coff:
-		return &aarch64, nil
-	case coff:
-		return nil, fmt.Errorf("machine %d is not x86-64, the one for COFF", number)
-	}
-	return nil, fmt.Errorf("machine %d is not x86-64 or AArch64", number)
 }

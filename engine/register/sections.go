@@ -46,9 +46,6 @@ var fatBinary = map[Kind]names{
 	CUDA: {".nv_fatbin", ".nvFatBinSegment", 0x466243b1, cudaAlign},
 }
 
-// function returns the name of a function of the runtime of k.
-func (k Kind) function(name string) string { return "__" + k.String() + name }
-
 // module is an object that is being put together.
 type module struct {
 	builder
@@ -60,8 +57,7 @@ type module struct {
 	outside     map[string]object.SymbolID
 	unwinding   unwinding
 	unwound     []scope // of the relocations of unwinding
-	exceptions  exceptions
-	images      int // of OpenMP so far
+	images      int     // of OpenMP so far
 }
 
 // builder makes an object of one format.
@@ -159,18 +155,18 @@ func (m *module) register(r *Registration) error {
 	}
 	switch r.Kind {
 	case OpenMP:
-		m.openMP(r.Images)
+		m.openMP(r)
 	case SYCL:
 		return m.sycl(r)
 	default:
-		m.fatBinary(r.Kind, r.Images[0])
+		m.fatBinary(r)
 	}
 	return nil
 }
 
 // openMP adds the images, an array that has for each device image its start and
 // end and those of the offload entries, and the descriptor that points to it.
-func (m *module) openMP(images []Image) {
+func (m *module) openMP(r *Registration) {
 	section := object.BuilderSection{Name: offloadingSection, Type: object.ShtOffloading, Align: offloadingAlign}
 	if m.relocatable {
 		section.Name, section.Type = relocatableSection, object.ShtProgbits
@@ -180,7 +176,7 @@ func (m *module) openMP(images []Image) {
 		Range
 	}
 	var devices []device
-	for _, img := range images {
+	for _, img := range r.Images {
 		section.Content, section.Flags = img.Content, m.machine.imageFlags(img.Content.Len())
 		name := ".omp_offloading.device_image"
 		if m.images > 0 {
@@ -217,16 +213,17 @@ func (m *module) openMP(images []Image) {
 	pointer(record*count+16, m.outside["start"], 0)
 	pointer(record*count+24, m.outside["stop"], 0)
 
+	code := m.machine.code.of(r)
 	m.functions(scope{"descriptor": descriptor}, []function{
-		{"register", ".omp_offloading.descriptor_reg", m.machine.registerOpenMP},
-		{"unregister", ".omp_offloading.descriptor_unreg", m.machine.unregisterOpenMP},
+		{"register", ".omp_offloading.descriptor_reg", code.register},
+		{"unregister", ".omp_offloading.descriptor_unreg", code.unregister},
 	})
 }
 
 // fatBinary adds the fat binary, the wrapper that points to it, and a place for
 // the handle that the runtime gives for it.
-func (m *module) fatBinary(kind Kind, img Image) {
-	n := fatBinary[kind]
+func (m *module) fatBinary(r *Registration) {
+	n, img := fatBinary[r.Kind], r.Images[0]
 	image := m.local(".fatbin_image", m.Section(object.BuilderSection{
 		Name: n.image, Type: object.ShtProgbits, Flags: m.machine.imageFlags(img.Content.Len()), Align: n.align, Content: img.Content,
 	}), 0, uint64(img.Content.Len()), object.TypeObject)
@@ -241,21 +238,21 @@ func (m *module) fatBinary(kind Kind, img Image) {
 	m.Relocate(segment, 8, m.machine.abs64, image, 0)
 	handle := m.Section(object.BuilderSection{Name: ".bss", Type: object.ShtNobits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Size: 8})
 
-	prefix := "." + kind.String()
+	prefix, code := "."+r.Kind.String(), m.machine.code.of(r)
 	m.functions(scope{
 		"wrapper": m.local(".fatbin_wrapper", segment, 0, uint64(len(wrapper)), object.TypeObject),
 		"handle":  m.local(prefix+".binary_handle", handle, 0, 8, object.TypeObject),
 	}, []function{
-		{"register", prefix + ".fatbin_reg", m.machine.register(kind)},
-		{"unregister", prefix + ".fatbin_unreg", m.machine.unregister(kind)},
-		{"globals", prefix + ".globals_reg", m.machine.globals(kind)},
+		{"register", prefix + ".fatbin_reg", code.register},
+		{"unregister", prefix + ".fatbin_unreg", code.unregister},
+		{"globals", prefix + ".globals_reg", code.globals},
 	})
 }
 
-// function is one function of a registration. Other code calls it name.
+// function is one function of a registration. Other functions reference it by name.
 type function struct {
 	name, symbol string
-	code         []instr
+	code         code
 }
 
 // functions adds the code of a registration, whose first function is the
@@ -272,31 +269,26 @@ func (m *module) functionsAt(names scope, priority int, destructor bool, list []
 	var text []byte
 	var relocs []reloc
 	starts := make([]int, len(list))
-	sizes := make([]int, len(list))
 	for i, f := range list {
 		for len(text)%align != 0 {
 			text = append(text, m.machine.filler)
 		}
 		starts[i] = len(text)
-		code, fixes := assemble(f.code, m.machine.words)
-		sizes[i] = len(code)
-		for _, r := range fixes {
+		for _, r := range f.code.relocs {
 			r.offset += uint64(starts[i])
 			relocs = append(relocs, r)
 		}
-		text = append(text, code...)
+		text = append(text, f.code.text...)
 	}
 	section := m.Section(object.BuilderSection{
 		Name: ".text.startup", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: align, Content: files.Memory(text),
 	})
 	for i, f := range list {
-		names[f.name] = m.local(f.symbol, section, uint64(starts[i]), uint64(sizes[i]), object.TypeFunc)
-		if m.machine.coff {
-			m.exceptions.add(f.code)
-			continue
+		names[f.name] = m.local(f.symbol, section, uint64(starts[i]), uint64(len(f.code.text)), object.TypeFunc)
+		if !m.machine.coff {
+			m.unwinding.add(f.name, &f.code)
+			m.unwound = append(m.unwound, names)
 		}
-		m.unwinding.add(f.name, f.code)
-		m.unwound = append(m.unwound, names)
 	}
 	for _, r := range relocs {
 		m.Relocate(section, r.offset, r.typ, m.resolve(names, r.symbol), r.addend)
@@ -317,8 +309,7 @@ func (m *module) functionsAt(names scope, priority int, destructor bool, list []
 		}
 	}
 	if m.machine.coff {
-		m.exceptions.tables(m, section, list, starts, sizes)
-		m.exceptions = exceptions{}
+		m.exceptions(section, list, starts)
 	}
 }
 

@@ -38,9 +38,10 @@ func (m *module) sycl(r *Registration) error {
 			return err
 		}
 	}
+	code := m.machine.code.of(r)
 	m.functionsAt(scope{"descriptor": descriptor}, 1, true, []function{
-		{"register", "sycl.descriptor_reg", m.machine.sycl("__sycl_register_lib", r.Package)},
-		{"unregister", "sycl.descriptor_unreg", m.machine.sycl("__sycl_unregister_lib", r.Package)},
+		{"register", "sycl.descriptor_reg", code.register},
+		{"unregister", "sycl.descriptor_unreg", code.unregister},
 	})
 	return nil
 }
