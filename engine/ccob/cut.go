@@ -10,6 +10,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/target"
 )
 
 // Piece is a run of raw bytes: the header of the plain bundle or an entry.
@@ -178,30 +179,15 @@ func joinAlike(ctx context.Context, b *budget.Budget, list [][]Piece) ([][]Piece
 	return joined, nil
 }
 
-// Family names the processors whose code is alike, of which the entry ID names one; it
-// is empty for anything but AMD GPUs. Entries of a family belong into one part.
+// Family returns the [target.CodeFamily] of the processor in an entry ID; it is empty for
+// anything but AMD GPUs. Entries of a family belong in one part.
 func Family(id string) string {
-	_, gfx, ok := strings.Cut(id, "gfx")
-	if !ok {
+	at := strings.Index(id, "gfx")
+	if at < 0 {
 		return ""
 	}
-	// The last two characters of the name are minor version and stepping; generic
-	// names have dashes behind the major version.
-	gfx, _, _ = strings.Cut(gfx, ":")
-	if family, ok := processorFamilies[gfx]; ok {
-		return family
-	}
-	major, _, generic := strings.Cut(gfx, "-") // of a processor to come
-	if !generic && len(gfx) > 2 {
-		major = gfx[:len(gfx)-2]
-	}
-	switch major {
-	case "6", "7", "8", "9":
-		return "gfx9"
-	case "11", "12", "13":
-		return "gfx11"
-	}
-	return "gfx" + major
+	processor, _, _ := strings.Cut(id[at:], ":")
+	return target.CodeFamily(processor)
 }
 
 // checkPieces refuses pieces that are out of order and returns the raw size.

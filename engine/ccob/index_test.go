@@ -352,7 +352,9 @@ func TestFamily(t *testing.T) {
 		"gfx9":  {"hip-amdgcn-amd-amdhsa--gfx803", "x-gfx600", "x-gfx90a:xnack+", "x-gfx9-generic", "x-gfx9-4-generic", "x-gfx942", "x-gfx90c"},
 		"gfx10": {"x-gfx1030", "x-gfx10-1-generic", "x-gfx1010:xnack-"},
 		"gfx11": {"x-gfx1100", "x-gfx11-generic", "x-gfx1201", "x-gfx12-generic", "x-gfx11-7-generic"},
-		"":      {"host-x86_64-unknown-linux-gnu-", "openmp-nvptx64-nvidia-cuda--sm_70", ""},
+		// Processors to come are families of their own.
+		"gfx1499": {"x-gfx1499", "x-gfx1499:xnack+"},
+		"":        {"host-x86_64-unknown-linux-gnu-", "openmp-nvptx64-nvidia-cuda--sm_70", ""},
 	} {
 		for _, id := range ids {
 			if got := Family(id); got != want {

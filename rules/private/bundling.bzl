@@ -3,6 +3,7 @@
 load("//rules:providers.bzl", "OffloadBundleInfo")
 load(":compression.bzl", "compression_of")
 load(":messages.bzl", "name_of")
+load(":processors.bzl", "CODE_FAMILIES")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 
@@ -33,14 +34,9 @@ def _bundle_whole(ctx, *, alignment, compression, host, images, out, type):
     )
 
 def _family(image):
-    """The processors whose code is alike, as the program cuts large bundles between them (engine/ccob/cut.go)."""
+    """The processors whose code is alike; between them, the program divides large bundles."""
     processor = image.target_id.split(":")[0]
-    if not processor.startswith("gfx"):
-        return ""
-    major = processor[3:].split("-")[0] if "-" in processor else processor[3:-2]
-    if major in ("6", "7", "8", "9"):
-        return "gfx9"
-    return "gfx11" if major in ("11", "12", "13") else "gfx" + major
+    return CODE_FAMILIES.get(processor, processor) if processor.startswith("gfx") else ""
 
 def _family_runs(images):
     """Images of one family that follow each other, together."""

@@ -77,7 +77,6 @@ func generate(text []byte) (map[string][]byte, error) {
 	for name, text := range map[string]string{
 		"engine/target/processor_tables.go": d.target(),
 		"internal/check/processors.go":      d.flags(),
-		"engine/ccob/families.go":           d.families(),
 	} {
 		formatted, err := format.Source([]byte(text))
 		if err != nil {
@@ -150,13 +149,15 @@ type processor struct {
 	features uint8    // settings that a target ID of this processor may name
 	aliases  []string // other names of the same processor
 	isa      string   // what follows amdgpu in its triple
+	family   string   // the processors whose code is alike, see CodeFamily
 }
 
 // amdgcnProcessors are the processors of AMD GPUs by canonical name.
 var amdgcnProcessors = map[string]processor{
 `)
+	codeFamilies := d.codeFamilies()
 	for _, p := range d.AMDGCN {
-		fmt.Fprintf(&b, "%q: {isa: %q", p.Name, p.ISA)
+		fmt.Fprintf(&b, "%q: {isa: %q, family: %q", p.Name, p.ISA, codeFamilies[p.Name])
 		var bits []string
 		for _, f := range p.Features {
 			bits = append(bits, "feature"+strings.ToUpper(f))
@@ -218,24 +219,21 @@ func (d *data) flags() string {
 	return b.String()
 }
 
-// families returns the table of package ccob.
-func (d *data) families() string {
-	var b strings.Builder
-	b.WriteString(generated + "package ccob\n\n// processorFamilies are the families of processors whose code is alike, by the names of their processors.\nvar processorFamilies = map[string]string{\n")
-	cut := map[string]string{}
+// codeFamilies returns the families of processors whose code is alike, by the names of the processors.
+func (d *data) codeFamilies() map[string]string {
+	cut, families := map[string]string{}, map[string]string{}
 	for name, list := range d.Cuts {
 		for _, family := range list {
 			cut[family] = name
 		}
 	}
 	for _, p := range d.AMDGCN {
-		fmt.Fprintf(&b, "%q: %q,\n", p.Name, cut[p.Family])
+		families[p.Name] = cut[p.Family]
 	}
-	b.WriteString("}\n")
-	return b.String()
+	return families
 }
 
-// starlark returns the table of the rules.
+// starlark returns the tables of the rules.
 func (d *data) starlark() []byte {
 	var b bytes.Buffer
 	b.WriteString(`"""The processors that LLVM knows by name, for config_settings; rules take others too.
@@ -248,6 +246,11 @@ PROCESSORS = [
 	for _, p := range append(d.AMDGCN, d.NVPTX...) {
 		fmt.Fprintf(&b, "    %q,\n", p.Name)
 	}
-	b.WriteString("    \"amdgcnspirv\",\n]\n")
+	b.WriteString("    \"amdgcnspirv\",\n]\n\n# The families of AMD GPUs whose code is alike. Any other processor is a family of its own.\nCODE_FAMILIES = {\n")
+	families := d.codeFamilies()
+	for _, name := range slices.Sorted(maps.Keys(families)) {
+		fmt.Fprintf(&b, "    %q: %q,\n", name, families[name])
+	}
+	b.WriteString("}\n")
 	return b.Bytes()
 }
