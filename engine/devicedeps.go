@@ -31,9 +31,26 @@ type LibraryObject struct {
 	Label string
 }
 
-// CheckDeviceDeps returns an error if a device link takes code of a library that
-// has variables: the program would have them once in the library and once more
-// in what is linked, and the host sets the library's alone.
+// CopiedVariableError reports a device link that takes code of a library that has a variable: the
+// program would have it once in the library and once more in what is linked.
+type CopiedVariableError struct {
+	Target   string // what is linked
+	Library  string // the label of the library
+	Variable string // the variable
+	Symbol   string // what the link takes of the library, of the same source as the variable
+}
+
+// Error says which variable there would be twice, and why.
+func (e *CopiedVariableError) Error() string {
+	return fmt.Sprintf("variable %s would be copied: it is defined in the source of %s that defines %s, which is linked into %s, too, and the host sets the first alone",
+		e.Variable, e.Library, e.Symbol, e.Target)
+}
+
+// ErrNotBitcode reports an input that is not LLVM bitcode.
+var ErrNotBitcode = errors.New("no LLVM bitcode")
+
+// CheckDeviceDeps returns a [CopiedVariableError] if a device link takes code of a library that
+// has variables: the host sets those in the library alone. An input that is not bitcode is [ErrNotBitcode].
 func (s *Session) CheckDeviceDeps(ctx context.Context, opt DeviceDepsOptions) error {
 	needed := map[string]bool{}
 	have := map[string]bool{}
@@ -80,8 +97,7 @@ func (s *Session) CheckDeviceDeps(ctx context.Context, opt DeviceDepsOptions) er
 				continue
 			}
 			if variable := copied(globals); variable != "" {
-				return fmt.Errorf("%s: device_deps: variable %s would be copied: it is defined in the source of %s that defines %s, which is linked into %s, too, and the host sets the first alone; link both once: device_link = False in each hip_library, and a hip_device_link for the program, or move the variable to another source",
-					opt.Target, variable, opt.Library[i].Label, wanted, opt.Target)
+				return &CopiedVariableError{Target: opt.Target, Library: opt.Library[i].Label, Variable: variable, Symbol: wanted}
 			}
 			take(globals)
 			rest[i], taken = nil, true
@@ -104,7 +120,7 @@ func (s *Session) globals(name string) ([]bitcode.Global, error) {
 	}
 	defer input.Close()
 	if data := input.Bytes(); !bitcode.Is(data) {
-		return nil, in(input, errors.New("no LLVM bitcode; device code is compiled to it with rdc = True"))
+		return nil, in(input, ErrNotBitcode)
 	}
 	globals, err := bitcode.Globals(bytes.Clone(input.Bytes()))
 	return globals, in(input, err)

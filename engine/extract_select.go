@@ -71,7 +71,7 @@ func (s *Selection) request(to []Extraction, request []offloadbinary.String, all
 	case len(chosen) == 0:
 		return nil, fmt.Errorf("%s: no image has %s; there are %s", s.Input, what, describe(all))
 	case s.Archive && output == "":
-		return nil, fmt.Errorf("--image %s: an archive needs file=", what)
+		return nil, fmt.Errorf("%s: no file name for the archive of images with %s", s.Input, what)
 	case s.Archive:
 		members := make([]string, len(chosen))
 		for i, e := range chosen {

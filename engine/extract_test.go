@@ -339,7 +339,7 @@ func TestExtract(t *testing.T) {
 			err: "in.bin: 3 images have member=fat.o,kind=hip: hipv4 amdgcn-amd-amdhsa gfx5 of fat.o,"},
 		{name: "archive", requests: []string{"member=fat.o,kind=hip,file=x.a"}, archive: true,
 			want: map[string]string{"x.a": string(archive(t, "in-amdgcn-amd-amdhsa-gfx5.0.o", "\x7fELFgfx5", "in-amdgcn-amd-amdhsa-gfx6.1.o", "\x7fELFgfx6", "in-amdgcn-amd-amdhsa-gfx7.2.o", "\x7fELFgfx7"))}},
-		{name: "archive without file", requests: []string{"kind=hip"}, archive: true, err: "--image kind=hip: an archive needs file="},
+		{name: "archive without file", requests: []string{"kind=hip"}, archive: true, err: "in.bin: no file name for the archive of images with kind=hip"},
 		{name: "same output twice", requests: []string{"arch=gfx1,file=x", "arch=gfx5,file=x"}, err: "x"},
 		{name: "over the input", requests: []string{"arch=gfx1,file=in.bin"}, err: "in.bin"},
 	} {

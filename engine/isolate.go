@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/md5"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -55,6 +56,9 @@ func (s *Session) Isolate(ctx context.Context, opt IsolateOptions) error {
 	})
 }
 
+// ErrRegistered reports an object whose registration object was not made for relocatable links.
+var ErrRegistered = errors.New("has registered images that a later device link would take for its own")
+
 // isolation returns what Isolate changes in an object.
 func isolation(data []byte, suffix string) (object.Edits, error) {
 	var edits object.Edits
@@ -75,7 +79,7 @@ func isolation(data []byte, suffix string) (object.Edits, error) {
 			// Images that LLVM's tools registered: no part of this library's, and
 			// not to be linked again.
 		case s.Type == object.ShtOffloading && s.Flags&object.ShfAlloc != 0:
-			return edits, fmt.Errorf("section %s has registered images that a later device link would take for its own; make the registration object with --relocatable", name)
+			return edits, fmt.Errorf("section %s %w", name, ErrRegistered)
 		case s.Type == object.ShtOffloading:
 			images = append(images, name)
 		}

@@ -124,7 +124,7 @@ func (s *Session) splitAll(ctx context.Context, t *treeCopy, fat []bool, out *fi
 	}
 	if len(archs) == 0 {
 		if len(opt.Archs) > 0 && len(report.Files) > 0 {
-			return fmt.Errorf("%s: no file has code for the targets of --archs", t.input)
+			return fmt.Errorf("%s: no file has code for the targets to keep", t.input)
 		}
 		return fmt.Errorf("%s: no library or program in it has device code to split", t.input)
 	}
@@ -166,7 +166,7 @@ func (s *Session) splitOne(ctx context.Context, t *treeCopy, e files.TreeEntry, 
 		return report, in(input, err)
 	}
 	if len(split.Archives) == 0 {
-		report.Warnings = append(report.Warnings, report.Input+": loses all of its code, which is for other targets than those of --archs")
+		report.Warnings = append(report.Warnings, report.Input+": loses all of its code, which is for other targets than those to keep")
 	}
 	report.SizeBefore, report.SizeAfter, report.Dropped = input.Size(), split.Host.Size, append([]string{}, split.Dropped...)
 	for _, a := range split.Archives {

@@ -95,7 +95,7 @@ func collect(code *prune.Code, o *SplitOptions, split *Split) (archs []string, i
 				}
 				continue
 			case arch == spirv:
-				return nil, nil, fmt.Errorf("wrapper %d: runtimes do not load %s from archives; leave it out with --archs", w, spirv)
+				return nil, nil, fmt.Errorf("wrapper %d: runtimes do not load %s from archives; split for other targets only", w, spirv)
 			case strings.ContainsAny(arch, "/\\\x00"):
 				return nil, nil, fmt.Errorf("wrapper %d: entry %q: no file can have this target ID in its name", w, e.ID)
 			}
@@ -226,7 +226,7 @@ func (a *Archive) has(e *Entry, content files.Content) (bool, error) {
 			return false, fmt.Errorf("%s for %s in the archive: %w", e.Key, e.Arch, err)
 		}
 		if !bytes.Equal(c.Bytes(), content.Bytes()) {
-			return false, fmt.Errorf("%s for %s is in the archive with other bytes; give the library another --kernel-name, or begin with new archives", e.Key, e.Arch)
+			return false, fmt.Errorf("%s for %s is in the archive with other bytes; give the library another name in archives, or begin with new archives", e.Key, e.Arch)
 		}
 		return true, nil
 	}

@@ -22,7 +22,18 @@ import (
 )
 
 // ErrNoDeviceCode reports a file without device code.
-var ErrNoDeviceCode = errors.New("no device code in the file; with --ignore-missing it is copied")
+var ErrNoDeviceCode = errors.New("no device code in the file")
+
+// MissingError reports a target to keep that no entry is for.
+type MissingError struct {
+	Name   string   // the target
+	Stored []string // the entry IDs in the file, each once
+}
+
+// Error says what is missing, and what the file has.
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("no entry for %s: found %s", e.Name, list(e.Stored))
+}
 
 // UnsupportedError reports a file that is not read, so that it is not known whether it
 // has device code.

@@ -132,7 +132,7 @@ func (w *work) choose() error {
 			continue
 		}
 		if !warn {
-			return fmt.Errorf("no entry for %s: found %s; name one of them, or continue with --ignore-missing", name, list(stored))
+			return &MissingError{Name: name, Stored: stored}
 		}
 		w.warn("no entry for %s: found %s", name, list(stored))
 	}

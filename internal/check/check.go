@@ -111,7 +111,7 @@ func bundle(data []byte, opt Options) (found []Found, problems []error) {
 	size := int64(len(data))
 	switch {
 	case opt.MaxSize > 0 && size > opt.MaxSize:
-		problems = append(problems, fmt.Errorf("%d bytes are more than the budget of %d: compress the bundle, drop architectures, or raise max_size", size, opt.MaxSize))
+		problems = append(problems, fmt.Errorf("%d bytes are more than the budget of %d: compress the bundle, drop architectures, or raise the budget", size, opt.MaxSize))
 	case opt.Linked && size > maxLinked:
 		problems = append(problems, fmt.Errorf("%d bytes are more than the %d that fit into a program, which reaches 2 GiB of data: compress the bundle, or drop architectures", size, maxLinked))
 	}

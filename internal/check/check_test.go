@@ -156,7 +156,7 @@ func TestProblems(t *testing.T) {
 		"conflict":         {data: plain(Entry{ID: gfx90a}, Entry{ID: gfx90a + ":xnack+"}), opt: Options{Entries: []Entry{{ID: gfx90a}, {ID: gfx90a + ":xnack+"}}}, want: []string{"entries " + gfx90a + " and " + gfx90a + ":xnack+ cannot be in one bundle"}},
 		"processor":        {data: plain(Entry{ID: gfx942, Content: elf(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: elf(0x53f), Name: "a.co"}}}, want: []string{"entry " + gfx942 + ": its image, a.co, is code for gfx90a, not for gfx942: correct the target that it is listed under"}},
 		"feature":          {data: plain(Entry{ID: gfx90a, Content: elf(0x73f)}), opt: Options{Entries: []Entry{{ID: gfx90a, Content: elf(0x73f)}}}, want: []string{"its image is code for gfx90a:xnack+, not for gfx90a"}},
-		"budget":           {data: raw, opt: Options{Entries: good(), MaxSize: 1000}, want: []string{"2097717 bytes are more than the budget of 1000: compress the bundle, drop architectures, or raise max_size"}},
+		"budget":           {data: raw, opt: Options{Entries: good(), MaxSize: 1000}, want: []string{"2097717 bytes are more than the budget of 1000: compress the bundle, drop architectures, or raise the budget"}},
 		"version":          {data: changed(v3, 4, 9), want: []string{"version 9 of the header at byte 0x4 is not 1, 2 or 3"}},
 		"method":           {data: changed(v3, 6, 7), want: []string{"method of compression 7 at byte 0x6 is neither 0, zlib, nor 1, zstd"}},
 		"file size":        {data: append(bytes.Clone(v2), 0), want: []string{"the header says that the file has"}},

@@ -84,7 +84,7 @@ func TestMessages(t *testing.T) {
 		args []string
 		want []string
 	}{
-		{"budget", []string{"//:over_budget"}, []string{"//:over_budget", "more than the budget of 1024: compress the bundle, drop architectures, or raise max_size"}},
+		{"budget", []string{"//:over_budget"}, []string{"//:over_budget", "more than the budget of 1024: compress the bundle, drop architectures, or raise the budget"}},
 		{"wrong target", []string{"//:mislabeled_fat"}, []string{"entry hipv4-amdgcn-amd-amdhsa--gfx942: its image, ", "one/gfx1100.co, is code for gfx1100, not for gfx942: correct the target that it is listed under"}},
 		{"no bundle", []string{"//:no_bundle"}, []string{"offload: device.h: no entry serves hipv4-amdgcn-amd-amdhsa--gfx942: the file is no offload bundle, or has no entries"}},
 		{"not in archive", []string{"//:not_in_archive"}, []string{"libarchive.a: no entry serves hipv4-amdgcn-amd-amdhsa--gfx942; the archive has hipv4-amdgcn-amd-amdhsa--gfx1100, ", ": take another target, or allow a missing one"}},

@@ -2,6 +2,8 @@ package verb
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
@@ -41,5 +43,13 @@ func (f *deviceDepsFlags) run(ctx context.Context, call *command.Call, operands 
 		return usageError("no bitcode to link")
 	}
 	f.opt.Objects = operands
-	return call.Session.CheckDeviceDeps(ctx, f.opt)
+	err := call.Session.CheckDeviceDeps(ctx, f.opt)
+	var copied *engine.CopiedVariableError
+	switch {
+	case errors.As(err, &copied):
+		return fmt.Errorf("%s: device_deps: %w; link both once: device_link = False in each hip_library, and a hip_device_link for the program, or move the variable to another source", copied.Target, err)
+	case errors.Is(err, engine.ErrNotBitcode):
+		return fmt.Errorf("%w; device code is compiled to it with rdc = True", err)
+	}
+	return err
 }

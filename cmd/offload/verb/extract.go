@@ -37,9 +37,22 @@ func (f *extractFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.archive, "archive", false, "write archives, of all images that an --image chooses")
 }
 
+// check reports flags that exclude each other.
+func (flags *extractFlags) check() error {
+	for _, image := range flags.images {
+		if flags.archive && value(image, "file") == "" {
+			return usageError("--archive requires file=OUTPUT in every --image")
+		}
+	}
+	return nil
+}
+
 func (flags *extractFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	name, err := oneFile(operands)
 	if err != nil {
+		return err
+	}
+	if err := flags.check(); err != nil {
 		return err
 	}
 	f, err := call.Session.Open(ctx, name, images.Options{})

@@ -2,6 +2,8 @@ package verb
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/engine"
@@ -37,5 +39,9 @@ func (f *isolateFlags) run(ctx context.Context, call *command.Call, operands []s
 	if err := required("output", f.opt.Output); err != nil {
 		return err
 	}
-	return call.Session.Isolate(ctx, f.opt)
+	err := call.Session.Isolate(ctx, f.opt)
+	if errors.Is(err, engine.ErrRegistered) {
+		return fmt.Errorf("%w; make the registration object with --relocatable", err)
+	}
+	return err
 }

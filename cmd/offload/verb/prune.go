@@ -83,7 +83,7 @@ func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []str
 	}
 	report, err := call.Session.Prune(ctx, *opt)
 	if err != nil {
-		return err
+		return pruneAdvice(err)
 	}
 	if f.json {
 		return writeJSON(call.Stdout, report)
@@ -106,7 +106,7 @@ func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands [
 	}
 	report, err := call.Session.PruneTree(ctx, *opt)
 	if err != nil {
-		return err
+		return pruneAdvice(err)
 	}
 	if f.json {
 		return writeJSON(call.Stdout, report)
@@ -121,6 +121,17 @@ func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands [
 		fmt.Fprintf(call.Stderr, "offload prune: %s\n", printable.Text(warning))
 	}
 	_, err = fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d files, %d with device code", report.Output, report.SizeBefore, report.SizeAfter, report.Count, len(report.Files))))
+	return err
+}
+
+// pruneAdvice adds to the failure of a file without the wanted code what to do.
+func pruneAdvice(err error) error {
+	switch {
+	case errors.Is(err, prune.ErrNoDeviceCode):
+		return fmt.Errorf("%w; with --ignore-missing it is copied", err)
+	case errors.As(err, new(*prune.MissingError)):
+		return fmt.Errorf("%w; name one of them, or continue with --ignore-missing", err)
+	}
 	return err
 }
 
