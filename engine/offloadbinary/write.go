@@ -94,92 +94,110 @@ func WriteCompressed(ctx context.Context, sink files.Sink, images []Image, c Com
 
 // writePackage writes one package that holds images.
 func writePackage(sink files.Sink, version int, images []Image) error {
-	record := recordSize
-	if version == 1 {
-		record = recordSizeV1
-	}
-	table := object.NewStringTable()
-	records := 0
-	for i := range images {
-		for _, s := range images[i].Strings {
-			table.Add([]byte(s.Key))
-			table.Add([]byte(s.Value))
-		}
-		records += len(images[i].Strings)
-	}
-	if err := table.Finish(); err != nil {
+	p, err := newPackage(version, images)
+	if err != nil {
 		return err
 	}
-	headSize := headerSize
-	if version == 3 {
-		headSize = headerSizeV3
-	}
-	recordsAt := headSize + entrySize*len(images)
-	tableAt := recordsAt + record*records
-	start := alignUp(int64(tableAt+len(table.Bytes())), Align)
-	size := start
-	for i := range images {
-		size += images[i].Content.Len()
-	}
-	size = alignUp(size, Align)
-
-	le := binary.LittleEndian
-	head := make([]byte, 0, start)
-	head = append(head, Magic...)
-	head = le.AppendUint32(head, uint32(version))
-	head = le.AppendUint64(head, uint64(size))
-	head = le.AppendUint64(head, uint64(headSize))
-	if version == 1 {
-		head = le.AppendUint64(head, entrySize)
-	} else {
-		head = le.AppendUint64(head, uint64(len(images)))
-	}
-	if version == 3 {
-		head = le.AppendUint64(head, 0) // not compressed
-	}
-	at := start
-	for i := range images {
-		img := &images[i]
-		head = le.AppendUint16(head, uint16(img.Kind))
-		head = le.AppendUint16(head, uint16(img.Offload))
-		head = le.AppendUint32(head, img.Flags)
-		head = le.AppendUint64(head, uint64(recordsAt))
-		head = le.AppendUint64(head, uint64(len(img.Strings)))
-		head = le.AppendUint64(head, uint64(at))
-		head = le.AppendUint64(head, uint64(img.Content.Len()))
-		recordsAt += record * len(img.Strings)
-		at += img.Content.Len()
-	}
-	ref := 0
-	next := func() uint64 {
-		ref++
-		return uint64(tableAt) + uint64(table.Offset(ref-1))
-	}
-	for i := range images {
-		for _, s := range images[i].Strings {
-			head = le.AppendUint64(head, next())
-			head = le.AppendUint64(head, next())
-			if version > 1 {
-				head = le.AppendUint64(head, uint64(len(s.Value)))
-			}
-		}
-	}
-	head = append(head, table.Bytes()...)
+	head := p.head()
 	if _, err := sink.Write(head); err != nil {
 		return err
 	}
-	at = int64(len(head))
-	if err := sink.Zeros(start - at); err != nil {
+	if err := sink.Zeros(p.start - int64(len(head))); err != nil {
 		return err
 	}
-	at = start
+	at := p.start
 	for i := range images {
 		if err := sink.Append(images[i].Content); err != nil {
 			return err
 		}
 		at += images[i].Content.Len()
 	}
-	return sink.Zeros(size - at)
+	return sink.Zeros(p.size - at)
+}
+
+// layout is the layout of one package: header, image headers, string records, strings, images.
+type layout struct {
+	version              int
+	images               []Image
+	headerSize           int
+	record               int // size of a string record
+	strings              *object.StringTable
+	recordsAt, stringsAt int
+	start, size          int64 // of the images, of the package
+}
+
+// newPackage returns the layout of a package.
+func newPackage(version int, images []Image) (*layout, error) {
+	p := &layout{version: version, images: images, headerSize: headerSize, record: recordSize, strings: object.NewStringTable()}
+	if version == 1 {
+		p.record = recordSizeV1
+	}
+	if version == 3 {
+		p.headerSize = headerSizeV3
+	}
+	records, contents := 0, int64(0)
+	for i := range images {
+		for _, s := range images[i].Strings {
+			p.strings.Add([]byte(s.Key))
+			p.strings.Add([]byte(s.Value))
+		}
+		records += len(images[i].Strings)
+		contents += images[i].Content.Len()
+	}
+	if err := p.strings.Finish(); err != nil {
+		return nil, err
+	}
+	p.recordsAt = p.headerSize + entrySize*len(images)
+	p.stringsAt = p.recordsAt + p.record*records
+	p.start = alignUp(int64(p.stringsAt+len(p.strings.Bytes())), Align)
+	p.size = alignUp(p.start+contents, Align)
+	return p, nil
+}
+
+// head returns the package up to the strings.
+func (p *layout) head() []byte {
+	le := binary.LittleEndian
+	head := make([]byte, 0, p.start)
+	head = append(head, Magic...)
+	head = le.AppendUint32(head, uint32(p.version))
+	head = le.AppendUint64(head, uint64(p.size))
+	head = le.AppendUint64(head, uint64(p.headerSize))
+	if p.version == 1 {
+		head = le.AppendUint64(head, entrySize)
+	} else {
+		head = le.AppendUint64(head, uint64(len(p.images)))
+	}
+	if p.version == 3 {
+		head = le.AppendUint64(head, 0) // not compressed
+	}
+	at, records := p.start, p.recordsAt
+	for i := range p.images {
+		img := &p.images[i]
+		head = le.AppendUint16(head, uint16(img.Kind))
+		head = le.AppendUint16(head, uint16(img.Offload))
+		head = le.AppendUint32(head, img.Flags)
+		head = le.AppendUint64(head, uint64(records))
+		head = le.AppendUint64(head, uint64(len(img.Strings)))
+		head = le.AppendUint64(head, uint64(at))
+		head = le.AppendUint64(head, uint64(img.Content.Len()))
+		records += p.record * len(img.Strings)
+		at += img.Content.Len()
+	}
+	n := 0
+	next := func() uint64 {
+		n++
+		return uint64(p.stringsAt) + uint64(p.strings.Offset(n-1))
+	}
+	for i := range p.images {
+		for _, s := range p.images[i].Strings {
+			head = le.AppendUint64(head, next())
+			head = le.AppendUint64(head, next())
+			if p.version > 1 {
+				head = le.AppendUint64(head, uint64(len(s.Value)))
+			}
+		}
+	}
+	return append(head, p.strings.Bytes()...)
 }
 
 func alignUp(n, align int64) int64 { return (n + align - 1) / align * align }

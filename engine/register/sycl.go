@@ -60,103 +60,117 @@ func (m *module) constants(data []byte) object.SectionID {
 	})
 }
 
+// texts are strings that end with NUL.
+type texts struct {
+	data []byte
+	at   map[string]uint64 // the offsets of those that are there once
+	once []string          // in the order of data
+}
+
+// add appends a string and returns its offset.
+func (t *texts) add(s string) uint64 {
+	at := uint64(len(t.data))
+	t.data = append(append(t.data, s...), 0)
+	return at
+}
+
+// addOnce returns the offset of a string, which it appends the first time.
+func (t *texts) addOnce(s string) uint64 {
+	at, ok := t.at[s]
+	if !ok {
+		if t.at == nil {
+			t.at = map[string]uint64{}
+		}
+		at = t.add(s)
+		t.at[s] = at
+		t.once = append(t.once, s)
+	}
+	return at
+}
+
 // syclDescriptor adds the images with a record of each: its target, its content
 // and its entries, which are its symbols.
 func (m *module) syclDescriptor(images []Image) (object.SymbolID, error) {
 	if len(images) > 0xffff {
 		return 0, fmt.Errorf("%d images, expected at most %d", len(images), 0xffff)
 	}
-	// Texts first: the triples, two empty strings of options, the names.
-	var texts []byte
-	text := func(s string) uint64 {
-		at := len(texts)
-		texts = append(append(texts, s...), 0)
-		return uint64(at)
-	}
-	type pointer struct {
-		at     uint64
-		to     object.SymbolID
-		addend int64
-	}
-	options := text("")
+	var strs, names texts
+	options := strs.add("")
 	triples := make([]uint64, len(images))
+	var data []byte
 	for i := range images {
 		if strings.ContainsRune(images[i].Triple, 0) {
 			return 0, fmt.Errorf("image %d of %d: a NUL in triple %q", i+1, len(images), images[i].Triple)
 		}
-		triples[i] = text(images[i].Triple)
-	}
-	var data []byte
-	var pointers []pointer
-	var names []byte
-	type named struct{ start, size uint64 }
-	entries := make([]named, len(images))
-	all := map[string]uint64{}
-	var order []string
-	for i := range images {
-		entries[i].start = uint64(len(data))
+		triples[i] = strs.add(images[i].Triple)
 		for _, symbol := range images[i].Symbols {
-			if _, ok := all[symbol]; !ok {
-				all[symbol] = uint64(len(names))
-				order = append(order, symbol)
-				names = append(append(names, symbol...), 0)
-			}
+			names.addOnce(symbol)
 			data = append(data, syclEntry()...)
 		}
-		entries[i].size = uint64(len(data)) - entries[i].start
 	}
 	records := uint64(len(data))
-	data = append(data, make([]byte, syclImageSize*len(images)+syclDescriptorSize)...)
 	descriptor := records + uint64(syclImageSize*len(images))
+	data = append(data, syclRecords(images)...)
 
 	rodata := m.local(".sycl_offloading.texts", m.Section(object.BuilderSection{
-		Name: m.machine.readOnly(), Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 1, Content: files.Memory(texts),
-	}), 0, uint64(len(texts)), object.TypeObject)
+		Name: m.machine.readOnly(), Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 1, Content: files.Memory(strs.data),
+	}), 0, uint64(len(strs.data)), object.TypeObject)
 	var nameTexts object.SymbolID
-	if len(names) > 0 {
+	if len(names.data) > 0 {
 		nameTexts = m.local(".offloading.entry_name", m.Section(object.BuilderSection{
-			Name: ".llvm.rodata.offloading", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 1, Content: files.Memory(names),
-		}), 0, uint64(len(names)), object.TypeObject)
+			Name: ".llvm.rodata.offloading", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 1, Content: files.Memory(names.data),
+		}), 0, uint64(len(names.data)), object.TypeObject)
 	}
 	contents := make([]object.SymbolID, len(images))
 	for i := range images {
 		c := images[i].Content
 		contents[i] = m.local(fmt.Sprintf(".sycl_offloading.%d.data", i), m.offloading(c), 0, uint64(c.Len()), object.TypeObject)
 	}
+	section := m.constants(data)
+	array := m.local(".sycl_offloading.device_images", section, records, uint64(syclImageSize*len(images)), object.TypeObject)
+	entries := m.local(".sycl_offloading.entries_arr", section, 0, records, object.TypeObject)
+
+	pointer := func(at uint64, to object.SymbolID, addend uint64) {
+		m.Relocate(section, at, m.machine.abs64, to, int64(addend))
+	}
+	at := uint64(0)
 	for i := range images {
-		for n, symbol := range images[i].Symbols {
-			pointers = append(pointers, pointer{entries[i].start + uint64(entrySize*n) + 24, nameTexts, int64(all[symbol])})
+		for _, symbol := range images[i].Symbols {
+			pointer(at+24, nameTexts, names.addOnce(symbol))
+			at += entrySize
 		}
 	}
-	section := m.Section(object.BuilderSection{
-		Name: m.machine.constants(), Type: object.ShtProgbits, Flags: m.machine.constantFlags(), Align: 16, Content: files.Memory(data),
-	})
-	array := m.local(".sycl_offloading.device_images", section, records, uint64(syclImageSize*len(images)), object.TypeObject)
-	entryArray := m.local(".sycl_offloading.entries_arr", section, 0, records, object.TypeObject)
-	le := binary.LittleEndian
+	end := uint64(0)
 	for i := range images {
-		at := records + uint64(syclImageSize*i)
-		le.PutUint16(data[at:], syclImageVersion)
-		data[at+2] = 8 // the offload kind
-		data[at+3] = images[i].ImageKind
-		pointers = append(pointers,
-			pointer{at + 8, rodata, int64(triples[i])},
-			pointer{at + 16, rodata, int64(options)},
-			pointer{at + 24, rodata, int64(options)},
-			pointer{at + 32, contents[i], 0},
-			pointer{at + 40, contents[i], images[i].Content.Len()},
-			pointer{at + 48, entryArray, int64(entries[i].start)},
-			pointer{at + 56, entryArray, int64(entries[i].start + entries[i].size)},
-		)
+		at, start := records+uint64(syclImageSize*i), end
+		end += uint64(entrySize * len(images[i].Symbols))
+		pointer(at+8, rodata, triples[i])
+		pointer(at+16, rodata, options)
+		pointer(at+24, rodata, options)
+		pointer(at+32, contents[i], 0)
+		pointer(at+40, contents[i], uint64(images[i].Content.Len()))
+		pointer(at+48, entries, start)
+		pointer(at+56, entries, end)
 	}
-	le.PutUint16(data[descriptor:], syclDescriptorVersion)
-	le.PutUint16(data[descriptor+2:], uint16(len(images)))
-	pointers = append(pointers, pointer{descriptor + 8, array, 0})
-	for _, p := range pointers {
-		m.Relocate(section, p.at, m.machine.abs64, p.to, p.addend)
-	}
-	m.syclEntries(order, all, nameTexts)
+	pointer(descriptor+8, array, 0)
+	m.syclEntries(&names, nameTexts)
 	return m.local(".sycl_offloading.descriptor", section, descriptor, syclDescriptorSize, object.TypeObject), nil
+}
+
+// syclRecords returns the records of images and the descriptor, without their pointers.
+func syclRecords(images []Image) []byte {
+	le := binary.LittleEndian
+	data := make([]byte, syclImageSize*len(images)+syclDescriptorSize)
+	for i := range images {
+		record := data[syclImageSize*i:]
+		le.PutUint16(record, syclImageVersion)
+		record[2] = 8 // the offload kind
+		record[3] = images[i].ImageKind
+	}
+	descriptor := data[syclImageSize*len(images):]
+	le.PutUint16(descriptor, syclDescriptorVersion)
+	le.PutUint16(descriptor[2:], uint16(len(images)))
+	return data
 }
 
 // syclEntry returns an offload entry of SYCL without its name: version 1, kind 8.
@@ -167,13 +181,13 @@ func syclEntry() []byte {
 }
 
 // syclEntries adds the symbols of images to the offload entries of the program,
-// as the compiler does with its kernels.
-func (m *module) syclEntries(symbols []string, at map[string]uint64, names object.SymbolID) {
-	if len(symbols) == 0 {
+// as the compiler does with its kernels. names is the symbol of their texts.
+func (m *module) syclEntries(symbols *texts, names object.SymbolID) {
+	if len(symbols.once) == 0 {
 		return
 	}
-	data := make([]byte, 0, entrySize*len(symbols))
-	for range symbols {
+	data := make([]byte, 0, entrySize*len(symbols.once))
+	for range symbols.once {
 		data = append(data, syclEntry()...)
 	}
 	name := m.entries
@@ -183,9 +197,9 @@ func (m *module) syclEntries(symbols []string, at map[string]uint64, names objec
 	section := m.Section(object.BuilderSection{
 		Name: name, Type: object.ShtProgbits, Flags: object.ShfAlloc | m.entryFlags, Align: 8, Content: files.Memory(data),
 	})
-	for i, symbol := range symbols {
+	for i, symbol := range symbols.once {
 		offset := uint64(entrySize * i)
-		m.Relocate(section, offset+24, m.machine.abs64, names, int64(at[symbol]))
+		m.Relocate(section, offset+24, m.machine.abs64, names, int64(symbols.at[symbol]))
 		m.weak(entrySymbol+symbol, section, offset, entrySize)
 	}
 }
