@@ -76,6 +76,9 @@ type ReadOptions struct {
 	// Stats, if not nil, gets every bundle before it is used. Compressed bundles
 	// are then decoded in full to check their hash.
 	Stats func(images.Bundle)
+	// Warn, if not nil, gets what is wrong with bundles that can be read nevertheless, see
+	// images.Source.Warnings.
+	Warn func(error)
 }
 
 // openBundles opens a file of bundles of a type.
@@ -86,10 +89,18 @@ func (s *Session) openBundles(ctx context.Context, name string, t bundle.FileTyp
 	})
 }
 
-// tell tells of the bundles of a source. Of what is no bundle only the size is
-// told, if it could be one.
+// tell reports the bundles of a source to Stats and Warn. Of a source without bundles, Stats gets
+// the size only, if it could be a bundle.
 func (opt *ReadOptions) tell(source *images.Source) {
-	if opt.Stats == nil || source == nil {
+	if source == nil {
+		return
+	}
+	if opt.Warn != nil {
+		for _, warning := range source.Warnings() {
+			opt.Warn(warning)
+		}
+	}
+	if opt.Stats == nil {
 		return
 	}
 	const least = 8

@@ -49,6 +49,7 @@ type Entry struct {
 	At     int64  // where its header, or in text its START line, lies in the data
 	Offset int64  // where its content lies in the data, whatever the bundle's own start
 	Size   int64  // bytes of content
+	EndID  string // the ID in the END line; empty in binary bundles
 }
 
 // Content returns the bytes of the entry; data is what the entry was parsed from.

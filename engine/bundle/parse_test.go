@@ -44,13 +44,13 @@ func TestParse(t *testing.T) {
 	}{
 		{"no entries", raw(0, nil, ""), &Bundle{End: 32}, ""},
 		{"one", raw(1, []rawEntry{entry(header, 3, "hipx")}, "abcd"),
-			&Bundle{End: header + 3, Entries: []Entry{{"hipx", 32, header, 3}}}, ""},
+			&Bundle{End: header + 3, Entries: []Entry{{"hipx", 32, header, 3, ""}}}, ""},
 		{"empty entry anywhere", raw(1, []rawEntry{entry(0, 0, "host")}, ""),
-			&Bundle{End: header, Entries: []Entry{{"host", 32, 0, 0}}}, ""},
+			&Bundle{End: header, Entries: []Entry{{"host", 32, 0, 0, ""}}}, ""},
 		{"shared content", raw(2, []rawEntry{entry(88, 2, "host"), entry(88, 2, "hipx")}, "ab"),
-			&Bundle{End: 90, Entries: []Entry{{"host", 32, 88, 2}, {"hipx", 60, 88, 2}}}, ""},
+			&Bundle{End: 90, Entries: []Entry{{"host", 32, 88, 2, ""}, {"hipx", 60, 88, 2, ""}}}, ""},
 		{"old layout, 3-field triples", raw(2, []rawEntry{entry(115, 0, "host-x86_64-unknown-linux"), entry(115, 2, "hip-a-b-c-")}, "ab"),
-			&Bundle{End: 117, Entries: []Entry{{"host-x86_64-unknown-linux", 32, 115, 0}, {"hip-a-b-c-", 81, 115, 2}}}, ""},
+			&Bundle{End: 117, Entries: []Entry{{"host-x86_64-unknown-linux", 32, 115, 0, ""}, {"hip-a-b-c-", 81, 115, 2, ""}}}, ""},
 
 		{"empty", nil, nil, "no bundle at byte 0x0: expected the magic __CLANG_OFFLOAD_BUNDLE__"},
 		{"magic alone", []byte(Magic), nil, "no bundle at byte 0x0: expected the magic __CLANG_OFFLOAD_BUNDLE__"},

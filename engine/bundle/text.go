@@ -24,7 +24,7 @@ func markers(comment string) (start, end []byte) {
 //	// __CLANG_OFFLOAD_BUNDLE____END__ ID
 //
 // where the line break before the END line does not belong to the content. The
-// ID of the END line is not looked at. A START line inside of a content is part
+// ID of the END line can be another one: LLVM does not compare them. A START line inside of a content is part
 // of it; LLVM takes it for an entry when it does not want the outer one. The
 // empty line may be missing, in which case LLVM does not see the entry. Text
 // without a START line is a bundle of no entries.
@@ -55,12 +55,14 @@ func ParseText(data []byte, comment string) ([]Entry, error) {
 			return nil, fmt.Errorf("entry %d at byte 0x%x: no END line: its content, from byte 0x%x, passes %s", len(entries)+1, e.At, pos, pastEnd(int64(len(data))))
 		}
 		e.Offset, e.Size = int64(pos), int64(n)
-		entries = append(entries, e)
 		pos += n + len(end)
-		if n = bytes.IndexByte(data[pos:], '\n'); n < 0 {
+		line, _, more := bytes.Cut(data[pos:], []byte("\n"))
+		e.EndID = string(line)
+		entries = append(entries, e)
+		if !more {
 			return entries, nil
 		}
-		pos += n
+		pos += len(line)
 	}
 }
 

@@ -229,7 +229,7 @@ func (s *search) textEntries(c files.Content, comment string, part func(offset, 
 		e := &DeviceImage{Size: stored.Size, content: part(stored.Offset, stored.Size)}
 		// A file that went through an editor may have CR LF.
 		e.describe(strings.TrimSuffix(stored.ID, "\r"))
-		e.ID, e.Offset = stored.ID, stored.Offset
+		e.ID, e.Offset, e.endID = stored.ID, stored.Offset, stored.EndID
 		if err := add(e, i); err != nil {
 			return err
 		}

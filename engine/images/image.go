@@ -113,7 +113,8 @@ type DeviceImage struct {
 	// Properties are all properties that an offload binary has of its image.
 	Properties []offloadbinary.String
 
-	binary  bool // an entry of a binary bundle
+	binary  bool   // an entry of a binary bundle
+	endID   string // the ID in the END line of a text bundle
 	content content
 	nested  []*DeviceImage
 	fault   error // of what is nested

@@ -126,7 +126,7 @@ var (
 	revision  = regexp.MustCompile(`\(1[+~][0-9a-z]+\)`) // of Debian's package
 	speeds    = regexp.MustCompile(`(?m)speed: .* MB/s$`)
 	// What LLVM's tool does without a word, and ours with one (docs/differences.md).
-	warnings = regexp.MustCompile(`(?m)^clang-offload-bundler: warning: (-list does not look at|target '.*' has a triple of three fields|-compress has no effect:).*\n`)
+	warnings = regexp.MustCompile(`(?m)^clang-offload-bundler: warning: (-list does not look at|target '.*' has a triple of three fields|-compress has no effect:|.*: entry \d+: ).*\n`)
 )
 
 // normal takes out of messages what is different at every call.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/cmd/offload/release"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/ar"
@@ -182,7 +183,10 @@ func (r *run) unbundleArchive(ctx context.Context) error {
 }
 
 func (r *run) read() engine.ReadOptions {
-	opt := engine.ReadOptions{Lenient: r.lenient.Value, LLVM23: r.release.NextBucket}
+	opt := engine.ReadOptions{
+		Lenient: r.lenient.Value, LLVM23: r.release.NextBucket,
+		Warn: func(err error) { r.warn("%s", printable.Error(err)) },
+	}
 	if r.talk {
 		opt.Stats = r.tellRead
 	}

@@ -420,6 +420,25 @@ func TestWarnings(t *testing.T) {
 	b.write("in", "code")
 	warning("target 'hip-amdgcn-amd-amdhsa-gfx906' has a triple of three fields: gfx906 is taken for the environment, and the entry has no processor; write 'hip-amdgcn-amd-amdhsa--gfx906'",
 		"-type=bc", "-targets=hip-amdgcn-amd-amdhsa-gfx906", "-input=in", "-output=out")
+
+	// Two IDs of one length: the second becomes the first.
+	twice := strings.Replace(plainBundle(t, hip+"gfx906", "first", hip+"gfx90a", "last"), hip+"gfx90a", hip+"gfx906", 1)
+	b.write("twice", twice)
+	b.write("twice.ccob", compressedObject(t, twice))
+	b.write("twice.a", archive(t, "one.bc", twice))
+	want := `entry 2: has the ID "hip-amdgcn-amd-amdhsa--gfx906", as entry 1 of the bundle has; the last of them is used`
+	warning("twice: "+want, "-type=bc", "-list", "-input=twice")
+	warning("twice.ccob: "+want, "-type=bc", "-list", "-input=twice.ccob")
+	warning("twice: "+want, unbundleArgs("bc", "twice", hip+"gfx906")...)
+	b.want("out0", "last")
+	warning("twice.a(one.bc): "+want, "-type=a", "-unbundle", "-input=twice.a", "-targets="+hip+"gfx906", "-output=out")
+
+	marker := func(which, id string) string { return "\n// __CLANG_OFFLOAD_BUNDLE____" + which + "__ " + id + "\n" }
+	b.write("end", marker("START", hip+"gfx906")+"first"+marker("END", hip+"gfx90a")+marker("START", hip+"gfx906")+"last"+marker("END", hip+"gfx906"))
+	warning(`end: entry 1: its START line has the ID "hip-amdgcn-amd-amdhsa--gfx906", its END line "hip-amdgcn-amd-amdhsa--gfx90a"; bundle it again`, "-type=ii", "-list", "-input=end")
+	warning(`end: entry 2: has the ID "hip-amdgcn-amd-amdhsa--gfx906", as entry 1 of the bundle has; the first of them is used`, unbundleArgs("ii", "end", hip+"gfx906")...)
+	b.want("out0", "first")
+
 	if code, _, stderr := b.call("-type=bc", "-targets="+hip+"gfx906", "-input=in", "-output=out2"); code != 0 || stderr != "" {
 		t.Errorf("exit code %d, %q", code, stderr)
 	}

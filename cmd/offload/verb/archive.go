@@ -40,7 +40,7 @@ func (f *archiveFlags) run(ctx context.Context, call *command.Call, operands []s
 	if len(operands) == 0 {
 		return usageError("no files: name the bundles and objects to put into the archive")
 	}
-	return call.Session.Archive(ctx, engine.ArchiveOptions{Inputs: operands, Output: f.output, Check: f.check, Read: f.read})
+	return call.Session.Archive(ctx, engine.ArchiveOptions{Inputs: operands, Output: f.output, Check: f.check, Read: warned(call, "archive", f.read)})
 }
 
 var unbundleArchiveVerb = verb{
@@ -86,7 +86,7 @@ func (f *unbundleArchiveFlags) run(ctx context.Context, call *command.Call, oper
 	}
 	err = call.Session.UnbundleArchive(ctx, engine.UnbundleArchiveOptions{
 		Input: f.input, Requests: requests, AllowMissing: f.allowMissing, Check: f.check,
-		Read: f.read, Rules: f.rules, Trace: f.trace(call),
+		Read: warned(call, "unbundle-archive", f.read), Rules: f.rules, Trace: f.trace(call),
 	})
 	var missing *engine.NoCodeObjectError
 	if !errors.As(err, &missing) {

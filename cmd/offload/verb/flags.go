@@ -79,6 +79,14 @@ func readFlags(flags *flagSet, opt *engine.ReadOptions) {
 	flags.Int64Var(&opt.MaxSize, "max-size", 0, "the `bytes` that a compressed bundle may have uncompressed; 0 for any number")
 }
 
+// warned returns read options that have warnings printed.
+func warned(call *command.Call, verb string, opt engine.ReadOptions) engine.ReadOptions {
+	opt.Warn = func(err error) {
+		fmt.Fprintf(call.Stderr, "offload %s: warning: %s\n", verb, printable.Error(err))
+	}
+	return opt
+}
+
 // compression are the flags of compression.
 type compression struct {
 	on  bool

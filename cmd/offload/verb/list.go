@@ -40,7 +40,7 @@ func (f *listFlags) run(ctx context.Context, call *command.Call, operands []stri
 	if err != nil {
 		return err
 	}
-	entries, err := call.Session.List(ctx, engine.ListOptions{Type: f.fileType, Input: file, Read: f.read})
+	entries, err := call.Session.List(ctx, engine.ListOptions{Type: f.fileType, Input: file, Read: warned(call, "list", f.read)})
 	if err != nil {
 		return err
 	}

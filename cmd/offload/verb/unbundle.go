@@ -58,7 +58,7 @@ func (f *unbundleFlags) run(ctx context.Context, call *command.Call, operands []
 	}
 	_, err = call.Session.Unbundle(ctx, engine.UnbundleOptions{
 		Type: f.fileType, Input: f.input, Requests: requests, AllowMissing: f.allowMissing, Bundle: f.number,
-		Read: f.read, Rules: f.rules, Trace: f.trace(call),
+		Read: warned(call, "unbundle", f.read), Rules: f.rules, Trace: f.trace(call),
 	})
 	return err
 }

@@ -1,0 +1,74 @@
+package images
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Warnings returns what is wrong with the bundles in the source although clang-offload-bundler reads them: an ID that
+// two entries of a bundle have, and an END line of a text bundle with another ID than its START line. They are of type
+// *PlaceError, in the order of the source.
+func (s *Source) Warnings() (warnings []error) {
+	warn := func(e *DeviceImage, format string, args ...any) {
+		warnings = append(warnings, e.wrap(errors.New(fmt.Sprintf("entry %d: ", e.Index+1)+fmt.Sprintf(format, args...))))
+	}
+	var first firsts
+	for _, e := range s.Images {
+		if e.Form == FormSection {
+			continue // sections of a bundled object have names of their own
+		}
+		if end := strings.TrimSuffix(e.endID, "\r"); end != "" && end != strings.TrimSuffix(e.ID, "\r") {
+			warn(e, "its START line has the ID %q, its END line %q; bundle it again", e.ID, end)
+		}
+		earlier := first.add(e)
+		if earlier == nil {
+			continue
+		}
+		taken := "first"
+		if e.binary {
+			taken = "last"
+		}
+		warn(e, "has the ID %q, as entry %d of the bundle has; the %s of them is used; bundle it again", e.ID, earlier.Index+1, taken)
+	}
+	return warnings
+}
+
+// firsts finds the first entry of a bundle that has an ID.
+type firsts struct {
+	few  []*DeviceImage
+	many map[firstKey]*DeviceImage // of more than manyFirsts
+}
+
+type firstKey struct {
+	bundle int
+	id     string
+}
+
+// manyFirsts is the number of entries up to which comparing all is faster than a map. Archives have many small bundles.
+const manyFirsts = 16
+
+// add returns the entry that was added before with the same bundle and ID; if there is none, it adds e.
+func (f *firsts) add(e *DeviceImage) *DeviceImage {
+	if f.many == nil {
+		for _, other := range f.few {
+			if other.Bundle == e.Bundle && other.ID == e.ID {
+				return other
+			}
+		}
+		if f.few = append(f.few, e); len(f.few) <= manyFirsts {
+			return nil
+		}
+		f.many = map[firstKey]*DeviceImage{}
+		for _, other := range f.few {
+			f.many[firstKey{other.Bundle, other.ID}] = other
+		}
+		return nil
+	}
+	key := firstKey{e.Bundle, e.ID}
+	other := f.many[key]
+	if other == nil {
+		f.many[key] = e
+	}
+	return other
+}
