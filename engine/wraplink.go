@@ -548,7 +548,7 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 	name := w.names.File(stem, ".o")
 	w.objects = append(w.objects, name)
 	r := register.Registration{Kind: p.kind, Package: p.kind == register.SYCL && w.Device.Release > lastSYCLDescriptor}
-	module := registerir.Module{Triple: w.HostTriple, Relocatable: w.Relocatable}
+	module := registerir.Module{Triple: w.HostTriple, Release: w.Device.Release, Relocatable: w.Relocatable}
 	if w.SaveTemps && w.Verbose {
 		w.printWrapping(p, strings.TrimSuffix(name, ".o")+".bc", name)
 	}
@@ -561,7 +561,7 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 			return err
 		}
 		module.Registration = r
-		return module.Write(w.Stderr)
+		return module.WriteText(w.Stderr)
 	}
 	for _, image := range p.images {
 		input, err := w.session.files.Open(image)
@@ -577,7 +577,7 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 	}
 	module.Registration = r
 	if w.PrintModule {
-		if err := module.Write(w.Stderr); err != nil {
+		if err := module.WriteText(w.Stderr); err != nil {
 			return err
 		}
 	}
@@ -590,7 +590,7 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 			if err != nil {
 				return err
 			}
-			return module.Write(output)
+			return module.WriteBitcode(output)
 		})
 		if err != nil {
 			return err
