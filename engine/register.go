@@ -40,7 +40,7 @@ type RegisterOptions struct {
 	// Relocatable hides the images from later device links.
 	Relocatable bool
 
-	// IR makes Output the registration as LLVM IR, for any host.
+	// IR makes Output the registration as LLVM bitcode, for any host.
 	IR bool
 	// FirstImage registers the first image alone of each offload binary, as
 	// llvm-offload-wrapper does.
@@ -115,8 +115,8 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 			return err
 		}
 		if opt.IR {
-			module := registerir.Module{Triple: opt.Triple, Registration: r, Relocatable: opt.Relocatable, PageAligned: true}
-			return module.Write(output)
+			module := registerir.Module{Triple: opt.Triple, Release: opt.Release, Registration: r, Relocatable: opt.Relocatable, PageAligned: true}
+			return module.WriteBitcode(output)
 		}
 		return o.Write(output)
 	})

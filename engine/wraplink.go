@@ -128,9 +128,10 @@ func (e *LLVMError) Unwrap() error { return e.Err }
 // WrapLink links the device images of the inputs, makes the objects that register
 // the results, and runs the host linker with these.
 func (s *Session) WrapLink(ctx context.Context, opt WrapLinkOptions) error {
-	w := &wrapLink{WrapLinkOptions: opt, session: s, names: devicelink.Names{Dir: opt.Temp}}
+	w := &wrapLink{WrapLinkOptions: opt, session: s, names: devicelink.Names{Dir: opt.Temp}, extracted: devicelink.Names{Dir: opt.Temp}}
 	if w.SaveTemps {
 		w.names = devicelink.Names{Dir: opt.Kept, Plain: true}
+		w.extracted = devicelink.Names{Plain: true}
 	}
 	if w.Phase == nil {
 		w.Phase = func(string, string) func() { return func() {} }
@@ -143,6 +144,9 @@ type wrapLink struct {
 	WrapLinkOptions
 	session *Session
 	names   devicelink.Names
+	// extracted are the names of files with a single image. Those that are kept
+	// are in the working directory.
+	extracted devicelink.Names
 
 	groups  []devicelink.Group
 	linked  []string   // the file of each group's image
@@ -265,7 +269,7 @@ func (w *wrapLink) plan(ctx context.Context) (commands [][]string, err error) {
 			if staged[i] == "" {
 				image := found.images[i]
 				stem := strings.TrimSuffix(image.Member(), filepath.Ext(image.Member()))
-				staged[i] = w.names.File(stem+"-"+image.Triple+"-"+image.Arch, ".o")
+				staged[i] = w.extracted.File(stem+"-"+image.Triple+"-"+image.Arch, ".o")
 			}
 			names = append(names, staged[i])
 		}
@@ -429,7 +433,8 @@ func (w *wrapLink) base() string { return filepath.Base(w.Output) }
 // packOpenMP makes an offload binary of each image.
 func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []string, err error) {
 	for _, g := range list {
-		name := w.names.File(strings.TrimSuffix(filepath.Base(w.linked[g]), ".img"), ".openmp.offload")
+		base := filepath.Base(w.linked[g])
+		name := w.extracted.File(strings.TrimSuffix(base, filepath.Ext(base)), ".openmp.offload")
 		packages = append(packages, name)
 		if w.DryRun {
 			continue
@@ -543,7 +548,7 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 	name := w.names.File(stem, ".o")
 	w.objects = append(w.objects, name)
 	r := register.Registration{Kind: p.kind, Package: p.kind == register.SYCL && w.Device.Release > lastSYCLDescriptor}
-	module := registerir.Module{Triple: w.HostTriple, Relocatable: w.Relocatable}
+	module := registerir.Module{Triple: w.HostTriple, Release: w.Device.Release, Relocatable: w.Relocatable}
 	if w.SaveTemps && w.Verbose {
 		w.printWrapping(p, strings.TrimSuffix(name, ".o")+".bc", name)
 	}
@@ -556,7 +561,7 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 			return err
 		}
 		module.Registration = r
-		return module.Write(w.Stderr)
+		return module.WriteText(w.Stderr)
 	}
 	for _, image := range p.images {
 		input, err := w.session.files.Open(image)
@@ -572,7 +577,7 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 	}
 	module.Registration = r
 	if w.PrintModule {
-		if err := module.Write(w.Stderr); err != nil {
+		if err := module.WriteText(w.Stderr); err != nil {
 			return err
 		}
 	}
@@ -585,7 +590,7 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 			if err != nil {
 				return err
 			}
-			return module.Write(output)
+			return module.WriteBitcode(output)
 		})
 		if err != nil {
 			return err
@@ -655,8 +660,11 @@ func (w *wrapLink) printWrapping(p packedKind, ir, object string) {
 	if p.kind == register.OpenMP {
 		for i, g := range p.groups {
 			group := &w.groups[g]
-			w.printTool("llvm-offload-binary", "-o", p.images[i],
-				fmt.Sprintf("--image=file=%s,kind=openmp,triple=%s,arch=%s", w.linked[g], group.Triple, group.Processor()))
+			text := fmt.Sprintf("--image=file=%s,kind=openmp,triple=%s", w.linked[g], group.Triple)
+			if len(w.Override) == 0 || group.Processor() != "" {
+				text += ",arch=" + group.Processor()
+			}
+			w.printTool("llvm-offload-binary", "-o", p.images[i], text)
 		}
 	}
 	args := []string{"--kind=" + p.kind.String(), "--triple=" + w.HostTriple, "-o", ir}

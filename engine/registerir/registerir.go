@@ -1,17 +1,17 @@
-// Package registerir writes the registration of device images as LLVM IR, in its
-// textual form: the module that llvm-offload-wrapper makes, for steps that read
-// IR, and for hosts that package register has no code for
-// (llvm/lib/Frontend/Offloading/OffloadWrapper.cpp of LLVM 22).
+// Package registerir makes the registration of device images as LLVM IR: the
+// module that llvm-offload-wrapper makes, for steps that read IR, and for hosts
+// that package register has no code for
+// (llvm/lib/Frontend/Offloading/OffloadWrapper.cpp of LLVM 22 to 24).
 package registerir
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/files"
+	ir "github.com/rules-offload/rules_offload/engine/llvmir"
 	"github.com/rules-offload/rules_offload/engine/register"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
@@ -20,6 +20,9 @@ import (
 type Module struct {
 	// Triple is the host's.
 	Triple string
+	// Release is the release of LLVM whose module it is. What is below 23, also 0,
+	// stands for 22.
+	Release int
 	// Registration says what is registered. An image of no bytes is allowed.
 	Registration register.Registration
 	// Relocatable keeps OpenMP's images from later device links.
@@ -29,185 +32,270 @@ type Module struct {
 	PageAligned bool
 }
 
-// Write writes the module. Images are encoded piece by piece.
-func (m *Module) Write(w io.Writer) error {
-	p := &printer{w: bufio.NewWriterSize(w, 64<<10), Module: m, format: string(target.ParseTriple(target.Normalize(m.Triple, 4)).Format)}
-	p.startup = ".text.startup"
-	p.start, p.stop = "@__start_llvm_offload_entries", "@__stop_llvm_offload_entries"
-	if p.format == "macho" {
-		p.startup = "__TEXT,__StaticInit"
-		p.start, p.stop = `@"\01section$start$__LLVM$offload_entries"`, `@"\01section$end$__LLVM$offload_entries"`
+// WriteText writes the module as text, as clang-linker-wrapper prints it.
+func (m *Module) WriteText(w io.Writer) error {
+	module, err := m.build()
+	if err != nil {
+		return err
 	}
+	if m.Release < llvm24 {
+		module.Layout = ""
+	}
+	return module.WriteText(w)
+}
+
+// WriteBitcode writes the module as bitcode. In contrast to LLVM's it has a data
+// layout, without which lld refuses it.
+func (m *Module) WriteBitcode(w io.Writer) error {
+	module, err := m.build()
+	if err != nil {
+		return err
+	}
+	return module.WriteBitcode(w)
+}
+
+// Releases of LLVM that changed the module.
+const (
+	// Sanitizers leave the descriptor of a fat binary alone, Mach-O has a section
+	// for offload entries, and SYCL has no descriptor.
+	llvm23 = 23
+	// The module has a data layout, the linker keeps the section of the offload
+	// entries, and on Windows it has an entry before the first and after the last.
+	llvm24 = 24
+)
+
+func (m *Module) build() (*ir.Module, error) {
 	if strings.ContainsAny(m.Triple, "\"\\\n") {
-		return fmt.Errorf("triple %q: expected letters, digits and dashes", m.Triple)
+		return nil, fmt.Errorf("triple %q: expected letters, digits and dashes", m.Triple)
 	}
-	p.printf("; ModuleID = 'offload.wrapper.module'\nsource_filename = \"offload.wrapper.module\"\ntarget triple = \"%s\"\n\n", m.Triple)
-	p.printf("%%struct.__tgt_offload_entry = type { i64, i16, i16, i32, ptr, ptr, i64, i64, ptr }\n")
+	const name = "offload.wrapper.module"
+	triple := target.ParseTriple(target.Normalize(m.Triple, 4))
+	b := &builder{Module: m, format: string(triple.Format)}
+	b.to = &ir.Module{Source: name, Triple: m.Triple, Layout: layouts[layoutOf{triple.Arch, b.format}]}
+	b.startup = ".text.startup"
+	if b.format == "macho" {
+		b.startup = "__TEXT,__StaticInit"
+	}
 	r := &m.Registration
 	switch {
 	case r.Kind == register.OpenMP:
-		p.openMP(r.Images)
+		b.openMP(r.Images)
 	case r.Kind == register.SYCL && r.Package && len(r.Images) == 1:
-		p.syclPackage(r.Images[0].Content)
+		b.syclPackage(r.Images[0])
 	case r.Kind == register.SYCL && !r.Package:
-		p.sycl(r.Images)
+		b.sycl(r.Images)
 	case (r.Kind == register.HIP || r.Kind == register.CUDA) && len(r.Images) == 1:
-		p.fatBinary(r.Kind, r.Images[0].Content)
+		b.fatBinary(r.Kind, r.Images[0])
 	default:
-		return errors.New("expected one image")
+		return nil, errors.New("expected one image")
 	}
-	return p.w.Flush()
+	return b.to, nil
 }
 
-type printer struct {
+// layoutOf is what a data layout depends on.
+type layoutOf struct {
+	arch   target.Arch
+	format string
+}
+
+// layouts are the data layouts of hosts with 64 bits, the same in LLVM 22 to 24.
+var layouts = map[layoutOf]string{
+	{"x86_64", "elf"}:    "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
+	{"x86_64", "coff"}:   "e-m:w-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
+	{"x86_64", "macho"}:  "e-m:o-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
+	{"aarch64", "elf"}:   "e-m:e-p270:32:32-p271:32:32-p272:64:64-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32",
+	{"aarch64", "coff"}:  "e-m:w-p270:32:32-p271:32:32-p272:64:64-p:64:64-i32:32-i64:64-i128:128-n32:64-S128-Fn32",
+	{"aarch64", "macho"}: "e-m:o-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-n32:64-S128-Fn32",
+}
+
+// builder builds a module.
+type builder struct {
 	*Module
-	w           *bufio.Writer // keeps the first error
-	format      string
-	startup     string // section of constructors
-	start, stop string // of the offload entries
+	to      *ir.Module
+	format  string
+	startup string // section of constructors
+
+	entry *ir.Type // of an offload entry
+	// start and stop are where the offload entries begin and end.
+	start, stop ir.Value
 }
 
-func (p *printer) printf(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
-
-// array writes an array of bytes with its type.
-func (p *printer) array(c files.Content, terminated bool) {
-	data := c.Bytes()
-	size, zero := len(data), true
-	for _, b := range data {
-		if zero = b == 0; !zero {
-			break
-		}
+// offloadEntry is an entry of the table of kernels and variables.
+func (b *builder) offloadEntry() *ir.Type {
+	if b.entry == nil {
+		b.entry = b.named("struct.__tgt_offload_entry", ir.I64, ir.I16, ir.I16, ir.I32, ir.Ptr, ir.Ptr, ir.I64, ir.I64, ir.Ptr)
 	}
-	if terminated {
-		size++
-	}
-	p.printf("[%d x i8] ", size)
-	if zero {
-		p.printf("zeroinitializer")
-		return
-	}
-	p.w.WriteString(`c"`)
-	const digits = "0123456789ABCDEF"
-	for _, b := range data {
-		if b >= ' ' && b < 0x7f && b != '"' && b != '\\' {
-			p.w.WriteByte(b)
-		} else {
-			if b == '\\' {
-				p.w.WriteString(`\\`)
-				continue
-			}
-			p.w.Write([]byte{'\\', digits[b>>4], digits[b&15]})
-		}
-	}
-	if terminated {
-		p.w.WriteString(`\00`)
-	}
-	p.w.WriteByte('"')
+	return b.entry
 }
 
-func (p *printer) text(s string) { p.array(files.Memory([]byte(s)), true) }
+// Fields of an offload entry.
+const (
+	fieldKind = iota + 2
+	fieldFlags
+	fieldAddress
+	fieldName
+	fieldSize
+	fieldData
+	fieldAux
+)
 
-// entryType is that of an array of n offload entries.
-func entryType(n int) string { return fmt.Sprintf("[%d x %%struct.__tgt_offload_entry]", n) }
+func (b *builder) named(name string, fields ...*ir.Type) *ir.Type {
+	t := ir.Named(name, fields...)
+	b.to.Structs = append(b.to.Structs, t)
+	return t
+}
 
-// bounds writes where the offload entries start and stop.
-func (p *printer) bounds() {
-	none := entryType(0)
-	switch p.format {
+// global adds a global variable to the module.
+func (b *builder) global(g ir.Global) *ir.Global {
+	if g.Init != nil {
+		g.Content = g.Init.Type()
+	}
+	b.to.Globals = append(b.to.Globals, &g)
+	return &g
+}
+
+func (b *builder) declare(name string, result *ir.Type, params ...*ir.Type) *ir.Function {
+	f := &ir.Function{Name: name, Signature: ir.Func(result, params...)}
+	b.to.Functions = append(b.to.Functions, f)
+	return f
+}
+
+// define adds a function without a result, with a first block.
+func (b *builder) define(name string, params ...*ir.Type) (*ir.Function, *ir.Block) {
+	f := b.declare(name, ir.Void, params...)
+	f.Section = b.startup
+	for _, t := range params {
+		f.Params = append(f.Params, &ir.Param{T: t})
+	}
+	return f, block(f, "entry")
+}
+
+func block(f *ir.Function, name string) *ir.Block {
+	b := &ir.Block{Name: name}
+	f.Blocks = append(f.Blocks, b)
+	return b
+}
+
+func i32(v int64) ir.Value { return ir.Int{T: ir.I32, V: v} }
+func i64(v int64) ir.Value { return ir.Int{T: ir.I64, V: v} }
+
+var null = ir.Zero{T: ir.Ptr}
+
+// bounds adds where the offload entries start and stop.
+func (b *builder) bounds() {
+	entry := b.offloadEntry()
+	none := ir.Array(0, entry)
+	switch b.format {
 	case "coff":
-		p.printf("%s = weak_odr hidden constant %s zeroinitializer, section \"llvm_offload_entries$OA\"\n", p.start, none)
-		p.printf("%s = weak_odr hidden constant %s zeroinitializer, section \"llvm_offload_entries$OZ\"\n", p.stop, none)
+		t, align := none, int64(0)
+		if b.Release >= llvm24 {
+			t, align = ir.Array(1, entry), 8
+		}
+		bound := func(name, section string) *ir.Global {
+			return b.global(ir.Global{Name: name, Init: ir.Zero{T: t}, Linkage: ir.WeakODR, Hidden: true, Constant: true, Section: section, Align: align})
+		}
+		start := bound("__start_llvm_offload_entries", "llvm_offload_entries$OA")
+		b.start, b.stop = start, bound("__stop_llvm_offload_entries", "llvm_offload_entries$OZ")
+		if b.Release >= llvm24 {
+			const size = 56
+			b.start = &ir.Address{Inbounds: true, Element: ir.I8, Base: start, Indices: []ir.Value{i64(size)}}
+		}
+		return
 	case "macho":
-		p.printf("%s = external hidden constant %s\n%s = external hidden constant %s\n", p.start, none, p.stop, none)
+		b.start = b.global(ir.Global{Name: "\x01section$start$__LLVM$offload_entries", Content: none, Hidden: true, Constant: true})
+		b.stop = b.global(ir.Global{Name: "\x01section$end$__LLVM$offload_entries", Content: none, Hidden: true, Constant: true})
+		if b.Release < llvm23 {
+			return
+		}
+		b.dummy("__LLVM,offload_entries")
 	default:
-		p.printf("%s = external hidden constant %s\n%s = external hidden constant %s\n", p.start, none, p.stop, none)
-		p.printf("@__dummy.llvm_offload_entries = internal constant %s zeroinitializer, section \"llvm_offload_entries\", align 8\n", none)
-		p.printf("@llvm.compiler.used = appending global [1 x ptr] [ptr @__dummy.llvm_offload_entries], section \"llvm.metadata\"\n")
+		b.start = b.global(ir.Global{Name: "__start_llvm_offload_entries", Content: none, Hidden: true, Constant: true})
+		b.stop = b.global(ir.Global{Name: "__stop_llvm_offload_entries", Content: none, Hidden: true, Constant: true})
+		b.dummy("llvm_offload_entries")
 	}
 }
 
-// at writes a pointer into an array of n elements of a type.
-func at(name, element string, n, offset int64) string {
-	if offset == 0 {
-		return "ptr " + name
+// dummy adds what makes the section of the offload entries exist.
+func (b *builder) dummy(section string) {
+	dummy := b.global(ir.Global{Name: "__dummy." + section, Init: ir.Zero{T: ir.Array(0, b.entry)}, Linkage: ir.Internal, Constant: true, Section: section, Align: 8})
+	used := "llvm.compiler.used"
+	if b.Release >= llvm24 {
+		used = "llvm.used"
 	}
-	return fmt.Sprintf("ptr getelementptr ([%d x %s], ptr %s, i64 0, i64 %d)", n, element, name, offset)
+	b.global(ir.Global{Name: used, Init: array(ir.Ptr, dummy), Linkage: ir.Appending, Section: "llvm.metadata"})
 }
 
-// openMP writes the module for OpenMP.
-func (p *printer) openMP(images []register.Image) {
-	p.printf("%%__tgt_device_image = type { ptr, ptr, ptr, ptr }\n%%__tgt_bin_desc = type { i32, ptr, ptr, ptr }\n\n")
-	p.bounds()
+func array(element *ir.Type, values ...ir.Value) ir.Value {
+	return &ir.Aggregate{T: ir.Array(int64(len(values)), element), Values: values}
+}
+
+// at is an address in an array of bytes or of entries.
+func (b *builder) at(base *ir.Global, offset int64) ir.Value {
+	switch {
+	case offset == 0:
+		return base
+	case b.Release >= llvm24:
+		return &ir.Address{Element: ir.I8, Base: base, Indices: []ir.Value{i64(offset)}}
+	}
+	return &ir.Address{Element: base.Content, Base: base, Indices: []ir.Value{i64(0), i64(offset)}}
+}
+
+// constructor adds the table of constructors, or that of destructors.
+func (b *builder) constructor(table string, priority int64, f *ir.Function) {
+	t := ir.Struct(ir.I32, ir.Ptr, ir.Ptr)
+	b.global(ir.Global{Name: "llvm.global_" + table, Linkage: ir.Appending, Init: array(t, &ir.Aggregate{T: t, Values: []ir.Value{i32(priority), f, null}})})
+}
+
+// openMP makes the module for OpenMP.
+func (b *builder) openMP(images []register.Image) {
+	b.offloadEntry()
+	imageType := b.named("__tgt_device_image", ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr)
+	descriptorType := b.named("__tgt_bin_desc", ir.I32, ir.Ptr, ir.Ptr, ir.Ptr)
+	b.bounds()
 	section := ".llvm.offloading"
-	if p.Relocatable {
+	if b.Relocatable {
 		section += ".relocatable"
 	}
-	if p.format == "macho" {
+	if b.format == "macho" {
 		section = "__LLVM,__offloading"
 	}
-	type device struct {
-		name         string
-		size         int64
-		start, limit int64
-	}
-	var devices []device
+	var devices []ir.Value
 	for i := range images {
-		name := "@.omp_offloading.device_image"
+		name := ".omp_offloading.device_image"
 		if i > 0 {
 			name = fmt.Sprintf("%s.%d", name, i)
 		}
 		c := images[i].Content
-		p.printf("%s = internal unnamed_addr constant ", name)
-		p.array(c, false)
-		p.printf(", section \"%s\", align 8\n", section)
+		image := b.global(ir.Global{Name: name, Init: &ir.Bytes{Content: c}, Linkage: ir.Internal, UnnamedAddr: true, Constant: true, Section: section, Align: 8})
 		ranges := images[i].Devices
 		if ranges == nil {
 			ranges = []register.Range{{Offset: 0, Size: c.Len()}}
 		}
 		for _, r := range ranges {
-			devices = append(devices, device{name, c.Len(), r.Offset, r.Offset + r.Size})
+			devices = append(devices, &ir.Aggregate{T: imageType, Values: []ir.Value{b.at(image, r.Offset), b.at(image, r.Offset+r.Size), b.start, b.stop}})
 		}
 	}
-	p.printf("@.omp_offloading.device_images = internal unnamed_addr constant [%d x %%__tgt_device_image] [", len(devices))
-	for i, d := range devices {
-		if i > 0 {
-			p.printf(", ")
-		}
-		p.printf("%%__tgt_device_image { %s, %s, ptr %s, ptr %s }", at(d.name, "i8", d.size, d.start), at(d.name, "i8", d.size, d.limit), p.start, p.stop)
-	}
-	p.printf("]\n@.omp_offloading.descriptor = internal constant %%__tgt_bin_desc { i32 %d, ptr @.omp_offloading.device_images, ptr %s, ptr %s }\n", len(devices), p.start, p.stop)
-	p.constructor("ctors", 101, ".omp_offloading.descriptor_reg")
-	p.printf(`
-define internal void @.omp_offloading.descriptor_reg() section "%[1]s" {
-entry:
-  call void @__tgt_register_lib(ptr @.omp_offloading.descriptor)
-  %%0 = call i32 @atexit(ptr @.omp_offloading.descriptor_unreg)
-  ret void
-}
+	list := b.global(ir.Global{Name: ".omp_offloading.device_images", Init: array(imageType, devices...), Linkage: ir.Internal, UnnamedAddr: true, Constant: true})
+	descriptor := b.global(ir.Global{Name: ".omp_offloading.descriptor", Linkage: ir.Internal, Constant: true,
+		Init: &ir.Aggregate{T: descriptorType, Values: []ir.Value{i32(int64(len(devices))), list, b.start, b.stop}}})
 
-declare void @__tgt_register_lib(ptr)
-
-declare i32 @atexit(ptr)
-
-define internal void @.omp_offloading.descriptor_unreg() section "%[1]s" {
-entry:
-  call void @__tgt_unregister_lib(ptr @.omp_offloading.descriptor)
-  ret void
-}
-
-declare void @__tgt_unregister_lib(ptr)
-`, p.startup)
-}
-
-// constructor writes the table of constructors, or of destructors.
-func (p *printer) constructor(table string, priority int, function string) {
-	p.printf("@llvm.global_%s = appending global [1 x { i32, ptr, ptr }] [{ i32, ptr, ptr } { i32 %d, ptr @%s, ptr null }]\n", table, priority, function)
+	add, start := b.define(".omp_offloading.descriptor_reg")
+	addLibrary := b.declare("__tgt_register_lib", ir.Void, ir.Ptr)
+	atexit := b.declare("atexit", ir.I32, ir.Ptr)
+	remove, end := b.define(".omp_offloading.descriptor_unreg")
+	removeLibrary := b.declare("__tgt_unregister_lib", ir.Void, ir.Ptr)
+	b.constructor("ctors", 101, add)
+	start.Call(addLibrary, descriptor)
+	start.Call(atexit, remove)
+	start.Ret()
+	end.Call(removeLibrary, descriptor)
+	end.Ret()
 }
 
 // names are those of HIP and CUDA.
 type names struct {
 	image, wrapper string
-	magic, kind    uint32
+	magic, kind    int64
 }
 
 var fatBinaries = map[register.Kind]names{
@@ -220,173 +308,138 @@ var machOFatBinaries = map[register.Kind]names{
 	register.CUDA: {"__NV_CUDA,__nv_fatbin", "__NV_CUDA,__fatbin", 0x466243b1, 2},
 }
 
-// fatBinary writes the module for HIP or CUDA.
-func (p *printer) fatBinary(kind register.Kind, c files.Content) {
+// fatBinary makes the module for HIP or CUDA.
+func (b *builder) fatBinary(kind register.Kind, content register.Image) {
 	n := fatBinaries[kind]
-	if p.format == "macho" {
+	if b.format == "macho" {
 		n = machOFatBinaries[kind]
 	}
-	p.printf("%%fatbin_wrapper = type { i32, i32, ptr, ptr }\n\n")
-	p.bounds()
-	p.printf("@.fatbin_image = internal constant ")
-	p.array(c, false)
-	p.printf(", section \"%s\"", n.image)
-	if kind == register.HIP && p.PageAligned {
-		p.printf(", align 4096")
+	b.offloadEntry()
+	wrapperType := b.named("fatbin_wrapper", ir.I32, ir.I32, ir.Ptr, ir.Ptr)
+	b.bounds()
+	align := int64(0)
+	if kind == register.HIP && b.PageAligned {
+		align = 4096
 	}
-	p.printf("\n@.fatbin_wrapper = internal constant %%fatbin_wrapper { i32 %d, i32 1, ptr @.fatbin_image, ptr null }, section \"%s\", align 8\n", n.magic, n.wrapper)
-	p.printf("@.%s.binary_handle = internal global ptr null\n", kind)
-	p.constructor("ctors", 101, "."+kind.String()+".fatbin_reg")
-	end, surface, texture := "", "", ""
+	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: content.Content}, Linkage: ir.Internal, Constant: true, Section: n.image, Align: align})
+	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: n.wrapper, Unsanitized: b.Release >= llvm23, Align: 8,
+		Init: &ir.Aggregate{T: wrapperType, Values: []ir.Value{i32(n.magic), i32(1), image, null}}})
+	runtime := kind.String()
+	handle := b.global(ir.Global{Name: "." + runtime + ".binary_handle", Linkage: ir.Internal, Init: null})
+
+	add, start := b.define("." + runtime + ".fatbin_reg")
+	remove, end := b.define("." + runtime + ".fatbin_unreg")
+	addBinary := b.declare("__"+runtime+"RegisterFatBinary", ir.Ptr, ir.Ptr)
+	addEnd := b.declare("__cudaRegisterFatBinaryEnd", ir.Void, ir.Ptr)
+	removeBinary := b.declare("__"+runtime+"UnregisterFatBinary", ir.Void, ir.Ptr)
+	atexit := b.declare("atexit", ir.I32, ir.Ptr)
+	entries := b.entries(runtime, n.kind)
+	b.constructor("ctors", 101, add)
+
+	binary := start.Call(addBinary, wrapper)
+	start.Store(binary, handle, 8)
+	start.Call(entries, binary)
 	if kind == register.CUDA {
-		end = "  call void @__cudaRegisterFatBinaryEnd(ptr %0)\n"
-	} else {
-		surface = "  call void @__hipRegisterSurface(ptr %0, ptr %addr, ptr %name, ptr %name, i32 %9, i32 %extern)\n"
-		texture = "  call void @__hipRegisterTexture(ptr %0, ptr %addr, ptr %name, ptr %name, i32 %9, i32 %normalized, i32 %extern)\n"
+		start.Call(addEnd, binary)
 	}
-	p.w.WriteString(strings.NewReplacer(
-		"RUNTIME", kind.String(), "KIND", fmt.Sprint(n.kind), "STARTUP", p.startup, "START", p.start, "STOP", p.stop,
-		"END\n", end, "SURFACE\n", surface, "TEXTURE\n", texture,
-	).Replace(fatBinaryCode))
+	start.Call(atexit, remove)
+	start.Ret()
+	end.Call(removeBinary, end.Load("", ir.Ptr, handle, 8))
+	end.Ret()
 }
 
-// fatBinaryCode has the functions of HIP and CUDA; words in capitals differ.
-const fatBinaryCode = `
-define internal void @.RUNTIME.fatbin_reg() section "STARTUP" {
-entry:
-  %0 = call ptr @__RUNTIMERegisterFatBinary(ptr @.fatbin_wrapper)
-  store ptr %0, ptr @.RUNTIME.binary_handle, align 8
-  call void @.RUNTIME.globals_reg(ptr %0)
-END
-  %1 = call i32 @atexit(ptr @.RUNTIME.fatbin_unreg)
-  ret void
-}
+// entries adds the function that registers the offload entries of a kind with a
+// runtime.
+func (b *builder) entries(runtime string, kind int64) *ir.Function {
+	function := b.declare("__"+runtime+"RegisterFunction", ir.I32, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.I32, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr)
+	variable := b.declare("__"+runtime+"RegisterVar", ir.Void, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.I32, ir.I64, ir.I32, ir.I32)
+	managed := b.declare("__"+runtime+"RegisterManagedVar", ir.Void, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.I64, ir.I32)
+	surface := b.declare("__"+runtime+"RegisterSurface", ir.Void, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.I32, ir.I32)
+	texture := b.declare("__"+runtime+"RegisterTexture", ir.Void, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.I32, ir.I32, ir.I32)
 
-define internal void @.RUNTIME.fatbin_unreg() section "STARTUP" {
-entry:
-  %0 = load ptr, ptr @.RUNTIME.binary_handle, align 8
-  call void @__RUNTIMEUnregisterFatBinary(ptr %0)
-  ret void
-}
+	f, first := b.define("."+runtime+".globals_reg", ir.Ptr)
+	loop, ofKind, isFunction, isVariable := block(f, "while.entry"), block(f, "if.kind"), block(f, "if.then"), block(f, "if.else")
+	isGlobal, isManaged, isSurface, isTexture := block(f, "sw.global"), block(f, "sw.managed"), block(f, "sw.surface"), block(f, "sw.texture")
+	next, done := block(f, "if.end"), block(f, "while.end")
+	first.Branch(first.NotEqual(b.start, b.stop), loop, done)
 
-declare ptr @__RUNTIMERegisterFatBinary(ptr)
-
-declare void @__cudaRegisterFatBinaryEnd(ptr)
-
-declare void @__RUNTIMEUnregisterFatBinary(ptr)
-
-declare i32 @atexit(ptr)
-
-declare i32 @__RUNTIMERegisterFunction(ptr, ptr, ptr, ptr, i32, ptr, ptr, ptr, ptr, ptr)
-
-declare void @__RUNTIMERegisterVar(ptr, ptr, ptr, ptr, i32, i64, i32, i32)
-
-declare void @__RUNTIMERegisterManagedVar(ptr, ptr, ptr, ptr, i64, i32)
-
-declare void @__RUNTIMERegisterSurface(ptr, ptr, ptr, ptr, i32, i32)
-
-declare void @__RUNTIMERegisterTexture(ptr, ptr, ptr, ptr, i32, i32, i32)
-
-define internal void @.RUNTIME.globals_reg(ptr %0) section "STARTUP" {
-entry:
-  %1 = icmp ne ptr START, STOP
-  br i1 %1, label %while.entry, label %while.end
-
-while.entry:                                      ; preds = %if.end, %entry
-  %entry1 = phi ptr [ START, %entry ], [ %16, %if.end ]
-  %2 = getelementptr inbounds %struct.__tgt_offload_entry, ptr %entry1, i32 0, i32 4
-  %addr = load ptr, ptr %2, align 8
-  %3 = getelementptr inbounds %struct.__tgt_offload_entry, ptr %entry1, i32 0, i32 8
-  %aux_addr = load ptr, ptr %3, align 8
-  %4 = getelementptr inbounds %struct.__tgt_offload_entry, ptr %entry1, i32 0, i32 2
-  %kind = load i16, ptr %4, align 2
-  %5 = getelementptr inbounds %struct.__tgt_offload_entry, ptr %entry1, i32 0, i32 5
-  %name = load ptr, ptr %5, align 8
-  %6 = getelementptr inbounds %struct.__tgt_offload_entry, ptr %entry1, i32 0, i32 6
-  %size = load i64, ptr %6, align 4
-  %7 = getelementptr inbounds %struct.__tgt_offload_entry, ptr %entry1, i32 0, i32 3
-  %flags = load i32, ptr %7, align 4
-  %8 = getelementptr inbounds %struct.__tgt_offload_entry, ptr %entry1, i32 0, i32 7
-  %data = load i64, ptr %8, align 4
-  %9 = trunc i64 %data to i32
-  %type = and i32 %flags, 7
-  %10 = and i32 %flags, 8
-  %extern = lshr i32 %10, 3
-  %11 = and i32 %flags, 16
-  %constant = lshr i32 %11, 4
-  %12 = and i32 %flags, 32
-  %normalized = lshr i32 %12, 5
-  %13 = icmp eq i16 %kind, KIND
-  br i1 %13, label %if.kind, label %if.end
-
-if.kind:                                          ; preds = %while.entry
-  %14 = icmp eq i64 %size, 0
-  br i1 %14, label %if.then, label %if.else
-
-if.then:                                          ; preds = %if.kind
-  %15 = call i32 @__RUNTIMERegisterFunction(ptr %0, ptr %addr, ptr %name, ptr %name, i32 -1, ptr null, ptr null, ptr null, ptr null, ptr null)
-  br label %if.end
-
-if.else:                                          ; preds = %if.kind
-  switch i32 %type, label %if.end [
-    i32 0, label %sw.global
-    i32 1, label %sw.managed
-    i32 2, label %sw.surface
-    i32 3, label %sw.texture
-  ]
-
-sw.global:                                        ; preds = %if.else
-  call void @__RUNTIMERegisterVar(ptr %0, ptr %addr, ptr %name, ptr %name, i32 %extern, i64 %size, i32 %constant, i32 0)
-  br label %if.end
-
-sw.managed:                                       ; preds = %if.else
-  call void @__RUNTIMERegisterManagedVar(ptr %0, ptr %aux_addr, ptr %addr, ptr %name, i64 %size, i32 %9)
-  br label %if.end
-
-sw.surface:                                       ; preds = %if.else
-SURFACE
-  br label %if.end
-
-sw.texture:                                       ; preds = %if.else
-TEXTURE
-  br label %if.end
-
-if.end:                                           ; preds = %sw.texture, %sw.surface, %sw.managed, %sw.global, %if.else, %if.then, %while.entry
-  %16 = getelementptr inbounds %struct.__tgt_offload_entry, ptr %entry1, i64 1
-  %17 = icmp eq ptr %16, STOP
-  br i1 %17, label %while.end, label %while.entry
-
-while.end:                                        ; preds = %if.end, %entry
-  ret void
-}
-`
-
-// syclPackage writes the module for SYCL from LLVM 23 on.
-func (p *printer) syclPackage(c files.Content) {
-	p.printf("\n@.sycl_offloading.binary = internal unnamed_addr constant ")
-	p.array(c, false)
-	p.printf(", section \".llvm.offloading\", align 8\n")
-	p.syclFunctions(fmt.Sprintf("ptr @.sycl_offloading.binary, i64 %d", c.Len()), "ptr, i64")
-}
-
-// syclFunctions writes the constructor and the destructor.
-func (p *printer) syclFunctions(args, types string) {
-	p.constructor("ctors", 1, "sycl.descriptor_reg")
-	p.constructor("dtors", 1, "sycl.descriptor_unreg")
-	for i, function := range []string{"register", "unregister"} {
-		p.printf("\ndefine internal void @sycl.descriptor_%s() section \"%s\" {\nentry:\n  call void @__sycl_%s_lib(%s)\n  ret void\n}\n", [...]string{"reg", "unreg"}[i], p.startup, function, args)
-		p.printf("\ndeclare void @__sycl_%s_lib(%s)\n", function, types)
+	entry := loop.Phi("entry1", ir.Ptr)
+	field := func(name string, number int64, t *ir.Type, align int64) ir.Value {
+		return loop.Load(name, t, loop.Element(b.entry, entry, i32(0), i32(number)), align)
 	}
+	word := int64(4) // alignment of 64-bit integers without a data layout
+	if b.Release >= llvm24 {
+		word = 8
+	}
+	binary := f.Params[0]
+	address := field("addr", fieldAddress, ir.Ptr, 8)
+	aux := field("aux_addr", fieldAux, ir.Ptr, 8)
+	entryKind := field("kind", fieldKind, ir.I16, 2)
+	name := field("name", fieldName, ir.Ptr, 8)
+	size := field("size", fieldSize, ir.I64, word)
+	flags := field("flags", fieldFlags, ir.I32, 4)
+	data := loop.Trunc(field("data", fieldData, ir.I64, word), ir.I32)
+	what := loop.And("type", flags, i32(7))
+	bit := func(name string, number int64) ir.Value {
+		return loop.ShiftRight(name, loop.And("", flags, i32(1<<number)), i32(number))
+	}
+	external, constant, normalized := bit("extern", 3), bit("constant", 4), bit("normalized", 5)
+	loop.Branch(loop.Equal(entryKind, ir.Int{T: ir.I16, V: kind}), ofKind, next)
+
+	ofKind.Branch(ofKind.Equal(size, i64(0)), isFunction, isVariable)
+	isFunction.Call(function, binary, address, name, name, i32(-1), null, null, null, null, null)
+	isFunction.Jump(next)
+	isVariable.Switch(what, next, []ir.Value{i32(0), i32(1), i32(2), i32(3)}, []*ir.Block{isGlobal, isManaged, isSurface, isTexture})
+	isGlobal.Call(variable, binary, address, name, name, external, size, constant, i32(0))
+	isGlobal.Jump(next)
+	isManaged.Call(managed, binary, aux, address, name, size, data)
+	isManaged.Jump(next)
+	if runtime == register.HIP.String() { // CUDA's has no more of these
+		isSurface.Call(surface, binary, address, name, name, data, external)
+		isTexture.Call(texture, binary, address, name, name, data, normalized, external)
+	}
+	isSurface.Jump(next)
+	isTexture.Jump(next)
+
+	following := next.Element(b.entry, entry, i64(1))
+	entry.Add(b.start, first)
+	entry.Add(following, next)
+	next.Branch(next.Equal(following, b.stop), done, loop)
+	done.Ret()
+	return f
 }
 
-// sycl writes the module for SYCL up to LLVM 22.
-func (p *printer) sycl(images []register.Image) {
-	p.printf("%%__sycl.tgt_device_image = type { i16, i8, i8, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr }\n%%__sycl.tgt_bin_desc = type { i16, i16, ptr, ptr, ptr }\n\n")
-	entries := "llvm_offload_entries"
-	if p.format == "coff" {
-		entries += "$OE"
+// syclPackage makes the module for SYCL from LLVM 23 on.
+func (b *builder) syclPackage(image register.Image) {
+	binary := b.global(ir.Global{Name: ".sycl_offloading.binary", Init: &ir.Bytes{Content: image.Content}, Linkage: ir.Internal, UnnamedAddr: true, Constant: true, Section: ".llvm.offloading"})
+	b.syclFunctions(binary, i64(image.Content.Len()))
+}
+
+// syclFunctions adds the constructor and the destructor.
+func (b *builder) syclFunctions(args ...ir.Value) {
+	var types []*ir.Type
+	for _, arg := range args {
+		types = append(types, arg.Type())
 	}
-	named := map[string]string{} // the text of a symbol's name
+	function := func(name, library string) *ir.Function {
+		f, code := b.define("sycl.descriptor_" + name)
+		code.Call(b.declare("__sycl_"+library+"_lib", ir.Void, types...), args...)
+		code.Ret()
+		return f
+	}
+	b.constructor("ctors", 1, function("reg", "register"))
+	b.constructor("dtors", 1, function("unreg", "unregister"))
+}
+
+// sycl makes the module for SYCL up to LLVM 22.
+func (b *builder) sycl(images []register.Image) {
+	b.offloadEntry()
+	imageType := b.named("__sycl.tgt_device_image", ir.I16, ir.I8, ir.I8, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr)
+	descriptorType := b.named("__sycl.tgt_bin_desc", ir.I16, ir.I16, ir.Ptr, ir.Ptr, ir.Ptr)
+	section := "llvm_offload_entries"
+	if b.format == "coff" {
+		section += "$OE"
+	}
 	taken, collisions := map[string]bool{}, 0
 	unique := func(name string) string { // as LLVM tells equal names apart
 		if taken[name] {
@@ -396,81 +449,43 @@ func (p *printer) sycl(images []register.Image) {
 		taken[name] = true
 		return name
 	}
-	var texts, records []string
+	text := func(name, s string) *ir.Global {
+		return b.global(ir.Global{Name: name, Init: &ir.Bytes{Content: files.Memory([]byte(s)), Terminated: true}, Linkage: ir.Internal, UnnamedAddr: true, Constant: true})
+	}
+	named := map[string]*ir.Global{} // the text of a symbol's name
+	var texts, records []ir.Value
+	i8 := func(v int64) ir.Value { return ir.Int{T: ir.I8, V: v} }
+	i16 := func(v int64) ir.Value { return ir.Int{T: ir.I16, V: v} }
 	for i := range images {
 		image := &images[i]
-		p.printf("@.sycl_offloading.target.%d = internal unnamed_addr constant ", i)
-		p.text(image.Triple)
-		p.printf("\n@.sycl_offloading.opts.compile.%d = internal unnamed_addr constant [1 x i8] zeroinitializer\n", i)
-		p.printf("@.sycl_offloading.opts.link.%d = internal unnamed_addr constant [1 x i8] zeroinitializer\n", i)
-		p.printf("@.sycl_offloading.%d.data = internal unnamed_addr constant ", i)
-		p.array(image.Content, false)
-		p.printf(", section \".llvm.offloading\"\n")
-		var list []string
+		of := func(what string) string { return fmt.Sprintf(".sycl_offloading.%s.%d", what, i) }
+		triple, compile, link := text(of("target"), image.Triple), text(of("opts.compile"), ""), text(of("opts.link"), "")
+		data := b.global(ir.Global{Name: fmt.Sprintf(".sycl_offloading.%d.data", i), Init: &ir.Bytes{Content: image.Content}, Linkage: ir.Internal, UnnamedAddr: true, Constant: true, Section: ".llvm.offloading"})
+		var list []ir.Value
 		for _, symbol := range image.Symbols {
-			text, known := named[symbol]
+			name, known := named[symbol]
 			if !known {
-				text = unique("@.offloading.entry_name")
-				named[symbol] = text
-				texts = append(texts, text)
-				p.printf("%s = internal unnamed_addr constant ", text)
-				p.text(symbol)
-				p.printf(", section \".llvm.rodata.offloading\", align 1\n")
+				name = text(unique(".offloading.entry_name"), symbol)
+				name.Section, name.Align = ".llvm.rodata.offloading", 1
+				named[symbol] = name
+				texts = append(texts, name)
 			}
-			entry := fmt.Sprintf("%%struct.__tgt_offload_entry { i64 0, i16 1, i16 8, i32 0, ptr null, ptr %s, i64 0, i64 0, ptr null }", text)
+			entry := &ir.Aggregate{T: b.entry, Values: []ir.Value{i64(0), i16(1), i16(8), i32(0), null, name, i64(0), i64(0), null}}
 			if !known {
-				p.printf("%s = weak constant %s, section \"%s\", align 8\n", global(".offloading.entry."+symbol), entry, entries)
+				b.global(ir.Global{Name: ".offloading.entry." + symbol, Init: entry, Linkage: ir.Weak, Constant: true, Section: section, Align: 8})
 			}
 			list = append(list, entry)
 		}
-		array := unique("@.sycl_offloading.entries_arr")
-		p.printf("%s = internal constant %s ", array, entryType(len(list)))
-		if len(list) == 0 {
-			p.printf("zeroinitializer\n")
-		} else {
-			p.printf("[%s]\n", strings.Join(list, ", "))
-		}
-		data := fmt.Sprintf("@.sycl_offloading.%d.data", i)
-		records = append(records, fmt.Sprintf("%%__sycl.tgt_device_image { i16 3, i8 8, i8 %d, ptr @.sycl_offloading.target.%d, ptr @.sycl_offloading.opts.compile.%d, ptr @.sycl_offloading.opts.link.%d, ptr %s, %s, ptr %s, %s, ptr null, ptr null }",
-			image.ImageKind, i, i, i, data, at(data, "i8", image.Content.Len(), image.Content.Len()), array,
-			at(array, "%struct.__tgt_offload_entry", int64(len(list)), int64(len(list)))))
+		entries := b.global(ir.Global{Name: unique(".sycl_offloading.entries_arr"), Init: array(b.entry, list...), Linkage: ir.Internal, Constant: true})
+		records = append(records, &ir.Aggregate{T: imageType, Values: []ir.Value{
+			i16(3), i8(8), i8(int64(image.ImageKind)), triple, compile, link, data, b.at(data, image.Content.Len()), entries, b.at(entries, int64(len(list))), null, null,
+		}})
 	}
-	p.printf("@.sycl_offloading.device_images = internal unnamed_addr constant [%d x %%__sycl.tgt_device_image] [%s]\n", len(images), strings.Join(records, ", "))
-	p.printf("@.sycl_offloading.descriptor = internal constant %%__sycl.tgt_bin_desc { i16 1, i16 %d, ptr @.sycl_offloading.device_images, ptr null, ptr null }\n", len(images))
-	p.syclFunctions("ptr @.sycl_offloading.descriptor", "ptr")
-	if len(texts) == 0 {
-		return
+	list := b.global(ir.Global{Name: ".sycl_offloading.device_images", Init: array(imageType, records...), Linkage: ir.Internal, UnnamedAddr: true, Constant: true})
+	descriptor := b.global(ir.Global{Name: ".sycl_offloading.descriptor", Linkage: ir.Internal, Constant: true,
+		Init: &ir.Aggregate{T: descriptorType, Values: []ir.Value{i16(1), i16(int64(len(images))), list, null, null}}})
+	b.syclFunctions(descriptor)
+	if len(texts) > 0 {
+		b.to.Lists = append(b.to.Lists, ir.List{Name: "llvm.offloading.symbols", Values: texts})
 	}
-	p.printf("\n!llvm.offloading.symbols = !{")
-	for i := range texts {
-		if i > 0 {
-			p.printf(", ")
-		}
-		p.printf("!%d", i)
-	}
-	p.printf("}\n\n")
-	for i, text := range texts {
-		p.printf("!%d = !{ptr %s}\n", i, text)
-	}
-}
-
-// global returns the name of a global, in quotes if it has to be.
-func global(name string) string {
-	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-$._", r)
-	}
-	if strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
-		return "@" + name
-	}
-	var b strings.Builder
-	b.WriteString(`@"`)
-	for i := range len(name) {
-		if c := name[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
-			fmt.Fprintf(&b, `\%02X`, c)
-		} else {
-			b.WriteByte(c)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
 }

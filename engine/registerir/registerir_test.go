@@ -12,7 +12,7 @@ import (
 func print(t *testing.T, m Module) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := m.Write(&b); err != nil {
+	if err := m.WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -72,7 +72,7 @@ func TestWrite(t *testing.T) {
 		{Registration: register.Registration{Kind: register.SYCL, Package: true, Images: []register.Image{image, image}}},
 		{Triple: "a\"b", Registration: register.Registration{Kind: register.HIP, Images: []register.Image{image}}},
 	} {
-		if err := m.Write(&bytes.Buffer{}); err == nil {
+		if err := m.WriteText(&bytes.Buffer{}); err == nil {
 			t.Errorf("%+v is written", m)
 		}
 	}

@@ -39,11 +39,11 @@ var same = []string{
 	"saxpy.o libsaxpy.a -L. -llibrary -o out", "saxpy.o -llibrary -lsaxpy -o out -L nosuch -L .", "plain.o /wholearchive libsaxpy.a -o out",
 	"plain.o libsaxpy.a -llibrary -L. -o out --should-extract=generic,foo", "plain.o -l:libsaxpy.a -L. -o out --should-extract=foo --should-extract=generic",
 	"plain.o libkernels.a -o out --should-extract=gfx1030", "kernels.o libkernels.a -o out",
-	"saxpy.o -L=. -o out --sysroot=.", "saxpy.o -lshared -L. -o out",
+	"saxpy.o -L=. -o out --sysroot=.", "saxpy.o -lshared -L. -o out", "saxpy.o -L=. -lsaxpy -o out",
 	"--override-image=openmp=saxpy.o plain.o -o out", "--override-image=hip=saxpy.o --override-image=cuda=plain.o kernels.o -o out",
 	". /nosuch text.c -o out",
 	"saxpy.o kernels.o --emit-fatbin-only -o out", "plain.o --emit-fatbin-only -o out",
-	"saxpy.o -o out --wrapper-jobs=4", "saxpy.o -o out --wrapper-jobs=02",
+	"saxpy.o -o out --wrapper-jobs=4", "saxpy.o -o out --wrapper-jobs=02", "saxpy.o -o out --wrapper-jobs=0x4", "saxpy.o -o out --wrapper-jobs=08",
 	// The registration as IR.
 	"saxpy.o -o out --print-wrapped-module", "kernels.o -o out --print-wrapped-module", "cuda.pk -o out --print-wrapped-module", "sycl.pk -o out --print-wrapped-module",
 	"saxpy.o -r -o out --print-wrapped-module", "kernels.o saxpy.o -o out --print-wrapped-module --host-triple=x86_64-pc-windows-msvc",
@@ -94,6 +94,10 @@ func TestDryRunDifferences(t *testing.T) {
 		{"the images of a bundle with --save-temps", "kernels.o -o out --save-temps", "-input=out.amdgcn.gfx90a.img -input=out.amdgcn.gfx1030.img -output=out.hipfb"},
 		{"separators in the names of files", "slash.pk -o out", " TMP/slash-amdgcn-amd-amdhsa-a_b.o"},
 		{"members that nobody asks for", "plain.o libsaxpy.a -o out --wrapper-verbose", "note: saxpy.o: the image for x86_64-pc-linux-gnu generic is not linked: no object is for that target\n"},
+		{"a library for Windows, in a directory of libraries", "plain.o -libpath:sub sub.lib -out:out.exe --should-extract=generic --host-triple=x86_64-pc-windows-msvc", " TMP/saxpy-x86_64-pc-linux-gnu-generic.o "},
+		{"a library for Windows, whole", "plain.o -libpath:sub -wholearchive:sub.lib -out:out.exe --host-triple=x86_64-pc-windows-msvc", " TMP/saxpy-x86_64-pc-linux-gnu-generic.o "},
+		{"an import library of MinGW", "plain.o -lsub -Lsub -o out.exe --should-extract=generic --host-triple=x86_64-w64-windows-gnu", " TMP/saxpy-x86_64-pc-linux-gnu-generic.o "},
+		{"a granularity that is no number", "saxpy.o -o out --wrapper-time-trace-granularity=x", "warning: --wrapper-time-trace-granularity=x: expected a number of microseconds; 500 is used\n"},
 		{"images of no kind", "none.pk -o out --wrapper-verbose", "note: the images for x86_64-pc-linux-gnu are of no offload kind: they are linked and registered with no runtime\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

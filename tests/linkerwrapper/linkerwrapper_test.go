@@ -102,6 +102,15 @@ func makeFixture() (dir string, err error) {
 			return "", errors.New(line + ": " + err.Error() + "\n" + string(out))
 		}
 	}
+	// Libraries as linkers for Windows name them.
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o777); err != nil {
+		return "", err
+	}
+	for _, name := range []string{"sub.lib", "libsub.dll.a"} {
+		if err := os.Link(filepath.Join(dir, "libsaxpy.a"), filepath.Join(dir, "sub", name)); err != nil {
+			return "", err
+		}
+	}
 	data, err := os.ReadFile(filepath.Join(dir, "k.pk"))
 	if err != nil {
 		return "", err

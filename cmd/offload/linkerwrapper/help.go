@@ -5,9 +5,6 @@ import (
 	"io"
 )
 
-// version is what --version prints.
-const version = "Debian clang-linker-wrapper version 22.1.8 (1+b2)"
-
 // help has the options as --help shows them.
 var help = []struct {
 	text, about string

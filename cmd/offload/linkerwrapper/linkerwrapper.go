@@ -18,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
 	"github.com/rules-offload/rules_offload/cmd/offload/llvmwords"
+	"github.com/rules-offload/rules_offload/cmd/offload/release"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/devicelink"
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -64,7 +65,11 @@ func run(ctx context.Context, call *command.Call) error {
 			printHelp(call.Stdout, w.id == optHelpHidden)
 			return nil
 		case optVersion:
-			fmt.Fprintln(call.Stdout, version)
+			r, err := release.FromEnv(call.LookupEnv)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(call.Stdout, "Debian clang-linker-wrapper version %s (%s)\n", r.Version, r.Package)
 			return nil
 		}
 	}
@@ -108,6 +113,8 @@ func (w *wrapper) read(words []word) error {
 		switch word := &words[i]; word.id {
 		case optSysroot:
 			w.sysroot = word.value()
+		case optHostTriple:
+			opt.HostTriple = word.value()
 		case optWholeArchiveAll:
 			wholeAll = true
 		}
@@ -116,7 +123,7 @@ func (w *wrapper) read(words []word) error {
 		if word := &words[i]; word.id == optLibraryPath || word.id == optCOFFLibraryPath {
 			dir := word.value()
 			if rest, ok := strings.CutPrefix(dir, "="); ok {
-				dir = w.sysroot + "/" + rest
+				dir = filepath.Join(w.sysroot, rest)
 			}
 			w.search = append(w.search, dir)
 		}
@@ -129,12 +136,12 @@ func (w *wrapper) read(words []word) error {
 		case optNone:
 			if word.input {
 				opt.Libraries = append(opt.Libraries, engine.WrapLibrary{Input: len(opt.Inputs)})
-				opt.Inputs = append(opt.Inputs, engine.WrapInput{Name: word.host[0], Whole: whole})
+				opt.Inputs = append(opt.Inputs, engine.WrapInput{Name: w.input(word.host[0]), Whole: whole})
 			}
+		case optWholeArchiveOf:
+			opt.Inputs = append(opt.Inputs, engine.WrapInput{Name: w.input(word.value()), Whole: true})
 		case optLinkerPath:
 			opt.Linker = word.value()
-		case optHostTriple:
-			opt.HostTriple = word.value()
 		case optDeviceLinker:
 			opt.Device.Linker = append(opt.Device.Linker, word.value())
 		case optDeviceCompiler:
@@ -168,11 +175,11 @@ func (w *wrapper) read(words []word) error {
 		case optTimeTrace:
 			w.traceFile = word.value()
 		case optTimeTraceGranularity:
-			n, err := strconv.ParseUint(word.value(), 10, 31)
-			if err != nil {
-				return fmt.Errorf("--wrapper-time-trace-granularity=%s: expected a number of microseconds", word.value())
+			if n, err := strconv.ParseUint(word.value(), 10, 31); err == nil {
+				granularity = int(n)
+			} else { // LLVM takes no notice
+				fmt.Fprintf(w.call.Stderr, "warning: --wrapper-time-trace-granularity=%s: expected a number of microseconds; %d is used\n", word.value(), granularity)
 			}
-			granularity = int(n)
 		case optMLLVM:
 			opt.Device.LLVM = append(opt.Device.LLVM, devicelink.LLVMArg{Text: word.value(), Twice: true})
 		case optOffloadOpt:
@@ -208,7 +215,7 @@ func (w *wrapper) read(words []word) error {
 	opt.ObjectsAt = objectsAt
 	if opt.Output == "" {
 		opt.Output = "a.out"
-		if target.ParseTriple(opt.HostTriple).OS == "windows" {
+		if w.windows() {
 			opt.Output = "a.exe"
 		}
 	}
@@ -240,8 +247,9 @@ func (w *wrapper) openSlots() error {
 			fmt.Fprintln(w.call.Stderr, "Warning: failed to create jobserver client due to MAKEFLAGS environment variable not found")
 		}
 	default:
-		n, err := strconv.ParseUint(w.jobs, 10, 31)
-		if err != nil || n == 0 || w.jobs[0] == '+' {
+		// In any base that the prefix names, as LLVM reads numbers.
+		n, err := strconv.ParseUint(w.jobs, 0, 31)
+		if err != nil || n == 0 || strings.ContainsRune(w.jobs, '_') {
 			return fmt.Errorf("--wrapper-jobs=%s: expected a positive integer or 'jobserver', got '%s'", w.jobs, w.jobs)
 		}
 		w.opt.Slots = devicelink.Limit(int(n))
@@ -258,21 +266,51 @@ func (w *wrapper) close() {
 // library returns the file that -l means.
 func (w *wrapper) library(name string) (string, error) {
 	names := []string{"lib" + name + ".so", "lib" + name + ".a"}
+	if w.windows() { // as the linkers of MinGW
+		names = []string{"lib" + name + ".dll.a", "lib" + name + ".a"}
+	}
 	if file, ok := strings.CutPrefix(name, ":"); ok {
 		names = []string{file}
 	} else if strings.HasSuffix(name, ".lib") {
 		names = []string{name}
 	}
+	if path := w.inSearch(names...); path != "" {
+		return path, nil
+	}
+	return "", fmt.Errorf("unable to find library -l%s", name)
+}
+
+// inSearch returns the path of the first file of one of the names in the
+// directories of libraries, "" for none.
+func (w *wrapper) inSearch(names ...string) string {
 	for _, dir := range w.search {
 		for _, name := range names {
 			path := filepath.Join(dir, name)
 			if info, err := os.Stat(path); err == nil && !info.IsDir() {
-				return path, nil
+				return path
 			}
 		}
 	}
-	return "", fmt.Errorf("unable to find library -l%s", name)
+	return ""
 }
+
+// input returns the file that a word of the command line means: for Windows,
+// libraries that are not there are looked for as -libpath says.
+func (w *wrapper) input(name string) string {
+	if !w.windows() || !strings.HasSuffix(strings.ToLower(name), ".lib") {
+		return name
+	}
+	if _, err := os.Stat(name); err == nil {
+		return name
+	}
+	if path := w.inSearch(name); path != "" {
+		return path
+	}
+	return name
+}
+
+// windows reports whether the host link is for Windows.
+func (w *wrapper) windows() bool { return target.ParseTriple(w.opt.HostTriple).OS == "windows" }
 
 // run does what the command line says.
 func (w *wrapper) run(ctx context.Context) error {

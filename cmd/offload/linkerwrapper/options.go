@@ -44,6 +44,7 @@ const (
 	optWholeArchive
 	optNoWholeArchive
 	optWholeArchiveAll
+	optWholeArchiveOf
 	optRelocatable
 )
 
@@ -131,6 +132,9 @@ func table() (list []spelling) {
 	add(optWholeArchive, flag, "", dashes("whole-archive")...)
 	add(optNoWholeArchive, flag, "", dashes("no-whole-archive")...)
 	add(optWholeArchiveAll, flag, "", slashes("wholearchive")...)
+	// Of one library: LLVM's tool knows it from 24 on, and before that overlooks
+	// its images.
+	add(optWholeArchiveOf, joined, "", slashes("wholearchive:")...)
 	add(optRelocatable, flag, "", dashes("relocatable")...)
 	add(optRelocatable, flag, "--relocatable", "-r")
 	return list
@@ -159,6 +163,9 @@ func parse(args []string) ([]word, error) {
 	var words []word
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
+		if arg == "" { // no option and no file: LLVM drops it
+			continue
+		}
 		s := match(arg)
 		if s == nil {
 			words = append(words, word{host: []string{arg}, input: !strings.HasPrefix(arg, "-") || arg == "-" || arg == "--"})

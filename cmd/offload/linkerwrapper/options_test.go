@@ -42,6 +42,7 @@ func TestParse(t *testing.T) {
 		{"-retain", optNone, "-retain"},
 		{"--whole-archive", optWholeArchive, "--whole-archive"},
 		{"/wholearchive", optWholeArchiveAll, "/wholearchive"},
+		{"-wholearchive:a.lib", optWholeArchiveOf, "-wholearchive:a.lib"},
 		{"--sysroot=s", optSysroot, "--sysroot=s"},
 		{"-version", optVersion, ""},
 		{"--arch=x", optInternal, ""},
@@ -66,6 +67,9 @@ func TestParse(t *testing.T) {
 	words, err := parse([]string{"--should-extract=a,b,"})
 	if err != nil || !slices.Equal(words[0].values, []string{"a", "b", ""}) {
 		t.Errorf("%v, %v", words, err)
+	}
+	if words, err := parse([]string{"", "a.o", "-o", ""}); err != nil || len(words) != 2 || !slices.Equal(words[1].host, []string{"-o", ""}) {
+		t.Errorf("empty words: %v, %v", words, err)
 	}
 	for _, last := range []string{"-o", "-mllvm", "-L", "-l", "--output", "-rpath", "--library"} {
 		if _, err := parse([]string{"a.o", last}); err == nil || err.Error() != last+": missing argument" {

@@ -1,6 +1,6 @@
 // Package offloadwrapper is the command line of llvm-offload-wrapper, which makes
 // what registers device images when a program starts (LLVM's
-// llvm/tools/llvm-offload-wrapper): as LLVM IR, or, for an output whose name ends in .o or .obj, as an object.
+// llvm/tools/llvm-offload-wrapper): as bitcode, or, for an output whose name ends in .o or .obj, as an object.
 package offloadwrapper
 
 import (
@@ -61,10 +61,13 @@ func Run(ctx context.Context, call *command.Call) int {
 	}
 	opt := engine.RegisterOptions{
 		Triple: triple.Value, Images: inputs.Value, Output: output.Value,
-		Relocatable: relocatable.Value, Release: firstSYCL, FirstImage: true,
+		Relocatable: relocatable.Value, Release: followed.Number, FirstImage: true,
 		IR: !strings.HasSuffix(output.Value, ".o") && !strings.HasSuffix(output.Value, ".obj"),
 	}
 	if opt.Kind, err = register.ParseKind(kind.Value); err == nil {
+		if opt.Kind == register.SYCL {
+			opt.Release = max(opt.Release, firstSYCL)
+		}
 		err = run(ctx, call, opt)
 	}
 	if err != nil {

@@ -40,7 +40,7 @@ type Release struct {
 
 // releases has a line for each release that can be followed, oldest first.
 var releases = []Release{
-	{Number: 22, Version: "22.1.8", Package: "1~deb12u1", Container: 1},
+	{Number: 22, Version: "22.1.8", Package: "1+b2", Container: 1},
 	{Number: 23, Version: "23.1.4", Package: "2", Container: 2, NextBucket: true, SmallWords: true},
 	{Number: 24, Version: "24.0.0", Package: "++20261025103442+7e3c57157096-1~exp1", Container: 3, NextBucket: true, SmallWords: true, CompressesContainers: true, HelpAlone: true},
 }

@@ -1,0 +1,480 @@
+package llvmir
+
+import (
+	"fmt"
+	"io"
+	"math/bits"
+)
+
+// Numbers of blocks.
+const (
+	moduleBlock         = 8
+	constantsBlock      = 11
+	functionBlock       = 12
+	identificationBlock = 13
+	symbolsBlock        = 14
+	metadataBlock       = 15
+	typesBlock          = 17
+	namesBlock          = 23
+)
+
+// Codes of records.
+const (
+	identificationProducer, identificationEpoch = 1, 2
+
+	moduleVersion, moduleTriple, moduleLayout = 1, 2, 3
+	moduleSection, moduleGlobal               = 5, 7
+	moduleFunction, moduleSource              = 8, 16
+
+	typeCount, typeVoid, typeInteger, typeArray    = 1, 2, 7, 11
+	typeStruct, typeName, typeNamed, typeFunction  = 18, 19, 20, 21
+	typePointer                                    = 25
+	constantType, constantZero, constantInteger    = 1, 2, 4
+	constantAggregate, constantBytes, constantText = 7, 8, 9
+	constantAddress, constantInbounds              = 12, 20
+
+	metadataValue, metadataNode, metadataName, metadataList = 2, 3, 4, 10
+
+	codeBlocks, codeBinary, codeCast, codeRet, codeBranch = 1, 2, 3, 10, 11
+	codeSwitch, codePhi, codeLoad, codeCompare            = 12, 16, 20, 28
+	codeCall, codeElement, codeStore                      = 34, 43, 44
+
+	symbolValue, symbolBlock = 1, 2
+
+	nameBlob = 1
+)
+
+// producer is what the bitcode says of who wrote it.
+const producer = "rules_offload"
+
+// WriteBitcode writes the module as bitcode.
+func (m *Module) WriteBitcode(w io.Writer) error {
+	e := &encoder{Module: m, types: map[string]uint64{}, values: map[any]uint64{}, sections: map[string]uint64{}}
+	e.enumerate()
+	count := &stream{}
+	e.write(count)
+	s := &stream{w: w, lengths: count.lengths}
+	e.write(s)
+	return s.finish()
+}
+
+// encoder numbers what a module consists of.
+type encoder struct {
+	*Module
+	*stream
+
+	typeList  []*Type
+	types     map[string]uint64 // by text
+	constants []Value
+	values    map[any]uint64 // by identity, or by text for small constants
+	next      uint64         // number of the next value
+	names     []byte         // of globals and functions
+	sections  map[string]uint64
+	order     []string // of sections
+}
+
+// key is what tells values apart.
+func key(v Value) any {
+	switch v := v.(type) {
+	case Int:
+		return fmt.Sprintf("%s %d", v.T.text, v.V)
+	case Zero:
+		return v.T.text + " 0"
+	}
+	return v
+}
+
+func (e *encoder) enumerate() {
+	for _, g := range e.Globals {
+		e.addType(Ptr)
+		e.addType(g.Content)
+		e.addValue(g)
+		e.addSection(g.Section)
+	}
+	for _, f := range e.Functions {
+		e.addType(f.Signature)
+		e.addValue(f)
+		e.addSection(f.Section)
+	}
+	for _, g := range e.Globals {
+		if g.Init != nil {
+			e.addConstant(g.Init)
+		}
+	}
+	for _, f := range e.Functions {
+		for _, b := range f.Blocks {
+			for _, i := range b.code {
+				e.addType(i.result)
+				if i.about != nil {
+					e.addType(i.about)
+				}
+				for _, v := range i.args {
+					e.addConstant(v)
+				}
+			}
+		}
+	}
+}
+
+func (e *encoder) addType(t *Type) {
+	if _, known := e.types[t.text]; known {
+		return
+	}
+	for _, field := range t.fields {
+		e.addType(field)
+	}
+	e.types[t.text] = uint64(len(e.typeList))
+	e.typeList = append(e.typeList, t)
+}
+
+func (e *encoder) typeOf(t *Type) uint64 { return e.types[t.text] }
+
+func (e *encoder) addValue(v Value) {
+	e.values[key(v)] = e.next
+	e.next++
+}
+
+func (e *encoder) addSection(name string) {
+	if name != "" && e.sections[name] == 0 {
+		e.order = append(e.order, name)
+		e.sections[name] = uint64(len(e.order))
+	}
+}
+
+// addConstant numbers a constant after those that it consists of.
+func (e *encoder) addConstant(v Value) {
+	switch v := v.(type) {
+	case Int, Zero, *Bytes:
+	case *Aggregate:
+		for _, part := range v.Values {
+			e.addConstant(part)
+		}
+	case *Address:
+		e.addType(v.Element)
+		e.addConstant(v.Base)
+		for _, index := range v.Indices {
+			e.addConstant(index)
+		}
+	default:
+		return
+	}
+	if _, known := e.values[key(v)]; known {
+		return
+	}
+	e.addType(v.Type())
+	e.addValue(v)
+	e.constants = append(e.constants, v)
+}
+
+func (e *encoder) value(v Value) uint64 { return e.values[key(v)] }
+
+// write writes the file, or counts its blocks.
+func (e *encoder) write(s *stream) {
+	e.stream = s
+	e.names = e.names[:0]
+	s.fixed('B'|'C'<<8|0xc0<<16|0xde<<24, 32)
+	s.width = 2
+	s.enter(identificationBlock, 3)
+	s.text(identificationProducer, producer)
+	s.record(identificationEpoch, 0)
+	s.end()
+
+	s.enter(moduleBlock, 3)
+	s.record(moduleVersion, 2)
+	e.writeTypes()
+	s.text(moduleTriple, e.Triple)
+	if e.Layout != "" {
+		s.text(moduleLayout, e.Layout)
+	}
+	s.text(moduleSource, e.Source)
+	for _, name := range e.order {
+		s.text(moduleSection, name)
+	}
+	for _, g := range e.Globals {
+		e.writeGlobal(g)
+	}
+	for _, f := range e.Functions {
+		e.writeFunction(f)
+	}
+	e.writeConstants()
+	e.writeLists()
+	for _, f := range e.Functions {
+		if f.Blocks != nil {
+			e.writeCode(f)
+		}
+	}
+	s.end()
+
+	s.enter(namesBlock, 3)
+	s.define(nameBlob, blobField)
+	s.blob(firstAbbrev, e.names)
+	s.end()
+}
+
+func (e *encoder) writeTypes() {
+	e.enter(typesBlock, 3)
+	e.record(typeCount, uint64(len(e.typeList)))
+	for _, t := range e.typeList {
+		var fields []uint64
+		for _, field := range t.fields {
+			fields = append(fields, e.typeOf(field))
+		}
+		switch t.kind {
+		case voidType:
+			e.record(typeVoid)
+		case integerType:
+			e.record(typeInteger, uint64(t.count))
+		case pointerType:
+			e.record(typePointer, 0)
+		case arrayType:
+			e.record(typeArray, uint64(t.count), fields[0])
+		case structType:
+			e.record(typeStruct, append([]uint64{0}, fields...)...)
+		case namedType:
+			e.text(typeName, t.name)
+			e.record(typeNamed, append([]uint64{0}, fields...)...)
+		case functionType:
+			e.record(typeFunction, append([]uint64{0}, fields...)...)
+		}
+	}
+	e.end()
+}
+
+// name returns where a name is in those of all globals.
+func (e *encoder) name(name string) (offset, size uint64) {
+	offset = uint64(len(e.names))
+	e.names = append(e.names, name...)
+	return offset, uint64(len(name))
+}
+
+var linkageNumbers = [...]uint64{External: 0, Internal: 3, Weak: 16, WeakODR: 17, Appending: 2}
+
+// Visibility, and what sanitizers do not touch.
+const (
+	hidden    = 1
+	noAddress = 1 << 0
+	noHWASan  = 1 << 1
+)
+
+func flag(set bool, value uint64) uint64 {
+	if set {
+		return value
+	}
+	return 0
+}
+
+func (e *encoder) writeGlobal(g *Global) {
+	offset, size := e.name(g.Name)
+	init := uint64(0)
+	if g.Init != nil {
+		init = e.value(g.Init) + 1
+	}
+	const explicitType = 2
+	e.record(moduleGlobal, offset, size, e.typeOf(g.Content), flag(g.Constant, 1)|explicitType, init, linkageNumbers[g.Linkage],
+		alignment(g.Align), e.sections[g.Section], flag(g.Hidden, hidden), 0, flag(g.UnnamedAddr, 1), 0, 0, 0, 0,
+		flag(g.Linkage == Internal || g.Hidden, 1), 0, 0, flag(g.Unsanitized, noAddress|noHWASan))
+}
+
+// alignment returns a power of two as bitcode has it: 0 for none.
+func alignment(n int64) uint64 { return uint64(bits.Len64(uint64(n))) }
+
+func (e *encoder) writeFunction(f *Function) {
+	offset, size := e.name(f.Name)
+	declared := f.Blocks == nil
+	linkage := linkageNumbers[Internal]
+	if declared {
+		linkage = linkageNumbers[External]
+	}
+	e.record(moduleFunction, offset, size, e.typeOf(f.Signature), 0, flag(declared, 1), linkage, 0, 0,
+		e.sections[f.Section], 0, 0, 0, 0, 0, 0, 0, 0, flag(!declared, 1))
+}
+
+// signed returns a number with its sign in the lowest bit.
+func signed(v int64) uint64 {
+	if v < 0 {
+		return uint64(-v)<<1 | 1
+	}
+	return uint64(v) << 1
+}
+
+func (e *encoder) writeConstants() {
+	if len(e.constants) == 0 {
+		return
+	}
+	const text = firstAbbrev + 1
+	e.enter(constantsBlock, 4)
+	e.define(constantBytes, arrayField)
+	e.define(constantText, arrayField)
+	var current *Type
+	for _, c := range e.constants {
+		if t := c.Type(); current == nil || t.text != current.text {
+			current = t
+			e.record(constantType, e.typeOf(t))
+		}
+		switch c := c.(type) {
+		case Int:
+			e.record(constantInteger, signed(c.V))
+		case Zero:
+			e.record(constantZero)
+		case *Bytes:
+			switch {
+			case c.zero():
+				e.record(constantZero)
+			case c.Terminated:
+				e.array(text, c.Content.Bytes())
+			default:
+				e.array(firstAbbrev, c.Content.Bytes())
+			}
+		case *Aggregate:
+			if len(c.Values) == 0 {
+				e.record(constantZero)
+				continue
+			}
+			var parts []uint64
+			for _, v := range c.Values {
+				parts = append(parts, e.value(v))
+			}
+			e.record(constantAggregate, parts...)
+		case *Address:
+			code := uint64(constantAddress)
+			if c.Inbounds {
+				code = constantInbounds
+			}
+			operands := []uint64{e.typeOf(c.Element), e.typeOf(c.Base.Type()), e.value(c.Base)}
+			for _, index := range c.Indices {
+				operands = append(operands, e.typeOf(index.Type()), e.value(index))
+			}
+			e.record(code, operands...)
+		}
+	}
+	e.end()
+}
+
+// writeLists writes named metadata: values, the nodes of one each, and the lists
+// of these.
+func (e *encoder) writeLists() {
+	if len(e.Lists) == 0 {
+		return
+	}
+	e.enter(metadataBlock, 3)
+	count := uint64(0)
+	for _, list := range e.Lists {
+		for _, v := range list.Values {
+			e.record(metadataValue, e.typeOf(v.Type()), e.value(v))
+			count++
+		}
+	}
+	for i := range count {
+		e.record(metadataNode, i+1)
+	}
+	node := count
+	for _, list := range e.Lists {
+		e.text(metadataName, list.Name)
+		var nodes []uint64
+		for range list.Values {
+			nodes = append(nodes, node)
+			node++
+		}
+		e.record(metadataList, nodes...)
+	}
+	e.end()
+}
+
+// writeCode writes the body of a function. Its values are numbered from those
+// of the module on.
+func (e *encoder) writeCode(f *Function) {
+	number := e.next
+	local := map[Value]uint64{}
+	for _, param := range f.Params {
+		local[param] = number
+		number++
+	}
+	first := number
+	blocks := map[*Block]uint64{}
+	for n, b := range f.Blocks {
+		blocks[b] = uint64(n)
+		for _, i := range b.code {
+			if i.result != Void {
+				local[i] = number
+				number++
+			}
+		}
+	}
+	absolute := func(v Value) uint64 {
+		if id, ok := local[v]; ok {
+			return id
+		}
+		return e.value(v)
+	}
+	number = first
+	// Operands count backwards from the instruction. All but those of a phi come
+	// before it: no types are needed.
+	back := func(v Value) uint64 { return number - absolute(v) }
+
+	e.enter(functionBlock, 4)
+	e.record(codeBlocks, uint64(len(f.Blocks)))
+	for _, b := range f.Blocks {
+		for _, i := range b.code {
+			switch i.op {
+			case opCall:
+				const explicitType = 1 << 15
+				operands := []uint64{0, explicitType, e.typeOf(i.callee.Signature), back(i.callee)}
+				for _, v := range i.args {
+					operands = append(operands, back(v))
+				}
+				e.record(codeCall, operands...)
+			case opRet:
+				e.record(codeRet)
+			case opLoad:
+				e.record(codeLoad, back(i.args[0]), e.typeOf(i.about), alignment(i.align), 0)
+			case opStore:
+				e.record(codeStore, back(i.args[1]), back(i.args[0]), alignment(i.align), 0)
+			case opCompare:
+				e.record(codeCompare, back(i.args[0]), back(i.args[1]), i.number)
+			case opBinary:
+				e.record(codeBinary, back(i.args[0]), back(i.args[1]), i.number)
+			case opBranch:
+				operands := []uint64{blocks[i.blocks[0]]}
+				if len(i.args) > 0 {
+					operands = append(operands, blocks[i.blocks[1]], back(i.args[0]))
+				}
+				e.record(codeBranch, operands...)
+			case opPhi:
+				operands := []uint64{e.typeOf(i.result)}
+				for n, v := range i.args {
+					operands = append(operands, signed(int64(number)-int64(absolute(v))), blocks[i.blocks[n]])
+				}
+				e.record(codePhi, operands...)
+			case opElement:
+				const inbounds = 1
+				operands := []uint64{inbounds, e.typeOf(i.about)}
+				for _, v := range i.args {
+					operands = append(operands, back(v))
+				}
+				e.record(codeElement, operands...)
+			case opTrunc:
+				e.record(codeCast, back(i.args[0]), e.typeOf(i.about), 0)
+			case opSwitch:
+				operands := []uint64{e.typeOf(i.args[0].Type()), back(i.args[0]), blocks[i.blocks[0]]}
+				for n, v := range i.args[1:] {
+					operands = append(operands, absolute(v), blocks[i.blocks[n+1]])
+				}
+				e.record(codeSwitch, operands...)
+			}
+			if i.result != Void {
+				number++
+			}
+		}
+	}
+	e.enter(symbolsBlock, 4)
+	for n, b := range f.Blocks {
+		e.text(symbolBlock, b.Name, uint64(n))
+		for _, i := range b.code {
+			if i.Name != "" {
+				e.text(symbolValue, i.Name, local[i])
+			}
+		}
+	}
+	e.end()
+	e.end()
+}

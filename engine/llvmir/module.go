@@ -1,0 +1,150 @@
+// Package llvmir writes modules of LLVM IR in both of their forms: as text, and
+// as bitcode. It knows what the registration of device images is made of:
+// constant data of any size, and functions that call and loop. It verifies
+// nothing: a module of operands of the wrong types is written as it is.
+//
+// The bitcode consists of records that every LLVM with opaque pointers reads,
+// 15 and later.
+package llvmir
+
+import "github.com/rules-offload/rules_offload/engine/files"
+
+// Module is a module of IR.
+type Module struct {
+	// Source is the identifier of the module and the name of its source.
+	Source string
+	// Layout is the data layout, "" for none.
+	Layout string
+	Triple string
+	// Structs are the named structure types, in the order of the text.
+	Structs   []*Type
+	Globals   []*Global
+	Functions []*Function
+	// Lists are named metadata.
+	Lists []List
+}
+
+// List is a list of metadata under a name, each a node with one value.
+type List struct {
+	Name   string
+	Values []Value
+}
+
+// Value is an operand: a constant, a global, a function, a parameter or the
+// result of an instruction.
+type Value interface {
+	Type() *Type
+	// print writes the value without its type.
+	print(p *printer)
+}
+
+// Linkage says how the linker sees a global.
+type Linkage int
+
+// The zero value is External.
+const (
+	External Linkage = iota
+	Internal
+	Weak
+	WeakODR
+	Appending
+)
+
+// Global is a global variable. As an operand it is its address.
+type Global struct {
+	Name    string
+	Content *Type
+	Linkage Linkage
+	Hidden  bool
+	// UnnamedAddr says that the address has no meaning.
+	UnnamedAddr bool
+	Constant    bool
+	Init        Value  // nil for a declaration
+	Section     string // "" for that of the target
+	Align       int64  // bytes, a power of two; 0 for that of the type
+	// Unsanitized keeps the address sanitizers from moving the variable.
+	Unsanitized bool
+}
+
+// Type returns Ptr.
+func (g *Global) Type() *Type { return Ptr }
+
+// Function is a function with internal linkage, or, without blocks, the
+// declaration of one. As an operand it is its address.
+type Function struct {
+	Name      string
+	Signature *Type
+	Section   string
+	Params    []*Param // of a definition
+	Blocks    []*Block
+}
+
+// Type returns Ptr.
+func (f *Function) Type() *Type { return Ptr }
+
+// Param is a parameter without a name.
+type Param struct{ T *Type }
+
+// Type returns the type of the parameter.
+func (p *Param) Type() *Type { return p.T }
+
+// Int is an integer.
+type Int struct {
+	T *Type
+	V int64
+}
+
+// Type returns the type of the integer.
+func (i Int) Type() *Type { return i.T }
+
+// Zero is the value of a type whose bytes are all zero.
+type Zero struct{ T *Type }
+
+// Type returns the type.
+func (z Zero) Type() *Type { return z.T }
+
+// Bytes is an array of bytes, with a zero at the end if Terminated. It can be
+// large: its content is written piece by piece.
+type Bytes struct {
+	Content    files.Content
+	Terminated bool
+}
+
+// Type returns the type of the array.
+func (b *Bytes) Type() *Type {
+	n := b.Content.Len()
+	if b.Terminated {
+		n++
+	}
+	return Array(n, I8)
+}
+
+// zero reports whether all bytes are zero.
+func (b *Bytes) zero() bool {
+	for _, c := range b.Content.Bytes() {
+		if c != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Aggregate is an array or a structure of constants.
+type Aggregate struct {
+	T      *Type
+	Values []Value
+}
+
+// Type returns the type of the aggregate.
+func (a *Aggregate) Type() *Type { return a.T }
+
+// Address is an address in a global, that of an element.
+type Address struct {
+	Inbounds bool
+	Element  *Type // that the indices are for
+	Base     Value
+	Indices  []Value
+}
+
+// Type returns Ptr.
+func (a *Address) Type() *Type { return Ptr }

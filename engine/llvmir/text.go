@@ -1,0 +1,329 @@
+package llvmir
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// WriteText writes the module as text, as LLVM prints modules.
+func (m *Module) WriteText(w io.Writer) error {
+	p := &printer{w: bufio.NewWriterSize(w, 64<<10)}
+	p.printf("; ModuleID = '%s'\nsource_filename = \"%[1]s\"\n", m.Source)
+	if m.Layout != "" {
+		p.printf("target datalayout = \"%s\"\n", m.Layout)
+	}
+	p.printf("target triple = \"%s\"\n\n", m.Triple)
+	for _, t := range m.Structs {
+		p.printf("%s = type { %s }\n", t.text, join(t.fields))
+	}
+	if len(m.Structs) > 0 {
+		p.printf("\n")
+	}
+	for _, g := range m.Globals {
+		p.global(g)
+	}
+	for _, f := range m.Functions {
+		p.function(f)
+	}
+	p.lists(m.Lists)
+	return p.w.Flush()
+}
+
+// printer writes text. numbers has the names of the values of a function that
+// have none of their own.
+type printer struct {
+	w       *bufio.Writer // keeps the first error
+	numbers map[Value]int
+}
+
+func (p *printer) printf(format string, args ...any) { fmt.Fprintf(p.w, format, args...) }
+
+// typed writes a value with its type.
+func (p *printer) typed(v Value) {
+	p.w.WriteString(v.Type().text)
+	p.w.WriteByte(' ')
+	v.print(p)
+}
+
+// list writes values with their types.
+func (p *printer) list(values []Value) {
+	for i, v := range values {
+		if i > 0 {
+			p.w.WriteString(", ")
+		}
+		p.typed(v)
+	}
+}
+
+var linkages = [...]string{Internal: "internal ", Weak: "weak ", WeakODR: "weak_odr ", Appending: "appending "}
+
+func (p *printer) global(g *Global) {
+	p.w.WriteString(quoted(g.Name) + " = " + linkages[g.Linkage])
+	if g.Init == nil {
+		p.w.WriteString("external ")
+	}
+	if g.Hidden {
+		p.w.WriteString("hidden ")
+	}
+	if g.UnnamedAddr {
+		p.w.WriteString("unnamed_addr ")
+	}
+	if g.Constant {
+		p.w.WriteString("constant ")
+	} else {
+		p.w.WriteString("global ")
+	}
+	if g.Init == nil {
+		p.w.WriteString(g.Content.text)
+	} else {
+		p.typed(g.Init)
+	}
+	if g.Section != "" {
+		p.printf(", section \"%s\"", g.Section)
+	}
+	if g.Unsanitized {
+		p.w.WriteString(", no_sanitize_address, no_sanitize_hwaddress")
+	}
+	if g.Align > 0 {
+		p.printf(", align %d", g.Align)
+	}
+	p.w.WriteByte('\n')
+}
+
+func (g *Global) print(p *printer)   { p.w.WriteString(quoted(g.Name)) }
+func (f *Function) print(p *printer) { p.w.WriteString(quoted(f.Name)) }
+func (v *Param) print(p *printer)    { p.local("", v) }
+func (i *Inst) print(p *printer)     { p.local(i.Name, i) }
+func (i Int) print(p *printer)       { p.printf("%d", i.V) }
+
+func (p *printer) local(name string, v Value) {
+	if name == "" {
+		p.printf("%%%d", p.numbers[v])
+	} else {
+		p.w.WriteString("%" + name)
+	}
+}
+
+func (z Zero) print(p *printer) {
+	if z.T.kind == pointerType {
+		p.w.WriteString("null")
+	} else {
+		p.w.WriteString("zeroinitializer")
+	}
+}
+
+func (b *Bytes) print(p *printer) {
+	if b.zero() {
+		p.w.WriteString("zeroinitializer")
+		return
+	}
+	p.w.WriteString(`c"`)
+	const digits = "0123456789ABCDEF"
+	for _, c := range b.Content.Bytes() {
+		switch {
+		case c == '\\':
+			p.w.WriteString(`\\`)
+		case c >= ' ' && c < 0x7f && c != '"':
+			p.w.WriteByte(c)
+		default:
+			p.w.Write([]byte{'\\', digits[c>>4], digits[c&15]})
+		}
+	}
+	if b.Terminated {
+		p.w.WriteString(`\00`)
+	}
+	p.w.WriteByte('"')
+}
+
+func (a *Aggregate) print(p *printer) {
+	open, end := "[", "]"
+	switch {
+	case len(a.Values) == 0:
+		p.w.WriteString("zeroinitializer")
+		return
+	case a.T.kind != arrayType:
+		open, end = "{ ", " }"
+	}
+	p.w.WriteString(open)
+	p.list(a.Values)
+	p.w.WriteString(end)
+}
+
+func (a *Address) print(p *printer) {
+	p.w.WriteString("getelementptr ")
+	if a.Inbounds {
+		p.w.WriteString("inbounds ")
+	}
+	p.w.WriteString("(" + a.Element.text + ", ")
+	p.list(append([]Value{a.Base}, a.Indices...))
+	p.w.WriteString(")")
+}
+
+func (p *printer) function(f *Function) {
+	result := f.Signature.fields[0].text
+	if f.Blocks == nil {
+		p.printf("\ndeclare %s %s(%s)\n", result, quoted(f.Name), join(f.Signature.fields[1:]))
+		return
+	}
+	p.numbers = map[Value]int{}
+	for _, param := range f.Params {
+		p.numbers[param] = len(p.numbers)
+	}
+	before := map[*Block][]string{} // that a block comes after, the last one first
+	for _, b := range f.Blocks {
+		for _, i := range b.code {
+			if i.Name == "" && i.result != Void {
+				p.numbers[i] = len(p.numbers)
+			}
+			if i.op == opPhi {
+				continue
+			}
+			for _, to := range i.blocks {
+				if name := "%" + b.Name; len(before[to]) == 0 || before[to][0] != name {
+					before[to] = append([]string{name}, before[to]...)
+				}
+			}
+		}
+	}
+	p.printf("\ndefine internal %s %s(", result, quoted(f.Name))
+	for i, param := range f.Params {
+		if i > 0 {
+			p.w.WriteString(", ")
+		}
+		p.typed(param)
+	}
+	p.w.WriteString(")")
+	if f.Section != "" {
+		p.printf(" section \"%s\"", f.Section)
+	}
+	p.w.WriteString(" {\n")
+	for n, b := range f.Blocks {
+		if n == 0 {
+			p.printf("%s:\n", b.Name)
+		} else {
+			p.printf("\n%-50s; preds = %s\n", b.Name+":", strings.Join(before[b], ", "))
+		}
+		for _, i := range b.code {
+			p.inst(i)
+		}
+	}
+	p.w.WriteString("}\n")
+}
+
+func (p *printer) inst(i *Inst) {
+	p.w.WriteString("  ")
+	if i.result != Void {
+		i.print(p)
+		p.w.WriteString(" = ")
+	}
+	switch i.op {
+	case opCall:
+		p.printf("call %s %s(", i.result.text, quoted(i.callee.Name))
+		p.list(i.args)
+		p.w.WriteString(")")
+	case opRet:
+		p.w.WriteString("ret void")
+	case opLoad:
+		p.printf("load %s, ", i.about.text)
+		p.list(i.args)
+		p.printf(", align %d", i.align)
+	case opStore:
+		p.w.WriteString("store ")
+		p.list(i.args)
+		p.printf(", align %d", i.align)
+	case opCompare, opBinary:
+		p.w.WriteString(i.detail + " ")
+		p.typed(i.args[0])
+		p.w.WriteString(", ")
+		i.args[1].print(p)
+	case opBranch:
+		p.w.WriteString("br ")
+		if len(i.args) > 0 {
+			p.list(i.args)
+			p.w.WriteString(", ")
+		}
+		for n, to := range i.blocks {
+			if n > 0 {
+				p.w.WriteString(", ")
+			}
+			p.w.WriteString("label %" + to.Name)
+		}
+	case opPhi:
+		p.printf("phi %s ", i.result.text)
+		for n, v := range i.args {
+			if n > 0 {
+				p.w.WriteString(", ")
+			}
+			p.w.WriteString("[ ")
+			v.print(p)
+			p.printf(", %%%s ]", i.blocks[n].Name)
+		}
+	case opElement:
+		p.printf("getelementptr inbounds %s, ", i.about.text)
+		p.list(i.args)
+	case opTrunc:
+		p.w.WriteString("trunc ")
+		p.list(i.args)
+		p.printf(" to %s", i.about.text)
+	case opSwitch:
+		p.w.WriteString("switch ")
+		p.typed(i.args[0])
+		p.printf(", label %%%s [\n", i.blocks[0].Name)
+		for n, v := range i.args[1:] {
+			p.w.WriteString("    ")
+			p.typed(v)
+			p.printf(", label %%%s\n", i.blocks[n+1].Name)
+		}
+		p.w.WriteString("  ]")
+	}
+	p.w.WriteByte('\n')
+}
+
+// lists writes named metadata, a node for each value.
+func (p *printer) lists(lists []List) {
+	node := 0
+	for _, list := range lists {
+		p.printf("\n!%s = !{", list.Name)
+		for i := range list.Values {
+			if i > 0 {
+				p.w.WriteString(", ")
+			}
+			p.printf("!%d", node+i)
+		}
+		p.w.WriteString("}\n")
+		node += len(list.Values)
+	}
+	node = 0
+	for _, list := range lists {
+		p.w.WriteByte('\n')
+		for _, v := range list.Values {
+			p.printf("!%d = !{", node)
+			p.typed(v)
+			p.w.WriteString("}\n")
+			node++
+		}
+	}
+}
+
+// quoted returns the name of a global, in quotes if it has to be.
+func quoted(name string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-$._", r)
+	}
+	if strings.IndexFunc(name, func(r rune) bool { return !plain(r) }) < 0 {
+		return "@" + name
+	}
+	var b strings.Builder
+	b.WriteString(`@"`)
+	for i := range len(name) {
+		if c := name[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' {
+			fmt.Fprintf(&b, `\%02X`, c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}

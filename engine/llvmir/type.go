@@ -1,0 +1,70 @@
+package llvmir
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Type is the type of a value. Types with the same text are the same.
+type Type struct {
+	text   string
+	kind   typeKind
+	count  int64 // bits of an integer, elements of an array
+	name   string
+	fields []*Type // elements, fields, or result and parameters
+}
+
+type typeKind int
+
+const (
+	voidType typeKind = iota
+	integerType
+	pointerType
+	arrayType
+	structType
+	namedType
+	functionType
+)
+
+// Types without parts.
+var (
+	Void = &Type{text: "void", kind: voidType}
+	Ptr  = &Type{text: "ptr", kind: pointerType}
+	I1   = integer(1)
+	I8   = integer(8)
+	I16  = integer(16)
+	I32  = integer(32)
+	I64  = integer(64)
+)
+
+func integer(bits int64) *Type {
+	return &Type{text: fmt.Sprintf("i%d", bits), kind: integerType, count: bits}
+}
+
+// Array returns the type of arrays of n elements.
+func Array(n int64, element *Type) *Type {
+	return &Type{text: fmt.Sprintf("[%d x %s]", n, element.text), kind: arrayType, count: n, fields: []*Type{element}}
+}
+
+// Struct returns the type of structures without a name.
+func Struct(fields ...*Type) *Type {
+	return &Type{text: "{ " + join(fields) + " }", kind: structType, fields: fields}
+}
+
+// Named returns the type of structures of a name, which is to be in Module.Structs.
+func Named(name string, fields ...*Type) *Type {
+	return &Type{text: "%" + name, kind: namedType, name: name, fields: fields}
+}
+
+// Func returns the type of functions.
+func Func(result *Type, params ...*Type) *Type {
+	return &Type{text: result.text + " (" + join(params) + ")", kind: functionType, fields: append([]*Type{result}, params...)}
+}
+
+func join(types []*Type) string {
+	texts := make([]string, len(types))
+	for i, t := range types {
+		texts[i] = t.text
+	}
+	return strings.Join(texts, ", ")
+}
