@@ -10,7 +10,7 @@ The repository `offload_system_clang` is always there. Tags ask for more, or for
 those of the root module count. See docs/toolchains.md.
 """
 
-load("//rules/private:clang_repositories.bzl", "archive_clang", "archive_clang_toolchain", "system_clang")
+load("//rules/private:clang_repositories.bzl", "archive_clang", "archive_clang_toolchain", "archive_rocm", "system_clang")
 load("//rules/private:prebuilt.bzl", "prebuilt_program", "prebuilt_program_toolchain")
 
 _DEFAULT = "offload_system_clang"
@@ -47,7 +47,7 @@ _FLAGS_ATTRS = {
 }
 
 _system_clang = tag_class(
-    doc = "clang and lld of this machine. `@NAME//:all` is to register, `@NAME//:openmp_runtime` is the OpenMP runtime beside them.",
+    doc = "clang and lld of this machine. `@NAME//:all` is to register, `@NAME//:openmp_runtime` is the OpenMP runtime beside them; `@NAME//:hip`, `@NAME//:rocblas` and so on are the libraries of the machine's ROCm.",
     attrs = _FLAGS_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`.",
@@ -78,6 +78,25 @@ _archive_clang = tag_class(
     },
 )
 
+_archive_rocm = tag_class(
+    doc = "ROCm from an archive that is laid out as `/opt/rocm` or as TheRock's distribution: clang and lld, device libraries, HIP and other libraries. " +
+          "It is downloaded when something is compiled or linked with it. `@NAME//:all` is to register; `@NAME//:hip`, `@NAME//:rocblas` and so on " +
+          "are its libraries; `@NAME//:openmp_runtime` is the OpenMP runtime of its LLVM.",
+    attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | _FLAGS_ATTRS | {
+        "name": attr.string(
+            doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`. A library whose folder of headers " +
+                  "these rules have never heard of is a target of `@NAME_files`, by the name of the folder; `use_repo` brings that in.",
+            mandatory = True,
+        ),
+        "strip_prefix": attr.string(
+            doc = "The folder in the archive that holds `include/hip` and `lib/llvm` or `llvm`.",
+        ),
+        "type": attr.string(
+            doc = "Type of the archive, if its name does not tell, e.g. `tar.xz`.",
+        ),
+    },
+)
+
 _prebuilt = tag_class(
     doc = "The `offload` program as a file, instead of building it from source. `@NAME//:all` is to register.",
     attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | {
@@ -92,12 +111,32 @@ def _files_of(tag):
     """The repository with what a tag downloads; the one that is named after it has the toolchain."""
     return tag.name + "_files"
 
+def _archive(tag, archive, rocm = False):
+    """The two repositories of a compiler from an archive."""
+    archive_clang_toolchain(
+        name = tag.name,
+        compiler_name = tag.name,
+        cpu = tag.cpu,
+        files = _files_of(tag),
+        os = tag.os,
+        rocm = rocm,
+    )
+    archive(
+        name = _files_of(tag),
+        compile_flags = tag.compile_flags,
+        link_flags = tag.link_flags,
+        sha256 = tag.sha256,
+        strip_prefix = tag.strip_prefix,
+        type = tag.type,
+        urls = tag.urls,
+    )
+
 def _offload_impl(module_ctx):
     names = {}
     for module in module_ctx.modules:
         if not module.is_root:
             continue
-        for tag in module.tags.system_clang + module.tags.archive_clang + module.tags.prebuilt:
+        for tag in module.tags.system_clang + module.tags.archive_clang + module.tags.archive_rocm + module.tags.prebuilt:
             if tag.name in names:
                 fail("offload: two tags have the name {}: give each a name of its own".format(repr(tag.name)))
             names[tag.name] = True
@@ -111,22 +150,9 @@ def _offload_impl(module_ctx):
                 rocm_path = tag.rocm_path,
             )
         for tag in module.tags.archive_clang:
-            archive_clang_toolchain(
-                name = tag.name,
-                compiler_name = tag.name,
-                cpu = tag.cpu,
-                files = _files_of(tag),
-                os = tag.os,
-            )
-            archive_clang(
-                name = _files_of(tag),
-                compile_flags = tag.compile_flags,
-                link_flags = tag.link_flags,
-                sha256 = tag.sha256,
-                strip_prefix = tag.strip_prefix,
-                type = tag.type,
-                urls = tag.urls,
-            )
+            _archive(tag, archive_clang)
+        for tag in module.tags.archive_rocm:
+            _archive(tag, archive_rocm, rocm = True)
         for tag in module.tags.prebuilt:
             prebuilt_program_toolchain(
                 name = tag.name,
@@ -148,6 +174,7 @@ offload = module_extension(
     doc = "Makes one repository with a toolchain for each tag, and `offload_system_clang` for the clang and lld found on this machine.",
     tag_classes = {
         "archive_clang": _archive_clang,
+        "archive_rocm": _archive_rocm,
         "prebuilt": _prebuilt,
         "system_clang": _system_clang,
     },

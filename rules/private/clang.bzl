@@ -54,6 +54,31 @@ def add_rocm(args, toolchain):
     else:
         args.add_all(["-nogpuinc", "-nogpulib"])
 
+# The device libraries that are for one processor each.
+_ISA = "oclc_isa_version_"
+
+def rocm_inputs(toolchain, target_id = None):
+    """HIP's headers, and the device libraries that a compilation for an architecture is linked with.
+
+    Args:
+      toolchain: the `ToolchainInfo` of an `offload_device_toolchain`.
+      target_id: the architecture, such as `gfx90a:xnack+`; None for the host, empty for portable code.
+
+    Returns:
+      a depset of Files, empty without ROCm.
+    """
+    if not toolchain.rocm:
+        return depset()
+    libraries = []
+    if target_id != None:
+        own = _ISA + target_id.split(":")[0].removeprefix("gfx") + ".bc"
+        libraries = [
+            library
+            for library in toolchain.rocm.device_libraries
+            if library.basename == own or not library.basename.startswith(_ISA)
+        ]
+    return depset(libraries, transitive = [toolchain.rocm.files])
+
 # Extensions of headers, which srcs takes, too.
 HEADERS = [".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tcc"]
 
@@ -217,9 +242,7 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
       env: the action's environment, a dict of strings.
       maps_paths: whether the output is the same where Bazel maps paths.
     """
-    files = [inputs, toolchain.files]
-    if toolchain.rocm and group == COMPILE_GROUP:
-        files.append(toolchain.rocm.files)
+    files = [inputs, toolchain.compile_files if group == COMPILE_GROUP else toolchain.link_files]
     if group == LINK_GROUP:
         files.append(depset(ctx.files.additional_linker_inputs))
     common = {

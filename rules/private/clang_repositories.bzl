@@ -2,25 +2,42 @@
 
 load(":download.bzl", "PLATFORM_ATTRS", "constraints_of", "download_attrs", "download_checked", "platform_constraints")
 load(":messages.bzl", "flag_of")
+load(":rocm_layout.bzl", "KNOWN_LIBRARIES", "LLVM_FOLDERS", "find_device_libraries", "find_version")
+load(":rocm_targets.bzl", "no_rocm_targets", "rocm_targets")
 
 _RELEASES = [str(release) for release in range(30, 16, -1)]
 
-# What a repository with a compiler holds.
+# What a repository with a compiler holds. Compilations get headers and no linker, links the other way round.
 _COMPILER = """load("{toolchains}", "offload_device_toolchain")
 
 offload_device_toolchain(
     name = "clang",
     clang = {clang},
+    compile_files = glob(
+        {headers},
+        allow_empty = True,
+        exclude = {foreign_headers},
+    ) + select({{
+        "{aarch64}": glob({arm_headers}, allow_empty = True),
+        "//conditions:default": [],
+    }}),
     compile_flags = {compile_flags},
-    files = glob([{files}], allow_empty = True),
+    device_libraries = glob(["rocm/amdgcn/bitcode/*.bc"], allow_empty = True),
+    files = glob({files}, allow_empty = True),
+    hip_runtime = {hip_runtime},
+    link_files = glob({link_files}, allow_empty = True),
     link_flags = {link_flags},
     missing = {missing},
     release = {release},
-    rocm_files = glob(["rocm/include/**", "rocm/amdgcn/**"], allow_empty = True),
+    rocm_files = glob(["rocm/include/hip/**"], allow_empty = True),
     rocm_version = {rocm_version},
     visibility = ["//visibility:public"],
 )
 """
+
+# Headers of clang's for CPUs that no host is, and for Arm's.
+_FOREIGN_HEADERS = ["altivec.h", "arm_*", "hexagon*", "htm*", "hvx_*", "lasxintrin.h", "lsxintrin.h", "larchintrin.h", "msa.h", "ppc_wrappers/**", "riscv_*", "s390intrin.h", "sifive_*", "vecintrin.h", "velintrin*", "wasm_*"]
+_ARM_HEADERS = ["arm_*"]
 
 # What a repository holds that is registered.
 _TOOLCHAIN = """
@@ -71,11 +88,24 @@ Install it (Debian: apt-get install libomp-22-dev liboffload-22-dev, of the rele
 _COMPILE_FLAGS = ["-no-canonical-prefixes", "-ffile-compilation-dir=."]
 _LINK_FLAGS = ["-no-canonical-prefixes"]
 
-def _compiler(repository_ctx, clang, files, missing = "", release = 0, rocm = False):
+# Programs that link: lld, and for code that is no object, where they are there: SPIR-V (Debian: llvm-22), PTX (clang-tools-22).
+_OTHER_LINKERS = ["llvm-link", "clang-nvlink-wrapper"]
+
+def _compiler(repository_ctx, llvm = None, programs = None, missing = "", release = 0, rocm = False, hip_runtime = None):
+    """The toolchain of an LLVM folder below the repository's, of whose programs in bin the compiler is made of some and links need others."""
+    below = llvm + "/" if llvm else ""
+    headers = below + "lib/clang/*/include/"
+    programs = programs or struct(compiler = [], linkers = [])
     return _COMPILER.format(
-        clang = repr(clang),
+        aarch64 = Label("@platforms//cpu:aarch64"),
+        arm_headers = repr([headers + pattern for pattern in _ARM_HEADERS]),
+        clang = repr(None if missing else below + "bin/clang"),
         compile_flags = repr(_COMPILE_FLAGS + repository_ctx.attr.compile_flags),
-        files = ", ".join([repr(pattern) for pattern in files]),
+        files = repr([below + "bin/" + program for program in programs.compiler] + [below + "lib/libLLVM*.so*", below + "lib/libclang-cpp*.so*", "rocm/lib/rocm_sysdeps/lib/*.so*"]),
+        foreign_headers = repr([headers + pattern for pattern in _FOREIGN_HEADERS]),
+        headers = repr([headers + "**"]),
+        hip_runtime = repr(hip_runtime),
+        link_files = repr([below + "bin/" + program for program in programs.linkers]),
         link_flags = repr(_LINK_FLAGS + repository_ctx.attr.link_flags),
         missing = repr(missing),
         release = release,
@@ -132,15 +162,23 @@ def _find(repository_ctx):
     candidates = _candidates(repository_ctx)
     for root in candidates:
         clang = repository_ctx.path(root).get_child("bin").get_child("clang")
+        lld = repository_ctx.path(root).get_child("bin").get_child("ld.lld")
+
+        # Whatever is installed, removed or repaired there is noticed by the next build.
+        repository_ctx.watch(clang)
+        repository_ctx.watch(lld)
         if not clang.exists:
             if len(candidates) == 1:
                 rejected.append("{} does not exist".format(clang))
             continue
-        if not repository_ctx.path(root).get_child("bin").get_child("ld.lld").exists:
+        if not lld.exists:
             rejected.append("{} has no bin/ld.lld".format(root))
             continue
         answer = repository_ctx.execute([clang, "--print-targets"])
-        if answer.return_code != 0 or "amdgcn" not in answer.stdout:
+        if answer.return_code != 0:
+            rejected.append("{} does not work: {}".format(clang, (answer.stderr or answer.stdout).strip() or "exit status {}".format(answer.return_code)))
+            continue
+        if "amdgcn" not in answer.stdout:
             rejected.append("{} has no AMDGPU target".format(clang))
             continue
         major = _major(repository_ctx, clang)
@@ -155,22 +193,23 @@ Install them (Debian: apt-get install clang-22 lld-22; Fedora: dnf install clang
     --repo_env=OFFLOAD_LLVM=/path/to/llvm
 or in MODULE.bazel: offload.system_clang(path = "/path/to/llvm"), or offload.archive_clang(...) for one from an archive."""
 
-# What links code that is no object, where it is there: SPIR-V (Debian: llvm-22), PTX (clang-tools-22).
-_OTHER_LINKERS = ["llvm-link", "clang-nvlink-wrapper"]
-
 def _link_llvm(repository_ctx, root, resources):
-    """Links what clang needs beside itself, under the paths that it looks at."""
+    """Links what clang needs beside itself, under the paths that it looks at; returns the names of the programs."""
+    linkers = []
     for name in ["clang", "ld.lld"] + _OTHER_LINKERS:
         program = repository_ctx.path("{}/bin/{}".format(root, name))
         if program.exists:
             repository_ctx.symlink(program, "bin/" + name)
+            if name != "clang":
+                linkers.append(name)
+    programs = struct(compiler = ["clang"], linkers = linkers)
     repository_ctx.symlink(resources + "/include", "lib/clang/{}/include".format(repository_ctx.path(resources).basename))
 
     # Programs of an LLVM with shared libraries look for them beside themselves,
     # also on a remote machine that has no LLVM.
     libraries = repository_ctx.path(root).get_child("lib")
     if root == "/usr" or not libraries.exists:
-        return
+        return programs
     for library in libraries.readdir():
         if not library.basename.startswith("libclang-cpp.so"):
             continue
@@ -181,6 +220,7 @@ def _link_llvm(repository_ctx, root, resources):
             if llvm.exists:
                 repository_ctx.symlink(llvm, "lib/libLLVM" + version)
                 break
+    return programs
 
 def _link_openmp(repository_ctx, root):
     """Links the runtime of OpenMP offloading under the names that programs look for; returns these, or none if a part lacks."""
@@ -197,15 +237,6 @@ def _link_openmp(repository_ctx, root):
                     names.append(name)
     return sorted(names) if len({name.split(".")[0]: None for name in names}) == 2 else []
 
-def _device_libraries(repository_ctx, root):
-    """Where Debian has the device libraries: with a release of LLVM, the newest first."""
-    folders = []
-    for release in _RELEASES:
-        folder = repository_ctx.path("{}/lib/llvm-{}/lib/clang".format(root, release))
-        if folder.exists:
-            folders.extend(["lib/llvm-{}/lib/clang/{}/amdgcn/bitcode".format(release, child.basename) for child in folder.readdir()])
-    return folders
-
 # The oldest release of LLVM whose driver makes device code as the rules ask it to.
 _MINIMUM = 17
 
@@ -215,55 +246,54 @@ def _major(repository_ctx, clang):
     major = answer.stdout.strip().split(".")[0]
     return int(major) if answer.return_code == 0 and major.isdigit() else 0
 
-def _find_rocm(repository_ctx):
-    """The folder with HIP's headers and the one with the device libraries, or None, None."""
+def _find_rocm(repository_ctx, resources):
+    """The folder of ROCm and the one with its device libraries, or None, None. `resources` is the folder of clang's own files."""
     asked_for = repository_ctx.attr.rocm_path or repository_ctx.getenv("ROCM_PATH")
     if asked_for == "none":
         return None, None
     for root in [asked_for] if asked_for else ["/opt/rocm", "/usr"]:
         headers = repository_ctx.path(root + "/include/hip/hip_runtime.h")
-        libraries = [
-            repository_ctx.path(root + "/" + folder)
-            for folder in _device_libraries(repository_ctx, root) + ["amdgcn/bitcode", "lib/llvm/amdgcn/bitcode", "lib/x86_64-linux-gnu/amdgcn/bitcode", "lib/amdgcn/bitcode", "share/amdgcn/bitcode", "lib/llvm/lib/clang/amdgcn/bitcode"]
-        ]
-        libraries = [folder for folder in libraries if folder.get_child("ockl.bc").exists]
+        repository_ctx.watch(headers)
+        libraries = find_device_libraries(repository_ctx, root, [resources + "/amdgcn/bitcode", resources + "/lib/amdgcn/bitcode"])
         if headers.exists and libraries:
-            return root, libraries[0]
+            return root, libraries
         if asked_for:
             fail("offload_system_clang: {} is no ROCm folder: {}. Correct rocm_path of offload.system_clang, or the variable ROCM_PATH".format(
                 root,
-                "it has no amdgcn/bitcode/ockl.bc" if headers.exists else "it has no include/hip/hip_runtime.h",
+                "it has no device libraries (amdgcn/bitcode/ockl.bc)" if headers.exists else "it has no include/hip/hip_runtime.h",
             ))
     return None, None
 
 def _link_rocm(repository_ctx, root, libraries):
-    """Links HIP's headers and the device libraries as clang's --rocm-path wants them."""
-    if root == "/usr":
-        repository_ctx.symlink("/usr/include/hip", "rocm/include/hip")
-    else:
-        repository_ctx.symlink(root + "/include", "rocm/include")
+    """Links the device libraries and the version as clang's --rocm-path wants them."""
     repository_ctx.symlink(libraries, "rocm/amdgcn/bitcode")
-    for place in ["share/hip/version", "bin/.hipVersion"]:
-        version = repository_ctx.path(root + "/" + place)
-        if version.exists:
-            repository_ctx.symlink(version, "rocm/share/hip/version")
-            return
-    repository_ctx.file("rocm/share/hip/version", "", executable = False)
+    version = find_version(repository_ctx, root)
+    if version:
+        repository_ctx.symlink(version, "rocm/share/hip/version")
+    else:
+        repository_ctx.file("rocm/share/hip/version", "", executable = False)
 
 def _system_clang_impl(repository_ctx):
     root, rejected = _find(repository_ctx)
     if not root:
         missing = _MISSING.format(why = " ({})".format("; ".join(rejected)) if rejected else "")
-        build_file = _compiler(repository_ctx, clang = None, files = [], missing = missing) + _openmp([], " on this machine, as there is no clang")
+        build_file = _compiler(repository_ctx, missing = missing) + _openmp([], " on this machine, as there is no clang") + no_rocm_targets(" on this machine, as there is no clang")
         constraints = []
     else:
         resources = repository_ctx.execute([root + "/bin/clang", "-print-resource-dir"]).stdout.strip()
-        _link_llvm(repository_ctx, root, resources)
-        rocm, libraries = _find_rocm(repository_ctx)
+        programs = _link_llvm(repository_ctx, root, resources)
+        rocm, libraries = _find_rocm(repository_ctx, resources)
+        hip_runtime = None
         if rocm:
             _link_rocm(repository_ctx, rocm, libraries)
-        build_file = _compiler(repository_ctx, clang = "bin/clang", files = ["bin/*", "lib/**"], release = _major(repository_ctx, root + "/bin/clang"), rocm = bool(rocm))
-        build_file += _openmp(_link_openmp(repository_ctx, root), " in {}/lib".format(root))
+
+            # A program is started where this ROCm is, too, when it is no longer beside its runfiles.
+            targets = rocm_targets(repository_ctx, rocm, link = True, linkopts = [] if rocm == "/usr" else ["-Wl,-rpath,{}/lib".format(rocm)])
+            rocm_build, hip_runtime = targets.build, targets.hip
+        else:
+            rocm_build = no_rocm_targets(" on this machine")
+        build_file = _compiler(repository_ctx, hip_runtime = hip_runtime, programs = programs, release = _major(repository_ctx, root + "/bin/clang"), rocm = bool(rocm))
+        build_file += _openmp(_link_openmp(repository_ctx, root), " in {}/lib".format(root)) + rocm_build
         constraints = _host_constraints(repository_ctx)
     repository_ctx.file("BUILD.bazel", build_file + _toolchain(":clang", repository_ctx.attr.compiler_name, constraints))
 
@@ -294,37 +324,48 @@ system_clang = repository_rule(
 def _real_name(repository_ctx, path):
     return repository_ctx.path(path).realpath.basename
 
-def _archive_release(repository_ctx):
+def _archive_release(repository_ctx, llvm):
     """The release of the clang in an archive, by the folder of its headers: it may be for another machine than this one."""
-    folder = repository_ctx.path("lib/clang")
+    folder = repository_ctx.path(llvm + "/lib/clang")
     releases = [child.basename.split(".")[0] for child in folder.readdir()] if folder.exists else []
     numbers = [int(release) for release in releases if release.isdigit()]
     return max(numbers) if numbers else 0
 
-def _archive_clang_impl(repository_ctx):
-    download_checked(repository_ctx, "offload.archive_clang", strip_prefix = repository_ctx.attr.strip_prefix, type = repository_ctx.attr.type)
+def _archive_programs(repository_ctx, llvm):
+    """The programs of the compiler and the linkers in an archive, with those that their names are links to."""
+    names = {}
+    for name in ["clang", "ld.lld"] + _OTHER_LINKERS:
+        path = "{}/bin/{}".format(llvm, name)
+        names[name] = sorted({name: True, _real_name(repository_ctx, path): True}) if repository_ctx.path(path).exists else []
+    compiler = names.pop("clang")
+    return struct(compiler = compiler, linkers = [name for linker in names.values() for name in linker])
+
+def _check_archive(repository_ctx, tag, llvm):
+    """Fails if an archive has no compiler that works; returns its release."""
     for name in ["bin/clang", "bin/ld.lld"]:
-        if not repository_ctx.path(name).exists:
-            fail("offload.archive_clang: {}: the archive has no {}: is strip_prefix = {} right?".format(
+        if not repository_ctx.path("{}/{}".format(llvm, name)).exists:
+            fail("{}: {}: the archive has no {}: is strip_prefix = {} right?".format(
+                tag,
                 repository_ctx.attr.urls[0],
                 name,
                 repr(repository_ctx.attr.strip_prefix),
             ))
-    release = _archive_release(repository_ctx)
+    release = _archive_release(repository_ctx, llvm)
     if release and release < _MINIMUM:
-        fail("offload.archive_clang: {}: this is clang {}, {} is the oldest that works: take an archive of a newer release".format(
+        fail("{}: {}: this is clang {}, {} is the oldest that works: take an archive of a newer release".format(
+            tag,
             repository_ctx.attr.urls[0],
             release,
             _MINIMUM,
         ))
-    files = ["bin/clang", "bin/" + _real_name(repository_ctx, "bin/clang"), "bin/ld.lld", "bin/" + _real_name(repository_ctx, "bin/ld.lld")]
-    for name in _OTHER_LINKERS:
-        if repository_ctx.path("bin/" + name).exists:
-            files += ["bin/" + name, "bin/" + _real_name(repository_ctx, "bin/" + name)]
-    files += ["lib/clang/*/include/**", "lib/libLLVM*.so*", "lib/libclang-cpp.so*"]
+    return release
+
+def _archive_clang_impl(repository_ctx):
+    download_checked(repository_ctx, "offload.archive_clang", strip_prefix = repository_ctx.attr.strip_prefix, type = repository_ctx.attr.type)
+    release = _check_archive(repository_ctx, "offload.archive_clang", ".")
     repository_ctx.file(
         "BUILD.bazel",
-        _compiler(repository_ctx, clang = "bin/clang", files = files, release = release) +
+        _compiler(repository_ctx, programs = _archive_programs(repository_ctx, "."), release = release) +
         _openmp(_link_openmp(repository_ctx, "."), " in " + repository_ctx.attr.urls[0]),
     )
 
@@ -337,16 +378,61 @@ archive_clang = repository_rule(
     },
 )
 
-_OPENMP_ALIAS = """
-alias(
-    name = "openmp_runtime",
-    actual = "@{files}//:openmp_runtime",
-    visibility = ["//visibility:public"],
+# A ROCm, its compiler included, from an archive.
+
+def _archive_rocm_impl(repository_ctx):
+    tag = "offload.archive_rocm"
+    download_checked(repository_ctx, tag, output = "rocm", strip_prefix = repository_ctx.attr.strip_prefix, type = repository_ctx.attr.type)
+    llvms = [folder for folder in LLVM_FOLDERS if repository_ctx.path("rocm/{}/bin/clang".format(folder)).exists]
+    llvm = "rocm/" + (llvms or LLVM_FOLDERS)[0]
+    release = _check_archive(repository_ctx, tag, llvm)
+    libraries = find_device_libraries(repository_ctx, "rocm")
+    headers = repository_ctx.path("rocm/include/hip/hip_runtime.h")
+    if not libraries or not headers.exists:
+        fail("{}: {}: the archive has no {}: is strip_prefix = {} right?".format(
+            tag,
+            repository_ctx.attr.urls[0],
+            "device libraries (amdgcn/bitcode/ockl.bc)" if headers.exists else "include/hip/hip_runtime.h",
+            repr(repository_ctx.attr.strip_prefix),
+        ))
+    if libraries != "rocm/amdgcn/bitcode":
+        repository_ctx.symlink(libraries, "rocm/amdgcn/bitcode")
+    if not repository_ctx.path("rocm/share/hip/version").exists:
+        version = find_version(repository_ctx, "rocm")
+        repository_ctx.file("rocm/share/hip/version", repository_ctx.read(version) if version else "", executable = False)
+    targets = rocm_targets(repository_ctx, "rocm", link = False)
+    repository_ctx.file(
+        "BUILD.bazel",
+        _compiler(repository_ctx, hip_runtime = targets.hip, llvm = llvm, programs = _archive_programs(repository_ctx, llvm), release = release, rocm = True) +
+        _openmp(_link_openmp(repository_ctx, llvm), " in " + repository_ctx.attr.urls[0]) +
+        targets.build,
+    )
+
+archive_rocm = repository_rule(
+    implementation = _archive_rocm_impl,
+    doc = "ROCm from an archive.",
+    attrs = _COMPILER_ATTRS | download_attrs | {
+        "strip_prefix": attr.string(doc = "The folder in the archive that holds `include/hip`."),
+        "type": attr.string(doc = "Type of the archive, if its name does not tell."),
+    },
 )
+
+# The toolchain of either.
+
+_ALIASES = """
+[
+    alias(
+        name = name,
+        actual = "@{files}//:" + name,
+        visibility = ["//visibility:public"],
+    )
+    for name in {names}
+]
 """
 
 def _archive_clang_toolchain_impl(repository_ctx):
-    repository_ctx.file("BUILD.bazel", _OPENMP_ALIAS.format(files = repository_ctx.attr.files) + _toolchain(
+    names = ["openmp_runtime"] + (KNOWN_LIBRARIES if repository_ctx.attr.rocm else [])
+    repository_ctx.file("BUILD.bazel", _ALIASES.format(files = repository_ctx.attr.files, names = repr(names)) + _toolchain(
         "@{}//:clang".format(repository_ctx.attr.files),
         repository_ctx.attr.compiler_name,
         platform_constraints(repository_ctx),
@@ -354,8 +440,9 @@ def _archive_clang_toolchain_impl(repository_ctx):
 
 archive_clang_toolchain = repository_rule(
     implementation = _archive_clang_toolchain_impl,
-    doc = "The toolchain of an `archive_clang`.",
+    doc = "The toolchain of an `archive_clang` or `archive_rocm`.",
     attrs = PLATFORM_ATTRS | _NAME_ATTRS | {
         "files": attr.string(mandatory = True, doc = "Name of the repository with the compiler."),
+        "rocm": attr.bool(doc = "Whether it has ROCm's libraries, too."),
     },
 )

@@ -34,21 +34,22 @@ download_attrs = {
     "urls": attr.string_list(mandatory = True, doc = "Where to download from."),
 }
 
-def download_checked(repository_ctx, tag, output = None, strip_prefix = "", type = ""):
+def download_checked(repository_ctx, tag, output = "", strip_prefix = "", type = "", archive = True):
     """Downloads a file, or an archive and unpacks it, and fails if no checksum is given.
 
     Args:
       repository_ctx: the context of a repository rule with `download_attrs`.
       tag: what to blame in a message.
-      output: where the file goes, made executable; None for an archive.
+      output: where the file goes, made executable; for an archive, the folder that it is unpacked to.
       strip_prefix: the folder in the archive to unpack.
       type: type of the archive.
+      archive: whether it is an archive.
     """
     attributes = repository_ctx.attr
-    if output:
+    if not archive:
         result = repository_ctx.download(attributes.urls, output, sha256 = attributes.sha256, executable = True)
     else:
-        result = repository_ctx.download_and_extract(attributes.urls, sha256 = attributes.sha256, stripPrefix = strip_prefix, type = type)
+        result = repository_ctx.download_and_extract(attributes.urls, output, sha256 = attributes.sha256, stripPrefix = strip_prefix, type = type)
     if not attributes.sha256:
         fail("{}: {} has no sha256. What was downloaded has this one; check that it is the right file, and add to the tag:\n    sha256 = {},".format(
             tag,

@@ -3,7 +3,7 @@
 load("//rules:providers.bzl", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "arch_copts_of", "architectures_of")
 load(":cc_flags.bzl", "host_environment", "host_flags")
-load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "run_clang", "sources_of")
+load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "rocm_inputs", "run_clang", "sources_of")
 load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags")
 load(":linking.bzl", "host_triple")
@@ -77,7 +77,7 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts):
         ctx,
         arguments = args,
         group = COMPILE_GROUP,
-        inputs = depset([src], transitive = [headers.files]),
+        inputs = depset([src], transitive = [headers.files, rocm_inputs(toolchain, arch)]),
         # Portable code holds the compiler's command line: what compiles it on takes the optimization level from there.
         maps_paths = not _is_portable(target),
         mnemonic = "OffloadHipPortableCompile" if _is_portable(target) else "OffloadHipCompile",
@@ -323,7 +323,7 @@ def hip_host_objects(ctx, *, cc, headers, copts, rdc):
             arguments = args,
             env = host_environment(cc),
             group = COMPILE_GROUP,
-            inputs = depset([src], transitive = [headers.files, cc.toolchain.all_files]),
+            inputs = depset([src], transitive = [headers.files, cc.toolchain.all_files, rocm_inputs(toolchain)]),
             mnemonic = "OffloadHipHostCompile",
             out = out,
             progress_message = "Compiling {} for the host".format(src.short_path),

@@ -6,7 +6,7 @@ load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "cc_configuration", "device_flags")
-load(":clang.bzl", "CLANG_GROUPS", "HEADERS", "compilation_id", "object_names", "sources_of")
+load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "compilation_id", "object_names", "sources_of")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":flags.bzl", "expand_flags")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_host_objects", "hip_images")
@@ -16,7 +16,7 @@ load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers")
 load(":linking.bzl", "HOST_ATTRS", "hold_fat_binary", "host_triple", "isolate_objects", "register_images", "require_device_link")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
-load(":toolchains.bzl", "DEVICE_ATTRS")
+load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _linked_together(ctx, *, where, host_objects, unit):
@@ -60,6 +60,16 @@ def _unlinked(ctx, *, host_objects, device_objects):
     )]))
     return objects + [require_device_link(ctx, device_link_symbol(ctx.label))], unlinked
 
+# What the setting names where nobody has set it.
+_DEFAULT_RUNTIME = Label("//rules/settings:amdhip64")
+
+def _runtime_of(ctx):
+    """HIP's runtime: what the setting names, else that of the toolchain's ROCm, else what the linker finds."""
+    runtime = ctx.attr._runtime
+    if runtime.label != _DEFAULT_RUNTIME:
+        return runtime
+    return device_toolchain_of(ctx, COMPILE_GROUP).hip_runtime or runtime
+
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
     rdc = ctx.attr.rdc
@@ -91,7 +101,7 @@ def _hip_library_impl(ctx):
     if len(bundles) == 1:
         providers.append(bundles[0])
     images = [image for unit in made.units for image in unit.images]
-    return library_providers(ctx, headers = headers, objects = objects, runtime = ctx.attr._runtime) + providers + [
+    return library_providers(ctx, headers = headers, objects = objects, runtime = _runtime_of(ctx)) + providers + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = depset(transitive = [
@@ -118,7 +128,8 @@ libraries of a program once, as `hipcc -fgpu-rdc --hip-link` does: device functi
 
 A library that is one source, or has `rdc = True`, is one bundle, too: it can be unbundled, archived and extracted from.
 
-The runtime is what the setting `//rules/settings:hip_runtime` names, by default `-lamdhip64`.
+The runtime is what the setting `//rules/settings:hip_runtime` names, by default that of the ROCm that the compiler belongs
+to, and `-lamdhip64` if there is none.
 """,
     attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "device_link": attr.bool(

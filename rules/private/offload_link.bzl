@@ -55,7 +55,7 @@ def _offload_link_impl(ctx):
         exec_group = _GROUP,
         executable = ctx.exec_groups[_GROUP].toolchains[PROGRAM_TYPE].offload_program,
         execution_requirements = {"supports-path-mapping": "1"},
-        inputs = depset(inputs + ctx.files.additional_linker_inputs, transitive = [toolchain.files]),
+        inputs = depset(inputs + ctx.files.additional_linker_inputs, transitive = [toolchain.link_files]),
         mnemonic = "OffloadLink",
         outputs = [out],
         progress_message = "Linking device code %{label}",

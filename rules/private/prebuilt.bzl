@@ -16,7 +16,7 @@ offload_program_toolchain(
 """
 
 def _prebuilt_program_impl(repository_ctx):
-    download_checked(repository_ctx, "offload.prebuilt", output = "offload")
+    download_checked(repository_ctx, "offload.prebuilt", archive = False, output = "offload")
     repository_ctx.file("BUILD.bazel", _PROGRAM.format(toolchains = Label("//rules:toolchains.bzl")))
 
 prebuilt_program = repository_rule(

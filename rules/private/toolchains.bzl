@@ -1,6 +1,7 @@
 """The two toolchain rules and how other rules reach them."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":messages.bzl", "flag_of", "name_of")
 
 PROGRAM_TYPE = Label("//rules/toolchain:program_type")
@@ -43,15 +44,18 @@ def _offload_device_toolchain_impl(ctx):
                 ctx.file.rocm_version.path,
             ))
         rocm = struct(
+            device_libraries = ctx.files.device_libraries,
             files = depset([ctx.file.rocm_version] + ctx.files.rocm_files),
             version = ctx.file.rocm_version,
         )
-    elif ctx.files.rocm_files:
+    elif ctx.files.rocm_files or ctx.files.device_libraries:
         fail("{}: offload_device_toolchain: rocm_files is set and rocm_version is not: clang is told where ROCm is by the place of share/hip/version".format(name_of(ctx.label)))
     return [platform_common.ToolchainInfo(
         clang = ctx.attr.clang[DefaultInfo].files_to_run,
+        compile_files = depset(ctx.files.files + ctx.files.compile_files),
         compile_flags = ctx.attr.compile_flags,
-        files = depset(ctx.files.files),
+        hip_runtime = ctx.attr.hip_runtime,
+        link_files = depset(ctx.files.files + ctx.files.link_files),
         link_flags = ctx.attr.link_flags,
         missing = "",
         mode_flags = {
@@ -78,6 +82,11 @@ together with its `toolchain`.
             allow_single_file = True,
             cfg = "exec",
         ),
+        "compile_files": attr.label_list(
+            doc = "What compilations need and links do not: resource headers.",
+            allow_files = True,
+            cfg = "exec",
+        ),
         "compile_flags": attr.string_list(
             doc = "Flags of every device compilation, before those of the compilation mode and of the target.",
         ),
@@ -85,12 +94,26 @@ together with its `toolchain`.
             doc = "Flags of device compilations with `-c dbg`.",
             default = ["-O1", "-g"],
         ),
+        "device_libraries": attr.label_list(
+            doc = "The device libraries, files in `amdgcn/bitcode` of the folder that `rocm_version` is in. A compilation gets `oclc_isa_version_*.bc` of its own architecture alone.",
+            allow_files = [".bc"],
+            cfg = "exec",
+        ),
         "fastbuild_flags": attr.string_list(
             doc = "Flags of device compilations with `-c fastbuild`, Bazel's default. Unoptimised device code is of little use.",
             default = ["-O2"],
         ),
         "files": attr.label_list(
-            doc = "What clang needs beside itself: the linker, resource headers, shared libraries.",
+            doc = "What clang needs beside itself to compile and to link, such as shared libraries; the linker and resource headers if they are not in `link_files` and `compile_files`.",
+            allow_files = True,
+            cfg = "exec",
+        ),
+        "hip_runtime": attr.label(
+            doc = "HIP's runtime, which programs with a `hip_library` are linked with if the setting `//rules/settings:hip_runtime` is left alone.",
+            providers = [CcInfo],
+        ),
+        "link_files": attr.label_list(
+            doc = "What device links need and compilations do not: `ld.lld`.",
             allow_files = True,
             cfg = "exec",
         ),
@@ -108,7 +131,7 @@ together with its `toolchain`.
             doc = "The release of LLVM, such as 22, where flags differ between releases; 0 for a recent one.",
         ),
         "rocm_files": attr.label_list(
-            doc = "HIP's headers and the device libraries: `include/**` and `amdgcn/bitcode/*.bc` of the folder that `rocm_version` is in.",
+            doc = "HIP's headers, `include/hip/**` of the folder that `rocm_version` is in: every compilation of HIP gets them. Device libraries can be here instead of in `device_libraries`.",
             allow_files = True,
             cfg = "exec",
         ),

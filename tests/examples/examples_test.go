@@ -26,7 +26,8 @@ func TestExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if !entry.IsDir() || entry.Name() == "remote_execution" {
+		// TestRemoteExecution has the one, tests/rocm the other.
+		if !entry.IsDir() || entry.Name() == "remote_execution" || entry.Name() == "rocm" {
 			continue
 		}
 		t.Run(entry.Name(), func(t *testing.T) {

@@ -1,0 +1,124 @@
+"""Libraries of ROCm for C++ programs: headers, shared libraries, and what they load when they run."""
+
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":cc_flags.bzl", "cc_configuration")
+
+def _merged(ctx, compilation_context, linker_inputs):
+    return cc_common.merge_cc_infos(
+        direct_cc_infos = [CcInfo(
+            compilation_context = compilation_context,
+            linking_context = cc_common.create_linking_context(linker_inputs = depset(linker_inputs)),
+        )],
+        cc_infos = [dep[CcInfo] for dep in ctx.attr.deps],
+    )
+
+def _rocm_shared_library_impl(ctx):
+    cc = cc_configuration(ctx)
+    library = cc_common.create_library_to_link(
+        actions = ctx.actions,
+        cc_toolchain = cc.toolchain,
+        dynamic_library = ctx.file.library,
+        # Libraries of one ROCm keep their places relative to each other: they look for each other from where they are.
+        dynamic_library_symlink_path = "{}/{}".format(ctx.label.workspace_name or "rocm", ctx.file.library.short_path.removeprefix("../").partition("/")[2]),
+        feature_configuration = cc.features,
+    )
+    return [
+        DefaultInfo(files = depset([ctx.file.library])),
+        _merged(ctx, cc_common.create_compilation_context(), [cc_common.create_linker_input(
+            libraries = depset([library]),
+            owner = ctx.label,
+        )]),
+    ]
+
+rocm_shared_library = rule(
+    implementation = _rocm_shared_library_impl,
+    doc = "A shared library of ROCm, with those that it requires.",
+    attrs = {
+        "deps": attr.label_list(providers = [CcInfo], doc = "The shared libraries that it requires."),
+        "library": attr.label(allow_single_file = True, mandatory = True, doc = "The file, under the name that programs look for."),
+    },
+    fragments = ["cpp"],
+    provides = [CcInfo],
+    toolchains = use_cc_toolchain(),
+)
+
+_HEX = "0123456789abcdef"
+
+def processor_of(name):
+    """The processor that a file is for.
+
+    Args:
+      name: base name of the file, such as `TensileLibrary_gfx90a.co` or `gfx942130.db.txt`.
+
+    Returns:
+      the longest run of hexadecimal digits after the last `gfx`, with that in front, such as `gfx90a`; empty if the name
+      has none. Names of MIOpen go on with the number of compute units.
+    """
+    _, found, rest = name.rpartition("gfx")
+    digits = rest
+    for i in range(len(rest)):
+        if rest[i] not in _HEX:
+            digits = rest[:i]
+            break
+    return "gfx" + digits if found and digits else ""
+
+def serves(name, archs):
+    """Whether a file is of use to programs for some architectures.
+
+    Args:
+      name: base name of the file.
+      archs: list of target IDs; empty for all.
+
+    Returns:
+      whether it is for no processor, or for that of one of them, and not for the opposite of its xnack setting.
+    """
+    processor = processor_of(name)
+    if not archs or not processor:
+        return True
+    for arch in archs:
+        if "-" in arch.split(":")[0] or not arch.startswith("gfx"):
+            # Code for a generic processor, or portable code, may run on any GPU.
+            return True
+        if not processor.startswith(arch.split(":")[0]):
+            continue
+        if not (":xnack+" in arch and "xnack-" in name or ":xnack-" in arch and "xnack+" in name):
+            return True
+    return False
+
+def _rocm_library_impl(ctx):
+    archs = ctx.attr._offload_archs[BuildSettingInfo].value
+    data = [file for file in ctx.files.data if serves(file.basename, archs)]
+    folder = ctx.label.workspace_root + "/" + ctx.attr.include if ctx.label.workspace_root else ctx.attr.include
+    context = cc_common.create_compilation_context(
+        defines = depset(ctx.attr.defines),
+        headers = depset(ctx.files.hdrs),
+        system_includes = depset([folder] if ctx.files.hdrs else []),
+    )
+    return [
+        DefaultInfo(
+            runfiles = ctx.runfiles(data).merge_all([dep[DefaultInfo].default_runfiles for dep in ctx.attr.deps]),
+        ),
+        _merged(ctx, context, [cc_common.create_linker_input(
+            owner = ctx.label,
+            user_link_flags = depset(ctx.attr.linkopts),
+        )] if ctx.attr.linkopts else []),
+        OutputGroupInfo(data = depset(data)),
+    ]
+
+rocm_library = rule(
+    implementation = _rocm_library_impl,
+    doc = "A library of ROCm: its headers and those that they include, and its shared library.",
+    attrs = {
+        "data": attr.label_list(allow_files = True, doc = "Files that it loads when it runs. Those for processors that are not built for are left out."),
+        "defines": attr.string_list(doc = "Preprocessor definitions of dependents."),
+        "deps": attr.label_list(providers = [CcInfo], doc = "Shared libraries."),
+        "hdrs": attr.label_list(allow_files = True, doc = "The headers."),
+        "include": attr.string(doc = "The folder that dependents look in for headers, in this repository."),
+        "linkopts": attr.string_list(doc = "Flags of the links of programs."),
+        "_offload_archs": attr.label(default = "//rules/settings:offload_archs"),
+    },
+    provides = [CcInfo],
+)

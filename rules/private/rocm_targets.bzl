@@ -1,0 +1,130 @@
+"""The targets of the libraries of a ROCm folder, as text of a BUILD file, in repository rules."""
+
+load(":rocm_layout.bzl", "KNOWN_LIBRARIES", "find_libraries")
+
+_LOAD = """
+load("{rocm_library}", "rocm_library", "rocm_shared_library")
+load("{missing}", "missing_library")
+"""
+
+_HEADERS = """
+filegroup(
+    name = "include_{name}",
+    srcs = glob(["rocm/include/{name}/**"]),
+)
+"""
+
+_SHARED = """
+rocm_shared_library(
+    name = "shared_{name}",
+    library = {file},
+    deps = {deps},
+)
+"""
+
+_LIBRARY = """
+rocm_library(
+    name = "{name}",
+    data = glob({data}, allow_empty = True, exclude = ["**/*.cmake"]),
+    defines = {defines},
+    hdrs = {headers},
+    include = "rocm/include",
+    linkopts = {linkopts},
+    visibility = ["//visibility:public"],
+    deps = {deps},
+)
+"""
+
+_MISSING = """
+[
+    missing_library(
+        name = name,
+        message = {message}.format(name),
+        visibility = ["//visibility:public"],
+    )
+    for name in {names}
+]
+"""
+
+_MISSING_MESSAGE = "{{}} is not in {where}, which has {names}. Install it there, or name another ROCm: see docs/toolchains.md"
+
+_NO_ROCM_MESSAGE = """no ROCm was found{where}, which {{}} is a part of.
+Install it (Debian: apt-get install hipcc libamdhip64-dev), or name the folder that holds include/hip:
+    --repo_env=ROCM_PATH=/path/to/rocm
+or in MODULE.bazel: offload.system_clang(rocm_path = "/path/to/rocm"), or offload.archive_rocm(...) for one from an archive."""
+
+# HIP's headers are for AMD's and NVIDIA's GPUs; hipcc defines which.
+_DEFINES = ["__HIP_PLATFORM_AMD__=1"]
+
+def _missing(names, message):
+    return _MISSING.format(message = repr(message), names = repr(names)) if names else ""
+
+def no_rocm_targets(where):
+    """The targets where there is no ROCm: those that depend on them fail with what to do.
+
+    Args:
+      where: where there is none, such as ` on this machine`.
+
+    Returns:
+      text of a BUILD file.
+    """
+    load_missing = "\nload(\"{}\", \"missing_library\")\n".format(Label("//rules/private:missing.bzl"))
+    return load_missing + _missing(KNOWN_LIBRARIES, _NO_ROCM_MESSAGE.format(where = where))
+
+def rocm_targets(repository_ctx, root, link, linkopts = []):
+    """The targets of the libraries of a ROCm folder.
+
+    Args:
+      repository_ctx: the context of a repository rule.
+      root: the ROCm folder.
+      link: whether it is to be linked into the folder `rocm` of the repository; if not, it is that.
+      linkopts: flags of the links of programs.
+
+    Returns:
+      a struct: build, text of a BUILD file; hip, the label of the target with HIP's runtime, None if the folder has headers alone.
+    """
+    found = find_libraries(repository_ctx, root)
+    if link:
+        _link(repository_ctx, root, found)
+    text = _LOAD.format(missing = Label("//rules/private:missing.bzl"), rocm_library = Label("//rules/private:rocm_library.bzl"))
+    for name in sorted({name: True for library in found.libraries for name in library.headers}):
+        text += _HEADERS.format(name = name)
+    for shared in found.shared:
+        if not link and not repository_ctx.path("{}/{}".format(root, shared.file)).exists:
+            # Programs look for it under this name.
+            repository_ctx.symlink("{}/{}".format(root, shared.target), "rocm/" + shared.file)
+        text += _SHARED.format(
+            deps = repr(["shared_" + name for name in shared.deps]),
+            file = repr("rocm/" + shared.file),
+            name = shared.name,
+        )
+    runtime = [library.shared for library in found.libraries if library.name == "hip" and library.shared]
+    for library in found.libraries:
+        # Headers without a shared library call HIP's runtime where they use its headers.
+        shared = {name: True for name in [library.shared] + (runtime if library.hip else []) if name}
+        text += _library(library, library.name, shared.keys(), linkopts)
+        if library.name == "hip":
+            text += _library(library, "hip_headers", [], [])
+    names = [library.name for library in found.libraries]
+    absent = [name for name in KNOWN_LIBRARIES if name not in names + (["hip_headers"] if "hip" in names else [])]
+    text += _missing(absent, _MISSING_MESSAGE.format(names = ", ".join(sorted(names)).replace("{", "{{"), where = root if link else repository_ctx.attr.urls[0]))
+    return struct(build = text, hip = ":hip" if runtime else None)
+
+def _library(library, name, shared, linkopts):
+    return _LIBRARY.format(
+        data = repr(["rocm/{}/**".format(folder) for folder in library.data]),
+        defines = repr(_DEFINES if library.hip else []),
+        deps = repr(["shared_" + soname for soname in shared]),
+        headers = repr(["include_" + folder for folder in library.headers]),
+        linkopts = repr(linkopts if shared else []),
+        name = name,
+    )
+
+def _link(repository_ctx, root, found):
+    for name in {name: True for library in found.libraries for name in library.headers}:
+        repository_ctx.symlink("{}/include/{}".format(root, name), "rocm/include/" + name)
+    for shared in found.shared:
+        repository_ctx.symlink("{}/{}".format(root, shared.target), "rocm/" + shared.file)
+    for library in found.libraries:
+        for folder in library.data:
+            repository_ctx.symlink("{}/{}".format(root, folder), "rocm/" + folder)
