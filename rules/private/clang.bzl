@@ -197,7 +197,7 @@ def object_names(ctx, srcs):
     Returns:
       list of paths without extension, no two the same.
     """
-    package = "/".join([part for part in [ctx.label.workspace_name and "../" + ctx.label.workspace_name, ctx.label.package] if part])
+    package = "/".join([part for part in [ctx.label.repo_name and "../" + ctx.label.repo_name, ctx.label.package] if part])
     names = []
     for src in srcs:
         path = src.short_path

@@ -21,7 +21,7 @@ def flag_of(setting):
     Returns:
       a string such as `--@rules_offload//rules/settings:offload_archs`.
     """
-    return "--{}//{}:{}".format("@rules_offload" if setting.workspace_name else "", setting.package, setting.name)
+    return "--{}//{}:{}".format("@rules_offload" if setting.repo_name else "", setting.package, setting.name)
 
 def place(ctx, rule_name):
     """What a message begins with: `//pkg:name: rule`.
