@@ -43,6 +43,7 @@ const (
 	largest pick = "largest" // the largest one
 	merged  pick = "merged"  // all of them, their entries of each target behind each other
 	archive pick = "archive" // the 20 largest, as members of an archive
+	members pick = "members" // all of them, ten times, as members of archives
 )
 
 // debianPackage is a package of Debian sid.
@@ -69,6 +70,7 @@ var corpora = []corpus{
 	{name: "rccl-s", about: "the only bundle of librccl1, without debug sections", pkg: rccl, pick: largest, strip: true},
 	{name: "rccl", about: "the only bundle of librccl1", pkg: rccl, pick: largest},
 	{name: "ggml-all", about: "all of libggml0-backend-hip in one bundle", pkg: ggml, pick: merged},
+	{name: "magma-members", about: "archives of the bundles of libmagma-sparse2-rocm, without debug sections, ten of each", pkg: magma, pick: members, strip: true},
 	{name: "ggml-archive", about: "an archive of the 20 largest bundles of libggml0-backend-hip", pkg: ggml, pick: archive},
 }
 
@@ -101,7 +103,8 @@ func (c *corpus) tooLarge(base string) string {
 }
 
 // prepare fetches the package and makes the corpus, unless it is there: a file
-// "targets" and the entries e00, e01 … in their order, or an archive.
+// "targets" and the entries e00, e01 … in their order, a folder of these for each
+// member, or an archive.
 func (c *corpus) prepare(ctx context.Context, base string) error {
 	dir := c.dir(base)
 	if _, err := os.Stat(dir); err == nil {
@@ -124,9 +127,20 @@ func (c *corpus) prepare(ctx context.Context, base string) error {
 	if err != nil {
 		return err
 	}
-	if c.pick == archive {
-		err = writeArchive(ctx, filepath.Join(temp, "archive.a"), input.Bytes(), bundles)
-	} else {
+	switch c.pick {
+	case archive:
+		err = writeBundles(ctx, filepath.Join(temp, "archive.a"), input.Bytes(), bundles)
+	case members:
+		for i := range bundles {
+			dir := filepath.Join(temp, memberName(i))
+			if err = os.Mkdir(dir, 0o777); err == nil {
+				err = c.writeEntries(ctx, dir, input.Bytes(), bundles[i:i+1])
+			}
+			if err != nil {
+				return err
+			}
+		}
+	default:
 		err = c.writeEntries(ctx, temp, input.Bytes(), bundles)
 	}
 	if err != nil {
@@ -202,21 +216,27 @@ func (c *corpus) writeEntries(ctx context.Context, dir string, library []byte, b
 	return os.WriteFile(filepath.Join(dir, "targets"), []byte(strings.Join(targets, "\n")), 0o666)
 }
 
-func entryName(i int) string { return fmt.Sprintf("e%02d", i) }
+func entryName(i int) string  { return fmt.Sprintf("e%02d", i) }
+func memberName(i int) string { return fmt.Sprintf("m%03d", i) }
 
-// writeArchive writes the 20 largest bundles as members of an archive.
-func writeArchive(ctx context.Context, name string, library []byte, bundles []*bundle.Bundle) error {
-	var members []ar.NewMember
+// writeBundles writes the 20 largest bundles as members of an archive.
+func writeBundles(ctx context.Context, name string, library []byte, bundles []*bundle.Bundle) error {
+	var list []ar.NewMember
 	for i, b := range bundles[:min(20, len(bundles))] {
-		members = append(members, ar.NewMember{Name: fmt.Sprintf("tu%02d.o", i), Data: files.Memory(library[b.Start:b.End])})
+		list = append(list, ar.NewMember{Name: fmt.Sprintf("tu%02d.o", i), Data: files.Memory(library[b.Start:b.End])})
 	}
+	return writeArchive(ctx, name, list)
+}
+
+// writeArchive writes an archive.
+func writeArchive(ctx context.Context, name string, list []ar.NewMember) error {
 	outputs := files.NewRoot("").Outputs()
 	defer outputs.Abort()
 	out, err := outputs.Create(name)
 	if err != nil {
 		return err
 	}
-	if err := ar.Write(ctx, out, members); err != nil {
+	if err := ar.Write(ctx, out, list); err != nil {
 		return err
 	}
 	return outputs.Commit()

@@ -34,7 +34,7 @@ const longRun = 3 * time.Second
 
 // measure runs all operations with a corpus and prints them.
 func (b *bench) measure(ctx context.Context, c *corpus, pattern *regexp.Regexp) ([]result, error) {
-	w, err := b.newWork(c)
+	w, err := b.newWork(ctx, c)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,7 +10,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // bench is what all measurements have in common.
@@ -52,7 +55,7 @@ const (
 
 // newWork makes bundles of a corpus: plain and foreign by LLVM's tool, own by this
 // project's.
-func (b *bench) newWork(c *corpus) (*work, error) {
+func (b *bench) newWork(ctx context.Context, c *corpus) (*work, error) {
 	w := &work{bench: b, dir: filepath.Join(b.dir, "work"), corpus: c.dir(b.dir)}
 	if err := os.RemoveAll(w.dir); err != nil {
 		return nil, err
@@ -70,19 +73,14 @@ func (b *bench) newWork(c *corpus) (*work, error) {
 		w.raw = fi.Size()
 		return w, nil
 	}
-	list, err := os.ReadFile(filepath.Join(w.corpus, "targets"))
+	var err error
+	if c.pick == members {
+		err = w.makeArchives(ctx)
+	} else {
+		err = w.makeBundles("")
+	}
 	if err != nil {
 		return nil, err
-	}
-	w.targets = strings.Fields(string(list))
-	for _, s := range []command{
-		w.bundle(b.peer, "plain"),
-		w.bundle(b.peer, "foreign", "-compress"),
-		w.bundle(b.ours, "own", "-compress"),
-	} {
-		if _, err := w.runner.run(w.dir, once(s)); err != nil {
-			return nil, err
-		}
 	}
 	fi, err := os.Stat(filepath.Join(w.dir, "plain"))
 	if err != nil {
@@ -90,6 +88,60 @@ func (b *bench) newWork(c *corpus) (*work, error) {
 	}
 	w.raw = fi.Size()
 	return w, nil
+}
+
+// makeBundles makes bundles of the entries in the corpus, with the given prefix to
+// their names.
+func (w *work) makeBundles(prefix string) error {
+	list, err := os.ReadFile(filepath.Join(w.corpus, "targets"))
+	if err != nil {
+		return err
+	}
+	w.targets = strings.Fields(string(list))
+	for _, s := range []command{
+		w.bundle(w.peer, prefix+"plain"),
+		w.bundle(w.peer, prefix+"foreign", "-compress"),
+		w.bundle(w.ours, prefix+"own", "-compress"),
+	} {
+		if _, err := w.runner.run(w.dir, once(s)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeArchives makes an archive of each form of the members of the corpus, ten
+// of each.
+func (w *work) makeArchives(ctx context.Context) error {
+	folders, err := filepath.Glob(filepath.Join(w.corpus, "m*"))
+	if err != nil {
+		return err
+	}
+	for _, dir := range folders {
+		member := *w
+		member.corpus = dir
+		name := filepath.Base(dir)
+		if err := member.makeBundles(name); err != nil {
+			return err
+		}
+	}
+	for _, form := range []string{"plain", "foreign", "own"} {
+		var list []ar.NewMember
+		for copies := range 10 {
+			for _, dir := range folders {
+				name := filepath.Base(dir)
+				data, err := os.ReadFile(w.path(name + form))
+				if err != nil {
+					return err
+				}
+				list = append(list, ar.NewMember{Name: fmt.Sprintf("%s-%d.o", name, copies), Data: files.Memory(data)})
+			}
+		}
+		if err := writeArchive(ctx, w.path(form), list); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *work) archive() string        { return filepath.Join(w.corpus, "archive.a") }
@@ -120,8 +172,12 @@ func (w *work) unbundle(program, input, dir string, targets []int) command {
 
 // operations returns what is measured with a corpus.
 func (w *work) operations(c *corpus) []operation {
-	if c.pick == archive {
-		return w.archiveOperations()
+	switch c.pick {
+	case archive:
+		return w.archiveOperations(w.archive(), "")
+	case members:
+		return slices.Concat(w.archiveOperations("plain", ""), w.archiveOperations("own", ", own compressed"),
+			w.archiveOperations("foreign", ", LLVM's compressed"))
 	}
 	small, large := w.raw < 2<<20, w.raw >= 100<<20
 	want := func(usual, ifSmall, ifLarge float64) float64 {
@@ -295,23 +351,24 @@ func (w *work) rebuild() operation {
 	}
 }
 
-// archiveOperations are those with an archive of bundles.
-func (w *work) archiveOperations() []operation {
+// archiveOperations are those with an archive of bundles; about, what sets it
+// apart from others of the corpus, follows their names.
+func (w *work) archiveOperations(file, about string) []operation {
 	ids := []string{"gfx1030", "gfx1010", "gfx1100", "gfx1101", "gfx1102", "gfx803", "gfx900", "gfx906", "gfx908", "gfx90a"}
 	var ops []operation
 	for _, n := range []int{1, len(ids)} {
 		command := func(program, dir string) stages {
 			var names []string
-			c := command{program, "-unbundle", "-type=a", "-input=" + w.archive()}
+			c := command{program, "-unbundle", "-type=a", "-input=" + file}
 			for _, id := range ids[:n] {
 				names = append(names, "hipv4-amdgcn-amd-amdhsa--"+id)
 				c = append(c, "-output="+out(dir, id+".a"))
 			}
 			return once(append(c, "-targets="+strings.Join(names, ",")))
 		}
-		name, wanted := "unbundle archive, one target", 3.0
+		name, wanted := "unbundle archive, one target"+about, 3.0
 		if n > 1 {
-			name, wanted = "unbundle archive, all targets", 2
+			name, wanted = "unbundle archive, all targets"+about, 2
 		}
 		ops = append(ops, operation{
 			name: name, want: wanted,
