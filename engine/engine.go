@@ -83,10 +83,15 @@ type ReadOptions struct {
 
 // openBundles opens a file of bundles of a type.
 func (s *Session) openBundles(ctx context.Context, name string, t bundle.FileType, read ReadOptions) (*images.File, error) {
-	return s.Open(ctx, name, images.Options{
+	return s.Open(ctx, name, read.options(t))
+}
+
+// options are those to open a file of bundles of a type with.
+func (opt *ReadOptions) options(t bundle.FileType) images.Options {
+	return images.Options{
 		Scope: images.Bundles, Type: t,
-		Lenient: read.Lenient, Verify: read.Verify, MaxSize: read.MaxSize, LLVM23: read.LLVM23, Measure: read.Stats != nil,
-	})
+		Lenient: opt.Lenient, Verify: opt.Verify, MaxSize: opt.MaxSize, LLVM23: opt.LLVM23, Measure: opt.Stats != nil,
+	}
 }
 
 // tell reports the bundles of a source to Stats and Warn. Of a source without bundles, Stats gets

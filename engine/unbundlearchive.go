@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -52,13 +53,15 @@ func (e *NoCodeObjectError) Error() string {
 // nothing serves, a *MemberConflictError with Check, and an *ar.FormatError for a
 // damaged archive.
 func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOptions) error {
-	f, err := s.openBundles(ctx, opt.Input, bundle.ArchiveType, opt.Read)
+	picker := &picker{opt: &opt, members: make(map[*images.Source]*picked)}
+	read := opt.Read.options(bundle.ArchiveType)
+	read.Visit = picker.visit
+	f, err := s.Open(ctx, opt.Input, read)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	var picks []pick
-	var stored []string
+	var members []*picked
 	for source, err := range f.Sources() {
 		opt.Read.tell(source)
 		if err == nil && opt.Check {
@@ -67,59 +70,114 @@ func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOption
 		if err != nil {
 			return err
 		}
-		for _, e := range source.BundlerOrder() {
-			if e.BadID != nil {
-				return nameError(e.Place.String(), badEntry(e))
-			}
-			stored = append(stored, e.ID)
-			if requests := opt.requests(e); requests != nil {
-				picks = append(picks, pick{image: e, requests: requests})
+		member := picker.members[source]
+		if opt.Trace != nil {
+			opt.trace(member.order)
+		}
+		if n := len(member.order); n > 0 && member.order[n-1].BadID != nil {
+			bad := member.order[n-1]
+			return nameError(bad.Place.String(), badEntry(bad))
+		}
+		members = append(members, member)
+	}
+	lists := make([][]ar.NewMember, len(opt.Requests))
+	for _, member := range members {
+		for _, p := range member.picks {
+			for _, i := range p.requests {
+				lists[i] = append(lists[i], p.member)
 			}
 		}
 	}
-	if err := opt.missing(picks, stored); err != nil {
+	if err := opt.missing(lists, members); err != nil {
 		return err
 	}
-	list := make([]*images.DeviceImage, len(picks))
-	for i := range picks {
-		list[i] = picks[i].image
+	for _, member := range members {
+		if member.fault != nil {
+			return member.fault
+		}
 	}
-	contents, err := f.Load(ctx, list...)
-	if err != nil {
-		return err
-	}
-	defer contents.Close()
-	err = s.budget.Each(ctx, len(picks), func(_ context.Context, i int) error {
-		picks[i].member = ar.NewMember{Name: deviceMemberName(picks[i].image), Data: contents.Get(i)}
-		index(&picks[i].member)
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	return s.writeArchives(ctx, picks, opt.Requests)
+	return s.writeArchives(ctx, lists, opt.Requests)
+}
+
+// picker picks entries from members as they are searched.
+type picker struct {
+	opt    *UnbundleArchiveOptions
+	served sync.Map // the numbers of the requests that entries of an ID serve: string to []int
+
+	mu      sync.Mutex
+	members map[*images.Source]*picked
+}
+
+// picked is what was picked from an archive member.
+type picked struct {
+	// order has the entries in the order in which they are visited, up to one
+	// without a proper ID.
+	order []*images.DeviceImage
+	picks []pick
+	fault error // of the contents
 }
 
 // pick is an entry that serves requests.
 type pick struct {
-	image    *images.DeviceImage
 	requests []int // their numbers
 	member   ar.NewMember
 }
 
-// requests returns the numbers of the requests that an entry serves.
-func (opt *UnbundleArchiveOptions) requests(e *images.DeviceImage) []int {
-	var served []int
-	for i, request := range opt.Requests {
-		m := opt.Rules.Match(e.Target, request.Target)
-		if opt.Trace != nil {
-			opt.Trace(m)
+// visit picks from a member.
+func (p *picker) visit(ctx context.Context, v *images.Visit) error {
+	member := &picked{order: v.Source.BundlerOrder()}
+	var list []*images.DeviceImage
+	for i, e := range member.order {
+		if e.BadID != nil {
+			member.order = member.order[:i+1]
+			break
 		}
-		if m.Compatible() {
+		if requests := p.requests(e); requests != nil {
+			list = append(list, e)
+			member.picks = append(member.picks, pick{requests: requests})
+		}
+	}
+	contents, err := v.Load(ctx, list...)
+	if err != nil {
+		member.fault = err
+	} else {
+		for i, content := range contents {
+			m := &member.picks[i].member
+			m.Name, m.Data = deviceMemberName(list[i]), content
+			index(m)
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.members[v.Source] = member
+	return nil
+}
+
+// requests returns the numbers of the requests that an entry serves.
+func (p *picker) requests(e *images.DeviceImage) []int {
+	if known, ok := p.served.Load(e.ID); ok {
+		return known.([]int)
+	}
+	var served []int
+	for i, request := range p.opt.Requests {
+		if p.opt.Rules.Match(e.Target, request.Target).Compatible() {
 			served = append(served, i)
 		}
 	}
+	p.served.Store(e.ID, served)
 	return served
+}
+
+// trace gives Trace the comparisons of entries with the requests.
+func (opt *UnbundleArchiveOptions) trace(entries []*images.DeviceImage) {
+	for _, e := range entries {
+		if e.BadID != nil {
+			return
+		}
+		for _, request := range opt.Requests {
+			opt.Trace(opt.Rules.Match(e.Target, request.Target))
+		}
+	}
 }
 
 // deviceMemberName returns the name that an entry of an archive member gets in an
@@ -140,34 +198,29 @@ func deviceMemberName(e *images.DeviceImage) string {
 	return strings.ReplaceAll(stem+"-"+e.ID+stem+ext, ":", "_")
 }
 
-// missing reports a request that nothing serves.
-func (opt *UnbundleArchiveOptions) missing(picks []pick, stored []string) error {
+// missing reports a request that nothing serves: its list is empty.
+func (opt *UnbundleArchiveOptions) missing(lists [][]ar.NewMember, members []*picked) error {
 	if opt.AllowMissing {
 		return nil
 	}
-	served := make([]bool, len(opt.Requests))
-	for _, p := range picks {
-		for _, i := range p.requests {
-			served[i] = true
-		}
-	}
 	for i, request := range opt.Requests {
-		if !served[i] {
-			slices.Sort(stored)
-			return &NoCodeObjectError{Target: request.Target, Archive: opt.Input, Stored: slices.Compact(stored)}
+		if len(lists[i]) > 0 {
+			continue
 		}
+		var stored []string
+		for _, member := range members {
+			for _, e := range member.order {
+				stored = append(stored, e.ID)
+			}
+		}
+		slices.Sort(stored)
+		return &NoCodeObjectError{Target: request.Target, Archive: opt.Input, Stored: slices.Compact(stored)}
 	}
 	return nil
 }
 
 // writeArchives writes an archive for each request.
-func (s *Session) writeArchives(ctx context.Context, picks []pick, requests []UnbundleRequest) error {
-	lists := make([][]ar.NewMember, len(requests))
-	for _, p := range picks {
-		for _, i := range p.requests {
-			lists[i] = append(lists[i], p.member)
-		}
-	}
+func (s *Session) writeArchives(ctx context.Context, lists [][]ar.NewMember, requests []UnbundleRequest) error {
 	return s.write(ctx, func(out *files.Outputs) error {
 		outputs := make([]*files.Output, len(requests))
 		for i, request := range requests {

@@ -116,14 +116,15 @@ func zstdError(f *frame, err error) error {
 	return e
 }
 
-// decodeFrame decodes all of f, which states its size, into dst, which has it.
-func (r *Reader) decodeFrame(f *frame, dst []byte) error {
+// decodeFrame decodes all of f, which states its size, into dst, which has it. The
+// decoder may overwrite the room bytes after dst: with some, it is faster.
+func (r *Reader) decodeFrame(f *frame, dst []byte, room int) error {
 	if err := f.walk(r.data); err != nil {
 		return err
 	}
 	d := decoders.Get().(*zstd.Decoder)
 	defer decoders.Put(d)
-	out, err := d.DecodeAll(r.data[f.off:f.end], dst[:0:len(dst)])
+	out, err := d.DecodeAll(r.data[f.off:f.end], dst[:0:len(dst)+room])
 	if err != nil {
 		return zstdError(f, err)
 	}
@@ -431,7 +432,7 @@ func (r *Reader) decode(ctx context.Context) (*Raw, error) {
 		}
 		err = r.budget.Each(ctx, len(spans), func(_ context.Context, i int) error {
 			s := &spans[i]
-			return r.decodeFrame(&s.frame, raw.data[s.raw:s.rawEnd()])
+			return r.decodeFrame(&s.frame, raw.data[s.raw:s.rawEnd()], 0)
 		})
 	} else {
 		var most int64

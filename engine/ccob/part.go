@@ -136,7 +136,7 @@ func (p *Part) decode(ctx context.Context, dst []byte) error {
 			return context.Cause(ctx)
 		}
 		f := &p.frames[i]
-		if err := r.decodeFrame(f, dst[:f.size]); err != nil {
+		if err := r.decodeFrame(f, dst[:f.size], 0); err != nil {
 			return err
 		}
 		dst = dst[f.size:]

@@ -2,6 +2,8 @@ package ccob
 
 import (
 	"context"
+	"slices"
+	"sync"
 	"weak"
 )
 
@@ -142,7 +144,7 @@ func (r *Reader) form() (form, error) {
 // extractWhole is Extract of a small bundle. Everything is decoded and checked; for the next
 // call it is kept while the memory is not needed.
 func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
-	raw, err := r.decodeWhole(ctx, true)
+	raw, err := r.decodeWhole(ctx)
 	if err != nil {
 		return err
 	}
@@ -159,54 +161,87 @@ func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
 
 // small is all raw bytes of a small bundle.
 type small struct {
-	raw    []byte
-	hashed bool // whether the hash was compared
+	mu      sync.Mutex
+	raw     []byte
+	checked bool
 }
 
-// decodeWhole returns the raw bytes of a small bundle, checked. Where checksums of frames prove
-// them, the hash, which takes longer, is compared only if hash is set.
-func (r *Reader) decodeWhole(ctx context.Context, hash bool) ([]byte, error) {
-	r.wholeMu.Lock()
-	defer r.wholeMu.Unlock()
-	whole := r.whole.Value()
-	if whole == nil {
-		whole = new(small)
-		spans, known, err := r.spans(r.h.RawSize)
+// smallBuffers has memory for what readers keep until Forget.
+var smallBuffers = sync.Pool{New: func() any { return new(small) }}
+
+// decodeWhole returns the raw bytes of a small bundle, checked: by checksums of frames, which
+// the decoder compares, or else by the hash, which takes longer than decoding.
+func (r *Reader) decodeWhole(ctx context.Context) ([]byte, error) {
+	whole, err := r.decodeSmall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	whole.mu.Lock()
+	defer whole.mu.Unlock()
+	if !whole.checked {
+		form, err := r.form()
+		if err == nil && form != checksums {
+			err = r.checkRaw(ctx, whole.raw)
+		}
 		if err != nil {
 			return nil, err
 		}
-		if known {
-			whole.raw = make([]byte, r.h.RawSize)
-			for i := range spans {
-				s := &spans[i]
-				if err := r.decodeFrame(&s.frame, whole.raw[s.raw:s.rawEnd()]); err != nil {
-					return nil, err
-				}
-			}
-		} else {
-			whole.raw = make([]byte, 0, r.h.RawSize)
-			err := r.stream(ctx, r.h.RawSize, func(p []byte) error {
-				whole.raw = append(whole.raw, p...)
-				return nil
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
-		if !hash {
-			form, err := r.form()
-			if err != nil {
-				return nil, err
-			}
-			hash = form != checksums
-		}
+		whole.checked = true
 	}
-	if hash && !whole.hashed {
-		if err := r.checkRaw(ctx, whole.raw); err != nil {
+	return whole.raw, nil
+}
+
+// decoderRoom is how many bytes the decoder may write after its output so that it
+// copies matches without care for the end.
+const decoderRoom = 16
+
+// decodeSmall decodes a small bundle, unless that was done before and is still there.
+func (r *Reader) decodeSmall(ctx context.Context) (*small, error) {
+	r.wholeMu.Lock()
+	defer r.wholeMu.Unlock()
+	if whole := r.whole.Value(); whole != nil {
+		return whole, nil
+	}
+	spans, known, err := r.spans(r.h.RawSize)
+	if err != nil {
+		return nil, err
+	}
+	whole := new(small)
+	if r.o.Keep {
+		whole = smallBuffers.Get().(*small)
+	}
+	whole.raw = slices.Grow(whole.raw[:0], int(r.h.RawSize)+decoderRoom)
+	if known {
+		whole.raw = whole.raw[:r.h.RawSize]
+		for i := range spans {
+			s := &spans[i]
+			if err := r.decodeFrame(&s.frame, whole.raw[s.raw:s.rawEnd()], decoderRoom); err != nil {
+				return nil, err
+			}
+		}
+	} else {
+		err := r.stream(ctx, r.h.RawSize, func(p []byte) error {
+			whole.raw = append(whole.raw, p...)
+			return nil
+		})
+		if err != nil {
 			return nil, err
 		}
-		whole.hashed = true
 	}
 	r.whole = weak.Make(whole)
-	return whole.raw, nil
+	if r.o.Keep {
+		r.kept = whole
+	}
+	return whole, nil
+}
+
+// Forget ends what Options.Keep does: the memory is used for other bundles. Call it when no
+// other call of r is running and no result of Prefix is in use.
+func (r *Reader) Forget() {
+	r.o.Keep = false
+	if whole := r.kept; whole != nil {
+		r.kept, r.whole = nil, weak.Pointer[small]{}
+		whole.checked = false
+		smallBuffers.Put(whole)
+	}
 }

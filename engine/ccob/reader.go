@@ -37,6 +37,9 @@ type Options struct {
 	Lenient bool
 	// Hash says how the raw bytes are checked. Lenient implies HashNone.
 	Hash HashCheck
+	// Keep has the Reader keep what it decodes of a small bundle until Forget, for
+	// callers that read the header and then contents.
+	Keep bool
 	// MaxSize is the largest raw size to decode; 0 means any that the size of
 	// the compressed data makes possible.
 	MaxSize int64
@@ -67,6 +70,7 @@ type Reader struct {
 
 	wholeMu sync.Mutex
 	whole   weak.Pointer[small]
+	kept    *small // what whole points to, with Options.Keep
 }
 
 // Open parses the compressed bundle that data begins with and prepares to decode
@@ -141,7 +145,8 @@ const maxHead = 16 << 20
 
 // Prefix returns the first n raw bytes, fewer if the bundle has fewer; of a bundle with
 // an index, no more than its first piece, the header of the plain bundle. It decodes no
-// more than these bytes and their check take. The result must not be written to.
+// more than these bytes and their check take. The result must not be written to, and
+// with Options.Keep not be used after Forget.
 func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 	n = min(max(n, 0), r.h.RawSize)
 	proof, err := r.proofFor(false)
@@ -175,10 +180,19 @@ func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 			err = r.index.pieces[0].check(xxhash.Sum64(out[:head]))
 		}
 	case unproved:
+		if r.o.Keep && r.o.Hash == HashAuto && r.h.RawSize <= wholeMost {
+			// Contents take all of it. A fault may be where nobody looks.
+			if whole, err := r.decodeSmall(ctx); err == nil {
+				return whole.raw[:n:n], nil
+			}
+		}
 		err = r.stream(ctx, n, take)
 	case atOnce:
 		var raw []byte
-		if raw, err = r.decodeWhole(ctx, false); err == nil {
+		if raw, err = r.decodeWhole(ctx); err == nil {
+			if r.o.Keep {
+				return raw[:n:n], nil
+			}
 			out = slices.Clone(raw[:n])
 		}
 	default:

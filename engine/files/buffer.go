@@ -5,6 +5,9 @@ import "io"
 // Buffer is a Sink in memory. The zero value is empty and ready for use.
 type Buffer struct{ b []byte }
 
+// BufferIn returns an empty Buffer that uses the capacity of b first.
+func BufferIn(b []byte) Buffer { return Buffer{b[:0]} }
+
 // Bytes returns what was written. It is valid until the next write.
 func (b *Buffer) Bytes() []byte { return b.b }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -125,16 +126,21 @@ func (s *search) bundle(ctx context.Context, c files.Content, e ccob.Extent, at 
 		image.Form, image.Container = FormBundle, e.Offset
 		image.Offset = at.base + stored.Offset
 		image.content.plain = c.Slice(stored.Offset, stored.Size)
-		image.Format = offloadbinary.KindOfData(image.content.plain.Bytes())
+		if s.opt.Scope != Bundles { // where nobody asks, and a page of each entry would be read
+			image.Format = offloadbinary.KindOfData(image.content.plain.Bytes())
+		}
 	})
 }
 
 // entries adds the entries of a binary bundle.
 func (s *search) entries(ctx context.Context, b *bundle.Bundle, at place, put func(bundle.Entry, *DeviceImage)) error {
 	number := s.nextBundle()
+	list := make([]DeviceImage, len(b.Entries))
+	s.source.Images = slices.Grow(s.source.Images, len(list))
 	for i, stored := range b.Entries {
-		e := &DeviceImage{Size: stored.Size, binary: true}
-		e.describe(stored.ID)
+		e := &list[i]
+		e.Size, e.binary = stored.Size, true
+		s.describe(e, stored.ID)
 		e.Bundle, e.Index = number, i
 		put(stored, e)
 		if err := s.add(ctx, e, at); err != nil {
@@ -142,6 +148,18 @@ func (s *search) entries(ctx context.Context, b *bundle.Bundle, at place, put fu
 		}
 	}
 	return nil
+}
+
+// describe takes what an entry ID tells.
+func (s *search) describe(e *DeviceImage, id string) {
+	d, known := s.ids[id]
+	if !known {
+		d = describe(id)
+		if s.ids != nil {
+			s.ids[id] = d
+		}
+	}
+	e.take(id, d)
 }
 
 // nextBundle returns the number of the bundle whose entries come next.
@@ -291,7 +309,7 @@ func (s *search) setSelf(c content, at place) {
 // open prepares to decode a compressed bundle. Its contents are checked when they
 // are used, see ccob.HashAuto.
 func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
-	opt := ccob.Options{Lenient: s.opt.Lenient, MaxSize: s.opt.MaxSize, Budget: s.opt.Budget}
+	opt := ccob.Options{Lenient: s.opt.Lenient, Keep: s.opt.Visit != nil, MaxSize: s.opt.MaxSize, Budget: s.opt.Budget}
 	reader, err := ccob.Open(data, opt)
 	if err != nil {
 		return nil, err
@@ -306,7 +324,12 @@ func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
 	s.source.Bundles = append(s.source.Bundles, found)
 	if !s.opt.Lenient && (s.opt.Verify || s.opt.Measure) {
 		opt.Hash = ccob.HashFull
-		return ccob.Open(data, opt)
+		if reader, err = ccob.Open(data, opt); err != nil {
+			return nil, err
+		}
+	}
+	if opt.Keep {
+		s.readers = append(s.readers, reader)
 	}
 	return reader, nil
 }

@@ -75,6 +75,12 @@ type Options struct {
 	LLVM23 bool
 	// Measure decodes and hashes every compressed bundle, see Bundle.
 	Measure bool
+	// Visit, if not nil, is called with each source that was searched without a
+	// fault, on the core that searched it and by several goroutines at once. Its
+	// error is a fault of the source. Small compressed bundles are decoded once
+	// for the search and Visit.Load; without Visit, or by File.Load, they are
+	// decoded twice.
+	Visit func(context.Context, *Visit) error
 
 	// Budget gives cores and memory; nil is that of the process.
 	Budget *budget.Budget
@@ -151,6 +157,7 @@ type File struct {
 	// account has all memory of the file.
 	account  *budget.Account
 	inflated *budget.Reservation // for compressed offload binaries
+	store    store               // what visits loaded
 
 	input   *files.Input
 	sources []*Source
@@ -196,7 +203,7 @@ func (f *File) search(ctx context.Context, root *files.Root, opt Options) error 
 		}
 		if memory.need <= reserved || reserved == maxInflated {
 			f.sources = s.sources
-			return nil
+			return f.store.settle(ctx, f)
 		}
 		f.closeMembers()
 		f.inflated.Release()
@@ -213,6 +220,7 @@ func (f *File) search(ctx context.Context, root *files.Root, opt Options) error 
 // Close releases the file and its memory. Contents must not be used after it.
 func (f *File) Close() error {
 	f.closeMembers()
+	f.store.close()
 	f.inflated.Release()
 	return f.input.Close()
 }

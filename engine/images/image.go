@@ -100,7 +100,7 @@ type DeviceImage struct {
 	// Arch is the processor or target ID; "" if nothing states it.
 	Arch string
 	// Format is the format of the content. It is None where only decoding would
-	// tell, see Compressed.
+	// tell, see Compressed, and for entries of binary bundles in Scope Bundles.
 	Format offloadbinary.ImageKind
 
 	// ID is the entry ID as a bundle stores it, "" outside of bundles.
@@ -176,13 +176,29 @@ func (e *DeviceImage) Unwrap() ([]*DeviceImage, error) {
 }
 
 // describe takes what an entry ID tells.
-func (e *DeviceImage) describe(id string) {
-	e.ID, e.Offload = id, "none"
-	if e.Target, e.BadID = target.Parse(id); e.BadID == nil {
-		e.Offload = string(e.Target.Kind)
-		e.Triple = strings.TrimRight(e.Target.Triple.String(), "-")
-		e.Arch = e.Target.TargetID
+func (e *DeviceImage) describe(id string) { e.take(id, describe(id)) }
+
+// take takes the description of an entry ID.
+func (e *DeviceImage) take(id string, d description) {
+	e.ID = id
+	e.Target, e.BadID, e.Offload, e.Triple, e.Arch = d.target, d.bad, d.offload, d.triple, d.arch
+}
+
+// description is what an entry ID tells.
+type description struct {
+	target                target.ID
+	bad                   error
+	offload, triple, arch string
+}
+
+func describe(id string) description {
+	d := description{offload: "none"}
+	if d.target, d.bad = target.Parse(id); d.bad == nil {
+		d.offload = string(d.target.Kind)
+		d.triple = strings.TrimRight(d.target.Triple.String(), "-")
+		d.arch = d.target.TargetID
 	}
+	return d
 }
 
 // wrap puts the place of an image before an error, unless it names a file itself.

@@ -9,6 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bitcode"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
 )
@@ -38,7 +39,9 @@ type search struct {
 	left   int // how many more things to look at
 
 	sources []*Source
-	source  *Source // the last of them, that is being looked at
+	source  *Source                // the last of them, that is being looked at
+	readers []*ccob.Reader         // of the source
+	ids     map[string]description // of entries, if there may be many of one ID
 }
 
 // inflation is the memory for compressed offload binaries.
@@ -117,6 +120,9 @@ func (s *search) file(ctx context.Context, c files.Content, at place) error {
 	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format, llvm23: s.opt.LLVM23}
 	s.sources = append(s.sources, s.source)
 	err := s.read(ctx, c, at)
+	if err == nil {
+		err = s.visit(ctx)
+	}
 	s.source.complete = err == nil
 	return err
 }
@@ -167,16 +173,31 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 			break
 		}
 	}
+	if err := s.expect(ctx, members); err != nil {
+		return err
+	}
+	batches := batchesOf(members)
 	ahead, left := 4*s.opt.Budget.Cores(), s.left
-	err = budget.Ordered(ctx, s.opt.Budget, len(members), ahead, func(ctx context.Context, i int) (*found, error) {
+	err = budget.Ordered(ctx, s.opt.Budget, len(batches), ahead, func(ctx context.Context, i int) (*found, error) {
 		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left}
-		fault := files.Contain(func() error { return inner.member(ctx, c, at, &members[i]) })
+		if len(batches[i]) > 1 {
+			inner.ids = make(map[string]description)
+		}
+		fault := files.Contain(func() error {
+			for k := range batches[i] {
+				if err := inner.member(ctx, c, at, &batches[i][k]); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 		return &found{sources: inner.sources, steps: left - inner.left, fault: fault}, nil
 	}, func(i int, f *found) error {
 		s.sources = append(s.sources, f.sources...)
 		s.left -= f.steps
 		if f.fault == nil && s.left < 0 {
-			return s.step(ctx, at.member(members[i].Name))
+			last := batches[i][len(batches[i])-1]
+			return s.step(ctx, at.member(last.Name))
 		}
 		return f.fault
 	})
@@ -186,7 +207,45 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 	return fault
 }
 
-// found is what was found in a member of an archive.
+// Members of up to batchSize bytes in all, at most batchLength of them, are searched
+// by one unit of work: units cost more than the search of a small member.
+const (
+	batchSize   = 64 << 10
+	batchLength = 64
+)
+
+// batchesOf divides members into those that are searched one after the other.
+func batchesOf(members []ar.Member) [][]ar.Member {
+	var batches [][]ar.Member
+	for len(members) > 0 {
+		n, size := 1, len(members[0].Data)
+		for n < min(len(members), batchLength) && size+len(members[n].Data) <= batchSize {
+			size += len(members[n].Data)
+			n++
+		}
+		batches, members = append(batches, members[:n]), members[n:]
+	}
+	return batches
+}
+
+// expect reserves memory for what visits load from compressed members, as much as
+// that can be: an operation that holds memory does not wait for more.
+func (s *search) expect(ctx context.Context, members []ar.Member) error {
+	if s.opt.Visit == nil {
+		return nil
+	}
+	size := int64(0)
+	for i := range members {
+		if data := members[i].Data; ccob.Is(data) {
+			if h, err := ccob.Parse(data); err == nil {
+				size += h.RawSize
+			}
+		}
+	}
+	return s.in.store.reserve(ctx, s.in, size)
+}
+
+// found is what was found in members of an archive that follow each other.
 type found struct {
 	sources []*Source
 	steps   int

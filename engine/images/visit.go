@@ -1,0 +1,175 @@
+package images
+
+import (
+	"context"
+	"sync"
+
+	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/pages"
+)
+
+// Visit is a source that was searched, while what was decoded for the search is
+// still in memory.
+type Visit struct {
+	Source *Source
+	file   *File
+}
+
+// Load makes the contents of images of the source readable, as File.Load does.
+// They are valid until Close of the file.
+func (v *Visit) Load(ctx context.Context, list ...*DeviceImage) ([]files.Content, error) {
+	contents := make([]files.Content, len(list))
+	size := int64(0)
+	for i, image := range list {
+		if at := &image.content; at.reader == nil && !at.host {
+			contents[i] = at.plain
+		} else {
+			size += at.length()
+		}
+	}
+	if size == 0 {
+		return contents, nil
+	}
+	memory, err := v.file.store.take(ctx, v.file, size)
+	if err != nil {
+		return nil, err
+	}
+	buffers := make([]files.Buffer, len(list))
+	var copies []Copy
+	for i, image := range list {
+		at := &image.content
+		if at.reader == nil && !at.host {
+			continue
+		}
+		n := at.length()
+		buffers[i] = files.BufferIn(memory[:0:n])
+		memory = memory[n:]
+		copies = append(copies, Copy{Image: image, To: &buffers[i]})
+	}
+	if err := v.file.copySource(ctx, copies); err != nil {
+		return nil, err
+	}
+	for i, image := range list {
+		if at := &image.content; at.reader != nil || at.host {
+			contents[i] = files.Memory(buffers[i].Bytes())
+		}
+	}
+	return contents, nil
+}
+
+// copySource is Copy for images of one source, most of which have one compressed
+// bundle.
+func (f *File) copySource(ctx context.Context, copies []Copy) error {
+	first := copies[0].Image
+	reader := first.content.reader
+	ranges := make([]ccob.Range, len(copies))
+	for i, c := range copies {
+		at := &c.Image.content
+		if at.reader != reader || at.host || reader == nil {
+			return f.Copy(ctx, copies)
+		}
+		ranges[i] = ccob.Range{Offset: at.offset, Size: at.size, W: c.To}
+	}
+	return first.wrap(reader.Extract(ctx, ranges))
+}
+
+// visit has Options.Visit look at a source.
+func (s *search) visit(ctx context.Context) error {
+	if s.opt.Visit == nil {
+		return nil
+	}
+	defer func() {
+		for _, reader := range s.readers {
+			reader.Forget()
+		}
+		s.readers = s.readers[:0]
+	}()
+	return s.opt.Visit(ctx, &Visit{Source: s.source, file: s.in})
+}
+
+// store is the memory of what visits load.
+type store struct {
+	mu     sync.Mutex
+	left   []byte   // of the last chunk
+	size   int      // of the next chunk
+	mapped [][]byte // to unmap
+
+	reserved, used int64 // bytes
+	reservations   []*budget.Reservation
+}
+
+// Sizes of the chunks of a store, in bytes.
+const (
+	firstChunk = 256 << 10
+	lastChunk  = 8 << 20
+)
+
+// take returns n bytes whose content is arbitrary. What is not reserved yet is
+// reserved first.
+func (s *store) take(ctx context.Context, f *File, n int64) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if more := s.used + n - s.reserved; more > 0 {
+		if err := s.reserve(ctx, f, more); err != nil {
+			return nil, err
+		}
+	}
+	if n > int64(len(s.left)) {
+		s.size = min(max(2*s.size, firstChunk), lastChunk)
+		chunk, err := pages.Map(int(max(n, int64(s.size))))
+		if err != nil {
+			return nil, err
+		}
+		pages.Large(chunk)
+		s.mapped = append(s.mapped, chunk)
+		if n >= int64(s.size) {
+			s.used += n
+			return chunk[:n:n], nil
+		}
+		s.left = chunk
+	}
+	b := s.left[:n:n]
+	s.left = s.left[n:]
+	s.used += n
+	return b, nil
+}
+
+// reserve adds n bytes to what the budget gave.
+func (s *store) reserve(ctx context.Context, f *File, n int64) error {
+	r, err := f.budget.Reserve(f.account.Context(ctx), n)
+	if err != nil {
+		return err
+	}
+	s.reservations = append(s.reservations, r)
+	s.reserved += n
+	return nil
+}
+
+// settle gives back what was reserved and not used.
+func (s *store) settle(ctx context.Context, f *File) error {
+	if s.reserved == s.used {
+		return nil
+	}
+	before := s.reservations
+	s.reservations, s.reserved = nil, 0
+	err := s.reserve(ctx, f, s.used)
+	release(before)
+	return err
+}
+
+func release(list []*budget.Reservation) {
+	for _, r := range list {
+		r.Release()
+	}
+}
+
+// close gives the memory back.
+func (s *store) close() {
+	release(s.reservations)
+	for _, chunk := range s.mapped {
+		_ = pages.Unmap(chunk)
+	}
+	s.mapped, s.left = nil, nil
+}
