@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bitcode"
@@ -107,23 +108,65 @@ type WrapLibrary struct {
 	Input int // index in Inputs, if there are no Words
 }
 
-// LLVMError is an error for which LLVM's tools have words. Its message is these
-// words, and then the file and what is wrong with it.
-type LLVMError struct {
-	Words string
-	Err   error
+// WrapFault is what is wrong with a link.
+type WrapFault int
+
+// Faults of a link.
+const (
+	// WrapNoLinker is a host link without a linker.
+	WrapNoLinker WrapFault = iota
+	// WrapHost is a host without a registration object: Subject is its triple.
+	WrapHost
+	// WrapMixedSYCL are images of SYCL and of another offload kind for one target.
+	WrapMixedSYCL
+	// WrapKind is an offload kind that has no runtime: Subject is the kind.
+	WrapKind
+	// WrapDeviceLink is a device link that made no image: Subject is the program.
+	WrapDeviceLink
+	// WrapBundle is a bundle for HIP that cannot be made.
+	WrapBundle
+	// WrapSeveralBundles are images for several runtimes where Output is those of one.
+	WrapSeveralBundles
+	// WrapRelocatable is a relocatable link for Windows.
+	WrapRelocatable
+)
+
+// WrapError reports a fault of a link.
+type WrapError struct {
+	Fault   WrapFault
+	Subject string
+	Err     error // details, or nil
 }
 
-// Error returns LLVM's words and the details.
-func (e *LLVMError) Error() string {
-	if e.Err == nil {
-		return e.Words
+// Error describes the fault, and then the details.
+func (e *WrapError) Error() string {
+	var text string
+	switch e.Fault {
+	case WrapNoLinker:
+		text = "no host linker is given"
+	case WrapHost:
+		text = fmt.Sprintf("host triple %q: unknown architecture", e.Subject)
+	case WrapMixedSYCL:
+		text = devicelink.ErrMixedSYCL.Error()
+	case WrapKind:
+		text = fmt.Sprintf("offload kind %s has no runtime", e.Subject)
+	case WrapDeviceLink:
+		text = filepath.Base(e.Subject)
+	case WrapBundle:
+		text = "bundle for HIP"
+	case WrapSeveralBundles:
+		text = "images for several runtimes: a fat binary is for one"
+	case WrapRelocatable:
+		text = "relocatable linking is for ELF"
 	}
-	return e.Words + ": " + e.Err.Error()
+	if e.Err == nil {
+		return text
+	}
+	return text + ": " + e.Err.Error()
 }
 
 // Unwrap returns the details.
-func (e *LLVMError) Unwrap() error { return e.Err }
+func (e *WrapError) Unwrap() error { return e.Err }
 
 // WrapLink links the device images of the inputs, makes the objects that register
 // the results, and runs the host linker with these.
@@ -177,7 +220,7 @@ func (w *wrapLink) run(ctx context.Context) error {
 		return w.fatbin(packed)
 	}
 	if w.Linker == "" {
-		return errors.New("linker path missing, must pass 'linker-path'")
+		return &WrapError{Fault: WrapNoLinker}
 	}
 	return w.hostLink(ctx)
 }
@@ -207,7 +250,7 @@ func (w *wrapLink) override() error {
 			return in(input, err)
 		}
 		if o.Kind == 0 {
-			return errors.New("none bundling is not supported")
+			return &WrapError{Fault: WrapKind, Subject: o.Kind.String()}
 		}
 		w.groups = append(w.groups, devicelink.Group{Triple: triple, Arch: arch, Kinds: o.Kind})
 		w.linked = append(w.linked, o.File)
@@ -257,7 +300,7 @@ func (w *wrapLink) plan(ctx context.Context) (commands [][]string, err error) {
 		group := &w.groups[g]
 		if err := group.Check(); err != nil {
 			if errors.Is(err, devicelink.ErrMixedSYCL) {
-				err = &LLVMError{Words: "Linking images of SYCL offload kind with images of any other kind is not supported"}
+				err = &WrapError{Fault: WrapMixedSYCL}
 			}
 			if w.DryRun {
 				return nil, errors.Join(w.link(ctx, commands), err)
@@ -340,10 +383,17 @@ func (w *wrapLink) link(ctx context.Context, commands [][]string) error {
 		}
 		return nil
 	}
-	messages := make([]bytes.Buffer, len(commands))
-	err := devicelink.Jobs(ctx, w.Slots, len(commands), func(ctx context.Context, i int) error {
+	out := &ordered{w: w.Stderr, messages: make([]bytes.Buffer, len(commands)), ended: make([]bool, len(commands))}
+	start := func(i int) {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		w.print(commands[i])
+	}
+	err := devicelink.Jobs(ctx, w.Slots, len(commands), start, func(ctx context.Context, i int) error {
 		defer w.Phase("Link device input", w.groups[i].Name())()
-		process := devicelink.Process{Args: commands[i], Env: w.Env, Stdout: &messages[i], Stderr: &messages[i], Responses: w.Temp}
+		defer out.end(i)
+		messages := &out.messages[i]
+		process := devicelink.Process{Args: commands[i], Env: w.Env, Stdout: messages, Stderr: messages, Responses: w.Temp}
 		key, cached := linkcache.Key{}, false
 		if w.Cache != nil && !w.SaveTemps {
 			var err error
@@ -354,34 +404,52 @@ func (w *wrapLink) link(ctx context.Context, commands [][]string) error {
 		if cached {
 			printed, found, err := w.Cache.Get(key, w.linked[i])
 			if found {
-				messages[i].Write(printed)
+				messages.Write(printed)
 				return nil
 			}
 			if err != nil {
-				fmt.Fprintf(&messages[i], "warning: OFFLOAD_CACHE: %v\n", err)
+				fmt.Fprintf(messages, "warning: OFFLOAD_CACHE: %v\n", err)
 			}
 		}
 		if err := process.Run(ctx); err != nil {
 			return err
 		}
 		if info, err := os.Stat(w.linked[i]); err != nil || info.Size() == 0 {
-			return &LLVMError{fmt.Sprintf("'%s' failed", filepath.Base(commands[i][0])),
-				fmt.Errorf("the device link for %s ended without an error and made no image", w.groups[i].Name())}
+			return &WrapError{WrapDeviceLink, commands[i][0], fmt.Errorf("the device link for %s ended without an error and made no image", w.groups[i].Name())}
 		}
 		if cached {
-			if err := w.Cache.Put(key, w.linked[i], messages[i].Bytes()); err != nil {
-				fmt.Fprintf(&messages[i], "warning: OFFLOAD_CACHE: %v\n", err)
+			if err := w.Cache.Put(key, w.linked[i], messages.Bytes()); err != nil {
+				fmt.Fprintf(messages, "warning: OFFLOAD_CACHE: %v\n", err)
 			}
 		}
 		return nil
 	})
-	for i := range commands {
-		w.print(commands[i])
-		if _, werr := messages[i].WriteTo(w.Stderr); err == nil {
-			err = werr
-		}
+	if err == nil {
+		err = out.err
 	}
 	return err
+}
+
+// ordered writes what jobs print, each in one piece, in the order in which they
+// began.
+type ordered struct {
+	mu       sync.Mutex
+	w        io.Writer
+	err      error
+	messages []bytes.Buffer
+	ended    []bool
+	next     int // the first one that is not written
+}
+
+// end writes what a job printed, after what those before it print.
+func (o *ordered) end(i int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for o.ended[i] = true; o.next < len(o.ended) && o.ended[o.next]; o.next++ {
+		if _, err := o.messages[o.next].WriteTo(o.w); o.err == nil {
+			o.err = err
+		}
+	}
 }
 
 // packedKind is what is registered with one runtime.
@@ -412,7 +480,7 @@ func (w *wrapLink) pack(ctx context.Context) (packed []packedKind, err error) {
 			p.kind = register.CUDA
 			p.images, err = w.fatbinary(ctx, list)
 		default:
-			err = fmt.Errorf("%s bundling is not supported", kind)
+			err = &WrapError{Fault: WrapKind, Subject: kind.String()}
 		}
 		if err != nil {
 			return nil, err
@@ -499,7 +567,7 @@ func (w *wrapLink) bundleHIP(ctx context.Context, list []int) ([]string, error) 
 	}
 	targets, err := target.CheckTargets(ids, target.Parse, target.Bundling)
 	if err != nil {
-		return nil, &LLVMError{"'clang-offload-bundler' failed", err}
+		return nil, &WrapError{Fault: WrapBundle, Err: err}
 	}
 	entries := []BundleEntry{{Target: targets[0]}}
 	for i, image := range images {
@@ -511,7 +579,7 @@ func (w *wrapLink) bundleHIP(ctx context.Context, list []int) ([]string, error) 
 		opt.Compress = &Compression{Level: 3}
 		if w.CompressionLevel != "" {
 			if opt.Compress.Level, err = strconv.Atoi(w.CompressionLevel); err != nil {
-				return nil, &LLVMError{"'clang-offload-bundler' failed", fmt.Errorf("--compression-level=%s: expected a number", w.CompressionLevel)}
+				return nil, &WrapError{Fault: WrapBundle, Err: fmt.Errorf("--compression-level=%s: expected a number", w.CompressionLevel)}
 			}
 		}
 	}
@@ -542,7 +610,7 @@ func (w *wrapLink) fatbinary(ctx context.Context, list []int) ([]string, error) 
 // register makes the registration object of one runtime.
 func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 	if target.ParseTriple(w.HostTriple).Arch == target.ArchUnknown {
-		return &LLVMError{Words: fmt.Sprintf("No available targets are compatible with triple %q", w.HostTriple)}
+		return &WrapError{Fault: WrapHost, Subject: w.HostTriple}
 	}
 	stem := fmt.Sprintf("%s.%s.image.wrapper", w.base(), p.kind)
 	name := w.names.File(stem, ".o")
@@ -717,7 +785,7 @@ func (w *wrapLink) fatbin(packed []packedKind) error {
 		return nil
 	}
 	if len(images) != 1 {
-		return &LLVMError{Words: "Expected a single bundled image for direct fat binary output"}
+		return &WrapError{Fault: WrapSeveralBundles}
 	}
 	input, err := w.session.files.Open(images[0])
 	if err != nil {
@@ -750,7 +818,7 @@ func (w *wrapLink) hostLink(ctx context.Context) error {
 		return nil
 	}
 	if target.ParseTriple(target.Normalize(w.HostTriple, 4)).Format == "coff" {
-		return &LLVMError{Words: "Relocatable linking is not supported on COFF targets"}
+		return &WrapError{Fault: WrapRelocatable}
 	}
 	return w.isolate(ctx)
 }

@@ -152,9 +152,10 @@ func (s slots) Acquire(ctx context.Context) (func(), error) {
 	}
 }
 
-// Jobs runs job for 0 to n-1, as many at a time as there are slots. At the first
+// Jobs runs job for 0 to n-1, as many at a time as there are slots. Before each
+// it calls start, if that is not nil: in order, while others run. At the first
 // failure it cancels the others, waits for them and returns that failure.
-func Jobs(ctx context.Context, slots Slots, n int, job func(ctx context.Context, i int) error) error {
+func Jobs(ctx context.Context, slots Slots, n int, start func(i int), job func(ctx context.Context, i int) error) error {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
@@ -173,6 +174,9 @@ func Jobs(ctx context.Context, slots Slots, n int, job func(ctx context.Context,
 		if err != nil {
 			fail(err)
 			break
+		}
+		if start != nil {
+			start(i)
 		}
 		wg.Go(func() {
 			defer release()

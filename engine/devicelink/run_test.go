@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -39,35 +42,32 @@ func TestRun(t *testing.T) {
 		t.Errorf("%v is left", left)
 	}
 
-	// Cancellation kills what the program started, too.
+	// Cancellation kills what the program started, too: the pipe ends when no
+	// process has it open.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
-	pid := filepath.Join(dir, "pid")
-	go func() {
-		for ctx.Err() == nil {
-			if data, _ := os.ReadFile(pid); bytes.HasSuffix(data, []byte("\n")) {
-				cancel(cause)
-			}
-			time.Sleep(time.Millisecond)
-		}
-	}()
-	if _, err := run(ctx, "", "/bin/sh", "-c", "sleep 60 & echo $! > "+pid+"; wait"); err != cause {
-		t.Error(err)
-	}
-	data, err := os.ReadFile(pid)
-	if err != nil {
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Killed processes take a moment to end.
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		status, err := os.ReadFile("/proc/" + strings.TrimSpace(string(data)) + "/stat")
-		if err != nil || strings.Contains(string(status), ") Z ") {
-			break
+	ended := make(chan error)
+	go func() {
+		r, err := os.Open(pipe)
+		if err == nil {
+			defer r.Close()
+			var started [1]byte
+			if _, err = r.Read(started[:]); err == nil {
+				cancel(cause)
+				_, err = io.Copy(io.Discard, r)
+			}
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the child runs on: %s", status)
-		}
-		time.Sleep(5 * time.Millisecond)
+		ended <- err
+	}()
+	if _, err := run(ctx, "", "/bin/sh", "-c", "exec 3>"+pipe+"; sleep 600 & echo >&3; wait"); err != cause {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 
@@ -81,12 +81,16 @@ func TestResponse(t *testing.T) {
 	}
 }
 
+// raise makes v at least n.
+func raise(v *atomic.Int32, n int32) {
+	for old := v.Load(); old < n && !v.CompareAndSwap(old, n); old = v.Load() {
+	}
+}
+
 func TestJobs(t *testing.T) {
 	var running, most, done atomic.Int32
-	err := Jobs(t.Context(), Limit(3), 20, func(context.Context, int) error {
-		if n := running.Add(1); n > most.Load() {
-			most.Store(n)
-		}
+	err := Jobs(t.Context(), Limit(3), 20, nil, func(context.Context, int) error {
+		raise(&most, running.Add(1))
 		defer running.Add(-1)
 		done.Add(1)
 		return nil
@@ -95,19 +99,20 @@ func TestJobs(t *testing.T) {
 		t.Errorf("%v, %d done, %d at once", err, done.Load(), most.Load())
 	}
 	failure := errors.New("failed")
+	var announced []int
 	started := 0
-	err = Jobs(t.Context(), Limit(1), 20, func(_ context.Context, i int) error {
+	err = Jobs(t.Context(), Limit(1), 20, func(i int) { announced = append(announced, i) }, func(_ context.Context, i int) error {
 		started++
 		if i == 2 {
 			return failure
 		}
 		return nil
 	})
-	if err != failure || started != 3 {
-		t.Errorf("%v after %d", err, started)
+	if err != failure || started != 3 || !slices.Equal(announced, []int{0, 1, 2}) {
+		t.Errorf("%v after %d, announced %d", err, started, announced)
 	}
 	// The others are stopped.
-	err = Jobs(t.Context(), Limit(2), 2, func(ctx context.Context, i int) error {
+	err = Jobs(t.Context(), Limit(2), 2, nil, func(ctx context.Context, i int) error {
 		if i == 1 {
 			return failure
 		}
@@ -149,16 +154,20 @@ func TestJobserver(t *testing.T) {
 			t.Fatalf("%s: %v, %v", flags, j, err)
 		}
 		var running, most, done atomic.Int32
-		err = Jobs(t.Context(), j, 12, func(context.Context, int) error {
-			if n := running.Add(1); n > most.Load() {
-				most.Store(n)
+		var three sync.WaitGroup
+		three.Add(3)
+		err = Jobs(t.Context(), j, 12, nil, func(_ context.Context, i int) error {
+			raise(&most, running.Add(1))
+			// The own slot and two tokens: the first ones run together.
+			if i < 3 {
+				three.Done()
+				three.Wait()
 			}
-			time.Sleep(5 * time.Millisecond)
 			running.Add(-1)
 			done.Add(1)
 			return nil
 		})
-		if err != nil || done.Load() != 12 || most.Load() > 3 || most.Load() < 2 {
+		if err != nil || done.Load() != 12 || most.Load() != 3 {
 			t.Errorf("%s: %v, %d done, %d at once", flags, err, done.Load(), most.Load())
 		}
 		// All tokens are back, the same ones.

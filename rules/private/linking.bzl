@@ -13,7 +13,7 @@ HOST_ATTRS = {
     "_x86_64": attr.label(default = "@platforms//cpu:x86_64"),
 }
 
-_PLATFORM = """{}: the target platform is not Linux on x86_64 or aarch64, for which alone device images can be registered. \
+_PLATFORM = """{}: the target platform is not Linux on x86_64 or aarch64{}, for which alone device images can be registered. \
 Build for another platform, or have the target skipped for this one:
     target_compatible_with = ["@platforms//os:linux"] + select({{
         "@platforms//cpu:aarch64": [],
@@ -30,11 +30,32 @@ def host_triple(ctx):
     Returns:
       a string of four fields.
     """
+    return _linux_triple(ctx) or fail(_PLATFORM.format(name_of(ctx.label), ""))
+
+# More attributes, of a rule that makes registration objects for Windows, too.
+WINDOWS_ATTRS = {
+    "_windows": attr.label(default = "@platforms//os:windows"),
+}
+
+def registration_triple(ctx):
+    """The triple of the target platform, for a registration without compilations of host code.
+
+    Args:
+      ctx: the rule's context; the rule has `HOST_ATTRS` and `WINDOWS_ATTRS`.
+
+    Returns:
+      a string of four fields.
+    """
+    if _is(ctx, ctx.attr._windows) and _is(ctx, ctx.attr._x86_64):
+        return "x86_64-pc-windows-msvc"
+    return _linux_triple(ctx) or fail(_PLATFORM.format(name_of(ctx.label), ", or Windows on x86_64"))
+
+def _linux_triple(ctx):
     if _is(ctx, ctx.attr._linux):
         for cpu, constraint in [("x86_64", ctx.attr._x86_64), ("aarch64", ctx.attr._aarch64)]:
             if _is(ctx, constraint):
                 return cpu + "-unknown-linux-gnu"
-    fail(_PLATFORM.format(name_of(ctx.label)))
+    return None
 
 def _is(ctx, constraint):
     return ctx.target_platform_has_constraint(constraint[platform_common.ConstraintValueInfo])
@@ -137,27 +158,32 @@ def require_device_link(ctx, symbol):
     )
     return out
 
-def register_images(ctx, *, kind, files, own_entries = None, relocatable = False, suffix = None, define = []):
+def register_images(ctx, *, kind, files, own_entries = None, relocatable = False, suffix = None, define = [], host = None, llvm_version = None):
     """Makes an object that registers images when a program starts.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
-      kind: `openmp`, `hip` or `cuda`.
+      kind: `openmp`, `hip`, `cuda` or `sycl`.
       files: list of images, or of the one bundle.
       own_entries: list of the objects from `isolate_objects` whose entries go with
         the images; None for the entries of all objects that clang made.
       relocatable: whether device links that come later pass the images over.
       suffix: that of the entries; of the target if not given.
       define: list of symbols that the object defines, for `require_device_link`.
+      host: the triple of the host; that of the target platform if not given.
+      llvm_version: number of the release of LLVM whose SYCL runtime is called.
 
     Returns:
       the object.
     """
-    out = ctx.actions.declare_file(ctx.label.name + ".register.o")
+    host = host or host_triple(ctx)
+    out = ctx.actions.declare_file(ctx.label.name + (".register.obj" if "-windows-" in host else ".register.o"))
     args = offload_arguments(ctx, "register")
     args.add(kind, format = "--kind=%s")
-    args.add(host_triple(ctx), format = "--triple=%s")
+    args.add(host, format = "--triple=%s")
     args.add(out, format = "--output=%s")
+    if llvm_version:
+        args.add(llvm_version, format = "--llvm-version=%s")
     if relocatable:
         args.add("--relocatable")
     if own_entries != None:

@@ -5,7 +5,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":images.bzl", "container_of")
 load(":libraries.bzl", "runfiles_of")
-load(":linking.bzl", "HOST_ATTRS", "linked_cc_info", "register_images")
+load(":linking.bzl", "HOST_ATTRS", "WINDOWS_ATTRS", "linked_cc_info", "register_images", "registration_triple")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 
@@ -22,13 +22,20 @@ def _offload_register_impl(ctx):
         files = [image.file for image in images]
     else:
         if ctx.attr.images or not ctx.attr.bundle:
-            fail("{}: kind is {}, which registers one fat binary: set bundle, and not images".format(where, kind))
+            one = "offload binary" if kind == "sycl" else "fat binary"
+            fail("{}: kind is {}, which registers one {}: set bundle, and not images".format(where, kind, one))
         if OffloadBundleInfo in ctx.attr.bundle:
             others = [id for id in ctx.attr.bundle[OffloadBundleInfo].entry_ids if not id.startswith(kind) and not id.startswith("host-")]
             if others:
                 fail("{}: bundle: {} has the entry {}; kind is {}".format(where, name_of(ctx.attr.bundle.label), others[0], kind))
         files = [container_of(ctx.attr.bundle, [OffloadBundleInfo], where, "bundle")]
-    out = register_images(ctx, files = files, kind = kind)
+    out = register_images(
+        ctx,
+        files = files,
+        host = registration_triple(ctx),
+        kind = kind,
+        llvm_version = ctx.attr.llvm_version if kind == "sycl" else None,
+    )
     return [
         DefaultInfo(files = depset([out]), runfiles = runfiles_of(ctx, [], ctx.attr.deps)),
         linked_cc_info(ctx, deps = [dep[CcInfo] for dep in ctx.attr.deps], objects = [out]),
@@ -41,10 +48,12 @@ offload_register = rule(
 A `cc_binary` or `cc_library` depends on it, and the program has the device code on board; no compiler is needed. The
 images go with the offload entries of all host objects in the program that clang compiled for relocatable device code.
 `hip_library` does it for sources of your own, and keeps their entries apart from those of others.
+
+The target platform is Linux on x86_64 or aarch64, or Windows on x86_64.
 """,
-    attrs = HOST_ATTRS | {
+    attrs = HOST_ATTRS | WINDOWS_ATTRS | {
         "bundle": attr.label(
-            doc = "The fat binary, where `kind` is `hip` or `cuda`: for HIP an `offload_bundle` or a file with one, for CUDA what `fatbinary` wrote.",
+            doc = "The fat binary, where `kind` is `hip` or `cuda`: for HIP an `offload_bundle` or a file with one, for CUDA what `fatbinary` wrote. Where `kind` is `sycl`, the offload binary that `clang-sycl-linker` wrote.",
             allow_files = True,
         ),
         "deps": attr.label_list(
@@ -56,9 +65,14 @@ images go with the offload entries of all host objects in the program that clang
             providers = [OffloadImagesInfo],
         ),
         "kind": attr.string(
-            doc = "The runtime that loads the code: `hip`, `openmp` or `cuda`.",
+            doc = "The runtime that loads the code: `hip`, `openmp`, `cuda` or `sycl`.",
             default = "hip",
-            values = ["hip", "openmp", "cuda"],
+            values = ["hip", "openmp", "cuda", "sycl"],
+        ),
+        "llvm_version": attr.int(
+            doc = "The release of LLVM whose SYCL runtime loads the code, where `kind` is `sycl`: up to 22 it takes a description of each image, from 23 on the offload binary.",
+            default = 22,
+            values = [22, 23, 24],
         ),
     },
     exec_groups = PROGRAM_GROUPS,

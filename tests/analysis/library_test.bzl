@@ -3,7 +3,12 @@
 load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
 load("//rules:defs.bzl", "hip_library", "offload_binary", "offload_bundle", "offload_embed", "offload_link", "offload_register", "offload_report", "openmp_library")
 load(":fixtures.bzl", "container", "layer")
-load(":testing.bzl", "actions_test", "code_test", "failure_test", "provides_test")
+load(":testing.bzl", "actions_test", "actions_test_with", "code_test", "failure_test", "provides_test")
+
+_windows_test = actions_test_with({
+    "//command_line_option:extra_toolchains": [str(Label("//tests/analysis:windows_cc"))],
+    "//command_line_option:platforms": str(Label("//tests/analysis:windows")),
+})
 
 def library_tests(name):
     """Actions, providers and failures of the rules that give CcInfo.
@@ -207,6 +212,30 @@ def library_tests(name):
         output = "register_openmp.register.o",
         target = "register_openmp",
     )
+    offload_register(
+        name = "register_sycl",
+        bundle = "a.c",
+        kind = "sycl",
+        llvm_version = 23,
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "register_sycl_test",
+        argv = ["register --kind=sycl --triple=x86_64-unknown-linux-gnu --output=BIN/tests/analysis/register_sycl.register.o --llvm-version=23 tests/analysis/a.c"],
+        count = 1,
+        mnemonic = "OffloadRegister",
+        output = "register_sycl.register.o",
+        target = "register_sycl",
+    )
+    _windows_test(
+        name = "register_windows_test",
+        size = "small",
+        argv = ["register --kind=hip --triple=x86_64-pc-windows-msvc --output=BIN/tests/analysis/register_hip.register.obj BIN/tests/analysis/bundle.hipfb"],
+        count = 1,
+        mnemonic = "OffloadRegister",
+        output = "register_hip.register.obj",
+        target_under_test = "register_hip",
+    )
     offload_bundle(
         name = "bundle_openmp",
         images = [":images_openmp"],
@@ -215,6 +244,7 @@ def library_tests(name):
     for case, kwargs, message in [
         ("bundle_kind", {"bundle": ":bundle_openmp"}, "bundle: //tests/analysis:bundle_openmp has the entry openmp-amdgcn-amd-amdhsa--gfx90a; kind is hip"),
         ("two_files", {"bundle": ":two_files"}, "bundle: //tests/analysis:two_files gives 2 files; name a target with one, or a file"),
+        ("sycl_images", {"images": [":images_gfx942"], "kind": "sycl"}, "kind is sycl, which registers one offload binary: set bundle, and not images"),
         ("hip_images", {"images": [":images_gfx942"]}, "kind is hip, which registers one fat binary: set bundle, and not images"),
         ("image_kind", {"images": [":images_gfx942"], "kind": "openmp"}, "images: //tests/analysis:images_gfx942 gives an image of kind hipv4; kind is openmp"),
         ("openmp_bundle", {"bundle": ":bundle", "kind": "openmp"}, "kind is openmp, which registers images one by one: set images, and not bundle"),
@@ -599,6 +629,9 @@ def library_tests(name):
             "report_validation_test",
             "register_hip_test",
             "register_openmp_test",
+            "register_sycl_images_test",
+            "register_sycl_test",
+            "register_windows_test",
             "register_bundle_kind_test",
             "register_hip_images_test",
             "register_image_kind_test",

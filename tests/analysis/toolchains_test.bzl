@@ -85,7 +85,7 @@ def toolchains_tests(name):
     _riscv_test(
         name = "register_on_riscv_test",
         size = "small",
-        message = "//tests/analysis:register_on_riscv: the target platform is not Linux on x86_64 or aarch64, for which alone device images can be registered.",
+        message = "//tests/analysis:register_on_riscv: the target platform is not Linux on x86_64 or aarch64, or Windows on x86_64, for which alone device images can be registered.",
         target_under_test = "register_on_riscv",
     )
 

@@ -76,6 +76,32 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// TestVerbose runs device links each of which waits until its command is printed.
+func TestVerbose(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.fake(`until grep -q -e "-mcpu=$arch" log; do sleep 0.01; done; echo linked $arch >&2; echo image > $out`)
+	for _, jobs := range []string{"1", "2"} {
+		b.run("/bin/sh", "-c", b.ours+" --host-triple="+host+" --linker-path=/bin/true --wrapper-verbose --wrapper-jobs="+jobs+" kernels.o -o out 2> log")
+		var got []string
+		for line := range strings.Lines(string(b.read("log"))) {
+			for _, what := range []string{"-mcpu=gfx90a", "-mcpu=gfx1030", "linked gfx90a", "linked gfx1030", "/bin/true"} {
+				if strings.Contains(line, what) {
+					got = append(got, what)
+				}
+			}
+		}
+		// With two jobs, the second command may come before or after what the first
+		// one prints.
+		one := "-mcpu=gfx90a linked gfx90a -mcpu=gfx1030 linked gfx1030 /bin/true"
+		two := "-mcpu=gfx90a -mcpu=gfx1030 linked gfx90a linked gfx1030 /bin/true"
+		if text := strings.Join(got, " "); text != one && (jobs == "1" || text != two) {
+			t.Errorf("%s jobs: %s", jobs, text)
+		}
+	}
+	b.tidy()
+}
+
 // TestInterrupt ends the wrapper while a device link runs.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()

@@ -43,6 +43,14 @@ func message(err error) string {
 	if errors.As(err, &system) {
 		return fmt.Sprintf("'%s': %s", system.Name, system.Reason())
 	}
+	var link *engine.WrapError
+	if errors.As(err, &link) {
+		if words := llvmwords.Link(link); link.Err != nil {
+			return words + ": " + link.Err.Error()
+		} else {
+			return words
+		}
+	}
 	var place *images.PlaceError
 	if words := llvmwords.Fault(err); words != "" && errors.As(err, &place) {
 		return words + ": " + err.Error()
