@@ -246,7 +246,7 @@ def host_environment(cc, language = "c++"):
         variables = cc_common.empty_variables(),
     )
 
-def device_flags(ctx, cc = None, language = "c++"):
+def device_flags(ctx, cc = None, language = "c++", for_cpu = False):
     """The flags for C++ that hold for device code, too.
 
     These are the flags of `--copt`, `--cxxopt` and `--conlyopt`, but for those that are for a CPU, and of the C++
@@ -256,6 +256,7 @@ def device_flags(ctx, cc = None, language = "c++"):
       ctx: the rule's context; the rule has the fragment `cpp`.
       cc: what `cc_configuration` gave; None in rules that do not use the C++ toolchain.
       language: `c` or `c++`.
+      for_cpu: whether the device is a CPU like the host, so that flags for its instructions (`-mavx2`) hold.
 
     Returns:
       list of strings for `add_flags`.
@@ -263,11 +264,11 @@ def device_flags(ctx, cc = None, language = "c++"):
     flags = [
         flag
         for flag in (_flags(_command_line(cc, language, [])) if cc else [])
-        if flag[0].startswith(_LANGUAGE) and not _joined(flag).startswith(_NOT_LANGUAGE)
+        if (flag[0].startswith(_LANGUAGE) and not _joined(flag).startswith(_NOT_LANGUAGE)) or (for_cpu and _is_for_a_cpu(flag[0]))
     ] + [
         flag
         for flag in _flags(_user_flags(ctx, language))
-        if not _joined(flag).startswith(_CPU_ONLY) and not flag[0].startswith(_DROPPED) and not is_gcc_only(flag[0]) and not _is_for_a_cpu(flag[0])
+        if not _joined(flag).startswith(_CPU_ONLY) and not flag[0].startswith(_DROPPED) and not is_gcc_only(flag[0]) and (for_cpu or not _is_for_a_cpu(flag[0]))
     ]
     return _NO_WARNINGS + _words(flags) if flags else []
 

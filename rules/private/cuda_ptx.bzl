@@ -46,8 +46,8 @@ def _ptx_flags(copts, processor):
         return []
     return ["--cuda-feature=+ptx{}".format(version)]
 
-# With -O3, loops that the compilations have unrolled would be unrolled once more.
-_LINK_LEVELS = {"-O3": "-O2"}
+# The link would unroll loops once more that the compilations have unrolled.
+_UNROLL_ONCE = [word for option in ["-unroll-max-count=1", "-unroll-full-max-count=1"] for word in ["-Xlinker", "-plugin-opt=" + option]]
 
 def _compile(ctx, toolchain, headers, src, out, target, rdc, copts):
     processor = target.target_id
@@ -82,8 +82,11 @@ def _link(ctx, toolchain, objects, target, image, copts):
     args.add("--target=nvptx64-nvidia-cuda")
     args.add(image.target_id, format = "-march=%s")
     args.add_all(_ptx_flags(copts, image.target_id))
-    add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts, _LINK_LEVELS), image.file)
+    generation = code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts, target)
+    add_flags(args, generation, image.file)
     args.add_all(["-flto", "-Wl,--lto-emit-asm", "-Wno-unused-command-line-argument"])
+    if not any(["-unroll-" in flag for flag in generation]):
+        args.add_all(_UNROLL_ONCE)
     args.add_all(toolchain.link_flags)
     add_flags(args, flags_for(target, expand_flags(ctx, "device_linkopts")), image.file)
     args.add("-o", image.file)

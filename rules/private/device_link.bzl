@@ -12,20 +12,68 @@ DEVICE_LINKOPTS_DOC = "More flags of the device link, which clang's driver takes
 _OPTIMIZATION = "-O"
 _LLVM = "-mllvm"
 
+# Of these, features of AMD's processors: functions that the link itself makes have them from there. The value is LLVM's name.
+AMDGPU_FEATURES = {
+    "-mamdgpu-precise-memory-op": "+precise-memory",
+    "-mcumode": "+cumode",
+    "-mno-amdgpu-precise-memory-op": "-precise-memory",
+    "-mno-cumode": "-cumode",
+    "-mno-tgsplit": "-tgsplit",
+    "-mno-wavefrontsize64": "-wavefrontsize64",
+    "-mtgsplit": "+tgsplit",
+    "-mwavefrontsize64": "+wavefrontsize64",
+}
+
+# What comes before a flag for some of the compilations that one call of clang's driver makes.
+_FOR_ARCH = "-Xarch_"
+_FOR_OPENMP = "-Xopenmp-target="
+
 # As many parts of a HIP program does clang's driver have code generated for at once.
 _HIP_PARTITIONS = "8"
 _PARTITIONS_SINCE = 21
 
-def code_generation_flags(flags, levels = None):
+def flags_of_device(flags, target):
+    """The flags of a device compilation among those for several compilations: `-Xarch_device FLAG` and the like.
+
+    Args:
+      flags: list of compiler flags, one word each.
+      target: struct with triple and target_id, as `target_ids.complete` gives it; None for any AMD GPU.
+
+    Returns:
+      list of flags: those that have no such word before them, and those that are for the device or the target.
+    """
+    result = []
+    prefix = ""
+    for flag in flags:
+        if prefix:
+            if _is_for(prefix, target):
+                result.append(flag)
+            prefix = ""
+        elif flag.startswith(_FOR_ARCH) or flag.startswith(_FOR_OPENMP):
+            prefix = flag
+        else:
+            result.append(flag)
+    return result
+
+def _is_for(prefix, target):
+    if prefix.startswith(_FOR_OPENMP):
+        return target and prefix.removeprefix(_FOR_OPENMP) == target.triple.removesuffix("-")
+    names = ["device"]
+    if target:
+        names.extend([target.target_id, target.triple.split("-")[0]])
+    return prefix.removeprefix(_FOR_ARCH) in names
+
+def code_generation_flags(flags, target):
     """The flags among those of a compilation that its device link needs, too, when the link generates code.
 
     Args:
       flags: list of compiler flags, one word each.
-      levels: dict of the optimization levels that the link has others for.
+      target: as for `flags_of_device`.
 
     Returns:
       list of flags for clang.
     """
+    flags = flags_of_device(flags, target)
     result = []
     for flag, following in zip(flags, flags[1:] + [""]):
         if flag == _LLVM and following:
@@ -33,8 +81,8 @@ def code_generation_flags(flags, levels = None):
             result.extend(["-Xlinker", "-plugin-opt=" + following])
         elif flag.startswith(_LLVM + "="):
             result.extend(["-Xlinker", "-plugin-opt=" + flag.removeprefix(_LLVM + "=")])
-        elif flag.startswith(_OPTIMIZATION):
-            result.append((levels or {}).get(flag, flag))
+        elif flag.startswith(_OPTIMIZATION) or flag in AMDGPU_FEATURES:
+            result.append(flag)
     return result
 
 def flags_for(target, flags):

@@ -124,7 +124,7 @@ def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, librar
     # that there is nothing to turn off.
     args.add_all(["-nogpulib", "-Wno-unused-command-line-argument"])
     if rdc or portable:
-        add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts), out)
+        add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts, target), out)
     args.add_all(toolchain.link_flags)
     add_flags(args, flags_for(target, linkopts), out)
     args.add("-o", out)

@@ -47,7 +47,7 @@ def _offload_link_impl(ctx):
 
     # The objects of libraries are in archives here: there is no object that would ask for theirs.
     args.add("--whole-archive")
-    generation = code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + device_flags(ctx))
+    generation = code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + device_flags(ctx), target = None)
     add_flags(args, generation + toolchain.link_flags + expand_flags(ctx, "device_linkopts"), out, format_each = "--device-arg=%s")
     args.add_all(inputs)
     ctx.actions.run(

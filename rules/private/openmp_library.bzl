@@ -6,7 +6,7 @@ load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of")
 load(":cc_flags.bzl", "cc_configuration", "device_flags", "host_environment", "host_flags", "without_inclusions")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "LINK_GROUP", "add_headers", "clang_arguments", "object_names", "run_clang", "sources_of")
-load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "add_amdgpu_lto", "code_generation_flags", "flags_for")
+load(":device_link.bzl", "AMDGPU_FEATURES", "DEVICE_LINKOPTS_DOC", "add_amdgpu_lto", "code_generation_flags", "flags_for", "flags_of_device")
 load(":flags.bzl", "add_flags", "expand_flags")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers", "merged_object")
@@ -28,14 +28,68 @@ _KIND = "openmp"
 # - empty lines come first, for each source another number, so that static functions
 #   of one name have different lines;
 # - conditions, which are decided for the host, are put back, for the device to decide;
+# - so are the headers that the host does not include: clang turns their inclusion off, too, as if it had happened.
+#   Files that the host has read somewhere are in the text, which may say `#pragma once`, and stay turned off;
 # - line markers name files as labels begin: for messages, but so that no file is found.
 _MOST_LINES = 100003
+
+# For GPUs, clang's driver has headers of its own come before those of the system: they declare variants of mathematical
+# functions and the like. They are written out, too; what they have for the device is within conditions.
+_WRAPPERS = """wrappers() {
+    local headers
+    headers=$("$1" -no-canonical-prefixes -print-resource-dir)/include
+    flags=(-isystem "$headers/openmp_wrappers" -isystem "$headers/llvm_libc_wrappers")
+    functions=__clang_openmp_device_functions.h
+    if [[ ! -e $headers/openmp_wrappers/$functions ]]; then functions=; fi
+}
+"""
 _WRITE_OUT = """set -eu -o pipefail
-out=$1 lines=$2
-shift 2
+out=$1 lines=$2 gpu=$3
+shift 3
+flags=()
+if [[ $gpu ]]; then wrappers "$1"; fi
 {
     printf "%${lines}s" | tr ' ' '\\n'
-    "$@" | sed -E '
+    "$@" "${flags[@]}" | awk '
+        { lines[NR] = $0 }
+        /^# [0-9]+ ".*" 1( |$)/ {
+            path = $0
+            sub(/^[^"]*"/, "", path)
+            sub(/"[^"]*$/, "", path)
+            for (read[path] = 1; sub(/^[^\\/]*\\//, "", path); read[path] = 1) {}
+        }
+        END {
+            folder = ""
+            for (i = 1; i <= NR; i++) {
+                if (lines[i] ~ /^# [0-9]+ "/) {
+                    folder = lines[i]
+                    sub(/^[^"]*"/, "", folder)
+                    sub(/[^\\/]*$/, "", folder)
+                }
+                name = lines[i + 1]
+                if (lines[i] != "#if 0 /* expanded by -frewrite-includes */" || name !~ /^[ \t]*#[ \t]*include[ \t]*["<]/) {
+                    print lines[i]
+                    continue
+                }
+                quoted = name ~ /^[^<]*"/
+                sub(/^[^"<]*["<]/, "", name)
+                sub(/[">].*$/, "", name)
+                if (name in read) {
+                    print lines[i]
+                    continue
+                }
+                if (quoted && folder != "" && name !~ /^\\//) {
+                    print "#if __has_include(\\"" folder name "\\")"
+                    print "#include \\"" folder name "\\""
+                    print "#else"
+                    print lines[i + 1]
+                    print "#endif"
+                } else {
+                    print lines[i + 1]
+                }
+                i += 2
+            }
+        }' | sed -E '
         /^#if 0 \\/\\* disabled by -frewrite-includes \\*\\/$/ {
             :more
             N
@@ -50,6 +104,10 @@ shift 2
 } > "$out"
 """
 _COMPILE = """exec "${@:2}" < "$1\""""
+_COMPILE_FOR_GPU = """set -eu
+wrappers "$2"
+if [[ $functions ]]; then flags+=(-include "$functions"); fi
+exec "${@:2}" "${flags[@]}" < "$1\""""
 
 def _triple(target):
     return target.triple.removesuffix("-")
@@ -80,11 +138,34 @@ def _add_target(args, target, host):
     ] + [("-target-feature", feature[-1] + feature[:-1]) for feature in parts[1:]]:
         args.add_all(["-Xclang", flag, "-Xclang", value])
 
+# The beginning of a flag that the driver has for AMD GPUs alone, and what it makes of it.
+_CODE_OBJECT_VERSION = "-mcode-object-version="
+
+def _flags_of_gpu(flags, target):
+    """Flags for a GPU as the driver passes them on when it is told to compile for the host."""
+    result = []
+    version = None
+    for flag in flags_of_device(flags, target):
+        if flag in AMDGPU_FEATURES:
+            result.extend(["-Xclang", "-target-feature", "-Xclang", AMDGPU_FEATURES[flag]])
+        elif flag.startswith(_CODE_OBJECT_VERSION):
+            version = flag
+        else:
+            result.append(flag)
+    if version:
+        result.extend(["-Xclang", version, "-mllvm", "--amdhsa-code-object-version=" + version.removeprefix(_CODE_OBJECT_VERSION)])
+    return result
+
 def _folder_of(src):
     return src.dirname or "."
 
 def _language(src):
     return "c" if src.extension == "c" else "c++"
+
+def _add_name(args, src):
+    """Says what debug information calls a source that the compiler reads from standard input."""
+    args.add_all(["-Xclang", "-main-file-name", "-Xclang"])
+    args.add(src, format = "//%s")
 
 def _add_language(args, src):
     args.add_all(["-fopenmp", "-fPIC", "-nogpulib"])
@@ -121,11 +202,12 @@ def _empty_lines(ctx, srcs):
         counts[count + 1] = None
     return counts.keys()
 
-def _written_out(ctx, toolchain, cc, headers, src, name, empty_lines):
+def _written_out(ctx, toolchain, cc, headers, src, name, empty_lines, gpu):
     out = ctx.actions.declare_file("{}/{}.full.{}".format(ctx.label.name, name, src.extension))
     before = ctx.actions.args()
     before.add(out)
     before.add(empty_lines)
+    before.add("gpu" if gpu else "")
     args = _host_arguments(ctx, src, host_flags(ctx, cc, _language(src)), out)
     args.add_all(["-E", "-frewrite-includes"])
     add_headers(args, headers, out)
@@ -134,7 +216,7 @@ def _written_out(ctx, toolchain, cc, headers, src, name, empty_lines):
     run_clang(
         ctx,
         arguments = args,
-        command = _WRITE_OUT,
+        command = _WRAPPERS + _WRITE_OUT,
         command_arguments = before,
         env = host_environment(cc, _language(src)),
         group = COMPILE_GROUP,
@@ -154,6 +236,7 @@ def _stdin(ctx, file):
 def _host_ir(ctx, toolchain, cc, headers, src, full, name, targets):
     out = ctx.actions.declare_file("{}/host/{}.bc".format(ctx.label.name, name))
     args = _host_arguments(ctx, src, without_inclusions(host_flags(ctx, cc, _language(src))), out)
+    _add_name(args, src)
     triples = {_triple(target): None for target in targets}
     args.add_joined(triples.keys(), join_with = ",", format_joined = "-fopenmp-targets=%s")
 
@@ -202,19 +285,22 @@ def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, fol
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, folder, name, "bc" if gpu else "o"))
     host = host_triple(ctx)
     args = _device_arguments(ctx, toolchain, src)
+    _add_name(args, src)
     _add_target(args, target, host)
     args.add_all(["-Xclang", "-fopenmp-is-target-device", "-Xclang", "-aux-triple", "-Xclang", host])
     args.add_all(["-Xclang", "-fopenmp-host-ir-file-path", "-Xclang", ir])
     args.add_all(["-emit-llvm"] if gpu else [])
     args.add("-c")
     add_headers(args, headers, out)
-    add_flags(args, without_inclusions(device_flags(ctx, cc, _language(src)) + expand_flags(ctx, "copts")) + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target), out)
+    for_cpu = host.split("-")[0] == target.triple.split("-")[0]
+    flags = without_inclusions(device_flags(ctx, cc, _language(src), for_cpu = for_cpu) + expand_flags(ctx, "copts")) + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target)
+    add_flags(args, _flags_of_gpu(flags, target) if gpu else flags, out)
     args.add("-o", out)
     args.add("-")
     run_clang(
         ctx,
         arguments = args,
-        command = _COMPILE,
+        command = _WRAPPERS + _COMPILE_FOR_GPU if gpu else _COMPILE,
         command_arguments = _stdin(ctx, full),
         group = COMPILE_GROUP,
         inputs = depset([full, ir], transitive = [headers.files, cc.toolchain.all_files]),
@@ -238,7 +324,7 @@ def _link(ctx, toolchain, objects, target, folder):
     args.add("-Wno-unused-command-line-argument")
     if target.target_id:
         copts = device_flags(ctx) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target)
-        add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts), out)
+        add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts, target), out)
     args.add_all(toolchain.link_flags)
     add_flags(args, flags_for(target, expand_flags(ctx, "device_linkopts")), out)
     args.add("-o", out)
@@ -302,7 +388,7 @@ def _openmp_library_impl(ctx):
     objects = []
     device_objects = {}
     for src, name, empty_lines in zip(sources_of(ctx), object_names(ctx, sources_of(ctx)), _empty_lines(ctx, sources_of(ctx))):
-        full = _written_out(ctx, compiler, cc, headers, src, name, empty_lines)
+        full = _written_out(ctx, compiler, cc, headers, src, name, empty_lines, gpu = any([target.target_id for target in targets]))
         ir = _host_ir(ctx, compiler, cc, headers, src, full, name, targets)
         objects.append(_host_object(ctx, compiler, cc, headers, src, ir, name))
         for target in targets:

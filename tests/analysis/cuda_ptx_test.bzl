@@ -59,6 +59,7 @@ def cuda_ptx_tests(name):
         name = "ptx_link_test",
         argv = [
             "--target=nvptx64-nvidia-cuda -march=sm_70 --cuda-feature=+ptx60 -flto -Wl,--lto-emit-asm",
+            "-Xlinker -plugin-opt=-unroll-max-count=1 -Xlinker -plugin-opt=-unroll-full-max-count=1",
             "-link-flag -O3 -o BIN/tests/analysis/ptx/sm_70.ptx -Xlinker BIN/tests/analysis/ptx/sm_70/a.bc -Xlinker BIN/tests/analysis/ptx/sm_70/sub/a.bc",
         ],
         count = 3,

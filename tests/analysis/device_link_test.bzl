@@ -95,6 +95,47 @@ def device_link_tests(name):
         rule = offload_bundle,
     )
 
+    # Flags for some of the compilations of clang's driver, and features of processors.
+    hip_code_objects(
+        name = "for_device",
+        srcs = ["a.hip"],
+        copts = ["-O3 -Xarch_device -O1 -Xarch_host -O0 -Xarch_gfx942 -Os -mwavefrontsize64"],
+        offload_archs = ["gfx942", "gfx1100"],
+        rdc = True,
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "for_device_link_test",
+        argv = ["-O3 -O1 -mwavefrontsize64"],
+        mnemonic = "OffloadDeviceLink",
+        not_in_argv = ["-O0", "-Os"],
+        output = "for_device/gfx1100.co",
+        target = "for_device",
+    )
+    actions_test(
+        name = "for_device_link_of_processor_test",
+        argv = ["-O3 -O1 -Os -mwavefrontsize64"],
+        mnemonic = "OffloadDeviceLink",
+        output = "for_device/gfx942.co",
+        target = "for_device",
+    )
+    openmp_library(
+        name = "for_device_openmp",
+        srcs = ["a.c"],
+        copts = ["-mcode-object-version=5 -Xarch_host -Dhost -Xopenmp-target=amdgcn-amd-amdhsa -mcumode"],
+        offload_archs = ["gfx1100"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "for_device_openmp_test",
+        argv = ["-Xclang -target-feature -Xclang +cumode -Xclang -mcode-object-version=5 -mllvm --amdhsa-code-object-version=5"],
+        mnemonic = "OffloadOpenMpCompile",
+        not_in_argv = ["-Dhost", "-mcumode"],
+        output = "for_device_openmp/gfx1100/a.bc",
+        shell = True,
+        target = "for_device_openmp",
+    )
+
     hip_library(
         name = "unlinked",
         srcs = ["a.hip"],
@@ -284,6 +325,9 @@ def device_link_tests(name):
             "device_link_provides_test",
             "device_link_register_test",
             "device_link_without_rdc_test",
+            "for_device_link_of_processor_test",
+            "for_device_link_test",
+            "for_device_openmp_test",
             "unbundle_alone_test",
             "unlinked_requires_test",
             "unlinked_test",

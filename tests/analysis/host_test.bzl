@@ -73,6 +73,7 @@ _CROSS = {
     "//command_line_option:platforms": str(Label("//tests/analysis:aarch64")),
 }
 _cross_test = actions_test_with(_CROSS)
+_cross_user_test = actions_test_with(_CROSS | _USER)
 _cross_dbg_test = actions_test_with(_CROSS | {"//command_line_option:compilation_mode": "dbg"})
 
 def host_tests(name):
@@ -114,6 +115,12 @@ def host_tests(name):
         offload_archs = ["gfx942"],
         tags = ["manual"],
     )
+    openmp_library(
+        name = "host_openmp_cpu",
+        srcs = ["a.c"],
+        offload_archs = ["x86_64-pc-linux-gnu"],
+        tags = ["manual"],
+    )
     tests = []
     hip_host = ("host_hip", "OffloadHipHostCompile", "host_hip/host/a.o")
     hip_device = ("host_hip", "OffloadHipCompile", "host_hip/gfx942/a.o")
@@ -124,6 +131,7 @@ def host_tests(name):
     host_ir_cxx = ("host_openmp", "OffloadOpenMpHostCompile", "host_openmp/host/sub/a.bc")
     host_object = ("host_openmp", "OffloadOpenMpHostObject", "host_openmp/host/a.o")
     openmp_device = ("host_openmp", "OffloadOpenMpCompile", "host_openmp/gfx942/a.bc")
+    cpu_device = ("host_openmp_cpu", "OffloadOpenMpCompile", "host_openmp_cpu/x86_64-pc-linux-gnu/a.o")
     host_only = ["-mavx2", "-fstack-protector-all"]
     gcc_only = ["-fno-canonical-system-headers", "-fno-tree-sra"]
     for case, test, action, kwargs in [
@@ -137,6 +145,9 @@ def host_tests(name):
         ("user_openmp_object", _user_test, host_object, {"argv": ["-DCOPT=1", "-mavx2"], "not_in_argv": ["-toolchain-flag"]}),
         ("user_openmp_link", _user_test, ("host_openmp", "OffloadDeviceLink", "host_openmp/gfx942.img"), {"argv": ["-O1"], "not_in_argv": host_only}),
         ("user_openmp_device", _user_test, openmp_device, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": host_only + ["-std=c++23"], "shell": True}),
+        # A CPU like that of the host has its instructions.
+        ("user_openmp_cpu", _user_test, cpu_device, {"argv": ["-DCOPT=1", "-mavx2"], "not_in_argv": gcc_only + ["-fstack-protector-all", "-std=c++23"], "shell": True}),
+        ("cross_openmp_cpu", _cross_user_test, cpu_device, {"argv": ["-DCOPT=1"], "not_in_argv": ["-mavx2", "-mcpu=neoverse-n1"], "shell": True}),
         ("feature_hip", _features_test, hip_host, {"argv": ["-fsanitize=address"]}),
         ("feature_hip_device", _features_test, hip_device, {"not_in_argv": ["-fsanitize=address"]}),
         ("feature_attribute", _opt_test, features_host, {"argv": ["-fsanitize=address"], "not_in_argv": ["-O2"]}),

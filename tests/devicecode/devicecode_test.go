@@ -9,7 +9,6 @@ package devicecode
 
 import (
 	"bytes"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -143,22 +143,28 @@ func hip(arch string, more ...string) []string {
 	return append(args, more...)
 }
 
+// filesIn returns the files below a folder, of which there must be some.
+func filesIn(t *testing.T, folder string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: no files (%v)", folder, err)
+	}
+	return files
+}
+
 // each calls fn for each mode and image of a target, several at once.
 func each(t *testing.T, name string, fn func(t *testing.T, mode, arch, image, sources string)) {
 	images, sources := built(t)
 	for mode := range modes {
 		folder := filepath.Join(images, mode, name)
-		var files []string
-		err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
-			if err == nil && !d.IsDir() {
-				files = append(files, path)
-			}
-			return err
-		})
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: no images (%v)", folder, err)
-		}
-		for _, file := range files {
+		for _, file := range filesIn(t, folder) {
 			// ARCH.co, or ARCH/SOURCE.co of one source.
 			arch, source, _ := strings.Cut(strings.TrimPrefix(strings.TrimSuffix(file, filepath.Ext(file)), folder+"/"), "/")
 			if i := strings.Index(arch, "_"); strings.HasPrefix(arch, "gfx") && i >= 0 {
@@ -234,6 +240,20 @@ func TestFlags(t *testing.T) {
 		args = append(args, "-fgpu-rdc", "--hip-link", "-o", out, "-x", "hip")
 		run(t, sources, "clang", append(args, inRDC(t, sources)...)...)
 		same(t, image, out, 25)
+	})
+	each(t, "flagged_alone", func(t *testing.T, mode, arch, image, sources string) {
+		want := map[string]string{}
+		for _, source := range []string{"atomics.hip", "several.hip", "shared.hip"} {
+			out := filepath.Join(t.TempDir(), "driver.co")
+			args := append(hip(arch, modes[mode]...), flags...)
+			run(t, sources, "clang", append(args, "-x", "hip", source, "-o", out)...)
+			for name, kernel := range kernels(t, out) {
+				want[name] = kernel
+			}
+		}
+		if diff := cmp.Diff(want, kernels(t, image)); diff != "" || len(want) < 10 {
+			t.Errorf("%d kernels and functions (-clang's driver +the rule):\n%s", len(want), diff)
+		}
 	})
 }
 
@@ -388,33 +408,82 @@ func TestForgottenLink(t *testing.T) {
 
 // TestOpenMP compares code of target regions with that of clang -fopenmp.
 func TestOpenMP(t *testing.T) {
-	each(t, "regions", func(t *testing.T, mode, arch, image, sources string) {
-		dir := t.TempDir()
-		args := append([]string{"-fopenmp", "-fPIC", "--offload-arch=" + strings.TrimSuffix(arch, ":"), "-nogpulib", "-nogpuinc"}, modes[mode]...)
-		args = append(args, "-c", "regions.c", "-o", filepath.Join(dir, "regions.o"))
-		run(t, sources, "clang", args...)
-		// The names of kernels have the numbers of the file's device and inode.
-		// So have those of what is in both; figures do not.
-		link := append([]string{"--save-temps", "--host-triple=x86_64-pc-linux-gnu", "--linker-path=/bin/true",
-			"--device-linker=amdgcn-amd-amdhsa=--unresolved-symbols=ignore-all"}, "-o", "program", "regions.o")
-		for _, flag := range modes[mode] {
-			if strings.HasPrefix(flag, "-O") || strings.HasPrefix(flag, "-g") {
-				link = append([]string{"--device-compiler=amdgcn-amd-amdhsa=" + flag}, link...)
-			}
-		}
-		run(t, dir, "clang-linker-wrapper", link...)
-		linked, err := filepath.Glob(filepath.Join(dir, "*.img"))
-		if err != nil || len(linked) != 1 {
-			t.Fatalf("clang-linker-wrapper kept %q (%v)", linked, err)
-		}
-		want, got := unnumbered(kernels(t, linked[0])), unnumbered(kernels(t, image))
-		if diff := cmp.Diff(want, got); diff != "" || len(want) < 4 {
-			t.Errorf("%d kernels and functions (-clang's driver +the rule):\n%s", len(want), diff)
-		}
-	})
+	for name, test := range map[string]struct {
+		sources, flags []string
+		kernels        int
+	}{
+		"regions":     {[]string{"regions.c"}, nil, 2},
+		"mathematics": {[]string{"mathematics.cc", "roots.c"}, []string{"-mcode-object-version=5", "-Xopenmp-target=amdgcn-amd-amdhsa", "-mcumode", "-Xarch_device", "-fno-unroll-loops"}, 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, name, func(t *testing.T, mode, arch, image, sources string) {
+				dir := t.TempDir()
+				link := []string{"--save-temps", "--host-triple=x86_64-pc-linux-gnu", "--linker-path=/bin/true",
+					"--device-linker=amdgcn-amd-amdhsa=--unresolved-symbols=ignore-all"}
+				for _, flag := range modes[mode] {
+					if strings.HasPrefix(flag, "-O") || strings.HasPrefix(flag, "-g") {
+						link = append(link, "--device-compiler=amdgcn-amd-amdhsa="+flag)
+					}
+				}
+				link = append(link, "-o", "program")
+				for _, source := range test.sources {
+					object := filepath.Join(dir, source+".o")
+					args := append([]string{"-fopenmp", "-fPIC", "-Wno-openmp-target", "--offload-arch=" + strings.TrimSuffix(arch, ":"), "-nogpulib"}, modes[mode]...)
+					if strings.HasSuffix(source, ".cc") {
+						args = append(args, "-std=c++17") // Bazel's
+					}
+					args = append(args, test.flags...)
+					run(t, sources, "clang", append(args, "-c", source, "-o", object)...)
+					link = append(link, object)
+				}
+				// The names of kernels have the numbers of the file's device and inode.
+				// So have those of what is in both; figures do not.
+				run(t, dir, "clang-linker-wrapper", link...)
+				linked, err := filepath.Glob(filepath.Join(dir, "*.img"))
+				if err != nil || len(linked) != 1 {
+					t.Fatalf("clang-linker-wrapper kept %q (%v)", linked, err)
+				}
+				want, got := unnumbered(kernels(t, linked[0])), unnumbered(kernels(t, image))
+				if diff := cmp.Diff(want, got); diff != "" || len(want) < 2*test.kernels {
+					t.Errorf("%d kernels and functions (-clang's driver +the rule):\n%s", len(want), diff)
+				}
+			})
+		})
+	}
 }
 
-var numbers = regexp.MustCompile(`__omp_offloading_(?:[0-9a-f]+_)*?([a-z]+)_l\d+`)
+// TestFatObjects compares what offload_link makes of fat objects with what
+// clang's driver makes of them when it links a program.
+func TestFatObjects(t *testing.T) {
+	images, _ := built(t)
+	for mode, flags := range modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			folder, dir := filepath.Join(images, mode), t.TempDir()
+			args := []string{"--offload-new-driver", "-fgpu-rdc", "--hip-link", "-no-hip-rt", "-nogpulib", "-save-temps", "-fuse-ld=/bin/true", "-Wno-fuse-ld-path", "-Wno-unused-command-line-argument",
+				"--offload-arch=gfx942", "--offload-arch=gfx1100", "-o", "program"}
+			args = append(args, flags...)
+			for _, name := range []string{"across", "functions", "sort"} {
+				args = append(args, filepath.Join(folder, name+"_fat", thisPackage, name+".o"))
+			}
+			run(t, dir, "clang", args...)
+			for _, arch := range []string{"gfx942", "gfx1100"} {
+				linked, err := filepath.Glob(filepath.Join(dir, "*"+arch+"*.img"))
+				if err != nil || len(linked) != 1 {
+					t.Fatalf("clang kept %q (%v)", linked, err)
+				}
+				image := filepath.Join(dir, arch+".co")
+				cmd := exec.Command(llvm.Offload(t), "extract", "--image=kind=hip,arch="+arch+",file="+image, filepath.Join(folder, "fat", thisPackage, "fat.register.o"))
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				same(t, image, linked[0], 5)
+			}
+		})
+	}
+}
+
+var numbers = regexp.MustCompile(`__omp_offloading_(?:[0-9a-f]+_[0-9a-f]+_)?(\w+?)_l\d+`)
 
 // unnumbered takes from the names of OpenMP kernels what says where their source is.
 func unnumbered(kernels map[string]string) map[string]string {
@@ -443,10 +512,11 @@ func TestPortable(t *testing.T) {
 // TestPTX compares the number of instructions of each kernel: PTX of one source,
 // and of two that are linked.
 func TestPTX(t *testing.T) {
-	for name, kernels := range map[string]int{"ptx": 2, "ptx_linked": 3} {
+	for name, kernels := range map[string]int{"ptx": 4, "ptx_linked": 5} {
 		t.Run(name, func(t *testing.T) {
 			each(t, name, func(t *testing.T, mode, arch, image, sources string) {
 				want, got := map[string]int{}, instructions(t, image)
+				wantDirectives, gotDirectives := map[string][]string{}, directives(t, image)
 				for _, source := range []string{"kernels.cu", "more.cu"} {
 					out := filepath.Join(t.TempDir(), "driver.ptx")
 					args := append([]string{"-nocudainc", "-nocudalib", "--cuda-device-only", "-S", "--offload-arch=" + arch, "--cuda-feature=+ptx70"}, modes[mode]...)
@@ -454,13 +524,19 @@ func TestPTX(t *testing.T) {
 					for kernel, n := range instructions(t, out) {
 						want[kernel] = n
 					}
+					for kernel, lines := range directives(t, out) {
+						wantDirectives[kernel] = lines
+					}
 				}
-				if len(got) != kernels || len(want) != 3 {
+				if len(got) != kernels || len(want) != 5 {
 					t.Fatalf("kernels are %v; clang's driver makes %v", got, want)
 				}
 				for name, n := range got {
 					if n == 0 || n > want[name] {
 						t.Errorf("%s has %d instructions, clang's driver makes %d", name, n, want[name])
+					}
+					if diff := cmp.Diff(wantDirectives[name], gotDirectives[name]); diff != "" {
+						t.Errorf("%s: limits, stack and shared memory (-clang's driver +the rule):\n%s", name, diff)
 					}
 				}
 			})
@@ -469,6 +545,36 @@ func TestPTX(t *testing.T) {
 }
 
 var ptxEntry = regexp.MustCompile(`\.entry (\w+)\(`)
+
+// resources are the directives of a kernel that say how it is launched, and
+// what memory it takes.
+var resources = regexp.MustCompile(`^\.(maxntid|reqntid|minnctapersm|maxnreg|local|shared)\b`)
+
+// directives returns the resources of each kernel in PTX.
+func directives(t *testing.T, file string) map[string][]string {
+	t.Helper()
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	result, kernel := map[string][]string{}, ""
+	for line := range strings.SplitSeq(string(content), "\n") {
+		line = strings.TrimSpace(line)
+		switch match := ptxEntry.FindStringSubmatch(line); {
+		case match != nil:
+			kernel = match[1]
+		case line == "}":
+			kernel = ""
+		case kernel != "" && resources.MatchString(line):
+			// A depot is called by the number of its function.
+			line, _, _ = strings.Cut(line, " //")
+			result[kernel] = append(result[kernel], depot.ReplaceAllString(strings.TrimSpace(line), "__local_depot"))
+		}
+	}
+	return result
+}
+
+var depot = regexp.MustCompile(`__local_depot\d+`)
 
 // instructions counts those of each kernel in PTX.
 func instructions(t *testing.T, file string) map[string]int {
@@ -505,26 +611,36 @@ func size(t *testing.T, file string) int64 {
 // and looks at the names of files in it.
 func TestDebugInformation(t *testing.T) {
 	images, _ := built(t)
-	for _, name := range []string{"alone", "linked", "library"} {
-		files, err := filepath.Glob(filepath.Join(images, "dbg", name, "*.co"))
-		if err != nil || len(files) == 0 {
-			t.Fatalf("%s: no images (%v)", name, err)
-		}
-		for _, file := range files {
-			if out := run(t, "", "llvm-dwarfdump", "--verify", file); !strings.Contains(out, "No errors.") {
-				t.Errorf("%s: llvm-dwarfdump says\n%s", file, out)
-			}
-			units := run(t, "", "llvm-dwarfdump", "--debug-info", "--recurse-depth=0", file)
-			for line := range strings.SplitSeq(units, "\n") {
-				for _, attribute := range []string{"DW_AT_name", "DW_AT_comp_dir"} {
-					if _, after, ok := strings.Cut(line, attribute); ok && strings.Contains(after, `("/`) {
-						t.Errorf("%s: %s", file, strings.TrimSpace(line))
+	for name, source := range map[string]string{
+		"alone":        thisPackage + "/sources/sort.hip",
+		"borrowing":    thisPackage + "/program/uses_pure.hip",
+		"libraries":    thisPackage + "/sources/tables.hip",
+		"library":      thisPackage + "/sources/sort.hip",
+		"linked":       thisPackage + "/sources/sort.hip",
+		"mathematics":  "//" + thisPackage + "/sources/mathematics.cc",
+		"program_code": thisPackage + "/sources/across.hip",
+		"regions":      "//" + thisPackage + "/sources/regions.c",
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := filesIn(t, filepath.Join(images, "dbg", name))
+			var names string
+			for _, file := range files {
+				if out := run(t, "", "llvm-dwarfdump", "--verify", file); !strings.Contains(out, "No errors.") {
+					t.Errorf("%s: llvm-dwarfdump says\n%s", file, out)
+				}
+				units := run(t, "", "llvm-dwarfdump", "--debug-info", "--recurse-depth=0", file)
+				names += units
+				for line := range strings.SplitSeq(units, "\n") {
+					for _, attribute := range []string{"DW_AT_name", "DW_AT_comp_dir"} {
+						if _, after, ok := strings.Cut(line, attribute); ok && strings.Contains(after, `("/`) && !strings.Contains(after, `("//tests/`) {
+							t.Errorf("%s: %s", file, strings.TrimSpace(line))
+						}
 					}
 				}
 			}
-			if !strings.Contains(units, fmt.Sprintf("%q", thisPackage+"/sources/sort.hip")) {
-				t.Errorf("%s: no unit is called %s/sources/sort.hip:\n%s", file, thisPackage, units)
+			if !strings.Contains(names, strconv.Quote(source)) {
+				t.Errorf("no unit is called %s:\n%s", source, names)
 			}
-		}
+		})
 	}
 }

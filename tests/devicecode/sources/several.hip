@@ -17,3 +17,12 @@ extern "C" __global__ void summed(const float *data, float *out, int n) {
   for (int i = 0; i < n; i++) sum += data[item() * n + i] * 3.0f;
   *out = sum;
 }
+
+// Attributes that limit what a kernel takes, and a function that other code objects could call.
+extern "C" __global__ void __attribute__((amdgpu_waves_per_eu(2, 4), amdgpu_flat_work_group_size(64, 128))) limited(float *data) {
+  float sum = 0;
+  for (int i = 0; i < 24; i++) sum += divide(data[i], data[item() + i]);
+  data[item()] = sum;
+}
+extern "C" __device__ __attribute__((noinline, visibility("default"))) float shown(float x) { return divide(x, 3); }
+extern "C" __global__ void shows(float *data) { data[item()] = shown(data[item()]); }
