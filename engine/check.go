@@ -48,8 +48,10 @@ func (s *Session) Check(ctx context.Context, opt CheckOptions) (warnings []error
 	err = s.write(ctx, func(out *files.Outputs) error {
 		var result check.Result
 		err := files.Guard(func() error {
-			result = check.Bundle(bundle.Bytes(), checks)
-			return nil
+			return s.budget.WithBytes(ctx, check.Memory(bundle.Bytes()), func(context.Context) error {
+				result = check.Bundle(bundle.Bytes(), checks)
+				return nil
+			})
 		})
 		if err != nil {
 			return in(bundle, err)

@@ -51,6 +51,12 @@ func New(c Config) *Session {
 // Files returns the files of the request.
 func (s *Session) Files() *files.Root { return s.files }
 
+// Context returns a context in which all operations of the Session share one account of
+// memory, see budget.Account, so that each knows what the others hold.
+func (s *Session) Context(ctx context.Context) context.Context {
+	return s.budget.Account(ctx).Context(ctx)
+}
+
 // Open opens a file and finds the device images in it, see package images. The
 // File is valid until its Close. Open fails if the file cannot be opened, with an
 // error of type *files.Error where the system gives the reason; faults of the

@@ -41,15 +41,24 @@ func (s *Session) Inspect(ctx context.Context, opt InspectOptions) (*DeviceFile,
 		return nil, err
 	}
 	defer f.Close()
-	return inspect(f)
+	return s.inspect(ctx, f)
 }
 
+// describedMemory is the memory that the description of an image takes, in bytes, besides what the
+// search reserves.
+const describedMemory = 1 << 10
+
 // inspect describes the images in an open file.
-func inspect(f *images.File) (*DeviceFile, error) {
+func (s *Session) inspect(ctx context.Context, f *images.File) (*DeviceFile, error) {
 	found, err := f.Unwrapped()
 	if err != nil {
 		return nil, err
 	}
+	memory, err := s.budget.Reserve(ctx, describedMemory*int64(len(found)))
+	if err != nil {
+		return nil, &images.PlaceError{Place: f.Name(), Err: err}
+	}
+	defer memory.Release()
 	if len(found) == 0 {
 		self := f.Self()
 		err := files.Contain(func() error {

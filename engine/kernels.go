@@ -10,6 +10,7 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
@@ -45,7 +46,7 @@ func (s *Session) Kernels(ctx context.Context, opt InspectOptions) (*DeviceFile,
 
 // kernels returns what Kernels returns of an open file, without demangled names.
 func (s *Session) kernels(ctx context.Context, f *images.File, opt InspectOptions) (*DeviceFile, error) {
-	file, err := inspect(f)
+	file, err := s.inspect(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -171,19 +172,33 @@ func (d *describer) wrap(i int, err error) error {
 	return &images.PlaceError{Place: e.Place.String(), Err: fmt.Errorf("image %d%s: %w", i, what, err)}
 }
 
-// decode describes images of a compressed bundle.
+// decode describes images of a compressed bundle. Its decoders work in parallel, and each has
+// an image in memory; where that is too much, they work one after the other. Images that
+// overlap, which only damaged or hostile files have, are in memory together.
 func (d *describer) decode(ctx context.Context, reader *ccob.Reader, numbers []int) error {
 	buffers := new(spares)
 	copies := make([]images.Copy, len(numbers))
 	sinks := make([]*imageSink, len(numbers))
+	memory, largest := int64(0), int64(0)
 	for k, i := range numbers {
 		e := d.file.Found[i]
 		sinks[k] = &imageSink{size: e.Size, spares: buffers, done: func(data []byte) error { return d.image(i, data) }}
 		copies[k] = images.Copy{Image: e, To: sinks[k]}
-		buffers.size = max(buffers.size, e.Size)
+		largest = max(largest, e.Size)
+		memory += e.Size
 	}
-	most := min(reader.RawSize(), buffers.size*int64(d.session.budget.Cores()))
-	return d.session.budget.WithBytes(ctx, most, func(ctx context.Context) error {
+	if !d.overlap(numbers) {
+		buffers.size = largest
+		memory = min(memory, largest*int64(d.session.budget.Cores()))
+		// As much again is for the windows of the decoders.
+		if memory > d.session.budget.Memory()/2 {
+			memory = largest
+			ctx = budget.Sequential(ctx)
+		}
+	}
+	described := false
+	err := d.session.budget.WithBytes(ctx, memory, func(ctx context.Context) error {
+		described = true
 		err := d.open.Copy(ctx, copies)
 		// Errors of images come first: those of lower images are the same each time.
 		var failed []*imageSink
@@ -205,6 +220,25 @@ func (d *describer) decode(ctx context.Context, reader *ccob.Reader, numbers []i
 		}
 		return nil
 	})
+	if err != nil && !described {
+		return d.wrap(numbers[0], err)
+	}
+	return err
+}
+
+// overlap reports whether images of a compressed bundle overlap.
+func (d *describer) overlap(numbers []int) bool {
+	extents := make([]images.Extent, len(numbers))
+	for k, i := range numbers {
+		extents[k] = d.file.Found[i].Extent()
+	}
+	slices.SortFunc(extents, func(a, b images.Extent) int { return cmp.Compare(a.Offset, b.Offset) })
+	for k := 1; k < len(extents); k++ {
+		if extents[k].Offset < extents[k-1].Offset+extents[k-1].Size {
+			return true
+		}
+	}
+	return false
 }
 
 // imageSink collects an image and hands it over when it is whole. The memory is
@@ -221,7 +255,7 @@ type imageSink struct {
 // Write takes the next bytes of the image.
 func (s *imageSink) Write(p []byte) (int, error) {
 	if s.data == nil {
-		s.data = s.spares.take()
+		s.data = s.spares.take(s.size)
 	}
 	s.data = append(s.data, p...)
 	if s.got += int64(len(p)); s.got >= s.size {
@@ -234,17 +268,13 @@ func (s *imageSink) Write(p []byte) (int, error) {
 
 // spares has buffers that are not in use.
 type spares struct {
-	size int64 // of the largest image, in bytes
+	size int64 // of each buffer, in bytes; 0 for buffers that fit
 	mu   sync.Mutex
 	free [][]byte
 }
 
-// firstBuffer is the most that is taken for an image before any of it is there:
-// its size is a claim.
-const firstBuffer = 64 << 20
-
-// take returns an empty buffer.
-func (s *spares) take() []byte {
+// take returns an empty buffer for size bytes. Its memory was reserved.
+func (s *spares) take(size int64) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := len(s.free); n > 0 {
@@ -252,11 +282,14 @@ func (s *spares) take() []byte {
 		s.free = s.free[:n-1]
 		return b
 	}
-	return make([]byte, 0, min(s.size, firstBuffer))
+	return make([]byte, 0, max(s.size, size))
 }
 
 // put gives a buffer back.
 func (s *spares) put(b []byte) {
+	if s.size == 0 {
+		return
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.free = append(s.free, b[:0])

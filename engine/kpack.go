@@ -91,7 +91,7 @@ func (s *Session) KpackExtract(ctx context.Context, opt KpackExtractOptions) (wr
 				return err
 			}
 			written = append(written, name)
-			if err := e.WriteTo(outputs[i], a.Scheme); err != nil {
+			if err := e.WriteTo(ctx, s.budget, outputs[i], a.Scheme); err != nil {
 				return in(input, fmt.Errorf("%s for %s: %w", e.Key, e.Arch, err))
 			}
 			if err := outputs[i].Close(); err != nil {
@@ -167,7 +167,7 @@ func (s *Session) KpackVerify(ctx context.Context, names []string) (problems []k
 	if err != nil {
 		return nil, err
 	}
-	var v kpack.Verifier
+	v := kpack.Verifier{Budget: s.budget}
 	err = files.Contain(func() error {
 		for _, input := range inputs {
 			f, err := openKpack(input)

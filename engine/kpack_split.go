@@ -208,7 +208,8 @@ func (s *Session) KpackMerge(ctx context.Context, opt KpackMergeOptions) error {
 			}
 			o.Archives = append(o.Archives, a)
 		}
-		plan, err := kpack.Merge(ctx, h, o)
+		plan, release, err := kpack.Merge(ctx, h, o)
+		defer release()
 		if err != nil {
 			return in(inputs[0], err)
 		}

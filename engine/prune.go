@@ -77,19 +77,16 @@ func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Ou
 		return report, in(input, err)
 	}
 	defer work.Close()
-	err = s.budget.WithBytes(ctx, work.Memory(), func(ctx context.Context) error {
-		plan, err := work.Plan(ctx)
-		if err != nil {
-			return in(input, err)
-		}
-		report = work.Report(plan)
-		report.Input, report.Output = input.Name(), output
-		if o.DryRun {
-			return nil
-		}
-		return s.writePlan(input, out, output, plan, verify && work.Linked())
-	})
-	return report, err
+	plan, err := work.Plan(ctx)
+	if err != nil {
+		return report, in(input, err)
+	}
+	report = work.Report(plan)
+	report.Input, report.Output = input.Name(), output
+	if o.DryRun {
+		return report, nil
+	}
+	return report, s.writePlan(input, out, output, plan, verify && work.Linked())
 }
 
 // copyTo copies a file that has nothing to change.

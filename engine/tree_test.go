@@ -199,7 +199,7 @@ func TestKpackSplitTree(t *testing.T) {
 			err = treeSession().KpackFiles(context.Background(), names[2:], func(all []KpackFile) error {
 				for _, f := range all {
 					for _, e := range f.Archive.Entries {
-						c, err := e.Content(scheme)
+						c, _, err := e.Content(t.Context(), nil, scheme)
 						if err != nil {
 							return err
 						}

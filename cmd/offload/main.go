@@ -18,23 +18,16 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/worker/flagfile"
 )
 
-// memoryBudget bounds the memory of all calls of a process for what cannot be
-// mapped or streamed, in bytes.
-const memoryBudget = 2 << 30
-
 func main() {
 	ctx := interruptible()
-	budget := budget.New(runtime.GOMAXPROCS(0), memoryBudget)
-
 	if args := os.Args[1:]; slices.Contains(args, "--persistent_worker") {
-		os.Exit(serve(ctx, budget, args))
+		os.Exit(serve(ctx, args))
 	}
-	os.Exit(runOnce(ctx, budget))
+	os.Exit(runOnce(ctx))
 }
 
 // interruptible returns a context that SIGINT, SIGTERM and SIGHUP end. The first of them
@@ -71,8 +64,17 @@ func deferCollection() {
 }
 
 // runOnce runs the command line of the process.
-func runOnce(ctx context.Context, budget *budget.Budget) int {
+func runOnce(ctx context.Context) int {
 	deferCollection()
+	run, raise := dropIn(os.Args[0]), raiseByFlag
+	if run != nil {
+		raise = raiseByVariable
+	}
+	budget, err := newBudget(0, raise)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "offload: %s\n", printable.Error(err))
+		return 1
+	}
 	root := files.NewRoot("")
 	root.Stdin, root.Stdout, root.TempDir = os.Stdin, os.Stdout, os.TempDir()
 	config := engine.Config{Files: root, Budget: budget}
@@ -90,13 +92,16 @@ func runOnce(ctx context.Context, budget *budget.Budget) int {
 		config.Meter, call.Stderr = &progress.meter, progress
 	}
 	call.Session = engine.New(config)
-	if run := dropIn(os.Args[0]); run != nil {
-		return run(ctx, call)
+	call.WithMemory = func(limit int64) (_ *engine.Session, err error) {
+		config.Budget, err = newBudget(limit, raise)
+		return engine.New(config), err
+	}
+	if run != nil {
+		return run(call.Session.Context(ctx), call)
 	}
 	if verb.IsCompletion(call.Args) {
 		return verb.Run(ctx, call)
 	}
-	var err error
 	if call.Args, err = flagfile.Expand(call.Args, readAll(root)); err != nil {
 		fmt.Fprintf(os.Stderr, "offload: %s\n", printable.Error(err))
 		return 1

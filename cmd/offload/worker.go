@@ -11,7 +11,6 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/worker"
 )
@@ -22,7 +21,17 @@ const workerIdle = 10 * time.Second
 
 // serve answers the requests of Bazel on standard input until it ends. The
 // arguments behind --persistent_worker's are put before those of each request.
-func serve(ctx context.Context, budget *budget.Budget, args []string) int {
+func serve(ctx context.Context, args []string) int {
+	args, limit, err := workerMemory(args)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "offload: worker: %v\n", err)
+		return 2
+	}
+	budget, err := newBudget(limit, raiseOfWorker)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "offload: worker: %v\n", err)
+		return 1
+	}
 	startup := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--persistent_worker" })
 	stdout := os.Stdout
 	os.Stdout = os.Stderr // what prints by mistake must not reach Bazel as a response
@@ -39,7 +48,7 @@ func serve(ctx context.Context, budget *budget.Budget, args []string) int {
 			LookupEnv: func(string) (string, bool) { return "", false },
 		})
 	}
-	err := worker.Serve(ctx, os.Stdin, stdout, handler, worker.Options{
+	err = worker.Serve(ctx, os.Stdin, stdout, handler, worker.Options{
 		IdleAfter: workerIdle,
 		Log:       os.Stderr,
 	})

@@ -18,6 +18,10 @@ import (
 // Cores are taken for one unit of work at a time, in the order of asking, so a
 // small request does not wait for the end of a large one.
 type Budget struct {
+	// Raise says how a user raises the limit of memory; it ends the message of a
+	// LimitError. Set it before the budget is used.
+	Raise string
+
 	cores  *semaphore.Weighted
 	ncores int
 	memory memory
@@ -28,7 +32,8 @@ const DefaultMemory = 2 << 30
 
 var defaultBudget = sync.OnceValue(func() *Budget { return New(runtime.GOMAXPROCS(0), DefaultMemory) })
 
-// New returns a budget of the given size; at least one core and one byte.
+// New returns a budget of the given size; at least one core and one byte. An operation
+// that needs more memory at a time fails with a [LimitError].
 func New(cores int, bytes int64) *Budget {
 	cores, bytes = max(cores, 1), max(bytes, 1)
 	return &Budget{
@@ -46,6 +51,9 @@ func (b *Budget) orDefault() *Budget {
 	return b
 }
 
+// Memory returns the memory of the budget, in bytes.
+func (b *Budget) Memory() int64 { return b.orDefault().memory.total }
+
 // Cores returns the number of cores of the budget.
 func (b *Budget) Cores() int { return b.orDefault().ncores }
 
@@ -54,6 +62,7 @@ type held struct {
 	budget  *Budget
 	core    *slot    // nil for none
 	account *Account // nil for none
+	alone   bool     // see Sequential
 }
 
 // slot is a core that one goroutine holds.
@@ -69,7 +78,8 @@ const (
 type heldKey struct{}
 
 func (b *Budget) held(ctx context.Context) held {
-	if h, ok := ctx.Value(heldKey{}).(held); ok && h.budget == b {
+	if h, ok := ctx.Value(heldKey{}).(held); ok && (h.budget == b || h.budget == nil) {
+		h.budget = b
 		if h.core != nil && h.core.state.Load() != slotHeld {
 			h.core = nil
 		}
@@ -79,6 +89,14 @@ func (b *Budget) held(ctx context.Context) held {
 }
 
 func (h held) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, heldKey{}, h)
+}
+
+// Sequential returns a context in which units of work run one after the other, as on a
+// single core: for work that would take too much memory in parallel.
+func Sequential(ctx context.Context) context.Context {
+	h, _ := ctx.Value(heldKey{}).(held)
+	h.alone = true
 	return context.WithValue(ctx, heldKey{}, h)
 }
 
@@ -150,6 +168,9 @@ func Ordered[T any](ctx context.Context, b *Budget, n, ahead int,
 	// Helpers have to get one each.
 	helpers := min(n, b.ncores, p.ahead)
 	h := b.held(ctx)
+	if h.alone {
+		helpers = 1
+	}
 	works := h.core != nil
 	h.core = nil
 	helping := h.context(ctx)
@@ -238,6 +259,8 @@ func (p *pipeline[T]) take(ctx context.Context) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		ctx, end := p.budget.unit(ctx)
+		defer end()
 		r.piece, err = p.produce(ctx, i)
 		return err
 	})

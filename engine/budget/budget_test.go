@@ -58,6 +58,28 @@ func TestEach(t *testing.T) {
 	}
 }
 
+// Units of a sequential context run one after the other, also below others.
+func TestSequential(t *testing.T) {
+	b := New(4, 1)
+	var running atomic.Int32
+	ctx := Sequential(t.Context())
+	for _, ctx := range []context.Context{ctx, b.Account(ctx).Context(ctx), Sequential(b.Account(t.Context()).Context(t.Context()))} {
+		err := b.Each(ctx, 20, func(ctx context.Context, i int) error {
+			return b.Each(ctx, 3, func(context.Context, int) error {
+				if running.Add(1) > 1 {
+					t.Error("two at once")
+				}
+				time.Sleep(50 * time.Microsecond)
+				running.Add(-1)
+				return nil
+			})
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // The error does not depend on which unit fails first.
 func TestEachLowestError(t *testing.T) {
 	for _, cores := range []int{1, 2, 8} {
@@ -198,19 +220,189 @@ func TestReserveWhileHolding(t *testing.T) {
 			}
 			defer first.Release()
 		}
-		for _, ctx := range []context.Context{one, two} {
-			more, err := b.Reserve(ctx, 10)
-			if err != nil {
-				t.Fatal(err)
-			}
-			more.Release()
+		// One takes more than is free, the other one waits until it has given that back.
+		more, err := b.Reserve(one, 5)
+		if err != nil {
+			t.Fatal(err)
 		}
+		waits := make(chan *Reservation)
+		go func() {
+			r, err := b.Reserve(two, 5)
+			if err != nil {
+				t.Error(err)
+			}
+			waits <- r
+		}()
+		select {
+		case <-waits:
+			t.Error("two operations take more than is free at once")
+		case <-time.After(5 * time.Millisecond):
+		}
+		more.Release()
+		(<-waits).Release()
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 		defer cancel()
 		if _, err := b.Reserve(ctx, 1); err != context.DeadlineExceeded {
 			t.Errorf("an operation that holds nothing does not wait: %v", err)
 		}
 	})
+}
+
+// An operation that needs more than the budget at a time fails, with what it holds already
+// and what it is inside of; what others hold, and what runs beside it, is waited for.
+func TestLimit(t *testing.T) {
+	b := New(2, 100)
+	b.Raise = "raise it"
+	refused := func(err error, need int64) {
+		t.Helper()
+		var limit *LimitError
+		if !errors.As(err, &limit) || *limit != (LimitError{Need: need, Limit: 100, Raise: "raise it"}) {
+			t.Errorf("%v", err)
+		}
+	}
+	soon(t, func() {
+		ctx := b.Account(t.Context()).Context(t.Context())
+		_, err := b.Reserve(ctx, 101)
+		refused(err, 101)
+		refused(b.WithBytes(ctx, 1<<40, func(context.Context) error { t.Error("ran"); return nil }), 1<<40)
+		ten, err := b.Reserve(ctx, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = b.Reserve(ctx, 91)
+		refused(err, 101)
+		err = b.WithBytes(ctx, 50, func(ctx context.Context) error {
+			_, err := b.Reserve(ctx, 41)
+			refused(err, 101)
+			return b.WithBytes(ctx, 41, func(context.Context) error { t.Error("ran"); return nil })
+		})
+		refused(err, 101)
+		// Three times 90 beside each other are no more than 90 at a time.
+		err = b.Each(ctx, 3, func(ctx context.Context, _ int) error {
+			return b.WithBytes(ctx, 90, func(context.Context) error { time.Sleep(time.Millisecond); return nil })
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		// What units reserve beside each other is not what each of them needs.
+		err = b.Each(ctx, 3, func(ctx context.Context, _ int) error {
+			r, err := b.Reserve(ctx, 40)
+			defer r.Release()
+			time.Sleep(time.Millisecond)
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		// What they keep counts.
+		kept := make([]*Reservation, 2)
+		err = b.Each(ctx, 2, func(ctx context.Context, i int) (err error) {
+			return b.WithBytes(ctx, 20, func(ctx context.Context) error {
+				kept[i], err = b.Reserve(ctx, 20)
+				return err
+			})
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		_, err = b.Reserve(ctx, 60)
+		refused(err, 110)
+		if n := kept[0].GiveBack(15); n != 15 {
+			t.Errorf("gave back %d", n)
+		}
+		_, err = b.Reserve(ctx, 76)
+		refused(err, 111)
+		if n := kept[0].GiveBack(15); n != 5 {
+			t.Errorf("gave back %d", n)
+		}
+		kept[0].Release()
+		kept[1].Release()
+		ten.Release()
+		ten.Release()
+	})
+	if b.memory.free != 100 || b.memory.over != nil {
+		t.Error("something was not given back")
+	}
+}
+
+// Whatever operations and their parts ask for, they end, and hold no more than the budget
+// allows: one alone all of it, several together twice as much.
+func TestAccounts(t *testing.T) {
+	for _, operations := range []int{1, 6} {
+		rapid.Check(t, func(t *rapid.T) {
+			const total = 100
+			b := New(rapid.IntRange(1, 4).Draw(t, "cores"), total)
+			var used, most atomic.Int64
+			use := func(n int64) {
+				u := used.Add(n)
+				for m := most.Load(); u > m && !most.CompareAndSwap(m, u); m = most.Load() {
+				}
+			}
+			// A part holds memory, does its parts in parallel, and holds some more.
+			type part struct {
+				n, more int64
+				parts   []part
+			}
+			var draw func(depth int) part
+			draw = func(depth int) part {
+				p := part{n: rapid.Int64Range(0, 60).Draw(t, "n"), more: rapid.Int64Range(0, 30).Draw(t, "more")}
+				if depth > 0 {
+					for range rapid.IntRange(0, 3).Draw(t, "parts") {
+						p.parts = append(p.parts, draw(depth-1))
+					}
+				}
+				return p
+			}
+			var run func(ctx context.Context, p part) error
+			run = func(ctx context.Context, p part) error {
+				return b.WithBytes(ctx, p.n, func(ctx context.Context) error {
+					use(p.n)
+					defer used.Add(-p.n)
+					if err := b.Each(ctx, len(p.parts), func(ctx context.Context, i int) error { return run(ctx, p.parts[i]) }); err != nil {
+						return err
+					}
+					r, err := b.Reserve(ctx, p.more)
+					if err != nil {
+						return err
+					}
+					use(p.more)
+					used.Add(-p.more)
+					r.Release()
+					return nil
+				})
+			}
+			var all []part
+			for range operations {
+				all = append(all, draw(2))
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				var wg sync.WaitGroup
+				for _, p := range all {
+					wg.Go(func() {
+						ctx := b.Account(context.Background()).Context(context.Background())
+						var limit *LimitError
+						if err := run(ctx, p); err != nil && !errors.As(err, &limit) {
+							t.Errorf("%v", err)
+						}
+					})
+				}
+				wg.Wait()
+			}()
+			select {
+			case <-done:
+			case <-time.After(20 * time.Second):
+				t.Fatal("stuck")
+			}
+			if m := most.Load(); m > 2*total {
+				t.Errorf("%d bytes at a time of %d", m, total)
+			}
+			if b.memory.free != total || b.memory.over != nil || len(b.memory.waiting) > 0 || !b.cores.TryAcquire(int64(b.ncores)) {
+				t.Errorf("not given back: %d bytes free, %d wait, over %v, cores %t", b.memory.free, len(b.memory.waiting), b.memory.over, b.cores.TryAcquire(int64(b.ncores)))
+			}
+		})
+	}
 }
 
 // A nil Budget is that of the process.
@@ -352,14 +544,14 @@ func TestWithBytes(t *testing.T) {
 	var used, most atomic.Int64
 	soon(t, func() {
 		err := b.Each(t.Context(), 200, func(ctx context.Context, i int) error {
-			n := int64(i * 2) // up to four times the budget
+			n := int64(i / 4)
 			return b.WithBytes(ctx, n, func(ctx context.Context) error {
-				u := used.Add(min(n, 100))
-				defer used.Add(-min(n, 100))
+				u := used.Add(n)
+				defer used.Add(-n)
 				for m := most.Load(); u > m && !most.CompareAndSwap(m, u); m = most.Load() {
 				}
 				// What runs inside does not wait for what it has itself.
-				return b.WithBytes(ctx, 100, func(ctx context.Context) error {
+				return b.WithBytes(ctx, 100-n, func(ctx context.Context) error {
 					return b.Each(ctx, 3, func(context.Context, int) error { return nil })
 				})
 			})

@@ -25,6 +25,9 @@ const largeFrom = 4 << 20
 // keptWindow is the largest window that a decoder takes along for the next bundle.
 const keptWindow = 64 << 20
 
+// smallWindow is the largest window that is not reserved.
+const smallWindow = 1 << 20
+
 // manyWindows is the memory for windows from which on half of the cores write and half
 // decode: less memory then saves more time than cores would. Tests change it.
 var manyWindows int64 = 512 << 20
@@ -67,6 +70,15 @@ func newDecoderSet(cores, lanes, jobs int) *decoderSet {
 
 // idle tells whether there is a core that no job needs.
 func (w *decoderSet) idle() bool { return min(int(w.left.Load()), w.lanes) < w.cores }
+
+// decoderMemory returns the bytes to reserve for a decoder with a window. What a decoder needs
+// besides is less than what a process needs anyway, and so is a small window.
+func decoderMemory(window int64) int64 {
+	if window <= smallWindow {
+		return 0
+	}
+	return window + smallWindow
+}
 
 // get returns a decoder for a window of at most size bytes.
 func (w *decoderSet) get(size int64) *zstd.Decoder {
@@ -270,8 +282,11 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 					return err
 				}
 			}
-			n, err := r.streamFrame(ctx, w, &f, limit-total, all, emit)
-			total += n
+			err := r.budget.WithBytes(ctx, decoderMemory(min(f.window, limit-total)), func(ctx context.Context) error {
+				n, err := r.streamFrame(ctx, w, &f, limit-total, all, emit)
+				total += n
+				return err
+			})
 			if err != nil {
 				return err
 			}
@@ -401,9 +416,8 @@ func (r *Raw) Release() {
 	r.data, r.release = nil, func() {}
 }
 
-// Decode decodes everything, frames in parallel, and checks it (see HashCheck).
-// The result has RawSize bytes: reserve them from the budget before, and release
-// it after use.
+// Decode decodes everything, frames in parallel, and checks it (see HashCheck). The
+// memory is reserved from the budget until the result is released.
 func (r *Reader) Decode(ctx context.Context) (*Raw, error) {
 	raw, err := r.decode(ctx)
 	if err == nil {
@@ -421,27 +435,25 @@ func (r *Reader) decode(ctx context.Context) (*Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw := &Raw{release: func() {}}
+	size := int64(0)
+	if !known {
+		size, err = r.mostRaw()
+	} else if n := len(spans); n > 0 {
+		size = spans[n-1].rawEnd()
+	}
+	if err != nil {
+		return nil, err
+	}
+	raw, err := r.newRaw(ctx, size)
+	if err != nil {
+		return nil, err
+	}
 	if known {
-		size := int64(0)
-		if n := len(spans); n > 0 {
-			size = spans[n-1].rawEnd()
-		}
-		if raw.data, raw.release, err = newMemory(size); err != nil {
-			return nil, err
-		}
 		err = r.budget.Each(ctx, len(spans), func(_ context.Context, i int) error {
 			s := &spans[i]
 			return r.decodeFrame(&s.frame, raw.data[s.raw:s.rawEnd()], 0)
 		})
 	} else {
-		var most int64
-		if most, err = r.mostRaw(); err != nil {
-			return nil, err
-		}
-		if raw.data, raw.release, err = newMemory(most); err != nil {
-			return nil, err
-		}
 		n := 0
 		err = r.stream(ctx, r.h.RawSize, func(p []byte) error {
 			n += copy(raw.data[n:], p)
@@ -454,6 +466,20 @@ func (r *Reader) decode(ctx context.Context) (*Raw, error) {
 		return nil, err
 	}
 	return raw, nil
+}
+
+// newRaw returns zeros, in memory that is reserved.
+func (r *Reader) newRaw(ctx context.Context, size int64) (*Raw, error) {
+	reserved, err := r.budget.Reserve(ctx, size)
+	if err != nil {
+		return nil, err
+	}
+	data, free, err := newMemory(size)
+	if err != nil {
+		reserved.Release()
+		return nil, err
+	}
+	return &Raw{data: data, release: func() { free(); reserved.Release() }}, nil
 }
 
 // mostRaw returns how many raw bytes there are at most, by the header and, as far
@@ -619,7 +645,7 @@ func (r *Reader) run(ctx context.Context, w *decoderSet, j *job, whole bool) err
 		s := &j.spans[i]
 		window = max(window, min(s.window, need-s.raw))
 	}
-	return r.budget.WithBytes(ctx, window, func(ctx context.Context) error {
+	return r.budget.WithBytes(ctx, decoderMemory(window), func(ctx context.Context) error {
 		f := newFan(j.spans[0].raw, j.ranges, r.index)
 		for i := range j.spans {
 			s := &j.spans[i]

@@ -170,6 +170,31 @@ func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 		return r.prefix[:n:n], nil
 	}
 	var out []byte
+	if n <= smallWindow {
+		out, err = r.readPrefix(ctx, proof, n, head)
+	} else {
+		// A buffer that grows is in memory twice.
+		err = r.budget.WithBytes(ctx, 2*n, func(ctx context.Context) (err error) {
+			out, err = r.readPrefix(ctx, proof, n, head)
+			return err
+		})
+	}
+	if err != nil {
+		return out, err
+	}
+	if len(out) <= keptPrefix {
+		r.prefix = out
+	}
+	return out[:n:n], nil
+}
+
+// keptPrefix is the longest prefix that is kept for the next call. A file may have very
+// many bundles.
+const keptPrefix = 64 << 10
+
+// readPrefix is Prefix for what was not kept. It also decodes the header of the bundle, of head
+// bytes, if that is checked by the index.
+func (r *Reader) readPrefix(ctx context.Context, proof proof, n, head int64) (out []byte, err error) {
 	take := func(p []byte) error {
 		out = append(out, p...)
 		return nil
@@ -198,11 +223,7 @@ func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 	default:
 		err = r.extract(ctx, proof, []Range{{0, n, writerFunc(take)}})
 	}
-	if err != nil {
-		return out, err
-	}
-	r.prefix = out
-	return out[:n:n], nil
+	return out, err
 }
 
 // writerFunc is a function as a writer.

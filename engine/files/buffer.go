@@ -8,6 +8,9 @@ type Buffer struct{ b []byte }
 // BufferIn returns an empty Buffer that uses the capacity of b first.
 func BufferIn(b []byte) Buffer { return Buffer{b[:0]} }
 
+// NewBuffer returns an empty Buffer for size bytes, which it allocates at once.
+func NewBuffer(size int64) *Buffer { return &Buffer{make([]byte, 0, size)} }
+
 // Bytes returns what was written. It is valid until the next write.
 func (b *Buffer) Bytes() []byte { return b.b }
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -103,7 +102,7 @@ func (s *search) bundles(ctx context.Context, c files.Content, at place) error {
 
 // bundle adds the entries of one of the bundles in c.
 func (s *search) bundle(ctx context.Context, c files.Content, e ccob.Extent, at place) error {
-	if err := s.step(ctx, at); err != nil {
+	if err := s.step(ctx, at, 0); err != nil {
 		return err
 	}
 	if e.Header != nil {
@@ -194,15 +193,13 @@ func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent,
 		return nil
 	}
 	// Only all of it tells what is in it.
-	return s.opt.Budget.WithBytes(ctx, reader.RawSize(), func(ctx context.Context) error {
-		raw, err := reader.Decode(ctx)
-		if err != nil {
-			return err
-		}
-		defer raw.Release()
-		at.base = e.Offset
-		return s.unpacked(ctx, files.Memory(raw.Bytes()), reader, at)
-	})
+	raw, err := reader.Decode(ctx)
+	if err != nil {
+		return err
+	}
+	defer raw.Release()
+	at.base = e.Offset
+	return s.unpacked(ctx, files.Memory(raw.Bytes()), reader, at)
 }
 
 // unpacked reads what has no header of a bundle, a file or the content of a
@@ -317,7 +314,7 @@ func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
 	header := reader.Header()
 	found := Bundle{Size: int64(len(data)), Header: &header}
 	if s.opt.Measure {
-		if err := found.measure(ctx, s.opt.Budget, data, opt); err != nil {
+		if err := found.measure(ctx, data, opt); err != nil {
 			return nil, err
 		}
 	}
@@ -335,25 +332,19 @@ func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
 }
 
 // measure decodes a compressed bundle to tell its hash.
-func (b *Bundle) measure(ctx context.Context, budget *budget.Budget, data []byte, opt ccob.Options) error {
+func (b *Bundle) measure(ctx context.Context, data []byte, opt ccob.Options) error {
 	opt.Hash = ccob.HashNone
 	reader, err := ccob.Open(data, opt)
 	if err != nil {
 		return err
 	}
-	return budget.WithBytes(ctx, reader.RawSize(), func(ctx context.Context) error {
-		start := time.Now()
-		raw, err := reader.Decode(ctx)
-		if err != nil {
-			return err
-		}
-		defer raw.Release()
-		b.Duration = time.Since(start)
-		h := ccob.NewHasher()
-		_, err = h.Write(raw.Bytes())
-		b.Hash = h.Sum()
+	start := time.Now()
+	h := ccob.NewHasher()
+	if err := reader.Extract(ctx, []ccob.Range{{Size: reader.RawSize(), W: h}}); err != nil {
 		return err
-	})
+	}
+	b.Duration, b.Hash = time.Since(start), h.Sum()
+	return nil
 }
 
 const (

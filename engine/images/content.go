@@ -97,14 +97,12 @@ func (f *File) copyDirect(ctx context.Context, c Copy) error {
 	if at.reader == nil {
 		return object.RemoveSections(at.plain, isEntrySection, sink)
 	}
-	return f.budget.WithBytes(ctx, at.reader.RawSize(), func(ctx context.Context) error {
-		raw, err := at.reader.Decode(ctx)
-		if err != nil {
-			return err
-		}
-		defer raw.Release()
-		return object.RemoveSections(files.Memory(raw.Bytes()), isEntrySection, sink)
-	})
+	raw, err := at.reader.Decode(ctx)
+	if err != nil {
+		return err
+	}
+	defer raw.Release()
+	return object.RemoveSections(files.Memory(raw.Bytes()), isEntrySection, sink)
 }
 
 // Contents are the contents of images, readable until Close. They are also gone
@@ -133,7 +131,7 @@ func (f *File) Load(ctx context.Context, list ...*DeviceImage) (*Contents, error
 			continue
 		}
 		size += at.length()
-		buffer := new(files.Buffer)
+		buffer := files.NewBuffer(at.length())
 		buffers, places = append(buffers, buffer), append(places, i)
 		copies = append(copies, Copy{Image: image, To: buffer})
 	}

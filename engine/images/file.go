@@ -164,7 +164,8 @@ type File struct {
 	fault   error // what ended the search
 
 	mu     sync.Mutex
-	opened []*files.Input // members of thin archives
+	opened []*files.Input        // members of thin archives
+	memory []*budget.Reservation // for what was found
 }
 
 // Open opens a file and finds the device images in it. An error means that the
@@ -203,15 +204,16 @@ func (f *File) search(ctx context.Context, root *files.Root, opt Options) error 
 		}
 		if memory.need <= reserved || reserved == maxInflated {
 			f.sources = s.sources
-			return f.store.settle(ctx, f)
+			f.store.settle()
+			return nil
 		}
 		f.closeMembers()
-		f.inflated.Release()
+		f.release()
 		// At least twice as much as before, so that deep nesting does not take
 		// many attempts.
 		reserved = min(max(memory.need, 2*reserved), maxInflated)
 		var err error
-		if f.inflated, err = f.budget.Reserve(ctx, reserved); err != nil {
+		if f.inflated, err = f.account.Reserve(ctx, reserved); err != nil {
 			return err
 		}
 	}
@@ -221,8 +223,29 @@ func (f *File) search(ctx context.Context, root *files.Root, opt Options) error 
 func (f *File) Close() error {
 	f.closeMembers()
 	f.store.close()
-	f.inflated.Release()
+	f.release()
 	return f.input.Close()
+}
+
+// reserve reserves memory until Close.
+func (f *File) reserve(ctx context.Context, n int64) error {
+	memory, err := f.account.Reserve(ctx, n)
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.memory = append(f.memory, memory)
+	return nil
+}
+
+// release gives the memory back.
+func (f *File) release() {
+	f.inflated.Release()
+	for _, memory := range f.memory {
+		memory.Release()
+	}
+	f.memory = nil
 }
 
 func (f *File) closeMembers() {

@@ -42,6 +42,29 @@ type search struct {
 	source  *Source                // the last of them, that is being looked at
 	readers []*ccob.Reader         // of the source
 	ids     map[string]description // of entries, if there may be many of one ID
+
+	pending int64 // bytes of what was found that are not reserved yet
+}
+
+// What is found takes memory, of which small amounts are not worth reserving.
+const (
+	// foundMemory is what an image, a bundle or an archive member takes, with what
+	// operations make of it, in bytes besides its texts.
+	foundMemory = 1 << 10
+	// textMemory is how many times a text is kept.
+	textMemory = 4
+	// reserveFrom is the least amount that is reserved, in bytes.
+	reserveFrom = 1 << 20
+)
+
+// found counts a thing that was found, and reserves its memory.
+func (s *search) found(ctx context.Context, text int) error {
+	if s.pending += foundMemory + textMemory*int64(text); s.pending < reserveFrom {
+		return nil
+	}
+	n := s.pending
+	s.pending = 0
+	return s.in.reserve(ctx, n)
 }
 
 // inflation is the memory for compressed offload binaries.
@@ -81,8 +104,8 @@ func (s *search) fault(at place, err error) error {
 	return &PlaceError{Place: at.String(), Err: err}
 }
 
-// step counts the things looked at.
-func (s *search) step(ctx context.Context, at place) error {
+// step counts the things looked at, of which one has a text of so many bytes.
+func (s *search) step(ctx context.Context, at place, text int) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -92,6 +115,9 @@ func (s *search) step(ctx context.Context, at place) error {
 	if at.depth > maxDepth {
 		return s.fault(at, fmt.Errorf("nested more than %d deep", maxDepth))
 	}
+	if err := s.found(ctx, text); err != nil {
+		return s.fault(at, err)
+	}
 	return nil
 }
 
@@ -99,12 +125,12 @@ func (s *search) step(ctx context.Context, at place) error {
 func (s *search) add(ctx context.Context, e *DeviceImage, at place) error {
 	e.File, e.Members, e.Section = at.File, at.Members, at.Section
 	s.source.Images = append(s.source.Images, e)
-	return s.step(ctx, at)
+	return s.step(ctx, at, len(e.ID)+len(at.Section))
 }
 
 // file looks into a file or archive member.
 func (s *search) file(ctx context.Context, c files.Content, at place) error {
-	if err := s.step(ctx, at); err != nil {
+	if err := s.step(ctx, at, 0); err != nil {
 		return err
 	}
 	format := object.Identify(c.Bytes())
@@ -178,7 +204,7 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 	}
 	batches := batchesOf(members)
 	ahead, left := 4*s.opt.Budget.Cores(), s.left
-	err = budget.Ordered(ctx, s.opt.Budget, len(batches), ahead, func(ctx context.Context, i int) (*found, error) {
+	err = budget.Ordered(ctx, s.opt.Budget, len(batches), ahead, func(ctx context.Context, i int) (*looked, error) {
 		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left}
 		if len(batches[i]) > 1 {
 			inner.ids = make(map[string]description)
@@ -191,13 +217,17 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 			}
 			return nil
 		})
-		return &found{sources: inner.sources, steps: left - inner.left, fault: fault}, nil
-	}, func(i int, f *found) error {
+		return &looked{sources: inner.sources, steps: left - inner.left, pending: inner.pending, fault: fault}, nil
+	}, func(i int, f *looked) error {
 		s.sources = append(s.sources, f.sources...)
 		s.left -= f.steps
+		s.pending += f.pending
 		if f.fault == nil && s.left < 0 {
 			last := batches[i][len(batches[i])-1]
-			return s.step(ctx, at.member(last.Name))
+			return s.step(ctx, at.member(last.Name), 0)
+		}
+		if f.fault == nil && s.pending >= reserveFrom {
+			return s.found(ctx, 0)
 		}
 		return f.fault
 	})
@@ -228,8 +258,8 @@ func batchesOf(members []ar.Member) [][]ar.Member {
 	return batches
 }
 
-// expect reserves memory for what visits load from compressed members, as much as
-// that can be: an operation that holds memory does not wait for more.
+// expect reserves memory for what visits load from compressed members, if that is not too
+// much: an operation that holds memory does not wait for more.
 func (s *search) expect(ctx context.Context, members []ar.Member) error {
 	if s.opt.Visit == nil {
 		return nil
@@ -242,13 +272,15 @@ func (s *search) expect(ctx context.Context, members []ar.Member) error {
 			}
 		}
 	}
-	return s.in.store.reserve(ctx, s.in, size)
+	// More than half of the budget is reserved when it is needed: most of it may not be.
+	return s.in.store.reserve(ctx, s.in, min(size, s.opt.Budget.Memory()/2))
 }
 
-// found is what was found in members of an archive that follow each other.
-type found struct {
+// looked is what looking found in members of an archive that follow each other.
+type looked struct {
 	sources []*Source
 	steps   int
+	pending int64
 	fault   error
 }
 
@@ -264,7 +296,7 @@ func (s *search) member(ctx context.Context, c files.Content, archive place, m *
 	if !m.Thin {
 		return s.file(ctx, c.Slice(m.DataOffset, int64(len(m.Data))), at)
 	}
-	if err := s.step(ctx, at); err != nil {
+	if err := s.step(ctx, at, 0); err != nil {
 		return err
 	}
 	at.path = ar.MemberPath(archive.path, m.Name)

@@ -138,7 +138,7 @@ func (s *store) take(ctx context.Context, f *File, n int64) ([]byte, error) {
 
 // reserve adds n bytes to what the budget gave.
 func (s *store) reserve(ctx context.Context, f *File, n int64) error {
-	r, err := f.budget.Reserve(f.account.Context(ctx), n)
+	r, err := f.account.Reserve(ctx, n)
 	if err != nil {
 		return err
 	}
@@ -148,15 +148,10 @@ func (s *store) reserve(ctx context.Context, f *File, n int64) error {
 }
 
 // settle gives back what was reserved and not used.
-func (s *store) settle(ctx context.Context, f *File) error {
-	if s.reserved == s.used {
-		return nil
+func (s *store) settle() {
+	for i := len(s.reservations) - 1; i >= 0 && s.reserved > s.used; i-- {
+		s.reserved -= s.reservations[i].GiveBack(s.reserved - s.used)
 	}
-	before := s.reservations
-	s.reservations, s.reserved = nil, 0
-	err := s.reserve(ctx, f, s.used)
-	release(before)
-	return err
 }
 
 func release(list []*budget.Reservation) {

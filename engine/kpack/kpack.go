@@ -23,6 +23,7 @@ package kpack
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -36,6 +37,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/tinylib/msgp/msgp"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
@@ -528,32 +530,51 @@ var decoders = sync.Pool{New: func() any {
 	return d
 }}
 
+// window returns the memory that decompressing an entry takes.
+func (e *Entry) window(scheme Scheme) int64 {
+	var h zstd.Header
+	if scheme == None || h.Decode(e.Stored.Bytes()) != nil {
+		return 0
+	}
+	return min(int64(min(h.WindowSize, 1<<31)), e.Size)
+}
+
 // WriteTo writes the code object of an entry to sink.
-func (e *Entry) WriteTo(sink files.Sink, scheme Scheme) error {
+func (e *Entry) WriteTo(ctx context.Context, b *budget.Budget, sink files.Sink, scheme Scheme) error {
 	if scheme == None {
 		return sink.Append(e.Stored)
 	}
-	d := decoders.Get().(*zstd.Decoder)
-	defer decoders.Put(d)
-	if err := d.Reset(bytes.NewReader(e.Stored.Bytes())); err != nil {
-		return err
-	}
-	n, err := io.Copy(sink, io.LimitReader(d, e.Size+1))
-	if err != nil {
-		return fmt.Errorf("its zstd frame is damaged: %w", err)
-	}
-	if n != e.Size {
-		return fmt.Errorf("its zstd frame holds more or less than the %d bytes that it states", e.Size)
-	}
-	return nil
+	return b.WithBytes(ctx, e.window(scheme), func(ctx context.Context) error {
+		d := decoders.Get().(*zstd.Decoder)
+		defer decoders.Put(d)
+		if err := d.Reset(bytes.NewReader(e.Stored.Bytes())); err != nil {
+			return err
+		}
+		n, err := io.Copy(sink, io.LimitReader(d, e.Size+1))
+		if err != nil {
+			return fmt.Errorf("its zstd frame is damaged: %w", err)
+		}
+		if n != e.Size {
+			return fmt.Errorf("its zstd frame holds more or less than the %d bytes that it states", e.Size)
+		}
+		return nil
+	})
 }
 
-// Content returns the code object of an entry, decompressed into memory if need be.
-func (e *Entry) Content(scheme Scheme) (files.Content, error) {
+// Content returns the code object of an entry, and what releases the memory if it was
+// decompressed.
+func (e *Entry) Content(ctx context.Context, b *budget.Budget, scheme Scheme) (files.Content, *budget.Reservation, error) {
 	if scheme == None {
-		return e.Stored, nil
+		return e.Stored, nil, nil
 	}
-	var out files.Buffer
-	err := e.WriteTo(&out, scheme)
-	return files.Memory(out.Bytes()), err
+	memory, err := b.Reserve(ctx, e.Size)
+	if err != nil {
+		return files.Content{}, nil, err
+	}
+	out := files.NewBuffer(e.Size)
+	if err := e.WriteTo(ctx, b, out, scheme); err != nil {
+		memory.Release()
+		return files.Content{}, nil, err
+	}
+	return files.Memory(out.Bytes()), memory, nil
 }

@@ -57,14 +57,14 @@ func TestRoundTrip(t *testing.T) {
 			}
 			want := sample(t, scheme)
 			for i := range got.Entries {
-				g, err := got.Entries[i].Content(scheme)
+				g, _, err := got.Entries[i].Content(t.Context(), nil, scheme)
 				if err != nil {
 					t.Fatal(err)
 				}
 				var w files.Content
 				for j := range want.Entries {
 					if want.Entries[j].Key == got.Entries[i].Key {
-						w, _ = want.Entries[j].Content(scheme)
+						w, _, _ = want.Entries[j].Content(t.Context(), nil, scheme)
 					}
 				}
 				if !bytes.Equal(g.Bytes(), w.Bytes()) {
@@ -280,7 +280,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for i := range a.Entries {
 			if a.Entries[i].Size < 1<<20 {
-				_, _ = a.Entries[i].Content(a.Scheme)
+				_, _, _ = a.Entries[i].Content(t.Context(), nil, a.Scheme)
 			}
 		}
 	})

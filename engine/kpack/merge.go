@@ -25,8 +25,26 @@ type MergeOptions struct {
 	Budget   *budget.Budget
 }
 
-// Merge computes the library with the code that archives have for it.
-func Merge(ctx context.Context, h *Host, o MergeOptions) (*elfedit.Plan, error) {
+// Merge computes the library with the code that archives have for it. Code that was
+// decompressed is in memory that is reserved from the budget until release is called.
+func Merge(ctx context.Context, h *Host, o MergeOptions) (plan *elfedit.Plan, release func(), err error) {
+	var memory reservations
+	if plan, err = merge(ctx, h, &o, &memory); err != nil {
+		memory.release()
+	}
+	return plan, func() { memory.release() }, err
+}
+
+// reservations are those of decompressed code.
+type reservations []*budget.Reservation
+
+func (r reservations) release() {
+	for _, memory := range r {
+		memory.Release()
+	}
+}
+
+func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) (*elfedit.Plan, error) {
 	if h.File == nil {
 		return nil, errors.New("PE files are not supported; expected an ELF file")
 	}
@@ -49,14 +67,14 @@ func Merge(ctx context.Context, h *Host, o MergeOptions) (*elfedit.Plan, error) 
 		if w.Magic != prune.MagicPack {
 			return nil, fmt.Errorf("wrapper %d: found one that leads to a bundle, expected wrappers that lead to a marker", i)
 		}
-		items, name, err := bundleItems(h, w, entries)
+		items, name, err := bundleItems(ctx, h, w, entries, o.Budget, memory)
 		if err != nil {
 			return nil, fmt.Errorf("wrapper %d: %w", i, err)
 		}
 		found = found || len(items) > 1
 		at, ok := places[name]
 		if !ok {
-			parts, size, err := bundleParts(ctx, items, &o)
+			parts, size, err := bundleParts(ctx, items, o)
 			if err != nil {
 				return nil, fmt.Errorf("wrapper %d: %w", i, err)
 			}
@@ -108,15 +126,16 @@ func hostID(f *elfedit.File) string {
 
 // bundleItems returns the entries of the bundle for a wrapper, and a name that is the
 // same for bundles of the same entries.
-func bundleItems(h *Host, w prune.Wrapper, entries map[string][]archived) (items []bundle.Item, name string, err error) {
+func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[string][]archived, b *budget.Budget, memory *reservations) (items []bundle.Item, name string, err error) {
 	items = []bundle.Item{{ID: hostID(h.File)}}
 	key := Key(h.Name, int(w.Index))
 	var signature []byte
 	for _, e := range entries[key] {
-		content, err := e.Content(e.scheme)
+		content, reserved, err := e.Content(ctx, b, e.scheme)
 		if err != nil {
 			return nil, "", fmt.Errorf("%s for %s: %w", clip(key), e.Arch, err)
 		}
+		*memory = append(*memory, reserved)
 		id := e.Target
 		if id == "" {
 			id = "hipv4-amdgcn-amd-amdhsa--" + e.Arch

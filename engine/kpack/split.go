@@ -186,7 +186,7 @@ func (o *SplitOptions) archive(ctx context.Context, arch string, items []item) (
 			Key: Key(o.Name, it.wrapper), Arch: arch, Type: "hsaco", Size: it.content.Len(),
 			Metadata: map[string]any{"target": it.id}, Target: it.id,
 		}
-		there, err := a.has(&e, it.content)
+		there, err := a.has(ctx, o.Budget, &e, it.content)
 		if err != nil {
 			return nil, err
 		}
@@ -215,13 +215,14 @@ func (o *SplitOptions) archive(ctx context.Context, arch string, items []item) (
 }
 
 // has reports whether an archive has an entry. One with other bytes is an error.
-func (a *Archive) has(e *Entry, content files.Content) (bool, error) {
+func (a *Archive) has(ctx context.Context, b *budget.Budget, e *Entry, content files.Content) (bool, error) {
 	for i := range a.Entries {
 		old := &a.Entries[i]
 		if old.Key != e.Key || old.Arch != e.Arch {
 			continue
 		}
-		c, err := old.Content(a.Scheme)
+		c, memory, err := old.Content(ctx, b, a.Scheme)
+		defer memory.Release()
 		if err != nil {
 			return false, fmt.Errorf("%s for %s in the archive: %w", e.Key, e.Arch, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/codeobject"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/prune"
@@ -25,6 +26,8 @@ type Problem struct {
 // Verifier collects problems of archives and libraries that belong together.
 type Verifier struct {
 	Problems []Problem
+	// Budget gives memory for decompressed code; nil is that of the process.
+	Budget *budget.Budget
 
 	archives []namedArchive
 	hosts    []namedHost
@@ -74,11 +77,11 @@ func (v *Verifier) Archive(ctx context.Context, name string, a *Archive) {
 		if ctx.Err() != nil {
 			return
 		}
-		v.entry(name, a, &a.Entries[i])
+		v.entry(ctx, name, a, &a.Entries[i])
 	}
 }
 
-func (v *Verifier) entry(name string, a *Archive, e *Entry) {
+func (v *Verifier) entry(ctx context.Context, name string, a *Archive, e *Entry) {
 	where := fmt.Sprintf("%s for %s", clip(e.Key), clip(e.Arch))
 	if !slices.Contains(a.Archs, e.Arch) {
 		v.fail(name, "%s: %s is not among gfx_arches (%s), so that no runtime finds it", where, clip(e.Arch), strings.Join(a.Archs, ", "))
@@ -86,11 +89,12 @@ func (v *Verifier) entry(name string, a *Archive, e *Entry) {
 	if e.Type != "hsaco" {
 		v.warn(name, "%s: found type %.100q, expected \"hsaco\"", where, e.Type)
 	}
-	content, err := e.Content(a.Scheme)
+	content, memory, err := e.Content(ctx, v.Budget, a.Scheme)
 	if err != nil {
 		v.fail(name, "%s: %v", where, err)
 		return
 	}
+	defer memory.Release()
 	data := content.Bytes()
 	if !codeobject.Is(data) {
 		v.warn(name, "%s: not an AMDGPU ELF file", where)

@@ -146,17 +146,6 @@ func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
 	return w, w.choose()
 }
 
-// Memory returns the number of bytes that Plan needs in memory.
-func (w *Work) Memory() int64 {
-	n := int64(0)
-	for _, u := range w.units {
-		if u.reader != nil && u.decodes(&w.opt) {
-			n += u.reader.RawSize()
-		}
-	}
-	return n
-}
-
 // Unchanged reports whether the new file is the old one.
 func (w *Work) Unchanged() bool {
 	for _, u := range w.units {
@@ -167,7 +156,8 @@ func (w *Work) Unchanged() bool {
 	return true
 }
 
-// Plan computes the new file. Its parts are valid until Close.
+// Plan computes the new file. Its parts are valid until Close. The memory of bundles that it
+// decompresses is reserved until then.
 func (w *Work) Plan(ctx context.Context) (*elfedit.Plan, error) {
 	if w.Unchanged() {
 		for _, u := range w.units {

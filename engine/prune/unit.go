@@ -146,9 +146,6 @@ func (u *unit) changes(o *Options) bool {
 	return o.Compress && u.reader == nil || o.Decompress && u.reader != nil
 }
 
-// decodes reports whether a compressed unit is decoded.
-func (u *unit) decodes(o *Options) bool { return !o.DryRun && u.changes(o) }
-
 // keep leaves the unit as it is.
 func (u *unit) keep() {
 	u.size = u.stored.Len()

@@ -65,6 +65,10 @@ const (
 	// maxEntries and maxID bound the memory for a header.
 	maxEntries = 1 << 16
 	maxID      = 1 << 12
+	maxHeader  = 16 << 20
+
+	// maxWindow is the largest window of a zstd frame, which libzstd has, too.
+	maxWindow = 2 << 30
 
 	// maxLinked is how much a program can hold of one fat binary: code of the
 	// usual models reaches 2 GiB, less what else there is.
@@ -104,6 +108,61 @@ func magics(data []byte) (warnings []error) {
 	}
 	return []error{fmt.Errorf("the four bytes %q, with which a compressed bundle begins, are also at %s: programs that look for the next bundle of a section by these bytes, such as llvm-objdump --offloading of LLVM 22 and some HIP runtimes, take the bundle to end there and fail; compress it again with this release of offload, which avoids them",
 		compressedMagic, strings.Join(places, ", "))}
+}
+
+// Memory returns how many bytes of memory Bundle takes for data: those of the largest window
+// of its zstd frames. Frames after a damaged one do not count, as they are not decoded.
+func Memory(data []byte) int64 {
+	h, err := parseHeader(data)
+	if !bytes.HasPrefix(data, []byte(compressedMagic)) || err != nil || h.method != 1 {
+		return 0
+	}
+	largest := uint64(0)
+	for rest := data[h.length:]; len(rest) > 0; {
+		var frame zstd.Header
+		if frame.Decode(rest) != nil {
+			break
+		}
+		window := frame.WindowSize
+		if frame.SingleSegment {
+			window = frame.FrameContentSize
+		}
+		if window <= maxWindow { // others are refused
+			largest = max(largest, window)
+		}
+		if rest = behindFrame(rest, &frame); rest == nil {
+			break
+		}
+	}
+	return int64(largest)
+}
+
+// behindFrame returns what follows the frame at the start of data, nil if it has no end.
+func behindFrame(data []byte, frame *zstd.Header) []byte {
+	at := uint64(frame.HeaderSize)
+	if frame.Skippable {
+		at += uint64(frame.SkippableSize)
+	}
+	for last := frame.Skippable; !last; {
+		if at+3 > uint64(len(data)) {
+			return nil
+		}
+		block := uint32(data[at]) | uint32(data[at+1])<<8 | uint32(data[at+2])<<16
+		last = block&1 != 0
+		at += 3
+		if block>>1&3 == 1 {
+			at++ // a byte that is repeated
+		} else {
+			at += uint64(block >> 3)
+		}
+	}
+	if frame.HasCheckSum {
+		at += 4
+	}
+	if at > uint64(len(data)) {
+		return nil
+	}
+	return data[at:]
 }
 
 // bundle is Bundle but for the warnings.
@@ -227,7 +286,7 @@ func (h *compressedHeader) decoder(data []byte) (io.Reader, error) {
 		return zlib.NewReader(bytes.NewReader(data))
 	case 1:
 		return zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
-			zstd.WithDecoderMaxWindow(2<<30))
+			zstd.WithDecoderMaxWindow(maxWindow))
 	}
 	return nil, fmt.Errorf("method of compression %d at byte 0x6 is neither 0, zlib, nor 1, zstd", h.method)
 }
@@ -303,6 +362,9 @@ func (c *checker) header() ([]Found, error) {
 		}
 		if offset > 1<<62 || size > 1<<62 {
 			return nil, fmt.Errorf("%s: offset 0x%x, size 0x%x", what, offset, size)
+		}
+		if c.at+int64(length) > maxHeader {
+			return nil, fmt.Errorf("%s: the headers of the entries have more than %d bytes", what, maxHeader)
 		}
 		id := make([]byte, length)
 		if err := c.read(id, what); err != nil {

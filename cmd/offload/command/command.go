@@ -16,6 +16,9 @@ type Call struct {
 	Args []string
 	// Session reads and writes the files of the call.
 	Session *engine.Session
+	// WithMemory returns a session like Session with a limit of memory, in bytes. It
+	// is nil in a worker.
+	WithMemory func(limit int64) (*engine.Session, error)
 	// Stdout and Stderr take what the command prints. In a worker both are
 	// the output of the response.
 	Stdout, Stderr io.Writer

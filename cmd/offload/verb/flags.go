@@ -20,6 +20,7 @@ type flagSet struct {
 	values      map[string][]string // by flag: all values there are
 	directories map[string]bool     // flags whose value is a directory
 	repeatable  map[string]bool     // flags that may be given several times
+	memory      int64               // --max-memory in bytes, 0 for the default
 }
 
 // repeated defines a flag that may be given several times: add takes each value.

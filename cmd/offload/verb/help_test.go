@@ -270,7 +270,7 @@ func TestCompletions(t *testing.T) {
 		{"bash", "li", "list link"},
 		{"bash", "--v", "--version"},
 		{"bash", "list --j", "--json"},
-		{"bash", "list --json --", "--lenient --max-size --type --verify --help"},
+		{"bash", "list --json --", "--lenient --max-memory --max-size --type --verify --help"},
 		{"bash", "list -l", "--lenient"},
 		{"bash", "list ", ":files"},
 		{"bash", "list --type h", "hipi"},

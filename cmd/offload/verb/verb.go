@@ -172,15 +172,23 @@ func verbNames() []string {
 // run parses the flags of a call and runs the verb.
 func (v *verb) run(ctx context.Context, call *command.Call) error {
 	action, flags := v.prepare()
-	switch operands, err := parse(flags, call.Args[1:]); {
+	operands, err := parse(flags, call.Args[1:])
+	switch {
 	case errors.Is(err, flag.ErrHelp):
 		verbHelp(call, v)
 		return nil
 	case err != nil:
 		return err
-	default:
-		return action.run(ctx, call, operands)
+	case flags.memory > 0 && call.Worker:
+		return usageError("--max-memory: the requests of a worker share its memory; start the worker with the flag")
+	case flags.memory > 0:
+		limited := *call
+		if limited.Session, err = call.WithMemory(flags.memory); err != nil {
+			return err
+		}
+		call = &limited
 	}
+	return action.run(call.Session.Context(ctx), call, operands)
 }
 
 // prepare returns the flags of a call, defined and at their defaults.
@@ -191,6 +199,7 @@ func (v *verb) prepare() (action, *flagSet) {
 	flags.Usage = func() {}
 	action := v.flags()
 	action.define(flags)
+	memoryFlag(flags)
 	return action, flags
 }
 

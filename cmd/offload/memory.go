@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/verb"
+	"github.com/rules-offload/rules_offload/engine/budget"
+)
+
+const (
+	// memoryVariable is the environment variable with the limit of memory of the process.
+	memoryVariable = "OFFLOAD_MAX_MEMORY"
+	// mostByDefault is the largest limit that nobody asked for, in bytes. Processes that run
+	// beside each other do not know of each other.
+	mostByDefault = 4 << 30
+	// baseMemory is what the process takes besides its budget, in bytes.
+	baseMemory = 64 << 20
+)
+
+// newBudget returns a budget with all cores and a limit of memory in bytes, 0 for the one
+// of the environment, or of the machine. The messages of its errors end with raise.
+func newBudget(limit int64, raise string) (*budget.Budget, error) {
+	if limit == 0 {
+		if text := os.Getenv(memoryVariable); text != "" {
+			var err error
+			if limit, err = verb.ParseMemory(text); err != nil {
+				return nil, fmt.Errorf("environment variable %s: %w", memoryVariable, err)
+			}
+		} else {
+			limit = min(availableMemory()/2, mostByDefault)
+		}
+	}
+	if os.Getenv("GOMEMLIMIT") == "" {
+		// What was released counts until it is collected.
+		debug.SetMemoryLimit(limit + baseMemory)
+	}
+	b := budget.New(runtime.GOMAXPROCS(0), limit)
+	b.Raise = raise
+	return b, nil
+}
+
+// How a user raises the limit of memory.
+var (
+	raiseByFlag     = "raise it with --max-memory, or " + memoryVariable + " in the environment"
+	raiseByVariable = "raise it with " + memoryVariable + " in the environment"
+	raiseOfWorker   = "start the worker with --max-memory, see --worker_extra_flag of Bazel"
+)
+
+// workerMemory takes --max-memory out of the arguments that a worker is started with, and
+// returns its value, 0 for none.
+func workerMemory(args []string) (rest []string, limit int64, err error) {
+	for i := 0; i < len(args); i++ {
+		name, value, ok := strings.Cut(args[i], "=")
+		if name != "--max-memory" && name != "-max-memory" {
+			rest = append(rest, args[i])
+			continue
+		}
+		if i++; !ok {
+			if i == len(args) {
+				return nil, 0, fmt.Errorf("--max-memory: the size is missing")
+			}
+			value = args[i]
+		} else {
+			i--
+		}
+		if limit, err = verb.ParseMemory(value); err != nil {
+			return nil, 0, fmt.Errorf("--max-memory: %w", err)
+		}
+	}
+	return rest, limit, nil
+}

@@ -1,0 +1,234 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/internal/fixture"
+)
+
+// blocks returns zstd blocks of some bytes and then of zeros.
+func blocks(start []byte, zeros int64) []byte {
+	var b []byte
+	block := func(kind, size uint32, last bool, content []byte) {
+		h := size<<3 | kind<<1
+		if last {
+			h |= 1
+		}
+		b = append(b, byte(h), byte(h>>8), byte(h>>16))
+		b = append(b, content...)
+	}
+	block(0, uint32(len(start)), zeros == 0, start)
+	for zeros > 0 {
+		n := min(zeros, 128<<10)
+		zeros -= n
+		block(1, uint32(n), zeros == 0, []byte{0})
+	}
+	return b
+}
+
+// bomb returns a compressed bundle of some bytes and then of zeros, with a window of windowLog
+// bits or, if that is 0, of all bytes.
+func bomb(start []byte, zeros int64, windowLog int) []byte {
+	size := uint64(len(start)) + uint64(zeros)
+	frame := []byte{0x28, 0xb5, 0x2f, 0xfd}
+	if windowLog > 0 {
+		frame = append(frame, 0xc0, byte(windowLog-10)<<3)
+	} else {
+		frame = append(frame, 0xe0)
+	}
+	frame = binary.LittleEndian.AppendUint64(frame, size)
+	frame = append(frame, blocks(start, zeros)...)
+	b := append([]byte("CCOB"), 3, 0, 1, 0)
+	b = binary.LittleEndian.AppendUint64(b, uint64(32+len(frame)))
+	b = binary.LittleEndian.AppendUint64(b, size)
+	b = append(b, make([]byte, 8)...)
+	return append(b, frame...)
+}
+
+// header returns the header of a plain bundle.
+func header(entries ...func([]byte) []byte) []byte {
+	b := binary.LittleEndian.AppendUint64([]byte("__CLANG_OFFLOAD_BUNDLE__"), uint64(len(entries)))
+	for _, e := range entries {
+		b = e(b)
+	}
+	return b
+}
+
+func entry(offset, size int64, id string) func([]byte) []byte {
+	return func(b []byte) []byte {
+		for _, n := range []int64{offset, size, int64(len(id))} {
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
+		}
+		return append(b, id...)
+	}
+}
+
+const memoryID = "hipv4-amdgcn-amd-amdhsa--gfx942"
+
+// Files made to take memory: under a limit, calls fail with what they need, or keep to it. They
+// leave no output.
+func TestBombs(t *testing.T) {
+	const gib, mib = 1 << 30, 1 << 20
+	dir := t.TempDir()
+	one := func(size int64) []byte { return header(entry(4096, size, memoryID)) }
+	pad := func(b []byte) []byte { return append(b, make([]byte, 4096-len(b))...) }
+	var names []func([]byte) []byte
+	for i := range 1 << 16 {
+		names = append(names, entry(0, 0, fmt.Sprintf("hip-%d", i)))
+	}
+	for name, content := range map[string][]byte{
+		"window":  bomb(pad(one(2*gib-8192)), 2*gib-8192, 31),
+		"segment": bomb(pad(one(2*gib-8192)), 2*gib-8192, 0),
+		"large":   bomb(pad(one(4*gib)), 4*gib, 0),
+		"zeros":   bomb(nil, 6*gib, 0),
+		"text":    bomb([]byte("\n# __CLANG_OFFLOAD_BUNDLE____START__ hip\n"), gib, 0),
+		"fits":    bomb(pad(one(200*mib)), 200*mib, 28),
+		"entries": bytes.Repeat(bomb(binary.LittleEndian.AppendUint64([]byte("__CLANG_OFFLOAD_BUNDLE__"), 1<<16), 24<<16, 0), 40),
+		"ids":     bomb(header(entry(0, 0, ""))[:24+8+16], 15*mib, 0),
+		"names":   bytes.Repeat(header(names...), 4),
+		"many":    bytes.Repeat(header(entry(0, 0, "")), 9<<20/56),
+		"packed":  fixture.Archive(t, "member", string(bomb(nil, 3*gib, 0))),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const limit = 512 * mib
+	for _, test := range []struct {
+		args   string
+		reason string // of a failure; "" for success
+	}{
+		{"offload check --input window", "window: this takes 2147483648 bytes of memory at a time, the limit is 536870912 bytes: raise it with --max-memory"},
+		{"offload unbundle --type bc --input window --entry gfx942=out", "this takes"},
+		{"offload unbundle --type bc --input segment --entry gfx942=out", "this takes"},
+		{"offload unbundle --type bc --input segment --entry gfx942=-", "this takes"},
+		{"offload unbundle --verify --type bc --input large --entry gfx942=out", "large: this takes 4296019968 bytes of memory"},
+		{"offload unbundle --type ii --input large --entry gfx942=out", "this takes"},
+		{"offload unbundle --type bc --input fits --entry gfx942=out", ""},
+		{"offload unbundle --type bc --input fits --entry gfx942=-", ""},
+		{"offload list zeros", "zeros: this takes"},
+		{"offload list --type s text", "this takes"},
+		{"offload list --type a packed", "this takes"},
+		{"offload list entries", "more than 262144 entries"},
+		{"offload inspect --json entries", "this takes"},
+		{"offload list names", ""},
+		{"offload list --json many", ""},
+		{"offload inspect --json many", ""},
+		{"offload inspect window", ""},
+		{"offload inspect --kernels window", "window: "},
+		{"offload diff segment segment", "segment: "},
+		{"offload prune --input segment --output out --decompress", "this takes"},
+		{"clang-offload-bundler -type=bc -unbundle -input=window -output=out -targets=" + memoryID, "this takes 2148528128 bytes of memory at a time, the limit is 536870912 bytes: raise it with OFFLOAD_MAX_MEMORY"},
+		{"clang-offload-bundler -type=s -list -input=text", "this takes"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			words := strings.Fields(test.args)
+			cmd := program(t, dir, words[0], words[1:]...)
+			cmd.Env = append(cmd.Env, "OFFLOAD_MAX_MEMORY=512MiB")
+			var stderr bytes.Buffer
+			cmd.Stderr = &stderr
+			err := cmd.Run()
+			peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
+			if (err == nil) != (test.reason == "") || !strings.Contains(stderr.String(), test.reason) || strings.Contains(stderr.String(), "goroutine") {
+				t.Errorf("%v: %s", err, stderr.String())
+			}
+			if most := int64(limit + 64*mib); peak > most {
+				t.Errorf("%d MiB of memory, the limit is 512", peak/mib)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "out")); (err == nil) != (test.reason == "" && strings.HasSuffix(test.args, "=out")) {
+				t.Errorf("output: %v", err)
+			}
+			os.Remove(filepath.Join(dir, "out"))
+		})
+	}
+}
+
+// The limit comes from the flag, from the environment, and else from what the process can have.
+func TestMemoryLimit(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "b"), bomb(nil, 1<<30, 0), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	failure := func(variable string, args ...string) string {
+		cmd := program(t, dir, "offload", args...)
+		cmd.Env = append(cmd.Env, "OFFLOAD_MAX_MEMORY="+variable)
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Run(); err == nil {
+			t.Errorf("%s %q: exit code 0", variable, args)
+		}
+		return stderr.String()
+	}
+	for _, test := range []struct{ variable, args, want string }{
+		{"64M", "list b", "the limit is 67108864 bytes"},
+		{"64M", "list --max-memory 128MiB b", "the limit is 134217728 bytes"},
+		{"", "list --max-memory=134217728 b", "the limit is 134217728 bytes"},
+		{"64M", "list --max-memory much b", "found \"much\", expected a size such as 512MiB or 2GiB"},
+		{"64M", "list --max-memory 1M b", "at least 16 MiB are needed"},
+		{"-1", "list b", "environment variable OFFLOAD_MAX_MEMORY: found \"-1\", expected a size"},
+		{"1G", "--persistent_worker --max-memory", "--max-memory: the size is missing"},
+		{"1G", "--persistent_worker --max-memory=x", "--max-memory: found \"x\", expected a size"},
+	} {
+		if got := failure(test.variable, strings.Fields(test.args)...); !strings.Contains(got, test.want) {
+			t.Errorf("%s %s: %s, want %s", test.variable, test.args, got, test.want)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := program(t, dir, "offload")
+	cmd.Path, cmd.Args = "/bin/sh", []string{"sh", "-c", `ulimit -v 1048576; exec "$0" list b`, self}
+	cmd.Env = append(cmd.Env, "OFFLOAD_MAX_MEMORY=")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err == nil || !strings.Contains(stderr.String(), "the limit is 536870912 bytes") {
+		t.Errorf("%v: %s", err, stderr.String())
+	}
+}
+
+// The least limit of all control groups counts, in both versions of them.
+func TestGroupMemory(t *testing.T) {
+	write := func(path, content string) {
+		if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	self := filepath.Join(dir, "self")
+	for _, test := range []struct {
+		self  string
+		files map[string]string
+		want  int64
+	}{
+		{"0::/a/b\n", map[string]string{"a/memory.max": "1000\n", "a/b/memory.max": "max\n"}, 1000},
+		{"0::/a/b\n", map[string]string{"a/memory.max": "max\n", "a/b/memory.max": "500\n", "memory.max": "700"}, 500},
+		{"12:cpu:/x\n5:blkio,memory:/docker/1\n0::/\n", map[string]string{"memory/memory.limit_in_bytes": "9223372036854771712\n", "memory/docker/1/memory.limit_in_bytes": "4096\n"}, 4096},
+		{"5:memory:/not/seen/here\n", map[string]string{"memory/memory.limit_in_bytes": "8192\n"}, 8192},
+		{"0::/\n", nil, math.MaxInt64},
+		{"nonsense", nil, math.MaxInt64},
+	} {
+		mount := t.TempDir()
+		write(self, test.self)
+		for name, content := range test.files {
+			write(filepath.Join(mount, name), content)
+		}
+		if got := groupMemory(self, mount); got != test.want {
+			t.Errorf("%q: %d, want %d", test.self, got, test.want)
+		}
+	}
+	if n := machineMemory("/proc/meminfo"); n < 1<<20 || n == math.MaxInt64 {
+		t.Errorf("the machine has %d bytes", n)
+	}
+}
