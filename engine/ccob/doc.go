@@ -73,7 +73,7 @@
 // A frame that has no index with it has zstd's checksum. What a Reader returns of a
 // bundle that Encode wrote was checked: by the index, by all checksums of the frames that it is in,
 // which are then decoded whole, or by the hash of the header, which takes all frames. The last is done
-// for bundles that have lost their index. A listing of a single frame of more than
+// for bundles of at most a MiB, and for those that have lost their index. A listing of a single frame of more than
 // 64 MiB without index, which FramesOne makes, is not checked before an entry is read. Bundles of LLVM, one frame
 // without a checksum, are checked by their hash up to a MiB.
 package ccob
