@@ -508,9 +508,9 @@ func (r *Reader) checkRaw(ctx context.Context, raw []byte) error {
 	switch {
 	case r.o.Hash == HashNone:
 		return nil
-	case r.o.Hash == HashAuto && r.index != nil:
+	case r.o.Hash.auto() && r.index != nil:
 		return r.index.check(raw)
-	case r.o.Hash == HashAuto && len(raw) > wholeMost:
+	case r.o.Hash.auto() && len(raw) > wholeMost:
 		// The decoder has compared the checksums.
 		if form, err := r.form(); err != nil || form == checksums {
 			return err

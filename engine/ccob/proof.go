@@ -144,7 +144,7 @@ func (r *Reader) form() (form, error) {
 // extractWhole is Extract of a small bundle. Everything is decoded and checked; for the next
 // call it is kept while the memory is not needed.
 func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
-	raw, err := r.decodeWhole(ctx)
+	raw, err := r.decodeWhole(ctx, r.o.Hash == HashAuto)
 	if err != nil {
 		return err
 	}
@@ -161,32 +161,35 @@ func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
 
 // small is all raw bytes of a small bundle.
 type small struct {
-	mu      sync.Mutex
-	raw     []byte
-	checked bool
+	mu     sync.Mutex
+	raw    []byte
+	hashed bool // whether the hash was compared
 }
 
 // smallBuffers has memory for what readers keep until Forget.
 var smallBuffers = sync.Pool{New: func() any { return new(small) }}
 
-// decodeWhole returns the raw bytes of a small bundle, checked: by checksums of frames, which
-// the decoder compares, or else by the hash, which takes longer than decoding.
-func (r *Reader) decodeWhole(ctx context.Context) ([]byte, error) {
+// decodeWhole returns the raw bytes of a small bundle, checked. Where checksums of frames, which the
+// decoder compares, prove them, the hash, which takes longer, is compared only if hash is set.
+func (r *Reader) decodeWhole(ctx context.Context, hash bool) ([]byte, error) {
 	whole, err := r.decodeSmall(ctx)
 	if err != nil {
 		return nil, err
 	}
 	whole.mu.Lock()
 	defer whole.mu.Unlock()
-	if !whole.checked {
+	if !hash && !whole.hashed {
 		form, err := r.form()
-		if err == nil && form != checksums {
-			err = r.checkRaw(ctx, whole.raw)
-		}
 		if err != nil {
 			return nil, err
 		}
-		whole.checked = true
+		hash = form != checksums
+	}
+	if hash && !whole.hashed {
+		if err := r.checkRaw(ctx, whole.raw); err != nil {
+			return nil, err
+		}
+		whole.hashed = true
 	}
 	return whole.raw, nil
 }
@@ -241,7 +244,7 @@ func (r *Reader) Forget() {
 	r.o.Keep = false
 	if whole := r.kept; whole != nil {
 		r.kept, r.whole = nil, weak.Pointer[small]{}
-		whole.checked = false
+		whole.hashed = false
 		smallBuffers.Put(whole)
 	}
 }

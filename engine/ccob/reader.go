@@ -23,12 +23,19 @@ const (
 	// the form that LLVM writes, one frame and nothing else: Decode
 	// compares their hash, Extract compares nothing.
 	HashAuto HashCheck = iota
+	// HashProof is HashAuto for many bundles, such as the members of an archive: of
+	// small bundles whose frames all have checksums, the hash, which takes longer
+	// than decoding, is not compared as well.
+	HashProof
 	// HashFull always decodes everything and compares the MD5 hash of the
 	// header. It runs beside decoding, at less than 1 GB/s.
 	HashFull
 	// HashNone compares nothing.
 	HashNone
 )
+
+// auto reports whether contents are checked by what the bundle has.
+func (h HashCheck) auto() bool { return h == HashAuto || h == HashProof }
 
 // Options are those of reading.
 type Options struct {
@@ -205,7 +212,7 @@ func (r *Reader) readPrefix(ctx context.Context, proof proof, n, head int64) (ou
 			err = r.index.pieces[0].check(xxhash.Sum64(out[:head]))
 		}
 	case unproved:
-		if r.o.Keep && r.o.Hash == HashAuto && r.h.RawSize <= wholeMost {
+		if r.o.Keep && r.o.Hash.auto() && r.h.RawSize <= wholeMost {
 			// Contents take all of it. A fault may be where nobody looks.
 			if whole, err := r.decodeSmall(ctx); err == nil {
 				return whole.raw[:n:n], nil
@@ -214,7 +221,7 @@ func (r *Reader) readPrefix(ctx context.Context, proof proof, n, head int64) (ou
 		err = r.stream(ctx, n, take)
 	case atOnce:
 		var raw []byte
-		if raw, err = r.decodeWhole(ctx); err == nil {
+		if raw, err = r.decodeWhole(ctx, false); err == nil {
 			if r.o.Keep {
 				return raw[:n:n], nil
 			}

@@ -306,7 +306,7 @@ func (s *search) setSelf(c content, at place) {
 // open prepares to decode a compressed bundle. Its contents are checked when they
 // are used, see ccob.HashAuto.
 func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
-	opt := ccob.Options{Lenient: s.opt.Lenient, Keep: s.opt.Visit != nil, MaxSize: s.opt.MaxSize, Budget: s.opt.Budget}
+	opt := ccob.Options{Lenient: s.opt.Lenient, Hash: s.hash, Keep: s.opt.Visit != nil, MaxSize: s.opt.MaxSize, Budget: s.opt.Budget}
 	reader, err := ccob.Open(data, opt)
 	if err != nil {
 		return nil, err

@@ -42,6 +42,7 @@ type search struct {
 	source  *Source                // the last of them, that is being looked at
 	readers []*ccob.Reader         // of the source
 	ids     map[string]description // of entries, if there may be many of one ID
+	hash    ccob.HashCheck         // of compressed bundles, unless an option says otherwise
 
 	pending int64 // bytes of what was found that are not reserved yet
 }
@@ -205,7 +206,7 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 	batches := batchesOf(members)
 	ahead, left := 4*s.opt.Budget.Cores(), s.left
 	err = budget.Ordered(ctx, s.opt.Budget, len(batches), ahead, func(ctx context.Context, i int) (*looked, error) {
-		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left}
+		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left, hash: s.hash}
 		if len(batches[i]) > 1 {
 			inner.ids = make(map[string]description)
 		}
@@ -258,8 +259,14 @@ func batchesOf(members []ar.Member) [][]ar.Member {
 	return batches
 }
 
-// expect reserves memory for what visits load from compressed members, if that is not too
-// much: an operation that holds memory does not wait for more.
+// hashedMost is how many bytes the compressed members of an archive may have
+// uncompressed, together, for the hash of all of them to be compared. It proves
+// nothing about bundles whose frames have checksums, and takes longer than decoding.
+const hashedMost = 1 << 20
+
+// expect prepares for visits of members. It reserves memory for what they load from
+// compressed ones, if that is not too much: an operation that holds memory does not
+// wait for more.
 func (s *search) expect(ctx context.Context, members []ar.Member) error {
 	if s.opt.Visit == nil {
 		return nil
@@ -271,6 +278,9 @@ func (s *search) expect(ctx context.Context, members []ar.Member) error {
 				size += h.RawSize
 			}
 		}
+	}
+	if size > hashedMost {
+		s.hash = ccob.HashProof
 	}
 	// More than half of the budget is reserved when it is needed: most of it may not be.
 	return s.in.store.reserve(ctx, s.in, min(size, s.opt.Budget.Memory()/2))

@@ -1,0 +1,164 @@
+package images
+
+import (
+	"context"
+	"crypto/md5"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/internal/fixture"
+)
+
+// compressedByLLVM returns a compressed bundle as LLVM writes it: one frame without
+// a checksum.
+func compressedByLLVM(t testing.TB, plain []byte) []byte {
+	t.Helper()
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := encoder.EncodeAll(plain, nil)
+	le := binary.LittleEndian
+	b := le.AppendUint16([]byte("CCOB"), 2)
+	b = le.AppendUint16(b, 1)
+	b = le.AppendUint32(b, uint32(24+len(frame)))
+	b = le.AppendUint32(b, uint32(len(plain)))
+	sum := md5.Sum(plain)
+	return append(append(b, sum[:8]...), frame...)
+}
+
+// Visits get every source once, with the contents that File.Load returns
+// without them.
+func TestVisit(t *testing.T) {
+	var members []string
+	want := map[string][]string{}
+	for i := range 300 {
+		name := fmt.Sprintf("m%03d.o", i)
+		long := "gfx" + strings.Repeat(fmt.Sprint(i), 1+i*7%50)
+		plain := fixture.Bundle(t, "gfx1", long)
+		want[name] = []string{"", "\x7fELFgfx1", "\x7fELF" + long}
+		data := plain
+		switch i % 4 {
+		case 1:
+			data = fixture.Compressed(t, plain)
+		case 2:
+			data = compressedByLLVM(t, plain)
+		case 3:
+			data = append(compressedByLLVM(t, plain), fixture.Compressed(t, plain)...)
+			want[name] = append(want[name], want[name]...)
+		}
+		members = append(members, name, string(data))
+	}
+	members = append(members, "text", "no bundle")
+	want["text"] = nil
+
+	const memory = 64 << 20
+	shared := budget.New(4, memory)
+	var mu sync.Mutex
+	got := map[string][]string{}
+	f := open(t, fixture.Archive(t, members...), Options{
+		Scope: Bundles, Type: bundle.ArchiveType, Budget: shared,
+		Visit: func(ctx context.Context, v *Visit) error {
+			contents, err := v.Load(ctx, v.Source.Images...)
+			if err != nil {
+				return err
+			}
+			var list []string
+			for _, c := range contents {
+				list = append(list, string(c.Bytes()))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if _, twice := got[v.Source.Holder()]; twice {
+				return fmt.Errorf("%s is visited twice", v.Source.Holder())
+			}
+			got[v.Source.Holder()] = list
+			return nil
+		},
+	})
+	list, err := f.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("contents (-want +got):\n%s", diff)
+	}
+	// Images can still be loaded after the visits.
+	contents, err := f.Load(t.Context(), list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, e := range list {
+		if !strings.HasSuffix(string(contents.Get(i).Bytes()), e.Arch) {
+			t.Errorf("%s has %q", e, contents.Get(i).Bytes())
+		}
+	}
+	contents.Close()
+	f.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	all, err := shared.Reserve(ctx, memory)
+	if err != nil {
+		t.Error("memory was not given back")
+	}
+	all.Release()
+}
+
+// A member whose content is damaged fails where it is loaded and nowhere else.
+func TestVisitDamage(t *testing.T) {
+	good := compressedByLLVM(t, fixture.Bundle(t, "gfx1"))
+	damaged := []byte(string(good))
+	const hash = 16 // in the header of version 2
+	damaged[hash]++
+	for _, load := range []bool{false, true} {
+		var mu sync.Mutex
+		faults := map[string]string{}
+		f := open(t, fixture.Archive(t, "a.o", string(good), "b.o", string(damaged), "c.o", string(good)), Options{
+			Scope: Bundles, Type: bundle.ArchiveType,
+			Visit: func(ctx context.Context, v *Visit) error {
+				list := v.Source.Images
+				if !load {
+					list = nil
+				}
+				_, err := v.Load(ctx, list...)
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					faults[v.Source.Holder()] = err.Error()
+				}
+				return nil
+			},
+		})
+		if _, err := f.All(); err != nil {
+			t.Fatal(err)
+		}
+		if !load && len(faults) > 0 || load && (len(faults) != 1 || !strings.HasPrefix(faults["b.o"], "in(b.o): byte 0x10: the hash of the uncompressed bundle is ")) {
+			t.Errorf("loaded: %t, faults: %q", load, faults)
+		}
+	}
+}
+
+// The error of a visit is the fault of its source.
+func TestVisitFails(t *testing.T) {
+	f := open(t, fixture.Archive(t, "a.o", string(fixture.Bundle(t, "gfx1")), "b.o", "text"), Options{
+		Scope: Bundles, Type: bundle.ArchiveType,
+		Visit: func(_ context.Context, v *Visit) error {
+			if v.Source.Holder() == "b.o" {
+				return fmt.Errorf("no %s", v.Source.Holder())
+			}
+			return nil
+		},
+	})
+	list := places(f)
+	if n := len(list); n != 3 || list[n-1] != "fault: no b.o" {
+		t.Errorf("found %q", list)
+	}
+}
