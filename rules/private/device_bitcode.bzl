@@ -100,15 +100,14 @@ def _device_bitcode_library_impl(ctx):
     if not made and not sources and not ctx.attr.arch_bitcode:
         fail("{}: there is nothing in it: set srcs, or arch_bitcode".format(where))
     by_arch = []
-    for target, name in [(target, name) for target, name in ctx.attr.arch_bitcode.items()]:
+    for target, name in ctx.attr.arch_bitcode.items():
         arch = target_ids.complete("hipv4", name, where + ": arch_bitcode").target_id
         if not arch:
             fail("{}: arch_bitcode: {} is no AMD GPU, expected a target ID such as gfx90a".format(where, repr(name)))
         by_arch.extend([offload_bitcode(file = file, label = ctx.label, target_id = arch) for file in target.files.to_list()])
 
     bitcode = []
-    if sources or len(made) > 1:
-        toolchain = device_toolchain_of(ctx, COMPILE_GROUP)
+    toolchain = device_toolchain_of(ctx, COMPILE_GROUP) if sources or len(made) > 1 else None
     if sources:
         headers = headers_of(ctx)
         names = object_names(ctx, sources)
@@ -120,7 +119,7 @@ def _device_bitcode_library_impl(ctx):
                 target_id = target.target_id,
             ))
     elif made:
-        bitcode.append(offload_bitcode(file = _merge(ctx, toolchain, made, None) if len(made) > 1 else made[0], label = ctx.label))
+        bitcode.append(offload_bitcode(file = _merge(ctx, toolchain, made, None), label = ctx.label))
     deps = [dep[OffloadDeviceBitcodeInfo].bitcode for dep in ctx.attr.device_deps]
 
     # After what refers to it comes what it needs.
