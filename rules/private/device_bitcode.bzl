@@ -5,7 +5,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "offload_bitcode")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_COPTS_ATTRS", "arch_copts_of", "hip_targets")
 load(":cc_flags.bzl", "device_flags")
-load(":clang.bzl", "COMPILE_GROUP", "HEADERS", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "headers_of", "include_folders", "object_names", "run_clang", "sources_of")
+load(":clang.bzl", "COMPILE_GROUP", "HEADERS", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "headers_of", "include_folders", "object_names", "rocm_inputs", "run_clang", "sources_of")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "add_flags", "expand_defines", "expand_flags")
 load(":messages.bzl", "name_of", "place")
 load(":target_ids.bzl", "target_ids")
@@ -57,7 +57,7 @@ def _compile(ctx, toolchain, headers, src, name, target):
         ctx,
         arguments = args,
         group = COMPILE_GROUP,
-        inputs = depset([src], transitive = [headers.files]),
+        inputs = depset([src], transitive = [headers.files, rocm_inputs(toolchain, target.target_id)]),
         # Portable code holds the compiler's command line.
         maps_paths = target_ids.is_amdgpu(target.triple),
         mnemonic = "OffloadBitcodeCompile",
