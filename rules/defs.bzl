@@ -13,6 +13,7 @@ What they have in common:
 
 load("//rules/private:choices.bzl", _if_cuda = "if_cuda", _if_hip = "if_hip", _if_openmp_offload = "if_openmp_offload", _requires_cuda = "requires_cuda", _requires_hip = "requires_hip", _requires_openmp_offload = "requires_openmp_offload")
 load("//rules/private:cuda_ptx.bzl", _cuda_ptx = "cuda_ptx")
+load("//rules/private:device_bitcode.bzl", _device_bitcode_library = "device_bitcode_library")
 load("//rules/private:hip_code_objects.bzl", _hip_code_objects = "hip_code_objects")
 load("//rules/private:hip_device_link.bzl", _hip_device_link = "hip_device_link")
 load("//rules/private:hip_library.bzl", _hip_library = "hip_library")
@@ -20,6 +21,7 @@ load("//rules/private:hip_programs.bzl", _hip_binary = "hip_binary", _hip_test =
 load("//rules/private:offload_archive.bzl", _offload_archive = "offload_archive", _offload_unbundle_archive = "offload_unbundle_archive")
 load("//rules/private:offload_binary.bzl", _offload_binary = "offload_binary")
 load("//rules/private:offload_bundle.bzl", _offload_bundle = "offload_bundle")
+load("//rules/private:offload_cc_data.bzl", _offload_cc_data = "offload_cc_data")
 load("//rules/private:offload_embed.bzl", _offload_embed = "offload_embed")
 load("//rules/private:offload_extract.bzl", _offload_extract = "offload_extract")
 load("//rules/private:offload_images.bzl", _offload_images = "offload_images")
@@ -33,6 +35,7 @@ load("//rules/private:openmp_library.bzl", _openmp_library = "openmp_library")
 load("//rules/private:report.bzl", _offload_device_code_aspect = "offload_device_code_aspect", _offload_report = "offload_report")
 
 cuda_ptx = _cuda_ptx
+device_bitcode_library = _device_bitcode_library
 hip_binary = _hip_binary
 hip_code_objects = _hip_code_objects
 hip_device_link = _hip_device_link
@@ -44,6 +47,7 @@ if_openmp_offload = _if_openmp_offload
 offload_archive = _offload_archive
 offload_binary = _offload_binary
 offload_bundle = _offload_bundle
+offload_cc_data = _offload_cc_data
 offload_device_code_aspect = _offload_device_code_aspect
 offload_embed = _offload_embed
 offload_extract = _offload_extract

@@ -109,6 +109,39 @@ OffloadDeviceObjectsInfo, _new_device_objects_info = provider(
     init = _device_objects_init,
 )
 
+def offload_bitcode(*, file, label, target_id = ""):
+    """LLVM bitcode with device functions, for `OffloadDeviceBitcodeInfo`.
+
+    Args:
+      file: the `File`.
+      label: `Label` of the target that made it, for messages.
+      target_id: what it is for: a target ID such as `gfx90a:xnack+`, a processor, which is for all settings of its
+        features, `amdgcnspirv`, or empty for all AMD GPUs.
+
+    Returns:
+      a struct with these fields.
+    """
+    if type(file) != "File":
+        fail("{}: offload_bitcode: file must be a File, got {}".format(name_of(label), type(file)))
+    return struct(
+        file = file,
+        label = label,
+        target_id = target_id and target_ids.canonical(target_id, "{}: offload_bitcode".format(name_of(label))),
+    )
+
+def _device_bitcode_init(*, bitcode):
+    if type(bitcode) != "depset":
+        fail("OffloadDeviceBitcodeInfo: bitcode must be a depset of offload_bitcode(), got {}".format(type(bitcode)))
+    return {"bitcode": bitcode}
+
+OffloadDeviceBitcodeInfo, _new_device_bitcode_info = provider(
+    doc = "Device functions as LLVM bitcode, which compilations link as clang links ROCm's device libraries (`device_deps`).",
+    fields = {
+        "bitcode": "depset of `offload_bitcode()` structs, `order = \"topological\"`: each before what it needs.",
+    },
+    init = _device_bitcode_init,
+)
+
 def _device_code_init(*, code):
     if type(code) != "depset":
         fail("OffloadDeviceCodeInfo: code must be a depset, got {}".format(type(code)))

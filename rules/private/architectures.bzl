@@ -5,6 +5,9 @@ load(":flags.bzl", "expand_texts")
 load(":messages.bzl", "flag_of", "name_of")
 load(":target_ids.bzl", "target_ids")
 
+# The kind that clang gives HIP code objects since code object version 4.
+HIP_KIND = "hipv4"
+
 # The attributes of a rule that compiles for architectures.
 ARCHITECTURES_ATTRS = {
     "offload_archs": attr.string_list(
@@ -75,3 +78,31 @@ def architectures_of(ctx, where, kind, default = []):
             flag_of(ctx.attr._offload_archs.label),
         ))
     return target_ids.complete_all(kind, archs, where, "offload_archs")
+
+def _for_runtime(target):
+    """The target under the triple that HIP's runtime looks for."""
+    return struct(kind = target.kind, target_id = target.target_id, triple = target_ids.runtime_triple(target.triple))
+
+def hip_targets(ctx, where):
+    """The architectures that a rule with HIP sources compiles for.
+
+    Args:
+      ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
+      where: `label: rule` to begin a message with.
+
+    Returns:
+      list of structs as `target_ids.complete` gives them.
+    """
+    targets = [_for_runtime(target) for target in architectures_of(ctx, where, HIP_KIND)]
+    seen = {}
+    for target in targets:
+        id = target_ids.entry_id(target.kind, target.triple, target.target_id)
+        if id in seen:
+            fail("{}: offload_archs names {} twice, in two spellings of its triple".format(where, target.target_id))
+        seen[id] = True
+        if target.kind != HIP_KIND or not (target_ids.is_amdgpu(target.triple) or target_ids.is_portable(target)) or not target.target_id:
+            fail("{}: offload_archs: {} is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+, and amdgcnspirv".format(
+                where,
+                target.target_id or target_ids.entry_id(target.kind, target.triple, ""),
+            ))
+    return targets

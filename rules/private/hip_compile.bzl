@@ -1,9 +1,10 @@
 """From HIP sources to code objects and host objects."""
 
-load("//rules:providers.bzl", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
-load(":architectures.bzl", "arch_copts_of", "architectures_of")
+load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
+load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "hip_targets")
 load(":cc_flags.bzl", "host_environment", "host_flags")
 load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "rocm_inputs", "run_clang", "sources_of")
+load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
 load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags")
 load(":linking.bzl", "host_triple")
@@ -12,13 +13,9 @@ load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "device_toolchain_of")
 
-# The kind that clang gives HIP code objects since code object version 4.
-_KIND = "hipv4"
-
 # AMD's portable code is SPIR-V, which the runtime compiles for the GPU that is there. It has no objects: sources are
 # compiled to bitcode, and bitcode is linked to SPIR-V.
-def _is_portable(target):
-    return target.triple.startswith("spirv64-")
+_is_portable = target_ids.is_portable
 
 # Compiling takes no program but the compiler; only what is linked from elsewhere is checked.
 def _program_for(device_deps):
@@ -35,8 +32,9 @@ DEVICE_DEPS_ATTRS = {
         doc = "Targets whose device functions the sources call, compiled for the same architectures: `hip_library` and " +
               "`hip_code_objects` with `rdc = True`. Their sources are linked into the device code as objects of an archive are: " +
               "those that are needed. If such a source has a variable, the build fails, since the variable would be there " +
-              "twice: `hip_device_link` links all of a program at once. A `hip_library` is among `deps`, too.",
-        providers = [OffloadImagesInfo],
+              "twice: `hip_device_link` links all of a program at once. A `hip_library` is among `deps`, too. Also " +
+              "`device_bitcode_library` targets, with and without `rdc`: what a source calls of them becomes part of its code.",
+        providers = [[OffloadImagesInfo], [OffloadDeviceBitcodeInfo]],
     ),
 }
 
@@ -49,7 +47,7 @@ def _arguments(ctx, toolchain, src):
     args.add(compilation_id(ctx, src), format = "-cuid=%s")
     return args
 
-def _compile(ctx, toolchain, headers, src, name, target, rdc, copts):
+def _compile(ctx, toolchain, headers, src, name, target, rdc, copts, library):
     arch = target.target_id
     bitcode = rdc or _is_portable(target)
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(
@@ -71,13 +69,14 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts):
         args.add_all(["-S", "-Xclang", "-emit-obj"])
     add_headers(args, headers, out)
     add_flags(args, copts, out)
+    add_bitcode(args, library)
     args.add("-o", out)
     args.add(src)
     run_clang(
         ctx,
         arguments = args,
         group = COMPILE_GROUP,
-        inputs = depset([src], transitive = [headers.files, rocm_inputs(toolchain, arch)]),
+        inputs = depset([src] + library, transitive = [headers.files, rocm_inputs(toolchain, arch)]),
         # Portable code holds the compiler's command line: what compiles it on takes the optimization level from there.
         maps_paths = not _is_portable(target),
         mnemonic = "OffloadHipPortableCompile" if _is_portable(target) else "OffloadHipCompile",
@@ -86,10 +85,6 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts):
         toolchain = toolchain,
     )
     return out
-
-def _for_runtime(target):
-    """The target under the triple that HIP's runtime looks for."""
-    return struct(kind = target.kind, target_id = target.target_id, triple = target_ids.runtime_triple(target.triple))
 
 def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, library = [], checked = [], name = ""):
     """Links device code for one architecture.
@@ -149,7 +144,7 @@ def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, librar
 def _objects_of(dep, targets, where):
     """The relocatable device code of a target in device_deps; fails if it is not for all of some targets."""
     if OffloadDeviceObjectsInfo not in dep:
-        fail("{}: device_deps: {} has no relocatable device code: it takes hip_library targets, and hip_code_objects with rdc = True".format(
+        fail("{}: device_deps: {} has no relocatable device code: it takes hip_library targets, and hip_code_objects with rdc = True, and device_bitcode_library targets".format(
             where,
             name_of(dep.label),
         ))
@@ -183,30 +178,6 @@ def _check_copies(ctx, *, objects, library, labels, out):
         progress_message = "Checking the device_deps of %{label}",
     )
 
-def hip_targets(ctx, where):
-    """The architectures that a rule with HIP sources compiles for.
-
-    Args:
-      ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
-      where: `label: rule` to begin a message with.
-
-    Returns:
-      list of structs as `target_ids.complete` gives them.
-    """
-    targets = [_for_runtime(target) for target in architectures_of(ctx, where, _KIND)]
-    seen = {}
-    for target in targets:
-        id = target_ids.entry_id(target.kind, target.triple, target.target_id)
-        if id in seen:
-            fail("{}: offload_archs names {} twice, in two spellings of its triple".format(where, target.target_id))
-        seen[id] = True
-        if target.kind != _KIND or not (target_ids.is_amdgpu(target.triple) or _is_portable(target)) or not target.target_id:
-            fail("{}: offload_archs: {} is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+, and amdgcnspirv".format(
-                where,
-                target.target_id or target_ids.entry_id(target.kind, target.triple, ""),
-            ))
-    return targets
-
 def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False, linked = True):
     """Compiles the sources of a rule for its architectures, and links each.
 
@@ -228,9 +199,10 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
     if not sources_of(ctx):
         fail("{}: srcs is empty: give it the HIP sources".format(where))
     targets = hip_targets(ctx, where)
-    if ctx.attr.device_deps and not rdc:
-        fail("{}: device_deps needs rdc = True: without it, a source calls no device function of another".format(where))
-    deps = depset(transitive = [_objects_of(dep, targets, where) for dep in ctx.attr.device_deps])
+    relocatable = [dep for dep in ctx.attr.device_deps if OffloadDeviceBitcodeInfo not in dep]
+    if relocatable and not rdc:
+        fail("{}: device_deps needs rdc = True for {}: without it, a source calls no device function of another, but for those of a device_bitcode_library".format(where, name_of(relocatable[0].label)))
+    deps = depset(transitive = [_objects_of(dep, targets, where) for dep in relocatable])
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
     names = object_names(ctx, sources_of(ctx))
@@ -241,8 +213,9 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
         arch = target.target_id
         id = target_ids.entry_id(target.kind, target.triple, arch)
         flags = copts + arch_copts_of(ctx, target)
+        bitcode = bitcode_for(ctx.attr.device_deps, target, where)
         objects = {
-            name: _compile(ctx, compiler, headers, src, name, target, rdc, flags)
+            name: _compile(ctx, compiler, headers, src, name, target, rdc, flags, bitcode)
             for src, name in zip(sources_of(ctx), names)
         }
         own.extend([struct(file = file, id = id, label = ctx.label) for file in objects.values()])
@@ -274,7 +247,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
             )
             images.append(offload_image(
                 file = file,
-                kind = _KIND,
+                kind = HIP_KIND,
                 label = ctx.label,
                 target_id = arch,
                 triple = target.triple,

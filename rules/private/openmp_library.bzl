@@ -2,10 +2,11 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
+load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of")
 load(":cc_flags.bzl", "cc_configuration", "device_flags", "host_environment", "host_flags", "without_inclusions")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "LINK_GROUP", "add_headers", "clang_arguments", "object_names", "run_clang", "sources_of")
+load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
 load(":device_link.bzl", "AMDGPU_FEATURES", "DEVICE_LINKOPTS_DOC", "add_amdgpu_lto", "code_generation_flags", "flags_for", "flags_of_device")
 load(":flags.bzl", "add_flags", "expand_flags")
 load(":images.bzl", "image_groups")
@@ -280,7 +281,7 @@ def _host_object(ctx, toolchain, cc, headers, src, ir, name):
     )
     return out
 
-def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, folder):
+def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, folder, bitcode):
     gpu = bool(target.target_id)
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, folder, name, "bc" if gpu else "o"))
     host = host_triple(ctx)
@@ -295,6 +296,7 @@ def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, fol
     for_cpu = host.split("-")[0] == target.triple.split("-")[0]
     flags = without_inclusions(device_flags(ctx, cc, _language(src), for_cpu = for_cpu) + expand_flags(ctx, "copts")) + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target)
     add_flags(args, _flags_of_gpu(flags, target) if gpu else flags, out)
+    add_bitcode(args, bitcode)
     args.add("-o", out)
     args.add("-")
     run_clang(
@@ -303,7 +305,7 @@ def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, fol
         command = _WRAPPERS + _COMPILE_FOR_GPU if gpu else _COMPILE,
         command_arguments = _stdin(ctx, full),
         group = COMPILE_GROUP,
-        inputs = depset([full, ir], transitive = [headers.files, cc.toolchain.all_files]),
+        inputs = depset([full, ir] + bitcode, transitive = [headers.files, cc.toolchain.all_files]),
         mnemonic = "OffloadOpenMpCompile",
         out = out,
         progress_message = "Compiling {} for {}".format(src.short_path, target.target_id or _triple(target)),
@@ -393,7 +395,10 @@ def _openmp_library_impl(ctx):
         objects.append(_host_object(ctx, compiler, cc, headers, src, ir, name))
         for target in targets:
             folder = _folder(target)
-            device_objects.setdefault(folder, []).append(_device_object(ctx, compiler, cc, headers, src, full, ir, name, target, folder))
+
+            # The image of a CPU calls the functions of the program.
+            bitcode = bitcode_for(ctx.attr.device_deps, target, where) if target.target_id else []
+            device_objects.setdefault(folder, []).append(_device_object(ctx, compiler, cc, headers, src, full, ir, name, target, folder, bitcode))
     images = []
     packages = []
     for target in targets:
@@ -435,6 +440,10 @@ the workspace as `//system/usr/include/omp.h`.
 The runtime is what the setting `//rules/settings:openmp_runtime` names, by default `-lomptarget -lomp`.
 """,
     attrs = DEVICE_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
+        "device_deps": attr.label_list(
+            doc = "`device_bitcode_library` targets whose functions device code for AMD GPUs calls. They are compiled for the same architectures.",
+            providers = [OffloadDeviceBitcodeInfo],
+        ),
         "device_linkopts": attr.string_list(
             doc = DEVICE_LINKOPTS_DOC,
         ),

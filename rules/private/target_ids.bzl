@@ -33,6 +33,10 @@ def _is_amdgpu(triple):
     arch = triple.split("-")[0]
     return arch == "amdgcn" or arch.startswith(_AMDGPU)
 
+def _is_portable(target):
+    """Whether a target is AMD's portable code, SPIR-V."""
+    return target.triple.startswith("spirv64-")
+
 def _runtime_triple(triple):
     """The triple as HIP's runtime looks for it in entry IDs: AMD GPUs are amdgcn there."""
     arch, _, rest = triple.partition("-")
@@ -278,6 +282,7 @@ target_ids = struct(
     entry_id = _entry_id,
     file_name = _file_name,
     is_amdgpu = _is_amdgpu,
+    is_portable = _is_portable,
     is_target = _is_target,
     kinds = _KINDS,
     matches = _matches,

@@ -1,6 +1,6 @@
 """Rules that stand in for others, so that each test sees one rule alone."""
 
-load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
+load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadDeviceBitcodeInfo", "OffloadDeviceCodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_bitcode", "offload_image")
 load("//rules/private:target_ids.bzl", "target_ids")  # buildifier: disable=bzl-visibility
 
 def _images_impl(ctx):
@@ -57,6 +57,10 @@ def _bad_provider_impl(ctx):
         return [OffloadBundleInfo(file = file, entry_ids = ["host-x86_64-unknown-linux-gnu-"], type = "o", compressed = "zstd")]
     if case == "binary":
         return [OffloadBinaryInfo(file = file, images = [])]
+    if case == "bitcode":
+        return [OffloadDeviceBitcodeInfo(bitcode = [])]
+    if case == "bitcode_file":
+        return [OffloadDeviceBitcodeInfo(bitcode = depset([offload_bitcode(file = file.path, label = ctx.label)]))]
     if case == "code":
         return [OffloadDeviceCodeInfo(code = [])]
     if case == "objects":

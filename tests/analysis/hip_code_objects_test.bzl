@@ -165,7 +165,7 @@ def hip_code_objects_tests(name):
     )
     for case, kwargs, message in [
         ("device_deps_archs", {"device_deps": [":hip_rdc"], "offload_archs": ["gfx942", "gfx1100"], "rdc": True}, "device_deps: //tests/analysis:hip_rdc is not compiled for gfx1100, but for gfx942: give both the same offload_archs"),
-        ("device_deps_not_rdc", {"device_deps": [":hip_rdc"], "offload_archs": ["gfx942"]}, "device_deps needs rdc = True: without it, a source calls no device function of another"),
+        ("device_deps_not_rdc", {"device_deps": [":hip_rdc"], "offload_archs": ["gfx942"]}, "device_deps needs rdc = True for //tests/analysis:hip_rdc: without it, a source calls no device function of another"),
         ("device_deps_plain", {"device_deps": [":hip"], "offload_archs": ["gfx942"], "rdc": True}, "device_deps: //tests/analysis:hip has no relocatable device code: it takes hip_library targets, and hip_code_objects with rdc = True"),
     ]:
         failure_test(

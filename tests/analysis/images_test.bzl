@@ -234,6 +234,8 @@ def images_tests(name):
 
     messages = {
         "binary": "OffloadBinaryInfo: tests/analysis/provider_binary_test_target: images must be a depset of offload_image(), got list",
+        "bitcode": "OffloadDeviceBitcodeInfo: bitcode must be a depset of offload_bitcode(), got list",
+        "bitcode_file": "{}: offload_bitcode: file must be a File, got string",
         "code": "OffloadDeviceCodeInfo: code must be a depset, got list",
         "objects": "OffloadDeviceObjectsInfo: objects must be a depset, got list",
     }

@@ -406,6 +406,46 @@ func TestForgottenLink(t *testing.T) {
 	}
 }
 
+// TestBitcode compares kernels that call a device_bitcode_library with the same
+// functions in the source: they are inlined, and nothing else of the library is
+// there.
+func TestBitcode(t *testing.T) {
+	for _, name := range []string{"bitcode_kernels", "bitcode_library"} {
+		t.Run(name, func(t *testing.T) {
+			each(t, name, func(t *testing.T, mode, arch, image, sources string) {
+				out := filepath.Join(t.TempDir(), "driver.co")
+				args := append(hip(arch, modes[mode]...), "-DHERE", "-x", "hip", "../bitcode/kernels.hip", "-o", out)
+				if name == "bitcode_library" {
+					args = append(args, "-fgpu-rdc")
+				}
+				run(t, sources, "clang", args...)
+				if diff := cmp.Diff(withoutLanguage(kernels(t, out)), withoutLanguage(kernels(t, image))); diff != "" {
+					t.Errorf("kernels (-written in the source +from the library):\n%s", diff)
+				}
+			})
+		})
+	}
+	each(t, "bitcode_region", func(t *testing.T, mode, arch, image, sources string) {
+		// Symbols of the image, those that it looks for elsewhere among them.
+		symbols := run(t, "", "llvm-nm", image)
+		if strings.Contains(symbols, "scale") || strings.Contains(symbols, "unknown") || !strings.Contains(symbols, "region") {
+			t.Errorf("the function is not inlined:\n%s", symbols)
+		}
+	})
+}
+
+var language = regexp.MustCompile(`\n    \.language(_version)?:.*(\n      - .*)*`)
+
+// withoutLanguage takes from the metadata of kernels what source language they
+// have: with bitcode of OpenCL C, clang calls them OpenCL C.
+func withoutLanguage(kernels map[string]string) map[string]string {
+	result := map[string]string{}
+	for name, kernel := range kernels {
+		result[name] = language.ReplaceAllString(kernel, "")
+	}
+	return result
+}
+
 // TestOpenMP compares code of target regions with that of clang -fopenmp.
 func TestOpenMP(t *testing.T) {
 	for name, test := range map[string]struct {

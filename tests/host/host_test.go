@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 const buildFile = `load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_shared_library")
-load("@rules_offload//rules:defs.bzl", "hip_library", "openmp_library")
+load("@rules_offload//rules:defs.bzl", "hip_library", "offload_cc_data", "openmp_library")
 
 hip_library(
     name = "fill",
@@ -66,6 +66,31 @@ cc_binary(
     srcs = ["main.cc"],
     dynamic_deps = [":shared"],
     deps = [":fill"],
+)
+
+# Device code as data, also of a shared library.
+offload_cc_data(
+    name = "fill_data",
+    src = ":fill",
+    symbol = "fill_kernels",
+)
+
+cc_binary(
+    name = "dump",
+    srcs = ["dump.c"],
+    deps = [":fill_data"],
+)
+
+cc_shared_library(
+    name = "shared_data",
+    deps = [":fill_data"],
+)
+
+cc_binary(
+    name = "dump_of_shared",
+    srcs = ["dump.c"],
+    dynamic_deps = [":shared_data"],
+    deps = [":fill_data"],
 )
 
 # A tool of the build.
@@ -172,6 +197,7 @@ var sources = map[string]string{
 	"BUILD.bazel":       buildFile,
 	"cross/BUILD.bazel": toolchains,
 	"direct.cc":         "#include \"gpu/fill.h\"\n",
+	"dump.c":            "#include \"fill_data.h\"\n\n#include <stdio.h>\n\nint main(void) { return fwrite(fill_kernels, 1, fill_kernels_size, stdout) != fill_kernels_size; }\n",
 	"fill.h":            "#pragma once\n#include <stddef.h>\nint fill(int at, size_t size);\n",
 	"private.h":         "#pragma once\nenum { block = 64 };\n",
 	"fill.hip": `#include "gpu/fill.h"
@@ -259,7 +285,9 @@ func TestHost(t *testing.T) {
 }
 
 func testHere(t *testing.T, w *bazeltest.Workspace) {
-	build(t, w, "-c", "opt", "//:app", "//:app_of_shared")
+	build(t, w, "-c", "opt", "//:app", "//:app_of_shared", "//:dump", "//:dump_of_shared")
+	checkData(t, w, filepath.Join(w.Dir, "bazel-bin", "dump"))
+	checkData(t, w, filepath.Join(w.Dir, "bazel-bin", "dump_of_shared"))
 	for _, name := range []string{"app", "app_of_shared"} {
 		if diff := cmp.Diff(want("x86-64", "x86_64-unknown-linux-gnu"), run(t, filepath.Join(w.Dir, "bazel-bin", name))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -267,9 +295,22 @@ func testHere(t *testing.T, w *bazeltest.Workspace) {
 	}
 }
 
+// checkData checks that a program prints the bundle of fill, which it has as data.
+func checkData(t *testing.T, w *bazeltest.Workspace, command ...string) {
+	t.Helper()
+	want, err := os.ReadFile(filepath.Join(w.Dir, "bazel-bin", "fill.hipfb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, command[0], command[1:]...); got != string(want) || got == "" {
+		t.Errorf("%s printed %d bytes, which are not the %d of the bundle", command, len(got), len(want))
+	}
+}
+
 // testCross builds for AArch64, and runs the program under qemu.
 func testCross(t *testing.T, w *bazeltest.Workspace) {
-	build(t, w, "--platforms=//cross:aarch64", "--extra_toolchains=//cross:cc_toolchain", "//:app", "//:sum")
+	build(t, w, "--platforms=//cross:aarch64", "--extra_toolchains=//cross:cc_toolchain", "//:app", "//:dump", "//:sum")
+	checkData(t, w, "qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", filepath.Join(w.Dir, "bazel-bin", "dump"))
 	for _, name := range []string{"app", "fill/host/fill.o", "sum/host/sum.o", "sum.register.o"} {
 		file, err := elf.Open(filepath.Join(w.Dir, "bazel-bin", name))
 		if err != nil {

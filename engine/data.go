@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/ptx"
+	"github.com/rules-offload/rules_offload/engine/register"
+)
+
+// DataOptions say what Data makes. Input and Output go together; at least they or
+// Header must be given.
+type DataOptions struct {
+	// Triple is the host's: x86-64 or AArch64, ELF, or x86-64 Windows. Not needed
+	// for a header alone.
+	Triple string
+	// Symbol is the name of the data in C.
+	Symbol string
+	// Align is the alignment of the data in bytes, a power of two; 0 means 16.
+	Align uint64
+	// Input is what a runtime loads from memory: a bundle, compressed or not, a
+	// code object, a cubin, CUDA's fat binary, PTX or SPIR-V.
+	Input string
+	// Output is the object that holds it.
+	Output string
+	// Header is the declaration of the data. It does not depend on Input.
+	Header string
+}
+
+// Data writes an object that holds a file with device code as constant data, and
+// a header that declares it, for programs that load it from memory
+// (hipModuleLoadData). PTX gets the zero byte behind it that CUDA looks for; the
+// size does not count it.
+func (s *Session) Data(ctx context.Context, opt DataOptions) error {
+	if err := register.CheckIdentifier(opt.Symbol); err != nil {
+		return err
+	}
+	var input *files.Input
+	d := register.Data{Symbol: opt.Symbol, Align: opt.Align}
+	if opt.Output != "" {
+		var err error
+		if d.Machine, d.COFF, err = hostMachine(opt.Triple); err != nil {
+			return err
+		}
+		if input, err = s.files.Open(opt.Input); err != nil {
+			return err
+		}
+		defer input.Close()
+	}
+	return s.write(ctx, func(out *files.Outputs) error {
+		if opt.Header != "" {
+			header, err := out.Create(opt.Header)
+			if err != nil {
+				return err
+			}
+			if _, err := io.WriteString(header, dataHeader(opt.Symbol)); err != nil {
+				return err
+			}
+		}
+		if input == nil {
+			return nil
+		}
+		output, err := out.Create(opt.Output)
+		if err != nil {
+			return err
+		}
+		return in(input, files.Contain(func() error {
+			d.Content = input.All()
+			data := d.Content.Bytes()
+			if err := loadable(data); err != nil {
+				return err
+			}
+			if ptx.Is(data) {
+				d.Size = int64(len(data))
+				d.Content = files.Memory(append(bytes.Clone(data), 0))
+			}
+			return d.Write(output)
+		}))
+	})
+}
+
+// dataHeader returns the header that declares what Data embeds.
+func dataHeader(symbol string) string {
+	return fmt.Sprintf(`// Made by offload cc-data: a file with device code, and its size in bytes.
+#ifndef OFFLOAD_DATA_%[1]s
+#define OFFLOAD_DATA_%[1]s
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const unsigned char %[1]s[];
+extern const size_t %[1]s_size;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
+`, symbol)
+}
+
+// ELF machines of device code.
+const (
+	machineCUDA   = 190
+	machineAMDGPU = 224
+)
+
+// loadable reports an error if data is nothing that a runtime loads from memory.
+func loadable(data []byte) error {
+	const expected = "expected a bundle or a code object (or a cubin, PTX or SPIR-V)"
+	const machineAt = 18
+	switch format := object.Identify(data); {
+	case len(data) == 0:
+		return errors.New("an empty file, " + expected)
+	case format == object.OffloadBundle, format == object.OffloadBundleZ, format == object.CUDAFatbinary, format == object.SPIRV, ptx.Is(data):
+		return nil
+	case format.IsELF():
+		if len(data) < machineAt+2 {
+			return errors.New("an ELF file that was cut short, " + expected)
+		}
+		if machine := binary.LittleEndian.Uint16(data[machineAt:]); machine != machineAMDGPU && machine != machineCUDA {
+			return fmt.Errorf("%s for machine %d, no GPU, %s", format, machine, expected)
+		}
+		return nil
+	case bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/")):
+		return errors.New("a Git LFS pointer, " + expected + "; run git lfs pull")
+	case format == object.OffloadBinary:
+		return errors.New("an offload binary, " + expected + "; runtimes load it only from the programs that register it")
+	case format == object.Bitcode:
+		return errors.New("LLVM bitcode, " + expected + "; link it to a code object first")
+	case format == object.Unknown:
+		return errors.New("no device code, " + expected)
+	default:
+		return fmt.Errorf("%s, %s", format, expected)
+	}
+}

@@ -1,0 +1,251 @@
+"""device_bitcode_library: device functions as LLVM bitcode, and how compilations link them."""
+
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "offload_bitcode")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_COPTS_ATTRS", "arch_copts_of", "hip_targets")
+load(":cc_flags.bzl", "device_flags")
+load(":clang.bzl", "COMPILE_GROUP", "HEADERS", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "headers_of", "include_folders", "object_names", "rocm_inputs", "run_clang", "sources_of")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "add_flags", "expand_defines", "expand_flags")
+load(":messages.bzl", "name_of", "place")
+load(":target_ids.bzl", "target_ids")
+load(":toolchains.bzl", "DEVICE_ATTRS", "DEVICE_TYPE", "device_toolchain_of")
+
+_BITCODE = "bc"
+
+# What clang calls the languages of sources, and the flags that each needs.
+_LANGUAGES = {
+    "c": ("c", []),
+    "cl": ("cl", []),
+    "cu": ("hip", []),
+    "hip": ("hip", []),
+    "ll": ("ir", ["-Xclang", "-disable-llvm-passes"]),
+}
+
+def _target_flags(target):
+    """The flags of a compilation of C, OpenCL C or LLVM IR for an AMD GPU."""
+    if target_ids.is_amdgpu(target.triple):
+        return ["--target=amdgcn-amd-amdhsa", "-mcpu=" + target.target_id]
+    return ["--target=spirv64-amd-amdhsa"]
+
+def _compile(ctx, toolchain, headers, src, name, target):
+    out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, target_ids.file_name(target.target_id), name, _BITCODE))
+    language, flags = _LANGUAGES[src.extension]
+    args = clang_arguments(ctx)
+    args.add_all(["-x", language])
+    args.add_all(toolchain.compile_flags)
+    args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
+    if language == "hip":
+        add_rocm(args, toolchain)
+        args.add(compilation_id(ctx, src), format = "-cuid=%s")
+        args.add_all(["--offload-device-only", "--no-gpu-bundle-output", "-fgpu-rdc"])
+        args.add(target.target_id, format = "--offload-arch=%s")
+    else:
+        args.add_all(_target_flags(target))
+        add_rocm(args, toolchain)
+    args.add_all(flags)
+    args.add_all(["-emit-llvm", "-c"])
+    if language != "ir":
+        add_headers(args, headers, out)
+        if language != "cl":
+            add_flags(args, device_flags(ctx, language = "c" if language == "c" else "c++"), out)
+        add_flags(args, expand_flags(ctx, "copts"), out)
+        add_flags(args, arch_copts_of(ctx, target), out)
+    args.add("-o", out)
+    args.add(src)
+    run_clang(
+        ctx,
+        arguments = args,
+        group = COMPILE_GROUP,
+        inputs = depset([src], transitive = [headers.files, rocm_inputs(toolchain, target.target_id)]),
+        # Portable code holds the compiler's command line.
+        maps_paths = target_ids.is_amdgpu(target.triple),
+        mnemonic = "OffloadBitcodeCompile",
+        out = out,
+        progress_message = "Compiling {} for {}".format(src.short_path, target.target_id),
+        toolchain = toolchain,
+    )
+    return out
+
+def _merge(ctx, toolchain, files, target):
+    """One bitcode file of several, all of which stays: what is not called goes when a source is compiled with it."""
+    if len(files) == 1:
+        return files[0]
+    folder = target_ids.file_name(target.target_id) if target else "any"
+    out = ctx.actions.declare_file("{}/{}.{}".format(ctx.label.name, folder, _BITCODE))
+    args = clang_arguments(ctx)
+    args.add_all(_target_flags(target) if target else ["--target=amdgcn-amd-amdhsa"])
+    args.add_all(["-nogpulib", "-Wno-unused-command-line-argument", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", "-o", out])
+    args.add_all(files[1:], map_each = _linked)
+    args.add_all(["-x", "ir", files[0]])
+    run_clang(
+        ctx,
+        arguments = args,
+        group = COMPILE_GROUP,
+        inputs = depset(files),
+        mnemonic = "OffloadBitcodeMerge",
+        out = out,
+        progress_message = "Merging the bitcode of %{label}" + (" for " + target.target_id if target else ""),
+        toolchain = toolchain,
+    )
+    return out
+
+def _linked(file):
+    return ["-Xclang", "-mlink-bitcode-file", "-Xclang", file.path]
+
+def _device_bitcode_library_impl(ctx):
+    where = place(ctx, "device_bitcode_library")
+    made = [file for file in sources_of(ctx) if file.extension == _BITCODE]
+    sources = [file for file in sources_of(ctx) if file.extension != _BITCODE]
+    if not made and not sources and not ctx.attr.arch_bitcode:
+        fail("{}: there is nothing in it: set srcs, or arch_bitcode".format(where))
+    by_arch = []
+    for target, name in ctx.attr.arch_bitcode.items():
+        arch = target_ids.complete("hipv4", name, where + ": arch_bitcode").target_id
+        if not arch:
+            fail("{}: arch_bitcode: {} is no AMD GPU, expected a target ID such as gfx90a".format(where, repr(name)))
+        by_arch.extend([offload_bitcode(file = file, label = ctx.label, target_id = arch) for file in target.files.to_list()])
+
+    bitcode = []
+    toolchain = device_toolchain_of(ctx, COMPILE_GROUP) if sources or len(made) > 1 else None
+    if sources:
+        headers = headers_of(ctx)
+        names = object_names(ctx, sources)
+        for target in hip_targets(ctx, where):
+            files = [_compile(ctx, toolchain, headers, src, name, target) for src, name in zip(sources, names)]
+            bitcode.append(offload_bitcode(
+                file = _merge(ctx, toolchain, files + made, target),
+                label = ctx.label,
+                target_id = target.target_id,
+            ))
+    elif made:
+        bitcode.append(offload_bitcode(file = _merge(ctx, toolchain, made, None), label = ctx.label))
+    deps = [dep[OffloadDeviceBitcodeInfo].bitcode for dep in ctx.attr.device_deps]
+
+    # After what refers to it comes what it needs.
+    own = depset(bitcode + by_arch, transitive = deps, order = "topological")
+    files = [entry.file for entry in bitcode + by_arch]
+    groups = {}
+    for entry in bitcode + by_arch:
+        groups.setdefault(entry.target_id or "any", []).append(entry.file)
+    return [
+        DefaultInfo(files = depset(files)),
+        OffloadDeviceBitcodeInfo(bitcode = own),
+        CcInfo(compilation_context = cc_common.merge_compilation_contexts(compilation_contexts = [
+            cc_common.create_compilation_context(
+                defines = depset(expand_defines(ctx, "defines")),
+                headers = depset(ctx.files.hdrs),
+                includes = depset(include_folders(ctx)),
+            ),
+        ] + [dep[CcInfo].compilation_context for dep in ctx.attr.deps + ctx.attr.device_deps if CcInfo in dep])),
+        OutputGroupInfo(**{name: depset(files) for name, files in groups.items()}),
+    ]
+
+device_bitcode_library = rule(
+    implementation = _device_bitcode_library_impl,
+    doc = """Device functions for the kernels of other targets, which take it in `device_deps`: a device library of your own.
+
+`hip_code_objects`, `hip_library` and `openmp_library` link it as clang links ROCm's device libraries, into each source
+while that is compiled: the functions that the source calls become part of it, and can be inlined; everything else stays out. `rdc`
+is not needed. Sources in OpenCL C and C, and bitcode that another compiler made, are used in this way.
+
+```starlark
+device_bitcode_library(
+    name = "math",
+    srcs = ["scale.c", "sum.cl", "vendor/table.bc"],
+    hdrs = ["math.h"],
+    offload_archs = ["gfx90a", "gfx942"],
+)
+
+hip_code_objects(
+    name = "kernels",
+    srcs = ["kernels.hip"],
+    device_deps = [":math"],
+    offload_archs = ["gfx90a", "gfx942"],
+)
+```
+
+HIP sources declare functions of C and OpenCL C as `extern "C" __device__ float scale(float);`. Each source that calls a
+function has its own copy of the library's variables, which the host cannot set.
+""",
+    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | {
+        "arch_bitcode": attr.label_keyed_string_dict(
+            doc = "Bitcode files (`.bc`) for some architectures, and the target ID or processor that each is for, such as `{\"isa_90a.bc\": \"gfx90a\"}`.",
+            allow_files = [".bc"],
+        ),
+        "copts": attr.string_list(
+            doc = "More compiler flags, but not for `.ll` and `.bc`.",
+        ),
+        "defines": attr.string_list(
+            doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, also for dependents.",
+        ),
+        "deps": attr.label_list(
+            doc = "Libraries whose headers the sources include, such as `cc_library` targets with `hdrs` alone.",
+            providers = [CcInfo],
+        ),
+        "device_deps": attr.label_list(
+            doc = "Other `device_bitcode_library` targets whose functions the sources call. Dependents get them, too.",
+            providers = [OffloadDeviceBitcodeInfo],
+        ),
+        "hdrs": attr.label_list(
+            doc = "Headers that the sources and dependents include, by their path in the workspace.",
+            allow_files = True,
+        ),
+        "includes": attr.string_list(
+            doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself; also for dependents.",
+        ),
+        "srcs": attr.label_list(
+            doc = "Sources: C (`.c`), OpenCL C (`.cl`), LLVM IR (`.ll`), HIP (`.hip`, `.cu`); and bitcode (`.bc`) for any AMD GPU. " +
+                  "They may call functions of each other. Headers among them are for these sources alone. With `.bc` alone, the target is for all architectures.",
+            allow_files = [".c", ".cl", ".ll", ".hip", ".cu", ".bc"] + HEADERS,
+        ),
+    },
+    exec_groups = {COMPILE_GROUP: exec_group(toolchains = [config_common.toolchain_type(DEVICE_TYPE, mandatory = False)])},
+    fragments = ["cpp"],
+    provides = [CcInfo, OffloadDeviceBitcodeInfo],
+)
+
+def bitcode_for(device_deps, target, where):
+    """The bitcode that compilations for a target link.
+
+    Args:
+      device_deps: list of Targets; those with `OffloadDeviceBitcodeInfo` count.
+      target: struct as `target_ids.complete` gives it: an AMD GPU.
+      where: `label: rule` to begin a message with.
+
+    Returns:
+      list of Files, each before what it needs.
+    """
+    entries = depset(
+        transitive = [dep[OffloadDeviceBitcodeInfo].bitcode for dep in device_deps if OffloadDeviceBitcodeInfo in dep],
+        order = "topological",
+    ).to_list()
+    by_label = {}
+    for entry in entries:
+        by_label.setdefault(entry.label, []).append(entry)
+    files = []
+    for label, own in by_label.items():
+        exact = [entry.file for entry in own if entry.target_id == target.target_id]
+        serving = exact or [entry.file for entry in own if entry.target_id and target_ids.matches(entry.target_id, target)]
+        found = serving + [entry.file for entry in own if not entry.target_id]
+        if not found:
+            fail("{}: device_deps: {} is not compiled for {}, but for {}: give both the same offload_archs".format(
+                where,
+                name_of(label),
+                target.target_id,
+                ", ".join({entry.target_id: None for entry in own}),
+            ))
+        files.extend(found)
+    return files
+
+def add_bitcode(args, files):
+    """Adds the flags that link what `bitcode_for` gave.
+
+    Args:
+      args: an `Args` for clang, which compiles for a device.
+      files: list of Files.
+    """
+    args.add_all(files, map_each = _linked_as_needed)
+
+def _linked_as_needed(file):
+    return ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", file.path]

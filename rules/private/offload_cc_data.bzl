@@ -1,0 +1,144 @@
+"""offload_cc_data: device code as data of a C or C++ program."""
+
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
+load(":cc_flags.bzl", "cc_configuration")
+load(":images.bzl", "container_of")
+load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info")
+load(":messages.bzl", "name_of", "place")
+load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
+load(":target_ids.bzl", "target_ids")
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+_DIGITS = "0123456789"
+
+def _symbol_of(ctx, where):
+    symbol = ctx.attr.symbol or ctx.label.name
+    if symbol[0] in _DIGITS or any([c not in _LETTERS + _DIGITS for c in symbol.elems()]):
+        fail("{}: {} {} is not an identifier of C: found {}, expected letters, digits and _, no digit first; set symbol".format(
+            where,
+            "symbol" if ctx.attr.symbol else "name",
+            repr(symbol),
+            repr([c for c in symbol.elems() if c not in _LETTERS][0]),
+        ))
+    return symbol
+
+def _source_of(ctx, where):
+    src = ctx.attr.src
+    if OffloadImagesInfo in src and OffloadBundleInfo not in src:
+        images = src[OffloadImagesInfo].images.to_list()
+        if len(images) > 1:
+            fail("{}: src: {} has {} images ({}), expected one file: put them into one with offload_bundle(images = [{}])".format(
+                where,
+                name_of(src.label),
+                len(images),
+                ", ".join([target_ids.name(image) for image in images]),
+                repr(name_of(src.label)),
+            ))
+    return container_of(src, [OffloadBundleInfo], where, "src")
+
+def _triple_of(ctx):
+    if ctx.target_platform_has_constraint(ctx.attr._windows[platform_common.ConstraintValueInfo]) and \
+       ctx.target_platform_has_constraint(ctx.attr._x86_64[platform_common.ConstraintValueInfo]):
+        return "x86_64-pc-windows-msvc"
+    return host_triple(ctx)
+
+def _offload_cc_data_impl(ctx):
+    where = place(ctx, "offload_cc_data")
+    if ctx.attr.alignment < 1:
+        fail("{}: alignment is {}, expected a number of bytes, a power of two".format(where, ctx.attr.alignment))
+    symbol = _symbol_of(ctx, where)
+    src = _source_of(ctx, where)
+
+    # The header does not depend on the data: sources that include it are compiled while device code is.
+    header = ctx.actions.declare_file(ctx.attr.header or ctx.label.name + ".h")
+    args = offload_arguments(ctx, "cc-data")
+    args.add(symbol, format = "--symbol=%s")
+    args.add(header, format = "--header=%s")
+    run_offload(
+        ctx,
+        arguments = args,
+        inputs = [],
+        mnemonic = "OffloadCcHeader",
+        outputs = [header],
+        progress_message = "Declaring the data of %{label}",
+    )
+
+    out = ctx.actions.declare_file(ctx.label.name + ".data.o")
+    args = offload_arguments(ctx, "cc-data")
+    args.add(symbol, format = "--symbol=%s")
+    args.add(_triple_of(ctx), format = "--triple=%s")
+    args.add("--align={}".format(ctx.attr.alignment))
+    args.add(out, format = "--output=%s")
+    args.add(src)
+    run_offload(
+        ctx,
+        arguments = args,
+        inputs = [src],
+        mnemonic = "OffloadCcData",
+        outputs = [out],
+        progress_message = "Embedding %{input}",
+    )
+
+    cc = cc_configuration(ctx)
+    context, _ = cc_common.compile(
+        actions = ctx.actions,
+        cc_toolchain = cc.toolchain,
+        feature_configuration = cc.features,
+        name = ctx.label.name,
+        public_hdrs = [header],
+    )
+    return [
+        DefaultInfo(files = depset([out, header])),
+        linked_cc_info(ctx, alwayslink = False, compilation_context = context, deps = [], objects = [out]),
+    ]
+
+offload_cc_data = rule(
+    implementation = _offload_cc_data_impl,
+    doc = """Device code as constant data of a program, with a header: for `hipModuleLoadData`, `cuModuleLoadData` and their like.
+
+The program needs no file at run time. No compiler takes part: the object is written directly.
+
+```starlark
+hip_code_objects(name = "kernels", srcs = ["gemm.hip"], offload_archs = ["gfx90a", "gfx942"])
+
+offload_bundle(name = "kernels_fat", images = [":kernels"])
+
+offload_cc_data(name = "kernels_data", src = ":kernels_fat")
+
+cc_binary(name = "server", srcs = ["main.cc"], deps = [":kernels_data"])
+```
+
+```c
+#include "math/kernels_data.h"  // the path of the target's package, and its name
+
+hipModuleLoadData(&module, kernels_data);  // kernels_data_size bytes
+```
+
+PTX ends with a zero byte, as `cuModuleLoadData` requires; the size does not count it.
+""",
+    attrs = HOST_ATTRS | {
+        "alignment": attr.int(
+            doc = "Alignment of the data in bytes, a power of two.",
+            default = 4096,
+        ),
+        "header": attr.string(
+            doc = "File name of the header, in this package; `NAME.h` if empty.",
+        ),
+        "src": attr.label(
+            doc = "The bundle, compressed or not, or the code object; also a cubin, CUDA's fat binary, PTX or SPIR-V. A target or a file.",
+            mandatory = True,
+            allow_files = True,
+        ),
+        "symbol": attr.string(
+            doc = "Name of the data in C: `extern const unsigned char SYMBOL[]`, and `extern const size_t SYMBOL_size`, in bytes. An identifier; the name of the target if empty.",
+        ),
+        "_windows": attr.label(default = "@platforms//os:windows"),
+    },
+    exec_groups = PROGRAM_GROUPS,
+    fragments = ["cpp"],
+    provides = [CcInfo],
+    toolchains = use_cc_toolchain(),
+)

@@ -1,0 +1,1 @@
+int below(int x) { return x ^ 85; }

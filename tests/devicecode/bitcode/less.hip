@@ -1,0 +1,1 @@
+__attribute__((device)) int less(int x) { return x - 5; }
