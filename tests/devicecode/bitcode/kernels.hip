@@ -1,5 +1,4 @@
-#define __device__ __attribute__((device))
-#define __global__ __attribute__((global))
+#include "../program/hip.h"
 
 #ifdef HERE
 static __device__ int scale(int x) { return 3 * x + 1; }
