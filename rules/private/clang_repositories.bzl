@@ -336,7 +336,7 @@ def _archive_programs(repository_ctx, llvm):
     names = {}
     for name in ["clang", "ld.lld"] + _OTHER_LINKERS:
         path = "{}/bin/{}".format(llvm, name)
-        names[name] = sorted({name: True, _real_name(repository_ctx, path): True}) if repository_ctx.path(path).exists else []
+        names[name] = {file: True for file in [name, _real_name(repository_ctx, path)]}.keys() if repository_ctx.path(path).exists else []
     compiler = names.pop("clang")
     return struct(compiler = compiler, linkers = [name for linker in names.values() for name in linker])
 
