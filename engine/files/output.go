@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -18,6 +20,11 @@ const (
 	// appendDirectly is the size from which on a Content is not gathered: a copy
 	// inside the kernel of less costs more than one through the cache.
 	appendDirectly = 64 << 10
+	// compareUpTo is the size of the largest existing file that is compared with its
+	// replacement, and compareAtOnce how many bytes of replacements one Outputs
+	// gathers for that.
+	compareUpTo   = 1 << 20
+	compareAtOnce = 16 << 20
 	// holeFrom is the number of zeros from which on they become a hole.
 	holeFrom = 4 << 10
 )
@@ -39,8 +46,12 @@ type Output struct {
 	before fs.FileInfo // of the file that is replaced; nil for a new file
 	// inPlace has the finished bytes copied into the existing file, which a
 	// rename would lose something of.
-	inPlace   bool
-	placed    bool // target is the new file; temp is the one before, if any
+	inPlace bool
+	placed  bool // target is the new file; temp is the one before, if any
+	// later has the file created when it is needed: all bytes are gathered first,
+	// as the existing file may have the same ones.
+	later     atomic.Bool
+	same      bool // the existing file has the bytes and stays
 	mode      fs.FileMode
 	exactMode bool // mode is set whatever the umask
 
@@ -56,6 +67,8 @@ type Output struct {
 	pos  int64  // where the next sequential byte goes
 	size int64  // behind the last byte written by position
 	err  error
+
+	gathered int64 // bytes in buf that count in set
 }
 
 // Name returns the name of the output as the request wrote it.
@@ -92,19 +105,67 @@ func (o *Output) Append(c Content) error { return o.add(c, appendDirectly) }
 func (o *Output) add(c Content, direct int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if len(o.buf)+len(c.data) > outputBuffer || len(c.data) >= direct {
+	gather := o.gather(c.Len())
+	if !gather && (len(o.buf)+len(c.data) > outputBuffer || len(c.data) >= direct) {
 		o.flush()
 	}
 	pos := o.advance(c.Len())
 	if o.err != nil {
 		return o.err
 	}
-	if len(c.data) >= direct {
+	if !gather && len(c.data) >= direct {
 		o.fail(o.put(c, pos))
 		return o.err
 	}
 	o.buf = append(o.buf, c.data...)
 	return nil
+}
+
+// gather reports whether the next n bytes wait in memory until all bytes can be
+// compared with those of the existing file. It needs mu.
+func (o *Output) gather(n int64) bool {
+	if !o.later.Load() || o.pos != int64(len(o.buf)) || n > o.before.Size()-o.pos {
+		return false
+	}
+	if o.set.gathered.Add(n) > compareAtOnce {
+		o.set.gathered.Add(-n)
+		return false
+	}
+	if o.buf == nil {
+		o.buf = make([]byte, 0, o.before.Size())
+	}
+	o.gathered += n
+	return true
+}
+
+// compare finds out whether the existing file has the bytes that were gathered. It
+// needs mu.
+func (o *Output) compare() bool {
+	defer func() {
+		o.set.gathered.Add(-o.gathered)
+		o.gathered = 0
+	}()
+	if !o.later.Load() || o.err != nil || o.size > 0 || o.pos != int64(len(o.buf)) || o.pos != o.before.Size() || o.mode != usualMode || o.exactMode {
+		return false
+	}
+	f, err := os.Open(o.target)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	fi, err := f.Stat()
+	if err != nil || !os.SameFile(fi, o.before) || fi.Size() != o.pos {
+		return false
+	}
+	var block [32 << 10]byte
+	for rest := o.buf; len(rest) > 0; {
+		n, err := f.Read(block[:min(len(rest), len(block))])
+		if err != nil || !bytes.Equal(block[:n], rest[:n]) {
+			return false
+		}
+		rest = rest[n:]
+	}
+	return true
 }
 
 // Zeros implements Sink. From a page on, zeros are a hole: they take no time
@@ -211,6 +272,13 @@ func (o *Output) put(c Content, off int64) error {
 func (o *Output) acquire() (*os.File, error) {
 	for {
 		o.inUse.RLock()
+		if o.later.Load() {
+			o.inUse.RUnlock()
+			if err := o.createLater(); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		if !o.parked {
 			if o.file == nil {
 				o.inUse.RUnlock()
@@ -223,6 +291,36 @@ func (o *Output) acquire() (*os.File, error) {
 			return nil, err
 		}
 	}
+}
+
+// create creates the file, in the directory of the target if that can be.
+func (o *Output) create(dir string) (err error) {
+	o.file, o.temp, err = createTemp(dir, usualMode)
+	if err != nil && o.exists && notPermitted(err) {
+		o.inPlace = true
+		o.file, o.temp, err = createTemp(o.set.root.tempDir(), usualMode)
+	}
+	return err
+}
+
+// createLater creates a file that was not created before, in place of the
+// descriptors of others if there are no more.
+func (o *Output) createLater() error {
+	o.inUse.Lock()
+	defer o.inUse.Unlock()
+	if !o.later.Load() {
+		return nil
+	}
+	dir := filepath.Dir(o.target)
+	err := o.create(dir)
+	if outOfDescriptors(err) && o.set.park() {
+		err = o.create(dir)
+	}
+	if err != nil {
+		return err
+	}
+	o.later.Store(false)
+	return nil
 }
 
 // unpark opens a parked file again, in place of the descriptors of others if
@@ -307,6 +405,11 @@ func (o *Output) Close() error {
 func (o *Output) complete() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.same || o.compare() {
+		o.same, o.buf = true, nil
+		o.later.Store(false)
+		return o.err
+	}
 	o.flush()
 	o.buf = nil
 	if o.pieces != nil || o.err != nil {
@@ -370,6 +473,12 @@ func (o *Output) finish(f *os.File) error {
 
 // rename puts the file in its place.
 func (o *Output) rename() error {
+	if o.same {
+		if err := touch(o.target); err != nil {
+			return fileError(o.name, err)
+		}
+		return nil
+	}
 	if o.temp == "" {
 		err := fs.ErrExist
 		if !o.exists {
@@ -460,6 +569,7 @@ func (o *Output) drop() {
 	o.inUse.Lock()
 	defer o.inUse.Unlock()
 	o.parked = false
+	o.later.Store(false)
 	if o.file != nil {
 		o.file.Close()
 		o.file = nil

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -25,6 +26,9 @@ import (
 // the link stays, as with the streams LLVM's tools write to. Standard output,
 // pipes and devices receive their bytes on Commit, before the first rename.
 // Nothing is synced to the disk.
+//
+// A small file that has the bytes already is not replaced: it gets a new time, and
+// the file system needs no new file for it, which costs more than its bytes.
 //
 // A file that is replaced keeps its permission bits and its owner. Where a
 // rename cannot keep what must stay, the finished bytes are copied into the old
@@ -40,6 +44,8 @@ type Outputs struct {
 	places map[place]string // the name each place was taken under
 	dirs   []string         // made for outputs
 	done   bool
+
+	gathered atomic.Int64 // bytes in memory for comparisons
 
 	// idle is for parkable alone, the outputs of list, so that a write that
 	// runs out of descriptors does not wait for mu.
@@ -167,12 +173,9 @@ func (s *Outputs) open(o *Output) error {
 	if other, ok := s.places[at]; ok {
 		return fmt.Errorf("'%s': is also the output '%s': every output must be a file of its own", o.name, other)
 	}
-	o.file, o.temp, err = createTemp(dir, usualMode)
-	if err != nil && o.exists && notPermitted(err) {
-		o.inPlace = true
-		o.file, o.temp, err = createTemp(s.root.tempDir(), usualMode)
-	}
-	if err != nil {
+	if o.exists && !o.inPlace && fi.Size() <= compareUpTo {
+		o.later.Store(true)
+	} else if err := o.create(dir); err != nil {
 		return fileError(o.name, err)
 	}
 	s.places[at] = o.name

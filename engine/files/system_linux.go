@@ -35,6 +35,12 @@ func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
+// touch sets the time of a file to now. Who may write to the file may do that.
+func touch(name string) error {
+	now := unix.Timespec{Nsec: unix.UTIME_NOW}
+	return unix.UtimesNanoAt(unix.AT_FDCWD, name, []unix.Timespec{now, now}, 0)
+}
+
 // openUnnamed creates a file in dir that has no name until linkFile.
 var openUnnamed = func(dir string, mode fs.FileMode) (*os.File, error) {
 	if !procMounted() {
