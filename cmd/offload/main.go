@@ -41,6 +41,7 @@ func interruptible() context.Context {
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, handled...)
+	// unguarded: it waits for signals
 	go func() {
 		<-signals
 		cancel()
