@@ -92,8 +92,8 @@ func (s *server) serve(in io.Reader, out io.Writer, cancel context.CancelFunc) e
 	s.mu.Lock()
 	s.settle()
 	s.mu.Unlock()
-	s.reader.Go(func() { s.read(in) })
-	s.goroutines.Go(func() { s.write(out) })
+	s.reader.Go(func() { s.read(in) })       // unguarded: it reads a stream
+	s.goroutines.Go(func() { s.write(out) }) // unguarded: it writes responses
 
 	var err error
 	select {
@@ -122,6 +122,7 @@ func (s *server) serve(in io.Reader, out io.Writer, cancel context.CancelFunc) e
 // ended waits for a group, but no longer than that, and reports whether it ended.
 func ended(group *sync.WaitGroup, longest time.Duration) bool {
 	done := make(chan struct{})
+	// unguarded: it waits
 	go func() {
 		group.Wait()
 		close(done)
@@ -236,6 +237,7 @@ func (s *server) cancelRequest(id int32) {
 	case s.opts.CancelGrace < 0:
 		s.answer(c, cancelled)
 	default:
+		// unguarded: it answers a request
 		c.grace = time.AfterFunc(s.opts.CancelGrace, func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -255,7 +257,7 @@ func (s *server) dispatch() {
 		c.waiting = nil
 		s.running++
 		s.alone = c.id == 0
-		s.goroutines.Go(func() { s.run(c) })
+		s.goroutines.Go(func() { s.run(c) }) // unguarded: the handler's command has a guard
 	}
 }
 
@@ -347,7 +349,7 @@ func (s *server) settle() {
 		s.idle = nil
 	}
 	if idle && !s.readDone && !s.stopped && s.opts.IdleAfter > 0 {
-		s.idle = time.AfterFunc(s.opts.IdleAfter, s.freeMemory)
+		s.idle = time.AfterFunc(s.opts.IdleAfter, s.freeMemory) // unguarded: it collects garbage
 	}
 	if idle && s.readDone {
 		s.changed.Broadcast()

@@ -41,6 +41,7 @@ func interruptible() context.Context {
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, handled...)
+	// unguarded: it waits for signals
 	go func() {
 		<-signals
 		cancel()
@@ -77,6 +78,7 @@ func runOnce(ctx context.Context) int {
 	}
 	root := files.NewRoot("")
 	root.Stdin, root.Stdout, root.TempDir = os.Stdin, os.Stdout, os.TempDir()
+	root.MaxStream = budget.Memory() / streamShare
 	config := engine.Config{Files: root, Budget: budget}
 	call := &command.Call{
 		Name:      os.Args[0],
@@ -93,8 +95,11 @@ func runOnce(ctx context.Context) int {
 	}
 	call.Session = engine.New(config)
 	call.WithMemory = func(limit int64) (_ *engine.Session, err error) {
-		config.Budget, err = newBudget(limit, raise)
-		return engine.New(config), err
+		if config.Budget, err = newBudget(limit, raise); err != nil {
+			return nil, err
+		}
+		root.MaxStream = limit / streamShare
+		return engine.New(config), nil
 	}
 	if run != nil {
 		return run(call.Session.Context(ctx), call)

@@ -19,6 +19,8 @@ const (
 	mostByDefault = 4 << 30
 	// baseMemory is what the process takes besides its budget, in bytes.
 	baseMemory = 64 << 20
+	// streamShare is the part of the limit that standard input may take, twice.
+	streamShare = 4
 )
 
 // newBudget returns a budget with all cores and a limit of memory in bytes, 0 for the one

@@ -114,6 +114,7 @@ func TestBombs(t *testing.T) {
 		{"offload unbundle --type ii --input large --entry gfx942=out", "this takes"},
 		{"offload unbundle --type bc --input fits --entry gfx942=out", ""},
 		{"offload unbundle --type bc --input fits --entry gfx942=-", ""},
+		{"offload unbundle --type bc --input fits --entry gfx942=/dev/stdout", ""},
 		{"offload list zeros", "zeros: this takes"},
 		{"offload list --type s text", "this takes"},
 		{"offload list --type a packed", "this takes"},
@@ -128,6 +129,8 @@ func TestBombs(t *testing.T) {
 		{"offload prune --input segment --output out --decompress", "this takes"},
 		{"clang-offload-bundler -type=bc -unbundle -input=window -output=out -targets=" + memoryID, "this takes 2148528128 bytes of memory at a time, the limit is 536870912 bytes: raise it with OFFLOAD_MAX_MEMORY"},
 		{"clang-offload-bundler -type=s -list -input=text", "this takes"},
+		{"offload list -", "'-': more than the 134217728 bytes that are read into memory"},
+		{"offload list /dev/zero", "'/dev/zero': more than the 134217728 bytes"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			words := strings.Fields(test.args)
@@ -135,6 +138,14 @@ func TestBombs(t *testing.T) {
 			cmd.Env = append(cmd.Env, "OFFLOAD_MAX_MEMORY=512MiB")
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
+			if strings.HasSuffix(test.args, " -") {
+				zero, err := os.Open("/dev/zero")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer zero.Close()
+				cmd.Stdin = zero
+			}
 			err := cmd.Run()
 			peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 			if (err == nil) != (test.reason == "") || !strings.Contains(stderr.String(), test.reason) || strings.Contains(stderr.String(), "goroutine") {

@@ -31,7 +31,7 @@ type progress struct {
 // startProgress starts to watch meter. Call end before the process ends.
 func startProgress(w io.Writer) *progress {
 	p := &progress{w: w, stop: make(chan struct{}), ended: make(chan struct{})}
-	go p.watch(time.Now())
+	go p.watch(time.Now()) // unguarded: it prints numbers
 	return p
 }
 

@@ -37,6 +37,7 @@ func serve(ctx context.Context, args []string) int {
 	os.Stdout = os.Stderr // what prints by mistake must not reach Bazel as a response
 	handler := func(ctx context.Context, req *worker.Request) int {
 		root := files.NewRoot(req.SandboxDir)
+		root.MaxStream = budget.Memory() / streamShare
 		root.Declare(slices.Collect(maps.Keys(req.Inputs)))
 		return verb.Run(ctx, &command.Call{
 			Name:      "offload",

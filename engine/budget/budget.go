@@ -162,7 +162,7 @@ func Ordered[T any](ctx context.Context, b *Budget, n, ahead int,
 	p := &pipeline[T]{budget: b, n: n, limit: n, ahead: max(ahead, 1), produce: produce, ready: make(map[int]result[T])}
 	p.cond.L = &p.mu
 	ctx, cancel := context.WithCancel(ctx)
-	defer context.AfterFunc(ctx, p.wake)()
+	defer context.AfterFunc(ctx, p.wake)() // unguarded: it wakes goroutines
 
 	// A goroutine with a core of its own works too: there may be no other core.
 	// Helpers have to get one each.
@@ -181,7 +181,7 @@ func Ordered[T any](ctx context.Context, b *Budget, n, ahead int,
 	defer wg.Wait()
 	defer cancel()
 	for range helpers {
-		wg.Go(func() { p.help(helping) })
+		wg.Go(func() { p.help(helping) }) // unguarded: take contains what it produces
 	}
 	for i := range n {
 		piece, err := p.await(ctx, i, works)

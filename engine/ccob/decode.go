@@ -207,6 +207,7 @@ func (s *blockSink) take(p []byte) error {
 			w := windowOf(p, s.window)
 			pages.Large(w)
 			if s.idle() {
+				// unguarded: it advises memory of the decoder
 				s.ready.Go(func() { w.ready(&s.stop) })
 			}
 		}

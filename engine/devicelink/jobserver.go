@@ -103,6 +103,7 @@ func (j *Jobserver) Acquire(ctx context.Context) (func(), error) {
 		err   error
 	}
 	got := make(chan result, 1)
+	// unguarded: it reads a pipe
 	go func() {
 		var token [1]byte
 		_, err := j.read.Read(token[:])

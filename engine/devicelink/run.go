@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // Process is a program to run.
@@ -180,7 +182,7 @@ func Jobs(ctx context.Context, slots Slots, n int, start func(i int), job func(c
 		}
 		wg.Go(func() {
 			defer release()
-			if err := job(running, i); err != nil {
+			if err := files.Contain(func() error { return job(running, i) }); err != nil {
 				fail(err)
 			}
 		})

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +15,8 @@ const (
 	// mapFrom is the size from which on a file is mapped: reading a smaller one
 	// costs less than the mapping and its page faults.
 	mapFrom = 32 << 10
-	// maxStream bounds what is read into memory from something without a size.
-	maxStream = 8 << 30
+	// usualMaxStream is Root.MaxStream if that is 0.
+	usualMaxStream = 8 << 30
 )
 
 // Input is an input file opened through a Root, or bytes in memory that stand
@@ -149,7 +150,7 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 	}
 	in := &Input{name: name, mode: fi.Mode().Perm(), root: r, state: stateOf(fi)}
 	if !fi.Mode().IsRegular() {
-		in.data, err = readStream(name, f)
+		in.data, err = r.readStream(name, f)
 		return in, err
 	}
 	r.opened(identify(f.Name(), fi), name)
@@ -170,7 +171,7 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 	}
 	// Files of /proc and /sys say they are empty: read until the end.
 	if size == 0 {
-		in.data, err = readStream(name, f)
+		in.data, err = r.readStream(name, f)
 		return in, err
 	}
 	in.data = make([]byte, size)
@@ -192,14 +193,15 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 	return in, nil
 }
 
-// readStream reads r to its end, growing with what really arrives.
-func readStream(name string, r io.Reader) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxStream+1))
+// readStream reads in to its end, growing with what really arrives.
+func (r *Root) readStream(name string, in io.Reader) ([]byte, error) {
+	most := cmp.Or(r.MaxStream, usualMaxStream)
+	b, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err != nil {
 		return nil, fileError(name, err)
 	}
-	if len(b) > maxStream {
-		return nil, &Error{Name: name, Err: syscall.EFBIG}
+	if int64(len(b)) > most {
+		return nil, fmt.Errorf("'%s': more than the %d bytes that are read into memory of what is no regular file: use a file, or raise the limit of memory", name, most)
 	}
 	return b, nil
 }

@@ -255,10 +255,8 @@ func (o *Output) fail(err error) {
 
 // put writes c at off.
 func (o *Output) put(c Content, off int64) error {
-	switch {
-	case o.pieces != nil:
-		o.pieces.add(c, off)
-		return nil
+	if o.pieces != nil {
+		return o.pieces.add(c, off)
 	}
 	f, err := o.acquire()
 	if err != nil {
@@ -570,6 +568,9 @@ func (o *Output) drop() {
 	defer o.inUse.Unlock()
 	o.parked = false
 	o.later.Store(false)
+	if o.pieces != nil {
+		o.pieces.close()
+	}
 	if o.file != nil {
 		o.file.Close()
 		o.file = nil
@@ -582,6 +583,7 @@ func (o *Output) drop() {
 
 // send writes a stream to its destination.
 func (o *Output) send(stdout io.Writer) error {
+	defer o.pieces.close()
 	w := stdout
 	if o.target != "" {
 		f, err := os.OpenFile(o.target, os.O_WRONLY|os.O_TRUNC, 0)

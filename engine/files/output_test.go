@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"math"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -490,5 +491,52 @@ func BenchmarkOutput(b *testing.B) {
 				os.Remove(filepath.Join(dir, "out"))
 			}
 		})
+	}
+}
+
+// What does not fit into the memory for a stream is written to a temporary file, and comes back
+// where it belongs, with what was written over it later.
+func TestLargeStream(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	want := make([]byte, 3*spillFrom+777)
+	for i := range want {
+		want[i] = byte(r.Uint32())
+	}
+	dir := t.TempDir()
+	var got bytes.Buffer
+	root := NewRoot("")
+	root.Stdout, root.TempDir = &got, dir
+	out := root.Outputs()
+	defer out.Abort()
+	o, err := out.Create("-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rest := want; len(rest) > 0; {
+		n := min(len(rest), 1+r.IntN(400<<10))
+		if _, err := o.Write(bytes.Clone(rest[:n])); err != nil {
+			t.Fatal(err)
+		}
+		rest = rest[n:]
+	}
+	for range 20 {
+		at := r.IntN(len(want))
+		patch := bytes.Repeat([]byte{byte(r.Uint32())}, min(len(want)-at, r.IntN(300<<10)))
+		copy(want[at:], patch)
+		if _, err := o.WriteAt(patch, int64(at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%d bytes are not those written", got.Len())
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left behind: %v", left)
 	}
 }

@@ -129,7 +129,7 @@ func (s *Outputs) open(o *Output) error {
 		if s.root.Stdout == nil {
 			return &Error{Name: o.name, Err: syscall.EBADF}
 		}
-		o.pieces = new(pieces)
+		o.pieces = &pieces{dir: s.root.tempDir()}
 		return nil
 	}
 	path, err := s.root.output(o.name)
@@ -149,7 +149,7 @@ func (s *Outputs) open(o *Output) error {
 			return &Error{Name: o.name, Err: syscall.EISDIR}
 		}
 		if !fi.Mode().IsRegular() || descriptor(target) {
-			o.pieces = new(pieces)
+			o.pieces = &pieces{dir: s.root.tempDir()}
 			return nil
 		}
 		if err := writable(target); err != nil {

@@ -3,6 +3,7 @@ package files
 import (
 	"cmp"
 	"io"
+	"os"
 	"slices"
 	"sync"
 )
@@ -10,29 +11,92 @@ import (
 // pieces is a file that is not there yet: the contents of a stream, kept by
 // reference until the transaction commits.
 type pieces struct {
-	mu   sync.Mutex
-	list []piece // in the order in which they were written
+	dir string // for spilled
+
+	mu      sync.Mutex
+	list    []piece  // in the order in which they were written
+	memory  int64    // bytes of them that are kept in memory
+	spilled *os.File // those for which that is too much; nil for none
+	end     int64    // of spilled
 }
 
+// spillFrom is how many bytes of a stream are kept in memory.
+const spillFrom = 1 << 20
+
+// piece is bytes of a content or, if n is not zero, of the file of spilled ones.
 type piece struct {
-	off int64
-	c   Content
+	off   int64
+	c     Content
+	at, n int64
 }
 
-func (p *piece) end() int64 { return p.off + p.c.Len() }
+func (p *piece) len() int64 {
+	if p.n > 0 {
+		return p.n
+	}
+	return p.c.Len()
+}
+
+func (p *piece) end() int64 { return p.off + p.len() }
+
+// part returns the bytes of p from off to end in the stream.
+func (p *piece) part(off, end int64) piece {
+	if p.n > 0 {
+		return piece{off: off, at: p.at + off - p.off, n: end - off}
+	}
+	return piece{off: off, c: p.c.Slice(off-p.off, end-off)}
+}
 
 // add notes that c lies at off. Bytes of memory belong to the caller: they are
 // copied.
-func (s *pieces) add(c Content, off int64) {
+func (s *pieces) add(c Content, off int64) error {
 	if c.Len() == 0 {
-		return
-	}
-	if c.in == nil {
-		c = Memory(slices.Clone(c.data))
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.list = append(s.list, piece{off, c})
+	p := piece{off: off, c: c}
+	if c.in == nil {
+		if s.memory+c.Len() > spillFrom {
+			var err error
+			if p, err = s.spill(c.data, off); err != nil {
+				return err
+			}
+		} else {
+			s.memory += c.Len()
+			p.c = Memory(slices.Clone(c.data))
+		}
+	}
+	s.list = append(s.list, p)
+	return nil
+}
+
+// spill writes b to a temporary file. It requires mu.
+func (s *pieces) spill(b []byte, off int64) (piece, error) {
+	if s.spilled == nil {
+		f, name, err := createTemp(s.dir, 0o600)
+		if err != nil {
+			return piece{}, err
+		}
+		if name != "" {
+			os.Remove(name)
+		}
+		s.spilled = f
+	}
+	if _, err := s.spilled.WriteAt(b, s.end); err != nil {
+		return piece{}, err
+	}
+	p := piece{off: off, at: s.end, n: int64(len(b))}
+	s.end += p.n
+	return p, nil
+}
+
+// close removes the temporary file.
+func (s *pieces) close() {
+	if s.spilled != nil {
+		s.spilled.Close()
+		s.spilled = nil
+	}
 }
 
 // writeTo writes size bytes, with zeros where there is no piece.
@@ -42,7 +106,11 @@ func (s *pieces) writeTo(w io.Writer, size int64) error {
 		if err := writeZeros(w, p.off-pos); err != nil {
 			return err
 		}
-		if _, err := w.Write(p.c.data); err != nil {
+		if p.n > 0 {
+			if _, err := io.Copy(w, io.NewSectionReader(s.spilled, p.at, p.n)); err != nil {
+				return err
+			}
+		} else if _, err := w.Write(p.c.data); err != nil {
 			return err
 		}
 		pos = p.end()
@@ -72,10 +140,10 @@ func (s *pieces) resolve() []piece {
 				continue
 			}
 			if q.off < p.off {
-				kept = append(kept, piece{q.off, q.c.Slice(0, p.off-q.off)})
+				kept = append(kept, q.part(q.off, p.off))
 			}
 			if q.end() > p.end() {
-				kept = append(kept, piece{p.end(), q.c.Slice(p.end()-q.off, q.end()-p.end())})
+				kept = append(kept, q.part(p.end(), q.end()))
 			}
 		}
 		out = append(kept, p)

@@ -22,11 +22,14 @@ import (
 type Root struct {
 	// Stdin is read, whole, when an input is named "-". Nil refuses that name.
 	Stdin io.Reader
+	// MaxStream is how many bytes of standard input, or of a pipe or device, are read
+	// into memory, where they are up to twice while they arrive; 0 means 8 GiB.
+	MaxStream int64
 	// Stdout receives, on commit, what was written to outputs named "-". Nil
 	// refuses that name.
 	Stdout io.Writer
 	// TempDir holds what is to be written into a file whose own directory
-	// cannot be written; "" means /tmp.
+	// cannot be written, and what a stream will get; "" means /tmp.
 	TempDir string
 
 	dir      string
@@ -174,7 +177,7 @@ func (r *Root) standardInput() ([]byte, error) {
 			r.stdinErr = &Error{Name: "-", Err: syscall.EBADF}
 			return
 		}
-		r.stdinData, r.stdinErr = readStream("-", r.Stdin)
+		r.stdinData, r.stdinErr = r.readStream("-", r.Stdin)
 	})
 	return r.stdinData, r.stdinErr
 }

@@ -40,6 +40,7 @@ func Serve(ctx context.Context, handler worker.Handler, opts worker.Options) *Cl
 	requests, in := io.Pipe()
 	out, responses := io.Pipe()
 	served := make(chan error, 1)
+	// unguarded: a test
 	go func() {
 		served <- worker.Serve(ctx, requests, responses, handler, opts)
 		requests.Close()
@@ -67,7 +68,7 @@ func Start(cmd *exec.Cmd) (*Client, error) {
 
 func connect(in io.WriteCloser, out io.Reader, wait func() error) *Client {
 	c := &Client{in: in, wait: wait, arrived: make(chan struct{}), ended: make(chan struct{})}
-	go c.read(out)
+	go c.read(out) // unguarded: a test
 	return c
 }
 

@@ -2,8 +2,13 @@ package command
 
 import (
 	"bufio"
+	"fmt"
 	"io"
+	"path/filepath"
 	"sync"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/printable"
+	"github.com/rules-offload/rules_offload/engine/files"
 )
 
 // stdoutBuffer is the size of the buffer of standard output, in bytes.
@@ -12,13 +17,20 @@ const stdoutBuffer = 16 << 10
 // Buffered runs a command line with a buffer before call.Stdout, and returns what
 // run returns. An error of writing standard output is given to report, once, which
 // returns the exit code if run returned 0: output that nobody got is a failure. What
-// is written to call.Stderr appears after what was written to call.Stdout before.
+// is written to call.Stderr appears after what was written to call.Stdout before. It runs
+// below files.Guard: a mapped input that is cut short is an error of the command.
 func Buffered(call *Call, run func(*Call) int, report func(stderr io.Writer, err error) int) int {
 	out := &stdout{w: bufio.NewWriterSize(call.Stdout, stdoutBuffer)}
 	buffered := *call
 	buffered.Stdout = out
 	buffered.Stderr = &stderr{out: out, w: call.Stderr}
-	code := run(&buffered)
+	code := 1
+	if err := files.Guard(func() error {
+		code = run(&buffered)
+		return nil
+	}); err != nil {
+		fmt.Fprintf(buffered.Stderr, "%s: %s\n", filepath.Base(call.Name), printable.Error(err))
+	}
 	if err := out.flush(); err != nil {
 		if failed := report(call.Stderr, err); code == 0 {
 			return failed

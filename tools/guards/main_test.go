@@ -1,0 +1,64 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Goroutines that guard themselves, or say why they need not, pass; others are found.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"good.go": `package p
+
+func good() {
+	go func() { files.Contain(work) }()
+	wg.Go(func() { err = Guard(work) })
+	go own()
+	// unguarded: it waits for a signal
+	go func() { work() }()
+	go t.other() // unguarded: a timer
+	// unguarded: what it runs
+	// has a guard of its own
+	wg.Go(t.other)
+	wg.Go()
+}
+
+func own() { debug.SetPanicOnFault(true); work() }
+
+func (t) other() {}
+`,
+		"bad.go": `package p
+
+func bad() {
+	go func() { work() }()
+	wg.Go(func() { work() })
+	// unguarded:
+	go t.other()
+
+	// unguarded: too far away
+
+	time.AfterFunc(1, t.other)
+	x := func() { go unknown() }
+}
+`,
+		"bad_test.go": "package p\nfunc f() { go work() }\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := check([]string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for _, f := range found {
+		lines = append(lines, strings.SplitN(strings.TrimPrefix(f, dir+"/"), ": ", 2)[0])
+	}
+	if got, want := strings.Join(lines, " "), "bad.go:4 bad.go:5 bad.go:7 bad.go:11 bad.go:12"; got != want {
+		t.Errorf("found %s, want %s", got, want)
+	}
+}
