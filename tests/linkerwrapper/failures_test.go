@@ -180,6 +180,12 @@ func TestSaveTemps(t *testing.T) {
 		t.Errorf("LLVM keeps\n%s\nours\n%s", a, c)
 	}
 	b.tidy()
+	// The bundle is a file of its own, and with that the program is the same.
+	b.run(b.ours, "--host-triple="+host, "--linker-path=/usr/bin/ld", "-shared", "kernels.o", "-o", "plain.so")
+	b.run(b.ours, "--host-triple="+host, "--linker-path=/usr/bin/ld", "--save-temps", "-shared", "kernels.o", "-o", "kept.so")
+	if !bytes.Equal(b.read("plain.so"), b.read("kept.so")) || !bytes.Contains(b.read("plain.so"), b.read("kept.so.hipfb")) {
+		t.Error("the bundle in the program differs from the file")
+	}
 
 	// The steps can be replayed.
 	out := b.run(b.ours, "--host-triple="+host, "--linker-path=/usr/bin/ld", "--save-temps", "--wrapper-verbose", "-shared", "library.o", "-o", "again.so", "-L"+libraries, "-lomptarget")
