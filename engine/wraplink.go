@@ -284,7 +284,7 @@ func (w *wrapLink) plan(ctx context.Context) (commands [][]string, err error) {
 	for i, image := range found.images {
 		list[i] = devicelink.Image{Triple: image.Triple, Arch: image.Arch, Kind: parseOffloadKinds(image.Offload), Member: found.member[i]}
 	}
-	if w.groups, err = devicelink.Groups(list, w.Extract); err != nil {
+	if w.groups, err = devicelink.Groups(list, w.Extract, w.Device.Release); err != nil {
 		return nil, err
 	}
 	if w.Verbose {
