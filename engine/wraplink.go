@@ -18,6 +18,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bitcode"
+	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/devicelink"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
@@ -283,7 +284,7 @@ func (w *wrapLink) plan(ctx context.Context) (commands [][]string, err error) {
 	for i, image := range found.images {
 		list[i] = devicelink.Image{Triple: image.Triple, Arch: image.Arch, Kind: parseOffloadKinds(image.Offload), Member: found.member[i]}
 	}
-	if w.groups, err = devicelink.Groups(list, w.Extract); err != nil {
+	if w.groups, err = devicelink.Groups(list, w.Extract, w.Device.Release); err != nil {
 		return nil, err
 	}
 	if w.Verbose {
@@ -457,6 +458,16 @@ type packedKind struct {
 	kind   register.Kind
 	groups []int    // whose images they are
 	images []string // files
+	// image, if not nil, is what the one file would have: it is not written. It is
+	// valid as long as inputs are open.
+	image  *register.Image
+	inputs []*files.Input
+}
+
+func (p *packedKind) close() {
+	for _, input := range p.inputs {
+		input.Close()
+	}
 }
 
 // pack packs the linked images for each runtime, and makes the registration
@@ -472,7 +483,7 @@ func (w *wrapLink) pack(ctx context.Context) (packed []packedKind, err error) {
 			p.images, err = w.packOpenMP(ctx, list)
 		case offloadbinary.HIP:
 			p.kind = register.HIP
-			p.images, err = w.bundleHIP(ctx, list)
+			err = w.bundleHIP(ctx, &p)
 		case offloadbinary.SYCL:
 			// What clang-sycl-linker wrote has all images.
 			p.kind, p.images = register.SYCL, []string{w.linked[list[0]]}
@@ -483,13 +494,16 @@ func (w *wrapLink) pack(ctx context.Context) (packed []packedKind, err error) {
 			err = &WrapError{Fault: WrapKind, Subject: kind.String()}
 		}
 		if err != nil {
+			p.close()
 			return nil, err
 		}
 		packed = append(packed, p)
 		if w.FatbinOnly {
 			continue
 		}
-		if err := w.register(ctx, p); err != nil {
+		err = w.register(ctx, &p)
+		p.close()
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -547,14 +561,16 @@ func (w *wrapLink) packaged(g *devicelink.Group) offloadbinary.Image {
 	return image
 }
 
-// bundleHIP makes a bundle of the images.
-func (w *wrapLink) bundleHIP(ctx context.Context, list []int) ([]string, error) {
-	ids := devicelink.HIPTargets(w.groups, list)
+// bundleHIP makes a bundle of the images: a file if anybody reads it, else in the
+// registration object itself.
+func (w *wrapLink) bundleHIP(ctx context.Context, p *packedKind) error {
+	ids := devicelink.HIPTargets(w.groups, p.groups)
 	var images []string
-	for _, g := range list {
+	for _, g := range p.groups {
 		images = append(images, w.linked[g])
 	}
 	name := w.names.File(w.base(), ".hipfb")
+	p.images = []string{name}
 	if w.DryRun || w.Verbose {
 		bundler, err := w.Find("clang-offload-bundler")
 		if err != nil { // it is not run
@@ -563,28 +579,56 @@ func (w *wrapLink) bundleHIP(ctx context.Context, list []int) ([]string, error) 
 		w.print(devicelink.BundleCommand(bundler, w.Compress, w.CompressionLevel, ids, images, name))
 	}
 	if w.DryRun {
-		return []string{name}, nil
+		return nil
 	}
 	targets, err := target.CheckTargets(ids, target.Parse, target.Bundling)
 	if err != nil {
-		return nil, &WrapError{Fault: WrapBundle, Err: err}
+		return &WrapError{Fault: WrapBundle, Err: err}
+	}
+	const page = 4096
+	_, _, unknown := hostMachine(w.HostTriple)
+	if !w.Compress && !w.SaveTemps && !w.PrintModule && !w.FatbinOnly && unknown == nil {
+		return w.placeHIP(p, targets, images, page)
 	}
 	entries := []BundleEntry{{Target: targets[0]}}
 	for i, image := range images {
 		entries = append(entries, BundleEntry{Target: targets[i+1], Input: image})
 	}
-	const page = 4096
 	opt := BundleOptions{Entries: entries, Output: name, Align: page}
 	if w.Compress {
 		opt.Compress = &Compression{Level: 3}
 		if w.CompressionLevel != "" {
 			if opt.Compress.Level, err = strconv.Atoi(w.CompressionLevel); err != nil {
-				return nil, &WrapError{Fault: WrapBundle, Err: fmt.Errorf("--compression-level=%s: expected a number", w.CompressionLevel)}
+				return &WrapError{Fault: WrapBundle, Err: fmt.Errorf("--compression-level=%s: expected a number", w.CompressionLevel)}
 			}
 		}
 	}
 	_, err = w.session.Bundle(ctx, opt)
-	return []string{name}, err
+	return err
+}
+
+// placeHIP lays a bundle of images out without writing it.
+func (w *wrapLink) placeHIP(p *packedKind, targets []target.ID, images []string, align uint64) error {
+	items := []bundle.Item{{ID: targets[0].String()}}
+	for i, image := range images {
+		input, err := w.session.files.Open(image)
+		if err != nil {
+			return err
+		}
+		p.inputs = append(p.inputs, input)
+		items = append(items, bundle.Item{ID: targets[i+1].String(), Content: input.All()})
+	}
+	layout, err := bundle.NewLayout(items, bundle.Options{Align: align})
+	if err != nil {
+		return err
+	}
+	p.image = &register.Image{Content: files.Memory(layout.Header)}
+	for _, placed := range layout.Contents {
+		if placed.Content.Len() > 0 {
+			p.image.Parts = append(p.image.Parts, object.Part{Offset: placed.Offset, Content: placed.Content})
+		}
+	}
+	return nil
 }
 
 // fatbinary has NVIDIA's program pack the images.
@@ -608,7 +652,7 @@ func (w *wrapLink) fatbinary(ctx context.Context, list []int) ([]string, error) 
 }
 
 // register makes the registration object of one runtime.
-func (w *wrapLink) register(ctx context.Context, p packedKind) error {
+func (w *wrapLink) register(ctx context.Context, p *packedKind) error {
 	if target.ParseTriple(w.HostTriple).Arch == target.ArchUnknown {
 		return &WrapError{Fault: WrapHost, Subject: w.HostTriple}
 	}
@@ -631,17 +675,21 @@ func (w *wrapLink) register(ctx context.Context, p packedKind) error {
 		module.Registration = r
 		return module.WriteText(w.Stderr)
 	}
-	for _, image := range p.images {
+	images := p.images
+	if p.image != nil {
+		r.Images, images = []register.Image{*p.image}, nil
+	}
+	for _, image := range images {
 		input, err := w.session.files.Open(image)
 		if err != nil {
 			return err
 		}
 		defer input.Close()
-		images, err := registered(&r, input.All())
+		found, err := registered(&r, input.All())
 		if err != nil {
 			return in(input, err)
 		}
-		r.Images = append(r.Images, images...)
+		r.Images = append(r.Images, found...)
 	}
 	module.Registration = r
 	if w.PrintModule {
@@ -691,7 +739,7 @@ func (w *wrapLink) compile(ctx context.Context, ir, object string) error {
 }
 
 // placeholders returns the images of a dry run, which have no content.
-func (w *wrapLink) placeholders(p packedKind) ([]register.Image, error) {
+func (w *wrapLink) placeholders(p *packedKind) ([]register.Image, error) {
 	switch p.kind {
 	case register.OpenMP:
 		var images []register.Image
@@ -724,7 +772,7 @@ func (w *wrapLink) placeholders(p packedKind) ([]register.Image, error) {
 }
 
 // printWrapping prints the commands that would make a registration object.
-func (w *wrapLink) printWrapping(p packedKind, ir, object string) {
+func (w *wrapLink) printWrapping(p *packedKind, ir, object string) {
 	if p.kind == register.OpenMP {
 		for i, g := range p.groups {
 			group := &w.groups[g]

@@ -44,8 +44,14 @@ const generic = "generic"
 // Groups puts images into groups by target. Objects are taken in the order of
 // how many settings their target IDs fix, most first, so that the result does
 // not depend on the order of the inputs; a member joins the groups that are
-// there, or makes one if extract has its arch.
-func Groups(images []Image, extract []string) ([]Group, error) {
+// there, or makes one if extract has its arch. From LLVM 24 on, by release, code that leaves a
+// setting open is not linked with objects for certain settings, and triples may
+// be different names of a target.
+func Groups(images []Image, extract []string, release int) ([]Group, error) {
+	takes, shares := (*Group).takes, (*Group).shares
+	if release >= firstSame {
+		takes, shares = (*Group).same, (*Group).uses
+	}
 	var groups []Group
 	add := func(g *Group, i int) {
 		g.Images = append(g.Images, i)
@@ -73,7 +79,7 @@ func Groups(images []Image, extract []string) ([]Group, error) {
 	for _, i := range objects {
 		joined := false
 		for g := range groups {
-			if groups[g].takes(&images[i]) {
+			if takes(&groups[g], &images[i]) {
 				add(&groups[g], i)
 				joined = true
 			}
@@ -92,7 +98,7 @@ func Groups(images []Image, extract []string) ([]Group, error) {
 		for g := range groups {
 			same := groups[g].Triple == image.Triple && groups[g].Arch == image.Arch
 			own = own || same
-			if same || groups[g].shares(image) {
+			if same || shares(&groups[g], image) {
 				add(&groups[g], i)
 			}
 		}
@@ -133,8 +139,18 @@ func (g *Group) takes(image *Image) bool {
 // shares reports whether a member's image, of another target than the group,
 // may be linked with it.
 func (g *Group) shares(image *Image) bool {
-	return target.Device{Triple: g.Triple, Arch: g.Arch}.LinksWith(target.Device{Triple: image.Triple, Arch: image.Arch})
+	return g.device().LinksWith(image.device())
 }
+
+func (g *Group) device() target.Device { return target.Device{Triple: g.Triple, Arch: g.Arch} }
+
+func (i *Image) device() target.Device { return target.Device{Triple: i.Triple, Arch: i.Arch} }
+
+// same reports whether an object's image is for the target of the group.
+func (g *Group) same(image *Image) bool { return g.device().Same(image.device()) }
+
+// uses reports whether a member's image can serve the target of the group.
+func (g *Group) uses(image *Image) bool { return image.device().Provides(g.device()) }
 
 // Processor returns the arch of a group, "" for every processor.
 func (g *Group) Processor() string {
@@ -255,15 +271,18 @@ func (g *Group) Command(opt *Options, files []string, output string) []string {
 		args = append(args, "-Wl,--lto-emit-llvm")
 	}
 	if g.Kinds == offloadbinary.SYCL {
-		args = append(args, "--sycl-link", "-Xlinker", "-triple="+g.Triple, "-Xlinker", "-arch="+processor)
+		args = append(args, "--sycl-link")
+		if opt.Release < firstSame { // clang passes them on itself from then on
+			args = append(args, "-Xlinker", "-triple="+g.Triple, "-Xlinker", "-arch="+processor)
+		}
 	}
 	for _, value := range opt.Linker {
-		if arg, ok := forTriple(value, g.Triple); ok {
+		if arg, ok := forTriple(value, g.Triple, opt.Release); ok {
 			args = append(args, "-Xlinker", arg)
 		}
 	}
 	for _, value := range opt.Compiler {
-		if arg, ok := forTriple(value, g.Triple); ok {
+		if arg, ok := forTriple(value, g.Triple, opt.Release); ok {
 			args = append(args, arg)
 		}
 	}
@@ -273,9 +292,12 @@ func (g *Group) Command(opt *Options, files []string, output string) []string {
 // lastLTO is the last release whose clang-linker-wrapper asks for LTO itself.
 const lastLTO = 22
 
+// firstSame is the first release that compares targets, not the text of triples.
+const firstSame = 24
+
 // forTriple returns the argument in the value of --device-linker or
 // --device-compiler, and whether it is for a triple.
-func forTriple(value, triple string) (string, bool) {
+func forTriple(value, triple string, release int) (string, bool) {
 	left, right, _ := strings.Cut(value, "=")
 	switch {
 	case target.ParseTriple(left).Arch == target.ArchUnknown:
@@ -283,7 +305,8 @@ func forTriple(value, triple string) (string, bool) {
 	case right == "":
 		return left, true
 	}
-	return right, left == triple
+	compatible := release >= firstSame && target.ParseTriple(left).CompatibleWith(target.ParseTriple(triple))
+	return right, left == triple || compatible
 }
 
 // Kinds returns the offload kinds of the groups in the order in which they first

@@ -15,9 +15,10 @@ import (
 )
 
 const (
-	amd    = "amdgcn-amd-amdhsa"
-	nvidia = "nvptx64-nvidia-cuda"
-	cpu    = "x86_64-pc-linux-gnu"
+	amd     = "amdgcn-amd-amdhsa"
+	subarch = "amdgpu9.0a-amd-amdhsa"
+	nvidia  = "nvptx64-nvidia-cuda"
+	cpu     = "x86_64-pc-linux-gnu"
 )
 
 // image reads "arch", "triple/arch" and, with a * at the end, a member.
@@ -37,24 +38,34 @@ func TestGroups(t *testing.T) {
 		images  []string
 		extract []string
 		want    []string // arch: image numbers
+		release int      // 0 for 22
 	}{
-		{"none", nil, nil, nil},
-		{"one target", []string{"gfx90a", "gfx90a"}, nil, []string{"gfx90a: 0 1"}},
-		{"two targets", []string{"gfx90a", "gfx942", "gfx90a"}, nil, []string{"gfx90a: 0 2", "gfx942: 1"}},
-		{"plain code goes into the image for a setting, whatever comes first", []string{"gfx90a", "gfx90a:xnack+"}, nil, []string{"gfx90a:xnack+: 0 1"}},
-		{"the other order", []string{"gfx90a:xnack+", "gfx90a"}, nil, []string{"gfx90a:xnack+: 0 1"}},
-		{"plain code goes into both", []string{"gfx90a:xnack+", "gfx90a", "gfx90a:xnack-"}, nil, []string{"gfx90a:xnack+: 0 1", "gfx90a:xnack-: 1 2"}},
+		{"none", nil, nil, nil, 0},
+		{"one target", []string{"gfx90a", "gfx90a"}, nil, []string{"gfx90a: 0 1"}, 0},
+		{"two targets", []string{"gfx90a", "gfx942", "gfx90a"}, nil, []string{"gfx90a: 0 2", "gfx942: 1"}, 0},
+		{"plain code goes into the image for a setting, whatever comes first", []string{"gfx90a", "gfx90a:xnack+"}, nil, []string{"gfx90a:xnack+: 0 1"}, 0},
+		{"the other order", []string{"gfx90a:xnack+", "gfx90a"}, nil, []string{"gfx90a:xnack+: 0 1"}, 0},
+		{"plain code goes into both", []string{"gfx90a:xnack+", "gfx90a", "gfx90a:xnack-"}, nil, []string{"gfx90a:xnack+: 0 1", "gfx90a:xnack-: 1 2"}, 0},
 		{"partial settings", []string{"gfx90a:xnack+", "gfx90a:sramecc+:xnack+", "gfx90a:sramecc-"}, nil,
-			[]string{"gfx90a:sramecc+:xnack+: 0 1", "gfx90a:sramecc-: 2"}},
-		{"generic objects are their own", []string{cpu + "/generic", cpu + "/native"}, nil, []string{"generic: 0", "native: 1"}},
-		{"families are their own", []string{"gfx9-generic", "gfx900"}, nil, []string{"gfx9-generic: 0", "gfx900: 1"}},
-		{"triples", []string{"gfx90a", nvidia + "/gfx90a"}, nil, []string{"gfx90a: 0", "gfx90a: 1"}},
-		{"members alone", []string{"gfx90a*"}, nil, nil},
-		{"members join", []string{"gfx90a*", "gfx942*", "gfx90a"}, nil, []string{"gfx90a: 2 0"}},
-		{"members share", []string{"gfx90a:xnack+", "gfx90a*", "gfx90a:xnack-*", "generic*"}, nil, []string{"gfx90a:xnack+: 0 1 3"}},
-		{"extraction", []string{"gfx90a*", "gfx942*"}, []string{"gfx942"}, []string{"gfx942: 1"}},
-		{"members join what was extracted", []string{"gfx942*", "gfx90a*", "gfx942*"}, []string{"gfx942"}, []string{"gfx942: 0 2"}},
-		{"a later member of another setting", []string{"gfx90a", "gfx90a:xnack+*"}, []string{"gfx90a:xnack+"}, []string{"gfx90a: 0 1", "gfx90a:xnack+: 1"}},
+			[]string{"gfx90a:sramecc+:xnack+: 0 1", "gfx90a:sramecc-: 2"}, 0},
+		{"generic objects are their own", []string{cpu + "/generic", cpu + "/native"}, nil, []string{"generic: 0", "native: 1"}, 0},
+		{"families are their own", []string{"gfx9-generic", "gfx900"}, nil, []string{"gfx9-generic: 0", "gfx900: 1"}, 0},
+		{"triples", []string{"gfx90a", nvidia + "/gfx90a"}, nil, []string{"gfx90a: 0", "gfx90a: 1"}, 0},
+		{"members alone", []string{"gfx90a*"}, nil, nil, 0},
+		{"members join", []string{"gfx90a*", "gfx942*", "gfx90a"}, nil, []string{"gfx90a: 2 0"}, 0},
+		{"members share", []string{"gfx90a:xnack+", "gfx90a*", "gfx90a:xnack-*", "generic*"}, nil, []string{"gfx90a:xnack+: 0 1 3"}, 0},
+		{"extraction", []string{"gfx90a*", "gfx942*"}, []string{"gfx942"}, []string{"gfx942: 1"}, 0},
+		{"members join what was extracted", []string{"gfx942*", "gfx90a*", "gfx942*"}, []string{"gfx942"}, []string{"gfx942: 0 2"}, 0},
+		{"a later member of another setting", []string{"gfx90a", "gfx90a:xnack+*"}, []string{"gfx90a:xnack+"}, []string{"gfx90a: 0 1", "gfx90a:xnack+: 1"}, 0},
+		{"24: a setting is a target of its own", []string{"gfx90a", "gfx90a:xnack+", "gfx90a:xnack-", "gfx90a"}, nil, []string{"gfx90a:xnack+: 1", "gfx90a:xnack-: 2", "gfx90a: 0 3"}, 24},
+		{"24: names of a target", []string{subarch + "/gfx90a", "gfx90a", subarch + "/", "amdgpu-amd-amdhsa/gfx90a"}, nil, []string{"gfx90a: 0 1 2 3"}, 24},
+		{"24: without a processor", []string{amd + "/", amd + "/generic", "gfx90a"}, nil, []string{": 0 1", "gfx90a: 2"}, 24},
+		{"24: families are their own", []string{"amdgpu9-amd-amdhsa/", "amdgpu9.00-amd-amdhsa/", "gfx900"}, nil, []string{": 0", ": 1 2"}, 24},
+		{"24: members leave settings open", []string{"gfx90a:xnack+", "gfx90a*", "gfx90a:xnack+*", "gfx90a:xnack-*"}, nil, []string{"gfx90a:xnack+: 0 1 2"}, 24},
+		{"24: members for certain settings", []string{"gfx90a", "gfx90a:xnack+*"}, nil, []string{"gfx90a: 0"}, 24},
+		{"24: members of a family", []string{"gfx900", "amdgpu9-amd-amdhsa/*", "generic*"}, nil, []string{"gfx900: 0 1 2"}, 24},
+		{"24: members for a processor", []string{amd + "/generic", "gfx900*"}, nil, []string{"generic: 0"}, 24},
+		{"24: other devices", []string{nvidia + "/sm_70", nvidia + "/generic", nvidia + "/generic*"}, nil, []string{"sm_70: 0 2", "generic: 1 2"}, 24},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -62,7 +73,7 @@ func TestGroups(t *testing.T) {
 			for _, s := range test.images {
 				images = append(images, image(s))
 			}
-			groups, err := Groups(images, test.extract)
+			groups, err := Groups(images, test.extract, max(22, test.release))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,7 +94,7 @@ func TestGroups(t *testing.T) {
 	for i := range many {
 		many[i] = Image{Triple: amd, Arch: strings.Repeat("x", i)}
 	}
-	if _, err := Groups(many, nil); err == nil {
+	if _, err := Groups(many, nil, 22); err == nil {
 		t.Errorf("%d targets are taken", len(many))
 	}
 }
@@ -176,6 +187,10 @@ func TestPacking(t *testing.T) {
 	want := []string{"host-x86_64-unknown-linux-gnu", "hip-amdgcn-amd-amdhsa--gfx90a", "hip-amdgcn-amd-amdhsa--gfx1030", "hip-spirv64-amd-amdhsa--amdgcnspirv"}
 	if diff := cmp.Diff(want, HIPTargets(groups, list)); diff != "" {
 		t.Error(diff)
+	}
+	// The runtime knows no other name of AMD's architecture.
+	if got := HIPTargets([]Group{{Triple: subarch, Arch: "gfx90a", Kinds: offloadbinary.HIP}}, []int{0}); got[1] != want[1] {
+		t.Errorf("the entry for %s is %s", subarch, got[1])
 	}
 	got := strings.Join(FatbinaryCommand("fatbinary", "i686-linux-gnu", []string{"sm_70", "", "sm_90a"}, []string{"a", "b", "c"}, "out"), " ")
 	if want := "fatbinary -32 --create out --image3=kind=elf,sm=70,file=a --image3=kind=elf,sm=,file=b --image3=kind=elf,sm=90a,file=c"; got != want {

@@ -49,8 +49,34 @@ type BuilderSection struct {
 	EntSize uint64
 	// Content is written as it is; it is not copied through memory.
 	Content files.Content
+	// Parts are more content, in the order of their offsets; zeros fill the gaps.
+	Parts []Part
 	// Size is the size in memory of a ShtNobits section, which has no content.
 	Size uint64
+}
+
+// Part is content at an offset in a section.
+type Part struct {
+	Offset  int64
+	Content files.Content
+}
+
+// size returns the number of bytes in the file.
+func (s *BuilderSection) size() uint64 {
+	if n := len(s.Parts); n > 0 {
+		last := &s.Parts[n-1]
+		return uint64(last.Offset + last.Content.Len())
+	}
+	return uint64(s.Content.Len())
+}
+
+// pieces returns the content of a section that begins at an offset in the file.
+func (s *BuilderSection) pieces(at uint64, content files.Content) []piece {
+	list := []piece{{at, content}}
+	for _, p := range s.Parts {
+		list = append(list, piece{at + uint64(p.Offset), p.Content})
+	}
+	return list
 }
 
 // BuilderSymbol describes a symbol of a new object.
@@ -147,8 +173,12 @@ func (b *Builder) Write(out files.Sink) error {
 		h := &headers[i]
 		at = alignUp(at, h.Align, 0)
 		if h.Offset = at; h.Type != shtNobits {
-			h.Size = uint64(contents[i].Len())
-			pieces = append(pieces, piece{at, contents[i]})
+			section := BuilderSection{Content: contents[i]}
+			if i < n {
+				section = b.sections[i]
+			}
+			h.Size = section.size()
+			pieces = append(pieces, section.pieces(at, section.Content)...)
 			at += h.Size
 		}
 	}
@@ -195,8 +225,8 @@ func (b *Builder) headers(names *StringTable, locals uint32) (headers []Section,
 	var relocated uint32
 	for i := range b.sections {
 		s := &b.sections[i]
-		if s.Type == shtNobits && s.Content.Len() > 0 {
-			return nil, nil, fmt.Errorf("section %q: %d bytes of content in a section without any", s.Name, s.Content.Len())
+		if s.Type == shtNobits && s.size() > 0 {
+			return nil, nil, fmt.Errorf("section %q: %d bytes of content in a section without any", s.Name, s.size())
 		}
 		if s.Flags&ShfRetain != 0 {
 			b.h.osabi = 3 // the flag is GNU's

@@ -76,6 +76,42 @@ func TestBuilder(t *testing.T) {
 	}
 }
 
+// TestParts makes a section of contents with gaps between them.
+func TestParts(t *testing.T) {
+	section := BuilderSection{
+		Name: ".image", Type: ShtProgbits, Flags: ShfAlloc, Align: 16, Content: files.Memory([]byte("head")),
+		Parts: []Part{{4, files.Memory([]byte("er"))}, {16, files.Memory([]byte("part"))}},
+	}
+	want := "header\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00part"
+	after := BuilderSection{Name: ".after", Type: ShtProgbits, Flags: ShfAlloc, Align: 1, Content: files.Memory([]byte("after"))}
+	for name, b := range map[string]interface {
+		Section(BuilderSection) SectionID
+		Write(files.Sink) error
+	}{"ELF": NewBuilder(MachineX8664), "COFF": NewCOFFBuilder()} {
+		b.Section(section)
+		b.Section(after)
+		var out files.Buffer
+		if err := b.Write(&out); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Parse(out.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]string{}
+		for i := range f.Sections {
+			data, err := f.Data(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[string(f.Sections[i].Name)] = string(data)
+		}
+		if found[".image"] != want || found[".after"] != "after" {
+			t.Errorf("%s: sections %q", name, found)
+		}
+	}
+}
+
 func TestBuilderErrors(t *testing.T) {
 	b := NewBuilder(MachineX8664)
 	b.Section(BuilderSection{Name: ".bss", Type: ShtNobits, Content: files.Memory([]byte("x"))})

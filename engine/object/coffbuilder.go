@@ -115,12 +115,16 @@ func (b *COFFBuilder) Write(out files.Sink) error {
 			encoded = le.AppendUint32(encoded, numbers[r.symbol])
 			encoded = le.AppendUint16(encoded, uint16(r.typ))
 		}
-		size := uint64(content.Len())
-		if s.Type == ShtNobits {
-			size = s.Size
+		size, start := s.Size, uint32(0)
+		if s.Type != ShtNobits {
+			if size = s.size(); size > 0 {
+				start = uint32(at)
+				pieces = append(pieces, s.pieces(at, content)...)
+				at += size
+			}
 		}
 		head = append(head, name[:]...)
-		for _, v := range [...]uint32{0, 0, uint32(size), place(content), place(files.Memory(encoded)), 0} {
+		for _, v := range [...]uint32{0, 0, uint32(size), start, place(files.Memory(encoded)), 0} {
 			head = le.AppendUint32(head, v)
 		}
 		head = le.AppendUint16(head, uint16(len(relocs)))
@@ -197,7 +201,7 @@ func (b *COFFBuilder) encodeSymbols(names *StringTable, titles, refs []int, numb
 	}
 	for i := range b.sections {
 		symbol(b.sections[i].Name, titles[i], 0, uint16(i+1), 0, symClassStatic, 1)
-		size := uint32(b.sections[i].Content.Len())
+		size := uint32(b.sections[i].size())
 		if b.sections[i].Type == ShtNobits {
 			size = uint32(b.sections[i].Size)
 		}

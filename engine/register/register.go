@@ -34,6 +34,7 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
 )
 
 // Kind is the runtime that images are registered with.
@@ -75,6 +76,8 @@ type Image struct {
 	// Content is what the program holds. HIP maps it and wants it at a page's
 	// start: it lies at a multiple of 4096. Other kinds get 8 (OpenMP) or 16.
 	Content files.Content
+	// Parts are more content, for a fat binary in several files.
+	Parts []object.Part
 	// Devices are the device images in Content that OpenMP is told of; without
 	// any it is the whole. Other kinds have none.
 	Devices []Range
@@ -84,6 +87,14 @@ type Image struct {
 	Triple    string
 	ImageKind uint8
 	Symbols   []string
+}
+
+// size returns the number of bytes of the content.
+func (img *Image) size() int64 {
+	if n := len(img.Parts); n > 0 {
+		return img.Parts[n-1].Offset + img.Parts[n-1].Content.Len()
+	}
+	return img.Content.Len()
 }
 
 // Registration hands images to one runtime.

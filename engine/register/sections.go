@@ -225,8 +225,8 @@ func (m *module) openMP(r *Registration) {
 func (m *module) fatBinary(r *Registration) {
 	n, img := fatBinary[r.Kind], r.Images[0]
 	image := m.local(".fatbin_image", m.Section(object.BuilderSection{
-		Name: n.image, Type: object.ShtProgbits, Flags: m.machine.imageFlags(img.Content.Len()), Align: n.align, Content: img.Content,
-	}), 0, uint64(img.Content.Len()), object.TypeObject)
+		Name: n.image, Type: object.ShtProgbits, Flags: m.machine.imageFlags(img.size()), Align: n.align, Content: img.Content, Parts: img.Parts,
+	}), 0, uint64(img.size()), object.TypeObject)
 
 	const version = 1
 	wrapper := make([]byte, 24)

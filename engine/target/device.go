@@ -1,6 +1,9 @@
 package target
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Device is what an offload binary says of its image: the target triple, and
 // the processor with its features, "generic" for code that fits all.
@@ -46,6 +49,52 @@ func (d Device) sameTriple(o Device) bool {
 	}
 	a, b := ParseTriple(d.Triple), ParseTriple(o.Triple)
 	return a.Arch == ArchAMDGCN && b.Arch == ArchAMDGCN && a.CompatibleWith(b)
+}
+
+// Same reports whether images for the two devices are code for one device by the rules of LLVM
+// 24: the triples are compatible, and the processors and settings are equal. Where an image of an AMD GPU has no
+// processor, its triple names one.
+func (d Device) Same(o Device) bool {
+	return d.sameTriple(o) && d.code() == o.code() && d.settings(o) && o.settings(d)
+}
+
+// Provides reports whether code for d can be linked with code for o, by the rules of LLVM 24 for members of
+// archives: d leaves open what it does not have in common with o.
+func (d Device) Provides(o Device) bool {
+	if !ParseTriple(d.Triple).isAMDGPU() {
+		return d.LinksWith(o)
+	}
+	own, other := d.code(), o.code()
+	return d.sameTriple(o) && (own == "" || own == other || own == isaFamilies[other]) && d.settings(o)
+}
+
+// code returns the instruction set that the code of an AMD GPU is for, "" for all. For other devices, and
+// processors that are not known, it returns the arch.
+func (d Device) code() string {
+	arch := processorOf(d.Arch)
+	if arch == "generic" {
+		arch = ""
+	}
+	if t := ParseTriple(d.Triple); t.isAMDGPU() {
+		if arch == "" {
+			return string(t.SubArch)
+		}
+		if p, known := amdgcnProcessors[arch]; known {
+			return p.isa
+		}
+	}
+	return arch
+}
+
+// settings reports whether o has all settings of d.
+func (d Device) settings(o Device) bool {
+	others := strings.Split(o.Arch, ":")
+	for _, setting := range strings.Split(d.Arch, ":")[1:] {
+		if !slices.Contains(others[1:], setting) {
+			return false
+		}
+	}
+	return true
 }
 
 // RuntimeTriple returns a triple as entry IDs have it that HIP's runtime looks for: AMD GPUs are amdgcn

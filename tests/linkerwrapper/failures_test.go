@@ -80,9 +80,11 @@ func TestFailures(t *testing.T) {
 func TestVerbose(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.fake(`until grep -q -e "-mcpu=$arch" log; do sleep 0.01; done; echo linked $arch >&2; echo image > $out`)
+	b.fake(`until grep -q -e "-mcpu=$arch" ../log; do sleep 0.01; done; echo linked $arch >&2; echo image > $out`)
 	for _, jobs := range []string{"1", "2"} {
-		b.run("/bin/sh", "-c", b.ours+" --host-triple="+host+" --linker-path=/bin/true --wrapper-verbose --wrapper-jobs="+jobs+" kernels.o -o out 2> log")
+		// The clang beside the program is the one to run, also where that is called
+		// from its own directory.
+		b.run("/bin/sh", "-c", "cd bin; ./clang-linker-wrapper --host-triple="+host+" --linker-path=/bin/true --wrapper-verbose --wrapper-jobs="+jobs+" ../kernels.o -o ../out 2> ../log")
 		var got []string
 		for line := range strings.Lines(string(b.read("log"))) {
 			for _, what := range []string{"-mcpu=gfx90a", "-mcpu=gfx1030", "linked gfx90a", "linked gfx1030", "/bin/true"} {
@@ -178,6 +180,12 @@ func TestSaveTemps(t *testing.T) {
 		t.Errorf("LLVM keeps\n%s\nours\n%s", a, c)
 	}
 	b.tidy()
+	// The bundle is a file of its own, and with that the program is the same.
+	b.run(b.ours, "--host-triple="+host, "--linker-path=/usr/bin/ld", "-shared", "kernels.o", "-o", "plain.so")
+	b.run(b.ours, "--host-triple="+host, "--linker-path=/usr/bin/ld", "--save-temps", "-shared", "kernels.o", "-o", "kept.so")
+	if !bytes.Equal(b.read("plain.so"), b.read("kept.so")) || !bytes.Contains(b.read("plain.so"), b.read("kept.so.hipfb")) {
+		t.Error("the bundle in the program differs from the file")
+	}
 
 	// The steps can be replayed.
 	out := b.run(b.ours, "--host-triple="+host, "--linker-path=/usr/bin/ld", "--save-temps", "--wrapper-verbose", "-shared", "library.o", "-o", "again.so", "-L"+libraries, "-lomptarget")

@@ -415,6 +415,10 @@ func (w *wrapper) tools() *tools {
 		called = lookPath(called, t.pathEnv)
 	}
 	if called != "" {
+		// A name without a directory would be looked for on PATH.
+		if absolute, err := filepath.Abs(called); err == nil {
+			called = absolute
+		}
 		t.dirs = append(t.dirs, filepath.Dir(called))
 		if real, err := filepath.EvalSymlinks(called); err == nil && w.canonical && filepath.Dir(real) != filepath.Dir(called) {
 			t.dirs = append(t.dirs, filepath.Dir(real))
