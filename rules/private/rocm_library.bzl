@@ -22,7 +22,7 @@ def _rocm_shared_library_impl(ctx):
         cc_toolchain = cc.toolchain,
         dynamic_library = ctx.file.library,
         # Libraries of one ROCm keep their places relative to each other: they look for each other from where they are.
-        dynamic_library_symlink_path = "{}/{}".format(ctx.label.workspace_name or "rocm", ctx.file.library.short_path.removeprefix("../").partition("/")[2]),
+        dynamic_library_symlink_path = "{}/{}".format(ctx.label.repo_name or "rocm", ctx.file.library.short_path.removeprefix("../").partition("/")[2]),
         feature_configuration = cc.features,
     )
     return [
