@@ -148,7 +148,8 @@ func (o *Output) compare() bool {
 	if !o.later.Load() || o.err != nil || o.size > 0 || o.pos != int64(len(o.buf)) || o.pos != o.before.Size() || o.mode != usualMode || o.exactMode {
 		return false
 	}
-	f, err := os.Open(o.target)
+	// Only who may write to a file may give it a new time.
+	f, err := os.OpenFile(o.target, os.O_RDWR, 0)
 	if err != nil {
 		return false
 	}

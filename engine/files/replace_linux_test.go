@@ -327,3 +327,29 @@ func TestRemoveStale(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// A file with the same bytes that the user must not write to is replaced like any
+// other: it cannot be given a new time.
+func TestSameBytesWithoutPermission(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "out")
+	if err := os.WriteFile(name, []byte("content"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	before, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asNobody(t)
+	replace(t, NewRoot(dir), "out", "content")
+	after, err := os.Stat(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.SameFile(before, after) {
+		t.Error("the file stays")
+	}
+}
