@@ -148,8 +148,7 @@ func (o *Output) compare() bool {
 	if !o.later.Load() || o.err != nil || o.size > 0 || o.pos != int64(len(o.buf)) || o.pos != o.before.Size() || o.mode != usualMode || o.exactMode {
 		return false
 	}
-	// Only who may write to a file may give it a new time.
-	f, err := os.OpenFile(o.target, os.O_RDWR, 0)
+	f, err := os.Open(o.target)
 	if err != nil {
 		return false
 	}

@@ -327,28 +327,3 @@ func TestRemoveStale(t *testing.T) {
 		t.Error(diff)
 	}
 }
-
-// A file with the same bytes that the user must not write to is replaced like any
-// other: it cannot be given a new time.
-func TestSameBytesWithoutPermission(t *testing.T) {
-	root, dir := tree(t, map[string]string{"x": "content"})
-	x := filepath.Join(dir, "x")
-	if err := os.Chmod(x, 0o444); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	reachable(t, dir)
-	inode := status(t, x).Ino
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		asNobody(t)
-		replace(t, root, "x", "content")
-	}()
-	<-done
-	if status(t, x).Ino == inode {
-		t.Error("the file stays")
-	}
-}
