@@ -102,6 +102,13 @@ func runOnce(ctx context.Context) int {
 		return engine.New(config), nil
 	}
 	if run != nil {
+		// Scripts read the names in files as LLVM's tools print them.
+		if terminal(os.Stdout) {
+			call.Stdout = printable.Terminal(call.Stdout)
+		}
+		if terminal(os.Stderr) {
+			call.Stderr = printable.Terminal(call.Stderr)
+		}
 		return run(call.Session.Context(ctx), call)
 	}
 	if verb.IsCompletion(call.Args) {

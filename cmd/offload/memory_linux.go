@@ -11,13 +11,20 @@ import (
 	"syscall"
 )
 
+const (
+	// runtimeSpace is the address space that the runtime of Go reserves, in bytes.
+	runtimeSpace = 700 << 20
+	// leastAvailable is the least that availableMemory returns, in bytes.
+	leastAvailable = 64 << 20
+)
+
 // availableMemory returns the bytes of memory that the process can have: those of the
 // machine, its control groups and its limit of address space allow no more.
 func availableMemory() int64 {
 	available := min(machineMemory("/proc/meminfo"), groupMemory("/proc/self/cgroup", "/sys/fs/cgroup"))
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_AS, &limit) == nil && limit.Cur < math.MaxInt64 {
-		available = min(available, int64(limit.Cur))
+		available = min(available, max(int64(limit.Cur)-runtimeSpace, leastAvailable))
 	}
 	return available
 }

@@ -201,7 +201,7 @@ func TestMemoryLimit(t *testing.T) {
 	cmd.Env = append(cmd.Env, "OFFLOAD_MAX_MEMORY=")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	if err := cmd.Run(); err == nil || !strings.Contains(stderr.String(), "the limit is 536870912 bytes") {
+	if err := cmd.Run(); err == nil || !strings.Contains(stderr.String(), "the limit is 169869312 bytes") {
 		t.Errorf("%v: %s", err, stderr.String())
 	}
 }

@@ -102,7 +102,7 @@ func (s *search) bundles(ctx context.Context, c files.Content, at place) error {
 
 // bundle adds the entries of one of the bundles in c.
 func (s *search) bundle(ctx context.Context, c files.Content, e ccob.Extent, at place) error {
-	if err := s.step(ctx, at, 0); err != nil {
+	if err := s.step(ctx, at); err != nil {
 		return err
 	}
 	if e.Header != nil {

@@ -14,7 +14,7 @@ func (s *search) offloadBinaries(ctx context.Context, c files.Content, at place)
 		if err != nil {
 			return s.fault(at, err)
 		}
-		if err := s.step(ctx, at, 0); err != nil {
+		if err := s.step(ctx, at); err != nil {
 			return err
 		}
 		for i := range p.Images {
@@ -61,12 +61,12 @@ func (s *search) nested(ctx context.Context, outer *DeviceImage, at place) ([]*D
 		if err != nil {
 			return nil, s.fault(at, err)
 		}
-		if err := s.step(ctx, at, 0); err != nil {
+		if err := s.step(ctx, at); err != nil {
 			return nil, err
 		}
 		room += p.Inflated
 		for i := range p.Images {
-			if err := s.step(ctx, at, 0); err != nil {
+			if err := s.step(ctx, at); err != nil {
 				return nil, err
 			}
 			images = append(images, s.packed(p, i, at))

@@ -49,18 +49,19 @@ type search struct {
 
 // What is found takes memory, of which small amounts are not worth reserving.
 const (
-	// foundMemory is what an image, a bundle or an archive member takes, with what
-	// operations make of it, in bytes besides its texts.
-	foundMemory = 1 << 10
-	// textMemory is how many times a text is kept.
-	textMemory = 4
+	// foundMemory is what a bundle or an archive member takes, in bytes.
+	foundMemory = 384
+	// imageMemory is what an image takes besides, with what operations make of it, and
+	// textMemory how many times its texts are kept.
+	imageMemory = 384
+	textMemory  = 4
 	// reserveFrom is the least amount that is reserved, in bytes.
 	reserveFrom = 1 << 20
 )
 
-// found counts a thing that was found, and reserves its memory.
-func (s *search) found(ctx context.Context, text int) error {
-	if s.pending += foundMemory + textMemory*int64(text); s.pending < reserveFrom {
+// found counts the memory of what was found, and reserves it.
+func (s *search) found(ctx context.Context, memory int64) error {
+	if s.pending += memory; s.pending < reserveFrom {
 		return nil
 	}
 	n := s.pending
@@ -105,8 +106,8 @@ func (s *search) fault(at place, err error) error {
 	return &PlaceError{Place: at.String(), Err: err}
 }
 
-// step counts the things looked at, of which one has a text of so many bytes.
-func (s *search) step(ctx context.Context, at place, text int) error {
+// step counts the things looked at.
+func (s *search) step(ctx context.Context, at place) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -116,7 +117,7 @@ func (s *search) step(ctx context.Context, at place, text int) error {
 	if at.depth > maxDepth {
 		return s.fault(at, fmt.Errorf("nested more than %d deep", maxDepth))
 	}
-	if err := s.found(ctx, text); err != nil {
+	if err := s.found(ctx, foundMemory); err != nil {
 		return s.fault(at, err)
 	}
 	return nil
@@ -126,12 +127,15 @@ func (s *search) step(ctx context.Context, at place, text int) error {
 func (s *search) add(ctx context.Context, e *DeviceImage, at place) error {
 	e.File, e.Members, e.Section = at.File, at.Members, at.Section
 	s.source.Images = append(s.source.Images, e)
-	return s.step(ctx, at, len(e.ID)+len(at.Section))
+	if err := s.found(ctx, imageMemory+textMemory*int64(len(e.ID)+len(at.Section))); err != nil {
+		return s.fault(at, err)
+	}
+	return s.step(ctx, at)
 }
 
 // file looks into a file or archive member.
 func (s *search) file(ctx context.Context, c files.Content, at place) error {
-	if err := s.step(ctx, at, 0); err != nil {
+	if err := s.step(ctx, at); err != nil {
 		return err
 	}
 	format := object.Identify(c.Bytes())
@@ -225,7 +229,7 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 		s.pending += f.pending
 		if f.fault == nil && s.left < 0 {
 			last := batches[i][len(batches[i])-1]
-			return s.step(ctx, at.member(last.Name), 0)
+			return s.step(ctx, at.member(last.Name))
 		}
 		if f.fault == nil && s.pending >= reserveFrom {
 			return s.found(ctx, 0)
@@ -306,7 +310,7 @@ func (s *search) member(ctx context.Context, c files.Content, archive place, m *
 	if !m.Thin {
 		return s.file(ctx, c.Slice(m.DataOffset, int64(len(m.Data))), at)
 	}
-	if err := s.step(ctx, at, 0); err != nil {
+	if err := s.step(ctx, at); err != nil {
 		return err
 	}
 	at.path = ar.MemberPath(archive.path, m.Name)

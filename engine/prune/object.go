@@ -24,13 +24,19 @@ func (w *Work) openObject(ctx context.Context) error {
 		return unsupported(err)
 	}
 	var changes []func() elfedit.ObjectChange
+	var targets map[int]map[elfedit.Place]uint64 // see objectTargets; nil while they are not known
 	loose := &unit{loose: true, section: bundle.SectionPrefix}
 	for i := range o.Sections {
 		s := &o.Sections[i]
 		switch {
 		case s.InFile() == 0:
 		case s.Name == HIPSection:
-			change, err := w.objectHIP(ctx, o, i)
+			if targets == nil {
+				if targets, err = objectTargets(o); err != nil {
+					return err
+				}
+			}
+			change, err := w.objectHIP(ctx, o, i, targets[i])
 			if err != nil {
 				return err
 			}
@@ -111,20 +117,10 @@ func buildObject(in files.Content, o *elfedit.Object, changes []elfedit.ObjectCh
 
 // objectHIP finds the bundles in a section of an object: those that wrappers lead to,
 // or, without wrappers, those that follow each other.
-func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int) (func() elfedit.ObjectChange, error) {
+func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int, targets map[elfedit.Place]uint64) (func() elfedit.ObjectChange, error) {
 	content := o.Content(section)
-	targets := make(map[elfedit.Place]uint64)
-	slots := objectWrappers(o)
-	err := o.References(func(r elfedit.Reference) error {
-		if r.To.Section == section && slots[r.From] && r.Direct {
-			targets[r.From] = r.To.Offset
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
 	var units []*unit
+	var err error
 	if len(targets) == 0 {
 		if units, err = consecutive(ctx, content, &w.opt); err != nil {
 			return nil, fmt.Errorf("section %s: %w", HIPSection, err)
@@ -172,6 +168,24 @@ func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int) (f
 		}
 		return c
 	}, nil
+}
+
+// objectTargets returns, for each section that wrappers lead to, the places of their pointers
+// and where in the section they lead to.
+func objectTargets(o *elfedit.Object) (map[int]map[elfedit.Place]uint64, error) {
+	targets := make(map[int]map[elfedit.Place]uint64)
+	slots := objectWrappers(o)
+	err := o.References(func(r elfedit.Reference) error {
+		if !slots[r.From] || !r.Direct {
+			return nil
+		}
+		if targets[r.To.Section] == nil {
+			targets[r.To.Section] = make(map[elfedit.Place]uint64)
+		}
+		targets[r.To.Section][r.From] = r.To.Offset
+		return nil
+	})
+	return targets, err
 }
 
 // objectWrappers returns the places of the pointers in wrappers.

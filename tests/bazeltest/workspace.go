@@ -176,6 +176,9 @@ func (w *Workspace) findBazel(project string) {
 	}
 }
 
+// Startup adds startup options to all later calls of Bazel.
+func (w *Workspace) Startup(options ...string) { w.command = append(w.command, options...) }
+
 // Write puts a file into the workspace.
 func (w *Workspace) Write(name, content string) {
 	w.t.Helper()

@@ -81,8 +81,10 @@ func (l *lane) read(ctx context.Context, s *sample, data []byte, what string) er
 		}
 		l.c.wantOutputs(what, status, run.want)
 	}
-	for _, verb := range [][]string{{"list", "--input=" + input}, {"inspect", input}, {"check", "--bundle=" + input}} {
-		l.do(ctx, what, []string{input}, verb...)
+	for _, verb := range [][]string{{"list", input}, {"inspect", "--kernels", input}, {"check", "--input=" + input}} {
+		if status := l.do(ctx, what, []string{input}, verb...); status == 2 {
+			l.c.fault("%s: %s is no command line", s.name, verb)
+		}
 	}
 	return nil
 }

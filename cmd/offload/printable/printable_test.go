@@ -1,8 +1,10 @@
 package printable
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 	"unicode"
@@ -71,4 +73,21 @@ func FuzzName(f *testing.F) {
 			t.Errorf("Name(%q) is %q, not itself", got, Name(got))
 		}
 	})
+}
+
+// A terminal gets escapes for what it must not run, however the text is divided.
+func TestTerminal(t *testing.T) {
+	const text = "host-é\u202e\x1b[31m\xff\tx\n日本\n"
+	for cut := range len(text) {
+		var got bytes.Buffer
+		w := Terminal(&got)
+		for _, part := range []string{text[:cut], text[cut:]} {
+			if n, err := io.WriteString(w, part); n != len(part) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if want := Text(text); got.String() != want {
+			t.Errorf("cut at %d: %q, want %q", cut, got.String(), want)
+		}
+	}
 }
