@@ -192,6 +192,7 @@ func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 	if len(out) <= keptPrefix {
 		r.prefix = out
 	}
+	n = min(n, int64(len(out))) // there may be less than the header states, see Lenient
 	return out[:n:n], nil
 }
 

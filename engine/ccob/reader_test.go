@@ -359,3 +359,26 @@ func TestCancel(t *testing.T) {
 		t.Error("Encode:", err)
 	}
 }
+
+// A prefix of a bundle that has fewer bytes than its header states ends where they end.
+func TestShortPrefix(t *testing.T) {
+	raw := bytes.Repeat([]byte("some device code "), 50)
+	var out files.Buffer
+	if _, err := Encode(t.Context(), &out, []Piece{{Content: files.Memory(raw)}}, EncodeOptions{Frames: FramesOne}); err != nil {
+		t.Fatal(err)
+	}
+	data := out.Bytes()
+	binary.LittleEndian.PutUint64(data[16:], uint64(len(raw)+500))
+	r, err := Open(data, Options{Lenient: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		for _, n := range []int64{10, int64(len(raw)), int64(len(raw)) + 300} {
+			prefix, err := r.Prefix(t.Context(), n)
+			if err != nil || !bytes.Equal(prefix, raw[:min(n, int64(len(raw)))]) {
+				t.Errorf("prefix of %d: %d bytes, %v", n, len(prefix), err)
+			}
+		}
+	}
+}
