@@ -8,10 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
 	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/worker/workerproto"
+	"github.com/rules-offload/rules_offload/worker/workertest"
 )
 
 // blocks returns zstd blocks of some bytes and then of zeros.
@@ -159,6 +162,57 @@ func TestBombs(t *testing.T) {
 			}
 			os.Remove(filepath.Join(dir, "out"))
 		})
+	}
+}
+
+// All requests of a worker share its limit: those that need more fail, the others wait for each
+// other.
+func TestBombsInWorker(t *testing.T) {
+	const mib = 1 << 20
+	dir := t.TempDir()
+	start := append(header(entry(4096, 120*mib, memoryID)), make([]byte, 4096)...)[:4096]
+	for name, content := range map[string][]byte{
+		"window": bomb(start, 120*mib, 31), // of which no more than the content counts
+		"large":  bomb(nil, 1<<30, 0),
+		"fits":   bomb(start, 120*mib, 27),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := program(t, dir, "offload", "--persistent_worker", "--max-memory=256MiB")
+	cmd.Stdout = nil
+	client, err := workertest.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var requests sync.WaitGroup
+	for i := range 12 {
+		test := []struct {
+			args string
+			want int32
+		}{
+			{"unbundle --type bc --input fits --entry gfx942=out", 0},
+			{"list large", 1},
+			{"check --input window", 1},
+			{"list --max-memory=1GiB large", 2},
+		}[i%4]
+		requests.Go(func() {
+			args := strings.Fields(strings.ReplaceAll(test.args, "=out", fmt.Sprintf("=out%d", i)))
+			response, err := client.Do(t.Context(), &workerproto.WorkRequest{
+				RequestId: int32(i + 1), Arguments: args, Inputs: []*workerproto.Input{{Path: "fits"}, {Path: "large"}, {Path: "window"}},
+			})
+			if err != nil || response.ExitCode != test.want {
+				t.Errorf("%s: %v, %v", args, response, err)
+			}
+		})
+	}
+	requests.Wait()
+	if err := client.Close(); err != nil {
+		t.Error(err)
+	}
+	if peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; peak > 320*mib {
+		t.Errorf("%d MiB of memory, the limit is 256", peak/mib)
 	}
 }
 
