@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/tests/llvm"
 )
 
 // bench is a folder in which command lines are run: the inputs lie in in, and
@@ -23,7 +22,8 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t.TempDir(), llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")}
+	theirs, ours := programs(t)
+	b := &bench{t.TempDir(), theirs, ours}
 	if err := os.Mkdir(filepath.Join(b.dir, "in"), 0o777); err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,12 @@
 // Package offloadbinary compares llvm-offload-binary with LLVM 22's, case by
-// case and byte by byte, and with what LLVM 23's did.
+// case and byte by byte, and with what LLVM 23's did. With another release of LLVM:
+//
+//	tools/offline/run go test ./tests/offloadbinary -args -llvm 24
 package offloadbinary
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -17,9 +20,23 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/releases"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }
+
+var number = flag.Int("llvm", 22, "the release of LLVM to compare with: 22, 23 or 24")
+
+// programs returns the tool of LLVM, and the program under its name, which follows that release.
+func programs(t *testing.T) (theirs, ours string) {
+	t.Helper()
+	release := releases.Get(t, *number)
+	for _, v := range append(release.Env(), fmt.Sprint("OFFLOAD_LLVM_VERSION=", *number)) {
+		name, value, _ := strings.Cut(v, "=")
+		t.Setenv(name, value)
+	}
+	return filepath.Join(release.Bin(), "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+}
 
 // cases is how many generated command lines are compared in each test.
 func cases() int {
@@ -154,7 +171,7 @@ func (g *generator) packs() []string {
 
 func TestPack(t *testing.T) {
 	t.Parallel()
-	theirs, ours := llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+	theirs, ours := programs(t)
 	g := newGenerator(t, 1)
 	for range cases() {
 		args := g.packs()
@@ -193,7 +210,7 @@ func (g *generator) response(t *testing.T, args []string) []string {
 // TestKeyOrders packs with keys in every order, and images of many sizes.
 func TestKeyOrders(t *testing.T) {
 	t.Parallel()
-	theirs, ours := llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+	theirs, ours := programs(t)
 	dir := t.TempDir()
 	var calls [][]string
 	properties := func(length int) []string {
@@ -257,7 +274,7 @@ func (g *generator) filter(args []string, file string) string {
 // Files, warnings and exit codes of extractions to named files and archives.
 func TestExtract(t *testing.T) {
 	t.Parallel()
-	theirs, ours := llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+	theirs, ours := programs(t)
 	g := newGenerator(t, 2)
 	dir := t.TempDir()
 	for i := range cases() {
@@ -291,7 +308,7 @@ func TestExtract(t *testing.T) {
 // Default names of images that have an arch: there 22 and 23 agree.
 func TestDefaultNames(t *testing.T) {
 	t.Parallel()
-	theirs, ours := llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+	theirs, ours := programs(t)
 	g := newGenerator(t, 3)
 	dir := t.TempDir()
 	for i := range cases() / 10 {
@@ -323,7 +340,7 @@ func TestDefaultNames(t *testing.T) {
 // Everything that can hold offload binaries, as LLVM's own tools make it.
 func TestContainers(t *testing.T) {
 	t.Parallel()
-	theirs, ours := llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+	theirs, ours := programs(t)
 	clang, ar, objcopy := llvm.Tool(t, "clang"), llvm.Tool(t, "llvm-ar"), llvm.Tool(t, "llvm-objcopy")
 	dir := t.TempDir()
 	source := filepath.Join(dir, "host.c")
