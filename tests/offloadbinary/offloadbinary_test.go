@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -27,14 +28,18 @@ func TestMain(m *testing.M) { llvm.Main(m) }
 
 var number = flag.Int("llvm", 22, "the release of LLVM to compare with: 22, 23 or 24")
 
+var environment sync.Once
+
 // programs returns the tool of LLVM, and the program under its name, which follows that release.
 func programs(t *testing.T) (theirs, ours string) {
 	t.Helper()
 	release := releases.Get(t, *number)
-	for _, v := range append(release.Env(), fmt.Sprint("OFFLOAD_LLVM_VERSION=", *number)) {
-		name, value, _ := strings.Cut(v, "=")
-		t.Setenv(name, value)
-	}
+	environment.Do(func() { // tests are parallel
+		for _, v := range append(release.Env(), fmt.Sprint("OFFLOAD_LLVM_VERSION=", *number)) {
+			name, value, _ := strings.Cut(v, "=")
+			os.Setenv(name, value)
+		}
+	})
 	return filepath.Join(release.Bin(), "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
 }
 
@@ -153,6 +158,14 @@ func (g *generator) image() string {
 	parts := make([]string, n)
 	for i := range parts {
 		parts[i] = g.property()
+	}
+	if *number == 23 { // writes freed memory for a key that is there twice
+		seen := map[string]bool{"file": true}
+		parts = slices.DeleteFunc(parts, func(p string) bool {
+			key, _, _ := strings.Cut(p, "=")
+			defer func() { seen[key] = true }()
+			return seen[key]
+		})
 	}
 	for range 1 + g.IntN(4)/3 {
 		parts = slices.Insert(parts, g.IntN(len(parts)+1), "file="+pick(g, g.images))
@@ -289,6 +302,9 @@ func TestExtract(t *testing.T) {
 			args = append(args, "--archive")
 		}
 		want, got := run(t, theirs, args...), run(t, ours, args...)
+		if *number == 23 && len(packing) == 2 {
+			continue // 23 refuses its own packages without images
+		}
 		// Why bitcode cannot be read is said in other words.
 		if strings.Contains(want.Stderr, "warning: '") && strings.Contains(got.Stderr, "warning: '") {
 			want.Stderr, got.Stderr = "", ""
@@ -330,7 +346,13 @@ func TestDefaultNames(t *testing.T) {
 				t.Errorf("%q printed for %q, which is not there", line, name)
 			}
 		}
-		got.Stdout = "" // 22 prints nothing
+		if *number == 22 {
+			got.Stdout = "" // it prints nothing
+		}
+		got.Stderr = words.ReplaceAllString(got.Stderr, "error: $1")
+		if want.Code != 0 {
+			want.Stdout, want.Files = "", map[string]string{} // LLVM leaves what it wrote before
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("%q (-LLVM +ours):\n%s", args, diff)
 		}

@@ -124,14 +124,14 @@ func (p *parser) lookup(arg string) (o *option, value string, has bool, rest str
 
 // group reads several options of one letter behind one dash.
 func (p *parser) group(arg string) (o *option, value string, has bool, rest string) {
-	if len(arg) == 1 {
+	if len(arg) == 1 || p.Syntax.NoGroups {
 		return nil, "", false, arg
 	}
 	for {
 		if arg != "" {
 			o = p.byName[arg[:1]]
 		}
-		if arg == "" || o == nil || o.generic {
+		if arg == "" || o == nil {
 			return nil, "", false, arg
 		}
 		rest = arg[1:]

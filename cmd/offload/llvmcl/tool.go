@@ -33,6 +33,8 @@ type Tool struct {
 type Syntax struct {
 	// HelpAlias gives every tool the option -h, another name of --help. Before, tools define it.
 	HelpAlias bool
+	// NoGroups has options of one letter stand alone: -ab is not -a -b.
+	NoGroups bool
 	// StrictBools accepts true, false, 1 and 0 as values of a boolean option, and no other spelling.
 	StrictBools bool
 	// EmptyQuotes makes quotes with nothing between them an argument in response files.

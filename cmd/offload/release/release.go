@@ -53,7 +53,7 @@ var releases = []Release{
 	},
 	{
 		Number: 24, Version: "24.0.0", Package: "++20261025103442+7e3c57157096-1~exp1", Container: 3, NextBucket: true, SmallWords: true,
-		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true, StrictBools: true, HelpAlias: true},
+		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true, StrictBools: true, NoGroups: true, HelpAlias: true},
 		CompressesContainers: true,
 	},
 }
