@@ -6,6 +6,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/images"
 )
 
 // ListOptions say what List looks at.
@@ -27,6 +28,8 @@ type ListedEntry struct {
 	Offset     int64 `json:"offset"`
 	Size       int64 `json:"size"`
 	Compressed bool  `json:"compressed,omitempty"`
+	// Form is how the entry is stored; images.FormSection is a section of a bundled object.
+	Form images.Form `json:"-"`
 }
 
 // List returns the entries of a bundle in the order of LLVM's listings, those of
@@ -59,7 +62,7 @@ func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, err
 		for _, e := range source.BundlerOrder() {
 			listed = append(listed, ListedEntry{
 				ID: e.ID, Member: member, Bundle: e.Bundle,
-				Offset: e.Offset, Size: e.Size, Compressed: e.Compressed(),
+				Offset: e.Offset, Size: e.Size, Compressed: e.Compressed(), Form: e.Form,
 			})
 		}
 	}

@@ -14,7 +14,11 @@ var optionNames = strings.Fields("### allow-missing-bundles bundle-align check-i
 func TestHelp(t *testing.T) {
 	b := newBench(t)
 	var calls []call
-	for _, name := range []string{"help", "help-hidden", "help-list", "help-list-hidden", "version"} {
+	names := []string{"help", "help-hidden", "help-list", "help-list-hidden", "version"}
+	if *number >= 24 {
+		names = []string{"help", "help-list", "version"} // the others list options of LLVM's library, too
+	}
+	for _, name := range names {
 		calls = append(calls, call{args: []string{"-" + name}}, call{args: []string{"--" + name}}, call{args: []string{"--nosuch", "--" + name}},
 			call{args: []string{"--" + name, "--nosuch"}}, call{args: []string{"--" + name + "=1"}}, call{args: []string{"-type=o", "-" + name + "="}})
 	}

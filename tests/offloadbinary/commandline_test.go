@@ -6,12 +6,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/rules-offload/rules_offload/tests/llvm"
 )
 
 // bench is a folder in which command lines are run: the inputs lie in in, and
@@ -23,7 +22,8 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{t.TempDir(), llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")}
+	theirs, ours := programs(t)
+	b := &bench{t.TempDir(), theirs, ours}
 	if err := os.Mkdir(filepath.Join(b.dir, "in"), 0o777); err != nil {
 		t.Fatal(err)
 	}
@@ -129,9 +129,17 @@ func TestCommandLines(t *testing.T) {
 	} {
 		add(strings.Fields(args)...)
 	}
-	for _, args := range calls {
+	for i, args := range calls {
+		if testing.Short() && i%4 != 0 {
+			continue
+		}
+		if *number >= 24 && slices.ContainsFunc(args, func(arg string) bool { return strings.HasSuffix(arg, "-hidden") }) {
+			continue // lists options of LLVM's library, too
+		}
 		want, got := b.call(t, b.theirs, args), b.call(t, b.ours, args)
-		got.Stdout = extracted.ReplaceAllString(got.Stdout, "")
+		if *number == 22 {
+			got.Stdout = extracted.ReplaceAllString(got.Stdout, "")
+		}
 		got.Stderr = named.ReplaceAllString(got.Stderr, "$1")
 		if len(args) > 1 && strings.HasSuffix(args[len(args)-1], "in/p") && args[0] == "--" {
 			got.Files = want.Files // without filters LLVM 22 extracts nothing

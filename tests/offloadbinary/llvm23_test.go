@@ -36,6 +36,9 @@ type oracle struct {
 }
 
 func newOracle(t *testing.T) *oracle {
+	if *number != 22 {
+		t.Skip("compares with LLVM 23 while following 22")
+	}
 	return &oracle{T: t, bench: newBench(t), theirs: os.Getenv("LLVM23")}
 }
 

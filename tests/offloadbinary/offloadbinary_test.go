@@ -1,9 +1,12 @@
 // Package offloadbinary compares llvm-offload-binary with LLVM 22's, case by
-// case and byte by byte, and with what LLVM 23's did.
+// case and byte by byte, and with what LLVM 23's did. With another release of LLVM:
+//
+//	tools/offline/run go test ./tests/offloadbinary -args -llvm 24
 package offloadbinary
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -12,14 +15,33 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/releases"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }
+
+var number = flag.Int("llvm", 22, "the release of LLVM to compare with: 22, 23 or 24")
+
+var environment sync.Once
+
+// programs returns the tool of LLVM, and the program under its name, which follows that release.
+func programs(t *testing.T) (theirs, ours string) {
+	t.Helper()
+	release := releases.Get(t, *number)
+	environment.Do(func() { // tests are parallel
+		for _, v := range append(release.Env(), fmt.Sprint("OFFLOAD_LLVM_VERSION=", *number)) {
+			name, value, _ := strings.Cut(v, "=")
+			os.Setenv(name, value)
+		}
+	})
+	return filepath.Join(release.Bin(), "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+}
 
 // cases is how many generated command lines are compared in each test.
 func cases() int {
@@ -137,6 +159,14 @@ func (g *generator) image() string {
 	for i := range parts {
 		parts[i] = g.property()
 	}
+	if *number == 23 { // writes freed memory for a key that is there twice
+		seen := map[string]bool{"file": true}
+		parts = slices.DeleteFunc(parts, func(p string) bool {
+			key, _, _ := strings.Cut(p, "=")
+			defer func() { seen[key] = true }()
+			return seen[key]
+		})
+	}
 	for range 1 + g.IntN(4)/3 {
 		parts = slices.Insert(parts, g.IntN(len(parts)+1), "file="+pick(g, g.images))
 	}
@@ -154,7 +184,7 @@ func (g *generator) packs() []string {
 
 func TestPack(t *testing.T) {
 	t.Parallel()
-	theirs, ours := llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+	theirs, ours := programs(t)
 	g := newGenerator(t, 1)
 	for range cases() {
 		args := g.packs()
@@ -193,7 +223,7 @@ func (g *generator) response(t *testing.T, args []string) []string {
 // TestKeyOrders packs with keys in every order, and images of many sizes.
 func TestKeyOrders(t *testing.T) {
 	t.Parallel()
-	theirs, ours := llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+	theirs, ours := programs(t)
 	dir := t.TempDir()
 	var calls [][]string
 	properties := func(length int) []string {
@@ -257,7 +287,7 @@ func (g *generator) filter(args []string, file string) string {
 // Files, warnings and exit codes of extractions to named files and archives.
 func TestExtract(t *testing.T) {
 	t.Parallel()
-	theirs, ours := llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+	theirs, ours := programs(t)
 	g := newGenerator(t, 2)
 	dir := t.TempDir()
 	for i := range cases() {
@@ -272,6 +302,9 @@ func TestExtract(t *testing.T) {
 			args = append(args, "--archive")
 		}
 		want, got := run(t, theirs, args...), run(t, ours, args...)
+		if *number == 23 && len(packing) == 2 {
+			continue // 23 refuses its own packages without images
+		}
 		// Why bitcode cannot be read is said in other words.
 		if strings.Contains(want.Stderr, "warning: '") && strings.Contains(got.Stderr, "warning: '") {
 			want.Stderr, got.Stderr = "", ""
@@ -291,7 +324,7 @@ func TestExtract(t *testing.T) {
 // Default names of images that have an arch: there 22 and 23 agree.
 func TestDefaultNames(t *testing.T) {
 	t.Parallel()
-	theirs, ours := llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+	theirs, ours := programs(t)
 	g := newGenerator(t, 3)
 	dir := t.TempDir()
 	for i := range cases() / 10 {
@@ -313,7 +346,13 @@ func TestDefaultNames(t *testing.T) {
 				t.Errorf("%q printed for %q, which is not there", line, name)
 			}
 		}
-		got.Stdout = "" // 22 prints nothing
+		if *number == 22 {
+			got.Stdout = "" // it prints nothing
+		}
+		got.Stderr = words.ReplaceAllString(got.Stderr, "error: $1")
+		if want.Code != 0 {
+			want.Stdout, want.Files = "", map[string]string{} // LLVM leaves what it wrote before
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("%q (-LLVM +ours):\n%s", args, diff)
 		}
@@ -323,7 +362,7 @@ func TestDefaultNames(t *testing.T) {
 // Everything that can hold offload binaries, as LLVM's own tools make it.
 func TestContainers(t *testing.T) {
 	t.Parallel()
-	theirs, ours := llvm.Tool(t, "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
+	theirs, ours := programs(t)
 	clang, ar, objcopy := llvm.Tool(t, "clang"), llvm.Tool(t, "llvm-ar"), llvm.Tool(t, "llvm-objcopy")
 	dir := t.TempDir()
 	source := filepath.Join(dir, "host.c")

@@ -57,13 +57,29 @@ func Get(t testing.TB, number int) Release {
 	return Release{number, unpacked.dirs[number]}
 }
 
+// Bin returns the folder of the tools of the release.
+func (r Release) Bin() string {
+	if r.dir == "" {
+		return llvm.Dir
+	}
+	return filepath.Join(r.dir, "usr/lib/llvm-"+strconv.Itoa(r.Number), "bin")
+}
+
+// Env returns the variables of the environment that the tools need.
+func (r Release) Env() []string {
+	if r.dir == "" {
+		return nil
+	}
+	return []string{"LD_LIBRARY_PATH=" + filepath.Join(r.dir, "usr/lib/x86_64-linux-gnu")}
+}
+
 // Command returns a command that runs a tool of the release.
 func (r Release) Command(t testing.TB, tool string, args ...string) *exec.Cmd {
 	t.Helper()
 	if r.dir == "" {
 		return exec.Command(llvm.Tool(t, tool), args...)
 	}
-	cmd := exec.Command(filepath.Join(r.dir, "usr/lib/llvm-"+strconv.Itoa(r.Number), "bin", tool), args...)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(r.dir, "usr/lib/x86_64-linux-gnu"))
+	cmd := exec.Command(filepath.Join(r.Bin(), tool), args...)
+	cmd.Env = append(os.Environ(), r.Env()...)
 	return cmd
 }

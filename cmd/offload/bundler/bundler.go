@@ -5,7 +5,9 @@ package bundler
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
@@ -14,6 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
@@ -37,11 +40,7 @@ func Run(ctx context.Context, call *command.Call) int {
 	if exit := r.tool.Parse(call); exit.Done {
 		return exit.Code
 	}
-	switch {
-	case r.help.Value && r.release.HelpAlone:
-		r.tool.PrintFullHelp(call)
-		return 0
-	case r.help.Value:
+	if r.help != nil && r.help.Value {
 		r.tool.PrintHelp(call)
 		return 0
 	}
@@ -77,24 +76,49 @@ func (r *run) act(ctx context.Context) error {
 }
 
 func (r *run) listEntries(ctx context.Context) error {
-	fileType := bundle.FileType(r.fileType.Value)
+	fileType, name := r.readType(), r.input.Value[0]
 	if fileType == bundle.ArchiveType {
-		// LLVM looks at the file itself, not at its members: an archive lists nothing.
+		if r.isArchive(name) {
+			return r.listArchive(ctx, name)
+		}
 		fileType = bundle.ObjectType
 	}
-	entries, err := r.Session.List(ctx, engine.ListOptions{Type: fileType, Input: r.input.Value[0], Read: r.read()})
+	entries, err := r.Session.List(ctx, engine.ListOptions{Type: fileType, Input: name, Read: r.read()})
+	r.print(entries)
+	return err
+}
+
+// listArchive lists an archive. LLVM 22 does not look at its members; later releases look for bundles in all of the
+// file, and find those that are members, but no bundled objects.
+func (r *run) listArchive(ctx context.Context, name string) error {
+	if !r.release.ListsMembers {
+		r.warn("-list does not look at the members of an archive; offload list does")
+		return nil
+	}
+	entries, err := r.Session.List(ctx, engine.ListOptions{Type: bundle.ArchiveType, Input: name, Read: r.read()})
+	if errors.As(err, new(*ar.FormatError)) {
+		r.warn("%s", printable.Error(err))
+		err = nil
+	}
+	all := len(entries)
+	entries = slices.DeleteFunc(entries, func(e engine.ListedEntry) bool { return e.Form == images.FormSection })
+	r.print(entries)
+	if len(entries) < all {
+		r.warn("-list does not look at bundled objects in an archive; offload list does")
+	}
+	return err
+}
+
+// print prints a listing.
+func (r *run) print(entries []engine.ListedEntry) {
 	var list strings.Builder
 	for _, e := range entries {
 		fmt.Fprintln(&list, e.ID)
 	}
 	fmt.Fprint(r.Stdout, list.String())
-	if err == nil && len(entries) == 0 && r.fileType.Value == "a" && r.isArchive(r.input.Value[0]) {
-		r.warn("-list does not look at the members of an archive; offload list does")
-	}
-	return err
 }
 
-// isArchive reports whether an input that was read is an archive.
+// isArchive reports whether an input is an archive.
 func (r *run) isArchive(name string) bool {
 	input, err := r.Session.Files().Open(name)
 	if err != nil {
@@ -102,6 +126,23 @@ func (r *run) isArchive(name string) bool {
 	}
 	defer input.Close()
 	return ar.Is(input.Bytes())
+}
+
+// readType returns the type of the file to list or unbundle.
+func (r *run) readType() bundle.FileType {
+	t := bundle.FileType(r.fileType.Value)
+	if t.Check() == nil || !r.release.AnyTypeOfEmpty {
+		return t
+	}
+	input, err := r.Session.Files().Open(r.input.Value[0])
+	if err != nil {
+		return t
+	}
+	defer input.Close()
+	if input.Size() == 0 {
+		return bundle.ObjectType
+	}
+	return t
 }
 
 // warn prints what LLVM's tool says nothing about.
@@ -144,7 +185,7 @@ func (r *run) bundle(ctx context.Context) error {
 
 func (r *run) unbundleFile(ctx context.Context) error {
 	opt := engine.UnbundleOptions{
-		Type:         bundle.FileType(r.fileType.Value),
+		Type:         r.readType(),
 		Input:        r.input.Value[0],
 		Read:         r.read(),
 		Rules:        r.rules(),

@@ -11,7 +11,7 @@ import (
 type options struct {
 	tool llvmcl.Tool
 
-	help                           *llvmcl.Opt[bool]
+	help                           *llvmcl.Opt[bool] // nil if every tool has it
 	input, inputs, output, outputs *llvmcl.Opt[[]string]
 	targets                        *llvmcl.Opt[[]string]
 	fileType                       *llvmcl.Opt[string]
@@ -24,6 +24,20 @@ type options struct {
 	lenient                        *llvmcl.Opt[bool]
 }
 
+// The options in the order of LLVM's hash table, see llvmcl.Tool.Order, with both kinds of table.
+var (
+	order = []string{
+		"help", "list", "check-input-archive", "help-hidden", "output", "unbundle", "version", "help-list",
+		"compression-level", "allow-missing-bundles", "###", "type", "help-list-hidden", "inputs", "verbose", "targets",
+		"print-options", "input", "bundle-align", "outputs", "hip-openmp-compatible", "print-all-options", "compress",
+	}
+	orderNextBucket = []string{
+		"help-list-hidden", "type", "print-options", "inputs", "check-input-archive", "version", "compression-level", "h",
+		"verbose", "unbundle", "help-hidden", "allow-missing-bundles", "print-all-options", "targets", "help", "help-list",
+		"hip-openmp-compatible", "compress", "bundle-align", "input", "outputs", "output", "list", "###",
+	}
+)
+
 func newOptions(r release.Release) *options {
 	o := &options{tool: llvmcl.Tool{
 		Overview: "A tool to bundle several input files of the specified type <type> \n" +
@@ -33,17 +47,16 @@ func newOptions(r release.Release) *options {
 		Category: "clang-offload-bundler options",
 		// What scripts look for: the release whose behaviour this is.
 		Version: fmt.Sprintf("Debian clang-offload-bundler version %s (%s)", r.Version, r.Package),
-		Order: []string{
-			"help", "list", "check-input-archive", "help-hidden", "output", "unbundle", "version", "help-list",
-			"compression-level", "allow-missing-bundles", "###", "type", "help-list-hidden", "inputs", "verbose", "targets",
-			"print-options", "input", "bundle-align", "outputs", "hip-openmp-compatible", "print-all-options", "compress",
-		},
+		Order:   order,
+		Syntax:  r.Syntax,
 	}}
 	t := &o.tool
-	o.help = t.Bool("h", "Alias for -help")
-	o.help.Hide()
-	if r.HelpAlone {
-		o.help.Alone()
+	if r.NextBucket {
+		t.Order = orderNextBucket
+	}
+	if !r.Syntax.HelpAlias {
+		o.help = t.Bool("h", "Alias for -help")
+		o.help.Hide()
 	}
 	o.input = t.Strings("input", "string", "Input file. Can be specified multiple times for multiple input files.")
 	o.inputs = t.List("inputs", "string", "[<input file>,...] (deprecated)")

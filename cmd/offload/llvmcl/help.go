@@ -12,13 +12,17 @@ const genericCategory = "Generic Options"
 
 // addGeneric adds the options that every tool has. Those that print end the call.
 func (p *parser) addGeneric() {
-	for _, o := range []*option{
+	options := []*option{
 		{name: "help", help: "Display available options (--help-hidden for more)", takes: valueDisallowed},
 		{name: "help-hidden", help: "Display all available options", takes: valueDisallowed, shown: inHiddenHelp},
 		{name: "help-list", help: "Display list of available options (--help-list-hidden for more)", takes: valueDisallowed, shown: inHiddenHelp},
 		{name: "help-list-hidden", help: "Display list of all available options", takes: valueDisallowed, shown: inHiddenHelp},
 		{name: "version", help: "Display the version of this program", takes: valueDisallowed},
-	} {
+	}
+	if p.Syntax.HelpAlias {
+		options = append(options, &option{name: "h", help: "Alias for --help", takes: valueDisallowed, shown: inHiddenHelp})
+	}
+	for _, o := range options {
 		o.generic = true
 		o.seen = func() int { return 0 }
 		p.add(o)
@@ -37,7 +41,7 @@ func (p *parser) print(name string) {
 	switch name {
 	case "version":
 		fmt.Fprintln(p.stdout, p.Version)
-	case "help":
+	case "help", "h":
 		p.byName["help-list"].shown = inHelp
 		p.printHelp(false, true)
 	case "help-hidden":
@@ -88,9 +92,6 @@ func (p *parser) printHelp(hidden, categories bool) {
 // PrintHelp prints help as the option -h of many tools does, which is not
 // --help's: the list without categories.
 func (t *Tool) PrintHelp(call *command.Call) { t.parser(call).printHelp(false, false) }
-
-// PrintFullHelp prints what --help prints.
-func (t *Tool) PrintFullHelp(call *command.Call) { t.parser(call).print("help") }
 
 // spelling is the option with its value, as help has it.
 func (o *option) spelling() string {

@@ -173,7 +173,7 @@ func TestResponseFiles(t *testing.T) {
 func FuzzTokenize(f *testing.F) {
 	f.Add(`a "b c" 'd' \e`)
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, token := range tokenize(decode([]byte(text))) {
+		for _, token := range tokenize(decode([]byte(text)), false) {
 			if token == "" {
 				t.Error("an empty token")
 			}

@@ -48,7 +48,7 @@ func (t *Tool) Parse(call *command.Call) Exit {
 	p := t.parser(call)
 	p.addGeneric()
 	var err error
-	if p.args, err = expand(call.Args, readFile(call)); err != nil {
+	if p.args, err = expand(call.Args, readFile(call), t.Syntax.EmptyQuotes); err != nil {
 		// LLVM's tools say so and go on as if there were no arguments.
 		fmt.Fprintln(p.stderr, err)
 		return Exit{}
@@ -77,13 +77,12 @@ func (t *Tool) Parse(call *command.Call) Exit {
 			}
 		}
 	}
-	alone := slices.ContainsFunc(t.options, func(o *option) bool { return o.alone && o.seen() > 0 })
 	if t.needed && t.positionals.Count == 0 {
 		p.failed = true
 		fmt.Fprintf(p.stderr, "%s: Not enough positional command line arguments specified!\nMust specify at least 1 positional argument: See: %s --help\n", p.program, p.argv0)
 	}
 	for _, o := range t.options {
-		if o.required && o.seen() == 0 && !alone {
+		if o.required && o.seen() == 0 {
 			p.mistake(o, "must be specified at least once!")
 		}
 	}
@@ -125,7 +124,7 @@ func (p *parser) lookup(arg string) (o *option, value string, has bool, rest str
 
 // group reads several options of one letter behind one dash.
 func (p *parser) group(arg string) (o *option, value string, has bool, rest string) {
-	if len(arg) == 1 {
+	if len(arg) == 1 || p.Syntax.NoGroups {
 		return nil, "", false, arg
 	}
 	for {
@@ -145,7 +144,7 @@ func (p *parser) group(arg string) (o *option, value string, has bool, rest stri
 			p.mistake(o, "may not occur within a group!")
 			return nil, "", false, arg[:1]
 		}
-		p.accept(o, "")
+		p.accept(o, isTrue)
 		arg = rest
 	}
 }
@@ -167,6 +166,9 @@ func (p *parser) provide(o *option, value string, has bool, i *int) Exit {
 	if o.takes == valueDisallowed {
 		p.print(o.name)
 		return Exit{Done: true}
+	}
+	if o.takes == valueOptional && !has {
+		value = isTrue
 	}
 	p.accept(o, value)
 	return Exit{}

@@ -20,8 +20,9 @@ type responseFile struct {
 }
 
 // expand replaces every argument @FILE by the arguments in that file, also those
-// that come out of a file. What names no file stays.
-func expand(args []string, read func(name string) ([]byte, error)) ([]string, error) {
+// that come out of a file. What names no file stays. With empty, quotes with nothing
+// between them are an argument in a file.
+func expand(args []string, read func(name string) ([]byte, error), empty bool) ([]string, error) {
 	var open []responseFile
 	args = append([]string(nil), args...)
 	for i := 0; i < len(args); {
@@ -50,7 +51,7 @@ func expand(args []string, read func(name string) ([]byte, error)) ([]string, er
 		if err != nil {
 			return nil, fmt.Errorf("cannot not open file '%s': %s", abs, reason(err))
 		}
-		inner := tokenize(decode(text))
+		inner := tokenize(decode(text), empty)
 		for j := range open {
 			open[j].end += len(inner) - 1
 		}
@@ -90,15 +91,17 @@ func decode(text []byte) string {
 }
 
 // tokenize splits text into arguments as the GNU tools do: a backslash takes the
-// next character as it is, quotes of both kinds keep spaces.
-func tokenize(text string) []string {
+// next character as it is, quotes of both kinds keep spaces. With empty, quotes make
+// an argument even if nothing is between them.
+func tokenize(text string, empty bool) []string {
 	var tokens []string
 	var token []byte
+	quoted := false
 	flush := func() {
-		if len(token) > 0 {
+		if len(token) > 0 || quoted && empty {
 			tokens = append(tokens, string(token))
-			token = token[:0]
 		}
+		token, quoted = token[:0], false
 	}
 	for i := 0; i < len(text); i++ {
 		switch c := text[i]; {
@@ -106,6 +109,7 @@ func tokenize(text string) []string {
 			i++
 			token = append(token, text[i])
 		case c == '"' || c == '\'':
+			quoted = true
 			for i++; i < len(text) && text[i] != c; i++ {
 				if text[i] == '\\' && i+1 < len(text) {
 					i++
@@ -124,4 +128,4 @@ func tokenize(text string) []string {
 
 // Expand returns the arguments of a call with those of its response files in the
 // place of each @FILE. A file that does not exist leaves the word as it is.
-func Expand(call *command.Call) ([]string, error) { return expand(call.Args, readFile(call)) }
+func Expand(call *command.Call) ([]string, error) { return expand(call.Args, readFile(call), false) }

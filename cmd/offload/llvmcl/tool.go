@@ -19,12 +19,26 @@ type Tool struct {
 	// order in which LLVM's hash table has them: of options that are equally near
 	// to an unknown argument, the first one is suggested.
 	Order []string
+	// Syntax is that of the release of LLVM to follow.
+	Syntax Syntax
 
 	options     []*option
 	byName      map[string]*option
 	positionals *Opt[[]string]
 	needed      bool // there must be a positional argument
 	operands    string
+}
+
+// Syntax has the differences between releases of LLVM's command line library. The zero value is LLVM 22.
+type Syntax struct {
+	// HelpAlias gives every tool the option -h, another name of --help. Before, tools define it.
+	HelpAlias bool
+	// NoGroups has options of one letter stand alone: -ab is not -a -b.
+	NoGroups bool
+	// StrictBools accepts true, false, 1 and 0 as values of a boolean option, and no other spelling.
+	StrictBools bool
+	// EmptyQuotes makes quotes with nothing between them an argument in response files.
+	EmptyQuotes bool
 }
 
 // Opt is the value of an option and how often it was given.
@@ -44,7 +58,6 @@ type option struct {
 	commas   bool // a comma separates values
 	choices  []Choice
 	required bool
-	alone    bool // where it is given, required options may be missing
 	shown    shown
 	generic  bool // one of those that every tool has
 
@@ -77,9 +90,6 @@ func (o *option) Hide() { o.shown = nowhere }
 // Require makes it a mistake not to give the option.
 func (o *option) Require() { o.required = true }
 
-// Alone lets required options be missing where the option is given.
-func (o *option) Alone() { o.alone = true }
-
 func newOpt[T any](t *Tool, o *option, parse func(old T, value string) (T, string)) *Opt[T] {
 	opt := &Opt[T]{option: o}
 	o.seen = func() int { return opt.Count }
@@ -103,15 +113,26 @@ func (t *Tool) add(o *option) {
 	t.byName[o.name] = o
 }
 
+// isTrue is the value of a boolean option without a value.
+const isTrue = "true"
+
 // Bool adds an option that is true when it is given, or has the value that
 // follows an equals sign.
 func (t *Tool) Bool(name, help string) *Opt[bool] {
 	return newOpt(t, &option{name: name, help: help}, func(_ bool, value string) (bool, string) {
 		switch value {
-		case "", "true", "TRUE", "True", "1":
+		case isTrue, "1":
 			return true, ""
-		case "false", "FALSE", "False", "0":
+		case "false", "0":
 			return false, ""
+		case "", "TRUE", "True":
+			if !t.Syntax.StrictBools {
+				return true, ""
+			}
+		case "FALSE", "False":
+			if !t.Syntax.StrictBools {
+				return false, ""
+			}
 		}
 		return false, "'" + value + "' is invalid value for boolean argument! Try 0 or 1"
 	})

@@ -32,7 +32,7 @@ const (
 type options struct {
 	tool llvmcl.Tool
 
-	help    *llvmcl.Opt[bool]
+	help    *llvmcl.Opt[bool] // nil if every tool has it
 	output  *llvmcl.Opt[string]
 	inputs  *llvmcl.Opt[[]string]
 	images  *llvmcl.Opt[[]string]
@@ -45,6 +45,17 @@ type options struct {
 	level    *llvmcl.Opt[int32]
 }
 
+// The options in the order of LLVM's hash table, see llvmcl.Tool.Order, with both kinds of table.
+var (
+	order = []string{
+		"help", "archive", "help-hidden", "version", "help-list", "help-list-hidden", "o", "image", "print-options", "print-all-options",
+	}
+	orderNextBucket = []string{
+		"image", "help-list-hidden", "compression-format", "print-options", "version", "compression-level", "h", "archive",
+		"help-hidden", "print-all-options", "help", "help-list", "compress", "o",
+	}
+)
+
 func newOptions(r release.Release) *options {
 	o := &options{tool: llvmcl.Tool{
 		Overview: "A utility for bundling several object files into a single binary.\n" +
@@ -54,8 +65,14 @@ func newOptions(r release.Release) *options {
 		Version:  "Debian LLVM version " + packerVersion(r) + "\n  Optimized build.",
 	}}
 	t := &o.tool
-	o.help = t.Bool("h", "Alias for -help")
-	o.help.Hide()
+	t.Order, t.Syntax = order, r.Syntax
+	if r.NextBucket {
+		t.Order = orderNextBucket
+	}
+	if !r.Syntax.HelpAlias {
+		o.help = t.Bool("h", "Alias for -help")
+		o.help.Hide()
+	}
 	o.output = t.String("o", "file", "Write output to <file>.")
 	o.inputs = t.Positionals(" Extract from <file>.")
 	o.images = t.Strings("image", "<key>=<value>,...", "List of key and value arguments. Required keywords are 'file' and 'triple'.")
@@ -108,7 +125,7 @@ func Run(ctx context.Context, call *command.Call) int {
 		fmt.Fprintln(call.Stderr, "warning: 'clang-offload-packager' is deprecated. Use 'llvm-offload-binary' instead.")
 	}
 	switch output := o.output.Value; {
-	case o.help.Value || output == "" && input == "":
+	case o.help != nil && o.help.Value || output == "" && input == "":
 		o.tool.PrintHelp(call)
 	case output != "" && input != "":
 		err = words("Packaging to an output file and extracting from an input file are mutually exclusive.")

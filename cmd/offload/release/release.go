@@ -6,6 +6,8 @@ package release
 import (
 	"fmt"
 	"strings"
+
+	"github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
 )
 
 // Variable is the variable of the environment that chooses a release: 22, 23 or 24. If it is
@@ -34,15 +36,26 @@ type Release struct {
 	// SmallWords says that messages of clang-offload-bundler about compressed data begin with a
 	// small letter, and that of uncompressed ones ends without a full stop.
 	SmallWords bool
-	// HelpAlone says that clang-offload-bundler -h prints help where required options are missing.
-	HelpAlone bool
+	// AnyTypeOfEmpty says that clang-offload-bundler does not look at -type where it reads an empty file.
+	AnyTypeOfEmpty bool
+	// ListsMembers says that clang-offload-bundler -list -type=a lists the entries of the members.
+	ListsMembers bool
+	// Syntax is that of the command lines of all tools.
+	Syntax llvmcl.Syntax
 }
 
 // releases has a line for each release that can be followed, oldest first.
 var releases = []Release{
 	{Number: 22, Version: "22.1.8", Package: "1+b2", Container: 1},
-	{Number: 23, Version: "23.1.4", Package: "2", Container: 2, NextBucket: true, SmallWords: true},
-	{Number: 24, Version: "24.0.0", Package: "++20261025103442+7e3c57157096-1~exp1", Container: 3, NextBucket: true, SmallWords: true, CompressesContainers: true, HelpAlone: true},
+	{
+		Number: 23, Version: "23.1.4", Package: "2", Container: 2, NextBucket: true, SmallWords: true,
+		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true},
+	},
+	{
+		Number: 24, Version: "24.0.0", Package: "++20261025103442+7e3c57157096-1~exp1", Container: 3, NextBucket: true, SmallWords: true,
+		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true, StrictBools: true, NoGroups: true, HelpAlias: true},
+		CompressesContainers: true,
+	},
 }
 
 // Of returns the release of that number.
