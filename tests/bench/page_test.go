@@ -6,7 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp")
+	"github.com/google/go-cmp/cmp"
+)
 
 var someSections = []section{
 	{corpus: "rocfft", about: "the only bundle of librocfft0", size: "0.3 MB", rows: []row{
