@@ -65,7 +65,8 @@ func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 // has none.
 func index(m *ar.NewMember) {
 	data := m.Data.Bytes()
-	if !bitcode.Is(data) && !object.IsObject(data) {
+	// The symbols of ELF files show whether they are objects.
+	if !bitcode.Is(data) && !object.Identify(data).IsELF() && !object.IsObject(data) {
 		return
 	}
 	if names, isObject, err := memberSymbols(data); err == nil {

@@ -92,8 +92,8 @@ func (s *search) visit(ctx context.Context) error {
 // store is the memory of what visits load.
 type store struct {
 	mu     sync.Mutex
-	left   []byte   // of the last chunk
-	size   int      // of the next chunk
+	free   [][]byte // what is left of chunks that nobody is filling
+	size   int      // of the last chunk
 	mapped [][]byte // to unmap
 
 	reserved, used int64 // bytes
@@ -107,33 +107,48 @@ const (
 )
 
 // take returns n bytes whose content is arbitrary. What is not reserved yet is
-// reserved first.
+// reserved first. The system is asked for memory without the lock: that waits for the
+// page faults of all other goroutines.
 func (s *store) take(ctx context.Context, f *File, n int64) ([]byte, error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if more := s.used + n - s.reserved; more > 0 {
+	s.used += n
+	more := s.used - s.reserved
+	var chunk []byte
+	if last := len(s.free) - 1; last >= 0 {
+		chunk, s.free = s.free[last], s.free[:last]
+	}
+	size := int64(min(max(2*s.size, firstChunk), lastChunk))
+	if int64(len(chunk)) < n {
+		s.size = int(size)
+	}
+	s.mu.Unlock()
+	if more > 0 {
 		if err := s.reserve(ctx, f, more); err != nil {
 			return nil, err
 		}
 	}
-	if n > int64(len(s.left)) {
-		s.size = min(max(2*s.size, firstChunk), lastChunk)
-		chunk, err := pages.Map(int(max(n, int64(s.size))))
-		if err != nil {
+	var fresh []byte
+	if int64(len(chunk)) < n {
+		var err error
+		if fresh, err = pages.Map(int(max(n, size))); err != nil {
 			return nil, err
 		}
-		pages.Large(chunk)
-		s.mapped = append(s.mapped, chunk)
-		if n >= int64(s.size) {
-			s.used += n
-			return chunk[:n:n], nil
-		}
-		s.left = chunk
+		pages.Large(fresh)
 	}
-	b := s.left[:n:n]
-	s.left = s.left[n:]
-	s.used += n
-	return b, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fresh != nil {
+		s.mapped = append(s.mapped, fresh)
+		if len(fresh)-int(n) < len(chunk) {
+			s.free = append(s.free, chunk)
+			return fresh[:n:n], nil
+		}
+		chunk = fresh // what was left is too small to be of use
+	}
+	if int64(len(chunk)) > n {
+		s.free = append(s.free, chunk[n:])
+	}
+	return chunk[:n:n], nil
 }
 
 // reserve adds n bytes to what the budget gave.
@@ -142,6 +157,8 @@ func (s *store) reserve(ctx context.Context, f *File, n int64) error {
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.reservations = append(s.reservations, r)
 	s.reserved += n
 	return nil
@@ -166,5 +183,5 @@ func (s *store) close() {
 	for _, chunk := range s.mapped {
 		_ = pages.Unmap(chunk)
 	}
-	s.mapped, s.left = nil, nil
+	s.mapped, s.free = nil, nil
 }

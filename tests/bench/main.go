@@ -1,7 +1,7 @@
 // Bench compares this program with clang-offload-bundler of LLVM 22 on real
 // bundles: ROCm libraries that Debian packages. It runs both in turn, checks
 // every output with LLVM's tool, prints ratios, and writes docs/performance.md if all
-// corpora were measured.
+// corpora were measured. With -compare it reports the ratios that fell.
 //
 //	./bazelw run //tests/bench
 //	go run ./tests/bench
@@ -49,7 +49,8 @@ func run(ctx context.Context) error {
 	only := flag.String("corpora", "", "corpora whose names match this `pattern`")
 	onlyOps := flag.String("operations", "", "operations whose names match this `pattern`")
 	runs := flag.Int("n", 7, "`runs` of each program; fewer where they are long")
-	write := flag.Bool("write", false, "write docs/performance.md even if only some corpora were measured")
+	write := flag.Bool("write", false, "write docs/performance.md even if only some corpora were measured: the others keep what it has of them")
+	compare := flag.Bool("compare", false, "write nothing; print the operations that are slower than docs/performance.md has them, and fail if there are any")
 	program := flag.String("offload", "", "the program, a `file`; built from the sources if it is missing")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -82,6 +83,13 @@ func run(ctx context.Context) error {
 		return err
 	}
 
+	pageName := filepath.Join(project, "docs", "performance.md")
+	page, err := os.ReadFile(pageName)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	recorded := parsePage(string(page))
+
 	var results []result
 	all := true
 	for i := range corpora {
@@ -104,11 +112,28 @@ func run(ctx context.Context) error {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
+	measured := sectionsOf(results)
+	printLines("below what is wanted", missed(results))
+	if *compare {
+		slower := fallen(recorded, measured)
+		printLines("slower than recorded", slower)
+		if n := len(slower); n > 0 {
+			return fmt.Errorf("%d operations are slower than docs/performance.md has them; measure again on an idle machine", n)
+		}
+		return nil
+	}
 	if !all && !*write || *onlyOps != "" || len(results) == 0 {
 		fmt.Println("\ndocs/performance.md stays as it is: not everything was measured.")
 		return nil
 	}
-	return report(filepath.Join(project, "docs"), results)
+	return report(filepath.Dir(pageName), merge(recorded, measured))
+}
+
+// printLines prints a list with a title, if there are lines.
+func printLines(title string, lines []string) {
+	if len(lines) > 0 {
+		fmt.Printf("\n%s:\n  %s\n", title, strings.Join(lines, "\n  "))
+	}
 }
 
 // projectDir returns the folder of the sources.

@@ -20,7 +20,7 @@ import (
 var page string
 
 // report writes performance.md and its chart.
-func report(dir string, results []result) error {
+func report(dir string, sections []section) error {
 	version, err := exec.Command(filepath.Join(llvm.Dir, "clang-offload-bundler"), "--version").Output()
 	if err != nil {
 		return err
@@ -31,15 +31,15 @@ func report(dir string, results []result) error {
 	}
 	var b bytes.Buffer
 	err = t.Execute(&b, map[string]any{
-		"LLVM":   llvmVersion(version),
-		"Go":     runtime.Version(),
-		"Cores":  runtime.NumCPU(),
-		"Tables": tables(results),
+		"LLVM":     llvmVersion(version),
+		"Go":       runtime.Version(),
+		"Cores":    runtime.NumCPU(),
+		"Sections": sections,
 	})
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "performance.svg"), chart(results), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "performance.svg"), chart(sections), 0o666); err != nil {
 		return err
 	}
 	fmt.Println("\nwriting docs/performance.md and docs/performance.svg")
@@ -55,34 +55,6 @@ func llvmVersion(out []byte) string {
 		}
 	}
 	return "of an unknown version"
-}
-
-// byCorpus divides results into runs of one corpus.
-func byCorpus(results []result) [][]result {
-	var runs [][]result
-	for i, r := range results {
-		if i == 0 || r.corpus != results[i-1].corpus {
-			runs = append(runs, nil)
-		}
-		runs[len(runs)-1] = append(runs[len(runs)-1], r)
-	}
-	return runs
-}
-
-// tables has a table for each corpus.
-func tables(results []result) string {
-	var b strings.Builder
-	for _, run := range byCorpus(results) {
-		fmt.Fprintf(&b, "### %s: %s, %s\n\n", run[0].corpus.name, run[0].corpus.about, megabytes(run[0].raw))
-		fmt.Fprintf(&b, "| | faster | quartiles | less memory | smaller output |\n")
-		fmt.Fprintf(&b, "| --- | ---: | ---: | ---: | ---: |\n")
-		for _, r := range run {
-			fmt.Fprintf(&b, "| %s | **%.1f ×** | %.1f … %.1f | %.1f × | %s |\n", r.operation.name,
-				r.faster.median, r.faster.low, r.faster.high, r.lighter.median, r.smaller())
-		}
-		b.WriteByte('\n')
-	}
-	return b.String()
 }
 
 func megabytes(n int64) string {
@@ -113,14 +85,20 @@ var palette = []string{"#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#
 
 // chart draws how many times faster each operation is: a bar for each corpus, from
 // small to large, on a logarithmic scale.
-func chart(results []result) []byte {
+func chart(sections []section) []byte {
+	type bar struct {
+		corpus, size string
+		faster       float64
+	}
 	var names []string
-	groups := make(map[string][]result)
-	for _, r := range results {
-		if groups[r.operation.name] == nil {
-			names = append(names, r.operation.name)
+	groups := make(map[string][]bar)
+	for _, s := range sections {
+		for _, r := range s.rows {
+			if groups[r.operation] == nil {
+				names = append(names, r.operation)
+			}
+			groups[r.operation] = append(groups[r.operation], bar{s.corpus, s.size, r.faster.median})
 		}
-		groups[r.operation.name] = append(groups[r.operation.name], r)
 	}
 	var bars bytes.Buffer
 	y := top
@@ -130,8 +108,8 @@ func chart(results []result) []byte {
 		for i, r := range group {
 			color := palette[i*len(palette)/len(group)]
 			fmt.Fprintf(&bars, `<rect x="%d" y="%d" width="%.1f" height="%d" fill="%s"><title>%s, %s: %.1f times faster</title></rect>`+"\n",
-				labelWidth, y, x(r.faster.median)-labelWidth, rowHeight-2, color, html.EscapeString(r.corpus.name), megabytes(r.raw), r.faster.median)
-			fmt.Fprintf(&bars, `<text x="%.1f" y="%d" class="value">%.1f  %s</text>`+"\n", x(r.faster.median)+4, y+rowHeight-3, r.faster.median, html.EscapeString(r.corpus.name))
+				labelWidth, y, x(r.faster)-labelWidth, rowHeight-2, color, html.EscapeString(r.corpus), r.size, r.faster)
+			fmt.Fprintf(&bars, `<text x="%.1f" y="%d" class="value">%.1f  %s</text>`+"\n", x(r.faster)+4, y+rowHeight-3, r.faster, html.EscapeString(r.corpus))
 			y += rowHeight
 		}
 		y += groupGap
