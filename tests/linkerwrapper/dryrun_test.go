@@ -78,6 +78,17 @@ func TestDryRun(t *testing.T) {
 	b.tidy()
 }
 
+// TestListsOptions has the options of LLVM listed, those of its backends too.
+func TestListsOptions(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, args := range [][]string{{"-mllvm", "--help"}, {"--offload-opt=--help"}} {
+		if r := b.call(b.ours, args...); r.Code != 0 || !strings.Contains(r.Stdout, "OPTIONS:") || !strings.Contains(r.Stdout, "--amdgpu-") {
+			t.Errorf("%q: %+v", args, r)
+		}
+	}
+}
+
 // TestDryRunDifferences are command lines for which LLVM's tool is wrong.
 func TestDryRunDifferences(t *testing.T) {
 	t.Parallel()

@@ -86,7 +86,22 @@ func run(ctx context.Context, call *command.Call) error {
 		return err
 	}
 	defer w.close()
+	if slices.ContainsFunc(words, func(w word) bool {
+		return (w.id == optMLLVM || w.id == optOffloadOpt) && (w.value() == "--help" || w.value() == "-help")
+	}) {
+		return w.llvmHelp(ctx)
+	}
 	return w.run(ctx)
+}
+
+// llvmHelp has the clang of device links list the options of LLVM that it takes.
+func (w *wrapper) llvmHelp(ctx context.Context) error {
+	clang, err := w.tools().find("clang")
+	if err != nil {
+		return err
+	}
+	process := devicelink.Process{Args: []string{clang, "-cc1", "-mllvm", "--help"}, Env: os.Environ(), Stdout: w.call.Stdout, Stderr: w.call.Stderr}
+	return process.Run(ctx)
 }
 
 // wrapper is one call.
