@@ -409,6 +409,7 @@ func dropAll(list []*Output) {
 			continue
 		}
 		slots <- struct{}{}
+		// unguarded: it closes and removes files
 		wg.Go(func() {
 			defer func() { <-slots }()
 			o.drop()
