@@ -116,6 +116,7 @@ void scale(double *data) {
 `,
 	"target.cc": `#include <device.h>
 #include <cmath>
+double root(double value); // clangd reads what comes before the first declaration by itself: no pragma may begin there
 #pragma omp declare target
 double root(double value) { return std::sqrt(value) * SIZE; }
 #pragma omp end declare target

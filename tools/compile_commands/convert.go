@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -141,7 +142,12 @@ func (c converter) entry(a action) (entry, bool) {
 	if slices.Contains(e.Arguments, "-fopenmp-is-target-device") && slices.Contains(e.Arguments, "-target-cpu") {
 		// The action finds these headers of a GPU's OpenMP by asking the compiler, too.
 		if dir, err := c.resourceDir(e.Arguments[0]); err == nil {
-			e.Arguments = append(e.Arguments, "-isystem", filepath.Join(dir, "include", "openmp_wrappers"))
+			wrappers := filepath.Join(dir, "include", "openmp_wrappers")
+			e.Arguments = append(e.Arguments, "-isystem", wrappers, "-isystem", filepath.Join(dir, "include", "llvm_libc_wrappers"))
+			const functions = "__clang_openmp_device_functions.h"
+			if _, err := os.Stat(filepath.Join(wrappers, functions)); err == nil {
+				e.Arguments = append(e.Arguments, "-include", functions)
+			}
 		}
 	}
 	e.File = c.place(e.File)

@@ -54,7 +54,8 @@ func TestEntry(t *testing.T) {
 			file: "/ws/pkg/a.c",
 			args: []string{
 				"/base/external/clang~/bin/clang", "-x", "c", "-fopenmp", "-Xclang", "-target-cpu", "-Xclang", "gfx90a",
-				"-Xclang", "-fopenmp-is-target-device", "-isystem", "/llvm/lib/clang/22/include/openmp_wrappers", "/ws/pkg/a.c",
+				"-Xclang", "-fopenmp-is-target-device", "-isystem", "/llvm/lib/clang/22/include/openmp_wrappers",
+				"-isystem", "/llvm/lib/clang/22/include/llvm_libc_wrappers", "/ws/pkg/a.c",
 			},
 		},
 		{
