@@ -1,0 +1,123 @@
+// Compile_commands writes compile_commands.json, from which clangd and other
+// tools learn how sources are compiled, for all C++, HIP, CUDA and OpenMP sources
+// of the workspace that it is called in:
+//
+//	bazel run @rules_offload//tools:compile_commands [-- FLAG_OR_TARGET...]
+//
+// The targets are those whose sources to write, //... by default. Flags are those
+// of the build, such as --config=NAME: Bazel analyzes the targets with them. The
+// variable BAZEL names the program to call for this, bazel by default.
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "compile_commands:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	workspace := os.Getenv("BUILD_WORKSPACE_DIRECTORY")
+	if workspace == "" {
+		return fmt.Errorf("BUILD_WORKSPACE_DIRECTORY is not set: start this program with `bazel run`")
+	}
+	b := bazel{program: os.Getenv("BAZEL"), workspace: workspace}
+	if b.program == "" {
+		b.program = "bazel"
+	}
+	var targets []string
+	for _, arg := range args {
+		if strings.HasPrefix(arg, "-") {
+			b.flags = append(b.flags, arg)
+		} else {
+			targets = append(targets, arg)
+		}
+	}
+	if len(targets) == 0 {
+		targets = []string{"//..."}
+	}
+	execroot, err := b.output("info", "execution_root")
+	if err != nil {
+		return err
+	}
+	// Not of what the targets depend on: it would be there a second time for the machine that builds.
+	query := fmt.Sprintf(`mnemonic("^(%s)$", %s)`, strings.Join(mnemonics, "|"), strings.Join(targets, " + "))
+	actions, err := b.output("aquery", "--output=jsonproto", "--include_param_files", "--noinclude_artifacts", query)
+	if err != nil {
+		return err
+	}
+	graph := &actionGraph{}
+	if err := json.Unmarshal(actions, graph); err != nil {
+		return fmt.Errorf("the output of `%s aquery`: %w", b.program, err)
+	}
+	c := converter{workspace: workspace, execroot: string(bytes.TrimSpace(execroot)), resourceDir: resourceDir}
+	entries := c.entries(graph)
+	if len(entries) == 0 {
+		return fmt.Errorf("no C++, HIP, CUDA or OpenMP source is compiled for %s", strings.Join(targets, " "))
+	}
+	text, err := json.MarshalIndent(entries, "", "  ")
+	if err != nil {
+		return err
+	}
+	name := filepath.Join(workspace, "compile_commands.json")
+	if err := replace(name, append(text, '\n')); err != nil {
+		return err
+	}
+	fmt.Printf("%s: %d compilations\n", name, len(entries))
+	return nil
+}
+
+// bazel calls Bazel in the workspace.
+type bazel struct {
+	program, workspace string
+	flags              []string
+}
+
+// output returns what a command writes to standard output. Its messages go to
+// standard error.
+func (b bazel) output(command string, args ...string) ([]byte, error) {
+	cmd := exec.Command(b.program, append(append([]string{command}, b.flags...), args...)...)
+	cmd.Dir, cmd.Stderr = b.workspace, os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s %s: %w; if Bazel has another name here, set BAZEL", b.program, command, err)
+	}
+	return out, nil
+}
+
+// resourceDir returns the folder of a compiler's own headers.
+func resourceDir(compiler string) (string, error) {
+	out, err := exec.Command(compiler, "-print-resource-dir").Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+// replace writes a file that is either complete or as it was.
+func replace(name string, content []byte) error {
+	file, err := os.CreateTemp(filepath.Dir(name), ".compile_commands-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	if _, err := file.Write(content); err != nil {
+		file.Close()
+		return err
+	}
+	if err := file.Chmod(0o644); err != nil {
+		file.Close()
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	return os.Rename(file.Name(), name)
+}
