@@ -151,7 +151,11 @@ func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*
 			return nil, in(input, err)
 		}
 	}
-	return s.budget.Reserve(ctx, need)
+	memory, err := s.budget.Reserve(ctx, need)
+	if err != nil && context.Cause(ctx) == nil {
+		err = in(inputs[0], err)
+	}
+	return memory, err
 }
 
 // holdFatBinary writes the object that Register makes for a Symbol.

@@ -74,6 +74,16 @@ func entry(offset, size int64, id string) func([]byte) []byte {
 	}
 }
 
+// inflatable returns a compressed offload binary that holds some bytes of zeros.
+func inflatable(zeros int64) []byte {
+	frame := bomb(nil, zeros, 0)[32:]
+	b := append([]byte{0x10, 0xff, 0x10, 0xad}, 3, 0, 0, 0)
+	for _, n := range []int64{40 + int64(len(frame)), 40, 1, 40 + zeros} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(n))
+	}
+	return append(b, frame...)
+}
+
 const memoryID = "hipv4-amdgcn-amd-amdhsa--gfx942"
 
 // Files made to take memory: under a limit, calls fail with what they need, or keep to it. They
@@ -98,6 +108,7 @@ func TestBombs(t *testing.T) {
 		"ids":     bomb(header(entry(0, 0, ""))[:24+8+16], 15*mib, 0),
 		"names":   bytes.Repeat(header(names...), 4),
 		"many":    bytes.Repeat(header(entry(0, 0, "")), 9<<20/56),
+		"v3":      inflatable(900 * mib),
 		"packed":  fixture.Archive(t, "member", string(bomb(nil, 3*gib, 0))),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o666); err != nil {
@@ -130,6 +141,10 @@ func TestBombs(t *testing.T) {
 		{"offload inspect --kernels window", "window: "},
 		{"offload diff segment segment", "segment: "},
 		{"offload prune --input segment --output out --decompress", "this takes"},
+		{"offload inspect v3", "v3: this takes"},
+		{"llvm-offload-binary v3", "this takes"},
+		{"offload register --kind openmp --triple x86_64-unknown-linux-gnu --output out v3", "v3: this takes"},
+		{"offload prune --keep gfx942 --input v3 --output out", "v3: "},
 		{"clang-offload-bundler -type=bc -unbundle -input=window -output=out -targets=" + memoryID, "this takes 2148528128 bytes of memory at a time, the limit is 536870912 bytes: raise it with OFFLOAD_MAX_MEMORY"},
 		{"clang-offload-bundler -type=s -list -input=text", "this takes"},
 		{"offload list -", "'-': more than the 134217728 bytes that are read into memory"},

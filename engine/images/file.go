@@ -214,6 +214,9 @@ func (f *File) search(ctx context.Context, root *files.Root, opt Options) error 
 		reserved = min(max(memory.need, 2*reserved), maxInflated)
 		var err error
 		if f.inflated, err = f.account.Reserve(ctx, reserved); err != nil {
+			if context.Cause(ctx) == nil {
+				err = &PlaceError{Place: f.name, Err: err}
+			}
 			return err
 		}
 	}

@@ -66,10 +66,11 @@ func (w *Work) openArchive(ctx context.Context) error {
 		case bundle.Is(data), ccob.Is(data):
 			err = sub.openBundles(ctx)
 		case offloadbinary.Is(data):
-			err = sub.openPackages()
+			err = sub.openPackages(ctx)
 		default:
 			continue
 		}
+		w.release = append(w.release, sub.release...)
 		if errors.Is(err, ErrNoDeviceCode) {
 			continue
 		}

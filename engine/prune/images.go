@@ -73,10 +73,23 @@ func lay(units []*unit, align uint64) *elfedit.Plan {
 // maxInflated bounds what the compressed packages of a file have inflated.
 const maxInflated = 1 << 30
 
-// packages returns the offload binaries that follow each other in c.
-func packages(c files.Content) ([]*unit, error) {
+// packages returns the offload binaries that follow each other in c. The memory of those that
+// it inflates is reserved until Close.
+func (w *Work) packages(ctx context.Context, c files.Content) ([]*unit, error) {
 	var units []*unit
-	for p, err := range offloadbinary.Parse(c, offloadbinary.Options{Inflate: offloadbinary.UpTo(maxInflated)}) {
+	allowed := offloadbinary.UpTo(maxInflated)
+	inflate := func(size int64) (bool, error) {
+		if ok, err := allowed(size); !ok {
+			return false, err
+		}
+		memory, err := w.opt.Budget.Reserve(ctx, size)
+		if err != nil {
+			return false, err
+		}
+		w.release = append(w.release, memory.Release)
+		return true, nil
+	}
+	for p, err := range offloadbinary.Parse(c, offloadbinary.Options{Inflate: inflate}) {
 		if err != nil {
 			return nil, err
 		}
@@ -94,9 +107,9 @@ func packages(c files.Content) ([]*unit, error) {
 }
 
 // openPackages finds the images in a file of offload binaries.
-func (w *Work) openPackages() error {
+func (w *Work) openPackages(ctx context.Context) error {
 	w.format = "offload-binary"
-	units, err := packages(w.in)
+	units, err := w.packages(ctx, w.in)
 	if err != nil {
 		return err
 	}
@@ -133,7 +146,7 @@ func (r *imageRange) newRange() (start, end uint64) {
 
 // openOpenMP finds the images of OpenMP, which records with their starts and ends lead
 // to.
-func (w *Work) openOpenMP(f *elfedit.File) (func() (elfedit.Change, error), error) {
+func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit.Change, error), error) {
 	section, err := f.Section(OffloadSection)
 	if err != nil || section < 0 {
 		return nil, err
@@ -143,7 +156,7 @@ func (w *Work) openOpenMP(f *elfedit.File) (func() (elfedit.Change, error), erro
 		return nil, nil
 	}
 	content := f.Content(section)
-	units, err := packages(content)
+	units, err := w.packages(ctx, content)
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.Name, err)
 	}

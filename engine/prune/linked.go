@@ -93,7 +93,7 @@ func (w *Work) openLinked(ctx context.Context) error {
 	if hip != nil {
 		changes = append(changes, hip)
 	}
-	openmp, err := w.openOpenMP(f)
+	openmp, err := w.openOpenMP(ctx, f)
 	if err != nil {
 		return err
 	}

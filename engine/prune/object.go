@@ -42,7 +42,7 @@ func (w *Work) openObject(ctx context.Context) error {
 			}
 			changes = append(changes, change)
 		case s.Name == OffloadSection:
-			change, err := w.objectImages(o, i)
+			change, err := w.objectImages(ctx, o, i)
 			if err != nil {
 				return err
 			}
@@ -209,8 +209,8 @@ func objectWrappers(o *elfedit.Object) map[elfedit.Place]bool {
 }
 
 // objectImages finds the images that a link would find in an object.
-func (w *Work) objectImages(o *elfedit.Object, section int) (func() elfedit.ObjectChange, error) {
-	units, err := packages(o.Content(section))
+func (w *Work) objectImages(ctx context.Context, o *elfedit.Object, section int) (func() elfedit.ObjectChange, error) {
+	units, err := w.packages(ctx, o.Content(section))
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", OffloadSection, err)
 	}

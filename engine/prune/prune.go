@@ -132,7 +132,7 @@ func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
 	case ar.Is(data):
 		err = w.openArchive(ctx)
 	case offloadbinary.Is(data):
-		err = w.openPackages()
+		err = w.openPackages(ctx)
 	case bundle.Is(data), ccob.Is(data):
 		err = w.openBundles(ctx)
 	case len(data) >= 2 && string(data[:2]) == "MZ":
@@ -140,10 +140,13 @@ func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
 	default:
 		err = ErrNoDeviceCode
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = w.choose()
 	}
-	return w, w.choose()
+	if err != nil {
+		w.Close()
+	}
+	return w, err
 }
 
 // Unchanged reports whether the new file is the old one.
