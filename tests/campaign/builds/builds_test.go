@@ -26,6 +26,9 @@ func TestMain(m *testing.M) { llvm.Main(m) }
 
 var rounds = flag.Int("rounds", 2, "how many builds each test disturbs")
 
+// maxKills is how often the workers of a build are killed.
+const maxKills = 4
+
 // bundles is how many bundles a build makes, and imageSize of how many bytes.
 const bundles, imageSize = 40, 100 << 10
 
@@ -118,11 +121,12 @@ func TestKilledWorkers(t *testing.T) {
 		stop, stopped := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(stopped)
-			for {
+			// A build whose workers never live long enough does not end.
+			for range maxKills {
 				select {
 				case <-stop:
 					return
-				case <-time.After(time.Duration(r.IntN(100)) * time.Millisecond):
+				case <-time.After(time.Duration(200+r.IntN(500)) * time.Millisecond):
 				}
 				for _, id := range workers(base) {
 					if syscall.Kill(id, syscall.SIGKILL) == nil {
