@@ -141,8 +141,8 @@ func (g *generator) removeEmpty() (removed []string) {
 	return removed
 }
 
-// isThere reports whether a source of a rule can be had: a file, the output of a
-// rule, or any label, which is somebody else's to keep right.
+// isThere reports whether a source of a rule exists: as a file or as the output of a
+// rule. It assumes that labels exist.
 func (g *generator) isThere(src string) bool {
 	if strings.HasPrefix(src, ":") || strings.HasPrefix(src, "//") || strings.HasPrefix(src, "@") {
 		return true

@@ -601,7 +601,7 @@ func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error
 		func(int, struct{}) error { return nil })
 }
 
-// job is frames behind each other and the ranges that lie in them.
+// job is a run of adjacent frames, and the ranges to decode in them.
 type job struct {
 	spans  []span
 	ranges []Range
