@@ -19,8 +19,8 @@ import (
 //   - [Assemble] copies the parts in the order of the plan. It decodes parts that the
 //     plan has in one frame, and compresses them together.
 //
-// If every frame of the plan has a part, the result is equal to that of [Encode] for
-// the whole bundle, byte by byte.
+// If every frame of the plan that is worth a part has one, the result is equal to that of
+// [Encode] for the whole bundle, byte by byte.
 
 // EncodePart compresses the pieces, whose offsets count from the beginning of the
 // part, and zeros behind them up to size, to one zstd frame, or more if they are large (see
