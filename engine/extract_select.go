@@ -127,7 +127,7 @@ func extension(e *images.DeviceImage) string {
 	return offloadbinary.Object.Extension()
 }
 
-// has tells whether an image has all the properties.
+// has reports whether an image has all the properties.
 func has(e *images.DeviceImage, properties []offloadbinary.String) bool {
 	for _, p := range properties {
 		has := false

@@ -28,15 +28,14 @@ type IsolateOptions struct {
 	Suffix string
 }
 
-// Isolate completes a relocatable device link as clang-linker-wrapper of LLVM 22
-// does: the object keeps its offload entries to itself, in a section of their own
-// that its registration alone goes through, and carries no images to be linked any
-// more.
-// It can then be linked into programs that have target regions of their own.
+// Isolate completes a relocatable device link, as clang-linker-wrapper of LLVM 22
+// does. It moves the offload entries of the object to a section with a name of its
+// own, which only the object's registration reads, and removes the images that were
+// linked. The object can then be linked into programs that have other target regions.
 //
-// The same can be had without a relocatable link: isolate all host objects of a
-// library with one suffix, and make their registration object for the section of
-// that name.
+// The result is the same without a relocatable link: isolate all host objects of a
+// library with one suffix, and create their registration object for the section with
+// that suffix.
 func (s *Session) Isolate(ctx context.Context, opt IsolateOptions) error {
 	input, err := s.files.Open(opt.Input)
 	if err != nil {

@@ -43,7 +43,7 @@ type group struct {
 	elsewhere   []include
 }
 
-// perFile tells whether the rule is one for a single source, named after it.
+// perFile reports whether the rule is one for a single source, named after it.
 func (gr *group) perFile(suffix string) bool {
 	srcs := gr.srcs
 	if gr.old != nil {
@@ -141,8 +141,8 @@ func (g *generator) removeEmpty() (removed []string) {
 	return removed
 }
 
-// isThere tells whether a source of a rule can be had: a file, the output of a
-// rule, or any label, which is somebody else's to keep right.
+// isThere reports whether a source of a rule exists: as a file or as the output of a
+// rule. It assumes that labels exist.
 func (g *generator) isThere(src string) bool {
 	if strings.HasPrefix(src, ":") || strings.HasPrefix(src, "//") || strings.HasPrefix(src, "@") {
 		return true
@@ -205,7 +205,7 @@ func (g *generator) scan(file string) *scan {
 	return g.scanFile(g.Config.RepoRoot, path.Join(g.Rel, file))
 }
 
-// deviceOnly tells whether a C++ source has __device__ functions and nothing
+// deviceOnly reports whether a C++ source has __device__ functions and nothing
 // that only HIP's compiler knows. A source that C++ compilers can read too, by
 // itself or with the headers of the repository that it includes, is none: it
 // may well be meant for them.
@@ -336,7 +336,7 @@ func (g *generator) hipKindIn(file string, sources []string) string {
 	return libraryKind
 }
 
-// isProgram tells whether a source has a main function.
+// isProgram reports whether a source has a main function.
 func (g *generator) isProgram(src string) bool {
 	s := g.scan(src)
 	return s != nil && s.main
@@ -478,7 +478,7 @@ func stemOf(file string) string {
 	return strings.TrimSuffix(base, path.Ext(base))
 }
 
-// isTest tells whether a source is named as that of a test.
+// isTest reports whether a source is named as that of a test.
 func isTest(file string) bool {
 	stem := stemOf(file)
 	return strings.HasSuffix(stem, "_test") || strings.HasPrefix(stem, "test_")

@@ -114,7 +114,7 @@ func (inc include) candidates() []string {
 	return files
 }
 
-// isFile tells whether there is a file at a path in the repository.
+// isFile reports whether there is a file at a path in the repository.
 func isFile(root, file string) bool {
 	info, err := os.Stat(filepath.Join(root, filepath.FromSlash(file)))
 	return err == nil && info.Mode().IsRegular()

@@ -64,10 +64,10 @@ var compiledKind = rule.KindInfo{
 	ResolveAttrs:   map[string]bool{depsAttr: true},
 }
 
-// isCompiled tells whether rules of a kind have sources.
+// isCompiled reports whether rules of a kind have sources.
 func isCompiled(kind string) bool { return kind == hipKind || isLinked(kind) }
 
-// isLinked tells whether rules of a kind are libraries for C++ programs.
+// isLinked reports whether rules of a kind are libraries for C++ programs.
 func isLinked(kind string) bool { return kind == libraryKind || kind == openmpKind }
 
 // offload is the extension. One value serves one run of Gazelle, which calls
@@ -133,7 +133,7 @@ func (l *offload) ApparentLoads(moduleToApparentName func(string) string) []rule
 	}}
 }
 
-// isModule tells whether the workspace at root is that module.
+// isModule reports whether the workspace at root is that module.
 func isModule(root, name string) bool {
 	path := filepath.Join(root, "MODULE.bazel")
 	data, err := os.ReadFile(path)

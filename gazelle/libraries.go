@@ -27,7 +27,7 @@ type library struct {
 
 type root struct{ folder, prefix string }
 
-// isLibrary tells whether rules of a kind give their headers to those that
+// isLibrary reports whether rules of a kind give their headers to those that
 // depend on them.
 func isLibrary(kind string) bool {
 	return strings.HasSuffix(kind, "_library") && !isLinked(kind)
@@ -56,7 +56,7 @@ func (l *offload) noteLibraries(c *config.Config, rel string, rules []*rule.Rule
 	}
 }
 
-// provides tells whether the library has a header, by its path in the
+// provides reports whether the library has a header, by its path in the
 // repository. Literal names may be those of generated files.
 func (lib *library) provides(c *config.Config, header string) bool {
 	name, ok := pathIn(lib.pkg, header)
@@ -66,7 +66,7 @@ func (lib *library) provides(c *config.Config, header string) bool {
 	return slices.Contains(lib.hdrs.names, name) || lib.hdrs.match(name) && isFile(c.RepoRoot, header)
 }
 
-// providesAs tells whether the library has a header that is included by this
+// providesAs reports whether the library has a header that is included by this
 // path.
 func (lib *library) providesAs(c *config.Config, included string) bool {
 	return slices.ContainsFunc(lib.roots, func(r root) bool {

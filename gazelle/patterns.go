@@ -53,7 +53,7 @@ func (p *patterns) add(e build.Expr) {
 	}
 }
 
-// match tells whether a file, by its path in the package, is named.
+// match reports whether a file, by its path in the package, is named.
 func (p patterns) match(file string) bool {
 	return slices.Contains(p.names, file) || matchAny(p.globs, file) && !matchAny(p.excludes, file)
 }

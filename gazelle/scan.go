@@ -92,7 +92,7 @@ func scanSource(data []byte) *scan {
 	return s
 }
 
-// isTarget tells whether a pragma asks for code or data on a device.
+// isTarget reports whether a pragma asks for code or data on a device.
 func isTarget(pragma string) bool {
 	words := strings.FieldsFunc(pragma, func(r rune) bool {
 		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -244,5 +244,5 @@ func tail(code []byte) []byte { return code[max(0, len(code)-64):] }
 func isRaw(code []byte) bool       { return rawPattern.Match(tail(code)) }
 func opensPragma(code []byte) bool { return pragmaOpen.Match(tail(code)) }
 
-// inNumber tells whether a quote after this code separates digits.
+// inNumber reports whether a quote after this code separates digits.
 func inNumber(code []byte) bool { return numberPattern.Match(tail(code)) }

@@ -56,7 +56,7 @@ func lostOutput(stderr io.Writer, err error) int {
 	return 1
 }
 
-// release tells whether s is the number of a release: 22, 22.1.
+// release reports whether s is the number of a release: 22, 22.1.
 func release(s string) bool {
 	for part := range strings.SplitSeq(s, ".") {
 		if part == "" || strings.Trim(part, "0123456789") != "" {

@@ -87,7 +87,7 @@ func (p *progress) end() {
 	p.clear()
 }
 
-// terminal tells whether f is one that understands clearLine.
+// terminal reports whether f is one that understands clearLine.
 func terminal(f *os.File) bool {
 	fi, err := f.Stat()
 	if err != nil || fi.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "" || os.Getenv("TERM") == "dumb" {

@@ -330,7 +330,7 @@ func (m module) initializers(values []uint64) (map[uint64]uint64, error) {
 
 // values numbers the values of a module: record is called for each module
 // record, constant for each constant, with the number of the value that it
-// defines; bytes tells whether the constant's type is a list of bytes.
+// defines; bytes reports whether the constant's type is a list of bytes.
 func (m module) values(record func(c *cursor, code, id uint64), constant func(c *cursor, code, id uint64, bytes bool)) error {
 	next := uint64(0)
 	var types []typeInfo

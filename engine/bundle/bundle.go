@@ -64,7 +64,7 @@ type Bundle struct {
 	Entries []Entry // in the order of the header
 }
 
-// Is tells whether data starts with a binary bundle, by the rule LLVM's tools
+// Is reports whether data starts with a binary bundle, by the rule LLVM's tools
 // go by: the magic and at least one byte more.
 func Is(data []byte) bool {
 	return len(data) > len(Magic) && string(data[:len(Magic)]) == Magic

@@ -39,7 +39,7 @@ type contentSample struct {
 	different int // different bytes in it, which tell about what it takes when it is compressed
 }
 
-// alike tells whether frames have so much in common that cuts between them would cost more
+// alike reports whether frames have so much in common that cuts between them would cost more
 // than they are good for.
 func alike(ctx context.Context, b *budget.Budget, frames [][]Piece) (bool, error) {
 	if len(frames) < 2 {

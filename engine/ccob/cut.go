@@ -115,7 +115,7 @@ func halves(run []Piece) [][]Piece {
 	return append(halves(run[:middle]), halves(run[middle:])...)
 }
 
-// cutsHere tells whether FramesAuto begins a frame with piece i, the last having begun
+// cutsHere reports whether FramesAuto begins a frame with piece i, the last having begun
 // with piece start.
 func cutsHere(pieces []Piece, start, i int, least int64) bool {
 	return Family(pieces[i].ID) != Family(pieces[i-1].ID) && pieces[i].Offset-pieces[start].Offset >= least

@@ -68,7 +68,7 @@ func newDecoderSet(cores, lanes, jobs int) *decoderSet {
 	return w
 }
 
-// idle tells whether there is a core that no job needs.
+// idle reports whether there is a core that no job needs.
 func (w *decoderSet) idle() bool { return min(int(w.left.Load()), w.lanes) < w.cores }
 
 // decoderMemory returns the bytes to reserve for a decoder with a window. What a decoder needs
@@ -306,7 +306,7 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 	return nil
 }
 
-// isFrame tells whether b begins like a zstd or skippable frame.
+// isFrame reports whether b begins like a zstd or skippable frame.
 func isFrame(b []byte) bool {
 	return len(b) >= 4 && (string(b[:4]) == "\x28\xb5\x2f\xfd" || b[0]&0xf0 == 0x50 && string(b[1:4]) == "\x2a\x4d\x18")
 }
@@ -601,7 +601,7 @@ func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error
 		func(int, struct{}) error { return nil })
 }
 
-// job is frames behind each other and the ranges that lie in them.
+// job is a run of adjacent frames, and the ranges to decode in them.
 type job struct {
 	spans  []span
 	ranges []Range

@@ -9,33 +9,32 @@
 //	4  u16 version
 //	6  u16 method: 0 zlib, 1 zstd
 //
-// and goes on with
+// and continues with
 //
 //	version 1: 8 u32 raw size, 12 u64 hash; data at 20
 //	version 2: 8 u32 file size, 12 u32 raw size, 16 u64 hash; data at 24
 //	version 3: 8 u64 file size, 16 u64 raw size, 24 u64 hash; data at 32
 //
-// The raw bytes are what the data decompresses to, a plain bundle. The hash is
-// the first 8 bytes of their MD5 sum. The file size counts header and data;
-// version 1 has none: its data ends where the zstd or zlib stream ends. The
-// data may be several zstd frames, with skippable frames anywhere.
+// The raw bytes are the decompressed data, a plain bundle. The hash is
+// the first 8 bytes of their MD5 sum. The file size includes header and data.
+// Version 1 has no file size: its data ends with the zstd or zlib stream. The
+// data can consist of several zstd frames, with skippable frames anywhere.
 //
 // # Frames
 //
-// [Encode] cuts the raw bytes into zstd frames at the starts of entries (see
-// [Frames]). Every frame states its content size, so the place of each in the
-// raw bytes follows from the frame headers alone, and one entry is had by
-// decoding its frame. The first frame of several holds the header of the plain
-// bundle and nothing else: a listing reads the first few hundred bytes of the
-// file.
+// [Encode] divides the raw bytes into zstd frames at the starts of entries (see
+// [Frames]). Every frame has its content size in its header. A reader therefore finds
+// the place of each frame from the frame headers, and decodes one frame to read one
+// entry. The first of several frames contains only the header of the plain
+// bundle: a listing reads the first few hundred bytes of the file.
 //
 // # The magic
 //
-// Programs that look for the next bundle of a section scan for "CCOB". It therefore occurs at
-// the start of what [Encode] and [Assemble] write and nowhere else: the encoder codes
-// blocks in which it would occur in another way, and an index has no byte of it. Two fields of the
-// header cannot be changed, the raw size and the hash; one bundle in a billion has the
-// magic there.
+// Programs that look for the next bundle in a section scan for "CCOB". In the output of
+// [Encode] and [Assemble], these bytes occur only at the start: the encoder encodes a block
+// differently if they would occur in it, and an index contains none of these bytes. Two fields of
+// the header cannot be changed, the raw size and the hash; they contain the bytes in one bundle
+// in a billion.
 //
 // # Index
 //

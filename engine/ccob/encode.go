@@ -359,9 +359,9 @@ func encodeFrame(ctx context.Context, w io.WriteCloser, b *budget.Budget, pieces
 // trimLeast is how much of a frame's input stays in memory at least.
 const trimLeast = 32 << 20
 
-// trimmer returns a function that is told how much of raw was compressed and gives
-// back the memory of that, now and then, as giving back and taking again costs time.
-// The parts that matches refer to come back a few pages at a time.
+// trimmer returns a function that takes the number of compressed bytes of raw, and sometimes
+// returns their memory to the system. It does not do so in each call, because that costs time.
+// The system loads pages again, a few at a time, if matches reference them.
 func trimmer(raw *files.Joined) func(n int) {
 	kept := max(trimLeast, len(raw.Bytes())/4)
 	next := kept

@@ -138,8 +138,8 @@ func windowDescriptor(n int64) byte {
 	return byte(int64(exp-10)<<3 + mantissa) // 8 eighths carry into the exponent
 }
 
-// spliced reads two slices behind each other. bytes.Reader would make the
-// decoder take shortcuts that decode everything.
+// spliced reads two slices, one after the other. With a bytes.Reader, the
+// decoder would decode everything at once.
 type spliced [2][]byte
 
 func (s *spliced) Read(p []byte) (int, error) {

@@ -54,7 +54,7 @@ func headerSize(version int) int64 {
 	}
 }
 
-// Is tells whether data begins like a compressed bundle.
+// Is reports whether data begins like a compressed bundle.
 func Is(data []byte) bool { return len(data) >= 8 && string(data[:4]) == Magic }
 
 // Parse reads and checks the header of the compressed bundle that data begins

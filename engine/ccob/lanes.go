@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// lanes puts behind each other what several goroutines produce at once. The first
-// lane that is not closed writes through; what comes in others waits in memory.
+// lanes concatenates the outputs of several goroutines that run at the same time. The first
+// lane that is not closed writes to w; the other lanes keep their data in memory.
 type lanes struct {
 	w io.Writer
 

@@ -8,20 +8,19 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// A compressed bundle can be made of parts that were compressed on their own, so
-// that a change of one entry compresses its part only:
+// A compressed bundle can be made of parts that are compressed separately. After a
+// change of one entry, only its part is compressed again:
 //
-//   - [EncodePart] compresses entries that follow each other, those of a family, to a
-//     part. It does not depend on where in the bundle the part will lie.
-//   - [EncodePlan] reads the whole plain bundle and makes a plan of it: its header,
-//     how it is cut into frames, and what its bytes are checked with. Most of that
-//     is its hash, about a second per GB; it runs beside the compression of the
-//     parts that changed.
-//   - [Assemble] copies the parts behind each other as the plan says. Parts that the
-//     plan has together in one frame are decoded and compressed again.
+//   - [EncodePart] compresses adjacent entries, those of a family, to a part. The
+//     result does not depend on the place of the part in the bundle.
+//   - [EncodePlan] reads the whole plain bundle and writes its plan: the header, the
+//     division into frames, and the checksums. Most of the time is for the hash, about
+//     a second per GB, while other actions compress the parts that changed.
+//   - [Assemble] copies the parts in the order of the plan. It decodes parts that the
+//     plan has in one frame, and compresses them together.
 //
-// If every frame of the plan that is worth while has a part, the result is what
-// [Encode] makes of the whole, byte by byte.
+// If every frame of the plan that is worth a part has one, the result is equal to that of
+// [Encode] for the whole bundle, byte by byte.
 
 // EncodePart compresses the pieces, whose offsets count from the beginning of the
 // part, and zeros behind them up to size, to one zstd frame, or more if they are large (see

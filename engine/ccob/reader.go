@@ -112,7 +112,7 @@ func Open(data []byte, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// framesEnd tells whether the frames of a bundle are whole inside data.
+// framesEnd reports whether the frames of a bundle are whole inside data.
 func framesEnd(data []byte, h *Header) bool {
 	if h.Method != Zstd {
 		return false // cannot be told without decoding
@@ -134,7 +134,7 @@ func (r *Reader) Header() Header { return *r.h }
 // states. With Lenient there may be fewer.
 func (r *Reader) RawSize() int64 { return r.h.RawSize }
 
-// Indexed tells whether the bundle has an index, so that HashAuto checks what is
+// Indexed reports whether the bundle has an index, so that HashAuto checks what is
 // extracted.
 func (r *Reader) Indexed() bool { return r.index != nil }
 

@@ -19,12 +19,12 @@ type Extent struct {
 	Header      *Header // of a compressed bundle; nil for a plain one
 }
 
-// Walk goes over the bundles that lie behind each other in data, such as a
-// .hip_fatbin section, compressed and plain ones mixed, with padding between,
-// before and behind. plainEnd returns the size of the plain bundle that its
-// argument begins with. The extents of bundles are those of their headers, so what
-// looks like a bundle inside another is never one. The sequence ends with the first
-// error; offsets in an error count from the beginning of data.
+// Walk returns the extents of the adjacent bundles in data, such as a .hip_fatbin
+// section: compressed and plain ones, with padding before, between and after
+// them. plainEnd returns the size of the plain bundle at the start of its
+// argument. The headers define the extents; bytes inside a bundle that look like
+// another bundle do not count. The sequence ends with the first
+// error; offsets in errors count from the start of data.
 func Walk(data []byte, plainEnd func([]byte) (int64, error)) iter.Seq2[Extent, error] {
 	return func(yield func(Extent, error) bool) {
 		for pos := int64(0); ; {

@@ -43,7 +43,7 @@ import (
 // Magic is how every package begins.
 const Magic = "\x10\xff\x10\xad"
 
-// Is tells whether data begins like a package.
+// Is reports whether data begins like a package.
 func Is(data []byte) bool { return bytes.HasPrefix(data, []byte(Magic)) }
 
 // Align is what packages and the images of version 1 are aligned to, in bytes.

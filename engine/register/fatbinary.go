@@ -8,20 +8,19 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 )
 
-// FatBinary is an object that holds a fat binary of HIP under a name and
-// registers nothing. Host code that clang compiled without -fgpu-rdc, and
-// without the fat binary at hand, registers it: it refers to the symbol
-// __hip_fatbin, or one that begins like that.
+// FatBinary is an object that defines a symbol for a HIP fat binary, and registers
+// nothing. Host code that clang compiled with neither -fgpu-rdc nor the fat binary
+// references the symbol, __hip_fatbin or one with this prefix, and registers it.
 type FatBinary struct {
 	// Machine is object.MachineX8664 or object.MachineAArch64.
 	Machine uint16
-	// Symbol is the name, which other objects of the same link see.
+	// Symbol is the name of the symbol, which other objects of the same link see.
 	Symbol string
-	// Content is the fat binary. It lies at a multiple of 4096.
+	// Content is the fat binary. Its alignment is 4096 bytes.
 	Content files.Content
 }
 
-// Write writes the object. Its bytes depend on the fields alone.
+// Write writes the object. Its bytes depend only on the fields.
 func (f *FatBinary) Write(out files.Sink) error {
 	m, err := newBare(f.Machine, false)
 	if err != nil {
@@ -40,17 +39,17 @@ func (f *FatBinary) Write(out files.Sink) error {
 	return m.finish(out)
 }
 
-// Requirement is an object that links together with an object that defines
-// certain symbols, see [Object.Define], and fails to link without.
+// Requirement is an object that links only if another object defines certain
+// symbols, see [Object.Define].
 type Requirement struct {
 	// Machine is object.MachineX8664 or object.MachineAArch64.
 	Machine uint16
-	// Symbols are what must be defined. Linkers print them: they can have any
-	// characters.
+	// Symbols must be defined elsewhere. They can have any characters; linkers print
+	// those that are missing.
 	Symbols []string
 }
 
-// Write writes the object. Its bytes depend on the fields alone.
+// Write writes the object. Its bytes depend only on the fields.
 func (r *Requirement) Write(out files.Sink) error {
 	m, err := newBare(r.Machine, false)
 	if err != nil {
@@ -68,7 +67,7 @@ func (r *Requirement) Write(out files.Sink) error {
 		symbol := m.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindGlobal, Visibility: object.VisHidden})
 		m.Relocate(section, uint64(pointer*i), m.machine.abs64, symbol, 0)
 	}
-	// With --gc-sections, linkers keep constructors and what these refer to.
+	// With --gc-sections, linkers keep constructors and the symbols that they reference.
 	nothing := []byte(m.machine.code.nothing.register.text)
 	text := m.Section(object.BuilderSection{
 		Name: ".text.required", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: 16, Content: files.Memory(nothing),

@@ -1,32 +1,32 @@
-// Package register writes registration objects: relocatable objects, ELF for
-// x86-64 and AArch64 and COFF for x86-64, that carry linked device images into a program and, before
-// main runs, hand them and the program's offload entries to the runtime of
-// OpenMP, HIP, CUDA or SYCL. They do what the objects do that clang-linker-wrapper
-// has a compiler make of LLVM IR (llvm/lib/Frontend/Offloading/OffloadWrapper.cpp), in the same
-// order of calls, but are written directly: the code is
-// assembled from the sources in asm.
+// Package register writes registration objects. These are relocatable objects, ELF for
+// x86-64 and AArch64 and COFF for x86-64, that contain linked device images. Before main
+// runs, their code passes the images and the program's offload entries to the runtime of
+// OpenMP, HIP, CUDA or SYCL. The objects make the same calls in the same order as those of
+// clang-linker-wrapper, which a compiler generates from LLVM IR
+// (llvm/lib/Frontend/Offloading/OffloadWrapper.cpp). The package writes them directly, with code
+// that llvm-mc assembled from the sources in asm.
 //
-// # What an object holds
+// # Contents of an object
 //
-// The constructor is in .init_array.101, which runs before the constructors of
-// the program's own; it registers with atexit what undoes it. It can be linked
+// The constructor is in .init_array.101, which runs before the program's own
+// constructors. It registers its opposite with atexit. The object can be linked
 // into executables, position independent or not, and into shared libraries, by
-// bfd, gold and lld. SYCL has a constructor and a destructor of priority 1.
+// bfd, gold and lld. For SYCL, there are a constructor and a destructor of priority 1.
 //
-// The offload entries of the host objects, which compilers put into the section
-// llvm_offload_entries, are found between __start_llvm_offload_entries and
-// __stop_llvm_offload_entries. Linkers define these only where the section
-// exists, so the object has an empty piece of it, which SHF_GNU_RETAIN and a
-// relocation without effect (R_*_NONE) make --gc-sections keep. lld takes the entries
-// themselves for garbage unless -z nostart-stop-gc is given or [Object.Keep]
+// Compilers put the offload entries of host objects into the section
+// llvm_offload_entries, between the symbols __start_llvm_offload_entries and
+// __stop_llvm_offload_entries. Linkers define these symbols only if the section
+// exists. Therefore the object has an empty section of that name. SHF_GNU_RETAIN and a
+// relocation without effect (R_*_NONE) protect it from --gc-sections. lld removes the
+// entries themselves, unless the link has -z nostart-stop-gc or [Object.Keep]
 // names them.
 //
-// In COFF, whose linkers make no such bounds, the object defines them as weak
+// COFF linkers do not define such symbols. There, the object defines them as weak
 // symbols in sections whose names sort before and after those of the entries, and
-// constructors are pointers in .CRT$XCA00101.
+// the pointer to the constructor is in .CRT$XCA00101.
 //
-// Code that linkers may protect by Intel CET, BTI, PAC or GCS stays protected:
-// the object says in .note.gnu.property that it is ready.
+// The object supports Intel CET, BTI, PAC and GCS, and declares so in .note.gnu.property:
+// linking it does not disable the protection of a program.
 package register
 
 import (
@@ -37,7 +37,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 )
 
-// Kind is the runtime that images are registered with.
+// Kind is a runtime with which images are registered.
 type Kind uint8
 
 // The runtimes.
@@ -48,7 +48,7 @@ const (
 	SYCL
 )
 
-// ParseKind returns the kind of that name: openmp, hip, cuda or sycl.
+// ParseKind returns the kind with a name: openmp, hip, cuda or sycl.
 func ParseKind(name string) (Kind, error) {
 	for k := OpenMP; k <= SYCL; k++ {
 		if k.String() == name {
@@ -58,32 +58,32 @@ func ParseKind(name string) (Kind, error) {
 	return 0, fmt.Errorf("kind %q is none of openmp, hip, cuda, sycl", name)
 }
 
-// String returns the name of k, as --kind has it.
+// String returns the name of k, as ParseKind reads it.
 func (k Kind) String() string {
 	return [...]string{"none", "openmp", "hip", "cuda", "sycl"}[k]
 }
 
-// EntriesSection is the section in which compilers put offload entries.
+// EntriesSection is the section into which compilers put offload entries.
 const EntriesSection = "llvm_offload_entries"
 
-// Range is a run of bytes.
+// Range is a range of bytes.
 type Range struct {
 	Offset, Size int64
 }
 
-// Image is what one file brings along.
+// Image is the content of one file, and its description for the runtime.
 type Image struct {
-	// Content is what the program holds. HIP maps it and wants it at a page's
-	// start: it lies at a multiple of 4096. Other kinds get 8 (OpenMP) or 16.
+	// Content is stored in the program. Its alignment is 4096 bytes for HIP, whose runtime
+	// maps it, 8 for OpenMP, and 16 for other kinds.
 	Content files.Content
 	// Parts are more content, for a fat binary in several files.
 	Parts []object.Part
-	// Devices are the device images in Content that OpenMP is told of; without
-	// any it is the whole. Other kinds have none.
+	// Devices are the device images in Content that are registered with OpenMP; nil
+	// stands for all of Content. Other kinds ignore it.
 	Devices []Range
 
-	// Triple, ImageKind and Symbols are what SYCL is told of an image: its target,
-	// its kind as offload binaries have it, and the names of its kernels.
+	// Triple, ImageKind and Symbols describe an image for SYCL: its target, its
+	// kind as in offload binaries, and the names of its kernels. Other kinds ignore them.
 	Triple    string
 	ImageKind uint8
 	Symbols   []string
@@ -97,14 +97,14 @@ func (img *Image) size() int64 {
 	return img.Content.Len()
 }
 
-// Registration hands images to one runtime.
+// Registration registers images with one runtime.
 type Registration struct {
 	Kind Kind
-	// Images are for OpenMP and SYCL any number, for HIP and CUDA exactly one, the
-	// fat binary.
+	// Images has one element or more for OpenMP and SYCL, and exactly one, the fat
+	// binary, for HIP and CUDA.
 	Images []Image
-	// Package reports that the one image is an offload binary which SYCL's runtime
-	// reads itself, as it does from LLVM 23 on.
+	// Package reports that the only image is an offload binary, which SYCL's runtime
+	// reads in LLVM 23 and later.
 	Package bool
 }
 
@@ -114,23 +114,23 @@ type Object struct {
 	Machine uint16
 	// COFF makes an object for Windows, of MachineX8664.
 	COFF bool
-	// Registrations are done in this order.
+	// Registrations run in this order.
 	Registrations []Registration
-	// Entries is the section of the offload entries, EntriesSection if empty.
-	// Another one makes the registration see those entries alone that were put
-	// there; its name must be an identifier of C.
+	// Entries is the section of the offload entries; "" is EntriesSection. With
+	// another section, only the entries in it are registered. Its name must be a C
+	// identifier.
 	Entries string
 	// Keep are symbols that --gc-sections must keep if they are defined.
 	Keep []string
 	// Define are symbols for objects that require them, see [Requirement].
 	Define []string
-	// Relocatable keeps OpenMP's images from later device links: their section
-	// is one of plain data, .llvm.offloading.relocatable, and not of the type
-	// by which LLVM's tools find images to be linked.
+	// Relocatable excludes OpenMP's images from later device links: they are in a
+	// section of plain data, .llvm.offloading.relocatable, instead of one with the
+	// type by which LLVM's tools find images to link.
 	Relocatable bool
 }
 
-// Write writes the object. Its bytes depend on the fields alone.
+// Write writes the object. Its bytes depend only on the fields.
 func (o *Object) Write(out files.Sink) error {
 	m, err := newModule(o)
 	if err != nil {

@@ -8,8 +8,8 @@ func AMDGPUFeatures(processor string) (features []string, ok bool) {
 	return p.featureNames(), ok
 }
 
-// AMDGPUByMach returns the name of the amdgcn processor with that number in the
-// low byte of the ELF flags, "" if no release of LLVM from 22 to 24 has it.
+// AMDGPUByMach returns the name of the amdgcn processor with a number, the low
+// byte of the ELF flags; "" if no release of LLVM from 22 to 24 knows the number.
 func AMDGPUByMach(mach uint8) string { return amdgcnMachs[mach] }
 
 // CodeFamily returns the name of the AMD GPUs whose code resembles that of a processor, such as gfx9 for gfx90a:

@@ -70,7 +70,7 @@ func (r Rules) order(names []string) []int {
 	return Order(names)
 }
 
-// Match tells whether the stored entry serves the request. The request counts
+// Match reports whether the stored entry serves the request. The request counts
 // in its standard form, the entry as it is stored. An entry ID of an older
 // release serves under both of its readings: as it was meant, and as LLVM 22
 // reads it.

@@ -57,6 +57,13 @@ func TestVerdicts(t *testing.T) {
 		{amd + "gfx940:xnack-", amd + "gfx940:xnack+", FeatureDiffers},
 		{amd + "fiji", amd + "gfx803", TargetIDsCompatible},
 
+		// What can be set since LLVM 24.
+		{amd + "gfx1250", amd + "gfx1250:xnack+", TargetIDsCompatible},
+		{amd + "gfx1250:xnack-", amd + "gfx1250:xnack+", FeatureDiffers},
+		{amd + "gfx1250", amd + "gfx1250:sramecc+", ProcessorMismatch},
+		{amd + "gfx1250", amd + "gfx1250-strict", ProcessorMismatch},
+		{amd + "gfx1250-strict", amd + "gfx1250-strict:xnack+", TargetIDsCompatible},
+
 		// Entries of older releases, as they were meant and as LLVM reads them.
 		{"hip-amdgcn-amd-amdhsa-gfx906", amd + "gfx906", ExactMatch},
 		{"hip-amdgcn-amd-amdhsa-gfx906", "hip-amdgcn-amd-amdhsa-gfx906", ExactMatch},

@@ -44,7 +44,7 @@ type normalizer struct {
 	mingw  bool
 }
 
-// recognise tells whether s is a part for the given place, and notes what it is.
+// recognise reports whether s is a part for the given place, and notes what it is.
 func (n *normalizer) recognise(place int, s string) bool {
 	switch place {
 	case archPlace:

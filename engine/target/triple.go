@@ -98,7 +98,7 @@ func (t Triple) String() string { return t.text }
 // Normalize returns the triple in LLVM's normal form with four fields.
 func (t Triple) Normalize() string { return Normalize(t.text, 4) }
 
-// isAMDGPU tells whether the processors of the triple are AMD GPUs, whose
+// isAMDGPU reports whether the processors of the triple are AMD GPUs, whose
 // target IDs may name settings.
 func (t Triple) isAMDGPU() bool { return t.Arch == ArchAMDGCN || t.Arch == ArchR600 }
 

@@ -80,9 +80,9 @@ type Options struct {
 	// Cores is how many cores to use: with more than one, matches are found on one and
 	// coded on another. The bytes are the same.
 	Cores int
-	// Passed, if not nil, is told now and then up to where the source was coded. What is
-	// before is read again only where matches refer to it. Calls come one at a time, from
-	// several goroutines.
+	// Passed, if not nil, is called from time to time with the number of encoded bytes of
+	// the source. The encoder reads these bytes again only if matches reference them. Calls
+	// come from several goroutines, one at a time.
 	Passed func(n int)
 	// Beside, if not nil, is work of the caller's on the same bytes to do meanwhile, such as
 	// hashing them, where there are two cores for all of it. A call does a little of it, tens

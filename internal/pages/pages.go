@@ -1,7 +1,6 @@
-// Package pages gets memory from the operating system instead of Go's heap: zero
+// Package pages allocates memory from the operating system instead of Go's heap: zero
 // bytes that take no memory until they are written, that can have large pages,
-// and that go back at once. Where a system lacks any of this, the heap takes its
-// place.
+// and that are freed immediately. On systems without these features, it uses the heap.
 package pages
 
 // Map returns n zero bytes, aligned to a page. Give them back with Unmap.

@@ -238,7 +238,7 @@ func requests(r *rand.Rand, stored []string) []string {
 	return list
 }
 
-// ambiguous tells whether several entries may serve a request for a processor.
+// ambiguous reports whether several entries may serve a request for a processor.
 func ambiguous(stored []string, processor string) bool {
 	n := 0
 	for _, s := range stored {

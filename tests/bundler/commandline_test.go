@@ -126,7 +126,7 @@ func TestOrderOfChecks(t *testing.T) {
 	b.compareAll(t, calls)
 }
 
-// overwrites tells whether two outputs of a call are one file.
+// overwrites reports whether two outputs of a call are one file.
 func overwrites(line string) bool {
 	return strings.Count(line, "-output=x") > 1
 }

@@ -329,7 +329,7 @@ var actions = map[string]int{
 // others run this project's program, in a worker where Bazel allows it.
 const ofClang = "Offload(Hip|Cuda|OpenMp|DeviceLink|Merge|Link)"
 
-// mapsPaths tells whether Bazel maps paths of a mnemonic where it is asked to.
+// mapsPaths reports whether Bazel maps paths of a mnemonic where it is asked to.
 // Portable code holds the command line that it was compiled with.
 func mapsPaths(mnemonic string) bool {
 	return strings.HasPrefix(mnemonic, "Offload") && mnemonic != "OffloadHipPortableCompile"
@@ -337,7 +337,7 @@ func mapsPaths(mnemonic string) bool {
 
 var clang = regexp.MustCompile("^" + ofClang)
 
-// ofProgram tells whether a mnemonic is one of the actions that a worker can do.
+// ofProgram reports whether a mnemonic is one of the actions that a worker can do.
 func ofProgram(mnemonic string) bool {
 	return strings.HasPrefix(mnemonic, "Offload") && !clang.MatchString(mnemonic)
 }

@@ -15,7 +15,7 @@ import (
 // inside is set for programs that tools/offline/run started.
 const inside = "RULES_OFFLOAD_ROOT"
 
-// Bazel tells whether the test was started by Bazel, which has it run where
+// Bazel reports whether the test was started by Bazel, which has it run where
 // Bazel itself runs.
 func Bazel() bool { return os.Getenv("TEST_SRCDIR") != "" }
 

@@ -51,7 +51,7 @@ func (r *run) configure() config {
 	return c
 }
 
-// isOne tells whether a variable of the environment is "1".
+// isOne reports whether a variable of the environment is "1".
 func (r *run) isOne(name string) bool {
 	value, _ := r.LookupEnv(name)
 	return value == "1"

@@ -42,8 +42,8 @@ type parser struct {
 	failed         bool
 }
 
-// Parse reads a command line. Help goes to call.Stdout; every mistake is a line
-// on call.Stderr, and all of them are told.
+// Parse reads a command line. It writes help to call.Stdout, and reports every
+// mistake in a line on call.Stderr.
 func (t *Tool) Parse(call *command.Call) Exit {
 	p := t.parser(call)
 	p.addGeneric()

@@ -79,7 +79,7 @@ func (p *selection) choose(filters []string, archive bool) error {
 	return nil
 }
 
-// matches tells whether an image has all the properties.
+// matches reports whether an image has all the properties.
 func matches(e *images.DeviceImage, properties []offloadbinary.String) bool {
 	for _, p := range properties {
 		var has string
