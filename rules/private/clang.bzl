@@ -60,12 +60,11 @@ def add_rocm(args, toolchain):
         args.add_all(["-nogpuinc", "-nogpulib"])
         args.add_all(toolchain.without_rocm, before_each = "-idirafter", map_each = _folder_without_rocm, uniquify = True)
 
-# The device libraries that are for one processor each, and the one that is for OpenCL.
+# The device libraries that are for one processor each. Clang wants all others to be there, also that of OpenCL.
 _ISA = "oclc_isa_version_"
-_OPENCL = "opencl.bc"
 
 def rocm_inputs(toolchain, target_id = None):
-    """HIP's headers, and the device libraries that a compilation of HIP for an architecture is linked with.
+    """HIP's headers, and the device libraries that a compilation for an architecture is linked with.
 
     Args:
       toolchain: the `ToolchainInfo` of an `offload_device_toolchain`.
@@ -82,7 +81,7 @@ def rocm_inputs(toolchain, target_id = None):
         libraries = [
             library
             for library in toolchain.rocm.device_libraries
-            if library.basename == own or not library.basename.startswith(_ISA) and library.basename != _OPENCL
+            if library.basename == own or not library.basename.startswith(_ISA)
         ]
     return depset(libraries, transitive = [toolchain.rocm.files])
 
