@@ -42,8 +42,13 @@ def clang_arguments(ctx):
 def _rocm_folder(version):
     return version.path.removesuffix("/share/hip/version")
 
+def _folder_without_rocm(header):
+    return header.path.rpartition("/hip/")[0]
+
 def add_rocm(args, toolchain):
     """Says where HIP's headers and the device libraries are, or that there are none.
+
+    Without ROCm, headers of HIP's that nothing else has are an error that says what to do.
 
     Args:
       args: an `Args`.
@@ -53,8 +58,9 @@ def add_rocm(args, toolchain):
         args.add_all([toolchain.rocm.version], map_each = _rocm_folder, format_each = "--rocm-path=%s")
     else:
         args.add_all(["-nogpuinc", "-nogpulib"])
+        args.add_all(toolchain.without_rocm, before_each = "-idirafter", map_each = _folder_without_rocm, uniquify = True)
 
-# The device libraries that are for one processor each.
+# The device libraries that are for one processor each. Clang wants all others to be there, also that of OpenCL.
 _ISA = "oclc_isa_version_"
 
 def rocm_inputs(toolchain, target_id = None):
@@ -65,10 +71,10 @@ def rocm_inputs(toolchain, target_id = None):
       target_id: the architecture, such as `gfx90a:xnack+`; None for the host, empty for portable code.
 
     Returns:
-      a depset of Files, empty without ROCm.
+      a depset of Files, without ROCm of the headers that say so.
     """
     if not toolchain.rocm:
-        return depset()
+        return depset(toolchain.without_rocm)
     libraries = []
     if target_id != None:
         own = _ISA + target_id.split(":")[0].removeprefix("gfx") + ".bc"

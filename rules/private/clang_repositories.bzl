@@ -286,9 +286,7 @@ def _system_clang_impl(repository_ctx):
         hip_runtime = None
         if rocm:
             _link_rocm(repository_ctx, rocm, libraries)
-
-            # A program is started where this ROCm is, too, when it is no longer beside its runfiles.
-            targets = rocm_targets(repository_ctx, rocm, link = True, linkopts = [] if rocm == "/usr" else ["-Wl,-rpath,{}/lib".format(rocm)])
+            targets = rocm_targets(repository_ctx, rocm, link = True)
             rocm_build, hip_runtime = targets.build, targets.hip
         else:
             rocm_build = no_rocm_targets(" on this machine")

@@ -94,7 +94,8 @@ def find_device_libraries(repository_ctx, root, first = []):
 
     # Debian has them with a release of LLVM, newer ROCm with its clang.
     llvms = [root + "/" + folder for folder in LLVM_FOLDERS]
-    llvms += reversed(sorted([str(child) for child in _children(repository_ctx.path(root + "/lib")) if child.basename.startswith("llvm-")]))
+    releases = [child.basename.removeprefix("llvm-") for child in _children(repository_ctx.path(root + "/lib")) if child.basename.startswith("llvm-")]
+    llvms += ["{}/lib/llvm-{}".format(root, release) for release in reversed(sorted([int(release) for release in releases if release.isdigit()]))]
     for llvm in llvms:
         for child in _children(repository_ctx.path(llvm + "/lib/clang")):
             folders += ["{}/{}".format(child, folder) for folder in ["amdgcn/bitcode", "lib/amdgcn/bitcode"]]

@@ -71,14 +71,13 @@ def no_rocm_targets(where):
     load_missing = "\nload(\"{}\", \"missing_library\")\n".format(Label("//rules/private:missing.bzl"))
     return load_missing + _missing(KNOWN_LIBRARIES, _NO_ROCM_MESSAGE.format(where = where))
 
-def rocm_targets(repository_ctx, root, link, linkopts = []):
+def rocm_targets(repository_ctx, root, link):
     """The targets of the libraries of a ROCm folder.
 
     Args:
       repository_ctx: the context of a repository rule.
       root: the ROCm folder.
       link: whether it is to be linked into the folder `rocm` of the repository; if not, it is that.
-      linkopts: flags of the links of programs.
 
     Returns:
       a struct: build, text of a BUILD file; hip, the label of the target with HIP's runtime, None if the folder has headers alone.
@@ -99,6 +98,10 @@ def rocm_targets(repository_ctx, root, link, linkopts = []):
             name = shared.name,
         )
     runtime = [library.shared for library in found.libraries if library.name == "hip" and library.shared]
+
+    # A program is started where this ROCm is, too, when it is no longer beside its runfiles.
+    folders = [shared.file.rpartition("/")[0] for shared in found.shared if shared.name in runtime]
+    linkopts = ["-Wl,-rpath,{}/{}".format(root, folder) for folder in folders] if link and root != "/usr" else []
     for library in found.libraries:
         # Headers without a shared library call HIP's runtime where they use its headers.
         shared = {name: True for name in [library.shared] + (runtime if library.hip else []) if name}

@@ -65,6 +65,7 @@ def _offload_device_toolchain_impl(ctx):
         },
         release = ctx.attr.release,
         rocm = rocm,
+        without_rocm = ctx.files._without_rocm,
     )]
 
 offload_device_toolchain = rule(
@@ -139,6 +140,10 @@ together with its `toolchain`.
             doc = "The file `share/hip/version` of a ROCm folder. If it is set, sources may include `<hip/hip_runtime.h>`, and are linked with the device libraries. If not, they get neither (`-nogpuinc -nogpulib`).",
             allow_single_file = True,
             cfg = "exec",
+        ),
+        "_without_rocm": attr.label(
+            cfg = "exec",
+            default = "//rules/private:no_rocm",
         ),
     },
 )

@@ -235,7 +235,14 @@ type Spawn struct {
 	Runner   string // linux-sandbox, worker, multiplex-worker, remote, disk cache hit …
 	Args     []string
 	Env      []string // NAME=VALUE
+	Inputs   []Input  // all of them, those of runfiles trees included
 	Outputs  []string // paths in the execution root
+}
+
+// Input is a file that an action sees.
+type Input struct {
+	Path string // in the execution root
+	Size int64  // in bytes
 }
 
 // Count returns the number of spawns with a mnemonic, or of all if it is empty.
@@ -355,12 +362,21 @@ func readLog(name string) ([]Spawn, error) {
 			Runner               string
 			CommandArgs          []string
 			EnvironmentVariables []struct{ Name, Value string }
-			ListedOutputs        []string
+			Inputs               []struct {
+				Path   string
+				Digest struct {
+					SizeBytes int64 `json:",string"`
+				}
+			}
+			ListedOutputs []string
 		}
 		if err := decoder.Decode(&record); err != nil {
 			return nil, fmt.Errorf("execution log: %w", err)
 		}
 		spawn := Spawn{Mnemonic: record.Mnemonic, Runner: record.Runner, Args: record.CommandArgs, Outputs: record.ListedOutputs}
+		for _, input := range record.Inputs {
+			spawn.Inputs = append(spawn.Inputs, Input{Path: input.Path, Size: input.Digest.SizeBytes})
+		}
 		for _, variable := range record.EnvironmentVariables {
 			spawn.Env = append(spawn.Env, variable.Name+"="+variable.Value)
 		}

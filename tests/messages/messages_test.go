@@ -48,6 +48,8 @@ offload_link(name = "nothing_to_link", deps = [":host_only"])
 offload_archive(name = "conflict_archive", bundles = ["conflict.hipfb"])
 
 openmp_library(name = "omp", srcs = ["host.cc"])
+
+hip_code_objects(name = "includes_hip", srcs = ["hip.hip"], offload_archs = ["gfx942"])
 `
 
 const moduleFile = `
@@ -66,6 +68,7 @@ func TestMessages(t *testing.T) {
 	contents := bazeltest.Kernels()
 	contents["BUILD.bazel"] += buildFile
 	contents["host.cc"] = "int f() { return 0; }\n"
+	contents["hip.hip"] = "#include <hip/hip_runtime.h>\n"
 	contents["text.o"] = "no object\n"
 	contents["conflict.hipfb"] = conflicting()
 	w := bazeltest.New(t, t.TempDir(), contents)
@@ -101,6 +104,7 @@ func TestMessages(t *testing.T) {
 		{"no clang at path", use("no_clang"), []string{"//:kernels: no clang with the AMDGPU target and lld was found on this machine (/nowhere/bin/clang does not exist)."}},
 		{"no OpenMP runtime", []string{"--repo_env=OFFLOAD_LLVM=/nowhere", setting + "openmp_runtime=@offload_system_clang//:openmp_runtime", "//:omp"}, []string{":openmp_runtime: no runtime of OpenMP offloading (libomptarget.so, libomp.so) was found on this machine", "--@rules_offload//rules/settings:openmp_runtime=//my:runtime"}},
 		{"no ROCm", use("no_rocm"), []string{"/nowhere is no ROCm folder: it has no include/hip/hip_runtime.h. Correct rocm_path of offload.system_clang, or the variable ROCM_PATH"}},
+		{"no HIP headers", []string{"--repo_env=ROCM_PATH=none", "//:includes_hip"}, []string{"the device toolchain has no ROCm: use offload.archive_rocm, or name the machine's with --repo_env=ROCM_PATH=/path/to/rocm"}},
 		{"no such compiler", []string{setting + "device_compiler=nosuch", "//:kernels"}, []string{"//:kernels: --@rules_offload//rules/settings:device_compiler=nosuch: no registered device compiler"}},
 		{"no checksum", use("no_checksum"), []string{"offload.archive_clang: file://", "clang.tar has no sha256. What was downloaded has this one; check that it is the right file, and add to the tag:", `sha256 = "` + sum + `",`}},
 		{"program without checksum", []string{"--extra_toolchains=@program_without_checksum//:all", "//:fat"}, []string{"offload.prebuilt: file://", "tools/offload has no sha256."}},
@@ -119,10 +123,39 @@ func TestMessages(t *testing.T) {
 		}
 	}
 
+	checkRepaired(t, w)
+
 	w.Write("MODULE.bazel", string(module)+"offload.system_clang(name = \"a\")\noffload.prebuilt(name = \"a\", urls = [\"file:///a\"])\n")
 	if result, err := w.Try("build", "//:kernels"); err == nil || !strings.Contains(result.Output, `offload: two tags have the name "a": give each a name of its own`) {
 		t.Errorf("two tags with one name: %v\n%s", err, result.Output)
 	}
+}
+
+// checkRepaired names a folder of LLVM that is not there yet, in which a clang appears that cannot start, and then one
+// that can: the same Bazel server notices each.
+func checkRepaired(t *testing.T, w *bazeltest.Workspace) {
+	t.Helper()
+	folder := filepath.Join(w.Dir, "later")
+	build := []string{"build", "--nobuild", "--repo_env=OFFLOAD_LLVM=" + folder, "//:kernels"}
+	if result, err := w.Try(build...); err == nil || !strings.Contains(result.Output, "/later/bin/clang does not exist") {
+		t.Errorf("with a folder that is not there: %v\n%s", err, result.Output)
+	}
+	w.Write("later/bin/ld.lld", "")
+	w.Write("later/bin/clang", "#!/bin/sh\necho 'clang: libLLVM.so.99: cannot open shared object file' >&2\nexit 127\n")
+	clang := filepath.Join(folder, "bin", "clang")
+	if err := os.Chmod(clang, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if result, err := w.Try(build...); err == nil || !strings.Contains(result.Output, "/later/bin/clang does not work: clang: libLLVM.so.99: cannot open shared object file") {
+		t.Errorf("with a clang that cannot start: %v\n%s", err, result.Output)
+	}
+	if err := os.Remove(clang); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(llvm.Tool(t, "clang"), clang); err != nil {
+		t.Fatal(err)
+	}
+	w.Bazel(build...)
 }
 
 // writeArchive makes an archive with a clang and nothing else, and returns its

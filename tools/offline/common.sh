@@ -86,3 +86,15 @@ ensure_root() {
     . "$offline_dir/prepare.sh"
     prepare
 }
+
+# modules_below FOLDER DIR: prints the folders below FOLDER that the workspace DIR, which is elsewhere, names by local
+# paths. Needs registry.sh.
+modules_below() {
+    local -a files
+    local file
+    [[ $2/ != "$1"/* ]] || return 0
+    module_files "$2"
+    for file in "${files[@]}"; do
+        [[ $file != "$1"/*/MODULE.bazel ]] || printf '%s\n' "${file%/MODULE.bazel}"
+    done
+}

@@ -1,0 +1,225 @@
+// Package rocm builds and runs programs with a real ROCm: that of Debian's packages, from an archive and as that of the machine.
+package rocm
+
+import (
+	"context"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/remote/reapi"
+	"github.com/rules-offload/rules_offload/tests/root"
+)
+
+// all takes minutes: rocThrust and hipCUB are many headers.
+var all = flag.Bool("all", false, "build every program of examples/rocm, also by remote execution and with the ROCm of a folder")
+
+func TestMain(m *testing.M) { llvm.Main(m, "clang", "buildbox-casd") }
+
+// archive returns the tag of MODULE.bazel for an archive of ROCm.
+func archive(t *testing.T) string {
+	t.Helper()
+	tag, err := command(t, "--tag", "rocm").Output()
+	if err != nil {
+		t.Fatalf("tools/offline/rocm: %v", err)
+	}
+	return string(tag)
+}
+
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	project, err := root.Project()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(filepath.Join(project, "tools", "offline", "rocm"), args...)
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+const useOffload = "offload = use_extension(\"@rules_offload//rules:extensions.bzl\", \"offload\")\n"
+
+// example is examples/rocm with the ROCm of a tag.
+func example(t *testing.T, tag string) *bazeltest.Workspace {
+	t.Helper()
+	w := bazeltest.Example(t, "rocm")
+	w.Write("rocm.MODULE.bazel", useOffload+tag)
+	return w
+}
+
+// targets are those that a run of the tests builds.
+func targets() []string {
+	if *all {
+		return []string{"//..."}
+	}
+	return []string{"//saxpy:saxpy_test", "//primitives:prim_test"}
+}
+
+// TestArchive builds programs with nothing but an archive, and starts them: HIP's runtime finds no GPU after it has
+// registered their kernels.
+func TestArchive(t *testing.T) {
+	w := example(t, archive(t))
+	w.Bazel("build", "//:result_test.sh", bazeltest.Prebuilt)
+	if found := fetched(t, w); found != "" {
+		t.Errorf("%s was fetched, and nothing was compiled with it", found)
+	}
+	result := w.Bazel(append([]string{"test", bazeltest.Prebuilt}, targets()...)...)
+	if fetched(t, w) == "" {
+		t.Error("the archive was not fetched")
+	}
+	checkInputs(t, result)
+
+	program := filepath.Join(w.Dir, "bazel-bin", "saxpy", "saxpy")
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "AMD_LOG_LEVEL=4")
+	output, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "hipGetDeviceCount") || !strings.Contains(string(output), "no GPU: ") {
+		t.Errorf("%s did not call HIP's runtime: %v\n%s", program, err, output)
+	}
+	for _, pid := range mapped(t, program) {
+		if !strings.Contains(pid, "rocm_files") {
+			t.Errorf("the program has loaded %s, which is not of the archive", pid)
+		}
+	}
+}
+
+// mapped returns the files of HIP's runtime that a program loads.
+func mapped(t *testing.T, program string) []string {
+	t.Helper()
+	cmd := exec.Command(program)
+	cmd.Env = append(os.Environ(), "LD_TRACE_LOADED_OBJECTS=1")
+	output, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []string
+	for line := range strings.Lines(string(output)) {
+		name, path, _ := strings.Cut(strings.TrimSpace(line), " => ")
+		if slices.ContainsFunc([]string{"libamdhip64", "libhsa-runtime64", "libamd_comgr", "libnuma"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			files = append(files, path)
+		}
+	}
+	if len(files) < 4 {
+		t.Errorf("HIP's runtime is not among\n%s", output)
+	}
+	return files
+}
+
+// fetched returns the folder of the archive's repository, empty if there is none.
+func fetched(t *testing.T, w *bazeltest.Workspace) string {
+	t.Helper()
+	base := strings.TrimSpace(w.Bazel("info", "output_base").Stdout)
+	found, err := filepath.Glob(filepath.Join(base, "external", "*rocm_files", "rocm"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(found, " ")
+}
+
+// checkInputs checks that compilations get the headers that they may need, and no more.
+func checkInputs(t *testing.T, result *bazeltest.Result) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, spawn := range result.Spawns {
+		files, size := 0, int64(0)
+		has := map[string]bool{}
+		for _, input := range spawn.Inputs {
+			files++
+			size += input.Size
+			_, below, _ := strings.Cut(input.Path, "_files/rocm/")
+			for _, part := range []string{"include/hip/", "include/rocprim/", "include/thrust/", "include/rocrand/", "amdgcn/bitcode/ockl.bc", "lib/llvm/bin/lld", "/oclc_isa_version_90a.bc", "/oclc_isa_version_1100.bc"} {
+				if strings.Contains("/"+below, "/"+strings.TrimPrefix(part, "/")) {
+					has[part] = true
+				}
+			}
+		}
+		name := spawn.Mnemonic
+		if strings.HasPrefix(name, "Offload") && len(spawn.Outputs) > 0 {
+			t.Logf("%-22s %-60s %5d files, %11d bytes", name, spawn.Outputs[0], files, size)
+		}
+		var want []string
+		switch {
+		case name == "OffloadHipCompile":
+			arch, other := "/oclc_isa_version_90a.bc", "/oclc_isa_version_1100.bc"
+			if strings.Contains(spawn.Outputs[0], "gfx1100") {
+				arch, other = other, arch
+			}
+			want = []string{"include/hip/", "amdgcn/bitcode/ockl.bc", arch}
+			if has[other] {
+				t.Errorf("%s has the device libraries of another GPU", spawn.Outputs[0])
+			}
+		case name == "OffloadHipHostCompile":
+			want = []string{"include/hip/"}
+		case name == "OffloadDeviceLink":
+			want = []string{"lib/llvm/bin/lld"}
+			if has["include/hip/"] {
+				t.Errorf("%s: a link has headers", spawn.Outputs[0])
+			}
+		default:
+			continue
+		}
+		seen[name] = true
+		for _, part := range want {
+			if !has[part] {
+				t.Errorf("%s of %s does not have %s", name, spawn.Outputs[0], part)
+			}
+		}
+		for _, part := range []string{"include/rocprim/", "include/thrust/", "include/rocrand/"} {
+			if has[part] && strings.Contains(spawn.Outputs[0], "/saxpy/") {
+				t.Errorf("%s of %s has %s, which it does not depend on", name, spawn.Outputs[0], part)
+			}
+		}
+	}
+	for _, name := range []string{"OffloadHipCompile", "OffloadHipHostCompile", "OffloadDeviceLink"} {
+		if !seen[name] {
+			t.Errorf("there was no action %s", name)
+		}
+	}
+}
+
+// TestRemote builds the programs by remote execution. They are started here: the server's machine is this one.
+func TestRemote(t *testing.T) {
+	if !*all {
+		t.Skip("only with -all")
+	}
+	server, err := reapi.Start(context.Background(), reapi.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w := example(t, archive(t))
+	result := w.Bazel("test", "//...", bazeltest.Prebuilt, "--remote_executor="+server.Address(), "--spawn_strategy=remote", "--noremote_local_fallback")
+	for _, spawn := range result.Spawns {
+		if spawn.Runner != "remote" {
+			t.Errorf("%s was run by %s: %v", spawn.Mnemonic, spawn.Runner, spawn.Outputs)
+		}
+	}
+}
+
+// TestFolder builds a program with the ROCm of a folder, as with that of the machine.
+func TestFolder(t *testing.T) {
+	if !*all {
+		t.Skip("only with -all")
+	}
+	path, err := command(t).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	if output, err := exec.Command("tar", "-xf", strings.TrimSpace(string(path)), "-C", folder).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	folder = filepath.Join(folder, "rocm")
+	w := example(t, "offload.system_clang(name = \"rocm\", path = \""+folder+"/lib/llvm\", rocm_path = \""+folder+"\")\n")
+	w.Bazel("test", "//...", bazeltest.Prebuilt)
+}
