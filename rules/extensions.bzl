@@ -11,7 +11,7 @@ those of the root module count. See docs/toolchains.md.
 """
 
 load("//rules/private:clang_repositories.bzl", "archive_clang", "archive_clang_toolchain", "archive_rocm", "system_clang")
-load("//rules/private:prebuilt.bzl", "prebuilt_program", "prebuilt_program_toolchain")
+load("//rules/private:prebuilt.bzl", "locked_program", "prebuilt_program", "prebuilt_program_toolchain")
 
 _DEFAULT = "offload_system_clang"
 
@@ -98,11 +98,17 @@ _archive_rocm = tag_class(
 )
 
 _prebuilt = tag_class(
-    doc = "The `offload` program as a file, instead of building it from source. `@NAME//:all` is to register.",
-    attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | {
+    doc = "The `offload` program as a file, instead of building it from source. `@NAME//:all` is to register. Without `urls`, the program of this release, whose checksum the module has.",
+    attrs = _PLATFORM_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository.",
             mandatory = True,
+        ),
+        "sha256": attr.string(
+            doc = "SHA-256 of the file in `urls`, in hex. Leave it out once, and the failure says what it is.",
+        ),
+        "urls": attr.string_list(
+            doc = "Where to download from; the first that answers is taken. If empty, the program that was released with these rules.",
         ),
     },
 )
@@ -160,10 +166,11 @@ def _offload_impl(module_ctx):
                 files = _files_of(tag),
                 os = tag.os,
             )
+            program = locked_program(tag)
             prebuilt_program(
                 name = _files_of(tag),
-                sha256 = tag.sha256,
-                urls = tag.urls,
+                sha256 = program.sha256,
+                urls = program.urls,
             )
     if _DEFAULT not in names:
         system_clang(name = _DEFAULT, compiler_name = _DEFAULT)

@@ -5,6 +5,29 @@ for that.
 """
 
 load(":download.bzl", "PLATFORM_ATTRS", "download_attrs", "download_checked", "platform_constraints")
+load(":release.bzl", "PROGRAMS")
+
+def locked_program(tag):
+    """What a tag `offload.prebuilt` downloads.
+
+    Args:
+      tag: the tag.
+
+    Returns:
+      struct with `urls` and `sha256`: those of the tag, or, if it has no `urls`, those of the program that was released
+      with these rules.
+    """
+    if tag.urls:
+        return struct(sha256 = tag.sha256, urls = tag.urls)
+    program = PROGRAMS.get("{}-{}".format(tag.os, tag.cpu))
+    if not program:
+        fail("offload.prebuilt: {} has no urls, and {}: give urls and sha256, or leave the tag out to build the program from source".format(
+            repr(tag.name),
+            "this release has no program for {} on {}, but for {}".format(tag.os, tag.cpu, ", ".join(PROGRAMS)) if PROGRAMS else "these rules are no release, but a checkout",
+        ))
+    if tag.sha256:
+        fail("offload.prebuilt: {} has a sha256 and no urls: give both, or none for the program of this release".format(repr(tag.name)))
+    return struct(sha256 = program["sha256"], urls = [program["url"]])
 
 _PROGRAM = """load("{toolchains}", "offload_program_toolchain")
 

@@ -125,9 +125,20 @@ func TestMessages(t *testing.T) {
 
 	checkRepaired(t, w)
 
-	w.Write("MODULE.bazel", string(module)+"offload.system_clang(name = \"a\")\noffload.prebuilt(name = \"a\", urls = [\"file:///a\"])\n")
-	if result, err := w.Try("build", "//:kernels"); err == nil || !strings.Contains(result.Output, `offload: two tags have the name "a": give each a name of its own`) {
-		t.Errorf("two tags with one name: %v\n%s", err, result.Output)
+	for _, test := range []struct{ tags, want string }{
+		{
+			"offload.system_clang(name = \"a\")\noffload.prebuilt(name = \"a\", urls = [\"file:///a\"])\n",
+			`offload: two tags have the name "a": give each a name of its own`,
+		},
+		{
+			"offload.prebuilt(name = \"a\")\n",
+			`offload.prebuilt: "a" has no urls, and these rules are no release, but a checkout: give urls and sha256`,
+		},
+	} {
+		w.Write("MODULE.bazel", string(module)+test.tags)
+		if result, err := w.Try("build", "//:kernels"); err == nil || !strings.Contains(result.Output, test.want) {
+			t.Errorf("%s: %v\n%s", test.tags, err, result.Output)
+		}
 	}
 }
 

@@ -68,7 +68,11 @@ func buildFrom(commit, dir string, platforms []platform) error {
 			return err
 		}
 	}
-	if err := writeModule(src, commit, version, dir); err != nil {
+	lock, err := programLock(dir, version, platforms)
+	if err != nil {
+		return err
+	}
+	if err := writeModule(commit, version, lock, dir); err != nil {
 		return err
 	}
 	return writeChecksums(dir)
@@ -131,10 +135,74 @@ func compile(src, out, goos, goarch string) error {
 	return nil
 }
 
+// lockFile has the checksums of the programs; it is empty in the repository.
+const lockFile = "rules/private/release.bzl"
+
+// cpus has the names of processors in @platforms.
+var cpus = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
+
+// programLock returns the dictionary of lockFile for the programs in dir.
+func programLock(dir, version string, platforms []platform) (string, error) {
+	lock := "PROGRAMS = {\n"
+	for _, p := range platforms {
+		name := "offload-" + p.os + "-" + p.arch
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			return "", err
+		}
+		lock += fmt.Sprintf("    %q: {\n        \"sha256\": \"%x\",\n        \"url\": %q,\n    },\n", p.os+"-"+cpus[p.arch], sha256.Sum256(content),
+			"https://github.com/rules-offload/rules_offload/releases/download/v"+version+"/"+name)
+	}
+	return lock + "}\n", nil
+}
+
+// withLock returns a tar archive of the repository with the lock in lockFile.
+func withLock(archive []byte, lock string) ([]byte, error) {
+	var out bytes.Buffer
+	r, w := tar.NewReader(bytes.NewReader(archive)), tar.NewWriter(&out)
+	replaced := false
+	for {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			return nil, err
+		}
+		if strings.HasSuffix(h.Name, "/"+lockFile) {
+			before, _, ok := strings.Cut(string(content), "PROGRAMS = {}\n")
+			if !ok {
+				return nil, fmt.Errorf("%s: found no empty PROGRAMS, expected the file of a checkout", h.Name)
+			}
+			content = []byte(before + lock)
+			h.Size = int64(len(content))
+			replaced = true
+		}
+		if err := w.WriteHeader(h); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(content); err != nil {
+			return nil, err
+		}
+	}
+	if !replaced {
+		return nil, fmt.Errorf("the commit has no %s", lockFile)
+	}
+	err := w.Close()
+	return out.Bytes(), err
+}
+
 // writeModule writes the archive that a registry of Bazel modules points to.
-func writeModule(src, commit, version, dir string) error {
+func writeModule(commit, version, lock, dir string) error {
 	archive, err := output("git", "-C", "../..", "archive", "--format=tar", "--prefix=rules_offload-"+version+"/", commit)
 	if err != nil {
+		return err
+	}
+	if archive, err = withLock(archive, lock); err != nil {
 		return err
 	}
 	var b bytes.Buffer
