@@ -8,7 +8,6 @@ load(":gcc_flags.bzl", "is_gcc_only")
 # compilations have, or that only its own compiler reads or writes.
 _UNSUPPORTED_FEATURES = [
     "autofdo",
-    "coverage",
     "cs_fdo_instrument",
     "cs_fdo_optimize",
     "fdo_instrument",
@@ -185,29 +184,49 @@ _NO_WARNINGS = [
     "-Wno-unused-command-line-argument",
 ]
 
-def cc_configuration(ctx):
+# Features for what counts which code ran. Clang's own counters are for programs that clang links: those that GCC links have no
+# code that writes them.
+_COVERAGE = "coverage"
+_LLVM_COVERAGE = "llvm_coverage_map_format"
+_GCC_COVERAGE = "gcc_coverage_map_format"
+
+_PARSE_HEADERS = "parse_headers"
+
+def cc_configuration(ctx, counts = False):
     """The C++ toolchain of a target, as its features configure it.
 
     Args:
       ctx: the rule's context; the rule uses the C++ toolchain and the fragment `cpp`.
+      counts: whether flags are for code that `bazel coverage` may have counted, in clang's format.
 
     Returns:
-      a struct: toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`; flag_features, that for flags.
+      a struct: toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`, for which headers are no C++ of
+      their own; flag_features, that for flags; parses_headers, whether headers are to be compiled by themselves.
     """
     toolchain = find_cc_toolchain(ctx)
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    unsupported = _UNSUPPORTED_FEATURES + [_GCC_COVERAGE]
+    if not (counts and ctx.coverage_instrumented() and cc_common.is_enabled(feature_configuration = features, feature_name = _LLVM_COVERAGE)):
+        unsupported = unsupported + [_COVERAGE, _LLVM_COVERAGE]
     return struct(
         features = cc_common.configure_features(
             ctx = ctx,
             cc_toolchain = toolchain,
-            requested_features = ctx.features,
-            unsupported_features = ctx.disabled_features,
+            requested_features = [feature for feature in ctx.features if feature != _PARSE_HEADERS],
+            unsupported_features = ctx.disabled_features + [_PARSE_HEADERS],
         ),
         flag_features = cc_common.configure_features(
             ctx = ctx,
             cc_toolchain = toolchain,
-            requested_features = [feature for feature in ctx.features if feature not in _UNSUPPORTED_FEATURES],
-            unsupported_features = ctx.disabled_features + _UNSUPPORTED_FEATURES,
+            requested_features = [feature for feature in ctx.features if feature not in unsupported],
+            unsupported_features = ctx.disabled_features + unsupported,
         ),
+        parses_headers = cc_common.is_enabled(feature_configuration = features, feature_name = _PARSE_HEADERS),
         toolchain = toolchain,
     )
 
