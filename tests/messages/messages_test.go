@@ -110,7 +110,7 @@ func TestMessages(t *testing.T) {
 
 		{"no clang", []string{"--repo_env=OFFLOAD_LLVM=/nowhere", "//:kernels"}, []string{"//:kernels: no clang with the AMDGPU target and lld was found on this machine (/nowhere/bin/clang does not exist).", "--repo_env=OFFLOAD_LLVM=/path/to/llvm"}},
 		{"no clang at path", use("no_clang"), []string{"//:kernels: no clang with the AMDGPU target and lld was found on this machine (/nowhere/bin/clang does not exist)."}},
-		{"old clang", []string{"--repo_env=OFFLOAD_LLVM=" + filepath.Join(w.Dir, "old"), "//:kernels"}, []string{"//:kernels: no clang with the AMDGPU target and lld was found on this machine (" + filepath.Join(w.Dir, "old") + " is release 16, 17 is the oldest that works)."}},
+		{"old clang", []string{"--repo_env=OFFLOAD_LLVM=" + filepath.Join(w.Dir, "old"), "//:kernels"}, []string{"//:kernels: no clang with the AMDGPU target and lld was found on this machine (" + filepath.Join(w.Dir, "old/bin/clang") + " is release 16, 17 is the oldest that works)."}},
 		{"old clang in an archive", use("old_archive"), []string{"old.tar: this is clang 16, 17 is the oldest that works: take an archive of a newer release"}},
 		{"no OpenMP runtime", []string{"--repo_env=OFFLOAD_LLVM=/nowhere", setting + "openmp_runtime=@offload_system_clang//:openmp_runtime", "//:omp"}, []string{":openmp_runtime: no runtime of OpenMP offloading (libomptarget.so, libomp.so) was found on this machine", "--@rules_offload//rules/settings:openmp_runtime=//my:runtime"}},
 		{"no ROCm", use("no_rocm"), []string{"/nowhere is no ROCm folder: it has no include/hip/hip_runtime.h. Correct rocm_path of offload.system_clang, or the variable ROCM_PATH"}},
