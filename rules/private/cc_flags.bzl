@@ -184,11 +184,11 @@ _NO_WARNINGS = [
     "-Wno-unused-command-line-argument",
 ]
 
-# Features for what counts which code ran. Clang's own counters are for programs that clang links: those that GCC links have no
-# code that writes them.
-_COVERAGE = "coverage"
-_LLVM_COVERAGE = "llvm_coverage_map_format"
-_GCC_COVERAGE = "gcc_coverage_map_format"
+# Features for what counts which code ran.
+_COVERAGE = ["coverage", "gcc_coverage_map_format", "llvm_coverage_map_format"]
+
+# Flags of the format of GCC: programs that GCC links have no code that writes clang's counters.
+_GCC_COVERAGE = ["--coverage", "-fprofile-arcs", "-ftest-coverage"]
 
 _PARSE_HEADERS = "parse_headers"
 
@@ -200,8 +200,8 @@ def cc_configuration(ctx, counts = False):
       counts: whether flags are for code that `bazel coverage` may have counted, in clang's format.
 
     Returns:
-      a struct: toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`, for which headers are no C++ of
-      their own; flag_features, that for flags; parses_headers, whether headers are to be compiled by themselves.
+      a struct: counted, whether code is counted; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`, but
+      for the feature parse_headers; flag_features, that for flags; parses_headers, whether that feature is on.
     """
     toolchain = find_cc_toolchain(ctx)
     features = cc_common.configure_features(
@@ -210,10 +210,10 @@ def cc_configuration(ctx, counts = False):
         requested_features = ctx.features,
         unsupported_features = ctx.disabled_features,
     )
-    unsupported = _UNSUPPORTED_FEATURES + [_GCC_COVERAGE]
-    if not (counts and ctx.coverage_instrumented() and cc_common.is_enabled(feature_configuration = features, feature_name = _LLVM_COVERAGE)):
-        unsupported = unsupported + [_COVERAGE, _LLVM_COVERAGE]
+    counted = counts and ctx.coverage_instrumented()
+    unsupported = _UNSUPPORTED_FEATURES + ([] if counted else _COVERAGE)
     return struct(
+        counted = counted,
         features = cc_common.configure_features(
             ctx = ctx,
             cc_toolchain = toolchain,
@@ -244,7 +244,7 @@ def host_flags(ctx, cc, language = "c++"):
     return _NO_WARNINGS + _words([
         flag
         for flag in _flags(_command_line(cc, language, _user_flags(ctx, language)))
-        if not flag[0].startswith(_DROPPED) and not is_gcc_only(flag[0])
+        if not flag[0].startswith(_DROPPED) and not is_gcc_only(flag[0]) and not (cc.counted and flag[0] in _GCC_COVERAGE)
     ])
 
 def host_environment(cc, language = "c++"):

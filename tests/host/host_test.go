@@ -209,6 +209,7 @@ var sources = map[string]string{
 	"direct.cc":         "#include \"gpu/fill.h\"\n",
 	"dump.c":            "#include \"fill_data.h\"\n\n#include <stdio.h>\n\nint main(void) { return fwrite(fill_kernels, 1, fill_kernels_size, stdout) != fill_kernels_size; }\n",
 	"fill.h":            "#pragma once\n#include <stddef.h>\nint fill(int at, size_t size);\n",
+	"incomplete.h":      "__global__ void fills(missing *p);\n",
 	"private.h":         "#pragma once\nenum { block = 64 };\n",
 	"fill.hip": `#include "gpu/fill.h"
 
@@ -410,7 +411,7 @@ func testParsedHeaders(t *testing.T, w *bazeltest.Workspace) {
 // testCoverage checks that the host code of a HIP library, and not its device
 // code, counts lines for bazel coverage, where clang compiles C++, too.
 func testCoverage(t *testing.T, w *bazeltest.Workspace) {
-	flags := []string{"--repo_env=CC=" + llvm.Tool(t, "clang"), "--collect_code_coverage", "--experimental_use_llvm_covmap", "--instrumentation_filter=//:fill"}
+	flags := []string{"--repo_env=CC=" + llvm.Tool(t, "clang"), "--repo_env=BAZEL_USE_LLVM_NATIVE_COVERAGE=1", "--collect_code_coverage", "--instrumentation_filter=//:fill"}
 	build(t, w, append(flags, "//:fill")...)
 	for name, want := range map[string]bool{"fill/host/fill.o": true, "fill/gfx90a/fill.o": false} {
 		file, err := elf.Open(filepath.Join(w.Dir, "bazel-bin", name))
