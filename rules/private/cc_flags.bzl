@@ -8,7 +8,6 @@ load(":gcc_flags.bzl", "is_gcc_only")
 # compilations have, or that only its own compiler reads or writes.
 _UNSUPPORTED_FEATURES = [
     "autofdo",
-    "coverage",
     "cs_fdo_instrument",
     "cs_fdo_optimize",
     "fdo_instrument",
@@ -185,29 +184,49 @@ _NO_WARNINGS = [
     "-Wno-unused-command-line-argument",
 ]
 
-def cc_configuration(ctx):
+# Features for what counts which code ran.
+_COVERAGE = ["coverage", "gcc_coverage_map_format", "llvm_coverage_map_format"]
+
+# Flags of the format of GCC: programs that GCC links have no code that writes clang's counters.
+_GCC_COVERAGE = ["--coverage", "-fprofile-arcs", "-ftest-coverage"]
+
+_PARSE_HEADERS = "parse_headers"
+
+def cc_configuration(ctx, counts = False):
     """The C++ toolchain of a target, as its features configure it.
 
     Args:
       ctx: the rule's context; the rule uses the C++ toolchain and the fragment `cpp`.
+      counts: whether flags are for code that `bazel coverage` may have counted, in clang's format.
 
     Returns:
-      a struct: toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`; flag_features, that for flags.
+      a struct: counted, whether code is counted; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`, but
+      for the feature parse_headers; flag_features, that for flags; parses_headers, whether that feature is on.
     """
     toolchain = find_cc_toolchain(ctx)
+    features = cc_common.configure_features(
+        ctx = ctx,
+        cc_toolchain = toolchain,
+        requested_features = ctx.features,
+        unsupported_features = ctx.disabled_features,
+    )
+    counted = counts and ctx.coverage_instrumented()
+    unsupported = _UNSUPPORTED_FEATURES + ([] if counted else _COVERAGE)
     return struct(
+        counted = counted,
         features = cc_common.configure_features(
             ctx = ctx,
             cc_toolchain = toolchain,
-            requested_features = ctx.features,
-            unsupported_features = ctx.disabled_features,
+            requested_features = [feature for feature in ctx.features if feature != _PARSE_HEADERS],
+            unsupported_features = ctx.disabled_features + [_PARSE_HEADERS],
         ),
         flag_features = cc_common.configure_features(
             ctx = ctx,
             cc_toolchain = toolchain,
-            requested_features = [feature for feature in ctx.features if feature not in _UNSUPPORTED_FEATURES],
-            unsupported_features = ctx.disabled_features + _UNSUPPORTED_FEATURES,
+            requested_features = [feature for feature in ctx.features if feature not in unsupported],
+            unsupported_features = ctx.disabled_features + unsupported,
         ),
+        parses_headers = cc_common.is_enabled(feature_configuration = features, feature_name = _PARSE_HEADERS),
         toolchain = toolchain,
     )
 
@@ -225,7 +244,7 @@ def host_flags(ctx, cc, language = "c++"):
     return _NO_WARNINGS + _words([
         flag
         for flag in _flags(_command_line(cc, language, _user_flags(ctx, language)))
-        if not flag[0].startswith(_DROPPED) and not is_gcc_only(flag[0])
+        if not flag[0].startswith(_DROPPED) and not is_gcc_only(flag[0]) and not (cc.counted and flag[0] in _GCC_COVERAGE)
     ])
 
 def host_environment(cc, language = "c++"):

@@ -8,43 +8,18 @@ load(":device_link.bzl", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags", "expand_flags")
 load(":images.bzl", "declare_images", "image_providers")
 load(":messages.bzl", "place")
+load(":ptx.bzl", "ptx_feature")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
 
 _KIND = "cuda"
 
-# The oldest version of PTX that LLVM writes for a processor. Where it finds no CUDA, clang asks for 4.2, and LLVM
-# refuses that for processors that came later.
-_PTX = {
-    "sm_60": 50,
-    "sm_61": 50,
-    "sm_62": 50,
-    "sm_70": 60,
-    "sm_72": 61,
-    "sm_75": 63,
-    "sm_80": 70,
-    "sm_86": 71,
-    "sm_87": 74,
-    "sm_88": 90,
-    "sm_89": 78,
-    "sm_90": 78,
-    "sm_90a": 80,
-    "sm_100": 86,
-    "sm_101": 86,
-    "sm_103": 88,
-    "sm_110": 90,
-    "sm_120": 87,
-    "sm_121": 88,
-}
-
 def _has_cuda(copts):
     return any([flag.startswith("--cuda-path=") for flag in copts])
 
 def _ptx_flags(copts, processor):
-    version = _PTX.get(processor) or _PTX.get(processor.rstrip("af"))
-    if not version or _has_cuda(copts):
-        return []
-    return ["--cuda-feature=+ptx{}".format(version)]
+    feature = ptx_feature(processor)
+    return ["--cuda-feature=" + feature] if feature and not _has_cuda(copts) else []
 
 # The link would unroll loops once more that the compilations have unrolled.
 _UNROLL_ONCE = [word for option in ["-unroll-max-count=1", "-unroll-full-max-count=1"] for word in ["-Xlinker", "-plugin-opt=" + option]]

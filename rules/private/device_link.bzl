@@ -57,7 +57,7 @@ def flags_of_device(flags, target):
 
 def _is_for(prefix, target):
     if prefix.startswith(_FOR_OPENMP):
-        return target and prefix.removeprefix(_FOR_OPENMP) == target.triple.removesuffix("-")
+        return target and prefix.removeprefix(_FOR_OPENMP) == target.triple.removesuffix("-").removesuffix("-unknown")
     names = ["device"]
     if target:
         names.extend([target.target_id, target.triple.split("-")[0]])

@@ -128,6 +128,7 @@ def _hip_device_link_impl(ctx):
     infos = [dep[CcInfo] for dep in ctx.attr.deps]
     return [
         DefaultInfo(files = depset([registration]), runfiles = runfiles_of(ctx, [], ctx.attr.deps)),
+        coverage_common.instrumented_files_info(ctx, dependency_attributes = ["deps"]),
         linked_cc_info(
             ctx,
             compilation_context = cc_common.merge_cc_infos(cc_infos = infos).compilation_context,

@@ -12,7 +12,7 @@ load(":flags.bzl", "expand_flags")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_host_objects", "hip_images")
 load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
 load(":images.bzl", "image_groups")
-load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers")
+load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers", "parse_headers")
 load(":linking.bzl", "HOST_ATTRS", "hold_fat_binary", "host_triple", "isolate_objects", "register_images", "require_device_link")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
@@ -75,7 +75,7 @@ def _hip_library_impl(ctx):
     rdc = ctx.attr.rdc
     if not rdc and not ctx.attr.device_link:
         fail("{}: device_link = False needs rdc = True: without it, each source is device code of its own".format(where))
-    cc = cc_configuration(ctx)
+    cc = cc_configuration(ctx, counts = True)
     copts = expand_flags(ctx, "copts")
     headers = library_headers(ctx, cc)
     made = hip_images(
@@ -101,10 +101,10 @@ def _hip_library_impl(ctx):
     if len(bundles) == 1:
         providers.append(bundles[0])
     images = [image for unit in made.units for image in unit.images]
-    return library_providers(ctx, headers = headers, objects = objects, runtime = _runtime_of(ctx)) + providers + [
+    return library_providers(ctx, counted = True, headers = headers, objects = objects, runtime = _runtime_of(ctx)) + providers + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
-            _validation = depset(transitive = [
+            _validation = depset(parse_headers(ctx, cc = cc, headers = headers, language = ["-x", "hip", "--offload-host-only"]), transitive = [
                 validate_bundle(ctx, bundle = bundle, images = unit.images, linked = True, where = where)
                 for bundle, unit in zip(bundles, made.units)
             ]),

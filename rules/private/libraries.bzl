@@ -3,9 +3,10 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS")
-load(":clang.bzl", "LINK_GROUP", "clang_arguments", "include_folders", "private_headers_of", "run_clang")
+load(":cc_flags.bzl", "host_environment", "host_flags")
+load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "include_folders", "object_names", "private_headers_of", "run_clang")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
-load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_defines", "expand_flags")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "expand_defines", "expand_flags")
 load(":linking.bzl", "host_triple", "linked_cc_info")
 load(":toolchains.bzl", "device_toolchain_of")
 
@@ -125,6 +126,60 @@ def library_headers(ctx, cc):
         system_includes = depset(transitive = [own.system_includes, own.external_includes]),
     )
 
+# Extensions of headers that are for the middle of other files.
+_TEXTUAL = ["inc"]
+_PARSE = """set -eu
+out=$1
+shift
+"$@"
+: > "$out\""""
+
+def parse_headers(ctx, *, cc, headers, language):
+    """Compiles each header by itself where the feature `parse_headers` asks for it, as the host code of the sources is compiled.
+
+    Args:
+      ctx: the rule's context; the rule has `LIBRARY_ATTRS`, `HOST_ATTRS`, `CLANG_GROUPS` and `DEVICE_ATTRS`.
+      cc: what `cc_configuration` gave.
+      headers: what `library_headers` gave.
+      language: list of flags of clang for the language.
+
+    Returns:
+      list of Files that are there if the headers have no error, for the output group `_validation`.
+    """
+    files = [file for file in ctx.files.hdrs + private_headers_of(ctx) if file.extension not in _TEXTUAL]
+    if not cc.parses_headers:
+        return []
+    toolchain = device_toolchain_of(ctx, COMPILE_GROUP)
+    parsed = []
+    for file, name in zip(files, object_names(ctx, files)):
+        out = ctx.actions.declare_file("{}/headers/{}.parsed".format(ctx.label.name, name))
+        before = ctx.actions.args()
+        before.add(out)
+        args = clang_arguments(ctx)
+        args.add_all(language)
+        args.add(host_triple(ctx), format = "--target=%s")
+        add_flags(args, host_flags(ctx, cc), out)
+        add_rocm(args, toolchain)
+        args.add_all(["-fsyntax-only", "-Wno-pragma-once-outside-header"])
+        add_headers(args, headers, out)
+        add_flags(args, expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), out)
+        args.add(file)
+        run_clang(
+            ctx,
+            arguments = args,
+            command = _PARSE,
+            command_arguments = before,
+            env = host_environment(cc),
+            group = COMPILE_GROUP,
+            inputs = depset([file], transitive = [headers.files, cc.toolchain.all_files]),
+            mnemonic = "OffloadParseHeader",
+            out = out,
+            progress_message = "Parsing {}".format(file.short_path),
+            toolchain = toolchain,
+        )
+        parsed.append(out)
+    return parsed
+
 def _dependencies(ctx):
     """What the headers of such a rule may include headers of."""
     return ctx.attr.deps + getattr(ctx.attr, "device_deps", [])
@@ -156,7 +211,10 @@ def merged_object(ctx, objects):
     )
     return out
 
-def library_providers(ctx, *, headers, objects, runtime):
+# Files whose lines are counted.
+_COUNTED = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inl"]
+
+def library_providers(ctx, *, headers, objects, runtime, counted = False):
     """What such a rule gives to C++ programs.
 
     Args:
@@ -164,9 +222,10 @@ def library_providers(ctx, *, headers, objects, runtime):
       headers: what `library_headers` gave.
       objects: list of position-independent objects.
       runtime: the Target that programs are linked with, for all that launches device code.
+      counted: whether `bazel coverage` has the lines of the sources counted.
 
     Returns:
-      a DefaultInfo and a CcInfo.
+      a DefaultInfo, a CcInfo and an InstrumentedFilesInfo.
     """
     deps = [dep for dep in _dependencies(ctx) + ctx.attr.implementation_deps if CcInfo in dep]
     if not ctx.attr.alwayslink and len(objects) > 1:
@@ -186,5 +245,11 @@ def library_providers(ctx, *, headers, objects, runtime):
             linkopts = expand_flags(ctx, "linkopts"),
             linkstatic = ctx.attr.linkstatic,
             objects = objects,
+        ),
+        coverage_common.instrumented_files_info(
+            ctx,
+            dependency_attributes = ["data", "deps", "device_deps", "implementation_deps"],
+            extensions = _COUNTED,
+            source_attributes = ["srcs", "hdrs"] if counted else [],
         ),
     ]

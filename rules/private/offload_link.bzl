@@ -64,6 +64,7 @@ def _offload_link_impl(ctx):
     )
     return [
         DefaultInfo(files = depset([out]), runfiles = runfiles_of(ctx, [], ctx.attr.deps)),
+        coverage_common.instrumented_files_info(ctx, dependency_attributes = ["deps"]),
         linked_cc_info(
             ctx,
             compilation_context = linked.compilation_context,

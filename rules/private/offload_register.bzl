@@ -38,6 +38,7 @@ def _offload_register_impl(ctx):
     )
     return [
         DefaultInfo(files = depset([out]), runfiles = runfiles_of(ctx, [], ctx.attr.deps)),
+        coverage_common.instrumented_files_info(ctx, dependency_attributes = ["deps"]),
         linked_cc_info(ctx, deps = [dep[CcInfo] for dep in ctx.attr.deps], objects = [out]),
     ]
 

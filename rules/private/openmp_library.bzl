@@ -10,11 +10,12 @@ load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
 load(":device_link.bzl", "AMDGPU_FEATURES", "DEVICE_LINKOPTS_DOC", "add_amdgpu_lto", "code_generation_flags", "flags_for", "flags_of_device")
 load(":flags.bzl", "add_flags", "expand_flags")
 load(":images.bzl", "image_groups")
-load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers", "merged_object")
+load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers", "merged_object", "parse_headers")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "add_image")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
+load(":ptx.bzl", "ptx_feature")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
 
@@ -110,8 +111,12 @@ wrappers "$2"
 if [[ $functions ]]; then flags+=(-include "$functions"); fi
 exec "${@:2}" "${flags[@]}" < "$1\""""
 
+def _is_nvidia(target):
+    return target.triple.startswith("nvptx64-")
+
 def _triple(target):
-    return target.triple.removesuffix("-")
+    triple = target.triple.removesuffix("-")
+    return triple.removesuffix("-unknown") if _is_nvidia(target) else triple
 
 def _folder(target):
     return target_ids.file_name(target.target_id or _triple(target))
@@ -132,11 +137,17 @@ def _add_target(args, target, host):
     args.add_all(["-fno-math-errno", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"])
     args.add(host, format = "--target=%s")
     parts = target.target_id.split(":")
+    features = [feature[-1] + feature[:-1] for feature in parts[1:]]
+    if _is_nvidia(target):
+        # As with -fopenmp-target-jit: the link writes bitcode, for which the runtime generates code.
+        args.add_all(["-flto", "-fno-threadsafe-statics", "-mllvm", "-enable-memcpyopt-without-libcalls", "-Xclang", "-fcuda-is-device", "-Xclang", "-mframe-pointer=all"])
+        if ptx_feature(parts[0]):
+            features.append(ptx_feature(parts[0]))
     for flag, value in [
         ("-triple", _triple(target)),
         ("-target-cpu", parts[0]),
         ("-tune-cpu", parts[0]),
-    ] + [("-target-feature", feature[-1] + feature[:-1]) for feature in parts[1:]]:
+    ] + [("-target-feature", feature) for feature in features]:
         args.add_all(["-Xclang", flag, "-Xclang", value])
 
 # The beginning of a flag that the driver has for AMD GPUs alone, and what it makes of it.
@@ -317,7 +328,11 @@ def _link(ctx, toolchain, objects, target, folder):
     out = ctx.actions.declare_file("{}/{}.img".format(ctx.label.name, folder))
     args = clang_arguments(ctx)
     args.add(_triple(target), format = "--target=%s")
-    if target.target_id:
+    if _is_nvidia(target):
+        args.add(target.target_id, format = "-march=%s")
+        args.add_all([ptx_feature(target.target_id)], format_each = "--cuda-feature=%s", omit_if_empty = True)
+        args.add_all(["-flto", "-Wl,--lto-emit-llvm"])
+    elif target.target_id:
         args.add(target.target_id, format = "-mcpu=%s")
         args.add("-nogpulib")
     else:
@@ -330,7 +345,9 @@ def _link(ctx, toolchain, objects, target, folder):
     args.add_all(toolchain.link_flags)
     add_flags(args, flags_for(target, expand_flags(ctx, "device_linkopts")), out)
     args.add("-o", out)
-    if target.target_id:
+    if _is_nvidia(target):
+        args.add_all(objects, before_each = "-Xlinker")
+    elif target.target_id:
         add_amdgpu_lto(args, objects, hip = False)
     else:
         args.add_all(objects)
@@ -376,11 +393,10 @@ def _openmp_library_impl(ctx):
     for target in targets:
         if target.kind != _KIND:
             fail("{}: offload_archs: {} is of kind {}, not openmp".format(where, target_ids.entry_id(target.kind, target.triple, target.target_id), target.kind))
-        if target.triple.split("-")[0] in ["nvptx64", "spirv64"] or target_ids.is_amdgpu(target.triple) != bool(target.target_id):
-            fail("{}: offload_archs: {} is neither an AMD GPU, as gfx90a is, nor a CPU, as x86_64-pc-linux-gnu is{}".format(
+        if target.triple.startswith("spirv64-") or (target_ids.is_amdgpu(target.triple) or _is_nvidia(target)) != bool(target.target_id):
+            fail("{}: offload_archs: {} is neither a GPU, as gfx90a and sm_80 are, nor a CPU, as x86_64-pc-linux-gnu is".format(
                 where,
                 target.target_id or _triple(target),
-                "; for NVIDIA's GPUs, OpenMP needs CUDA's ptxas and LLVM's device runtime for NVPTX: leave it out, or compile kernels without OpenMP by cuda_ptx" if target.triple.startswith("nvptx64-") else "",
             ))
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
@@ -413,7 +429,10 @@ def _openmp_library_impl(ctx):
         objects = [merged_object(ctx, objects)]
     return library_providers(ctx, headers = headers, objects = objects, runtime = ctx.attr._runtime) + [
         OffloadImagesInfo(images = depset(images)),
-        OutputGroupInfo(**image_groups(images)),
+        OutputGroupInfo(
+            _validation = depset(parse_headers(ctx, cc = cc, headers = headers, language = ["-x", "c++", "-fopenmp"])),
+            **image_groups(images)
+        ),
     ]
 
 openmp_library = rule(
@@ -432,6 +451,9 @@ Targets are AMD GPUs (`gfx90a`) and the CPU itself (`x86_64-pc-linux-gnu`), whic
 ```
 
 Without it, the link says `undefined symbol: __kmpc_target_init`.
+
+For NVIDIA's GPUs (`sm_80`) the image is LLVM bitcode, as with `clang -fopenmp-target-jit`: nothing of CUDA is needed to
+build it, and the runtime generates the code when the program starts, with CUDA's `ptxas`.
 
 The names of kernels do not depend on the machine or folder of a build, also for target regions in headers. So its
 actions can be cached and run remotely. Messages and debug information name files as `//stats/scale.cc`, those outside of

@@ -1,6 +1,6 @@
 """Analysis tests of offload_images, offload_binary, offload_extract and offload_per_arch."""
 
-load("//rules:defs.bzl", "hip_code_objects", "offload_archive", "offload_binary", "offload_bundle", "offload_extract", "offload_images", "offload_per_arch", "offload_unbundle")
+load("//rules:defs.bzl", "cuda_ptx", "hip_code_objects", "offload_archive", "offload_binary", "offload_bundle", "offload_extract", "offload_images", "offload_per_arch", "offload_unbundle")
 load(":fixtures.bzl", "bad_provider", "images")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
@@ -269,6 +269,28 @@ def images_tests(name):
         ],
         target = "per_arch",
     )
+    cuda_ptx(
+        name = "ptx_any_arch",
+        srcs = select({
+            "//conditions:default": ["a.cu"],
+            "//rules/arch:sm_90": ["sub/a.cc"],
+        }),
+        tags = ["manual"],
+    )
+    offload_per_arch(
+        name = "per_arch_cuda",
+        images = [":ptx_any_arch"],
+        offload_archs = ["sm_70", "sm_90"],
+        tags = ["manual"],
+    )
+    provides_test(
+        name = "per_arch_cuda_provides_test",
+        images = [
+            "cuda-nvptx64-nvidia-cuda-unknown-sm_70 ptx_any_arch/sm_70.ptx",
+            "cuda-nvptx64-nvidia-cuda-unknown-sm_90 ptx_any_arch/sm_90.ptx",
+        ],
+        target = "per_arch_cuda",
+    )
     failure_test(
         name = "per_arch_none_test",
         images = [":prebuilt"],
@@ -306,6 +328,7 @@ def images_tests(name):
             "bundle_cuda_test",
             "extract_action_test",
             "extract_no_targets_test",
+            "per_arch_cuda_provides_test",
             "per_arch_provides_test",
             "per_arch_none_test",
             "per_arch_other_test",

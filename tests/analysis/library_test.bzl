@@ -567,8 +567,8 @@ def library_tests(name):
     for case, srcs, archs, message in [
         ("kind", ["a.c"], ["hip-amdgcn-amd-amdhsa--gfx90a"], "offload_archs: hip-amdgcn-amd-amdhsa--gfx90a is of kind hip, not openmp"),
         ("no_srcs", [], ["gfx90a"], "srcs is empty: give it C or C++ sources"),
-        ("no_processor", ["a.c"], ["amdgcn-amd-amdhsa-"], "offload_archs: amdgcn-amd-amdhsa is neither an AMD GPU, as gfx90a is, nor a CPU, as x86_64-pc-linux-gnu is"),
-        ("nvidia", ["a.c"], ["sm_70"], "offload_archs: sm_70 is neither an AMD GPU, as gfx90a is, nor a CPU, as x86_64-pc-linux-gnu is"),
+        ("no_processor", ["a.c"], ["amdgcn-amd-amdhsa-"], "offload_archs: amdgcn-amd-amdhsa is neither a GPU, as gfx90a and sm_80 are, nor a CPU, as x86_64-pc-linux-gnu is"),
+        ("spirv", ["a.c"], ["openmp-spirv64-amd-amdhsa--amdgcnspirv"], "offload_archs: amdgcnspirv is neither a GPU, as gfx90a and sm_80 are, nor a CPU, as x86_64-pc-linux-gnu is"),
     ]:
         failure_test(
             name = "omp_{}_test".format(case),
@@ -620,7 +620,7 @@ def library_tests(name):
             "omp_link_test",
             "omp_no_srcs_test",
             "omp_no_processor_test",
-            "omp_nvidia_test",
+            "omp_spirv_test",
             "omp_provides_test",
             "omp_register_test",
             "omp_relocatable_merge_test",

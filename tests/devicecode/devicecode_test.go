@@ -492,6 +492,50 @@ func TestOpenMP(t *testing.T) {
 	}
 }
 
+// TestOpenMPForNVIDIA compares what becomes of the bitcode that the rule makes
+// for NVIDIA's GPUs with what becomes of that of clang -fopenmp-target-jit.
+func TestOpenMPForNVIDIA(t *testing.T) {
+	each(t, "jit", func(t *testing.T, mode, arch, image, sources string) {
+		dir := t.TempDir()
+		link := []string{"--save-temps", "--embed-bitcode", "--host-triple=x86_64-pc-linux-gnu", "--linker-path=/bin/true"}
+		for _, flag := range append([]string{"-flto=full", "--cuda-feature=+ptx70"}, modes[mode]...) {
+			if !strings.HasPrefix(flag, "-D") {
+				link = append(link, "--device-compiler=nvptx64-nvidia-cuda="+flag)
+			}
+		}
+		link = append(link, "-o", "program")
+		for source, flag := range map[string]string{"mathematics.cc": "-std=c++17", "regions.c": "-std=gnu17"} {
+			object := filepath.Join(dir, source+".o")
+			args := append([]string{"-fopenmp", "-fopenmp-target-jit", "-fPIC", "--offload-arch=" + arch, "--cuda-feature=+ptx70", "-nogpulib", flag}, modes[mode]...)
+			run(t, sources, "clang", append(args, "-c", source, "-o", object)...)
+			link = append(link, object)
+		}
+		run(t, dir, "clang-linker-wrapper", link...)
+		linked, err := filepath.Glob(filepath.Join(dir, "*.img"))
+		if err != nil || len(linked) != 1 {
+			t.Fatalf("clang-linker-wrapper kept %q (%v)", linked, err)
+		}
+		assemble := func(bitcode, name string) map[string]int {
+			out := filepath.Join(dir, name)
+			run(t, dir, "clang", "--target=nvptx64-nvidia-cuda", "-march="+arch, "--cuda-feature=+ptx70", "-O3", "-S", "-x", "ir", bitcode, "-o", out)
+			result := map[string]int{}
+			for kernel, n := range instructions(t, out) {
+				result[numbers.ReplaceAllString(kernel, "$1")] = n
+			}
+			return result
+		}
+		want, got := assemble(linked[0], "driver.ptx"), assemble(image, "rule.ptx")
+		if len(want) != 5 || len(got) != 5 {
+			t.Fatalf("instructions of the driver's kernels are %v, of the rule's %v", want, got)
+		}
+		for name, n := range got {
+			if n == 0 || n > want[name] {
+				t.Errorf("%s has %d instructions, clang's driver makes %d", name, n, want[name])
+			}
+		}
+	})
+}
+
 // TestFatObjects compares what offload_link makes of fat objects with what
 // clang's driver makes of them when it links a program.
 func TestFatObjects(t *testing.T) {

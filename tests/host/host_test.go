@@ -108,6 +108,16 @@ openmp_library(
     copts = ["-include $(location start.h)"],
 )
 
+# A header that lacks what it needs.
+hip_library(
+    name = "incomplete",
+    srcs = ["fill.hip"],
+    hdrs = ["incomplete.h"],
+    compress = "none",
+    offload_archs = ["gfx90a"],
+    deps = [":fill", ":hip"],
+)
+
 # Includes what it depends on, and what it does not.
 cc_library(
     name = "direct",
@@ -199,6 +209,7 @@ var sources = map[string]string{
 	"direct.cc":         "#include \"gpu/fill.h\"\n",
 	"dump.c":            "#include \"fill_data.h\"\n\n#include <stdio.h>\n\nint main(void) { return fwrite(fill_kernels, 1, fill_kernels_size, stdout) != fill_kernels_size; }\n",
 	"fill.h":            "#pragma once\n#include <stddef.h>\nint fill(int at, size_t size);\n",
+	"incomplete.h":      "__global__ void fills(missing *p);\n",
 	"private.h":         "#pragma once\nenum { block = 64 };\n",
 	"fill.hip": `#include "gpu/fill.h"
 
@@ -282,6 +293,8 @@ func TestHost(t *testing.T) {
 	t.Run("sanitizer", func(t *testing.T) { testSanitizer(t, w) })
 	t.Run("flags of tools", func(t *testing.T) { testTools(t, w) })
 	t.Run("headers", func(t *testing.T) { testHeaders(t, w) })
+	t.Run("parsed headers", func(t *testing.T) { testParsedHeaders(t, w) })
+	t.Run("coverage", func(t *testing.T) { testCoverage(t, w) })
 }
 
 func testHere(t *testing.T, w *bazeltest.Workspace) {
@@ -377,6 +390,45 @@ func testHeaders(t *testing.T, w *bazeltest.Workspace) {
 	const message = "module //:indirect does not depend on a module exporting 'gpu/fill.h'"
 	if result, err := check("//:indirect"); err == nil || !strings.Contains(result.Output, message) {
 		t.Errorf("//:indirect: %v: no %q in:\n%s", err, message, result.Output)
+	}
+}
+
+// testParsedHeaders has headers compiled by themselves, as HIP.
+func testParsedHeaders(t *testing.T, w *bazeltest.Workspace) {
+	result, err := w.Try("build", "--features=parse_headers", "//:fill", "//:sum")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := result.Count("OffloadParseHeader"); n != 2 {
+		t.Errorf("%d headers of //:fill were parsed, want 2", n)
+	}
+	const message = "incomplete.h:1"
+	if result, err := w.Try("build", "--features=parse_headers", "//:incomplete"); err == nil || !strings.Contains(result.Output, message) {
+		t.Errorf("//:incomplete: %v: no %q in:\n%s", err, message, result.Output)
+	}
+}
+
+// testCoverage checks that the host code of a HIP library, and not its device
+// code, counts lines for bazel coverage, where clang compiles C++, too.
+func testCoverage(t *testing.T, w *bazeltest.Workspace) {
+	flags := []string{"--repo_env=CC=" + llvm.Tool(t, "clang"), "--repo_env=BAZEL_USE_LLVM_NATIVE_COVERAGE=1", "--collect_code_coverage", "--instrumentation_filter=//:fill"}
+	build(t, w, append(flags, "//:fill")...)
+	for name, want := range map[string]bool{"fill/host/fill.o": true, "fill/gfx90a/fill.o": false} {
+		file, err := elf.Open(filepath.Join(w.Dir, "bazel-bin", name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if got := file.Section("__llvm_prf_cnts") != nil && file.Section("__llvm_covmap") != nil; got != want {
+			t.Errorf("%s: counters: %v, want %v", name, got, want)
+		}
+		file.Close()
+	}
+	flags[3] = "--instrumentation_filter=//:other"
+	for _, command := range w.Commands(`mnemonic("OffloadHipHostCompile", //:fill)`, flags...) {
+		if strings.Contains(strings.Join(command.Arguments, " "), "-fprofile-instr-generate") {
+			t.Errorf("the filter leaves it out, and it counts: %q", command.Arguments)
+		}
 	}
 }
 

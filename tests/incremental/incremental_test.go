@@ -82,6 +82,69 @@ offload_bundle`, 1))
 	}
 }
 
+// libraries are two of the same sources, whose device code is linked for each
+// source, and for both.
+const libraries = `load("@rules_offload//rules:defs.bzl", "hip_library")
+
+[
+    hip_library(
+        name = name,
+        srcs = ["fill.hip", "scale.hip"],
+        hdrs = ["device.h", "launch.h"],
+        compress = "none",
+        offload_archs = ["gfx90a", "gfx1100"],
+        rdc = rdc,
+    )
+    for name, rdc in {"apart": False, "together": True}.items()
+]
+`
+
+const launch = `#pragma once
+typedef decltype(sizeof(0)) size_t;
+struct dim3 { unsigned x, y, z; };
+typedef struct Stream *hipStream_t;
+extern "C" int hipLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared, hipStream_t stream);
+extern "C" int __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, hipStream_t *stream);
+`
+
+// An edit of one source costs what the documentation of hip_library says.
+func TestEditOfALibrary(t *testing.T) {
+	contents := map[string]string{"BUILD.bazel": libraries, "launch.h": launch}
+	for _, name := range []string{"device.h", "fill.hip", "scale.hip"} {
+		contents[name] = bazeltest.Kernels()[name]
+		if name != "device.h" {
+			contents[name] = "#include \"launch.h\"\n" + contents[name]
+		}
+	}
+	w := bazeltest.New(t, t.TempDir(), contents)
+	w.Bazel("build", "//:apart", "//:together")
+	edit := func(name, from, to string) map[string][]string {
+		contents[name] = strings.Replace(contents[name], from, to, 1)
+		w.Write(name, contents[name])
+		return work(w.Bazel("build", "//:apart", "//:together"))
+	}
+	// Device code changes, and host code does not.
+	want := map[string][]string{
+		"OffloadHipCompile":     {"apart/gfx1100/fill.o", "apart/gfx90a/fill.o", "together/gfx1100/fill.bc", "together/gfx90a/fill.bc"},
+		"OffloadHipHostCompile": {"apart/host/fill.o", "together/host/fill.o"},
+		"OffloadDeviceLink":     {"apart/gfx1100/fill.co", "apart/gfx90a/fill.co", "together/gfx1100.co", "together/gfx90a.co"},
+		"OffloadBundle":         {"apart/fill.hipfb", "together.hipfb"},
+		"OffloadCheck":          {"apart/fill.hipfb.entries.json", "together.hipfb.entries.json"},
+		"OffloadRegister":       {"apart/host/fill.fatbin.o", "together.register.o"},
+	}
+	if diff := cmp.Diff(want, edit("fill.hip", "= value", "= value + value")); diff != "" {
+		t.Errorf("a kernel changed (-want +done):\n%s", diff)
+	}
+	// A comment changes no file but the source.
+	want = map[string][]string{
+		"OffloadHipCompile":     want["OffloadHipCompile"],
+		"OffloadHipHostCompile": want["OffloadHipHostCompile"],
+	}
+	if diff := cmp.Diff(want, edit("fill.hip", "= value + value;", "= value + value; // twice")); diff != "" {
+		t.Errorf("a comment changed (-want +done):\n%s", diff)
+	}
+}
+
 // parts are bundles of prebuilt images, large enough that one is made of several frames.
 const parts = `load("@rules_offload//rules:defs.bzl", "offload_bundle", "offload_images")
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +60,10 @@ offload.archive_clang(name = "no_lld", sha256 = "SUM", urls = ["file://DIR/clang
 offload.prebuilt(name = "program_without_checksum", urls = ["file://DIR/tools/offload"])
 offload.system_clang(name = "no_rocm", rocm_path = "/nowhere")
 offload.system_clang(name = "no_clang", path = "/nowhere")
+offload.archive_clang(name = "old_archive", sha256 = "OLD", urls = ["file://DIR/old.tar"])
+offload.system_clang(name = "debian", rocm_path = "DIR/debian")
+offload.system_clang(name = "therock", rocm_path = "DIR/therock")
+use_repo(offload, "debian", "old_archive", "therock")
 use_repo(offload, "no_checksum", "no_clang", "no_lld", "no_rocm", "program_without_checksum", "wrong_prefix")
 `
 
@@ -72,12 +77,18 @@ func TestMessages(t *testing.T) {
 	contents["text.o"] = "no object\n"
 	contents["conflict.hipfb"] = conflicting()
 	w := bazeltest.New(t, t.TempDir(), contents)
-	sum := writeArchive(t, filepath.Join(w.Dir, "clang.tar"))
+	sum := writeArchive(t, filepath.Join(w.Dir, "clang.tar"), "bin/clang")
+	old := writeArchive(t, filepath.Join(w.Dir, "old.tar"), "bin/clang", "bin/ld.lld", "lib/clang/16/include/stddef.h")
+	w.Write("old/bin/clang", oldClang)
+	w.Write("old/bin/ld.lld", "")
+	if err := os.Chmod(filepath.Join(w.Dir, "old/bin/clang"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Write("MODULE.bazel", string(module)+strings.NewReplacer("DIR", w.Dir, "SUM", sum).Replace(moduleFile))
+	w.Write("MODULE.bazel", string(module)+strings.NewReplacer("DIR", w.Dir, "SUM", sum, "OLD", old).Replace(moduleFile))
 
 	use := func(compiler string) []string {
 		return []string{"--extra_toolchains=@" + compiler + "//:all", setting + "device_compiler=" + compiler, "//:kernels"}
@@ -102,6 +113,8 @@ func TestMessages(t *testing.T) {
 
 		{"no clang", []string{"--repo_env=OFFLOAD_LLVM=/nowhere", "//:kernels"}, []string{"//:kernels: no clang with the AMDGPU target and lld was found on this machine (/nowhere/bin/clang does not exist).", "--repo_env=OFFLOAD_LLVM=/path/to/llvm"}},
 		{"no clang at path", use("no_clang"), []string{"//:kernels: no clang with the AMDGPU target and lld was found on this machine (/nowhere/bin/clang does not exist)."}},
+		{"old clang", []string{"--repo_env=OFFLOAD_LLVM=" + filepath.Join(w.Dir, "old"), "//:kernels"}, []string{"//:kernels: no clang with the AMDGPU target and lld was found on this machine (" + filepath.Join(w.Dir, "old/bin/clang") + " is release 16, 17 is the oldest that works)."}},
+		{"old clang in an archive", use("old_archive"), []string{"old.tar: this is clang 16, 17 is the oldest that works: take an archive of a newer release"}},
 		{"no OpenMP runtime", []string{"--repo_env=OFFLOAD_LLVM=/nowhere", setting + "openmp_runtime=@offload_system_clang//:openmp_runtime", "//:omp"}, []string{":openmp_runtime: no runtime of OpenMP offloading (libomptarget.so, libomp.so) was found on this machine", "--@rules_offload//rules/settings:openmp_runtime=//my:runtime"}},
 		{"no ROCm", use("no_rocm"), []string{"/nowhere is no ROCm folder: it has no include/hip/hip_runtime.h. Correct rocm_path of offload.system_clang, or the variable ROCM_PATH"}},
 		{"no HIP headers", []string{"--repo_env=ROCM_PATH=none", "//:includes_hip"}, []string{"the device toolchain has no ROCm: use offload.archive_rocm, or name the machine's with --repo_env=ROCM_PATH=/path/to/rocm"}},
@@ -124,6 +137,7 @@ func TestMessages(t *testing.T) {
 	}
 
 	checkRepaired(t, w)
+	testROCm(t, w, use)
 
 	for _, test := range []struct{ tags, want string }{
 		{
@@ -169,14 +183,52 @@ func checkRepaired(t *testing.T, w *bazeltest.Workspace) {
 	w.Bazel(build...)
 }
 
-// writeArchive makes an archive with a clang and nothing else, and returns its
-// SHA-256 in hex.
-func writeArchive(t *testing.T, name string) string {
+// oldClang is a compiler that is too old.
+const oldClang = `#!/bin/sh
+case $1 in
+--print-targets) echo '    amdgcn - AMD GCN GPUs' ;;
+-dumpversion) echo 16.0.6 ;;
+esac
+`
+
+// testROCm checks that the device libraries are found where TheRock and Debian
+// have them, and that sources are compiled with them.
+func testROCm(t *testing.T, w *bazeltest.Workspace, use func(string) []string) {
+	base := strings.TrimSpace(w.Bazel("info", "output_base").Stdout)
+	for name, folder := range map[string]string{"therock": "lib/llvm/amdgcn/bitcode", "debian": "lib/llvm-21/lib/clang/21/amdgcn/bitcode"} {
+		w.Write(name+"/include/hip/hip_runtime.h", "")
+		w.Write(filepath.Join(name, folder, "ockl.bc"), "")
+		commands := w.Commands(`mnemonic("OffloadHipCompile", //:kernels)`, use(name)[:2]...)
+		if len(commands) == 0 {
+			t.Errorf("%s: no compilation", name)
+			continue
+		}
+		const flag = "--rocm-path="
+		i := slices.IndexFunc(commands[0].Arguments, func(argument string) bool { return strings.HasPrefix(argument, flag) })
+		if i < 0 {
+			t.Errorf("%s: no %s among %q", name, flag, commands[0].Arguments)
+			continue
+		}
+		rocm := filepath.Join(base, strings.TrimPrefix(commands[0].Arguments[i], flag))
+		want, err := filepath.EvalSymlinks(filepath.Join(w.Dir, name, folder))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := filepath.EvalSymlinks(filepath.Join(rocm, "amdgcn/bitcode")); err != nil || got != want {
+			t.Errorf("%s: the device libraries are those of %s (%v), want %s", name, got, err, want)
+		}
+	}
+}
+
+// writeArchive makes an archive with empty files, and returns its SHA-256 in hex.
+func writeArchive(t *testing.T, name string, contents ...string) string {
 	t.Helper()
 	var data bytes.Buffer
 	archive := tar.NewWriter(&data)
-	if err := archive.WriteHeader(&tar.Header{Name: "bin/clang", Mode: 0o755}); err != nil {
-		t.Fatal(err)
+	for _, content := range contents {
+		if err := archive.WriteHeader(&tar.Header{Name: content, Mode: 0o755}); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := archive.Close(); err != nil {
 		t.Fatal(err)
