@@ -4,7 +4,7 @@ load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS")
 load(":cc_flags.bzl", "host_environment", "host_flags")
-load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "include_folders", "object_names", "private_headers_of", "run_clang")
+load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "include_folders", "object_names", "private_headers_of", "rocm_inputs", "run_clang")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "expand_defines", "expand_flags")
 load(":linking.bzl", "host_triple", "linked_cc_info")
@@ -171,7 +171,7 @@ def parse_headers(ctx, *, cc, headers, language):
             command_arguments = before,
             env = host_environment(cc),
             group = COMPILE_GROUP,
-            inputs = depset([file], transitive = [headers.files, cc.toolchain.all_files]),
+            inputs = depset([file], transitive = [headers.files, cc.toolchain.all_files, rocm_inputs(toolchain)]),
             mnemonic = "OffloadParseHeader",
             out = out,
             progress_message = "Parsing {}".format(file.short_path),
