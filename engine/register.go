@@ -97,6 +97,9 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == register.SYCL && opt.Release > lastSYCLDescriptor}
 		for _, input := range inputs {
 			images, err := registered(&r, input.All())
+			if err == nil && !opt.IR && (opt.Kind == register.HIP || opt.Kind == register.CUDA) {
+				err = loadable(input.Bytes())
+			}
 			if err == nil {
 				err = s.verifyCompressed(ctx, input.All())
 			}
@@ -170,6 +173,9 @@ func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*f
 		output, err := out.Create(opt.Output)
 		if err != nil {
 			return err
+		}
+		if err := loadable(inputs[0].Bytes()); err != nil {
+			return in(inputs[0], err)
 		}
 		o := register.FatBinary{Machine: machine, Symbol: opt.Symbol, Content: inputs[0].All()}
 		return in(inputs[0], o.Write(output))
