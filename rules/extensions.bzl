@@ -98,17 +98,10 @@ register_toolchains("@clang_22//:all")
 )
 
 _archive_rocm = tag_class(
-    doc = "ROCm from an archive that is laid out as `/opt/rocm` or as TheRock's distribution: clang and lld, device libraries, HIP and other libraries. " +
-          "It is downloaded when something is compiled or linked with it. `@NAME//:all` is to register; `@NAME//:hip`, `@NAME//:rocblas` and so on " +
-          "are its libraries; `@NAME//:openmp_runtime` is the OpenMP runtime of its LLVM.",
-    attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | _FLAGS_ATTRS | {
-        "name": attr.string(
-            doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`. A library whose folder of headers " +
-                  "these rules have never heard of is a target of `@NAME_files`, by the name of the folder; `use_repo` brings that in.",
-            mandatory = True,
-        ),
-        "strip_prefix": attr.string(
-            doc = """The folder in the archive that holds `include/hip` and `lib/llvm` or `llvm`.
+    doc = """ROCm from an archive that is laid out as `/opt/rocm` or as TheRock's distribution: clang and lld, device libraries, HIP and other libraries.
+
+It is downloaded when something is compiled or linked with it. `@NAME//:all` is to register; `@NAME//:hip`, `@NAME//:rocblas` and so on
+are its libraries; `@NAME//:openmp_runtime` is the OpenMP runtime of its LLVM.
 
 ```starlark
 offload.archive_rocm(
@@ -120,6 +113,14 @@ use_repo(offload, "rocm_7")
 register_toolchains("@rocm_7//:all")
 ```
 """,
+    attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | _FLAGS_ATTRS | {
+        "name": attr.string(
+            doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`. A library whose folder of headers " +
+                  "these rules have never heard of is a target of `@NAME_files`, by the name of the folder; `use_repo` brings that in.",
+            mandatory = True,
+        ),
+        "strip_prefix": attr.string(
+            doc = "The folder in the archive that holds `include/hip` and `lib/llvm` or `llvm`.",
         ),
         "type": attr.string(
             doc = "Type of the archive, if its name does not tell, e.g. `tar.xz`.",
