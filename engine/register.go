@@ -45,6 +45,8 @@ type RegisterOptions struct {
 	// FirstImage registers the first image alone of each offload binary, as
 	// llvm-offload-wrapper does.
 	FirstImage bool
+	// Check refuses fat binaries of HIP and CUDA that are no device code.
+	Check bool
 	// Define are symbols that the object defines, for those that Require makes.
 	Define []string
 	// Symbol, if not empty, is the name under which the object holds HIP's fat
@@ -97,7 +99,7 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == register.SYCL && opt.Release > lastSYCLDescriptor}
 		for _, input := range inputs {
 			images, err := registered(&r, input.All())
-			if err == nil && !opt.IR && (opt.Kind == register.HIP || opt.Kind == register.CUDA) {
+			if err == nil && opt.Check && (opt.Kind == register.HIP || opt.Kind == register.CUDA) {
 				err = loadable(input.Bytes())
 			}
 			if err == nil {
@@ -173,9 +175,6 @@ func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*f
 		output, err := out.Create(opt.Output)
 		if err != nil {
 			return err
-		}
-		if err := loadable(inputs[0].Bytes()); err != nil {
-			return in(inputs[0], err)
 		}
 		o := register.FatBinary{Machine: machine, Symbol: opt.Symbol, Content: inputs[0].All()}
 		return in(inputs[0], o.Write(output))

@@ -172,8 +172,7 @@ func TestRegisterErrors(t *testing.T) {
 		opt  RegisterOptions
 		want string
 	}{
-		{RegisterOptions{Kind: register.HIP, Triple: linux, Images: []string{"a.hip"}}, "a.hip: no device code, expected a bundle or a code object (or a cubin, PTX or SPIR-V)"},
-		{RegisterOptions{Kind: register.HIP, Triple: linux, Images: []string{"a.hip"}, Symbol: "__hip_fatbin"}, "a.hip: no device code, expected a bundle or a code object (or a cubin, PTX or SPIR-V)"},
+		{RegisterOptions{Kind: register.HIP, Triple: linux, Images: []string{"a.hip"}, Check: true}, "a.hip: no device code, expected a bundle or a code object (or a cubin, PTX or SPIR-V)"},
 		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"image"}}, "image: not an offload binary: SYCL registers those of clang-sycl-linker"},
 		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end: there are 100"},
 		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Relocatable: true}, "relocatable registration is for ELF, not for COFF"},

@@ -127,18 +127,3 @@ def add_amdgpu_lto(args, objects, *, hip, library = [], release = 0):
         args.add("-Wl,--start-lib")
         args.add_all(library, before_each = "-Xlinker")
         args.add("-Wl,--end-lib")
-
-def explain_undefined(ctx, args):
-    """Has lld say what to do where device code calls what nobody defines.
-
-    Args:
-      ctx: the rule's context; the rule has `DEVICE_ATTRS`.
-      args: an `Args` for clang, which links for an AMD GPU.
-
-    Returns:
-      list of Files, inputs of the link.
-    """
-    script = ctx.file._undefined_symbol
-    args.add("-Xlinker")
-    args.add(script, format = "--error-handling-script=%s")
-    return [script]

@@ -5,7 +5,7 @@ load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "hip_
 load(":cc_flags.bzl", "host_environment", "host_flags")
 load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "rocm_inputs", "run_clang", "sources_of")
 load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
-load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "explain_undefined", "flags_for")
+load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags")
 load(":linking.bzl", "host_triple")
 load(":messages.bzl", "name_of")
@@ -129,12 +129,11 @@ def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, librar
         add_amdgpu_lto(args, objects, hip = True, library = library, release = toolchain.release)
     else:
         args.add_all(objects)
-    scripts = [] if portable else explain_undefined(ctx, args)
     run_clang(
         ctx,
         arguments = args,
         group = LINK_GROUP,
-        inputs = depset(objects + library + checked + scripts),
+        inputs = depset(objects + library + checked),
         mnemonic = "OffloadDeviceLink",
         out = out,
         progress_message = "Linking {}%{{label}} for {}".format(name + " of " if name else "", arch),

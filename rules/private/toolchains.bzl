@@ -180,10 +180,6 @@ toolchain(
 # The attribute of a rule that uses a device compiler.
 DEVICE_ATTRS = {
     "_device_compiler": attr.label(default = "//rules/settings:device_compiler"),
-    "_undefined_symbol": attr.label(
-        default = "//rules/private:undefined_symbol.sh",
-        allow_single_file = True,
-    ),
 }
 
 _NO_TOOLCHAIN = """{label}: no registered device compiler fits the execution platforms. Add to MODULE.bazel:

@@ -58,8 +58,6 @@ hip_code_objects(name = "kernels_native", srcs = ["a.hip"])
 offload_bundle(name = "native_fat", images = [":native"])
 offload_unbundle(name = "not_native", bundle = ":native_fat", targets = ["gfx803"])
 
-hip_code_objects(name = "calls_nobody", srcs = ["calls.hip"], offload_archs = ["gfx942"])
-hip_code_objects(name = "calls_nobody_rdc", srcs = ["calls.hip"], offload_archs = ["gfx942"], rdc = True)
 
 # Files that are no device code.
 offload_register(name = "registered_source", bundle = "a.hip")
@@ -98,7 +96,6 @@ func TestMessages(t *testing.T) {
 	contents["BUILD.bazel"] += buildFile
 	contents["a.hip"] = "__attribute__((global)) void f() {}\n"
 	contents["b.hip"] = contents["a.hip"]
-	contents["calls.hip"] = "extern \"C\" __attribute__((device)) int nowhere(int);\n__attribute__((global)) void f(int *p) { *p = nowhere(*p); }\n"
 	contents["native/BUILD.bazel"] = nativeFile
 	contents["host.cc"] = "int f() { return 0; }\n"
 	contents["hip.hip"] = "#include <hip/hip_runtime.h>\n"
@@ -137,8 +134,6 @@ func TestMessages(t *testing.T) {
 		{"native in the setting", []string{"--repo_env=OFFLOAD_ARCHS=nosuch", setting + "offload_archs=native", "//:kernels_native"}, []string{`//:kernels_native: hip_code_objects: offload_archs: "nosuch" is no processor that LLVM knows`}},
 		{"native when loading", []string{"--repo_env=OFFLOAD_ARCHS=gfx90a", "//native"}, []string{`loaded ["gfx90a"]`}},
 		{"select", []string{"//:selecting"}, []string{"nothing is built for one architecture here", "offload_per_arch(images = [...])", "errors encountered resolving select() keys for //:selecting"}},
-		{"undefined symbol", []string{"//:calls_nobody"}, []string{"offload: no device code defines nowhere", "set rdc = True", "list that in device_deps", "calls_nobody/gfx942/calls.o:(f(int*))"}},
-		{"undefined symbol with rdc", []string{"//:calls_nobody_rdc"}, []string{"offload: no device code defines nowhere", "list that in device_deps", "(f(int*))"}},
 		{"source for bundle", []string{"//:registered_source"}, []string{"offload: a.hip: no device code, expected a bundle or a code object"}},
 		{"library for bundle", []string{"//:archived_library"}, []string{"libhost_only.a: an archive, expected a bundle or a bundled object"}},
 		{"source as data", []string{"//:source_as_data"}, []string{"offload: a.hip: no device code, expected a bundle or a code object"}},
