@@ -20,7 +20,8 @@ type ArchiveOptions struct {
 	Output string
 	Read   ReadOptions
 
-	// Check refuses inputs with entries that must not be in one bundle.
+	// Check refuses inputs without a bundle, archives, and inputs with entries
+	// that must not be in one bundle.
 	Check bool
 }
 
@@ -108,13 +109,15 @@ func checkMember(ctx context.Context, member *images.Source, archive string) err
 	return nil
 }
 
-// checkFile is checkMember for a file that is to become a member.
+// checkFile is checkMember for a file that is to become a member, which must have
+// a bundle.
 func (s *Session) checkFile(ctx context.Context, name string, opt ArchiveOptions) error {
 	f, err := s.openBundles(ctx, name, bundle.ObjectType, opt.Read)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
+	found, format := 0, object.Unknown
 	for source, err := range f.Sources() {
 		opt.Read.tell(source)
 		if err == nil {
@@ -123,6 +126,13 @@ func (s *Session) checkFile(ctx context.Context, name string, opt ArchiveOptions
 		if err != nil {
 			return err
 		}
+		found, format = found+len(source.Images), source.Format
+	}
+	switch {
+	case found == 0 && (format == object.Archive || format == object.ThinArchive):
+		return fmt.Errorf("%s: an archive, expected a bundle or a bundled object: give the bundles in it, one by one", name)
+	case found == 0:
+		return fmt.Errorf("%s: no bundle in it: found %s, expected a bundle or a bundled object, such as clang-offload-bundler and offload_bundle make", name, format)
 	}
 	return nil
 }

@@ -109,8 +109,8 @@ func TestUnbundleArchive(t *testing.T) {
 
 // Archive keeps the order of its inputs, and refuses what cannot be in one bundle.
 func TestArchive(t *testing.T) {
-	one, two := bundled(t, "gfx90a"), elf(t, ".text", "code")
-	s, dir := newSession(t, map[string][]byte{"dir/one.o": one, "two.o": two, "bad.o": bundled(t, "gfx90a", "gfx90a:xnack+")})
+	one, two := bundled(t, "gfx90a"), bundled(t, "gfx942")
+	s, dir := newSession(t, map[string][]byte{"host.o": elf(t, ".text", "code"), "lib.a": archive(t, "one.o", string(one)), "dir/one.o": one, "two.o": two, "bad.o": bundled(t, "gfx90a", "gfx90a:xnack+")})
 	if err := s.Archive(context.Background(), ArchiveOptions{Inputs: []string{"two.o", "dir/one.o"}, Output: "out.a", Check: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -120,6 +120,15 @@ func TestArchive(t *testing.T) {
 	}
 	if want := archive(t, "two.o", string(two), "one.o", string(one)); !bytes.Equal(contentsOf(got), contentsOf(want)) {
 		t.Errorf("the archive is %q, want %q", got, want)
+	}
+	for input, want := range map[string]string{
+		"host.o": "host.o: no bundle in it: found ELF relocatable object, expected a bundle or a bundled object",
+		"lib.a":  "lib.a: an archive, expected a bundle or a bundled object",
+	} {
+		err := s.Archive(context.Background(), ArchiveOptions{Inputs: []string{"two.o", input}, Output: "bad.a", Check: true})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, expected %s", err, want)
+		}
 	}
 	err = s.Archive(context.Background(), ArchiveOptions{Inputs: []string{"bad.o"}, Output: "bad.a", Check: true})
 	var conflict *MemberConflictError

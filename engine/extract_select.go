@@ -81,7 +81,7 @@ func (s *Selection) request(to []Extraction, request []offloadbinary.String, all
 	case output == "":
 		return s.unnamed(to, chosen), nil
 	case len(chosen) > 1:
-		return nil, fmt.Errorf("%s: %d images have %s: %s", s.Input, len(chosen), what, describe(chosen))
+		return nil, fmt.Errorf("%s: %d images have %s: %s; choose one by another property, or write an archive of them", s.Input, len(chosen), what, describe(chosen))
 	}
 	return append(to, Extraction{Output: output, Images: chosen}), nil
 }
@@ -158,16 +158,28 @@ func has(e *images.DeviceImage, properties []offloadbinary.String) bool {
 	return true
 }
 
-// describe names images for a message.
+// describe names images, those that look the same once.
 func describe(list []*images.DeviceImage) string {
 	const most = 20
 	var names []string
+	count := map[string]int{}
 	for _, e := range list {
-		if len(names) == most {
-			names = append(names, fmt.Sprintf("%d more", len(list)-most))
-			break
+		name := e.String()
+		if count[name]++; count[name] == 1 {
+			names = append(names, name)
 		}
-		names = append(names, e.String())
+	}
+	rest := 0
+	if len(names) > most {
+		rest, names = len(names)-most, names[:most]
+	}
+	for i, name := range names {
+		if count[name] > 1 {
+			names[i] = fmt.Sprintf("%s (%d times)", name, count[name])
+		}
+	}
+	if rest > 0 {
+		names = append(names, fmt.Sprintf("%d more", rest))
 	}
 	return strings.Join(names, ", ")
 }

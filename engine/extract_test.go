@@ -334,7 +334,7 @@ func TestExtract(t *testing.T) {
 		{name: "one each", requests: []string{"arch=gfx1,file=x", "kind=hip,arch=gfx6,file=y", "id=hipv4-amdgcn-amd-amdhsa--gfx7,file=z"},
 			want: map[string]string{"x": "one", "y": "\x7fELFgfx6", "z": "\x7fELFgfx7"}},
 		{name: "no match", requests: []string{"arch=gfx1,file=x", "arch=gfx9,file=y"},
-			err: "in.bin: no image has arch=gfx9; there are hip amdgcn-amd-amdhsa gfx1 of a.o, hip amdgcn-amd-amdhsa gfx/2 of b.o, host x86_64-unknown-linux-gnu of fat.o, hipv4 amdgcn-amd-amdhsa gfx5 of fat.o"},
+			err: "in.bin: no image has arch=gfx9; there are hip amdgcn-amd-amdhsa gfx1 of a.o, hip amdgcn-amd-amdhsa gfx/2 of b.o, host x86_64-unknown-linux-gnu of fat.o (2 times), hipv4 amdgcn-amd-amdhsa gfx5 of fat.o"},
 		{name: "several", requests: []string{"member=fat.o,kind=hip,file=x"},
 			err: "in.bin: 3 images have member=fat.o,kind=hip: hipv4 amdgcn-amd-amdhsa gfx5 of fat.o,"},
 		{name: "archive", requests: []string{"member=fat.o,kind=hip,file=x.a"}, archive: true,

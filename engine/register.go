@@ -45,6 +45,8 @@ type RegisterOptions struct {
 	// FirstImage registers the first image alone of each offload binary, as
 	// llvm-offload-wrapper does.
 	FirstImage bool
+	// Check refuses fat binaries of HIP and CUDA that are no device code.
+	Check bool
 	// Define are symbols that the object defines, for those that Require makes.
 	Define []string
 	// Symbol, if not empty, is the name under which the object holds HIP's fat
@@ -97,6 +99,9 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == register.SYCL && opt.Release > lastSYCLDescriptor}
 		for _, input := range inputs {
 			images, err := registered(&r, input.All())
+			if err == nil && opt.Check && (opt.Kind == register.HIP || opt.Kind == register.CUDA) {
+				err = loadable(input.Bytes())
+			}
 			if err == nil {
 				err = s.verifyCompressed(ctx, input.All())
 			}

@@ -152,7 +152,7 @@ func TestRegisterForWindows(t *testing.T) {
 
 func TestRegisterErrors(t *testing.T) {
 	s, dir := newSession(t, map[string][]byte{
-		"package": packedImage(t, "gfx1", "one"), "cut": packedImage(t, "gfx1", "one")[:100], "empty": nil, "image": []byte("image"), "text": []byte("text"),
+		"package": packedImage(t, "gfx1", "one"), "cut": packedImage(t, "gfx1", "one")[:100], "empty": nil, "image": []byte("\x50\xed\x55\xba image"), "a.hip": []byte("__global__ void f() {}\n"), "text": []byte("text"),
 		"none": bytesOf(t, func(out files.Sink) error { return offloadbinary.Write(out, 2, nil) }),
 	})
 	tests := []struct {
@@ -172,6 +172,7 @@ func TestRegisterErrors(t *testing.T) {
 		opt  RegisterOptions
 		want string
 	}{
+		{RegisterOptions{Kind: register.HIP, Triple: linux, Images: []string{"a.hip"}, Check: true}, "a.hip: no device code, expected a bundle or a code object (or a cubin, PTX or SPIR-V)"},
 		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"image"}}, "image: not an offload binary: SYCL registers those of clang-sycl-linker"},
 		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end: there are 100"},
 		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Relocatable: true}, "relocatable registration is for ELF, not for COFF"},

@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"path"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ const (
 	archsDirective   = "offload_archs"
 	modeDirective    = "offload_mode"
 	bundleDirective  = "offload_bundle"
+	includeDirective = "offload_include"
 )
 
 // mode says how new sources are put into rules.
@@ -34,6 +36,9 @@ type settings struct {
 	bundle  bool
 	// archs is nil where no directive is in force.
 	archs []string
+	// includes are folders of the repository, given to compilers by -I, in the
+	// order in which they look.
+	includes []string
 	// listed are the patterns of the sources that rules of the nearest package
 	// above list, by path in the repository.
 	listed []patterns
@@ -45,7 +50,7 @@ func settingsOf(c *config.Config) *settings {
 
 // KnownDirectives returns the directives that Configure understands.
 func (*offload) KnownDirectives() []string {
-	return []string{offloadDirective, archsDirective, modeDirective, bundleDirective}
+	return []string{offloadDirective, archsDirective, modeDirective, bundleDirective, includeDirective}
 }
 
 // RegisterFlags sets what holds at the root where no directive says otherwise.
@@ -68,7 +73,7 @@ func (l *offload) Configure(c *config.Config, rel string, f *rule.File) {
 	s := *settingsOf(c)
 	c.Exts[languageName] = &s
 	for _, d := range f.Directives {
-		if err := s.apply(d); err != nil {
+		if err := s.apply(d, rel); err != nil {
 			log.Printf("%s: # gazelle:%s %s: %v", f.Path, d.Key, d.Value, err)
 		}
 	}
@@ -78,8 +83,22 @@ func (l *offload) Configure(c *config.Config, rel string, f *rule.File) {
 	s.listed = listedSources(rel, f.Rules)
 }
 
-func (s *settings) apply(d rule.Directive) error {
+// apply follows a directive in the BUILD file of a folder.
+func (s *settings) apply(d rule.Directive, rel string) error {
 	switch d.Key {
+	case includeDirective:
+		if d.Value == "" {
+			s.includes = nil
+			return nil
+		}
+		folders := slices.Clone(s.includes)
+		for _, folder := range strings.Fields(d.Value) {
+			if path.IsAbs(folder) || strings.HasPrefix(path.Join(rel, folder)+"/", "../") {
+				return fmt.Errorf("%s is outside of the repository, expected a folder of it, relative to this one", folder)
+			}
+			folders = append(folders, path.Join(rel, folder))
+		}
+		s.includes = folders
 	case offloadDirective:
 		return choose(&s.enabled, d.Value, "enabled", "disabled")
 	case bundleDirective:

@@ -40,7 +40,9 @@ type group struct {
 	// What the includes lead to: headers, libraries of the package that have
 	// the headers, and includes to be resolved.
 	hdrs, local []string
-	elsewhere   []include
+	// includes are the folders of the package from which the headers are included.
+	includes  []string
+	elsewhere []include
 }
 
 // perFile reports whether the rule is one for a single source, named after it.
@@ -233,16 +235,16 @@ func (g *generator) deviceOnly(file string) bool {
 			return false
 		}
 		for _, inc := range s.includes {
-			queue = append(queue, inc.candidates()...)
+			queue = append(queue, inc.candidates(g.settings.includes)...)
 		}
 	}
 	return true
 }
 
-// isCUDA tells sources for nvcc, which include CUDA's own headers, from those
-// in HIP's manner.
+// isCUDA tells sources for nvcc, which include CUDA's own headers or call its
+// functions, from those in HIP's manner.
 func (s *scan) isCUDA() bool {
-	cuda := false
+	cuda := s.cudaAPI && !s.hipAPI
 	for _, inc := range s.includes {
 		if strings.HasPrefix(inc.path, "hip/") {
 			return false
@@ -262,7 +264,7 @@ func (g *generator) place(sources []string) {
 			kindIn[file] = g.hipKindIn(file, sources)
 		}
 	}
-	for _, kind := range []string{hipKind, libraryKind, openmpKind} {
+	for _, kind := range []string{hipKind, libraryKind, programKind, openmpKind} {
 		name, suffix := base, "_hip"
 		if g.Rel == "" {
 			name = "kernels"
@@ -307,10 +309,15 @@ func (g *generator) hipKindIn(file string, sources []string) string {
 		s := g.scan(src)
 		return s != nil && s.launch
 	}
-	alone := g.settings.mode == fileMode || g.isProgram(file)
-	if launches(file) || alone && g.deviceOnly(file) {
+	program := g.isProgram(file)
+	alone := g.settings.mode == fileMode || program
+	switch {
+	case launches(file) || alone && g.deviceOnly(file):
 		return libraryKind
-	} else if alone {
+	case program && !isTest(file):
+		// What it launches, it loads: its own code objects would be of no use.
+		return programKind
+	case alone:
 		return hipKind
 	}
 	for _, gr := range g.groups {
@@ -384,6 +391,9 @@ func (g *generator) write(gr *group) {
 	r := rule.NewRule(gr.kind, gr.name)
 	setManaged(r, gr.old, srcsAttr, gr.srcs)
 	setManaged(r, gr.old, hdrsAttr, gr.hdrs)
+	if len(gr.includes) > 0 && (gr.old == nil || gr.old.Attr(includesAttr) == nil) {
+		r.SetAttr(includesAttr, gr.includes)
+	}
 	g.setArchs(r, gr.old)
 	g.setDefaults(r, gr)
 	imports := imports{includes: gr.elsewhere, local: gr.local}
@@ -392,7 +402,7 @@ func (g *generator) write(gr *group) {
 	}
 	g.add(r, imports)
 	for _, inc := range gr.elsewhere {
-		for _, file := range inc.candidates() {
+		for _, file := range inc.candidates(g.settings.includes) {
 			g.result.RelsToIndex = append(g.result.RelsToIndex, path.Dir(file))
 			if pkg, ok := g.packageOf(g.Config, file); ok && isFile(g.Config.RepoRoot, file) {
 				g.result.RelsToIndex = append(g.result.RelsToIndex, pkg)

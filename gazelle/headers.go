@@ -1,6 +1,7 @@
 package offload
 
 import (
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -28,7 +29,7 @@ func (g *generator) headers(gr *group) {
 			continue
 		}
 		for _, inc := range s.includes {
-			header, ours := g.ownHeader(inc)
+			header, folder, ours := g.ownHeader(inc)
 			library := ""
 			if ours && gr.leaf {
 				library = g.headerOf(header)
@@ -42,6 +43,9 @@ func (g *generator) headers(gr *group) {
 				}
 			default:
 				queue = append(queue, path.Join(g.Rel, header))
+				if folder != "" && !slices.Contains(gr.includes, folder) {
+					gr.includes = append(gr.includes, folder)
+				}
 				if !slices.Contains(gr.hdrs, header) && path.Join(g.Rel, header) != inc.file {
 					gr.hdrs = append(gr.hdrs, header)
 				}
@@ -71,16 +75,23 @@ func (g *generator) headerOf(header string) string {
 }
 
 // ownHeader returns the header that an include means, by its path in the
-// package, if it is one of the package and in no library of its own there.
-func (g *generator) ownHeader(inc include) (string, bool) {
+// package, if it is one of the package and in no library of its own there. folder
+// is the folder of the package that compilers must look in for it, "" if they do
+// anyway.
+func (g *generator) ownHeader(inc include) (header, folder string, ours bool) {
 	if inc.angle {
-		return "", false
+		return "", "", false
 	}
-	for _, file := range inc.candidates() {
+	near := inc.candidates(nil)
+	candidates := inc.candidates(g.settings.includes)
+	if file := g.onlyHeader(g.Config.RepoRoot, inc); file != "" {
+		candidates = append(candidates, file)
+	}
+	for _, file := range candidates {
 		name, inside := pathIn(g.Rel, file)
 		if !inside {
 			if isFile(g.Config.RepoRoot, file) {
-				return "", false
+				return "", "", false
 			}
 			continue
 		}
@@ -89,29 +100,83 @@ func (g *generator) ownHeader(inc include) (string, bool) {
 				continue
 			}
 			if pkg, ok := g.packageOf(g.Config, file); ok && len(pkg) > len(g.Rel) {
-				return "", false
+				return "", "", false
 			}
 		}
 		for _, lib := range g.libraries[g.Rel] {
 			if lib.provides(g.Config, file) {
-				return "", false
+				return "", "", false
 			}
 		}
-		return name, true
+		if !slices.Contains(near, file) {
+			if folder = strings.TrimSuffix(strings.TrimSuffix(name, inc.path), "/"); folder == "" {
+				folder = "."
+			}
+		}
+		return name, folder, true
 	}
-	return "", false
+	return "", "", false
 }
 
 // candidates returns where a compiler looks for an include in quotes: beside
-// the file that has it, then from the root of the repository.
-func (inc include) candidates() []string {
+// the file that has it, then from the root of the repository, then in folders.
+func (inc include) candidates(folders []string) []string {
 	var files []string
-	for _, file := range []string{path.Join(path.Dir(inc.file), inc.path), inc.path} {
+	places := []string{path.Dir(inc.file), ""}
+	for _, folder := range append(places, folders...) {
+		file := path.Join(folder, inc.path)
 		if !strings.HasPrefix(file, "../") && !path.IsAbs(file) && !slices.Contains(files, file) {
 			files = append(files, file)
 		}
 	}
 	return files
+}
+
+// onlyHeader returns the header of the repository whose path ends with that of an
+// include in quotes, "" if there is none or more than one.
+func (l *offload) onlyHeader(root string, inc include) string {
+	if inc.angle || strings.HasPrefix(inc.path, "../") {
+		return ""
+	}
+	if l.headerFiles == nil {
+		l.headerFiles = headersBelow(root)
+	}
+	found := ""
+	for _, file := range l.headerFiles[path.Base(inc.path)] {
+		if !strings.HasSuffix("/"+file, "/"+inc.path) {
+			continue
+		}
+		if found != "" {
+			return ""
+		}
+		found = file
+	}
+	return found
+}
+
+// headersBelow returns the headers of a repository by base name, without those in
+// hidden folders and behind links, such as Bazel's outputs.
+func headersBelow(root string) map[string][]string {
+	found := make(map[string][]string)
+	// A folder that cannot be read has no headers.
+	_ = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil
+		case d.IsDir() && name != root && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case !d.Type().IsRegular():
+			return nil
+		}
+		switch filepath.Ext(name) {
+		case ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tcc":
+			if rel, err := filepath.Rel(root, name); err == nil {
+				found[d.Name()] = append(found[d.Name()], filepath.ToSlash(rel))
+			}
+		}
+		return nil
+	})
+	return found
 }
 
 // isFile reports whether there is a file at a path in the repository.

@@ -30,6 +30,7 @@ const (
 const (
 	hipKind     = "hip_code_objects" // kernels alone
 	libraryKind = "hip_library"      // kernels and the host code that launches them
+	programKind = "hip_binary"       // programs that launch kernels of other files
 	openmpKind  = "openmp_library"
 	bundleKind  = "offload_bundle"
 )
@@ -41,6 +42,7 @@ const (
 	depsAttr       = "deps"
 	archsAttr      = "offload_archs"
 	imagesAttr     = "images"
+	includesAttr   = "includes"
 	rdcAttr        = "rdc"
 	testonlyAttr   = "testonly"
 	visibilityAttr = "visibility"
@@ -50,6 +52,7 @@ const (
 var kinds = map[string]rule.KindInfo{
 	hipKind:     compiledKind,
 	libraryKind: compiledKind,
+	programKind: compiledKind,
 	openmpKind:  compiledKind,
 	bundleKind: {
 		NonEmptyAttrs:   map[string]bool{imagesAttr: true},
@@ -67,8 +70,10 @@ var compiledKind = rule.KindInfo{
 // isCompiled reports whether rules of a kind have sources.
 func isCompiled(kind string) bool { return kind == hipKind || isLinked(kind) }
 
-// isLinked reports whether rules of a kind are libraries for C++ programs.
-func isLinked(kind string) bool { return kind == libraryKind || kind == openmpKind }
+// isLinked reports whether rules of a kind are C++ programs, or libraries for them.
+func isLinked(kind string) bool {
+	return kind == libraryKind || kind == programKind || kind == openmpKind
+}
 
 // offload is the extension. One value serves one run of Gazelle, which calls
 // it from one goroutine.
@@ -84,6 +89,9 @@ type offload struct {
 	// libraries are the C++ libraries that other extensions or people wrote, by
 	// package.
 	libraries map[string][]*library
+	// headers are the headers of the repository by base name, nil until one is
+	// looked for.
+	headerFiles map[string][]string
 	// bundled holds the labels of all images of the bundles seen so far.
 	bundled map[string]bool
 }
@@ -129,7 +137,7 @@ func (l *offload) ApparentLoads(moduleToApparentName func(string) string) []rule
 	}
 	return []rule.LoadInfo{{
 		Name:    file,
-		Symbols: []string{hipKind, libraryKind, bundleKind, openmpKind},
+		Symbols: []string{programKind, hipKind, libraryKind, bundleKind, openmpKind},
 	}}
 }
 

@@ -30,7 +30,7 @@ const ccLanguage = "cc"
 // Imports returns the paths by which the headers of a library that the
 // extension keeps are included.
 func (*offload) Imports(c *config.Config, r *rule.Rule, f *rule.File) []resolve.ImportSpec {
-	if !isLinked(kindOf(c, r)) {
+	if kind := kindOf(c, r); !isLinked(kind) || kind == programKind {
 		return nil
 	}
 	specs := []resolve.ImportSpec{}
@@ -88,7 +88,10 @@ func (l *offload) Resolve(c *config.Config, ix *resolve.RuleIndex, _ *repo.Remot
 func (l *offload) resolve(c *config.Config, ix *resolve.RuleIndex, inc include, from label.Label) (dep label.Label, ok bool) {
 	files := []string{inc.path}
 	if !inc.angle {
-		files = inc.candidates()
+		files = inc.candidates(settingsOf(c).includes)
+		if file := l.onlyHeader(c.RepoRoot, inc); file != "" && !slices.ContainsFunc(files, func(f string) bool { return isFile(c.RepoRoot, f) }) {
+			files = append(files, file)
+		}
 	}
 	for _, file := range append(files, inc.path) {
 		for _, lang := range []string{languageName, ccLanguage} {
@@ -98,7 +101,7 @@ func (l *offload) resolve(c *config.Config, ix *resolve.RuleIndex, inc include, 
 		}
 	}
 	for i, file := range files {
-		labels := l.find(c, ix, inc, file, i == len(files)-1)
+		labels := l.find(c, ix, inc, file, file == inc.path || i == len(files)-1)
 		if named := slices.IndexFunc(labels, func(l label.Label) bool { return l.Name == stemOf(file) }); named >= 0 {
 			labels = labels[named : named+1]
 		}

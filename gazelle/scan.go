@@ -20,6 +20,8 @@ type scan struct {
 	chevrons bool // launches them in the way that only HIP's compiler knows
 	target   bool // has OpenMP target directives
 	main     bool // has a main function
+	cudaAPI  bool // names what CUDA's runtime or driver declares
+	hipAPI   bool // names what HIP's runtime declares
 }
 
 // include is an #include directive.
@@ -55,6 +57,8 @@ var (
 	blankPattern   = regexp.MustCompile(`^#\s*define\s+__device__\s*$`)
 	askPattern     = regexp.MustCompile(`^#\s*(?:el)?if.*\b(?:__HIPCC__|__HIP__|__CUDACC__|__CUDA__|__NVCC__|__device__)\b`)
 	launchPattern  = regexp.MustCompile(`\bhipLaunch(?:Cooperative)?Kernel(?:GGL|ExC?)?\b`)
+	cudaPattern    = regexp.MustCompile(`\b(?:cuda[A-Z]\w*|cu[A-Z]\w+\s*\()`)
+	hipPattern     = regexp.MustCompile(`\bhip[A-Z]\w*`)
 	mainPattern    = regexp.MustCompile(`\b(?:int|auto)\s+main\s*\(`)
 )
 
@@ -88,6 +92,8 @@ func scanSource(data []byte) *scan {
 	s.device = devicePattern.MatchString(statements.String())
 	s.chevrons = strings.Contains(code.String(), "<<<")
 	s.launch = s.chevrons || launchPattern.MatchString(code.String())
+	s.cudaAPI = cudaPattern.MatchString(code.String())
+	s.hipAPI = hipPattern.MatchString(code.String())
 	s.main = mainPattern.MatchString(code.String())
 	return s
 }

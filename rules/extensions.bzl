@@ -6,14 +6,16 @@ use_repo(offload, "offload_system_clang")
 register_toolchains("@offload_system_clang//:all")
 ```
 
-The repository `offload_system_clang` is always there. Tags ask for more, or for others under names of their own; only
+The repositories `offload_system_clang` and `offload_native` are always there; Bazel fetches them when they are used. Tags ask for more, or for others under names of their own; only
 those of the root module count. See docs/toolchains.md.
 """
 
 load("//rules/private:clang_repositories.bzl", "archive_clang", "archive_clang_toolchain", "archive_rocm", "system_clang")
+load("//rules/private:native.bzl", "native_repository")
 load("//rules/private:prebuilt.bzl", "locked_program", "prebuilt_program", "prebuilt_program_toolchain")
 
 _DEFAULT = "offload_system_clang"
+_NATIVE = "offload_native"
 
 _PLATFORM_ATTRS = {
     "cpu": attr.string(
@@ -47,7 +49,12 @@ _FLAGS_ATTRS = {
 }
 
 _system_clang = tag_class(
-    doc = "clang and lld of this machine. `@NAME//:all` is to register, `@NAME//:openmp_runtime` is the OpenMP runtime beside them; `@NAME//:hip`, `@NAME//:rocblas` and so on are the libraries of the machine's ROCm.",
+    doc = """clang and lld of this machine. `@NAME//:all` is to register, `@NAME//:openmp_runtime` is the OpenMP runtime beside them; `@NAME//:hip`, `@NAME//:rocblas` and so on are the libraries of the machine's ROCm.
+
+```starlark
+offload.system_clang(path = "/sw/llvm", rocm_path = "/opt/rocm")
+```
+""",
     attrs = _FLAGS_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`.",
@@ -63,7 +70,19 @@ _system_clang = tag_class(
 )
 
 _archive_clang = tag_class(
-    doc = "clang and lld from an archive, such as a release of LLVM. It is downloaded when something is compiled with it. `@NAME//:all` is to register, `@NAME//:openmp_runtime` is its OpenMP runtime.",
+    doc = """clang and lld from an archive, such as a release of LLVM. It is downloaded when something is compiled with it. `@NAME//:all` is to register, `@NAME//:openmp_runtime` is its OpenMP runtime.
+
+```starlark
+offload.archive_clang(
+    name = "clang_22",
+    sha256 = "…",
+    strip_prefix = "LLVM-22.1.0-Linux-X64",
+    urls = ["https://example.com/LLVM-22.1.0-Linux-X64.tar.xz"],
+)
+use_repo(offload, "clang_22")
+register_toolchains("@clang_22//:all")
+```
+""",
     attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | _FLAGS_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`.",
@@ -79,9 +98,21 @@ _archive_clang = tag_class(
 )
 
 _archive_rocm = tag_class(
-    doc = "ROCm from an archive that is laid out as `/opt/rocm` or as TheRock's distribution: clang and lld, device libraries, HIP and other libraries. " +
-          "It is downloaded when something is compiled or linked with it. `@NAME//:all` is to register; `@NAME//:hip`, `@NAME//:rocblas` and so on " +
-          "are its libraries; `@NAME//:openmp_runtime` is the OpenMP runtime of its LLVM.",
+    doc = """ROCm from an archive that is laid out as `/opt/rocm` or as TheRock's distribution: clang and lld, device libraries, HIP and other libraries.
+
+It is downloaded when something is compiled or linked with it. `@NAME//:all` is to register; `@NAME//:hip`, `@NAME//:rocblas` and so on
+are its libraries; `@NAME//:openmp_runtime` is the OpenMP runtime of its LLVM.
+
+```starlark
+offload.archive_rocm(
+    name = "rocm_7",
+    sha256 = "…",
+    urls = ["https://example.com/rocm-7.tar.xz"],
+)
+use_repo(offload, "rocm_7")
+register_toolchains("@rocm_7//:all")
+```
+""",
     attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | _FLAGS_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`. A library whose folder of headers " +
@@ -98,7 +129,20 @@ _archive_rocm = tag_class(
 )
 
 _prebuilt = tag_class(
-    doc = "The `offload` program as a file, instead of building it from source. `@NAME//:all` is to register. Without `urls`, the program of this release, whose checksum the module has.",
+    doc = """The `offload` program as a file, instead of building it from source. `@NAME//:all` is to register.
+
+Without `urls`, it is the program of this release, whose checksum the module has.
+
+```starlark
+offload.prebuilt(
+    name = "offload_program",
+    sha256 = "…",
+    urls = ["https://example.com/offload-linux-x86_64"],
+)
+use_repo(offload, "offload_program")
+register_toolchains("@offload_program//:all")
+```
+""",
     attrs = _PLATFORM_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository.",
@@ -138,7 +182,7 @@ def _archive(tag, archive, rocm = False):
     )
 
 def _offload_impl(module_ctx):
-    names = {}
+    names = {_NATIVE: True}
     for module in module_ctx.modules:
         if not module.is_root:
             continue
@@ -172,13 +216,14 @@ def _offload_impl(module_ctx):
                 sha256 = program.sha256,
                 urls = program.urls,
             )
+    native_repository(name = _NATIVE)
     if _DEFAULT not in names:
         system_clang(name = _DEFAULT, compiler_name = _DEFAULT)
     return module_ctx.extension_metadata(reproducible = True)
 
 offload = module_extension(
     implementation = _offload_impl,
-    doc = "Makes one repository with a toolchain for each tag, and `offload_system_clang` for the clang and lld found on this machine.",
+    doc = "Makes one repository with a toolchain for each tag, `offload_system_clang` for the clang and lld found on this machine, and `offload_native` for its GPUs.",
     tag_classes = {
         "archive_clang": _archive_clang,
         "archive_rocm": _archive_rocm,

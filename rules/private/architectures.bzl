@@ -1,8 +1,10 @@
 """The architectures that a target is compiled for."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load(":arch_groups.bzl", "NATIVE", "expand_archs")
 load(":flags.bzl", "expand_texts")
 load(":messages.bzl", "flag_of", "name_of")
+load(":native.bzl", "OffloadNativeInfo", "native_for")
 load(":target_ids.bzl", "target_ids")
 
 # The kind that clang gives HIP code objects since code object version 4.
@@ -11,7 +13,11 @@ HIP_KIND = "hipv4"
 # The attributes of a rule that compiles for architectures.
 ARCHITECTURES_ATTRS = {
     "offload_archs": attr.string_list(
-        doc = "What to compile for: target IDs such as `gfx942` or `gfx90a:xnack+`. If empty, what the setting `//rules/settings:offload_archs` says.",
+        doc = "What to compile for: target IDs such as `gfx942` or `gfx90a:xnack+`, groups such as `mi300`, and `native` for the GPUs of this machine. If empty, what the setting `//rules/settings:offload_archs` says.",
+    ),
+    "_native": attr.label(
+        default = native_for,
+        providers = [OffloadNativeInfo],
     ),
     "_offload_archs": attr.label(
         default = "//rules/settings:offload_archs",
@@ -43,12 +49,39 @@ def arch_copts_of(ctx, target):
                 name_of(ctx.label),
                 repr(name),
             ))
+        target_ids.check_name(name, "{}: arch_copts".format(name_of(ctx.label)))
         if target_ids.matches(name, target):
             flags.extend(expand_texts(ctx, "arch_copts", copts))
     return flags
 
+def arch_sources_of(ctx, target, where):
+    """The sources that a rule has for one target alone.
+
+    Args:
+      ctx: the rule's context; its attribute `arch_srcs` is a dict from Targets to names of targets.
+      target: struct as `target_ids.complete` gives it.
+      where: `label: rule` to begin a message with.
+
+    Returns:
+      list of Files.
+    """
+    files = []
+    for src, text in ctx.attr.arch_srcs.items():
+        names = text.split(" ")
+        excluding = [name for name in names if name.startswith("!")]
+        if len(excluding) not in (0, len(names)):
+            fail("{}: arch_srcs: {}: {} names both architectures that it is for and some that it is not for (!): write one kind".format(where, name_of(src.label), repr(text)))
+        own = [name.removeprefix("!") for name in names]
+        for name in own:
+            if not target_ids.is_target(name):
+                fail("{}: arch_srcs: {}: {} is no target: name a target ID like gfx90a:xnack+ or a processor like gfx90a, with one space between them".format(where, name_of(src.label), repr(name)))
+            target_ids.check_name(name, "{}: arch_srcs".format(where))
+        if any([target_ids.matches(name, target) for name in own]) != bool(excluding):
+            files.extend(src.files.to_list())
+    return files
+
 def named_architectures(ctx, default = []):
-    """The architectures that a rule's attribute names, or the setting, as people wrote them.
+    """The architectures that a rule's attribute names, or the setting, with groups and `native` expanded.
 
     Args:
       ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
@@ -57,7 +90,16 @@ def named_architectures(ctx, default = []):
     Returns:
       list of strings.
     """
-    return ctx.attr.offload_archs or ctx.attr._offload_archs[BuildSettingInfo].value or default
+    names = ctx.attr.offload_archs or ctx.attr._offload_archs[BuildSettingInfo].value or default
+    if NATIVE not in names:
+        return expand_archs(names)
+    detected = ctx.attr._native[OffloadNativeInfo]
+    if not detected.archs:
+        fail("{}: offload_archs: native: no AMD GPU was detected on this machine ({}). Name architectures, such as gfx942, or say what this machine has:\n    --repo_env=OFFLOAD_ARCHS=gfx942".format(
+            name_of(ctx.label),
+            detected.missing,
+        ))
+    return expand_archs(names, detected.archs)
 
 def architectures_of(ctx, where, kind, default = []):
     """The targets that a rule compiles for: its attribute's, or the setting's.

@@ -115,6 +115,14 @@ device functions of each other.
 Sources that include CUDA's headers say where they are: `copts = ["--cuda-path=/usr/local/cuda"]`.
 
 Output groups named by processor (`sm_90`) hold the file of one processor.
+
+```starlark
+cuda_ptx(
+    name = "kernels_ptx",
+    srcs = ["kernels.cu"],
+    offload_archs = ["sm_80", "sm_90"],
+)
+```
 """,
     attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | DEVICE_CODE_ATTRS | {
         "srcs": attr.label_list(

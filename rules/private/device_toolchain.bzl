@@ -11,6 +11,15 @@ def device_toolchain(name, compiler_name = None, exec_compatible_with = [], **kw
     The target to register is `NAME_toolchain`. It is chosen when the setting
     `//rules/settings:device_compiler` is empty or says `compiler_name`.
 
+    ```starlark
+    device_toolchain(
+        name = "clang_22",
+        clang = "bin/clang",
+        exec_compatible_with = ["@platforms//os:linux", "@platforms//cpu:x86_64"],
+        files = glob(["bin/*", "lib/**"]),
+    )
+    ```
+
     Args:
       name: name of the `offload_device_toolchain`.
       compiler_name: what the setting calls it; `name` if not given.

@@ -21,6 +21,9 @@ LINKER_INPUTS_ATTRS = {
 # Attributes whose flags are for links.
 _LINK_ATTRIBUTES = ["linkopts", "device_linkopts"]
 
+# Beginnings of flags that say which architectures to compile for.
+_ARCH_FLAGS = ("--amdgpu-target", "--cuda-gpu-arch", "--offload-arch", "--no-offload-arch", "-mcpu=gfx")
+
 # A value of a Make variable may name others; more of them within each other refer to themselves.
 _DEEPEST = 10
 
@@ -59,6 +62,13 @@ def expand_texts(ctx, attribute, texts):
     flags = []
     for text in texts:
         expanded = _expand(ctx, attribute, text, targets)
+
+        if "copts" in attribute and expanded.startswith(_ARCH_FLAGS):
+            fail("{}: {}: {}: architectures belong in offload_archs: the rule compiles for each of them, and makes this flag".format(
+                name_of(ctx.label),
+                attribute,
+                repr(text),
+            ))
 
         # A Make variable alone may stand for several flags.
         if split or (text.startswith("$(") and text.find(")") == len(text) - 1):

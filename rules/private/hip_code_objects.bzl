@@ -35,14 +35,31 @@ nothing else in a bundle is for. Clang has been able to write it by itself since
 
 Output groups named by target ID (`gfx90a:xnack+`) hold the code object of one
 architecture.
+
+```starlark
+hip_code_objects(
+    name = "kernels",
+    srcs = ["gemm.hip", "scan.hip"],
+    hdrs = ["tile.h"],
+    arch_srcs = {
+        "mfma.hip": "gfx90a gfx942",
+        "no_mfma.hip": "!gfx90a !gfx942",
+    },
+    offload_archs = ["gfx90a", "gfx942", "gfx1100"],
+)
+```
 """,
     attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | DEVICE_CODE_ATTRS | {
+        "arch_srcs": attr.label_keyed_string_dict(
+            doc = "More HIP sources, which are compiled for some architectures alone: the target IDs or processors of each, with spaces between them " +
+                  "(`{\"gemm_mfma.hip\": \"gfx90a gfx942\"}`), or those that it is not for, each after `!` (`{\"gemm.hip\": \"!gfx90a !gfx942\"}`).",
+            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"],
+        ),
         "rdc": attr.bool(
             doc = "Relocatable device code: sources may call device functions of each other. They are compiled to bitcode, and code is generated when they are linked.",
         ),
         "srcs": attr.label_list(
-            doc = "HIP sources. Each is compiled by itself. Headers among them are for these sources alone.",
-            mandatory = True,
+            doc = "HIP sources. Each is compiled by itself, for all architectures. Headers among them are for these sources alone.",
             allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"] + HEADERS,
         ),
     },

@@ -1,7 +1,7 @@
 """From HIP sources to code objects and host objects."""
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
-load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "hip_targets")
+load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "hip_targets")
 load(":cc_flags.bzl", "host_environment", "host_flags")
 load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "rocm_inputs", "run_clang", "sources_of")
 load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
@@ -196,7 +196,8 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
       images (list of `offload_image()`, one for each architecture); and objects, an OffloadDeviceObjectsInfo, None
       without rdc.
     """
-    if not sources_of(ctx):
+    by_arch = hasattr(ctx.attr, "arch_srcs")
+    if not sources_of(ctx) and not (by_arch and ctx.attr.arch_srcs):
         fail("{}: srcs is empty: give it the HIP sources".format(where))
     targets = hip_targets(ctx, where)
     relocatable = [dep for dep in ctx.attr.device_deps if OffloadDeviceBitcodeInfo not in dep]
@@ -214,9 +215,12 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
         id = target_ids.entry_id(target.kind, target.triple, arch)
         flags = copts + arch_copts_of(ctx, target)
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
+        sources = sources_of(ctx) + (arch_sources_of(ctx, target, where) if by_arch else [])
+        if not sources:
+            fail("{}: there is no source for {}: srcs is empty, and arch_srcs has none for it".format(where, arch))
         objects = {
             name: _compile(ctx, compiler, headers, src, name, target, rdc, flags, bitcode)
-            for src, name in zip(sources_of(ctx), names)
+            for src, name in zip(sources, object_names(ctx, sources))
         }
         own.extend([struct(file = file, id = id, label = ctx.label) for file in objects.values()])
         if not linked:

@@ -130,6 +130,21 @@ A library that is one source, or has `rdc = True`, is one bundle, too: it can be
 
 The runtime is what the setting `//rules/settings:hip_runtime` names, by default that of the ROCm that the compiler belongs
 to, and `-lamdhip64` if there is none.
+
+```starlark
+hip_library(
+    name = "solver",
+    srcs = ["solver.hip"],
+    hdrs = ["solver.h"],
+    offload_archs = ["gfx90a", "gfx942"],
+)
+
+cc_binary(
+    name = "app",
+    srcs = ["main.cc"],
+    deps = [":solver"],
+)
+```
 """,
     attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "device_link": attr.bool(

@@ -74,6 +74,14 @@ def hip_binary(name, srcs, deps = [], visibility = None, **kwargs):
     It is a `hip_library` of the sources, `NAME_hip`, and a `cc_binary` that depends on it. Write these two instead if
     some sources should be compiled as plain C++.
 
+    ```starlark
+    hip_binary(
+        name = "app",
+        srcs = ["main.hip", "solver.hip"],
+        offload_archs = ["gfx942"],
+    )
+    ```
+
     Args:
       name: name of the program.
       srcs: HIP sources, one of them with `main`.
@@ -90,6 +98,15 @@ def hip_test(name, srcs, deps = [], visibility = None, **kwargs):
     The tags `gpu`, `requires-gpu-amd` and `exclusive-if-local` tell schedulers what it needs; `exec_properties` can choose a
     pool of machines, e.g. `{"test.Pool": "mi300"}`. With `--@rules_offload//rules/settings:gpu=false`, and on platforms that HIP is
     turned off for, it is skipped.
+
+    ```starlark
+    hip_test(
+        name = "solver_test",
+        size = "small",
+        srcs = ["solver_test.hip"],
+        deps = [":solver"],
+    )
+    ```
 
     Args:
       name: name of the test.

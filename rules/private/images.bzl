@@ -19,6 +19,25 @@ def image_groups(images):
         groups.setdefault(target_ids.name(image), []).append(image.file)
     return {name: depset(files) for name, files in groups.items()}
 
+def images_of(ctx, where):
+    """The images of the attribute `images`; fails if it has files.
+
+    Args:
+      ctx: the rule's context; its attribute `images` allows files, so that a message can say what to do with them.
+      where: `label: rule` to begin a message with.
+
+    Returns:
+      depset of `offload_image()`.
+    """
+    for dep in ctx.attr.images:
+        if OffloadImagesInfo not in dep:
+            fail("{}: images: {} is a file, of which nobody knows what it is for: wrap files in offload_images, e.g. offload_images(name = \"code\", srcs = {{{}: \"gfx942\"}})".format(
+                where,
+                name_of(dep.label),
+                repr(dep.label.name),
+            ))
+    return depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images])
+
 def image_providers(ctx, images):
     """What a rule returns that makes images and nothing else.
 

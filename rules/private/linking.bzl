@@ -186,6 +186,9 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
         args.add(llvm_version, format = "--llvm-version=%s")
     if relocatable:
         args.add("--relocatable")
+    if own_entries == None and kind in ("hip", "cuda"):
+        # The bundle may be any file.
+        args.add("--check")
     if own_entries != None:
         args.add("--entries={}_{}".format(_ENTRIES, suffix or entries_suffix(ctx)))
         args.add_all(own_entries, format_each = "--keep-entries=%s")

@@ -39,6 +39,13 @@ offload_archive = rule(
 
 `offload_unbundle_archive`, and clang, take what a target needs out of it. Entries that cannot be in one bundle fail the
 build.
+
+```starlark
+offload_archive(
+    name = "device_library",
+    bundles = [":math_fat", ":sort_fat"],
+)
+```
 """,
     attrs = {
         "bundles": attr.label_list(
@@ -82,6 +89,14 @@ offload_unbundle_archive = rule(
 
 A member serves a target by LLVM's compatibility rules: code for `gfx906` serves `gfx906:xnack+`. A target that nothing
 serves fails the build, unless `allow_missing`. The images it gives are archives (`.a`), of all members for a target.
+
+```starlark
+offload_unbundle_archive(
+    name = "device_library_gfx942",
+    archive = ":device_library",
+    targets = ["gfx942"],
+)
+```
 """,
     attrs = TARGETS_ATTRS | {
         "allow_missing": attr.bool(

@@ -2,7 +2,7 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadImagesInfo")
-load(":images.bzl", "image_groups")
+load(":images.bzl", "image_groups", "images_of")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
@@ -42,7 +42,7 @@ def add_image(args, image, where):
 
 def _offload_binary_impl(ctx):
     where = place(ctx, "offload_binary")
-    images = depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images])
+    images = images_of(ctx, where)
     if not images:
         fail("{}: images: no image in {}".format(where, ", ".join([name_of(dep.label) for dep in ctx.attr.images])))
     out = ctx.actions.declare_file(ctx.attr.out or ctx.label.name + ".ofb")
@@ -76,6 +76,13 @@ offload_binary = rule(
     doc = """Puts device images into an offload binary, the container (`10 FF 10 AD`) that clang embeds into host objects.
 
 Unlike a bundle it may hold several images of one target: a device linker links them.
+
+```starlark
+offload_binary(
+    name = "kernels_package",
+    images = [":kernels"],
+)
+```
 """,
     attrs = {
         "binary_version": attr.int(
@@ -84,6 +91,7 @@ Unlike a bundle it may hold several images of one target: a device linker links 
         "images": attr.label_list(
             doc = "Targets whose device images go into the binary, in this order.",
             mandatory = True,
+            allow_files = True,
             providers = [OffloadImagesInfo],
         ),
         "out": attr.string(

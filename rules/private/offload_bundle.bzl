@@ -3,14 +3,14 @@
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":bundling.bzl", "bundle_images")
 load(":compression.bzl", "COMPRESSION_ATTRS")
-load(":images.bzl", "image_groups")
+load(":images.bzl", "image_groups", "images_of")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _offload_bundle_impl(ctx):
     where = place(ctx, "offload_bundle")
-    images = depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images]).to_list()
+    images = images_of(ctx, where).to_list()
     if not images:
         fail("{}: images: no image in {}".format(where, ", ".join([name_of(dep.label) for dep in ctx.attr.images])))
     out = ctx.actions.declare_file(ctx.attr.out or ctx.label.name + ".hipfb")
@@ -39,6 +39,15 @@ offload_bundle = rule(
 
 The images come from rules that give `OffloadImagesInfo`. Two images for one
 target, and target IDs that cannot be in one bundle, fail at analysis.
+
+```starlark
+offload_bundle(
+    name = "kernels_fat",
+    compress = "zstd",
+    images = [":kernels"],
+    max_size = "1GiB",
+)
+```
 """,
     attrs = VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "alignment": attr.int(
@@ -52,6 +61,7 @@ target, and target IDs that cannot be in one bundle, fail at analysis.
         "images": attr.label_list(
             doc = "Targets whose device images go into the bundle, in this order.",
             mandatory = True,
+            allow_files = True,
             providers = [OffloadImagesInfo],
         ),
         "out": attr.string(

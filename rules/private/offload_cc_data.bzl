@@ -6,7 +6,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":cc_flags.bzl", "cc_configuration")
 load(":images.bzl", "container_of")
-load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info")
+load(":linking.bzl", "HOST_ATTRS", "WINDOWS_ATTRS", "linked_cc_info", "registration_triple")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
@@ -39,12 +39,6 @@ def _source_of(ctx, where):
             ))
     return container_of(src, [OffloadBundleInfo], where, "src")
 
-def _triple_of(ctx):
-    if ctx.target_platform_has_constraint(ctx.attr._windows[platform_common.ConstraintValueInfo]) and \
-       ctx.target_platform_has_constraint(ctx.attr._x86_64[platform_common.ConstraintValueInfo]):
-        return "x86_64-pc-windows-msvc"
-    return host_triple(ctx)
-
 def _offload_cc_data_impl(ctx):
     where = place(ctx, "offload_cc_data")
     if ctx.attr.alignment < 1:
@@ -69,7 +63,7 @@ def _offload_cc_data_impl(ctx):
     out = ctx.actions.declare_file(ctx.label.name + ".data.o")
     args = offload_arguments(ctx, "cc-data")
     args.add(symbol, format = "--symbol=%s")
-    args.add(_triple_of(ctx), format = "--triple=%s")
+    args.add(registration_triple(ctx), format = "--triple=%s")
     args.add("--align={}".format(ctx.attr.alignment))
     args.add(out, format = "--output=%s")
     args.add(src)
@@ -119,7 +113,7 @@ hipModuleLoadData(&module, kernels_data);  // kernels_data_size bytes
 
 PTX ends with a zero byte, as `cuModuleLoadData` requires; the size does not count it.
 """,
-    attrs = HOST_ATTRS | {
+    attrs = HOST_ATTRS | WINDOWS_ATTRS | {
         "alignment": attr.int(
             doc = "Alignment of the data in bytes, a power of two.",
             default = 4096,
@@ -135,7 +129,6 @@ PTX ends with a zero byte, as `cuModuleLoadData` requires; the size does not cou
         "symbol": attr.string(
             doc = "Name of the data in C: `extern const unsigned char SYMBOL[]`, and `extern const size_t SYMBOL_size`, in bytes. An identifier; the name of the target if empty.",
         ),
-        "_windows": attr.label(default = "@platforms//os:windows"),
     },
     exec_groups = PROGRAM_GROUPS,
     fragments = ["cpp"],

@@ -36,6 +36,19 @@ offload_embed = rule(
     doc = """Puts offload binaries into a host object, where clang puts them (`.llvm.offloading`).
 
 The object is a fat object: `offload_link`, and clang, link the device code in it when a program is linked.
+
+```starlark
+offload_embed(
+    name = "fat_object",
+    binaries = [":kernels_package"],
+    object = "host.o",
+)
+
+offload_link(
+    name = "device_code",
+    deps = [":fat_object"],
+)
+```
 """,
     attrs = {
         "binaries": attr.label_list(

@@ -6,13 +6,22 @@ load(":messages.bzl", "place")
 load(":offload_binary.bzl", "image_properties")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
+_PROPERTIES = ["format", "id", "member", "section"]
+
 def _offload_extract_impl(ctx):
     where = place(ctx, "offload_extract")
     args = offload_arguments(ctx, "extract")
     targets = targets_of(ctx, where)
-    images = declare_images(ctx, targets, ctx.attr.extension)
+    images = declare_images(ctx, targets, "a" if ctx.attr.archive else ctx.attr.extension)
+    properties = []
+    for name, value in ctx.attr.properties.items():
+        if "," in value or name not in _PROPERTIES:
+            fail("{}: properties: {}={}: expected one of {}, and a value without commas".format(where, name, value, ", ".join(_PROPERTIES)))
+        properties.append("{}={}".format(name, value))
     for image in images:
-        args.add(image.file, format = "--image=file=%s," + image_properties(image, where))
+        args.add(image.file, format = "--image=file=%s," + ",".join([image_properties(image, where)] + [text.replace("%", "%%") for text in properties]))
+    if ctx.attr.archive:
+        args.add("--archive")
     src = container_of(ctx.attr.src, [OffloadBundleInfo, OffloadBinaryInfo], where, "src")
     args.add(src)
     run_offload(
@@ -29,9 +38,22 @@ offload_extract = rule(
     implementation = _offload_extract_impl,
     doc = """Takes device images out of an object, a program, a library, an archive, bitcode, an offload binary or a bundle.
 
-A target that no image is for fails the build, and so does one that several images are for.
+A target that no image is for fails the build, and so does one that several images are for, as usual in a program that was
+linked of several sources: choose one with `properties`, or take all of them in an archive (`.a`) with `archive = True`.
+
+```starlark
+offload_extract(
+    name = "server_code",
+    src = ":server",
+    archive = True,
+    targets = ["gfx942"],
+)
+```
 """,
     attrs = TARGETS_ATTRS | {
+        "archive": attr.bool(
+            doc = "Whether to write an archive for each target, with all images for it, of which there may be several.",
+        ),
         "extension": attr.string(
             doc = "Extension of the files, without the dot.",
             default = "co",
@@ -40,6 +62,9 @@ A target that no image is for fails the build, and so does one that several imag
             doc = "Offload kind of targets that do not name one: `hip`, `hipv4`, `openmp`, `cuda` or `sycl`.",
             default = "hipv4",
             values = ["hip", "hipv4", "openmp", "cuda", "sycl"],
+        ),
+        "properties": attr.string_dict(
+            doc = "What else the images must have: `member` (of an archive, the source's object), `section`, `id` (of a bundle entry) or `format`. `offload inspect` prints them.",
         ),
         "src": attr.label(
             doc = "The file, or a target with one. Of `hip_library` and `offload_bundle` it is the bundle, of `offload_binary` the offload binary.",

@@ -30,6 +30,16 @@ offload_images = rule(
 
 Nothing is built. When an `offload_bundle` with them is built, its validation fails if one is for another GPU than it is
 listed under.
+
+```starlark
+offload_images(
+    name = "vendor_kernels",
+    srcs = {
+        "vendor/attention.gfx90a.co": "gfx90a",
+        "vendor/attention.gfx942.co": "gfx942",
+    },
+)
+```
 """,
     attrs = {
         "kind": attr.string(

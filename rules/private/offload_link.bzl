@@ -83,6 +83,24 @@ A `cc_binary` that depends on this target, instead of on `deps`, has working dev
 `hip_library` and `openmp_library` link and register their own device code, and need no such thing. This is for objects
 that clang made with `-fgpu-rdc` or `-fopenmp --offload-arch`, prebuilt libraries among them, and for device code that
 calls across libraries.
+
+```starlark
+cc_import(
+    name = "vendor",
+    static_library = "libvendor.a",  # made with hipcc -fgpu-rdc
+)
+
+offload_link(
+    name = "device_code",
+    deps = [":vendor"],
+)
+
+cc_binary(
+    name = "app",
+    srcs = ["main.cc"],
+    deps = [":device_code"],
+)
+```
 """,
     attrs = DEVICE_ATTRS | HOST_ATTRS | LINKER_INPUTS_ATTRS | {
         "deps": attr.label_list(

@@ -1,6 +1,7 @@
 """offload_per_arch: the same targets once for each architecture."""
 
 load("//rules:providers.bzl", "OffloadImagesInfo")
+load(":arch_groups.bzl", "NATIVE", "expand_archs")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of", "named_architectures")
 load(":images.bzl", "image_providers")
 load(":messages.bzl", "name_of", "place")
@@ -11,7 +12,7 @@ _ARCHS = "//rules/settings:offload_archs"
 _PROCESSOR = "//rules/settings:offload_processor"
 
 def _architectures(settings, attr):
-    return attr.offload_archs or settings[_ARCHS]
+    return expand_archs(attr.offload_archs or settings[_ARCHS])
 
 def _per_arch_impl(settings, attr):
     archs = _architectures(settings, attr)
@@ -33,6 +34,8 @@ _per_arch = transition(
 
 def _offload_per_arch_impl(ctx):
     where = place(ctx, "offload_per_arch")
+    if NATIVE in ctx.split_attr.images:
+        fail("{}: offload_archs: native is known too late for this rule: load NATIVE_ARCHS from @offload_native//:archs.bzl, and write offload_archs = NATIVE_ARCHS".format(where))
     targets = [
         # What is compiled for decides the kind: nothing but the image says more than its target.
         target_ids.complete("cuda" if arch.startswith("sm_") else "hipv4", arch, where + ": offload_archs")
@@ -61,6 +64,26 @@ offload_per_arch = rule(
 Most rules need no such thing: `hip_code_objects` compiles the same sources for all its architectures. It is for sources,
 headers or flags that differ: below it `select` chooses by the `config_setting`s of `@rules_offload//rules/arch`, such as
 `@rules_offload//rules/arch:gfx942`, and a generator sees the setting `@rules_offload//rules/settings:offload_arch`.
+Elsewhere, such a `select` fails: tag what has it `manual`, so that `//...` does not build it by itself. Sources and flags alone
+need no `select`: `arch_srcs` and `arch_copts`.
+
+```starlark
+hip_code_objects(
+    name = "gemm",
+    srcs = ["gemm.hip"],
+    hdrs = select({
+        "@rules_offload//rules/arch:gfx942": ["tiles_mfma.h"],
+        "//conditions:default": ["tiles.h"],
+    }),
+    tags = ["manual"],
+)
+
+offload_per_arch(
+    name = "gemm_all",
+    images = [":gemm"],
+    offload_archs = ["gfx942", "gfx1100"],
+)
+```
 """,
     attrs = ARCHITECTURES_ATTRS | {
         "images": attr.label_list(

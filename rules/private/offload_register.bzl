@@ -3,7 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
-load(":images.bzl", "container_of")
+load(":images.bzl", "container_of", "images_of")
 load(":libraries.bzl", "runfiles_of")
 load(":linking.bzl", "HOST_ATTRS", "WINDOWS_ATTRS", "linked_cc_info", "register_images", "registration_triple")
 load(":messages.bzl", "name_of", "place")
@@ -15,7 +15,7 @@ def _offload_register_impl(ctx):
     if kind == "openmp":
         if ctx.attr.bundle or not ctx.attr.images:
             fail("{}: kind is openmp, which registers images one by one: set images, and not bundle".format(where))
-        images = depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images]).to_list()
+        images = images_of(ctx, where).to_list()
         for image in images:
             if image.kind != "openmp":
                 fail("{}: images: {} gives an image of kind {}; kind is openmp".format(where, name_of(image.label), image.kind))
@@ -51,6 +51,14 @@ images go with the offload entries of all host objects in the program that clang
 `hip_library` does it for sources of your own, and keeps their entries apart from those of others.
 
 The target platform is Linux on x86_64 or aarch64, or Windows on x86_64.
+
+```starlark
+offload_register(
+    name = "kernels_registered",
+    bundle = ":kernels_fat",
+    deps = ["@offload_system_clang//:hip"],
+)
+```
 """,
     attrs = HOST_ATTRS | WINDOWS_ATTRS | {
         "bundle": attr.label(
@@ -63,6 +71,7 @@ The target platform is Linux on x86_64 or aarch64, or Windows on x86_64.
         ),
         "images": attr.label_list(
             doc = "The images, where `kind` is `openmp`.",
+            allow_files = True,
             providers = [OffloadImagesInfo],
         ),
         "kind": attr.string(

@@ -37,6 +37,14 @@ offload_unbundle = rule(
 A target that the bundle has no entry for fails the build; the entry that serves
 a target is chosen by LLVM's compatibility rules, and an exact match wins. If the
 bundle is a target with `OffloadBundleInfo`, it fails at analysis.
+
+```starlark
+offload_unbundle(
+    name = "kernels_gfx942",
+    bundle = ":kernels_fat",
+    targets = ["gfx942"],
+)
+```
 """,
     attrs = TARGETS_ATTRS | {
         "bundle": attr.label(

@@ -447,7 +447,13 @@ Targets are AMD GPUs (`gfx90a`) and the CPU itself (`x86_64-pc-linux-gnu`), whic
 `offload_archs` nor the setting names any. For GPUs, `device_linkopts` must have LLVM's device runtime:
 
 ```starlark
+openmp_library(
+    name = "stats",
+    srcs = ["stats.cc"],
+    hdrs = ["stats.h"],
     device_linkopts = ["amdgcn-amd-amdhsa=" + flag for flag in ["-L/sw/llvm/lib/amdgcn-amd-amdhsa", "-lompdevice"]],
+    offload_archs = ["gfx90a"],
+)
 ```
 
 Without it, the link says `undefined symbol: __kmpc_target_init`.

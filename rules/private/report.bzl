@@ -262,6 +262,13 @@ The output is a JSON file, `NAME.json`, with the labels of the targets that make
 
 `bazel run` of the target builds the page and prints its address. See
 [Which device code is in a program?](howto/report.md)
+
+```starlark
+offload_report(
+    name = "app_report",
+    targets = [":app"],
+)
+```
 """,
     attrs = {
         "base": attr.label_list(

@@ -1,11 +1,12 @@
 """Entry IDs and target IDs at analysis time.
 
-The program knows the whole grammar and the processors; the rules only complete
-short forms, write the standard form of what they complete, and refuse sets of
-targets that cannot live in one bundle.
+The program knows the whole grammar; the rules only complete short forms, whose
+processors they check, write the standard form of what they complete, and refuse
+sets of targets that cannot live in one bundle.
 """
 
 load(":messages.bzl", "name_of")
+load(":processor_names.bzl", "check_processor")
 
 # Kinds that entries of a bundle can have, and those that only offload binaries know.
 _BUNDLE_KINDS = ["host", "openmp", "hip", "hipv4"]
@@ -79,6 +80,8 @@ def _is_short(text):
     return "-" not in head or head.startswith("gfx")
 
 def _complete_short(kind, text, where):
+    if _is_name(text.split(":")[0]) or any([c in text for c in [",", ";", " "]]):
+        check_processor(text, where)
     target_id = _canonical(text, where)
     nvidia = text.startswith("sm_")
     if nvidia and kind in ("hip", "hipv4"):
@@ -260,6 +263,11 @@ def _is_target(text):
         return "-" in head
     return head == _SPIRV_PROCESSOR or head.startswith("sm_") or head.startswith("gfx")
 
+def _check_name(text, where):
+    """Fails if a text for which `is_target` holds names a processor that LLVM does not know."""
+    if not _is_arch(text.split("-")[0]):
+        check_processor(text, where)
+
 def _matches(text, target):
     """Whether a text for which `is_target` holds means a target: its triple, its processor, or its target ID."""
     if _is_arch(text.split("-")[0]):
@@ -276,6 +284,7 @@ target_ids = struct(
     bundle_kinds = _BUNDLE_KINDS,
     canonical = _canonical,
     check = _check,
+    check_name = _check_name,
     check_served = _check_served,
     complete = _complete,
     complete_all = _complete_all,

@@ -19,6 +19,20 @@ offload_program_toolchain = rule(
 The type of the toolchain is `@rules_offload//rules/toolchain:program_type`. One that builds the program from source is
 registered by this module, after all that the root module registers. Its `ToolchainInfo` has `offload_program`, a
 `FilesToRunProvider`.
+
+```starlark
+offload_program_toolchain(
+    name = "offload",
+    program = "bin/offload",
+)
+
+toolchain(
+    name = "offload_toolchain",
+    exec_compatible_with = ["@platforms//os:linux", "@platforms//cpu:x86_64"],
+    toolchain = ":offload",
+    toolchain_type = "@rules_offload//rules/toolchain:program_type",
+)
+```
 """,
     attrs = {
         "program": attr.label(
@@ -75,6 +89,21 @@ offload_device_toolchain = rule(
 The type of the toolchain is `@rules_offload//rules/toolchain:device_type`. The extension `offload` makes such toolchains
 from the system's LLVM or from an archive; write one by hand for anything else. Use `device_toolchain` to declare it
 together with its `toolchain`.
+
+```starlark
+offload_device_toolchain(
+    name = "clang",
+    clang = "bin/clang",
+    files = glob(["bin/*", "lib/**"]),
+)
+
+toolchain(
+    name = "clang_toolchain",
+    exec_compatible_with = ["@platforms//os:linux", "@platforms//cpu:x86_64"],
+    toolchain = ":clang",
+    toolchain_type = "@rules_offload//rules/toolchain:device_type",
+)
+```
 """,
     attrs = {
         "clang": attr.label(

@@ -179,7 +179,7 @@ def hip_code_objects_tests(name):
     failures = {
         "bad_feature": (["gfx90a:xnack"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a:xnack\": \"xnack\" is not a feature followed by + or -, as xnack+ in gfx90a:xnack+"),
         "bad_kind": (["rocm-amdgcn-amd-amdhsa--gfx942"], "{}: hip_code_objects: offload_archs: target \"rocm-amdgcn-amd-amdhsa--gfx942\": offload kind \"rocm\" is none of host, openmp, hip, hipv4, cuda, sycl. Give a target ID like gfx942"),
-        "bad_processor": (["gfx90a gfx942"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a gfx942\": \"gfx90a gfx942\" is not the name of a processor"),
+        "bad_processor": (["gfx90a/gfx942"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a/gfx942\": \"gfx90a/gfx942\" is not the name of a processor"),
         "few_fields": (["hip-amdgcn-amd"], "{}: hip_code_objects: offload_archs: target \"hip-amdgcn-amd\" has 3 fields; an entry ID is <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]"),
         "no_archs": ([], "{}: hip_code_objects: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --//rules/settings:offload_archs=gfx90a,gfx942"),
         "no_processor": (["hipv4-amdgcn-amd-amdhsa-"], "{}: hip_code_objects: offload_archs: hipv4-amdgcn-amd-amdhsa-- is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+"),

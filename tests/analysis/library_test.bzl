@@ -192,7 +192,7 @@ def library_tests(name):
     )
     actions_test(
         name = "register_hip_test",
-        argv = ["register --kind=hip --triple=x86_64-unknown-linux-gnu --output=BIN/tests/analysis/register_hip.register.o BIN/tests/analysis/bundle.hipfb"],
+        argv = ["register --kind=hip --triple=x86_64-unknown-linux-gnu --output=BIN/tests/analysis/register_hip.register.o --check BIN/tests/analysis/bundle.hipfb"],
         count = 1,
         mnemonic = "OffloadRegister",
         output = "register_hip.register.o",
@@ -230,7 +230,7 @@ def library_tests(name):
     _windows_test(
         name = "register_windows_test",
         size = "small",
-        argv = ["register --kind=hip --triple=x86_64-pc-windows-msvc --output=BIN/tests/analysis/register_hip.register.obj BIN/tests/analysis/bundle.hipfb"],
+        argv = ["register --kind=hip --triple=x86_64-pc-windows-msvc --output=BIN/tests/analysis/register_hip.register.obj --check BIN/tests/analysis/bundle.hipfb"],
         count = 1,
         mnemonic = "OffloadRegister",
         output = "register_hip.register.obj",

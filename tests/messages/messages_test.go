@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 const buildFile = `
 load("@rules_cc//cc:defs.bzl", "cc_library")
-load("@rules_offload//rules:defs.bzl", "offload_archive", "offload_binary", "offload_embed", "offload_extract", "offload_images", "offload_link", "offload_register", "offload_unbundle_archive", "openmp_library")
+load("@rules_offload//rules:defs.bzl", "offload_archive", "offload_binary", "offload_cc_data", "offload_embed", "offload_extract", "offload_images", "offload_link", "offload_register", "offload_unbundle_archive", "openmp_library")
 
 # Checks.
 offload_bundle(name = "over_budget", images = [":kernels"], max_size = "1KiB")
@@ -51,6 +51,28 @@ offload_archive(name = "conflict_archive", bundles = ["conflict.hipfb"])
 openmp_library(name = "omp", srcs = ["host.cc"])
 
 hip_code_objects(name = "includes_hip", srcs = ["hip.hip"], offload_archs = ["gfx942"])
+
+# The GPUs of this machine.
+hip_code_objects(name = "native", srcs = ["a.hip"], offload_archs = ["native"])
+hip_code_objects(name = "kernels_native", srcs = ["a.hip"])
+offload_bundle(name = "native_fat", images = [":native"])
+offload_unbundle(name = "not_native", bundle = ":native_fat", targets = ["gfx803"])
+
+
+# Files that are no device code.
+offload_register(name = "registered_source", bundle = "a.hip")
+offload_archive(name = "archived_library", bundles = [":host_only"])
+offload_cc_data(name = "source_as_data", src = "a.hip")
+hip_code_objects(
+    name = "selecting",
+    srcs = select({"//conditions:default": ["a.hip"], "@rules_offload//rules/arch:gfx90a": ["b.hip"]}),
+    offload_archs = ["gfx90a", "gfx942"],
+)
+`
+
+const nativeFile = `load("@offload_native//:archs.bzl", "NATIVE_ARCHS")
+
+fail("loaded", NATIVE_ARCHS)
 `
 
 const moduleFile = `
@@ -64,7 +86,7 @@ offload.archive_clang(name = "old_archive", sha256 = "OLD", urls = ["file://DIR/
 offload.system_clang(name = "debian", rocm_path = "DIR/debian")
 offload.system_clang(name = "therock", rocm_path = "DIR/therock")
 use_repo(offload, "debian", "old_archive", "therock")
-use_repo(offload, "no_checksum", "no_clang", "no_lld", "no_rocm", "program_without_checksum", "wrong_prefix")
+use_repo(offload, "no_checksum", "no_clang", "no_lld", "no_rocm", "offload_native", "program_without_checksum", "wrong_prefix")
 `
 
 const setting = "--@rules_offload//rules/settings:"
@@ -72,6 +94,9 @@ const setting = "--@rules_offload//rules/settings:"
 func TestMessages(t *testing.T) {
 	contents := bazeltest.Kernels()
 	contents["BUILD.bazel"] += buildFile
+	contents["a.hip"] = "__attribute__((global)) void f() {}\n"
+	contents["b.hip"] = contents["a.hip"]
+	contents["native/BUILD.bazel"] = nativeFile
 	contents["host.cc"] = "int f() { return 0; }\n"
 	contents["hip.hip"] = "#include <hip/hip_runtime.h>\n"
 	contents["text.o"] = "no object\n"
@@ -93,11 +118,26 @@ func TestMessages(t *testing.T) {
 	use := func(compiler string) []string {
 		return []string{"--extra_toolchains=@" + compiler + "//:all", setting + "device_compiler=" + compiler, "//:kernels"}
 	}
+	programs := filepath.Join(w.Dir, "some_rocm/bin")
+	w.Write("some_rocm/bin/rocm_agent_enumerator", "#!/bin/sh\necho gfx000\necho gfx90a:xnack-\necho gfx1100\necho gfx1100\n")
+	if err := os.Chmod(filepath.Join(programs, "rocm_agent_enumerator"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		name string
 		args []string
 		want []string
 	}{
+		{"native", []string{"//:native"}, []string{"//:native: offload_archs: native: no AMD GPU was detected on this machine (", "--repo_env=OFFLOAD_ARCHS=gfx942"}},
+		{"native of a variable", []string{"--repo_env=OFFLOAD_ARCHS=gfx90a,rdna4", "//:not_native"}, []string{"//:native_fat has no image for gfx803. It has host-x86_64-unknown-linux-gnu-, gfx90a, gfx1200, gfx1201"}},
+		{"native of a program", []string{"--repo_env=PATH=" + programs + ":" + os.Getenv("PATH"), "//:not_native"}, []string{"//:native_fat has no image for gfx803. It has host-x86_64-unknown-linux-gnu-, gfx90a:xnack-, gfx1100"}},
+		{"native in the setting", []string{"--repo_env=OFFLOAD_ARCHS=nosuch", setting + "offload_archs=native", "//:kernels_native"}, []string{`//:kernels_native: hip_code_objects: offload_archs: "nosuch" is no processor that LLVM knows`}},
+		{"native when loading", []string{"--repo_env=OFFLOAD_ARCHS=gfx90a", "//native"}, []string{`loaded ["gfx90a"]`}},
+		{"select", []string{"//:selecting"}, []string{"nothing is built for one architecture here", "offload_per_arch(images = [...])", "errors encountered resolving select() keys for //:selecting"}},
+		{"source for bundle", []string{"//:registered_source"}, []string{"offload: a.hip: no device code, expected a bundle or a code object"}},
+		{"library for bundle", []string{"//:archived_library"}, []string{"libhost_only.a: an archive, expected a bundle or a bundled object"}},
+		{"source as data", []string{"//:source_as_data"}, []string{"offload: a.hip: no device code, expected a bundle or a code object"}},
+
 		{"budget", []string{"//:over_budget"}, []string{"//:over_budget", "more than the budget of 1024: compress the bundle, drop architectures, or raise the budget"}},
 		{"wrong target", []string{"//:mislabeled_fat"}, []string{"entry hipv4-amdgcn-amd-amdhsa--gfx942: its image, ", "one/gfx1100.co, is code for gfx1100, not for gfx942: correct the target that it is listed under"}},
 		{"no bundle", []string{"//:no_bundle"}, []string{"offload: device.h: no entry serves hipv4-amdgcn-amd-amdhsa--gfx942: the file is no offload bundle, or has no entries"}},

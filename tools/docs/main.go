@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 func main() {
@@ -34,6 +35,9 @@ func run(title, output string, inputs []string) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		modules = append(modules, m)
+	}
+	if names := withoutExample(modules); names != nil {
+		return fmt.Errorf("%s: no example in the text of the .bzl file, expected a block of ```starlark that calls it", strings.Join(names, ", "))
 	}
 	var page bytes.Buffer
 	write(&page, title, modules)

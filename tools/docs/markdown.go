@@ -107,3 +107,24 @@ func (f *field) write(w io.Writer, of string) {
 	}
 	fmt.Fprintln(w)
 }
+
+// withoutExample returns the names of the rules, macros and tags whose text has no
+// example that calls them. A function that returns nothing is a macro.
+func withoutExample(modules []*module) []string {
+	var names []string
+	look := func(symbols []symbol) {
+		for _, s := range symbols {
+			callable := s.kind == "rule" || s.kind == "macro" || s.kind == "tag" || s.kind == "function" && s.returns == ""
+			if _, example, _ := strings.Cut(s.doc, "```starlark\n"); callable && !strings.Contains(example, s.name+"(") {
+				names = append(names, s.name)
+			}
+		}
+	}
+	for _, m := range modules {
+		look(m.symbols)
+		for _, extension := range m.extensions {
+			look(extension.tags)
+		}
+	}
+	return names
+}

@@ -61,7 +61,7 @@ func TestPackInspectExtract(t *testing.T) {
 		{"extract p", 0, "p-amdgcn-amd-amdhsa-gfx90a.0.o\np-amdgcn-amd-amdhsa.1.o\n", ""},
 		{"extract --image arch=gfx90a,file=out p", 0, "", ""},
 		{"extract --image arch=gfx91,file=none p", 1, "", "offload: p: no image has arch=gfx91; there are hip amdgcn-amd-amdhsa gfx90a, openmp amdgcn-amd-amdhsa\n"},
-		{"extract --image " + triple + ",file=none p", 1, "", "offload: p: 2 images have triple=amdgcn-amd-amdhsa: hip amdgcn-amd-amdhsa gfx90a, openmp amdgcn-amd-amdhsa\n"},
+		{"extract --image " + triple + ",file=none p", 1, "", "offload: p: 2 images have triple=amdgcn-amd-amdhsa: hip amdgcn-amd-amdhsa gfx90a, openmp amdgcn-amd-amdhsa; choose one by another property, or write an archive of them\n"},
 		{"extract --image kind=hop,file=none p", 2, "", `offload extract: invalid value "kind=hop,file=none" for flag -image: kind "hop" is none of openmp, cuda, hip, sycl, none, hipv4, host. Try: offload extract --help` + "\n"},
 		{"extract a.o", 1, "", "offload: a.o: no device images in it\n"},
 	} {

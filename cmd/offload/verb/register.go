@@ -41,6 +41,7 @@ func (f *registerFlags) define(flags *flagSet) {
 		return nil
 	})
 	flags.StringVar(&f.opt.Symbol, "symbol", "", "hold HIP's fat binary under this `symbol` and register nothing: host code that was compiled without -fgpu-rdc does")
+	flags.BoolVar(&f.opt.Check, "check", false, "refuse a fat binary of HIP or CUDA that is no device code")
 	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "hide OpenMP images from later device links")
 }
 

@@ -1,0 +1,2 @@
+#define cudaMalloc hipMalloc
+__global__ void m(int *p) { *p = 1; }

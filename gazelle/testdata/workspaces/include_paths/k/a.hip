@@ -1,0 +1,4 @@
+#include "api/tile.h"
+#include "shared.h"
+
+__global__ void a() {}

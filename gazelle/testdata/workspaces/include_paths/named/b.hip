@@ -1,0 +1,3 @@
+#include "deep/unique.h"
+
+__global__ void b() {}

@@ -1,0 +1,21 @@
+"""What the config_settings of //rules/arch compare."""
+
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+
+_NONE = """nothing is built for one architecture here: a select by @rules_offload//rules/arch would take its default branch for all of them.
+Depend on the target through offload_per_arch(images = [...]), and give it tags = ["manual"], so that //... does not build it by itself.
+Or use arch_srcs and arch_copts, which need no select."""
+
+def _current_processor_impl(ctx):
+    processor = ctx.attr._processor[BuildSettingInfo].value
+    if not processor:
+        fail(_NONE)
+    return [config_common.FeatureFlagInfo(value = processor)]
+
+current_processor = rule(
+    implementation = _current_processor_impl,
+    doc = "The processor that a target is built for below an offload_per_arch. Elsewhere, a select on it fails.",
+    attrs = {
+        "_processor": attr.label(default = "//rules/settings:offload_processor"),
+    },
+)

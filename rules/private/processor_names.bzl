@@ -1,0 +1,68 @@
+"""Names of processors, checked against those that LLVM knows."""
+
+load(":arch_groups.bzl", "ARCH_GROUPS", "NATIVE")
+load(":processors.bzl", "FEATURES", "PROCESSORS")
+
+_KNOWN = {name: None for name in PROCESSORS}
+_CPUS = ["aarch64", "arm64", "amd64", "cpu", "host", "x86_64", "x86-64"]
+
+def _distance(a, b):
+    """How many characters must be inserted, deleted or replaced to turn one text into another."""
+    row = range(len(b) + 1)
+    for i in range(len(a)):
+        next = [i + 1]
+        for j in range(len(b)):
+            if a[i] == b[j]:
+                next.append(row[j])
+            else:
+                next.append(1 + min(row[j], row[j + 1], next[j]))
+        row = next
+    return row[len(b)]
+
+def _nearest(name):
+    """The known name that is nearest to one; empty if none is near."""
+    best, least = "", 3
+    for known in PROCESSORS + ARCH_GROUPS.keys() + [NATIVE]:
+        # Of gfx908 and gfx90a, gfx90b is nearer to the one that ends with a letter, too.
+        distance = _distance(name.lower(), known) + (0 if known[-1].isdigit() == name[-1].isdigit() else 0.5)
+        if distance < least and distance < len(known) - 1:
+            best, least = known, distance
+    return best
+
+def check_processor(target_id, where):
+    """Fails if a short target ID, as people write it, names no processor that LLVM knows, or a feature that it does not have.
+
+    Args:
+      target_id: such as `gfx90a:xnack+` or `sm_90`.
+      where: what to blame in a message.
+    """
+    for separator in [",", ";", " "]:
+        if separator in target_id.strip():
+            fail("{}: {} is a list in one string: write [{}]".format(
+                where,
+                repr(target_id),
+                ", ".join([repr(part.strip()) for part in target_id.split(separator) if part.strip()]),
+            ))
+    processor = target_id.split(":")[0]
+    if processor not in _KNOWN:
+        if processor in _CPUS:
+            fail("{}: {} is no GPU: name a GPU, such as gfx942, or for OpenMP on the CPU itself its triple, such as x86_64-unknown-linux-gnu".format(where, repr(target_id)))
+        if processor in ARCH_GROUPS:
+            fail("{}: {} is a group of architectures, which {} cannot be: name its members, {}".format(where, repr(processor), "a target" if processor == target_id else "something with features", ", ".join(ARCH_GROUPS[processor])))
+        near = _nearest(processor)
+        fail("{}: {} is no processor that LLVM knows{}. If your compiler knows it, write a whole entry ID, such as hipv4-amdgcn-amd-amdhsa--{}".format(
+            where,
+            repr(processor),
+            ": did you mean {}?".format(near) if near else ", such as gfx90a, gfx942 or sm_90",
+            processor,
+        ).replace("?.", "?"))
+    known = FEATURES.get(processor, [])
+    for part in target_id.split(":")[1:]:
+        if part[-1:] in ("+", "-") and part[:-1] not in known:
+            fail("{}: {}: {} does not have the feature {}: {}".format(
+                where,
+                repr(target_id),
+                processor,
+                part[:-1],
+                "it has " + " and ".join(known) if known else "target IDs of it have no features",
+            ))

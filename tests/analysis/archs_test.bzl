@@ -1,0 +1,131 @@
+"""Analysis tests of groups of architectures, of native, and of names that are no processors."""
+
+load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
+load("//rules:archs.bzl", "archs")
+load("//rules:defs.bzl", "hip_code_objects", "hip_library", "offload_bundle", "offload_images", "offload_per_arch", "offload_register", "openmp_library")
+load("//rules/private:arch_groups.bzl", "ARCH_GROUPS", "expand_archs")  # buildifier: disable=bzl-visibility
+load("//rules/private:processors.bzl", "PROCESSORS")  # buildifier: disable=bzl-visibility
+load(":testing.bzl", "actions_test", "failure_test", "provides_test")
+
+def _groups_test_impl(ctx):
+    env = unittest.begin(ctx)
+    for name, members in ARCH_GROUPS.items():
+        for member in members:
+            asserts.true(env, member in PROCESSORS, "{} has {}, which LLVM does not know".format(name, member))
+        asserts.equals(env, members, getattr(archs, name))
+    for names, native, want in [
+        (["gfx90a", "gfx942"], None, ["gfx90a", "gfx942"]),
+        (["gfx90a", "gfx90a"], None, ["gfx90a", "gfx90a"]),
+        (["mi300", "rdna4"], None, ["gfx942", "gfx1200", "gfx1201"]),
+        (["mi300", "cdna3", "gfx942"], None, ["gfx942"]),
+        (["gfx942", "mi300"], None, ["gfx942"]),
+        (["gfx1100", "native"], ["gfx90a", "gfx1100"], ["gfx90a", "gfx1100"]),
+        (["native"], None, ["native"]),
+    ]:
+        asserts.equals(env, want, expand_archs(names, native))
+    return unittest.end(env)
+
+groups_test = unittest.make(_groups_test_impl)
+
+def archs_tests(name):
+    """Architectures as people write them.
+
+    Args:
+      name: name of the test suite.
+    """
+    hip_code_objects(
+        name = "archs_group",
+        srcs = ["a.hip"],
+        offload_archs = ["cdna3", "mi300", "rdna4"],
+        tags = ["manual"],
+    )
+    hip_code_objects(
+        name = "archs_srcs",
+        srcs = ["a.hip"],
+        arch_srcs = {
+            "sub/a.hip": "gfx90a gfx942:xnack+",
+            ":archs_generated": "!gfx90a",
+        },
+        offload_archs = ["gfx90a:xnack+", "gfx942"],
+        tags = ["manual"],
+    )
+    native.genrule(
+        name = "archs_generated",
+        outs = ["other.hip"],
+        cmd = "touch $@",
+        tags = ["manual"],
+    )
+    groups_test(name = "archs_groups_test")
+    provides_test(
+        name = "archs_group_test",
+        images = [
+            "hipv4-amdgcn-amd-amdhsa--gfx942 archs_group/gfx942.co",
+            "hipv4-amdgcn-amd-amdhsa--gfx1200 archs_group/gfx1200.co",
+            "hipv4-amdgcn-amd-amdhsa--gfx1201 archs_group/gfx1201.co",
+        ],
+        target = "archs_group",
+    )
+    actions_test(
+        name = "archs_srcs_test",
+        argv = ["BIN/tests/analysis/archs_srcs/gfx90a_xnack+/a.o BIN/tests/analysis/archs_srcs/gfx90a_xnack+/sub/a.o"],
+        mnemonic = "OffloadDeviceLink",
+        output = "archs_srcs/gfx90a_xnack+.co",
+        target = "archs_srcs",
+    )
+    actions_test(
+        name = "archs_srcs_excluded_test",
+        argv = ["BIN/tests/analysis/archs_srcs/gfx942/a.o BIN/tests/analysis/archs_srcs/gfx942/other.o"],
+        mnemonic = "OffloadDeviceLink",
+        not_in_argv = ["BIN/tests/analysis/archs_srcs/gfx942/sub/a.o"],
+        output = "archs_srcs/gfx942.co",
+        target = "archs_srcs",
+    )
+    tests = [
+        "archs_group_test",
+        "archs_groups_test",
+        "archs_srcs_excluded_test",
+        "archs_srcs_test",
+    ]
+    for test, wanted, archs in [
+        ("unknown", "{}: hip_code_objects: offload_archs: \"gfx90b\" is no processor that LLVM knows: did you mean gfx90a? If your compiler knows it, write a whole entry ID, such as hipv4-amdgcn-amd-amdhsa--gfx90b", ["gfx90b"]),
+        ("case", "\"GFX942\" is no processor that LLVM knows: did you mean gfx942?", ["GFX942"]),
+        ("near_group", "\"mi30\" is no processor that LLVM knows: did you mean mi300?", ["mi30"]),
+        ("far", "\"radeon\" is no processor that LLVM knows, such as gfx90a, gfx942 or sm_90. If", ["radeon"]),
+        ("list", "\"gfx90a,gfx942\" is a list in one string: write [\"gfx90a\", \"gfx942\"]", ["gfx90a,gfx942"]),
+        ("spaces", "\"gfx90a gfx942\" is a list in one string: write [\"gfx90a\", \"gfx942\"]", ["gfx90a gfx942"]),
+        ("feature", "\"gfx942:xnak+\": gfx942 does not have the feature xnak: it has sramecc and xnack", ["gfx942:xnak+"]),
+        ("no_features", "\"gfx1100:xnack+\": gfx1100 does not have the feature xnack: target IDs of it have no features", ["gfx1100:xnack+"]),
+        ("group_feature", "\"mi300\" is a group of architectures", ["mi300:xnack+"]),
+    ]:
+        failure_test(
+            name = "archs_{}_test".format(test),
+            srcs = ["a.hip"],
+            message = wanted,
+            offload_archs = archs,
+            rule = hip_code_objects,
+        )
+        tests.append("archs_{}_test".format(test))
+    for test, message, rule, attributes in [
+        ("archs_host_test", "{}: openmp_library: offload_archs: \"host\" is no GPU: name a GPU, such as gfx942, or for OpenMP on the CPU itself its triple, such as x86_64-unknown-linux-gnu", openmp_library, {"offload_archs": ["host"], "srcs": ["a.c"]}),
+        ("archs_cpu_test", "\"x86_64\" is no GPU", openmp_library, {"offload_archs": ["x86_64"], "srcs": ["a.c"]}),
+        ("archs_copts_test", "{}: copts: \"--offload-arch=gfx90a\": architectures belong in offload_archs", hip_code_objects, {"copts": ["--offload-arch=gfx90a"], "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
+        ("archs_device_copts_test", "{}: device_copts: \"--cuda-gpu-arch=sm_70\": architectures belong in offload_archs", hip_library, {"device_copts": ["--cuda-gpu-arch=sm_70"], "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
+        ("archs_arch_copts_test", "arch_copts: \"gfx90b\" is no processor that LLVM knows: did you mean gfx90a?", hip_code_objects, {"arch_copts": {"gfx90b": ["-O2"]}, "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
+        ("archs_file_test", "{}: offload_bundle: images: //tests/analysis:sub/a,b.co is a file, of which nobody knows what it is for: wrap files in offload_images, e.g. offload_images(name = \"code\", srcs = {\"sub/a,b.co\": \"gfx942\"})", offload_bundle, {"images": ["sub/a,b.co"]}),
+        ("archs_file_openmp_test", "{}: offload_register: images: //tests/analysis:a.h is a file", offload_register, {"images": ["a.h"], "kind": "openmp"}),
+        ("archs_images_test", "{}: offload_images: srcs: \"gfx9o0\" is no processor that LLVM knows: did you mean gfx900?", offload_images, {"srcs": {"a.h": "gfx9o0"}}),
+        ("archs_no_source_test", "{}: hip_code_objects: there is no source for gfx942: srcs is empty, and arch_srcs has none for it", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"]}),
+        ("archs_mixed_srcs_test", "arch_srcs: //tests/analysis:a.hip: \"gfx90a !gfx942\" names both architectures that it is for and some that it is not for (!): write one kind", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a !gfx942"}, "offload_archs": ["gfx942"]}),
+        ("archs_native_per_arch_test", "{}: offload_per_arch: offload_archs: native is known too late for this rule: load NATIVE_ARCHS from @offload_native//:archs.bzl", offload_per_arch, {"images": [":archs_group"], "offload_archs": ["native"]}),
+    ]:
+        failure_test(
+            name = test,
+            message = message,
+            rule = rule,
+            **attributes
+        )
+        tests.append(test)
+    native.test_suite(
+        name = name,
+        tests = tests,
+    )
