@@ -14,7 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// ArchiveOptions say what Archive makes.
+// ArchiveOptions are the options of Archive.
 type ArchiveOptions struct {
 	Inputs []string // bundles and bundled objects, in the order of the archive
 	Output string
@@ -25,10 +25,9 @@ type ArchiveOptions struct {
 	Check bool
 }
 
-// Archive puts bundles and bundled objects into an archive, which is a library of
-// code for several devices. Members have the base names of their files. With
-// Check, the error for entries that must not be in one bundle is a
-// *MemberConflictError.
+// Archive writes bundles and bundled objects to an archive: a library with code
+// for several devices. Members have the base names of their files. With Check,
+// the error for entries that must not be in one bundle is a *MemberConflictError.
 func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 	members := make([]ar.NewMember, len(opt.Inputs))
 	inputs := make([]*files.Input, len(opt.Inputs))
@@ -62,8 +61,8 @@ func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 	})
 }
 
-// index gives a member its symbols if it is an object. What only begins like one
-// has none.
+// index sets the symbols of a member that is an object. A file that only begins
+// like an object gets none.
 func index(m *ar.NewMember) {
 	data := m.Data.Bytes()
 	// The symbols of ELF files show whether they are objects.
@@ -82,7 +81,7 @@ type MemberConflictError struct {
 	*target.ConflictError
 }
 
-// Error returns the words of clang-offload-bundler.
+// Error returns the message of clang-offload-bundler.
 func (e *MemberConflictError) Error() string {
 	return fmt.Sprintf("conflicting TargetIDs [%s, %s] found in %s of %s", e.First, e.Second, e.Member, e.Archive)
 }
@@ -90,7 +89,8 @@ func (e *MemberConflictError) Error() string {
 // Unwrap returns the conflict.
 func (e *MemberConflictError) Unwrap() error { return e.ConflictError }
 
-// checkMember looks for entries of a member that must not be in one bundle.
+// checkMember reports an error if a member has entries that must not be in one
+// bundle.
 func checkMember(ctx context.Context, member *images.Source, archive string) error {
 	for rest := member.Images; len(rest) > 0; {
 		if err := context.Cause(ctx); err != nil {
@@ -109,8 +109,8 @@ func checkMember(ctx context.Context, member *images.Source, archive string) err
 	return nil
 }
 
-// checkFile is checkMember for a file that is to become a member, which must have
-// a bundle.
+// checkFile is checkMember for a file to be archived. The file must have a
+// bundle.
 func (s *Session) checkFile(ctx context.Context, name string, opt ArchiveOptions) error {
 	f, err := s.openBundles(ctx, name, bundle.ObjectType, opt.Read)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
-// BundleEntry is one entry of a bundle to be made.
+// BundleEntry is an entry of a bundle to write.
 type BundleEntry struct {
 	Target target.ID
 	Input  string // file with the content; empty for an empty entry
 }
 
-// BundleOptions say what Bundle makes.
+// BundleOptions are the options of Bundle.
 type BundleOptions struct {
 	Type    bundle.FileType // "" is bundle.ObjectType
 	Entries []BundleEntry   // in the order of the bundle
@@ -30,32 +30,36 @@ type BundleOptions struct {
 	Align uint64
 	// ShareEqual stores equal contents of a binary bundle once.
 	ShareEqual bool
-	// Compress, if not nil, makes a compressed bundle. Objects stay as they are.
+	// Compress, if not nil, selects a compressed bundle. Objects are not
+	// compressed.
 	Compress *Compression
-	// DryRun leaves an object that would get sections empty.
+	// DryRun writes an empty file instead of an object with added sections.
 	DryRun bool
 }
 
-// Compression says how a bundle is compressed.
+// Compression selects how a bundle is compressed.
 type Compression struct {
-	Level   int // as clang-offload-bundler -compression-level counts; 3 is its default
+	Level   int // as in clang-offload-bundler -compression-level, whose default is 3
 	Version int // of the container: 2 or 3; 0 means 3
 	Frames  ccob.Frames
 }
 
-// BundleResult tells what Bundle made.
+// BundleResult describes the output of Bundle.
 type BundleResult struct {
-	// Sections tells that the entries were added to the host object.
+	// Sections reports whether the entries were added to the host object as
+	// sections.
 	Sections bool
-	// Compressed describes the compressed bundle, if it is one.
+	// Compressed describes the compressed bundle; nil if the bundle is not
+	// compressed.
 	Compressed *ccob.Stats
-	// Duration is how long compression took.
+	// Duration is the time that compression took.
 	Duration time.Duration
 }
 
-// Bundle puts the contents of entries into one file. The targets must have
-// passed target.CheckTargets. An unknown type gives a *bundle.FileTypeError, a
-// compressed bundle that its version cannot hold a ccob.LimitError.
+// Bundle writes the contents of entries to one file. The targets must have
+// passed target.CheckTargets. The error for an unknown type is a
+// *bundle.FileTypeError, and for a bundle that exceeds the limits of its
+// container version a ccob.LimitError.
 func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, error) {
 	var result BundleResult
 	items := make([]bundle.Item, len(opt.Entries))
@@ -165,8 +169,8 @@ func (s *Session) compress(ctx context.Context, output files.Sink, pieces []ccob
 	return err
 }
 
-// addSections writes the host object with a section for every entry. That of the
-// host has one zero byte: the object around it is its content.
+// addSections writes the host object with a section for every entry. The host's
+// section has one zero byte, since the object itself is the host's content.
 func addSections(output files.Sink, items []bundle.Item, host int) error {
 	sections := make([]object.NewSection, len(items))
 	for i, item := range items {

@@ -9,23 +9,25 @@ import (
 	"github.com/rules-offload/rules_offload/internal/check"
 )
 
-// CheckOptions say what Check compares a bundle with.
+// CheckOptions are the options of Check.
 type CheckOptions struct {
 	Input string // the bundle
-	// Entries are those that the bundle should have, all of them in order. If
-	// there are none, any will do.
+	// Entries are all expected entries of the bundle, in order. If empty, any
+	// entries are accepted.
 	Entries []BundleEntry
-	MaxSize int64 // bytes that the file may have; 0 for any
-	Linked  bool  // whether it becomes part of a program
-	// DeviceCode requires the images of AMD GPUs to be whole device code.
+	MaxSize int64 // largest size of the file in bytes; 0 for no limit
+	Linked  bool  // whether the bundle becomes part of a program
+	// DeviceCode requires the images for AMD GPUs to be complete device code.
 	DeviceCode bool
-	// Report is a file for the list of entries, in JSON; "" for none.
+	// Report is the file for the list of entries, in JSON; if empty, none is
+	// written.
 	Report string
 }
 
-// Check reads a binary bundle back, by a way of its own, and tells what is wrong
-// with it: the error joins several if there are. Nothing is written then. The warnings
-// name what keeps some programs from reading a bundle that is right.
+// Check reads a binary bundle with a second, independent reader and reports what is
+// wrong with it. The error joins all faults; with an error, no report is written. The
+// warnings name properties of a correct bundle that keep some programs from reading
+// it.
 func (s *Session) Check(ctx context.Context, opt CheckOptions) (warnings []error, err error) {
 	bundle, err := s.files.Open(opt.Input)
 	if err != nil {

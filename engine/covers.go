@@ -15,16 +15,17 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 )
 
-// CoversOptions say which GPUs must find code, and where.
+// CoversOptions are the options of Covers: which GPUs must find code, and in
+// which files.
 type CoversOptions struct {
 	// Inputs are files and directories.
 	Inputs []string
 	GPUs   []coverage.GPU
 }
 
-// Covers reports whether GPUs find code in files, and which. Of a directory, files
-// without device code are left out; a directory without any file with device
-// code is an error.
+// Covers reports whether GPUs find code in files, and which code. In a directory,
+// files without device code are skipped; a directory without any device code is an
+// error.
 func (s *Session) Covers(ctx context.Context, opt CoversOptions) (*coverage.Report, error) {
 	report := &coverage.Report{Files: []coverage.FileReport{}}
 	for _, input := range opt.Inputs {
@@ -58,7 +59,7 @@ func (s *Session) Covers(ctx context.Context, opt CoversOptions) (*coverage.Repo
 	return report, nil
 }
 
-// coverer asks for GPUs.
+// coverer looks up the code for GPUs in files.
 type coverer struct {
 	session *Session
 	gpus    []coverage.GPU
@@ -72,7 +73,7 @@ func (c *coverer) tree(ctx context.Context, input string) (folders []files.Folde
 	return c.session.files.Tree(ctx, input)
 }
 
-// folder asks for the files of a folder that have device code.
+// folder reports on the files of a folder that have device code.
 func (c *coverer) folder(ctx context.Context, folder files.Folder) ([]coverage.FileReport, error) {
 	var list []coverage.FileReport
 	rest := folder.Files
@@ -102,7 +103,7 @@ func (c *coverer) folder(ctx context.Context, folder files.Folder) ([]coverage.F
 	return list, nil
 }
 
-// file asks for a file.
+// file reports on one file.
 func (c *coverer) file(ctx context.Context, name string) (*coverage.FileReport, error) {
 	bundles, split, err := c.bundles(ctx, name)
 	if err != nil {
@@ -118,7 +119,7 @@ func (c *coverer) file(ctx context.Context, name string) (*coverage.FileReport, 
 }
 
 // bundles returns the bundles of a file. If the device code is in other files,
-// split says so.
+// split describes where.
 func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.Bundle, split string, err error) {
 	f, err := c.session.Open(ctx, name, images.Options{})
 	if err != nil {
@@ -136,7 +137,7 @@ func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.
 	return c.group(file), split, err
 }
 
-// group puts the images of a file into the bundles that they are of.
+// group groups the images of a file by the bundle that contains them.
 func (c *coverer) group(file *DeviceFile) []coverage.Bundle {
 	type key struct {
 		members, section string
@@ -147,7 +148,7 @@ func (c *coverer) group(file *DeviceFile) []coverage.Bundle {
 	var bundles []coverage.Bundle
 	for i, e := range file.Found {
 		if e.Form == images.FormFile && file.Images[i].Format != kernels.CodeObject {
-			continue // a shader or PTX is nothing that the runtime for these GPUs loads
+			continue // the runtime for these GPUs loads neither shaders nor PTX
 		}
 		k := key{members: fmt.Sprintf("%q", e.Members), section: e.Section, form: e.Form}
 		bare := false
@@ -173,7 +174,7 @@ func (c *coverer) group(file *DeviceFile) []coverage.Bundle {
 		}
 		bundles[at].Images = append(bundles[at].Images, coverageImage(e, &file.Images[i]))
 	}
-	// What holds nothing for a device is no device code.
+	// A bundle without a device entry is not device code.
 	return slices.DeleteFunc(bundles, func(b coverage.Bundle) bool {
 		return !slices.ContainsFunc(b.Images, func(img coverage.Image) bool { return img.Size > 0 })
 	})
@@ -188,15 +189,15 @@ func coverageImage(e *images.DeviceImage, img *kernels.Image) coverage.Image {
 	return c
 }
 
-// Marks of a library whose device code is in packages of their own.
+// Markers of a library whose device code is in separate packages.
 const (
 	kpackSection   = ".rocm_kpack_ref"
 	wrapperSection = ".hipFatBinSegment"
 	kpackMagic     = "HIPK" // of a wrapper, instead of HIPF
 )
 
-// splitPackage says where the device code of a library is if it is not in the
-// library itself, else "".
+// splitPackage describes where the device code of a library is, or returns ""
+// if it is in the library itself.
 func splitPackage(data []byte) string {
 	if !object.Identify(data).IsELF() {
 		return ""
@@ -224,15 +225,15 @@ func splitPackage(data []byte) string {
 // tensileFolder is a folder of Tensile, the generator of matrix kernels.
 type tensileFolder struct {
 	catalogue map[string]bool     // processors that .dat files name
-	code      map[string][]string // code files by the processor that they name
-	part      map[string]bool     // all of these files
+	code      map[string][]string // code files by the processor in their name
+	part      map[string]bool     // all files of both kinds
 }
 
 // processorName finds the processor in the name of a file.
 var processorName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`gfx(?:[0-9]+(?:-[0-9]+)?-generic|[0-9]+[a-f0-9]*)`) })
 
-// tensile recognizes a folder of Tensile by its catalogues and code files, nil
-// for other folders.
+// tensile recognizes a folder of Tensile by its catalogues and code files. It
+// returns nil for other folders.
 func tensile(folder files.Folder) *tensileFolder {
 	t := &tensileFolder{catalogue: make(map[string]bool), code: make(map[string][]string), part: make(map[string]bool)}
 	catalogues := 0

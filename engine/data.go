@@ -14,29 +14,30 @@ import (
 	"github.com/rules-offload/rules_offload/engine/register"
 )
 
-// DataOptions say what Data makes. Input and Output go together; at least they or
-// Header must be given.
+// DataOptions are the options of Data. Either Input and Output, or Header, or all
+// three must be set.
 type DataOptions struct {
-	// Triple is the host's: x86-64 or AArch64, ELF, or x86-64 Windows. Not needed
-	// for a header alone.
+	// Triple is the host triple: x86-64 or AArch64 with ELF, or x86-64 Windows. It
+	// is not required if only the header is written.
 	Triple string
 	// Symbol is the name of the data in C.
 	Symbol string
 	// Align is the alignment of the data in bytes, a power of two; 0 means 16.
 	Align uint64
-	// Input is what a runtime loads from memory: a bundle, compressed or not, a
-	// code object, a cubin, CUDA's fat binary, PTX or SPIR-V.
+	// Input is a file that a runtime can load from memory: a bundle, compressed or
+	// not, a code object, a cubin, a CUDA fat binary, PTX or SPIR-V.
 	Input string
-	// Output is the object that holds it.
+	// Output is the object file that holds the data.
 	Output string
-	// Header is the declaration of the data. It does not depend on Input.
+	// Header is the C header that declares the data. Its content does not depend
+	// on Input.
 	Header string
 }
 
 // Data writes an object that holds a file with device code as constant data, and
 // a header that declares it, for programs that load it from memory
-// (hipModuleLoadData). PTX gets the zero byte behind it that CUDA looks for; the
-// size does not count it.
+// (hipModuleLoadData). It appends the zero byte that CUDA requires after PTX;
+// the size does not include that byte.
 func (s *Session) Data(ctx context.Context, opt DataOptions) error {
 	if err := register.CheckIdentifier(opt.Symbol); err != nil {
 		return err
@@ -114,7 +115,7 @@ const (
 	machineAMDGPU = 224
 )
 
-// loadable reports an error if data is nothing that a runtime loads from memory.
+// loadable reports an error if no runtime loads data from memory.
 func loadable(data []byte) error {
 	const expected = "expected a bundle or a code object (or a cubin, PTX or SPIR-V)"
 	const machineAt = 18

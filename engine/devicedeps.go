@@ -11,36 +11,37 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// DeviceDepsOptions say what CheckDeviceDeps looks at.
+// DeviceDepsOptions are the options of CheckDeviceDeps.
 type DeviceDepsOptions struct {
-	// Target is what is linked, for messages.
+	// Target is the label of the linked target, for messages.
 	Target string
-	// Objects are bitcode files, which are linked.
+	// Objects are bitcode files that are always linked.
 	Objects []string
-	// Library are bitcode files of which those are linked that define what is
-	// missing, as members of an archive.
+	// Library are bitcode files that are linked only if they define a missing
+	// symbol, like members of an archive.
 	Library []LibraryObject
-	// Output, if not empty, becomes an empty file.
+	// Output, if not empty, is the name of an empty file to write.
 	Output string
 }
 
 // LibraryObject is a bitcode file of a library.
 type LibraryObject struct {
 	File string
-	// Label is the library, for messages.
+	// Label is the label of the library, for messages.
 	Label string
 }
 
-// CopiedVariableError reports a device link that takes code of a library that has a variable: the
-// program would have it once in the library and once more in what is linked.
+// CopiedVariableError reports a device link with code from a library that defines a variable. The
+// program would contain two copies of the variable: one in the library and one in the linked
+// code.
 type CopiedVariableError struct {
-	Target   string // what is linked
+	Target   string // the label of the linked target
 	Library  string // the label of the library
-	Variable string // the variable
-	Symbol   string // what the link takes of the library, of the same source as the variable
+	Variable string // the name of the variable
+	Symbol   string // a symbol that the link takes from the library, defined in the same source as the variable
 }
 
-// Error says which variable there would be twice, and why.
+// Error names the variable that would exist twice, and the reason.
 func (e *CopiedVariableError) Error() string {
 	return fmt.Sprintf("variable %s would be copied: it is defined in the source of %s that defines %s, which is linked into %s, too, and the host sets the first alone",
 		e.Variable, e.Library, e.Symbol, e.Target)
@@ -49,8 +50,9 @@ func (e *CopiedVariableError) Error() string {
 // ErrNotBitcode reports an input that is not LLVM bitcode.
 var ErrNotBitcode = errors.New("no LLVM bitcode")
 
-// CheckDeviceDeps returns a [CopiedVariableError] if a device link takes code of a library that
-// has variables: the host sets those in the library alone. An input that is not bitcode is [ErrNotBitcode].
+// CheckDeviceDeps returns a [CopiedVariableError] if a device link takes code from a library that
+// has variables, because the host sets only the library's copies. For an input that is not bitcode,
+// it returns [ErrNotBitcode].
 func (s *Session) CheckDeviceDeps(ctx context.Context, opt DeviceDepsOptions) error {
 	needed := map[string]bool{}
 	have := map[string]bool{}
@@ -126,13 +128,15 @@ func (s *Session) globals(name string) ([]bitcode.Global, error) {
 	return globals, in(input, err)
 }
 
-// addressSpaceShared is that of AMD GPUs for what lives as long as a workgroup.
+// addressSpaceShared is the address space of AMD GPUs for the memory of a
+// workgroup.
 const addressSpaceShared = 3
 
-// copied returns the first variable that a second copy of makes a difference.
+// copied returns the first variable whose second copy would change the
+// behaviour of the program.
 func copied(globals []bitcode.Global) string {
 	for _, g := range globals {
-		// Clang marks compilation units with variables that nothing reads.
+		// The variables with which Clang marks compilation units are never read.
 		if g.Variable && g.Defined && !g.Constant && g.AddressSpace != addressSpaceShared && !strings.HasPrefix(g.Name, "__hip_cuid_") {
 			return g.Name
 		}

@@ -6,14 +6,14 @@ import (
 	"github.com/rules-offload/rules_offload/engine/kerneldiff"
 )
 
-// DiffOptions say which files Diff compares, and which differences fail.
+// DiffOptions are the options of Diff: the files to compare, and the limits.
 type DiffOptions struct {
 	Old, New string
 	Limits   kerneldiff.Limits
 }
 
-// Diff compares the kernels and device images of two files. Limits that are
-// passed are in the result, not an error.
+// Diff compares the kernels and device images of two files. Exceeded limits are
+// part of the result, not an error.
 func (s *Session) Diff(ctx context.Context, opt DiffOptions) (*kerneldiff.Diff, error) {
 	old, err := s.Kernels(ctx, InspectOptions{Input: opt.Old, Hash: true})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
-// EmbedOptions say what Embed makes.
+// EmbedOptions are the options of Embed.
 type EmbedOptions struct {
 	// Input is a relocatable host object, ELF or COFF.
 	Input string
@@ -20,9 +20,10 @@ type EmbedOptions struct {
 	Output   string
 }
 
-// Embed writes a copy of a host object that carries offload binaries, behind
-// those that it has already, where clang's -fembed-offload-object puts them
-// (clang's ClangOffloadPackager documentation): device linkers find them there.
+// Embed writes a copy of a host object with offload binaries added, after those
+// it already has. They are stored in the section where device linkers look for
+// them and where clang's -fembed-offload-object puts them (clang's
+// ClangOffloadPackager documentation).
 func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
 	host, err := s.files.Open(opt.Input)
 	if err != nil {
@@ -47,7 +48,7 @@ func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
 			if err := checkPackages(input.All()); err != nil {
 				return in(input, err)
 			}
-			// A section for each: sections of one name are one to linkers.
+			// One section for each binary: linkers join sections of the same name.
 			edits.Add = append(edits.Add, object.OffloadingSection(input.All()))
 		}
 		output, err := out.Create(opt.Output)
@@ -71,9 +72,9 @@ func checkPackages(c files.Content) error {
 	return nil
 }
 
-// untypedOffloading checks that c is a relocatable object, and returns what
-// makes sections with offload binaries that objcopy added by name alone ones
-// that linkers know: with sections of both types under one name, some fail.
+// untypedOffloading checks that c is a relocatable object. It returns the edits
+// that set the section type of offload binaries that objcopy added by name
+// only: some linkers fail if sections of both types have the same name.
 func untypedOffloading(c files.Content) (object.Edits, error) {
 	var edits object.Edits
 	format := object.Identify(c.Bytes())

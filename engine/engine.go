@@ -1,11 +1,11 @@
-// Package engine has the operations of the product: it makes bundles, offload
-// binaries, archives and registration objects, and takes device images out of
-// any file. New returns a Session; each operation is one of its methods, takes an
-// options struct, and leaves either all of its outputs or none. Command lines,
-// worker requests and drop-ins all end here.
+// Package engine implements the operations of the product: it writes bundles,
+// offload binaries, archives and registration objects, and extracts device images
+// from any file. New returns a Session. Each operation is a method of Session,
+// takes an options struct, and writes either all of its outputs or none. Command
+// lines, worker requests and drop-in replacements all call this package.
 //
-// Operations know how formats go together; the formats themselves are in the
-// packages below. Package images reads device images from files.
+// The operations combine formats; each format has a package of its own below
+// this one. Package images reads device images from files.
 package engine
 
 import (
@@ -19,17 +19,16 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 )
 
-// Config says what a Session works with. The zero value is a working
-// configuration.
+// Config configures a Session. The zero value is valid.
 type Config struct {
-	// Files resolves the paths of the request and keeps its inputs from being
-	// overwritten; nil is the working directory, without standard input and
-	// output.
+	// Files resolves the paths of the request and protects its inputs from being
+	// overwritten. If nil, paths are relative to the working directory, and
+	// standard input and output are not available.
 	Files *files.Root
-	// Budget is the cores and the memory of the operations. Sessions of one
-	// process share one; nil is budget.Budget's own default.
+	// Budget limits the cores and the memory of the operations. The Sessions of a
+	// process share one; nil means the default of budget.Budget.
 	Budget *budget.Budget
-	// Meter, if not nil, counts what long operations have done.
+	// Meter, if not nil, counts the progress of long operations.
 	Meter *Meter
 }
 
@@ -52,37 +51,38 @@ func New(c Config) *Session {
 func (s *Session) Files() *files.Root { return s.files }
 
 // Context returns a context in which all operations of the Session share one account of
-// memory, see budget.Account, so that each knows what the others hold.
+// memory, see budget.Account, so that each takes the memory of the others into account.
 func (s *Session) Context(ctx context.Context) context.Context {
 	return s.budget.Account(ctx).Context(ctx)
 }
 
 // Open opens a file and finds the device images in it, see package images. The
 // File is valid until its Close. Open fails if the file cannot be opened, with an
-// error of type *files.Error where the system gives the reason; faults of the
-// content come from the methods of the File.
+// error of type *files.Error where the system gives the reason; the methods of
+// the File report faults of the content.
 func (s *Session) Open(ctx context.Context, name string, opt images.Options) (*images.File, error) {
 	opt.Budget = s.budget
 	return images.Open(ctx, s.files, name, opt)
 }
 
-// ReadOptions say how bundles are read.
+// ReadOptions select how bundles are read.
 type ReadOptions struct {
-	// Lenient takes compressed bundles whose hash or sizes are wrong, as LLVM does.
+	// Lenient accepts compressed bundles with a wrong hash or wrong sizes, as LLVM
+	// does.
 	Lenient bool
-	// Verify checks the hash of every compressed bundle that is unbundled, however
-	// long that takes.
+	// Verify checks the hash of every compressed bundle that is unbundled, even if
+	// that takes long.
 	Verify bool
-	// MaxSize is the largest size of a compressed bundle when uncompressed, in
-	// bytes; 0 means any that the compressed data makes possible.
+	// MaxSize limits the uncompressed size of a compressed bundle, in bytes; 0
+	// means any size that the compressed data can have.
 	MaxSize int64
-	// LLVM23 has the entries of binary bundles visited in the order of LLVM 23 and later, see
-	// target.Order23.
+	// LLVM23 selects the order in which LLVM 23 and later visit the entries of binary
+	// bundles, see target.Order23.
 	LLVM23 bool
-	// Stats, if not nil, gets every bundle before it is used. Compressed bundles
-	// are then decoded in full to check their hash.
+	// Stats, if not nil, is called with every bundle before it is used. Compressed
+	// bundles are then decoded in full to check their hash.
 	Stats func(images.Bundle)
-	// Warn, if not nil, gets what is wrong with bundles that can be read nevertheless, see
+	// Warn, if not nil, is called with faults of bundles that can still be read, see
 	// images.Source.Warnings.
 	Warn func(error)
 }
@@ -92,7 +92,7 @@ func (s *Session) openBundles(ctx context.Context, name string, t bundle.FileTyp
 	return s.Open(ctx, name, read.options(t))
 }
 
-// options are those to open a file of bundles of a type with.
+// options returns the options for opening a file of bundles of a type.
 func (opt *ReadOptions) options(t bundle.FileType) images.Options {
 	return images.Options{
 		Scope: images.Bundles, Type: t,
@@ -100,8 +100,8 @@ func (opt *ReadOptions) options(t bundle.FileType) images.Options {
 	}
 }
 
-// tell reports the bundles of a source to Stats and Warn. Of a source without bundles, Stats gets
-// the size only, if it could be a bundle.
+// tell reports the bundles of a source to Stats and Warn. For a source without bundles that could
+// be a bundle, Stats gets only the size.
 func (opt *ReadOptions) tell(source *images.Source) {
 	if source == nil {
 		return
@@ -136,10 +136,11 @@ func (s *Session) write(ctx context.Context, fn func(out *files.Outputs) error) 
 	return out.Commit()
 }
 
-// in puts the name of a file before an error of one of its formats.
+// in prefixes an error about the format of a file with the name of the file.
 func in(input *files.Input, err error) error { return nameError(input.Name(), err) }
 
-// nameError puts the name of a file before an error that does not have it.
+// nameError prefixes an error with the name of a file, unless the error already
+// contains it.
 func nameError(name string, err error) error {
 	if err == nil {
 		return nil

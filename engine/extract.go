@@ -12,14 +12,14 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 )
 
-// Extraction is a file that Extract writes.
+// Extraction describes a file for Extract to write.
 type Extraction struct {
 	Output string
-	// Images are its content: one image, or the members of an archive.
+	// Images are the content of the file: one image, or the members of an archive.
 	Images  []*images.DeviceImage
 	Archive bool
-	// Members are the names of members, in the order of Images; without them
-	// each has the name that DeviceImage.Holder returns, as in LLVM's tool.
+	// Members are the names of members, in the order of Images; if nil, each has
+	// the name that DeviceImage.Holder returns, as in LLVM's tool.
 	Members []string
 }
 
@@ -42,11 +42,11 @@ func (s *Session) Extract(ctx context.Context, f *images.File, extractions []Ext
 	return warnings, err
 }
 
-// openOutputs is how many outputs are open at a time.
+// openOutputs is the number of outputs that are open at a time.
 const openOutputs = 256
 
-// extract writes some extractions. Compressed bundles are decoded once for all
-// that is wanted of them.
+// extract writes some extractions. Each compressed bundle is decoded once for
+// all of its images.
 func (s *Session) extract(ctx context.Context, f *images.File, out *files.Outputs, extractions []Extraction) (warnings []error, err error) {
 	outputs := make([]*files.Output, len(extractions))
 	var copies []images.Copy
@@ -105,9 +105,9 @@ func (s *Session) extractArchive(ctx context.Context, f *images.File, output *fi
 	return warnings, ar.Write(ctx, output, members)
 }
 
-// addSymbols gives an archive member the symbols that the archive's index has
-// for it. Bitcode that cannot be read has none, with a warning; LLVM's archive
-// writer fails for other objects only.
+// addSymbols sets the symbols that the archive's index lists for a member.
+// Bitcode that cannot be read gets none, with a warning. As in LLVM's archive
+// writer, other objects that cannot be read are an error.
 func addSymbols(member *ar.NewMember) (warning, err error) {
 	data := member.Data.Bytes()
 	member.Symbols, member.Object, err = memberSymbols(data)
@@ -120,8 +120,8 @@ func addSymbols(member *ar.NewMember) (warning, err error) {
 	return nil, err
 }
 
-// memberSymbols returns the names that an archive's index has for a member, and
-// whether it is an object, for which there is an index at all.
+// memberSymbols returns the names that an archive's index lists for a member,
+// and reports whether the member is an object; only objects are indexed.
 func memberSymbols(data []byte) (names []string, isObject bool, err error) {
 	switch format := object.Identify(data); {
 	case bitcode.Is(data):

@@ -11,25 +11,26 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
-// Selection says which images to extract, more strictly than LLVM's tool does.
+// Selection selects the images to extract, with stricter rules than LLVM's
+// tool.
 type Selection struct {
-	// Requests are the properties that images must have, see ParseProperties.
-	// Each must choose one image. Without requests all images are chosen, except
-	// those for the host.
+	// Requests are the properties that images must have, see ParseProperties. Each
+	// must match exactly one image. Without requests, all images are selected
+	// except those for the host.
 	//
 	// Properties are those of an offload binary, and kind, triple, arch, id (of
 	// a bundle entry), member, section and format. The property file names the
 	// output.
 	Requests [][]offloadbinary.String
-	// Dir is the directory for images that no request names a file for; they
-	// are called after the input and what they are for.
+	// Dir is the directory for images without a file name in a request. Their
+	// names consist of the input's name and their target.
 	Dir   string
 	Input string
-	// Archive writes an archive of all images that a request chooses.
+	// Archive writes an archive of all images that a request matches.
 	Archive bool
 }
 
-// Choose returns what to extract for a Selection, of the images in an open file.
+// Choose returns the extractions that a Selection makes from an open file.
 func (s *Selection) Choose(f *images.File) ([]Extraction, error) {
 	all, err := f.Unwrapped()
 	if err != nil {
@@ -51,7 +52,7 @@ func (s *Selection) Choose(f *images.File) ([]Extraction, error) {
 	return extractions, nil
 }
 
-// request adds what a request chooses.
+// request appends the extractions of a request.
 func (s *Selection) request(to []Extraction, request []offloadbinary.String, all []*images.DeviceImage) ([]Extraction, error) {
 	var output string
 	var wanted []string
@@ -86,7 +87,7 @@ func (s *Selection) request(to []Extraction, request []offloadbinary.String, all
 	return append(to, Extraction{Output: output, Images: chosen}), nil
 }
 
-// unnamed adds images with names of their own.
+// unnamed appends extractions with generated file names.
 func (s *Selection) unnamed(to []Extraction, list []*images.DeviceImage) []Extraction {
 	for _, e := range list {
 		to = append(to, Extraction{Output: filepath.Join(s.Dir, s.name(e, len(to))), Images: []*images.DeviceImage{e}})
@@ -94,8 +95,8 @@ func (s *Selection) unnamed(to []Extraction, list []*images.DeviceImage) []Extra
 	return to
 }
 
-// name makes a file name of what is known of an image. The number makes it
-// differ from others.
+// name returns a file name made of the properties of an image. The number makes
+// it unique.
 func (s *Selection) name(e *images.DeviceImage, number int) string {
 	stem := path.Base(s.Input)
 	if ext := path.Ext(stem); len(ext) < len(stem) {
@@ -114,9 +115,9 @@ func (s *Selection) name(e *images.DeviceImage, number int) string {
 	}, name)
 }
 
-// extension returns the extension for a file with the image. For bundle entries
-// it follows from the target, because only decoding a compressed one would tell
-// what is in it.
+// extension returns the file name extension for the image. For bundle entries
+// it depends on the target only, because the format of a compressed entry is
+// unknown before decoding.
 func extension(e *images.DeviceImage) string {
 	switch {
 	case e.Form != images.FormBundle && e.Form != images.FormCompressed:
@@ -158,7 +159,7 @@ func has(e *images.DeviceImage, properties []offloadbinary.String) bool {
 	return true
 }
 
-// describe names images, those that look the same once.
+// describe lists images, without repeating equal descriptions.
 func describe(list []*images.DeviceImage) string {
 	const most = 20
 	var names []string

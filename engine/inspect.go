@@ -12,10 +12,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ptx"
 )
 
-// InspectOptions say what Inspect and Kernels look at.
+// InspectOptions are the options of Inspect and Kernels.
 type InspectOptions struct {
 	Input string
-	// Hash asks Kernels for the hashes of the images.
+	// Hash makes Kernels compute the hashes of the images.
 	Hash bool
 }
 
@@ -27,13 +27,13 @@ type DeviceFile struct {
 	// Found are the images in the order of the file.
 	Found []*images.DeviceImage
 	// Images describes the same images in the same order, with their kernels. Only
-	// Kernels fills it in.
+	// Kernels sets it.
 	Images []kernels.Image
 }
 
 // Inspect describes the device images in a file, however they are stored. An
-// image that is an offload binary itself is replaced by the images in it. A
-// file that is a code object is an image, too. Faults of the content are of type
+// image that is an offload binary itself is replaced by the images in it. A file
+// that is a code object is also an image. Faults of the content are of type
 // *images.PlaceError.
 func (s *Session) Inspect(ctx context.Context, opt InspectOptions) (*DeviceFile, error) {
 	f, err := s.Open(ctx, opt.Input, images.Options{})
@@ -44,7 +44,7 @@ func (s *Session) Inspect(ctx context.Context, opt InspectOptions) (*DeviceFile,
 	return s.inspect(ctx, f)
 }
 
-// describedMemory is the memory that the description of an image takes, in bytes, besides what the
+// describedMemory is the memory for the description of an image, in bytes, in addition to what the
 // search reserves.
 const describedMemory = 1 << 10
 

@@ -14,23 +14,24 @@ import (
 	"github.com/rules-offload/rules_offload/engine/register"
 )
 
-// IsolateOptions say what Isolate makes.
+// IsolateOptions are the options of Isolate.
 type IsolateOptions struct {
 	// Input is a relocatable ELF object: host objects that were linked with the
 	// registration object of their device images, or, with a Suffix, one host
 	// object.
 	Input  string
 	Output string
-	// Suffix tells its offload entries from those of other objects, letters,
-	// digits and underscores: their section is llvm_offload_entries_SUFFIX. The
-	// fat binary that host code without -fgpu-rdc registers becomes
-	// __hip_fatbin_SUFFIX, see RegisterOptions.Symbol. If empty it is made from the content of Input, which then must have entries.
+	// Suffix distinguishes the offload entries of Input from those of other objects. It consists of
+	// letters, digits and underscores. The entries are moved to the section
+	// llvm_offload_entries_SUFFIX. The fat binary that host code without -fgpu-rdc registers is
+	// renamed to __hip_fatbin_SUFFIX, see RegisterOptions.Symbol. If empty, the suffix is computed
+	// from the content of Input, which then must have entries.
 	Suffix string
 }
 
 // Isolate completes a relocatable device link, as clang-linker-wrapper of LLVM 22
-// does. It moves the offload entries of the object to a section with a name of its
-// own, which only the object's registration reads, and removes the images that were
+// does. It moves the offload entries of the object to a section with a unique name,
+// which only the object's registration reads, and removes the images that were
 // linked. The object can then be linked into programs that have other target regions.
 //
 // The result is the same without a relocatable link: isolate all host objects of a
@@ -75,8 +76,8 @@ func isolation(data []byte, suffix string) (object.Edits, error) {
 		case name == register.EntriesSection:
 			entries = true
 		case s.Type == object.ShtOffloading && name == relocatableOffloading:
-			// Images that LLVM's tools registered: no part of this library's, and
-			// not to be linked again.
+			// Images that LLVM's tools registered are not part of this library's images,
+			// and must not be linked again.
 		case s.Type == object.ShtOffloading && s.Flags&object.ShfAlloc != 0:
 			return edits, fmt.Errorf("section %s %w", name, ErrRegistered)
 		case s.Type == object.ShtOffloading:
@@ -123,6 +124,6 @@ func isolation(data []byte, suffix string) (object.Edits, error) {
 	return edits, nil
 }
 
-// fatBinarySymbol is how the name begins by which host code refers to a fat
-// binary of HIP that it does not hold itself.
+// fatBinarySymbol is the prefix of the symbol by which host code refers to a
+// HIP fat binary in another object.
 const fatBinarySymbol = "__hip_fatbin"

@@ -25,12 +25,13 @@ func (f *DeviceFile) Kernels() []kernels.Kernel {
 	return list
 }
 
-// maxKernels is how many kernels are read from a file, for files that have the
-// same image many times. The largest libraries have some ten thousand.
+// maxKernels is the largest number of kernels read from a file, a limit for
+// files that contain the same image many times. The largest libraries have
+// about ten thousand.
 const maxKernels = 1 << 20
 
-// Kernels is Inspect with the kernels of the images. Images of compressed bundles
-// are decoded once, one after the other.
+// Kernels is Inspect with the kernels of the images. Each compressed bundle is
+// decoded once, in sequence.
 func (s *Session) Kernels(ctx context.Context, opt InspectOptions) (*DeviceFile, error) {
 	f, err := s.Open(ctx, opt.Input, images.Options{})
 	if err != nil {
@@ -64,14 +65,15 @@ type describer struct {
 	open    *images.File
 	file    *DeviceFile
 	hash    bool
-	left    int // how many more kernels to read
+	left    int // the number of kernels that may still be read
 }
 
-// describe describes all images. Those with the same bytes are read once.
+// describe describes all images. Images at the same place in the file are read
+// once.
 func (d *describer) describe(ctx context.Context) error {
 	var plain, same []int
 	packed := make(map[*ccob.Reader][]int)
-	var readers []*ccob.Reader // in order, for the first error not to depend on chance
+	var readers []*ccob.Reader // in order, so that the first error is always the same
 	first := make(map[images.Extent]int)
 	room := make(map[*ccob.Reader]int64)
 	for i, e := range d.file.Found {
@@ -86,8 +88,8 @@ func (d *describer) describe(ctx context.Context) error {
 			continue
 		}
 		first[at] = i
-		// Entries of a bundle do not overlap much, or a small file could hold very
-		// many images.
+		// Limit how much entries of a bundle overlap. Otherwise a small file could
+		// contain very many images.
 		const overlap = 4
 		most := overlap*d.file.Size + maxInflated
 		if at.Bundle != nil {
@@ -132,7 +134,8 @@ func (d *describer) image(i int, data []byte) error {
 	return nil
 }
 
-// copies describes images that have the bytes of others, and counts kernels.
+// copies describes images that share the bytes of other images, and counts
+// their kernels.
 func (d *describer) copies(same []int, first map[images.Extent]int) error {
 	count := func(i int) error {
 		if d.left -= len(d.file.Images[i].Kernels); d.left < 0 {
@@ -159,7 +162,7 @@ func (d *describer) copies(same []int, first map[images.Extent]int) error {
 	return nil
 }
 
-// wrap says which image an error is about. Offsets in errors are those in the image.
+// wrap adds the image to an error. Offsets in errors are relative to the image.
 func (d *describer) wrap(i int, err error) error {
 	e := d.file.Found[i]
 	what := e.ID
@@ -172,9 +175,9 @@ func (d *describer) wrap(i int, err error) error {
 	return &images.PlaceError{Place: e.Place.String(), Err: fmt.Errorf("image %d%s: %w", i, what, err)}
 }
 
-// decode describes images of a compressed bundle. Its decoders work in parallel, and each has
-// an image in memory; where that is too much, they work one after the other. Images that
-// overlap, which only damaged or hostile files have, are in memory together.
+// decode describes images of a compressed bundle. Its decoders run in parallel, and each
+// holds an image in memory. If that takes too much memory, they run in sequence. Overlapping
+// images, which only damaged or hostile files have, are in memory at the same time.
 func (d *describer) decode(ctx context.Context, reader *ccob.Reader, numbers []int) error {
 	buffers := new(spares)
 	copies := make([]images.Copy, len(numbers))
@@ -190,7 +193,7 @@ func (d *describer) decode(ctx context.Context, reader *ccob.Reader, numbers []i
 	if !d.overlap(numbers) {
 		buffers.size = largest
 		memory = min(memory, largest*int64(d.session.budget.Cores()))
-		// As much again is for the windows of the decoders.
+		// The windows of the decoders take the same amount again.
 		if memory > d.session.budget.Memory()/2 {
 			memory = largest
 			ctx = budget.Sequential(ctx)
@@ -200,7 +203,8 @@ func (d *describer) decode(ctx context.Context, reader *ccob.Reader, numbers []i
 	err := d.session.budget.WithBytes(ctx, memory, func(ctx context.Context) error {
 		described = true
 		err := d.open.Copy(ctx, copies)
-		// Errors of images come first: those of lower images are the same each time.
+		// Errors of images take precedence, in the order of the images, so that the
+		// reported error is always the same.
 		var failed []*imageSink
 		for _, s := range sinks {
 			if s.err != nil {
@@ -241,8 +245,8 @@ func (d *describer) overlap(numbers []int) bool {
 	return false
 }
 
-// imageSink collects an image and hands it over when it is whole. The memory is
-// for the next image after that.
+// imageSink collects an image and passes it on when it is complete. The memory
+// is then used for the next image.
 type imageSink struct {
 	size   int64
 	data   []byte
@@ -252,7 +256,7 @@ type imageSink struct {
 	spares *spares
 }
 
-// Write takes the next bytes of the image.
+// Write appends bytes to the image.
 func (s *imageSink) Write(p []byte) (int, error) {
 	if s.data == nil {
 		s.data = s.spares.take(s.size)
@@ -266,14 +270,15 @@ func (s *imageSink) Write(p []byte) (int, error) {
 	return len(p), s.err
 }
 
-// spares has buffers that are not in use.
+// spares holds buffers that are not in use.
 type spares struct {
-	size int64 // of each buffer, in bytes; 0 for buffers that fit
+	size int64 // of each buffer, in bytes; if 0, buffers have the requested size
 	mu   sync.Mutex
 	free [][]byte
 }
 
-// take returns an empty buffer for size bytes. Its memory was reserved.
+// take returns an empty buffer for size bytes. The caller has reserved its
+// memory.
 func (s *spares) take(size int64) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +290,7 @@ func (s *spares) take(size int64) []byte {
 	return make([]byte, 0, max(s.size, size))
 }
 
-// put gives a buffer back.
+// put returns a buffer to the spares.
 func (s *spares) put(b []byte) {
 	if s.size == 0 {
 		return

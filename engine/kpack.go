@@ -11,15 +11,15 @@ import (
 	"github.com/rules-offload/rules_offload/engine/prune"
 )
 
-// KpackFile is what KpackList finds in a file. One of Archive and Host is set.
+// KpackFile is a file that KpackFiles has read. Either Archive or Host is set.
 type KpackFile struct {
 	Name    string
 	Archive *kpack.Archive
 	Host    *kpack.Host
 }
 
-// KpackFiles calls fn with archives, and libraries and programs with a marker. What it
-// gets is valid until fn returns.
+// KpackFiles calls fn with archives, and with libraries and programs that have a
+// marker. The files are valid until fn returns.
 func (s *Session) KpackFiles(ctx context.Context, names []string, fn func([]KpackFile) error) error {
 	inputs, err := s.openAll(names)
 	defer closeAll(inputs)
@@ -50,13 +50,14 @@ func openKpack(input *files.Input) (f KpackFile, err error) {
 	return f, in(input, err)
 }
 
-// KpackExtractOptions say what KpackExtract takes out of an archive.
+// KpackExtractOptions are the options of KpackExtract.
 type KpackExtractOptions struct {
 	Input string
-	// Binary is a key and Arch a target ID: that entry goes to Output.
+	// Binary is a key and Arch a target ID. They select the entry written to
+	// Output.
 	Binary, Arch string
 	Output       string
-	// OutputDir takes all entries, or those for Arch, instead.
+	// OutputDir, if set, is the directory for all entries, or those for Arch.
 	OutputDir string
 }
 
@@ -139,7 +140,7 @@ func chooseEntries(a *kpack.Archive, opt KpackExtractOptions) ([]*kpack.Entry, e
 	return chosen, nil
 }
 
-// safeKey refuses keys of which no file name is made.
+// safeKey reports an error for keys that cannot be used in a file name.
 func safeKey(key, arch string) error {
 	for _, s := range []string{key, arch} {
 		slashed := strings.ReplaceAll(s, `\`, "/")
@@ -159,8 +160,9 @@ func entryFile(e *kpack.Entry) string {
 	return strings.NewReplacer("/", "_", `\`, "_", ":", "_", "#", "_").Replace(e.Key + "-" + e.Arch + ".hsaco")
 }
 
-// KpackVerify checks archives, and libraries and programs with a marker, alone and
-// together. The error is about the first problem that is not a warning.
+// KpackVerify checks archives, and libraries and programs with a marker,
+// individually and against each other. The error is about the first problem that
+// is not a warning.
 func (s *Session) KpackVerify(ctx context.Context, names []string) (problems []kpack.Problem, err error) {
 	inputs, err := s.openAll(names)
 	defer closeAll(inputs)

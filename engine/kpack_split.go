@@ -15,26 +15,26 @@ import (
 	"github.com/rules-offload/rules_offload/engine/prune"
 )
 
-// KpackSplitOptions say how KpackSplit splits a library.
+// KpackSplitOptions are the options of KpackSplit.
 type KpackSplitOptions struct {
 	Input, Output string
-	// Dir takes the archives, which are named Group_TARGET.kpack.
+	// Dir is the directory for the archives, which are named Group_TARGET.kpack.
 	Dir, Group string
 	// Name is the library's name in keys; the file name of Output if empty.
 	Name   string
 	Scheme kpack.Scheme
 	Level  int // of compression
-	// Archs name the targets that get an archive, all if there are none.
+	// Archs are the targets that get an archive; if empty, all targets do.
 	Archs []string
-	// SearchPath is the path of the archives from the folder of the library; it is
-	// made of Output and Dir if empty.
+	// SearchPath is the path of the archives relative to the directory of the
+	// library. If empty, it is derived from Output and Dir.
 	SearchPath string
-	Append     bool // archives that are there get the code added
+	Append     bool // whether the code is added to existing archives
 	Complete   bool // see kpack.SplitOptions
 	Verify     bool // see PruneOptions
 }
 
-// KpackSplitReport says what KpackSplit wrote.
+// KpackSplitReport describes what KpackSplit wrote.
 type KpackSplitReport struct {
 	Input      string             `json:"input"`
 	Output     string             `json:"output"`
@@ -56,7 +56,8 @@ type KpackArchiveFile struct {
 	Size    int64  `json:"size"`
 }
 
-// KpackSplit writes a library without its device code, and archives with that.
+// KpackSplit writes a library without its device code, and archives with the
+// device code.
 func (s *Session) KpackSplit(ctx context.Context, opt KpackSplitOptions) (report KpackSplitReport, err error) {
 	input, err := s.files.Open(opt.Input)
 	if err != nil {
@@ -70,7 +71,7 @@ func (s *Session) KpackSplit(ctx context.Context, opt KpackSplitOptions) (report
 	return report, err
 }
 
-// checkGroup refuses a group that is no part of file names.
+// checkGroup reports an error for a group that cannot be part of a file name.
 func checkGroup(group string) error {
 	if group == "" || strings.ContainsAny(group, "/\\\x00") {
 		return fmt.Errorf("group %q: expected a name without slashes", group)
@@ -152,7 +153,8 @@ func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Ou
 	return report, nil
 }
 
-// searchPath returns the path of archives from the folder of a library.
+// searchPath returns the path of archives relative to the directory of a
+// library.
 func searchPath(output, dir, group string) (string, error) {
 	rel, err := filepath.Rel(filepath.Dir(output), dir)
 	if err != nil {
@@ -179,7 +181,7 @@ func (s *Session) writePlan(input *files.Input, out *files.Outputs, output strin
 	return w.Close()
 }
 
-// KpackMergeOptions say what KpackMerge puts together.
+// KpackMergeOptions are the options of KpackMerge.
 type KpackMergeOptions struct {
 	Input, Output string
 	Archives      []string
@@ -188,7 +190,8 @@ type KpackMergeOptions struct {
 	Verify        bool // see PruneOptions
 }
 
-// KpackMerge writes a library with the code that archives have for it.
+// KpackMerge writes a library with the device code that archives contain for
+// it.
 func (s *Session) KpackMerge(ctx context.Context, opt KpackMergeOptions) error {
 	inputs, err := s.openAll(append([]string{opt.Input}, opt.Archives...))
 	defer closeAll(inputs)

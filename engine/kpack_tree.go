@@ -12,7 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/prune"
 )
 
-// KpackTreeReport says what KpackSplitTree wrote.
+// KpackTreeReport describes what KpackSplitTree wrote.
 type KpackTreeReport struct {
 	Input      string `json:"input"`
 	Output     string `json:"output"`
@@ -27,8 +27,8 @@ type KpackTreeReport struct {
 }
 
 // KpackSplitTree splits the libraries and programs in a directory. Input and Output are
-// directories, Dir is one in Output. Names of libraries in keys are their paths. Other
-// files are copied and links are kept.
+// directories, Dir is one in Output. The names of libraries in keys are their paths.
+// Other files are copied, and links are preserved.
 func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (KpackTreeReport, error) {
 	report := KpackTreeReport{Input: opt.Input, Output: opt.Output, Files: []KpackSplitReport{}, Archives: []KpackArchiveFile{}, Warnings: []string{}}
 	dir := filepath.ToSlash(filepath.Clean(opt.Dir))
@@ -69,8 +69,8 @@ func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (Kp
 	return report, err
 }
 
-// hasWrappers reports whether a file is a library or program with HIP code, and why that
-// is not known.
+// hasWrappers reports whether a file is a library or program with HIP code. If that is
+// not known, unknown is the reason.
 func hasWrappers(input *files.Input) (fat bool, unknown string) {
 	data := input.Bytes()
 	if !elfedit.Is(data) || len(data) < 18 || data[16] != elfedit.TypeDyn && data[16] != elfedit.TypeExec {
@@ -140,7 +140,7 @@ func (s *Session) splitAll(ctx context.Context, t *treeCopy, fat []bool, out *fi
 	return nil
 }
 
-// splitOne splits one library of a tree and hands its archives to add.
+// splitOne splits one library of a tree and passes its archives to add.
 func (s *Session) splitOne(ctx context.Context, t *treeCopy, e files.TreeEntry, dir string, opt KpackSplitOptions, add func(*kpack.Archive) error) (KpackSplitReport, error) {
 	report := KpackSplitReport{Input: t.input + "/" + e.Path, Output: opt.Output + "/" + e.Path, KernelName: e.Path, Archives: []KpackArchiveFile{}, Warnings: []string{}}
 	rel, err := filepath.Rel(filepath.FromSlash(path.Dir(e.Path)), filepath.FromSlash(dir))

@@ -15,33 +15,32 @@ import (
 	"github.com/rules-offload/rules_offload/engine/register"
 )
 
-// LinkOptions say what is linked for the devices, and how.
+// LinkOptions are the options of Link.
 type LinkOptions struct {
-	// Inputs are those of the host link, in its order: objects, archives,
+	// Inputs are the inputs of the host link, in its order: objects, archives and
 	// shared libraries.
 	Inputs []string
-	// WholeArchive makes members of archives count like objects. Without it
-	// they are linked only for targets that an object is for.
+	// WholeArchive treats members of archives like objects. Without it, they are
+	// linked only for targets for which there is an object.
 	WholeArchive bool
 	// Clang is the compiler driver that links for all targets.
 	Clang      string
 	DeviceArgs []devicelink.Arg
 
-	// Triple is the host's.
+	// Triple is the host triple.
 	Triple string
 	Output string
-	// Relocatable makes Output the inputs themselves, linked into one object
-	// with the registration of their images, see Isolate. Otherwise it is the
-	// registration object.
+	// Relocatable links the inputs and the registration of their images into one
+	// object, Output; see Isolate. Otherwise Output is the registration object.
 	Relocatable bool
 
-	// Scratch is the absolute path of a directory for what is linked.
+	// Scratch is the absolute path of a directory for the linked files.
 	Scratch string
 	// Env is the environment of Clang.
 	Env []string
 }
 
-// PlanLink returns what Link would do.
+// PlanLink returns the plan that Link would run.
 func (s *Session) PlanLink(ctx context.Context, opt LinkOptions) (*devicelink.Plan, error) {
 	found, err := s.openLinkInputs(ctx, opt.Inputs)
 	defer closeLinkInputs(found)
@@ -78,7 +77,7 @@ func planLink(found []linkInput, opt LinkOptions) (*devicelink.Plan, error) {
 	return devicelink.NewPlan(inputs, devicelink.PlanOptions{WholeArchive: opt.WholeArchive, Clang: opt.Clang, Args: opt.DeviceArgs})
 }
 
-// parseOffloadKinds reads what DeviceImage.Offload says.
+// parseOffloadKinds parses DeviceImage.Offload.
 func parseOffloadKinds(text string) (kinds offloadbinary.OffloadKind) {
 	for name := range strings.SplitSeq(text, ",") {
 		kind, _ := offloadbinary.ParseOffloadKind(name)
@@ -87,9 +86,9 @@ func parseOffloadKinds(text string) (kinds offloadbinary.OffloadKind) {
 	return kinds
 }
 
-// Link links the device images of the inputs, those for each target by a process
-// of its own, and writes the object that registers the results. It returns what
-// the processes printed.
+// Link links the device images of the inputs, with one process for each target,
+// and writes the object that registers the results. It returns the output of the
+// processes.
 func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, err error) {
 	machine, coff, err := hostMachine(opt.Triple)
 	if err != nil {
@@ -154,8 +153,8 @@ type linkInput struct {
 	keep   []string
 }
 
-// openLinkInputs opens the inputs of a link. Those opened before a fault are
-// returned too.
+// openLinkInputs opens the inputs of a link. With an error, it returns those
+// that it has opened.
 func (s *Session) openLinkInputs(ctx context.Context, names []string) (found []linkInput, err error) {
 	ctx = s.budget.Account(ctx).Context(ctx)
 	for _, name := range names {
@@ -172,7 +171,7 @@ func (s *Session) openLinkInputs(ctx context.Context, names []string) (found []l
 	return found, nil
 }
 
-// read takes what the link needs to know of the input.
+// read reads the parts of the input that the link requires.
 func (l *linkInput) read() (err error) {
 	if l.images, err = l.file.All(); err != nil {
 		return err
@@ -180,7 +179,7 @@ func (l *linkInput) read() (err error) {
 	data := l.file.Input().Bytes()
 	switch l.format = object.Identify(data); l.format {
 	case object.ELFSharedObject:
-		l.images = nil // they are linked already
+		l.images = nil // they are already linked
 	case object.ELFRelocatable:
 		if l.keep, err = entrySymbols(data); err != nil {
 			return in(l.file.Input(), err)
@@ -218,7 +217,7 @@ func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *devicelink.
 		for _, link := range plan.Links {
 			for _, linked := range link.Images {
 				if staged[linked.File] {
-					continue // for another target, too
+					continue // also for another target
 				}
 				staged[linked.File] = true
 				output, err := out.Create(filepath.Join(opt.Scratch, linked.File))
@@ -242,8 +241,8 @@ func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *devicelink.
 	return plan, keep, err
 }
 
-// wrap writes the registration object of the linked images: those for OpenMP in
-// an offload binary, those for HIP in a bundle.
+// wrap writes the registration object of the linked images: images for OpenMP
+// are in an offload binary, images for HIP in a bundle.
 func (s *Session) wrap(ctx context.Context, plan *devicelink.Plan, o register.Object, opt LinkOptions, output string) error {
 	o.Relocatable = opt.Relocatable
 	for _, kind := range []struct {
@@ -282,7 +281,7 @@ func (s *Session) wrap(ctx context.Context, plan *devicelink.Plan, o register.Ob
 	})
 }
 
-// packLinked makes an offload binary of linked images and returns its name.
+// packLinked writes an offload binary of linked images and returns its name.
 func (s *Session) packLinked(ctx context.Context, links []*devicelink.Link, opt LinkOptions) (string, error) {
 	name := filepath.Join(opt.Scratch, "linked.openmp")
 	var images []offloadbinary.Image
@@ -310,7 +309,7 @@ func (s *Session) packLinked(ctx context.Context, links []*devicelink.Link, opt 
 	})
 }
 
-// bundleLinked makes a bundle of linked images and returns its name.
+// bundleLinked writes a bundle of linked images and returns its name.
 func (s *Session) bundleLinked(ctx context.Context, links []*devicelink.Link, opt LinkOptions) (string, error) {
 	name := filepath.Join(opt.Scratch, "linked.hipfb")
 	targets, err := devicelink.HIPBundle(links)

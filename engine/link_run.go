@@ -12,9 +12,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/devicelink"
 )
 
-// run runs a command in a directory and returns what it printed. The
-// environment is env alone. When ctx is done before the process ends, it is
-// killed, with what it started.
+// run runs a command in a directory and returns its output. Only env is in its
+// environment. If ctx is done before the process ends, run kills it and the
+// processes that it started.
 func run(ctx context.Context, command []string, dir string, env []string) (printed string, err error) {
 	var output bytes.Buffer
 	process := devicelink.Process{Args: command, Env: env, Dir: dir, Stdout: &output, Stderr: &output}

@@ -9,7 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 )
 
-// ListOptions say what List looks at.
+// ListOptions are the options of List.
 type ListOptions struct {
 	Input string
 	// Type is the type of Input. The zero value detects it: an archive if the
@@ -22,9 +22,9 @@ type ListOptions struct {
 type ListedEntry struct {
 	ID     string `json:"id"`               // as stored
 	Member string `json:"member,omitempty"` // of the archive that the bundle is in
-	Bundle int    `json:"bundle"`           // which bundle of the file, or of the member, from 1
-	// Offset is where the content lies in the file or member, or in the
-	// uncompressed bytes of a compressed bundle; both are in bytes.
+	Bundle int    `json:"bundle"`           // number of the bundle in the file or member, from 1
+	// Offset is the offset of the content in the file or member, or in the
+	// uncompressed bytes of a compressed bundle. Offset and Size are in bytes.
 	Offset     int64 `json:"offset"`
 	Size       int64 `json:"size"`
 	Compressed bool  `json:"compressed,omitempty"`
@@ -32,10 +32,10 @@ type ListedEntry struct {
 	Form images.Form `json:"-"`
 }
 
-// List returns the entries of a bundle in the order of LLVM's listings, those of
-// all bundles if the file has several. Only headers are read. For an archive, it
-// returns the entries of the members. What it returns with an error are the
-// entries before the fault.
+// List returns the entries of a bundle in the order of LLVM's listings, for all
+// bundles if the file has several. Only headers are read. For an archive, it
+// returns the entries of the members. With an error, it returns the entries
+// before the fault.
 func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, error) {
 	if opt.Type == "" {
 		t, err := s.detectType(opt.Input)
@@ -69,7 +69,7 @@ func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, err
 	return listed, nil
 }
 
-// detectType returns the type of a file that is no text bundle.
+// detectType returns the type of a file that is not a text bundle.
 func (s *Session) detectType(name string) (t bundle.FileType, err error) {
 	input, err := s.files.Open(name)
 	if err != nil {

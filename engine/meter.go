@@ -6,12 +6,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// Meter counts how far the operations of a Session are. All methods may be called
-// by several goroutines at once, and on nil, when nobody watches.
+// Meter counts the progress of the operations of a Session. Its methods may be
+// called concurrently, and on a nil Meter.
 type Meter struct{ done, total atomic.Int64 }
 
-// Read returns how many bytes were done and how many there are, as far as is
-// known by now.
+// Read returns the number of bytes done, and the total as far as it is known.
 func (m *Meter) Read() (done, total int64) {
 	if m == nil {
 		return 0, 0
@@ -19,21 +18,21 @@ func (m *Meter) Read() (done, total int64) {
 	return m.done.Load(), m.total.Load()
 }
 
-// expect says that n bytes more are to be done.
+// expect adds n bytes to the total.
 func (m *Meter) expect(n int64) {
 	if m != nil {
 		m.total.Add(n)
 	}
 }
 
-// add says that n bytes more were done.
+// add adds n bytes to those done.
 func (m *Meter) add(n int64) {
 	if m != nil {
 		m.done.Add(n)
 	}
 }
 
-// watch returns sink such that what it is given counts as done.
+// watch returns a Sink that writes to sink and counts the bytes as done.
 func (m *Meter) watch(sink files.Sink) files.Sink {
 	if m == nil {
 		return sink
@@ -41,7 +40,7 @@ func (m *Meter) watch(sink files.Sink) files.Sink {
 	return &meteredSink{sink, m}
 }
 
-// meteredSink is a Sink that counts.
+// meteredSink is a Sink that counts bytes for a Meter.
 type meteredSink struct {
 	sink  files.Sink
 	meter *Meter

@@ -11,28 +11,29 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
-// PackOptions say what Pack makes.
+// PackOptions are the options of Pack.
 type PackOptions struct {
 	// Images are the images with their properties, in the order given; see
-	// ParseProperties. Two keys are not stored as such: file, one or several
-	// files with commas between them, which are packed with equal properties;
-	// and kind, the offload kind, of which an unknown one means none.
+	// ParseProperties. Two keys are not stored as strings: file, which lists
+	// files, separated by commas, to pack with the same properties; and kind, the
+	// offload kind, where an unknown value means none.
 	Images [][]offloadbinary.String
 	// Version of the container: 1, 2 or 3; 0 means 1.
 	Version int
 	// Compress, if not nil, compresses the container, which is of version 3.
 	Compress *offloadbinary.Compression
 	Output   string
-	// LLVM takes the format of an image from its name, unless it is bitcode, as
-	// LLVM's tool does. Otherwise its content tells where the name does not.
+	// LLVM derives the format of an image from its file name, unless it is
+	// bitcode, as LLVM's tool does. Otherwise, if the name does not determine the
+	// format, the content does.
 	LLVM bool
 }
 
-// ErrNoFile is an image without a file, in LLVM's words.
+// ErrNoFile reports an image without a file, with LLVM's message.
 var ErrNoFile = errors.New("'file' is a required image arguments")
 
 // Pack writes an offload binary and returns the names of images whose format
-// has no number in it.
+// the container has no number for.
 func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, err error) {
 	if opt.Version == 0 {
 		opt.Version = 1
@@ -86,7 +87,7 @@ func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, 
 	return unknown, err
 }
 
-// packed returns what the images of the given properties have in common, and
+// packed returns the fields that images with the given properties share, and
 // the names of their files.
 func packed(properties []offloadbinary.String, version int) (common offloadbinary.Image, names []string, err error) {
 	keys := make([]string, len(properties))
@@ -116,7 +117,7 @@ func imageKind(name string, data []byte, opt PackOptions) offloadbinary.ImageKin
 	case content == offloadbinary.Bitcode:
 		return content
 	case opt.LLVM && opt.Version == 1 && named == offloadbinary.SPIRV:
-		return offloadbinary.None // LLVM 22 does not know the name
+		return offloadbinary.None // LLVM 22 does not recognize the name
 	case opt.LLVM || named != offloadbinary.None:
 		return named
 	case path.Ext(name) == ".ptx": // text has no magic
@@ -125,9 +126,9 @@ func imageKind(name string, data []byte, opt PackOptions) offloadbinary.ImageKin
 	return content
 }
 
-// ParseProperties reads KEY=VALUE,…: a key without an equals sign has an empty
-// value, and the values of a repeated key are joined by commas at its first
-// place.
+// ParseProperties parses KEY=VALUE,…. A key without an equals sign has an empty
+// value. The values of a repeated key are joined by commas, at the position of
+// the first.
 func ParseProperties(text string) []offloadbinary.String {
 	var properties []offloadbinary.String
 	index := map[string]int{}

@@ -9,17 +9,17 @@ import (
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
-// A compressed bundle in steps that a build system can cache: CompressPart for
-// groups of entries, CompressPlan beside it, and Assemble. When an entry changes,
-// its part is compressed again, not the others. The bundle is the one that Bundle
-// makes.
+// CompressPart, CompressPlan and Assemble write a compressed bundle in steps that
+// a build system can cache: CompressPart for each group of entries, CompressPlan
+// in parallel, then Assemble. If an entry changes, only its part is compressed
+// again. The bundle is identical to the one that Bundle writes.
 
-// PartOptions say what CompressPart compresses.
+// PartOptions are the options of CompressPart.
 type PartOptions struct {
-	Inputs []string // contents of entries that follow each other in the bundle
+	Inputs []string // contents of consecutive entries of the bundle
 	Output string
 	Align  uint64 // of the bundle
-	Pad    bool   // other entries follow, so that zeros fill up the last one's alignment
+	Pad    bool   // pad the last entry with zeros to the alignment, because other entries follow
 	Level  int    // as Compression.Level
 }
 
@@ -49,7 +49,7 @@ func (s *Session) CompressPart(ctx context.Context, opt PartOptions) error {
 	})
 }
 
-// aligned returns the least multiple of align that is not less than pos.
+// aligned returns the smallest multiple of align that is not less than pos.
 func aligned(pos int64, align uint64) int64 {
 	if align := int64(align); align > 1 && pos%align > 0 {
 		pos += align - pos%align
@@ -57,7 +57,7 @@ func aligned(pos int64, align uint64) int64 {
 	return pos
 }
 
-// CompressPlanOptions say what CompressPlan plans.
+// CompressPlanOptions are the options of CompressPlan.
 type CompressPlanOptions struct {
 	Entries []BundleEntry // in the order of the bundle
 	Output  string
@@ -101,7 +101,7 @@ func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) err
 	})
 }
 
-// AssembleOptions say what Assemble puts together.
+// AssembleOptions are the options of Assemble.
 type AssembleOptions struct {
 	Plan    string
 	Parts   []string // in the order of their entries
@@ -109,7 +109,7 @@ type AssembleOptions struct {
 	Version int // of the container: 2 or 3; 0 means 3
 }
 
-// Assemble makes a compressed bundle of its plan and its parts.
+// Assemble writes a compressed bundle from its plan and its parts.
 func (s *Session) Assemble(ctx context.Context, opt AssembleOptions) error {
 	inputs, err := s.openAll(append([]string{opt.Plan}, opt.Parts...))
 	defer closeAll(inputs)
@@ -136,7 +136,7 @@ func (s *Session) Assemble(ctx context.Context, opt AssembleOptions) error {
 	})
 }
 
-// openAll opens files; those opened before one that cannot be are returned too.
+// openAll opens files. With an error, it returns those that it has opened.
 func (s *Session) openAll(names []string) ([]*files.Input, error) {
 	var inputs []*files.Input
 	for _, name := range names {

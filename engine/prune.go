@@ -8,12 +8,12 @@ import (
 	"github.com/rules-offload/rules_offload/engine/prune"
 )
 
-// PruneOptions say what Prune changes.
+// PruneOptions are the options of Prune.
 type PruneOptions struct {
 	Input, Output string
 	// Keep and Drop name entries; at most one of them is set.
 	Keep, Drop []string
-	// Replace gives every entry with a name the content of a file.
+	// Replace replaces the content of every entry with a given name by a file.
 	Replace []PruneReplacement
 	// Compress and Decompress change how bundles are stored; at most one is set.
 	Compress, Decompress bool
@@ -23,15 +23,16 @@ type PruneOptions struct {
 	IgnoreMissing bool
 	// DryRun writes nothing.
 	DryRun bool
-	// Verify checks that a linked ELF file that was written obeys the rules of the
-	// format before it appears.
+	// Verify checks that a linked ELF file conforms to the format before the
+	// output is committed.
 	Verify bool
 }
 
 // PruneReplacement is a file with new content for the entries with a name.
 type PruneReplacement struct{ Name, File string }
 
-// Prune writes a file with less, other or otherwise compressed device code.
+// Prune writes a copy of a file with device code removed, replaced, or
+// compressed differently.
 func (s *Session) Prune(ctx context.Context, opt PruneOptions) (report prune.Report, err error) {
 	input, err := s.files.Open(opt.Input)
 	if err != nil {
@@ -89,7 +90,7 @@ func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Ou
 	return report, s.writePlan(input, out, output, plan, verify && work.Linked())
 }
 
-// copyTo copies a file that has nothing to change.
+// copyTo copies a file without changes.
 func (s *Session) copyTo(input *files.Input, out *files.Outputs, output, why string, dryRun bool) (prune.Report, error) {
 	report := prune.Report{
 		Input: input.Name(), Output: output, Format: "none", SizeBefore: input.Size(), SizeAfter: input.Size(),

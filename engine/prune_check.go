@@ -6,8 +6,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 )
 
-// checkPlan checks the structure of a linked file that is to be written. Faults that
-// the input has, too, are none.
+// checkPlan checks the structure of a linked file to be written. It ignores faults
+// that the input also has.
 func checkPlan(input *files.Input, plan *elfedit.Plan) error {
 	joined, err := files.Join(plan.Size, plan.Parts)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/prune"
 )
 
-// PruneTreeReport says what happened to the files of a directory.
+// PruneTreeReport describes what PruneTree did with the files of a directory.
 type PruneTreeReport struct {
 	Input      string `json:"input"`
 	Output     string `json:"output"`
@@ -18,14 +18,15 @@ type PruneTreeReport struct {
 	Links      int    `json:"links"`       // symbolic and hard links
 	SizeBefore int64  `json:"size_before"` // bytes of all files
 	SizeAfter  int64  `json:"size_after"`
-	// Files are those with device code, by path.
+	// Files are the files with device code, by path.
 	Files []prune.Report `json:"files"`
-	// Warnings are about files that were copied unread.
+	// Warnings are about files that were copied without reading them.
 	Warnings []string `json:"warnings"`
 }
 
 // PruneTree prunes the files of a directory into a new one. Files without device code
-// are copied, links are kept, and the new directory appears complete or not at all.
+// are copied and links are preserved. With an error, the new directory is not
+// created.
 func (s *Session) PruneTree(ctx context.Context, opt PruneOptions) (PruneTreeReport, error) {
 	report := PruneTreeReport{Input: opt.Input, Output: opt.Output, Files: []prune.Report{}, Warnings: []string{}}
 	o, replacements, err := s.pruneOptions(&opt)
@@ -71,7 +72,7 @@ func (s *Session) PruneTree(ctx context.Context, opt PruneOptions) (PruneTreeRep
 	return report, err
 }
 
-// treeCopy is a directory on its way to a new one.
+// treeCopy is a directory that is copied to a new one.
 type treeCopy struct {
 	s       *Session
 	input   string
@@ -80,8 +81,8 @@ type treeCopy struct {
 	links   int
 }
 
-// newTree makes a directory like another: directories and links at once, regular files
-// by fn.
+// newTree creates a copy of a directory: it creates directories and links, and fn
+// writes the regular files.
 func (s *Session) newTree(ctx context.Context, input, output string, dryRun bool, fn func(t *treeCopy) error) error {
 	entries, err := s.files.EntriesBelow(input)
 	if err != nil {
@@ -136,7 +137,7 @@ func (s *Session) newTree(ctx context.Context, input, output string, dryRun bool
 	return t.tree.Commit()
 }
 
-// each calls fn with every regular file, several at a time.
+// each calls fn with every regular file, concurrently.
 func (t *treeCopy) each(ctx context.Context, fn func(ctx context.Context, i int, input *files.Input, out *files.Outputs, name string) error) error {
 	for _, e := range t.regular {
 		t.s.meter.expect(e.Size)

@@ -17,22 +17,23 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// RegisterOptions say what Register makes.
+// RegisterOptions are the options of Register.
 type RegisterOptions struct {
 	Kind register.Kind
-	// Triple is the host's: x86-64 or AArch64, ELF, or x86-64 Windows.
+	// Triple is the host triple: x86-64 or AArch64 with ELF, or x86-64 Windows.
 	Triple string
-	// Release is the release of LLVM whose SYCL runtime is called: up to 22 it is
-	// given each image, and later the offload binary. 0 means 22.
+	// Release is the LLVM release whose SYCL runtime is called. Up to release 22,
+	// the runtime takes each image; later, it takes the offload binary. 0 means
+	// 22.
 	Release int
-	// Images are device images. For OpenMP any number, bare or in offload
-	// binaries, of which each image is registered; for HIP and CUDA one fat
+	// Images are files with device images: for OpenMP any number of images and
+	// offload binaries, where each image is registered; for HIP and CUDA one fat
 	// binary; for SYCL one offload binary.
 	Images []string
 	Output string
 
-	// Entries is the section of the offload entries that are registered with
-	// the images, register.EntriesSection if empty.
+	// Entries is the section of the offload entries that are registered with the
+	// images; if empty, register.EntriesSection.
 	Entries string
 	// KeepEntries are host objects whose offload entries linkers must keep,
 	// even lld with --gc-sections.
@@ -40,23 +41,25 @@ type RegisterOptions struct {
 	// Relocatable hides the images from later device links.
 	Relocatable bool
 
-	// IR makes Output the registration as LLVM bitcode, for any host.
+	// IR writes the registration as LLVM bitcode, for any host.
 	IR bool
-	// FirstImage registers the first image alone of each offload binary, as
+	// FirstImage registers only the first image of each offload binary, as
 	// llvm-offload-wrapper does.
 	FirstImage bool
-	// Check refuses fat binaries of HIP and CUDA that are no device code.
+	// Check rejects fat binaries for HIP and CUDA that are not device code.
 	Check bool
-	// Define are symbols that the object defines, for those that Require makes.
+	// Define are symbols for the object to define, which objects that Require
+	// writes refer to.
 	Define []string
-	// Symbol, if not empty, is the name under which the object holds HIP's fat
-	// binary, and registers nothing: host code that was compiled without
-	// -fgpu-rdc registers what it calls __hip_fatbin, see IsolateOptions.Suffix.
+	// Symbol, if not empty, makes Register write an object that defines this
+	// symbol as the HIP fat binary and registers nothing. Host code compiled
+	// without -fgpu-rdc registers the fat binary that it refers to as
+	// __hip_fatbin, see IsolateOptions.Suffix.
 	Symbol string
 }
 
-// Register writes a registration object, as clang-linker-wrapper of LLVM 22
-// makes it.
+// Register writes a registration object like that of clang-linker-wrapper from
+// LLVM 22.
 func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	machine, coff, err := hostMachine(opt.Triple)
 	if err != nil && !opt.IR {
@@ -127,8 +130,8 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	})
 }
 
-// maxInflated is how many bytes the compressed offload binaries of an operation
-// may have inflated, a limit for files made to take memory.
+// maxInflated limits the uncompressed size, in bytes, of the compressed offload
+// binaries of an operation, against files made to exhaust memory.
 const maxInflated = 1 << 30
 
 // reserveInflated reserves the memory for compressed offload binaries.
@@ -163,7 +166,7 @@ func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*
 	return memory, err
 }
 
-// holdFatBinary writes the object that Register makes for a Symbol.
+// holdFatBinary writes the object of Register for a Symbol.
 func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*files.Input, opt RegisterOptions) error {
 	if opt.Kind != register.HIP || len(inputs) != 1 || len(opt.Define) > 0 || len(opt.KeepEntries) > 0 {
 		return errors.New("a fat binary under a symbol is HIP's, one, and goes without offload entries")
@@ -181,17 +184,17 @@ func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*f
 	})
 }
 
-// RequireOptions say what Require makes.
+// RequireOptions are the options of Require.
 type RequireOptions struct {
-	// Triple is the host's: x86-64 or AArch64, ELF.
+	// Triple is the host triple: x86-64 or AArch64 with ELF.
 	Triple string
-	// Symbols are what a program must define that has the object.
+	// Symbols are the symbols that a program with the object must define.
 	Symbols []string
 	Output  string
 }
 
-// Require writes an object without which a program links, and with which it
-// links only if it defines certain symbols, see RegisterOptions.Define.
+// Require writes an object that makes the link of a program fail unless the
+// program defines certain symbols, see RegisterOptions.Define.
 func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
 	machine, coff, err := hostMachine(opt.Triple)
 	if err != nil {
@@ -210,11 +213,11 @@ func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
 	})
 }
 
-// lastSYCLDescriptor is the last release of LLVM that hands SYCL's runtime the
-// images one by one.
+// lastSYCLDescriptor is the last LLVM release that passes each image to the
+// SYCL runtime separately.
 const lastSYCLDescriptor = 22
 
-// hostMachine returns the machine of a host triple, as ELF numbers it, and whether
+// hostMachine returns the ELF machine number of a host triple, and reports whether
 // its objects are COFF.
 func hostMachine(triple string) (machine uint16, coff bool, err error) {
 	t := target.ParseTriple(target.Normalize(triple, 4))
@@ -222,7 +225,7 @@ func hostMachine(triple string) (machine uint16, coff bool, err error) {
 		return object.MachineX8664, true, nil
 	}
 	if env := string(t.Env); t.Format == "elf" && !strings.HasSuffix(env, "x32") && !strings.HasSuffix(env, "ilp32") {
-		arch, _, _ := strings.Cut(triple, "-") // as spelt: t.Arch may stand for several
+		arch, _, _ := strings.Cut(triple, "-") // as spelt, because t.Arch may stand for several
 		switch arch {
 		case "x86_64", "amd64":
 			return object.MachineX8664, false, nil
@@ -233,8 +236,8 @@ func hostMachine(triple string) (machine uint16, coff bool, err error) {
 	return 0, false, fmt.Errorf("triple %q: registration objects are made for x86-64 and AArch64 ELF, such as x86_64-unknown-linux-gnu, and for x86-64 Windows", triple)
 }
 
-// registered returns what a registration has of a file. Memory for compressed
-// offload binaries is reserved.
+// registered returns the images of a file for a registration. The caller has
+// reserved the memory for compressed offload binaries.
 func registered(r *register.Registration, c files.Content) ([]register.Image, error) {
 	kind := r.Kind
 	switch {
@@ -263,7 +266,7 @@ func registered(r *register.Registration, c files.Content) ([]register.Image, er
 			}
 			if p.Inflated == 0 {
 				stored.Devices = append(stored.Devices, register.Range{Offset: img.Offset, Size: img.Content.Len()})
-			} else { // the runtime wants images as they are
+			} else { // the runtime requires uncompressed images
 				images = append(images, register.Image{Content: img.Content})
 			}
 		}
@@ -277,8 +280,8 @@ func registered(r *register.Registration, c files.Content) ([]register.Image, er
 	return images, nil
 }
 
-// verifyCompressed checks the bundles in c as unbundling all of them does, if it
-// begins with a compressed one.
+// verifyCompressed checks the bundles in c as unbundling would, if c begins with
+// a compressed bundle.
 func (s *Session) verifyCompressed(ctx context.Context, c files.Content) error {
 	if !ccob.Is(c.Bytes()) {
 		return nil
@@ -301,8 +304,8 @@ func (s *Session) verifyCompressed(ctx context.Context, c files.Content) error {
 	return nil
 }
 
-// syclSymbols returns the names of an image's kernels, a line each in its
-// properties.
+// syclSymbols returns the kernel names of an image, which its properties list
+// one per line.
 func syclSymbols(img *offloadbinary.Image) (names []string) {
 	for name := range strings.SplitSeq(img.Get("symbols"), "\n") {
 		if name != "" {
@@ -312,7 +315,7 @@ func syclSymbols(img *offloadbinary.Image) (names []string) {
 	return names
 }
 
-// entrySymbol is how the names of the symbols of offload entries begin.
+// entrySymbol is the prefix of the symbols of offload entries.
 const entrySymbol = ".offloading.entry."
 
 // entrySymbols returns the symbols of the offload entries that an object

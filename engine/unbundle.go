@@ -13,13 +13,13 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// UnbundleRequest asks for the entry that serves a target.
+// UnbundleRequest requests the entry for a target.
 type UnbundleRequest struct {
 	Target target.ID
 	Output string
 }
 
-// UnbundleOptions say what Unbundle takes out of a bundle.
+// UnbundleOptions are the options of Unbundle.
 type UnbundleOptions struct {
 	// Type is the type of Input; "" is bundle.ObjectType.
 	Type     bundle.FileType
@@ -27,39 +27,40 @@ type UnbundleOptions struct {
 	Requests []UnbundleRequest
 	Read     ReadOptions
 
-	// Bundle is which of several bundles in the file to take, from 1; 0 means
-	// that the first one that serves a request does.
+	// Bundle is the number of the bundle in a file with several, from 1; 0 means
+	// that the first bundle with an entry for a request is used.
 	Bundle int
-	// Rules say which entries serve which requests.
+	// Rules determine which entries match which requests.
 	Rules target.Rules
-	// Trace, if not nil, gets every comparison of an entry with a request.
+	// Trace, if not nil, is called with every comparison of an entry and a
+	// request.
 	Trace func(target.Match)
-	// AllowMissing makes an empty file for a target that no entry serves,
-	// instead of failing. The host target of a file that is no bundle gets that
-	// file.
+	// AllowMissing writes an empty file for a target that no entry matches,
+	// instead of failing. If the input is not a bundle, its content is written for
+	// the host target.
 	AllowMissing bool
-	// DryRun leaves a host object empty that would be taken out of an object
-	// with sections of entries.
+	// DryRun writes an empty file instead of a host object extracted from an
+	// object with sections of entries.
 	DryRun bool
 }
 
-// UnbundleResult tells what Unbundle did.
+// UnbundleResult describes the outputs of Unbundle.
 type UnbundleResult struct {
-	// Rewritten is how many outputs are host objects taken out of an object with
-	// sections of entries.
+	// Rewritten is the number of outputs that are host objects extracted from an
+	// object with sections of entries.
 	Rewritten int
 }
 
 // ErrEntryID reports a stored entry ID that cannot be read.
 var ErrEntryID = errors.New("invalid entry ID")
 
-// MissingError reports targets that no entry of a bundle serves.
+// MissingError reports targets that no entry of a bundle matches.
 type MissingError struct {
 	Targets []target.ID
 	Stored  []string // the entry IDs of the bundle
 }
 
-// Error names the targets and the entries that there are.
+// Error lists the targets and the entries of the bundle.
 func (e *MissingError) Error() string {
 	names := make([]string, len(e.Targets))
 	for i, t := range e.Targets {
@@ -71,11 +72,11 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("no entry serves %s; the bundle has %s", strings.Join(names, ", "), strings.Join(e.Stored, ", "))
 }
 
-// Unbundle writes the entries of a bundle that serve the requests to their
-// outputs. The targets must have passed target.CheckTargets. Targets that no
-// entry serves give a *MissingError, entry IDs that cannot be read ErrEntryID, an
-// unknown type a *bundle.FileTypeError, a damaged compressed bundle a
-// *ccob.Error.
+// Unbundle writes the entries of a bundle that match the requests to their
+// outputs. The targets must have passed target.CheckTargets. The error is a
+// *MissingError for targets that no entry matches, ErrEntryID for an entry ID
+// that cannot be read, a *bundle.FileTypeError for an unknown type, and a
+// *ccob.Error for a damaged compressed bundle.
 func (s *Session) Unbundle(ctx context.Context, opt UnbundleOptions) (UnbundleResult, error) {
 	var result UnbundleResult
 	if opt.Type == bundle.ArchiveType {
@@ -160,7 +161,7 @@ func (opt *UnbundleOptions) choose(source *images.Source) ([]*images.DeviceImage
 		case k >= 0:
 			chosen[i], none = stored[k], false
 		case len(ids) < len(stored):
-			// Entries after one without a proper ID are not to be trusted.
+			// Entries after one with an invalid ID are not reliable.
 			return nil, badEntry(stored[len(ids)])
 		default:
 			missing.Targets = append(missing.Targets, requests[i])
@@ -179,7 +180,7 @@ func (opt *UnbundleOptions) choose(source *images.Source) ([]*images.DeviceImage
 	return chosen, nil
 }
 
-// badEntry returns the error for an entry without a proper ID.
+// badEntry returns the error for an entry with an invalid ID.
 func badEntry(e *images.DeviceImage) error {
 	return fmt.Errorf("entry %q at byte 0x%x: %w: %w", e.ID, e.Offset, ErrEntryID, e.BadID)
 }

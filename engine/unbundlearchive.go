@@ -16,42 +16,43 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// UnbundleArchiveOptions say what UnbundleArchive takes out of an archive.
+// UnbundleArchiveOptions are the options of UnbundleArchive.
 type UnbundleArchiveOptions struct {
 	Input    string
 	Requests []UnbundleRequest // each output is an archive
 	Read     ReadOptions
 
-	// Rules say which entries serve which requests.
+	// Rules determine which entries match which requests.
 	Rules target.Rules
-	// Trace, if not nil, gets every comparison of an entry with a request.
+	// Trace, if not nil, is called with every comparison of an entry and a
+	// request.
 	Trace func(target.Match)
-	// AllowMissing makes an empty archive for a target that no entry serves,
+	// AllowMissing writes an empty archive for a target that no entry matches,
 	// instead of failing.
 	AllowMissing bool
-	// Check refuses members with entries that must not be in one bundle.
+	// Check rejects members with entries that must not be in one bundle.
 	Check bool
 }
 
-// NoCodeObjectError reports a target that nothing in an archive serves.
+// NoCodeObjectError reports a target that no entry in an archive matches.
 type NoCodeObjectError struct {
 	Target  target.ID
 	Archive string
 	Stored  []string // the entry IDs in the archive, sorted
 }
 
-// Error returns the words of clang-offload-bundler.
+// Error returns the message of clang-offload-bundler.
 func (e *NoCodeObjectError) Error() string {
 	return fmt.Sprintf("no compatible code object found for the target '%s' in heterogeneous archive library: %s", e.Target, e.Archive)
 }
 
-// UnbundleArchive makes an archive for each target, of all entries in the members
-// of an archive that serve the target. Text bundles and members that are no
-// bundles are passed over. The targets must have passed target.CheckTargets.
+// UnbundleArchive writes an archive for each target with all entries of the
+// input's members that match the target. Text bundles and members that are not
+// bundles are skipped. The targets must have passed target.CheckTargets.
 //
-// Errors are those of Unbundle, but a *NoCodeObjectError for a target that
-// nothing serves, a *MemberConflictError with Check, and an *ar.FormatError for a
-// damaged archive.
+// The errors are those of Unbundle, except a *NoCodeObjectError for a target that
+// no entry matches, a *MemberConflictError with Check, and an *ar.FormatError for
+// a damaged archive.
 func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOptions) error {
 	picker := &picker{opt: &opt, members: make(map[*images.Source]*picked)}
 	read := opt.Read.options(bundle.ArchiveType)
@@ -102,28 +103,28 @@ func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOption
 // picker picks entries from members as they are searched.
 type picker struct {
 	opt    *UnbundleArchiveOptions
-	served sync.Map // the numbers of the requests that entries of an ID serve: string to []int
+	served sync.Map // the numbers of the requests that an entry ID matches: string to []int
 
 	mu      sync.Mutex
 	members map[*images.Source]*picked
 }
 
-// picked is what was picked from an archive member.
+// picked holds the entries picked from an archive member.
 type picked struct {
-	// order has the entries in the order in which they are visited, up to one
-	// without a proper ID.
+	// order lists the entries in the order in which they are visited, up to one
+	// with an invalid ID.
 	order []*images.DeviceImage
 	picks []pick
 	fault error // of the contents
 }
 
-// pick is an entry that serves requests.
+// pick is an entry that matches requests.
 type pick struct {
 	requests []int // their numbers
 	member   ar.NewMember
 }
 
-// visit picks from a member.
+// visit picks entries from a member.
 func (p *picker) visit(ctx context.Context, v *images.Visit) error {
 	member := &picked{order: v.Source.BundlerOrder()}
 	var list []*images.DeviceImage
@@ -153,7 +154,7 @@ func (p *picker) visit(ctx context.Context, v *images.Visit) error {
 	return nil
 }
 
-// requests returns the numbers of the requests that an entry serves.
+// requests returns the numbers of the requests that an entry matches.
 func (p *picker) requests(e *images.DeviceImage) []int {
 	if known, ok := p.served.Load(e.ID); ok {
 		return known.([]int)
@@ -168,7 +169,7 @@ func (p *picker) requests(e *images.DeviceImage) []int {
 	return served
 }
 
-// trace gives Trace the comparisons of entries with the requests.
+// trace calls Trace with the comparisons of entries with the requests.
 func (opt *UnbundleArchiveOptions) trace(entries []*images.DeviceImage) {
 	for _, e := range entries {
 		if e.BadID != nil {
@@ -180,7 +181,7 @@ func (opt *UnbundleArchiveOptions) trace(entries []*images.DeviceImage) {
 	}
 }
 
-// deviceMemberName returns the name that an entry of an archive member gets in an
+// deviceMemberName returns the name of an entry of an archive member in the
 // archive for its device.
 func deviceMemberName(e *images.DeviceImage) string {
 	name := path.Base(filepath.ToSlash(e.Holder()))
@@ -198,7 +199,7 @@ func deviceMemberName(e *images.DeviceImage) string {
 	return strings.ReplaceAll(stem+"-"+e.ID+stem+ext, ":", "_")
 }
 
-// missing reports a request that nothing serves: its list is empty.
+// missing reports a request that no entry matches: its list is empty.
 func (opt *UnbundleArchiveOptions) missing(lists [][]ar.NewMember, members []*picked) error {
 	if opt.AllowMissing {
 		return nil

@@ -30,69 +30,70 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// WrapLinkOptions say what WrapLink does: a host link and the device links that
-// it needs, as clang-linker-wrapper does them.
+// WrapLinkOptions are the options of WrapLink: a host link and the device links
+// that it requires, as in clang-linker-wrapper.
 type WrapLinkOptions struct {
-	// Inputs are looked into for device images, in the order of the host link.
+	// Inputs are searched for device images, in the order of the host link.
 	Inputs []WrapInput
-	// Extract are the archs whose images in archives are linked even if no
-	// object is for them.
+	// Extract are the archs whose images in archives are linked even if there is
+	// no object for them.
 	Extract []string
-	// Override are linked images. With any, Inputs are not looked into and
-	// nothing is linked for devices.
+	// Override are linked images. If not empty, Inputs are not searched and there
+	// are no device links.
 	Override []WrapOverride
-	// Device has what all device links have in common. Clang and Libraries are
-	// set by WrapLink.
+	// Device holds the options of all device links. WrapLink sets Clang and
+	// Libraries.
 	Device devicelink.Options
-	// Libraries are the words of the host link for device links that make shared
-	// libraries.
+	// Libraries are the arguments of the host link for device links that produce
+	// shared libraries.
 	Libraries []WrapLibrary
 
 	HostTriple string
 	Output     string // of the host link
-	// Linker and LinkerArgs are the host link. Registration objects are inserted
-	// before the argument number ObjectsAt.
+	// Linker and LinkerArgs are the command of the host link. Registration objects
+	// are inserted before argument ObjectsAt.
 	Linker     string
 	LinkerArgs []string
 	ObjectsAt  int
-	// Relocatable isolates the result.
+	// Relocatable isolates the offload entries of the result.
 	Relocatable bool
-	// FatbinOnly makes Output the packed images, without a host link.
+	// FatbinOnly writes the packed images to Output, without a host link.
 	FatbinOnly bool
 
 	Compress         bool
-	CompressionLevel string // a number, or "" for the bundler's
+	CompressionLevel string // a number, or "" for the bundler's default
 
 	DryRun      bool
 	Verbose     bool
 	PrintModule bool
-	// SaveTemps keeps the files between the steps in the directory Kept.
+	// SaveTemps keeps the intermediate files in the directory Kept.
 	SaveTemps bool
 	Kept      string
 
-	// Temp is a directory for the files of this call alone; the caller removes it.
+	// Temp is a directory for the temporary files of this call only; the caller
+	// removes it.
 	Temp string
 	Env  []string // of all programs
-	// Find returns the path of a program of LLVM's.
+	// Find returns the path of an LLVM program.
 	Find func(name string) (string, error)
 	// Fatbinary returns the path of NVIDIA's fatbinary.
 	Fatbinary func() (string, error)
-	// Slots bounds how many device links run at a time.
+	// Slots limits the number of device links that run at a time.
 	Slots devicelink.Slots
-	// Stdout and Stderr are those of the host linker. Stderr also takes the
-	// commands that are printed, and what device links print.
+	// Stdout and Stderr are those of the host linker. Commands and the output of
+	// device links are also printed to Stderr.
 	Stdout, Stderr io.Writer
-	// Cache, if not nil, keeps the results of device links.
+	// Cache, if not nil, stores the results of device links.
 	Cache *linkcache.Store
-	// Phase, if not nil, is called at the start of each phase, and what it returns
-	// at its end.
+	// Phase, if not nil, is called at the start of each phase, and the function
+	// that it returns at the end.
 	Phase func(name, detail string) (end func())
 }
 
 // WrapInput is an input of the host link.
 type WrapInput struct {
 	Name string
-	// Whole has members of an archive count like objects.
+	// Whole treats members of an archive like objects.
 	Whole bool
 }
 
@@ -102,31 +103,34 @@ type WrapOverride struct {
 	File string
 }
 
-// WrapLibrary is a part of the host link for device links: words as they are, or
+// WrapLibrary is a part of the host link for device links: arguments to copy, or
 // one of the inputs if it is an archive or a shared object.
 type WrapLibrary struct {
 	Words []string
-	Input int // index in Inputs, if there are no Words
+	Input int // index in Inputs, if Words is empty
 }
 
-// WrapFault is what is wrong with a link.
+// WrapFault is a kind of link failure.
 type WrapFault int
 
 // Faults of a link.
 const (
 	// WrapNoLinker is a host link without a linker.
 	WrapNoLinker WrapFault = iota
-	// WrapHost is a host without a registration object: Subject is its triple.
+	// WrapHost is a host for which no registration object can be written: Subject
+	// is its triple.
 	WrapHost
 	// WrapMixedSYCL are images of SYCL and of another offload kind for one target.
 	WrapMixedSYCL
 	// WrapKind is an offload kind that has no runtime: Subject is the kind.
 	WrapKind
-	// WrapDeviceLink is a device link that made no image: Subject is the program.
+	// WrapDeviceLink is a device link without an output image: Subject is the
+	// program.
 	WrapDeviceLink
-	// WrapBundle is a bundle for HIP that cannot be made.
+	// WrapBundle is a bundle for HIP that cannot be written.
 	WrapBundle
-	// WrapSeveralBundles are images for several runtimes where Output is those of one.
+	// WrapSeveralBundles are images for several runtimes where Output can hold
+	// those of one.
 	WrapSeveralBundles
 	// WrapRelocatable is a relocatable link for Windows.
 	WrapRelocatable
@@ -169,8 +173,8 @@ func (e *WrapError) Error() string {
 // Unwrap returns the details.
 func (e *WrapError) Unwrap() error { return e.Err }
 
-// WrapLink links the device images of the inputs, makes the objects that register
-// the results, and runs the host linker with these.
+// WrapLink links the device images of the inputs, writes the objects that
+// register the results, and runs the host linker with these objects.
 func (s *Session) WrapLink(ctx context.Context, opt WrapLinkOptions) error {
 	w := &wrapLink{WrapLinkOptions: opt, session: s, names: devicelink.Names{Dir: opt.Temp}, extracted: devicelink.Names{Dir: opt.Temp}}
 	if w.SaveTemps {
@@ -188,13 +192,13 @@ type wrapLink struct {
 	WrapLinkOptions
 	session *Session
 	names   devicelink.Names
-	// extracted are the names of files with a single image. Those that are kept
-	// are in the working directory.
+	// extracted generates the names of files with a single image. Files that are
+	// kept are in the working directory.
 	extracted devicelink.Names
 
 	groups  []devicelink.Group
-	linked  []string   // the file of each group's image
-	staged  [][]string // the files of each group's inputs
+	linked  []string   // the linked file of each group
+	staged  [][]string // the input files of each group
 	keep    []string   // symbols of offload entries
 	objects []string   // registration objects
 }
@@ -226,7 +230,7 @@ func (w *wrapLink) run(ctx context.Context) error {
 	return w.hostLink(ctx)
 }
 
-// print prints a command if commands are printed.
+// print prints a command if printing is enabled.
 func (w *wrapLink) print(command []string) {
 	if !w.DryRun && !w.Verbose {
 		return
@@ -238,7 +242,7 @@ func (w *wrapLink) print(command []string) {
 	fmt.Fprintln(w.Stderr, line)
 }
 
-// override takes the images that are linked already.
+// override uses the images that are already linked.
 func (w *wrapLink) override() error {
 	for _, o := range w.Override {
 		input, err := w.session.files.Open(o.File)
@@ -331,7 +335,7 @@ func (w *wrapLink) plan(ctx context.Context) (commands [][]string, err error) {
 	return commands, w.stage(ctx, found, staged)
 }
 
-// note says which images are linked for nobody.
+// note prints which images no link uses.
 func (w *wrapLink) note(found *scanned) {
 	used := map[int]bool{}
 	for g := range w.groups {
@@ -431,18 +435,18 @@ func (w *wrapLink) link(ctx context.Context, commands [][]string) error {
 	return err
 }
 
-// ordered writes what jobs print, each in one piece, in the order in which they
-// began.
+// ordered writes the output of concurrent jobs, each in one piece, in the order
+// in which the jobs started.
 type ordered struct {
 	mu       sync.Mutex
 	w        io.Writer
 	err      error
 	messages []bytes.Buffer
 	ended    []bool
-	next     int // the first one that is not written
+	next     int // the first job whose output is not written
 }
 
-// end writes what a job printed, after what those before it print.
+// end writes the output of a job after the output of all earlier jobs.
 func (o *ordered) end(i int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -453,13 +457,13 @@ func (o *ordered) end(i int) {
 	}
 }
 
-// packedKind is what is registered with one runtime.
+// packedKind holds the images that are registered with one runtime.
 type packedKind struct {
 	kind   register.Kind
-	groups []int    // whose images they are
+	groups []int    // groups that the images belong to
 	images []string // files
-	// image, if not nil, is what the one file would have: it is not written. It is
-	// valid as long as inputs are open.
+	// image, if not nil, replaces the content of the only file, which is not
+	// written. It is valid while inputs are open.
 	image  *register.Image
 	inputs []*files.Input
 }
@@ -470,8 +474,8 @@ func (p *packedKind) close() {
 	}
 }
 
-// pack packs the linked images for each runtime, and makes the registration
-// objects if there are to be any.
+// pack packs the linked images for each runtime, and writes the registration
+// objects if they are required.
 func (w *wrapLink) pack(ctx context.Context) (packed []packedKind, err error) {
 	for _, kind := range devicelink.Kinds(w.groups) {
 		defer w.Phase("Bundle linked output", kind.String())()
@@ -485,7 +489,7 @@ func (w *wrapLink) pack(ctx context.Context) (packed []packedKind, err error) {
 			p.kind = register.HIP
 			err = w.bundleHIP(ctx, &p)
 		case offloadbinary.SYCL:
-			// What clang-sycl-linker wrote has all images.
+			// The output of clang-sycl-linker contains all images.
 			p.kind, p.images = register.SYCL, []string{w.linked[list[0]]}
 		case offloadbinary.CUDA:
 			p.kind = register.CUDA
@@ -512,7 +516,7 @@ func (w *wrapLink) pack(ctx context.Context) (packed []packedKind, err error) {
 
 func (w *wrapLink) base() string { return filepath.Base(w.Output) }
 
-// packOpenMP makes an offload binary of each image.
+// packOpenMP writes an offload binary for each image.
 func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []string, err error) {
 	for _, g := range list {
 		base := filepath.Base(w.linked[g])
@@ -561,8 +565,8 @@ func (w *wrapLink) packaged(g *devicelink.Group) offloadbinary.Image {
 	return image
 }
 
-// bundleHIP makes a bundle of the images: a file if anybody reads it, else in the
-// registration object itself.
+// bundleHIP makes a bundle of the images: in a file if a file is required, else
+// in the registration object.
 func (w *wrapLink) bundleHIP(ctx context.Context, p *packedKind) error {
 	ids := devicelink.HIPTargets(w.groups, p.groups)
 	var images []string
@@ -607,7 +611,7 @@ func (w *wrapLink) bundleHIP(ctx context.Context, p *packedKind) error {
 	return err
 }
 
-// placeHIP lays a bundle of images out without writing it.
+// placeHIP computes the layout of a bundle of images without writing it.
 func (w *wrapLink) placeHIP(p *packedKind, targets []target.ID, images []string, align uint64) error {
 	items := []bundle.Item{{ID: targets[0].String()}}
 	for i, image := range images {
@@ -631,7 +635,7 @@ func (w *wrapLink) placeHIP(p *packedKind, targets []target.ID, images []string,
 	return nil
 }
 
-// fatbinary has NVIDIA's program pack the images.
+// fatbinary packs the images with NVIDIA's fatbinary.
 func (w *wrapLink) fatbinary(ctx context.Context, list []int) ([]string, error) {
 	program, err := w.Fatbinary()
 	if err != nil {
@@ -651,7 +655,7 @@ func (w *wrapLink) fatbinary(ctx context.Context, list []int) ([]string, error) 
 	return []string{name}, process.Run(ctx)
 }
 
-// register makes the registration object of one runtime.
+// register writes the registration object for one runtime.
 func (w *wrapLink) register(ctx context.Context, p *packedKind) error {
 	if target.ParseTriple(w.HostTriple).Arch == target.ArchUnknown {
 		return &WrapError{Fault: WrapHost, Subject: w.HostTriple}
@@ -711,7 +715,7 @@ func (w *wrapLink) register(ctx context.Context, p *packedKind) error {
 		if err != nil {
 			return err
 		}
-		if unknown != nil { // there is no code for this host here, but in clang
+		if unknown != nil { // only clang supports this host
 			return w.compile(ctx, ir, name)
 		}
 	}
@@ -725,7 +729,7 @@ func (w *wrapLink) register(ctx context.Context, p *packedKind) error {
 	})
 }
 
-// compile has clang compile the module of a registration.
+// compile compiles the module of a registration with clang.
 func (w *wrapLink) compile(ctx context.Context, ir, object string) error {
 	clang, err := w.Find("clang")
 	if err != nil {
@@ -771,7 +775,7 @@ func (w *wrapLink) placeholders(p *packedKind) ([]register.Image, error) {
 	return []register.Image{{}}, nil
 }
 
-// printWrapping prints the commands that would make a registration object.
+// printWrapping prints the commands that would produce a registration object.
 func (w *wrapLink) printWrapping(p *packedKind, ir, object string) {
 	if p.kind == register.OpenMP {
 		for i, g := range p.groups {
@@ -791,7 +795,7 @@ func (w *wrapLink) printWrapping(p *packedKind, ir, object string) {
 	w.printTool("clang", "--no-default-config", "--target="+w.HostTriple, "-c", "-fPIC", "-o", object, ir)
 }
 
-// printTool prints a command of a program of LLVM's that is not run.
+// printTool prints the command of an LLVM program that is not run.
 func (w *wrapLink) printTool(name string, args ...string) {
 	program, err := w.Find(name)
 	if err != nil {
@@ -800,7 +804,7 @@ func (w *wrapLink) printTool(name string, args ...string) {
 	w.print(append([]string{program}, args...))
 }
 
-// printExtraction prints the commands that would make the files of the images.
+// printExtraction prints the commands that would extract the images.
 func (w *wrapLink) printExtraction(found *scanned, staged []string) {
 	for _, input := range w.Inputs {
 		args := []string{input.Name}
@@ -823,7 +827,7 @@ func (w *wrapLink) printExtraction(found *scanned, staged []string) {
 	}
 }
 
-// fatbin makes the output of packed images.
+// fatbin writes the packed images to the output.
 func (w *wrapLink) fatbin(packed []packedKind) error {
 	var images []string
 	for _, p := range packed {
@@ -871,20 +875,20 @@ func (w *wrapLink) hostLink(ctx context.Context) error {
 	return w.isolate(ctx)
 }
 
-// isCOFFLinker reports whether a linker reads response files as programs of
-// Windows do.
+// isCOFFLinker reports whether a linker reads response files with Windows
+// quoting.
 func isCOFFLinker(program string) bool {
 	name := strings.TrimSuffix(filepath.Base(program), ".exe")
 	return name == "link" || strings.HasPrefix(name, "lld-link")
 }
 
-// isolate gives the offload entries of a relocatable object a section of their
-// own, in place.
+// isolate moves the offload entries of a relocatable object to a separate
+// section, in place.
 func (w *wrapLink) isolate(ctx context.Context) error {
 	defer w.Phase("Isolate", "")()
 	var data []byte
 	if !w.DryRun {
-		// A session of its own: the result replaces the file.
+		// A separate Session, because the result replaces its input.
 		own := New(Config{Budget: w.session.budget})
 		input, err := own.files.Open(w.Output)
 		if err != nil {
@@ -921,12 +925,12 @@ func (w *wrapLink) isolate(ctx context.Context) error {
 	return os.Rename(beside, w.Output)
 }
 
-// scanned is what the inputs of a link have.
+// scanned holds the images and symbols of the inputs of a link.
 type scanned struct {
 	opened  []*images.File
 	formats []object.Format // by input
 	images  []*images.DeviceImage
-	member  []bool // by image: it is in an archive that is not linked whole
+	member  []bool // by image: whether it is in an archive that is not linked whole
 	entries []string
 }
 
@@ -937,8 +941,8 @@ func (found *scanned) close() {
 }
 
 // scan finds the images in the inputs, and withEntries the symbols of their
-// offload entries. Inputs that are not there, and directories, are left to the
-// linker. What it returns, also with an error, is to be closed.
+// offload entries. Missing inputs and directories are left to the linker. The
+// caller must close the result, also after an error.
 func (s *Session) scan(ctx context.Context, inputs []WrapInput, withEntries bool) (*scanned, error) {
 	ctx = s.budget.Account(ctx).Context(ctx)
 	found := new(scanned)
@@ -950,7 +954,7 @@ func (s *Session) scan(ctx context.Context, inputs []WrapInput, withEntries bool
 	return found, nil
 }
 
-// scanInput adds what one input has.
+// scanInput adds the images and symbols of one input.
 func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, withEntries bool) error {
 	f, err := s.Open(ctx, in.Name, images.Options{Scope: images.OffloadBinaries})
 	var system *files.Error
@@ -976,7 +980,7 @@ func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, w
 	}
 	found.formats = append(found.formats, format)
 	if format == object.ELFSharedObject {
-		return nil // its images are linked already
+		return nil // its images are already linked
 	}
 	archive := format == object.Archive || format == object.ThinArchive
 	all, err := f.All()
@@ -984,8 +988,8 @@ func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, w
 		return err
 	}
 	for _, image := range all {
-		// What was linked relocatably is registered already, by LLVM's wrapper
-		// too.
+		// Images of a relocatable link are already registered, also by LLVM's
+		// wrapper.
 		if image.Section == relocatableOffloading {
 			continue
 		}
@@ -1008,10 +1012,10 @@ func appendPlain(output *files.Output, image *images.DeviceImage) error {
 	return output.Append(content)
 }
 
-// maxArchiveDepth is how deep archives may be nested.
+// maxArchiveDepth is the largest nesting depth of archives.
 const maxArchiveDepth = 32
 
-// relocatableOffloading is the section in which relocatable links leave images.
+// relocatableOffloading is the section of images after a relocatable link.
 const relocatableOffloading = ".llvm.offloading.relocatable"
 
 func isDirectory(name string) bool {
@@ -1020,7 +1024,7 @@ func isDirectory(name string) bool {
 }
 
 // hostEntries returns the symbols of the offload entries in an object or in the
-// members of an archive. What cannot be read is left to the linker.
+// members of an archive. Files that cannot be read are left to the linker.
 func (s *Session) hostEntries(path string, c files.Content, depth int) (names []string) {
 	data := c.Bytes()
 	switch format := object.Identify(data); format {
