@@ -1,9 +1,9 @@
 // Package ar reads and writes ar archives.
 //
-// It reads what LLVM 22 reads, except AIX's big archives: GNU, BSD and COFF
-// archives, thin ones included, with every kind of symbol index. It writes GNU
-// archives, byte for byte as LLVM 22's archive writer does in its deterministic
-// mode.
+// It reads the archives that LLVM 22 reads, except AIX big archives: GNU, BSD
+// and COFF archives, including thin ones, with every kind of symbol index. It
+// writes GNU archives, byte for byte as LLVM 22's archive writer does in its
+// deterministic mode.
 package ar
 
 import (
@@ -26,14 +26,15 @@ const (
 	terminator = "`\n"
 )
 
-// Kind is the flavour of an archive: how long names and the index are stored.
+// Kind is the format variant of an archive, which determines how long names and
+// the index are stored.
 type Kind uint8
 
-// The kinds of archives. An archive that shows nothing of its kind is GNU.
+// The kinds of archives. An archive without a sign of its kind is GNU.
 const (
 	GNU      Kind = iota // names in "//", index "/"
 	GNU64                // as GNU, index "/SYM64/"
-	BSD                  // names behind the header, index "__.SYMDEF"
+	BSD                  // names after the header, index "__.SYMDEF"
 	Darwin64             // as BSD, index "__.SYMDEF_64"
 	COFF                 // names in "//", two indices "/"
 )
@@ -42,7 +43,7 @@ func (k Kind) String() string {
 	return [...]string{"GNU", "GNU64", "BSD", "Darwin64", "COFF"}[k]
 }
 
-// Is reports whether data begins like an archive that Parse reads.
+// Is reports whether data begins with the magic of an archive that Parse reads.
 func Is(data []byte) bool {
 	return bytes.HasPrefix(data, []byte(magic)) || bytes.HasPrefix(data, []byte(thinMagic))
 }
@@ -64,8 +65,8 @@ type Member struct {
 	Name   string // as stored: a path, for members of thin archives
 	Offset int64  // of the member's header in the archive, as in the symbol index
 
-	// Thin tells that the archive has the member's name and size only. The file
-	// is beside the archive, see MemberPath.
+	// Thin reports whether the archive stores only the member's name and size. The
+	// content is in a separate file, see MemberPath.
 	Thin bool
 
 	Size       int64
@@ -73,8 +74,8 @@ type Member struct {
 	DataOffset int64  // where Data starts in the archive
 }
 
-// MemberPath returns the path of the file that a thin archive's member is:
-// relative names are relative to the directory of the archive.
+// MemberPath returns the path of the file of a thin archive's member. Relative
+// names are relative to the directory of the archive.
 func MemberPath(archive, name string) string {
 	if strings.HasPrefix(name, "/") {
 		return name
@@ -101,14 +102,14 @@ func Parse(data []byte) (*Archive, error) {
 	return a, nil
 }
 
-// Kind returns the flavour of the archive.
+// Kind returns the kind of the archive.
 func (a *Archive) Kind() Kind { return a.kind }
 
-// Thin reports whether the members are files beside the archive.
+// Thin reports whether the members are files outside the archive.
 func (a *Archive) Thin() bool { return a.thin }
 
-// special reads the members that are not files, and tells the kind of archive
-// from them:
+// special reads the members that are not files, and derives the kind of the
+// archive from them:
 //
 //	GNU   / or /SYM64/ (index), then // (long names); each may be missing
 //	COFF  / and / (indices, the second is read), then //, then /<ECSYMBOLS>/
@@ -177,7 +178,7 @@ func (a *Archive) special() *FormatError {
 	return err
 }
 
-// unknown is the error of a special name where there must be none.
+// unknown returns the error for a special name where none is allowed.
 func (a *Archive) unknown(h *header) *FormatError {
 	return malformed(SpecialName, h.off, "special name %q before the table of long names", h.raw)
 }
@@ -185,16 +186,16 @@ func (a *Archive) unknown(h *header) *FormatError {
 // header is the checked header of a member.
 type header struct {
 	off  int    // of the header
-	raw  string // the name field without what ends it
-	body int    // where what follows the header starts
-	end  int    // the end of that, body for members of thin archives
+	raw  string // the name field without its terminator
+	body int    // start of the content after the header
+	end  int    // end of the content; equals body for members of thin archives
 	size int    // the size field
 	next int    // offset of the next header, len(data) at the end
 	thin bool
 	skip int // bytes of the body that are the name
 }
 
-// skipName takes the name behind the header off the body.
+// skipName removes the name after the header from the body.
 func (h *header) skipName() {
 	h.body += h.skip
 	h.size -= h.skip
@@ -228,7 +229,7 @@ func (a *Archive) header(off int) (*header, *FormatError) {
 		}
 		h.end += h.size
 	}
-	// The pad byte behind the last member may be missing.
+	// The pad byte after the last member may be missing.
 	h.next = min(h.end+(h.end-off)%2, len(a.data))
 	if strings.HasPrefix(raw, "#1/") {
 		s := strings.TrimRight(raw[3:], " ")
@@ -244,8 +245,8 @@ func (a *Archive) header(off int) (*header, *FormatError) {
 	return h, nil
 }
 
-// rawName returns the name field of the header at off without what ends it. The
-// field must be in the archive.
+// rawName returns the name field of the header at off without its terminator.
+// The field must be in the archive.
 func (a *Archive) rawName(off int) (string, *FormatError) {
 	field := string(a.data[off : off+nameSize])
 	end := byte('/')
@@ -263,8 +264,8 @@ func (a *Archive) rawName(off int) (string, *FormatError) {
 	return strings.TrimRight(field, " "), nil
 }
 
-// size returns the size field of the header at off. Sizes that no file can have
-// are the largest int.
+// size returns the size field of the header at off. Sizes larger than any file
+// are returned as the largest int.
 func (a *Archive) size(off int) (int, *FormatError) {
 	s := strings.TrimRight(string(a.data[off+sizeAt:off+headerSize-2]), " ")
 	n, ok := number(s)
@@ -320,8 +321,8 @@ func (a *Archive) name(h *header) (string, *FormatError) {
 	return string(name[:end-1]), nil
 }
 
-// ofMember adds to a fault the name of the member whose header is at off, if it
-// can be read.
+// ofMember adds the name of the member whose header is at off to a fault, if
+// the name can be read.
 func (a *Archive) ofMember(off int, e *FormatError) *FormatError {
 	if len(a.data)-off < nameSize {
 		return e
@@ -344,8 +345,8 @@ func (a *Archive) ofMember(off int, e *FormatError) *FormatError {
 	return e
 }
 
-// Members returns the files in the archive, in order; after an error, which is
-// of type *FormatError, no more.
+// Members returns the files in the archive, in order. The sequence ends after
+// the first error, which is of type *FormatError.
 func (a *Archive) Members() iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
 		off := a.first
@@ -371,8 +372,8 @@ func (a *Archive) Members() iter.Seq2[Member, error] {
 	}
 }
 
-// Member returns the member whose header is at the given offset, as the symbol
-// index has it. Its Index is -1.
+// Member returns the member whose header is at the given offset, such as one
+// from the symbol index. Its Index is -1.
 func (a *Archive) Member(offset int64) (Member, error) {
 	if offset < int64(len(magic)) || offset >= int64(len(a.data)) {
 		return Member{}, malformed(NoMember, int(offset), "no member there: the archive has %d bytes", len(a.data))

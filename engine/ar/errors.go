@@ -2,38 +2,38 @@ package ar
 
 import "fmt"
 
-// Fault is what is wrong with an archive.
+// Fault is a kind of error in an archive.
 type Fault int
 
 // The faults.
 const (
 	NoArchive         Fault = iota + 1
 	BigArchive              // an AIX big archive
-	SpecialName             // at a place where there must be none
+	SpecialName             // a special member where none is allowed
 	NoMember                // at an offset
 	HeaderCut               // the archive ends in a member header
 	BadTerminator           // of a member header
 	SizeDigits              // a size that is not a number
-	SizePastEnd             // a member that passes the end of the archive
+	SizePastEnd             // a member that exceeds the archive
 	LeadingSpace            // in a name
 	NameLengthDigits        // the length of a BSD name is not a number
-	NameLengthPastEnd       // a BSD name that passes the end of its member
+	NameLengthPastEnd       // a BSD name that exceeds its member
 	NameOffsetDigits        // the offset of a long name is not a number
-	NameOffsetPastEnd       // it passes the end of the table of long names
+	NameOffsetPastEnd       // it exceeds the table of long names
 	NameUnterminated        // a long name without an end
 	IndexCut                // a symbol index that is too short
 	IndexMember             // a symbol index that names a member that does not exist
 )
 
-// FormatError says where and how an archive is malformed.
+// FormatError reports where and how an archive is malformed.
 type FormatError struct {
-	Offset int64 // of the header of the member at fault
+	Offset int64 // of the header of the faulty member
 	Fault  Fault
 	Reason string // what was found and what was expected
-	// Found is the faulty text, and Number the faulty number, where there is one.
+	// Found is the faulty text, and Number the faulty number, if any.
 	Found  string
 	Number uint64
-	// Member is the name of the member at fault if Named is set.
+	// Member is the name of the faulty member, if Named is set.
 	Member string
 	Named  bool
 }

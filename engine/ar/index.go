@@ -12,8 +12,9 @@ type Symbol struct {
 	Offset int64 // of the header of the member that defines it, see Archive.Member
 }
 
-// Symbols returns the symbol index in its order; after an error, which is of type
-// *FormatError, no more. Offsets are not checked, Member does that.
+// Symbols returns the entries of the symbol index, in order. The sequence ends
+// after the first error, which is of type *FormatError. It does not check
+// offsets; Member does.
 func (a *Archive) Symbols() iter.Seq2[Symbol, error] {
 	return func(yield func(Symbol, error) bool) {
 		if a.index == nil {
@@ -36,10 +37,10 @@ func (a *Archive) Symbols() iter.Seq2[Symbol, error] {
 type words struct {
 	data  []byte
 	order binary.ByteOrder
-	short bool // something was not there
+	short bool // the index ended too early
 }
 
-// next returns the next number, false if it is not there.
+// next returns the next number, or false at the end of the data.
 func (w *words) next(size int) (uint64, bool) {
 	if len(w.data) < size {
 		w.short = true
@@ -56,7 +57,7 @@ func (w *words) next(size int) (uint64, bool) {
 	return w.order.Uint64(field), true
 }
 
-// list takes n numbers of the given size off w.
+// list removes n numbers of the given size from w and returns them.
 func (w *words) list(n uint64, size int) words {
 	if n > uint64(len(w.data)/size) {
 		w.short = true
@@ -67,7 +68,7 @@ func (w *words) list(n uint64, size int) words {
 	return l
 }
 
-// name takes a string that ends with NUL off w.
+// name removes a NUL-terminated string from w and returns it.
 func (w *words) name() string {
 	i := bytes.IndexByte(w.data, 0)
 	if i < 0 {

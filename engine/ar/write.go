@@ -15,27 +15,28 @@ const (
 	sym64   = 1 << 32       // first offset that a 32-bit index cannot hold
 )
 
-// NewMember is a file to put into an archive.
+// NewMember is a file to add to an archive.
 type NewMember struct {
 	Name string
 	Data files.Content
 
-	// Object tells that Data is an object or bitcode file that could be read:
-	// an archive with such a member gets a symbol index, if an empty one.
+	// Object reports whether Data is a readable object or bitcode file. An archive
+	// with such a member gets a symbol index, even if it is empty.
 	Object bool
-	// Symbols are the names that the index has for this member, in its order.
+	// Symbols are the names that the index lists for this member, in order.
 	Symbols []string
 }
 
 // Write writes a GNU archive as LLVM 22 does in its deterministic mode: times
 // and owners are zero, modes 644; names of 16 bytes and more, or with a slash,
 // are in a table; the symbol index comes first, with 64-bit offsets if a member
-// starts at 4 GiB or later. Payloads are handed to w one by one.
+// starts at 4 GiB or later. Contents are passed to w one by one.
 func Write(ctx context.Context, w files.Sink, members []NewMember) error {
 	return write(ctx, w, members, sym64)
 }
 
-// write is Write with the offset from which on the index has 64 bits.
+// write is Write with sym64, the offset from which the index uses 64-bit
+// offsets.
 func write(ctx context.Context, w files.Sink, members []NewMember, sym64 int64) error {
 	l, err := lay(members, sym64)
 	if err != nil {
@@ -73,7 +74,7 @@ func write(ctx context.Context, w files.Sink, members []NewMember, sym64 int64) 
 	return nil
 }
 
-// layout is where the parts of a new archive go.
+// layout holds the offsets of the parts of a new archive.
 type layout struct {
 	fields []string // the name field of each member
 	names  []byte   // the table of long names, padded
@@ -117,7 +118,7 @@ func lay(members []NewMember, sym64 int64) (*layout, error) {
 		l.names = append(l.names, '\n')
 	}
 	if l.indexed && text == 0 {
-		text = 3 // as LLVM writes it: old linkers of Solaris want it not empty
+		text = 3 // as LLVM writes it, because old Solaris linkers require a non-empty string table
 	}
 	l.indexed = text > 0
 	l.place(text)
@@ -131,13 +132,14 @@ func lay(members []NewMember, sym64 int64) (*layout, error) {
 	return l, nil
 }
 
-// inTable reports whether a name is stored in the table of long names: LLVM's
-// rule, and names that readers would take for those of BSD archives.
+// inTable reports whether a name is stored in the table of long names: names
+// that LLVM stores there, and names that readers would mistake for those of BSD
+// archives.
 func inTable(name string) bool {
 	return len(name) >= nameSize || strings.Contains(name, "/") || name == "#1" || strings.HasPrefix(name, "__.SYMDEF")
 }
 
-// place computes the size of the index and what follows from that.
+// place computes the size of the index and the offsets that depend on it.
 func (l *layout) place(text int64) {
 	l.first = int64(len(magic))
 	if l.indexed {
@@ -181,7 +183,7 @@ func (l *layout) writeIndex(w files.Sink, members []NewMember) error {
 	for range padding {
 		b.WriteByte(0)
 	}
-	return b.Flush() // the first error of all
+	return b.Flush() // the first error of any write
 }
 
 // fileHeader returns the header of a member of the given size.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// bits reads little-endian bit fields out of data. The first error sticks:
-// from then on every read gives zero and the position stays where it is, so
-// that callers check err once per record instead of once per field.
+// bits reads little-endian bit fields from data. After the first error, every
+// read returns zero and does not change the position, so that callers check err
+// once per record instead of once per field.
 type bits struct {
 	data []byte
 	pos  uint64 // of the next bit
@@ -44,8 +44,8 @@ func (b *bits) read(n uint) uint64 {
 	return w >> shift & (1<<n - 1)
 }
 
-// vbr returns a number stored in chunks of n bits, the highest bit of each
-// telling whether another one follows; 0 < n <= 32.
+// vbr returns a number stored in chunks of n bits, 0 < n <= 32. The highest bit
+// of each chunk is set if another one follows.
 func (b *bits) vbr(n uint) uint64 {
 	more := uint64(1) << (n - 1)
 	chunk := b.read(n)
@@ -75,7 +75,7 @@ func (b *bits) align() {
 	}
 }
 
-// skip moves n elements of size bits forward.
+// skip skips n elements of size bits each.
 func (b *bits) skip(n, size uint64) {
 	if b.err != nil {
 		return

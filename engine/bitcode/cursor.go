@@ -2,7 +2,7 @@ package bitcode
 
 import "encoding/binary"
 
-// Abbreviation IDs every block knows, as the bitstream format defines them.
+// Abbreviation IDs of every block, as defined by the bitstream format.
 const (
 	abbrevEndBlock   = 0
 	abbrevEnterBlock = 1
@@ -12,11 +12,11 @@ const (
 )
 
 const (
-	topWidth  = 2       // width of abbreviation IDs outside of blocks
+	topWidth  = 2       // width of abbreviation IDs outside blocks
 	maxFields = 1 << 16 // fields of all abbreviations in force; LLVM's need about 300
 )
 
-// encoding is how a field of an abbreviated record is stored.
+// encoding is the encoding of a field of an abbreviated record.
 type encoding uint8
 
 const (
@@ -35,7 +35,7 @@ type field struct {
 }
 
 // abbrev is the layout of a record: the code first, then the operands. An array
-// is the last but one field, followed by that of its elements.
+// is the second last field; the last is the encoding of its elements.
 type abbrev []field
 
 type entry uint8
@@ -46,8 +46,8 @@ const (
 	entryRecord              // a record: begin it
 )
 
-// cursor walks over blocks and records. It allocates nothing in proportion to
-// sizes that the stream claims: operands are handed out one by one.
+// cursor iterates over blocks and records. It returns operands one by one, so
+// that it allocates no memory in proportion to sizes stated in the stream.
 type cursor struct {
 	bits
 	width   uint
@@ -55,11 +55,11 @@ type cursor struct {
 	scopes  []scope
 	fields  int // of abbreviations in force, see maxFields
 
-	info   map[uint64][]abbrev // abbreviations for blocks to come, by block ID
-	inInfo bool                // inside of BLOCKINFO, abbreviations go to info
+	info   map[uint64][]abbrev // abbreviations for later blocks, by block ID
+	inInfo bool                // inside BLOCKINFO, whose abbreviations are stored in info
 	infoID uint64
 
-	// The record that begin started: fields to come, then array elements.
+	// The record that begin started: remaining fields, then array elements.
 	rest  abbrev
 	elem  field
 	elems uint64
@@ -73,7 +73,7 @@ type scope struct {
 	end     uint64
 }
 
-// newCursor returns a cursor at bit pos of data, outside of all blocks.
+// newCursor returns a cursor at bit pos of data, outside all blocks.
 func newCursor(data []byte, pos uint64) *cursor {
 	return &cursor{
 		bits:  bits{data: data, pos: pos, end: uint64(len(data)) * 8},
@@ -129,7 +129,7 @@ func (c *cursor) enter(id uint64) {
 	c.width, c.abbrevs, c.end = width, known[:len(known):len(known)], end
 }
 
-// skipBlock passes over the block that next has found.
+// skipBlock skips the block that next has found.
 func (c *cursor) skipBlock() {
 	if _, end := c.block(); c.err == nil {
 		c.pos = end
@@ -209,8 +209,8 @@ func (c *cursor) define() {
 	}
 }
 
-// blockInfo reads the BLOCKINFO block that next has found: abbreviations that
-// later blocks start with.
+// blockInfo reads the BLOCKINFO block that next has found: abbreviations for
+// use in later blocks.
 func (c *cursor) blockInfo() {
 	const setBID = 1
 	c.enter(blockInfoBlock)
@@ -233,7 +233,7 @@ func (c *cursor) blockInfo() {
 }
 
 // begin starts the record with abbreviation id and returns its code. The
-// operands are read with operand, text or blob; the rest is passed over.
+// operands are read with operand, text or blob; the others are skipped.
 func (c *cursor) begin(id uint64) uint64 {
 	c.rest, c.elems, c.after = nil, 0, 0
 	if id == abbrevUnabbrev {
@@ -250,7 +250,7 @@ func (c *cursor) begin(id uint64) uint64 {
 	return c.scalar(a[0])
 }
 
-// list starts a list of elements whose number comes next in the stream.
+// list starts a list of elements. The number of elements is next in the stream.
 func (c *cursor) list(elem field) {
 	n := c.vbr(6)
 	size := elem.value
@@ -265,8 +265,8 @@ func (c *cursor) list(elem field) {
 	}
 }
 
-// advance starts the field that follows; false at the end of the record.
-// A scalar is left in c.rest[0].
+// advance starts the next field and returns false at the end of the record. It
+// leaves a scalar in c.rest[0].
 func (c *cursor) advance() bool {
 	for c.err == nil && c.elems == 0 {
 		if len(c.rest) == 0 {
@@ -310,7 +310,7 @@ func (c *cursor) scalar(f field) uint64 {
 
 const char6Table = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._"
 
-// operand returns the next operand of the record, false after the last.
+// operand returns the next operand of the record, or false after the last.
 func (c *cursor) operand() (v uint64, ok bool) {
 	if !c.advance() {
 		return 0, false
@@ -325,7 +325,7 @@ func (c *cursor) operand() (v uint64, ok bool) {
 	return v, c.err == nil
 }
 
-// operands fills dst with the next operands and returns how many there were.
+// operands fills dst with the next operands and returns their number.
 func (c *cursor) operands(dst []uint64) int {
 	for i := range dst {
 		v, ok := c.operand()
@@ -393,7 +393,7 @@ func appendShifted(out, src []byte, shift, n uint64) []byte {
 	return out
 }
 
-// finish passes over what is left of the record.
+// finish skips the rest of the record.
 func (c *cursor) finish() {
 	for c.advance() {
 		f := c.elem
@@ -417,7 +417,7 @@ func (c *cursor) finish() {
 	c.after = 0
 }
 
-// skipVBR passes over n numbers stored in chunks of size bits.
+// skipVBR skips n numbers stored in chunks of size bits.
 func (c *cursor) skipVBR(n uint64, size uint) {
 	more := uint64(1) << (size - 1)
 	for n > 0 && c.err == nil {

@@ -48,15 +48,15 @@ const (
 	cstData      = 22
 )
 
-// EmbeddedObjects returns the images that clang's -fembed-offload-object put
-// into a bitcode file, in the order in which the modules list them: the bytes of
+// EmbeddedObjects returns the images that clang's -fembed-offload-object stored
+// in a bitcode file, in the order in which the modules list them: the bytes of
 // each global variable that the named metadata llvm.embedded.objects pairs with
-// the section .llvm.offloading. Their content is not looked at.
+// the section .llvm.offloading. Their content is not examined.
 //
-// Values other than arrays of bytes are passed over, as LLVM does, and so are
-// those that are all zero. A result shares memory with data where the encoding
-// allows it, and takes one buffer of its size otherwise; images listed more than
-// once are decoded once.
+// Like LLVM, it skips values other than arrays of bytes; it also skips those
+// that are all zero. A result shares memory with data if the encoding allows it,
+// and otherwise uses one buffer of its size. Images listed more than once are
+// decoded once.
 func EmbeddedObjects(data []byte) ([][]byte, error) {
 	f, err := open(data)
 	if err != nil {
@@ -78,8 +78,8 @@ func EmbeddedObjects(data []byte) ([][]byte, error) {
 
 // embedded follows the references of one module: named metadata, nodes, values
 // and strings, global variables, constants. Each step reads the module again
-// with what the one before is looking for, so that nothing is kept of modules
-// that are large.
+// with the references of the previous step, so that no part of a large module
+// stays in memory.
 func (m module) embedded() ([][]byte, error) {
 	nodes, err := m.namedNodes()
 	if err != nil || len(nodes) == 0 {
@@ -110,8 +110,8 @@ func (m module) embedded() ([][]byte, error) {
 var errDone = errors.New("done")
 
 // metadata calls visit for each record of the module's metadata, with the number
-// that the metadata it defines has. Strings come first: for them the table is
-// given, which numbers them from id on.
+// of the metadata that it defines. Strings come first, in a table whose strings
+// are numbered from id.
 func (m module) metadata(visit func(c *cursor, code, id uint64, strings *stringTable)) error {
 	next := uint64(0)
 	err := m.walk(
@@ -178,7 +178,7 @@ func (c *cursor) stringTable() *stringTable {
 	return &stringTable{count, bits{data: data[:off], end: off * 8}, data[off:]}
 }
 
-// find calls found with the position of each string that is s.
+// find calls found with the position of each string equal to s.
 func (t *stringTable) find(s string, found func(i uint64)) {
 	if !bytes.Contains(t.chars, []byte(s)) {
 		return
@@ -196,8 +196,8 @@ func (t *stringTable) find(s string, found func(i uint64)) {
 	}
 }
 
-// namedNodes returns the operands of llvm.embedded.objects: numbers of metadata
-// nodes.
+// namedNodes returns the operands of llvm.embedded.objects, which are numbers
+// of metadata nodes.
 func (m module) namedNodes() (nodes []uint64, err error) {
 	named := false
 	err = m.metadata(func(c *cursor, code, _ uint64, strings *stringTable) {
@@ -226,10 +226,10 @@ func (m module) namedNodes() (nodes []uint64, err error) {
 	return nodes, err
 }
 
-// nodeValues returns the value numbers of the first operands of those nodes whose
+// nodeValues returns the value number of the first operand of each node whose
 // second operand is the section's name.
 func (m module) nodeValues(nodes []uint64) ([]uint64, error) {
-	// Numbers in these operands are one higher, 0 being no operand.
+	// Numbers in these operands are one higher; 0 means no operand.
 	pairs := map[uint64][2]uint64{}
 	for _, n := range nodes {
 		pairs[n] = [2]uint64{}
@@ -285,7 +285,7 @@ func (m module) nodeValues(nodes []uint64) ([]uint64, error) {
 	return values, nil
 }
 
-// none is no value number.
+// none is not a valid value number.
 const none = ^uint64(0)
 
 // isGlobal reports whether a module record defines a global value.
@@ -298,8 +298,8 @@ func isGlobal(code uint64) bool {
 }
 
 // initializers returns the value numbers of the initializers of those values that
-// are global variables with one. Values are numbered in the order of the stream,
-// globals and constants alike.
+// are global variables with an initializer. Globals and constants are numbered
+// together, in the order of the stream.
 func (m module) initializers(values []uint64) (map[uint64]uint64, error) {
 	wanted := map[uint64]bool{}
 	for _, v := range values {
@@ -315,7 +315,7 @@ func (m module) initializers(values []uint64) (map[uint64]uint64, error) {
 			if code != moduleGlobalVar || !wanted[id] {
 				return
 			}
-			var ops [5]uint64 // in version 2 the name first; type, constant, initializer + 1
+			var ops [5]uint64 // in version 2 first the name; then type, constant, initializer + 1
 			at := 2
 			if version >= 2 {
 				at = 4
@@ -328,9 +328,9 @@ func (m module) initializers(values []uint64) (map[uint64]uint64, error) {
 	return inits, err
 }
 
-// values numbers the values of a module: record is called for each module
-// record, constant for each constant, with the number of the value that it
-// defines; bytes reports whether the constant's type is a list of bytes.
+// values numbers the values of a module. It calls record for each module record
+// and constant for each constant, with the number of the value that it defines;
+// bytes reports whether the constant's type is a list of bytes.
 func (m module) values(record func(c *cursor, code, id uint64), constant func(c *cursor, code, id uint64, bytes bool)) error {
 	next := uint64(0)
 	var types []typeInfo
@@ -373,7 +373,7 @@ func (m module) values(record func(c *cursor, code, id uint64), constant func(c 
 		})
 }
 
-// typeInfo is what the decoder of constants must know of a type.
+// typeInfo classifies a type for the decoder of constants.
 type typeInfo uint8
 
 const (
@@ -413,13 +413,13 @@ func (c *cursor) types() (types []typeInfo) {
 	return types
 }
 
-// contents decodes the constants with the numbers that inits has as values.
+// contents decodes the constants whose numbers are the values of inits.
 func (m module) contents(inits map[uint64]uint64) (map[uint64][]byte, error) {
 	content := map[uint64][]byte{}
 	for _, id := range inits {
 		content[id] = nil
 	}
-	elements := map[uint64]int{} // of constants that list others, by number: the byte, or -1
+	elements := map[uint64]int{} // of constants that other constants list, by number: the byte, or -1
 	err := m.values(
 		func(*cursor, uint64, uint64) {},
 		func(c *cursor, code, id uint64, isBytes bool) {
@@ -451,8 +451,9 @@ func (m module) contents(inits map[uint64]uint64) (map[uint64][]byte, error) {
 	return content, err
 }
 
-// aggregates decodes those constants of content that list numbers of others. No
-// LLVM since 3.1 writes arrays of bytes like this, but all read them.
+// aggregates decodes those constants of content that list the numbers of other
+// constants. LLVM 3.1 and later do not write arrays of bytes like this, but
+// read them.
 func (m module) aggregates(elements map[uint64]int, content map[uint64][]byte) error {
 	err := m.values(
 		func(*cursor, uint64, uint64) {},

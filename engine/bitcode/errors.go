@@ -2,7 +2,7 @@ package bitcode
 
 import "fmt"
 
-// Error is a fault of a bitcode file.
+// Error reports a fault of a bitcode file.
 type Error struct {
 	Offset int64 // of the faulty bytes in the file
 	reason string

@@ -1,10 +1,10 @@
-// Package bitcode reads what offloading needs from LLVM bitcode: the symbols
-// that an archive's index names, and the images that clang embeds.
+// Package bitcode reads the parts of LLVM bitcode that offloading requires: the
+// symbols for an archive's index, and the images that clang embeds.
 //
 // It follows the bitstream format and the records of LLVM's bitcode writer
-// (https://llvm.org/docs/BitCodeFormat.html), those before the string table
-// (LLVM 4 and older) included. Function bodies are passed over. Input is not
-// trusted: every length is checked against the bytes that are there.
+// (https://llvm.org/docs/BitCodeFormat.html), including those before the string
+// table (LLVM 4 and older). Function bodies are skipped. Input is not trusted:
+// every length is checked against the available bytes.
 package bitcode
 
 import (
@@ -31,7 +31,7 @@ const (
 )
 
 // Is reports whether data begins like bitcode, with or without the wrapper
-// header that Darwin's tools put in front.
+// header that Darwin's tools prepend.
 func Is(data []byte) bool {
 	if len(data) < 4 {
 		return false
@@ -46,7 +46,7 @@ type file struct {
 	modules []module
 
 	symtab       []byte // the linker's symbol table, see irsymtab.go
-	symtabStrtab []byte // the string table that symtab names strings of
+	symtabStrtab []byte // the string table of symtab
 }
 
 // module is a module of a file. LLVM writes several for split ThinLTO units.
@@ -64,10 +64,10 @@ func open(data []byte) (*file, error) {
 	}
 	f := &file{data: data}
 	c := newCursor(data, 32)
-	named := 0          // modules that have their string table
-	identified := false // an identification block came, and its module did not yet
+	named := 0          // number of modules that have a string table
+	identified := false // after an identification block, before its module
 	for c.err == nil && c.pos+64 < c.end {
-		// Fewer bytes cannot hold a block: padding some tools leave behind.
+		// Fewer bytes cannot hold a block; some tools append padding.
 		e, id := c.next()
 		if e == entryRecord {
 			c.begin(id)
@@ -90,7 +90,7 @@ func open(data []byte) (*file, error) {
 			f.modules = append(f.modules, module{data: data, pos: c.pos})
 			c.skipBlock()
 		case strtabBlock:
-			// A string table serves all modules before it that have none yet.
+			// A string table belongs to all earlier modules that do not have one.
 			strtab := c.table(id)
 			for ; named < len(f.modules); named++ {
 				f.modules[named].strtab = strtab
@@ -138,7 +138,7 @@ func unwrap(data []byte) ([]byte, error) {
 	return data, nil
 }
 
-// identification checks the block that says which bitcode this is.
+// identification checks the identification block.
 func (c *cursor) identification() {
 	const epoch = 2
 	c.enter(identificationBlock)
@@ -177,9 +177,9 @@ func (c *cursor) table(id uint64) (t []byte) {
 	return nil
 }
 
-// walk reads the module block: record is called for each record, with the
-// cursor behind its code, and block for each block; a block that it does not
-// enter (false) is passed over.
+// walk reads the module block. It calls record for each record, with the cursor
+// after its code, and block for each block. It skips a block for which block
+// returns false.
 func (m module) walk(record func(c *cursor, code uint64), block func(c *cursor, id uint64) bool) error {
 	c := newCursor(m.data, m.pos)
 	c.enter(moduleBlock)

@@ -3,23 +3,25 @@ package bitcode
 // Global is a global value of a bitcode file.
 type Global struct {
 	Name string
-	// Variable tells variables from functions and other names of code.
+	// Variable reports whether the value is a variable, not a function or another
+	// name of code.
 	Variable bool
-	// Defined tells definitions from declarations; a copy to be inlined is none.
+	// Defined reports whether the value is defined, not only declared. A copy for
+	// inlining is not a definition.
 	Defined bool
-	// Local is a value that other modules do not see.
+	// Local reports whether the value is not visible to other modules.
 	Local bool
-	// Weak is a definition that may be in several modules.
+	// Weak reports whether several modules may define the value.
 	Weak bool
-	// Constant is a variable that nothing changes, neither code nor, as
-	// far as the compiler knows, whoever loads it.
+	// Constant reports whether the value is a variable that is never changed:
+	// neither by code nor, as far as the compiler can determine, by its loader.
 	Constant bool
-	// AddressSpace is that of a variable.
+	// AddressSpace is the address space of a variable.
 	AddressSpace uint64
 }
 
-// Globals returns the global values of the modules of a bitcode file, without
-// LLVM's own (llvm.*).
+// Globals returns the global values of the modules of a bitcode file, except
+// those reserved by LLVM (llvm.*).
 func Globals(data []byte) ([]Global, error) {
 	f, err := open(data)
 	if err != nil {

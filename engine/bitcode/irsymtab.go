@@ -2,16 +2,16 @@ package bitcode
 
 import "encoding/binary"
 
-// The symbol table for linkers ("irsymtab"), in a block of its own beside the
-// modules, since LLVM 5: little-endian words, strings as offset and size in the
-// string table. It lists the symbols of each module in the order of the module
-// symbol table, with their names in object files.
+// The symbol table for linkers ("irsymtab") is a separate block next to the
+// modules, since LLVM 5. It consists of little-endian words; strings are stored
+// as offset and size in the string table. It lists the symbols of each module
+// in the order of the module symbol table, with their names in object files.
 const (
-	symtabVersion = 3 // newest that is known; all since 1 agree in what is read
+	symtabVersion = 3 // newest supported version; the fields read are the same since version 1
 
 	symtabModules = 3 * 4      // offset and count of modules in the header
 	symtabSymbols = 7 * 4      // offset and count of symbols
-	symtabHeader  = 9 * 4      // as far as it is read
+	symtabHeader  = 9 * 4      // the part that is read
 	symtabModule  = 3 * 4      // size of a module: first symbol, end, ...
 	symtabSymbol  = 6 * 4      // size of a symbol: name, IR name, comdat, flags
 	symtabMax     = 0x7fffffff // symbols and modules, so that sums stay small
@@ -23,14 +23,14 @@ const (
 	symtabFormatSpecific = 1 << 11
 )
 
-// symtab is the checked form of the table; nil if there is none to use.
+// symtab is the checked form of the table; nil if there is no usable table.
 type symtab struct {
 	modules, symbols, strtab []byte
 }
 
-// parseSymtab returns the table of a file with the given number of modules, nil
-// if it is not a whole table of a known version: it is an index only, and a
-// file put together from others may have one that does not fit.
+// parseSymtab returns the table of a file with the given number of modules, or
+// nil if it is not a complete table of a supported version. The table is only
+// an index, and a file assembled from others may have one that does not match.
 func parseSymtab(data, strtab []byte, modules int) *symtab {
 	if len(data) < symtabHeader {
 		return nil
@@ -53,12 +53,12 @@ func parseSymtab(data, strtab []byte, modules int) *symtab {
 	return t
 }
 
-// symtabPart is what the table says of one module.
+// symtabPart is the part of the table for one module.
 type symtabPart struct {
 	symbols, strtab []byte
 }
 
-// module returns the part for module i, empty if it does not have at least n
+// module returns the part for module i, or an empty part if it has fewer than n
 // symbols.
 func (t *symtab) module(i, n int) symtabPart {
 	if t == nil {
@@ -73,7 +73,7 @@ func (t *symtab) module(i, n int) symtabPart {
 	return symtabPart{t.symbols[begin*symtabSymbol : end*symtabSymbol], t.strtab}
 }
 
-// str returns the string that the words at data name.
+// str returns the string that the words at data refer to.
 func (p symtabPart) str(data []byte) ([]byte, bool) {
 	off := uint64(binary.LittleEndian.Uint32(data))
 	size := uint64(binary.LittleEndian.Uint32(data[4:]))
@@ -83,8 +83,9 @@ func (p symtabPart) str(data []byte) ([]byte, bool) {
 	return p.strtab[off : off+size], true
 }
 
-// mangled returns the name in object files of the global value called name: the
-// table's, if its symbol i is that value, else what the data layout tells.
+// mangled returns the name in object files of the global value called name. It
+// is the name in the table if symbol i of the table is that value, and
+// otherwise follows from the data layout.
 func (p symtabPart) mangled(i int, name []byte, m byte, unnamed int) string {
 	if len(name) > 0 && i*symtabSymbol < len(p.symbols) {
 		sym := p.symbols[i*symtabSymbol:]
@@ -97,10 +98,10 @@ func (p symtabPart) mangled(i int, name []byte, m byte, unnamed int) string {
 	return mangle(name, m, unnamed)
 }
 
-// defined appends the names of symbols from i on, those of module-level
-// assembly, that are global and defined.
+// defined appends the names of the global, defined symbols from i on, which are
+// those of module-level assembly.
 func (p symtabPart) defined(names []string, i int) []string {
-	left := len(p.strtab) // names differ, so all fit in the table
+	left := len(p.strtab) // names are distinct, so all of them fit in the table
 	for i *= symtabSymbol; i < len(p.symbols); i += symtabSymbol {
 		sym := p.symbols[i:]
 		flags := binary.LittleEndian.Uint32(sym[20:])

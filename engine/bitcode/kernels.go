@@ -7,7 +7,7 @@ const (
 )
 
 // Kernels returns the names of the kernels that the modules of a bitcode file
-// define, in their order: functions with the calling convention of kernels for
+// define, in their order: functions with the kernel calling convention of
 // amdgcn or NVPTX.
 func Kernels(data []byte) ([]string, error) {
 	f, err := open(data)

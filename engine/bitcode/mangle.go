@@ -5,14 +5,15 @@ import (
 	"strconv"
 )
 
-// The values of the data layout's m: part that change names.
+// The values of the m: part of the data layout that change names.
 const (
 	mangleMachO  = 'o'
 	mangleCOFF   = 'w'
 	mangleCOFF86 = 'x'
 )
 
-// mangling returns the letter of the m: part of a data layout, 0 without one.
+// mangling returns the letter of the m: part of a data layout, or 0 if it has
+// none.
 func mangling(layout []byte) byte {
 	for part := range bytes.SplitSeq(layout, []byte("-")) {
 		if len(part) == 3 && part[0] == 'm' && part[1] == ':' {
@@ -22,13 +23,13 @@ func mangling(layout []byte) byte {
 	return 0
 }
 
-// mangle returns the name in object files of the global value called name, the
-// unnamed-th without a name if it is empty.
+// mangle returns the name in object files of the global value called name. If
+// name is empty, unnamed is the number of the value among those without a name.
 func mangle(name []byte, m byte, unnamed int) string {
 	if len(name) == 0 {
 		name = strconv.AppendInt([]byte("__unnamed_"), int64(unnamed), 10)
 	}
-	if name[0] == 1 { // "as it is"
+	if name[0] == 1 { // "do not mangle"
 		return string(name[1:])
 	}
 	if (m == mangleCOFF || m == mangleCOFF86) && name[0] == '?' {

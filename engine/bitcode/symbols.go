@@ -27,26 +27,28 @@ const (
 // global is a global value of a module.
 type global struct {
 	kind    kind
-	defined bool   // here, and not just as a copy to inline
+	defined bool   // in this module, not only as a copy for inlining
 	global  bool   // linkage is neither internal nor private
 	meta    bool   // in section llvm.metadata
 	call    uint64 // calling convention of a function
 	name    []byte
 
 	weak     bool   // may be defined by several modules
-	constant bool   // variable that neither code nor a loader changes
+	constant bool   // variable that neither code nor a loader modifies
 	space    uint64 // address space of a variable
 }
 
-// Symbols returns the names that LLVM's archive writer puts into the symbol
-// index for a bitcode member: global, defined and not LLVM's own (llvm.*), per
-// module functions, variables, aliases, ifuncs and then what module-level
-// assembly defines, mangled as in object files.
+// Symbols returns the names that LLVM's archive writer lists in the symbol
+// index for a bitcode member: those that are global, defined and not reserved
+// by LLVM (llvm.*). For each module, these are functions, variables, aliases,
+// ifuncs and then the symbols that module-level assembly defines, mangled as in
+// object files.
 //
-// Names that need a compiler to find out are taken from the symbol table which
-// LLVM 5 and newer write beside the modules: symbols of module-level assembly,
-// and the argument sizes in names of 32-bit Windows. A file without this table
-// lacks the former, and has plain names for the latter.
+// Two kinds of names require a compiler and are taken from the symbol table
+// that LLVM 5 and later write next to the modules: symbols of module-level
+// assembly, and names with argument sizes for 32-bit Windows. For a file
+// without this table, the former are missing and the latter have no argument
+// size.
 func Symbols(data []byte) ([]string, error) {
 	f, err := open(data)
 	if err != nil {
@@ -85,24 +87,25 @@ func Symbols(data []byte) ([]string, error) {
 	return names, nil
 }
 
-// isLLVM reports whether a name is one of LLVM's own.
+// isLLVM reports whether a name is reserved by LLVM.
 func isLLVM(name []byte) bool {
 	return len(name) >= 5 && string(name[:5]) == "llvm."
 }
 
-// symbolScan collects what Symbols needs of a module.
+// symbolScan collects the global values of a module for Symbols.
 type symbolScan struct {
 	module
 	version  uint64
 	mangling byte // the m: part of the data layout
 	asm      bool // has module-level assembly
 	globals  []global
-	metaSect []bool // by section number: is it llvm.metadata?
+	metaSect []bool // by section number: whether it is llvm.metadata
 	names    uint64 // bytes of names in the string table
 }
 
-// minGlobal is less than the bytes that any writer takes for a global value.
-// More of them than that are crafted to take memory.
+// minGlobal is less than the number of bytes that any writer uses for a global
+// value. A module with more values than that allows was crafted to exhaust
+// memory.
 const minGlobal = 4
 
 func (s *symbolScan) record(c *cursor, code uint64) {
@@ -131,7 +134,7 @@ func (s *symbolScan) global(c *cursor, code uint64) {
 			c.fail("name of a global value: offset %#x + size %#x passes the end of the string table (%d bytes)", off, size, len(s.strtab))
 			return
 		}
-		// Names of a module differ and so do their places in the table.
+		// Names of a module are distinct and do not overlap in the table.
 		if s.names += size; s.names > uint64(len(s.strtab)) {
 			c.fail("names of global values overlap: more than the string table's %d bytes", len(s.strtab))
 			return
@@ -187,7 +190,7 @@ func (s *symbolScan) global(c *cursor, code uint64) {
 	s.globals = append(s.globals, g)
 }
 
-// block reads the names of global values that older modules keep in a block.
+// block reads the names of global values, which older modules store in a block.
 func (s *symbolScan) block(c *cursor, id uint64) bool {
 	if id != valueSymtabBlock || s.version >= 2 {
 		return false

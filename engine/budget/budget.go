@@ -11,15 +11,15 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// Budget is what all requests of a process share: a number of cores, and a
-// number of bytes of memory for what cannot be mapped or streamed. A nil Budget
-// stands for one of the process: as many cores as Go uses, and DefaultMemory.
+// Budget limits the cores and the memory that all requests of a process share.
+// The memory is for data that cannot be mapped or streamed. A nil Budget stands
+// for the default of the process: as many cores as Go uses, and DefaultMemory.
 //
-// Cores are taken for one unit of work at a time, in the order of asking, so a
-// small request does not wait for the end of a large one.
+// Cores are assigned for one unit of work at a time, in the order of the
+// requests, so that a small request does not wait for the end of a large one.
 type Budget struct {
-	// Raise says how a user raises the limit of memory; it ends the message of a
-	// LimitError. Set it before the budget is used.
+	// Raise describes how a user raises the memory limit. It is the end of the
+	// message of a LimitError. Set it before the budget is used.
 	Raise string
 
 	cores  *semaphore.Weighted
@@ -32,8 +32,8 @@ const DefaultMemory = 2 << 30
 
 var defaultBudget = sync.OnceValue(func() *Budget { return New(runtime.GOMAXPROCS(0), DefaultMemory) })
 
-// New returns a budget of the given size; at least one core and one byte. An operation
-// that needs more memory at a time fails with a [LimitError].
+// New returns a budget of the given size, with at least one core and one byte. An
+// operation that requires more memory at a time fails with a [LimitError].
 func New(cores int, bytes int64) *Budget {
 	cores, bytes = max(cores, 1), max(bytes, 1)
 	return &Budget{
@@ -57,7 +57,7 @@ func (b *Budget) Memory() int64 { return b.orDefault().memory.total }
 // Cores returns the number of cores of the budget.
 func (b *Budget) Cores() int { return b.orDefault().ncores }
 
-// held is what the unit of work of a context holds of its budget.
+// held is the share of the budget that the unit of work of a context holds.
 type held struct {
 	budget  *Budget
 	core    *slot    // nil for none
@@ -71,8 +71,8 @@ type slot struct{ state atomic.Int32 }
 // The states of a slot.
 const (
 	slotHeld int32 = iota
-	slotAway       // given back while its goroutine waits for memory
-	slotLost       // given back for good
+	slotAway       // released while its goroutine waits for memory
+	slotLost       // released permanently
 )
 
 type heldKey struct{}
@@ -92,16 +92,16 @@ func (h held) context(ctx context.Context) context.Context {
 	return context.WithValue(ctx, heldKey{}, h)
 }
 
-// Sequential returns a context in which units of work run one after the other, as on a
-// single core: for work that would take too much memory in parallel.
+// Sequential returns a context in which units of work run one at a time, as on a
+// single core. It is for work that would take too much memory in parallel.
 func Sequential(ctx context.Context) context.Context {
 	h, _ := ctx.Value(heldKey{}).(held)
 	h.alone = true
 	return context.WithValue(ctx, heldKey{}, h)
 }
 
-// withCore runs fn with a core of the budget, waiting for one if need be. A unit
-// that divides its own work does not wait for the core that it holds.
+// withCore runs fn with a core of the budget, and waits for one if necessary. A
+// unit that divides its own work does not wait for the core that it holds.
 func (b *Budget) withCore(ctx context.Context, fn func(context.Context)) error {
 	h := b.held(ctx)
 	if h.core != nil {
@@ -121,8 +121,8 @@ func (b *Budget) withCore(ctx context.Context, fn func(context.Context)) error {
 	return nil
 }
 
-// withoutCore runs fn while the core of the context, if there is one, is free
-// for others: fn waits for something whose holder may need a core.
+// withoutCore runs fn while the core of the context, if any, is free for other
+// goroutines. fn may wait for a goroutine that requires a core.
 func (b *Budget) withoutCore(ctx context.Context, core *slot, fn func() error) error {
 	if core == nil || !core.state.CompareAndSwap(slotHeld, slotAway) {
 		return fn()
@@ -142,20 +142,20 @@ func (b *Budget) withoutCore(ctx context.Context, core *slot, fn func() error) e
 
 // Each runs fn for 0 … n-1, in parallel as far as cores of the budget are free,
 // and waits for all of them. It returns the error of the lowest index that
-// failed, whatever the timing; higher ones are cancelled or not started. When
-// ctx is done first, it returns its cause as soon as the units that run have
-// noticed. A panic in fn becomes an error (see [files.Contain]).
+// failed, independent of timing; higher indices are cancelled or not started.
+// If ctx is done first, it returns the cause of ctx as soon as the running
+// units have returned. A panic in fn becomes an error (see [files.Contain]).
 func (b *Budget) Each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
 	return Ordered(ctx, b, n, n,
 		func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, fn(ctx, i) },
 		func(int, struct{}) error { return nil })
 }
 
-// Ordered produces n pieces in parallel like [Budget.Each] and hands them to
-// consume one by one in order, on the calling goroutine. A piece is started only
-// when less than ahead pieces before it wait to be consumed: that bounds the
-// memory. It returns the error of the lowest index; consume has then seen
-// every piece before that one and none after.
+// Ordered produces n pieces in parallel like [Budget.Each] and passes them to
+// consume one by one in order, on the calling goroutine. It starts a piece only
+// if fewer than ahead earlier pieces wait to be consumed, which limits the
+// memory. It returns the error of the lowest index; consume has then been called
+// for every earlier piece and no later one.
 func Ordered[T any](ctx context.Context, b *Budget, n, ahead int,
 	produce func(ctx context.Context, i int) (T, error), consume func(i int, piece T) error) error {
 	b = b.orDefault()
@@ -164,8 +164,8 @@ func Ordered[T any](ctx context.Context, b *Budget, n, ahead int,
 	ctx, cancel := context.WithCancel(ctx)
 	defer context.AfterFunc(ctx, p.wake)() // unguarded: it wakes goroutines
 
-	// A goroutine with a core of its own works too: there may be no other core.
-	// Helpers have to get one each.
+	// If this goroutine holds a core, it also produces pieces, since there may be
+	// no other core. Each helper requires a core.
 	helpers := min(n, b.ncores, p.ahead)
 	h := b.held(ctx)
 	if h.alone {
@@ -208,9 +208,9 @@ type pipeline[T any] struct {
 
 	mu    sync.Mutex
 	cond  sync.Cond
-	next  int // the first piece nobody took
+	next  int // the first piece that was not taken
 	done  int // pieces consumed
-	limit int // no piece from here on is wanted: n, or the first that failed
+	limit int // end of the required pieces: n, or the first that failed
 	ready map[int]result[T]
 }
 
@@ -225,10 +225,10 @@ func (p *pipeline[T]) wake() {
 	p.mu.Unlock()
 }
 
-// open tells whether a piece can be taken now.
+// open reports whether a piece can be taken now.
 func (p *pipeline[T]) open() bool { return p.next < p.limit && p.next < p.done+p.ahead }
 
-// help produces pieces until none is left.
+// help produces pieces until none remain.
 func (p *pipeline[T]) help(ctx context.Context) {
 	for {
 		p.mu.Lock()
@@ -243,7 +243,7 @@ func (p *pipeline[T]) help(ctx context.Context) {
 	}
 }
 
-// take produces the next piece if there is one.
+// take produces the next piece, if any.
 func (p *pipeline[T]) take(ctx context.Context) {
 	p.mu.Lock()
 	if !p.open() {
@@ -274,8 +274,8 @@ func (p *pipeline[T]) take(ctx context.Context) {
 	p.mu.Unlock()
 }
 
-// await returns piece i, producing pieces meanwhile when works is set. While all
-// that is left to do is to wait, the core of ctx is free for others.
+// await returns piece i. If works is set, it produces other pieces meanwhile.
+// While it only waits, the core of ctx is free for other goroutines.
 func (p *pipeline[T]) await(ctx context.Context, i int, works bool) (T, error) {
 	var none T
 	for {
@@ -301,7 +301,7 @@ func (p *pipeline[T]) await(ctx context.Context, i int, works bool) (T, error) {
 	}
 }
 
-// wait waits until piece i is ready or, when works is set, one can be taken.
+// wait waits until piece i is ready or, if works is set, a piece can be taken.
 func (p *pipeline[T]) wait(ctx context.Context, i int, works bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,29 +8,30 @@ import (
 	"sync"
 )
 
-// memory is the bytes of a Budget.
+// memory manages the bytes of a Budget.
 type memory struct {
 	mu      sync.Mutex
 	total   int64
-	free    int64      // negative while an account has more than there is
-	over    *Account   // whose subtree may take more than is free; nil for none
-	waiting []*request // in the order of asking
+	free    int64      // negative while an account holds more than the budget
+	over    *Account   // the account whose subtree may take more than is free; nil for none
+	waiting []*request // in the order of the requests
 }
 
-// request is memory that somebody waits for.
+// request is a pending request for memory.
 type request struct {
 	account *Account
 	n       int64
 	scoped  bool
-	err     error         // why it is refused; valid when ready is closed
+	err     error         // reason of the refusal; valid after ready is closed
 	ready   chan struct{} // closed when granted or refused
 }
 
-// LimitError reports an operation that needs more memory at a time than its budget has.
+// LimitError reports an operation that requires more memory at a time than its
+// budget has.
 type LimitError struct {
-	Need  int64  // bytes, with what the operation holds already
+	Need  int64  // bytes, including those that the operation already holds
 	Limit int64  // bytes of the budget
-	Raise string // how the limit is raised, see Budget.Raise; may be empty
+	Raise string // how to raise the limit, see Budget.Raise; may be empty
 }
 
 // Error returns the message.
@@ -43,27 +44,27 @@ func (e *LimitError) Error() string {
 }
 
 // Account is the memory that one operation holds, or a part of it: WithBytes opens an
-// account for what runs inside it. What an operation holds at a time never exceeds the
-// budget; if it must, the operation fails with a [LimitError].
+// account for the function that it runs. The memory that an operation holds at a time
+// never exceeds the budget; an operation that requires more fails with a [LimitError].
 //
-// An operation waits for others only while it holds nothing: two that hold memory and wait
-// for more could wait for each other forever. One that holds memory and finds too little
-// left takes what it needs all the same; others that hold memory then wait until the
-// budget is in balance again. So all operations together hold at most twice the budget,
-// and one alone hardly more than that. An operation should first reserve what it knows it
-// needs. Of the calls of WithBytes that run in parallel inside it, all but one wait until
-// there is memory.
+// An operation waits for other operations only while it holds no memory, because two that
+// hold memory and wait for more could deadlock. An operation that holds memory takes what
+// it requires even if too little is free; other operations that hold memory then wait
+// until the budget is balanced again. Therefore all operations together hold at most twice
+// the budget, and a single one hardly more than the budget. An operation should first
+// reserve the memory that it is certain to require. If calls of WithBytes run in parallel
+// inside it, all but one wait until memory is free.
 type Account struct {
 	budget *Budget
 	parent *Account // nil for an operation
-	unit   bool     // whether it is that of a unit of work beside others
-	inside int64    // bytes of the call of WithBytes that the account is for
+	unit   bool     // whether it belongs to one of several parallel units of work
+	inside int64    // bytes of the WithBytes call of this account
 
-	// These are guarded by the budget's memory.mu.
-	held   int64 // bytes, with all accounts inside
+	// The fields below are guarded by the budget's memory.mu.
+	held   int64 // bytes, including all inner accounts
 	fixed  int64 // bytes by Reserve
-	scoped int   // running calls of WithBytes, with those of its units
-	ended  bool  // what it held is the parent's
+	scoped int   // running calls of WithBytes, including those of its units
+	ended  bool  // its memory now belongs to the parent
 }
 
 // Account returns the account of ctx, or a new one.
@@ -86,7 +87,7 @@ func (a *Account) Context(ctx context.Context) context.Context {
 	return h.context(ctx)
 }
 
-// base returns what stays held while a waits, and will: the memory of what a is inside of. It
+// base returns the memory of the accounts that contain a, which stays held while a waits. It
 // requires memory.mu.
 func (a *Account) base() int64 {
 	sum := int64(0)
@@ -114,7 +115,8 @@ func (a *Account) within(outer *Account) bool {
 	return false
 }
 
-// scope returns the account that counts the calls of WithBytes of a: units count together.
+// scope returns the account that counts the WithBytes calls of a. Units share
+// one count.
 func (a *Account) scope() *Account {
 	for a.unit && a.parent != nil {
 		a = a.parent
@@ -122,7 +124,7 @@ func (a *Account) scope() *Account {
 	return a
 }
 
-// add adds n bytes to what a holds. It requires memory.mu.
+// add adds n bytes to the memory of a. It requires memory.mu.
 func (a *Account) add(n int64, scoped bool) {
 	for a.ended {
 		a = a.parent
@@ -150,8 +152,8 @@ func (a *Account) end() {
 	}
 }
 
-// unit returns a context with an account for a unit of work beside others, if ctx has an
-// account, and what ends the account.
+// unit returns a context with an account for one of several parallel units of work, if
+// ctx has an account, and a function that ends the account.
 func (b *Budget) unit(ctx context.Context) (context.Context, func()) {
 	h := b.held(ctx)
 	if h.account == nil {
@@ -173,15 +175,15 @@ type Reservation struct {
 	n       int64
 }
 
-// Reserve waits until n bytes of the budget are free and returns them as held by the account
-// of ctx. See [Account] for operations that hold memory already. The error is a *LimitError
-// or the cause of ctx.
+// Reserve waits until n bytes of the budget are free and reserves them for the account of
+// ctx. See [Account] for operations that hold memory already. The error is a *LimitError or
+// the cause of ctx.
 func (b *Budget) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	return b.Account(ctx).Reserve(ctx, n)
 }
 
-// Reserve is [Budget.Reserve] for an account that ctx is inside of: the memory is not that of
-// the unit of work alone.
+// Reserve is [Budget.Reserve] for an account that contains that of ctx: the memory does not
+// belong to the unit of work only.
 func (a *Account) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	if n = max(n, 0); n > 0 {
 		if err := a.budget.take(ctx, a, n, false); err != nil {
@@ -191,15 +193,16 @@ func (a *Account) Reserve(ctx context.Context, n int64) (*Reservation, error) {
 	return &Reservation{account: a, n: n}, nil
 }
 
-// Release gives the memory back. Releasing twice, or a nil Reservation, does
-// nothing.
+// Release returns the memory to the budget. Releasing twice, or releasing a nil
+// Reservation, has no effect.
 func (r *Reservation) Release() {
 	if r != nil {
 		r.GiveBack(math.MaxInt64)
 	}
 }
 
-// GiveBack gives up to n bytes of the memory back and returns how many.
+// GiveBack returns up to n bytes of the memory to the budget. Its result is the
+// number of bytes returned.
 func (r *Reservation) GiveBack(n int64) int64 {
 	r.mu.Lock()
 	n = min(n, r.n)
@@ -209,9 +212,9 @@ func (r *Reservation) GiveBack(n int64) int64 {
 	return n
 }
 
-// WithBytes runs fn when n bytes of the budget are free and keeps them until it
-// returns. See [Account] for contexts whose operation holds memory already. It returns
-// a *LimitError, the cause of ctx, or what fn returns.
+// WithBytes waits until n bytes of the budget are free and holds them while it runs
+// fn. See [Account] for contexts whose operation holds memory already. It returns a
+// *LimitError, the cause of ctx, or the error of fn.
 func (b *Budget) WithBytes(ctx context.Context, n int64, fn func(context.Context) error) error {
 	if n <= 0 {
 		return fn(ctx)
@@ -253,7 +256,7 @@ func (b *Budget) take(ctx context.Context, a *Account, n int64, scoped bool) err
 	return err
 }
 
-// ask decides about r now, if it can, or puts it after the others that wait.
+// ask decides r immediately if possible, or appends it to the waiting requests.
 func (b *Budget) ask(r *request) bool {
 	m := &b.memory
 	m.mu.Lock()
@@ -266,9 +269,9 @@ func (b *Budget) ask(r *request) bool {
 	return true
 }
 
-// decide gives r its memory if it may have it, or refuses it if it never can, and reports
-// whether it did: first reports that no operation that holds nothing asked before. It
-// requires memory.mu.
+// decide grants r if possible, refuses it if it can never be granted, and reports whether
+// it did either. first reports whether no earlier request of an operation without memory
+// is waiting. It requires memory.mu.
 func (b *Budget) decide(r *request, first bool) bool {
 	m := &b.memory
 	a := r.account
@@ -295,14 +298,14 @@ func (b *Budget) decide(r *request, first bool) bool {
 	return true
 }
 
-// withdraw ends the wait of r; memory that it got meanwhile goes back.
+// withdraw ends the wait of r and returns memory granted meanwhile.
 func (b *Budget) withdraw(r *request) {
 	m := &b.memory
 	m.mu.Lock()
 	waited := slices.Contains(m.waiting, r)
 	m.waiting = slices.DeleteFunc(m.waiting, func(w *request) bool { return w == r })
 	if waited {
-		b.serve() // those after r may go on
+		b.serve() // requests after r may proceed
 	}
 	granted := !waited && r.err == nil
 	m.mu.Unlock()
@@ -311,7 +314,7 @@ func (b *Budget) withdraw(r *request) {
 	}
 }
 
-// release gives n bytes back.
+// release returns n bytes to the budget.
 func (b *Budget) release(a *Account, n int64, scoped bool) {
 	if n == 0 {
 		return
@@ -327,7 +330,7 @@ func (b *Budget) release(a *Account, n int64, scoped bool) {
 	b.serve()
 }
 
-// serve decides about all that can be decided. It requires memory.mu.
+// serve decides all requests that can be decided. It requires memory.mu.
 func (b *Budget) serve() {
 	m := &b.memory
 	first := true

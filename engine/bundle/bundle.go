@@ -7,17 +7,17 @@
 //	magic        24 bytes  __CLANG_OFFLOAD_BUNDLE__
 //	count         8 bytes  number of entries, little endian as all numbers
 //	per entry
-//	  offset      8 bytes  where its content starts, counted from the magic
+//	  offset      8 bytes  offset of its content from the magic
 //	  size        8 bytes  length of its content
 //	  ID length   8 bytes
 //	  ID
 //
-// with the contents behind it, zero padding before each one up to the alignment.
+// followed by the contents, each preceded by zero padding up to the alignment.
 // Older releases wrote the same layout with shorter triples and called it a
-// bundled device binary. The text layout puts every content between two comment
+// bundled device binary. The text layout stores each content between two comment
 // lines, see [ParseText].
 //
-// Entry IDs are taken as they are: their meaning is the matter of package target.
+// Entry IDs are not interpreted; package target does that.
 package bundle
 
 import (
@@ -27,11 +27,12 @@ import (
 	"strconv"
 )
 
-// Magic starts a binary bundle and is part of the marker lines of text bundles.
+// Magic is the first bytes of a binary bundle and is part of the marker lines
+// of text bundles.
 const Magic = "__CLANG_OFFLOAD_BUNDLE__"
 
-// SectionPrefix starts the names of the sections that hold entries in a bundled
-// object file; the entry ID follows.
+// SectionPrefix is the prefix of the names of sections that hold entries in a
+// bundled object file. The entry ID follows it.
 const SectionPrefix = Magic
 
 const (
@@ -39,59 +40,60 @@ const (
 	fixedEntry  = int64(3 * 8)          // offset, size and ID length
 )
 
-// maxEntries is how many entries a bundle may have: far more than there are
-// targets, and few enough for a crafted file not to fill the memory.
+// maxEntries is the largest number of entries in a bundle: far more than there
+// are targets, but few enough that a crafted file cannot exhaust memory.
 const maxEntries = 1 << 16
 
-// Entry is one entry of a bundle that was read.
+// Entry is an entry of a parsed bundle.
 type Entry struct {
 	ID     string // as stored
-	At     int64  // where its header, or in text its START line, lies in the data
-	Offset int64  // where its content lies in the data, whatever the bundle's own start
+	At     int64  // offset of its header, or in text of its START line, in the data
+	Offset int64  // offset of its content in the data, not in the bundle
 	Size   int64  // bytes of content
 	EndID  string // the ID in the END line; empty in binary bundles
 }
 
-// Content returns the bytes of the entry; data is what the entry was parsed from.
+// Content returns the bytes of the entry; data must be the bytes that the entry
+// was parsed from.
 func (e Entry) Content(data []byte) []byte {
 	return data[e.Offset : e.Offset+e.Size : e.Offset+e.Size]
 }
 
 // Bundle is the header of a binary bundle.
 type Bundle struct {
-	Start   int64   // where the magic lies in the data
-	End     int64   // behind the last byte of the header and of all contents
+	Start   int64   // offset of the magic in the data
+	End     int64   // offset after the last byte of the header and of all contents
 	Entries []Entry // in the order of the header
 }
 
-// Is reports whether data starts with a binary bundle, by the rule LLVM's tools
-// go by: the magic and at least one byte more.
+// Is reports whether data starts with a binary bundle, by the rule of LLVM's
+// tools: the magic and at least one more byte.
 func Is(data []byte) bool {
 	return len(data) > len(Magic) && string(data[:len(Magic)]) == Magic
 }
 
-// Parse reads the header of the binary bundle at the start of data. Bytes behind
+// Parse reads the header of the binary bundle at the start of data. Bytes after
 // the bundle are ignored.
 func Parse(data []byte) (*Bundle, error) { return ParseAt(data, 0) }
 
 // ParseAt reads the header of the binary bundle that starts at data[start]. It
-// touches nothing but the header. Every entry of the result lies inside data;
-// entries may share bytes, as writers do that store equal contents once.
+// reads only the header. Every entry of the result lies inside data; entries
+// may share bytes if the writer stored equal contents once.
 func ParseAt(data []byte, start int64) (*Bundle, error) {
 	return parse(data, start, int64(len(data)))
 }
 
-// ErrPrefix says that ParsePrefix needs more bytes.
+// ErrPrefix reports that ParsePrefix requires more bytes.
 var ErrPrefix = errors.New("the header of the bundle is longer")
 
-// ParsePrefix reads the header of a binary bundle of which only the first bytes
-// are there, as of one that is being decompressed; size is how many bytes the
-// whole bundle has. It returns ErrPrefix when the header is not complete.
+// ParsePrefix reads the header of a binary bundle from the first bytes of the
+// bundle, for example while it is being decompressed. size is the size of the
+// whole bundle in bytes. It returns ErrPrefix if the header is not complete.
 func ParsePrefix(prefix []byte, size int64) (*Bundle, error) {
 	return parse(prefix, 0, max(size, int64(len(prefix))))
 }
 
-// parse reads the header at data[start]. data is the beginning of size bytes.
+// parse reads the header at data[start]. data is a prefix of size bytes.
 func parse(data []byte, start, size int64) (*Bundle, error) {
 	if start < 0 || start > int64(len(data)) || !Is(data[start:]) {
 		return nil, fmt.Errorf("no bundle at byte 0x%x: expected the magic %s", start, Magic)
@@ -144,7 +146,7 @@ func parse(data []byte, start, size int64) (*Bundle, error) {
 	}
 	b.End = pos
 	for i, e := range b.Entries {
-		// Where an empty entry lies does not matter.
+		// The offset of an empty entry does not matter.
 		if e.Offset < pos && e.Size > 0 {
 			return nil, fmt.Errorf("entry %d of %d at byte 0x%x: offset 0x%x lies inside the header, which ends at 0x%x", i+1, count, e.At, e.Offset-start, pos-start)
 		}
@@ -153,7 +155,7 @@ func parse(data []byte, start, size int64) (*Bundle, error) {
 	return b, nil
 }
 
-// End returns where the binary bundle that data begins with ends.
+// End returns the end of the binary bundle at the start of data.
 func End(data []byte) (int64, error) {
 	b, err := Parse(data)
 	if err != nil {
@@ -162,7 +164,8 @@ func End(data []byte) (int64, error) {
 	return b.End, nil
 }
 
-// pastEnd describes the end of data to somebody whose file may be cut short.
+// pastEnd describes the end of data in an error about a file that may be
+// truncated.
 func pastEnd(size int64) string {
 	return fmt.Sprintf("the end of the file (%s bytes). Not a whole bundle: was it cut short?", grouped(size))
 }

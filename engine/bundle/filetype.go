@@ -2,14 +2,14 @@ package bundle
 
 import "fmt"
 
-// FileType is a type of bundled file, by the name that clang-offload-bundler
-// -type gives it: i, ii, cui, hipi, d, ll, s, bc, gch, ast, o or a.
+// FileType is a type of bundled file, named as in clang-offload-bundler -type:
+// i, ii, cui, hipi, d, ll, s, bc, gch, ast, o or a.
 type FileType string
 
-// The types that need more than a name.
+// The types that other code refers to.
 const (
-	// ObjectType is an object file that has device images in sections, or a
-	// binary bundle if there is no host object.
+	// ObjectType is an object file with device images in sections, or a binary
+	// bundle if there is no host object.
 	ObjectType FileType = "o"
 	// ArchiveType is an archive whose members are bundles or bundled objects.
 	ArchiveType FileType = "a"

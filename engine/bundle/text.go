@@ -9,7 +9,7 @@ import (
 )
 
 // markers returns what comes before and after the content of an entry, up to
-// the ID. Both begin with the end of the line before.
+// the ID. Both begin with the line break of the previous line.
 func markers(comment string) (start, end []byte) {
 	prefix := "\n" + comment + " " + Magic
 	return []byte(prefix + "__START__ "), []byte(prefix + "__END__ ")
@@ -23,11 +23,10 @@ func markers(comment string) (start, end []byte) {
 //	content
 //	// __CLANG_OFFLOAD_BUNDLE____END__ ID
 //
-// where the line break before the END line does not belong to the content. The
-// ID of the END line can be another one: LLVM does not compare them. A START line inside of a content is part
-// of it; LLVM takes it for an entry when it does not want the outer one. The
-// empty line may be missing, in which case LLVM does not see the entry. Text
-// without a START line is a bundle of no entries.
+// where the line break before the END line is not part of the content. The ID of the END line can
+// differ, because LLVM does not compare the two. A START line inside a content is part of the
+// content; LLVM treats it as an entry if the outer entry is not requested. The empty line may be
+// missing; LLVM does not find such an entry. Text without a START line is a bundle without entries.
 func ParseText(data []byte, comment string) ([]Entry, error) {
 	start, end := markers(comment)
 	var entries []Entry
@@ -67,8 +66,8 @@ func ParseText(data []byte, comment string) ([]Entry, error) {
 }
 
 // WriteText writes a text bundle of items, in their order, as LLVM does. It
-// refuses what could not be read back: two items of the same ID, an ID with a
-// line break, and a content with an END line in it.
+// rejects items that could not be read back: two items with the same ID, an ID
+// with a line break, and a content that contains an END line.
 func WriteText(sink files.Sink, items []Item, comment string) error {
 	if err := distinct(items); err != nil {
 		return err

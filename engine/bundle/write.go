@@ -10,40 +10,41 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// Item is one entry of a bundle to be written.
+// Item is an entry of a bundle to write.
 type Item struct {
 	ID      string
 	Content files.Content
 }
 
-// Options says how a binary bundle is laid out.
+// Options are the layout options of a binary bundle.
 type Options struct {
-	// Align is what the offset of every content, empty ones included, is a
-	// multiple of. It need not be a power of two; 1 is LLVM's default, 4096 is
-	// what HIP wants.
+	// Align is the alignment of the offset of every content, including empty ones,
+	// in bytes. It need not be a power of two. LLVM's default is 1; HIP requires
+	// 4096.
 	Align uint64
-	// ShareEqual stores contents that are equal once; their entries point to
-	// the same bytes. LLVM's tools never write that, but read it.
+	// ShareEqual stores equal contents once; their entries refer to the same
+	// bytes. LLVM's tools do not write such bundles, but read them.
 	ShareEqual bool
 }
 
-// Layout is a binary bundle before it is written: where everything goes.
+// Layout describes a binary bundle to write: its header and the offsets of the
+// contents.
 type Layout struct {
-	Header   []byte // what lies at offset 0
+	Header   []byte // the bytes at offset 0
 	Contents []Placed
 	Size     int64 // of the whole bundle
 }
 
-// Placed is a content that is stored in a bundle. The gaps between contents are
-// zeros.
+// Placed is a content with its offset in a bundle. The gaps between contents
+// are zeros.
 type Placed struct {
 	Offset  int64 // from the start of the bundle
 	Content files.Content
 	ID      string // of the first entry that has the content
 }
 
-// NewLayout lays out a binary bundle of items, in their order, as LLVM does. It
-// refuses two items of the same ID.
+// NewLayout computes the layout of a binary bundle of items, in their order, as
+// LLVM does. It rejects two items with the same ID.
 func NewLayout(items []Item, opt Options) (*Layout, error) {
 	if opt.Align == 0 {
 		return nil, errors.New("alignment of a bundle must be at least 1")
@@ -81,7 +82,8 @@ func NewLayout(items []Item, opt Options) (*Layout, error) {
 	return l, nil
 }
 
-// find returns the one of some contents of equal size that equals c.
+// find returns the stored content that equals c. All stored contents have the
+// size of c.
 func find(stored []Placed, c files.Content) (Placed, bool) {
 	for _, p := range stored {
 		if bytes.Equal(p.Content.Bytes(), c.Bytes()) {
@@ -91,8 +93,8 @@ func find(stored []Placed, c files.Content) (Placed, bool) {
 	return Placed{}, false
 }
 
-// Write writes the bundle to sink from start to end. Who can write to positions
-// may as well write Header and Contents side by side.
+// Write writes the bundle to sink from start to end. A caller that can write at
+// offsets may write Header and Contents in parallel instead.
 func (l *Layout) Write(sink files.Sink) error {
 	if _, err := sink.Write(l.Header); err != nil {
 		return err
@@ -110,7 +112,8 @@ func (l *Layout) Write(sink files.Sink) error {
 	return nil
 }
 
-// Write writes a binary bundle of items to sink: Plan and Layout.Write.
+// Write writes a binary bundle of items to sink. It combines NewLayout and
+// Layout.Write.
 func Write(sink files.Sink, items []Item, opt Options) error {
 	l, err := NewLayout(items, opt)
 	if err != nil {
@@ -119,7 +122,7 @@ func Write(sink files.Sink, items []Item, opt Options) error {
 	return l.Write(sink)
 }
 
-// distinct refuses items that a reader could not tell apart.
+// distinct reports an error if two items have the same ID.
 func distinct(items []Item) error {
 	seen := make(map[string]int, len(items))
 	for i, it := range items {

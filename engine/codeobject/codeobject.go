@@ -16,13 +16,13 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// Target is what the ELF header of a code object says of its target.
+// Target is the target of a code object as stated in its ELF header.
 type Target struct {
-	// Version is the version of the code object, 2 to 6; 0 if the file states a
-	// version that is not known, or an operating system other than HSA.
+	// Version is the version of the code object, 2 to 6; 0 if the file states an
+	// unknown version, or an operating system other than HSA.
 	Version int
-	// Mach is the processor, the low byte of e_flags. Processor is its name, ""
-	// if it is not known.
+	// Mach is the processor, the low byte of e_flags. Processor is its name, "" if
+	// it is unknown.
 	Mach      uint8
 	Processor string
 	// XNACK and SRAMECC are the states of the features.
@@ -35,14 +35,14 @@ type Target struct {
 // Object is a code object. It refers to the bytes that it was parsed from.
 type Object struct {
 	Target
-	// Relocatable reports whether the object is not linked yet.
+	// Relocatable reports whether the object has not been linked.
 	Relocatable bool
 	// HasMetadata reports whether a note describes the kernels.
 	HasMetadata bool
-	// Kernels are the kernels in the order of the metadata. Without metadata they
-	// are those that have a descriptor, in the order of the symbols.
+	// Kernels are the kernels in the order of the metadata. Without metadata, they
+	// are the kernels with a descriptor, in the order of the symbols.
 	Kernels []Kernel
-	// Sections are the sections in file order, none without section headers.
+	// Sections are the sections in file order; empty without section headers.
 	Sections []Section
 	// Variables is the number of exported variables: data symbols that are
 	// neither kernel descriptors nor __hip_cuid_*.
@@ -57,7 +57,7 @@ type Feature uint8
 // The states of features, numbered as in e_flags.
 const (
 	Unsupported Feature = iota // the processor does not have it
-	Any                        // the code works either way
+	Any                        // the code works with and without it
 	Off
 	On
 )
@@ -65,15 +65,15 @@ const (
 // Section is a section of the file.
 type Section struct {
 	Name []byte
-	// Size is what the section takes in the file, in bytes.
+	// Size is the size of the section in the file, in bytes.
 	Size uint64
 }
 
 // Kernel is a kernel of a code object. Fields of type *int64 and *bool are nil
-// where the metadata does not have the key.
+// if the metadata does not have the key.
 type Kernel struct {
 	// Name and Symbol are the name of the kernel and of its descriptor. They may
-	// hold any bytes.
+	// contain any bytes.
 	Name, Symbol []byte
 
 	KernargSize, LDS, Scratch      *int64 // bytes; scratch per lane
@@ -86,34 +86,36 @@ type Kernel struct {
 	WGPMode                        *bool
 	UniformWorkgroupSize           *bool
 	MaxWorkgroups                  [3]*int64
-	// Kind is "init", "fini" or "normal", "" without the key.
+	// Kind is "init", "fini" or "normal", or "" without the key.
 	Kind string
 
-	// CodeSize is the size of the kernel's code in bytes, without the functions
+	// CodeSize is the size of the kernel's code in bytes, not including functions
 	// that it calls; nil if the symbol is missing.
 	CodeSize *int64
-	// Descriptor is the kernel descriptor, nil if it is missing.
+	// Descriptor is the kernel descriptor; nil if it is missing.
 	Descriptor *Descriptor
-	// OpenMP is the execution environment of an OpenMP kernel, nil for others.
+	// OpenMP is the execution environment of an OpenMP kernel; nil for other
+	// kernels.
 	OpenMP *OpenMP
 }
 
-// OpenMP is what an image says about the execution of an OpenMP kernel.
+// OpenMP is the execution environment of an OpenMP kernel, as stored in the
+// image.
 type OpenMP struct {
-	// Mode is 1 for generic, 2 for SPMD, 3 for generic code turned into SPMD.
+	// Mode is 1 for generic, 2 for SPMD, 3 for generic code transformed to SPMD.
 	Mode uint8
-	// The limits are 0 where the image does not have them.
+	// The limits are 0 if the image does not state them.
 	MinThreads, MaxThreads, MinTeams, MaxTeams int32
 }
 
-// Is reports whether data begins like an AMD code object: an ELF file of 64 bits
-// for the machine AMDGPU.
+// Is reports whether data begins like an AMD code object: a 64-bit ELF file for
+// the machine AMDGPU.
 func Is(data []byte) bool {
 	return len(data) >= ehdrSize && string(data[:6]) == "\x7fELF\x02\x01" && u16(data[18:]) == emAMDGPU
 }
 
-// Parse reads a code object. An object without metadata is no error; metadata
-// and tables that are damaged are, and errors give their offset in data.
+// Parse reads a code object. An object without metadata is not an error.
+// Damaged metadata and tables are, and the errors state the offset in data.
 func Parse(data []byte) (*Object, error) {
 	f, err := open(data)
 	if err != nil {
@@ -136,7 +138,7 @@ func Parse(data []byte) (*Object, error) {
 	return o, nil
 }
 
-// ParseTarget reads the target of a code object from its ELF header alone.
+// ParseTarget reads the target of a code object from only its ELF header.
 func ParseTarget(data []byte) (Target, error) {
 	if !Is(data) {
 		return Target{}, notCodeObject(data)
@@ -170,8 +172,7 @@ func targetOf(data []byte) Target {
 }
 
 // ID returns the target ID that the ELF flags state, such as
-// gfx90a:sramecc+:xnack-. Processors that are not known have a name of the form
-// mach-0x7f.
+// gfx90a:sramecc+:xnack-. Unknown processors have a name of the form mach-0x7f.
 func (t Target) ID() string {
 	var b strings.Builder
 	b.WriteString(t.Processor)
@@ -205,7 +206,7 @@ func (o *Object) kernelsOfDescriptors() {
 	}
 }
 
-// complete adds to a kernel what its symbols tell.
+// complete sets the fields of a kernel that depend on its symbols.
 func (o *Object) complete(k *Kernel) {
 	if s := o.elf.find(k.Name, ""); s != nil {
 		k.CodeSize = number(s.size)
@@ -213,7 +214,7 @@ func (o *Object) complete(k *Kernel) {
 	if s := o.elf.find(k.Symbol, ""); s != nil && o.Version > 2 {
 		k.Descriptor = parseDescriptor(o.elf.contents(s, descriptorSize))
 	}
-	const environment = 24 // bytes of it that are read
+	const environment = 24 // number of its bytes that are read
 	if s := o.elf.find(k.Name, "_kernel_environment"); s != nil {
 		if b := o.elf.contents(s, environment); b != nil {
 			k.OpenMP = &OpenMP{
@@ -228,7 +229,7 @@ func (o *Object) complete(k *Kernel) {
 	}
 }
 
-// number returns n as the metadata has numbers, nil if it does not fit.
+// number returns a pointer to n as an int64, or nil if it does not fit.
 func number(n uint64) *int64 {
 	if v := int64(n); v >= 0 {
 		return &v

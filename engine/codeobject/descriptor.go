@@ -6,7 +6,7 @@ import "encoding/binary"
 const descriptorSize = 64
 
 // Descriptor is a kernel descriptor, which the GPU's command processor reads at
-// a launch. Allocated registers may be more than those that the code uses.
+// a launch. More registers may be allocated than the code uses.
 type Descriptor struct {
 	LDS, Scratch, Kernarg uint32 // bytes; 0 for unspecified kernarg
 	CodeOffset            int64  // from the descriptor to the code
@@ -15,7 +15,7 @@ type Descriptor struct {
 	Preload               uint16
 }
 
-// parseDescriptor reads a descriptor; nil gives nil.
+// parseDescriptor parses a descriptor. It returns nil for nil.
 func parseDescriptor(b []byte) *Descriptor {
 	if len(b) < descriptorSize {
 		return nil
@@ -26,11 +26,11 @@ func parseDescriptor(b []byte) *Descriptor {
 	}
 }
 
-// VGPRBlocks returns how many blocks of VGPRs a wave gets.
+// VGPRBlocks returns the number of VGPR blocks allocated to a wave.
 func (d *Descriptor) VGPRBlocks() int64 { return int64(d.Rsrc1&0x3f) + 1 }
 
-// SGPRBlocks returns how many blocks of 8 SGPRs a wave gets, on processors
-// before gfx10.
+// SGPRBlocks returns the number of blocks of 8 SGPRs allocated to a wave, on
+// processors before gfx10.
 func (d *Descriptor) SGPRBlocks() int64 { return int64(d.Rsrc1>>6&0xf) + 1 }
 
 // WGPMode reports whether workgroups run on a WGP, on gfx10 and later.

@@ -50,9 +50,9 @@ type file struct {
 	phdrs []phdr
 	shdrs []shdr
 
-	ordered   []symbol         // symbols with a name that lie in the file
+	ordered   []symbol         // symbols that have a name and whose contents are in the file
 	byName    map[uint64]int32 // by the hash of the name
-	buffer    []byte           // for names that are put together
+	buffer    []byte           // for concatenated names
 	variables int
 }
 
@@ -74,8 +74,8 @@ type symbol struct {
 	value, size uint64
 }
 
-// open reads the headers. Names of sections that cannot be read are empty: only
-// reports show them.
+// open reads the headers. Section names that cannot be read are empty, because
+// they are used only in reports.
 func open(data []byte) (*file, error) {
 	if !Is(data) {
 		return nil, notCodeObject(data)
@@ -87,7 +87,7 @@ func open(data []byte) (*file, error) {
 	return f, f.readSections(u64(data[40:]), uint64(u16(data[58:])), uint64(u16(data[60:])), uint64(u16(data[62:])))
 }
 
-// notCodeObject reports that data is no code object.
+// notCodeObject returns the error for data that is not a code object.
 func notCodeObject(data []byte) error {
 	return fmt.Errorf("no AMD code object: found % x, expected an ELF file of 64 bits for the machine %d", data[:min(len(data), 20)], emAMDGPU)
 }
@@ -98,7 +98,7 @@ func (f *file) has(off, n uint64) bool {
 	return off <= size && n <= size-off
 }
 
-// bytes returns n bytes of the file at off, which must be there.
+// bytes returns n bytes of the file at off, which must exist.
 func (f *file) bytes(off, n uint64) []byte { return f.data[off : off+n : off+n] }
 
 func (f *file) readSegments(off, entry, n uint64) error {
@@ -149,11 +149,11 @@ func (f *file) readSections(off, entry, n, names uint64) error {
 	return nil
 }
 
-// maxSectionName is how much of the name of a section is kept, in bytes.
+// maxSectionName limits the length of stored section names, in bytes.
 const maxSectionName = 256
 
-// stringAt returns the string at off of a string table, cut to most bytes; none
-// if it does not lie in the table.
+// stringAt returns the string at off in a string table, truncated to most
+// bytes, or nil if it is not inside the table.
 func stringAt(table []byte, off uint64, most int) []byte {
 	if off >= uint64(len(table)) {
 		return nil
@@ -178,10 +178,10 @@ func (f *file) sectionList() []Section {
 // symbolTable is a table of symbols with its names.
 type symbolTable struct{ entries, names []byte }
 
-// maxName is the longest name of a symbol that is read, in bytes.
+// maxName limits the length of symbol names that are read, in bytes.
 const maxName = 1 << 20
 
-// readSymbols reads the dynamic symbols, or all of them in an object that has no
+// readSymbols reads the dynamic symbols, or all symbols in an object without
 // dynamic ones. Stripping keeps the dynamic symbols.
 func (f *file) readSymbols() error {
 	t, at, err := f.symbols()
@@ -190,7 +190,8 @@ func (f *file) readSymbols() error {
 	}
 	n := len(t.entries) / symSize
 	f.byName = make(map[uint64]int32, n)
-	// Names may share bytes, but not so many that a small file has long lists.
+	// Names may share bytes, but the total is limited so that a small file cannot
+	// produce long lists.
 	room := 16*uint64(len(t.names)) + 1<<20
 	for i := range n {
 		b := t.entries[i*symSize:]
@@ -253,7 +254,7 @@ func (f *file) symbolsIn(typ uint32) (*symbolTable, uint64, error) {
 	return nil, 0, nil
 }
 
-// dynamicSymbols finds the symbols by the dynamic segment.
+// dynamicSymbols finds the symbols through the dynamic segment.
 func (f *file) dynamicSymbols() (*symbolTable, uint64, error) {
 	var dynamic []byte
 	for _, p := range f.phdrs {
@@ -305,8 +306,8 @@ func (f *file) dynamicSymbols() (*symbolTable, uint64, error) {
 	return &symbolTable{f.bytes(entries, n*symSize), f.bytes(names, strsz)}, entries, nil
 }
 
-// gnuSymbols returns the number of symbols that a GNU hash table covers: it
-// follows the chain of the last bucket to its end.
+// gnuSymbols returns the number of symbols in a GNU hash table. It follows the
+// chain of the last bucket to its end.
 func (f *file) gnuSymbols(addr uint64) uint64 {
 	off, ok := f.offset(addr, 16)
 	if !ok {
@@ -337,7 +338,7 @@ func (f *file) gnuSymbols(addr uint64) uint64 {
 	}
 }
 
-// offset returns where in the file n bytes at an address lie.
+// offset returns the file offset of n bytes at an address.
 func (f *file) offset(addr, n uint64) (uint64, bool) {
 	for _, p := range f.phdrs {
 		if p.typ == ptLoad && addr >= p.addr && addr-p.addr <= p.filesize && n <= p.filesize-(addr-p.addr) {
@@ -348,7 +349,7 @@ func (f *file) offset(addr, n uint64) (uint64, bool) {
 	return 0, false
 }
 
-// find returns the symbol of that name, or nil if it is missing.
+// find returns the symbol named name+suffix, or nil if it is missing.
 func (f *file) find(name []byte, suffix string) *symbol {
 	if suffix != "" {
 		f.buffer = append(append(f.buffer[:0], name...), suffix...)
@@ -361,8 +362,8 @@ func (f *file) find(name []byte, suffix string) *symbol {
 	return &f.ordered[i]
 }
 
-// contents returns the first n bytes of what a symbol names, nil if they are not
-// in the file.
+// contents returns the first n bytes that a symbol refers to, or nil if they are
+// not in the file.
 func (f *file) contents(s *symbol, n uint64) []byte {
 	if s.size < n {
 		return nil

@@ -6,18 +6,19 @@ import (
 	"github.com/tinylib/msgp/msgp"
 )
 
-// maxDepth bounds how deep values of the metadata are nested.
+// maxDepth is the largest nesting depth of values in the metadata.
 const maxDepth = 32
 
-// metadata reads MessagePack. It notes the first error and reads nothing after.
+// metadata reads MessagePack. It records the first error and reads nothing
+// after it.
 type metadata struct {
 	all  []byte
 	rest []byte
-	base uint64 // offset of all in the file
+	base uint64 // offset of the metadata in the file
 	// index is the number of the kernel that is being read, from 1; 0 for none.
 	index int
 	err   error
-	// numbers is where the next integers go: a kernel has a dozen.
+	// numbers is memory for the next integers; a kernel has about a dozen.
 	numbers []int64
 }
 
@@ -31,7 +32,7 @@ func (m *metadata) fail(format string, args ...any) {
 	}
 }
 
-// minKernel is less than the bytes that the metadata of any kernel takes.
+// minKernel is less than the size of the metadata of any kernel, in bytes.
 const minKernel = 64
 
 // readMetadata reads the metadata of version 3 and later.
@@ -41,7 +42,7 @@ func (o *Object) readMetadata(data []byte, base uint64) error {
 		if string(key) != "amdhsa.kernels" {
 			return false
 		}
-		o.Kernels = nil // the last one counts
+		o.Kernels = nil // the last one is used
 		n := m.array()
 		o.Kernels = make([]Kernel, 0, min(uint64(n), uint64(len(m.rest))/minKernel))
 		for range n {
@@ -123,8 +124,8 @@ func (m *metadata) kernel(index int) (k Kernel) {
 	return k
 }
 
-// fields reads a map and calls value for each key. Where that returns false,
-// without having read the value, the value is skipped.
+// fields reads a map and calls value for each key. If value returns false, it
+// must not have read the value, and fields skips it.
 func (m *metadata) fields(value func(key []byte) bool) {
 	if m.err != nil {
 		return
@@ -215,7 +216,7 @@ func (m *metadata) text(key []byte) []byte {
 	return s
 }
 
-// number reads an integer that is not negative.
+// number reads a non-negative integer.
 func (m *metadata) number(key []byte) *int64 {
 	if m.err != nil {
 		return nil
@@ -243,7 +244,7 @@ func (m *metadata) number(key []byte) *int64 {
 	return &m.numbers[len(m.numbers)-1]
 }
 
-// truth reads a Boolean, or an integer that stands for one.
+// truth reads a Boolean, or an integer used as one.
 func (m *metadata) truth(key []byte) *bool {
 	if m.err != nil {
 		return nil
@@ -283,7 +284,7 @@ func (m *metadata) triple(key []byte) *[3]int64 {
 	return &v
 }
 
-// wrong reports a value of another type than expected, or one that is cut off.
+// wrong reports a value of an unexpected type, or a truncated one.
 func (m *metadata) wrong(want string) { m.wrongFor(nil, want) }
 
 // wrongFor is wrong for the value of a key.

@@ -7,7 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// metadataV2 is what is read of the metadata of version 2, which is YAML.
+// metadataV2 is the part of the version 2 metadata, a YAML document, that is
+// read.
 type metadataV2 struct {
 	Kernels []struct {
 		Name       string `yaml:"Name"`
@@ -29,8 +30,8 @@ type metadataV2 struct {
 	} `yaml:"Kernels"`
 }
 
-// maxMetadataV2 is the largest YAML text that is read, in bytes. Real ones have
-// some kilobytes.
+// maxMetadataV2 limits the size of the YAML text, in bytes. Real ones have some
+// kilobytes.
 const maxMetadataV2 = 16 << 20
 
 // readMetadataV2 reads the metadata of version 2.

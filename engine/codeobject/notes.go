@@ -8,11 +8,11 @@ import (
 // Types of notes with the names AMDGPU and AMD.
 const (
 	noteMetadata   = 32 // AMDGPU: the metadata of versions 3 and later
-	noteMetadataV2 = 10 // AMD: that of version 2
+	noteMetadataV2 = 10 // AMD: the metadata of version 2
 )
 
-// readNotes reads the metadata from the note that holds it: of the note
-// segments, or of the note sections where there are no such segments.
+// readNotes reads the metadata from its note, which is in the note segments, or
+// in the note sections if there are no such segments.
 func (o *Object) readNotes() error {
 	f := o.elf
 	segments := false
@@ -45,7 +45,7 @@ func (o *Object) readNotes() error {
 	return nil
 }
 
-// notes goes through the notes at off up to the one that holds metadata.
+// notes reads the notes at off up to the one with metadata.
 func (o *Object) notes(off, size uint64) error {
 	const header = 12
 	f := o.elf
