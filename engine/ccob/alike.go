@@ -11,36 +11,37 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 )
 
-// What frames have in common, such as tables of constants or compressed debug sections, is
-// stored in each of them. How much that is can be told from samples: windows that their own
-// content chooses, so that the same bytes are recognized wherever they lie. What code objects
-// have in common begins at multiples of 8.
+// Data that frames have in common, such as tables of constants or compressed debug sections,
+// is stored in each of them. Its amount is estimated from samples: windows selected by their
+// own content, so that equal bytes are recognized at any offset. Data that code objects have
+// in common begins at multiples of 8.
 const (
-	sampleChunk  = 128 << 10 // what is read at once
+	sampleChunk  = 128 << 10 // bytes per read
 	sampleStep   = 8
 	sampleWindow = 64
 	samplePrime  = 0x9E3779B97F4A7C15
 	sampleShift  = 55 // a window is taken if its first 8 bytes, hashed, have the upper 9 bits zero
 
-	// One part in so many of what is new may be in common: in real bundles of code it is a
-	// tenth at most, and they are smaller than LLVM's by more than a cut costs.
+	// At most 1/sharedMost of the new data may be in common. In real bundles of code it is
+	// a tenth at most, and they are smaller than LLVM's by more than a cut costs.
 	sharedMost = 6
-	// The same where much looks random, such as compressed debug sections. There is little that
-	// such a bundle can be smaller by, and of a small one the start of each frame takes that.
+	// The same for a bundle in which much data looks random, such as compressed debug sections.
+	// Compression saves little in such a bundle, and in a small one the start of each frame
+	// costs as much.
 	sharedMostNoise = 24
 	noiseFrom       = 35 << 20
-	noisePart       = 3  // one part in so many is much
+	noisePart       = 3  // the part of random data, 1/noisePart, that is much
 	noiseLeast      = 50 // different bytes in a window of noise; random ones have 57, machine code 25 to 40
 )
 
-// contentSample is a window that was taken.
+// contentSample is a selected window.
 type contentSample struct {
 	sum       uint64
-	different int // different bytes in it, which tell about what it takes when it is compressed
+	different int // different bytes in it, an estimate of its compressed size
 }
 
 // alike reports whether frames have so much in common that cuts between them would cost more
-// than they are good for.
+// than they save.
 func alike(ctx context.Context, b *budget.Budget, frames [][]Piece) (bool, error) {
 	if len(frames) < 2 {
 		return false, nil
@@ -53,7 +54,7 @@ func alike(ctx context.Context, b *budget.Budget, frames [][]Piece) (bool, error
 	if err != nil {
 		return false, err
 	}
-	seen := make(map[uint64]int) // in which frame last
+	seen := make(map[uint64]int) // the last frame with the sample
 	fresh, shared, noise := 0, 0, 0
 	for i, list := range samples {
 		for _, s := range list {
@@ -78,7 +79,8 @@ func alike(ctx context.Context, b *budget.Budget, frames [][]Piece) (bool, error
 	return shared > fresh/sharedMost, nil
 }
 
-// sampleFrame takes samples of the largest entry of a frame, which stands for the others.
+// sampleFrame samples the largest entry of a frame, which represents the
+// others.
 func sampleFrame(frame []Piece) ([]contentSample, error) {
 	c := frame[0].Content
 	for _, p := range frame {
@@ -98,7 +100,8 @@ func sampleFrame(frame []Piece) ([]contentSample, error) {
 	return list, nil
 }
 
-// appendSamples appends the samples that begin in a chunk, which has a window more than that.
+// appendSamples appends the samples that begin in a chunk, which is followed by
+// the bytes of one more window.
 func appendSamples(list []contentSample, chunk []byte) []contentSample {
 	for ; len(chunk) >= sampleWindow+sampleStep; chunk = chunk[sampleStep:] {
 		x := binary.LittleEndian.Uint64(chunk)
@@ -111,7 +114,7 @@ func appendSamples(list []contentSample, chunk []byte) []contentSample {
 	return list
 }
 
-// differentBytes counts the byte values in a window.
+// differentBytes returns the number of different byte values in a window.
 func differentBytes(window []byte) int {
 	var set [4]uint64
 	for _, c := range window {

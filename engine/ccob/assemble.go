@@ -10,7 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
-// placed is a part with its place in the raw bytes and its entries there.
+// placed is a part with its offset in the raw bytes and its entries.
 type placed struct {
 	*Part
 	at     int64
@@ -20,7 +20,8 @@ type placed struct {
 func (p *placed) end() int64 { return p.at + p.RawSize }
 
 // Assemble writes the compressed bundle of a plan: the parts, in order, must have
-// exactly the entries of the plan. Of the options, Version is that of the bundle.
+// exactly the entries of the plan. Of the options, Version is the container
+// version of the bundle.
 func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o EncodeOptions) (Stats, error) {
 	s, err := newStats(o.Version, plan.index.raw)
 	if err != nil {
@@ -38,7 +39,7 @@ func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o 
 		s.Frames++
 	}
 	for start, raw := int64(0), plan.index.raw; start < raw; {
-		// The frame goes up to the next part that begins one.
+		// The frame ends at the next part that begins a frame.
 		n, end := 0, raw
 		for n < len(list) && (list[n].at == start || !slices.Contains(plan.starts, list[n].at)) {
 			n++
@@ -81,7 +82,7 @@ func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o 
 	return s, nil
 }
 
-// place finds the places of the parts that have entries.
+// place returns the parts that have entries, with their offsets.
 func (plan *Plan) place(parts []*Part) ([]placed, error) {
 	var list []placed
 	pos, rest := plan.head.Len(), plan.index.pieces[1:]
@@ -113,8 +114,8 @@ func (plan *Plan) place(parts []*Part) ([]placed, error) {
 	return list, nil
 }
 
-// encodeFrame makes one frame of the parts and all else that lies between start and end.
-// If it is the only frame, alone is not nil, and the hash is that of its bytes.
+// encodeFrame encodes one frame from the parts and all other bytes between start and
+// end. If it is the only frame, alone is not nil, and the hash is the hash of its bytes.
 func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end int64, o EncodeOptions, alone *single) (frame files.Content, hash uint64, err error) {
 	b := orOneCore(o.Budget)
 	err = b.WithBytes(ctx, end-start, func(ctx context.Context) error {
@@ -175,7 +176,7 @@ func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end in
 	return frame, hash, err
 }
 
-// nopCloser is a writer that need not be closed.
+// nopCloser is a WriteCloser whose Close has no effect.
 type nopCloser struct{ io.Writer }
 
 // Close does nothing.

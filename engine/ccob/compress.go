@@ -2,7 +2,7 @@ package ccob
 
 import "github.com/rules-offload/rules_offload/internal/longzstd"
 
-// Level chooses between speed and size.
+// Level is a compression level: a choice between speed and size.
 type Level = longzstd.Level
 
 // The levels of compression.

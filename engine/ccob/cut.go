@@ -13,49 +13,50 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// Piece is a run of raw bytes: the header of the plain bundle or an entry.
+// Piece is a range of raw bytes: the header of the plain bundle or an entry.
 type Piece struct {
-	Offset  int64         // in the raw bytes; what lies between pieces is zero
+	Offset  int64         // in the raw bytes; bytes between pieces are zero
 	Content files.Content // may be empty
 	ID      string        // entry ID, empty for the header
 }
 
 func (p Piece) end() int64 { return p.Offset + p.Content.Len() }
 
-// Frames says how the raw bytes are cut into zstd frames. A frame can be decoded
-// on its own but cannot refer to what other frames hold, and entries of
-// related processors are much alike.
+// Frames selects how the raw bytes are divided into zstd frames. A frame can be
+// decoded separately but cannot reference data in other frames, and entries for
+// related processors are very similar.
 type Frames int
 
 const (
-	// FramesAuto makes one frame of a small bundle, and of a large one a frame
-	// for each run of entries of one family of processors: gfx6 to gfx9, gfx10,
-	// and gfx11 on; for two halves of it if both are large. What LLVM's window of 128 MiB
-	// reaches stays together where entries of a family do not follow each other, where
+	// FramesAuto makes one frame for a small bundle. For a large bundle, it makes a frame
+	// for each run of entries of one family of processors (gfx6 to gfx9, gfx10, gfx11 and
+	// later), and divides the run in two if both halves are large. Entries within LLVM's
+	// window of 128 MiB stay in one frame if the entries of a family are not adjacent, if
 	// families have much in common, and at level Small.
 	FramesAuto Frames = iota
-	// FramesEntry makes a frame of every entry: the finest random access, at
-	// the largest size.
+	// FramesEntry makes a frame for every entry: the finest random access, at the
+	// largest size.
 	FramesEntry
-	// FramesOne makes one frame and no index: what LLVM writes.
+	// FramesOne makes one frame and no index, as LLVM does.
 	FramesOne
 )
 
 // Limits of FramesAuto. Cuts between families mostly cost 0.2 to 2.5 % in size, and the
-// frames are still smaller than the one that libzstd makes at LLVM's default level. Not
-// so where families have much in common, see alike. From
-// 128 MiB on, the window of LLVM, a cut takes nothing away that LLVM has.
+// frames are still smaller than the one that libzstd makes at LLVM's default level.
+// This does not hold for families with much in common, see alike. Beyond 128 MiB,
+// LLVM's window, a cut loses no matches that LLVM finds.
 const (
-	autoFrom       = 16 << 20  // raw size from which on it cuts at all
+	autoFrom       = 16 << 20  // smallest raw size that is divided
 	autoLeast      = 4 << 20   // the smallest frame it makes
-	autoLeastSmall = 128 << 20 // the same where the size matters most
+	autoLeastSmall = 128 << 20 // the same at level Small
 )
 
-// halfLeast is the smallest half of a family that FramesAuto cuts in two. Tests change it.
+// halfLeast is the smallest half into which FramesAuto divides a family. Tests
+// change it.
 var halfLeast int64 = 256 << 20
 
-// cut returns the pieces of each frame. The raw bytes of a frame go from its first
-// piece to the first of the next.
+// cut returns the pieces of each frame. A frame contains the raw bytes from its
+// first piece to the first piece of the next frame.
 func cut(ctx context.Context, b *budget.Budget, pieces []Piece, how Frames, level Level) ([][]Piece, error) {
 	whole := [][]Piece{pieces}
 	least := int64(0)
@@ -71,7 +72,7 @@ func cut(ctx context.Context, b *budget.Budget, pieces []Piece, how Frames, leve
 	var list [][]Piece
 	start := 0
 	for i := 1; i < len(pieces); i++ {
-		// A frame without content is good for nothing: leave empty pieces where they are.
+		// A frame without content is useless, so do not cut before empty pieces.
 		if pieces[i].Content.Len() == 0 || pieces[start].ID != "" && how == FramesAuto && !cutsHere(pieces, start, i, least) {
 			continue
 		}
@@ -93,14 +94,14 @@ func cut(ctx context.Context, b *budget.Budget, pieces []Piece, how Frames, leve
 		halved = append(halved, halves(run)...)
 	}
 	if len(halved) == 2 && halved[0][0].ID == "" {
-		return whole, nil // the header alone needs no frame
+		return whole, nil // the header does not require a separate frame
 	}
 	return halved, nil
 }
 
-// halves cuts a run of entries of half a gigabyte and more near the middle, and the halves
-// again. Decoding the last of its entries, and the memory for it, would otherwise grow with
-// all of them.
+// halves divides a run of entries of half a gigabyte or more near the middle, and then the
+// halves. Otherwise the time and memory for decoding the last entry would grow with the
+// size of all entries.
 func halves(run []Piece) [][]Piece {
 	start, end := run[0].Offset, run[len(run)-1].end()
 	middle, most := 0, halfLeast-1
@@ -115,21 +116,21 @@ func halves(run []Piece) [][]Piece {
 	return append(halves(run[:middle]), halves(run[middle:])...)
 }
 
-// cutsHere reports whether FramesAuto begins a frame with piece i, the last having begun
-// with piece start.
+// cutsHere reports whether FramesAuto begins a frame with piece i, if the previous frame
+// begins with piece start.
 func cutsHere(pieces []Piece, start, i int, least int64) bool {
 	return Family(pieces[i].ID) != Family(pieces[i-1].ID) && pieces[i].Offset-pieces[start].Offset >= least
 }
 
-// joinFamilies takes cuts back that lie between entries of one family where LLVM's window
-// reaches from one to the other.
+// joinFamilies removes cuts between entries of one family that are within LLVM's window
+// of each other.
 func joinFamilies(list [][]Piece) [][]Piece {
 	type place struct {
 		frame  int
 		offset int64
 	}
 	last := make(map[string]place)
-	joined := make([]bool, len(list)) // to the frame before
+	joined := make([]bool, len(list)) // joined to the previous frame
 	for i, run := range list {
 		for _, p := range run {
 			if p.Content.Len() == 0 || p.ID == "" {
@@ -156,8 +157,8 @@ func joinFamilies(list [][]Piece) [][]Piece {
 	return frames
 }
 
-// joinAlike takes cuts back that would cost too much, between frames that together have
-// less than LLVM's window.
+// joinAlike removes cuts that would cost too much, between frames that together are
+// smaller than LLVM's window.
 func joinAlike(ctx context.Context, b *budget.Budget, list [][]Piece) ([][]Piece, error) {
 	var joined [][]Piece
 	for len(list) > 0 {
@@ -180,7 +181,7 @@ func joinAlike(ctx context.Context, b *budget.Budget, list [][]Piece) ([][]Piece
 }
 
 // Family returns the [target.CodeFamily] of the processor in an entry ID; it is empty for
-// anything but AMD GPUs. Entries of a family belong in one part.
+// targets other than AMD GPUs. Entries of a family belong in one part.
 func Family(id string) string {
 	at := strings.Index(id, "gfx")
 	if at < 0 {
@@ -190,7 +191,8 @@ func Family(id string) string {
 	return target.CodeFamily(processor)
 }
 
-// checkPieces refuses pieces that are out of order and returns the raw size.
+// checkPieces reports an error for pieces that are out of order, and returns
+// the raw size.
 func checkPieces(pieces []Piece) (int64, error) {
 	end := int64(0)
 	for i, p := range pieces {

@@ -18,31 +18,33 @@ import (
 	"github.com/rules-offload/rules_offload/internal/pages"
 )
 
-// largeFrom is the size from which on memory is worth special care. On first use the
-// kernel costs more than the decoder, unless it hands out large pages.
+// largeFrom is the smallest size of memory that is treated specially. On first use
+// of the memory, the kernel takes more time than the decoder, unless it provides
+// large pages.
 const largeFrom = 4 << 20
 
-// keptWindow is the largest window that a decoder takes along for the next bundle.
+// keptWindow is the largest window that a decoder keeps for the next bundle.
 const keptWindow = 64 << 20
 
-// smallWindow is the largest window that is not reserved.
+// smallWindow is the largest window whose memory is not reserved.
 const smallWindow = 1 << 20
 
-// manyWindows is the memory for windows from which on half of the cores write and half
-// decode: less memory then saves more time than cores would. Tests change it.
+// manyWindows is the memory of windows from which half of the cores decode and half
+// write, because less memory then saves more time than more decoders. Tests change it.
 var manyWindows int64 = 512 << 20
 
-// errEnough stops a decoder.
+// errEnough stops a decoder after the required bytes.
 var errEnough = errors.New("enough")
 
-// decoderOptions: the limits are checked here, against the sizes of the bundle.
+// decoderOptions disable limits of the decoder: this package checks them
+// against the sizes of the bundle.
 var decoderOptions = []zstd.DOption{
 	zstd.WithDecoderConcurrency(1),
 	zstd.WithDecoderMaxWindow(1 << 41),
 	zstd.WithDecoderMaxMemory(1 << 62),
 }
 
-// decoders holds decoders for reuse.
+// decoders is a pool of decoders.
 var decoders = sync.Pool{New: func() any {
 	d, err := zstd.NewReader(nil, decoderOptions...)
 	if err != nil {
@@ -51,15 +53,15 @@ var decoders = sync.Pool{New: func() any {
 	return d
 }}
 
-// decoderSet are the decoders that one call uses, one for each lane: their windows are used
-// again for frame after frame, however large they are.
+// decoderSet holds the decoders of one call, one for each lane. Their windows, of any size,
+// are reused for later frames.
 type decoderSet struct {
 	mu   sync.Mutex
 	free []*zstd.Decoder
 	size int64 // of the largest window
 
-	cores, lanes int          // at most so many jobs at a time
-	left         atomic.Int64 // jobs that are not done
+	cores, lanes int          // largest number of concurrent jobs
+	left         atomic.Int64 // unfinished jobs
 }
 
 func newDecoderSet(cores, lanes, jobs int) *decoderSet {
@@ -68,11 +70,11 @@ func newDecoderSet(cores, lanes, jobs int) *decoderSet {
 	return w
 }
 
-// idle reports whether there is a core that no job needs.
+// idle reports whether there is a core that no job uses.
 func (w *decoderSet) idle() bool { return min(int(w.left.Load()), w.lanes) < w.cores }
 
-// decoderMemory returns the bytes to reserve for a decoder with a window. What a decoder needs
-// besides is less than what a process needs anyway, and so is a small window.
+// decoderMemory returns the bytes to reserve for a decoder with a window. The other memory of
+// a decoder, and a small window, are negligible compared with the memory of the process.
 func decoderMemory(window int64) int64 {
 	if window <= smallWindow {
 		return 0
@@ -93,9 +95,9 @@ func (w *decoderSet) get(size int64) *zstd.Decoder {
 	return decoders.Get().(*zstd.Decoder)
 }
 
-// put takes a decoder back.
+// put returns a decoder to the set.
 func (w *decoderSet) put(d *zstd.Decoder) {
-	_ = d.Reset(nil) // lets go of the source
+	_ = d.Reset(nil) // releases the source
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.free = append(w.free, d)
@@ -128,8 +130,8 @@ func zstdError(f *frame, err error) error {
 	return e
 }
 
-// decodeFrame decodes all of f, which states its size, into dst, which has it. The
-// decoder may overwrite the room bytes after dst: with some, it is faster.
+// decodeFrame decodes all of f, which states its size, into dst, which has that
+// size. The decoder may overwrite room bytes after dst, which makes it faster.
 func (r *Reader) decodeFrame(f *frame, dst []byte, room int) error {
 	if err := f.walk(r.data); err != nil {
 		return err
@@ -147,7 +149,7 @@ func (r *Reader) decodeFrame(f *frame, dst []byte, room int) error {
 }
 
 // streamFrame decodes f block by block, at most limit bytes of it. If whole is
-// set, the frame must end there or before. Where a core is idle, emit runs there.
+// set, the frame must end there or before. If a core is idle, emit runs on it.
 func (r *Reader) streamFrame(ctx context.Context, w *decoderSet, f *frame, limit int64, whole bool, emit func([]byte) error) (int64, error) {
 	src, err := f.reader(r.data, limit)
 	if err != nil {
@@ -161,7 +163,7 @@ func (r *Reader) streamFrame(ctx context.Context, w *decoderSet, f *frame, limit
 	}
 	s := &blockSink{ctx: ctx, limit: limit, whole: whole, idle: w.idle, emit: emit, window: window}
 	func() {
-		defer s.end() // also if a fault in a mapped file ends the decoder
+		defer s.end() // also if a fault in a mapped file stops the decoder
 		_, err = d.WriteTo(s)
 	}()
 	switch {
@@ -177,18 +179,18 @@ func (r *Reader) streamFrame(ctx context.Context, w *decoderSet, f *frame, limit
 	return s.n, nil
 }
 
-// blockSink takes decoded blocks up to a limit.
+// blockSink receives decoded blocks up to a limit.
 type blockSink struct {
 	ctx      context.Context
 	n, limit int64
 	whole    bool
-	idle     func() bool // whether a core is; asked only where the window is large
+	idle     func() bool // whether a core is idle; called only for large windows
 	window   int64
 	ready    sync.WaitGroup
-	stop     atomic.Bool // ends what ready waits for
+	stop     atomic.Bool // stops ready
 	emit     func([]byte) error
-	lent     *lender // once a core was idle
-	err      error   // why it stopped the decoder
+	lent     *lender // set after a core was idle
+	err      error   // the reason why it stopped the decoder
 }
 
 func (s *blockSink) Write(p []byte) (int, error) {
@@ -202,7 +204,7 @@ func (s *blockSink) take(p []byte) error {
 		return context.Cause(s.ctx)
 	}
 	if s.n == 0 {
-		// The decoder's window begins with the first block, and was not used yet.
+		// The decoder's window begins with the first block and has not been used yet.
 		if s.window >= largeFrom {
 			w := windowOf(p, s.window)
 			pages.Large(w)
@@ -235,7 +237,7 @@ func (s *blockSink) take(p []byte) error {
 	return nil
 }
 
-// end waits for what other goroutines do.
+// end waits for the other goroutines.
 func (s *blockSink) end() {
 	s.stop.Store(true)
 	s.ready.Wait()
@@ -254,8 +256,8 @@ func tooShort(got, want int64) error {
 	return fault(0, Other, "the data decompresses to %d bytes, the header states %d", got, want)
 }
 
-// stream decodes the first limit raw bytes in order. Reaching the raw size, it
-// insists that there is nothing more.
+// stream decodes the first limit raw bytes in order. If it reaches the raw
+// size, more data is an error.
 func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) error) error {
 	whole := limit == r.h.RawSize
 	if r.h.Method == Zlib {
@@ -266,7 +268,7 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 	total := int64(0)
 	for pos := r.h.DataOffset; pos < int64(len(r.data)) && (whole || total < limit); {
 		if r.h.Version == 1 && whole && total == limit && !isFrame(r.data[pos:]) {
-			break // what follows belongs to somebody else
+			break // the following data is not part of the bundle
 		}
 		f, err := frameAt(r.data, pos)
 		if err != nil {
@@ -278,7 +280,7 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 			}
 			all := whole || f.size >= 0 && f.size <= limit-total
 			if all {
-				// Find faults of the structure, and the end, before decoding.
+				// Find faults of the structure, and the end of the frame, before decoding.
 				if err := f.walk(r.data); err != nil {
 					return err
 				}
@@ -306,12 +308,13 @@ func (r *Reader) stream(ctx context.Context, limit int64, emit func([]byte) erro
 	return nil
 }
 
-// isFrame reports whether b begins like a zstd or skippable frame.
+// isFrame reports whether b begins with the magic of a zstd or skippable frame.
 func isFrame(b []byte) bool {
 	return len(b) >= 4 && (string(b[:4]) == "\x28\xb5\x2f\xfd" || b[0]&0xf0 == 0x50 && string(b[1:4]) == "\x2a\x4d\x18")
 }
 
-// streamZlib is stream for zlib. Bytes behind the stream are ignored, as LLVM does.
+// streamZlib is stream for zlib. Bytes after the stream are ignored, as in
+// LLVM.
 func (r *Reader) streamZlib(ctx context.Context, limit int64, whole bool, emit func([]byte) error) error {
 	broken := func(err error) error {
 		e := fault(r.h.DataOffset, ZlibCorrupt, "zlib data: %v", err)
@@ -352,7 +355,7 @@ func (r *Reader) streamZlib(ctx context.Context, limit int64, whole bool, emit f
 	return nil
 }
 
-// span is a frame with its place in the raw bytes.
+// span is a frame with its range of the raw bytes.
 type span struct {
 	frame
 	raw int64
@@ -360,8 +363,8 @@ type span struct {
 
 func (s *span) rawEnd() int64 { return s.raw + s.size }
 
-// spans returns the frames that hold the first need raw bytes, known when every
-// one of them states its size.
+// spans returns the frames with the first need raw bytes. known reports whether
+// every one of them states its size.
 func (r *Reader) spans(need int64) (list []span, known bool, err error) {
 	if r.h.Method != Zstd {
 		return nil, false, nil
@@ -411,14 +414,14 @@ type Raw struct {
 // Bytes returns the raw bytes.
 func (r *Raw) Bytes() []byte { return r.data }
 
-// Release gives the memory back. The bytes must not be used any more.
+// Release releases the memory. The bytes must not be used afterwards.
 func (r *Raw) Release() {
 	r.release()
 	r.data, r.release = nil, func() {}
 }
 
-// Decode decodes everything, frames in parallel, and checks it (see HashCheck). The
-// memory is reserved from the budget until the result is released.
+// Decode decodes all frames in parallel and checks the raw bytes (see HashCheck).
+// The memory is reserved from the budget until the result is released.
 func (r *Reader) Decode(ctx context.Context) (*Raw, error) {
 	raw, err := r.decode(ctx)
 	if err == nil {
@@ -469,7 +472,7 @@ func (r *Reader) decode(ctx context.Context) (*Raw, error) {
 	return raw, nil
 }
 
-// newRaw returns zeros, in memory that is reserved.
+// newRaw returns a Raw of zeros in reserved memory.
 func (r *Reader) newRaw(ctx context.Context, size int64) (*Raw, error) {
 	reserved, err := r.budget.Reserve(ctx, size)
 	if err != nil {
@@ -483,8 +486,8 @@ func (r *Reader) newRaw(ctx context.Context, size int64) (*Raw, error) {
 	return &Raw{data: data, release: func() { free(); reserved.Release() }}, nil
 }
 
-// mostRaw returns how many raw bytes there are at most, by the header and, as far
-// as that can be told without decoding, by the data.
+// mostRaw returns an upper bound of the number of raw bytes, from the header and,
+// as far as is possible without decoding, from the data.
 func (r *Reader) mostRaw() (int64, error) {
 	if r.h.Method == Zlib {
 		return r.h.RawSize, nil
@@ -512,7 +515,7 @@ func (r *Reader) checkRaw(ctx context.Context, raw []byte) error {
 	case r.o.Hash.auto() && r.index != nil:
 		return r.index.check(raw)
 	case r.o.Hash.auto() && len(raw) > wholeMost:
-		// The decoder has compared the checksums.
+		// The decoder has already compared the checksums.
 		if form, err := r.form(); err != nil || form == checksums {
 			return err
 		}
@@ -536,9 +539,9 @@ func (r *Reader) checkHash(sum uint64) error {
 	return nil
 }
 
-// Extract decodes what the ranges need and no more, and writes each to its W. Several
-// frames are decoded in parallel, and so are the ranges written; bytes that pass
-// no check never become a success, but may have been written before the error.
+// Extract decodes only the data that the ranges require and writes each range to its
+// W. It decodes frames and writes ranges in parallel. If a check fails, Extract
+// returns an error, but may already have written the bytes.
 func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 	proof, err := r.proofFor(true)
 	if err != nil {
@@ -547,7 +550,7 @@ func (r *Reader) Extract(ctx context.Context, ranges []Range) error {
 	return r.extract(ctx, proof, ranges)
 }
 
-// extract is Extract by a given proof.
+// extract is Extract with a given proof.
 func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error {
 	if err := r.checkRanges(ranges); err != nil {
 		return err
@@ -556,7 +559,8 @@ func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error
 	slices.SortStableFunc(ranges, func(a, b Range) int { return cmp.Compare(a.Offset, b.Offset) })
 	switch proof {
 	case byFrames:
-		// The header that said where the ranges are may not have been checked, see listMost.
+		// The header with the offsets of the ranges may not have been checked, see
+		// listMost.
 		if len(ranges) > 0 && ranges[0].Offset > 0 {
 			ranges = slices.Insert(ranges, 0, Range{Size: 1})
 		}
@@ -586,7 +590,8 @@ func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error
 		return fmt.Errorf("the data decompresses to less than the %d bytes that are wanted", need)
 	}
 	jobs := extractJobs(spans, ranges)
-	// The longest first: no core is alone at the end, and windows can be used again.
+	// The longest first, so that all cores finish at about the same time and
+	// windows can be reused.
 	slices.SortStableFunc(jobs, func(a, b job) int { return cmp.Compare(b.size(), a.size()) })
 	cores, ahead := r.budget.Cores(), len(jobs)
 	if jobs[0].size()*int64(cores) >= manyWindows {
@@ -607,7 +612,7 @@ type job struct {
 	ranges []Range
 }
 
-// size returns how many raw bytes the frames of j have.
+// size returns the number of raw bytes in the frames of j.
 func (j *job) size() int64 { return j.spans[len(j.spans)-1].rawEnd() - j.spans[0].raw }
 
 // extractJobs divides the work so that no range is shared between jobs. Both lists
@@ -632,7 +637,8 @@ func extractJobs(spans []span, ranges []Range) []job {
 	return jobs
 }
 
-// run does one job. If whole is set, it decodes its frames up to their ends, where the checksums are.
+// run does one job. If whole is set, it decodes the frames to their ends, where
+// the checksums are.
 func (r *Reader) run(ctx context.Context, w *decoderSet, j *job, whole bool) error {
 	defer w.left.Add(-1)
 	need, window := int64(0), int64(0)
@@ -667,8 +673,8 @@ func (r *Reader) run(ctx context.Context, w *decoderSet, j *job, whole bool) err
 	})
 }
 
-// extractHashed is Extract with the hash of the header checked: everything is
-// decoded, and hashed on another core.
+// extractHashed is Extract with a check of the header's hash. It decodes
+// everything and computes the hash on another core.
 func (r *Reader) extractHashed(ctx context.Context, ranges []Range) error {
 	h := NewHasher()
 	f := newFan(0, ranges, nil)

@@ -1,5 +1,5 @@
 // Package ccob reads and writes compressed bundles: the CCOB container that
-// clang-offload-bundler -compress makes of a plain bundle.
+// clang-offload-bundler -compress writes for a plain bundle.
 //
 // # Container
 //
@@ -38,9 +38,9 @@
 //
 // # Index
 //
-// After several frames, or one of a MiB or more that compressed to something between next
-// to nothing and next to all of it, comes inside the file size a
-// skippable frame that other readers pass over:
+// An index is a skippable frame at the end of the data, which other readers skip. It
+// follows several frames, or a single frame of 1 MiB or more, unless that compressed to
+// almost nothing or hardly at all. The file size includes it:
 //
 //	0  u32 0x184D2A5B, u32 size of the rest
 //	8  number 2: the version of the index
@@ -52,27 +52,27 @@
 //	   5 bytes: size of the whole frame
 //	   8 bytes: D3 A9 E4 B7 8E F1 CA 95
 //
-// A number has 6 bits in each byte, the lowest first; bit 6 of a byte says that another byte
-// follows. A sum has 7 bits in each of ten bytes: an XXH64, or the hash. The size has 7 bits in each byte.
-// Bit 7 of all these bytes is set. Version 1 of the index is read, too.
+// A number has 6 bits in each byte, the lowest first; bit 6 of a byte is set if another byte
+// follows. A sum has 7 bits in each of ten bytes: an XXH64, or the hash. The size has 7 bits in
+// each byte. Bit 7 of all these bytes is set. Version 1 of the index is also read.
 //
-// The records are the non-empty pieces of the raw bytes in ascending order,
-// the plain bundle's header and its entries; bytes between them are zero. MD5
-// runs at less than a GB/s and needs all bytes in order; the records let any
-// range be checked on its own at ten times that speed.
+// The records are the non-empty pieces of the raw bytes in ascending order: the
+// plain bundle's header and its entries. Bytes between them are zero. MD5 runs
+// at less than 1 GB/s and requires all bytes in order; with the records, any
+// range can be checked separately at ten times that speed.
 //
-// The index finds nothing, it only checks. Where frames and entries lie is read
-// from the frames and the plain bundle, so an index, damaged or forged, can make
-// an extraction fail but cannot change its bytes. One that contradicts itself or
-// the sizes of the bundle is no index: the bundle is then read like one
-// without.
+// The index is used only for checks. The offsets of frames and entries come from
+// the frames and the plain bundle, so a damaged or forged index can make an
+// extraction fail but cannot change its bytes. An index that contradicts itself
+// or the sizes of the bundle is ignored.
 //
 // # Damage
 //
-// A frame that has no index with it has zstd's checksum. What a Reader returns of a
-// bundle that Encode wrote was checked: by the index, by all checksums of the frames that it is in,
-// which are then decoded whole, or by the hash of the header, which takes all frames. The last is done
-// for bundles of at most a MiB, and for those that have lost their index. A listing of a single frame of more than
-// 64 MiB without index, which FramesOne makes, is not checked before an entry is read. Bundles of LLVM, one frame
-// without a checksum, are checked by their hash up to a MiB.
+// A frame in a bundle without an index has zstd's checksum. A Reader checks all data that it
+// returns from a bundle written by Encode: with the index, with the checksums of the frames, which
+// are then decoded to their ends, or with the hash of the header, which requires all frames. It
+// uses the hash for bundles of at most 1 MiB and for those that have lost their index. A listing of
+// a single frame of more than 64 MiB without an index, as written with FramesOne, is not checked
+// before an entry is read. Bundles written by LLVM, one frame without a checksum, are checked with
+// their hash up to 1 MiB.
 package ccob

@@ -15,35 +15,35 @@ import (
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
-// EncodeOptions are those of writing.
+// EncodeOptions are the options for writing.
 type EncodeOptions struct {
 	Version int // of the container: 2 or 3; 0 means 3
 	Level   Level
 	Frames  Frames
-	// Budget gives cores and memory. The bytes written do not depend on it.
-	// Without one, everything runs on one core.
+	// Budget limits the cores and the memory. The bytes written do not depend on
+	// it. If nil, everything runs on one core.
 	Budget *budget.Budget
-	// Done, if not nil, is called from several goroutines with numbers of raw bytes
-	// that were done.
+	// Done, if not nil, is called concurrently with the numbers of raw bytes
+	// processed.
 	Done func(n int64)
 }
 
-// Stats is what was written or read, as -verbose tells it.
+// Stats describes a bundle that was written or read, as printed with -verbose.
 type Stats struct {
 	Version  int
 	Method   Method
 	FileSize int64  // bytes of the whole compressed bundle
-	DataSize int64  // bytes of compressed data: FileSize less the header
+	DataSize int64  // bytes of compressed data: FileSize without the header
 	RawSize  int64  // bytes of the plain bundle
 	Hash     uint64 // as in Header.Hash
 	Frames   int    // zstd frames written; 0 when reading
-	Indexed  bool   // whether an index is there
+	Indexed  bool   // whether the bundle has an index
 }
 
-// Rate returns how many times smaller the compressed data is.
+// Rate returns the compression ratio.
 func (s Stats) Rate() float64 { return float64(s.RawSize) / float64(s.DataSize) }
 
-// placer is a Sink that takes bytes at positions: a files.Output.
+// placer is a Sink that can write at offsets: a files.Output.
 type placer interface {
 	Reserve(n int64) (int64, error)
 	WriteAt(p []byte, off int64) (int, error)
@@ -52,11 +52,11 @@ type placer interface {
 // Encode compresses a plain bundle, given as its pieces in order, and writes the
 // compressed bundle to out. The first piece is the plain bundle's header.
 //
-// Frames are compressed, and the hash is computed, in parallel. Files whose
-// place in the bundle begins with a page are read where they are; the bytes of a
-// frame that has others are copied. The header comes first but is known last: if
-// out is a files.Output, frames are written as they grow and the header at the
-// end, otherwise the compressed bundle is put together in memory.
+// Frames are compressed, and the hash is computed, in parallel. Files that begin
+// at a page boundary of the bundle are read in place; the bytes of a frame with
+// other files are copied. The header is first in the file, but computed last: if
+// out is a files.Output, frames are written as they are produced and the header
+// at the end; otherwise the compressed bundle is assembled in memory.
 func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (Stats, error) {
 	size, err := checkPieces(raw)
 	if err != nil {
@@ -106,33 +106,34 @@ func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (
 	return s, err
 }
 
-// Limits of an index for a single frame. Smaller bundles are decoded in no time, to check everything.
-// Where compression saves next to nothing, or everything, LLVM's size has no room for an index.
+// Limits of an index for a single frame. Smaller bundles are decoded completely for a check, which
+// is fast. If compression saves almost nothing or almost everything, an index would make the bundle
+// larger than LLVM's.
 const (
 	indexFrom  = 1 << 20  // raw bytes
 	indexLeast = 64 << 10 // bytes of compressed data
-	indexSaved = 16       // one part in so many must be saved,
-	indexShare = 2048     // or be more than the index
-	// indexAlways is the raw size from which on there is an index in any case: without one, a
-	// listing would decode all that.
+	indexSaved = 16       // compression must save 1/indexSaved of the size,
+	indexShare = 2048     // or the index must be at most 1/indexShare of the data
+	// indexAlways is the raw size from which there is always an index, because a listing
+	// without one would decode everything.
 	indexAlways = 64 << 20
 )
 
-// worthIndex reports whether a single frame gets an index, where one is wanted: data is its size,
-// and pieces the number of records.
+// worthIndex reports whether a single frame gets an index, if one is requested. data is the size
+// of the frame, and pieces the number of records.
 func worthIndex(raw, data int64, pieces int) bool {
 	return raw >= indexAlways || raw >= indexFrom && data >= indexLeast && (data < raw-raw/indexSaved || mostIndex(pieces)*indexShare <= data)
 }
 
-// single is what happens to the only frame of a bundle.
+// single describes how the only frame of a bundle is completed.
 type single struct {
 	pieces  int  // records of an index
 	wanted  bool // whether an index may be written
 	indexed bool // whether one must be
-	flags   byte // what the frame's descriptor must become; 0: it is right
+	flags   byte // required value of the frame's descriptor; 0: unchanged
 }
 
-// frameFlags is where the descriptor of a frame is.
+// frameFlags is the offset of the descriptor in a frame.
 const (
 	frameFlags   = 4
 	checksumFlag = 1 << 2
@@ -154,7 +155,8 @@ func (s *single) seal(w *frameWriter, raw []byte, size int64) (int64, error) {
 	return size + int64(n), err
 }
 
-// frameWriter remembers of what is written through it the descriptor of the frame and the last bytes.
+// frameWriter records the descriptor of the frame and the last bytes that are
+// written through it.
 type frameWriter struct {
 	io.WriteCloser
 	n     int64
@@ -173,7 +175,8 @@ func (w *frameWriter) Write(p []byte) (int, error) {
 	return w.WriteCloser.Write(p)
 }
 
-// finish returns the header of a bundle and what comes behind its frames: the index, if there is one.
+// finish returns the header of a bundle and the bytes after its frames: the
+// index, if any.
 func (s *Stats) finish(x *index) (h, end []byte, err error) {
 	x.raw, x.hash = s.RawSize, s.Hash
 	if s.Indexed {
@@ -183,7 +186,7 @@ func (s *Stats) finish(x *index) (h, end []byte, err error) {
 	if h, err = s.header(); err != nil || !bytes.Contains(h[1:], []byte(Magic)) {
 		return h, end, err
 	}
-	// If it is the file size that forms the magic, eight bytes more do not.
+	// If the file size forms the magic, a size that is 8 bytes larger does not.
 	s.DataSize += int64(len(emptyFrame))
 	h, err = s.header()
 	return h, append([]byte(emptyFrame), end...), err
@@ -192,9 +195,8 @@ func (s *Stats) finish(x *index) (h, end []byte, err error) {
 // emptyFrame is a skippable frame without content.
 const emptyFrame = "\x50\x2a\x4d\x18\x00\x00\x00\x00"
 
-// encodeFrames writes the frames to out, and returns the index with the pieces in
-// it and in s what there is to say of them. If flags is not 0, that must become the descriptor
-// of the first frame.
+// encodeFrames writes the frames to out, sets their statistics in s, and returns the index
+// with its pieces. If flags is not 0, it is the required descriptor of the first frame.
 func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s *Stats, o EncodeOptions) (x *index, flags byte, err error) {
 	b := orOneCore(o.Budget)
 	cuts, err := cut(ctx, b, raw, o.Frames, o.Level)
@@ -213,7 +215,7 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 	hash := indexing(h, raw, x, o.Done)
 	start := func(i int) int64 {
 		if i == 0 {
-			return 0 // whatever is before the first piece
+			return 0 // bytes before the first piece
 		}
 		if i == len(cuts) {
 			return size
@@ -234,8 +236,8 @@ func encodeFrames(ctx context.Context, out io.Writer, raw []Piece, size int64, s
 			return hash.finish(ctx)
 		})
 	} else {
-		// The encoder of a frame keeps two cores busy, and more encoders at once than
-		// that are only in each other's way in the caches.
+		// The encoder of a frame uses two cores; more concurrent encoders would only
+		// compete for the caches.
 		encoders := min(len(cuts), max(1, b.Cores()/2))
 		var next atomic.Int64
 		err = b.Each(ctx, 1+encoders, func(ctx context.Context, unit int) error {
@@ -289,7 +291,8 @@ func newStats(version int, raw int64) (Stats, error) {
 	return s, nil
 }
 
-// LimitError says that a bundle is too large for version 2, in LLVM's words.
+// LimitError reports a bundle that is too large for version 2, with LLVM's
+// message.
 type LimitError string
 
 // Error returns LLVM's message.
@@ -317,9 +320,9 @@ func (s *Stats) header() ([]byte, error) {
 	return le.AppendUint64(h, s.Hash), nil
 }
 
-// encodeFrame compresses the raw bytes from start to end, in which the pieces lie,
-// to w and closes it, and hashes beside that, if beside is not nil, as much as there is time
-// for. If it is the only frame, alone is not nil. It returns the size of the frame.
+// encodeFrame compresses the raw bytes from start to end, which contain the pieces, to w and
+// closes it. If beside is not nil, it meanwhile hashes as much as time permits. If it is the
+// only frame, alone is not nil. It returns the size of the frame.
 func encodeFrame(ctx context.Context, w io.WriteCloser, b *budget.Budget, pieces []Piece, start, end int64, level Level, beside *hashing, alone *single) (int64, error) {
 	parts := make([]files.Part, len(pieces))
 	for i, p := range pieces {
@@ -356,7 +359,8 @@ func encodeFrame(ctx context.Context, w io.WriteCloser, b *budget.Budget, pieces
 	return size, w.Close()
 }
 
-// trimLeast is how much of a frame's input stays in memory at least.
+// trimLeast is the smallest part of a frame's input that stays in memory, in
+// bytes.
 const trimLeast = 32 << 20
 
 // trimmer returns a function that takes the number of compressed bytes of raw, and sometimes

@@ -5,29 +5,29 @@ import (
 	"fmt"
 )
 
-// ErrMagic says that data is not a compressed bundle at all.
+// ErrMagic reports data that is not a compressed bundle.
 var ErrMagic = errors.New(`not a compressed bundle: no "CCOB" at byte 0x0`)
 
-// Fault is what is wrong with a compressed bundle.
+// Fault is a kind of error in a compressed bundle.
 type Fault int
 
 // The faults.
 const (
-	Other          Fault = iota // what only the check of sizes and hashes finds
+	Other          Fault = iota // found only by the check of sizes and hashes
 	HeaderCut                   // data that ends inside the header
-	UnknownMethod               // a compression method that is not known
+	UnknownMethod               // an unknown compression method
 	ZstdCorrupt                 // zstd: damaged data
-	ZstdNoFrame                 // zstd: no frame where one must begin
-	ZstdParameter               // zstd: a frame that needs what is not supported
+	ZstdNoFrame                 // zstd: no frame where one is expected
+	ZstdParameter               // zstd: a frame with unsupported parameters
 	ZstdCut                     // zstd: data that ends inside a frame
 	ZstdTooLong                 // zstd: more data than the header states
 	ZstdChecksum                // zstd: a frame whose checksum is wrong
-	ZstdDictionary              // zstd: a frame that needs a dictionary
+	ZstdDictionary              // zstd: a frame that requires a dictionary
 	ZlibCorrupt                 // zlib: damaged data
 	ZlibTooLong                 // zlib: more data than the header states
 )
 
-// Error is a fault of a compressed bundle.
+// Error reports a fault of a compressed bundle.
 type Error struct {
 	Offset int64 // of the faulty bytes in the bundle
 	Fault  Fault
@@ -38,7 +38,7 @@ type Error struct {
 // Error returns the fault and its place in one line.
 func (e *Error) Error() string { return fmt.Sprintf("byte 0x%x: %s", e.Offset, e.msg) }
 
-// Unwrap returns the decoder's error, if it found the fault.
+// Unwrap returns the decoder's error, if the decoder found the fault.
 func (e *Error) Unwrap() error { return e.err }
 
 func fault(off int64, code Fault, format string, args ...any) *Error {

@@ -11,17 +11,17 @@ import (
 )
 
 const (
-	maxBlock  = 128 << 10 // the most a zstd block decompresses to
-	maxWindow = 1 << 31   // the largest window libzstd writes
+	maxBlock  = 128 << 10 // largest decompressed size of a zstd block
+	maxWindow = 1 << 31   // largest window that libzstd writes
 )
 
 // frame is one zstd or skippable frame of a bundle.
 type frame struct {
 	off       int64 // in the bundle
-	blocks    int64 // where its blocks begin
-	end       int64 // behind the frame, once walk has been there
+	blocks    int64 // offset of its blocks
+	end       int64 // offset after the frame; set by walk
 	size      int64 // content size, -1 if the frame does not state it
-	most      int64 // what its blocks decompress to at most, once walk has been there
+	most      int64 // upper bound of the decompressed size; set by walk
 	window    int64
 	skippable bool
 	checksum  bool
@@ -65,7 +65,8 @@ func frameAt(data []byte, off int64) (frame, error) {
 	return f, nil
 }
 
-// walk goes over the blocks of f without decoding them, to find its end.
+// walk finds the end of f by reading its block headers, without decoding the
+// blocks.
 func (f *frame) walk(data []byte) error {
 	if f.skippable || f.end > 0 {
 		return nil
@@ -110,9 +111,9 @@ func (f *frame) walk(data []byte) error {
 	return nil
 }
 
-// reader returns the frame with the least window that is enough for its first
-// need bytes, so that decoding them takes no more memory than that. It does not
-// state the content size.
+// reader returns the frame with the smallest window that is sufficient for its
+// first need bytes, to limit the memory for decoding them. The frame returned
+// does not state its content size.
 func (f *frame) reader(data []byte, need int64) (io.Reader, error) {
 	window := min(f.window, need+maxBlock)
 	if window > maxWindow {
@@ -129,7 +130,8 @@ func (f *frame) reader(data []byte, need int64) (io.Reader, error) {
 	return &spliced{h, data[f.blocks:end]}, nil
 }
 
-// windowDescriptor returns the byte for the least window of at least n bytes.
+// windowDescriptor returns the descriptor byte of the smallest window of at
+// least n bytes.
 func windowDescriptor(n int64) byte {
 	n = max(n, 1<<10)
 	exp := bits.Len64(uint64(n)) - 1
@@ -138,8 +140,8 @@ func windowDescriptor(n int64) byte {
 	return byte(int64(exp-10)<<3 + mantissa) // 8 eighths carry into the exponent
 }
 
-// spliced reads two slices, one after the other. With a bytes.Reader, the
-// decoder would decode everything at once.
+// spliced reads two slices, one after the other. It is not a bytes.Reader
+// because the decoder would then decode everything at once.
 type spliced [2][]byte
 
 func (s *spliced) Read(p []byte) (int, error) {

@@ -19,19 +19,20 @@ type Hasher struct {
 	n   int64
 }
 
-// NewHasher returns a Hasher that has seen no bytes.
+// NewHasher returns a Hasher for zero bytes.
 func NewHasher() *Hasher { return &Hasher{md5: md5.New()} }
 
-// Size returns how many raw bytes were hashed.
+// Size returns the number of raw bytes hashed.
 func (h *Hasher) Size() int64 { return h.n }
 
 // Sum returns the hash of the bytes so far, as in Header.Hash.
 func (h *Hasher) Sum() uint64 { return binary.LittleEndian.Uint64(h.md5.Sum(nil)) }
 
-// hashRead is how much is read at a time: not more than stays in the cache of a core.
+// hashRead is the number of bytes per read, small enough for the cache of a
+// core.
 const hashRead = 128 << 10
 
-// hashStep bounds the time until a cancellation is noticed.
+// hashStep limits the number of bytes hashed before a check for cancellation.
 const hashStep = 4 << 20
 
 // Write hashes p. It never fails.
@@ -42,28 +43,30 @@ func (h *Hasher) Write(p []byte) (int, error) {
 
 var zeroPage [4096]byte
 
-// Add hashes the pieces, which begin where the bytes so far end or later; what
-// lies before and between them is zero. Files are read, not mapped. The error is
-// ctx's, that of a file or that of a piece out of order.
+// Add hashes the pieces, which must begin at or after the end of the bytes
+// hashed so far. Bytes before and between them are zero. Files are read, not
+// mapped. Add returns an error if ctx is done, a file cannot be read, or a piece
+// is out of order.
 func (h *Hasher) Add(ctx context.Context, pieces ...Piece) error {
 	j := hashing{h: h, pieces: pieces}
 	return j.finish(ctx)
 }
 
-// hashing is Add in steps.
+// hashing runs Add in steps.
 type hashing struct {
 	h      *Hasher
-	pieces []Piece // what is left
-	off    int64   // in the first of them
+	pieces []Piece // remaining pieces
+	off    int64   // offset in the first of them
 	buf    []byte
-	raw    []byte // raw bytes that need not be read, as they are mapped
-	rawAt  int64  // where they begin
-	// also, if not nil, is called with what was hashed of a piece, up to its end.
+	raw    []byte // raw bytes that need not be read because they are mapped
+	rawAt  int64  // offset of raw
+	// also, if not nil, is called with the hashed bytes of each piece, up to its
+	// end.
 	also func(p *Piece, b []byte)
 	err  error
 }
 
-// finish hashes what is left.
+// finish hashes the remaining pieces.
 func (j *hashing) finish(ctx context.Context) error {
 	for j.err == nil && len(j.pieces) > 0 {
 		j.err = j.step(ctx)
@@ -71,9 +74,9 @@ func (j *hashing) finish(ctx context.Context) error {
 	return j.err
 }
 
-// beside returns a function that takes a step and returns how far hashing is behind
-// start, for longzstd.Options. finish returns its errors. raw are the raw bytes from start
-// on, which must stay where they are until the function is not used any more.
+// beside returns a function for longzstd.Options that hashes one step and returns the
+// number of raw bytes hashed after start. finish returns its errors. raw are the raw
+// bytes from start, which must stay mapped while the function is in use.
 func (j *hashing) beside(ctx context.Context, raw []byte, start int64) func() int {
 	j.raw, j.rawAt = raw, start
 	return func() int {
@@ -87,7 +90,7 @@ func (j *hashing) beside(ctx context.Context, raw []byte, start int64) func() in
 	}
 }
 
-// step hashes some of what is left, as long as there is something.
+// step hashes a part of the remaining pieces, if any.
 func (j *hashing) step(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -121,11 +124,11 @@ func (j *hashing) step(ctx context.Context) error {
 	return nil
 }
 
-// indexing returns the hashing of all pieces, which puts the index of them into x. It
-// calls done, if that is not nil, with numbers of bytes hashed.
+// indexing returns the hashing of all pieces, which stores their index in x. It calls
+// done, if not nil, with the numbers of bytes hashed.
 func indexing(h *Hasher, pieces []Piece, x *index, done func(n int64)) *hashing {
 	sum := xxhash.New()
-	left := int64(-1) // of a piece
+	left := int64(-1) // bytes left in a piece
 	return &hashing{h: h, pieces: pieces, also: func(p *Piece, b []byte) {
 		if left < 0 {
 			left = p.Content.Len()

@@ -6,10 +6,10 @@ import (
 	"math"
 )
 
-// Magic is how every compressed bundle begins.
+// Magic is the first bytes of every compressed bundle.
 const Magic = "CCOB"
 
-// Method is how the data of a compressed bundle is compressed.
+// Method is the compression method of a compressed bundle.
 type Method uint16
 
 // The methods of the format.
@@ -34,11 +34,11 @@ type Header struct {
 	Version    int    // 1, 2 or 3
 	Method     Method // Zlib or Zstd
 	FileSize   int64  // bytes of header and data as stated; 0 in version 1, which does not state it
-	RawSize    int64  // bytes the data decompresses to, as stated
+	RawSize    int64  // stated size of the decompressed data, in bytes
 	Hash       uint64 // the first 8 bytes of the MD5 sum of the raw bytes, read as a little endian number
-	DataOffset int64  // where the data begins: the size of the header
-	// End is where the bundle ends: FileSize. In version 1 it is the end of
-	// what Parse was given; StreamEnd finds the true one.
+	DataOffset int64  // offset of the data: the size of the header
+	// End is the end of the bundle: FileSize. In version 1 it is the end of the
+	// argument of Parse; StreamEnd finds the actual end.
 	End int64
 }
 
@@ -54,16 +54,16 @@ func headerSize(version int) int64 {
 	}
 }
 
-// Is reports whether data begins like a compressed bundle.
+// Is reports whether data begins with the magic of a compressed bundle.
 func Is(data []byte) bool { return len(data) >= 8 && string(data[:4]) == Magic }
 
 // Parse reads and checks the header of the compressed bundle that data begins
-// with. What follows the bundle in data is no error. The error is ErrMagic when
-// data does not begin like a compressed bundle, else an *Error.
+// with. Data after the bundle is not an error. The error is ErrMagic if data
+// does not begin with the magic, else an *Error.
 func Parse(data []byte) (*Header, error) { return parse(data, false) }
 
-// parse is Parse; lenient takes sizes that LLVM takes: a file size is then
-// only believed if it can be true, and a raw size is an upper bound.
+// parse is Parse; lenient accepts the sizes that LLVM accepts: a file size is
+// used only if it is possible, and a raw size is an upper bound.
 func parse(data []byte, lenient bool) (*Header, error) {
 	if !Is(data) {
 		return nil, ErrMagic
@@ -117,7 +117,7 @@ func parse(data []byte, lenient bool) (*Header, error) {
 	return h, nil
 }
 
-// mostRaw returns how many bytes n bytes of compressed data can become at most.
+// mostRaw returns the largest decompressed size of n bytes of compressed data.
 func (m Method) mostRaw(n int64) int64 {
 	if m == Zlib {
 		return n * 1032 // the limit of deflate: 258 bytes from 2 bits

@@ -15,7 +15,7 @@ const (
 	indexFrame   = 0x184D2A5B
 	indexVersion = 2
 	// indexEnd ends an index. Like every byte of the content of the frame, its bytes are not
-	// ASCII, so that an index has no part of the magic of a compressed bundle.
+	// ASCII, so that an index contains no part of the magic of a compressed bundle.
 	indexEnd = "\xd3\xa9\xe4\xb7\x8e\xf1\xca\x95"
 
 	frameHead  = 8  // bytes of the header of a skippable frame
@@ -24,12 +24,13 @@ const (
 	indexTail  = sumSize + lengthSize + len(indexEnd)
 )
 
-// index is the check of the raw bytes in the last, skippable frame.
+// index is the content of the last, skippable frame, which checks the raw
+// bytes.
 type index struct {
 	raw    int64  // raw size of all frames
 	hash   uint64 // of the header
 	pieces []indexPiece
-	size   int64 // of the skippable frame, once it was written or read
+	size   int64 // of the skippable frame, after writing or reading it
 }
 
 // indexPiece is a range of the raw bytes and its XXH64.
@@ -38,8 +39,8 @@ type indexPiece struct {
 	sum       uint64
 }
 
-// appendNumber appends n in groups of 6 bits, the lowest first; bit 6 of a byte says that
-// another follows.
+// appendNumber appends n in groups of 6 bits, the lowest first. Bit 6 of a byte is set if
+// another byte follows.
 func appendNumber(dst []byte, n uint64) []byte {
 	for ; n >= 1<<6; n >>= 6 {
 		dst = append(dst, 0xc0|byte(n))
@@ -47,7 +48,7 @@ func appendNumber(dst []byte, n uint64) []byte {
 	return append(dst, 0x80|byte(n))
 }
 
-// appendBits appends the low bits of n, 7 to a byte.
+// appendBits appends the low bits of n, 7 in each byte.
 func appendBits(dst []byte, n uint64, size int) []byte {
 	for range size {
 		dst = append(dst, 0x80|byte(n))
@@ -56,7 +57,7 @@ func appendBits(dst []byte, n uint64, size int) []byte {
 	return dst
 }
 
-// readBits reads what appendBits appended.
+// readBits is the inverse of appendBits.
 func readBits(b []byte) (n uint64) {
 	for i, c := range b {
 		n |= uint64(c&0x7f) << (7 * i)
@@ -88,11 +89,12 @@ func (x *index) append(dst []byte) []byte {
 	return append(dst, indexEnd...)
 }
 
-// mostIndex is how many bytes an index of n pieces usually has at most.
+// mostIndex returns the usual upper bound of the size of an index with n
+// pieces, in bytes.
 func mostIndex(n int) int64 { return 64 + 24*int64(n) }
 
-// readIndex returns the index at the end of data, the frames of a bundle or a
-// part, or nil if there is none that holds together.
+// readIndex returns the index at the end of data, which are the frames of a
+// bundle or a part, or nil if there is no consistent index.
 func readIndex(data []byte) *index {
 	if bytes.HasSuffix(data, []byte(oldIndexEnd)) {
 		return readOldIndex(data)
@@ -173,7 +175,7 @@ func (r *indexReader) sum() uint64 {
 	return n
 }
 
-// The first index: all numbers have 8 bytes, or 4 where that is said.
+// Version 1 of the index. Numbers have 8 bytes unless marked u32.
 //
 //	0  u32 0x184D2A5B, u32 size of the rest
 //	8  n records: raw offset, size, XXH64 of these raw bytes
@@ -217,7 +219,7 @@ func readOldIndex(data []byte) *index {
 	return x
 }
 
-// endsLikeIndex reports whether data ends as an index does, give or take some bits.
+// endsLikeIndex reports whether data ends like an index, except for a few bits.
 func endsLikeIndex(data []byte) bool {
 	if len(data) < len(indexEnd) {
 		return false
@@ -231,8 +233,8 @@ func endsLikeIndex(data []byte) bool {
 	return false
 }
 
-// head returns the size of the first piece, the header of the plain bundle, 0 if the index has
-// none at the beginning.
+// head returns the size of the first piece, the header of the plain bundle, or 0 if no piece
+// begins at 0.
 func (x *index) head() int64 {
 	if len(x.pieces) == 0 || x.pieces[0].off != 0 {
 		return 0
@@ -249,7 +251,8 @@ func (x *index) find(off int64) *indexPiece {
 	return &x.pieces[i]
 }
 
-// from returns the check of raw bytes from off on, at which a piece begins, or all of them do.
+// from returns a check of the raw bytes from off, which is the start of a piece
+// or of the raw bytes.
 func (x *index) from(off int64) *indexCheck {
 	next := 0
 	if off > 0 {
@@ -258,7 +261,7 @@ func (x *index) from(off int64) *indexCheck {
 	return &indexCheck{index: x, pos: off, next: next}
 }
 
-// check compares raw, all the raw bytes, with the index.
+// check compares raw, all of the raw bytes, with the index.
 func (x *index) check(raw []byte) error {
 	c := indexCheck{index: x}
 	if err := c.write(raw); err != nil {
@@ -267,15 +270,15 @@ func (x *index) check(raw []byte) error {
 	return c.end()
 }
 
-// indexCheck compares raw bytes that come in order with an index.
+// indexCheck compares raw bytes, in order, with an index.
 type indexCheck struct {
 	index *index
 	pos   int64 // of the next byte
-	next  int   // the piece that it is in, or is before
+	next  int   // the piece that contains or follows pos
 	sum   *xxhash.Digest
 }
 
-// write takes the next bytes.
+// write checks the next bytes.
 func (c *indexCheck) write(b []byte) error {
 	for len(b) > 0 {
 		if c.next == len(c.index.pieces) {
@@ -322,7 +325,7 @@ func (c *indexCheck) end() error {
 	return nil
 }
 
-// check compares sum, that of p's bytes, with p.
+// check compares sum, the sum of p's bytes, with p.
 func (p *indexPiece) check(sum uint64) error {
 	if sum != p.sum {
 		return fault(0, Other, "raw bytes 0x%x to 0x%x have XXH64 0x%016x, the index has 0x%016x: the data is damaged", p.off, p.off+p.size, sum, p.sum)

@@ -12,7 +12,7 @@ type lanes struct {
 	w io.Writer
 
 	mu      sync.Mutex
-	next    int // the lane that writes through
+	next    int // the lane that writes directly to w
 	waiting [][][]byte
 	closed  []bool
 	err     error
@@ -28,7 +28,7 @@ type lane struct {
 	i int
 }
 
-// Write writes p, now or when the lanes before are closed.
+// Write writes p, immediately or after the previous lanes are closed.
 func (l lane) Write(p []byte) (int, error) {
 	l.l.mu.Lock()
 	defer l.l.mu.Unlock()
@@ -40,7 +40,7 @@ func (l lane) Write(p []byte) (int, error) {
 	return len(p), l.l.err
 }
 
-// Close lets the next lane write through.
+// Close closes the lane, so that the next lane writes directly.
 func (l lane) Close() error {
 	s := l.l
 	s.mu.Lock()
@@ -58,7 +58,7 @@ func (l lane) Close() error {
 	return s.err
 }
 
-// write keeps the first error. It needs mu.
+// write writes p and keeps the first error. It requires mu.
 func (l *lanes) write(p []byte) {
 	if l.err == nil {
 		_, l.err = l.w.Write(p)

@@ -7,24 +7,25 @@ import (
 )
 
 const (
-	// lendFrom is the smallest window of a decoder whose bytes are lent.
+	// lendFrom is the smallest decoder window whose bytes are lent.
 	lendFrom = 4 * lendAtOnce * maxBlock
-	// lendAtOnce is how many blocks are lent at a time: waking another core takes time.
+	// lendAtOnce is the number of blocks lent at a time, because waking another
+	// core takes time.
 	lendAtOnce = 4
 )
 
-// A lender hands decoded bytes to another goroutine without a copy: a decoder keeps a window of
-// what it has decoded, as matches refer to it, so what it wrote stays where it is for that long,
-// see window.
+// A lender passes decoded bytes to another goroutine without a copy. A decoder keeps a window of
+// decoded bytes, because matches refer to it, so the bytes do not move until the window has
+// passed them; see window.
 type lender struct {
 	some [][]byte // not lent yet
 	full chan [][]byte
 	done chan struct{}
-	err  error // emit's or the context's, when done is closed
+	err  error // the error of emit or the context, after done is closed
 }
 
-// newLender returns a lender of blocks from a decoder with the given window. No more than half
-// of the window is on loan; none of it is emitted any more when ctx is done.
+// newLender returns a lender of blocks from a decoder with the given window. At most half of
+// the window is lent at a time. After ctx is done, nothing is emitted.
 func newLender(ctx context.Context, window int64, emit func([]byte) error) *lender {
 	l := &lender{full: make(chan [][]byte, window/2/(lendAtOnce*maxBlock)-2), done: make(chan struct{})}
 	go func() {
@@ -46,7 +47,7 @@ func newLender(ctx context.Context, window int64, emit func([]byte) error) *lend
 	return l
 }
 
-// lend has b emitted, soon.
+// lend queues b to be emitted.
 func (l *lender) lend(b []byte) error {
 	if l.some = append(l.some, b); len(l.some) < lendAtOnce {
 		return nil
@@ -65,9 +66,9 @@ func (l *lender) flush() error {
 	}
 }
 
-// end waits until everything was emitted and returns the error of that.
+// end waits until everything is emitted and returns the error.
 func (l *lender) end() error {
-	_ = l.flush() // if it fails, so does emit
+	_ = l.flush() // it fails only if emit fails
 	close(l.full)
 	<-l.done
 	return l.err

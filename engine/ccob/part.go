@@ -8,8 +8,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// A compressed bundle can be made of parts that are compressed separately. After a
-// change of one entry, only its part is compressed again:
+// A compressed bundle can be assembled from parts that are compressed separately.
+// After a change of one entry, only its part is compressed again:
 //
 //   - [EncodePart] compresses adjacent entries, those of a family, to a part. The
 //     result does not depend on the place of the part in the bundle.
@@ -22,9 +22,9 @@ import (
 // If every frame of the plan that is worth a part has one, the result is equal to that of
 // [Encode] for the whole bundle, byte by byte.
 
-// EncodePart compresses the pieces, whose offsets count from the beginning of the
-// part, and zeros behind them up to size, to one zstd frame, or more if they are large (see
-// FramesAuto), and writes them to out with an index.
+// EncodePart compresses the pieces and the zeros after them up to size, and writes the
+// result to out with an index. The offsets of the pieces are relative to the part. The
+// result is one zstd frame, or several if the pieces are large (see FramesAuto).
 func EncodePart(ctx context.Context, out files.Sink, pieces []Piece, size int64, o EncodeOptions) error {
 	end, err := checkPieces(pieces)
 	if err != nil {
@@ -57,7 +57,7 @@ func EncodePart(ctx context.Context, out files.Sink, pieces []Piece, size int64,
 	return err
 }
 
-// indexPieces returns the pieces that are not empty with their XXH64.
+// indexPieces returns the non-empty pieces with their XXH64.
 func indexPieces(pieces []Piece, sums []uint64) []indexPiece {
 	var list []indexPiece
 	for i, p := range pieces {
@@ -68,7 +68,8 @@ func indexPieces(pieces []Piece, sums []uint64) []indexPiece {
 	return list
 }
 
-// sum returns the XXH64 of c, which is read, not mapped, and passes its bytes on.
+// sum returns the XXH64 of c and calls pass with its bytes. It reads c without
+// mapping it.
 func sum(ctx context.Context, c files.Content, pass func([]byte) error) (uint64, error) {
 	d := xxhash.New()
 	buf := make([]byte, min(hashRead, c.Len()))
@@ -89,9 +90,9 @@ func sum(ctx context.Context, c files.Content, pass func([]byte) error) (uint64,
 	return d.Sum64(), nil
 }
 
-// Part is what EncodePart wrote.
+// Part is the output of EncodePart.
 type Part struct {
-	RawSize int64         // bytes it decompresses to
+	RawSize int64         // decompressed size in bytes
 	data    files.Content // without the index
 	frames  []frame
 	index   *index

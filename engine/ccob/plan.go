@@ -12,7 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
-// Plan is what EncodePlan wrote:
+// Plan is the output of EncodePlan:
 //
 //	the header of the plain bundle
 //	n × u64 raw offset at which a frame begins, the first 0
@@ -28,11 +28,11 @@ type Plan struct {
 	index   *index
 }
 
-// planTail is the size of the numbers behind the starts of frames.
+// planTail is the size of the numbers after the starts of frames.
 const planTail = 24
 
 // EncodePlan writes the plan of a plain bundle, given as its pieces in order. The
-// first piece is the plain bundle's header. Of the options, Level and Frames are those
+// first piece is the plain bundle's header. The options Level and Frames must be those
 // of the compressed bundle.
 func EncodePlan(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOptions) error {
 	size, err := checkPieces(pieces)
@@ -85,7 +85,7 @@ func EncodePlan(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOpt
 }
 
 // sumAndHash sets sums to the XXH64 of the pieces and returns the hash of all raw bytes.
-// The hash takes a core; reading and the sums are done on another.
+// The hash runs on one core; reading and the sums run on another.
 func sumAndHash(ctx context.Context, pieces []Piece, sums []uint64, done func(n int64)) (uint64, error) {
 	h := NewHasher()
 	err := pumped(func(i int, b []byte) error {
@@ -109,7 +109,7 @@ func sumAndHash(ctx context.Context, pieces []Piece, sums []uint64, done func(n 
 		return nil
 	})
 	if err == nil && len(pieces) > 0 {
-		err = h.Add(ctx, Piece{Offset: pieces[len(pieces)-1].end()}) // what is empty at the end
+		err = h.Add(ctx, Piece{Offset: pieces[len(pieces)-1].end()}) // empty pieces at the end
 	}
 	return h.Sum(), err
 }

@@ -7,33 +7,36 @@ import (
 	"weak"
 )
 
-// A proof is how a Reader tells that what it returns is what was compressed.
+// A proof is a way for a Reader to check that it returns the bytes that were
+// compressed.
 type proof int
 
 const (
 	undecided proof = iota
 	unproved        // not at all
-	byIndex         // by the index
-	atOnce          // everything is decoded at once, as it is small
-	byFrames        // by checksums of the frames, which are decoded whole
-	byHash          // by the hash of the header, which takes all raw bytes
+	byIndex         // with the index
+	atOnce          // everything is decoded at once, because it is small
+	byFrames        // with the checksums of the frames, which are decoded to their ends
+	byHash          // with the hash of the header, which requires all raw bytes
 )
 
-// wholeMost is the largest raw size at which everything is decoded to read anything.
+// wholeMost is the largest raw size at which everything is decoded for any
+// read.
 const wholeMost = 1 << 20
 
-// listMost is the largest raw size at which everything is decoded to list what is there.
+// listMost is the largest raw size at which everything is decoded for a
+// listing.
 const listMost = 64 << 20
 
-// proofFor decides how to prove what is read. Contents are proved of some bundles of which the header
-// alone is not: to tell these takes a look at all of the data.
+// proofFor selects the proof of the data to read. For some bundles, contents are proved but the
+// header alone is not, because recognizing these bundles requires reading all of the data.
 func (r *Reader) proofFor(contents bool) (proof, error) {
 	switch {
 	case r.o.Hash == HashFull:
 		if contents {
 			return byHash, nil
 		}
-		return unproved, nil // Extract will tell
+		return unproved, nil // Extract will check
 	case r.o.Hash == HashNone:
 		return unproved, nil
 	case r.index != nil:
@@ -48,7 +51,7 @@ func (r *Reader) proofFor(contents bool) (proof, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if !contents && r.h.RawSize > listMost && !endsLikeIndex(r.data) {
-		return unproved, nil // the checksums will tell when an entry is read
+		return unproved, nil // the checksums are checked when an entry is read
 	}
 	if r.proof == undecided {
 		form, err := r.form()
@@ -67,8 +70,8 @@ func (r *Reader) proofFor(contents bool) (proof, error) {
 	return r.proof, nil
 }
 
-// likeLLVM reports whether the bundle begins as LLVM writes it, with one frame without checksum. What is
-// behind that is not looked at, but for what ends like an index.
+// likeLLVM reports whether the bundle begins as LLVM writes it, with one frame without a checksum.
+// It does not examine the data after that frame, except for an end like that of an index.
 func (r *Reader) likeLLVM() bool {
 	if r.h.Method != Zstd || endsLikeIndex(r.data) {
 		return false
@@ -77,7 +80,7 @@ func (r *Reader) likeLLVM() bool {
 	return err == nil && !f.skippable && !f.checksum && f.size == r.h.RawSize && f.size > 0
 }
 
-// Verify checks everything that HashAuto has a check for, and decodes what that takes.
+// Verify runs all checks of HashAuto and decodes the data that they require.
 func (r *Reader) Verify(ctx context.Context) error {
 	proof, err := r.proofFor(true)
 	if err != nil || proof == unproved {
@@ -93,16 +96,16 @@ func (r *Reader) Verify(ctx context.Context) error {
 	return r.extract(ctx, proof, all)
 }
 
-// form is what a bundle without an index consists of.
+// form is the structure of a bundle without an index.
 type form int
 
 const (
 	otherForm form = iota
-	oneFrame       // a frame without checksum, and nothing else
+	oneFrame       // only one frame, without a checksum
 	checksums      // frames with checksums
 )
 
-// form goes over all blocks.
+// form returns the form of the bundle. It reads the headers of all blocks.
 func (r *Reader) form() (form, error) {
 	if r.h.Method != Zstd {
 		return otherForm, nil
@@ -110,7 +113,7 @@ func (r *Reader) form() (form, error) {
 	frames, summed, others := 0, 0, 0
 	for pos := r.h.DataOffset; pos < int64(len(r.data)); {
 		if r.h.Version == 1 && !isFrame(r.data[pos:]) {
-			break // what follows belongs to somebody else
+			break // the following data is not part of the bundle
 		}
 		f, err := frameAt(r.data, pos)
 		if err == nil {
@@ -123,7 +126,7 @@ func (r *Reader) form() (form, error) {
 		case f.skippable:
 			others++
 		case f.size == 0:
-			others++ // nothing to prove
+			others++ // contains no data to prove
 		case f.checksum:
 			summed++
 			frames++
@@ -141,8 +144,8 @@ func (r *Reader) form() (form, error) {
 	return otherForm, nil
 }
 
-// extractWhole is Extract of a small bundle. Everything is decoded and checked; for the next
-// call it is kept while the memory is not needed.
+// extractWhole is Extract of a small bundle. It decodes and checks everything, and keeps the
+// result for the next call until the memory is required.
 func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
 	raw, err := r.decodeWhole(ctx, r.o.Hash == HashAuto)
 	if err != nil {
@@ -159,18 +162,19 @@ func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
 	return nil
 }
 
-// small is all raw bytes of a small bundle.
+// small holds all raw bytes of a small bundle.
 type small struct {
 	mu     sync.Mutex
 	raw    []byte
 	hashed bool // whether the hash was compared
 }
 
-// smallBuffers has memory for what readers keep until Forget.
+// smallBuffers is a pool of memory for data that readers keep until Forget.
 var smallBuffers = sync.Pool{New: func() any { return new(small) }}
 
-// decodeWhole returns the raw bytes of a small bundle, checked. Where checksums of frames, which the
-// decoder compares, prove them, the hash, which takes longer, is compared only if hash is set.
+// decodeWhole returns the raw bytes of a small bundle, checked. If the checksums of the frames,
+// which the decoder compares, prove them, it compares the hash, which takes longer, only if hash is
+// set.
 func (r *Reader) decodeWhole(ctx context.Context, hash bool) ([]byte, error) {
 	whole, err := r.decodeSmall(ctx)
 	if err != nil {
@@ -194,11 +198,12 @@ func (r *Reader) decodeWhole(ctx context.Context, hash bool) ([]byte, error) {
 	return whole.raw, nil
 }
 
-// decoderRoom is how many bytes the decoder may write after its output so that it
-// copies matches without care for the end.
+// decoderRoom is the number of bytes that the decoder may overwrite after its
+// output, so that it can copy matches without a check for the end.
 const decoderRoom = 16
 
-// decodeSmall decodes a small bundle, unless that was done before and is still there.
+// decodeSmall decodes a small bundle, or returns the kept result of an earlier
+// call.
 func (r *Reader) decodeSmall(ctx context.Context) (*small, error) {
 	r.wholeMu.Lock()
 	defer r.wholeMu.Unlock()
@@ -238,8 +243,8 @@ func (r *Reader) decodeSmall(ctx context.Context) (*small, error) {
 	return whole, nil
 }
 
-// Forget ends what Options.Keep does: the memory is used for other bundles. Call it when no
-// other call of r is running and no result of Prefix is in use.
+// Forget releases the data kept with Options.Keep. Call it only if no other call of r is
+// running and no result of Prefix is in use.
 func (r *Reader) Forget() {
 	r.o.Keep = false
 	if whole := r.kept; whole != nil {

@@ -8,25 +8,25 @@ import (
 )
 
 const (
-	pumpFrom  = 1 << 20 // bytes from which on a second goroutine is worth while
+	pumpFrom  = 1 << 20 // smallest number of bytes for which a second goroutine is used
 	pumpChunk = 512 << 10
 	pumpAhead = 4 // chunks that may wait
 )
 
-// errStopped ends the producer when the consumer has failed.
+// errStopped stops the producer after the consumer has failed.
 var errStopped = errors.New("nobody takes the bytes")
 
-// chunks holds the memory of chunks for reuse.
+// chunks is a pool of chunks.
 var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, pumpChunk)} }}
 
-// chunk is bytes for the consumer with a number that the producer gave them.
+// chunk holds bytes for the consumer with a number set by the producer.
 type chunk struct {
 	i int
 	b []byte
 }
 
-// pumped runs produce with a function that hands bytes, copied, to consume, which
-// runs on another core.
+// pumped runs produce with a function that passes copies of bytes to consume,
+// which runs on another core.
 func pumped(consume func(i int, b []byte) error, produce func(emit func(i int, b []byte) error) error) error {
 	full, free := make(chan *chunk, pumpAhead), make(chan *chunk, pumpAhead)
 	for range pumpAhead {
@@ -46,7 +46,7 @@ func pumped(consume func(i int, b []byte) error, produce func(emit func(i int, b
 	}()
 	cur := <-free
 	next := func() error {
-		full <- cur // there is room for every chunk
+		full <- cur // the channel has capacity for every chunk
 		select {
 		case cur = <-free:
 			return nil

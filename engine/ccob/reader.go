@@ -12,49 +12,48 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 )
 
-// HashCheck says how raw bytes are checked beyond what the compression itself
-// notices.
+// HashCheck selects how raw bytes are checked, in addition to the checks of the
+// compression format.
 type HashCheck int
 
 const (
-	// HashAuto checks every byte that is read, if the bundle has what that takes
-	// at the speed of decoding: an index, checksums of frames, or a size of at most
-	// a MiB. Bundles that have neither are checked by the hash of the header, but for those in
-	// the form that LLVM writes, one frame and nothing else: Decode
-	// compares their hash, Extract compares nothing.
+	// HashAuto checks every byte that is read, if this is possible at the speed of decoding:
+	// with an index, with checksums of frames, or for a size of at most 1 MiB. Other bundles
+	// are checked with the hash of the header, except those in the form that LLVM writes, a
+	// single frame: Decode compares their hash, Extract compares nothing.
 	HashAuto HashCheck = iota
-	// HashProof is HashAuto for many bundles, such as the members of an archive: of
-	// small bundles whose frames all have checksums, the hash, which takes longer
-	// than decoding, is not compared as well.
+	// HashProof is HashAuto for many bundles, such as the members of an archive.
+	// For small bundles whose frames all have checksums, it does not also compare
+	// the hash, which would take longer than decoding.
 	HashProof
-	// HashFull always decodes everything and compares the MD5 hash of the
-	// header. It runs beside decoding, at less than 1 GB/s.
+	// HashFull always decodes everything and compares the MD5 hash of the header.
+	// The hash is computed in parallel with decoding, at less than 1 GB/s.
 	HashFull
 	// HashNone compares nothing.
 	HashNone
 )
 
-// auto reports whether contents are checked by what the bundle has.
+// auto reports whether the check depends on what the bundle contains.
 func (h HashCheck) auto() bool { return h == HashAuto || h == HashProof }
 
-// Options are those of reading.
+// Options are the options for reading.
 type Options struct {
-	// Lenient takes what LLVM takes: any hash, a raw size that is too large and
-	// a file size that is wrong.
+	// Lenient accepts what LLVM accepts: any hash, a raw size that is too large,
+	// and a wrong file size.
 	Lenient bool
-	// Hash says how the raw bytes are checked. Lenient implies HashNone.
+	// Hash selects how the raw bytes are checked. Lenient implies HashNone.
 	Hash HashCheck
-	// Keep has the Reader keep what it decodes of a small bundle until Forget, for
-	// callers that read the header and then contents.
+	// Keep makes the Reader keep the decoded bytes of a small bundle until Forget,
+	// for callers that read the header and then contents.
 	Keep bool
-	// MaxSize is the largest raw size to decode; 0 means any that the size of
-	// the compressed data makes possible.
+	// MaxSize is the largest raw size to decode; 0 means any size that is possible
+	// for the compressed data.
 	MaxSize int64
-	// Budget gives cores and memory. Without one, everything runs on one core.
+	// Budget limits the cores and the memory. If nil, everything runs on one core.
 	Budget *budget.Budget
 }
 
-// orOneCore returns b, or one of a single core.
+// orOneCore returns b, or a budget with a single core if b is nil.
 func orOneCore(b *budget.Budget) *budget.Budget {
 	if b == nil {
 		return budget.New(1, 1<<62)
@@ -62,26 +61,26 @@ func orOneCore(b *budget.Budget) *budget.Budget {
 	return b
 }
 
-// Reader decodes one compressed bundle. Its methods can be called from several
-// goroutines at once.
+// Reader decodes one compressed bundle. Its methods can be called concurrently.
 type Reader struct {
 	data   []byte // the bundle, up to its end
 	h      *Header
 	o      Options
 	budget *budget.Budget
-	index  *index // nil: none, or not to be believed
+	index  *index // nil if missing or inconsistent
 
 	mu     sync.Mutex
-	prefix []byte // the longest that was asked for
+	prefix []byte // the longest prefix returned so far
 	proof  proof
 
 	wholeMu sync.Mutex
 	whole   weak.Pointer[small]
-	kept    *small // what whole points to, with Options.Keep
+	kept    *small // the target of whole, with Options.Keep
 }
 
 // Open parses the compressed bundle that data begins with and prepares to decode
-// it. Nothing is decoded yet. data must stay as it is while the Reader is in use.
+// it. It does not decode anything. data must not change while the Reader is in
+// use.
 func Open(data []byte, o Options) (*Reader, error) {
 	h, err := parse(data, o.Lenient)
 	if err != nil {
@@ -112,10 +111,10 @@ func Open(data []byte, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// framesEnd reports whether the frames of a bundle are whole inside data.
+// framesEnd reports whether the frames of a bundle are completely inside data.
 func framesEnd(data []byte, h *Header) bool {
 	if h.Method != Zstd {
-		return false // cannot be told without decoding
+		return false // unknown without decoding
 	}
 	for pos := h.DataOffset; pos < int64(len(data)); {
 		f, err := frameAt(data, pos)
@@ -130,16 +129,16 @@ func framesEnd(data []byte, h *Header) bool {
 // Header returns the header of the bundle.
 func (r *Reader) Header() Header { return *r.h }
 
-// RawSize returns how many bytes the bundle has uncompressed, as its header
-// states. With Lenient there may be fewer.
+// RawSize returns the uncompressed size of the bundle in bytes, as stated in
+// its header. With Lenient there may be fewer.
 func (r *Reader) RawSize() int64 { return r.h.RawSize }
 
 // Indexed reports whether the bundle has an index, so that HashAuto checks what is
 // extracted.
 func (r *Reader) Indexed() bool { return r.index != nil }
 
-// Stats returns the sizes as -verbose tells them: those of the header, with the
-// data as long as it is. Frames are not counted.
+// Stats returns the sizes as printed with -verbose: those of the header, except
+// for the actual size of the data. Frames are not counted.
 func (r *Reader) Stats() Stats {
 	return Stats{
 		Version: r.h.Version, Method: r.h.Method, Hash: r.h.Hash, RawSize: r.h.RawSize, Indexed: r.index != nil,
@@ -147,13 +146,14 @@ func (r *Reader) Stats() Stats {
 	}
 }
 
-// maxHead is the largest header of a plain bundle that is checked before use; what is larger is none.
+// maxHead is the largest size of a plain bundle's header that is checked before
+// use. A larger piece is not a header.
 const maxHead = 16 << 20
 
-// Prefix returns the first n raw bytes, fewer if the bundle has fewer; of a bundle with
-// an index, no more than its first piece, the header of the plain bundle. It decodes no
-// more than these bytes and their check take. The result must not be written to, and
-// with Options.Keep not be used after Forget.
+// Prefix returns the first n raw bytes, or fewer if the bundle has fewer. For a bundle
+// with an index, it returns at most the first piece, the header of the plain bundle. It
+// decodes only the data that these bytes and their check require. The result must not
+// be modified and, with Options.Keep, not used after Forget.
 func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 	n = min(max(n, 0), r.h.RawSize)
 	proof, err := r.proofFor(false)
@@ -180,7 +180,7 @@ func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 	if n <= smallWindow {
 		out, err = r.readPrefix(ctx, proof, n, head)
 	} else {
-		// A buffer that grows is in memory twice.
+		// While a buffer grows, it is in memory twice.
 		err = r.budget.WithBytes(ctx, 2*n, func(ctx context.Context) (err error) {
 			out, err = r.readPrefix(ctx, proof, n, head)
 			return err
@@ -192,16 +192,16 @@ func (r *Reader) Prefix(ctx context.Context, n int64) ([]byte, error) {
 	if len(out) <= keptPrefix {
 		r.prefix = out
 	}
-	n = min(n, int64(len(out))) // there may be less than the header states, see Lenient
+	n = min(n, int64(len(out))) // there may be fewer bytes than the header states, see Lenient
 	return out[:n:n], nil
 }
 
-// keptPrefix is the longest prefix that is kept for the next call. A file may have very
-// many bundles.
+// keptPrefix is the largest size of a prefix that is kept for the next call, limited
+// because a file may have very many bundles.
 const keptPrefix = 64 << 10
 
-// readPrefix is Prefix for what was not kept. It also decodes the header of the bundle, of head
-// bytes, if that is checked by the index.
+// readPrefix is Prefix for bytes that were not kept. It also decodes the header of the bundle,
+// of head bytes, if the index checks it.
 func (r *Reader) readPrefix(ctx context.Context, proof proof, n, head int64) (out []byte, err error) {
 	take := func(p []byte) error {
 		out = append(out, p...)
@@ -214,7 +214,8 @@ func (r *Reader) readPrefix(ctx context.Context, proof proof, n, head int64) (ou
 		}
 	case unproved:
 		if r.o.Keep && r.o.Hash.auto() && r.h.RawSize <= wholeMost {
-			// Contents take all of it. A fault may be where nobody looks.
+			// Reading contents decodes everything. A fault may be in data that is never
+			// read.
 			if whole, err := r.decodeSmall(ctx); err == nil {
 				return whole.raw[:n:n], nil
 			}
@@ -234,23 +235,24 @@ func (r *Reader) readPrefix(ctx context.Context, proof proof, n, head int64) (ou
 	return out, err
 }
 
-// writerFunc is a function as a writer.
+// writerFunc is a function that implements io.Writer.
 type writerFunc func(p []byte) error
 
 // Write calls the function.
 func (f writerFunc) Write(p []byte) (int, error) { return len(p), f(p) }
 
-// Range is a range of the raw bytes and who wants it.
+// Range is a range of the raw bytes and its destination.
 type Range struct {
 	Offset, Size int64
-	// W is given the bytes in order by one goroutine. If it is a files.Sink, they
-	// come in as few pieces as there are.
+	// W receives the bytes in order, from one goroutine. If it is a files.Sink, it
+	// receives as few pieces as possible.
 	W interface{ Write([]byte) (int, error) }
 }
 
 func (r Range) end() int64 { return r.Offset + r.Size }
 
-// checkRanges refuses ranges outside the raw bytes, and those that the index does not have.
+// checkRanges reports an error for ranges outside the raw bytes, and for those
+// that are not in the index.
 func (r *Reader) checkRanges(ranges []Range) error {
 	for _, g := range ranges {
 		if g.Offset < 0 || g.Size < 0 || g.Offset > r.h.RawSize || g.Size > r.h.RawSize-g.Offset {
@@ -266,7 +268,8 @@ func (r *Reader) checkRanges(ranges []Range) error {
 	return nil
 }
 
-// fan hands raw bytes that come in order to the ranges that want them.
+// fan distributes raw bytes, which arrive in order, to the ranges that contain
+// them.
 type fan struct {
 	pos    int64
 	ranges []Range // by offset
@@ -287,7 +290,7 @@ func newFan(pos int64, ranges []Range, x *index) *fan {
 	return f
 }
 
-// write takes the next bytes.
+// write distributes the next bytes.
 func (f *fan) write(b []byte) error {
 	end := f.pos + int64(len(b))
 	for i, g := range f.ranges {

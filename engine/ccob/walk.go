@@ -10,10 +10,10 @@ import (
 	"github.com/klauspost/compress/zlib"
 )
 
-// plainMagic is how a plain binary bundle begins.
+// plainMagic is the first bytes of a plain binary bundle.
 const plainMagic = "__CLANG_OFFLOAD_BUNDLE__"
 
-// Extent is where one bundle lies among others.
+// Extent is the position of one bundle among others.
 type Extent struct {
 	Offset, End int64
 	Header      *Header // of a compressed bundle; nil for a plain one
@@ -40,7 +40,7 @@ func Walk(data []byte, plainEnd func([]byte) (int64, error)) iter.Seq2[Extent, e
 	}
 }
 
-// nextExtent returns the first bundle from pos on.
+// nextExtent returns the first bundle at or after pos.
 func nextExtent(data []byte, pos int64, plainEnd func([]byte) (int64, error)) (Extent, error) {
 	for junk := false; ; {
 		skip := nextMagic(data[pos:])
@@ -73,17 +73,18 @@ func nextExtent(data []byte, pos int64, plainEnd func([]byte) (int64, error)) (E
 		if !junk && err != ErrMagic {
 			return e, fmt.Errorf("compressed bundle at byte 0x%x: %w", pos, err)
 		}
-		// Four letters happen to occur in what is no padding; where an old bundle
-		// ends is not worth finding out for them.
+		// The four letters of the magic can occur by chance in data other than
+		// padding; that does not justify the cost of finding the end of an old
+		// bundle.
 		pos++
 	}
 }
 
-// nextMagic returns where the next bundle may begin in b, or -1. It looks no
-// farther than it must: the rest may be large.
+// nextMagic returns the offset in b at which the next bundle may begin, or -1.
+// It searches no further than necessary, because the rest may be large.
 func nextMagic(b []byte) int {
 	if bytes.HasPrefix(b, []byte(plainMagic)) || bytes.HasPrefix(b, []byte(Magic)) {
-		return 0 // very many small bundles would otherwise all be looked through
+		return 0 // avoids a search of the rest for each of very many small bundles
 	}
 	const step = 64 << 10
 	for off := 0; off < len(b); off += step {
@@ -102,9 +103,9 @@ func nextMagic(b []byte) int {
 	return -1
 }
 
-// StreamEnd returns where the bundle h, with which data begins, ends: at its file
-// size, or in version 1 at the end of its zstd frames or zlib stream, which
-// takes decoding it.
+// StreamEnd returns the end of the bundle h at the start of data: its file size
+// or, in version 1, the end of its zstd frames or zlib stream. The latter
+// requires decoding.
 func (h *Header) StreamEnd(data []byte) (int64, error) {
 	if h.Version > 1 {
 		return h.End, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/pages"
 )
 
-// newMemory returns n zero bytes and a function that gives them back, after which
-// they must not be used. Large memory goes back at once.
+// newMemory returns n zero bytes and a function that releases them, after which
+// they must not be used. Large memory is released immediately.
 func newMemory(n int64) ([]byte, func(), error) {
 	if n < largeFrom {
 		return make([]byte, n), func() {}, nil
@@ -22,9 +22,9 @@ func newMemory(n int64) ([]byte, func(), error) {
 	return b[:n:n], func() { _ = pages.Unmap(b) }, nil
 }
 
-// window is the memory in which the zstd decoder keeps what it has decoded, as
-// matches refer to it. The decoder's documentation says nothing about it; two
-// things are taken for granted here and in lender, and tested:
+// window is the memory in which the zstd decoder keeps decoded bytes, because
+// matches refer to them. The decoder's documentation does not describe it. This
+// file and lender rely on two properties, which tests check:
 //
 //   - Blocks lie in the window one after the other, from the first one on, which
 //     is at its beginning (TestWindowIsContiguous). So the memory of the window
@@ -33,8 +33,8 @@ func newMemory(n int64) ([]byte, func(), error) {
 //     they can be read without a copy for that long.
 type window []byte
 
-// windowOf returns the window of size bytes that begins with the block that a
-// decoder wrote first. Its bytes may only be advised, not read.
+// windowOf returns the window of size bytes that begins with the first block of
+// a decoder. Its bytes may only be advised, not read.
 func windowOf(first []byte, size int64) window {
 	if len(first) == 0 {
 		return nil
@@ -42,8 +42,8 @@ func windowOf(first []byte, size int64) window {
 	return unsafe.Slice(unsafe.SliceData(first), size)
 }
 
-// ready has the kernel provide the window's memory, until stop is set. The kernel
-// zeroes memory hardly faster than a decoder fills it.
+// ready makes the kernel provide the window's memory, until stop is set. The
+// kernel zeroes memory hardly faster than a decoder fills it.
 func (w window) ready(stop *atomic.Bool) {
 	const step = 4 << 20
 	for off := 0; off < len(w) && !stop.Load(); off += step {

@@ -8,10 +8,10 @@ type Buffer struct{ b []byte }
 // BufferIn returns an empty Buffer that uses the capacity of b first.
 func BufferIn(b []byte) Buffer { return Buffer{b[:0]} }
 
-// NewBuffer returns an empty Buffer for size bytes, which it allocates at once.
+// NewBuffer returns an empty Buffer with a capacity of size bytes.
 func NewBuffer(size int64) *Buffer { return &Buffer{make([]byte, 0, size)} }
 
-// Bytes returns what was written. It is valid until the next write.
+// Bytes returns the bytes written. It is valid until the next write.
 func (b *Buffer) Bytes() []byte { return b.b }
 
 // Len returns the number of bytes written.
@@ -29,7 +29,7 @@ func (b *Buffer) Append(c Content) error {
 	return nil
 }
 
-// Zeros implements Sink. It never fails; the caller bounds n.
+// Zeros implements Sink. It never fails; the caller must limit n.
 func (b *Buffer) Zeros(n int64) error {
 	b.b = append(b.b, make([]byte, n)...)
 	return nil

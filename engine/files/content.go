@@ -1,11 +1,11 @@
-// Package files gives the engine its view of the file system: inputs that are
-// mapped instead of read, outputs that appear complete or not at all, and the
-// budgets of cores and memory that all requests of a process share.
+// Package files implements file access for the engine: inputs that are mapped
+// instead of read, and outputs that are written either completely or not at
+// all.
 //
-// A request has one [Root], which resolves every path it names, and one
-// [Outputs], which holds what it writes until Commit. A mapped file that
-// somebody cuts short faults when it is read: run everything that touches
-// input bytes below [Guard], as budget.Budget.Each and budget.Ordered do on their own.
+// A request has one [Root], which resolves all of its paths, and one [Outputs], which
+// holds its output files until Commit. Reading a mapped file that was truncated causes
+// a fault: run all code that reads input bytes under [Guard], as budget.Budget.Each
+// and budget.Ordered do.
 package files
 
 import (
@@ -13,15 +13,15 @@ import (
 	"io"
 )
 
-// Content is a run of bytes that exists somewhere: in memory, or as a range of
-// an input file. Format writers hand Contents to a Sink instead of bytes, so
-// that a range of a file can be copied inside the kernel.
+// Content is a sequence of bytes in memory or a range of an input file. Format
+// writers pass Contents instead of bytes to a Sink, so that a range of a file
+// can be copied inside the kernel.
 //
-// A Content stays valid as long as the Input it came from is open.
+// A Content is valid while its Input is open.
 type Content struct {
-	data []byte // the bytes, mapped when they come from a file
-	in   *Input // the file behind data, nil for memory
-	off  int64  // where data starts in that file
+	data []byte // the bytes; mapped if they are from a file
+	in   *Input // the file of data; nil for memory
+	off  int64  // offset of data in that file
 }
 
 // Memory returns b as a Content. b must not change while the Content is in use.
@@ -30,12 +30,12 @@ func Memory(b []byte) Content { return Content{data: b} }
 // Len returns the number of bytes.
 func (c Content) Len() int64 { return int64(len(c.data)) }
 
-// Bytes returns the bytes themselves. They may be a read-only mapping: writing
-// to them is a fault.
+// Bytes returns the bytes. They may be a read-only mapping, so they must not be
+// modified.
 func (c Content) Bytes() []byte { return c.data }
 
-// ReadAt copies len(p) bytes of c from off on, as io.ReaderAt does. Bytes of a file
-// are read from the file, so that its mapping takes no memory.
+// ReadAt implements io.ReaderAt. Bytes of a file are read from the file, so that
+// its mapping takes no memory.
 func (c Content) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > c.Len() {
 		return 0, io.EOF
@@ -61,18 +61,18 @@ func (c Content) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // Slice returns n bytes of c starting at off. Like slicing a []byte, it panics
-// when the range does not lie inside c: check untrusted ranges first.
+// if the range is not inside c: check untrusted ranges first.
 func (c Content) Slice(off, n int64) Content {
 	c.data = c.data[off : off+n : off+n]
 	c.off += off
 	return c
 }
 
-// Sink takes what a format writer produces, in order. Output implements it for
-// files, Buffer for memory.
+// Sink receives the output of a format writer, in order. Output implements it
+// for files, Buffer for memory.
 type Sink interface {
 	io.Writer
-	// Append writes c, copying inside the kernel where it can.
+	// Append writes c, and copies it inside the kernel if possible.
 	Append(c Content) error
 	// Zeros writes n zero bytes.
 	Zeros(n int64) error

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// MakeDir makes a directory for outputs, and those above it that are missing. Where
-// the outputs do not appear, the directories that it made are removed.
+// MakeDir creates a directory for outputs, and its missing parents. If the outputs
+// are not committed, the created directories are removed.
 func (s *Outputs) MakeDir(name string) error {
 	path, err := s.root.output(name)
 	if err != nil {
@@ -42,7 +42,7 @@ func (s *Outputs) MakeDir(name string) error {
 	return nil
 }
 
-// removeDirs removes the directories that were made, if nothing is in them.
+// removeDirs removes the created directories that are empty.
 func (s *Outputs) removeDirs() {
 	for _, dir := range slices.Backward(s.dirs) {
 		os.Remove(dir)

@@ -9,21 +9,22 @@ import (
 	"unicode/utf8"
 )
 
-// Error is a failure of the operating system on one file of a request.
-// errors.Is sees through it: errors.Is(err, fs.ErrNotExist) works.
+// Error reports a failure of the operating system on one file of a request. It
+// wraps its cause: errors.Is(err, fs.ErrNotExist) works.
 type Error struct {
 	Name string // the file as the request named it
-	Err  error  // what went wrong, a syscall.Errno where the system said so
+	Err  error  // the cause; a syscall.Errno if the system reported one
 }
 
-// Error returns the message in the words of LLVM's tools:
-// 'x': No such file or directory.
+// Error returns the message in the format of LLVM's tools: 'x': No such file or
+// directory.
 func (e *Error) Error() string { return "'" + e.Name + "': " + e.Reason() }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Reason returns the cause alone, worded like strerror: No such file or directory.
+// Reason returns only the cause, in the words of strerror: No such file or
+// directory.
 func (e *Error) Reason() string {
 	s := e.Err.Error()
 	var errno syscall.Errno
@@ -34,8 +35,9 @@ func (e *Error) Reason() string {
 	return string(unicode.ToUpper(r)) + s[n:]
 }
 
-// fileError names the file of a failed operation, dropping the operation and
-// path that package os puts into its errors: paths there may be temporary names.
+// fileError returns the error for a failed operation on a file. It removes the
+// operation and path of package os from the error, since the path may be a
+// temporary name.
 func fileError(name string, err error) error {
 	var pe *fs.PathError
 	var le *os.LinkError
@@ -57,5 +59,5 @@ func fileError(name string, err error) error {
 	return &Error{Name: name, Err: err}
 }
 
-// inputLost marks an error that belongs to an input, met while writing an output.
+// inputLost marks an error of an input that occurred while writing an output.
 type inputLost struct{ error }

@@ -14,13 +14,13 @@ type mapping struct {
 	off  int64 // in the input
 }
 
-// mappings holds every *mapping there is now. Faults are the only reason to look
-// through it.
+// mappings holds every current *mapping. It is searched only after a fault.
 var mappings sync.Map
 
-// Guard runs fn and turns a fault on a mapped input into an error that names
-// it: reading behind the new end of a file that was cut short, or a disk error.
-// Other panics pass through. It covers the calling goroutine alone.
+// Guard runs fn and converts a fault on a mapped input to an error that names
+// the input. A fault is a read after the end of a file that was truncated, or a
+// disk error. Other panics are not recovered. Guard covers only the calling
+// goroutine.
 func Guard(fn func() error) (err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
@@ -45,7 +45,7 @@ func faultError(v any) error {
 	mappings.Range(func(k, _ any) bool {
 		m := k.(*mapping)
 		start := uintptr(unsafe.Pointer(unsafe.SliceData(m.data)))
-		// The kernel maps whole pages, so a fault can lie behind the data.
+		// The kernel maps whole pages, so a fault can be after the data.
 		if addr < start || addr-start >= uintptr(len(m.data)+1<<16) {
 			return true
 		}
@@ -55,8 +55,7 @@ func faultError(v any) error {
 	return err
 }
 
-// lost explains that the byte at off could be read when the input was opened
-// and cannot any more.
+// lost returns the error for a byte at off that is no longer readable.
 func (in *Input) lost(off int64) error {
 	if fi, err := in.file.Stat(); err == nil && fi.Size() < in.Size() {
 		return fmt.Errorf("'%s': the file was cut from %d to %d bytes while it was read", in.name, in.Size(), fi.Size())
@@ -64,18 +63,18 @@ func (in *Input) lost(off int64) error {
 	return fmt.Errorf("'%s': byte 0x%x cannot be read: the device or the file system failed", in.name, off)
 }
 
-// PanicError is a panic of a unit of work, contained so that the other requests
-// of the process live on.
+// PanicError is the recovered panic of a unit of work. Other requests of the
+// process continue.
 type PanicError struct {
-	Value any    // what the code panicked with
-	Stack []byte // where
+	Value any    // the argument of panic
+	Stack []byte // of the goroutine that panicked
 }
 
 // Error returns the panic in one line.
 func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }
 
-// Contain runs fn like Guard and turns every panic into an error, of type
-// *PanicError when it is not a fault on an input.
+// Contain runs fn like Guard and converts every panic to an error, which is a
+// *PanicError unless the panic is a fault on an input.
 func Contain(fn func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// mapFrom is the size from which on a file is mapped: reading a smaller one
+	// mapFrom is the size from which a file is mapped. Reading a smaller file
 	// costs less than the mapping and its page faults.
 	mapFrom = 32 << 10
-	// usualMaxStream is Root.MaxStream if that is 0.
+	// usualMaxStream is the default of Root.MaxStream.
 	usualMaxStream = 8 << 30
 )
 
-// Input is an input file opened through a Root, or bytes in memory that stand
-// for one. Its bytes are read-only and valid until Close.
+// Input is an input file opened through a Root, or bytes in memory with a file
+// name. Its bytes are read-only and valid until Close.
 type Input struct {
 	name    string
 	data    []byte
@@ -31,7 +31,7 @@ type Input struct {
 	state   state    // of the file when it was opened
 }
 
-// state is what changes when somebody writes to a file.
+// state is the metadata of a file that a write changes.
 type state struct {
 	size     int64
 	modified time.Time
@@ -39,7 +39,7 @@ type state struct {
 
 func stateOf(fi fs.FileInfo) state { return state{fi.Size(), fi.ModTime()} }
 
-// check returns an error if the file is no longer as it was when it was opened.
+// check returns an error if the file has changed since it was opened.
 func (in *Input) check() error {
 	fi, err := in.file.Stat()
 	if err != nil {
@@ -48,7 +48,8 @@ func (in *Input) check() error {
 	return in.same(fi)
 }
 
-// same returns an error if fi is not that of the file when it was opened.
+// same returns an error if fi differs from the state of the file when it was
+// opened.
 func (in *Input) same(fi fs.FileInfo) error {
 	if now := stateOf(fi); !now.modified.Equal(in.state.modified) || now.size != in.state.size {
 		return changedError(in.name, in.state, now)
@@ -63,14 +64,14 @@ func changedError(name string, before, after state) error {
 	return fmt.Errorf("'%s': the file was modified while it was read: try again when nothing writes to it", name)
 }
 
-// FromMemory returns an Input over b, for example a decompressed file, which
-// messages call name. b must not change while the Input is in use.
+// FromMemory returns an Input with the bytes b, such as a decompressed file.
+// Messages refer to it as name. b must not change while the Input is in use.
 func FromMemory(name string, b []byte) *Input { return &Input{name: name, data: b, mode: 0o666} }
 
 // Open opens an input for reading; "-" is standard input. Regular files are
-// mapped, everything else (pipes, devices) is read into memory to its end.
-// Failures of the system are of type *Error; a name outside of the declared
-// inputs is refused with another error.
+// mapped; pipes and devices are read into memory to their end. Failures of the
+// system are of type *Error; the error for a name outside the declared inputs
+// is of another type.
 func (r *Root) Open(name string) (*Input, error) {
 	if name == "-" {
 		b, err := r.standardInput()
@@ -85,9 +86,9 @@ func (r *Root) Open(name string) (*Input, error) {
 	return r.openNamed(name)
 }
 
-// OpenRegular opens an input whose name comes out of a file and not from who
-// made the request: it refuses devices and pipes, which may never end, and "-"
-// is a name like any other.
+// OpenRegular opens an input whose name was read from a file instead of the
+// request. It rejects devices and pipes, which may never end, and treats "-" as
+// a file name.
 func (r *Root) OpenRegular(name string) (*Input, error) {
 	path, err := r.input(name)
 	if err != nil {
@@ -103,8 +104,8 @@ func (r *Root) OpenRegular(name string) (*Input, error) {
 	return r.openNamed(name)
 }
 
-// OpenToReplace opens a regular file that an output of the same name replaces, such as
-// an archive that is added to.
+// OpenToReplace opens a regular file that an output of the same name will replace,
+// such as an archive to add members to.
 func (r *Root) OpenToReplace(name string) (*Input, error) {
 	input, err := r.OpenRegular(name)
 	if err != nil {
@@ -169,7 +170,7 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 			return nil, fileError(name, err)
 		}
 	}
-	// Files of /proc and /sys say they are empty: read until the end.
+	// Files in /proc and /sys have size 0, so read until the end.
 	if size == 0 {
 		in.data, err = r.readStream(name, f)
 		return in, err
@@ -193,7 +194,7 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 	return in, nil
 }
 
-// readStream reads in to its end, growing with what really arrives.
+// readStream reads in to its end. Its buffer grows with the bytes read.
 func (r *Root) readStream(name string, in io.Reader) ([]byte, error) {
 	most := cmp.Or(r.MaxStream, usualMaxStream)
 	b, err := io.ReadAll(io.LimitReader(in, most+1))
@@ -215,20 +216,21 @@ func (in *Input) Size() int64 { return int64(len(in.data)) }
 // Mode returns the permission bits of the file, 0666 for memory.
 func (in *Input) Mode() fs.FileMode { return in.mode }
 
-// Bytes returns all bytes. Writing to them is a fault.
+// Bytes returns all bytes. They must not be modified.
 func (in *Input) Bytes() []byte { return in.data }
 
-// All returns the whole input as a Content.
+// All returns the complete input as a Content.
 func (in *Input) All() Content { return in.Content(0, in.Size()) }
 
-// Content returns n bytes starting at off. Like slicing a []byte, it panics when
-// the range does not lie inside the input: check untrusted ranges first.
+// Content returns n bytes starting at off. Like slicing a []byte, it panics if
+// the range is not inside the input: check untrusted ranges first.
 func (in *Input) Content(off, n int64) Content {
 	return Content{data: in.data, in: in}.Slice(off, n)
 }
 
 // Close releases the mapping and the file. Contents and slices of the input
-// must not be used after it. Closing twice, or a nil Input, does nothing.
+// must not be used afterwards. Closing twice, or closing a nil Input, has no
+// effect.
 func (in *Input) Close() error {
 	if in == nil || in.file == nil {
 		return nil

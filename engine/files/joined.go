@@ -2,26 +2,26 @@ package files
 
 import "fmt"
 
-// Part is a content and where it lies among others.
+// Part is a content and its offset.
 type Part struct {
 	Offset  int64
 	Content Content
 }
 
-// Joined is several contents as one run of bytes. Where the offsets allow it,
-// whole pages of the files are mapped behind each other and nothing is copied.
+// Joined is several contents as one sequence of bytes. If the offsets allow it,
+// whole pages of the files are mapped at adjacent addresses instead of copied.
 type Joined struct {
 	data     []byte
 	rest     []Part // to be copied by Fill
 	copied   int64
-	memory   []byte     // what Close unmaps, nil for the heap
+	memory   []byte     // memory that Close unmaps; nil for the heap
 	mappings []*mapping // inside memory
 }
 
-// Join returns size bytes in which every part lies at its offset. The parts are
-// in order and inside. The bytes are there when Fill has copied what cannot be
-// mapped; what no part covers is zero. The inputs of the contents must stay
-// open until Close.
+// Join returns size bytes with every part at its offset. The parts must be in
+// order and inside the size. The bytes are complete after Fill, which copies
+// the data that cannot be mapped; bytes outside all parts are zero. The inputs
+// of the contents must stay open until Close.
 func Join(size int64, parts []Part) (*Joined, error) {
 	if int64(int(size)) != size {
 		return nil, fmt.Errorf("%d bytes cannot be mapped", size)
@@ -42,7 +42,7 @@ func Join(size int64, parts []Part) (*Joined, error) {
 	return j, nil
 }
 
-// join maps the whole pages of p, if they can be, and notes the rest.
+// join maps the whole pages of p, if possible, and records the rest for Fill.
 func (j *Joined) join(p Part) error {
 	c := p.Content
 	n := c.Len()
@@ -67,10 +67,11 @@ func (j *Joined) later(off int64, c Content) {
 	}
 }
 
-// Copied returns how many bytes Fill copies: the memory that is needed.
+// Copied returns the number of bytes that Fill copies, which is the memory
+// required.
 func (j *Joined) Copied() int64 { return j.copied }
 
-// Fill copies what cannot be mapped. Call it once, before Bytes.
+// Fill copies the data that cannot be mapped. Call it once, before Bytes.
 func (j *Joined) Fill() error {
 	for _, p := range j.rest {
 		if _, err := p.Content.ReadAt(j.data[p.Offset:p.Offset+p.Content.Len()], 0); err != nil {
@@ -81,5 +82,5 @@ func (j *Joined) Fill() error {
 	return nil
 }
 
-// Bytes returns all bytes. They are valid until Close; writing to them is a fault.
+// Bytes returns all bytes. They are valid until Close and must not be modified.
 func (j *Joined) Bytes() []byte { return j.data }

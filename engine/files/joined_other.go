@@ -13,7 +13,7 @@ func (j *Joined) reserve(size int) error {
 
 func (j *Joined) mapPages(int64, Content) error { return errors.ErrUnsupported }
 
-// Trim gives the memory of mapped pages back.
+// Trim releases the memory of mapped pages. Here it has no effect.
 func (j *Joined) Trim() {}
 
 // Close releases the memory.

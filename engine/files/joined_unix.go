@@ -14,10 +14,11 @@ import (
 
 var pageSize = int64(os.Getpagesize())
 
-// joinFrom is the size from which on mapping costs less than copying.
+// joinFrom is the size from which mapping costs less than copying.
 const joinFrom = 256 << 10
 
-// reserve gets size bytes of zeros. Pages that nobody writes take no memory.
+// reserve allocates size bytes of zeros. Pages that are not written use no
+// memory.
 func (j *Joined) reserve(size int) error {
 	if size < joinFrom {
 		j.data = make([]byte, size)
@@ -32,7 +33,7 @@ func (j *Joined) reserve(size int) error {
 	return nil
 }
 
-// mapPages maps c, whole pages of a file, at off.
+// mapPages maps c, which consists of whole pages of a file, at off.
 func (j *Joined) mapPages(off int64, c Content) error {
 	dst := j.memory[off : off+c.Len()]
 	_, err := unix.MmapPtr(int(c.in.file.Fd()), c.off, unsafe.Pointer(unsafe.SliceData(dst)), uintptr(len(dst)), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
@@ -45,8 +46,8 @@ func (j *Joined) mapPages(off int64, c Content) error {
 	return nil
 }
 
-// Trim gives the memory of mapped pages back. They are read from their files
-// again when they are used again.
+// Trim releases the memory of mapped pages. The system reads them from their
+// files again on the next use.
 func (j *Joined) Trim() {
 	for _, m := range j.mappings {
 		_ = unix.Madvise(m.data, unix.MADV_DONTNEED)
@@ -63,6 +64,6 @@ func (j *Joined) Close() error {
 	if memory == nil {
 		return nil
 	}
-	// This unmaps all of it, whatever was mapped over parts of it.
+	// This also unmaps the files mapped over parts of the memory.
 	return pages.Unmap(memory)
 }

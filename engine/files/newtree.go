@@ -15,14 +15,14 @@ type TreeEntry struct {
 	Path string // below the directory, with slashes
 	Mode fs.FileMode
 	Size int64
-	// Link is where a symbolic link leads to.
+	// Link is the target of a symbolic link.
 	Link string
 	// Same is the Path of an earlier entry that is the same file, for hard links.
 	Same string
 }
 
-// EntriesBelow lists what is below a directory, by path: directories before what is in them.
-// It refuses what is neither a file, a directory nor a symbolic link.
+// EntriesBelow lists the entries below a directory, by path; a directory precedes its
+// content. Entries other than files, directories and symbolic links are an error.
 func (r *Root) EntriesBelow(name string) ([]TreeEntry, error) {
 	root, err := r.input(name)
 	if err != nil {
@@ -69,7 +69,8 @@ func (r *Root) EntriesBelow(name string) ([]TreeEntry, error) {
 	return all, err
 }
 
-// NewTree is a directory that appears complete or not at all.
+// NewTree is a new directory that is either committed completely or not
+// created.
 type NewTree struct {
 	root         *Root
 	name, target string
@@ -77,8 +78,8 @@ type NewTree struct {
 	modes        []TreeEntry // of directories
 }
 
-// NewTree makes a directory, beside the place where Commit puts it. There may be an
-// empty directory in that place, and nothing else.
+// NewTree creates a temporary directory next to name, which Commit renames to name.
+// If name exists, it must be an empty directory.
 func (r *Root) NewTree(name string) (*NewTree, error) {
 	path, err := r.output(name)
 	if err != nil {
@@ -100,7 +101,8 @@ func (r *Root) NewTree(name string) (*NewTree, error) {
 	return &NewTree{root: r, name: name, target: target, temp: temp}, nil
 }
 
-// Contains reports whether the new directory would be inside another, which an input is.
+// Contains reports whether the new directory would be inside an input
+// directory.
 func (t *NewTree) Contains(input string) bool {
 	in, err := filepath.Abs(t.root.path(input))
 	if err != nil {
@@ -114,8 +116,8 @@ func (t *NewTree) Contains(input string) bool {
 	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// Name returns the name under which a file of the tree is created by [Outputs.Create]
-// before Commit.
+// Name returns the name for creating a file of the tree with [Outputs.Create] before
+// Commit.
 func (t *NewTree) Name(path string) string {
 	name := filepath.Join(t.temp, filepath.FromSlash(path))
 	if t.root.dir != "" {
@@ -128,18 +130,18 @@ func (t *NewTree) Name(path string) string {
 
 func (t *NewTree) path(path string) string { return filepath.Join(t.temp, filepath.FromSlash(path)) }
 
-// Mkdir makes a directory. It gets its mode on Commit.
+// Mkdir creates a directory. Commit sets its mode.
 func (t *NewTree) Mkdir(e TreeEntry) error {
 	t.modes = append(t.modes, e)
 	return treeError(t.name, os.MkdirAll(t.path(e.Path), 0o777))
 }
 
-// Symlink makes a symbolic link.
+// Symlink creates a symbolic link.
 func (t *NewTree) Symlink(e TreeEntry) error {
 	return treeError(t.name, os.Symlink(e.Link, t.path(e.Path)))
 }
 
-// Link makes a hard link to another file of the tree.
+// Link creates a hard link to another file of the tree.
 func (t *NewTree) Link(e TreeEntry) error {
 	return treeError(t.name, os.Link(t.path(e.Same), t.path(e.Path)))
 }
@@ -151,7 +153,7 @@ func treeError(name string, err error) error {
 	return fileError(name, err)
 }
 
-// Commit puts the directory in its place.
+// Commit renames the directory to its final name.
 func (t *NewTree) Commit() error {
 	for _, e := range slices.Backward(t.modes) {
 		if err := os.Chmod(t.path(e.Path), e.Mode.Perm()); err != nil {
@@ -165,7 +167,7 @@ func (t *NewTree) Commit() error {
 	return nil
 }
 
-// Abort removes what was written. After Commit it does nothing.
+// Abort removes the directory. After Commit it has no effect.
 func (t *NewTree) Abort() {
 	if t.temp == "" {
 		return

@@ -15,78 +15,80 @@ import (
 )
 
 const (
-	// outputBuffer bounds how many bytes of small writes an Output gathers.
+	// outputBuffer is the largest number of bytes of small writes that an Output
+	// buffers.
 	outputBuffer = 128 << 10
-	// appendDirectly is the size from which on a Content is not gathered: a copy
-	// inside the kernel of less costs more than one through the cache.
+	// appendDirectly is the size from which a Content is not buffered. A copy of
+	// fewer bytes inside the kernel costs more than one through the cache.
 	appendDirectly = 64 << 10
-	// compareUpTo is the size of the largest existing file that is compared with its
-	// replacement, and compareAtOnce how many bytes of replacements one Outputs
-	// gathers for that.
+	// compareUpTo is the largest size of an existing file that is compared with its
+	// replacement, and compareAtOnce the number of bytes of replacements that one
+	// Outputs buffers for comparisons.
 	compareUpTo   = 1 << 20
 	compareAtOnce = 16 << 20
-	// holeFrom is the number of zeros from which on they become a hole.
+	// holeFrom is the smallest number of zeros that are written as a hole.
 	holeFrom = 4 << 10
 )
 
-// Output is one file of Outputs. It is a Sink: Write, Append and Zeros go to
-// its end, one goroutine at a time. WriteAt and CopyAt go to positions of their
-// own and may be called by several goroutines at once, also beside the former,
-// as long as no two of them touch the same bytes; Reserve makes room for them.
+// Output is one file of Outputs. It is a Sink: Write, Append and Zeros append
+// to it and must not be called concurrently. WriteAt and CopyAt write at given
+// offsets and may be called concurrently, also with the former, as long as no
+// two calls write the same bytes; Reserve reserves a range for them.
 //
-// The first failure is kept: every later call and Commit return it.
+// After the first failure, every later call and Commit return its error.
 type Output struct {
 	name   string      // as the request wrote it
-	target string      // the file to become, behind all symbolic links
-	temp   string      // the file it is until then; "" for streams and while it has no name
+	target string      // the file to replace, after resolving symbolic links
+	temp   string      // temporary name; "" for streams and while the file has no name
 	file   *os.File    // nil for streams and after Close
-	pieces *pieces     // what a stream will write on commit
+	pieces *pieces     // content of a stream, written on commit
 	id     fileID      // of the file that is replaced
-	exists bool        // whether there is one
+	exists bool        // whether a file is replaced
 	before fs.FileInfo // of the file that is replaced; nil for a new file
-	// inPlace has the finished bytes copied into the existing file, which a
-	// rename would lose something of.
+	// inPlace selects copying the finished bytes to the existing file, if a rename
+	// would lose some of its properties.
 	inPlace bool
-	placed  bool // target is the new file; temp is the one before, if any
-	// later has the file created when it is needed: all bytes are gathered first,
-	// as the existing file may have the same ones.
+	placed  bool // target is the new file; temp is the previous one, if any
+	// later delays the creation of the file: bytes are buffered first, because the
+	// existing file may have the same bytes.
 	later     atomic.Bool
-	same      bool // the existing file has the bytes and stays
+	same      bool // the existing file has the same bytes and is not replaced
 	mode      fs.FileMode
-	exactMode bool // mode is set whatever the umask
+	exactMode bool // mode is set regardless of the umask
 
-	set *Outputs // that it belongs to
+	set *Outputs // the Outputs that it belongs to
 
 	// inUse is held for reading while the descriptor is used, and for writing
-	// while it is given up or opened again. Lock mu before it.
+	// while it is closed or reopened. Lock mu before it.
 	inUse  sync.RWMutex
-	parked bool // the descriptor was given up: the file is under its temporary name
+	parked bool // the descriptor was closed: the file has its temporary name
 
 	mu   sync.Mutex
 	buf  []byte // small writes; they end at pos
-	pos  int64  // where the next sequential byte goes
-	size int64  // behind the last byte written by position
+	pos  int64  // offset of the next sequential byte
+	size int64  // offset after the last byte written at an offset
 	err  error
 
-	gathered int64 // bytes in buf that count in set
+	gathered int64 // bytes in buf that are counted in set
 }
 
 // Name returns the name of the output as the request wrote it.
 func (o *Output) Name() string { return o.name }
 
-// Size returns the number of bytes of the output so far, holes and reserved
-// ranges included.
+// Size returns the current size of the output in bytes, including holes and
+// reserved ranges.
 func (o *Output) Size() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return max(o.size, o.pos)
 }
 
-// SetMode sets the permission bits, from which the umask is taken away as for
-// a new file. Without it they are those of the file that is replaced, or 0666.
+// SetMode sets the permission bits, to which the umask is applied as for a new
+// file. The default is the mode of the file that is replaced, or 0666.
 func (o *Output) SetMode(m fs.FileMode) { o.mode = m.Perm() }
 
-// KeepMode sets the permission bits to those of another file, whatever the umask.
+// KeepMode sets the permission bits to those of another file, regardless of the
+// umask.
 func (o *Output) KeepMode(m fs.FileMode) { o.mode, o.exactMode = m.Perm(), true }
 
 // Write implements io.Writer.
@@ -101,7 +103,7 @@ func (o *Output) Write(p []byte) (int, error) {
 // until Commit.
 func (o *Output) Append(c Content) error { return o.add(c, appendDirectly) }
 
-// add puts c at the end; less than direct bytes may wait in the buffer.
+// add appends c. It may buffer c if it has fewer than direct bytes.
 func (o *Output) add(c Content, direct int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -121,8 +123,8 @@ func (o *Output) add(c Content, direct int) error {
 	return nil
 }
 
-// gather reports whether the next n bytes wait in memory until all bytes can be
-// compared with those of the existing file. It needs mu.
+// gather reports whether the next n bytes are buffered until all bytes can be
+// compared with those of the existing file. It requires mu.
 func (o *Output) gather(n int64) bool {
 	if !o.later.Load() || o.pos != int64(len(o.buf)) || n > o.before.Size()-o.pos {
 		return false
@@ -138,8 +140,8 @@ func (o *Output) gather(n int64) bool {
 	return true
 }
 
-// compare finds out whether the existing file has the bytes that were gathered. It
-// needs mu.
+// compare reports whether the existing file has the buffered bytes. It requires
+// mu.
 func (o *Output) compare() bool {
 	defer func() {
 		o.set.gathered.Add(-o.gathered)
@@ -168,8 +170,8 @@ func (o *Output) compare() bool {
 	return true
 }
 
-// Zeros implements Sink. From a page on, zeros are a hole: they take no time
-// and no space.
+// Zeros implements Sink. Zeros of a page or more are written as a hole, which
+// takes no time and no space.
 func (o *Output) Zeros(n int64) error {
 	if 0 <= n && n < holeFrom {
 		return o.add(Memory(zeros[:n]), outputBuffer)
@@ -180,8 +182,8 @@ func (o *Output) Zeros(n int64) error {
 
 var zeros [holeFrom]byte
 
-// Reserve leaves room for n bytes at the end and returns where it starts. What
-// is not filled by WriteAt or CopyAt reads as zeros.
+// Reserve reserves n bytes at the end and returns their offset. Bytes not
+// written by WriteAt or CopyAt are zero.
 func (o *Output) Reserve(n int64) (int64, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -189,8 +191,8 @@ func (o *Output) Reserve(n int64) (int64, error) {
 	return o.advance(n), o.err
 }
 
-// WriteAt implements io.WriterAt. It may fill a reserved range or patch bytes
-// written before.
+// WriteAt implements io.WriterAt. It may fill a reserved range or overwrite
+// earlier bytes.
 func (o *Output) WriteAt(p []byte, off int64) (int, error) {
 	if err := o.CopyAt(Memory(p), off); err != nil {
 		return 0, err
@@ -198,8 +200,8 @@ func (o *Output) WriteAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// CopyAt writes c at off, copying inside the kernel where it can. For an output
-// that is a stream, c must stay valid until Commit.
+// CopyAt writes c at off, and copies it inside the kernel if possible. For an
+// output that is a stream, c must stay valid until Commit.
 func (o *Output) CopyAt(c Content, off int64) error {
 	if err := o.place(off, c.Len()); err != nil {
 		return err
@@ -211,7 +213,7 @@ func (o *Output) CopyAt(c Content, off int64) error {
 	return o.err
 }
 
-// place prepares for n bytes at off.
+// place prepares a write of n bytes at off.
 func (o *Output) place(off, n int64) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -220,14 +222,15 @@ func (o *Output) place(off, n int64) error {
 	} else {
 		o.size = max(o.size, off+n)
 	}
-	// Bytes that wait must not come after those that are to replace them.
+	// Buffered bytes must be written before bytes that overwrite them.
 	if off < o.pos && off+n > o.pos-int64(len(o.buf)) {
 		o.flush()
 	}
 	return o.err
 }
 
-// advance moves the end n bytes on and returns where it was. It needs mu.
+// advance moves the end by n bytes and returns the previous end. It requires
+// mu.
 func (o *Output) advance(n int64) int64 {
 	pos := o.pos
 	if n < 0 || n > math.MaxInt64-pos {
@@ -238,7 +241,7 @@ func (o *Output) advance(n int64) int64 {
 	return pos
 }
 
-// flush writes what waits in the buffer. It needs mu.
+// flush writes the buffered bytes. It requires mu.
 func (o *Output) flush() {
 	if len(o.buf) > 0 && o.err == nil {
 		o.fail(o.put(Memory(o.buf), o.pos-int64(len(o.buf))))
@@ -246,14 +249,14 @@ func (o *Output) flush() {
 	}
 }
 
-// fail keeps the first error. It needs mu.
+// fail records the first error. It requires mu.
 func (o *Output) fail(err error) {
 	if err != nil && o.err == nil {
 		o.err = fileError(o.name, err)
 	}
 }
 
-// put writes c at off.
+// put writes c at off, without the buffer.
 func (o *Output) put(c Content, off int64) error {
 	if o.pieces != nil {
 		return o.pieces.add(c, off)
@@ -266,7 +269,7 @@ func (o *Output) put(c Content, off int64) error {
 	return copyTo(f, c, off)
 }
 
-// acquire returns the open file and holds inUse for reading, unless it fails.
+// acquire returns the open file and locks inUse for reading, unless it fails.
 func (o *Output) acquire() (*os.File, error) {
 	for {
 		o.inUse.RLock()
@@ -291,7 +294,7 @@ func (o *Output) acquire() (*os.File, error) {
 	}
 }
 
-// create creates the file, in the directory of the target if that can be.
+// create creates the file, in the directory of the target if possible.
 func (o *Output) create(dir string) (err error) {
 	o.file, o.temp, err = createTemp(dir, usualMode)
 	if err != nil && o.exists && notPermitted(err) {
@@ -301,8 +304,8 @@ func (o *Output) create(dir string) (err error) {
 	return err
 }
 
-// createLater creates a file that was not created before, in place of the
-// descriptors of others if there are no more.
+// createLater creates a file whose creation was delayed. If no descriptors are
+// available, it closes those of other outputs.
 func (o *Output) createLater() error {
 	o.inUse.Lock()
 	defer o.inUse.Unlock()
@@ -321,8 +324,8 @@ func (o *Output) createLater() error {
 	return nil
 }
 
-// unpark opens a parked file again, in place of the descriptors of others if
-// there are no more.
+// unpark reopens a parked file. If no descriptors are available, it closes
+// those of other outputs.
 func (o *Output) unpark() error {
 	o.inUse.Lock()
 	defer o.inUse.Unlock()
@@ -340,8 +343,8 @@ func (o *Output) unpark() error {
 	return nil
 }
 
-// park gives up the descriptor of a file that nobody is using, and reports
-// whether it did.
+// park closes the descriptor of a file that is not in use, and reports whether
+// it did.
 func (o *Output) park() bool {
 	if !o.inUse.TryLock() {
 		return false
@@ -355,12 +358,14 @@ func (o *Output) park() bool {
 	return o.parked
 }
 
-// outOfDescriptors reports whether the process, or the system, can open no more files.
+// outOfDescriptors reports whether the process or the system has reached its
+// limit of open files.
 func outOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-// copyTo writes c to f at off, first inside the kernel, then from the mapping.
+// copyTo writes c to f at off: inside the kernel if possible, and the rest from
+// the mapping.
 func copyTo(f *os.File, c Content, off int64) error {
 	var done int64
 	if c.in != nil && c.in.file != nil {
@@ -371,15 +376,15 @@ func copyTo(f *os.File, c Content, off int64) error {
 	}
 	_, err := f.WriteAt(c.data[done:], off+done)
 	if errors.Is(err, syscall.EFAULT) && c.in != nil && c.in.mapping != nil {
-		// The kernel met the end of a mapped file that was cut short.
+		// The kernel reached the end of a mapped file that was truncated.
 		return &inputLost{c.in.lost(c.off + done)}
 	}
 	return err
 }
 
-// Close writes what still waits and closes the file, which only Commit will put
-// in its place. Commit does it for outputs that are still open; Close before
-// serves requests with more outputs than a process may have open files.
+// Close writes the buffered bytes and closes the file. Commit renames the file
+// to its final name; it also closes outputs that are still open. An earlier
+// Close is for requests with more outputs than a process may have open files.
 func (o *Output) Close() error {
 	if err := o.complete(); err != nil || o.pieces != nil {
 		return err
@@ -399,7 +404,7 @@ func (o *Output) Close() error {
 	return o.err
 }
 
-// complete writes what still waits and gives the file its size and mode.
+// complete writes the buffered bytes and sets the size and mode of the file.
 func (o *Output) complete() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -415,7 +420,7 @@ func (o *Output) complete() error {
 	}
 	f, err := o.acquire()
 	if errors.Is(err, os.ErrClosed) {
-		return o.err // complete already
+		return o.err // already complete
 	}
 	if err == nil {
 		err = o.finish(f)
@@ -425,15 +430,15 @@ func (o *Output) complete() error {
 	return o.err
 }
 
-// ready makes the file ready for rename.
+// ready prepares the file for rename.
 func (o *Output) ready() error {
 	if o.temp == "" {
-		return o.complete() // closing a file without a name would end it
+		return o.complete() // closing a file without a name would delete it
 	}
 	return o.Close()
 }
 
-// finish gives the file its size and mode.
+// finish sets the size and mode of the file.
 func (o *Output) finish(f *os.File) error {
 	fi, err := f.Stat()
 	if err != nil {
@@ -469,7 +474,7 @@ func (o *Output) finish(f *os.File) error {
 	return f.Chmod(o.mode & allowed)
 }
 
-// rename puts the file in its place.
+// rename renames the file to its final name.
 func (o *Output) rename() error {
 	if o.same {
 		if err := touch(o.target); err != nil {
@@ -512,7 +517,7 @@ func notPermitted(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }
 
-// overwrite copies the finished file into the one that it replaces.
+// overwrite copies the finished file to the one that it replaces.
 func (o *Output) overwrite() error {
 	from := o.file
 	if from == nil {
@@ -541,14 +546,14 @@ func (o *Output) overwrite() error {
 	return nil
 }
 
-// nameTemp gives a file without a name a temporary one.
+// nameTemp gives a temporary name to a file without a name.
 func (o *Output) nameTemp() (err error) {
 	lockFile(o.file)
 	o.temp, err = tempName(filepath.Dir(o.target), func(name string) error { return linkFile(o.file, name) })
 	return err
 }
 
-// withdraw takes rename back.
+// withdraw reverts rename.
 func (o *Output) withdraw() {
 	switch {
 	case !o.placed:
@@ -559,7 +564,7 @@ func (o *Output) withdraw() {
 	}
 }
 
-// drop closes the file and removes what is left under the temporary name.
+// drop closes the file and removes its temporary name.
 func (o *Output) drop() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -581,7 +586,7 @@ func (o *Output) drop() {
 	}
 }
 
-// send writes a stream to its destination.
+// send writes the content of a stream to its destination.
 func (o *Output) send(stdout io.Writer) error {
 	defer o.pieces.close()
 	w := stdout

@@ -17,52 +17,53 @@ import (
 	"time"
 )
 
-// Outputs is everything one request writes: all of it appears on Commit, or
-// nothing.
+// Outputs is a transaction of all files that a request writes. Commit writes
+// either all of them or none.
 //
 // A file is written without a name, or under a temporary one, in the directory
-// of its final name, and linked or renamed there.
-// Where the final name is a symbolic link, the file it leads to is replaced and
-// the link stays, as with the streams LLVM's tools write to. Standard output,
-// pipes and devices receive their bytes on Commit, before the first rename.
-// Nothing is synced to the disk.
+// of its final name, and linked or renamed there. If the final name is a
+// symbolic link, its target is replaced and the link is kept, as LLVM's tools
+// do. Standard output, pipes and devices receive their bytes on Commit, before
+// the first rename. Nothing is synced to the disk.
 //
-// A small file that has the bytes already is not replaced: it gets a new time, and
-// the file system needs no new file for it, which costs more than its bytes.
+// A small file that already has the same bytes is not replaced. Only its time is
+// updated, because creating a new file costs more than writing its bytes.
 //
-// A file that is replaced keeps its permission bits and its owner. Where a
-// rename cannot keep what must stay, the finished bytes are copied into the old
-// file, after all renames: a file with several hard links, with an owner that
-// only it can have, in a directory that cannot be written, under a mount point
-// of its own. That copy is not atomic: a process that is killed during it leaves
-// the file incomplete, and it is not taken back when another output fails.
+// A file that is replaced keeps its permission bits and its owner. If a rename
+// would lose properties of the file, the finished bytes are copied to the old
+// file after all renames. This applies to a file with several hard links, with
+// an owner that the process cannot set, in a directory that is not writable, or
+// that is a mount point. That copy is not atomic: if the process is killed
+// during it, the file is incomplete, and it is not reverted if another output
+// fails.
 type Outputs struct {
 	root *Root
 
 	mu     sync.Mutex
 	list   []*Output
-	places map[place]string // the name each place was taken under
-	dirs   []string         // made for outputs
+	places map[place]string // the name under which each place was created
+	dirs   []string         // created for outputs
 	done   bool
 
 	gathered atomic.Int64 // bytes in memory for comparisons
 
-	// idle is for parkable alone, the outputs of list, so that a write that
-	// runs out of descriptors does not wait for mu.
+	// idle guards only parkable, the outputs of list, so that a write that runs
+	// out of descriptors does not wait for mu.
 	idle     sync.Mutex
 	parkable []*Output
 }
 
-// place is a file that may not exist yet: a name in a directory.
+// place identifies a file that may not exist: a name in a directory.
 type place struct {
 	dir  fileID
 	base string
 }
 
-// usualMode is that of an output whose mode nobody sets.
+// usualMode is the default mode of an output.
 const usualMode fs.FileMode = 0o666
 
-// allowedMode returns the bits of 0777 that the umask allows. Only a new file tells.
+// allowedMode returns the bits of 0777 that the umask allows. It creates a file
+// to determine them.
 func allowedMode(dir string) (fs.FileMode, error) {
 	f, name, err := createTemp(dir, 0o777)
 	if err != nil {
@@ -84,8 +85,8 @@ func (r *Root) Outputs() *Outputs {
 	return &Outputs{root: r, places: make(map[place]string)}
 }
 
-// Create adds an output; "-" is standard output and may be named several times.
-// A file that is an input of the request, or already an output of it, is refused.
+// Create adds an output; "-" is standard output and may be named several times. A
+// file that is already an input or output of the request is an error.
 func (s *Outputs) Create(name string) (*Output, error) {
 	o := &Output{name: name, mode: usualMode, set: s}
 	s.mu.Lock()
@@ -107,8 +108,8 @@ func (s *Outputs) Create(name string) (*Output, error) {
 	return o, nil
 }
 
-// park gives up the descriptors of files that nobody is using at the moment and
-// reports whether there were any.
+// park closes the descriptors of files that are not in use, and reports whether
+// there were any.
 func (s *Outputs) park() bool {
 	s.idle.Lock()
 	defer s.idle.Unlock()
@@ -182,7 +183,7 @@ func (s *Outputs) open(o *Output) error {
 	return nil
 }
 
-// overInput refuses an output that would replace an input.
+// overInput returns an error for an output that would replace an input.
 func (s *Outputs) overInput(o *Output) error {
 	if in, ok := s.root.inputNamed(o.id); ok && o.exists {
 		return fmt.Errorf("'%s': is also the input '%s': writing it would destroy the input", o.name, in)
@@ -190,8 +191,8 @@ func (s *Outputs) overInput(o *Output) error {
 	return nil
 }
 
-// output returns where an output lies on disk. In a worker request it must lie
-// under the root.
+// output returns the path of an output on disk. In a worker request it must be
+// below the root.
 func (r *Root) output(name string) (string, error) {
 	if r.declared == nil || name == os.DevNull {
 		return r.path(name), nil
@@ -206,8 +207,8 @@ func (r *Root) output(name string) (string, error) {
 	return r.path(filepath.FromSlash(rel)), nil
 }
 
-// inSandbox refuses an output of a worker request whose symbolic links lead out
-// of the sandbox directory.
+// inSandbox returns an error for an output of a worker request whose symbolic
+// links lead outside the sandbox directory.
 func (r *Root) inSandbox(name, target string) error {
 	if r.declared == nil || r.dir == "" || name == os.DevNull {
 		return nil
@@ -226,8 +227,8 @@ func (r *Root) inSandbox(name, target string) error {
 	return nil
 }
 
-// follow resolves the symbolic links of the last component of path, dangling
-// ones included. It returns no FileInfo when there is no file.
+// follow resolves the symbolic links of the last component of path, including
+// dangling ones. It returns a nil FileInfo if the file does not exist.
 func follow(path string) (string, fs.FileInfo, error) {
 	for range 40 {
 		if descriptor(path) {
@@ -257,15 +258,15 @@ func follow(path string) (string, fs.FileInfo, error) {
 	return "", nil, syscall.ELOOP
 }
 
-// descriptor tells whether path names an open file of a process, as /dev/stdout
-// does behind its symbolic link: that is written to, not replaced.
+// descriptor reports whether path names an open file of a process, as the
+// target of /dev/stdout does. Such a file is written to, not replaced.
 func descriptor(path string) bool {
 	return runtime.GOOS != "windows" && (strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/dev/fd/"))
 }
 
-// createTemp creates a new file in dir, without a name where the system can, so
-// that nothing stays behind when the process is killed; name is "" then. From
-// mode, the umask is taken away.
+// createTemp creates a new file in dir. If the system supports it, the file has
+// no name, so that it disappears if the process is killed; name is then "". The
+// umask is applied to mode.
 func createTemp(dir string, mode fs.FileMode) (f *os.File, name string, err error) {
 	if f, err = openUnnamed(dir, mode); err == nil {
 		return f, "", nil
@@ -280,15 +281,15 @@ func createTemp(dir string, mode fs.FileMode) (f *os.File, name string, err erro
 	return f, name, err
 }
 
-// staleAfter is how old a temporary file is that no process uses any more.
+// staleAfter is the age of a temporary file that no process uses any longer.
 const staleAfter = time.Hour
 
-// cleaned holds the directories that removeStale has looked at.
+// cleaned holds the directories that removeStale has searched.
 var cleaned sync.Map
 
-// removeStale removes the temporary files of processes that were killed from a
-// directory, the first time that a temporary name is needed there. A file that a
-// process holds the lock of, or that is new, stays.
+// removeStale removes temporary files of killed processes from a directory,
+// before the first temporary name is created there. It keeps files that are new
+// or locked by a process.
 func removeStale(dir string) {
 	if _, again := cleaned.LoadOrStore(dir, true); again {
 		return
@@ -298,7 +299,7 @@ func removeStale(dir string) {
 		return
 	}
 	defer d.Close()
-	const most = 4096 // of the names in a large directory
+	const most = 4096 // number of names to read in a large directory
 	names, _ := d.Readdirnames(most)
 	for _, name := range names {
 		if !strings.HasPrefix(name, tempPrefix) {
@@ -317,10 +318,10 @@ func removeStale(dir string) {
 	}
 }
 
-// tempPrefix begins the temporary names of outputs.
+// tempPrefix is the prefix of the temporary names of outputs.
 const tempPrefix = ".offload-"
 
-// tempName calls create with names of no meaning in dir until one is new.
+// tempName calls create with random names in dir until one is new.
 func tempName(dir string, create func(name string) error) (string, error) {
 	removeStale(dir)
 	for {
@@ -334,10 +335,10 @@ func tempName(dir string, create func(name string) error) (string, error) {
 	}
 }
 
-// Commit completes all outputs and puts them in place. When it fails, none of
-// them is, files that were there before are back where the system lets renames
-// be taken back, and the error names the one that failed. Inputs must stay open
-// until then.
+// Commit completes all outputs and renames them to their final names. If it
+// fails, no output is committed, previous files are restored where the system
+// can revert renames, and the error names the output that failed. Inputs must
+// stay open until Commit returns.
 func (s *Outputs) Commit() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -392,14 +393,14 @@ func (s *Outputs) Commit() (err error) {
 }
 
 const (
-	// largeToDrop is the size from which on a file is removed beside others: the
-	// kernel frees a gigabyte in a tenth of a second.
+	// largeToDrop is the size from which files are removed in parallel: the kernel
+	// frees a gigabyte in a tenth of a second.
 	largeToDrop = 1 << 20
-	// dropAtOnce is how many files are removed at a time.
+	// dropAtOnce is the number of files removed at a time.
 	dropAtOnce = 4
 )
 
-// dropAll drops all outputs, the large ones several at a time.
+// dropAll drops all outputs, and the large ones in parallel.
 func dropAll(list []*Output) {
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, dropAtOnce)
@@ -418,8 +419,8 @@ func dropAll(list []*Output) {
 	wg.Wait()
 }
 
-// Abort removes everything that was written. After Commit it does nothing, so
-// that it can be deferred. Goroutines that write outputs must have ended.
+// Abort removes all files written. After Commit it has no effect, so that it
+// can be deferred. Goroutines that write outputs must have ended.
 func (s *Outputs) Abort() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

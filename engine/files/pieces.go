@@ -8,22 +8,22 @@ import (
 	"sync"
 )
 
-// pieces is a file that is not there yet: the contents of a stream, kept by
-// reference until the transaction commits.
+// pieces holds the contents of a stream, by reference, until the transaction
+// commits.
 type pieces struct {
-	dir string // for spilled
+	dir string // directory of spilled
 
 	mu      sync.Mutex
 	list    []piece  // in the order in which they were written
-	memory  int64    // bytes of them that are kept in memory
-	spilled *os.File // those for which that is too much; nil for none
+	memory  int64    // bytes of the pieces in memory
+	spilled *os.File // file for pieces beyond spillFrom; nil for none
 	end     int64    // of spilled
 }
 
-// spillFrom is how many bytes of a stream are kept in memory.
+// spillFrom is the number of bytes of a stream that are kept in memory.
 const spillFrom = 1 << 20
 
-// piece is bytes of a content or, if n is not zero, of the file of spilled ones.
+// piece is a range of a content or, if n is not zero, of the spilled file.
 type piece struct {
 	off   int64
 	c     Content
@@ -39,7 +39,7 @@ func (p *piece) len() int64 {
 
 func (p *piece) end() int64 { return p.off + p.len() }
 
-// part returns the bytes of p from off to end in the stream.
+// part returns the part of p from off to end in the stream.
 func (p *piece) part(off, end int64) piece {
 	if p.n > 0 {
 		return piece{off: off, at: p.at + off - p.off, n: end - off}
@@ -47,8 +47,7 @@ func (p *piece) part(off, end int64) piece {
 	return piece{off: off, c: p.c.Slice(off-p.off, end-off)}
 }
 
-// add notes that c lies at off. Bytes of memory belong to the caller: they are
-// copied.
+// add adds c at off. It copies bytes in memory, which belong to the caller.
 func (s *pieces) add(c Content, off int64) error {
 	if c.Len() == 0 {
 		return nil
@@ -118,8 +117,8 @@ func (s *pieces) writeTo(w io.Writer, size int64) error {
 	return writeZeros(w, size-pos)
 }
 
-// resolve returns the pieces by offset, without those parts of them that were
-// written over later.
+// resolve returns the pieces by offset, without the parts that later pieces
+// overwrite.
 func (s *pieces) resolve() []piece {
 	sorted := slices.Clone(s.list)
 	slices.SortStableFunc(sorted, func(a, b piece) int { return cmp.Compare(a.off, b.off) })
@@ -130,7 +129,7 @@ func (s *pieces) resolve() []piece {
 	if !overlap {
 		return sorted
 	}
-	// Patches are few: cut every later piece out of the earlier ones.
+	// There are few patches, so cut every later piece out of the earlier ones.
 	var out []piece
 	for _, p := range s.list {
 		var kept []piece

@@ -13,30 +13,32 @@ import (
 	"syscall"
 )
 
-// Root resolves the paths of one request. Relative paths lie under its
-// directory; the name "-" is standard input or output. It remembers the files
+// Root resolves the paths of one request. Relative paths are relative to its
+// directory; the name "-" is standard input or output. It records the files
 // opened through it, so that no output can overwrite an input.
 //
-// Set the exported fields before the first Open. All methods may be called by
-// several goroutines at once.
+// Set the exported fields before the first Open. All methods may be called
+// concurrently.
 type Root struct {
-	// Stdin is read, whole, when an input is named "-". Nil refuses that name.
+	// Stdin is read to its end if an input is named "-". If nil, that name is an
+	// error.
 	Stdin io.Reader
-	// MaxStream is how many bytes of standard input, or of a pipe or device, are read
-	// into memory, where they are up to twice while they arrive; 0 means 8 GiB.
+	// MaxStream limits the bytes of standard input, or of a pipe or device, that are
+	// read into memory; 0 means 8 GiB. While reading, up to twice as much memory is
+	// in use.
 	MaxStream int64
-	// Stdout receives, on commit, what was written to outputs named "-". Nil
-	// refuses that name.
+	// Stdout receives, on commit, the content of outputs named "-". If nil, that
+	// name is an error.
 	Stdout io.Writer
-	// TempDir holds what is to be written into a file whose own directory
-	// cannot be written, and what a stream will get; "" means /tmp.
+	// TempDir is the directory of temporary files for outputs in directories that
+	// are not writable, and for streams; "" means /tmp.
 	TempDir string
 
 	dir      string
 	declared map[string]bool // nil: every file may be read
 
 	mu     sync.Mutex
-	inputs map[fileID]string // opened so far, with the name each was opened under
+	inputs map[fileID]string // opened so far, with the name under which each was opened
 	mapped map[*Input]bool   // the mapped inputs that are open
 	change error             // the first change of an input that is closed
 
@@ -45,14 +47,14 @@ type Root struct {
 	stdinErr  error
 }
 
-// NewRoot returns the Root for a directory: the sandbox directory of a worker
+// NewRoot returns a Root for a directory: the sandbox directory of a worker
 // request, or "" for the working directory of the process.
 func NewRoot(dir string) *Root { return &Root{dir: dir} }
 
-// Declare restricts the Root to the inputs a worker request lists: opening
-// anything else is an error from then on. Paths are those of the request,
-// relative to the root; a listed directory covers everything in it. Standard
-// input and /dev/null stay readable.
+// Declare restricts the Root to the inputs that a worker request lists: opening
+// any other file is an error. Paths are those of the request, relative to the
+// root; a listed directory covers everything in it. Standard input and
+// /dev/null remain readable.
 func (r *Root) Declare(paths []string) {
 	if r.declared == nil {
 		r.declared = make(map[string]bool, len(paths))
@@ -66,17 +68,17 @@ func (r *Root) Declare(paths []string) {
 
 func (r *Root) tempDir() string { return cmp.Or(r.TempDir, "/tmp") }
 
-// path returns where a name of the request lies on disk.
+// path returns the path on disk of a name in the request.
 func (r *Root) path(name string) string {
 	if r.dir == "" || filepath.IsAbs(name) {
 		return name
 	}
-	// Not filepath.Join: it would take "a/.." for nothing where a is a symlink.
+	// filepath.Join would remove "a/..", which is wrong if a is a symlink.
 	return r.dir + string(filepath.Separator) + name
 }
 
-// relative returns name as a clean path under the root, and false when it
-// leads out of it.
+// relative returns name as a clean path below the root, or false if it is
+// outside the root.
 func (r *Root) relative(name string) (string, bool) {
 	if filepath.IsAbs(name) {
 		dir, err := filepath.Abs(r.dir)
@@ -90,7 +92,7 @@ func (r *Root) relative(name string) (string, bool) {
 	return filepath.ToSlash(filepath.Clean(name)), filepath.IsLocal(name)
 }
 
-// input returns where an input lies on disk, or an error when the request may
+// input returns the path of an input on disk, or an error if the request may
 // not read it.
 func (r *Root) input(name string) (string, error) {
 	if r.declared == nil || name == os.DevNull {
@@ -102,7 +104,7 @@ func (r *Root) input(name string) (string, error) {
 	}
 	for p := rel; ; {
 		if r.declared[p] {
-			// The cleaned path: what was checked is what is opened.
+			// Return the cleaned path, so that the opened path is the checked one.
 			return r.path(filepath.FromSlash(rel)), nil
 		}
 		i := strings.LastIndexByte(p, '/')
@@ -123,7 +125,7 @@ func (r *Root) opened(id fileID, name string) {
 	r.inputs[id] = name
 }
 
-// inputNamed returns under which name the file was opened as an input.
+// inputNamed returns the name under which the file was opened as an input.
 func (r *Root) inputNamed(id fileID) (string, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +133,7 @@ func (r *Root) inputNamed(id fileID) (string, bool) {
 	return name, ok
 }
 
-// reading records a mapped input until doneReading.
+// reading records a mapped input, until doneReading.
 func (r *Root) reading(in *Input) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,9 +153,9 @@ func (r *Root) doneReading(in *Input) {
 	}
 }
 
-// Unchanged returns an error if an input that was opened through the Root was
-// written to after it was opened: what was read of it can be a mixture of old
-// and new bytes. Size and modification time tell. Outputs.Commit calls it.
+// Unchanged returns an error if an input was modified after it was opened
+// through the Root, because the bytes read can then be a mixture of old and new
+// ones. It compares size and modification time. Outputs.Commit calls it.
 func (r *Root) Unchanged() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,8 +171,8 @@ func (r *Root) Unchanged() error {
 	return nil
 }
 
-// standardInput returns all of Stdin, read once: naming "-" twice gives the
-// same bytes twice.
+// standardInput returns all bytes of Stdin. It reads Stdin once, so that a
+// second "-" has the same bytes.
 func (r *Root) standardInput() ([]byte, error) {
 	r.stdin.Do(func() {
 		if r.Stdin == nil {

@@ -12,8 +12,8 @@ import (
 
 // copyRange copies n bytes of src at srcOff to dst at dstOff inside the kernel
 // and returns how many it copied. Fewer than n means that the kernel cannot
-// (another file system, an old kernel, a full disk): the caller writes the rest
-// itself and learns the reason if there is one.
+// copy more (another file system, an old kernel, a full disk): the caller then
+// writes the rest, which fails if there is an error.
 func copyRange(dst *os.File, dstOff int64, src *os.File, srcOff, n int64) int64 {
 	done := int64(0)
 	for done < n {
@@ -29,13 +29,13 @@ func copyRange(dst *os.File, dstOff int64, src *os.File, srcOff, n int64) int64 
 	return done
 }
 
-// exchange swaps two files. Unlike a rename over a file it can be taken back,
-// and ext4 does not start to write the new file to the disk on the spot.
+// exchange swaps two files. Unlike a rename over a file, it can be reverted,
+// and ext4 does not immediately write the new file to the disk.
 func exchange(a, b string) error {
 	return unix.Renameat2(unix.AT_FDCWD, a, unix.AT_FDCWD, b, unix.RENAME_EXCHANGE)
 }
 
-// touch sets the time of a file to now. Who may write to the file may do that.
+// touch sets the time of a file to now, which requires only write permission.
 func touch(name string) error {
 	now := unix.Timespec{Nsec: unix.UTIME_NOW}
 	return unix.UtimesNanoAt(unix.AT_FDCWD, name, []unix.Timespec{now, now}, 0)
@@ -49,7 +49,7 @@ var openUnnamed = func(dir string, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, mode)
 }
 
-// procMounted tells whether linkFile can work.
+// procMounted reports whether linkFile can work.
 var procMounted = sync.OnceValue(func() bool {
 	_, err := os.Stat("/proc/self/fd")
 	return err == nil

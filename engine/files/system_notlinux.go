@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// copyRange would copy inside the kernel; here the caller writes everything.
+// copyRange copies nothing: the caller writes all bytes.
 func copyRange(*os.File, int64, *os.File, int64, int64) int64 { return 0 }
 
-// exchange would swap two files; here the caller renames.
+// exchange is not supported: the caller renames instead.
 func exchange(string, string) error { return errors.ErrUnsupported }
 
 // touch sets the time of a file to now.
 func touch(name string) error { return os.Chtimes(name, time.Now(), time.Now()) }
 
-// openUnnamed would create a file without a name; here it always has one.
+// openUnnamed is not supported: temporary files have names.
 var openUnnamed = func(string, fs.FileMode) (*os.File, error) { return nil, errors.ErrUnsupported }
 
 func linkFile(*os.File, string) error { return errors.ErrUnsupported }

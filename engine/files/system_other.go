@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// fileID tells whether two names mean the same file.
+// fileID identifies a file: two names with equal IDs are the same file.
 type fileID string
 
 func identify(path string, _ fs.FileInfo) fileID {
@@ -25,8 +25,8 @@ func mapFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported 
 
 func unmap([]byte) error { return nil }
 
-// writable says whether an existing file may be overwritten: renaming over it
-// would not ask.
+// writable returns an error if an existing file may not be overwritten, because
+// a rename would not check this.
 func writable(path string) error {
 	if fi, err := os.Stat(path); err == nil && fi.Mode()&0o200 == 0 {
 		return syscall.EACCES
@@ -34,11 +34,13 @@ func writable(path string) error {
 	return nil
 }
 
-// links returns how many names a file has.
+// links returns the number of hard links of a file.
 func links(fs.FileInfo) uint64 { return 1 }
 
-// keepOwner would give a new file the owner of the one before.
+// keepOwner would set the owner of a new file to that of the previous one; here
+// it has no effect.
 func keepOwner(*os.File, fs.FileInfo, fs.FileInfo) error { return nil }
 
-// lockFile would report whether no other process uses a temporary file.
+// lockFile would report whether no other process uses a temporary file; here it
+// always returns false.
 func lockFile(*os.File) bool { return false }

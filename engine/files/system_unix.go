@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileID tells whether two names mean the same file.
+// fileID identifies a file: two names with equal IDs are the same file.
 type fileID struct{ dev, ino uint64 }
 
 func identify(_ string, fi fs.FileInfo) fileID {
@@ -24,14 +24,15 @@ func mapFile(f *os.File, size int) ([]byte, error) {
 
 func unmap(b []byte) error { return unix.Munmap(b) }
 
-// writable says whether an existing file may be overwritten: renaming over it
-// would not ask.
+// writable returns an error if an existing file may not be overwritten, because
+// a rename would not check this.
 func writable(path string) error { return unix.Access(path, unix.W_OK) }
 
-// links returns how many names a file has.
+// links returns the number of hard links of a file.
 func links(fi fs.FileInfo) uint64 { return uint64(fi.Sys().(*syscall.Stat_t).Nlink) }
 
-// keepOwner gives a new file the owner and group of the one before.
+// keepOwner sets the owner and group of a new file to those of the previous
+// one.
 func keepOwner(f *os.File, now, before fs.FileInfo) error {
 	n, b := now.Sys().(*syscall.Stat_t), before.Sys().(*syscall.Stat_t)
 	if n.Uid == b.Uid && n.Gid == b.Gid {
@@ -40,6 +41,6 @@ func keepOwner(f *os.File, now, before fs.FileInfo) error {
 	return f.Chown(int(b.Uid), int(b.Gid))
 }
 
-// lockFile reports whether no other process holds the lock of a file, and takes
-// it until the file is closed.
+// lockFile locks a file until it is closed, and reports whether it did; it
+// fails if another process holds the lock.
 func lockFile(f *os.File) bool { return unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil }

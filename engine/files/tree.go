@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// Folder is a directory with its regular files. Names have that of the directory
-// before them, as a request would name them, and are in order.
+// Folder is a directory with its regular files. Names begin with the name of the
+// directory, as in a request, and are sorted.
 type Folder struct {
 	Name  string
 	Files []string
@@ -20,13 +20,12 @@ type Folder struct {
 	Links []string
 }
 
-// maxTree is how many files and directories a tree may have.
+// maxTree is the largest number of files and directories in a tree.
 const maxTree = 1 << 20
 
-// Tree returns the directory of that name and those below it, in the order of
-// names, and false if name is not a directory. Symbolic links are followed, each
-// file and directory that they lead to once. Devices, pipes and links that lead
-// nowhere are left out.
+// Tree returns the directory name and those below it, sorted by name, or false
+// if name is not a directory. It follows symbolic links, and includes each
+// target once. It skips devices, pipes and dangling links.
 func (r *Root) Tree(ctx context.Context, name string) (folders []Folder, isDir bool, err error) {
 	path, err := r.input(name)
 	if err != nil {
@@ -43,7 +42,7 @@ func (r *Root) Tree(ctx context.Context, name string) (folders []Folder, isDir b
 	if err := w.folder(name, path, fi); err != nil {
 		return nil, false, err
 	}
-	// Links come last: what they lead to may be in the tree itself.
+	// Links come last, because their targets may be in the tree.
 	for len(w.links) > 0 {
 		link := w.links[0]
 		w.links = w.links[1:]
@@ -122,7 +121,7 @@ func (w *treeWalk) folder(name, path string, fi fs.FileInfo) error {
 	return nil
 }
 
-// link adds what a link leads to.
+// link adds the target of a link.
 func (w *treeWalk) link(l link) error {
 	path, err := w.root.input(l.name)
 	if err != nil {
@@ -130,7 +129,7 @@ func (w *treeWalk) link(l link) error {
 	}
 	fi, err := os.Stat(path)
 	switch {
-	case err != nil: // it leads nowhere
+	case err != nil: // a dangling link
 	case fi.IsDir():
 		return w.folder(l.name, path, fi)
 	case !fi.Mode().IsRegular():

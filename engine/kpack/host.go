@@ -18,13 +18,13 @@ const MarkerSection = ".rocm_kpack_ref"
 // archPlaceholder stands for a target ID in search paths.
 const archPlaceholder = "@GFXARCH@"
 
-// Marker tells the runtime where the code of a library is.
+// Marker states where the runtime finds the code of a library.
 type Marker struct {
 	Name        string // of the library, as in keys
 	SearchPaths []string
 }
 
-// Bytes returns the marker as it is stored.
+// Bytes returns the stored form of the marker.
 func (m *Marker) Bytes() []byte {
 	b := msgp.AppendMapHeader(nil, 2)
 	b = msgp.AppendArrayHeader(msgp.AppendString(b, "kpack_search_paths"), uint32(len(m.SearchPaths)))
@@ -82,7 +82,7 @@ type Host struct {
 	File *elfedit.File
 }
 
-// ErrNoMarker reports a file that is not split.
+// ErrNoMarker reports a file without a marker.
 var ErrNoMarker = errors.New("not a kpack archive, nor a file with a marker: no wrapper leads to one")
 
 // ParseHost reads a library or program with a marker.

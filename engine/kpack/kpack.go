@@ -1,6 +1,6 @@
 // Package kpack reads and writes kpack archives, which hold the device code of
-// libraries apart from the libraries, and the markers of libraries whose code is in
-// such archives.
+// libraries in separate files, and the markers of libraries whose code is in such
+// archives.
 //
 // # Archive
 //
@@ -43,7 +43,7 @@ import (
 
 var le = binary.LittleEndian
 
-// Magic begins every archive.
+// Magic is the first bytes of every archive.
 const Magic = "KPAK"
 
 const (
@@ -57,7 +57,7 @@ const (
 	maxFrames = 1 << 20
 )
 
-// Scheme is how the code in an archive is compressed.
+// Scheme is the compression scheme of an archive.
 type Scheme string
 
 // The schemes.
@@ -66,10 +66,10 @@ const (
 	Zstd Scheme = "zstd-per-kernel"
 )
 
-// Archive is an archive that was read, or one to write.
+// Archive is a parsed archive, or one to write.
 type Archive struct {
 	Group, Family string
-	// Archs are the target IDs for which a runtime looks into the archive.
+	// Archs are the target IDs for which a runtime searches the archive.
 	Archs   []string
 	Scheme  Scheme
 	Entries []Entry // in the order of the table of contents
@@ -86,15 +86,15 @@ type Entry struct {
 	// Size is the size of the code object in bytes.
 	Size     int64
 	Metadata map[string]any
-	// Target is the bundle entry ID in the metadata, "" without one.
+	// Target is the bundle entry ID in the metadata, or "".
 	Target string
 
 	// Stored are the bytes in the archive, compressed or not.
 	Stored files.Content
 }
 
-// SplitKey returns the name and the index in a key. Without an index it reports false
-// and the name is the key.
+// SplitKey returns the name and the index in a key. For a key without an index, it
+// returns the key and false.
 func SplitKey(key string) (name string, index int, ok bool) {
 	at := strings.LastIndexByte(key, '#')
 	if at < 0 || at+1 == len(key) || strings.Trim(key[at+1:], "0123456789") != "" {
@@ -112,10 +112,10 @@ func Key(name string, index int) string {
 	return strings.ReplaceAll(name, `\`, "/") + "#" + strconv.Itoa(index)
 }
 
-// Is reports whether data begins like an archive.
+// Is reports whether data begins with the magic of an archive.
 func Is(data []byte) bool { return len(data) >= 4 && string(data[:4]) == Magic }
 
-// Parse reads an archive. It checks everything but the compressed data.
+// Parse parses an archive. It checks everything except the compressed data.
 func Parse(c files.Content) (*Archive, error) {
 	data := c.Bytes()
 	if !Is(data) || len(data) < headerSize {
@@ -146,11 +146,11 @@ func Parse(c files.Content) (*Archive, error) {
 	return p.a, nil
 }
 
-// maxDepth is how deep values may be nested.
+// maxDepth is the largest nesting depth of values.
 const maxDepth = 32
 
-// checkValue checks the MessagePack value at the start of b: its counts fit into what
-// follows, it is not nested too deeply, and no key of a map is there twice.
+// checkValue checks the MessagePack value at the start of b: its counts do not exceed
+// the data, it is not nested too deeply, and no map has duplicate keys.
 func checkValue(b []byte, depth int) (rest []byte, err error) {
 	if depth == 0 {
 		return nil, fmt.Errorf("values are nested in more than %d levels", maxDepth)
@@ -223,8 +223,8 @@ type parser struct {
 	haveScheme bool
 }
 
-// fields calls fn with every key of a map and what follows; fn returns what follows
-// the value.
+// fields calls fn with every key of a map and the bytes after the key. fn returns
+// the bytes after the value.
 func fields(b []byte, what string, fn func(key string, b []byte) ([]byte, error)) ([]byte, error) {
 	n, b, err := msgp.ReadMapHeaderBytes(b)
 	if err != nil {
@@ -339,7 +339,7 @@ func (p *parser) toc(b []byte) error {
 	return nil
 }
 
-// Empty returns an archive like a without entries.
+// Empty returns a copy of a without entries.
 func (a *Archive) Empty() *Archive {
 	return &Archive{Group: a.Group, Family: a.Family, Archs: a.Archs, Scheme: a.Scheme}
 }
@@ -367,7 +367,7 @@ func (p *parser) archs(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// inData checks that a range lies in the data of the archive.
+// inData checks that a range is inside the data of the archive.
 func (p *parser) inData(at, size uint64) error {
 	if at < headerSize || at > p.end || size > p.end-at {
 		return fmt.Errorf("%d bytes at byte %d: outside of the data, which ends at byte %d", size, at, p.end)
@@ -530,7 +530,7 @@ var decoders = sync.Pool{New: func() any {
 	return d
 }}
 
-// window returns the memory that decompressing an entry takes.
+// window returns the memory required to decompress an entry, in bytes.
 func (e *Entry) window(scheme Scheme) int64 {
 	var h zstd.Header
 	if scheme == None || h.Decode(e.Stored.Bytes()) != nil {
@@ -561,8 +561,8 @@ func (e *Entry) WriteTo(ctx context.Context, b *budget.Budget, sink files.Sink, 
 	})
 }
 
-// Content returns the code object of an entry, and what releases the memory if it was
-// decompressed.
+// Content returns the code object of an entry, and the reservation of its memory if
+// it was decompressed.
 func (e *Entry) Content(ctx context.Context, b *budget.Budget, scheme Scheme) (files.Content, *budget.Reservation, error) {
 	if scheme == None {
 		return e.Stored, nil, nil

@@ -16,17 +16,17 @@ import (
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
-// MergeOptions say how the code in archives is put back.
+// MergeOptions are the options of Merge.
 type MergeOptions struct {
-	// Archives are asked in this order.
+	// Archives are searched in this order.
 	Archives []*Archive
 	Compress bool
 	Level    int // of compression
 	Budget   *budget.Budget
 }
 
-// Merge computes the library with the code that archives have for it. Code that was
-// decompressed is in memory that is reserved from the budget until release is called.
+// Merge computes the library with the code that archives contain for it. Decompressed
+// code uses memory that is reserved from the budget until release is called.
 func Merge(ctx context.Context, h *Host, o MergeOptions) (plan *elfedit.Plan, release func(), err error) {
 	var memory reservations
 	if plan, err = merge(ctx, h, &o, &memory); err != nil {
@@ -35,7 +35,7 @@ func Merge(ctx context.Context, h *Host, o MergeOptions) (plan *elfedit.Plan, re
 	return plan, func() { memory.release() }, err
 }
 
-// reservations are those of decompressed code.
+// reservations are the memory reservations of decompressed code.
 type reservations []*budget.Reservation
 
 func (r reservations) release() {
@@ -60,7 +60,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 	}
 	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: MarkerSection}
 	e := elfedit.Edit{}
-	places := make(map[string]uint64) // of bundles, by what is in them
+	places := make(map[string]uint64) // of bundles, by their content
 	entries := byKey(o.Archives)
 	found := false
 	for i, w := range h.Wrappers {
@@ -97,7 +97,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 	return h.File.Plan(e)
 }
 
-// archived is an entry and the archive that it is in.
+// archived is an entry and the archive that contains it.
 type archived struct {
 	*Entry
 	archive int
@@ -124,8 +124,8 @@ func hostID(f *elfedit.File) string {
 	return "host-x86_64-unknown-linux-gnu-"
 }
 
-// bundleItems returns the entries of the bundle for a wrapper, and a name that is the
-// same for bundles of the same entries.
+// bundleItems returns the entries of the bundle for a wrapper, and a name that is
+// equal for bundles with the same entries.
 func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[string][]archived, b *budget.Budget, memory *reservations) (items []bundle.Item, name string, err error) {
 	items = []bundle.Item{{ID: hostID(h.File)}}
 	key := Key(h.Name, int(w.Index))

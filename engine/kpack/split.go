@@ -19,42 +19,43 @@ import (
 // spirv is the target ID of code that is compiled when it is loaded.
 const spirv = "amdgcnspirv"
 
-// SplitOptions say how a library is split.
+// SplitOptions are the options of SplitCode.
 type SplitOptions struct {
 	Marker
 	Group  string
 	Scheme Scheme
-	Level  int // of compression, as clang-offload-bundler counts them
-	// Archs name the targets that get an archive, all if there are none.
+	Level  int // of compression, as in clang-offload-bundler
+	// Archs are the targets that get an archive; if empty, all targets do.
 	Archs []string
-	// Complete puts code for a processor into the archives of its variants, where a
-	// source has none for them: older runtimes look into one archive only.
+	// Complete adds code for a processor to the archives of its variants, if a
+	// source has no code for them, because older runtimes search only one archive.
 	Complete bool
-	// MayDropAll permits a library without code for Archs: it loses all of its code.
+	// MayDropAll permits a library without code for Archs, from which all code is
+	// then removed.
 	MayDropAll bool
-	// Existing returns the archive of a target that gets the entries of the library,
-	// too, nil for none.
+	// Existing returns an existing archive of a target, to which the entries of the
+	// library are added, or nil for none.
 	Existing func(arch string) (*Archive, error)
 	Budget   *budget.Budget
 }
 
-// Split is a library in parts.
+// Split is a library split into its host and device parts.
 type Split struct {
 	// Host is the library without its device code.
 	Host     *elfedit.Plan
-	Archives []*Archive // in the order in which the library has the targets
-	// Dropped are the targets that get no archive.
+	Archives []*Archive // in the order of the targets in the library
+	// Dropped are the targets without an archive.
 	Dropped []string
 }
 
-// item is a code object on its way to an archive.
+// item is a code object to store in an archive.
 type item struct {
 	wrapper, bundle, entry int
 	id                     string
 	content                files.Content
 }
 
-// SplitCode computes the parts of a library.
+// SplitCode splits a library into its parts.
 func SplitCode(ctx context.Context, code *prune.Code, o SplitOptions) (*Split, error) {
 	split := &Split{}
 	archs, items, err := collect(code, &o, split)
@@ -72,7 +73,7 @@ func SplitCode(ctx context.Context, code *prune.Code, o SplitOptions) (*Split, e
 	return split, err
 }
 
-// collect sorts the code objects of a library by target ID.
+// collect groups the code objects of a library by target ID.
 func collect(code *prune.Code, o *SplitOptions, split *Split) (archs []string, items map[string][]item, err error) {
 	items = make(map[string][]item)
 	matched := make(map[string]bool)
@@ -119,7 +120,7 @@ func collect(code *prune.Code, o *SplitOptions, split *Split) (archs []string, i
 	return archs, items, nil
 }
 
-// completed adds code for the processor, or for fewer features, where a wrapper has none
+// completed adds code for the processor, or for fewer features, if a wrapper has no code
 // for a target ID.
 func completed(code *prune.Code, arch string, have []item) []item {
 	want, err := target.ParseTargetID(arch)
@@ -214,7 +215,8 @@ func (o *SplitOptions) archive(ctx context.Context, arch string, items []item) (
 	return a, nil
 }
 
-// has reports whether an archive has an entry. One with other bytes is an error.
+// has reports whether an archive has an entry. An entry with different bytes is
+// an error.
 func (a *Archive) has(ctx context.Context, b *budget.Budget, e *Entry, content files.Content) (bool, error) {
 	for i := range a.Entries {
 		old := &a.Entries[i]
@@ -234,7 +236,7 @@ func (a *Archive) has(ctx context.Context, b *budget.Budget, e *Entry, content f
 	return false, nil
 }
 
-// store returns contents as a scheme stores them.
+// store returns the stored form of contents in a scheme.
 func (o *SplitOptions) store(ctx context.Context, scheme Scheme, contents []files.Content) ([]files.Content, error) {
 	if scheme == None {
 		return contents, nil
@@ -248,7 +250,7 @@ func (o *SplitOptions) store(ctx context.Context, scheme Scheme, contents []file
 	return stored, err
 }
 
-// host returns the library with a marker in the place of its device code.
+// host returns the library with a marker instead of its device code.
 func (o *SplitOptions) host(code *prune.Code) (*elfedit.Plan, error) {
 	marker := o.Marker.Bytes()
 	e := elfedit.Edit{Changes: []elfedit.Change{{

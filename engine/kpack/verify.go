@@ -16,17 +16,19 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 )
 
-// Problem is what Verify found.
+// Problem is a fault that a Verifier found.
 type Problem struct {
 	File    string
 	Text    string
 	Warning bool // readers accept it
 }
 
-// Verifier collects problems of archives and libraries that belong together.
+// Verifier checks archives and libraries that belong together, and collects
+// their problems.
 type Verifier struct {
 	Problems []Problem
-	// Budget gives memory for decompressed code; nil is that of the process.
+	// Budget provides memory for decompressed code; nil means the budget of the
+	// process.
 	Budget *budget.Budget
 
 	archives []namedArchive
@@ -44,7 +46,7 @@ type namedHost struct {
 	*Host
 }
 
-// kernelSet is the names of the kernels in a code object.
+// kernelSet holds the names of the kernels in a code object.
 type kernelSet struct {
 	arch, file string
 	names      map[string]bool
@@ -58,7 +60,7 @@ func (v *Verifier) warn(file, format string, args ...any) {
 	v.Problems = append(v.Problems, Problem{File: file, Text: fmt.Sprintf(format, args...), Warning: true})
 }
 
-// Archive checks an archive: each of its entries is decompressed and compared with its
+// Archive checks an archive. It decompresses each entry and compares it with its
 // target ID.
 func (v *Verifier) Archive(ctx context.Context, name string, a *Archive) {
 	v.archives = append(v.archives, namedArchive{name, a})
@@ -117,11 +119,11 @@ func (v *Verifier) entry(ctx context.Context, name string, a *Archive, e *Entry)
 	}
 }
 
-// fits reports whether code with these ELF flags is code for a target ID.
+// fits reports whether code with the target t matches a target ID.
 func fits(t codeobject.Target, arch string) bool {
 	id, err := target.ParseTargetID(arch)
 	if err != nil || t.Processor == "" {
-		return true // nothing is known of it
+		return true // unknown target
 	}
 	if id.Processor != t.Processor {
 		return false
@@ -161,7 +163,7 @@ func (v *Verifier) Host(name string, h *Host, c files.Content) {
 	}
 }
 
-// Finish checks what belongs together.
+// Finish checks archives and libraries against each other.
 func (v *Verifier) Finish() {
 	v.sameKernels()
 	for _, h := range v.hosts {
@@ -169,7 +171,7 @@ func (v *Verifier) Finish() {
 	}
 }
 
-// sameKernels looks for keys whose code objects cannot be of the same source.
+// sameKernels finds keys whose code objects cannot be from the same source.
 func (v *Verifier) sameKernels() {
 	keys := make([]string, 0, len(v.kernels))
 	for key := range v.kernels {
@@ -183,11 +185,11 @@ func (v *Verifier) sameKernels() {
 	}
 }
 
-// maxCompared is how many code objects of a key are compared with all others of it; more
-// than there are targets.
+// maxCompared is the number of code objects of a key that are compared with all others
+// of the key. It is larger than the number of targets.
 const maxCompared = 64
 
-// strangers returns two sets without common names.
+// strangers returns two sets that have no names in common.
 func strangers(sets []kernelSet) (a, b kernelSet, ok bool) {
 	for i, a := range sets[:min(len(sets), maxCompared)] {
 		for _, b := range sets[i+1:] {
@@ -206,7 +208,7 @@ func strangers(sets []kernelSet) (a, b kernelSet, ok bool) {
 	return a, b, false
 }
 
-// belongs reports whether an archive is one that a library looks into.
+// belongs reports whether a library uses an archive.
 func (h *namedHost) belongs(a *Archive) bool {
 	for _, e := range a.Entries {
 		if name, _, _ := SplitKey(e.Key); name == h.Name {
@@ -221,7 +223,7 @@ func (h *namedHost) belongs(a *Archive) bool {
 	return false
 }
 
-// complete checks that every wrapper of a library finds code.
+// complete checks that there is code for every wrapper of a library.
 func (v *Verifier) complete(h namedHost) {
 	var archives []namedArchive
 	for _, a := range v.archives {
@@ -280,7 +282,8 @@ func (v *Verifier) complete(h namedHost) {
 	}
 }
 
-// Err returns the first problem that is not a warning, and how many there are.
+// Err returns an error with the first problem that is not a warning, and the
+// number of such problems.
 func (v *Verifier) Err() error {
 	var first *Problem
 	count := 0

@@ -11,8 +11,8 @@ import (
 )
 
 // Write writes an archive. Entries with the same ordinal share their data, and all
-// ordinals from 0 on are there. Stored is what the scheme says. Keys and target IDs
-// have the order of their first entries.
+// ordinals from 0 must be in use. Stored must have the form of the scheme. Keys and
+// target IDs are written in the order of their first entries.
 func Write(sink files.Sink, a *Archive) error {
 	var blobs []files.Content
 	for i := range a.Entries {
@@ -59,7 +59,7 @@ func Write(sink files.Sink, a *Archive) error {
 	return err
 }
 
-// fits reports data that readers do not accept.
+// fits returns an error for data that readers do not accept.
 func (a *Archive) fits(size int64, pieces int) error {
 	if size < maxSize && pieces <= maxFrames {
 		return nil
@@ -159,15 +159,16 @@ func appendEntry(b []byte, e *Entry) []byte {
 	return b
 }
 
-// Writer writes an archive to a file as code objects come. Their data is not kept.
+// Writer writes an archive to a file incrementally. It does not keep the data
+// of code objects.
 type Writer struct {
 	out     *files.Output
 	archive Archive
-	offsets []files.Content // of sizes alone
+	offsets []files.Content // for their sizes only
 	size    int64
 }
 
-// NewWriter begins an archive. Group, Family, Archs and Scheme are those of a.
+// NewWriter begins an archive with the Group, Family, Archs and Scheme of a.
 func NewWriter(out *files.Output, a Archive) (*Writer, error) {
 	w := &Writer{out: out, archive: a, size: dataOffset}
 	if a.Scheme == Zstd {
@@ -177,7 +178,7 @@ func NewWriter(out *files.Output, a Archive) (*Writer, error) {
 	return w, err
 }
 
-// Add adds the entries of another archive of the same scheme, with its data.
+// Add adds the entries and data of another archive of the same scheme.
 func (w *Writer) Add(a *Archive) error {
 	ordinals := make(map[int]int)
 	for _, e := range a.Entries {
@@ -208,7 +209,7 @@ func (w *Writer) Add(a *Archive) error {
 
 // Close completes the archive and returns its number of entries.
 func (w *Writer) Close() (entries int, err error) {
-	// Only the sizes of the data are used, which may be unmapped by now.
+	// Only the sizes of the data are used, because the data may be unmapped.
 	if _, err := w.out.Write(tableOfContents(&w.archive, w.offsets, uint64(w.size))); err != nil {
 		return 0, err
 	}
