@@ -17,7 +17,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// fileType returns the type of the bundles that are looked for.
+// fileType returns the type of the bundles to search for.
 func (s *search) fileType() bundle.FileType {
 	if s.opt.Type == "" {
 		return bundle.ObjectType
@@ -50,8 +50,8 @@ func (s *search) bundleFile(ctx context.Context, c files.Content, at place) erro
 	return nil
 }
 
-// extents returns where the bundles lie in a file that begins with one. Offsets
-// in errors count from the beginning of the file.
+// extents returns the extents of the bundles in a file that begins with one.
+// Offsets in errors are relative to the file.
 func (s *search) extents(data []byte) ([]ccob.Extent, error) {
 	_, text := s.fileType().Comment()
 	rest := data
@@ -60,13 +60,13 @@ func (s *search) extents(data []byte) ([]ccob.Extent, error) {
 	}
 	switch {
 	case s.opt.Lenient && ccob.Is(data):
-		// Where it ends is not to be believed.
+		// Its stated end is not reliable.
 		return []ccob.Extent{{End: int64(len(data)), Header: new(ccob.Header)}}, nil
 	case ccob.Is(rest):
 	case text, s.fileType().Check() != nil, !bundle.Is(rest):
 		return nil, nil
 	}
-	// The commonest errors, without the offset 0 that Walk would put before them.
+	// The most common errors, without the offset 0 that Walk would add.
 	if bundle.Is(data) {
 		if _, err := bundle.Parse(data); err != nil {
 			return nil, err
@@ -87,7 +87,7 @@ func (s *search) extents(data []byte) ([]ccob.Extent, error) {
 	return extents, nil
 }
 
-// bundles looks at the bundles, plain and compressed, that follow each other.
+// bundles reads adjacent bundles, plain and compressed.
 func (s *search) bundles(ctx context.Context, c files.Content, at place) error {
 	for e, err := range ccob.Walk(c.Bytes(), bundle.End) {
 		if err != nil {
@@ -108,7 +108,7 @@ func (s *search) bundle(ctx context.Context, c files.Content, e ccob.Extent, at 
 	if e.Header != nil {
 		err := s.compressed(ctx, c, e, at)
 		if err != nil && !namesFile(err) {
-			// A file that begins with its only bundle needs no offset.
+			// The offset is redundant for a file that begins with its only bundle.
 			if e.Offset != 0 || s.opt.Scope != Bundles {
 				err = fmt.Errorf("compressed bundle at byte 0x%x: %w", e.Offset, err)
 			}
@@ -125,7 +125,7 @@ func (s *search) bundle(ctx context.Context, c files.Content, e ccob.Extent, at 
 		image.Form, image.Container = FormBundle, e.Offset
 		image.Offset = at.base + stored.Offset
 		image.content.plain = c.Slice(stored.Offset, stored.Size)
-		if s.opt.Scope != Bundles { // where nobody asks, and a page of each entry would be read
+		if s.opt.Scope != Bundles { // not required there, and would read a page of each entry
 			image.Format = offloadbinary.KindOfData(image.content.plain.Bytes())
 		}
 	})
@@ -149,7 +149,7 @@ func (s *search) entries(ctx context.Context, b *bundle.Bundle, at place, put fu
 	return nil
 }
 
-// describe takes what an entry ID tells.
+// describe sets the fields of e that depend on the entry ID.
 func (s *search) describe(e *DeviceImage, id string) {
 	d, known := s.ids[id]
 	if !known {
@@ -161,7 +161,7 @@ func (s *search) describe(e *DeviceImage, id string) {
 	e.take(id, d)
 }
 
-// nextBundle returns the number of the bundle whose entries come next.
+// nextBundle returns the number of the bundle whose entries are next.
 func (s *search) nextBundle() int {
 	s.source.NumBundles++
 	return s.source.NumBundles
@@ -192,7 +192,7 @@ func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent,
 		s.setSelf(content{reader: reader, size: reader.RawSize()}, at)
 		return nil
 	}
-	// Only all of it tells what is in it.
+	// The format is unknown before everything is decoded.
 	raw, err := reader.Decode(ctx)
 	if err != nil {
 		return err
@@ -202,8 +202,8 @@ func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent,
 	return s.unpacked(ctx, files.Memory(raw.Bytes()), reader, at)
 }
 
-// unpacked reads what has no header of a bundle, a file or the content of a
-// compressed bundle: a text bundle, a bundled object, or neither.
+// unpacked reads a file or the content of a compressed bundle that does not
+// have the header of a bundle: a text bundle, a bundled object, or neither.
 func (s *search) unpacked(ctx context.Context, c files.Content, reader *ccob.Reader, at place) error {
 	form, container := FormCompressed, at.base
 	part := func(offset, size int64) content {
@@ -242,7 +242,7 @@ func (s *search) textEntries(c files.Content, comment string, part func(offset, 
 	s.nextBundle()
 	for i, stored := range entries {
 		e := &DeviceImage{Size: stored.Size, content: part(stored.Offset, stored.Size)}
-		// A file that went through an editor may have CR LF.
+		// An editor may have changed line ends to CR LF.
 		e.describe(strings.TrimSuffix(stored.ID, "\r"))
 		e.ID, e.Offset, e.endID = stored.ID, stored.Offset, stored.EndID
 		if err := add(e, i); err != nil {
@@ -252,7 +252,7 @@ func (s *search) textEntries(c files.Content, comment string, part func(offset, 
 	return nil
 }
 
-// sectionEntries adds the entries that are sections of an object.
+// sectionEntries adds the entries stored as sections of an object.
 func (s *search) sectionEntries(c files.Content, part func(offset, size int64) content, add func(*DeviceImage, int) error) error {
 	f, err := object.Parse(c.Bytes())
 	if err != nil {
@@ -292,7 +292,7 @@ func (s *search) sectionEntries(c files.Content, part func(offset, size int64) c
 // isEntrySection reports whether a section of that name holds an entry.
 func isEntrySection(name []byte) bool { return bundle.Is(name) }
 
-// setSelf makes the source itself an image.
+// setSelf adds the source itself as an image.
 func (s *search) setSelf(c content, at place) {
 	self := &DeviceImage{Place: at.Place, Offload: "none", content: c}
 	self.Size = c.size
@@ -331,7 +331,7 @@ func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
 	return reader, nil
 }
 
-// measure decodes a compressed bundle to tell its hash.
+// measure decodes a compressed bundle to compute its hash.
 func (b *Bundle) measure(ctx context.Context, data []byte, opt ccob.Options) error {
 	opt.Hash = ccob.HashNone
 	reader, err := ccob.Open(data, opt)
@@ -348,16 +348,17 @@ func (b *Bundle) measure(ctx context.Context, data []byte, opt ccob.Options) err
 }
 
 const (
-	// headerPrefix is how much of a compressed bundle is decoded first to find
-	// its entries.
+	// headerPrefix is the number of bytes of a compressed bundle that are decoded
+	// first, to find its entries.
 	headerPrefix = 4 << 10
-	// maxHeader bounds the header of a bundle in a compressed one, which takes
+	// maxHeader limits the size of the header of a compressed bundle, which takes
 	// memory to decode.
 	maxHeader = 16 << 20
 )
 
 // readHeader returns the header of the binary bundle in a compressed one, or nil
-// if the content is not a binary bundle. It decodes no more than that takes.
+// if the content is not a binary bundle. It decodes only as many bytes as
+// required.
 func readHeader(ctx context.Context, reader *ccob.Reader) (*bundle.Bundle, error) {
 	for n := int64(headerPrefix); ; n *= 8 {
 		prefix, err := reader.Prefix(ctx, n)

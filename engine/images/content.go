@@ -12,18 +12,19 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 )
 
-// Copy is an image and where its content goes.
+// Copy is an image and the destination of its content.
 type Copy struct {
 	Image *DeviceImage
-	// To gets the content in order, from one goroutine. Ranges of files are copied
-	// inside the kernel if it is a files.Output.
+	// To receives the content in order, from one goroutine. If it is a
+	// files.Output, ranges of files are copied inside the kernel.
 	To io.Writer
 }
 
-// Extent is where the bytes of an image are. Images of equal extents have the
-// same bytes.
+// Extent is the location of the bytes of an image. Images with equal extents
+// have the same bytes.
 type Extent struct {
-	// Bundle is the compressed bundle that has the bytes, nil for others.
+	// Bundle is the compressed bundle that contains the bytes; nil if they are not
+	// compressed.
 	Bundle *ccob.Reader
 	Offset int64 // in the uncompressed bundle
 	Size   int64
@@ -32,7 +33,7 @@ type Extent struct {
 	host  bool
 }
 
-// Extent returns where the bytes of the image are.
+// Extent returns the location of the bytes of the image.
 func (e *DeviceImage) Extent() Extent {
 	at := &e.content
 	x := Extent{Bundle: at.reader, Offset: at.offset, Size: at.length(), host: at.host}
@@ -43,8 +44,8 @@ func (e *DeviceImage) Extent() Extent {
 }
 
 // Copy writes the contents of images of f, in parallel. Each compressed bundle is
-// decoded once for all that is wanted of it. Bytes that fail a check may have been
-// written when the error is returned.
+// decoded once for all of its images. If a check fails, Copy returns an error, but
+// may already have written the bytes.
 func (f *File) Copy(ctx context.Context, copies []Copy) error {
 	ctx = f.account.Context(ctx)
 	type extraction struct {
@@ -52,7 +53,7 @@ func (f *File) Copy(ctx context.Context, copies []Copy) error {
 		ranges []ccob.Range
 	}
 	bundles := make(map[*ccob.Reader]*extraction)
-	var order []*ccob.Reader // for errors that do not depend on chance
+	var order []*ccob.Reader // so that errors are deterministic
 	var direct []Copy
 	for _, c := range copies {
 		at := &c.Image.content
@@ -79,12 +80,12 @@ func (f *File) Copy(ctx context.Context, copies []Copy) error {
 		return x.image.wrap(order[i].Extract(ctx, x.ranges))
 	}
 	if len(order) == 1 {
-		return extract(ctx, 0) // which divides the work itself
+		return extract(ctx, 0) // which runs in parallel itself
 	}
 	return f.budget.Each(ctx, len(order), extract)
 }
 
-// copyDirect writes an image that is stored as it is, or a host object.
+// copyDirect writes an image that is stored uncompressed, or a host object.
 func (f *File) copyDirect(ctx context.Context, c Copy) error {
 	at := &c.Image.content
 	sink, ok := c.To.(files.Sink)
@@ -105,18 +106,18 @@ func (f *File) copyDirect(ctx context.Context, c Copy) error {
 	return object.RemoveSections(files.Memory(raw.Bytes()), isEntrySection, sink)
 }
 
-// Contents are the contents of images, readable until Close. They are also gone
-// when their File is closed.
+// Contents are the contents of images, readable until Close. They are also
+// invalid after their File is closed.
 type Contents struct {
 	list   []files.Content
 	memory *budget.Reservation
 }
 
-// Load makes the contents of images of f readable: those that are not in the file
-// as they are it decodes, checks and keeps in memory that it reserves from the
-// budget. Load what is needed at a time with one call: it decodes every
-// compressed bundle once. Bytes of the file itself may be mapped: read them below
-// [files.Guard].
+// Load makes the contents of images of f readable. It decodes and checks contents
+// that are not stored uncompressed in the file, and keeps them in memory that it
+// reserves from the budget. Load all images that are required at the same time
+// with one call, because each call decodes every compressed bundle once. Bytes of
+// the file may be mapped: read them under [files.Guard].
 func (f *File) Load(ctx context.Context, list ...*DeviceImage) (*Contents, error) {
 	ctx = f.account.Context(ctx)
 	c := &Contents{list: make([]files.Content, len(list))}
@@ -152,16 +153,16 @@ func (f *File) Load(ctx context.Context, list ...*DeviceImage) (*Contents, error
 	return c, nil
 }
 
-// Get returns the content of image i of those that were loaded.
+// Get returns the content of image i of the loaded images.
 func (c *Contents) Get(i int) files.Content { return c.list[i] }
 
-// Close gives the memory back.
+// Close releases the memory.
 func (c *Contents) Close() {
 	c.memory.Release()
 	c.list = nil
 }
 
-// length returns how many bytes c has.
+// length returns the length of c in bytes.
 func (c *content) length() int64 {
 	if c.reader != nil {
 		return c.size
@@ -169,14 +170,14 @@ func (c *content) length() int64 {
 	return c.plain.Len()
 }
 
-// Plain returns the content of an image that is in its file as it is, and false
-// for others: see File.Load.
+// Plain returns the content of an image that is stored uncompressed, and false
+// for other images: see File.Load.
 func (e *DeviceImage) Plain() (files.Content, bool) {
 	return e.content.plain, e.content.reader == nil && !e.content.host
 }
 
 // SameContent reports whether two images have the same bytes, as far as this can
-// be told without decoding. Their files must be open.
+// be determined without decoding. Their files must be open.
 func SameContent(a, b *DeviceImage) bool {
 	x, plainA := a.Plain()
 	y, plainB := b.Plain()

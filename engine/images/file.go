@@ -1,11 +1,11 @@
 // Package images finds the device images in a file, however they are stored: in
-// bundles (binary, text and compressed, several of them one after the other), in
-// offload binaries, CUDA fatbinaries and bundled objects; in the sections of
-// objects, programs and shared libraries, in bitcode and in the members of
-// archives. It is the only reader of device images: every operation of the
-// engine that takes them out of a file uses it.
+// bundles (binary, text and compressed, also several adjacent ones), in offload
+// binaries, CUDA fatbinaries and bundled objects; in the sections of objects,
+// programs and shared libraries, in bitcode and in the members of archives.
+// Every operation of the engine that reads device images from a file uses this
+// package.
 //
-// Open returns a File, which is valid until Close. It has the images in the
+// Open returns a File, which is valid until Close. It lists the images in the
 // order of the file, with their places:
 //
 //	f, err := images.Open(ctx, root, "lib.so", images.Options{})
@@ -20,8 +20,8 @@
 //		fmt.Println(image.Arch, image.Size)
 //	}
 //
-// Headers alone are read for that. Copy writes contents to files, Load decodes
-// them into memory.
+// This reads only headers. Copy writes contents to files; Load decodes them to
+// memory.
 package images
 
 import (
@@ -40,65 +40,66 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// Scope says what Open looks for.
+// Scope selects the images that Open searches for.
 type Scope int
 
 const (
-	// Everything is every device image, however it is stored: the content of
-	// files and sections decides.
+	// Everything selects every device image in any form, based on the content of
+	// files and sections.
 	Everything Scope = iota
-	// OffloadBinaries is the images in offload binaries: what
-	// llvm-offload-binary extracts.
+	// OffloadBinaries selects the images in offload binaries, as
+	// llvm-offload-binary does.
 	OffloadBinaries
-	// Bundles is the entries of a file of Options.Type, read as
-	// clang-offload-bundler reads it. Bundles in other sections are not looked
-	// for.
+	// Bundles selects the entries of a file of Options.Type, read as
+	// clang-offload-bundler reads it. Bundles in other sections are ignored.
 	Bundles
 )
 
-// Options say how a file is read. The zero value finds every device image.
+// Options select how a file is read. With the zero value, Open finds every
+// device image.
 type Options struct {
 	Scope Scope
 	// Type is the type of file in Scope Bundles; "" is bundle.ObjectType.
 	Type bundle.FileType
-	// Lenient takes compressed bundles whose hash or sizes are wrong, as LLVM
+	// Lenient accepts compressed bundles with a wrong hash or wrong sizes, as LLVM
 	// does.
 	Lenient bool
 	// Verify checks the hash of every compressed bundle whose contents are
-	// decoded, however long that takes. Otherwise contents are checked by the
-	// index of their bundle; a small bundle without one by its hash.
+	// decoded, even if that takes long. Otherwise contents are checked with the
+	// index of their bundle, and small bundles without an index with their hash.
 	Verify bool
-	// MaxSize is the largest size of a compressed bundle when uncompressed, in
-	// bytes; 0 means any that the compressed data makes possible.
+	// MaxSize limits the uncompressed size of a compressed bundle, in bytes; 0
+	// means any size that the compressed data can have.
 	MaxSize int64
-	// LLVM23 has BundlerOrder follow LLVM 23 and later, see target.Order23.
+	// LLVM23 makes BundlerOrder use the order of LLVM 23 and later, see
+	// target.Order23.
 	LLVM23 bool
 	// Measure decodes and hashes every compressed bundle, see Bundle.
 	Measure bool
 	// Visit, if not nil, is called with each source that was searched without a
-	// fault, on the core that searched it and by several goroutines at once. Its
+	// fault. It is called concurrently, on the core that searched the source. Its
 	// error is a fault of the source. Small compressed bundles are decoded once
-	// for the search and Visit.Load; without Visit, or by File.Load, they are
-	// decoded twice.
+	// for both the search and Visit.Load; without Visit, or with File.Load, they
+	// are decoded twice.
 	Visit func(context.Context, *Visit) error
 
-	// Budget gives cores and memory; nil is that of the process.
+	// Budget limits the cores and the memory; nil means the budget of the process.
 	Budget *budget.Budget
 }
 
-// Source is a file or an archive member that images were looked for in.
+// Source is a file or an archive member that was searched for images.
 type Source struct {
-	Place // File and Members alone
+	Place // only File and Members
 	Size  int64
-	// Format is what the content looks like.
+	// Format is the format that the content appears to have.
 	Format object.Format
-	// Bundles are the binary bundles in the source, and all compressed ones, in
-	// its order.
+	// Bundles are the binary and compressed bundles in the source, in order.
 	Bundles []Bundle
 	// NumBundles is the number of the last bundle, see Place.Bundle. Compressed
-	// bundles whose content is no bundle do not count, those in sections do.
+	// bundles whose content is not a bundle are not counted; those in sections
+	// are.
 	NumBundles int
-	// Images are the images in the source, in its order.
+	// Images are the images in the source, in order.
 	Images []*DeviceImage
 	// Self is the source as one image, uncompressed, if Scope Bundles finds no
 	// bundle in it.
@@ -111,17 +112,17 @@ type Source struct {
 // Bundle is a bundle found in a file.
 type Bundle struct {
 	Size int64 // as it is stored, in bytes
-	// Header is the header of a compressed bundle, nil for others.
+	// Header is the header of a compressed bundle; nil for other bundles.
 	Header *ccob.Header
-	// Hash is that of the uncompressed bytes, and Duration the time to decode
-	// them, for compressed bundles and with Options.Measure.
+	// Hash is the hash of the uncompressed bytes, and Duration the time to decode
+	// them. They are set for compressed bundles with Options.Measure.
 	Hash     uint64
 	Duration time.Duration
 }
 
 // BundlerOrder returns the images of the source in the order in which
 // clang-offload-bundler visits them: the entries of each binary bundle are in
-// the order of a hash table.
+// hash table order.
 func (s *Source) BundlerOrder() []*DeviceImage {
 	ordered := make([]*DeviceImage, 0, len(s.Images))
 	for rest := s.Images; len(rest) > 0; {
@@ -149,28 +150,28 @@ func (s *Source) BundlerOrder() []*DeviceImage {
 	return ordered
 }
 
-// File is an open file and the device images in it. Its methods may be called by
-// several goroutines at once, except Close.
+// File is an open file and the device images in it. Its methods may be called
+// concurrently, except Close.
 type File struct {
 	name   string
 	budget *budget.Budget
-	// account has all memory of the file.
+	// account is the account for all memory of the file.
 	account  *budget.Account
 	inflated *budget.Reservation // for compressed offload binaries
-	store    store               // what visits loaded
+	store    store               // contents that visits loaded
 
 	input   *files.Input
 	sources []*Source
-	fault   error // what ended the search
+	fault   error // the fault that ended the search
 
 	mu     sync.Mutex
 	opened []*files.Input        // members of thin archives
-	memory []*budget.Reservation // for what was found
+	memory []*budget.Reservation // for the images and bundles found
 }
 
-// Open opens a file and finds the device images in it. An error means that the
-// file cannot be opened, or that ctx is done; faults of the content come from
-// Images and Sources. A nil root is the working directory.
+// Open opens a file and finds the device images in it. It returns an error if
+// the file cannot be opened or ctx is done; Images and Sources report faults of
+// the content. A nil root is the working directory.
 func Open(ctx context.Context, root *files.Root, name string, opt Options) (*File, error) {
 	if root == nil {
 		root = files.NewRoot("")
@@ -187,11 +188,10 @@ func Open(ctx context.Context, root *files.Root, name string, opt Options) (*Fil
 	return f, nil
 }
 
-// search finds the images. Offload binaries can be compressed, and the headers
-// of images are inside: so they are inflated into memory that is reserved. Sizes
-// are known when headers have been read, those of nested ones when the outer
-// ones have been inflated; then the search starts again with the memory that it
-// needs.
+// search finds the images. Compressed offload binaries contain the headers of
+// images, so they are inflated to reserved memory. Their sizes are known after
+// reading their headers, and those of nested ones after inflating the outer
+// ones. The search then starts again with the required memory.
 func (f *File) search(ctx context.Context, root *files.Root, opt Options) error {
 	for reserved := int64(0); ; {
 		memory := &inflation{left: reserved}
@@ -209,8 +209,8 @@ func (f *File) search(ctx context.Context, root *files.Root, opt Options) error 
 		}
 		f.closeMembers()
 		f.release()
-		// At least twice as much as before, so that deep nesting does not take
-		// many attempts.
+		// At least double the memory, so that deep nesting does not require many
+		// attempts.
 		reserved = min(max(memory.need, 2*reserved), maxInflated)
 		var err error
 		if f.inflated, err = f.account.Reserve(ctx, reserved); err != nil {
@@ -242,7 +242,7 @@ func (f *File) reserve(ctx context.Context, n int64) error {
 	return nil
 }
 
-// release gives the memory back.
+// release releases the memory.
 func (f *File) release() {
 	f.inflated.Release()
 	for _, memory := range f.memory {
@@ -264,10 +264,10 @@ func (f *File) Name() string { return f.name }
 // Input returns the file itself, which is valid until Close.
 func (f *File) Input() *files.Input { return f.input }
 
-// Sources returns the files and archive members that were looked into, in their
-// order. A fault comes last and ends the sequence, with the source that has it,
-// as far as that was read, or with nil. Faults are of type *PlaceError, except for
-// errors that name a file themselves.
+// Sources returns the files and archive members that were searched, in order. A
+// fault ends the sequence. It comes with its source, as far as that was read, or
+// with nil. Faults are of type *PlaceError, except for errors that already name a
+// file.
 func (f *File) Sources() iter.Seq2[*Source, error] {
 	return func(yield func(*Source, error) bool) {
 		for _, source := range f.sources {
@@ -286,8 +286,8 @@ func (f *File) Sources() iter.Seq2[*Source, error] {
 }
 
 // Images returns the images in the order of the file. An image that is an
-// offload binary itself is one image, see DeviceImage.Unwrap. A fault comes
-// last, as for Sources.
+// offload binary itself is one image, see DeviceImage.Unwrap. A fault ends the
+// sequence, as in Sources.
 func (f *File) Images() iter.Seq2[*DeviceImage, error] {
 	return func(yield func(*DeviceImage, error) bool) {
 		for _, source := range f.sources {
@@ -303,8 +303,8 @@ func (f *File) Images() iter.Seq2[*DeviceImage, error] {
 	}
 }
 
-// Self returns the whole file as one image of FormFile, as which a code object
-// that is stored in nothing else can be read.
+// Self returns the complete file as one image of FormFile, for reading a code
+// object that is not stored in a container.
 func (f *File) Self() *DeviceImage {
 	c := f.input.All()
 	e := &DeviceImage{Size: c.Len(), Offload: "none", content: content{plain: c}}
@@ -324,8 +324,8 @@ func (f *File) All() ([]*DeviceImage, error) {
 	return all, nil
 }
 
-// Unwrapped returns all images, with those that are offload binaries replaced by
-// the images in them.
+// Unwrapped returns all images, where offload binaries are replaced by the
+// images in them.
 func (f *File) Unwrapped() ([]*DeviceImage, error) {
 	var all []*DeviceImage
 	for image, err := range f.Images() {
@@ -353,7 +353,7 @@ func (f *File) keep(input *files.Input, has bool) {
 	f.opened = append(f.opened, input)
 }
 
-// namesFile reports whether an error says itself which file it is about.
+// namesFile reports whether an error already names a file.
 func namesFile(err error) bool {
 	var known *files.Error
 	var placed *PlaceError

@@ -10,7 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// Form is how a device image is stored. The values are the words of reports.
+// Form is the form in which a device image is stored. Reports print the values.
 type Form string
 
 // The forms.
@@ -19,7 +19,7 @@ const (
 	FormBundle        Form = "bundle"
 	FormText          Form = "text bundle"
 	FormCompressed    Form = "compressed bundle"
-	FormSection       Form = "bundled object" // a section of its own
+	FormSection       Form = "bundled object" // a separate section
 	FormFatbinary     Form = "CUDA fatbinary"
 	FormFile          Form = "code object" // the file itself
 )
@@ -27,26 +27,25 @@ const (
 // Place is where a device image is stored.
 type Place struct {
 	File    string   // the input, as the request named it
-	Members []string // archive members that lead to the image, the outermost first
-	Section string   // of the object that the image is in; "" outside of sections
+	Members []string // the archive members that contain the image, outermost first
+	Section string   // of the object that contains the image; "" outside sections
 	Form    Form
-	// Container is where the offload binary or the bundle starts in the file,
-	// member or section that holds it, in bytes. It is 0 for other forms.
+	// Container is the offset of the offload binary or bundle in the file, member
+	// or section that contains it, in bytes. It is 0 for other forms.
 	Container int64
-	// Bundle is the number of the bundle among those of the file or member,
-	// from 1; the sections of a bundled object count as one. It is 0 outside of
-	// bundles.
+	// Bundle is the number of the bundle among those of the file or member, from
+	// 1; the sections of a bundled object count as one. It is 0 outside bundles.
 	Bundle int
-	// Index is the position of the image in its bundle or offload binary, from
-	// 0, in the order of the file.
+	// Index is the index of the image in its bundle or offload binary, from 0, in
+	// the order of the file.
 	Index int
-	// Offset is where the content starts in the file or member; for images that
-	// are stored compressed, in the uncompressed bytes of their container.
+	// Offset is the offset of the content in the file or member or, for compressed
+	// images, in the uncompressed bytes of their container.
 	Offset int64
 }
 
 // Holder returns the name of the innermost file of the place: an archive member,
-// or the input as the request named it.
+// or the input as named in the request.
 func (p *Place) Holder() string {
 	switch n := len(p.Members); {
 	case n > 0:
@@ -60,8 +59,8 @@ func (p *Place) Holder() string {
 // Member returns the last element of Holder's path.
 func (p *Place) Member() string { return path.Base(p.Holder()) }
 
-// String returns the place as error messages name it: lib.a(member.o): section
-// .llvm.offloading.
+// String returns the place in the format of error messages: lib.a(member.o):
+// section .llvm.offloading.
 func (p *Place) String() string {
 	name := p.File
 	for _, member := range p.Members {
@@ -73,7 +72,7 @@ func (p *Place) String() string {
 	return name
 }
 
-// PlaceError is a fault of something found in a file.
+// PlaceError reports a fault at a place in a file.
 type PlaceError struct {
 	Place string // the file, with archive members and the section
 	Err   error
@@ -82,15 +81,15 @@ type PlaceError struct {
 // Error returns the place and the fault.
 func (e *PlaceError) Error() string { return e.Place + ": " + e.Err.Error() }
 
-// Unwrap returns the fault alone.
+// Unwrap returns the fault without the place.
 func (e *PlaceError) Unwrap() error { return e.Err }
 
-// DeviceImage is a device image found in a file. Its fields stay valid after
-// Close of the File that it belongs to, its content does not.
+// DeviceImage is a device image found in a file. Its fields remain valid after
+// its File is closed; its content does not.
 type DeviceImage struct {
 	Place
-	// Size is the size of the image, in bytes. The host entry of a bundled
-	// object has the size of its section, though its content is the object.
+	// Size is the size of the image, in bytes. For the host entry of a bundled
+	// object, this is the size of its section, although its content is the object.
 	Size int64
 
 	// Offload is the offload kind: openmp, hip, cuda, sycl, hipv4, host or none.
@@ -99,47 +98,48 @@ type DeviceImage struct {
 	Triple string
 	// Arch is the processor or target ID; "" if nothing states it.
 	Arch string
-	// Format is the format of the content. It is None where only decoding would
-	// tell, see Compressed, and for entries of binary bundles in Scope Bundles.
+	// Format is the format of the content. It is None if it is unknown before
+	// decoding, see Compressed, and for entries of binary bundles in Scope
+	// Bundles.
 	Format offloadbinary.ImageKind
 
-	// ID is the entry ID as a bundle stores it, "" outside of bundles.
+	// ID is the entry ID as stored in a bundle; "" outside bundles.
 	ID string
 	// Target is the parsed ID, if BadID is nil.
 	Target target.ID
-	// BadID says why ID is not an entry ID.
+	// BadID is the reason why ID is not a valid entry ID.
 	BadID error
 
-	// Properties are all properties that an offload binary has of its image.
+	// Properties are all properties of the image in its offload binary.
 	Properties []offloadbinary.String
 
 	binary  bool   // an entry of a binary bundle
 	endID   string // the ID in the END line of a text bundle
 	content content
 	nested  []*DeviceImage
-	fault   error // of what is nested
+	fault   error // of the nested images
 }
 
-// content says where the bytes of an image are.
+// content is the location of the bytes of an image.
 type content struct {
 	plain  files.Content // if they are in a file or in memory
 	reader *ccob.Reader  // if they are in a compressed bundle
-	offset int64         // there
-	size   int64         // there
-	// host says that the bytes are an object without the sections of its
-	// entries: the host object of a bundled object.
+	offset int64         // in the compressed bundle
+	size   int64         // in the compressed bundle
+	// host reports whether the content is the host object of a bundled object: the
+	// object without the sections of its entries.
 	host bool
 }
 
-// Compressed reports whether the image must be decoded to be read.
+// Compressed reports whether the image must be decoded before it can be read.
 func (e *DeviceImage) Compressed() bool { return e.content.reader != nil }
 
 // HostObject reports whether the image is the host object of a bundled object:
 // its content is that object without the sections of its entries.
 func (e *DeviceImage) HostObject() bool { return e.content.host }
 
-// Get returns a property of the image by the name it has in an offload binary.
-// Images elsewhere have the properties triple and arch.
+// Get returns a property of the image by its name in an offload binary. Other
+// images have the properties triple and arch.
 func (e *DeviceImage) Get(key string) string {
 	if e.Form != FormOffloadBinary {
 		switch key {
@@ -156,7 +156,7 @@ func (e *DeviceImage) Get(key string) string {
 
 // Unwrap returns the images of the offload binaries that the image consists of,
 // and of those nested in these, in their order; the image itself if it is not an
-// offload binary. The error is the fault of what is nested.
+// offload binary. The error is the fault of the nested images.
 func (e *DeviceImage) Unwrap() ([]*DeviceImage, error) {
 	if e.fault != nil {
 		return nil, e.fault
@@ -175,16 +175,16 @@ func (e *DeviceImage) Unwrap() ([]*DeviceImage, error) {
 	return all, nil
 }
 
-// describe takes what an entry ID tells.
+// describe sets the fields of e that depend on the entry ID.
 func (e *DeviceImage) describe(id string) { e.take(id, describe(id)) }
 
-// take takes the description of an entry ID.
+// take sets the fields of e from the description of an entry ID.
 func (e *DeviceImage) take(id string, d description) {
 	e.ID = id
 	e.Target, e.BadID, e.Offload, e.Triple, e.Arch = d.target, d.bad, d.offload, d.triple, d.arch
 }
 
-// description is what an entry ID tells.
+// description is the information in an entry ID.
 type description struct {
 	target                target.ID
 	bad                   error
@@ -201,7 +201,7 @@ func describe(id string) description {
 	return d
 }
 
-// wrap puts the place of an image before an error, unless it names a file itself.
+// wrap adds the place of an image to an error, unless it already names a file.
 func (e *DeviceImage) wrap(err error) error {
 	if err == nil || namesFile(err) {
 		return err

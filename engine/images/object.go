@@ -17,17 +17,17 @@ import (
 // OffloadingSection is the name of the sections with offload binaries.
 const OffloadingSection = ".llvm.offloading"
 
-// object looks into the sections of an object file.
+// object searches the sections of an object file.
 func (s *search) object(ctx context.Context, c files.Content, at place) error {
 	file, err := object.Parse(c.Bytes())
 	if err != nil {
 		if s.opt.Scope == Everything && object.Identify(c.Bytes()).IsCOFF() {
-			return nil // two zero bytes look like COFF
+			return nil // two zero bytes are also the start of COFF
 		}
 		return s.fault(at, err)
 	}
-	// Icons and other files begin with two zero bytes, too: what they have is no
-	// table of sections.
+	// Icons and other files without a section table also begin with two zero
+	// bytes.
 	guessed := s.opt.Scope == Everything && file.Format == object.COFFObject && file.Machine == 0
 	room := c.Len() // sections do not overlap
 	for i := range file.Sections {
@@ -61,13 +61,14 @@ func (s *search) object(ctx context.Context, c files.Content, at place) error {
 	return nil
 }
 
-// looker looks into something.
+// looker searches a content for images.
 type looker = func(context.Context, files.Content, place) error
 
-// lookInto returns what looks into a section, nil if there is nothing to look
-// for. ELF sections with offload binaries have a type; plain objcopy makes them
-// without, and gives them the name alone. Those with longer names are not taken
-// by name: a relocatable device link leaves its result in one.
+// lookInto returns the looker for a section, or nil if the section is not
+// searched. ELF sections with offload binaries have a section type; objcopy
+// adds them by name only, without the type. Sections with longer names are not
+// recognized by name, because the result of a relocatable device link is in
+// one.
 func (s *search) lookInto(file *object.File, section *object.Section) looker {
 	name := string(section.Name)
 	switch {
@@ -86,8 +87,8 @@ func (s *search) lookInto(file *object.File, section *object.Section) looker {
 	return s.otherSection
 }
 
-// offloading looks into a section for offload binaries. The OpenMP registration
-// of older releases keeps bare images there.
+// offloading searches a section for offload binaries. The OpenMP registration
+// of older releases stores bare images there.
 func (s *search) offloading(ctx context.Context, c files.Content, at place) error {
 	if s.opt.Scope == Everything && !offloadbinary.Is(c.Bytes()) {
 		return s.bare(ctx, c, at)
@@ -95,7 +96,8 @@ func (s *search) offloading(ctx context.Context, c files.Content, at place) erro
 	return s.offloadBinaries(ctx, c, at)
 }
 
-// untypedOffloading looks into a section that has offload binaries by its name.
+// untypedOffloading searches a section that has the name, but not the type, of
+// sections with offload binaries.
 func (s *search) untypedOffloading(ctx context.Context, c files.Content, at place) error {
 	if !offloadbinary.Is(c.Bytes()) {
 		return nil
@@ -111,7 +113,7 @@ func (s *search) entrySection(ctx context.Context, c files.Content, at place) er
 	return s.add(ctx, e, at)
 }
 
-// fatSection looks into a section whose name says that it has bundles or CUDA
+// fatSection searches a section that, by its name, contains bundles or CUDA
 // fatbinaries.
 func (s *search) fatSection(ctx context.Context, c files.Content, at place) error {
 	if data := c.Bytes(); !bundle.Is(data) && !ccob.Is(data) && startsFatbinary(data) {
@@ -120,9 +122,9 @@ func (s *search) fatSection(ctx context.Context, c files.Content, at place) erro
 	return s.bundles(ctx, c, at)
 }
 
-// otherSection looks into a section that has bundles if it begins with one. What
-// has the magic of a bundle and no header is data: a program that reads bundles
-// has such strings.
+// otherSection searches a section that begins with a bundle. The magic of a
+// bundle without a header is other data, such as a string in a program that
+// reads bundles.
 func (s *search) otherSection(ctx context.Context, c files.Content, at place) error {
 	var err error
 	switch data := c.Bytes(); {
@@ -139,20 +141,21 @@ func (s *search) otherSection(ctx context.Context, c files.Content, at place) er
 	return s.bundles(ctx, c, at)
 }
 
-// bare adds an image of which nothing is known but its content.
+// bare adds an image without any information except its content.
 func (s *search) bare(ctx context.Context, c files.Content, at place) error {
 	e := &DeviceImage{Size: c.Len(), Offload: "none", Format: offloadbinary.KindOfData(c.Bytes()), content: content{plain: c}}
 	e.Form, e.Offset = FormSection, at.base
 	return s.add(ctx, e, at)
 }
 
-// startsFatbinary reports whether data begins like NVIDIA's fatbinary.
+// startsFatbinary reports whether data begins with the magic of NVIDIA's
+// fatbinary.
 func startsFatbinary(data []byte) bool {
 	return object.Identify(data) == object.CUDAFatbinary
 }
 
-// fatbinaries adds the CUDA fatbinaries that follow each other, padded with
-// zeros: magic, u16 version, u16 size of this header, u64 size of the rest.
+// fatbinaries adds adjacent CUDA fatbinaries, padded with zeros: magic, u16
+// version, u16 size of this header, u64 size of the rest.
 func (s *search) fatbinaries(ctx context.Context, c files.Content, at place) error {
 	const header = 16
 	data := c.Bytes()

@@ -8,7 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
-// offloadBinaries looks at the offload binaries that follow each other in c.
+// offloadBinaries reads the adjacent offload binaries in c.
 func (s *search) offloadBinaries(ctx context.Context, c files.Content, at place) error {
 	for p, err := range offloadbinary.Parse(c, offloadbinary.Options{Inflate: s.memory.inflate}) {
 		if err != nil {
@@ -44,7 +44,7 @@ func (s *search) packed(p *offloadbinary.Binary, i int, at place) *DeviceImage {
 	return e
 }
 
-// unwrap looks into an image that is an offload binary itself.
+// unwrap searches an image that is itself an offload binary.
 func (s *search) unwrap(ctx context.Context, e *DeviceImage, at place) {
 	if offloadbinary.Is(e.content.plain.Bytes()) {
 		at.depth++
@@ -73,8 +73,8 @@ func (s *search) nested(ctx context.Context, outer *DeviceImage, at place) ([]*D
 		}
 	}
 	for _, e := range images {
-		// Without this, a small file could hold very many images by pointing
-		// to the same nested one again and again.
+		// Without this limit, a small file could contain very many images by
+		// referring to the same nested one repeatedly.
 		if room -= e.Size; room < 0 {
 			return nil, s.fault(at, errors.New("images in a nested offload binary overlap"))
 		}

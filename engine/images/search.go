@@ -14,52 +14,52 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 )
 
-// Limits of what is looked at, for files made to waste time or memory.
+// Limits of the search, for files crafted to exhaust time or memory.
 const (
-	// maxDepth is how deep archives and offload binaries may be nested.
+	// maxDepth is the largest nesting depth of archives and offload binaries.
 	maxDepth = 32
-	// maxFound is how many images, offload binaries, bundles and archive members
-	// are looked at. Sections are as many as the file has room for.
+	// maxFound is the largest number of images, offload binaries, bundles and
+	// archive members. The number of sections is limited by the size of the file.
 	maxFound = 1 << 20
-	// maxEntries is how many entries the bundles of a source may have together
+	// maxEntries is the largest total number of entries in all bundles of a source
 	// before the last one. Real files have some thousands.
 	maxEntries = 1 << 18
-	// maxInflated is how many bytes the compressed offload binaries of a file
-	// may have inflated.
+	// maxInflated limits the uncompressed size of all compressed offload binaries
+	// of a file, in bytes.
 	maxInflated = 1 << 30
 )
 
-// search looks for device images in one file, or in one member of an archive
-// beside others.
+// search finds device images in one file, or in one of several archive members
+// searched in parallel.
 type search struct {
 	in     *File
 	root   *files.Root
 	opt    Options
 	memory *inflation
-	left   int // how many more things to look at
+	left   int // remaining number of things to search
 
 	sources []*Source
-	source  *Source                // the last of them, that is being looked at
+	source  *Source                // the last source, which is being searched
 	readers []*ccob.Reader         // of the source
-	ids     map[string]description // of entries, if there may be many of one ID
-	hash    ccob.HashCheck         // of compressed bundles, unless an option says otherwise
+	ids     map[string]description // of entries, if many entries may have the same ID
+	hash    ccob.HashCheck         // of compressed bundles, unless an option overrides it
 
-	pending int64 // bytes of what was found that are not reserved yet
+	pending int64 // bytes for images and bundles found that are not reserved yet
 }
 
-// What is found takes memory, of which small amounts are not worth reserving.
+// Images and bundles found take memory. It is reserved in larger amounts.
 const (
-	// foundMemory is what a bundle or an archive member takes, in bytes.
+	// foundMemory is the memory for a bundle or an archive member, in bytes.
 	foundMemory = 384
-	// imageMemory is what an image takes besides, with what operations make of it, and
-	// textMemory how many times its texts are kept.
+	// imageMemory is the additional memory for an image, including that of the
+	// operations on it, in bytes, and textMemory the number of copies of its texts.
 	imageMemory = 384
 	textMemory  = 4
-	// reserveFrom is the least amount that is reserved, in bytes.
+	// reserveFrom is the smallest amount to reserve, in bytes.
 	reserveFrom = 1 << 20
 )
 
-// found counts the memory of what was found, and reserves it.
+// found counts the memory for images and bundles found, and reserves it.
 func (s *search) found(ctx context.Context, memory int64) error {
 	if s.pending += memory; s.pending < reserveFrom {
 		return nil
@@ -72,11 +72,11 @@ func (s *search) found(ctx context.Context, memory int64) error {
 // inflation is the memory for compressed offload binaries.
 type inflation struct {
 	mu   sync.Mutex
-	left int64 // reserved and not yet used
-	need int64 // what all that were seen take
+	left int64 // reserved and not used
+	need int64 // memory for all of them so far
 }
 
-// inflate decides about an offload binary for package offloadbinary.
+// inflate implements offloadbinary.Options.Inflate.
 func (i *inflation) inflate(size int64) (bool, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -90,15 +90,15 @@ func (i *inflation) inflate(size int64) (bool, error) {
 	return true, nil
 }
 
-// place is where something that is looked into lies.
+// place is the location of a searched content.
 type place struct {
 	Place
 	path  string // of the file on disk: the input, or a thin archive's member
-	base  int64  // where the content starts in the file or member
+	base  int64  // offset of the content in the file or member
 	depth int
 }
 
-// fault puts the place before an error.
+// fault adds the place to an error.
 func (s *search) fault(at place, err error) error {
 	if s.opt.Scope == Bundles && namesFile(err) {
 		return err
@@ -106,7 +106,7 @@ func (s *search) fault(at place, err error) error {
 	return &PlaceError{Place: at.String(), Err: err}
 }
 
-// step counts the things looked at.
+// step counts the things searched.
 func (s *search) step(ctx context.Context, at place) error {
 	if err := context.Cause(ctx); err != nil {
 		return err
@@ -123,7 +123,7 @@ func (s *search) step(ctx context.Context, at place) error {
 	return nil
 }
 
-// add adds an image to the source that is being looked at.
+// add adds an image to the current source.
 func (s *search) add(ctx context.Context, e *DeviceImage, at place) error {
 	e.File, e.Members, e.Section = at.File, at.Members, at.Section
 	s.source.Images = append(s.source.Images, e)
@@ -133,7 +133,7 @@ func (s *search) add(ctx context.Context, e *DeviceImage, at place) error {
 	return s.step(ctx, at)
 }
 
-// file looks into a file or archive member.
+// file searches a file or archive member.
 func (s *search) file(ctx context.Context, c files.Content, at place) error {
 	if err := s.step(ctx, at); err != nil {
 		return err
@@ -186,7 +186,7 @@ func (s *search) read(ctx context.Context, c files.Content, at place) error {
 	return nil
 }
 
-// archive looks into the members of an archive, several at a time.
+// archive searches the members of an archive, in parallel.
 func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 	archive, err := ar.Parse(c.Bytes())
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 			fault = s.fault(at, err)
 			break
 		}
-		// Each takes a step, so more are not wanted.
+		// Each takes a step, so more cannot be searched.
 		if members = append(members, member); len(members) > s.left {
 			break
 		}
@@ -243,13 +243,13 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 }
 
 // Members of up to batchSize bytes in all, at most batchLength of them, are searched
-// by one unit of work: units cost more than the search of a small member.
+// by one unit of work: a unit costs more than the search of a small member.
 const (
 	batchSize   = 64 << 10
 	batchLength = 64
 )
 
-// batchesOf divides members into those that are searched one after the other.
+// batchesOf divides members into batches that are searched in sequence.
 func batchesOf(members []ar.Member) [][]ar.Member {
 	var batches [][]ar.Member
 	for len(members) > 0 {
@@ -263,14 +263,14 @@ func batchesOf(members []ar.Member) [][]ar.Member {
 	return batches
 }
 
-// hashedMost is how many bytes the compressed members of an archive may have
-// uncompressed, together, for the hash of all of them to be compared. It proves
-// nothing about bundles whose frames have checksums, and takes longer than decoding.
+// hashedMost is the largest total uncompressed size of the compressed members of an
+// archive, in bytes, for which all hashes are compared. For bundles whose frames
+// have checksums the hash is redundant, and it takes longer than decoding.
 const hashedMost = 1 << 20
 
-// expect prepares for visits of members. It reserves memory for what they load from
-// compressed ones, if that is not too much: an operation that holds memory does not
-// wait for more.
+// expect prepares for visits of members. It reserves the memory for loading
+// contents of compressed members, if that is not too much, because an operation
+// that holds memory does not wait for more.
 func (s *search) expect(ctx context.Context, members []ar.Member) error {
 	if s.opt.Visit == nil {
 		return nil
@@ -286,11 +286,12 @@ func (s *search) expect(ctx context.Context, members []ar.Member) error {
 	if size > hashedMost {
 		s.hash = ccob.HashProof
 	}
-	// More than half of the budget is reserved when it is needed: most of it may not be.
+	// Memory beyond half of the budget is reserved on demand, because most of it
+	// may not be required.
 	return s.in.store.reserve(ctx, s.in, min(size, s.opt.Budget.Memory()/2))
 }
 
-// looked is what looking found in members of an archive that follow each other.
+// looked is the result of searching consecutive members of an archive.
 type looked struct {
 	sources []*Source
 	steps   int
@@ -304,7 +305,7 @@ func (p place) member(name string) place {
 	return place{Place: Place{File: p.File, Members: members}, path: p.path, depth: p.depth + 1}
 }
 
-// member looks into a member of the archive c.
+// member searches a member of the archive c.
 func (s *search) member(ctx context.Context, c files.Content, archive place, m *ar.Member) error {
 	at := archive.member(m.Name)
 	if !m.Thin {
@@ -322,7 +323,7 @@ func (s *search) member(ctx context.Context, c files.Content, archive place, m *
 	return s.file(ctx, input.All(), at)
 }
 
-// bitcode looks for the offload binaries that clang embedded.
+// bitcode searches for the offload binaries that clang embedded.
 func (s *search) bitcode(ctx context.Context, c files.Content, at place) error {
 	objects, err := bitcode.EmbeddedObjects(c.Bytes())
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/rules-offload/rules_offload/internal/pages"
 )
 
-// Visit is a source that was searched, while what was decoded for the search is
-// still in memory.
+// Visit is a searched source whose contents decoded by the search are still in
+// memory.
 type Visit struct {
 	Source *Source
 	file   *File
 }
 
 // Load makes the contents of images of the source readable, as File.Load does.
-// They are valid until Close of the file.
+// They are valid until the file is closed.
 func (v *Visit) Load(ctx context.Context, list ...*DeviceImage) ([]files.Content, error) {
 	contents := make([]files.Content, len(list))
 	size := int64(0)
@@ -75,7 +75,7 @@ func (f *File) copySource(ctx context.Context, copies []Copy) error {
 	return first.wrap(reader.Extract(ctx, ranges))
 }
 
-// visit has Options.Visit look at a source.
+// visit calls Options.Visit with a source.
 func (s *search) visit(ctx context.Context) error {
 	if s.opt.Visit == nil {
 		return nil
@@ -89,10 +89,10 @@ func (s *search) visit(ctx context.Context) error {
 	return s.opt.Visit(ctx, &Visit{Source: s.source, file: s.in})
 }
 
-// store is the memory of what visits load.
+// store is the memory for contents that visits load.
 type store struct {
 	mu     sync.Mutex
-	free   [][]byte // what is left of chunks that nobody is filling
+	free   [][]byte // rest of chunks that are not being filled
 	size   int      // of the last chunk
 	mapped [][]byte // to unmap
 
@@ -106,9 +106,9 @@ const (
 	lastChunk  = 8 << 20
 )
 
-// take returns n bytes whose content is arbitrary. What is not reserved yet is
-// reserved first. The system is asked for memory without the lock: that waits for the
-// page faults of all other goroutines.
+// take returns n bytes with arbitrary content. It first reserves memory that is not
+// reserved. It requests memory from the system without holding the lock, because that
+// waits for the page faults of all other goroutines.
 func (s *store) take(ctx context.Context, f *File, n int64) ([]byte, error) {
 	s.mu.Lock()
 	s.used += n
@@ -143,7 +143,7 @@ func (s *store) take(ctx context.Context, f *File, n int64) ([]byte, error) {
 			s.free = append(s.free, chunk)
 			return fresh[:n:n], nil
 		}
-		chunk = fresh // what was left is too small to be of use
+		chunk = fresh // the rest is too small to use
 	}
 	if int64(len(chunk)) > n {
 		s.free = append(s.free, chunk[n:])
@@ -151,7 +151,7 @@ func (s *store) take(ctx context.Context, f *File, n int64) ([]byte, error) {
 	return chunk[:n:n], nil
 }
 
-// reserve adds n bytes to what the budget gave.
+// reserve reserves n more bytes of the budget.
 func (s *store) reserve(ctx context.Context, f *File, n int64) error {
 	r, err := f.account.Reserve(ctx, n)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *store) reserve(ctx context.Context, f *File, n int64) error {
 	return nil
 }
 
-// settle gives back what was reserved and not used.
+// settle returns reserved memory that is not in use.
 func (s *store) settle() {
 	for i := len(s.reservations) - 1; i >= 0 && s.reserved > s.used; i-- {
 		s.reserved -= s.reservations[i].GiveBack(s.reserved - s.used)
@@ -177,7 +177,7 @@ func release(list []*budget.Reservation) {
 	}
 }
 
-// close gives the memory back.
+// close releases the memory.
 func (s *store) close() {
 	release(s.reservations)
 	for _, chunk := range s.mapped {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Warnings returns what is wrong with the bundles in the source although clang-offload-bundler reads them: an ID that
-// two entries of a bundle have, and an END line of a text bundle with another ID than its START line. They are of type
-// *PlaceError, in the order of the source.
+// Warnings returns the faults of bundles in the source that clang-offload-bundler accepts: two
+// entries of a bundle with the same ID, and an END line of a text bundle whose ID differs from that
+// of the START line. They are of type *PlaceError, in the order of the source.
 func (s *Source) Warnings() (warnings []error) {
 	warn := func(e *DeviceImage, format string, args ...any) {
 		warnings = append(warnings, e.wrap(errors.New(fmt.Sprintf("entry %d: ", e.Index+1)+fmt.Sprintf(format, args...))))
@@ -16,7 +16,7 @@ func (s *Source) Warnings() (warnings []error) {
 	var first firsts
 	for _, e := range s.Images {
 		if e.Form == FormSection {
-			continue // sections of a bundled object have names of their own
+			continue // sections of a bundled object have unique names
 		}
 		if end := strings.TrimSuffix(e.endID, "\r"); end != "" && end != strings.TrimSuffix(e.ID, "\r") {
 			warn(e, "its START line has the ID %q, its END line %q; bundle it again", e.ID, end)
@@ -34,10 +34,10 @@ func (s *Source) Warnings() (warnings []error) {
 	return warnings
 }
 
-// firsts finds the first entry of a bundle that has an ID.
+// firsts finds the first entry with an ID in a bundle.
 type firsts struct {
 	few  []*DeviceImage
-	many map[firstKey]*DeviceImage // of more than manyFirsts
+	many map[firstKey]*DeviceImage // used for more than manyFirsts entries
 }
 
 type firstKey struct {
@@ -45,10 +45,12 @@ type firstKey struct {
 	id     string
 }
 
-// manyFirsts is the number of entries up to which comparing all is faster than a map. Archives have many small bundles.
+// manyFirsts is the largest number of entries for which comparing all of them
+// is faster than a map. Archives have many small bundles.
 const manyFirsts = 16
 
-// add returns the entry that was added before with the same bundle and ID; if there is none, it adds e.
+// add returns the earlier entry with the same bundle and ID. If there is none,
+// it adds e.
 func (f *firsts) add(e *DeviceImage) *DeviceImage {
 	if f.many == nil {
 		for _, other := range f.few {

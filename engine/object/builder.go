@@ -30,14 +30,14 @@ const (
 	VisProtected = 3
 )
 
-// SectionID and SymbolID name what was added to a Builder. The zero SectionID
-// is no section; the zero SymbolID is no symbol.
+// SectionID and SymbolID identify sections and symbols added to a Builder. The
+// zero SectionID is no section; the zero SymbolID is no symbol.
 type (
 	SectionID int
 	SymbolID  int
 )
 
-// SectionAbs is the section of symbols of a Builder that are in none.
+// SectionAbs is the section of absolute symbols of a Builder.
 const SectionAbs SectionID = 0xfff1
 
 // BuilderSection describes a section of a new object.
@@ -47,7 +47,7 @@ type BuilderSection struct {
 	Flags   uint64
 	Align   uint64 // in bytes; 0 means 1
 	EntSize uint64
-	// Content is written as it is; it is not copied through memory.
+	// Content is written unchanged; it is not copied through memory.
 	Content files.Content
 	// Parts are more content, in the order of their offsets; zeros fill the gaps.
 	Parts []Part
@@ -90,8 +90,8 @@ type BuilderSymbol struct {
 	Visibility byte
 }
 
-// Builder makes a relocatable ELF object, 64 bits and little-endian. The bytes
-// depend on the calls alone.
+// Builder builds a relocatable 64-bit little-endian ELF object. The bytes
+// depend only on the calls.
 type Builder struct {
 	h        elfHeader
 	sections []BuilderSection
@@ -130,8 +130,8 @@ func (b *Builder) Relocate(section SectionID, offset uint64, typ uint32, symbol 
 	b.relocs[section-1] = append(b.relocs[section-1], builderReloc{offset, typ, symbol, addend})
 }
 
-// Write lays the object out and writes it: each section, the symbol table, the
-// relocations, the names, the section headers.
+// Write computes the layout of the object and writes it: the sections, the
+// symbol table, the relocations, the names and the section headers.
 func (b *Builder) Write(out files.Sink) error {
 	names := NewStringTable()
 	numbers, symbols, locals := b.numberSymbols()
@@ -196,8 +196,8 @@ func (b *Builder) Write(out files.Sink) error {
 	return writePieces(pieces, 0, out)
 }
 
-// numberSymbols orders the symbols, the null symbol and the local ones first, and
-// returns their numbers by SymbolID and how many are local.
+// numberSymbols orders the symbols, with the null symbol and the local ones
+// first. It returns their numbers by SymbolID and the number of local symbols.
 func (b *Builder) numberSymbols() (numbers []uint32, symbols []BuilderSymbol, locals uint32) {
 	numbers = make([]uint32, len(b.symbols)+1)
 	symbols = append(symbols, BuilderSymbol{})
@@ -215,8 +215,8 @@ func (b *Builder) numberSymbols() (numbers []uint32, symbols []BuilderSymbol, lo
 	return numbers, symbols, locals
 }
 
-// headers makes the section headers without offsets: the sections, .symtab, one
-// relocation section for each that has relocations, .strtab.
+// headers returns the section headers without offsets: the sections, .symtab, a
+// relocation section for each section with relocations, and .strtab.
 func (b *Builder) headers(names *StringTable, locals uint32) (headers []Section, titles []int, err error) {
 	add := func(name string, s Section) {
 		titles = append(titles, names.Add([]byte(name)))
@@ -229,7 +229,7 @@ func (b *Builder) headers(names *StringTable, locals uint32) (headers []Section,
 			return nil, nil, fmt.Errorf("section %q: %d bytes of content in a section without any", s.Name, s.size())
 		}
 		if s.Flags&ShfRetain != 0 {
-			b.h.osabi = 3 // the flag is GNU's
+			b.h.osabi = 3 // ELFOSABI_GNU, which the flag requires
 		}
 		if len(b.relocs[i]) > 0 {
 			relocated++

@@ -15,7 +15,7 @@ const (
 	coffSymbolSize    = 18
 	coffBigSymbolSize = 20
 	coffNameSize      = 8
-	coffMaxSections   = 65279 // more need the bigobj form
+	coffMaxSections   = 65279 // more require the bigobj form
 
 	scnTypeNoPad       = 0x00000008
 	scnCode            = 0x00000020
@@ -39,7 +39,7 @@ const (
 
 	comdatAssociative    = 5
 	weakExternAlias      = 3
-	coffSectionNameLimit = 10_000_000 // offsets from here on are written in base 64
+	coffSectionNameLimit = 10_000_000 // offsets from this value are written in base 64
 )
 
 // coffHeader is the file header of a COFF object, plain or bigobj, or PE image.
@@ -51,15 +51,15 @@ type coffHeader struct {
 	symbolsAt       uint32
 	symbols         uint32
 	sectionsAt      uint64
-	strings         *stringTable // includes its size field; nil when unreadable
-	hasSymbols      bool         // the symbol table lies in the file
+	strings         *stringTable // includes its size field; nil if unreadable
+	hasSymbols      bool         // the symbol table is inside the file
 }
 
 func (h *coffHeader) symbolSize() uint64 {
 	return pick(h.bigObj, coffBigSymbolSize, coffSymbolSize)
 }
 
-// coffSectionHeader is a section header as it is stored.
+// coffSectionHeader is a section header in its stored form.
 type coffSectionHeader struct {
 	name                        [coffNameSize]byte
 	virtualSize, virtualAddress uint32
@@ -69,8 +69,8 @@ type coffSectionHeader struct {
 	characteristics             uint32
 }
 
-// openCOFF reads the file header and checks that the section headers lie in the
-// file.
+// openCOFF reads the file header and checks that the section headers are inside
+// the file.
 func openCOFF(data []byte, format Format) (*File, error) {
 	h := &coffHeader{}
 	size := uint64(len(data))
@@ -120,8 +120,8 @@ func (f *File) coffSections() error {
 	return nil
 }
 
-// openStrings finds the string table behind the symbols. A broken one leaves
-// the file without symbols and long names, as in LLVM.
+// openStrings finds the string table after the symbols. With a damaged table,
+// the file has no symbols and no long names, as in LLVM.
 func (h *coffHeader) openStrings(data []byte) {
 	size := uint64(len(data))
 	at := uint64(h.symbolsAt) + uint64(h.symbols)*h.symbolSize()
@@ -179,8 +179,8 @@ func (f *File) coffSection(i int, h *coffSectionHeader) error {
 	return nil
 }
 
-// coffNameOffset decodes what follows the slash of a long section name: decimal
-// digits, or a second slash and digits of base 64.
+// coffNameOffset decodes the part of a long section name after the slash:
+// decimal digits, or a second slash and digits of base 64.
 func coffNameOffset(s []byte) (uint64, bool) {
 	var v uint64
 	if len(s) > 0 && s[0] == '/' {
@@ -212,7 +212,7 @@ func (h *coffHeader) string(off uint64) ([]byte, bool) {
 	return h.strings.at(off)
 }
 
-// coffSymbol is a symbol record with the records that belong to it.
+// coffSymbol is a symbol record with its auxiliary records.
 type coffSymbol struct {
 	name    []byte
 	value   uint32
@@ -223,7 +223,7 @@ type coffSymbol struct {
 	auxs    byte
 }
 
-// coffSymbolAt decodes record i and what belongs to it.
+// coffSymbolAt decodes record i and its auxiliary records.
 func (f *File) coffSymbolAt(i uint32) (s coffSymbol, err error) {
 	h, le := f.coff, binary.LittleEndian
 	at := uint64(h.symbolsAt) + uint64(i)*h.symbolSize()
@@ -265,7 +265,7 @@ func (f *File) coffSymbolAt(i uint32) (s coffSymbol, err error) {
 // sectionDefinition reports whether the first auxiliary record defines a section.
 func (s *coffSymbol) sectionDefinition() bool { return s.auxs > 0 && s.class == symClassStatic }
 
-// weakExternal reports whether the first auxiliary record names a fallback.
+// weakExternal reports whether the first auxiliary record refers to a fallback.
 func (s *coffSymbol) weakExternal() bool { return s.auxs > 0 && s.class == symClassWeakExternal }
 
 func (f *File) coffSymbols(yield func(Symbol, error) bool) {

@@ -18,9 +18,10 @@ const (
 	maxCOFFSize = 1<<32 - 1
 )
 
-// COFFBuilder makes a relocatable COFF object for x86-64. It takes sections and
-// symbols in the terms of ELF: of a section, Type ShtNobits and the flags for
-// allocation, writing and execution count. The bytes depend on the calls alone.
+// COFFBuilder builds a relocatable COFF object for x86-64. Sections and symbols
+// are described in terms of ELF. For a section, it uses the type ShtNobits and
+// the flags for allocation, writing and execution. The bytes depend only on the
+// calls.
 type COFFBuilder struct {
 	sections []BuilderSection
 	symbols  []coffBuilderSymbol
@@ -42,26 +43,27 @@ func (b *COFFBuilder) Section(s BuilderSection) SectionID {
 	return SectionID(len(b.sections))
 }
 
-// Symbol adds a symbol. COFF keeps no sizes, and no visibility.
+// Symbol adds a symbol. COFF does not store size and visibility.
 func (b *COFFBuilder) Symbol(s BuilderSymbol) SymbolID {
 	b.symbols = append(b.symbols, coffBuilderSymbol{BuilderSymbol: s})
 	return SymbolID(len(b.symbols))
 }
 
-// WeakSymbol adds a symbol that is another one unless an object defines it.
+// WeakSymbol adds a symbol that resolves to fallback unless an object defines
+// it.
 func (b *COFFBuilder) WeakSymbol(name string, fallback SymbolID) SymbolID {
 	b.symbols = append(b.symbols, coffBuilderSymbol{BuilderSymbol{Name: name, Bind: BindWeak}, fallback})
 	return SymbolID(len(b.symbols))
 }
 
-// Relocate adds a relocation to a section: at offset, against symbol plus addend,
-// which the section has in its content, in memory.
+// Relocate adds a relocation to a section: at offset, against symbol plus addend.
+// The addend is stored in the content of the section, which must be in memory.
 func (b *COFFBuilder) Relocate(section SectionID, offset uint64, typ uint32, symbol SymbolID, addend int64) {
 	b.relocs[section-1] = append(b.relocs[section-1], builderReloc{offset, typ, symbol, addend})
 }
 
-// Write lays the object out and writes it: the headers, each section with its
-// relocations, the symbols, the names.
+// Write computes the layout of the object and writes it: the headers, each
+// section with its relocations, the symbols and the names.
 func (b *COFFBuilder) Write(out files.Sink) error {
 	le := binary.LittleEndian
 	names := newCOFFStringTable()
@@ -167,8 +169,8 @@ func (b *COFFBuilder) content(i int) (files.Content, error) {
 	return files.Memory(data), nil
 }
 
-// numberSymbols returns the record of each symbol. First come two records for
-// each section.
+// numberSymbols returns the record number of each symbol. The first records are
+// two for each section.
 func (b *COFFBuilder) numberSymbols() []uint32 {
 	numbers := make([]uint32, len(b.symbols)+1)
 	next := uint32(2 * len(b.sections))

@@ -8,7 +8,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// peImage is what a PE image has in front of its sections and an object has not.
+// peImage is the part of a PE image before its sections that objects do not
+// have.
 type peImage struct {
 	dos       []byte // the DOS header and its program, and the PE signature
 	optional  []byte // the optional header with its data directories, a copy
@@ -38,7 +39,7 @@ func (r *coffRewriter) readImage() error {
 		return nil
 	}
 	le, data := binary.LittleEndian, r.f.data
-	at := uint64(le.Uint32(data[0x3c:])) + 4 + coffHeaderSize // openCOFF saw that it lies in the file
+	at := uint64(le.Uint32(data[0x3c:])) + 4 + coffHeaderSize // openCOFF has checked that it is inside the file
 	if at < 64+4+coffHeaderSize {
 		return fmt.Errorf("dos header at byte 0x3c: the PE header at 0x%x overlaps it", le.Uint32(data[0x3c:]))
 	}
@@ -63,7 +64,7 @@ func (r *coffRewriter) readImage() error {
 	return nil
 }
 
-// directory returns where data directory i is in memory.
+// directory returns the address and size of data directory i in memory.
 func (p *peImage) directory(i int) (rva, size uint64) {
 	if b := p.dirs; len(b) >= (i+1)*peDirectorySize {
 		b = b[i*peDirectorySize:]
@@ -72,9 +73,9 @@ func (p *peImage) directory(i int) (rva, size uint64) {
 	return 0, 0
 }
 
-// updateImage brings the optional header up to date with the sections. The
-// checksum and the signatures are void and go (LLVM 22 keeps an entry for the
-// latter, which then points at other data).
+// updateImage updates the optional header after changes of sections. It removes
+// the checksum and the signatures, which are no longer valid (LLVM 22 keeps an
+// entry for the signatures, which then refers to other data).
 func (r *coffRewriter) updateImage(headers uint64) {
 	p, le := r.image, binary.LittleEndian
 	var initialized uint32
@@ -96,14 +97,15 @@ func (r *coffRewriter) updateImage(headers uint64) {
 	}
 }
 
-// holds reports whether the address rva is in the part of s that the file holds.
+// holds reports whether the address rva is in the part of s that is stored in
+// the file.
 func (s *outCOFFSection) holds(rva uint64) bool {
 	at := uint64(s.virtualAddress)
 	return rva >= at && rva < at+uint64(s.rawSize)
 }
 
 // relocateDebug corrects the file offsets in the debug directory, after the
-// sections got their places.
+// layout of the sections.
 func (r *coffRewriter) relocateDebug() error {
 	le := binary.LittleEndian
 	rva, size := r.image.directory(peDebug)

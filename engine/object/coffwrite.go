@@ -9,7 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// outCOFFSection is a section on its way to the output.
+// outCOFFSection is a section to write.
 type outCOFFSection struct {
 	coffSectionHeader
 	title   []byte
@@ -20,11 +20,11 @@ type outCOFFSection struct {
 	removed bool
 }
 
-// outCOFFSymbol is a symbol on its way to the output.
+// outCOFFSymbol is a symbol to write.
 type outCOFFSymbol struct {
 	coffSymbol
-	in        *outCOFFSection // nil when not defined in a section
-	associate *outCOFFSection // the section whose fate a COMDAT section shares
+	in        *outCOFFSection // nil if not defined in a section
+	associate *outCOFFSection // the section with which a COMDAT section is kept or removed
 	weakOf    *outCOFFSymbol
 	index     uint32 // record number in the output
 	nameRef   int
@@ -231,7 +231,7 @@ func (r *coffRewriter) number() error {
 	var at uint64
 	for _, s := range r.symbols {
 		if name := s.fileName(); len(name) > 0 {
-			// How many records a file name takes depends on their size.
+			// The number of records for a file name depends on their size.
 			n := (uint64(len(name)) + r.symbolSize() - 1) / r.symbolSize()
 			if n > 255 {
 				return fmt.Errorf("symbol %q: a file name of %d bytes does not fit", clip(s.name), len(name))
@@ -248,7 +248,7 @@ func (r *coffRewriter) number() error {
 
 func (r *coffRewriter) symbolSize() uint64 { return pick(r.bigObj, coffBigSymbolSize, coffSymbolSize) }
 
-// fileName is the name that the auxiliary records of a file symbol spell.
+// fileName returns the name in the auxiliary records of a file symbol.
 func (s *outCOFFSymbol) fileName() []byte {
 	if s.class != symClassFile {
 		return nil
@@ -264,7 +264,7 @@ func (s *outCOFFSymbol) fileName() []byte {
 var symbolTables = map[string]bool{".gljmp$y": true, ".giats$y": true, ".gfids$y": true, ".gehcont$y": true}
 
 // renumberTables updates tables of symbol numbers (control flow guard) and the
-// checksums that section symbols hold of them.
+// checksums of them in section symbols.
 func (r *coffRewriter) renumberTables() error {
 	if r.image != nil {
 		return nil
@@ -309,7 +309,7 @@ func (r *coffRewriter) renumberTables() error {
 func (r *coffRewriter) buildStrings() error {
 	for _, s := range r.sections {
 		if len(s.title) > coffNameSize {
-			// First, so that their offsets fit the digits of a section header.
+			// Added first, so that their offsets fit in the digits of a section header.
 			s.nameRef = r.strings.addFirst(s.title)
 		}
 	}
@@ -353,7 +353,7 @@ func (r *coffRewriter) write(out files.Sink) error {
 					return fmt.Errorf("section %d %q: %d bytes of code without contents in a file of %d bytes",
 						s.number, clip(s.title), fill, len(r.f.data))
 				}
-				// What is missing of code is int3, as LLVM fills it.
+				// Code is padded with int3, as in LLVM.
 				pieces = append(pieces, piece{at + uint64(s.content.Len()), files.Memory(slices.Repeat([]byte{0xcc}, int(fill)))})
 			}
 		}
@@ -374,8 +374,8 @@ func (r *coffRewriter) write(out files.Sink) error {
 	return writePieces(pieces, alignUp(end, fileAlign, 0), out)
 }
 
-// layout gives sections and relocations their places behind the headers and
-// returns the place of the symbol table, and the relocations of each section.
+// layout assigns offsets after the headers to sections and relocations. It
+// returns the offset of the symbol table and the relocations of each section.
 func (r *coffRewriter) layout(at, fileAlign uint64) (symbolsAt uint64, relocs [][]byte, err error) {
 	limit := min(maxOutput(len(r.f.data), r.edits.Add), 1<<32-1)
 	relocs = make([][]byte, len(r.sections))
@@ -399,7 +399,7 @@ func (r *coffRewriter) layout(at, fileAlign uint64) (symbolsAt uint64, relocs []
 }
 
 // encodeRelocs returns the relocations of s with the new numbers of symbols, and
-// a leading record with their count where the header cannot hold it.
+// a leading record with their count if it does not fit in the header.
 func (r *coffRewriter) encodeRelocs(s *outCOFFSection) ([]byte, error) {
 	le := binary.LittleEndian
 	n := len(s.relocs) / coffRelocSize
@@ -458,7 +458,7 @@ func (r *coffRewriter) encodeSymbols() ([]byte, error) {
 	return b, nil
 }
 
-// encodeAux fills in the auxiliary records of s.
+// encodeAux sets the auxiliary records of s.
 func (r *coffRewriter) encodeAux(s *outCOFFSymbol, b []byte) error {
 	le := binary.LittleEndian
 	if s.class == symClassFile {

@@ -8,7 +8,7 @@ import (
 // shtCrel is the type of sections of relocations in LLVM's compact form.
 const shtCrel = 0x40000014
 
-// crelAddends is the header bit that says the relocations have addends.
+// crelAddends is the header bit of relocations with addends.
 const crelAddends = 4
 
 // crel is one relocation of a compact section.
@@ -121,7 +121,8 @@ func encodeCREL(relocs []crel, is64 bool) []byte {
 	return b
 }
 
-// sleb decodes a signed LEB128 number and returns its length, 0 when it does not end.
+// sleb decodes a signed LEB128 number and returns its length, or 0 if it is not
+// terminated.
 func sleb(b []byte) (v uint64, n int) {
 	for shift := uint(0); n < len(b) && n < 10; shift += 7 {
 		c := b[n]

@@ -7,13 +7,13 @@ import (
 )
 
 // Values of the ELF format (generic ABI and LLVM's extensions) that the package
-// needs to know.
+// uses.
 const (
 	elfMagic = "\x7fELF"
 
 	// ShtProgbits is the type of sections that hold the program's own data.
 	ShtProgbits = 1
-	// ShtNobits is the type of sections that take memory but no file space.
+	// ShtNobits is the type of sections that use memory but no file space.
 	ShtNobits = shtNobits
 	// ShtNote is the type of note sections.
 	ShtNote = 7
@@ -76,7 +76,7 @@ const (
 	ptTLS = 7
 )
 
-// elfHeader is the file header, with the counts that did not fit it resolved.
+// elfHeader is the file header, including counts that section header 0 holds.
 type elfHeader struct {
 	order             binary.ByteOrder
 	is64              bool
@@ -89,7 +89,7 @@ type elfHeader struct {
 	shstrndx          uint32
 }
 
-// Sizes in bytes of ELF's structures.
+// Sizes of ELF structures in bytes.
 func (h *elfHeader) ehdrSize() uint64 { return pick(h.is64, 64, 52) }
 func (h *elfHeader) shdrSize() uint64 { return pick(h.is64, 64, 40) }
 func (h *elfHeader) phdrSize() uint64 { return pick(h.is64, 56, 32) }
@@ -176,7 +176,7 @@ func openELF(data []byte, format Format) (*File, error) {
 	return f, nil
 }
 
-// section decodes a section header; the name is left out.
+// section decodes a section header, except the name.
 func (h *elfHeader) section(b []byte) Section {
 	w := h.addrSize()
 	return Section{
@@ -249,10 +249,10 @@ func (f *File) elfTable(i int, size uint64) ([]byte, error) {
 
 // symtab is an opened symbol table.
 type symtab struct {
-	section int // its index, 0 when the file has none
+	section int // its index, 0 if the file has none
 	entries []byte
 	names   *stringTable
-	shndx   []byte // extended section indices, nil when there are none
+	shndx   []byte // extended section indices; nil if there are none
 }
 
 func (f *File) elfSymtab() (t symtab, err error) {
@@ -290,7 +290,7 @@ func (f *File) elfSymtab() (t symtab, err error) {
 	return t, nil
 }
 
-// elfSymbol is a symbol as the table holds it.
+// elfSymbol is a symbol in its stored form.
 type elfSymbol struct {
 	name        []byte
 	value, size uint64
@@ -302,7 +302,7 @@ type elfSymbol struct {
 func (s *elfSymbol) binding() byte { return s.info >> 4 }
 func (s *elfSymbol) kind() byte    { return s.info & 0xf }
 
-// reserved reports whether shndx names no section but says something else.
+// reserved reports whether shndx is a reserved value and not a section index.
 func (s *elfSymbol) reserved() bool { return s.shndx >= shnLoReserve && s.shndx != shnXindex }
 
 // symbol decodes symbol i of t.
@@ -371,8 +371,8 @@ func (f *File) elfSymbols(yield func(Symbol, error) bool) {
 	}
 }
 
-// mappingSymbol reports whether LLVM takes a symbol of this name for a marker of
-// code and data rather than a name of the program.
+// mappingSymbol reports whether LLVM treats a symbol of this name as a marker of
+// code and data instead of a name of the program.
 func (f *File) mappingSymbol(name []byte) bool {
 	switch f.Machine {
 	case emAArch64:

@@ -26,8 +26,8 @@ func (e *elfEncoder) addr(v uint64) {
 	e.h.order.PutUint64(e.buf[len(e.buf)-8:], v)
 }
 
-// header appends the file header for a file of sections section headers at
-// shoff whose names are in section names.
+// header appends the file header for a file with section headers at shoff.
+// sections is their number, and names the section with their names.
 func (e *elfEncoder) header(phoff, shoff uint64, phnum uint16, sections int, names uint32) {
 	h := e.h
 	class, data := byte(pick(h.is64, 2, 1)), byte(1)
@@ -59,7 +59,7 @@ func (e *elfEncoder) header(phoff, shoff uint64, phnum uint16, sections int, nam
 	e.u16(escape(names))
 }
 
-// escape returns a section index as a 16-bit field holds it.
+// escape returns a section index in the form of a 16-bit field.
 func escape(index uint32) uint16 {
 	if index >= shnLoReserve {
 		return shnXindex
@@ -67,7 +67,8 @@ func escape(index uint32) uint16 {
 	return uint16(index)
 }
 
-// nullSection appends section header 0, which holds what the file header cannot.
+// nullSection appends section header 0, which holds values that do not fit in
+// the file header.
 func (e *elfEncoder) nullSection(sections int, names uint32) {
 	var s Section
 	if sections >= shnLoReserve {
@@ -93,7 +94,7 @@ func (e *elfEncoder) section(s *Section, name uint32) {
 	e.addr(s.EntSize)
 }
 
-// symbol appends a symbol. shndx is the section field as it is written.
+// symbol appends a symbol. shndx is the section field to write.
 func (e *elfEncoder) symbol(name uint32, s *elfSymbol, shndx uint16) {
 	e.u32(name)
 	if e.h.is64 {
@@ -145,7 +146,7 @@ func (r *elfRewriter) encodeSections() []byte {
 		case rolePlain:
 			s.Link = s.linked.number()
 			if s.linked == r.symtab && r.renumbered {
-				s.Link = 0 // its contents may number symbols
+				s.Link = 0 // its contents may refer to symbols by number
 			}
 		case roleSymtab:
 			s.Link, s.Info = s.linked.number(), r.locals()
@@ -166,7 +167,7 @@ func (r *elfRewriter) encodeSections() []byte {
 	return e.buf
 }
 
-// number is what sh_link says of s.
+// number returns the section number of s, or 0 for nil.
 func (s *outSection) number() uint32 {
 	if s == nil {
 		return 0
@@ -174,7 +175,7 @@ func (s *outSection) number() uint32 {
 	return s.index
 }
 
-// locals returns the index of the first symbol that is not local.
+// locals returns the index of the first non-local symbol.
 func (r *elfRewriter) locals() uint32 {
 	var n uint32
 	for _, s := range r.order {
@@ -215,7 +216,7 @@ func (r *elfRewriter) encodeGroup(s *outSection) []byte {
 	e := elfEncoder{h: r.h}
 	flag := s.groupFlag
 	if s.linked != nil && r.symbols[s.signature].binding() == stbLocal {
-		flag &^= grpComdat // a local name does not merge with another file's
+		flag &^= grpComdat // a local name is not merged with that of another file
 	}
 	e.u32(flag)
 	for _, m := range s.members {

@@ -8,17 +8,17 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// The layout follows llvm-objcopy: program segments stay together and first,
-// the sections outside them come in the order of their offsets in the input, new
-// ones behind, then the section headers. Symbol and string tables are made anew.
+// The layout is that of llvm-objcopy: first the program segments, then the
+// sections outside segments in the order of their offsets in the input, then new
+// sections and the section headers. Symbol and string tables are rebuilt.
 
 type sectionRole uint8
 
 const (
 	rolePlain   sectionRole = iota
-	roleFixed               // plain, link and info are not section numbers to keep up
+	roleFixed               // other sections, whose link and info are not section numbers to update
 	roleNew                 // from Edits.Add
-	roleStrings             // a string table that names something
+	roleStrings             // a string table in use
 	roleSymtab
 	roleShndx
 	roleReloc    // not allocated
@@ -26,12 +26,12 @@ const (
 	roleGroup
 )
 
-// outSection is a section on its way to the output.
+// outSection is a section to write.
 type outSection struct {
 	Section
 	role    sectionRole
 	index   uint32 // in the output
-	place   uint64 // offset in the input, the largest number for new sections
+	place   uint64 // offset in the input; the largest number for new sections
 	content files.Content
 	linked  *outSection // sh_link
 	applies *outSection // sh_info of relocation sections
@@ -39,7 +39,7 @@ type outSection struct {
 	nameRef int
 	strings *StringTable
 
-	hasSymbol bool // some symbol was defined in it
+	hasSymbol bool // a symbol was defined in it
 	removed   bool
 
 	members   []*outSection // of a group
@@ -49,7 +49,7 @@ type outSection struct {
 
 type outSymbol struct {
 	elfSymbol
-	in      *outSection // nil when not defined in a section
+	in      *outSection // nil if not defined in a section
 	nameRef int
 	index   uint32 // in the output
 	removed bool
@@ -107,7 +107,7 @@ func rewriteELF(in files.Content, e Edits, out files.Sink) error {
 
 func (r *elfRewriter) readSections() error {
 	f := r.f
-	var tables uint64 // bytes of groups and relocations, which are read entry by entry
+	var tables uint64 // bytes of groups and relocations, which are read one entry at a time
 	for i := 1; i < len(f.Sections); i++ {
 		s := &outSection{Section: f.Sections[i], index: uint32(i), place: f.Sections[i].Offset}
 		s.EntSize &= 0xffffffff
@@ -160,8 +160,8 @@ func (r *elfRewriter) readSections() error {
 	return nil
 }
 
-// fixedType reports whether llvm-objcopy reads sections of this type in a way of
-// its own, compressed or not.
+// fixedType reports whether llvm-objcopy treats sections of this type specially,
+// compressed or not.
 func fixedType(typ uint32) bool {
 	switch typ {
 	case shtStrtab, shtHash, 0x6ffffff6, shtDynsym, 6, shtNobits:
@@ -170,7 +170,7 @@ func fixedType(typ uint32) bool {
 	return false
 }
 
-// section returns the section numbered n in the input, nil when there is none.
+// section returns section n of the input, or nil if there is none.
 func (r *elfRewriter) section(n uint32) *outSection {
 	if n == 0 || uint64(n) >= uint64(len(r.f.Sections)) {
 		return nil
@@ -300,7 +300,7 @@ func (r *elfRewriter) readGroup(s, linked *outSection) error {
 	return nil
 }
 
-// maxSegmentWork bounds the comparisons of segments with sections.
+// maxSegmentWork limits the number of comparisons of segments with sections.
 const maxSegmentWork = 1 << 28
 
 func (r *elfRewriter) readSegments() error {
@@ -369,8 +369,8 @@ func before(a, b *outSegment) int {
 	return cmp.Or(cmp.Compare(a.place, b.place), a.index-b.index)
 }
 
-// holds reports whether s lies wholly inside the segment. An empty section
-// counts as one byte, so that one on a border belongs to the second segment.
+// holds reports whether s is completely inside the segment. An empty section
+// counts as one byte, so that one at a boundary belongs to the second segment.
 func (seg *outSegment) holds(s *outSection) bool {
 	size := max(s.Size, 1)
 	if s.Type == shtNobits {
@@ -386,8 +386,9 @@ func (r *elfRewriter) remove() error {
 	return r.removeSections(func(s *outSection) bool { return r.edits.Remove != nil && r.edits.Remove(s.Name) })
 }
 
-// removeSections removes the sections that match chooses, what belongs to them,
-// and every reference that can go; one that cannot is an error.
+// removeSections removes the sections that match selects, their symbols and
+// relocations, and all references to them. A reference that cannot be removed
+// is an error.
 func (r *elfRewriter) removeSections(match func(*outSection) bool) error {
 	chosen := make(map[*outSection]bool)
 	for _, s := range r.sections {
@@ -402,7 +403,7 @@ func (r *elfRewriter) removeSections(match func(*outSection) bool) error {
 		case s.removed:
 		case s.role == roleReloc || s.role == roleDynReloc:
 			s.removed = chosen[s.applies]
-		case s.role == roleGroup: // one without members goes in any case
+		case s.role == roleGroup: // a group without members is always removed
 			s.removed = !slices.ContainsFunc(s.members, func(m *outSection) bool { return !chosen[m] })
 		}
 		if !s.removed {
@@ -431,7 +432,7 @@ func (r *elfRewriter) removeSections(match func(*outSection) bool) error {
 	return nil
 }
 
-// unlink takes the removed sections out of the kept ones.
+// unlink removes references to removed sections from the kept ones.
 func (r *elfRewriter) unlink(kept []*outSection) error {
 	inUse := func(gone, by *outSection) error {
 		return fmt.Errorf("section %d %q cannot be removed: section %d %q refers to it",
@@ -476,7 +477,7 @@ func (r *elfRewriter) unlink(kept []*outSection) error {
 	return nil
 }
 
-// relocSymbol returns which symbol the relocation at b refers to.
+// relocSymbol returns the symbol number of the relocation at b.
 func (r *elfRewriter) relocSymbol(b []byte) uint32 {
 	h := r.h
 	switch {
@@ -500,7 +501,8 @@ func (r *elfRewriter) setRelocSymbol(b []byte, sym uint32) {
 	}
 }
 
-// checkRelocs fails when s refers to a symbol that went with its section.
+// checkRelocs returns an error if s refers to a symbol that was removed with
+// its section.
 func (r *elfRewriter) checkRelocs(s *outSection) error {
 	if s.Type == shtCrel {
 		relocs, ok := decodeCREL(s.content.Bytes(), r.h.is64)
@@ -523,7 +525,8 @@ func (r *elfRewriter) checkRelocs(s *outSection) error {
 	return nil
 }
 
-// checkReloc fails when symbol n, to which a relocation in s refers, is gone.
+// checkReloc returns an error if symbol n, to which a relocation in s refers,
+// was removed.
 func (r *elfRewriter) checkReloc(s *outSection, n uint32) error {
 	switch {
 	case n == 0:
@@ -612,7 +615,8 @@ func (r *elfRewriter) dropEmptySymtab() error {
 	})
 }
 
-// indexTable adds or drops the table of section indices that do not fit symbols.
+// indexTable adds or removes the table of section indices that do not fit in
+// symbols.
 func (r *elfRewriter) indexTable() error {
 	large := false
 	for i := shnLoReserve - 1; i < len(r.sections); i++ {
@@ -630,7 +634,8 @@ func (r *elfRewriter) indexTable() error {
 	return nil
 }
 
-// buildStrings makes the string tables and sizes what depends on symbols.
+// buildStrings builds the string tables and sets the sizes that depend on
+// symbols.
 func (r *elfRewriter) buildStrings() error {
 	for _, s := range r.sections {
 		s.nameRef = r.names.strings.Add(s.Name)
@@ -671,8 +676,8 @@ func (r *elfRewriter) buildStrings() error {
 	return nil
 }
 
-// alignUp rounds v up to a multiple of align that is skew beyond one, as LLVM
-// does it: with wrap-around for a skew larger than v.
+// alignUp rounds v up to a multiple of align plus skew, as LLVM does: with
+// wrap-around for a skew larger than v.
 func alignUp(v, align, skew uint64) uint64 {
 	align = max(align, 1)
 	skew %= align
@@ -683,7 +688,7 @@ func alignUp(v, align, skew uint64) uint64 {
 	return v + skew
 }
 
-// layout gives everything its place and returns the size of the output.
+// layout assigns all offsets and returns the size of the output.
 func (r *elfRewriter) layout() (uint64, error) {
 	limit := maxOutput(len(r.f.data), r.edits.Add)
 	if !r.h.is64 {
@@ -731,7 +736,7 @@ func (r *elfRewriter) layout() (uint64, error) {
 	return off + r.h.shdrSize()*uint64(len(r.sections)+1), err
 }
 
-// loose returns the sections outside segments in the order they are laid out.
+// loose returns the sections outside segments in the order of the layout.
 func (r *elfRewriter) loose() []*outSection {
 	var loose []*outSection
 	for _, s := range r.sections {
@@ -743,7 +748,7 @@ func (r *elfRewriter) loose() []*outSection {
 	return loose
 }
 
-// write sends the output to out.
+// write writes the output to out.
 func (r *elfRewriter) write(size uint64, out files.Sink) error {
 	pieces := r.segmentPieces()
 	pieces = overlay(pieces, piece{0, files.Memory(r.encodeHeader())})
@@ -766,8 +771,8 @@ func (r *elfRewriter) write(size uint64, out files.Sink) error {
 	return writePieces(pieces, size, out)
 }
 
-// segmentPieces returns the bytes of the segments at their new places. Segments
-// that share bytes of the input share them in the output.
+// segmentPieces returns the bytes of the segments at their new offsets.
+// Segments that share bytes in the input share them in the output.
 func (r *elfRewriter) segmentPieces() []piece {
 	segments := slices.Clone(r.segments)
 	slices.SortStableFunc(segments, func(a, b *outSegment) int { return cmp.Compare(a.offset, b.offset) })
@@ -783,7 +788,8 @@ func (r *elfRewriter) segmentPieces() []piece {
 	return pieces
 }
 
-// overlay puts p over the pieces it meets and returns them in order.
+// overlay adds p to pieces, in place of the parts that it overlaps, and returns
+// them in order.
 func overlay(pieces []piece, p piece) []piece {
 	end := p.off + uint64(p.content.Len())
 	if end == p.off {
@@ -805,7 +811,7 @@ func overlay(pieces []piece, p piece) []piece {
 	return out
 }
 
-// renumber gives relocations their symbols' new numbers.
+// renumber updates relocations to the new numbers of their symbols.
 func (r *elfRewriter) renumber() error {
 	if !r.renumbered {
 		return nil
@@ -835,7 +841,7 @@ func (r *elfRewriter) renumber() error {
 	return nil
 }
 
-// newNumber returns the output's number of symbol n of the input.
+// newNumber returns the number in the output of symbol n of the input.
 func (r *elfRewriter) newNumber(n uint32) uint32 {
 	if n == 0 {
 		return 0

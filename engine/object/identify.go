@@ -5,8 +5,9 @@ import (
 	"encoding/binary"
 )
 
-// Format is what the first bytes of a file say it is. The set and the rules are
-// those of LLVM 22's identify_magic, with thin archives told apart.
+// Format is the format of a file according to its first bytes. The formats and
+// rules are those of LLVM 22's identify_magic, except that thin archives are a
+// separate format.
 type Format uint8
 
 // The formats. ELF and COFF are read by Parse; the others are only named.
@@ -19,7 +20,7 @@ const (
 	ELFOther        // an ELF file of any other e_type
 	COFFObject      // also bigobj, and machine type 0
 	COFFImport      // a member of a short import library
-	COFFAnonymous   // what cl.exe /GL writes
+	COFFAnonymous   // the output of cl.exe /GL
 	PE              // a Windows executable or DLL
 	MachO           // any thin Mach-O file
 	MachOUniversal  // several Mach-O files in one
@@ -50,7 +51,8 @@ var formatNames = [...]string{
 	"Windows resource", "PDB file", "minidump", "TAPI file", "DXContainer",
 }
 
-// String names the format for messages, e.g. "ELF shared object".
+// String returns the name of the format for messages, such as "ELF shared
+// object".
 func (f Format) String() string {
 	if int(f) < len(formatNames) {
 		return formatNames[f]
@@ -61,8 +63,8 @@ func (f Format) String() string {
 // IsELF reports whether f is an ELF file of any type.
 func (f Format) IsELF() bool { return f >= ELFRelocatable && f <= ELFOther }
 
-// IsCOFF reports whether f is a COFF object or a PE image, the two that Parse
-// reads as COFF.
+// IsCOFF reports whether f is a COFF object or a PE image, which Parse reads as
+// COFF.
 func (f Format) IsCOFF() bool { return f == COFFObject || f == PE }
 
 var (
@@ -72,7 +74,7 @@ var (
 	peMagic    = []byte("PE\x00\x00")
 )
 
-// prefixes are the formats that a fixed prefix decides.
+// prefixes are the formats with a fixed prefix.
 var prefixes = []struct {
 	magic  string
 	format Format
@@ -107,9 +109,9 @@ var coffMachines = [...]uint16{
 	0x8664, 0xaa64, 0xa641, 0xa64e,
 }
 
-// Identify says what data looks like by its magic alone. data may be a prefix
-// of the file, of 64 bytes or more. A file that Identify takes for an object
-// need not be one: two zero bytes are a COFF object to LLVM.
+// Identify returns the format of data according to only its magic. data may be
+// a prefix of the file, of 64 bytes or more. A file that Identify reports as an
+// object need not be one: LLVM identifies two zero bytes as a COFF object.
 func Identify(data []byte) Format {
 	if len(data) < 4 {
 		return Unknown
@@ -216,11 +218,10 @@ func identifyMachO(data []byte) Format {
 	return Unknown
 }
 
-// IsObject reports whether LLVM opens data as an object file, the question that
-// decides between the section form and the binary form of `-type=o` bundles
-// (clang/lib/Driver/OffloadBundler.cpp of LLVM 22). The headers must lie in the file; what they
-// say may still be wrong, so that Parse or Rewrite fails. To tell objects from
-// images that only start like one, ask Parse.
+// IsObject reports whether LLVM opens data as an object file, which determines whether a bundle
+// of `-type=o` has section form or binary form (clang/lib/Driver/OffloadBundler.cpp of LLVM
+// 22). The headers must be inside the file, but may be invalid, so that Parse or Rewrite fails.
+// Use Parse to distinguish objects from images that only start like one.
 func IsObject(data []byte) bool {
 	switch f := Identify(data); {
 	case f.IsELF(), f.IsCOFF():

@@ -2,11 +2,11 @@
 // ELF files (32 and 64 bits, both byte orders, any type), of COFF objects and of
 // PE images.
 //
-// Files are read from a mapped []byte that nobody vouches for: every count,
-// offset and string is checked before it is used, and nothing is copied.
-// Rewriting (Rewrite, AddSections, RemoveSections) lays a file out as
-// llvm-objcopy 22 does, byte for byte, so that a bundle made here and one made
-// with LLVM are the same file. Builder writes new ELF objects.
+// Files are read from an untrusted, mapped []byte: every count, offset and
+// string is checked before it is used, and nothing is copied. The output of
+// Rewrite, AddSections and RemoveSections has the layout of llvm-objcopy 22,
+// byte for byte, so that bundles of this package and of LLVM are identical
+// files. Builder writes new ELF objects.
 package object
 
 import (
@@ -17,7 +17,7 @@ import (
 
 // File is a parsed ELF or COFF file. It refers to the bytes it was parsed from.
 type File struct {
-	// Format is what Identify says.
+	// Format is the result of Identify.
 	Format Format
 	// Machine is ELF's e_machine or COFF's machine type.
 	Machine uint16
@@ -34,18 +34,17 @@ type File struct {
 
 // Section is one section header. Offsets and sizes are in bytes.
 type Section struct {
-	// Name refers to the file's bytes.
+	// Name is a slice of the file's bytes.
 	Name []byte
 	// Type is sh_type; 0 for COFF.
 	Type uint32
-	// Flags is sh_flags, or COFF's characteristics.
+	// Flags is sh_flags, or the characteristics in COFF.
 	Flags uint64
 	// Addr is the address in memory, 0 in relocatable objects.
 	Addr uint64
-	// Offset and Size give the contents in the file. Nothing is checked until
-	// Data is called.
+	// Offset and Size are the range of the contents in the file. Data checks them.
 	Offset, Size uint64
-	// Align is sh_addralign, or COFF's alignment in bytes.
+	// Align is sh_addralign, or the alignment in COFF, in bytes.
 	Align uint64
 	// EntSize, Link and Info are ELF's sh_entsize, sh_link and sh_info.
 	EntSize    uint64
@@ -55,8 +54,8 @@ type Section struct {
 }
 
 // Parse reads the headers of an ELF file, a COFF object or a PE image. It fails
-// when they do not hold together: the table of sections and the section names
-// must lie in the file. Contents are checked when they are asked for.
+// if they are inconsistent: the section table and the section names must be
+// inside the file. Contents are checked on access.
 func Parse(data []byte) (*File, error) {
 	f, err := open(data)
 	switch {
@@ -72,7 +71,7 @@ func Parse(data []byte) (*File, error) {
 	return f, nil
 }
 
-// open reads as much of a file as LLVM does before it calls it an object.
+// open reads as much of a file as LLVM does to recognize an object.
 func open(data []byte) (*File, error) {
 	format := Identify(data)
 	switch {
@@ -84,8 +83,8 @@ func open(data []byte) (*File, error) {
 	return nil, fmt.Errorf("not an object file: found %s, expected ELF or COFF", format)
 }
 
-// Data returns the contents of section i, a slice of the file. Sections without
-// contents in the file (NOBITS, uninitialised data) give nil.
+// Data returns the contents of section i, a slice of the file. It returns nil
+// for sections without contents in the file (NOBITS, uninitialised data).
 func (f *File) Data(i int) ([]byte, error) {
 	if i < 0 || i >= len(f.Sections) {
 		return nil, fmt.Errorf("section %d does not exist: the file has %d", i, len(f.Sections))
@@ -110,7 +109,7 @@ func (f *File) Excluded(i int) bool {
 	return f.Sections[i].Flags&shfExclude != 0
 }
 
-// SymbolKind says where a symbol is defined.
+// SymbolKind is the kind of definition of a symbol.
 type SymbolKind uint8
 
 // The kinds of symbols.
@@ -123,14 +122,15 @@ const (
 
 // Symbol is one entry of the symbol table.
 type Symbol struct {
-	// Name refers to the file's bytes.
+	// Name is a slice of the file's bytes.
 	Name []byte
 	// Value and Size are as stored; COFF has no sizes.
 	Value, Size uint64
 	Kind        SymbolKind
 	// Section is the index into File.Sections of a Defined symbol, else -1.
 	Section int
-	// Global covers every binding but local; Weak is set in addition.
+	// Global is set for every binding except local; for weak symbols, Weak is also
+	// set.
 	Global, Weak bool
 	// Special marks symbols that are not names of the program: the null
 	// symbol, files, sections, mapping symbols.
@@ -138,12 +138,12 @@ type Symbol struct {
 }
 
 // InArchiveIndex reports whether LLVM's archive writer lists s in the symbol
-// index: global or weak, defined or common, not special.
+// index: s is global or weak, defined or common, and not special.
 func (s *Symbol) InArchiveIndex() bool {
 	return s.Global && !s.Special && s.Kind != Undefined
 }
 
-// Symbols goes through the symbol table in file order (ELF: .symtab, not
+// Symbols iterates over the symbol table in file order (ELF: .symtab, not
 // .dynsym). An error ends the sequence.
 func (f *File) Symbols() iter.Seq2[Symbol, error] {
 	if f.coff != nil {
@@ -153,8 +153,8 @@ func (f *File) Symbols() iter.Seq2[Symbol, error] {
 }
 
 // ArchiveSymbols returns the names that data contributes to the symbol index of
-// an archive, in symbol table order, as LLVM's archive writer chooses them. Files
-// that are neither ELF nor COFF have none here (bitcode has: see package
+// an archive, in symbol table order, as LLVM's archive writer does. It returns
+// none for files that are neither ELF nor COFF (for bitcode, see package
 // bitcode).
 func ArchiveSymbols(data []byte) ([][]byte, error) {
 	format := Identify(data)
@@ -185,8 +185,8 @@ func ArchiveSymbols(data []byte) ([][]byte, error) {
 	return names, nil
 }
 
-// maxNames bounds the names of a file: tables may share bytes between names, and
-// a crafted one can make few bytes into many long names.
+// maxNames limits the total length of the names of a file: names may share bytes
+// of a table, so that a small crafted table can contain many long names.
 func maxNames(fileSize int) uint64 { return 16*uint64(fileSize) + 64<<20 }
 
 // clip shortens a name for a message: names come from the file and may be long.
@@ -198,9 +198,9 @@ func clip(name []byte) []byte {
 	return append(bytes.Clone(name[:most]), "..."...)
 }
 
-// stringTable finds NUL-terminated strings in untrusted bytes. Long runs without
-// a NUL would make every lookup a scan of the whole table, so a table notes the
-// first NUL at or after the start of each block.
+// stringTable finds NUL-terminated strings in untrusted bytes. Without a NUL in
+// a long range, every lookup would scan the whole table, so the table records
+// the first NUL at or after the start of each block.
 type stringTable struct {
 	data []byte // ends with NUL
 	next []uint64
@@ -225,7 +225,7 @@ func newStringTable(data []byte) *stringTable {
 	return t
 }
 
-// at returns the string at off, which must lie in the table.
+// at returns the string at off, which must be inside the table.
 func (t *stringTable) at(off uint64) ([]byte, bool) {
 	if off >= uint64(len(t.data)) {
 		return nil, false

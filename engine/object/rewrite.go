@@ -7,7 +7,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// NewSection is a section to be appended to an object.
+// NewSection is a section to append to an object.
 type NewSection struct {
 	Name    string
 	Content files.Content
@@ -15,13 +15,13 @@ type NewSection struct {
 	Type  uint32
 	Flags uint64
 	Align uint64
-	// Characteristics takes their place in a COFF object.
+	// Characteristics replaces them in a COFF object.
 	Characteristics uint32
 }
 
-// BundleSection returns the section that holds one entry of a bundle of type o:
-// what `llvm-objcopy --add-section=NAME=FILE --set-section-flags=NAME=readonly,exclude`
-// makes, which clang-offload-bundler of LLVM 22 runs.
+// BundleSection returns the section for one entry of a bundle of type o, as written by
+// `llvm-objcopy --add-section=NAME=FILE --set-section-flags=NAME=readonly,exclude`,
+// the command that clang-offload-bundler of LLVM 22 runs.
 func BundleSection(name string, content files.Content) NewSection {
 	return NewSection{
 		Name: name, Content: content,
@@ -30,8 +30,8 @@ func BundleSection(name string, content files.Content) NewSection {
 	}
 }
 
-// OffloadingSection returns the `.llvm.offloading` section that carries device
-// images in a host object, as clang's -fembed-offload-object makes it
+// OffloadingSection returns the `.llvm.offloading` section with device images
+// for a host object, as clang's -fembed-offload-object writes it
 // (clang/lib/CodeGen/BackendUtil.cpp of LLVM 22).
 func OffloadingSection(content files.Content) NewSection {
 	return NewSection{
@@ -41,27 +41,27 @@ func OffloadingSection(content files.Content) NewSection {
 	}
 }
 
-// Edits says how Rewrite changes an object. Names are those of the input:
-// sections are removed first, then symbols and sections are renamed, then
-// sections are added.
+// Edits are the changes that Rewrite makes to an object. All names are those of
+// the input: sections are removed first, then symbols and sections are renamed,
+// then sections are added.
 type Edits struct {
-	// Remove chooses the sections to remove. Their relocation sections go with
-	// them, and the symbols they define.
+	// Remove selects the sections to remove. Their relocation sections and the
+	// symbols defined in them are also removed.
 	Remove func(name []byte) bool
 	// RenameSection and RenameSymbol map old names to new ones. A relocation
-	// section follows the section it applies to.
+	// section is renamed with the section that it applies to.
 	RenameSection, RenameSymbol map[string]string
-	// Add is appended in order.
+	// Add are the sections to append, in order.
 	Add []NewSection
 }
 
-// ErrUnwritable is wrapped by the errors of Rewrite for inputs of a kind that it
-// does not write: formats that Parse does not read, ELF files without section
-// headers or with more segments than the header can count.
+// ErrUnwritable is wrapped by errors of Rewrite for inputs that it cannot write:
+// formats that Parse does not read, and ELF files without section headers or
+// with more segments than the header can count.
 var ErrUnwritable = errors.New("sections of this format cannot be changed")
 
-// Rewrite writes in with the changes of e to out, laid out as llvm-objcopy 22
-// lays it out. Contents go to out as ranges of in.
+// Rewrite writes in with the changes of e to out, with the layout of
+// llvm-objcopy 22. Contents are passed to out as ranges of in.
 func Rewrite(in files.Content, e Edits, out files.Sink) error {
 	switch format := Identify(in.Bytes()); {
 	case format.IsELF():
@@ -78,18 +78,18 @@ func AddSections(in files.Content, add []NewSection, out files.Sink) error {
 	return Rewrite(in, Edits{Add: add}, out)
 }
 
-// RemoveSections removes the sections of in that match chooses.
+// RemoveSections removes the sections of in that match selects.
 func RemoveSections(in files.Content, match func(name []byte) bool, out files.Sink) error {
 	return Rewrite(in, Edits{Remove: match}, out)
 }
 
-// piece is a run of bytes at its place in the output.
+// piece is a sequence of bytes at an offset of the output.
 type piece struct {
 	off     uint64
 	content files.Content
 }
 
-// writePieces writes pieces, which are in order and do not overlap, and zeros
+// writePieces writes pieces, which must be in order and not overlap, with zeros
 // between them and up to size.
 func writePieces(pieces []piece, size uint64, out files.Sink) error {
 	var at uint64
@@ -113,8 +113,9 @@ func writePieces(pieces []piece, size uint64, out files.Sink) error {
 	return nil
 }
 
-// maxOutput bounds the output of a rewrite of input bytes. Only alignment and, in
-// COFF, uninitialised data add bytes, and a header may claim any.
+// maxOutput returns the largest output size of a rewrite of input bytes. Only
+// alignment and, in COFF, uninitialised data add bytes, and a header may state
+// any size.
 func maxOutput(input int, add []NewSection) uint64 {
 	n := uint64(input)
 	for i := range add {

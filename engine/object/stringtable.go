@@ -9,10 +9,11 @@ import (
 )
 
 // StringTable builds the string table of an object file as LLVM's
-// StringTableBuilder does: strings ordered by their reversed bytes, descending,
-// and a string that ends the one placed before it shares its bytes.
+// StringTableBuilder does: strings are ordered by their reversed bytes,
+// descending, and a string that is a suffix of the previous one shares its
+// bytes.
 //
-// Strings are added first; Finish lays them out; Offset and Bytes follow.
+// Call Add for all strings, then Finish, then Offset and Bytes.
 type StringTable struct {
 	strings []tableString
 	offsets []uint32 // by number, after Finish
@@ -34,10 +35,10 @@ func NewStringTable() *StringTable { return &StringTable{head: 1} }
 func newCOFFStringTable() *StringTable { return &StringTable{head: 4} }
 
 // Add adds s, which must not change until Finish, and returns its number for
-// Offset. Equal strings share one place.
+// Offset. Equal strings are stored once.
 func (t *StringTable) Add(s []byte) int { return t.add(s, false) }
 
-// addFirst adds s to the strings that come before all others.
+// addFirst adds s to the strings stored before all others.
 func (t *StringTable) addFirst(s []byte) int { return t.add(s, true) }
 
 func (t *StringTable) add(s []byte, first bool) int {
@@ -46,10 +47,11 @@ func (t *StringTable) add(s []byte, first bool) int {
 	return len(t.strings) - 1
 }
 
-// maxStringTable bounds a table: offsets into it are 32 bits wide.
+// maxStringTable is the largest size of a table: offsets have 32 bits.
 const maxStringTable = 1<<32 - 1
 
-// Finish lays the table out. It fails when the table would pass 4 GiB.
+// Finish computes the layout of the table. It fails if the table would exceed 4
+// GiB.
 func (t *StringTable) Finish() error {
 	t.promote()
 	slices.SortFunc(t.strings, func(a, b tableString) int {
@@ -92,8 +94,8 @@ func (t *StringTable) Finish() error {
 	return nil
 }
 
-// promote gives equal strings one rank: a string that was added to the front
-// once is in front however often it was added.
+// promote gives equal strings the same rank: a string that was added with
+// addFirst at least once is stored first.
 func (t *StringTable) promote() {
 	front := map[string]bool{}
 	for _, s := range t.strings {
@@ -110,18 +112,18 @@ func (t *StringTable) promote() {
 	}
 }
 
-// Offset returns where the string with the number ref starts in the table.
+// Offset returns the offset of string ref in the table.
 func (t *StringTable) Offset(ref int) uint32 { return t.offsets[ref] }
 
 // Bytes returns the finished table.
 func (t *StringTable) Bytes() []byte { return t.table }
 
-// compareTails compares a and b from their last bytes on. A string comes before
-// the longer ones that end with it.
+// compareTails compares a and b beginning with their last bytes. A string sorts
+// before longer ones that end with it.
 func compareTails(a, b []byte) int {
 	i, j := len(a), len(b)
 	if i > 0 && j > 0 && &a[i-1] == &b[j-1] {
-		return cmp.Compare(i, j) // tails of one string in one table
+		return cmp.Compare(i, j) // suffixes of the same string
 	}
 	for i >= 8 && j >= 8 {
 		x, y := binary.LittleEndian.Uint64(a[i-8:]), binary.LittleEndian.Uint64(b[j-8:])

@@ -9,8 +9,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The most bytes that one byte of a stream can stand for: 128 KiB for a zstd
-// block of 4 bytes, 258 for 2 bits of deflate.
+// The largest number of bytes that one byte of a stream can decompress to: a
+// zstd block of 4 bytes to 128 KiB, 2 bits of deflate to 258.
 const (
 	maxRatioZstd = 1 << 15
 	maxRatioZlib = 1032
@@ -24,14 +24,15 @@ var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
 		zstd.WithDecoderMaxWindow(1<<31))
 })
 
-// stream returns what is compressed in the package, and with what.
+// stream returns the compressed data of the package, and reports whether it is
+// zstd.
 func stream(data []byte, h header) (stream []byte, isZstd bool) {
 	stream = data[h.entries:]
 	return stream, hasPrefix(stream, "\x28\xb5\x2f\xfd", "\x50\x2a\x4d\x18")
 }
 
-// checkRatio checks that what is compressed can have the size that the header
-// claims.
+// checkRatio checks that the compressed data can have the size stated in the
+// header.
 func checkRatio(data []byte, h header) *Error {
 	stream, isZstd := stream(data, h)
 	ratio, name := uint64(maxRatioZlib), "zlib"
@@ -44,8 +45,8 @@ func checkRatio(data []byte, h header) *Error {
 	return nil
 }
 
-// inflate returns the compressed package as it was before: its header, and what
-// its stream holds.
+// inflate returns the uncompressed form of a compressed package: its header and
+// the content of its stream.
 func inflate(data []byte, h header) ([]byte, *Error) {
 	stream, isZstd := stream(data, h)
 	at := int64(h.entries)

@@ -1,10 +1,11 @@
 // Package offloadbinary reads and writes offload binaries: the packages with
-// the magic 10 FF 10 AD in which clang keeps device images and what is known of
-// them.
+// the magic 10 FF 10 AD in which clang stores device images and their
+// properties.
 //
 // # Layout
 //
-// All numbers are little endian; offsets count from the start of the package.
+// All numbers are little endian; offsets are relative to the start of the
+// package.
 //
 //	 0  10 FF 10 AD
 //	 4  u32 version
@@ -19,15 +20,15 @@
 //	 8  u64 offset of its string records, u64 number of them
 //	24  u64 offset of the image, u64 size
 //
-// A string record has the offsets of a key and of a value, both ending in NUL,
-// and from version 2 on the size of the value. Several packages may follow each
-// other, with zeros between them: that is how version 1 holds several images.
+// A string record has the offsets of a NUL-terminated key and value and, from
+// version 2, the size of the value. Several packages may be adjacent, with
+// zeros between them; version 1 stores several images in this way.
 //
-// In a version 3 package whose inflated size is not 0, everything from the
-// entries on is one zstd or zlib stream; the inflated size counts the header
-// and what the stream holds.
+// In a version 3 package whose inflated size is not 0, all bytes from the
+// entries are one zstd or zlib stream; the inflated size includes the header
+// and the content of the stream.
 //
-// LLVM 15 to 22 know version 1, LLVM 23 version 2, later ones version 3.
+// LLVM 15 to 22 support version 1, LLVM 23 version 2, later releases version 3.
 package offloadbinary
 
 import (
@@ -40,36 +41,36 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// Magic is how every package begins.
+// Magic is the first bytes of every package.
 const Magic = "\x10\xff\x10\xad"
 
-// Is reports whether data begins like a package.
+// Is reports whether data begins with the magic of a package.
 func Is(data []byte) bool { return bytes.HasPrefix(data, []byte(Magic)) }
 
-// Align is what packages and the images of version 1 are aligned to, in bytes.
+// Align is the alignment of packages and of images in version 1, in bytes.
 const Align = 8
 
-// Image is one image of a package and what the package says of it.
+// Image is an image of a package with its properties.
 type Image struct {
 	Kind    ImageKind
 	Offload OffloadKind
 	Flags   uint32
-	// Strings are the properties of the image in their order in the file.
+	// Strings are the properties of the image, in file order.
 	Strings []String
 	Content files.Content
-	// Offset is where Parse found Content: in what it read or, if the package
+	// Offset is the offset of Content in the argument of Parse or, if the package
 	// is compressed, in the inflated package.
 	Offset int64
 }
 
-// String is a property of an image, such as arch=gfx942. Neither part has a NUL
-// in it, except the values of version 2.
+// String is a property of an image, such as arch=gfx942. Neither part may
+// contain a NUL, except values in version 2.
 type String struct {
 	Key, Value string
 }
 
-// Get returns the value of a property, and "" if there is none. Of several
-// with that key the last one counts.
+// Get returns the value of a property, or "" if there is none. If several have
+// the key, it returns the last one.
 func (img *Image) Get(key string) string {
 	for i := len(img.Strings) - 1; i >= 0; i-- {
 		if img.Strings[i].Key == key {
@@ -82,7 +83,7 @@ func (img *Image) Get(key string) string {
 // ImageKind is the format of an image.
 type ImageKind uint16
 
-// The formats that packages can name.
+// The formats of images in packages.
 const (
 	None ImageKind = iota
 	Object
@@ -103,7 +104,7 @@ var imageKinds = [...]struct{ name, extension string }{
 	SPIRV:     {"spirv", "spv"},
 }
 
-// String returns the name of k as llvm-objdump prints it.
+// String returns the name of k in the output of llvm-objdump.
 func (k ImageKind) String() string {
 	if int(k) < len(imageKinds) {
 		return imageKinds[k].name
@@ -111,8 +112,8 @@ func (k ImageKind) String() string {
 	return fmt.Sprintf("unknown (%d)", uint16(k))
 }
 
-// Extension returns the file name extension, without the dot, that LLVM gives
-// images of the kind; "" if it has none.
+// Extension returns the file name extension, without the dot, that LLVM uses
+// for images of the kind; "" if there is none.
 func (k ImageKind) Extension() string {
 	if int(k) < len(imageKinds) {
 		return imageKinds[k].extension
@@ -120,8 +121,8 @@ func (k ImageKind) Extension() string {
 	return ""
 }
 
-// KindOfName returns the kind that LLVM 23 takes a file for by the extension of
-// its name, None where that says nothing.
+// KindOfName returns the kind that LLVM 23 derives from the extension of a file
+// name, or None for other extensions.
 func KindOfName(name string) ImageKind {
 	extension := strings.TrimPrefix(path.Ext(name), ".")
 	for kind, k := range imageKinds {
@@ -132,8 +133,8 @@ func KindOfName(name string) ImageKind {
 	return None
 }
 
-// KindOfData returns the kind of an image by its content, None where that says
-// nothing.
+// KindOfData returns the kind of an image according to its content, or None if
+// it is not recognized.
 func KindOfData(data []byte) ImageKind {
 	const machineCUDA = 190
 	switch {
@@ -161,7 +162,7 @@ func hasPrefix(data []byte, magics ...string) bool {
 	return false
 }
 
-// OffloadKind says which programming models an image is for: a set of bits.
+// OffloadKind is a set of bits: the programming models that an image is for.
 type OffloadKind uint16
 
 // The programming models.
@@ -174,8 +175,8 @@ const (
 
 var offloadKinds = []string{"openmp", "cuda", "hip", "sycl"}
 
-// ParseOffloadKind returns the kind of that name: openmp, cuda, hip, sycl, or
-// none for no bits; any other name gives none and false.
+// ParseOffloadKind returns the kind with the given name: openmp, cuda, hip,
+// sycl, or none for no bits. For any other name, it returns no bits and false.
 func ParseOffloadKind(name string) (OffloadKind, bool) {
 	for bit, known := range offloadKinds {
 		if name == known {
@@ -185,7 +186,7 @@ func ParseOffloadKind(name string) (OffloadKind, bool) {
 	return 0, name == "none"
 }
 
-// String returns the names of the models, with a comma between several.
+// String returns the names of the models, separated by commas.
 func (k OffloadKind) String() string {
 	if k == 0 {
 		return "none"

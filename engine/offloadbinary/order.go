@@ -9,16 +9,16 @@ import (
 
 // Order returns the order in which llvm-offload-binary writes the properties of
 // an image whose keys were given in the order of keys, as indices into keys:
-// that in which LLVM 22 (version 1) or 23 (version 2) goes through a hash map.
-// The map also holds the keys file and kind, which are not written. Keys must
-// differ.
+// the iteration order of the hash map of LLVM 22 (version 1) or 23 (version 2).
+// The map also contains the keys file and kind, which are not written. Keys
+// must be distinct.
 func Order(version int, keys []string) []int {
 	hash, step := hash22, 1
 	if version > 1 {
 		hash, step = hash23, 0
 	}
-	// Linear probing, or at growing distance: step is by how much the distance
-	// grows each time.
+	// Probing is linear or at growing distances: step is the increment of the
+	// distance after each probe.
 	var buckets []int // index into keys plus 1
 	insert := func(i int) {
 		mask := uint32(len(buckets) - 1)
@@ -50,8 +50,8 @@ func Order(version int, keys []string) []int {
 	return order
 }
 
-// seed is what LLVM's hashes of strings start from, unless LLVM was built to
-// make them different in every run.
+// seed is the seed of LLVM's string hashes, unless LLVM was built to use a
+// different one in every run.
 const seed = 0xff51afd7ed558ccd
 
 // hash23 is the hash of a string in LLVM 23.
@@ -65,8 +65,8 @@ const (
 	k3 = 0xc949d7c7509e6557
 )
 
-// hash22 is the hash of a string in LLVM up to 22: CityHash of its time, with a
-// seed mixed in.
+// hash22 is the hash of a string in LLVM up to 22: an early version of
+// CityHash, with a seed mixed in.
 func hash22(s string) uint32 {
 	b := []byte(s)
 	n := uint64(len(b))
@@ -103,7 +103,7 @@ func hash16(low, high uint64) uint64 {
 	return mixShift((high^a)*mul) * mul
 }
 
-// hash32 is for 17 to 32 bytes.
+// hash32 hashes 17 to 32 bytes.
 func hash32(s []byte) uint64 {
 	n := uint64(len(s))
 	a, b := u64(s)*k1, u64(s[8:])
@@ -111,7 +111,7 @@ func hash32(s []byte) uint64 {
 	return hash16(ror(a-b, 43)+ror(c^seed, 30)+d, a+ror(b^k3, 20)-c+n+seed)
 }
 
-// hash64 is for 33 to 64 bytes.
+// hash64 hashes 33 to 64 bytes.
 func hash64(s []byte) uint64 {
 	n := uint64(len(s))
 	half := func(a, z uint64, s []byte) (first, second uint64) {
@@ -127,7 +127,7 @@ func hash64(s []byte) uint64 {
 	return mixShift((seed^r*k0)+vs) * k2
 }
 
-// hashLong is for more than 64 bytes: 64 at a time, the last 64 at the end.
+// hashLong hashes more than 64 bytes: 64 at a time, and finally the last 64.
 func hashLong(s []byte) uint64 {
 	h := state{0, seed, hash16(seed, k1), ror(seed^k1, 49), 0, mixShift(seed), 0}
 	h[4] = mul(seed, k1)

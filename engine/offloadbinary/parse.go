@@ -17,19 +17,20 @@ const (
 	recordSize    = 24
 	recordSizeV1  = 16
 	newestVersion = 3
-	maxInflated   = 1 << 48 // beyond any file
+	maxInflated   = 1 << 48 // larger than any file
 )
 
-// Options are those of reading.
+// Options are the options for reading.
 type Options struct {
-	// Inflate is asked before a compressed package is inflated to size bytes.
-	// If it returns false, the package comes without images, see
-	// Binary.NotInflated; its error ends the sequence. Nil means false.
+	// Inflate is called before a compressed package is inflated to size bytes. If
+	// it returns false, the package is returned without images, see
+	// Binary.NotInflated. Its error ends the sequence. If nil, no package is
+	// inflated.
 	Inflate func(size int64) (bool, error)
 }
 
-// UpTo returns an Options.Inflate for packages that have n bytes in all when
-// inflated.
+// UpTo returns an Options.Inflate that permits packages with a total inflated
+// size of n bytes.
 func UpTo(n int64) func(size int64) (bool, error) {
 	return func(size int64) (bool, error) {
 		if size > n {
@@ -40,24 +41,23 @@ func UpTo(n int64) func(size int64) (bool, error) {
 	}
 }
 
-// Binary is one offload binary among those that follow each other.
+// Binary is one of several adjacent offload binaries.
 type Binary struct {
-	Offset, Size int64 // where it lies, in bytes
+	Offset, Size int64 // range of the binary, in bytes
 	Version      int
-	// Inflated is the size that a compressed package has uncompressed, 0 for
-	// one that is not compressed.
+	// Inflated is the uncompressed size of a compressed package, in bytes; 0 if it
+	// is not compressed.
 	Inflated int64
-	// NotInflated tells that the package comes without images, because
-	// Options.Inflate does not want it.
+	// NotInflated reports whether the package has no images because
+	// Options.Inflate returned false.
 	NotInflated bool
 	Images      []Image
 }
 
-// Error is a fault of a package.
+// Error reports a fault of a package.
 type Error struct {
-	Offset int64 // of the faulty bytes, from the start of what was read
-	// Truncated tells that something passes the end of the package or of what
-	// was read.
+	Offset int64 // of the faulty bytes in the argument of Parse
+	// Truncated reports whether a range exceeds the package or the data read.
 	Truncated bool
 
 	reason string
@@ -66,10 +66,10 @@ type Error struct {
 // Error returns the fault in one line.
 func (e *Error) Error() string { return e.reason }
 
-// Parse goes over the packages that follow each other in c, such as a file or a
-// section. The first is at the start; zeros behind a package are padding. The
-// sequence ends with the first error, of type *Error or from Options. The contents of
-// images are slices of c, except in compressed packages.
+// Parse iterates over the adjacent packages in c, such as a file or a section. The
+// first is at the start; zeros after a package are padding. The sequence ends with
+// the first error, of type *Error or from Options. The contents of images are slices
+// of c, except in compressed packages.
 func Parse(c files.Content, opt Options) iter.Seq2[*Binary, error] {
 	return func(yield func(*Binary, error) bool) {
 		data := c.Bytes()
@@ -89,7 +89,7 @@ func Parse(c files.Content, opt Options) iter.Seq2[*Binary, error] {
 	}
 }
 
-// zeros returns how many zeros data begins with.
+// zeros returns the number of leading zeros in data.
 func zeros(data []byte) int64 {
 	const block = 512
 	var none [block]byte
@@ -103,7 +103,7 @@ func zeros(data []byte) int64 {
 	return int64(n)
 }
 
-// header is the head of a package.
+// header is the header of a package.
 type header struct {
 	version  int
 	size     uint64
@@ -155,7 +155,8 @@ func parseAt(c files.Content, at int64, opt Options) (*Binary, error) {
 	return p, err.from(at).orNil()
 }
 
-// from moves the offset of an error in a package to what the package lies in.
+// from makes the offset of an error relative to the data that contains the
+// package.
 func (e *Error) from(at int64) *Error {
 	if e != nil {
 		e.Offset += at
@@ -164,7 +165,7 @@ func (e *Error) from(at int64) *Error {
 	return e
 }
 
-// orNil returns e as an error, nil if it is none.
+// orNil returns e as an error, or nil if e is nil.
 func (e *Error) orNil() error {
 	if e == nil {
 		return nil
@@ -242,14 +243,14 @@ func parseImages(c files.Content, h header) ([]Image, *Error) {
 		data:   c.Bytes(),
 		record: recordSize,
 		known:  map[span]string{},
-		// Writers share strings, so their sum can be more than there are bytes,
-		// but not by much. What shares more is made to waste memory.
+		// Writers share strings, so their total length can exceed the size, but not
+		// by much. A file that shares more was crafted to exhaust memory.
 		left: 4*h.size + 1<<16,
 	}
 	if h.version == 1 {
 		t.record = recordSizeV1
 	}
-	// Tables do not overlap, so there cannot be more records than fit.
+	// Tables do not overlap, so the size limits the number of records.
 	t.records = h.size / t.record
 	images := make([]Image, 0, h.count)
 	for i := range h.count {
@@ -295,18 +296,18 @@ func readEntry(b []byte) entry {
 type texts struct {
 	data    []byte
 	record  uint64 // size of a record
-	records uint64 // how many more there can be
+	records uint64 // largest number of further records
 	left    uint64 // bytes of strings that may still be read
 	known   map[span]string
 }
 
-// span is where a string lies; those that end with NUL have length -1.
+// span is the location of a string; NUL-terminated strings have length -1.
 type span struct {
 	offset uint64
 	length int64
 }
 
-// read returns the strings of an entry, whose records lie in the data.
+// read returns the strings of an entry, whose records are inside the data.
 func (t *texts) read(e entry) ([]String, *Error) {
 	if e.count > t.records {
 		return nil, invalid(int64(e.strings), "more string records than its size has room for: tables overlap")

@@ -14,9 +14,9 @@ import (
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
-// Write writes images as LLVM writes them: version 1 as LLVM 22, a package for
-// each image; version 2 as LLVM 23 and version 3 as LLVM 24, one package for all. The properties of an
-// image keep the order they have; see Order for LLVM's.
+// Write writes images in LLVM's format: version 1 as LLVM 22, with a package for each image;
+// version 2 as LLVM 23 and version 3 as LLVM 24, with one package for all. The properties of an
+// image keep their order; see Order for LLVM's order.
 func Write(sink files.Sink, version int, images []Image) error {
 	for i := range images {
 		for _, s := range images[i].Strings {
@@ -39,20 +39,20 @@ func Write(sink files.Sink, version int, images []Image) error {
 	return fmt.Errorf("offload binaries of version %d are not written, only 1, 2 and 3", version)
 }
 
-// Compression says how a package of version 3 is compressed.
+// Compression selects how a package of version 3 is compressed.
 type Compression struct {
 	Zlib  bool // with zlib, else with zstd
-	Level int  // as LLVM's tool counts; 0 to 9 for zlib
+	Level int  // as in LLVM's tool; 0 to 9 for zlib
 }
 
-// DefaultLevels are the levels that LLVM's tool has if none is given.
+// The default levels of LLVM's tool.
 const (
 	DefaultZstdLevel = 5
 	DefaultZlibLevel = 6
 )
 
 // WriteCompressed writes images as one compressed package of version 3, as LLVM 24 does; the
-// compressed bytes are others. The package is put together in memory.
+// compressed bytes differ from LLVM's. The package is assembled in memory.
 func WriteCompressed(ctx context.Context, sink files.Sink, images []Image, c Compression) error {
 	if c.Zlib && (c.Level < zlib.NoCompression || c.Level > zlib.BestCompression) {
 		return fmt.Errorf("invalid zlib compression level %d; expected a value in [0, 9]", c.Level)
@@ -123,7 +123,7 @@ type layout struct {
 	record               int // size of a string record
 	strings              *object.StringTable
 	recordsAt, stringsAt int
-	start, size          int64 // of the images, of the package
+	start, size          int64 // start of the images, size of the package
 }
 
 // newPackage returns the layout of a package.
@@ -154,7 +154,7 @@ func newPackage(version int, images []Image) (*layout, error) {
 	return p, nil
 }
 
-// head returns the package up to the strings.
+// head returns the bytes of the package before the strings.
 func (p *layout) head() []byte {
 	le := binary.LittleEndian
 	head := make([]byte, 0, p.start)
