@@ -8,7 +8,7 @@ type code struct {
 	unwind string
 }
 
-// reloc is a place that the linker fills in.
+// reloc is a relocation in the code of a function.
 type reloc struct {
 	offset uint64
 	typ    uint32
@@ -16,13 +16,14 @@ type reloc struct {
 	addend int64
 }
 
-// functions are the functions of a registration: the constructor, its opposite, and the function that
-// goes through the offload entries. They reference each other by the names of these fields.
+// functions are the functions of a registration: the constructor, the corresponding destructor, and
+// the function that iterates over the offload entries. They reference each other by the names of
+// these fields.
 type functions struct {
 	register, unregister, globals code
 }
 
-// assembled has the functions of a machine for each runtime.
+// assembled holds the functions of a machine for each runtime.
 type assembled struct {
 	openMP, hip, cuda, sycl functions
 	syclPackage             functions // for an offload binary that the runtime reads

@@ -17,25 +17,25 @@ import (
 type Data struct {
 	// Machine is object.MachineX8664 or object.MachineAArch64.
 	Machine uint16
-	// COFF makes an object for Windows, of MachineX8664.
+	// COFF selects an object for Windows; Machine must be MachineX8664.
 	COFF bool
-	// Symbol is NAME, an identifier of C that is no keyword.
+	// Symbol is NAME, an identifier of C that is not a keyword.
 	Symbol string
 	// Align is the alignment of the data in bytes, a power of two; 0 means 16.
 	Align uint64
-	// Content is the file. It is not empty.
+	// Content is the content of the file. It must not be empty.
 	Content files.Content
-	// Size is the size in bytes that the program is told; 0 means all of Content.
+	// Size is the value of NAME_size in bytes; 0 means the size of Content.
 	Size int64
 }
 
-// dataAlign is the alignment of data that does not ask for one: any type's.
+// dataAlign is the default alignment of data, sufficient for every type.
 const dataAlign = 16
 
 // maxCOFFAlign is the largest alignment of a section in COFF.
 const maxCOFFAlign = 8192
 
-// Write writes the object. Its bytes depend on the fields alone.
+// Write writes the object. Its bytes depend only on the fields.
 func (d *Data) Write(out files.Sink) error {
 	m, err := newBare(d.Machine, d.COFF)
 	if err != nil {
@@ -82,13 +82,13 @@ func (d *Data) Write(out files.Sink) error {
 	return m.finish(out)
 }
 
-// export adds a symbol that a program sees even if the object is in a shared
-// library.
+// export adds a symbol that is visible to a program even if the object is in a
+// shared library.
 func (m *module) export(name string, section object.SectionID, size uint64) {
 	m.Symbol(object.BuilderSymbol{Name: name, Section: section, Size: size, Bind: object.BindGlobal, Type: object.TypeObject})
 }
 
-// keywords are the identifiers of C and C++ that cannot name data.
+// keywords are the keywords of C and C++, which cannot be names of data.
 var keywords = map[string]bool{}
 
 func init() {
@@ -107,7 +107,8 @@ func init() {
 	}
 }
 
-// CheckIdentifier reports an error if C or C++ cannot declare data of that name.
+// CheckIdentifier returns an error if C or C++ cannot declare data with that
+// name.
 func CheckIdentifier(name string) error {
 	switch {
 	case !identifier(name):

@@ -10,7 +10,7 @@ import (
 // exceptions adds .pdata and .xdata, which describe stack frames to Windows as .eh_frame does
 // elsewhere. The functions begin at starts in section.
 func (m *module) exceptions(section object.SectionID, list []function, starts []int) {
-	const record = 12 // of .pdata: start, end, place in .xdata
+	const record = 12 // of .pdata: start, end, offset in .xdata
 	var frames []byte
 	data := make([]byte, record*len(list))
 	for i, f := range list {

@@ -2,8 +2,8 @@ package register
 
 import "encoding/binary"
 
-// unwinding is a section .eh_frame that grows by functions, so that debuggers
-// and runtimes see through the constructor.
+// unwinding is an .eh_frame section to which functions are added, so that
+// debuggers and runtimes can unwind the constructor.
 type unwinding struct {
 	common string // the content of the common record
 	prel32 uint32 // the relocation of a function's address
@@ -11,7 +11,7 @@ type unwinding struct {
 	relocs []reloc
 }
 
-// add describes a function of which name is the symbol.
+// add describes the function with symbol name.
 func (u *unwinding) add(name string, f *code) {
 	if u.data == nil {
 		u.record([]byte(u.common))

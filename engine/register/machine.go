@@ -6,14 +6,15 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 )
 
-// machine is what registration objects differ in from machine to machine.
+// machine holds the properties of registration objects that depend on the
+// machine.
 type machine struct {
 	code            *assembled
 	coff            bool
 	none, abs64     uint32 // relocations
 	prel32          uint32 // the relocation of addresses in .eh_frame
-	property, ready uint32 // the protection that the code is ready for: a property of GNU and its bits
-	large           uint64 // flag of sections that may lie out of reach of code
+	property, ready uint32 // the protection that the code supports: a GNU property and its bits
+	large           uint64 // flag of sections that may be out of reach of code
 	filler          byte   // between functions
 	unwind          uint32 // type of .eh_frame
 }
@@ -49,8 +50,7 @@ var (
 	}
 )
 
-// constants returns the name of the section of data with pointers that nobody
-// writes.
+// constants returns the name of the section of constant data with pointers.
 func (m *machine) constants() string {
 	if m.coff {
 		return ".rdata"
@@ -58,7 +58,8 @@ func (m *machine) constants() string {
 	return ".data.rel.ro"
 }
 
-// constantFlags returns the flags of that section: in ELF the loader writes it.
+// constantFlags returns the flags of that section: in ELF, the loader writes to
+// it.
 func (m *machine) constantFlags() uint64 {
 	if m.coff {
 		return object.ShfAlloc

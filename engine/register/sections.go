@@ -11,19 +11,19 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 )
 
-// Sections of images, and how they are aligned.
+// Sections of images, and their alignment.
 const (
 	offloadingSection  = ".llvm.offloading"
 	relocatableSection = ".llvm.offloading.relocatable"
 	offloadingAlign    = 8
-	hipAlign           = 4096 // the runtime maps code objects where they are
+	hipAlign           = 4096 // the runtime maps code objects in place
 	cudaAlign          = 16
 )
 
 // largeImage is the size in bytes from which images are marked as large. Only
-// pointers refer to images, so they may lie anywhere; but code reaches 2 GiB on
-// x86-64, and a program with more than that between its code and its data links
-// only if the linker may put the image aside.
+// pointers refer to images, so they may be at any address. On x86-64, code
+// reaches 2 GiB; a program with more than that between its code and its data
+// links only if the linker may place the image elsewhere.
 const largeImage = 1 << 30
 
 // imageFlags returns the flags of the section of an image.
@@ -34,7 +34,7 @@ func (m *machine) imageFlags(size int64) uint64 {
 	return object.ShfAlloc
 }
 
-// names are those of LLVM for HIP and CUDA.
+// names are the names that LLVM uses for HIP and CUDA.
 type names struct {
 	image, wrapper string // sections
 	magic          uint32 // of the wrapper
@@ -46,21 +46,21 @@ var fatBinary = map[Kind]names{
 	CUDA: {".nv_fatbin", ".nvFatBinSegment", 0x466243b1, cudaAlign},
 }
 
-// module is an object that is being put together.
+// module is an object that is being built.
 type module struct {
 	builder
 	machine     *machine
 	entries     string // the section of the offload entries
-	entryFlags  uint64 // of that section, beside allocation
+	entryFlags  uint64 // of that section, in addition to allocation
 	relocatable bool
-	keep        []object.SymbolID // what every constructor keeps
+	keep        []object.SymbolID // symbols that every constructor keeps
 	outside     map[string]object.SymbolID
 	unwinding   unwinding
 	unwound     []scope // of the relocations of unwinding
 	images      int     // of OpenMP so far
 }
 
-// builder makes an object of one format.
+// builder builds an object of one format.
 type builder interface {
 	Section(object.BuilderSection) object.SectionID
 	Symbol(object.BuilderSymbol) object.SymbolID
@@ -68,7 +68,7 @@ type builder interface {
 	Write(files.Sink) error
 }
 
-// scope resolves the names that code uses.
+// scope maps the names in code to symbols.
 type scope map[string]object.SymbolID
 
 func newModule(o *Object) (*module, error) {
@@ -93,7 +93,8 @@ func newModule(o *Object) (*module, error) {
 		if !bounded {
 			return m, nil
 		}
-		// Linkers drop a section of which all pieces are empty, and with it the bounds.
+		// Linkers drop a section if all of its pieces are empty, and with it the
+		// bounds.
 		m.Section(object.BuilderSection{Name: entries + "$A", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(make([]byte, 8))})
 		for _, bound := range []struct{ name, section string }{{"start", "$OA"}, {"stop", "$OZ"}} {
 			empty := m.Section(object.BuilderSection{Name: entries + bound.section, Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8})
@@ -101,10 +102,10 @@ func newModule(o *Object) (*module, error) {
 		}
 		return m, nil
 	}
-	// Without it, bfd takes the name of the object, which may be a temporary one.
+	// Without it, bfd uses the name of the object, which may be temporary.
 	m.Symbol(object.BuilderSymbol{Name: "offload.wrapper.module", Section: object.SectionAbs, Bind: object.BindLocal, Type: object.TypeFile})
 	m.entryFlags = object.ShfWrite
-	if !o.Relocatable { // bfd would not merge it with those of other objects
+	if !o.Relocatable { // bfd would not merge the section with those of other objects
 		m.entryFlags |= object.ShfRetain
 	}
 	if !bounded {
@@ -124,7 +125,7 @@ func newModule(o *Object) (*module, error) {
 	return m, nil
 }
 
-// weak defines a symbol that other objects may define as well.
+// weak defines a symbol that other objects may also define.
 func (m *module) weak(name string, section object.SectionID, value, size uint64) object.SymbolID {
 	if coff, ok := m.builder.(*object.COFFBuilder); ok {
 		fallback := m.Symbol(object.BuilderSymbol{Name: ".weak." + name + ".default", Section: section, Value: value, Bind: object.BindGlobal})
@@ -148,7 +149,7 @@ func (m *module) local(name string, section object.SectionID, value, size uint64
 	return m.Symbol(object.BuilderSymbol{Name: name, Section: section, Value: value, Size: size, Bind: object.BindLocal, Type: typ})
 }
 
-// register adds what r needs.
+// register adds the content for r.
 func (m *module) register(r *Registration) error {
 	if err := r.check(); err != nil {
 		return err
@@ -164,8 +165,8 @@ func (m *module) register(r *Registration) error {
 	return nil
 }
 
-// openMP adds the images, an array that has for each device image its start and
-// end and those of the offload entries, and the descriptor that points to it.
+// openMP adds the images, an array with the start and end of each device image
+// and of the offload entries, and the descriptor that points to the array.
 func (m *module) openMP(r *Registration) {
 	section := object.BuilderSection{Name: offloadingSection, Type: object.ShtOffloading, Align: offloadingAlign}
 	if m.relocatable {
@@ -220,8 +221,8 @@ func (m *module) openMP(r *Registration) {
 	})
 }
 
-// fatBinary adds the fat binary, the wrapper that points to it, and a place for
-// the handle that the runtime gives for it.
+// fatBinary adds the fat binary, the wrapper that points to it, and a variable
+// for the handle that the runtime returns.
 func (m *module) fatBinary(r *Registration) {
 	n, img := fatBinary[r.Kind], r.Images[0]
 	image := m.local(".fatbin_image", m.Section(object.BuilderSection{
@@ -320,8 +321,8 @@ func bit(b bool) int {
 	return 0
 }
 
-// resolve returns the symbol that code means by name: one of its own, or
-// something from outside.
+// resolve returns the symbol for a name in code: one of names, or an external
+// symbol.
 func (m *module) resolve(names scope, name string) object.SymbolID {
 	if symbol, ok := names[name]; ok {
 		return symbol
@@ -334,7 +335,7 @@ func (m *module) resolve(names scope, name string) object.SymbolID {
 	return symbol
 }
 
-// finish adds what every object has and writes it.
+// finish adds the common parts of all objects and writes the object.
 func (m *module) finish(out files.Sink) error {
 	if m.machine.coff {
 		return m.Write(out)
@@ -355,8 +356,8 @@ func (m *module) finish(out files.Sink) error {
 	return m.Write(out)
 }
 
-// note returns a note of type NT_GNU_PROPERTY_TYPE_0 with the one property that
-// says what protection the code is ready for.
+// note returns a note of type NT_GNU_PROPERTY_TYPE_0 with the property that
+// declares the protection that the code supports.
 func (m *machine) note() []byte {
 	var b bytes.Buffer
 	for _, word := range []uint32{4, 16, 5} { // name size, content size, type

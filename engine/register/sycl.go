@@ -9,8 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 )
 
-// Layout of SYCL's descriptor up to LLVM 22: of the record of an image and of
-// the descriptor.
+// Layout of the image records and of the descriptor of SYCL up to LLVM 22.
 const (
 	syclImageVersion      = 3
 	syclDescriptorVersion = 1
@@ -21,7 +20,7 @@ const (
 // entrySize is the size of an offload entry in bytes.
 const entrySize = 56
 
-// sycl adds the images, and what __sycl_register_lib is given of them.
+// sycl adds the images and the argument of __sycl_register_lib.
 func (m *module) sycl(r *Registration) error {
 	var descriptor object.SymbolID
 	if r.Package {
@@ -46,24 +45,24 @@ func (m *module) sycl(r *Registration) error {
 	return nil
 }
 
-// offloading adds the section of an image that tools list.
+// offloading adds an image in a section that tools list.
 func (m *module) offloading(image files.Content) object.SectionID {
 	return m.Section(object.BuilderSection{
 		Name: offloadingSection, Type: object.ShtOffloading, Flags: m.machine.imageFlags(image.Len()), Align: offloadingAlign, Content: image,
 	})
 }
 
-// constants adds data with pointers that nobody writes.
+// constants adds constant data with pointers.
 func (m *module) constants(data []byte) object.SectionID {
 	return m.Section(object.BuilderSection{
 		Name: m.machine.constants(), Type: object.ShtProgbits, Flags: m.machine.constantFlags(), Align: 16, Content: files.Memory(data),
 	})
 }
 
-// texts are strings that end with NUL.
+// texts are NUL-terminated strings.
 type texts struct {
 	data []byte
-	at   map[string]uint64 // the offsets of those that are there once
+	at   map[string]uint64 // the offsets of strings added with addOnce
 	once []string          // in the order of data
 }
 
@@ -74,7 +73,8 @@ func (t *texts) add(s string) uint64 {
 	return at
 }
 
-// addOnce returns the offset of a string, which it appends the first time.
+// addOnce returns the offset of a string. It appends the string on the first
+// call.
 func (t *texts) addOnce(s string) uint64 {
 	at, ok := t.at[s]
 	if !ok {
@@ -204,5 +204,5 @@ func (m *module) syclEntries(symbols *texts, names object.SymbolID) {
 	}
 }
 
-// entrySymbol is how the names of the symbols of offload entries begin.
+// entrySymbol is the prefix of the symbols of offload entries.
 const entrySymbol = ".offloading.entry."

@@ -2,8 +2,8 @@ package target
 
 import "strings"
 
-// amdgpu is what LLVM 23 and later call the architecture of AMD GPUs. The instruction set may
-// follow, as in amdgpu9.0a. The older name is amdgcn, and has none.
+// amdgpu is the architecture of AMD GPUs in LLVM 23 and later. An instruction set may follow,
+// as in amdgpu9.0a. The older name is amdgcn, without an instruction set.
 const amdgpu = "amdgpu"
 
 // parseISA returns the instruction set that follows amdgpu: that of a processor, such as 9.0a, or of a
@@ -18,12 +18,13 @@ func parseISA(s string) SubArch {
 	return ""
 }
 
-// isFamily reports whether an instruction set is that of a family of processors.
+// isFamily reports whether an instruction set is the one of a family of
+// processors.
 func isFamily(isa SubArch) bool { return isaFamilies[string(isa)] == string(isa) }
 
-// sameISA reports whether code for the instruction sets of two triples of AMD GPUs can be used in
-// each other's place: if they are equal, if one is the family of the other, or if one triple names
-// none. A name that LLVM does not recognise, such as amdgpu9.99, is not the same as none.
+// sameISA reports whether code for the instruction sets of two AMD GPU triples is interchangeable:
+// they are equal, one is the family of the other, or one triple has none. A name that LLVM does
+// not recognise, such as amdgpu9.99, does not count as having none.
 func (t Triple) sameISA(o Triple) bool {
 	switch {
 	case t.SubArch == "":
@@ -37,8 +38,8 @@ func (t Triple) sameISA(o Triple) bool {
 	return family == isaFamilies[string(o.SubArch)] && (isFamily(t.SubArch) || isFamily(o.SubArch))
 }
 
-// isPlainAMDGPU reports whether the triple names AMD GPUs and no instruction set, not even one that is
-// not known.
+// isPlainAMDGPU reports whether the triple is for AMD GPUs and has no instruction set, not even an
+// unknown one.
 func (t Triple) isPlainAMDGPU() bool {
 	arch, _, _ := strings.Cut(t.text, "-")
 	return len(arch) == len(amdgpu)

@@ -6,12 +6,12 @@ import "strings"
 type armArch struct {
 	name    string
 	sub     SubArch
-	version int  // 4 to 9, 0 when it has none
+	version int  // 4 to 9; 0 if it has none
 	mclass  bool // the microcontroller profile, which has Thumb only
 }
 
-// armArchs is searched in order for a name that *ends* in what a triple says,
-// so v7s is found behind v7-a and "te" means ARMv5TE.
+// armArchs is searched in order for a name that *ends* with the version in a
+// triple, so v7s is after v7-a and "te" means ARMv5TE.
 var armArchs = []armArch{
 	{"invalid", "", 0, false},
 	{"armv4", "", 4, false},
@@ -74,13 +74,15 @@ var armSynonyms = map[string]string{
 	"v9.6a": "v9.6-a", "v9.7a": "v9.7-a",
 }
 
-// armPrefixes are the families whose names carry a version, the longest first.
+// armPrefixes are the families whose names include a version, the longest
+// first.
 var armPrefixes = []string{"arm64_32", "arm64e", "arm64", "aarch64_32", "arm", "thumb", "aarch64"}
 
 // armCanonicalName strips family and byte order from the name of an ARM
-// architecture ("armebv7a" gives "v7a"). A name without version is returned
-// whole, a malformed one as "". Names of other architectures pass through: LLVM
-// asks for the version of every architecture.
+// architecture ("armebv7a" gives "v7a"). It returns a name without a version
+// unchanged, and "" for a malformed one. It also returns names of other
+// architectures unchanged, because LLVM looks up the version of every
+// architecture.
 func armCanonicalName(s string) string {
 	rest, prefix := s, ""
 	for _, p := range armPrefixes {
@@ -114,7 +116,7 @@ func armCanonicalName(s string) string {
 	return rest
 }
 
-// armArchOf finds the architecture version that a name ends with.
+// armArchOf returns the architecture version at the end of a name.
 func armArchOf(name string) armArch {
 	name = armCanonicalName(name)
 	if s, ok := armSynonyms[name]; ok {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Operation is what a list of targets is for.
+// Operation is the purpose of a list of targets.
 type Operation int
 
 // The operations that have rules for their targets.
@@ -16,15 +16,15 @@ const (
 	Unbundling
 )
 
-// CheckTargets reads the targets of a bundle or of requests and checks them as
-// clang-offload-bundler does, in its order and with its words: duplicates, form,
-// kind and triple, conflicting target IDs, number of hosts. Behind that come
-// the mistakes in a bundle that LLVM misses: conflicts seen from the other side,
-// and targets that are the same in another spelling.
+// CheckTargets parses the targets of a bundle or of requests and checks them
+// like clang-offload-bundler, in the same order and with the same messages:
+// duplicates, form, kind and triple, conflicting target IDs, number of hosts. It
+// then checks for faults in a bundle that LLVM does not report: conflicts in the
+// opposite direction, and targets that are equal in different spellings.
 //
 // parse is ParseLLVM for the behaviour of LLVM, or a function that calls Parse
 // or Complete. Errors are of type *DuplicateError, *ConflictError, *HostError,
-// or come from parse and ID.Validate. Target IDs are not checked beyond that,
+// or come from parse and ID.Validate. Target IDs are not checked further,
 // except by Complete.
 func CheckTargets(targets []string, parse func(string) (ID, error), op Operation) ([]ID, error) {
 	ids := make([]ID, 0, len(targets))
@@ -57,7 +57,7 @@ func CheckTargets(targets []string, parse func(string) (ID, error), op Operation
 		return nil, &HostError{hosts}
 	}
 	if op == Unbundling {
-		return ids, nil // requests spoil nothing
+		return ids, nil // such requests are harmless
 	}
 	if err := Conflict(ids); err != nil {
 		return nil, err
@@ -68,13 +68,14 @@ func CheckTargets(targets []string, parse func(string) (ID, error), op Operation
 	return ids, nil
 }
 
-// DuplicateError is two targets that are the same.
+// DuplicateError reports two equal targets.
 type DuplicateError struct {
 	First, Second string // as given
-	Both          string // what both are, if the spellings differ
+	Both          string // canonical form of both, if the spellings differ
 }
 
-// Error returns the words of clang-offload-bundler, and more if the spellings differ.
+// Error returns the message of clang-offload-bundler, with details if the
+// spellings differ.
 func (e *DuplicateError) Error() string {
 	const text = "Duplicate targets are not allowed"
 	if e.Both == "" {
@@ -83,32 +84,33 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("%s: '%s' and '%s' are both '%s'", text, e.First, e.Second, e.Both)
 }
 
-// HostError is a list of targets with too many host targets, or without one.
+// HostError reports a list of targets with several host targets, or without
+// one.
 type HostError struct {
 	Count int
 }
 
-// Error returns the words of clang-offload-bundler.
+// Error returns the message of clang-offload-bundler.
 func (e *HostError) Error() string {
 	return fmt.Sprintf("expecting exactly one host target but got %d", e.Count)
 }
 
-// ConflictError is two targets that must not be in one bundle: of all entries
-// for a processor, either each names a feature or none does.
+// ConflictError reports two targets that must not be in one bundle: either all
+// entries for a processor specify a feature, or none does.
 type ConflictError struct {
 	First, Second string // entry IDs, in the order of their target IDs
 	Processor     string
-	Feature       string // which only one of the two names
+	Feature       string // specified by only one of the two
 }
 
-// Error returns the words of clang-offload-bundler.
+// Error returns the message of clang-offload-bundler.
 func (e *ConflictError) Error() string {
 	return fmt.Sprintf("Cannot bundle inputs with conflicting targets: '%s' and '%s'", e.First, e.Second)
 }
 
-// Conflict returns two entries that conflict as *ConflictError, or nil. Where
-// LLVM sees a conflict, it is the pair that LLVM names; it misses those in which
-// the second of two target IDs, in the order of strings, lacks a feature.
+// Conflict returns two entries that conflict as *ConflictError, or nil. If LLVM
+// reports a conflict, it is the same pair; LLVM does not report conflicts in
+// which a feature is missing in the second of two target IDs, in string order.
 func Conflict(ids []ID) error {
 	if err := llvmConflict(ids); err != nil {
 		return err
@@ -124,9 +126,9 @@ func Conflict(ids []ID) error {
 	return nil
 }
 
-// ConflictingIDs looks for a conflict among entry IDs as they are stored, as
-// clang-offload-bundler -check-input-archive does: what is before the first ':'
-// counts as the processor. It returns nil if there is none.
+// ConflictingIDs returns a conflict among stored entry IDs, or nil if there is
+// none. Like clang-offload-bundler -check-input-archive, it treats the part
+// before the first ':' as the processor.
 func ConflictingIDs(ids []string) *ConflictError {
 	if c := conflict(ids, false); c != nil {
 		return c
@@ -134,8 +136,8 @@ func ConflictingIDs(ids []string) *ConflictError {
 	return conflict(ids, true)
 }
 
-// llvmConflict is the check of clang-offload-bundler: by kind and triple as
-// given, with the target IDs that LLVM knows.
+// llvmConflict implements the check of clang-offload-bundler: for each kind and
+// triple as given, it compares the target IDs that LLVM recognizes.
 func llvmConflict(ids []ID) error {
 	for _, g := range groups(ids, func(id ID) (string, string) {
 		return string(id.Kind) + "-" + id.Triple.String(), id.LLVM().TargetID
@@ -147,20 +149,20 @@ func llvmConflict(ids []ID) error {
 	return nil
 }
 
-// in completes the names of two target IDs to entry IDs.
+// in completes two target IDs to entry IDs.
 func (e *ConflictError) in(group string) *ConflictError {
 	e.First = group + "-" + e.First
 	e.Second = group + "-" + e.Second
 	return e
 }
 
-// group is the target IDs of one kind and triple.
+// group holds the target IDs of one kind and triple.
 type group struct {
 	name      string
 	targetIDs []string
 }
 
-// groups sorts IDs into groups, in the order of their names.
+// groups divides IDs into groups, in the order of their names.
 func groups(ids []ID, key func(ID) (name, targetID string)) []group {
 	m := make(map[string][]string)
 	for _, id := range ids {
@@ -174,9 +176,9 @@ func groups(ids []ID, key func(ID) (name, targetID string)) []group {
 	return gs
 }
 
-// conflict returns the first target ID, in the order of strings, that names a
-// feature which the first one of its processor does not name. If both is set,
-// lacking a feature that the first one names counts as well.
+// conflict returns the first target ID, in string order, with a feature that
+// the first target ID of its processor does not specify. If both is set, a
+// missing feature that the first one specifies is also a conflict.
 func conflict(targetIDs []string, both bool) *ConflictError {
 	first := make(map[string]string) // by processor
 	for _, t := range slices.Sorted(slices.Values(targetIDs)) {
@@ -197,7 +199,7 @@ func conflict(targetIDs []string, both bool) *ConflictError {
 	return nil
 }
 
-// notIn returns a feature that the target ID a names, but b does not.
+// notIn returns a feature that target ID a specifies and b does not.
 func notIn(a, b string) (string, bool) {
 	names := featuresNamed(b)
 	for _, f := range featuresNamed(a) {
@@ -208,7 +210,8 @@ func notIn(a, b string) (string, bool) {
 	return "", false
 }
 
-// featuresNamed returns the names of the features of a target ID, which need not be well formed.
+// featuresNamed returns the names of the features of a target ID, which may be
+// malformed.
 func featuresNamed(targetID string) []string {
 	_, rest, _ := strings.Cut(targetID, ":")
 	var names []string
@@ -220,7 +223,7 @@ func featuresNamed(targetID string) []string {
 	return names
 }
 
-// duplicate reports two targets that have one canonical form.
+// duplicate reports two targets with the same canonical form.
 func duplicate(ids []ID) error {
 	seen := make(map[string]string, len(ids))
 	for _, id := range ids {

@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// spirvProcessor is what HIP calls AMD's portable SPIR-V code.
+// spirvProcessor is HIP's name for AMD's portable SPIR-V code.
 const spirvProcessor = "amdgcnspirv"
 
-// Complete reads a target as people write it and returns it in canonical form:
+// Complete parses a target in one of several forms and returns it in canonical
+// form:
 //
 //   - an entry ID, in today's or an older form
 //     (hip-amdgcn-amd-amdhsa--gfx906:xnack+:sramecc-, hip-amdgcn-amd-amdhsa-gfx906);
@@ -16,8 +17,8 @@ const spirvProcessor = "amdgcnspirv"
 //   - a target ID, which the given kind completes: gfx942 and gfx90a:xnack+ for
 //     HIP and OpenMP, sm_70 for OpenMP.
 //
-// kind may be empty if s is an entry ID. Other than in LLVM's tools, target IDs
-// are checked: see CheckTargetID.
+// kind may be empty if s is an entry ID. Unlike LLVM's tools, Complete checks
+// target IDs: see CheckTargetID.
 func Complete(s string, kind Kind) (ID, error) {
 	full := s
 	first, rest, _ := strings.Cut(s, "-")

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Device is what an offload binary says of its image: the target triple, and
-// the processor with its features, "generic" for code that fits all.
+// Device is the target of an image in an offload binary: the triple, and the
+// processor with its features, or "generic" for code for all processors.
 type Device struct {
 	Triple string
 	Arch   string
 }
 
-// LinksWith reports whether images for the two devices go into one device link
-// under the rules of clang-linker-wrapper: the triples are compatible and the
-// archs are equal, or one arch is "generic", or it is the same AMD GPU and no setting of
-// xnack or sramecc contradicts another.
+// LinksWith reports whether images for the two devices are inputs of the same device
+// link according to clang-linker-wrapper: the triples are compatible and the archs are
+// equal, or one arch is "generic", or it is the same AMD GPU and the settings of xnack
+// and sramecc do not conflict.
 func (d Device) LinksWith(o Device) bool {
 	switch {
 	case !d.sameTriple(o):
@@ -35,31 +35,32 @@ func (d Device) LinksWith(o Device) bool {
 
 func (d Device) has(feature string) bool { return strings.Contains(d.Arch, feature) }
 
-// Equivalent reports whether images for the two devices are code for the same: the
-// archs are equal, and the triples too or are names of one AMD GPU, amdgcn and amdgpu9.0a.
+// Equivalent reports whether the two devices are the same: the archs are equal, and the
+// triples are equal or are names of the same AMD GPU, such as amdgcn and amdgpu9.0a.
 func (d Device) Equivalent(o Device) bool { return d.Arch == o.Arch && d.sameTriple(o) }
 
-// sameTriple reports whether the triples are equal, or name AMD GPUs that run each other's code.
+// sameTriple reports whether the triples are equal, or are for AMD GPUs whose
+// code is interchangeable.
 func (d Device) sameTriple(o Device) bool {
 	if d.Triple == o.Triple {
 		return true
 	}
 	if !strings.HasPrefix(d.Triple, amdgpu) && !strings.HasPrefix(o.Triple, amdgpu) {
-		return false // as LLVM 22
+		return false // as in LLVM 22
 	}
 	a, b := ParseTriple(d.Triple), ParseTriple(o.Triple)
 	return a.Arch == ArchAMDGCN && b.Arch == ArchAMDGCN && a.CompatibleWith(b)
 }
 
-// Same reports whether images for the two devices are code for one device by the rules of LLVM
-// 24: the triples are compatible, and the processors and settings are equal. Where an image of an AMD GPU has no
-// processor, its triple names one.
+// Same reports whether the two devices are the same by the rules of LLVM 24: the triples are
+// compatible, and the processors and settings are equal. If an image for an AMD GPU has no
+// processor, its triple specifies one.
 func (d Device) Same(o Device) bool {
 	return d.sameTriple(o) && d.code() == o.code() && d.settings(o) && o.settings(d)
 }
 
-// Provides reports whether code for d can be linked with code for o, by the rules of LLVM 24 for members of
-// archives: d leaves open what it does not have in common with o.
+// Provides reports whether code for d can be linked with code for o, by the rules of LLVM 24 for
+// members of archives: d does not specify any property that differs from o.
 func (d Device) Provides(o Device) bool {
 	if !ParseTriple(d.Triple).isAMDGPU() {
 		return d.LinksWith(o)
@@ -68,8 +69,8 @@ func (d Device) Provides(o Device) bool {
 	return d.sameTriple(o) && (own == "" || own == other || own == isaFamilies[other]) && d.settings(o)
 }
 
-// code returns the instruction set that the code of an AMD GPU is for, "" for all. For other devices, and
-// processors that are not known, it returns the arch.
+// code returns the instruction set of code for an AMD GPU, "" for all. For other devices and
+// unknown processors, it returns the arch.
 func (d Device) code() string {
 	arch := processorOf(d.Arch)
 	if arch == "generic" {
@@ -97,8 +98,8 @@ func (d Device) settings(o Device) bool {
 	return true
 }
 
-// RuntimeTriple returns a triple as entry IDs have it that HIP's runtime looks for: AMD GPUs are amdgcn
-// there, with no instruction set. clang 24 writes them so, too.
+// RuntimeTriple returns a triple in the form of the entry IDs that HIP's runtime looks up: the
+// architecture of AMD GPUs is amdgcn, without an instruction set. clang 24 also writes this form.
 func RuntimeTriple(triple string) string {
 	arch, rest, _ := strings.Cut(triple, "-")
 	if strings.HasPrefix(arch, amdgpu) {

@@ -1,7 +1,7 @@
-// Package target knows the names of offloading targets as LLVM 22.1.8 does:
+// Package target implements the names of offloading targets as in LLVM 22.1.8:
 // bundle entry IDs ("hip-amdgcn-amd-amdhsa--gfx90a:xnack+"), target triples and
-// target IDs; which of them may be bundled together, which code object serves
-// which request, and in which order LLVM's tools visit them.
+// target IDs. It determines which of them may be bundled together, which code
+// object matches which request, and the order in which LLVM's tools visit them.
 package target
 
 import (
@@ -27,20 +27,20 @@ func (k Kind) Valid() bool {
 
 // ID is a bundle entry ID: kind-arch-vendor-os-env[-targetid].
 type ID struct {
-	// Text is the ID as it was given.
+	// Text is the ID as given.
 	Text string
 	Kind Kind
-	// Triple has always four fields, the last of which may be empty.
+	// Triple always has four fields; the last may be empty.
 	Triple Triple
 	// TargetID is the processor and its features, as given. It may be empty.
 	TargetID string
 }
 
-// ParseLLVM reads an entry ID as LLVM 22 does: four triple fields, and behind
-// them what there is of a target ID. LLVM then forgets target IDs whose
-// processor it does not know; this does not, see ID.LLVM. An ID that has not
-// enough fields gives a *FormatError. Kind and triple may be unknown:
-// ID.Validate tells.
+// ParseLLVM parses an entry ID like LLVM 22: four triple fields, followed by an
+// optional target ID. LLVM then drops target IDs with an unknown processor;
+// ParseLLVM does not, see ID.LLVM. The error for an ID with too few fields is a
+// *FormatError. ParseLLVM accepts an unknown kind or triple; ID.Validate
+// reports them.
 func ParseLLVM(s string) (ID, error) {
 	fields := strings.SplitN(s, "-", 6)
 	if len(fields) < 5 {
@@ -53,8 +53,8 @@ func ParseLLVM(s string) (ID, error) {
 	return id, nil
 }
 
-// Parse reads an entry ID like ParseLLVM, and also the forms of older releases,
-// which have three triple fields: host-x86_64-unknown-linux and
+// Parse parses an entry ID like ParseLLVM, and also the forms of older
+// releases, which have three triple fields: host-x86_64-unknown-linux and
 // hip-amdgcn-amd-amdhsa-gfx906. Use it for IDs stored in files.
 func Parse(s string) (ID, error) {
 	if id, ok := parseOld(s); ok {
@@ -63,8 +63,9 @@ func Parse(s string) (ID, error) {
 	return ParseLLVM(s)
 }
 
-// parseOld reads s if it has a triple of three fields. LLVM takes what follows
-// such a triple for the environment: a processor there gives it away.
+// parseOld parses s if it has a triple of three fields. LLVM treats the field
+// after such a triple as the environment: a processor in this field identifies
+// the old form.
 func parseOld(s string) (ID, bool) {
 	fields := strings.SplitN(s, "-", 5)
 	if len(fields) < 4 {
@@ -72,39 +73,40 @@ func parseOld(s string) (ID, bool) {
 	}
 	id := ID{Text: s, Kind: Kind(fields[0]), Triple: ParseTriple(strings.Join(fields[1:4], "-") + "-")}
 	if len(fields) == 4 {
-		return id, !looksLikeProcessor(id.Triple, processorOf(fields[3])) // that is a field short
+		return id, !looksLikeProcessor(id.Triple, processorOf(fields[3])) // one field is missing
 	}
 	id.TargetID = fields[4]
 	if t, ok := strings.CutSuffix(id.TargetID, "-"); ok && (!strings.Contains(t, ":") || strings.ContainsAny(t[len(t)-1:], "+-:")) {
-		id.TargetID = t // the dash is not a feature's, but LLVM 22's behind what it took for an environment
+		id.TargetID = t // the dash does not belong to a feature: LLVM 22 adds it after the field that it treats as the environment
 	}
 	return id, looksLikeProcessor(id.Triple, processorOf(id.TargetID))
 }
 
-// String returns the standard form, which LLVM writes into bundles and messages:
-// the triple in normal form with four fields, of which amdhsa leaves the last
-// one empty, and five dashes in front of the target ID even if that is empty.
+// String returns the standard form, which LLVM writes to bundles and messages:
+// the triple in normal form with four fields, the last of which is empty for
+// amdhsa, and five dashes before the target ID even if that is empty.
 func (id ID) String() string {
 	return string(id.Kind) + "-" + id.StandardTriple() + "-" + id.TargetID
 }
 
-// StandardTriple returns the triple as the standard form of the ID has it.
+// StandardTriple returns the triple in the standard form of the ID.
 func (id ID) StandardTriple() string {
 	if id.Triple.OS == OSAMDHSA {
-		// The runtimes look for an empty environment.
+		// The runtimes expect an empty environment.
 		return Normalize(id.Triple.text, 3) + "-"
 	}
 	return id.Triple.Normalize()
 }
 
-// standard returns the ID with its triple as the standard form has it.
+// standard returns the ID with its triple in standard form.
 func (id ID) standard() ID {
 	id.Triple = ParseTriple(id.StandardTriple())
 	return id
 }
 
-// LLVM returns the ID as LLVM 22 sees it: without target ID if the processor is
-// not one that it lists, be it unknown (gfx940), an alias (fiji) or misspelt.
+// LLVM returns the ID as LLVM 22 interprets it: without a target ID if LLVM
+// does not list the processor because it is unknown (gfx940), an alias (fiji)
+// or misspelt.
 func (id ID) LLVM() ID {
 	if !isOffloadArch(processorOf(id.TargetID)) {
 		id.TargetID = ""
@@ -113,17 +115,17 @@ func (id ID) LLVM() ID {
 }
 
 // Canonical returns the ID in standard form with its target ID in canonical
-// form. A target ID that is not well formed stays as it is.
+// form. A malformed target ID is not changed.
 func (id ID) Canonical() ID {
 	if t, err := ParseTargetID(id.TargetID); err == nil {
 		id.TargetID = t.Canonical(id.Triple).String()
 	}
-	id = id.standard().standard() // once more, as amdhsa may have been out of place
+	id = id.standard().standard() // twice, because amdhsa may have been in the wrong field
 	id.Text = id.String()
 	return id
 }
 
-// Validate reports an unknown kind or triple as *InvalidError.
+// Validate returns an *InvalidError for an unknown kind or triple.
 func (id ID) Validate() error {
 	badTriple := id.Triple.Arch == ArchUnknown
 	if id.Kind.Valid() && !badTriple {
@@ -139,18 +141,18 @@ func (id ID) Validate() error {
 	return e
 }
 
-// FormatError is an entry ID with too few fields.
+// FormatError reports an entry ID with too few fields.
 type FormatError struct {
 	Target string // the ID as given
 }
 
-// Error returns the words of clang-offload-bundler.
+// Error returns the message of clang-offload-bundler.
 func (e *FormatError) Error() string {
 	return "Targets need to follow the format '<offload kind>-<target triple>', where '<target triple>' " +
 		"follows the format '<kind>-<arch>-<vendor>-<os>-<env>[-<target id>[:target features]]'."
 }
 
-// InvalidError is an entry ID whose kind or triple is not known.
+// InvalidError reports an entry ID with an unknown kind or triple.
 type InvalidError struct {
 	Target        string // the ID as given
 	UnknownKind   bool
@@ -159,7 +161,7 @@ type InvalidError struct {
 	Triple        string // if it is unknown
 }
 
-// Error returns the words of clang-offload-bundler.
+// Error returns the message of clang-offload-bundler.
 func (e *InvalidError) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "invalid target '%s'", e.Target)

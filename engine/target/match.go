@@ -5,28 +5,30 @@ import (
 	"strings"
 )
 
-// Verdict is why a stored code object serves a request, or why not.
+// Verdict is the reason why a stored code object does or does not match a
+// request.
 type Verdict int
 
-// The verdicts, in the order in which they are looked for.
+// The verdicts, in the order in which they are checked.
 const (
-	// ExactMatch: kind and target ID are equal, the triples are compatible.
+	// ExactMatch: kind and target ID are equal, and the triples are compatible.
 	ExactMatch Verdict = iota
-	// KindOrTripleMismatch: made for something else.
+	// KindOrTripleMismatch: another kind, or an incompatible triple.
 	KindOrTripleMismatch
-	// ProcessorMismatch: another processor, or a target ID that is not valid.
+	// ProcessorMismatch: another processor, or an invalid target ID.
 	ProcessorMismatch
-	// MoreFeatures: the code object depends on more settings than are requested.
+	// MoreFeatures: the code object specifies more settings than the request.
 	MoreFeatures
-	// FeatureUnset: it depends on a setting that the request leaves open.
+	// FeatureUnset: it specifies a setting that the request does not.
 	FeatureUnset
-	// FeatureDiffers: it depends on the opposite setting.
+	// FeatureDiffers: it specifies the opposite setting.
 	FeatureDiffers
-	// TargetIDsCompatible: what the code object leaves open, the request may set.
+	// TargetIDsCompatible: the request specifies settings that the code object
+	// does not.
 	TargetIDsCompatible
 )
 
-// verdictTexts are the words of clang-offload-bundler's debug output.
+// verdictTexts are the texts of clang-offload-bundler's debug output.
 var verdictTexts = [...]string{
 	ExactMatch:           "Compatible: Exact match:",
 	KindOrTripleMismatch: "Incompatible: Kind/Triple mismatch",
@@ -37,7 +39,7 @@ var verdictTexts = [...]string{
 	TargetIDsCompatible:  "Compatible: Target IDs are compatible",
 }
 
-// Compatible reports whether the code object serves the request.
+// Compatible reports whether the code object matches the request.
 func (v Verdict) Compatible() bool { return v == ExactMatch || v == TargetIDsCompatible }
 
 // Match is the result of comparing a stored entry with a request.
@@ -47,22 +49,23 @@ type Match struct {
 	Request ID
 }
 
-// String explains the match in one line without newline, as clang-offload-bundler
-// does under -debug-only=CodeObjectCompatibility.
+// String describes the match in one line without newline, like
+// clang-offload-bundler with -debug-only=CodeObjectCompatibility.
 func (m Match) String() string {
 	return fmt.Sprintf("%s \t[CodeObject: %s]\t:\t[Target: %s]", verdictTexts[m.Verdict], m.Entry, m.Request)
 }
 
-// Rules compares stored entries with requests. The zero value has the rules of
-// clang-offload-bundler without options.
+// Rules are the rules for comparing stored entries with requests. The zero
+// value has the rules of clang-offload-bundler without options.
 type Rules struct {
 	// HIPOpenMP makes the kinds hip and hipv4 compatible with openmp.
 	HIPOpenMP bool
-	// LLVM23 has requests visited in the order of LLVM 23 and later, see Order23.
+	// LLVM23 selects the order in which LLVM 23 and later visit requests, see
+	// Order23.
 	LLVM23 bool
 }
 
-// order returns the order in which the requests of these names are visited.
+// order returns the order in which requests with the given names are visited.
 func (r Rules) order(names []string) []int {
 	if r.LLVM23 {
 		return Order23(names)
@@ -70,10 +73,10 @@ func (r Rules) order(names []string) []int {
 	return Order(names)
 }
 
-// Match reports whether the stored entry serves the request. The request counts
-// in its standard form, the entry as it is stored. An entry ID of an older
-// release serves under both of its readings: as it was meant, and as LLVM 22
-// reads it.
+// Match reports whether the stored entry matches the request. It uses the
+// standard form of the request and the stored form of the entry. An entry ID of
+// an older release matches in both interpretations: the original one, and that
+// of LLVM 22.
 func (r Rules) Match(entry, request ID) Match {
 	return r.match(entry, request.standard())
 }
@@ -140,14 +143,15 @@ func (r Rules) kindsCompatible(entry, request Kind) bool {
 	return entry == OpenMP && startsWithHIP(request) || request == OpenMP && startsWithHIP(entry)
 }
 
-// startsWithHIP takes any kind that begins so in any case, as LLVM does.
+// startsWithHIP reports whether a kind begins with hip, ignoring case, as in
+// LLVM.
 func startsWithHIP(k Kind) bool {
 	return len(k) >= 3 && strings.EqualFold(string(k[:3]), "hip")
 }
 
-// matchable returns the canonical target ID of an entry, and whether it can be
-// compatible with another one that is not equal to it: it must be there, be
-// well formed, and its processor must have its features.
+// matchable returns the canonical target ID of an entry, and reports whether it
+// can be compatible with a different one: it must be present and well formed,
+// and its processor must support its features.
 func matchable(id ID) (TargetID, bool) {
 	t, err := ParseTargetID(id.TargetID)
 	if err != nil || t.Processor == "" {
@@ -158,20 +162,20 @@ func matchable(id ID) (TargetID, bool) {
 	}
 	_, p, known := lookupProcessor(id.Triple, t.Processor)
 	if !known {
-		// Names of other architectures match only themselves; processors to come
-		// follow the rules with whatever features they will have.
+		// Names of other architectures match only themselves. Unknown processors
+		// follow the rules with any features.
 		return t.Canonical(id.Triple), !isOffloadArch(t.Processor)
 	}
 	_, illegal := p.illegal(t)
 	return t.Canonical(id.Triple), !illegal
 }
 
-// Serve returns for each request the index of the stored entry that serves it,
+// Serve returns for each request the index of the stored entry that it selects,
 // or -1. entries are in the order in which the bundle is read (for binary
-// bundles, that of Order). An entry may serve several requests. An exact match
-// wins; otherwise the choice is that of clang-offload-bundler, which gives each
-// entry to the first request in Order that it is compatible with. If trace is
-// not nil, it gets every comparison that this takes.
+// bundles, that of Order). An entry may be selected for several requests. An
+// exact match takes precedence; otherwise the selection is that of
+// clang-offload-bundler, which assigns each entry to the first compatible
+// request in Order. If trace is not nil, it is called with every comparison.
 func (r Rules) Serve(entries, requests []ID, trace func(Match)) []int {
 	if trace == nil {
 		trace = func(Match) {}
@@ -216,12 +220,12 @@ func (r Rules) Serve(entries, requests []ID, trace func(Match)) []int {
 	return served
 }
 
-// The ranks of a match: a better one wins a request.
+// The ranks of a match. The highest rank takes precedence.
 const (
 	notCompatible = iota
 	compatible
 	exact
-	sameName // exact, and not only the same to LLVM
+	sameName // exact, and not only equal for LLVM
 )
 
 func (m Match) rank() int {

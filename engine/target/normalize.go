@@ -8,10 +8,10 @@ import (
 
 // Normalize returns a triple in LLVM's normal form: every part that is
 // recognised as an architecture, vendor, operating system or environment is
-// moved to its place, empty parts become "unknown", and names that LLVM spells
-// in one way only (win32, mingw32, cygwin, androideabi, SUSE's gnueabi, dxil)
-// get that spelling. With fields > 0 the result is cut or filled with "unknown"
-// to that many fields; 0 leaves it as long as it comes out.
+// moved to its field, empty parts become "unknown", and names for which LLVM
+// has only one spelling (win32, mingw32, cygwin, androideabi, SUSE's gnueabi,
+// dxil) get that spelling. If fields > 0, the result is truncated or filled
+// with "unknown" to that number of fields; 0 means any number.
 func Normalize(triple string, fields int) string {
 	n := normalizer{parts: strings.Split(triple, "-")}
 	n.place()
@@ -22,7 +22,7 @@ func Normalize(triple string, fields int) string {
 	return strings.Join(n.parts, "-")
 }
 
-// The places of the four kinds of parts.
+// The fields of the four kinds of parts.
 const (
 	archPlace = iota
 	vendorPlace
@@ -31,11 +31,11 @@ const (
 	places
 )
 
-// normalizer holds the parts of a triple while they are moved, and what the
-// parts last looked at were recognised as.
+// normalizer holds the parts of a triple while they are moved, and the values
+// as which the last parts were recognised.
 type normalizer struct {
 	parts  []string
-	fixed  [places]bool // this place holds a part that belongs there
+	fixed  [places]bool // whether the field holds a part that belongs there
 	vendor Vendor
 	os     OS
 	env    Env
@@ -44,7 +44,8 @@ type normalizer struct {
 	mingw  bool
 }
 
-// recognise reports whether s is a part for the given place, and notes what it is.
+// recognise reports whether s is a part for the given field, and records its
+// value.
 func (n *normalizer) recognise(place int, s string) bool {
 	switch place {
 	case archPlace:
@@ -67,8 +68,8 @@ func (n *normalizer) recognise(place int, s string) bool {
 	}
 }
 
-// place moves parts to where they belong. Parts that are already there stay,
-// so that a part with two meanings is not moved away for the second.
+// place moves parts to their fields. Parts that are already in the right field
+// are not moved, even if they also have a second meaning.
 func (n *normalizer) place() {
 	if len(n.parts) > places {
 		n.format = parseFormat(n.parts[places])
@@ -77,11 +78,12 @@ func (n *normalizer) place() {
 		s := n.parts[p]
 		switch p {
 		case osPlace:
-			// mingw and cygwin stand for a system and an environment: not final.
+			// mingw and cygwin stand for both a system and an environment, so this is
+			// not final.
 			n.recognise(p, s)
 			n.fixed[p] = n.os != ""
 		case envPlace:
-			// An object format may still give way to an environment.
+			// An environment may still replace an object format.
 			n.env = parseEnv(s)
 			n.fixed[p] = n.env != ""
 		default:
@@ -105,7 +107,7 @@ func (n *normalizer) place() {
 			break
 		}
 	}
-	// none-eabi style triples say that there is no system, not no vendor.
+	// In triples like none-eabi, none is the system, not the vendor.
 	if n.fixed[archPlace] && !n.fixed[vendorPlace] && !n.fixed[osPlace] && n.fixed[envPlace] &&
 		n.parts[vendorPlace] == "none" && n.parts[osPlace] == "" {
 		n.parts[vendorPlace], n.parts[osPlace] = "", "none"
@@ -117,15 +119,15 @@ func (n *normalizer) place() {
 	}
 }
 
-// next returns the first place after i that holds no fixed part.
+// next returns the first field after i without a fixed part.
 func (n *normalizer) next(i int) int {
 	for i++; i < places && n.fixed[i]; i++ {
 	}
 	return i
 }
 
-// moveLeft takes the part at from to the place to, pushing what is in the way
-// to the right, up to the hole it leaves.
+// moveLeft moves the part at from to the field to, and shifts the parts between
+// them to the right.
 func (n *normalizer) moveLeft(from, to int) {
 	carried := n.parts[from]
 	n.parts[from] = ""
@@ -134,8 +136,8 @@ func (n *normalizer) moveLeft(from, to int) {
 	}
 }
 
-// moveRight takes the part at from to the place to, by putting empty parts in
-// front of it. What is pushed off the end is appended.
+// moveRight moves the part at from to the field to by inserting empty parts
+// before it. Parts shifted beyond the end are appended.
 func (n *normalizer) moveRight(from, to int) {
 	for from < to {
 		carried := ""
@@ -152,7 +154,7 @@ func (n *normalizer) moveRight(from, to int) {
 	}
 }
 
-// respell writes the parts that have one spelling only.
+// respell replaces parts that have only one spelling.
 func (n *normalizer) respell() {
 	if n.env == envAndroid {
 		if version, ok := strings.CutPrefix(n.parts[envPlace], "androideabi"); ok {
@@ -160,7 +162,7 @@ func (n *normalizer) respell() {
 		}
 	}
 	if n.vendor == vendorSUSE && n.env == envGNUEABI {
-		n.parts[envPlace] = "gnueabihf" // SUSE means this by gnueabi
+		n.parts[envPlace] = "gnueabihf" // the meaning of gnueabi for SUSE
 	}
 
 	foreign := n.format != "" && n.format != formatCOFF // not the format of Windows
@@ -195,7 +197,7 @@ func (n *normalizer) respell() {
 	}
 }
 
-// resize cuts the parts to count or fills them up.
+// resize truncates or fills the parts to count.
 func (n *normalizer) resize(count int, fill string) {
 	if len(n.parts) > count {
 		n.parts = n.parts[:count]

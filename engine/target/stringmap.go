@@ -2,17 +2,17 @@ package target
 
 import "github.com/zeebo/xxh3"
 
-// Order returns the order in which LLVM 22 visits the keys of a StringMap that
-// they were inserted in, as indices into keys. A bundle's entries and the
-// requests of an unbundling are kept in such a map. Of equal keys only the last
-// one is in the result: it replaces the value of the first.
+// Order returns the order in which LLVM 22 iterates over a StringMap with the
+// given keys, inserted in order, as indices into keys. LLVM stores the entries
+// of a bundle and the requests for unbundling in such a map. Of equal keys,
+// only the last is in the result, because it replaces the value of the first.
 //
 // The map is an open hash table that starts with 16 buckets, probes at growing
-// distance, and doubles when more than three quarters are full, where the keys
-// move over in the order of the old buckets.
+// distance, and doubles if more than three quarters are full. The keys are then
+// moved in the order of the old buckets.
 func Order(keys []string) []int { return order(keys, 1) }
 
-// Order23 is Order for LLVM 23 and later, whose hash tables look for a free bucket in the next one.
+// Order23 is Order for LLVM 23 and later, whose hash tables use linear probing.
 func Order23(keys []string) []int { return order(keys, 0) }
 
 // order is Order for tables in which the distance of buckets grows by growth with each probe.

@@ -12,7 +12,7 @@ type Feature struct {
 	On   bool
 }
 
-// String returns the feature as target IDs write it.
+// String returns the feature in the form of target IDs.
 func (f Feature) String() string {
 	if f.On {
 		return f.Name + "+"
@@ -20,27 +20,27 @@ func (f Feature) String() string {
 	return f.Name + "-"
 }
 
-// TargetID is a processor and the settings that its code was made for. A
-// setting that is not named works either way.
+// TargetID is a processor and the settings of its code. Code without a setting
+// works with both of its states.
 type TargetID struct {
 	Processor string
 	Features  []Feature
 }
 
-// TargetIDError is a target ID that is not well formed, or that no processor of
-// its triple has.
+// TargetIDError reports a target ID that is malformed or invalid for its
+// triple.
 type TargetIDError struct {
 	TargetID string
-	Reason   string // what is wrong, for a human
+	Reason   string // description of the fault
 }
 
-// Error names the target ID and what is wrong with it.
+// Error returns the target ID and the reason.
 func (e *TargetIDError) Error() string {
 	return fmt.Sprintf("target ID '%s': %s", e.TargetID, e.Reason)
 }
 
-// ParseTargetID reads "processor[:feature(+|-)]...". It checks the form only;
-// CheckTargetID knows processors. Errors are of type *TargetIDError.
+// ParseTargetID reads "processor[:feature(+|-)]...". It checks only the form;
+// CheckTargetID checks the processor. Errors are of type *TargetIDError.
 func ParseTargetID(s string) (TargetID, error) {
 	processor, rest, _ := strings.Cut(s, ":")
 	t := TargetID{Processor: processor}
@@ -65,7 +65,7 @@ func ParseTargetID(s string) (TargetID, error) {
 	return t, nil
 }
 
-// String returns the target ID with its features in the order they have.
+// String returns the target ID with its features in their current order.
 func (t TargetID) String() string {
 	var b strings.Builder
 	b.WriteString(t.Processor)
@@ -76,7 +76,7 @@ func (t TargetID) String() string {
 	return b.String()
 }
 
-// feature returns the feature of that name.
+// feature returns the feature with the given name.
 func (t TargetID) feature(name string) (Feature, bool) {
 	i := slices.IndexFunc(t.Features, func(f Feature) bool { return f.Name == name })
 	if i < 0 {
@@ -85,9 +85,9 @@ func (t TargetID) feature(name string) (Feature, bool) {
 	return t.Features[i], true
 }
 
-// Canonical returns the one form of the target ID for processors of the triple:
-// an alias gives way to the name it stands for (fiji to gfx803), and features
-// are in alphabetical order, as LLVM writes them.
+// Canonical returns the canonical form of the target ID for processors of the
+// triple: aliases are replaced (fiji by gfx803), and features are in
+// alphabetical order, as in LLVM.
 func (t TargetID) Canonical(triple Triple) TargetID {
 	if name, _, ok := lookupProcessor(triple, t.Processor); ok {
 		t.Processor = name
@@ -98,10 +98,10 @@ func (t TargetID) Canonical(triple Triple) TargetID {
 	return t
 }
 
-// CheckTargetID reports a target ID that is not well formed or cannot be one of
-// the triple: a feature that its processor does not have, or a processor of
-// another vendor. An empty one and processors that LLVM 22 does not know yet
-// are fine. Errors are of type *TargetIDError.
+// CheckTargetID reports a target ID that is malformed or invalid for the
+// triple, because its processor does not have a feature or is from another
+// vendor. It accepts an empty target ID and processors that LLVM 22 does not
+// define. Errors are of type *TargetIDError.
 func CheckTargetID(triple Triple, s string) error {
 	t, err := ParseTargetID(s)
 	if err != nil || s == "" {
@@ -150,7 +150,7 @@ func (p processor) featureNames() []string {
 	return names
 }
 
-// aliases returns the canonical name behind each alias in a processor table.
+// aliases returns the canonical name of each alias in a processor table.
 func aliases(table map[string]processor) map[string]string {
 	m := make(map[string]string)
 	for name, p := range table {
@@ -167,7 +167,7 @@ var (
 )
 
 // lookupProcessor finds an AMD GPU by its name or an alias, and returns its
-// canonical name. Other triples have no tables: nothing is found.
+// canonical name. Other triples have no tables, so nothing is found.
 func lookupProcessor(triple Triple, name string) (string, processor, bool) {
 	table, alias := amdgcnProcessors, amdgcnAliases
 	switch triple.Arch {
@@ -184,14 +184,15 @@ func lookupProcessor(triple Triple, name string) (string, processor, bool) {
 	return name, p, ok
 }
 
-// isOffloadArch reports whether LLVM keeps the processor of an entry ID.
+// isOffloadArch reports whether LLVM accepts the processor of an entry ID.
 func isOffloadArch(name string) bool {
 	_, ok := amdgcnProcessors[name]
 	return ok || otherOffloadArchs[name]
 }
 
-// looksLikeProcessor tells a processor from an environment where either can
-// stand: GPU names that LLVM does not know yet are recognised by their form.
+// looksLikeProcessor reports whether s, which is a processor or an environment,
+// is a processor. It recognises GPU names that LLVM does not define by their
+// form.
 func looksLikeProcessor(triple Triple, s string) bool {
 	for _, prefix := range []string{"gfx", "sm_"} {
 		if rest, ok := strings.CutPrefix(s, prefix); ok && rest != "" && rest[0] >= '0' && rest[0] <= '9' {

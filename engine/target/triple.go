@@ -2,9 +2,9 @@ package target
 
 import "strings"
 
-// Arch, SubArch, Vendor, OS, Env and ObjectFormat are what LLVM recognises in a
-// triple. Two spellings that mean the same thing to LLVM (amd64 and x86_64)
-// have the same value; the zero value stands for everything it does not know.
+// Arch, SubArch, Vendor, OS, Env and ObjectFormat are the properties of a
+// triple that LLVM recognises. Spellings that are equivalent in LLVM (amd64 and
+// x86_64) have the same value; the zero value stands for unknown names.
 type (
 	Arch         string
 	SubArch      string
@@ -14,7 +14,7 @@ type (
 	ObjectFormat string
 )
 
-// The values that decide something outside this package.
+// The values that other packages use.
 const (
 	ArchUnknown Arch = ""
 	ArchAMDGCN  Arch = "amdgcn"
@@ -56,7 +56,8 @@ const (
 	formatXCOFF       ObjectFormat = "xcoff"
 )
 
-// Triple is a target triple as given, and what LLVM recognises in it.
+// Triple is a target triple as given, and its properties as LLVM recognises
+// them.
 type Triple struct {
 	text string
 
@@ -68,8 +69,8 @@ type Triple struct {
 	Format  ObjectFormat
 }
 
-// ParseTriple reads "arch-vendor-os-env", of which any part may be missing or
-// unknown. It does not move parts to where they belong: Normalize does.
+// ParseTriple parses "arch-vendor-os-env". Any part may be missing or unknown.
+// It does not move parts to their fields; Normalize does.
 func ParseTriple(s string) Triple {
 	fields := strings.SplitN(s, "-", 4)
 	t := Triple{text: s, Arch: parseArch(fields[0]), SubArch: parseSubArch(fields[0])}
@@ -92,7 +93,7 @@ func ParseTriple(s string) Triple {
 	return t
 }
 
-// String returns the triple as it was given.
+// String returns the triple as given.
 func (t Triple) String() string { return t.text }
 
 // Normalize returns the triple in LLVM's normal form with four fields.
@@ -102,9 +103,9 @@ func (t Triple) Normalize() string { return Normalize(t.text, 4) }
 // target IDs may name settings.
 func (t Triple) isAMDGPU() bool { return t.Arch == ArchAMDGCN || t.Arch == ArchR600 }
 
-// CompatibleWith reports whether code for the two triples can be used in each
-// other's place, as LLVM's Triple::isCompatibleWith does. Like that, it is not
-// symmetric where only one of them is an Apple or a Windows GNU triple.
+// CompatibleWith reports whether code for the two triples is interchangeable,
+// like LLVM's Triple::isCompatibleWith. Like the latter, it is not symmetric if
+// only one of them is an Apple or a Windows GNU triple.
 func (t Triple) CompatibleWith(o Triple) bool {
 	if t.Arch == ArchAMDGCN && o.Arch == ArchAMDGCN {
 		if !t.sameISA(o) {
@@ -120,18 +121,19 @@ func (t Triple) CompatibleWith(o Triple) bool {
 	if t.Arch != o.Arch && !mixed {
 		return false
 	}
-	// C for MinGW is built with the vendor w64, Rust with pc.
+	// For MinGW, C compilers use the vendor w64, and Rust uses pc.
 	ignoreVendor := t.OS == osWindows && t.Env == envGNU && !(mixed && t.Vendor == vendorApple)
 	if t.Vendor != o.Vendor && !ignoreVendor {
 		return false
 	}
 	if t.Vendor == vendorApple {
-		return true // the environment field is a version there
+		return true // there, the environment field is a version
 	}
 	return t.Env == o.Env && t.Format == o.Format
 }
 
-// armAndThumb reports whether a and b are the two instruction sets of one ARM.
+// armAndThumb reports whether a and b are the ARM and Thumb instruction sets of
+// the same byte order.
 func armAndThumb(a, b Arch) bool {
 	switch a {
 	case "arm":
@@ -154,7 +156,8 @@ func (t Triple) isDarwin() bool {
 	return false
 }
 
-// defaultFormat returns the object format of a triple that names none.
+// defaultFormat returns the object format of a triple that does not specify
+// one.
 func (t Triple) defaultFormat() ObjectFormat {
 	switch t.Arch {
 	case ArchUnknown, "aarch64", "aarch64_32", "arm", "thumb", "x86", "x86_64":
@@ -189,7 +192,7 @@ func (t Triple) defaultFormat() ObjectFormat {
 	return formatELF
 }
 
-// archNames holds archTable by name.
+// archNames maps the names in archTable to values.
 var archNames = func() map[string]Arch {
 	m := make(map[string]Arch)
 	for _, e := range archTable {
@@ -237,7 +240,8 @@ func parseSubArch(s string) SubArch {
 	return armArchOf(s).sub
 }
 
-// versionSuffix returns prefix+"N" when s ends in "v1.N" for a digit N of 0 to last.
+// versionSuffix returns prefix+"N" if s ends in "v1.N" for a digit N of 0 to
+// last.
 func versionSuffix(s, prefix string, last byte) SubArch {
 	n := len(s) - 1
 	if s[n] >= '0' && s[n] <= last && strings.HasSuffix(s[:n], "v1.") {
@@ -273,7 +277,8 @@ func parseFormat(s string) ObjectFormat {
 	return ""
 }
 
-// impliedEnv returns the environment of a triple that is an architecture only.
+// impliedEnv returns the environment of a triple that consists of only an
+// architecture.
 func impliedEnv(arch string) Env {
 	switch {
 	case strings.HasPrefix(arch, "mipsn32"):

@@ -1,11 +1,11 @@
 package target
 
-// The names that LLVM 22.1.8 knows in the four fields of a triple. The values
-// on the left stand for LLVM's enumerators: two names with one value are the
-// same thing to LLVM.
+// The names that LLVM 22.1.8 recognizes in the four fields of a triple. The
+// values on the left stand for LLVM's enumerators: names with the same value
+// are equivalent in LLVM.
 
-// archTable lists the names of each architecture. Versioned ARM names, kalimba
-// and BPF are recognised by parseArch itself.
+// archTable lists the names of each architecture. parseArch itself recognises
+// versioned ARM names, kalimba and BPF.
 var archTable = []struct {
 	arch  Arch
 	names []string
@@ -70,7 +70,7 @@ var archTable = []struct {
 	{"xtensa", []string{"xtensa"}},
 }
 
-// vendorNames are matched whole.
+// vendorNames are matched completely.
 var vendorNames = map[string]Vendor{
 	"apple":  vendorApple,
 	"pc":     "pc",
@@ -91,13 +91,13 @@ var vendorNames = map[string]Vendor{
 }
 
 // prefixed is a name that is matched as a prefix (or, for object formats, as a
-// suffix) of a field. The first match in a table wins.
+// suffix) of a field. The first match in a table is used.
 type prefixed[T ~string] struct {
 	name  string
 	value T
 }
 
-// osTable is matched by prefix: what follows is a version.
+// osTable is matched by prefix; the rest is a version.
 var osTable = []prefixed[OS]{
 	{"darwin", osDarwin},
 	{"dragonfly", "dragonfly"},
@@ -147,7 +147,7 @@ var osTable = []prefixed[OS]{
 	{"cheriotrtos", "cheriotrtos"},
 }
 
-// envTable is matched by prefix: what follows is a version.
+// envTable is matched by prefix; the rest is a version.
 var envTable = []prefixed[Env]{
 	{"eabihf", "eabihf"},
 	{"eabi", "eabi"},
