@@ -1,7 +1,7 @@
-// Package coverage decides whether a GPU finds code in device images, and which,
-// by the rules of the HIP runtime: how it chooses an entry of a bundle, and what
-// its loader then takes. Report has the JSON form that `offload check --covers`
-// prints.
+// Package coverage determines whether a GPU finds code in device images, and
+// which code, by the rules of the HIP runtime: how the runtime selects an entry
+// of a bundle, and which code its loader accepts. Report has the JSON form that
+// `offload check --covers` prints.
 package coverage
 
 import (
@@ -14,14 +14,14 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// Verdict says whether a GPU finds code.
+// Verdict is the result for a GPU: whether it finds code.
 type Verdict string
 
 // The verdicts.
 const (
 	Yes Verdict = "yes"
 	No  Verdict = "no"
-	// Empty means that the code found is empty while another image is not.
+	// Empty means that the code found is empty, but another image is not.
 	Empty Verdict = "empty"
 	// Partly means that bundles of a file, or modes of a GPU, differ.
 	Partly Verdict = "partly"
@@ -29,7 +29,7 @@ const (
 	HostOnly Verdict = "host-only"
 )
 
-// How says how code was found.
+// How is the way in which code was found.
 type How string
 
 // The ways to find code.
@@ -37,16 +37,16 @@ const (
 	Native     How = "native"      // an entry for the processor
 	Generic    How = "generic"     // an entry for its generic processor
 	SPIRV      How = "spirv"       // an entry that is compiled when it is loaded
-	CodeObject How = "code object" // an image that is in no bundle
+	CodeObject How = "code object" // an image outside bundles
 )
 
-// GPU is a GPU to ask for.
+// GPU is a GPU to check.
 type GPU struct {
 	Name  string // as given
-	Modes []Mode // the states of its features, - before +
+	Modes []Mode // the combinations of its feature states, - before +
 }
 
-// Mode is a GPU as it runs, with every feature on or off.
+// Mode is a GPU with a state, on or off, for every feature.
 type Mode struct {
 	Processor      string
 	SRAMECC, XNACK codeobject.Feature // Unsupported, Off or On
@@ -55,7 +55,7 @@ type Mode struct {
 // String returns the name of the mode, such as gfx942:sramecc+:xnack-.
 func (m Mode) String() string { return m.Processor + m.features() }
 
-// features returns the features as they end a target ID.
+// features returns the features in the form of a target ID.
 func (m Mode) features() string {
 	var b strings.Builder
 	for _, f := range []struct {
@@ -72,7 +72,7 @@ func (m Mode) features() string {
 	return b.String()
 }
 
-// generics are the generic processors that the runtime looks for.
+// generics are the generic processors that the runtime looks up, by processor.
 var generics = map[string]string{
 	"gfx900": "gfx9-generic", "gfx902": "gfx9-generic", "gfx904": "gfx9-generic", "gfx906": "gfx9-generic", "gfx909": "gfx9-generic", "gfx90c": "gfx9-generic",
 	"gfx942": "gfx9-4-generic", "gfx950": "gfx9-4-generic",
@@ -84,8 +84,8 @@ var generics = map[string]string{
 	"gfx1200": "gfx12-generic", "gfx1201": "gfx12-generic",
 }
 
-// ParseGPU reads the name of a GPU: a processor, and features that are set. A
-// feature that is left open stands for both of its states.
+// ParseGPU parses the name of a GPU: a processor and optional feature settings.
+// A feature without a setting stands for both of its states.
 func ParseGPU(name string) (GPU, error) {
 	fail := func(format string, args ...any) (GPU, error) {
 		return GPU{}, fmt.Errorf("%q is no GPU: %s", name, fmt.Sprintf(format, args...))
@@ -96,7 +96,7 @@ func ParseGPU(name string) (GPU, error) {
 	}
 	features, ok := target.AMDGPUFeatures(id.Processor)
 	if strings.HasPrefix(id.Processor, "gfx125") {
-		features = nil // LLVM 24 can switch xnack there; the runtime of ROCm 7 names no feature
+		features = nil // LLVM 24 supports xnack settings there; the runtime of ROCm 7 does not
 	}
 	switch {
 	case !ok:
@@ -128,15 +128,15 @@ func ParseGPU(name string) (GPU, error) {
 
 // Image is a device image.
 type Image struct {
-	ID   string // entry ID, "" outside of bundles
+	ID   string // entry ID, "" outside bundles
 	Size int64  // bytes
-	// Code is what an AMD code object says of its target, nil for other images.
+	// Code is the target of an AMD code object; nil for other images.
 	Code *codeobject.Target
 	// Empty reports whether the image has neither kernels nor exported variables.
 	Empty bool
 }
 
-// loads reports whether the loader takes the image for a GPU.
+// loads reports whether the loader accepts the image for a GPU.
 func (img *Image) loads(m Mode) bool {
 	c := img.Code
 	if c == nil || c.Version == 0 {
@@ -149,11 +149,12 @@ func (img *Image) loads(m Mode) bool {
 	return processor && fits(c.SRAMECC, m.SRAMECC) && fits(c.XNACK, m.XNACK)
 }
 
-// Bundle is what the runtime chooses one image of: a bundle, or images that are
-// in none.
+// Bundle is a set of images from which the runtime selects one: a bundle, or
+// images outside bundles.
 type Bundle struct {
 	Images []Image // in the order of the file
-	// Bare is set for images that are in no bundle: any that loads is as good.
+	// Bare is set for images outside bundles: any image that loads may be
+	// selected.
 	Bare bool
 }
 
@@ -162,14 +163,14 @@ func (b *Bundle) empty() bool {
 	return !slices.ContainsFunc(b.Images, func(img Image) bool { return img.Size > 0 && !img.Empty })
 }
 
-// answer is what a mode finds in a bundle.
+// answer is the code that a mode finds in a bundle.
 type answer struct {
 	verdict Verdict
 	how     How
 	entry   string
 }
 
-// ask returns what a mode finds.
+// ask returns the code that a mode finds.
 func (b *Bundle) ask(m Mode) answer {
 	img, how := b.find(m)
 	switch {
@@ -181,7 +182,7 @@ func (b *Bundle) ask(m Mode) answer {
 	return answer{Yes, how, img.ID}
 }
 
-// find returns the image that the runtime chooses, nil for none.
+// find returns the image that the runtime selects, or nil for none.
 func (b *Bundle) find(m Mode) (*Image, How) {
 	if b.Bare {
 		var found *Image
@@ -208,8 +209,8 @@ func (b *Bundle) find(m Mode) (*Image, How) {
 	return nil, ""
 }
 
-// named returns the first image for a target ID. Features that the processor does
-// not have make a name that nothing is found by.
+// named returns the first image for a target ID. A target ID with features that
+// the processor does not have matches no image.
 func (b *Bundle) named(targetID string) *Image {
 	const triple = "hip-amdgcn-amd-amdhsa--"
 	request, err := target.Parse(triple + targetID)
@@ -232,35 +233,34 @@ func (b *Bundle) named(targetID string) *Image {
 
 func isHIP(k target.Kind) bool { return k == target.HIP || k == target.HIPv4 }
 
-// isSPIRV reports whether an entry ID is one of those that hold SPIR-V for AMD
-// GPUs.
+// isSPIRV reports whether an entry ID is one for AMD GPUs' SPIR-V.
 func isSPIRV(id string) bool {
 	kind, rest, _ := strings.Cut(id, "-")
 	return isHIP(target.Kind(kind)) && (rest == "spirv64-amd-amdhsa--amdgcnspirv" || rest == "spirv64-amd-amdhsa-unknown-amdgcnspirv")
 }
 
-// Report is the answer for several files.
+// Report is the result for several files.
 type Report struct {
 	Files []FileReport `json:"files"`
 }
 
-// FileReport is the answer for a file or a folder of Tensile.
+// FileReport is the result for a file or a folder of Tensile.
 type FileReport struct {
 	File string      `json:"file"`
 	GPUs []GPUReport `json:"gpus"`
-	// Note says what is special about the file, "" for nothing.
+	// Note describes a special property of the file, or is "".
 	Note string `json:"-"`
 }
 
-// GPUReport is the answer for a GPU.
+// GPUReport is the result for a GPU.
 type GPUReport struct {
 	GPU     string       `json:"gpu"`
 	Verdict Verdict      `json:"verdict"`
 	Modes   []ModeReport `json:"modes"` // empty for host-only files
 }
 
-// ModeReport is the answer for a mode of a GPU. How and Entry are what the first
-// bundle gives, nil where it gives nothing.
+// ModeReport is the result for a mode of a GPU. How and Entry are the result in
+// the first bundle; nil if no code was found there.
 type ModeReport struct {
 	Mode    string  `json:"mode"`
 	Verdict Verdict `json:"verdict"`
@@ -268,8 +268,8 @@ type ModeReport struct {
 	Entry   *string `json:"entry"`
 }
 
-// Ask returns what GPUs find in the bundles of a file. Bundles whose images are
-// all empty count only if there are no others.
+// Ask returns the code that GPUs find in the bundles of a file. Bundles with
+// only empty images are ignored unless there are no others.
 func Ask(file string, bundles []Bundle, gpus []GPU) FileReport {
 	counted := slices.DeleteFunc(slices.Clone(bundles), func(b Bundle) bool { return b.empty() })
 	if len(counted) == 0 {
@@ -287,16 +287,16 @@ func Ask(file string, bundles []Bundle, gpus []GPU) FileReport {
 	})
 }
 
-// AskSplit returns the answer for a file whose device code is elsewhere.
+// AskSplit returns the result for a file whose device code is in other files.
 func AskSplit(file string, gpus []GPU, note string) FileReport {
 	r := uniform(file, gpus, No)
 	r.Note = note
 	return r
 }
 
-// AskTensile returns what GPUs find in a folder of Tensile: catalogue has the
-// processors that its .dat files name, code the bundles of its code files by
-// the processor that they name.
+// AskTensile returns the code that GPUs find in a folder of Tensile. catalogue
+// are the processors in the names of its .dat files, and code the bundles of
+// its code files by the processor in their name.
 func AskTensile(folder string, catalogue map[string]bool, code map[string][]Bundle, gpus []GPU) FileReport {
 	return report(folder, gpus, func(m Mode) []answer {
 		if !catalogue[m.Processor] {
@@ -323,7 +323,8 @@ func uniform(file string, gpus []GPU, v Verdict) FileReport {
 	return report(file, gpus, func(Mode) []answer { return []answer{{verdict: v}} })
 }
 
-// report puts together what ask returns for each mode: an answer for each bundle.
+// report builds a report from the answers of ask, which returns one for each
+// bundle.
 func report(file string, gpus []GPU, ask func(Mode) []answer) FileReport {
 	r := FileReport{File: file, GPUs: []GPUReport{}}
 	for _, g := range gpus {
@@ -351,7 +352,7 @@ func report(file string, gpus []GPU, ask func(Mode) []answer) FileReport {
 	return r
 }
 
-// together returns the verdict that all have, else Partly.
+// together returns the common verdict, or Partly if they differ.
 func together(list []Verdict) Verdict {
 	for _, v := range list {
 		if v != list[0] {
@@ -380,9 +381,10 @@ func (r *Report) Sort() {
 	slices.SortStableFunc(r.Files, func(a, b FileReport) int { return cmp.Compare(a.File, b.File) })
 }
 
-// Missing says in one line which GPUs do not find code, and where.
+// Missing describes in one line which GPUs do not find code, and in which
+// files.
 func (r *Report) Missing() string {
-	const most = 8 // files that are named
+	const most = 8 // number of files to list
 	var parts []string
 	left := 0
 	for _, f := range r.Files {
@@ -411,7 +413,7 @@ func (r *Report) Missing() string {
 	return strings.Join(parts, "; ")
 }
 
-// explain says what a GPU does not find.
+// explain describes the code that a GPU does not find.
 func (g *GPUReport) explain() string {
 	switch g.Verdict {
 	case HostOnly:

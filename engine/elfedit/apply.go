@@ -8,15 +8,15 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// tail is what stands at the end of the new file.
+// tail is the end of the new file.
 type tail struct {
-	names    []byte // new section names; nil if they stay
+	names    []byte // new section names; nil if unchanged
 	namesOff uint64
 	tableOff uint64
 	drop     []filePatch // ranges of the input that are not copied
 }
 
-// position gives the changes, the blocks and the tables their places.
+// position assigns offsets to the changes, the blocks and the tables.
 func (p *planner) position() error {
 	before := int64(0)
 	for _, c := range p.changes {
@@ -56,7 +56,7 @@ func (p *planner) position() error {
 	return nil
 }
 
-// newSegment places the new segment in the file from byte end on.
+// newSegment places the new segment in the file, at or after byte end.
 func (p *planner) newSegment(end uint64) {
 	align := uint64(4096)
 	for _, c := range p.changes {
@@ -74,13 +74,13 @@ func (p *planner) newSegment(end uint64) {
 	p.grow.addr = roundUp(top, max(p.page, align)) + p.grow.off%p.page
 }
 
-// renamed reports whether the table of sections gets more or fewer entries.
+// renamed reports whether the number of section headers changes.
 func (p *planner) renamed() bool {
 	return slices.ContainsFunc(p.changes, func(c *change) bool { return c.Reference != "" || c.Restore != "" })
 }
 
-// placeTables places the section headers and their names. Plan.Size is where they
-// end, or what else ends last.
+// placeTables places the section headers and their names. Plan.Size is the end of
+// these or of any other content, whichever is last.
 func (p *planner) placeTables() error {
 	codeEnd := p.CodeEnd()
 	p.tail.tableOff = p.shift(p.shoff)
@@ -235,7 +235,7 @@ func (p *planner) patch(off, value uint64) {
 	p.patches = append(p.patches, filePatch{off, le.AppendUint64(nil, value)})
 }
 
-// slot returns the change that sets the pointer at an address, and its value.
+// slot returns the value that a change sets for the pointer at an address.
 func (p *planner) slot(addr uint64) (value uint64, ok bool) {
 	for _, c := range p.changes {
 		if off, ok := c.Slots[addr]; ok {
@@ -245,7 +245,7 @@ func (p *planner) slot(addr uint64) (value uint64, ok bool) {
 	return 0, false
 }
 
-// follow returns where a pointer to an address leads afterwards.
+// follow returns the new target of a pointer to an address.
 func (p *planner) follow(addr uint64) (moved uint64, exact bool) {
 	for _, c := range p.changes {
 		if addr < c.addr || addr-c.addr >= c.old || c.old == 0 {
@@ -263,7 +263,7 @@ func (p *planner) follow(addr uint64) (moved uint64, exact bool) {
 	return addr, true
 }
 
-// newSymbol returns the value that a symbol has afterwards.
+// newSymbol returns the new value of a symbol.
 func (p *planner) newSymbol(section uint64, value uint64) uint64 {
 	for _, c := range p.changes {
 		ref := -1
@@ -273,7 +273,7 @@ func (p *planner) newSymbol(section uint64, value uint64) uint64 {
 		switch {
 		case section != uint64(c.Section) && int(section) != ref, !p.within(section, value):
 			continue
-		case c.Reference != "": // of the section, which is empty
+		case c.Reference != "": // a symbol of the section, which is empty
 			return c.newAddr
 		case c.old > 0 && value >= c.addr && value-c.addr < c.old:
 			moved, _ := p.follow(value)
@@ -292,15 +292,15 @@ func (p *planner) newSymbol(section uint64, value uint64) uint64 {
 	return value
 }
 
-// within reports whether the value of a symbol is an address of the section that it
-// names. GNU strip leaves numbers of former sections in the dynamic symbols of files
-// that were linked with --emit-relocs.
+// within reports whether the value of a symbol is an address in its section. In
+// files linked with --emit-relocs, GNU strip leaves numbers of removed sections in
+// dynamic symbols.
 func (p *planner) within(section, value uint64) bool {
 	s := &p.Sections[section]
 	return value >= s.Addr && value-s.Addr <= s.Size
 }
 
-// pointers corrects everything that the loader reads to find an address.
+// pointers updates all addresses that the loader reads.
 func (p *planner) pointers() error {
 	seen := make(map[uint64]bool)
 	err := p.Pointers(func(r Pointer) error {
@@ -359,7 +359,7 @@ func addressTag(tag uint64) bool {
 	return false
 }
 
-// redirect makes a relocated pointer lead to another address.
+// redirect changes the target of a relocated pointer.
 func (p *planner) redirect(r Pointer, value uint64) error {
 	if r.Form == Symbolic {
 		symbol := r.symbol
@@ -391,7 +391,7 @@ func (p *planner) redirect(r Pointer, value uint64) error {
 	return nil
 }
 
-// symbols corrects the values of symbols, and the static relocations that linkers
+// symbols updates the values of symbols, and the static relocations that linkers
 // keep with --emit-relocs.
 func (p *planner) symbols() error {
 	for i := range p.Sections {
@@ -469,7 +469,7 @@ func (p *planner) staticRelocations(table *Section) {
 	}
 }
 
-// write puts the file together.
+// write assembles the file.
 func (p *planner) write() error {
 	var parts []files.Part
 	add := func(off uint64, c files.Content) {
@@ -519,7 +519,7 @@ func (p *planner) write() error {
 	return nil
 }
 
-// sortPatches sorts the patches and refuses those that overlap.
+// sortPatches sorts the patches and returns an error if they overlap.
 func (p *planner) sortPatches() error {
 	slices.SortStableFunc(p.patches, func(a, b filePatch) int { return compare(a.off, b.off) })
 	kept := p.patches[:0]
@@ -536,7 +536,8 @@ func (p *planner) sortPatches() error {
 	return nil
 }
 
-// kept returns the ranges of the input that are copied to where shift says.
+// kept returns the ranges of the input that are copied to the offsets that
+// shift returns.
 func (p *planner) kept(codeEnd, table uint64) [][2]uint64 {
 	out := [][2]uint64{{0, headerSize}, {p.phoff, p.phoff + uint64(len(p.Segments))*segmentSize}, {p.tableAt, p.tableAt + table}}
 	out = append(out, [2]uint64{p.shoff, p.shoff + uint64(len(p.Sections))*sectionSize})
@@ -581,7 +582,8 @@ func (p *planner) kept(codeEnd, table uint64) [][2]uint64 {
 	return ranges
 }
 
-// near is the distance up to which patches are written with what is between them.
+// near is the largest distance of patches that are written together with the
+// bytes between them.
 const near = 4096
 
 // copied adds a range of the input, with its patches, to parts.

@@ -1,13 +1,13 @@
 // Package elfedit changes the content of sections in linked ELF files: shared
 // libraries and programs, 64 bits, little endian, x86-64 and AArch64.
 //
-// Addresses in memory do not change, because code reaches data by distance. A
-// section that becomes smaller leaves a hole in the address space: its segment is
-// split, and what follows moves forward in the file alone, by a multiple of the
-// largest page size. Content that does not fit its old room goes into a new
-// segment after the last one. The table of program headers stays where it is;
+// Addresses in memory do not change, because code uses relative addresses of
+// data. A section that becomes smaller leaves a hole in the address space: its
+// segment is split, and the bytes after it move forward only in the file, by a
+// multiple of the largest page size. Content that is larger than before is stored
+// in a new segment after the last one. The program header table is not moved;
 // sections that follow it and that are found through headers, such as .interp and
-// .gnu.hash, make room for another entry.
+// .gnu.hash, are moved if it requires more entries.
 //
 // [Parse] reads a file, [File.Plan] computes the new one, [Plan.Write] writes it.
 // Unchanged ranges are copied from the input without passing through memory.
@@ -40,7 +40,7 @@ const (
 	MachineX8664   = 62
 	MachineAArch64 = 183
 
-	// The types of segments that callers look for.
+	// The types of segments that callers use.
 	PtNull    = 0
 	PtLoad    = 1
 	PtDynamic = 2
@@ -51,7 +51,7 @@ const (
 	ptGNUProperty = 0x6474e553
 	ptGNUStack    = 0x6474e551
 
-	// The types and flags of sections that callers look for.
+	// The types and flags of sections that callers use.
 	ShtProgbits = 1
 	ShtNobits   = 8
 	ShfWrite    = 1
@@ -104,7 +104,8 @@ const (
 	sttSection     = 3
 	maxNameLength  = 4096
 	maxHeaderCount = 0xffff
-	// maxSegments is far more than files have: each pointer is looked up among them.
+	// maxSegments limits the number of segments, among which each pointer is
+	// looked up. Real files have far fewer.
 	maxSegments = 1000
 )
 
@@ -158,9 +159,9 @@ type dynamicEntry struct {
 // Is reports whether data begins with the magic of an ELF file.
 func Is(data []byte) bool { return len(data) >= 4 && string(data[:4]) == "\x7fELF" }
 
-// Parse reads the headers of a linked ELF file. It refuses files of other classes,
-// byte orders, machines and types, files without section headers, and headers that
-// contradict each other or the size of the file.
+// Parse reads the headers of a linked ELF file. It returns an error for files of
+// other classes, byte orders, machines and types, files without section headers,
+// and headers that are inconsistent with each other or the size of the file.
 func Parse(in files.Content) (*File, error) {
 	data := in.Bytes()
 	if !Is(data) || len(data) < headerSize {
@@ -312,7 +313,7 @@ func (f *File) readSections() error {
 	return nil
 }
 
-// cString returns the text before the first NUL, cut at a bound.
+// cString returns the text before the first NUL, truncated to a maximum length.
 func cString(b []byte) string {
 	b = b[:min(len(b), maxNameLength)]
 	for i, c := range b {
@@ -361,8 +362,8 @@ func (f *File) tag(tag uint64) (uint64, bool) {
 	return 0, false
 }
 
-// Section returns the index of the section of that name, or -1 if it is missing. It
-// fails if there are several.
+// Section returns the index of the section with the given name, or -1 if it is
+// missing. It fails if there are several.
 func (f *File) Section(name string) (int, error) {
 	found := -1
 	for i := range f.Sections {
@@ -383,8 +384,8 @@ func (f *File) Content(section int) files.Content {
 	return f.in.Slice(int64(s.Offset), int64(s.InFile()))
 }
 
-// Offset returns where n bytes at an address lie in the file. It reports false if no
-// segment loads all of them from the file.
+// Offset returns the file offset of n bytes at an address, or false if no segment
+// loads all of them from the file.
 func (f *File) Offset(addr, n uint64) (uint64, bool) {
 	for _, s := range f.Segments {
 		if s.Type == PtLoad && addr >= s.Addr && addr-s.Addr <= s.FileSize && n <= s.FileSize-(addr-s.Addr) {
@@ -394,7 +395,7 @@ func (f *File) Offset(addr, n uint64) (uint64, bool) {
 	return 0, false
 }
 
-// Word returns the 8 bytes at an address as the file has them.
+// Word returns the 8 bytes at an address as stored in the file.
 func (f *File) Word(addr uint64) (uint64, bool) {
 	off, ok := f.Offset(addr, 8)
 	if !ok {
@@ -414,8 +415,8 @@ func (f *File) PageSize() uint64 {
 	return page
 }
 
-// Program reports whether the file is a program, as opposed to a shared library:
-// it has no position of its own choice or names an interpreter.
+// Program reports whether the file is a program and not a shared library: it is
+// loaded at a fixed address or has an interpreter.
 func (f *File) Program() bool {
 	if f.Type == TypeExec {
 		return true
@@ -430,8 +431,8 @@ func (f *File) Program() bool {
 	return flags&pie != 0
 }
 
-// CodeEnd returns where the last section or header of the file ends: what follows
-// was appended to the file.
+// CodeEnd returns the end of the last section or header of the file. Bytes after
+// it were appended to the file.
 func (f *File) CodeEnd() uint64 {
 	end := max(f.phoff+uint64(len(f.Segments))*segmentSize, f.shoff+uint64(len(f.Sections))*sectionSize)
 	for i := range f.Sections {

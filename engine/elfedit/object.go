@@ -11,7 +11,7 @@ import (
 // Object is a relocatable ELF file.
 type Object struct{ File }
 
-// ParseObject reads the headers of a relocatable ELF file, 64 bits and little endian.
+// ParseObject reads the headers of a relocatable 64-bit little-endian ELF file.
 func ParseObject(in files.Content) (*Object, error) {
 	data := in.Bytes()
 	if !Is(data) || len(data) < headerSize {
@@ -27,7 +27,7 @@ func ParseObject(in files.Content) (*Object, error) {
 	return o, o.readSections()
 }
 
-// Place is a place in a section of an object.
+// Place is an offset in a section of an object.
 type Place struct {
 	Section int
 	Offset  uint64
@@ -36,8 +36,8 @@ type Place struct {
 // Reference is a relocation against a symbol.
 type Reference struct {
 	From   Place
-	To     Place // what it leads to; Section is 0 for what the object does not define
-	Direct bool  // it stores the address as it is, in 8 bytes
+	To     Place // its target; Section is 0 if the object does not define it
+	Direct bool  // it stores the absolute address in 8 bytes
 
 	record uint64
 	symbol uint64 // file offset
@@ -135,7 +135,7 @@ func (o *Object) Plan(changes []ObjectChange) (*Plan, error) {
 	return p.writeObject()
 }
 
-// moveReferences corrects relocations that lead into changed sections.
+// moveReferences updates relocations that refer to changed sections.
 func (o *Object) moveReferences(p *planner, changes []ObjectChange) error {
 	return o.References(func(r Reference) error {
 		for i := range changes {

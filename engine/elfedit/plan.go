@@ -9,29 +9,30 @@ import (
 
 // Change replaces the content of one section.
 type Change struct {
-	// Section is the section: loaded, read-only, with content in the file, or the
-	// empty section that an earlier change with a Reference left.
+	// Section is the index of the section. It must be loaded and read-only, with
+	// content in the file, or be the empty section of an earlier change with a
+	// Reference.
 	Section int
 	// Parts are the new content by offset in the section, in order, Size bytes in
-	// all. What no part covers is zero.
+	// total. Bytes outside all parts are zero.
 	Parts []files.Part
 	Size  uint64
-	// Align is the alignment of the content if it gets a new place.
+	// Align is the alignment of the content if it is moved.
 	Align uint64
 
-	// Slots maps addresses of pointers to the offsets in the new content that they
-	// are to lead to.
+	// Slots maps addresses of pointers to their new targets, which are offsets in
+	// the new content.
 	Slots map[uint64]uint64
-	// Move returns where the byte at an offset of the old content is in the new
-	// content. It reports false where that is only near: symbols can lead there,
+	// Move returns the offset in the new content of a byte in the old content. It
+	// returns false if the result is only approximate: symbols can refer to it,
 	// pointers cannot.
 	Move func(offset uint64) (moved uint64, exact bool)
 
 	// Reference, if not empty, is the name of a new section that describes the
 	// content. The section itself becomes empty.
 	Reference string
-	// Restore names the section that an earlier change made for its Reference. It
-	// is removed, and Section gets content again.
+	// Restore names the section that an earlier change made for its Reference.
+	// That section is removed, and the content of Section is restored.
 	Restore string
 }
 
@@ -41,22 +42,22 @@ type Patch struct {
 	Data []byte
 }
 
-// Edit is what changes in a file.
+// Edit is a set of changes to a file.
 type Edit struct {
 	Changes []Change
 	Patches []Patch
 }
 
-// Plan is a file that is to be written.
+// Plan is a file to write.
 type Plan struct {
-	// Parts are the bytes of the file by offset, in order, Size bytes in all. What no
-	// part covers is zero.
+	// Parts are the bytes of the file by offset, in order, Size bytes in total. Bytes
+	// outside all parts are zero.
 	Parts []files.Part
 	Size  int64
-	// Appended is the number of bytes that follow the last section and header of the
-	// input. They are kept at the end.
+	// Appended is the number of bytes after the last section and header of the
+	// input. They remain at the end.
 	Appended uint64
-	// Warnings say what could not be done as asked.
+	// Warnings describe changes that could not be made as requested.
 	Warnings []string
 }
 
@@ -75,27 +76,27 @@ func (p *Plan) Write(sink files.Sink) error {
 	return sink.Zeros(p.Size - at)
 }
 
-// change is a Change with its place.
+// change is a Change with its position.
 type change struct {
 	*Change
 	addr, off, old uint64 // of the old content
-	load           int    // the segment that has it
-	cut            uint64 // file offset from which on the file moves
+	load           int    // the segment that contains it
+	cut            uint64 // file offset from which the file moves
 	insert         bool   // the content goes into a hole after the segment
 	grown          bool   // the content goes into a new segment
-	lead           uint64 // bytes before the content that program headers take
-	keep           uint64 // bytes at the old place, those of lead included
+	lead           uint64 // bytes before the content that program headers use
+	keep           uint64 // bytes at the old position, including those of lead
 	extra          uint64 // bytes of moved sections after them
-	fixed          bool   // the room is not closed
-	closed         int64  // how far what follows moves forward
+	fixed          bool   // the hole is not closed
+	closed         int64  // distance by which following bytes move forward
 	newAddr        uint64
 	newOff         uint64
 }
 
-// end returns the address after what stays at the old place.
+// end returns the address after the bytes at the old position.
 func (c *change) end() uint64 { return c.addr + c.keep + c.extra }
 
-// block is some sections that move together.
+// block is a range of sections that move together.
 type block struct {
 	lo, hi uint64 // file offsets
 	addr   uint64
@@ -110,19 +111,19 @@ type planner struct {
 	page    uint64
 	changes []*change // in the order of the file
 	blocks  []block
-	host    *change // after whose content the blocks are; nil for the new segment
+	host    *change // the change with the blocks after its content; nil for the new segment
 	grow    struct {
 		addr, off, size uint64
 	}
-	// tableAt is where the table of program headers goes: where it is, or to the front
-	// of a file in which another tool moved it away from there.
+	// tableAt is the new offset of the program header table: its old one, or the start
+	// of the file if another tool moved it from there.
 	tableAt  uint64
 	segments []Segment
 	sections []Section
 	patches  []filePatch
 	plan     Plan
 	tail     tail
-	removed  int // section that goes; 0 for none
+	removed  int // section to remove; 0 for none
 }
 
 // filePatch replaces bytes at an offset of the input.
@@ -169,8 +170,7 @@ func (p *planner) place() error {
 	return nil
 }
 
-// restores reports whether content comes back that another edit, or another tool, took
-// out.
+// restores reports whether content is restored that another edit or tool removed.
 func (p *planner) restores() bool {
 	return slices.ContainsFunc(p.changes, func(c *change) bool { return c.Restore != "" })
 }
@@ -185,7 +185,7 @@ func compare(a, b uint64) int {
 	return 0
 }
 
-// placeOld describes the room of a section with content.
+// placeOld records the position of a section with content.
 func (p *planner) placeOld(c *change, section int) error {
 	s := &p.Sections[section]
 	if s.Type == ShtNobits || s.Size == 0 {
@@ -269,8 +269,8 @@ func (p *planner) alone(section int) error {
 	return nil
 }
 
-// placeRestored finds room for content that an earlier change took out: the hole
-// after the segment that has the reference.
+// placeRestored finds a position for content that an earlier change removed: the
+// hole after the segment with the reference.
 func (p *planner) placeRestored(c *change) error {
 	ref, err := p.Section(c.Restore)
 	if err != nil {
@@ -313,7 +313,7 @@ func roundUp(n, align uint64) uint64 {
 	return (n + align - 1) / align * align
 }
 
-// close computes how far what follows a change moves.
+// close computes the distance by which the bytes after a change move.
 func (c *change) close(page uint64) {
 	kept := c.off + c.keep + c.extra
 	switch {
@@ -326,8 +326,8 @@ func (c *change) close(page uint64) {
 	}
 }
 
-// shift returns where the byte at an offset of the input is in the output, for bytes
-// that are in neither a change nor a block.
+// shift returns the output offset of an input offset, for bytes in neither a change
+// nor a block.
 func (p *planner) shift(off uint64) uint64 {
 	moved := off
 	for _, c := range p.changes {
@@ -338,8 +338,8 @@ func (p *planner) shift(off uint64) uint64 {
 	return moved
 }
 
-// layout decides which room is closed and which sections move to make place for
-// program headers.
+// layout selects the holes to close and the sections to move for more program
+// headers.
 func (p *planner) layout() error {
 	for range 4*len(p.changes) + 8 {
 		grown := 0
@@ -375,8 +375,8 @@ func (p *planner) layout() error {
 	return fmt.Errorf("program headers: found no layout")
 }
 
-// leaveOpen leaves the room of changes open, for which no program header is needed. It
-// reports whether that makes a difference.
+// leaveOpen keeps the holes of changes open, which requires no program headers. It
+// reports whether this changes the layout.
 func (p *planner) leaveOpen() (some bool) {
 	for _, c := range p.changes {
 		if !c.fixed && !c.insert {
@@ -388,7 +388,8 @@ func (p *planner) leaveOpen() (some bool) {
 	return some
 }
 
-// leads returns a number that changes when a change gives more bytes away.
+// leads returns the total lead of the changes plus the number of fixed ones. It
+// differs after a change gives away more bytes.
 func (p *planner) leads() (sum uint64) {
 	for _, c := range p.changes {
 		sum += c.lead + boolean(c.fixed)
@@ -396,7 +397,8 @@ func (p *planner) leads() (sum uint64) {
 	return sum
 }
 
-// accommodate gives the blocks a place. It reports whether the layout remains as it is.
+// accommodate assigns positions to the blocks. It reports whether the layout is
+// unchanged.
 func (p *planner) accommodate(blocks []block) (bool, error) {
 	same := len(blocks) == len(p.blocks)
 	for i := range blocks {
@@ -432,7 +434,7 @@ func (p *planner) accommodate(blocks []block) (bool, error) {
 			return false, nil // after the content of the new segment
 		}
 	}
-	// Without room for a header nothing is split.
+	// Without space for a header, no segment is split.
 	for _, c := range p.changes {
 		if !c.insert {
 			c.fixed = true
@@ -444,8 +446,8 @@ func (p *planner) accommodate(blocks []block) (bool, error) {
 	return false, nil
 }
 
-// stack places the blocks one after the other from an address on and returns the
-// address after them.
+// stack places the blocks at consecutive addresses and returns the address after
+// them.
 func (p *planner) stack(addr, off uint64) uint64 {
 	base := off - addr
 	for i := range p.blocks {
@@ -457,7 +459,8 @@ func (p *planner) stack(addr, off uint64) uint64 {
 	return addr
 }
 
-// split returns what becomes of a loaded segment, with file offsets of the input.
+// split returns the segments that replace a loaded segment, with file offsets
+// of the input.
 func (p *planner) split(index int) []Segment {
 	whole := p.Segments[index]
 	if p.standsFor(whole) {
@@ -488,9 +491,9 @@ func (p *planner) split(index int) []Segment {
 	return parts
 }
 
-// standsFor reports whether a segment has nothing that is still needed: the memory of a
-// section that gets content again, a reference that goes, or the table of program
-// headers at its former place. Other tools leave such segments.
+// standsFor reports whether a segment is no longer required: it contains only the
+// memory of a section whose content is restored, a removed reference, or the program
+// header table at its former position. Other tools leave such segments.
 func (p *planner) standsFor(l Segment) bool {
 	if !p.restores() || l.Flags&2 != 0 || l.MemSize == 0 {
 		return false
@@ -513,7 +516,7 @@ func (p *planner) standsFor(l Segment) bool {
 	return reason && (!table || p.tableAt != p.phoff)
 }
 
-// makeRoom returns the sections that have to move for more program headers.
+// makeRoom returns the sections that must move for more program headers.
 func (p *planner) makeRoom(more int) ([]block, error) {
 	moved := p.tableAt != p.phoff
 	if more <= 0 && !moved {
@@ -556,7 +559,7 @@ func (p *planner) makeRoom(more int) ([]block, error) {
 			continue
 		}
 		if len(blocks) > 0 && s.Offset+s.Size <= blocks[len(blocks)-1].hi {
-			continue // moves with the one before
+			continue // moves with the previous one
 		}
 		b, err := p.movable(i)
 		if err != nil {
@@ -570,12 +573,12 @@ func (p *planner) makeRoom(more int) ([]block, error) {
 	return blocks, nil
 }
 
-// giveLead makes a change give bytes at its start to the table of program headers.
+// giveLead assigns bytes at the start of a change to the program header table.
 func (p *planner) giveLead(c *change, hi uint64) {
 	content := c.keep - c.lead
 	lead := roundUp(hi-c.off, max(c.Align, 8))
 	if lead+content > c.old {
-		c.fixed, lead = true, 0 // the room is not closed, so that no header is needed for it
+		c.fixed, lead = true, 0 // the hole is not closed, so that it requires no header
 	}
 	c.lead, c.keep = lead, lead+content
 }

@@ -2,7 +2,7 @@ package elfedit
 
 import "fmt"
 
-// Form is how the loader finds the value of a pointer.
+// Form is the way in which the loader computes the value of a pointer.
 type Form uint8
 
 // The forms of pointers.
@@ -17,7 +17,7 @@ const (
 // Pointer is a pointer in the loaded file that the loader relocates.
 type Pointer struct {
 	Slot  uint64 // its address
-	Value uint64 // the address that it leads to
+	Value uint64 // the address that it points to
 	Form  Form
 
 	record uint64 // file offset of the relocation
@@ -37,8 +37,7 @@ const (
 	aarch64IRelative = 1032
 )
 
-// form returns how a relocation of a type is computed, and whether it is an address
-// at all.
+// form returns the form of a relocation type, and reports whether it is an address.
 func (f *File) form(typ uint32) (Form, bool) {
 	if f.Machine == MachineAArch64 {
 		switch typ {
@@ -77,7 +76,7 @@ func (f *File) Pointers(visit func(Pointer) error) error {
 	return f.relrPointers(visit)
 }
 
-// table returns where a table of the dynamic section lies in the file.
+// table returns the file offset and size of a table of the dynamic section.
 func (f *File) table(atTag, sizeTag uint64) (at, size uint64, err error) {
 	addr, ok := f.tag(atTag)
 	if !ok {

@@ -14,7 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
 
-// Change says how something differs between the builds.
+// Change is the kind of difference between the builds.
 type Change string
 
 // The changes.
@@ -29,17 +29,17 @@ const (
 type Diff struct {
 	// Archs are all architectures of either build, by name.
 	Archs []Arch `json:"archs"`
-	// Kernels are the kernels that differ, of the architectures that both builds
-	// have. Those that got worse come first.
+	// Kernels are the kernels that differ, for architectures that both builds
+	// have. Kernels that got worse are first.
 	Kernels []Kernel `json:"kernels"`
-	// Failures are the limits that are passed, see Limits.Check.
+	// Failures are the exceeded limits, see Limits.Check.
 	Failures []Failure `json:"failures"`
 	// Equal is the number of kernels that do not differ.
 	Equal int `json:"-"`
 }
 
-// Arch is an architecture in both builds. Sizes are those of all its images, in
-// bytes.
+// Arch is an architecture in both builds. Sizes are totals of all its images,
+// in bytes.
 type Arch struct {
 	Arch    string `json:"arch"`
 	Change  Change `json:"change"`
@@ -55,13 +55,12 @@ type Kernel struct {
 	Change    Change          `json:"change"` // Added, Removed or Changed
 	Old       *kernels.Kernel `json:"old"`
 	New       *kernels.Kernel `json:"new"`
-	// Deltas are new less old figures, by name, where both are known and differ.
+	// Deltas are new minus old figures, by name, if both are known and differ.
 	Deltas map[string]int64 `json:"deltas"`
 }
 
 // Compare compares two builds. Images are paired by architecture, kernels by
-// architecture and name; see Key for what of a name counts. Images of no bytes
-// are as good as none.
+// architecture and the Key of their name. Empty images are ignored.
 func Compare(old, new []kernels.Image) *Diff {
 	before, after := collect(old), collect(new)
 	d := &Diff{Archs: []Arch{}, Kernels: []Kernel{}, Failures: []Failure{}}
@@ -88,7 +87,7 @@ func Compare(old, new []kernels.Image) *Diff {
 	return d
 }
 
-// arch has the images of an architecture in one build.
+// arch holds the images of an architecture in one build.
 type arch struct {
 	size    int64
 	hashes  []uint64
@@ -123,8 +122,8 @@ func (a *arch) same(b *arch) bool {
 	return a.size == b.size && slices.Equal(a.hashes, b.hashes)
 }
 
-// maxNear is among how many kernels with the same key a partner is looked for.
-// Real files have a few, one for each image.
+// maxNear is the largest number of kernels with the same key among which a
+// partner is searched. Real files have a few, one for each image.
 const maxNear = 256
 
 // kernels compares the kernels of an architecture.
@@ -175,17 +174,18 @@ func (d *Diff) kernels(arch string, old, new []*kernels.Kernel) {
 }
 
 var (
-	// openMPName begins the names of OpenMP kernels; the numbers are device and
-	// inode of the source file.
+	// openMPName matches the prefix of the names of OpenMP kernels; the numbers
+	// are device and inode of the source file.
 	openMPName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^__omp_offloading_[0-9a-f]+_[0-9a-f]+_`) })
-	// internalName ends the names of kernels with internal linkage in relocatable
-	// device code; it is the hash of the compilation unit.
+	// internalName matches the suffix of the names of kernels with internal
+	// linkage in relocatable device code, which is the hash of the compilation
+	// unit.
 	internalName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.(intern|static)\.[^.]*$`) })
 )
 
 // Key returns the part of a kernel's name that is the same in all builds:
-// without the inode of the source file that OpenMP puts into it, and without the
-// hash of the compilation unit that HIP appends.
+// without the inode of the source file, which OpenMP inserts, and the hash of
+// the compilation unit, which HIP appends.
 func Key(name string) string {
 	if strings.HasPrefix(name, "__omp_offloading_") {
 		name = openMPName().ReplaceAllLiteralString(name, "__omp_offloading_")
@@ -199,14 +199,14 @@ func Key(name string) string {
 // equal reports whether two kernels have the same figures.
 func equal(a, b *kernels.Kernel) bool {
 	x, y := *a, *b
-	for _, k := range []*kernels.Kernel{&x, &y} { // where they are does not count
+	for _, k := range []*kernels.Kernel{&x, &y} { // ignore their location
 		k.Image, k.Members, k.Section, k.ID, k.Name, k.Demangled, k.Version = 0, nil, "", "", "", "", nil
 	}
 	return reflect.DeepEqual(x, y)
 }
 
-// figures returns the figures of a kernel by their names in JSON, nil for those
-// that are not known.
+// figures returns the figures of a kernel by their JSON names; unknown figures
+// are nil.
 func figures(k *kernels.Kernel) map[string]*int64 {
 	all := map[string]*int64{
 		"code_size": k.CodeSize, "sgprs": k.SGPRs, "vgprs": k.VGPRs, "agprs": k.AGPRs,
@@ -220,7 +220,8 @@ func figures(k *kernels.Kernel) map[string]*int64 {
 	return all
 }
 
-// Figure returns a figure of a kernel by its name in Deltas, nil if it is not known.
+// Figure returns a figure of a kernel by its name in Deltas, or nil if it is
+// unknown.
 func Figure(k *kernels.Kernel, name string) *int64 { return figures(k)[name] }
 
 func deltas(old, new *kernels.Kernel) map[string]int64 {
@@ -239,7 +240,7 @@ func (k *Kernel) grew(figures ...string) bool {
 	return slices.ContainsFunc(figures, func(f string) bool { return k.Deltas[f] > 0 })
 }
 
-// rank orders kernels by how bad their change is.
+// rank returns the severity of a change, for sorting.
 func (k *Kernel) rank() int {
 	switch {
 	case k.grew("sgpr_spills", "vgpr_spills", "scratch"):
@@ -260,8 +261,8 @@ func compareKernels(a, b Kernel) int {
 	)
 }
 
-// image returns the image that a kernel is in: kernels of the same name may be in
-// several.
+// image returns the index of the image of a kernel: several images may have
+// kernels of the same name.
 func image(k Kernel) int {
 	if k.New != nil {
 		return k.New.Image

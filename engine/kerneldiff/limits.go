@@ -16,18 +16,18 @@ type Rule string
 // The rules.
 const (
 	Spills         Rule = "spills"          // a kernel spills more SGPRs or VGPRs
-	Scratch        Rule = "scratch"         // a kernel takes more scratch
+	Scratch        Rule = "scratch"         // a kernel uses more scratch
 	Occupancy      Rule = "occupancy"       // a kernel has fewer waves
 	RemovedKernels Rule = "removed-kernels" // a kernel of an architecture of both builds is missing
 	RemovedArchs   Rule = "removed-archs"   // an architecture is missing
 	MaxGrowth      Rule = "max-growth"      // the images of an architecture grew too much
 )
 
-// rules are those that ParseRules takes, in the order of failures.
+// rules are the rules that ParseRules accepts, in the order of failures.
 var rules = []Rule{Spills, Scratch, Occupancy, RemovedKernels, RemovedArchs}
 
-// ParseRules reads a list of rules with commas between them. MaxGrowth is not one
-// of them: it has a number.
+// ParseRules parses a comma-separated list of rules. It does not accept
+// MaxGrowth, which has a number.
 func ParseRules(list string) ([]Rule, error) {
 	var found []Rule
 	for name := range strings.SplitSeq(list, ",") {
@@ -47,8 +47,8 @@ func ruleNames() []string {
 	return names
 }
 
-// Growth is how much images may grow: by Bytes, or by Percent of the old size if
-// Relative is set.
+// Growth is the permitted growth of images: Bytes or, if Relative is set,
+// Percent of the old size.
 type Growth struct {
 	Bytes    int64
 	Percent  float64
@@ -57,8 +57,8 @@ type Growth struct {
 
 var growthForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(%|KiB|MiB|GiB|)$`) })
 
-// ParseGrowth reads a growth: a number with %, KiB, MiB, GiB or, for bytes,
-// nothing behind it.
+// ParseGrowth parses a growth: a number followed by %, KiB, MiB, GiB or, for
+// bytes, nothing.
 func ParseGrowth(s string) (Growth, error) {
 	m := growthForm().FindStringSubmatch(s)
 	if m == nil {
@@ -83,13 +83,13 @@ func (g Growth) Permits(old, new int64) bool {
 	return new-old <= g.Bytes
 }
 
-// Limits say which differences fail.
+// Limits are the limits on differences between two builds.
 type Limits struct {
 	Rules     []Rule
 	MaxGrowth *Growth // nil for any
 }
 
-// Failure is a limit that is passed.
+// Failure is an exceeded limit.
 type Failure struct {
 	Rule   Rule    `json:"rule"`
 	Arch   string  `json:"arch"`

@@ -9,23 +9,22 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 )
 
-// Limits of demangling, for names made to waste time: a mangled name can stand
-// for one that is far longer.
+// Limits of demangling, for names crafted to waste time: a mangled name can
+// have a far longer demangled form.
 const (
 	maxMangled       = 8 << 10 // bytes; the time grows with the square
-	maxQualifiers    = 128     // pointers to pointers and the like, one after the other
+	maxQualifiers    = 128     // consecutive qualifiers, such as pointers to pointers
 	maxDemangledPow2 = 16      // 64 KiB
 )
 
-// Demangle returns a symbol of C++ or Rust as its source has it, in the style of
-// LLVM. Names that are not mangled, and those too long to demangle, stay as
-// they are.
+// Demangle returns the source form of a C++ or Rust symbol, in the style of
+// LLVM. Names that are not mangled or are too long are returned unchanged.
 func Demangle(name string) (demangled string) {
 	if !strings.HasPrefix(name, "_Z") && !strings.HasPrefix(name, "_R") || len(name) > maxMangled || qualifiers(name) > maxQualifiers {
 		return name
 	}
 	defer func() {
-		if recover() != nil { // a name that the demangler does not expect
+		if recover() != nil { // the demangler does not support the name
 			demangled = name
 		}
 	}()
@@ -36,8 +35,8 @@ func Demangle(name string) (demangled string) {
 	return s
 }
 
-// qualifiers returns the length of the longest run of letters that mangled names
-// have for pointers, references, functions and qualifiers.
+// qualifiers returns the length of the longest sequence of letters for pointers,
+// references, functions and qualifiers in a mangled name.
 func qualifiers(name string) (longest int) {
 	run := 0
 	for i := range len(name) {
@@ -50,12 +49,12 @@ func qualifiers(name string) (longest int) {
 	return longest
 }
 
-// DemangleAll sets Demangled in the kernels of images. Names that several
-// images have, as the images of a bundle do, are demangled once.
+// DemangleAll sets Demangled in the kernels of images. Names in several images,
+// such as those of a bundle, are demangled once.
 func DemangleAll(ctx context.Context, budget *budget.Budget, images []Image) error {
 	index := make(map[string]int)
 	var names []string
-	var at []int // of the kernels, in names
+	var at []int // indices of the kernels' names in names
 	for i := range images {
 		for k := range images[i].Kernels {
 			name := images[i].Kernels[k].Name

@@ -12,11 +12,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/spirv"
 )
 
-// Describe reads the kernels of an image, and sets the fields from Arch on. arch
-// is what the container states; the Arch of a code object is its own. Formats
-// that are not known have no kernels. Kernels refer to no bytes of data; those
-// of the image have Image, Members, Section and ID from img. DemangleAll sets
-// their Demangled.
+// Describe reads the kernels of an image and sets Arch and the fields after it.
+// arch is the arch stated by the container; for a code object, Arch is that of
+// the object itself. Images of unknown formats have no kernels. Kernels do not
+// refer to bytes of data; their Image, Members, Section and ID are those of img.
+// DemangleAll sets Demangled.
 func (img *Image) Describe(data []byte, arch string) error {
 	img.Arch = arch
 	var err error
@@ -105,9 +105,9 @@ func fromCodeObject(o *codeobject.Object, k *codeobject.Kernel) Kernel {
 	return d
 }
 
-// Usage returns what the occupancy of a kernel depends on, and false if the
-// code object does not tell all of it: with processors that are not known,
-// version 2, missing metadata, and VGPRs that waves allocate as they run.
+// Usage returns the resources on which the occupancy of a kernel depends, or
+// false if the code object does not state all of them: for unknown processors,
+// version 2, missing metadata, and VGPRs that waves allocate dynamically.
 func Usage(o *codeobject.Object, k *codeobject.Kernel) (occupancy.Usage, bool) {
 	p, d := occupancy.ByMach(o.Mach), k.Descriptor
 	if p == nil || d == nil || o.Version < 3 || k.WavefrontSize == nil || k.SGPRs == nil || k.VGPRs == nil ||
@@ -124,7 +124,7 @@ func Usage(o *codeobject.Object, k *codeobject.Kernel) (occupancy.Usage, bool) {
 		LDS: *k.LDS, MinWorkgroup: 1, MaxWorkgroup: *k.MaxWorkgroupSize,
 	}
 	if blocks := d.SGPRBlocks(); p.Family < 10 && (*k.SGPRs+7)/8 < blocks {
-		u.AllocatedSGPRs = blocks*8 - 7 // the least that takes so many blocks
+		u.AllocatedSGPRs = blocks*8 - 7 // the smallest number that requires this number of blocks
 	}
 	if p.Family >= 10 {
 		u.WGPMode = d.WGPMode()
@@ -133,7 +133,7 @@ func Usage(o *codeobject.Object, k *codeobject.Kernel) (occupancy.Usage, bool) {
 		}
 	}
 	if size := k.ReqdWorkgroupSize; size != nil {
-		const most = 1 << 20 // of one dimension; no GPU has more than 1024 in all
+		const most = 1 << 20 // of one dimension; no GPU has more than 1024 in total
 		for _, n := range size {
 			if n < 1 || n > most {
 				return occupancy.Usage{}, false
@@ -193,7 +193,8 @@ func (img *Image) bitcode(data []byte) error {
 	return err
 }
 
-// Copy sets the fields from Arch on to those of an image with the same bytes.
+// Copy sets Arch and the fields after it to those of an image with the same
+// bytes.
 func (img *Image) Copy(from *Image) {
 	img.Format, img.Version, img.Target = from.Format, from.Version, from.Target
 	img.Empty, img.Sections = from.Empty, from.Sections
@@ -204,7 +205,7 @@ func (img *Image) Copy(from *Image) {
 	img.stamp()
 }
 
-// stamp says in the kernels which image they are of.
+// stamp sets the fields of the kernels that identify their image.
 func (img *Image) stamp() {
 	members := img.Members
 	if members == nil {

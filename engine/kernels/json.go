@@ -5,10 +5,10 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the JSON form of k to b and returns the result. It is what
-// encoding/json prints, without escapes for HTML and with all control characters
-// escaped, in a fraction of the time: a library has thousands of kernels with
-// names of kilobytes.
+// AppendJSON appends the JSON form of k to b and returns the result. The result
+// is that of encoding/json, without escapes for HTML and with all control
+// characters escaped, in a fraction of the time: a library has thousands of
+// kernels with names of kilobytes.
 func (k *Kernel) AppendJSON(b []byte) []byte {
 	b = append(b, `{"image":`...)
 	b = strconv.AppendInt(b, int64(k.Image), 10)

@@ -5,38 +5,39 @@ package kernels
 
 import "github.com/rules-offload/rules_offload/engine/codeobject"
 
-// Image is a device image and what it tells of itself. The fields up to Hash
-// say where it was found; Describe does not set them.
+// Image describes a device image. The fields up to Hash identify where it was
+// found; Describe does not set them.
 type Image struct {
-	// Index is the position in what Session.Inspect returns for the file.
+	// Index is the index in the images that Session.Inspect returns for the file.
 	Index int
-	// Members are the archive members that lead to the image, the outermost first.
+	// Members are the archive members that contain the image, outermost first.
 	Members []string
-	// Section is the section that holds the image, "" without one.
+	// Section is the section that contains the image, or "".
 	Section string
-	// ID is the entry ID in a bundle, "" elsewhere.
+	// ID is the entry ID in a bundle; "" outside bundles.
 	ID string
 	// Size is the size of the image in bytes.
 	Size int64
-	// Host reports whether the image is code for the host, an entry of a bundle.
+	// Host reports whether the image is a bundle entry with code for the host.
 	Host bool
-	// Hash is a hash of the bytes, if it was asked for.
+	// Hash is a hash of the bytes, if requested.
 	Hash uint64
 
-	// Arch is the target ID of a code object by its ELF flags, and what the
-	// container states of other images.
+	// Arch is the target ID in the ELF flags of a code object or, for other
+	// images, the arch stated by the container.
 	Arch string
-	// Format says what the image is.
+	// Format is the format of the image.
 	Format Format
 	// Version is the version of a code object, 2 to 6; 0 for other images.
 	Version int
-	// Target is what the ELF header of a code object states.
+	// Target is the target in the ELF header of a code object.
 	Target codeobject.Target
 	// Empty reports whether a code object or a SPIR-V module has neither kernels
 	// nor exported variables; __hip_cuid_* variables do not count.
 	Empty bool
-	// Sections are the sections of ELF images that take space in the file, in
-	// file order. Their sum is less than Size: headers are not included.
+	// Sections are the sections of ELF images that use space in the file, in file
+	// order. The sum of their sizes is less than Size, because it does not include
+	// headers.
 	Sections []Section
 	// Kernels are the kernels, by name.
 	Kernels []Kernel
@@ -52,7 +53,7 @@ const (
 	Cubin      Format = "cubin"
 	SPIRV      Format = "spirv"
 	Bitcode    Format = "bitcode"
-	Other      Format = "" // nothing is known of its kernels
+	Other      Format = "" // unknown; kernels are not read
 )
 
 // Section is a section of an ELF image.
@@ -61,9 +62,9 @@ type Section struct {
 	Size int64  `json:"size"` // bytes in the file
 }
 
-// Kernel is a kernel of an image, in the JSON form of all reports. A nil field
-// is something that the image does not tell. Sizes are in bytes; Scratch is per
-// lane, LDS per workgroup.
+// Kernel is a kernel of an image, in the JSON form of all reports. A field is
+// nil if the image does not state it. Sizes are in bytes; Scratch is per lane,
+// LDS per workgroup.
 type Kernel struct {
 	Image            int        `json:"image"` // Image.Index
 	Members          []string   `json:"members"`
@@ -75,7 +76,7 @@ type Kernel struct {
 	Version          *int64     `json:"version"`
 	CodeSize         *int64     `json:"code_size"`
 	SGPRs            *int64     `json:"sgprs"`
-	VGPRs            *int64     `json:"vgprs"` // AGPRs included where they share a file
+	VGPRs            *int64     `json:"vgprs"` // includes AGPRs if they share a register file
 	AGPRs            *int64     `json:"agprs"`
 	SGPRSpills       *int64     `json:"sgpr_spills"`
 	VGPRSpills       *int64     `json:"vgpr_spills"`
@@ -91,17 +92,18 @@ type Kernel struct {
 	Occupancy        *Occupancy `json:"occupancy"`
 }
 
-// Occupancy is how many waves of a kernel run on a SIMD at a time at most.
+// Occupancy is the largest number of waves of a kernel that run on a SIMD at a
+// time.
 type Occupancy struct {
 	WavesPerSIMD int `json:"waves_per_simd"`
 	Max          int `json:"max"` // of the processor
 	// Limits names the bounds that equal WavesPerSIMD; empty if it is Max.
-	// "requested" stands for waves below every bound: the source asked for it.
+	// "requested" means that the source requested fewer waves than every bound.
 	Limits []string `json:"limits"`
 	Bounds Bounds   `json:"bounds"`
 }
 
-// Bounds are the waves per SIMD that each resource alone permits.
+// Bounds are the waves per SIMD that each resource permits by itself.
 type Bounds struct {
 	VGPRs     int `json:"vgprs"`
 	SGPRs     int `json:"sgprs"`

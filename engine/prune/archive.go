@@ -18,13 +18,13 @@ import (
 
 const memberHeader = 60
 
-// stored is a member of an archive, its index or its table of names.
+// stored is a member of an archive, or its index or table of names.
 type stored struct {
-	header int64 // where its header is
+	header int64 // offset of its header
 	prefix int64 // bytes of the name between header and data
 	data   files.Content
 	end    int64
-	work   *Work // nil for what is copied
+	work   *Work // nil if it is copied
 	index  string
 
 	newHeader int64
@@ -134,8 +134,8 @@ func readMembers(in files.Content, members map[int64]ar.Member, kind ar.Kind) ([
 	return all, nil
 }
 
-// buildArchive writes the archive with changed members. Headers stay but for sizes,
-// and the index stays but for the places of members.
+// buildArchive writes the archive with changed members. Only the sizes in headers
+// and the offsets in the index change.
 func buildArchive(in files.Content, all []stored, o *Options) (*elfedit.Plan, error) {
 	plan := &elfedit.Plan{Parts: []files.Part{{Content: in.Slice(0, 8)}}, Size: 8}
 	moved := make(map[int64]int64)
@@ -184,11 +184,11 @@ func buildArchive(in files.Content, all []stored, o *Options) (*elfedit.Plan, er
 	return plan, nil
 }
 
-// moveIndex returns the symbol index with the new places of members.
+// moveIndex returns the symbol index with the new offsets of members.
 func moveIndex(old []byte, name string, moved map[int64]int64) ([]byte, error) {
 	data := append([]byte{}, old...)
 	word, order := uint64(4), binary.ByteOrder(binary.BigEndian)
-	first, step := uint64(0), uint64(0) // of the places, between them
+	first, step := uint64(0), uint64(0) // first offset, distance of offsets
 	var count uint64
 	get := func(at uint64) (uint64, bool) {
 		switch {
@@ -211,7 +211,7 @@ func moveIndex(old []byte, name string, moved map[int64]int64) ([]byte, error) {
 		order = binary.LittleEndian
 		count, ok = get(0)
 		first, step = word, word
-	default: // BSD: the size of pairs of name and place
+	default: // BSD: the size of pairs of name and offset
 		order = binary.LittleEndian
 		if strings.HasPrefix(name, "__.SYMDEF_64") {
 			word = 8

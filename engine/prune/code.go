@@ -42,8 +42,8 @@ func (c *Code) Close() {
 	c.release = nil
 }
 
-// ReadCode reads the device code that wrappers lead to. Entries of compressed bundles
-// are in memory until Close.
+// ReadCode reads the device code that wrappers point to. Entries of compressed
+// bundles are in memory until Close.
 func ReadCode(ctx context.Context, in files.Content, budget *budget.Budget) (*Code, error) {
 	if !elfedit.Is(in.Bytes()) {
 		if len(in.Bytes()) >= 2 && string(in.Bytes()[:2]) == "MZ" {

@@ -11,7 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
-// openBundles finds the bundles that follow each other in a file.
+// openBundles finds the adjacent bundles in a file.
 func (w *Work) openBundles(ctx context.Context) error {
 	w.format = "bundle"
 	units, err := consecutive(ctx, w.in, &w.opt)
@@ -27,7 +27,7 @@ func (w *Work) openBundles(ctx context.Context) error {
 	return nil
 }
 
-// consecutive returns the bundles that follow each other from the start of c on.
+// consecutive returns the adjacent bundles from the start of c.
 func consecutive(ctx context.Context, c files.Content, o *Options) ([]*unit, error) {
 	var units []*unit
 	plainEnd := func(data []byte) (int64, error) {
@@ -53,7 +53,7 @@ func consecutive(ctx context.Context, c files.Content, o *Options) ([]*unit, err
 	return units, nil
 }
 
-// lay returns the file with units one after the other.
+// lay returns the plan of a file with consecutive units.
 func lay(units []*unit, align uint64) *elfedit.Plan {
 	p := &elfedit.Plan{}
 	for _, u := range units {
@@ -70,11 +70,12 @@ func lay(units []*unit, align uint64) *elfedit.Plan {
 	return p
 }
 
-// maxInflated bounds what the compressed packages of a file have inflated.
+// maxInflated limits the uncompressed size of the compressed packages of a
+// file, in bytes.
 const maxInflated = 1 << 30
 
-// packages returns the offload binaries that follow each other in c. The memory of those that
-// it inflates is reserved until Close.
+// packages returns the adjacent offload binaries in c. Memory for inflated ones is reserved
+// until Close.
 func (w *Work) packages(ctx context.Context, c files.Content) ([]*unit, error) {
 	var units []*unit
 	allowed := offloadbinary.UpTo(maxInflated)
@@ -118,7 +119,8 @@ func (w *Work) openPackages(ctx context.Context) error {
 	return nil
 }
 
-// imageRange is where an image is in a section, in the old and the new content.
+// imageRange is the range of an image in the old and the new content of a
+// section.
 type imageRange struct {
 	unit  *unit
 	image int
@@ -126,7 +128,7 @@ type imageRange struct {
 	size  uint64
 }
 
-// newRange returns where the image is afterwards; an image that is dropped is empty.
+// newRange returns the new range of the image. A dropped image is empty.
 func (r *imageRange) newRange() (start, end uint64) {
 	e := &r.unit.entries[r.image]
 	if e.drop {
@@ -144,8 +146,7 @@ func (r *imageRange) newRange() (start, end uint64) {
 	return start, start + size
 }
 
-// openOpenMP finds the images of OpenMP, which records with their starts and ends lead
-// to.
+// openOpenMP finds the images of OpenMP through records with their starts and ends.
 func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit.Change, error), error) {
 	section, err := f.Section(OffloadSection)
 	if err != nil || section < 0 {

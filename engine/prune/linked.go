@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// HIPSection holds the bundles of HIP programs, WrapperSection the records that
-	// the HIP runtime is given, OffloadSection the images of OpenMP programs.
+	// HIPSection holds the bundles of HIP programs, WrapperSection the records
+	// passed to the HIP runtime, and OffloadSection the images of OpenMP programs.
 	HIPSection     = ".hip_fatbin"
 	WrapperSection = ".hipFatBinSegment"
 	OffloadSection = ".llvm.offloading"
 
-	// MagicBundle and MagicPack begin wrappers: one leads to a bundle, the other to
-	// the marker of a split file.
+	// MagicBundle and MagicPack are the magics of wrappers, which point to a bundle
+	// or to the marker of a split file.
 	MagicBundle = 0x48495046
 	MagicPack   = 0x4B504948
 
 	wrapperSize = 24
 )
 
-// Wrapper is a record that the HIP runtime is given for one source.
+// Wrapper is a record passed to the HIP runtime for one source.
 type Wrapper struct {
 	Addr   uint64 // of the record
 	Magic  uint32
-	Index  uint32 // of a split file: which code object
-	Target uint64 // the address that it leads to
+	Index  uint32 // of a split file: the number of the code object
+	Target uint64 // the address that it points to
 }
 
 // Wrappers returns the wrappers of a file, in order.
@@ -118,7 +118,7 @@ func (w *Work) openLinked(ctx context.Context) error {
 }
 
 // MayHaveCode reports whether an ELF file that cannot be changed has a section with
-// device code, or none that can be read.
+// device code, or sections that cannot be read.
 func MayHaveCode(data []byte) bool {
 	f, err := object.Parse(data)
 	if err != nil || len(f.Sections) == 0 {
@@ -133,7 +133,7 @@ func MayHaveCode(data []byte) bool {
 	return false
 }
 
-// openHIP finds the bundles that wrappers lead to.
+// openHIP finds the bundles that wrappers point to.
 func (w *Work) openHIP(ctx context.Context, f *elfedit.File) (func() (elfedit.Change, error), error) {
 	section, err := f.Section(HIPSection)
 	if err != nil || section < 0 {
@@ -176,7 +176,8 @@ func (w *Work) openHIP(ctx context.Context, f *elfedit.File) (func() (elfedit.Ch
 	}, nil
 }
 
-// mover returns where bytes of a section with units are afterwards.
+// mover returns a function that maps offsets in a section with units to new
+// offsets.
 func mover(units []*unit) func(uint64) (uint64, bool) {
 	return func(offset uint64) (uint64, bool) {
 		i, found := slices.BinarySearchFunc(units, int64(offset), func(u *unit, at int64) int { return int(min(max(u.at-at, -1), 1)) })
@@ -195,8 +196,8 @@ func mover(units []*unit) func(uint64) (uint64, bool) {
 	}
 }
 
-// alignment returns the alignment of a bundle at an address: that of the address, at
-// most 4096.
+// alignment returns the alignment of a bundle at an address: the alignment of the
+// address, at most 4096.
 func alignment(addr uint64) uint64 {
 	addr |= 4096
 	return addr & -addr
@@ -204,8 +205,8 @@ func alignment(addr uint64) uint64 {
 
 func roundUp(n, align uint64) uint64 { return (n + align - 1) / align * align }
 
-// Bundles returns the bundles of a section that wrappers lead to, in the order of
-// addresses and in the order of wrappers.
+// Bundles returns the bundles of a section that wrappers point to: units in the
+// order of addresses, and order in the order of wrappers.
 func Bundles(ctx context.Context, f *elfedit.File, section int, wrappers []Wrapper, o *Options) (units, order []*unit, err error) {
 	s := &f.Sections[section]
 	var starts []int64

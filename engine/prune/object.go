@@ -24,7 +24,7 @@ func (w *Work) openObject(ctx context.Context) error {
 		return unsupported(err)
 	}
 	var changes []func() elfedit.ObjectChange
-	var targets map[int]map[elfedit.Place]uint64 // see objectTargets; nil while they are not known
+	var targets map[int]map[elfedit.Place]uint64 // see objectTargets; nil until computed
 	loose := &unit{loose: true, section: bundle.SectionPrefix}
 	for i := range o.Sections {
 		s := &o.Sections[i]
@@ -115,8 +115,8 @@ func buildObject(in files.Content, o *elfedit.Object, changes []elfedit.ObjectCh
 	return &elfedit.Plan{Parts: out.parts, Size: out.size}, err
 }
 
-// objectHIP finds the bundles in a section of an object: those that wrappers lead to,
-// or, without wrappers, those that follow each other.
+// objectHIP finds the bundles in a section of an object: those that wrappers point to
+// or, without wrappers, adjacent ones.
 func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int, targets map[elfedit.Place]uint64) (func() elfedit.ObjectChange, error) {
 	content := o.Content(section)
 	var units []*unit
@@ -170,8 +170,8 @@ func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int, ta
 	}, nil
 }
 
-// objectTargets returns, for each section that wrappers lead to, the places of their pointers
-// and where in the section they lead to.
+// objectTargets returns, for each section that wrappers point to, the places of their
+// pointers and the offsets in the section that they point to.
 func objectTargets(o *elfedit.Object) (map[int]map[elfedit.Place]uint64, error) {
 	targets := make(map[int]map[elfedit.Place]uint64)
 	slots := objectWrappers(o)

@@ -1,9 +1,9 @@
 // Package prune removes, replaces, compresses and decompresses the device code in
 // files that are built: shared libraries and programs, objects, archives, bundles and
-// offload binaries. The file stays what it is.
+// offload binaries. The type of the file does not change.
 //
-// [Open] finds the device code and decides what happens to it; [Work.Plan] computes the
-// new file.
+// [Open] finds the device code and selects the changes; [Work.Plan] computes the new
+// file.
 package prune
 
 import (
@@ -24,19 +24,19 @@ import (
 // ErrNoDeviceCode reports a file without device code.
 var ErrNoDeviceCode = errors.New("no device code in the file")
 
-// MissingError reports a target to keep that no entry is for.
+// MissingError reports a target to keep for which there is no entry.
 type MissingError struct {
 	Name   string   // the target
 	Stored []string // the entry IDs in the file, each once
 }
 
-// Error says what is missing, and what the file has.
+// Error returns the missing target and the entries of the file.
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("no entry for %s: found %s", e.Name, list(e.Stored))
 }
 
-// UnsupportedError reports a file that is not read, so that it is not known whether it
-// has device code.
+// UnsupportedError reports a file that is not supported, so that it is unknown whether
+// it has device code.
 type UnsupportedError struct{ Err error }
 
 // Error returns the reason.
@@ -45,7 +45,7 @@ func (e *UnsupportedError) Error() string { return e.Err.Error() }
 // Unwrap returns the reason.
 func (e *UnsupportedError) Unwrap() error { return e.Err }
 
-// unsupported marks an error.
+// unsupported wraps an error in an UnsupportedError.
 func unsupported(err error) error {
 	if err == nil {
 		return nil
@@ -53,7 +53,7 @@ func unsupported(err error) error {
 	return &UnsupportedError{err}
 }
 
-// Options say what happens to the device code of a file.
+// Options select the changes to the device code of a file.
 type Options struct {
 	// Keep and Drop name entries: processors with all their variants, target IDs with
 	// features, or whole entry IDs. At most one of them is set.
@@ -61,17 +61,17 @@ type Options struct {
 	Replace    []Replacement
 	// Compress and Decompress change how bundles are stored. At most one is set.
 	Compress, Decompress bool
-	Level                int // of compression, as clang-offload-bundler counts them
+	Level                int // of compression, as in clang-offload-bundler
 	// IgnoreMissing turns names in Keep that are missing into warnings.
 	IgnoreMissing bool
-	// DryRun computes the report alone; compressed sizes are upper bounds.
+	// DryRun computes only the report; compressed sizes are upper bounds.
 	DryRun bool
 	Budget *budget.Budget
-	// Done, if not nil, is called with numbers of bytes that were compressed.
+	// Done, if not nil, is called with the numbers of bytes compressed.
 	Done func(n int64)
 }
 
-// Report says what happened to a file.
+// Report describes the changes to a file.
 type Report struct {
 	Input      string         `json:"input"`
 	Output     string         `json:"output"`
@@ -82,7 +82,8 @@ type Report struct {
 	Warnings   []string       `json:"warnings"`
 }
 
-// BundleReport says what happened to a bundle. Sizes are bytes as stored.
+// BundleReport describes the changes to a bundle. Sizes are stored sizes in
+// bytes.
 type BundleReport struct {
 	Index            int      `json:"index"`
 	Member           string   `json:"member"`
@@ -96,18 +97,19 @@ type BundleReport struct {
 	Replaced         []string `json:"replaced"`
 }
 
-// Work is a file whose device code is to be changed.
+// Work is a file with device code to change.
 type Work struct {
 	work
 }
 
-// work is what is known of a file.
+// work holds the device code of a file.
 type work struct {
 	in     files.Content
 	opt    Options
 	format string
 	units  []*unit
-	// order lists units as reports do; a unit that two wrappers lead to is there twice.
+	// order lists the units in the order of reports. A unit that two wrappers
+	// point to is listed twice.
 	order []*unit
 	// build computes the new file from the changed units.
 	build    func() (*elfedit.Plan, error)
@@ -119,7 +121,7 @@ func (w *work) warn(format string, args ...any) {
 	w.warnings = append(w.warnings, fmt.Sprintf(format, args...))
 }
 
-// Open finds the device code in a file and decides what happens to it.
+// Open finds the device code in a file and selects the changes.
 func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
 	w := &Work{work{in: in, opt: opt}}
 	data := in.Bytes()
@@ -149,7 +151,7 @@ func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
 	return w, err
 }
 
-// Unchanged reports whether the new file is the old one.
+// Unchanged reports whether the new file is equal to the old one.
 func (w *Work) Unchanged() bool {
 	for _, u := range w.units {
 		if u.changes(&w.opt) {
@@ -159,8 +161,8 @@ func (w *Work) Unchanged() bool {
 	return true
 }
 
-// Plan computes the new file. Its parts are valid until Close. The memory of bundles that it
-// decompresses is reserved until then.
+// Plan computes the new file. Its parts are valid until Close. Memory for decompressed
+// bundles is reserved until then.
 func (w *Work) Plan(ctx context.Context) (*elfedit.Plan, error) {
 	if w.Unchanged() {
 		for _, u := range w.units {
@@ -197,7 +199,7 @@ func (w *Work) Close() {
 	w.release = nil
 }
 
-// Report says what a plan does to the file.
+// Report describes the changes of a plan.
 func (w *Work) Report(p *elfedit.Plan) Report {
 	r := Report{Format: w.format, SizeBefore: w.in.Len(), SizeAfter: p.Size, Bundles: []BundleReport{}, Warnings: append([]string{}, w.warnings...)}
 	for i, u := range w.order {

@@ -11,12 +11,12 @@ import (
 
 // entry is an entry of a bundle or an image of an offload binary.
 type entry struct {
-	id     string // as reports name it
+	id     string // name in reports
 	host   bool
 	offset int64 // in the plain bundle
 	size   int64
 
-	// One of the two says what the entry is for.
+	// One of the two is the target of the entry.
 	target target.ID // of a bundle's entry; the zero value if the ID is not one
 	device *target.Device
 
@@ -45,7 +45,7 @@ func imageEntry(triple, arch string, size int64) entry {
 	return entry{id: id, size: size, device: &target.Device{Triple: triple, Arch: arch}}
 }
 
-// processor returns the target ID of the entry and the triple that it is for.
+// processor returns the target ID and the triple of the entry.
 func (e *entry) processor() (id string, triple target.Triple) {
 	if e.device == nil {
 		return e.target.TargetID, e.target.Triple
@@ -58,8 +58,8 @@ func (e *entry) processor() (id string, triple target.Triple) {
 	return processor, triple
 }
 
-// is reports whether name names the entry: its whole ID, its target ID, or the
-// processor, which covers all variants.
+// is reports whether name refers to the entry. It may be the complete ID, the
+// target ID, or the processor, which includes all variants.
 func (e *entry) is(name string) bool {
 	if name == e.id {
 		return true
@@ -89,13 +89,13 @@ func (e *entry) is(name string) bool {
 	return err == nil && whole.Kind.Valid() && whole.TargetID != "" && whole.Canonical().Text == e.target.Canonical().Text
 }
 
-// Replacement is new content for every entry with a name.
+// Replacement is the new content for every entry with a name.
 type Replacement struct {
 	Name    string
 	Content files.Content
 }
 
-// choose decides what happens to the entries of all units.
+// choose selects the changes to the entries of all units.
 func (w *work) choose() error {
 	o := w.opt
 	var stored []string
@@ -173,7 +173,7 @@ func isAMDGPU(data []byte) bool {
 	return len(data) >= 20 && string(data[:4]) == "\x7fELF" && data[18] == 224 && data[19] == 0
 }
 
-// list writes what is in a file into a message.
+// list formats the entries of a file for a message.
 func list(ids []string) string {
 	const most = 40
 	if len(ids) > most {
@@ -182,8 +182,8 @@ func list(ids []string) string {
 	return strings.Join(ids, ", ")
 }
 
-// Architectures returns the target IDs of the device code that a report says was kept,
-// and of all, in the order of the file.
+// Architectures returns the target IDs of the kept device code in a report, and of all
+// device code, in file order.
 func Architectures(r *Report) (kept, all []string) {
 	add := func(list *[]string, id string) {
 		e := bundleEntry(id, 0, 0)

@@ -18,10 +18,10 @@ import (
 
 var le = binary.LittleEndian
 
-// unit is one bundle, one run of sections with entries, or one package of images.
+// unit is a bundle, a range of sections with entries, or a package of images.
 type unit struct {
 	member, section string
-	at              int64         // where it is in the section or file
+	at              int64         // offset in the section or file
 	stored          files.Content // its bytes
 	reader          *ccob.Reader  // of a compressed bundle
 	entries         []entry
@@ -30,12 +30,12 @@ type unit struct {
 	pack            *offloadbinary.Binary
 	loose           bool // the entries are sections of an object
 
-	// what becomes of it
+	// the result of the changes
 	parts      []files.Part
 	size       int64
 	compressed bool
 	newAt      int64
-	imageAt    map[int]int64 // where images are in a package that was written anew
+	imageAt    map[int]int64 // offsets of images in a rewritten package
 }
 
 func (u *unit) where() string {
@@ -49,11 +49,12 @@ func (u *unit) where() string {
 	return name
 }
 
-// maxHeader bounds the header of a compressed bundle, which is decoded into memory.
+// maxHeader limits the size of the header of a compressed bundle, which is
+// decoded to memory.
 const maxHeader = 16 << 20
 
-// openBundle reads the bundle that begins at an offset of c. end bounds what belongs
-// to it: the next bundle or the end of the section.
+// openBundle reads the bundle that begins at an offset of c. end is the limit of the
+// bundle: the next bundle or the end of the section.
 func openBundle(ctx context.Context, c files.Content, at, end int64, o *Options) (*unit, error) {
 	data := c.Bytes()[at:end]
 	u := &unit{at: at}
@@ -117,7 +118,7 @@ func readHeader(ctx context.Context, r *ccob.Reader) (*bundle.Bundle, error) {
 	}
 }
 
-// describe takes the entries of a bundle over.
+// describe sets the entries to those of a bundle.
 func (u *unit) describe(b *bundle.Bundle) {
 	at := make(map[int64]bool)
 	bits := uint64(4096)
@@ -133,7 +134,7 @@ func (u *unit) describe(b *bundle.Bundle) {
 	u.align = bits & -bits
 }
 
-// changes reports whether the unit becomes another.
+// changes reports whether the unit changes.
 func (u *unit) changes(o *Options) bool {
 	for i := range u.entries {
 		if u.entries[i].drop || u.entries[i].replacement != nil {
@@ -146,7 +147,7 @@ func (u *unit) changes(o *Options) bool {
 	return o.Compress && u.reader == nil || o.Decompress && u.reader != nil
 }
 
-// keep leaves the unit as it is.
+// keep keeps the unit unchanged.
 func (u *unit) keep() {
 	u.size = u.stored.Len()
 	u.parts = []files.Part{{Content: u.stored}}
@@ -161,7 +162,7 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 	}
 	switch {
 	case u.loose:
-		return nil, nil // by the object
+		return nil, nil // the object does this
 	case u.pack != nil:
 		return nil, u.rewritePackage()
 	}
@@ -176,7 +177,7 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 			release = raw.Release
 			plain = files.Memory(raw.Bytes())
 		default:
-			plain = files.Content{} // sizes alone
+			plain = files.Content{} // only sizes
 		}
 	}
 	if u.reader != nil && o.Decompress {
@@ -211,7 +212,8 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 	return release, nil
 }
 
-// dryRun returns the size of a compressed unit after the change, an upper bound.
+// dryRun returns an upper bound of the size of a compressed unit after the
+// change.
 func (u *unit) dryRun(layout *bundle.Layout, o *Options) int64 {
 	size := layout.Size
 	for _, e := range u.entries {
@@ -239,10 +241,10 @@ func (u *unit) dryRun(layout *bundle.Layout, o *Options) int64 {
 	return size
 }
 
-// nothing stands for n bytes that a dry run does not compute.
+// nothing replaces n bytes that a dry run does not compute.
 func nothing(int64) files.Content { return files.Content{} }
 
-// items returns the entries that stay, with their contents.
+// items returns the kept entries with their contents.
 func (u *unit) items(plain files.Content, empty bool) []bundle.Item {
 	var items []bundle.Item
 	for i := range u.entries {
@@ -333,7 +335,7 @@ func compressOld(ctx context.Context, out *files.Buffer, layout *bundle.Layout, 
 	return err
 }
 
-// rewritePackage writes a package with the images that stay.
+// rewritePackage writes a package with the kept images.
 func (u *unit) rewritePackage() error {
 	var images []offloadbinary.Image
 	var kept []int
@@ -366,11 +368,11 @@ func (u *unit) rewritePackage() error {
 	return nil
 }
 
-// partSink is a Sink that keeps what it gets as parts.
+// partSink is a Sink that collects its input as parts.
 type partSink struct {
 	parts    []files.Part
 	size     int64
-	appended []int64 // where the contents given to Append are
+	appended []int64 // offsets of the contents passed to Append
 }
 
 // Write implements io.Writer.
