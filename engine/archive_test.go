@@ -189,8 +189,8 @@ func TestCheckOfManyBundles(t *testing.T) {
 	}
 }
 
-// What is matched is told in the order of the archive, whatever members are read
-// at the same time.
+// Matches are reported in the order of the archive, even if members are read in
+// parallel.
 func TestUnbundleArchiveTrace(t *testing.T) {
 	var list []string
 	for i := range 40 {

@@ -113,7 +113,7 @@ func (a *Archive) Thin() bool { return a.thin }
 //
 //	GNU   / or /SYM64/ (index), then // (long names); each may be missing
 //	COFF  / and / (indices, the second is read), then //, then /<ECSYMBOLS>/
-//	BSD   __.SYMDEF or __.SYMDEF_64 (index), maybe with " SORTED" behind it
+//	BSD   __.SYMDEF or __.SYMDEF_64 (index), optionally followed by " SORTED"
 func (a *Archive) special() *FormatError {
 	a.first = len(a.data)
 	h, err := a.header(len(magic))

@@ -40,8 +40,8 @@ func numbers[T uint16 | uint32 | uint64](v []int, add func([]byte, T) []byte) st
 	return string(b)
 }
 
-// withIndex returns an archive of an index, which is told where the first member
-// is, and members.
+// withIndex returns an archive of an index and members. index gets the offset of
+// the first member.
 func withIndex(index func(first int) string, members string) string {
 	first := len(magic) + len(index(0))
 	return magic + index(first) + members

@@ -31,7 +31,7 @@ func TestSymbols(t *testing.T) {
 	for name, want := range map[string][]string{
 		"alias-elf.bc":    elf,
 		"macho-llvm14.bc": macho,
-		"modules.bc":      append(elf, macho...), // both, one behind the other
+		"modules.bc":      append(elf, macho...), // both, one after the other
 		"asm-elf.bc":      {"f", "g", "asm2", "asm_weak", "asm_defined"},
 		"stdcall-coff.bc": {"_sc@16", "@fc@8", "vc@@4", "_ex", "_callim", "_cd", "_ret@20", "_wk", "_sa"},
 		"embedded.bc":     {"fn", "f", "g", "h", "i", "j", "k", "l"},
@@ -56,7 +56,7 @@ func TestSymbols(t *testing.T) {
 	}
 }
 
-// wrapped puts a wrapper header before data and padding words behind it.
+// wrapped adds a wrapper header before data and padding words after it.
 func wrapped(data []byte, padding int) []byte {
 	var w []byte
 	for _, v := range []int{wrapperMagic, 0, wrapperSize, len(data), 7} {
@@ -298,7 +298,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A signature with nothing behind it has no symbols, but no module either.
+// Data with only a signature has no symbols and no module.
 func TestNoModule(t *testing.T) {
 	for _, data := range []string{"BC\xc0\xde", "BC\xc0\xde\x00\x00\x00\x00", "BC\xc0\xde\x00\x00\x00\x00\x00\x00\x00\x00"} {
 		if names, err := Symbols([]byte(data)); err != nil || len(names) != 0 {

@@ -78,7 +78,7 @@ func (w *streamWriter) record(code uint64, ops ...uint64) {
 	}
 }
 
-// chars returns s as operands, behind others.
+// chars returns s as operands, after others.
 func chars(s string, before ...uint64) []uint64 {
 	for i := range len(s) {
 		before = append(before, uint64(s[i]))

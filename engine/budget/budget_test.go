@@ -185,7 +185,7 @@ func TestNestedUnitsKeepToTheBudget(t *testing.T) {
 	}
 }
 
-// Several units that wait for memory at once give back one core each, and no more.
+// Units that wait for memory at the same time release exactly one core each.
 func TestUnitsThatWaitKeepTheirCores(t *testing.T) {
 	b := New(2, 10)
 	for range 50 {
@@ -277,7 +277,7 @@ func TestLimit(t *testing.T) {
 			return b.WithBytes(ctx, 41, func(context.Context) error { t.Error("ran"); return nil })
 		})
 		refused(err, 101)
-		// Three times 90 beside each other are no more than 90 at a time.
+		// Three units of 90 bytes hold at most 90 bytes at a time.
 		err = b.Each(ctx, 3, func(ctx context.Context, _ int) error {
 			return b.WithBytes(ctx, 90, func(context.Context) error { time.Sleep(time.Millisecond); return nil })
 		})
@@ -325,8 +325,8 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// Whatever operations and their parts ask for, they end, and hold no more than the budget
-// allows: one alone all of it, several together twice as much.
+// Operations with any requests terminate and do not exceed their limits: the budget for a
+// single one, twice the budget for several together.
 func TestAccounts(t *testing.T) {
 	for _, operations := range []int{1, 6} {
 		rapid.Check(t, func(t *rapid.T) {

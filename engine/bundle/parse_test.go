@@ -141,7 +141,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("entry %+v of a bundle to %d", e, b.End)
 			}
 		}
-		// A bundle does not depend on what is behind it or before it.
+		// A bundle does not depend on the bytes before or after it.
 		again, err := Parse(data[b.Start:b.End])
 		if err != nil || len(again.Entries) != len(b.Entries) || again.End != b.End-b.Start {
 			t.Fatalf("alone: %+v, %v", again, err)

@@ -296,7 +296,7 @@ func TestMagicInHeader(t *testing.T) {
 	}
 }
 
-// TestForgedIndex: an index that holds together but tells lies about places.
+// TestForgedIndex tests a consistent index with wrong offsets.
 func TestForgedIndex(t *testing.T) {
 	pieces, raw, data, at := indexed(t)
 	for name, forge := range map[string]func(x *index){

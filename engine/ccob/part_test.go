@@ -13,8 +13,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// parts makes a part of each run of pieces that belong together. If pad is set, a part
-// has the zeros behind it, too.
+// parts makes a part of each range of pieces that belong together. If pad is set, a
+// part includes the zeros after it.
 func parts(t testing.TB, pieces []Piece, together func(a, b Piece) bool, pad bool, o EncodeOptions) []*Part {
 	t.Helper()
 	var list []*Part

@@ -308,8 +308,8 @@ func TestRangeOutside(t *testing.T) {
 }
 
 func TestPrefixStopsEarly(t *testing.T) {
-	// Damage behind the first block does not matter to a listing, nor do the
-	// bytes of other entries' frames.
+	// Damage after the first block, and in frames of other entries, does not
+	// affect a listing.
 	_, raw := sample(4096, 400_000, processors...)
 	data := container(3, Zstd, zst(t, raw), raw)
 	f, err := frameAt(data, headerSize(3))

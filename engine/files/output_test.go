@@ -254,7 +254,7 @@ func TestStdout(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 
-	// What cannot be sent leaves no file behind.
+	// Output that cannot be sent leaves no temporary file.
 	root.Stdout = failing{}
 	outs = root.Outputs()
 	create(t, outs, "other", "x")

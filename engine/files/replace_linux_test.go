@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nobody is the user that tests turn into where root could do anything.
+// nobody is the user that tests run as to apply permissions that do not
+// restrict root.
 const nobody = 65534
 
 // asNobody has the calling goroutine meet the permissions of an ordinary user. In a
@@ -184,7 +185,7 @@ func reachable(t *testing.T, dir string) {
 	}
 }
 
-// Inputs that change while a request runs would give outputs that nobody asked for.
+// Inputs that change while a request runs would produce wrong outputs.
 func TestInputChanges(t *testing.T) {
 	big := strings.Repeat("x", mapFrom)
 	for _, c := range []struct {
@@ -304,7 +305,7 @@ func TestSandboxLinks(t *testing.T) {
 	}
 }
 
-// What a killed process left goes when it is old and nobody holds its lock.
+// Files of a killed process are removed if they are old and not locked.
 func TestRemoveStale(t *testing.T) {
 	root, dir := tree(t, map[string]string{"x": "old", ".offload-old": "", ".offload-new": "", ".offload-used": "", "offload-other": ""})
 	hourBefore := time.Now().Add(-2 * staleAfter)

@@ -116,7 +116,7 @@ func appends(parts ...string) func(o *Output) error {
 	}
 }
 
-// One Outputs gathers no more than compareAtOnce; what is over is written.
+// One Outputs buffers at most compareAtOnce bytes and writes the rest.
 func TestSameBytesOfMany(t *testing.T) {
 	dir := t.TempDir()
 	content := bytes.Repeat([]byte("content"), compareUpTo/7)

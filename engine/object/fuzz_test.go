@@ -56,7 +56,7 @@ func FuzzRewrite(f *testing.F) {
 	})
 }
 
-// limited is a Buffer that takes so many bytes and no more.
+// limited is a Buffer with a maximum size.
 type limited struct {
 	files.Buffer
 	left int64

@@ -328,7 +328,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestKeepsStrings wants a string table that nothing names to keep its contents.
+// TestKeepsStrings tests that an unreferenced string table keeps its contents.
 func TestKeepsStrings(t *testing.T) {
 	spec := elfSpec{header: elfHeader{is64: true, order: binary.LittleEndian}, sections: []specSection{
 		{".stabstr", Section{Type: shtStrtab, Align: 1}, []byte("\x00one\x00two\x00")},

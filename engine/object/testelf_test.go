@@ -35,7 +35,7 @@ type specSection struct {
 	data []byte
 }
 
-// bytes lays the sections out one after the other, the headers behind them.
+// bytes returns the file: the sections in sequence, then the headers.
 func (s *elfSpec) bytes() []byte {
 	h := &s.header
 	h.version = 1

@@ -268,7 +268,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Zeros between packages and behind them are padding, as linkers make it.
+// Zeros between and after packages are padding, as linkers add it.
 func TestPadding(t *testing.T) {
 	one := v1(t)
 	for _, zeros := range []int{0, 1, 7, 8, 511, 512, 5000} {
@@ -281,8 +281,8 @@ func TestPadding(t *testing.T) {
 	}
 }
 
-// The entry size of version 1 is not looked at: LLVM 23 does not, and 22 wants
-// no more than that it fits.
+// The entry size of version 1 is ignored, as in LLVM 23; LLVM 22 only requires
+// that it fits.
 func TestEntrySize(t *testing.T) {
 	p := v1(t)
 	p[24] = 0
