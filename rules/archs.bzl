@@ -8,10 +8,10 @@ hip_library(
 )
 ```
 
-The attribute `offload_archs` and the setting take the names of groups, too: `offload_archs = ["mi300", "rdna3"]`.
+The attribute `offload_archs` and the setting also accept the names of groups: `offload_archs = ["mi300", "rdna3"]`.
 """
 
 load("//rules/private:arch_groups.bzl", "ARCH_GROUPS")
 
-# A field for each group: a list of target IDs. docs/settings.md has the list.
+# The struct has a field for each group, which is a list of target IDs. docs/settings.md lists the groups.
 archs = struct(**ARCH_GROUPS)

@@ -1,13 +1,14 @@
 """The rules: `load("@rules_offload//rules:defs.bzl", "offload_bundle")`.
 
-What they have in common:
+The following applies to all rules:
 
-- **Images** are files with code for one target each. What makes or holds them gives `OffloadImagesInfo` and can stand in
-  any attribute `images`: code objects in an offload binary, a `hip_library` in a bundle, a bundle in another.
-- **Targets** are target IDs such as `gfx90a:xnack+`, triples such as `x86_64-pc-linux-gnu`, or whole entry IDs such as
-  `openmp-amdgcn-amd-amdhsa--gfx90a`. The first two get the offload kind that the attribute `kind` says, or the rule.
-  `hip` and `hipv4` are one kind where something is looked for.
-- **Output groups** are named after targets: `--output_groups=gfx942` builds the images for gfx942 and nothing else.
+- **Images** are files that contain code for one target each. Rules that produce or contain images provide
+  `OffloadImagesInfo`. Any attribute `images` accepts their targets: code objects in an offload binary, a `hip_library` in
+  a bundle, or a bundle in another bundle.
+- **Targets** are target IDs such as `gfx90a:xnack+`, triples such as `x86_64-pc-linux-gnu`, or full entry IDs such as
+  `openmp-amdgcn-amd-amdhsa--gfx90a`. For target IDs and triples, the attribute `kind` or the rule sets the offload kind.
+  Lookups treat `hip` and `hipv4` as the same kind.
+- **Output groups** are named after targets: `--output_groups=gfx942` builds only the images for gfx942.
 - **Messages** begin with the label of the target and the name of the rule.
 """
 

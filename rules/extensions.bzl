@@ -6,8 +6,9 @@ use_repo(offload, "offload_system_clang")
 register_toolchains("@offload_system_clang//:all")
 ```
 
-The repositories `offload_system_clang` and `offload_native` are always there; Bazel fetches them when they are used. Tags ask for more, or for others under names of their own; only
-those of the root module count. See docs/toolchains.md.
+The repositories `offload_system_clang` and `offload_native` always exist; Bazel fetches them when they are used. Tags
+declare additional repositories, or replace `offload_system_clang`. Only tags of the root module are used. See
+docs/toolchains.md.
 """
 
 load("//rules/private:clang_repositories.bzl", "archive_clang", "archive_clang_toolchain", "archive_rocm", "system_clang")
@@ -19,37 +20,40 @@ _NATIVE = "offload_native"
 
 _PLATFORM_ATTRS = {
     "cpu": attr.string(
-        doc = "Where it runs, as a constraint of `@platforms//cpu`.",
+        doc = "CPU of the execution platform, as a constraint of `@platforms//cpu`.",
         default = "x86_64",
         values = ["x86_64", "aarch64"],
     ),
     "os": attr.string(
-        doc = "Where it runs, as a constraint of `@platforms//os`.",
+        doc = "Operating system of the execution platform, as a constraint of `@platforms//os`.",
         default = "linux",
     ),
 }
 
 _DOWNLOAD_ATTRS = {
     "sha256": attr.string(
-        doc = "SHA-256 of the download, in hex. Leave it out once, and the failure says what it is.",
+        doc = "SHA-256 of the download, in hex. If it is not set, the fetch fails and the error message shows the value.",
     ),
     "urls": attr.string_list(
-        doc = "Where to download from; the first that answers is taken.",
+        doc = "URLs to download from. The first one that responds is used.",
         mandatory = True,
     ),
 }
 
 _FLAGS_ATTRS = {
     "compile_flags": attr.string_list(
-        doc = "More flags of every device compilation, e.g. `-mcode-object-version=5` for device libraries before ROCm 6.3.",
+        doc = "Additional flags for every device compilation, e.g. `-mcode-object-version=5` for device libraries before ROCm 6.3.",
     ),
     "link_flags": attr.string_list(
-        doc = "More flags of every device link.",
+        doc = "Additional flags for every device link.",
     ),
 }
 
 _system_clang = tag_class(
-    doc = """clang and lld of this machine. `@NAME//:all` is to register, `@NAME//:openmp_runtime` is the OpenMP runtime beside them; `@NAME//:hip`, `@NAME//:rocblas` and so on are the libraries of the machine's ROCm.
+    doc = """Uses clang and lld of this machine.
+
+Register `@NAME//:all`. `@NAME//:openmp_runtime` is the OpenMP runtime of the same LLVM. `@NAME//:hip`, `@NAME//:rocblas`
+and so on are the libraries of the ROCm on this machine.
 
 ```starlark
 offload.system_clang(path = "/sw/llvm", rocm_path = "/opt/rocm")
@@ -61,21 +65,24 @@ offload.system_clang(path = "/sw/llvm", rocm_path = "/opt/rocm")
             default = _DEFAULT,
         ),
         "path": attr.string(
-            doc = "The folder that holds `bin/clang`, e.g. `/opt/rocm/llvm`. If empty, the variable OFFLOAD_LLVM, then the usual places: ROCm's, then the newest release.",
+            doc = "The directory that contains `bin/clang`, e.g. `/opt/rocm/llvm`. If empty, the environment variable OFFLOAD_LLVM, or else the usual locations: ROCm, then the newest release of LLVM.",
         ),
         "rocm_path": attr.string(
-            doc = "The folder that holds HIP's `include/hip`, e.g. `/opt/rocm`. If empty, the variable ROCM_PATH, then the usual places. `none` for not to look.",
+            doc = "The directory that contains HIP's `include/hip`, e.g. `/opt/rocm`. If empty, the environment variable ROCM_PATH, or else the usual locations. `none` disables the search.",
         ),
     },
 )
 
 _archive_clang = tag_class(
-    doc = """clang and lld from an archive, such as a release of LLVM. It is downloaded when something is compiled with it. `@NAME//:all` is to register, `@NAME//:openmp_runtime` is its OpenMP runtime.
+    doc = """Uses clang and lld from an archive, such as a release of LLVM.
+
+Bazel downloads the archive when an action uses the compiler. Register `@NAME//:all`. `@NAME//:openmp_runtime` is the
+OpenMP runtime in the archive.
 
 ```starlark
 offload.archive_clang(
     name = "clang_22",
-    sha256 = "…",
+    sha256 = "...",
     strip_prefix = "LLVM-22.1.0-Linux-X64",
     urls = ["https://example.com/LLVM-22.1.0-Linux-X64.tar.xz"],
 )
@@ -89,24 +96,25 @@ register_toolchains("@clang_22//:all")
             mandatory = True,
         ),
         "strip_prefix": attr.string(
-            doc = "The folder in the archive that holds `bin/clang`.",
+            doc = "The directory in the archive that contains `bin/clang`.",
         ),
         "type": attr.string(
-            doc = "Type of the archive, if its name does not tell, e.g. `tar.xz`.",
+            doc = "Type of the archive, e.g. `tar.xz`. Required only if the URL does not end with the type.",
         ),
     },
 )
 
 _archive_rocm = tag_class(
-    doc = """ROCm from an archive that is laid out as `/opt/rocm` or as TheRock's distribution: clang and lld, device libraries, HIP and other libraries.
+    doc = """Uses ROCm from an archive: clang and lld, device libraries, HIP and other libraries.
 
-It is downloaded when something is compiled or linked with it. `@NAME//:all` is to register; `@NAME//:hip`, `@NAME//:rocblas` and so on
-are its libraries; `@NAME//:openmp_runtime` is the OpenMP runtime of its LLVM.
+The archive has the layout of `/opt/rocm` or of TheRock's distribution. Bazel downloads it when an action uses the compiler
+or a library. Register `@NAME//:all`. `@NAME//:hip`, `@NAME//:rocblas` and so on are the libraries in the archive.
+`@NAME//:openmp_runtime` is the OpenMP runtime of its LLVM.
 
 ```starlark
 offload.archive_rocm(
     name = "rocm_7",
-    sha256 = "…",
+    sha256 = "...",
     urls = ["https://example.com/rocm-7.tar.xz"],
 )
 use_repo(offload, "rocm_7")
@@ -115,28 +123,28 @@ register_toolchains("@rocm_7//:all")
 """,
     attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | _FLAGS_ATTRS | {
         "name": attr.string(
-            doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`. A library whose folder of headers " +
-                  "these rules have never heard of is a target of `@NAME_files`, by the name of the folder; `use_repo` brings that in.",
+            doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`. If these rules " +
+                  "do not know the header directory of a library, its target is in `@NAME_files` and has the name of the directory; add that repository to `use_repo`.",
             mandatory = True,
         ),
         "strip_prefix": attr.string(
-            doc = "The folder in the archive that holds `include/hip` and `lib/llvm` or `llvm`.",
+            doc = "The directory in the archive that contains `include/hip` and `lib/llvm` or `llvm`.",
         ),
         "type": attr.string(
-            doc = "Type of the archive, if its name does not tell, e.g. `tar.xz`.",
+            doc = "Type of the archive, e.g. `tar.xz`. Required only if the URL does not end with the type.",
         ),
     },
 )
 
 _prebuilt = tag_class(
-    doc = """The `offload` program as a file, instead of building it from source. `@NAME//:all` is to register.
+    doc = """Uses a prebuilt `offload` program instead of building it from source. Register `@NAME//:all`.
 
-Without `urls`, it is the program of this release, whose checksum the module has.
+Without `urls`, the program of this release is used. The module contains its checksum.
 
 ```starlark
 offload.prebuilt(
     name = "offload_program",
-    sha256 = "…",
+    sha256 = "...",
     urls = ["https://example.com/offload-linux-x86_64"],
 )
 use_repo(offload, "offload_program")
@@ -149,20 +157,20 @@ register_toolchains("@offload_program//:all")
             mandatory = True,
         ),
         "sha256": attr.string(
-            doc = "SHA-256 of the file in `urls`, in hex. Leave it out once, and the failure says what it is.",
+            doc = "SHA-256 of the file in `urls`, in hex. If it is not set, the fetch fails and the error message shows the value.",
         ),
         "urls": attr.string_list(
-            doc = "Where to download from; the first that answers is taken. If empty, the program that was released with these rules.",
+            doc = "URLs to download from. The first one that responds is used. If empty, the program that was released with these rules.",
         ),
     },
 )
 
 def _files_of(tag):
-    """The repository with what a tag downloads; the one that is named after it has the toolchain."""
+    """Returns the name of the repository with the download of a tag; the repository named after the tag has the toolchain."""
     return tag.name + "_files"
 
 def _archive(tag, archive, rocm = False):
-    """The two repositories of a compiler from an archive."""
+    """Declares the two repositories of a compiler from an archive."""
     archive_clang_toolchain(
         name = tag.name,
         compiler_name = tag.name,
@@ -223,7 +231,7 @@ def _offload_impl(module_ctx):
 
 offload = module_extension(
     implementation = _offload_impl,
-    doc = "Makes one repository with a toolchain for each tag, `offload_system_clang` for the clang and lld found on this machine, and `offload_native` for its GPUs.",
+    doc = "Creates a repository with a toolchain for each tag, `offload_system_clang` for the clang and lld found on this machine, and `offload_native` for the GPUs of this machine.",
     tag_classes = {
         "archive_clang": _archive_clang,
         "archive_rocm": _archive_rocm,

@@ -1,7 +1,7 @@
-"""Providers that the rules give and take.
+"""Providers of the rules.
 
-They are the way to write a rule of your own that makes device images for
-`offload_bundle`, or reads what it made:
+Use them to write your own rules that produce device images for
+`offload_bundle`, or that read bundles:
 
 ```starlark
 load("@rules_offload//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
@@ -18,7 +18,7 @@ load("//rules/private:messages.bzl", "name_of")
 load("//rules/private:target_ids.bzl", "target_ids")
 
 def offload_image(*, kind, triple, target_id, file, label):
-    """One device image: code for one target.
+    """Describes a device image, which is a file with code for one target.
 
     Args:
       kind: offload kind: `hip`, `hipv4`, `openmp`, `cuda`, `sycl` or `host`.
@@ -26,10 +26,10 @@ def offload_image(*, kind, triple, target_id, file, label):
         (four fields; the environment of amdhsa is empty).
       target_id: target ID, e.g. `gfx90a:xnack+`; empty for host images.
       file: the `File` with the image.
-      label: `Label` of the target that made it, for messages.
+      label: `Label` of the target that produced it, for messages.
 
     Returns:
-      A struct with these fields and `id`, the entry ID in a bundle.
+      a struct with these fields and `id`, the entry ID in a bundle.
     """
     if kind not in target_ids.kinds:
         fail("{}: offload_image: kind {} is none of {}".format(name_of(label), repr(kind), ", ".join(target_ids.kinds)))
@@ -52,9 +52,9 @@ def _images_init(*, images):
     return {"images": images}
 
 OffloadImagesInfo, _new_images_info = provider(
-    doc = "Device images that can go into a bundle, an offload binary, or wherever images go.",
+    doc = "Device images, for a bundle, an offload binary, or any other rule with an attribute `images`.",
     fields = {
-        "images": "depset of `offload_image()` structs, in the order in which they go into a bundle.",
+        "images": "depset of `offload_image()` structs, in the order of the entries in a bundle.",
     },
     init = _images_init,
 )
@@ -74,10 +74,10 @@ def _bundle_init(*, file, entry_ids, type, compressed):
 OffloadBundleInfo, _new_bundle_info = provider(
     doc = "A bundle of device images in one file.",
     fields = {
-        "compressed": "True when the file is a compressed bundle (CCOB).",
+        "compressed": "True if the file is a compressed bundle (CCOB).",
         "entry_ids": "list of the entry IDs in the bundle, in order, in standard form.",
         "file": "the bundle, a `File`.",
-        "type": "file type as `clang-offload-bundler -type` names it, e.g. `o`, `bc`, `s`.",
+        "type": "file type, as in `clang-offload-bundler -type`, e.g. `o`, `bc`, `s`.",
     },
     init = _bundle_init,
 )
@@ -88,7 +88,7 @@ def _binary_init(*, file, images):
     return {"file": file, "images": images}
 
 OffloadBinaryInfo, _new_binary_info = provider(
-    doc = "An offload binary, the container that clang embeds into host objects.",
+    doc = "An offload binary, which is the container that clang embeds into host objects.",
     fields = {
         "file": "the offload binary, a `File`.",
         "images": "depset of the `offload_image()` structs in it.",
@@ -102,21 +102,21 @@ def _device_objects_init(*, objects):
     return {"objects": objects}
 
 OffloadDeviceObjectsInfo, _new_device_objects_info = provider(
-    doc = "Relocatable device code, of which device links take what they need (`device_deps`).",
+    doc = "Relocatable device code (`device_deps`). Device links include only the parts that they need.",
     fields = {
-        "objects": "depset of structs, one for each source and target: id (the entry ID of the target), file (LLVM bitcode), label (the target that it was compiled for). Those of `device_deps` are among them.",
+        "objects": "depset of structs, one for each source and target: id (the entry ID of the target), file (LLVM bitcode), label (the target that it was compiled for). It includes the objects of `device_deps`.",
     },
     init = _device_objects_init,
 )
 
 def offload_bitcode(*, file, label, target_id = ""):
-    """LLVM bitcode with device functions, for `OffloadDeviceBitcodeInfo`.
+    """Describes LLVM bitcode with device functions, for `OffloadDeviceBitcodeInfo`.
 
     Args:
-      file: the `File`.
-      label: `Label` of the target that made it, for messages.
-      target_id: what it is for: a target ID such as `gfx90a:xnack+`, a processor, which is for all settings of its
-        features, `amdgcnspirv`, or empty for all AMD GPUs.
+      file: the `File` with the bitcode.
+      label: `Label` of the target that produced it, for messages.
+      target_id: the architecture of the bitcode: a target ID such as `gfx90a:xnack+`, a processor (for all settings of
+        its features), `amdgcnspirv`, or empty for all AMD GPUs.
 
     Returns:
       a struct with these fields.
@@ -135,9 +135,9 @@ def _device_bitcode_init(*, bitcode):
     return {"bitcode": bitcode}
 
 OffloadDeviceBitcodeInfo, _new_device_bitcode_info = provider(
-    doc = "Device functions as LLVM bitcode, which compilations link as clang links ROCm's device libraries (`device_deps`).",
+    doc = "Device functions as LLVM bitcode (`device_deps`). Compilations link it in the same way as clang links ROCm's device libraries.",
     fields = {
-        "bitcode": "depset of `offload_bitcode()` structs, `order = \"topological\"`: each before what it needs.",
+        "bitcode": "depset of `offload_bitcode()` structs, `order = \"topological\"`: each one precedes its dependencies.",
     },
     init = _device_bitcode_init,
 )
@@ -148,9 +148,9 @@ def _device_code_init(*, code):
     return {"code": code}
 
 OffloadDeviceCodeInfo, _new_device_code_info = provider(
-    doc = "The device code that reaches a target. The aspect `offload_device_code_aspect` makes it.",
+    doc = "The device code that a target depends on. The aspect `offload_device_code_aspect` provides it.",
     fields = {
-        "code": "depset of structs, one for each target that makes device code: label, form (`bundle`, `offload binary` or `images`), entry_ids (tuple of entry IDs).",
+        "code": "depset of structs, one for each target that produces device code: label, form (`bundle`, `offload binary` or `images`), entry_ids (tuple of entry IDs).",
     },
     init = _device_code_init,
 )

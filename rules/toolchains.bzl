@@ -1,7 +1,7 @@
 """Toolchains: the `offload` program and the device compiler.
 
-The extension in `//rules:extensions.bzl` makes them from what is on the machine or on the net; these rules are for
-toolchains of your own.
+The extension in `//rules:extensions.bzl` declares these toolchains for installed or downloaded software. Use the rules
+in this file to declare your own toolchains.
 """
 
 load("//rules/private:device_toolchain.bzl", _device_toolchain = "device_toolchain")

@@ -2,6 +2,7 @@ package files
 
 import (
 	"fmt"
+	"os"
 	"runtime/debug"
 	"sync"
 	"unsafe"
@@ -16,6 +17,66 @@ type mapping struct {
 
 // mappings holds every current *mapping. It is searched only after a fault.
 var mappings sync.Map
+
+// unmapped holds the ranges that were unmapped last, because deferred calls
+// close inputs before Guard recovers from a fault on one of them.
+var unmapped struct {
+	mu   sync.Mutex
+	list []formerMapping // a ring
+	next int             // index of the oldest, if the ring is full
+}
+
+// mostUnmapped is the length of the ring: larger than the number of inputs that
+// one call has open.
+const mostUnmapped = 4096
+
+// formerMapping is a range of memory in which an input was mapped.
+type formerMapping struct {
+	start, length uintptr
+	name, path    string // of the file: the name in messages, and the path
+	size          int64  // of the file when it was opened, in bytes
+}
+
+// unmapping removes m from mappings. Call it before the range is unmapped.
+func (m *mapping) unmapping() {
+	mappings.Delete(m)
+	if m.in.file == nil {
+		return
+	}
+	f := formerMapping{
+		start: uintptr(unsafe.Pointer(unsafe.SliceData(m.data))), length: uintptr(len(m.data)),
+		name: m.in.name, path: m.in.file.Name(), size: m.in.state.size,
+	}
+	unmapped.mu.Lock()
+	defer unmapped.mu.Unlock()
+	if len(unmapped.list) < mostUnmapped {
+		unmapped.list = append(unmapped.list, f)
+		return
+	}
+	unmapped.list[unmapped.next] = f
+	unmapped.next = (unmapped.next + 1) % mostUnmapped
+}
+
+// formerError returns the error for a fault on a closed input, or nil if no
+// file that was mapped at addr has become shorter.
+func formerError(addr uintptr) error {
+	unmapped.mu.Lock()
+	defer unmapped.mu.Unlock()
+	for i := range unmapped.list {
+		f := &unmapped.list[i]
+		if addr < f.start || addr-f.start >= f.length+faultRoom {
+			continue
+		}
+		if fi, err := os.Stat(f.path); err == nil && fi.Size() < f.size {
+			return cutError(f.name, f.size, fi.Size())
+		}
+	}
+	return nil
+}
+
+// faultRoom is the largest distance of a fault from the end of the data of a
+// mapping: the kernel maps whole pages.
+const faultRoom = 1 << 16
 
 // Guard runs fn and converts a fault on a mapped input to an error that names
 // the input. A fault is a read after the end of a file that was truncated, or a
@@ -45,20 +106,26 @@ func faultError(v any) error {
 	mappings.Range(func(k, _ any) bool {
 		m := k.(*mapping)
 		start := uintptr(unsafe.Pointer(unsafe.SliceData(m.data)))
-		// The kernel maps whole pages, so a fault can be after the data.
-		if addr < start || addr-start >= uintptr(len(m.data)+1<<16) {
+		if addr < start || addr-start >= uintptr(len(m.data))+faultRoom {
 			return true
 		}
 		err = m.in.lost(m.off + int64(addr-start))
 		return addr-start >= uintptr(len(m.data))
 	})
+	if err == nil {
+		err = formerError(addr)
+	}
 	return err
+}
+
+func cutError(name string, from, to int64) error {
+	return fmt.Errorf("'%s': the file was cut from %d to %d bytes while it was read", name, from, to)
 }
 
 // lost returns the error for a byte at off that is no longer readable.
 func (in *Input) lost(off int64) error {
 	if fi, err := in.file.Stat(); err == nil && fi.Size() < in.Size() {
-		return fmt.Errorf("'%s': the file was cut from %d to %d bytes while it was read", in.name, in.Size(), fi.Size())
+		return cutError(in.name, in.Size(), fi.Size())
 	}
 	return fmt.Errorf("'%s': byte 0x%x cannot be read: the device or the file system failed", in.name, off)
 }

@@ -238,11 +238,13 @@ func (in *Input) Close() error {
 	if in.root != nil {
 		in.root.doneReading(in)
 	}
+	if in.mapping != nil {
+		in.mapping.unmapping()
+	}
 	f, data := in.file, in.data
 	in.file, in.data = nil, nil
 	var err error
 	if in.mapping != nil {
-		mappings.Delete(in.mapping)
 		err = unmap(data)
 	}
 	if cerr := f.Close(); err == nil {

@@ -57,7 +57,7 @@ func (j *Joined) Trim() {
 // Close releases the mappings and the memory.
 func (j *Joined) Close() error {
 	for _, m := range j.mappings {
-		mappings.Delete(m)
+		m.unmapping()
 	}
 	memory := j.memory
 	*j = Joined{}

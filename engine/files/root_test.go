@@ -217,6 +217,43 @@ func TestGuardFileCutShort(t *testing.T) {
 	}
 }
 
+// Deferred calls close inputs before Guard recovers, which may map others at the
+// same addresses.
+func TestGuardFileCutShortAndClosed(t *testing.T) {
+	const size = 1 << 20
+	root, dir := tree(t, map[string]string{"big": strings.Repeat("x", size), "other": strings.Repeat("y", size)})
+	err := Guard(func() error {
+		in, err := root.Open("big")
+		if err != nil {
+			return err
+		}
+		if in.mapping == nil {
+			t.Skip("files are not mapped on this system")
+		}
+		defer func() {
+			in.Close()
+			other, err := root.Open("other")
+			if err != nil {
+				t.Error(err)
+			}
+			other.Close()
+		}()
+		if err := os.Truncate(filepath.Join(dir, "big"), 5000); err != nil {
+			return err
+		}
+		sum := 0
+		for _, b := range in.Bytes() {
+			sum += int(b)
+		}
+		t.Error("no fault", sum)
+		return nil
+	})
+	const want = "'big': the file was cut from 1048576 to 5000 bytes while it was read"
+	if message(err) != want {
+		t.Errorf("error %q, want %q", message(err), want)
+	}
+}
+
 func TestGuardPassesOthers(t *testing.T) {
 	want := errors.New("own")
 	if err := Guard(func() error { return want }); err != want {

@@ -1,4 +1,4 @@
-"""What the config_settings of //rules/arch compare."""
+"""The flag that the config_settings of //rules/arch compare."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 
@@ -14,7 +14,7 @@ def _current_processor_impl(ctx):
 
 current_processor = rule(
     implementation = _current_processor_impl,
-    doc = "The processor that a target is built for below an offload_per_arch. Elsewhere, a select on it fails.",
+    doc = "The processor that a dependency of an offload_per_arch is built for. In other builds, a select on it fails.",
     attrs = {
         "_processor": attr.label(default = "//rules/settings:offload_processor"),
     },

@@ -1,7 +1,7 @@
 """Named groups of architectures."""
 
-# AMD's generations, by the names of products and of instruction sets. Names are identifiers: //rules:archs.bzl makes
-# fields of them.
+# AMD's GPU generations, by names of products and of instruction sets. Names are identifiers because //rules:archs.bzl
+# uses them as fields.
 ARCH_GROUPS = {
     "cdna1": ["gfx908"],
     "cdna2": ["gfx90a"],
@@ -18,18 +18,18 @@ ARCH_GROUPS = {
     "rdna4": ["gfx1200", "gfx1201"],
 }
 
-# What stands for the GPUs of this machine.
+# The name for the GPUs of this machine.
 NATIVE = "native"
 
 def expand_archs(names, native = None):
-    """Architectures with groups in place of their names.
+    """Expands the names of groups in a list of architectures.
 
     Args:
       names: list of strings: targets, names of groups, and `native`.
-      native: list of the GPUs of this machine; None to leave `native` as it is.
+      native: list of the GPUs of this machine; None to keep `native` unchanged.
 
     Returns:
-      list of strings. What a group and something else have in common is there once.
+      list of strings, without duplicates.
     """
     members = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""The architectures that a target is compiled for."""
+"""Architectures that a target is compiled for."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":arch_groups.bzl", "NATIVE", "expand_archs")
@@ -7,13 +7,13 @@ load(":messages.bzl", "flag_of", "name_of")
 load(":native.bzl", "OffloadNativeInfo", "native_for")
 load(":target_ids.bzl", "target_ids")
 
-# The kind that clang gives HIP code objects since code object version 4.
+# The offload kind that clang uses for HIP code objects since code object version 4.
 HIP_KIND = "hipv4"
 
 # The attributes of a rule that compiles for architectures.
 ARCHITECTURES_ATTRS = {
     "offload_archs": attr.string_list(
-        doc = "What to compile for: target IDs such as `gfx942` or `gfx90a:xnack+`, groups such as `mi300`, and `native` for the GPUs of this machine. If empty, what the setting `//rules/settings:offload_archs` says.",
+        doc = "Architectures to build for: target IDs such as `gfx942` or `gfx90a:xnack+`, groups such as `mi300`, and `native` for the GPUs of this machine. If empty, the value of the setting `//rules/settings:offload_archs`.",
     ),
     "_native": attr.label(
         default = native_for,
@@ -24,20 +24,20 @@ ARCHITECTURES_ATTRS = {
     ),
 }
 
-# The attribute of a rule whose sources are compiled with other flags for some architectures.
+# The attribute of a rule that compiles its sources with other flags for some architectures.
 ARCH_COPTS_ATTRS = {
     "arch_copts": attr.string_list_dict(
-        doc = "More compiler flags for some architectures, after all others: the key is a target ID (`gfx90a:xnack+`), a processor " +
-              "(`gfx90a`, with whatever features), or a triple (`x86_64-pc-linux-gnu`). What is not compiled for is passed over.",
+        doc = "Additional compiler flags for some architectures, placed after all other flags. Each key is a target ID (`gfx90a:xnack+`), a processor " +
+              "(`gfx90a`, with any features), or a triple (`x86_64-pc-linux-gnu`). Keys that the target is not compiled for are ignored.",
     ),
 }
 
 def arch_copts_of(ctx, target):
-    """The flags that a rule has for one target alone.
+    """Returns the flags of a rule that apply to one target only.
 
     Args:
       ctx: the rule's context; the rule has `ARCH_COPTS_ATTRS`.
-      target: struct as `target_ids.complete` gives it.
+      target: struct returned by `target_ids.complete`.
 
     Returns:
       list of strings for `add_flags`.
@@ -55,12 +55,12 @@ def arch_copts_of(ctx, target):
     return flags
 
 def arch_sources_of(ctx, target, where):
-    """The sources that a rule has for one target alone.
+    """Returns the sources of a rule that are for one target only.
 
     Args:
       ctx: the rule's context; its attribute `arch_srcs` is a dict from Targets to names of targets.
-      target: struct as `target_ids.complete` gives it.
-      where: `label: rule` to begin a message with.
+      target: struct returned by `target_ids.complete`.
+      where: prefix of error messages, `label: rule`.
 
     Returns:
       list of Files.
@@ -81,11 +81,11 @@ def arch_sources_of(ctx, target, where):
     return files
 
 def named_architectures(ctx, default = []):
-    """The architectures that a rule's attribute names, or the setting, with groups and `native` expanded.
+    """Returns the architectures in the attribute of a rule, or in the setting, with groups and `native` expanded.
 
     Args:
       ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
-      default: where neither names any.
+      default: value if the attribute and the setting are empty.
 
     Returns:
       list of strings.
@@ -102,16 +102,16 @@ def named_architectures(ctx, default = []):
     return expand_archs(names, detected.archs)
 
 def architectures_of(ctx, where, kind, default = []):
-    """The targets that a rule compiles for: its attribute's, or the setting's.
+    """Returns the targets that a rule compiles for, from its attribute or the setting.
 
     Args:
       ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
-      where: `label: rule` to begin a message with.
+      where: prefix of error messages, `label: rule`.
       kind: the offload kind.
-      default: targets where neither the attribute nor the setting names any.
+      default: targets if the attribute and the setting are empty.
 
     Returns:
-      list of structs as `target_ids.complete` gives them.
+      list of structs returned by `target_ids.complete`.
     """
     archs = named_architectures(ctx, default)
     if not archs:
@@ -122,18 +122,18 @@ def architectures_of(ctx, where, kind, default = []):
     return target_ids.complete_all(kind, archs, where, "offload_archs")
 
 def _for_runtime(target):
-    """The target under the triple that HIP's runtime looks for."""
+    """Returns the target with the triple that HIP's runtime looks for."""
     return struct(kind = target.kind, target_id = target.target_id, triple = target_ids.runtime_triple(target.triple))
 
 def hip_targets(ctx, where):
-    """The architectures that a rule with HIP sources compiles for.
+    """Returns the architectures that a rule with HIP sources compiles for.
 
     Args:
       ctx: the rule's context; the rule has `ARCHITECTURES_ATTRS`.
-      where: `label: rule` to begin a message with.
+      where: prefix of error messages, `label: rule`.
 
     Returns:
-      list of structs as `target_ids.complete` gives them.
+      list of structs returned by `target_ids.complete`.
     """
     targets = [_for_runtime(target) for target in architectures_of(ctx, where, HIP_KIND)]
     seen = {}

@@ -1,4 +1,4 @@
-"""The actions that make a bundle: one, or several whose results are kept."""
+"""The actions that create a bundle: a single one, or several whose results are cached."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo")
 load(":compression.bzl", "compression_of")
@@ -34,12 +34,12 @@ def _bundle_whole(ctx, *, alignment, compression, host, images, out, type):
     )
 
 def _family(image):
-    """The processors whose code is alike; between them, the program divides large bundles."""
+    """Returns the family of processors with similar code; the program divides large bundles between families."""
     processor = image.target_id.split(":")[0]
     return CODE_FAMILIES.get(processor, processor) if processor.startswith("gfx") else ""
 
 def _family_runs(images):
-    """Images of one family that follow each other, together."""
+    """Groups adjacent images of the same family."""
     runs = []
     for image in images:
         if not runs or _family(runs[-1][-1]) != _family(image):
@@ -48,8 +48,8 @@ def _family_runs(images):
     return runs
 
 def _bundle_parts(ctx, *, alignment, compression, host, images, out, runs):
-    # Nothing here reads all images but the plan. It and the parts are made beside
-    # each other, and what comes last gets their small results.
+    # Only the plan reads all images. The plan and the parts are created in parallel,
+    # and the last action reads only their small results.
     parts = []
     for number, run in enumerate(runs):
         part = ctx.actions.declare_file("{}.{}.part".format(out.basename, number), sibling = out)
@@ -103,16 +103,16 @@ def _bundle_parts(ctx, *, alignment, compression, host, images, out, runs):
     )
 
 def bundle_images(ctx, *, where, images, out, host = "", type = "o", alignment = 4096):
-    """Registers the actions that make a bundle.
+    """Registers the actions that create a bundle.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `COMPRESSION_ATTRS`.
-      where: `label: rule` to begin a message with.
+      where: prefix of error messages, `label: rule`.
       images: list of `offload_image()`.
       out: the bundle.
       host: triple of the empty host entry; empty for none.
       type: file type of the entries.
-      alignment: of the entries, in bytes.
+      alignment: alignment of the entries, in bytes.
 
     Returns:
       an OffloadBundleInfo.

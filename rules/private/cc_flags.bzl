@@ -1,11 +1,11 @@
-"""Flags of the C++ toolchain, for clang that compiles HIP or OpenMP."""
+"""Flags of the C++ toolchain, for compilations of HIP or OpenMP with clang."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load(":gcc_flags.bzl", "is_gcc_only")
 
-# Features whose flags are of no use to a compiler that is not the C++ toolchain's: they name files that only its own
-# compilations have, or that only its own compiler reads or writes.
+# Features whose flags only work with the compiler of the C++ toolchain: they refer to files that only its compilations
+# have, or that only its compiler reads or writes.
 _UNSUPPORTED_FEATURES = [
     "autofdo",
     "cs_fdo_instrument",
@@ -25,7 +25,7 @@ _UNSUPPORTED_FEATURES = [
     "xbinaryfdo",
 ]
 
-# Flags with a value that may be an argument of its own.
+# Flags whose value can be a separate argument.
 _WITH_VALUE = {flag: True for flag in [
     "--param",
     "--sysroot",
@@ -57,16 +57,16 @@ _WITH_VALUE = {flag: True for flag in [
     "-x",
 ]}
 
-# Beginnings of flags that no HIP or OpenMP compilation takes from the C++ toolchain.
+# Prefixes of flags that HIP and OpenMP compilations never take from the C++ toolchain.
 _DROPPED = (
-    # What is compiled, and what is written, is for the rule to say.
+    # The rule determines inputs, outputs and languages.
     "-M",
     "-o",
     "-x",
     "-gsplit-dwarf",
     "-save-temps",
     "--save-temps",
-    # Offload entries are read from machine code, which link-time optimization would put off.
+    # Offload entries are read from machine code, which does not exist before the link with link-time optimization.
     "-flto",
     "-ffat-lto-objects",
     "-fno-fat-lto-objects",
@@ -76,7 +76,7 @@ _DROPPED = (
     "-fthin",
     "-fvirtual-function-elimination",
     "-fwhole-program",
-    # Files of one compiler, that another does not read.
+    # Files of one compiler that others cannot read.
     "-fauto-profile",
     "-fmodule",
     "-fpass-plugin",
@@ -90,8 +90,8 @@ _DROPPED = (
     "--specs",
 )
 
-# Beginnings of the C++ toolchain's flags that device code is compiled with, too: it must see the same declarations as
-# host code.
+# Prefixes of the C++ toolchain's flags that also apply to device code, which requires the same declarations as host
+# code.
 _LANGUAGE = (
     "--gcc-install-dir",
     "--gcc-toolchain",
@@ -121,17 +121,17 @@ _LANGUAGE = (
     "-nostdlibinc",
     "-std=",
     "-stdlib",
-    # Where __DATE__ is defined.
+    # For toolchains that define __DATE__.
     "-Wno-builtin-macro-redefined",
 )
 
-# Of these, what a host's own headers and compiler are told.
+# Of these, flags only for headers and compilers of the host.
 _NOT_LANGUAGE = (
     "-D_FORTIFY_SOURCE",
     "-U_FORTIFY_SOURCE",
 )
 
-# Beginnings of flags that are for the code of a CPU, or for its linker.
+# Prefixes of flags for CPU code or for the CPU's linker.
 _CPU_ONLY = (
     "--coverage",
     "--target",
@@ -176,7 +176,7 @@ _CPU_ONLY = (
     "-target",
 )
 
-# What is said about flags that were meant for another compiler.
+# Flags that disable warnings about flags for another compiler.
 _NO_WARNINGS = [
     "-Wno-ignored-optimization-argument",
     "-Wno-option-ignored",
@@ -184,24 +184,24 @@ _NO_WARNINGS = [
     "-Wno-unused-command-line-argument",
 ]
 
-# Features for what counts which code ran.
+# Features of coverage instrumentation.
 _COVERAGE = ["coverage", "gcc_coverage_map_format", "llvm_coverage_map_format"]
 
-# Flags of the format of GCC: programs that GCC links have no code that writes clang's counters.
+# Flags of GCC's coverage format: programs that GCC links have no code that writes clang's counters.
 _GCC_COVERAGE = ["--coverage", "-fprofile-arcs", "-ftest-coverage"]
 
 _PARSE_HEADERS = "parse_headers"
 
 def cc_configuration(ctx, counts = False):
-    """The C++ toolchain of a target, as its features configure it.
+    """Returns the C++ toolchain of a target, configured by its features.
 
     Args:
       ctx: the rule's context; the rule uses the C++ toolchain and the fragment `cpp`.
-      counts: whether flags are for code that `bazel coverage` may have counted, in clang's format.
+      counts: whether flags are for code that `bazel coverage` can instrument, in clang's format.
 
     Returns:
-      a struct: counted, whether code is counted; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`, but
-      for the feature parse_headers; flag_features, that for flags; parses_headers, whether that feature is on.
+      a struct: counted, whether code is instrumented; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`
+      without the feature parse_headers; flag_features, that for flags; parses_headers, whether that feature is enabled.
     """
     toolchain = find_cc_toolchain(ctx)
     features = cc_common.configure_features(
@@ -231,11 +231,11 @@ def cc_configuration(ctx, counts = False):
     )
 
 def host_flags(ctx, cc, language = "c++"):
-    """The flags that the C++ toolchain compiles a source for the host with, but for those that clang cannot take.
+    """Returns the C++ toolchain's flags for compilations of host code, without those that clang does not accept.
 
     Args:
       ctx: the rule's context.
-      cc: what `cc_configuration` gave.
+      cc: result of `cc_configuration`.
       language: `c` or `c++`.
 
     Returns:
@@ -248,17 +248,17 @@ def host_flags(ctx, cc, language = "c++"):
     ])
 
 def host_environment(cc, language = "c++"):
-    """The environment that the C++ toolchain compiles in.
+    """Returns the environment of the C++ toolchain's compilations.
 
     Args:
-      cc: what `cc_configuration` gave.
+      cc: result of `cc_configuration`.
       language: `c` or `c++`.
 
     Returns:
       dict of strings.
     """
 
-    # As Bazel does it for C++: debug information must not name the folder of an action.
+    # As Bazel does for C++: debug information must not contain the working directory of an action.
     return {"PWD": "/proc/self/cwd"} | cc_common.get_environment_variables(
         action_name = _action(language),
         feature_configuration = cc.flag_features,
@@ -266,16 +266,16 @@ def host_environment(cc, language = "c++"):
     )
 
 def device_flags(ctx, cc = None, language = "c++", for_cpu = False):
-    """The flags for C++ that hold for device code, too.
+    """Returns the flags for C++ that also apply to device code.
 
-    These are the flags of `--copt`, `--cxxopt` and `--conlyopt`, but for those that are for a CPU, and of the C++
-    toolchain what says which language the sources are in and where its headers are.
+    These are the flags of `--copt`, `--cxxopt` and `--conlyopt`, except those for a CPU, and the C++ toolchain's flags for
+    the language standard and the locations of headers.
 
     Args:
       ctx: the rule's context; the rule has the fragment `cpp`.
-      cc: what `cc_configuration` gave; None in rules that do not use the C++ toolchain.
+      cc: result of `cc_configuration`; None in rules that do not use the C++ toolchain.
       language: `c` or `c++`.
-      for_cpu: whether the device is a CPU like the host, so that flags for its instructions (`-mavx2`) hold.
+      for_cpu: whether the device is a CPU like the host, so that flags for its instructions (`-mavx2`) apply.
 
     Returns:
       list of strings for `add_flags`.
@@ -292,7 +292,7 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False):
     return _NO_WARNINGS + _words(flags) if flags else []
 
 def without_inclusions(flags):
-    """Flags for a source that is written out with its headers, those of `-include` among them.
+    """Returns flags for a source that is already written with its headers, including those of `-include`.
 
     Args:
       flags: list of strings.
@@ -325,7 +325,7 @@ def _command_line(cc, language, user_flags):
     )
 
 def _flags(words):
-    """Words of a command line as lists: flags, each with its value."""
+    """Splits the words of a command line into lists of a flag and its value."""
     flags = []
     incomplete = False
     for word in words:

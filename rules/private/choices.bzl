@@ -1,11 +1,11 @@
-"""Selects on whether a build has device code."""
+"""Functions that return a select on whether a build has device code."""
 
 _INCOMPATIBLE = ["@platforms//:incompatible"]
 
 def requires_hip():
-    """For `target_compatible_with`: skips the target where `--@rules_offload//rules/settings:hip=false`.
+    """For `target_compatible_with`: skips the target if the build has `--@rules_offload//rules/settings:hip=false`.
 
-    `bazel build //...` then works on a machine without a device compiler.
+    `bazel build //...` then works on machines without a device compiler.
 
     Returns:
       a `select`.
@@ -13,7 +13,7 @@ def requires_hip():
     return if_hip([], _INCOMPATIBLE)
 
 def requires_cuda():
-    """For `target_compatible_with`: skips the target where `--@rules_offload//rules/settings:cuda=false`.
+    """For `target_compatible_with`: skips the target if the build has `--@rules_offload//rules/settings:cuda=false`.
 
     Returns:
       a `select`.
@@ -21,7 +21,7 @@ def requires_cuda():
     return if_cuda([], _INCOMPATIBLE)
 
 def requires_openmp_offload():
-    """For `target_compatible_with`: skips the target where `--@rules_offload//rules/settings:openmp=false`.
+    """For `target_compatible_with`: skips the target if the build has `--@rules_offload//rules/settings:openmp=false`.
 
     Returns:
       a `select`.
@@ -29,11 +29,11 @@ def requires_openmp_offload():
     return if_openmp_offload([], _INCOMPATIBLE)
 
 def if_hip(then, otherwise = []):
-    """One value where builds have HIP code, another where `--@rules_offload//rules/settings:hip=false`.
+    """Selects one value for builds with HIP code, and another for `--@rules_offload//rules/settings:hip=false`.
 
     Args:
-      then: value of an attribute with HIP code, such as a list of `deps`.
-      otherwise: value without.
+      then: value of an attribute in builds with HIP code, such as a list of `deps`.
+      otherwise: value in other builds.
 
     Returns:
       a `select`.
@@ -41,11 +41,11 @@ def if_hip(then, otherwise = []):
     return _if("hip", then, otherwise)
 
 def if_cuda(then, otherwise = []):
-    """One value where builds have CUDA code, another where `--@rules_offload//rules/settings:cuda=false`.
+    """Selects one value for builds with CUDA code, and another for `--@rules_offload//rules/settings:cuda=false`.
 
     Args:
-      then: value of an attribute with CUDA code.
-      otherwise: value without.
+      then: value of an attribute in builds with CUDA code.
+      otherwise: value in other builds.
 
     Returns:
       a `select`.
@@ -53,11 +53,11 @@ def if_cuda(then, otherwise = []):
     return _if("cuda", then, otherwise)
 
 def if_openmp_offload(then, otherwise = []):
-    """One value where builds have OpenMP device code, another where `--@rules_offload//rules/settings:openmp=false`.
+    """Selects one value for builds with OpenMP device code, and another for `--@rules_offload//rules/settings:openmp=false`.
 
     Args:
-      then: value of an attribute with OpenMP device code.
-      otherwise: value without.
+      then: value of an attribute in builds with OpenMP device code.
+      otherwise: value in other builds.
 
     Returns:
       a `select`.

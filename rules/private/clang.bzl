@@ -8,12 +8,12 @@ load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", 
 load(":messages.bzl", "name_of")
 load(":toolchains.bzl", "DEVICE_TYPE")
 
-# The exec groups of compilations and of device links. Users can ask for a
-# platform or machine of their own: exec_properties = {"compile.Pool": "large"}.
+# The exec groups of compilations and of device links. Users can select a
+# platform or machine for each: exec_properties = {"compile.Pool": "large"}.
 COMPILE_GROUP = "compile"
 LINK_GROUP = "link"
 
-# What a rule that compiles and links device code names as its exec_groups.
+# The exec_groups of a rule that compiles and links device code.
 CLANG_GROUPS = {
     COMPILE_GROUP: exec_group(toolchains = [config_common.toolchain_type(DEVICE_TYPE, mandatory = False)]),
     LINK_GROUP: exec_group(toolchains = [config_common.toolchain_type(DEVICE_TYPE, mandatory = False)]),
@@ -26,7 +26,7 @@ def _link_resources(_os, inputs):
     return {"cpu": 1, "memory": 200 + inputs}
 
 def clang_arguments(ctx):
-    """An `Args` for clang, in a response file when it gets long.
+    """Returns an `Args` for clang, which uses a response file if it is long.
 
     Args:
       ctx: the rule's context.
@@ -46,9 +46,9 @@ def _folder_without_rocm(header):
     return header.path.rpartition("/hip/")[0]
 
 def add_rocm(args, toolchain):
-    """Says where HIP's headers and the device libraries are, or that there are none.
+    """Adds flags with the locations of HIP's headers and the device libraries, or flags that disable both.
 
-    Without ROCm, headers of HIP's that nothing else has are an error that says what to do.
+    Without ROCm, the inclusion of a header that only HIP has fails with an error message that explains what to do.
 
     Args:
       args: an `Args`.
@@ -60,18 +60,18 @@ def add_rocm(args, toolchain):
         args.add_all(["-nogpuinc", "-nogpulib"])
         args.add_all(toolchain.without_rocm, before_each = "-idirafter", map_each = _folder_without_rocm, uniquify = True)
 
-# The device libraries that are for one processor each. Clang wants all others to be there, also that of OpenCL.
+# The device libraries that are for one processor each. Clang requires all others, including that of OpenCL.
 _ISA = "oclc_isa_version_"
 
 def rocm_inputs(toolchain, target_id = None):
-    """HIP's headers, and the device libraries that a compilation for an architecture is linked with.
+    """Returns HIP's headers, and the device libraries that a compilation for an architecture links.
 
     Args:
       toolchain: the `ToolchainInfo` of an `offload_device_toolchain`.
       target_id: the architecture, such as `gfx90a:xnack+`; None for the host, empty for portable code.
 
     Returns:
-      a depset of Files, without ROCm of the headers that say so.
+      a depset of Files; without ROCm, the headers that report its absence.
     """
     if not toolchain.rocm:
         return depset(toolchain.without_rocm)
@@ -85,41 +85,41 @@ def rocm_inputs(toolchain, target_id = None):
         ]
     return depset(libraries, transitive = [toolchain.rocm.files])
 
-# Extensions of headers, which srcs takes, too.
+# Extensions of headers, which srcs also accepts.
 HEADERS = [".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tcc"]
 
-# Attributes of rules that compile device code and nothing else.
+# Attributes of rules that only compile device code.
 DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "copts": attr.string_list(
-        doc = "More compiler flags.",
+        doc = "Additional compiler flags.",
     ),
     "defines": attr.string_list(
         doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`.",
     ),
     "deps": attr.label_list(
-        doc = "Libraries whose headers the sources include, such as `cc_library` targets with `hdrs` alone.",
+        doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`.",
         providers = [CcInfo],
     ),
     "device_linkopts": attr.string_list(
         doc = DEVICE_LINKOPTS_DOC,
     ),
     "hdrs": attr.label_list(
-        doc = "Headers that the sources include, by their path in the workspace.",
+        doc = "Headers that the sources include, by their path relative to the workspace.",
         allow_files = True,
     ),
     "includes": attr.string_list(
-        doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself.",
+        doc = "Directories to add to the include path, relative to the package; `.` is the package itself.",
     ),
 }
 
 def headers_of(ctx):
-    """What sources may include: from the attributes hdrs, includes and defines, and from the CcInfo of deps and device_deps.
+    """Returns the headers for sources, from the attributes hdrs, includes and defines, and the CcInfo of deps and device_deps.
 
     Args:
       ctx: the rule's context.
 
     Returns:
-      a struct for `add_headers`; files is a depset of the headers and of the files that flags name.
+      a struct for `add_headers`; files is a depset of the headers and of the files that flags refer to.
     """
     compilation = cc_common.merge_cc_infos(
         cc_infos = [dep[CcInfo] for dep in ctx.attr.deps + getattr(ctx.attr, "device_deps", []) if CcInfo in dep],
@@ -134,13 +134,13 @@ def headers_of(ctx):
     )
 
 def include_folders(ctx):
-    """The folders that the attribute includes names.
+    """Returns the directories in the attribute includes.
 
     Args:
       ctx: the rule's context.
 
     Returns:
-      list of paths, those of generated files included.
+      list of paths, including those of generated files.
     """
     package = "/".join([part for part in [ctx.label.workspace_root, ctx.label.package] if part]) or "."
     own = []
@@ -151,7 +151,7 @@ def include_folders(ctx):
     return _with_generated(ctx, own)
 
 def sources_of(ctx):
-    """The files in srcs that are compiled.
+    """Returns the files in srcs that are compiled.
 
     Args:
       ctx: the rule's context.
@@ -162,7 +162,7 @@ def sources_of(ctx):
     return [file for file in ctx.files.srcs if "." + file.extension not in HEADERS]
 
 def private_headers_of(ctx):
-    """The headers in srcs, which the sources of the target alone may include.
+    """Returns the headers in srcs, which only the sources of the target can include.
 
     Args:
       ctx: the rule's context.
@@ -173,7 +173,7 @@ def private_headers_of(ctx):
     return [file for file in ctx.files.srcs if "." + file.extension in HEADERS]
 
 def _with_generated(ctx, folders):
-    """Source folders, each followed by where generated files of it are."""
+    """Returns source directories, each followed by the directory of its generated files."""
     result = []
     for folder in folders:
         result.append(folder)
@@ -181,12 +181,12 @@ def _with_generated(ctx, folders):
     return result
 
 def add_headers(args, headers, out):
-    """Adds the flags for what `headers_of` gave.
+    """Adds the flags for the result of `headers_of`.
 
     Args:
       args: an `Args`.
-      headers: a struct that `headers_of` made.
-      out: an output of the action, which tells where generated files are.
+      headers: result of `headers_of`.
+      out: an output of the action, which determines the directory of generated files.
     """
     add_flags(args, headers.defines, out, format_each = "-D%s")
     add_flags(args, headers.quote_includes, out, before_each = "-iquote")
@@ -194,14 +194,14 @@ def add_headers(args, headers, out):
     add_flags(args, headers.system_includes, out, before_each = "-isystem")
 
 def object_names(ctx, srcs):
-    """Names for what is compiled from sources, below a folder of the target.
+    """Returns names for the outputs of compilations, relative to a directory of the target.
 
     Args:
       ctx: the rule's context.
       srcs: list of Files.
 
     Returns:
-      list of paths without extension, no two the same.
+      list of paths without extension, all different.
     """
     package = "/".join([part for part in [ctx.label.repo_name and "../" + ctx.label.repo_name, ctx.label.package] if part])
     names = []
@@ -215,9 +215,9 @@ def object_names(ctx, srcs):
     return names
 
 def compilation_id(ctx, src):
-    """What clang puts into the names of symbols that must differ between sources.
+    """Returns the compilation ID, which clang adds to names of symbols that must differ between sources.
 
-    Clang's own choice hashes paths and options. This one is the same for every
+    Clang's default is a hash of paths and options. This ID is the same for every
     architecture and machine, and different for every source.
 
     Args:
@@ -236,9 +236,9 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS` in its exec_groups.
       group: COMPILE_GROUP or LINK_GROUP.
-      toolchain: what `device_toolchain_of` gave for the group.
-      arguments: what `clang_arguments` gave, completed.
-      inputs: depset of Files, beside those of the toolchain and, for links, `additional_linker_inputs`.
+      toolchain: result of `device_toolchain_of` for the group.
+      arguments: result of `clang_arguments`, with all arguments added.
+      inputs: depset of Files, without those of the toolchain and, for links, `additional_linker_inputs`.
       out: the File that clang writes.
       mnemonic: the action's mnemonic.
       progress_message: the action's progress message, with Bazel's placeholders.
@@ -246,7 +246,7 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
         command_arguments; None to call it without a shell.
       command_arguments: an `Args`.
       env: the action's environment, a dict of strings.
-      maps_paths: whether the output is the same where Bazel maps paths.
+      maps_paths: whether the output is the same if Bazel maps paths.
     """
     files = [inputs, toolchain.compile_files if group == COMPILE_GROUP else toolchain.link_files]
     if group == LINK_GROUP:

@@ -1,4 +1,4 @@
-"""Repositories with a clang and lld as a device toolchain: those of the system, or from an archive."""
+"""Repositories with a clang and lld as a device toolchain, from the system or an archive."""
 
 load(":download.bzl", "PLATFORM_ATTRS", "constraints_of", "download_attrs", "download_checked", "platform_constraints")
 load(":messages.bzl", "flag_of")
@@ -7,7 +7,7 @@ load(":rocm_targets.bzl", "no_rocm_targets", "rocm_targets")
 
 _RELEASES = [str(release) for release in range(30, 16, -1)]
 
-# What a repository with a compiler holds. Compilations get headers and no linker, links the other way round.
+# The BUILD file of a repository with a compiler. Compilations get headers but no linker, and links the opposite.
 _COMPILER = """load("{toolchains}", "offload_device_toolchain")
 
 offload_device_toolchain(
@@ -35,11 +35,11 @@ offload_device_toolchain(
 )
 """
 
-# Headers of clang's for CPUs that no host is, and for Arm's.
+# clang's headers for CPUs that are never hosts, and for Arm.
 _FOREIGN_HEADERS = ["altivec.h", "arm_*", "hexagon*", "htm*", "hvx_*", "lasxintrin.h", "lsxintrin.h", "larchintrin.h", "msa.h", "ppc_wrappers/**", "riscv_*", "s390intrin.h", "sifive_*", "vecintrin.h", "velintrin*", "wasm_*"]
 _ARM_HEADERS = ["arm_*"]
 
-# What a repository holds that is registered.
+# The part of a BUILD file with the toolchain to register.
 _TOOLCHAIN = """
 load("{device_toolchain}", "chosen_by_name")
 
@@ -51,7 +51,7 @@ chosen_by_name(
 )
 """
 
-# The runtime of OpenMP offloading of the same LLVM.
+# The runtime for OpenMP offloading of the same LLVM.
 _OPENMP = """
 load("{cc_defs}", "cc_import", "cc_library")
 
@@ -84,15 +84,15 @@ _NO_OPENMP_MESSAGE = """no runtime of OpenMP offloading (libomptarget.so, libomp
 Install it (Debian: apt-get install libomp-22-dev liboffload-22-dev, of the release of clang), or have the setting name a library of yours:
     {flag}=//my:runtime"""
 
-# Outputs hold no path of the machine or sandbox.
+# With these, outputs do not contain paths of the machine or sandbox.
 _COMPILE_FLAGS = ["-no-canonical-prefixes", "-ffile-compilation-dir=."]
 _LINK_FLAGS = ["-no-canonical-prefixes"]
 
-# Programs that link: lld, and for code that is no object, where they are there: SPIR-V (Debian: llvm-22), PTX (clang-tools-22).
+# Programs that link, in addition to lld, if they exist: for SPIR-V (Debian: llvm-22) and PTX (clang-tools-22).
 _OTHER_LINKERS = ["llvm-link", "clang-nvlink-wrapper"]
 
 def _compiler(repository_ctx, llvm = None, programs = None, missing = "", release = 0, rocm = False, hip_runtime = None):
-    """The toolchain of an LLVM folder below the repository's, of whose programs in bin the compiler is made of some and links need others."""
+    """Returns the toolchain of an LLVM directory in the repository. `programs` divides bin into the compiler's and the linkers' programs."""
     below = llvm + "/" if llvm else ""
     headers = below + "lib/clang/*/include/"
     programs = programs or struct(compiler = [], linkers = [])
@@ -157,14 +157,14 @@ def _candidates(repository_ctx):
     return ["/opt/rocm/lib/llvm", "/opt/rocm/llvm"] + ["/usr/lib/llvm-" + release for release in _RELEASES] + ["/usr/lib64/llvm" + release for release in _RELEASES] + ["/usr"]
 
 def _find(repository_ctx):
-    """The first LLVM folder with a clang, an lld and the AMDGPU target, and why others are not it."""
+    """Returns the first LLVM directory with clang, lld and the AMDGPU target, and the reasons why others were rejected."""
     rejected = []
     candidates = _candidates(repository_ctx)
     for root in candidates:
         clang = repository_ctx.path(root).get_child("bin").get_child("clang")
         lld = repository_ctx.path(root).get_child("bin").get_child("ld.lld")
 
-        # Whatever is installed, removed or repaired there is noticed by the next build.
+        # The next build detects an installation, removal or repair.
         repository_ctx.watch(clang)
         repository_ctx.watch(lld)
         if not clang.exists:
@@ -194,7 +194,7 @@ Install them (Debian: apt-get install clang-22 lld-22; Fedora: dnf install clang
 or in MODULE.bazel: offload.system_clang(path = "/path/to/llvm"), or offload.archive_clang(...) for one from an archive."""
 
 def _link_llvm(repository_ctx, root, resources):
-    """Links what clang needs beside itself, under the paths that it looks at; returns the names of the programs."""
+    """Creates links to files that clang requires, at the paths where it looks for them; returns the names of the programs."""
     linkers = []
     for name in ["clang", "ld.lld"] + _OTHER_LINKERS:
         program = repository_ctx.path("{}/bin/{}".format(root, name))
@@ -205,8 +205,8 @@ def _link_llvm(repository_ctx, root, resources):
     programs = struct(compiler = ["clang"], linkers = linkers)
     repository_ctx.symlink(resources + "/include", "lib/clang/{}/include".format(repository_ctx.path(resources).basename))
 
-    # Programs of an LLVM with shared libraries look for them beside themselves,
-    # also on a remote machine that has no LLVM.
+    # Programs of an LLVM with shared libraries look for them relative to
+    # themselves, also on a remote machine without LLVM.
     libraries = repository_ctx.path(root).get_child("lib")
     if root == "/usr" or not libraries.exists:
         return programs
@@ -223,7 +223,7 @@ def _link_llvm(repository_ctx, root, resources):
     return programs
 
 def _link_openmp(repository_ctx, root):
-    """Links the runtime of OpenMP offloading under the names that programs look for; returns these, or none if a part lacks."""
+    """Creates links to the runtime for OpenMP offloading; returns their names, or none if a part is missing."""
     names = []
     libraries = repository_ctx.path(root).get_child("lib")
     if not libraries.exists:
@@ -237,17 +237,17 @@ def _link_openmp(repository_ctx, root):
                     names.append(name)
     return sorted(names) if len({name.split(".")[0]: None for name in names}) == 2 else []
 
-# The oldest release of LLVM whose driver makes device code as the rules ask it to.
+# The oldest release of LLVM whose driver supports the flags of the rules.
 _MINIMUM = 17
 
 def _major(repository_ctx, clang):
-    """The release of a clang: a number, 0 where it says none."""
+    """Returns the release of a clang as a number, 0 if it is unknown."""
     answer = repository_ctx.execute([clang, "-dumpversion"])
     major = answer.stdout.strip().split(".")[0]
     return int(major) if answer.return_code == 0 and major.isdigit() else 0
 
 def _find_rocm(repository_ctx, resources):
-    """The folder of ROCm and the one with its device libraries, or None, None. `resources` is the folder of clang's own files."""
+    """Returns the directories of ROCm and of its device libraries, or None, None. `resources` is clang's resource directory."""
     asked_for = repository_ctx.attr.rocm_path or repository_ctx.getenv("ROCM_PATH")
     if asked_for == "none":
         return None, None
@@ -265,7 +265,7 @@ def _find_rocm(repository_ctx, resources):
     return None, None
 
 def _link_rocm(repository_ctx, root, libraries):
-    """Links the device libraries and the version as clang's --rocm-path wants them."""
+    """Creates links to the device libraries and the version file, in the layout that clang's --rocm-path requires."""
     repository_ctx.symlink(libraries, "rocm/amdgcn/bitcode")
     version = find_version(repository_ctx, root)
     if version:
@@ -296,41 +296,41 @@ def _system_clang_impl(repository_ctx):
     repository_ctx.file("BUILD.bazel", build_file + _toolchain(":clang", repository_ctx.attr.compiler_name, constraints))
 
 _COMPILER_ATTRS = {
-    "compile_flags": attr.string_list(doc = "More flags of every device compilation."),
-    "link_flags": attr.string_list(doc = "More flags of every device link."),
+    "compile_flags": attr.string_list(doc = "Additional flags for every device compilation."),
+    "link_flags": attr.string_list(doc = "Additional flags for every device link."),
 }
 
 _NAME_ATTRS = {
-    "compiler_name": attr.string(mandatory = True, doc = "What the setting device_compiler calls it."),
+    "compiler_name": attr.string(mandatory = True, doc = "Name of the compiler in the setting device_compiler."),
 }
 
 system_clang = repository_rule(
     implementation = _system_clang_impl,
-    doc = "The clang and lld of this machine, found at `path`, at $OFFLOAD_LLVM, or in the usual places.",
+    doc = "The clang and lld of this machine, found at `path`, at $OFFLOAD_LLVM, or in the usual locations.",
     attrs = _COMPILER_ATTRS | _NAME_ATTRS | {
-        "path": attr.string(doc = "The folder that holds `bin/clang`; empty to search."),
-        "rocm_path": attr.string(doc = "The folder that holds `include/hip`; empty to search, `none` for not to."),
+        "path": attr.string(doc = "The directory that contains `bin/clang`; empty to search for it."),
+        "rocm_path": attr.string(doc = "The directory that contains `include/hip`; empty to search for it, `none` to disable the search."),
     },
     configure = True,
     environ = ["OFFLOAD_LLVM", "ROCM_PATH"],
     local = True,
 )
 
-# A compiler from an archive. One repository has what is downloaded; another has the toolchain, which Bazel
-# looks at in every build, and is not fetched for that.
+# A compiler from an archive. One repository has the download; another has the toolchain. Bazel reads the toolchain in
+# every build without fetching the download.
 
 def _real_name(repository_ctx, path):
     return repository_ctx.path(path).realpath.basename
 
 def _archive_release(repository_ctx, llvm):
-    """The release of the clang in an archive, by the folder of its headers: it may be for another machine than this one."""
+    """Returns the release of the clang in an archive from its header directory, because it may be for another machine."""
     folder = repository_ctx.path(llvm + "/lib/clang")
     releases = [child.basename.split(".")[0] for child in folder.readdir()] if folder.exists else []
     numbers = [int(release) for release in releases if release.isdigit()]
     return max(numbers) if numbers else 0
 
 def _archive_programs(repository_ctx, llvm):
-    """The programs of the compiler and the linkers in an archive, with those that their names are links to."""
+    """Returns the programs of the compiler and the linkers in an archive, including the targets of links."""
     names = {}
     for name in ["clang", "ld.lld"] + _OTHER_LINKERS:
         path = "{}/bin/{}".format(llvm, name)
@@ -339,7 +339,7 @@ def _archive_programs(repository_ctx, llvm):
     return struct(compiler = compiler, linkers = [name for linker in names.values() for name in linker])
 
 def _check_archive(repository_ctx, tag, llvm):
-    """Fails if an archive has no compiler that works; returns its release."""
+    """Fails if an archive has no usable compiler; returns the release of the compiler."""
     for name in ["bin/clang", "bin/ld.lld"]:
         if not repository_ctx.path("{}/{}".format(llvm, name)).exists:
             fail("{}: {}: the archive has no {}: is strip_prefix = {} right?".format(
@@ -371,12 +371,12 @@ archive_clang = repository_rule(
     implementation = _archive_clang_impl,
     doc = "A clang and lld from an archive.",
     attrs = _COMPILER_ATTRS | download_attrs | {
-        "strip_prefix": attr.string(doc = "The folder in the archive that holds `bin/clang`."),
-        "type": attr.string(doc = "Type of the archive, if its name does not tell."),
+        "strip_prefix": attr.string(doc = "The directory in the archive that contains `bin/clang`."),
+        "type": attr.string(doc = "Type of the archive, if the URL does not end with it."),
     },
 )
 
-# A ROCm, its compiler included, from an archive.
+# A ROCm from an archive, including its compiler.
 
 def _archive_rocm_impl(repository_ctx):
     tag = "offload.archive_rocm"
@@ -410,12 +410,12 @@ archive_rocm = repository_rule(
     implementation = _archive_rocm_impl,
     doc = "ROCm from an archive.",
     attrs = _COMPILER_ATTRS | download_attrs | {
-        "strip_prefix": attr.string(doc = "The folder in the archive that holds `include/hip`."),
-        "type": attr.string(doc = "Type of the archive, if its name does not tell."),
+        "strip_prefix": attr.string(doc = "The directory in the archive that contains `include/hip`."),
+        "type": attr.string(doc = "Type of the archive, if the URL does not end with it."),
     },
 )
 
-# The toolchain of either.
+# The toolchain for both kinds of archives.
 
 _ALIASES = """
 [
@@ -441,6 +441,6 @@ archive_clang_toolchain = repository_rule(
     doc = "The toolchain of an `archive_clang` or `archive_rocm`.",
     attrs = PLATFORM_ATTRS | _NAME_ATTRS | {
         "files": attr.string(mandatory = True, doc = "Name of the repository with the compiler."),
-        "rocm": attr.bool(doc = "Whether it has ROCm's libraries, too."),
+        "rocm": attr.bool(doc = "Whether the repository also has ROCm's libraries."),
     },
 )

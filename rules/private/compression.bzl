@@ -1,24 +1,24 @@
-"""Whether and how bundles are compressed."""
+"""Compression of bundles."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 
-# The attributes of a rule that makes a bundle.
+# The attributes of a rule that creates a bundle.
 COMPRESSION_ATTRS = {
     "bundle_version": attr.int(
-        doc = "Version of the container of a compressed bundle: 3, or 2 for ROCm before 7. If 0, the setting `//rules/settings:bundle_version`.",
+        doc = "Version of the compressed bundle format: 3, or 2 for ROCm before 7. If 0, the value of the setting `//rules/settings:bundle_version`.",
     ),
     "compress": attr.string(
-        doc = "`zstd`, `none`, or `auto`: what the setting `//rules/settings:compress` says, which is by default `zstd` with `-c opt` and `none` otherwise.",
+        doc = "`zstd`, `none`, or `auto`, which uses the setting `//rules/settings:compress`. By default, the setting selects `zstd` with `-c opt` and `none` otherwise.",
         default = "auto",
         values = ["auto", "none", "zstd"],
     ),
     "compression_level": attr.int(
-        doc = "From 1, fast, to 22, small. If 0, the setting `//rules/settings:compression_level`.",
+        doc = "Compression level, from 1 (fastest) to 22 (smallest). If 0, the value of the setting `//rules/settings:compression_level`.",
     ),
     "incremental": attr.string(
-        doc = "Whether a compressed bundle is made in parts, an action for each family of processors, so that a changed image compresses its " +
-              "part alone; the bytes are the same. `on`, `off`, or `auto`: what the setting `//rules/settings:incremental` says, which is by " +
-              "default `on` where `compress` is `zstd` and not `auto`. It takes images of two families, and is worth while from some 20 MB on.",
+        doc = "Whether to build a compressed bundle in parts, with an action for each family of processors. A changed image then recompresses " +
+              "only its part; the output is the same. `on`, `off`, or `auto`, which uses the setting `//rules/settings:incremental`. By default, the " +
+              "setting selects `on` if `compress` is `zstd` and not `auto`. Requires images of at least two families; useful from about 20 MB.",
         default = "auto",
         values = ["auto", "off", "on"],
     ),
@@ -29,17 +29,17 @@ COMPRESSION_ATTRS = {
 }
 
 def compression_of(ctx, where):
-    """What attributes and settings say about compression.
+    """Returns the compression options from the attributes and settings of a rule.
 
     Args:
       ctx: the rule's context; the rule has `COMPRESSION_ATTRS`.
-      where: `label: rule` to begin a message with.
+      where: prefix of error messages, `label: rule`.
 
     Returns:
       None if the bundle is not compressed, or a struct with
-      flags: of the verbs that compress;
-      incremental: whether to make the bundle in parts;
-      version_flags: of the verbs that write the container.
+      flags: flags of the commands that compress;
+      incremental: whether to build the bundle in parts;
+      version_flags: flags of the commands that write the container.
     """
     compress = ctx.attr.compress
     if compress == "auto":
@@ -50,8 +50,8 @@ def compression_of(ctx, where):
     if incremental == "auto":
         incremental = ctx.attr._incremental[BuildSettingInfo].value
     if incremental == "auto":
-        # Who asks for it here has a large bundle; those that a setting compresses
-        # may be thousands of small ones.
+        # A target that sets compress has a large bundle. A setting may compress
+        # thousands of small bundles.
         incremental = "on" if ctx.attr.compress == "zstd" else "off"
     version = ctx.attr.bundle_version or ctx.attr._bundle_version[BuildSettingInfo].value
     level = ctx.attr.compression_level or ctx.attr._compression_level[BuildSettingInfo].value

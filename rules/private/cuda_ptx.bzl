@@ -1,4 +1,4 @@
-"""cuda_ptx: CUDA kernels to PTX."""
+"""cuda_ptx compiles CUDA kernels to PTX."""
 
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of")
@@ -21,7 +21,7 @@ def _ptx_flags(copts, processor):
     feature = ptx_feature(processor)
     return ["--cuda-feature=" + feature] if feature and not _has_cuda(copts) else []
 
-# The link would unroll loops once more that the compilations have unrolled.
+# Without these, the link would again unroll loops that the compilations have already unrolled.
 _UNROLL_ONCE = [word for option in ["-unroll-max-count=1", "-unroll-full-max-count=1"] for word in ["-Xlinker", "-plugin-opt=" + option]]
 
 def _compile(ctx, toolchain, headers, src, out, target, rdc, copts):
@@ -106,15 +106,15 @@ def _cuda_ptx_impl(ctx):
 
 cuda_ptx = rule(
     implementation = _cuda_ptx_impl,
-    doc = """Compiles CUDA kernels to one PTX file (`.ptx`) per processor, which the driver compiles for the GPU that is there.
+    doc = """Compiles CUDA kernels to one PTX file (`.ptx`) per processor. The driver compiles PTX for the GPU of the machine.
 
-It takes clang alone, with `clang-nvlink-wrapper` beside it, and nothing of CUDA: `cuModuleLoad` loads the files as they are, and `offload_binary` puts them
-beside device code for other GPUs. Each source and processor is an action of its own. The sources of a target may call
-device functions of each other.
+The rule requires clang with `clang-nvlink-wrapper` in the same directory, but no part of CUDA. `cuModuleLoad` loads the
+PTX files without further steps, and `offload_binary` combines them with device code for other GPUs. Each source is
+compiled in a separate action for each processor. The sources of a target can call device functions of each other.
 
-Sources that include CUDA's headers say where they are: `copts = ["--cuda-path=/usr/local/cuda"]`.
+Sources that include CUDA's headers require the path of CUDA: `copts = ["--cuda-path=/usr/local/cuda"]`.
 
-Output groups named by processor (`sm_90`) hold the file of one processor.
+Output groups named after processors (`sm_90`) contain the file of one processor.
 
 ```starlark
 cuda_ptx(
@@ -126,7 +126,7 @@ cuda_ptx(
 """,
     attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | DEVICE_CODE_ATTRS | {
         "srcs": attr.label_list(
-            doc = "CUDA sources. Each is compiled by itself. Headers among them are for these sources alone.",
+            doc = "CUDA sources. Each source is compiled separately. Only the sources of this target can include headers in this list.",
             mandatory = True,
             allow_files = [".cu", ".cpp", ".cc", ".cxx"] + HEADERS,
         ),

@@ -1,4 +1,4 @@
-"""The program of the toolchain, for whoever wants to run it."""
+"""A target with the program of the toolchain, to run it."""
 
 load(":toolchains.bzl", "PROGRAM_TYPE")
 

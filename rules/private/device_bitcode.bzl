@@ -1,4 +1,4 @@
-"""device_bitcode_library: device functions as LLVM bitcode, and how compilations link them."""
+"""device_bitcode_library builds device functions as LLVM bitcode, which compilations link."""
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -13,7 +13,7 @@ load(":toolchains.bzl", "DEVICE_ATTRS", "DEVICE_TYPE", "device_toolchain_of")
 
 _BITCODE = "bc"
 
-# What clang calls the languages of sources, and the flags that each needs.
+# The languages of sources, as values of clang's -x, and the flags that each requires.
 _LANGUAGES = {
     "c": ("c", []),
     "cl": ("cl", []),
@@ -23,7 +23,7 @@ _LANGUAGES = {
 }
 
 def _target_flags(target):
-    """The flags of a compilation of C, OpenCL C or LLVM IR for an AMD GPU."""
+    """Returns the flags of a compilation of C, OpenCL C or LLVM IR for an AMD GPU."""
     if target_ids.is_amdgpu(target.triple):
         return ["--target=amdgcn-amd-amdhsa", "-mcpu=" + target.target_id]
     return ["--target=spirv64-amd-amdhsa"]
@@ -58,7 +58,7 @@ def _compile(ctx, toolchain, headers, src, name, target):
         arguments = args,
         group = COMPILE_GROUP,
         inputs = depset([src], transitive = [headers.files, rocm_inputs(toolchain, target.target_id)]),
-        # Portable code holds the compiler's command line.
+        # Portable code contains the compiler's command line.
         maps_paths = target_ids.is_amdgpu(target.triple),
         mnemonic = "OffloadBitcodeCompile",
         out = out,
@@ -68,7 +68,7 @@ def _compile(ctx, toolchain, headers, src, name, target):
     return out
 
 def _merge(ctx, toolchain, files, target):
-    """One bitcode file of several, all of which stays: what is not called goes when a source is compiled with it."""
+    """Merges bitcode files into one. It keeps all functions; compilations that link the file drop those that are not called."""
     if len(files) == 1:
         return files[0]
     folder = target_ids.file_name(target.target_id) if target else "any"
@@ -122,7 +122,7 @@ def _device_bitcode_library_impl(ctx):
         bitcode.append(offload_bitcode(file = _merge(ctx, toolchain, made, None), label = ctx.label))
     deps = [dep[OffloadDeviceBitcodeInfo].bitcode for dep in ctx.attr.device_deps]
 
-    # After what refers to it comes what it needs.
+    # Each file precedes its dependencies.
     own = depset(bitcode + by_arch, transitive = deps, order = "topological")
     files = [entry.file for entry in bitcode + by_arch]
     groups = {}
@@ -143,11 +143,11 @@ def _device_bitcode_library_impl(ctx):
 
 device_bitcode_library = rule(
     implementation = _device_bitcode_library_impl,
-    doc = """Device functions for the kernels of other targets, which take it in `device_deps`: a device library of your own.
+    doc = """Builds a device library: device functions that kernels of other targets call. These targets list it in `device_deps`.
 
-`hip_code_objects`, `hip_library` and `openmp_library` link it as clang links ROCm's device libraries, into each source
-while that is compiled: the functions that the source calls become part of it, and can be inlined; everything else stays out. `rdc`
-is not needed. Sources in OpenCL C and C, and bitcode that another compiler made, are used in this way.
+`hip_code_objects`, `hip_library` and `openmp_library` link it in the same way as clang links ROCm's device libraries: into
+each source, during its compilation. Functions that the source calls become part of it and can be inlined; all others are
+left out. `rdc` is not required. Use this rule for sources in OpenCL C and C, and for bitcode from another compiler.
 
 ```starlark
 device_bitcode_library(
@@ -166,37 +166,37 @@ hip_code_objects(
 ```
 
 HIP sources declare functions of C and OpenCL C as `extern "C" __device__ float scale(float);`. Each source that calls a
-function has its own copy of the library's variables, which the host cannot set.
+function gets its own copy of the library's variables. The host cannot set these variables.
 """,
     attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | {
         "arch_bitcode": attr.label_keyed_string_dict(
-            doc = "Bitcode files (`.bc`) for some architectures, and the target ID or processor that each is for, such as `{\"isa_90a.bc\": \"gfx90a\"}`.",
+            doc = "Bitcode files (`.bc`) for some architectures. The value is the target ID or processor of the file, such as `{\"isa_90a.bc\": \"gfx90a\"}`.",
             allow_files = [".bc"],
         ),
         "copts": attr.string_list(
-            doc = "More compiler flags, but not for `.ll` and `.bc`.",
+            doc = "Additional compiler flags. They do not apply to `.ll` and `.bc`.",
         ),
         "defines": attr.string_list(
-            doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, also for dependents.",
+            doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, for this target and its dependents.",
         ),
         "deps": attr.label_list(
-            doc = "Libraries whose headers the sources include, such as `cc_library` targets with `hdrs` alone.",
+            doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`.",
             providers = [CcInfo],
         ),
         "device_deps": attr.label_list(
-            doc = "Other `device_bitcode_library` targets whose functions the sources call. Dependents get them, too.",
+            doc = "Other `device_bitcode_library` targets whose functions the sources call. They are also linked into dependents.",
             providers = [OffloadDeviceBitcodeInfo],
         ),
         "hdrs": attr.label_list(
-            doc = "Headers that the sources and dependents include, by their path in the workspace.",
+            doc = "Headers that the sources and dependents include, by their path relative to the workspace.",
             allow_files = True,
         ),
         "includes": attr.string_list(
-            doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself; also for dependents.",
+            doc = "Directories to add to the include path of this target and its dependents, relative to the package; `.` is the package itself.",
         ),
         "srcs": attr.label_list(
-            doc = "Sources: C (`.c`), OpenCL C (`.cl`), LLVM IR (`.ll`), HIP (`.hip`, `.cu`); and bitcode (`.bc`) for any AMD GPU. " +
-                  "They may call functions of each other. Headers among them are for these sources alone. With `.bc` alone, the target is for all architectures.",
+            doc = "Sources: C (`.c`), OpenCL C (`.cl`), LLVM IR (`.ll`), HIP (`.hip`, `.cu`), and bitcode (`.bc`) for any AMD GPU. " +
+                  "They can call functions of each other. Only the sources of this target can include headers in this list. If all sources are `.bc` files, the target is for all architectures.",
             allow_files = [".c", ".cl", ".ll", ".hip", ".cu", ".bc"] + HEADERS,
         ),
     },
@@ -206,15 +206,15 @@ function has its own copy of the library's variables, which the host cannot set.
 )
 
 def bitcode_for(device_deps, target, where):
-    """The bitcode that compilations for a target link.
+    """Returns the bitcode that compilations for a target link.
 
     Args:
-      device_deps: list of Targets; those with `OffloadDeviceBitcodeInfo` count.
-      target: struct as `target_ids.complete` gives it: an AMD GPU.
-      where: `label: rule` to begin a message with.
+      device_deps: list of Targets; those without `OffloadDeviceBitcodeInfo` are ignored.
+      target: struct returned by `target_ids.complete`: an AMD GPU.
+      where: prefix of error messages, `label: rule`.
 
     Returns:
-      list of Files, each before what it needs.
+      list of Files; each one precedes its dependencies.
     """
     entries = depset(
         transitive = [dep[OffloadDeviceBitcodeInfo].bitcode for dep in device_deps if OffloadDeviceBitcodeInfo in dep],
@@ -239,10 +239,10 @@ def bitcode_for(device_deps, target, where):
     return files
 
 def add_bitcode(args, files):
-    """Adds the flags that link what `bitcode_for` gave.
+    """Adds the flags that link the result of `bitcode_for`.
 
     Args:
-      args: an `Args` for clang, which compiles for a device.
+      args: an `Args` for clang that compiles for a device.
       files: list of Files.
     """
     args.add_all(files, map_each = _linked_as_needed)

@@ -1,18 +1,19 @@
-"""The flags of device links."""
+"""Flags of device links."""
 
 load(":target_ids.bzl", "target_ids")
 
-# The doc of the attribute device_linkopts.
-DEVICE_LINKOPTS_DOC = "More flags of the device link, which clang's driver takes: `FLAG` for all targets, `TARGET=FLAG` for " + \
-                      "those of a triple (`amdgcn-amd-amdhsa=-lompdevice`), a processor (`gfx90a=-O2`) or a target ID (`gfx90a:xnack+=-O2`). " + \
-                      "The flags of compilations that decide about generated code (`-O2`, `-mllvm OPTION`) are passed on already."
+# The documentation of the attribute device_linkopts.
+DEVICE_LINKOPTS_DOC = "Additional flags for the device link, as flags of clang's driver: `FLAG` for all targets, `TARGET=FLAG` for " + \
+                      "the targets of a triple (`amdgcn-amd-amdhsa=-lompdevice`), a processor (`gfx90a=-O2`) or a target ID (`gfx90a:xnack+=-O2`). " + \
+                      "Compiler flags that affect code generation (`-O2`, `-mllvm OPTION`) are already passed to the link."
 
-# Flags of compilations that decide about the code which a link generates from bitcode, as clang's driver passes
-# them to its own device links. Everything else is in the bitcode: the attributes of functions, and module flags.
+# Compiler flags that affect the code that a link generates from bitcode. Clang's driver passes the same flags to its
+# own device links. The bitcode contains the rest, as function attributes and module flags.
 _OPTIMIZATION = "-O"
 _LLVM = "-mllvm"
 
-# Of these, features of AMD's processors: functions that the link itself makes have them from there. The value is LLVM's name.
+# Of these, flags for features of AMD's processors, which functions that the link itself creates take from the command
+# line. The value is LLVM's name of the feature.
 AMDGPU_FEATURES = {
     "-mamdgpu-precise-memory-op": "+precise-memory",
     "-mcumode": "+cumode",
@@ -24,23 +25,23 @@ AMDGPU_FEATURES = {
     "-mwavefrontsize64": "+wavefrontsize64",
 }
 
-# What comes before a flag for some of the compilations that one call of clang's driver makes.
+# Prefixes of flags that apply to some of the compilations in one call of clang's driver.
 _FOR_ARCH = "-Xarch_"
 _FOR_OPENMP = "-Xopenmp-target="
 
-# As many parts of a HIP program does clang's driver have code generated for at once.
+# The number of parts of a HIP program for which clang's driver generates code in parallel.
 _HIP_PARTITIONS = "8"
 _PARTITIONS_SINCE = 21
 
 def flags_of_device(flags, target):
-    """The flags of a device compilation among those for several compilations: `-Xarch_device FLAG` and the like.
+    """Selects the flags of a device compilation from flags for several compilations, such as `-Xarch_device FLAG`.
 
     Args:
       flags: list of compiler flags, one word each.
-      target: struct with triple and target_id, as `target_ids.complete` gives it; None for any AMD GPU.
+      target: struct with triple and target_id, returned by `target_ids.complete`; None for any AMD GPU.
 
     Returns:
-      list of flags: those that have no such word before them, and those that are for the device or the target.
+      list of flags: those without such a prefix, and those for the device or the target.
     """
     result = []
     prefix = ""
@@ -64,7 +65,7 @@ def _is_for(prefix, target):
     return prefix.removeprefix(_FOR_ARCH) in names
 
 def code_generation_flags(flags, target):
-    """The flags among those of a compilation that its device link needs, too, when the link generates code.
+    """Selects the flags of a compilation that its device link also requires if it generates code.
 
     Args:
       flags: list of compiler flags, one word each.
@@ -77,7 +78,7 @@ def code_generation_flags(flags, target):
     result = []
     for flag, following in zip(flags, flags[1:] + [""]):
         if flag == _LLVM and following:
-            # Clang's driver forgets them where it links alone.
+            # Clang's driver does not pass them on if it only links.
             result.extend(["-Xlinker", "-plugin-opt=" + following])
         elif flag.startswith(_LLVM + "="):
             result.extend(["-Xlinker", "-plugin-opt=" + flag.removeprefix(_LLVM + "=")])
@@ -86,10 +87,10 @@ def code_generation_flags(flags, target):
     return result
 
 def flags_for(target, flags):
-    """The flags for one target.
+    """Selects the flags for one target.
 
     Args:
-      target: struct with triple and target_id, as `target_ids.complete` gives it.
+      target: struct with triple and target_id, returned by `target_ids.complete`.
       flags: list of strings: `FLAG` for all targets, `TARGET=FLAG` for one, which is a triple (`amdgcn-amd-amdhsa`), a
         processor (`gfx90a`, with all its features), or a target ID (`gfx90a:xnack+`).
 
@@ -106,14 +107,14 @@ def flags_for(target, flags):
     return result
 
 def add_amdgpu_lto(args, objects, *, hip, library = [], release = 0):
-    """Adds the bitcode of an AMD GPU to a link that generates code for all of it at once, as clang's driver does.
+    """Adds the bitcode of an AMD GPU to a link that generates code for the whole bitcode, as clang's driver does.
 
     Args:
       args: an `Args` for clang.
       objects: list of Files with bitcode.
-      hip: whether the code is HIP's, whose functions nothing outside of the link calls.
-      library: list of Files with bitcode that is linked as from an archive: what nobody calls stays out.
-      release: of LLVM, 0 for a recent one.
+      hip: whether the code is HIP code, whose functions are not called from outside the link.
+      library: list of Files with bitcode that is linked like an archive: functions that are not called are left out.
+      release: release of LLVM, 0 for a recent release.
     """
     args.add("-flto")
     if hip:
@@ -121,7 +122,7 @@ def add_amdgpu_lto(args, objects, *, hip, library = [], release = 0):
         if not release or release >= _PARTITIONS_SINCE:
             args.add(_HIP_PARTITIONS, format = "-Wl,--lto-partitions=%s")
 
-    # For the linker alone: the driver would optimize bitcode that it sees once more before it links it.
+    # Only the linker gets these files: the driver would optimize bitcode again before linking it.
     args.add_all(objects, before_each = "-Xlinker")
     if library:
         args.add("-Wl,--start-lib")

@@ -1,4 +1,4 @@
-"""device_toolchain: a device compiler and its toolchain target; how the toolchain is chosen."""
+"""device_toolchain declares a device compiler and its toolchain target, and how the toolchain is selected."""
 
 load("@bazel_skylib//lib:selects.bzl", "selects")
 load(":toolchains.bzl", "DEVICE_TYPE", "offload_device_toolchain")
@@ -6,10 +6,10 @@ load(":toolchains.bzl", "DEVICE_TYPE", "offload_device_toolchain")
 _SETTING = Label("//rules/settings:device_compiler")
 
 def device_toolchain(name, compiler_name = None, exec_compatible_with = [], **kwargs):
-    """An `offload_device_toolchain` and the `toolchain` to register.
+    """Declares an `offload_device_toolchain` and the `toolchain` to register.
 
-    The target to register is `NAME_toolchain`. It is chosen when the setting
-    `//rules/settings:device_compiler` is empty or says `compiler_name`.
+    Register the target `NAME_toolchain`. Bazel can select it if the setting
+    `//rules/settings:device_compiler` is empty or has the value `compiler_name`.
 
     ```starlark
     device_toolchain(
@@ -22,8 +22,8 @@ def device_toolchain(name, compiler_name = None, exec_compatible_with = [], **kw
 
     Args:
       name: name of the `offload_device_toolchain`.
-      compiler_name: what the setting calls it; `name` if not given.
-      exec_compatible_with: where the compiler runs.
+      compiler_name: name of the compiler in the setting; `name` by default.
+      exec_compatible_with: constraints of the execution platforms of the compiler.
       **kwargs: attributes of `offload_device_toolchain`.
     """
     offload_device_toolchain(
@@ -38,13 +38,13 @@ def device_toolchain(name, compiler_name = None, exec_compatible_with = [], **kw
     )
 
 def chosen_by_name(name, compiler, compiler_name, exec_compatible_with):
-    """The `toolchain` of a device compiler, which the setting `//rules/settings:device_compiler` chooses.
+    """Declares the `toolchain` of a device compiler, which the setting `//rules/settings:device_compiler` selects.
 
     Args:
       name: the toolchain is `NAME_toolchain`.
       compiler: label of the `offload_device_toolchain`.
-      compiler_name: what the setting calls it.
-      exec_compatible_with: where the compiler runs.
+      compiler_name: name of the compiler in the setting.
+      exec_compatible_with: constraints of the execution platforms of the compiler.
     """
     native.config_setting(
         name = name + "_asked_for",

@@ -1,4 +1,4 @@
-"""Downloads that are not used without a checksum, and where what they bring runs."""
+"""Downloads that require a checksum, and the execution platforms of their programs."""
 
 # The attributes of a repository with a toolchain.
 PLATFORM_ATTRS = {
@@ -7,7 +7,7 @@ PLATFORM_ATTRS = {
 }
 
 def constraints_of(os, cpu):
-    """Where a toolchain runs.
+    """Returns the execution platform of a toolchain.
 
     Args:
       os: name of a constraint of `@platforms//os`.
@@ -19,7 +19,7 @@ def constraints_of(os, cpu):
     return [str(Label("@platforms//os:" + os)), str(Label("@platforms//cpu:" + cpu))]
 
 def platform_constraints(repository_ctx):
-    """Where the toolchain of a repository runs.
+    """Returns the execution platform of the toolchain in a repository.
 
     Args:
       repository_ctx: the context of a repository rule with `PLATFORM_ATTRS`.
@@ -31,19 +31,19 @@ def platform_constraints(repository_ctx):
 
 download_attrs = {
     "sha256": attr.string(doc = "SHA-256 of the download, in hex."),
-    "urls": attr.string_list(mandatory = True, doc = "Where to download from."),
+    "urls": attr.string_list(mandatory = True, doc = "URLs to download from."),
 }
 
 def download_checked(repository_ctx, tag, output = "", strip_prefix = "", type = "", archive = True):
-    """Downloads a file, or an archive and unpacks it, and fails if no checksum is given.
+    """Downloads a file, or downloads and extracts an archive. Fails if the checksum is missing.
 
     Args:
       repository_ctx: the context of a repository rule with `download_attrs`.
-      tag: what to blame in a message.
-      output: where the file goes, made executable; for an archive, the folder that it is unpacked to.
-      strip_prefix: the folder in the archive to unpack.
+      tag: name of the tag in error messages.
+      output: path of the file, which becomes executable; for an archive, the directory to extract it to.
+      strip_prefix: the directory in the archive to extract.
       type: type of the archive.
-      archive: whether it is an archive.
+      archive: whether the download is an archive.
     """
     attributes = repository_ctx.attr
     if not archive:

@@ -1,6 +1,6 @@
-"""Reads what a shared library says about itself, in repository rules.
+"""Reads the dynamic section of shared libraries, in repository rules.
 
-The library can be for another machine than this one, so no program of that machine is asked: `od` is on every Unix.
+The library can be for another machine, so this code does not run its tools. It uses `od`, which every Unix has.
 """
 
 _HEADER_SIZE = 64
@@ -10,16 +10,16 @@ _DT_NEEDED = 1
 _DT_STRTAB = 5
 _DT_SONAME = 14
 
-# The printable characters of ASCII, in its order; names of libraries have no others.
+# The printable characters of ASCII, in order. Names of libraries contain no others.
 _FIRST = 32
 _ASCII = " !\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~"
 
-# Names of libraries lie together; longer stretches of a string table are read name by name.
+# Names of libraries are usually adjacent. Longer ranges of a string table are read name by name.
 _NAMES_SIZE = 1 << 16
 _NAME_SIZE = 256
 
 def _read(repository_ctx, path, offset, size):
-    """The bytes of a range of a file, as numbers; fewer where the file ends."""
+    """Returns the bytes of a range of a file as numbers; fewer if the file ends before."""
     answer = repository_ctx.execute(["od", "-A", "n", "-v", "-t", "u1", "-j", str(offset), "-N", str(size), path])
     return [int(byte) for byte in answer.stdout.replace("\n", " ").split(" ") if byte] if answer.return_code == 0 else []
 
@@ -82,7 +82,7 @@ def read_dynamic(repository_ctx, path):
     return None
 
 def _names(repository_ctx, path, table, offsets):
-    """The strings at some offsets of a string table."""
+    """Returns the strings at the given offsets of a string table."""
     if not offsets:
         return {}
     first, last = min(offsets), max(offsets)

@@ -1,41 +1,41 @@
-"""Flags in attributes: expanded and split as cc_library does it."""
+"""Expands and splits flags in attributes in the same way as cc_library."""
 
 load(":messages.bzl", "name_of")
 
-# The attribute with the files that flags of compilations name.
+# The attribute with the files that compiler flags refer to.
 COMPILER_INPUTS_ATTRS = {
     "additional_compiler_inputs": attr.label_list(
-        doc = "Files that compilations read, beside sources and headers. Flags name them with `$(location LABEL)` or `$(execpath LABEL)`.",
+        doc = "Additional input files of compilations. Flags can refer to them with `$(location LABEL)` or `$(execpath LABEL)`.",
         allow_files = True,
     ),
 }
 
-# The attribute with the files that flags of links name.
+# The attribute with the files that linker flags refer to.
 LINKER_INPUTS_ATTRS = {
     "additional_linker_inputs": attr.label_list(
-        doc = "Files that links read, beside objects and libraries. Flags name them with `$(location LABEL)` or `$(execpath LABEL)`.",
+        doc = "Additional input files of links. Flags can refer to them with `$(location LABEL)` or `$(execpath LABEL)`.",
         allow_files = True,
     ),
 }
 
-# Attributes whose flags are for links.
+# Attributes with linker flags.
 _LINK_ATTRIBUTES = ["linkopts", "device_linkopts"]
 
-# Beginnings of flags that say which architectures to compile for.
+# Prefixes of flags that select the architectures to compile for.
 _ARCH_FLAGS = ("--amdgpu-target", "--cuda-gpu-arch", "--offload-arch", "--no-offload-arch", "-mcpu=gfx")
 
-# A value of a Make variable may name others; more of them within each other refer to themselves.
+# Values of Make variables can refer to other variables. Deeper nesting means that a variable refers to itself.
 _DEEPEST = 10
 
-# What Bazel puts in place of the configuration with --experimental_output_paths=strip.
+# The replacement for the configuration in paths with --experimental_output_paths=strip.
 _MAPPED = "cfg"
 
 def expand_flags(ctx, attribute):
-    """The flags of an attribute, as cc_library takes them.
+    """Returns the flags in an attribute, with the syntax of cc_library.
 
-    `$(location LABEL)` and its relatives stand for the paths of files, `$(NAME)` for a Make variable, which targets in
-    `toolchains` may define, and `$$` for a dollar. What comes out is split as a Bourne shell does it, but for the
-    feature `no_copts_tokenization`.
+    `$(location LABEL)` and similar functions expand to the paths of files, `$(NAME)` to a Make variable, which targets in
+    `toolchains` can define, and `$$` to a dollar sign. The result is split as in a Bourne shell, unless the feature
+    `no_copts_tokenization` is enabled.
 
     Args:
       ctx: the rule's context.
@@ -47,7 +47,7 @@ def expand_flags(ctx, attribute):
     return expand_texts(ctx, attribute, getattr(ctx.attr, attribute))
 
 def expand_texts(ctx, attribute, texts):
-    """Flags of an attribute that is no list, as `expand_flags` gives them.
+    """Returns flags from an attribute that is not a list, in the form of `expand_flags`.
 
     Args:
       ctx: the rule's context.
@@ -70,7 +70,7 @@ def expand_texts(ctx, attribute, texts):
                 repr(text),
             ))
 
-        # A Make variable alone may stand for several flags.
+        # A text that is only a Make variable can expand to several flags.
         if split or (text.startswith("$(") and text.find(")") == len(text) - 1):
             flags.extend(_split(ctx, attribute, expanded))
         else:
@@ -78,7 +78,7 @@ def expand_texts(ctx, attribute, texts):
     return flags
 
 def expand_defines(ctx, attribute):
-    """The definitions of an attribute, as cc_library takes them: expanded as flags are, each one word.
+    """Returns the definitions in an attribute, with the syntax of cc_library: expanded like flags, one word each.
 
     Args:
       ctx: the rule's context.
@@ -102,18 +102,18 @@ def expand_defines(ctx, attribute):
     return defines
 
 def add_flags(args, flags, out, **kwargs):
-    """Adds flags, which may name files that other actions make.
+    """Adds flags, which can refer to files that other actions create.
 
     Args:
       args: an `Args`.
-      flags: list or depset of strings, as `expand_flags` gives them.
-      out: an output of the action, which tells where files are when Bazel maps paths.
+      flags: list or depset of strings from `expand_flags`.
+      out: an output of the action, which determines the paths of files if Bazel maps paths.
       **kwargs: `before_each` and `format_each` of `Args.add_all`.
     """
     output_root = out.root.path.split("/")[0] + "/"
 
-    # Flags are strings. Where Bazel maps paths (all configurations become one), they must follow: files know their
-    # mapped path when the command line is written.
+    # Flags are strings. If Bazel maps paths (all configurations become one), paths in flags must change as well. The
+    # mapped path of a File is known when Bazel writes the command line.
     def mapped(flag):
         if output_root not in flag or out.root.path.split("/")[1] != _MAPPED:
             return flag
@@ -126,7 +126,7 @@ def add_flags(args, flags, out, **kwargs):
     args.add_all(flags, allow_closure = True, map_each = mapped, **kwargs)
 
 def _targets(ctx, attribute):
-    """The targets that `$(location)` may name, beside `srcs`."""
+    """Returns the targets that `$(location)` can refer to, in addition to `srcs`."""
     names = ["data", "additional_linker_inputs" if attribute in _LINK_ATTRIBUTES else "additional_compiler_inputs"]
     if attribute.endswith("defines"):
         names.append("deps")
@@ -175,9 +175,9 @@ def _expand(ctx, attribute, text, targets):
     return "".join(expanded)
 
 def _split(ctx, attribute, text):
-    """The words of a text, by the rules of a Bourne shell for spaces, quotes and backslashes."""
+    """Splits a text into words, by the rules of a Bourne shell for spaces, quotes and backslashes."""
     words = []
-    word = None  # None between words: '' is a word, too
+    word = None  # None between words, because '' is also a word
     quote = ""
     escaped = False
     for c in text.elems():

@@ -1,7 +1,7 @@
-"""Flags of GCC that clang does not know, and fails for."""
+"""Flags of GCC that clang rejects as unknown."""
 
-# From a comparison of all options of GCC 15 with those of clang 22: what clang takes, or ignores without an error, is not
-# here. What ends with - is the beginning of several.
+# From a comparison of all options of GCC 15 with those of clang 22, without options that clang accepts or ignores without
+# an error. Entries that end with - are prefixes of several options.
 _UNKNOWN = {
     "f": """
         abi- ada-spec-parent aggressive-loop-optimizations all-virtual allocation-dce allow-store-data-races
@@ -86,7 +86,7 @@ def _sorted_out(text):
 _BY_LETTER = {letter: _sorted_out(text) for letter, text in _UNKNOWN.items()}
 
 def is_gcc_only(flag):
-    """Reports whether clang fails for a flag because GCC alone has it.
+    """Reports whether clang rejects a flag because only GCC has it.
 
     Args:
       flag: a string.

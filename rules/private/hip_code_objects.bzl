@@ -1,4 +1,4 @@
-"""hip_code_objects: HIP kernels to one code object per architecture."""
+"""hip_code_objects compiles HIP kernels to one code object per architecture."""
 
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS")
@@ -25,15 +25,15 @@ hip_code_objects = rule(
     implementation = _hip_code_objects_impl,
     doc = """Compiles HIP kernels to one code object (`.co`) per architecture.
 
-Each source and architecture is an action of its own, and each architecture is
-linked by its own action: one changed source compiles that source only, one more
-architecture compiles for that one only.
+Each source is compiled in a separate action for each architecture, and each
+architecture is linked in a separate action. A changed source recompiles only that
+source. An additional architecture only adds actions for that architecture.
 
-The architecture `amdgcnspirv` is AMD's portable code: SPIR-V (`.spv`), which the HIP runtime compiles for a GPU that
-nothing else in a bundle is for. Clang has been able to write it by itself since LLVM 22, with `llvm-link` beside it;
-`device_linkopts = ["-no-use-spirv-backend"]` takes the translator `llvm-spirv` instead.
+The architecture `amdgcnspirv` is AMD's portable code, SPIR-V (`.spv`). The HIP runtime compiles it for GPUs that no other
+entry of the bundle supports. Since LLVM 22, clang generates it directly and requires `llvm-link` in the same directory;
+`device_linkopts = ["-no-use-spirv-backend"]` selects the translator `llvm-spirv` instead.
 
-Output groups named by target ID (`gfx90a:xnack+`) hold the code object of one
+Output groups named after target IDs (`gfx90a:xnack+`) contain the code object of one
 architecture.
 
 ```starlark
@@ -51,15 +51,15 @@ hip_code_objects(
 """,
     attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | DEVICE_CODE_ATTRS | {
         "arch_srcs": attr.label_keyed_string_dict(
-            doc = "More HIP sources, which are compiled for some architectures alone: the target IDs or processors of each, with spaces between them " +
-                  "(`{\"gemm_mfma.hip\": \"gfx90a gfx942\"}`), or those that it is not for, each after `!` (`{\"gemm.hip\": \"!gfx90a !gfx942\"}`).",
+            doc = "Additional HIP sources that are compiled only for some architectures. The value is a space-separated list of target IDs or processors " +
+                  "(`{\"gemm_mfma.hip\": \"gfx90a gfx942\"}`), or of those to exclude, each with the prefix `!` (`{\"gemm.hip\": \"!gfx90a !gfx942\"}`).",
             allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"],
         ),
         "rdc": attr.bool(
-            doc = "Relocatable device code: sources may call device functions of each other. They are compiled to bitcode, and code is generated when they are linked.",
+            doc = "Whether to compile to relocatable device code, so that sources can call device functions of each other. Sources are compiled to bitcode, and the device link generates code.",
         ),
         "srcs": attr.label_list(
-            doc = "HIP sources. Each is compiled by itself, for all architectures. Headers among them are for these sources alone.",
+            doc = "HIP sources. Each source is compiled separately, for all architectures. Only the sources of this target can include headers in this list.",
             allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"] + HEADERS,
         ),
     },

@@ -1,4 +1,4 @@
-"""From HIP sources to code objects and host objects."""
+"""Compiles HIP sources to code objects and host objects."""
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "hip_targets")
@@ -13,15 +13,15 @@ load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "device_toolchain_of")
 
-# AMD's portable code is SPIR-V, which the runtime compiles for the GPU that is there. It has no objects: sources are
-# compiled to bitcode, and bitcode is linked to SPIR-V.
+# AMD's portable code is SPIR-V, which the runtime compiles for the GPU of the machine. It has no object format: sources
+# are compiled to bitcode, and bitcode is linked to SPIR-V.
 _is_portable = target_ids.is_portable
 
-# Compiling takes no program but the compiler; only what is linked from elsewhere is checked.
+# Compilations require only the compiler; the program checks only the device code of other targets.
 def _program_for(device_deps):
     return Label("//rules/toolchain:program") if device_deps else None
 
-# The attributes of a rule whose sources may call device functions of others.
+# The attributes of a rule whose sources can call device functions of other targets.
 DEVICE_DEPS_ATTRS = {
     "_checking_program": attr.label(
         cfg = "exec",
@@ -30,10 +30,10 @@ DEVICE_DEPS_ATTRS = {
     ),
     "device_deps": attr.label_list(
         doc = "Targets whose device functions the sources call, compiled for the same architectures: `hip_library` and " +
-              "`hip_code_objects` with `rdc = True`. Their sources are linked into the device code as objects of an archive are: " +
-              "those that are needed. If such a source has a variable, the build fails, since the variable would be there " +
-              "twice: `hip_device_link` links all of a program at once. A `hip_library` is among `deps`, too. Also " +
-              "`device_bitcode_library` targets, with and without `rdc`: what a source calls of them becomes part of its code.",
+              "`hip_code_objects` with `rdc = True`. Their sources are linked into the device code like objects of an archive: " +
+              "only those that are needed. The build fails if such a source has a variable, because the program would contain two " +
+              "copies of it; use `hip_device_link`, which links a program at once. A `hip_library` also acts as one of `deps`. " +
+              "`device_bitcode_library` targets are accepted with and without `rdc`: functions that a source calls become part of its code.",
         providers = [[OffloadImagesInfo], [OffloadDeviceBitcodeInfo]],
     ),
 }
@@ -64,8 +64,8 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts, library):
     if bitcode:
         args.add_all(["-emit-llvm", "-c"])
     else:
-        # The driver links what it assembles; to keep the link an action of its
-        # own it is told to stop before, and the compiler to write an object.
+        # The driver links the code that it assembles. To keep the link in a separate
+        # action, these flags stop the driver earlier and make the compiler write an object.
         args.add_all(["-S", "-Xclang", "-emit-obj"])
     add_headers(args, headers, out)
     add_flags(args, copts, out)
@@ -77,7 +77,7 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts, library):
         arguments = args,
         group = COMPILE_GROUP,
         inputs = depset([src] + library, transitive = [headers.files, rocm_inputs(toolchain, arch)]),
-        # Portable code holds the compiler's command line: what compiles it on takes the optimization level from there.
+        # Portable code contains the compiler's command line, from which the runtime takes the optimization level.
         maps_paths = not _is_portable(target),
         mnemonic = "OffloadHipPortableCompile" if _is_portable(target) else "OffloadHipCompile",
         out = out,
@@ -91,15 +91,15 @@ def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, librar
 
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS`.
-      toolchain: what `device_toolchain_of` gave for LINK_GROUP.
-      target: struct as `target_ids.complete` gives it.
+      toolchain: result of `device_toolchain_of` for LINK_GROUP.
+      target: struct returned by `target_ids.complete`.
       objects: list of Files: objects, with rdc bitcode.
       rdc: whether the link generates code.
-      copts: compiler flags, some of which count when the link generates code.
+      copts: compiler flags, some of which apply if the link generates code.
       linkopts: flags of the device link.
-      library: list of Files with bitcode, of which what is needed is linked.
-      checked: list of Files that must be there before.
-      name: what of the rule's is linked; empty for all.
+      library: list of Files with bitcode, of which only the needed parts are linked.
+      checked: list of Files that must exist before the link.
+      name: name of the linked source; empty for all sources.
 
     Returns:
       the image.
@@ -109,14 +109,14 @@ def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, librar
     out = ctx.actions.declare_file("{}/{}{}.{}".format(ctx.label.name, target_ids.file_name(arch), "/" + name if name else "", "spv" if portable else "co"))
     args = clang_arguments(ctx)
     if portable:
-        # By LLVM itself: the translator is a program that few distributions have.
+        # Use LLVM's backend: few distributions have the translator.
         args.add_all(["--target=spirv64-amd-amdhsa", "-use-spirv-backend"])
     else:
         args.add("--target=amdgcn-amd-amdhsa")
         args.add(arch, format = "-mcpu=%s")
 
     # The compilations have linked the device libraries. Some releases of clang would link them again, others warn
-    # that there is nothing to turn off.
+    # that the flag is unused.
     args.add_all(["-nogpulib", "-Wno-unused-command-line-argument"])
     if rdc or portable:
         add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts, target), out)
@@ -142,7 +142,7 @@ def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, librar
     return out
 
 def _objects_of(dep, targets, where):
-    """The relocatable device code of a target in device_deps; fails if it is not for all of some targets."""
+    """Returns the relocatable device code of a target in device_deps; fails if a requested architecture is missing."""
     if OffloadDeviceObjectsInfo not in dep:
         fail("{}: device_deps: {} has no relocatable device code: it takes hip_library targets, and hip_code_objects with rdc = True, and device_bitcode_library targets".format(
             where,
@@ -161,7 +161,7 @@ def _objects_of(dep, targets, where):
     return objects
 
 def _check_copies(ctx, *, objects, library, labels, out):
-    """Registers the action that fails if a link would copy variables of other libraries."""
+    """Registers the action that fails if a link would duplicate variables of other libraries."""
     args = offload_arguments(ctx, "check-device-deps")
     args.add(out, format = "--output=%s")
     args.add(name_of(ctx.label), format = "--target=%s")
@@ -179,20 +179,20 @@ def _check_copies(ctx, *, objects, library, labels, out):
     )
 
 def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False, linked = True):
-    """Compiles the sources of a rule for its architectures, and links each.
+    """Compiles the sources of a rule for its architectures and links the code of each architecture.
 
     Args:
       ctx: the rule's context; it has `srcs`, `device_deps`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `ARCHITECTURES_ATTRS` and `ARCH_COPTS_ATTRS`.
-      where: `label: rule` to begin a message with.
-      headers: what `headers_of` gave.
-      rdc: whether the sources are compiled to bitcode, and code is generated in the link.
+      where: prefix of error messages, `label: rule`.
+      headers: result of `headers_of`.
+      rdc: whether sources are compiled to bitcode and the link generates code.
       copts: compiler flags.
       linkopts: flags of the device link.
-      per_source: whether each source is linked alone.
+      per_source: whether each source is linked separately.
       linked: whether the sources are linked at all.
 
     Returns:
-      a struct with units, a list of structs for what is linked together: name (that of the source, empty for all) and
+      a struct with units, a list of structs, one for each link: name (of the source, empty for all sources) and
       images (list of `offload_image()`, one for each architecture); and objects, an OffloadDeviceObjectsInfo, None
       without rdc.
     """
@@ -262,17 +262,17 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
     )
 
 def hip_host_objects(ctx, *, cc, headers, copts, rdc):
-    """Compiles the host code of the sources of a rule. It does not depend on device code.
+    """Compiles the host code of the sources of a rule. The compilations do not depend on device code.
 
     Args:
       ctx: the rule's context; it has `srcs`, `CLANG_GROUPS` and `HOST_ATTRS`.
-      cc: what `cc_configuration` gave.
-      headers: what `headers_of` gave.
+      cc: result of `cc_configuration`.
+      headers: result of `headers_of`.
       copts: compiler flags.
       rdc: whether device code is relocatable.
 
     Returns:
-      list of Files: with rdc, objects with offload entries; without, objects that refer to a fat binary each.
+      list of Files: with rdc, objects with offload entries; without rdc, objects that each refer to a fat binary.
     """
     toolchain = device_toolchain_of(ctx, COMPILE_GROUP)
     objects = []
@@ -285,9 +285,9 @@ def hip_host_objects(ctx, *, cc, headers, copts, rdc):
         add_rocm(args, toolchain)
         args.add(compilation_id(ctx, src), format = "-cuid=%s")
 
-        # With relocatable device code, host code says in offload entries what it
-        # has kernels for. Without, it registers a fat binary, which is in an object
-        # of its own, since it is not at hand here.
+        # With relocatable device code, host code lists its kernels in offload
+        # entries. Otherwise, it registers a fat binary, which is in a separate
+        # object because this action does not depend on it.
         args.add("--offload-host-only")
         args.add_all(["--offload-new-driver", "-fgpu-rdc"] if rdc else [])
         args.add_all(["-fPIC", "-c"])

@@ -1,4 +1,4 @@
-"""hip_device_link: one device link for the HIP libraries of a program."""
+"""hip_device_link links the device code of all HIP libraries of a program."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
@@ -21,20 +21,20 @@ load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 HipUnlinkedInfo = provider(
-    doc = "HIP libraries below a target whose device code is not linked yet.",
+    doc = "HIP libraries with unlinked device code in the dependencies of a target.",
     fields = {
         "libraries": "depset of structs: label, code (tuple of structs with id and file, LLVM bitcode), host (tuple of host objects).",
     },
 )
 
-# What tells the offload entries of such libraries from those of others: they are registered together.
+# Identifies the offload entries of such libraries, which are registered together.
 DEVICE_LINK_SUFFIX = "hip_device_link"
 
 def device_link_symbol(label):
-    """What linkers call undefined if a program has a library and no hip_device_link.
+    """Returns the symbol that linkers report as undefined if a program has a library and no hip_device_link.
 
     Args:
-      label: the library's.
+      label: label of the library.
 
     Returns:
       the name of a symbol.
@@ -61,7 +61,7 @@ def _below(attr):
     return found
 
 HipUnlinkedLibrariesInfo = provider(
-    doc = "What the aspect of hip_device_link finds.",
+    doc = "The result of the aspect of hip_device_link.",
     fields = {"libraries": "depset as in HipUnlinkedInfo."},
 )
 
@@ -71,7 +71,7 @@ _unlinked = aspect(
 )
 
 def _targets_of(libraries, where):
-    """The entry IDs that the libraries are compiled for; fails if they differ."""
+    """Returns the entry IDs that the libraries are compiled for; fails if they differ."""
     first = libraries[0]
     ids = {object.id: None for object in first.code}
     for library in libraries:
@@ -146,11 +146,11 @@ def _hip_device_link_impl(ctx):
 
 hip_device_link = rule(
     implementation = _hip_device_link_impl,
-    doc = """Links the device code of all `hip_library` targets below, those with `rdc = True` and `device_link = False`, once.
+    doc = """Links the device code of all `hip_library` dependencies with `rdc = True` and `device_link = False`, once.
 
-This is what `hipcc -fgpu-rdc --hip-link` does for a program: device functions can be called across libraries, and each
-`__device__` or `__constant__` variable exists once, which `hipMemcpyToSymbol` sets for all of them. A `cc_binary` depends
-on this target, instead of on `deps`:
+This corresponds to `hipcc -fgpu-rdc --hip-link`. Kernels can call device functions of other libraries. Each `__device__`
+or `__constant__` variable exists once, and `hipMemcpyToSymbol` sets it for all libraries. A `cc_binary` depends on this
+target instead of on `deps`:
 
 ```starlark
 hip_library(name = "math", srcs = ["math.hip"], rdc = True, device_link = False)
@@ -162,15 +162,15 @@ hip_device_link(name = "device_code", deps = [":solver"])
 cc_binary(name = "server", srcs = ["main.cc"], deps = [":device_code"])
 ```
 
-`cc_library` targets may be in between. A program that has such a library and no `hip_device_link`, or two of them, fails
-to link; the linker names the library.
+Dependencies through `cc_library` targets are included. If a program contains such a library and no `hip_device_link`, or
+two of them, the link fails with an error that names the library.
 """,
     attrs = DEVICE_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | LINKER_INPUTS_ATTRS | {
         "copts": attr.string_list(
-            doc = "Compiler flags that decide about generated code, such as `-O2` or `-mllvm OPTION`; others do nothing in a link.",
+            doc = "Compiler flags that affect code generation, such as `-O2` or `-mllvm OPTION`. Others have no effect in a link.",
         ),
         "deps": attr.label_list(
-            doc = "The libraries, and whatever depends on them.",
+            doc = "The libraries, or targets that depend on them.",
             aspects = [_unlinked],
             mandatory = True,
             providers = [CcInfo],

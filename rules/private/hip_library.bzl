@@ -1,4 +1,4 @@
-"""hip_library: HIP sources, host and device code, for C++ programs."""
+"""hip_library compiles HIP sources to host and device code for C++ programs."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -20,7 +20,7 @@ load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _linked_together(ctx, *, where, host_objects, unit):
-    """One fat binary for all sources, whose kernels are registered by their offload entries."""
+    """Links one fat binary for all sources and registers their kernels through offload entries."""
     bundle = bundle_images(
         ctx,
         host = host_triple(ctx),
@@ -33,7 +33,7 @@ def _linked_together(ctx, *, where, host_objects, unit):
     return objects, [bundle]
 
 def _linked_alone(ctx, *, where, host_objects, units):
-    """A fat binary for each source, which its host code registers."""
+    """Creates a fat binary for each source, which the host code of the source registers."""
     suffixes = [compilation_id(ctx, src) for src in sources_of(ctx)]
     names = object_names(ctx, sources_of(ctx))
     objects = isolate_objects(ctx, host_objects, suffixes)
@@ -51,7 +51,7 @@ def _linked_alone(ctx, *, where, host_objects, units):
     return objects, bundles
 
 def _unlinked(ctx, *, host_objects, device_objects):
-    """Host code whose kernels a hip_device_link registers, and what makes programs fail to link that have none."""
+    """Returns host code for a hip_device_link, and adds a symbol that fails the link of programs without one."""
     objects = isolate_objects(ctx, host_objects, [DEVICE_LINK_SUFFIX] * len(host_objects))
     unlinked = HipUnlinkedInfo(libraries = depset([struct(
         code = tuple([object for object in device_objects.objects.to_list() if object.label == ctx.label]),
@@ -60,11 +60,11 @@ def _unlinked(ctx, *, host_objects, device_objects):
     )]))
     return objects + [require_device_link(ctx, device_link_symbol(ctx.label))], unlinked
 
-# What the setting names where nobody has set it.
+# The default of the setting.
 _DEFAULT_RUNTIME = Label("//rules/settings:amdhip64")
 
 def _runtime_of(ctx):
-    """HIP's runtime: what the setting names, else that of the toolchain's ROCm, else what the linker finds."""
+    """Returns HIP's runtime: from the setting, or else the toolchain's ROCm, or else the one that the linker finds."""
     runtime = ctx.attr._runtime
     if runtime.label != _DEFAULT_RUNTIME:
         return runtime
@@ -115,21 +115,21 @@ def _hip_library_impl(ctx):
 
 hip_library = rule(
     implementation = _hip_library_impl,
-    doc = """HIP sources with kernels and the host code that launches them, as a library for C++ programs.
+    doc = """Compiles HIP sources, with kernels and the host code that launches them, to a library for C++ programs.
 
-Host and device code are compiled apart, each source and architecture in an action of its own; neither waits for the
-other. Each source is device code of its own, as with hipcc: an edit compiles and links one source. With `rdc = True` the
-device code of all sources is linked together, for each architecture, and may call across sources; an edit generates code
-for all of them again.
+Separate actions compile the host code and, for each architecture, the device code of each source. They run in parallel. As
+with hipcc, the device code of each source is independent: an edit compiles and links one source. With `rdc = True`, the
+device code of all sources is linked together for each architecture, and sources can call device functions of each other;
+an edit generates code for all sources again.
 
-The library registers its own kernels: a program may have any number of such libraries, from here or from elsewhere. With
-`rdc = True` and `device_link = False` it leaves that to a `hip_device_link`, which links the device code of all such
-libraries of a program once, as `hipcc -fgpu-rdc --hip-link` does: device functions and variables are shared between them.
+The library registers its own kernels. A program can contain any number of such libraries, also from other build systems.
+With `rdc = True` and `device_link = False`, a `hip_device_link` registers the kernels instead. It links the device code of
+all such libraries of a program once, as `hipcc -fgpu-rdc --hip-link` does, so that they share device functions and variables.
 
-A library that is one source, or has `rdc = True`, is one bundle, too: it can be unbundled, archived and extracted from.
+A library with one source or with `rdc = True` is also a bundle: other rules can unbundle, archive and extract it.
 
-The runtime is what the setting `//rules/settings:hip_runtime` names, by default that of the ROCm that the compiler belongs
-to, and `-lamdhip64` if there is none.
+The setting `//rules/settings:hip_runtime` selects the runtime. The default is the runtime of the compiler's ROCm, or
+`-lamdhip64` if the compiler is not part of a ROCm.
 
 ```starlark
 hip_library(
@@ -149,13 +149,13 @@ cc_binary(
     attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "device_link": attr.bool(
             default = True,
-            doc = "Whether the device code is linked here. If not, with `rdc = True`, a `hip_device_link` links it together with that of other libraries; a program without one fails to link.",
+            doc = "Whether this target links the device code. `False` requires `rdc = True`: a `hip_device_link` then links it together with that of other libraries. Programs without one fail to link.",
         ),
         "rdc": attr.bool(
-            doc = "Relocatable device code, hipcc's `-fgpu-rdc`: sources may call device functions of each other. They are compiled to bitcode, and code is generated when they are linked.",
+            doc = "Whether to compile to relocatable device code (hipcc's `-fgpu-rdc`), so that sources can call device functions of each other. Sources are compiled to bitcode, and the device link generates code.",
         ),
         "srcs": attr.label_list(
-            doc = "HIP sources. Each is compiled by itself. Headers among them are for these sources alone.",
+            doc = "HIP sources. Each source is compiled separately. Only the sources of this target can include headers in this list.",
             mandatory = True,
             allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"] + HEADERS,
         ),

@@ -1,10 +1,10 @@
-"""hip_binary and hip_test: programs whose sources are compiled as HIP."""
+"""hip_binary and hip_test build programs from HIP sources."""
 
 load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
 load(":hip_library.bzl", "hip_library")
 
-# What a program takes itself; everything else is for the compilation of its sources.
+# Attributes of the program; all others are for the compilation of its sources.
 _PROGRAM_ATTRS = [
     "args",
     "data",
@@ -24,7 +24,7 @@ _PROGRAM_ATTRS = [
     "timeout",
 ]
 
-# What both have.
+# Attributes that both targets have.
 _COMMON_ATTRS = [
     "compatible_with",
     "deprecation",
@@ -38,7 +38,7 @@ _COMMON_ATTRS = [
     "toolchains",
 ]
 
-# Schedulers with GPUs know tests by these. Two tests on one GPU disturb each other.
+# Schedulers with GPUs recognize tests by these tags. Two tests on the same GPU would interfere.
 _GPU_TEST_TAGS = ["exclusive-if-local", "gpu", "requires-gpu-amd"]
 
 def _program(rule, name, srcs, deps, visibility, kwargs, tags = [], incompatible = []):
@@ -69,10 +69,10 @@ def _program(rule, name, srcs, deps, visibility, kwargs, tags = [], incompatible
     )
 
 def hip_binary(name, srcs, deps = [], visibility = None, **kwargs):
-    """A program whose sources are compiled as HIP, as `hipcc a.hip main.cpp -o app` does it.
+    """Builds a program and compiles all its sources as HIP, as `hipcc a.hip main.cpp -o app` does.
 
-    It is a `hip_library` of the sources, `NAME_hip`, and a `cc_binary` that depends on it. Write these two instead if
-    some sources should be compiled as plain C++.
+    The macro declares a `hip_library` with the sources, `NAME_hip`, and a `cc_binary` that depends on it. To compile some
+    sources as plain C++, declare these two targets instead.
 
     ```starlark
     hip_binary(
@@ -85,19 +85,19 @@ def hip_binary(name, srcs, deps = [], visibility = None, **kwargs):
     Args:
       name: name of the program.
       srcs: HIP sources, one of them with `main`.
-      deps: libraries.
-      visibility: of the program.
-      **kwargs: attributes of `cc_binary` that concern linking and running (`linkopts`, `data`, `args`, `env` and the
+      deps: libraries to link.
+      visibility: visibility of the program.
+      **kwargs: attributes of `cc_binary` for linking and running (`linkopts`, `data`, `args`, `env` and the
         like), and attributes of `hip_library` (`copts`, `defines`, `offload_archs` and the like).
     """
     _program(cc_binary, name, srcs, deps, visibility, kwargs)
 
 def hip_test(name, srcs, deps = [], visibility = None, **kwargs):
-    """A test whose sources are compiled as HIP. It runs on a machine with an AMD GPU.
+    """Builds a test and compiles all its sources as HIP. The test requires a machine with an AMD GPU.
 
-    The tags `gpu`, `requires-gpu-amd` and `exclusive-if-local` tell schedulers what it needs; `exec_properties` can choose a
-    pool of machines, e.g. `{"test.Pool": "mi300"}`. With `--@rules_offload//rules/settings:gpu=false`, and on platforms that HIP is
-    turned off for, it is skipped.
+    The tags `gpu`, `requires-gpu-amd` and `exclusive-if-local` describe this requirement to schedulers. `exec_properties` can
+    select a pool of machines, e.g. `{"test.Pool": "mi300"}`. Bazel skips the test with `--@rules_offload//rules/settings:gpu=false`,
+    and on platforms for which HIP is disabled.
 
     ```starlark
     hip_test(
@@ -111,9 +111,9 @@ def hip_test(name, srcs, deps = [], visibility = None, **kwargs):
     Args:
       name: name of the test.
       srcs: HIP sources, one of them with `main`.
-      deps: libraries.
-      visibility: of the test.
-      **kwargs: attributes of `cc_test` that concern linking and running (`size`, `args`, `data` and the like), and
+      deps: libraries to link.
+      visibility: visibility of the test.
+      **kwargs: attributes of `cc_test` for linking and running (`size`, `args`, `data` and the like), and
         attributes of `hip_library`.
     """
     _program(

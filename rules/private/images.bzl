@@ -1,18 +1,18 @@
-"""What rules that give and take images have in common."""
+"""Common code of rules that provide and use images."""
 
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
 load(":messages.bzl", "name_of")
 load(":target_ids.bzl", "target_ids")
 
 def image_groups(images):
-    """The images of each target, as output groups.
+    """Returns an output group with the images of each target.
 
     Args:
       images: list of `offload_image()`.
 
     Returns:
-      dict from the target ID, or the triple of an image that has none, to a depset
-      of Files.
+      dict from the target ID, or the triple of an image without a target ID, to a
+      depset of Files.
     """
     groups = {}
     for image in images:
@@ -20,11 +20,11 @@ def image_groups(images):
     return {name: depset(files) for name, files in groups.items()}
 
 def images_of(ctx, where):
-    """The images of the attribute `images`; fails if it has files.
+    """Returns the images of the attribute `images`; fails if it has files.
 
     Args:
-      ctx: the rule's context; its attribute `images` allows files, so that a message can say what to do with them.
-      where: `label: rule` to begin a message with.
+      ctx: the rule's context; its attribute `images` allows files, so that the error message can explain what to do.
+      where: prefix of error messages, `label: rule`.
 
     Returns:
       depset of `offload_image()`.
@@ -39,7 +39,7 @@ def images_of(ctx, where):
     return depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images])
 
 def image_providers(ctx, images):
-    """What a rule returns that makes images and nothing else.
+    """Returns the providers of a rule that only produces images.
 
     Args:
       ctx: the rule's context.
@@ -55,35 +55,35 @@ def image_providers(ctx, images):
         OutputGroupInfo(**image_groups(images)),
     ]
 
-# The attribute of a rule that takes images out of something; the rule has `kind`, too.
+# The attribute of a rule that extracts images; the rule also has `kind`.
 TARGETS_ATTRS = {
     "targets": attr.string_list(
-        doc = "Target IDs such as `gfx90a:xnack+`, triples such as `x86_64-pc-linux-gnu`, or whole entry IDs such as `openmp-amdgcn-amd-amdhsa--gfx90a`.",
+        doc = "Targets to extract: target IDs such as `gfx90a:xnack+`, triples such as `x86_64-pc-linux-gnu`, or full entry IDs such as `openmp-amdgcn-amd-amdhsa--gfx90a`.",
         mandatory = True,
     ),
 }
 
 def targets_of(ctx, where):
-    """The targets that a rule is asked for.
+    """Returns the targets in the attribute `targets` of a rule.
 
     Args:
       ctx: the rule's context; the rule has `TARGETS_ATTRS` and `kind`.
-      where: `label: rule` to begin a message with.
+      where: prefix of error messages, `label: rule`.
 
     Returns:
-      list of structs as `target_ids.complete_all` gives them.
+      list of structs returned by `target_ids.complete_all`.
     """
     if not ctx.attr.targets:
         fail("{}: targets is empty: name the targets to take out, e.g. [\"gfx942\"]".format(where))
     return target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
 
 def declare_images(ctx, targets, extension):
-    """Declares a file for each target, in a folder of the rule's name.
+    """Declares a file for each target, in a directory with the name of the rule's target.
 
     Args:
       ctx: the rule's context.
-      targets: what `targets_of` gave.
-      extension: of the files.
+      targets: result of `targets_of`.
+      extension: extension of the files.
 
     Returns:
       list of `offload_image()`.
@@ -91,7 +91,7 @@ def declare_images(ctx, targets, extension):
     names = {}
     images = []
     for target in targets:
-        # Targets of several kinds can have one target ID.
+        # Targets of different kinds can have the same target ID.
         name = target_ids.name(target)
         if name in names:
             name = target_ids.entry_id(target.kind, target.triple, target.target_id)
@@ -106,12 +106,12 @@ def declare_images(ctx, targets, extension):
     return images
 
 def container_of(target, info, where, attribute):
-    """The file with images that a target stands for: its bundle, say, or its only file.
+    """Returns the file with images of a target, such as its bundle, or its only file.
 
     Args:
       target: the Target.
-      info: providers whose `file` goes before the default output, such as `OffloadBundleInfo`.
-      where: `label: rule` to begin a message with.
+      info: providers whose `file` takes precedence over the default output, such as `OffloadBundleInfo`.
+      where: prefix of error messages, `label: rule`.
       attribute: name of the attribute, for messages.
 
     Returns:

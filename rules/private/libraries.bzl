@@ -1,4 +1,4 @@
-"""What rules have in common whose sources have device code and host code: a library for C++ programs."""
+"""Common code of rules that compile sources with device and host code to a library for C++ programs."""
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -10,75 +10,75 @@ load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", 
 load(":linking.bzl", "host_triple", "linked_cc_info")
 load(":toolchains.bzl", "device_toolchain_of")
 
-# The attributes of such a rule, beside srcs.
+# The attributes of such a rule, except srcs.
 LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "alwayslink": attr.bool(
-        doc = "Whether programs that depend on it get all of its code. If not, they get all or nothing: nothing where they call nothing of it.",
+        doc = "Whether all code of the library is linked into programs that depend on it. If false, the library is linked completely if the program refers to any part of it, and not at all otherwise.",
         default = True,
     ),
     "copts": attr.string_list(
-        doc = "More compiler flags, for host and device code.",
+        doc = "Additional compiler flags for host and device code.",
     ),
     "data": attr.label_list(
-        doc = "Files that programs need when they run.",
+        doc = "Files that programs require at run time.",
         allow_files = True,
     ),
     "defines": attr.string_list(
-        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, also for dependents.",
+        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, for this target and its dependents.",
     ),
     "deps": attr.label_list(
-        doc = "Libraries that the sources include headers of, and that are linked with them.",
+        doc = "Libraries whose headers the sources include, and that are linked with them.",
         providers = [CcInfo],
     ),
     "device_copts": attr.string_list(
-        doc = "More compiler flags for device code, after `copts`.",
+        doc = "Additional compiler flags for device code, after `copts`.",
     ),
     "device_linkopts": attr.string_list(
         doc = DEVICE_LINKOPTS_DOC,
     ),
     "hdrs": attr.label_list(
-        doc = "Headers that the sources and dependents include, by their path in the workspace.",
+        doc = "Headers that the sources and dependents include, by their path relative to the workspace.",
         allow_files = True,
     ),
     "host_copts": attr.string_list(
-        doc = "More compiler flags for host code, after `copts`.",
+        doc = "Additional compiler flags for host code, after `copts`.",
     ),
     "implementation_deps": attr.label_list(
-        doc = "Libraries that the sources include headers of, and dependents do not; they are linked as `deps` are.",
+        doc = "Libraries whose headers only the sources include, not the dependents. They are linked in the same way as `deps`.",
         providers = [CcInfo],
     ),
     "include_prefix": attr.string(
-        doc = "What comes before the paths of `hdrs` in `#include`, after `strip_include_prefix` is taken off.",
+        doc = "Prefix to add to the paths of `hdrs` in `#include`, after `strip_include_prefix` is removed.",
     ),
     "includes": attr.string_list(
-        doc = "Folders of this package that the compiler looks in for headers, `.` for the package itself; also for dependents.",
+        doc = "Directories to add to the include path of this target and its dependents, relative to the package; `.` is the package itself.",
     ),
     "linkopts": attr.string_list(
-        doc = "More flags of the links of programs that depend on it.",
+        doc = "Additional linker flags of programs that depend on this target.",
     ),
     "linkstatic": attr.bool(
-        doc = "Whether programs get its objects also where they are linked with shared libraries, as `cc_test` is. If not, there is a shared library for these.",
+        doc = "Whether the objects are linked even into programs that use shared libraries, such as `cc_test`. If false, the target builds a shared library for these programs.",
         default = True,
     ),
     "local_defines": attr.string_list(
-        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, for this target alone.",
+        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`, for this target only.",
     ),
     "strip_include_prefix": attr.string(
-        doc = "What is taken off the paths of `hdrs` in `#include`: a folder of this package, or of the workspace if it begins with `/`.",
+        doc = "Prefix to remove from the paths of `hdrs` in `#include`: a directory relative to the package, or to the workspace if it begins with `/`.",
     ),
     "textual_hdrs": attr.label_list(
-        doc = "Headers that cannot be compiled by themselves, such as those with code for the middle of another file.",
+        doc = "Headers that cannot be compiled separately, such as those with code for the middle of another file.",
         allow_files = True,
     ),
 }
 
 def runfiles_of(ctx, files, deps):
-    """The files that programs need when they run.
+    """Returns the files that programs require at run time.
 
     Args:
       ctx: the rule's context.
-      files: list of the rule's own Files among them.
-      deps: list of the Targets that are linked, and of data.
+      files: list of Files of the rule itself.
+      deps: list of Targets: linked libraries and data.
 
     Returns:
       runfiles.
@@ -86,15 +86,16 @@ def runfiles_of(ctx, files, deps):
     return ctx.runfiles(files).merge_all([dep[DefaultInfo].default_runfiles for dep in deps])
 
 def library_headers(ctx, cc):
-    """What the sources of such a rule may include, and what dependents may.
+    """Returns the headers that the sources of such a rule can include, and those that dependents can include.
 
     Args:
       ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
-      cc: what `cc_configuration` gave.
+      cc: result of `cc_configuration`.
 
     Returns:
-      a struct for `add_headers` as `headers_of` gives it; and context, the CcCompilationContext of dependents, with a
-      module map of the headers where the C++ toolchain has them; outputs, the CcCompilationOutputs of the headers.
+      a struct for `add_headers`, as returned by `headers_of`, with two more fields: context, the CcCompilationContext of
+      dependents, with a module map of the headers if the C++ toolchain uses them; and outputs, the CcCompilationOutputs
+      of the headers.
     """
     local_defines = expand_defines(ctx, "local_defines")
     context, outputs = cc_common.compile(
@@ -126,7 +127,7 @@ def library_headers(ctx, cc):
         system_includes = depset(transitive = [own.system_includes, own.external_includes]),
     )
 
-# Extensions of headers that are for the middle of other files.
+# Extensions of headers that are included in the middle of other files.
 _TEXTUAL = ["inc"]
 _PARSE = """set -eu
 out=$1
@@ -135,16 +136,16 @@ shift
 : > "$out\""""
 
 def parse_headers(ctx, *, cc, headers, language):
-    """Compiles each header by itself where the feature `parse_headers` asks for it, as the host code of the sources is compiled.
+    """Compiles each header separately, with the flags of host code, if the feature `parse_headers` is enabled.
 
     Args:
       ctx: the rule's context; the rule has `LIBRARY_ATTRS`, `HOST_ATTRS`, `CLANG_GROUPS` and `DEVICE_ATTRS`.
-      cc: what `cc_configuration` gave.
-      headers: what `library_headers` gave.
-      language: list of flags of clang for the language.
+      cc: result of `cc_configuration`.
+      headers: result of `library_headers`.
+      language: list of clang flags for the language.
 
     Returns:
-      list of Files that are there if the headers have no error, for the output group `_validation`.
+      list of Files for the output group `_validation`; they are created only if the headers have no error.
     """
     files = [file for file in ctx.files.hdrs + private_headers_of(ctx) if file.extension not in _TEXTUAL]
     if not cc.parses_headers:
@@ -181,11 +182,11 @@ def parse_headers(ctx, *, cc, headers, language):
     return parsed
 
 def _dependencies(ctx):
-    """What the headers of such a rule may include headers of."""
+    """Returns the targets whose headers the headers of such a rule can include."""
     return ctx.attr.deps + getattr(ctx.attr, "device_deps", [])
 
 def merged_object(ctx, objects):
-    """Objects as one: what needs any of them gets them all.
+    """Merges objects into one, so that programs link either all of them or none.
 
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS`, `DEVICE_ATTRS` and `HOST_ATTRS`.
@@ -211,25 +212,25 @@ def merged_object(ctx, objects):
     )
     return out
 
-# Files whose lines are counted.
+# Extensions of files for which coverage is collected.
 _COUNTED = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inl"]
 
 def library_providers(ctx, *, headers, objects, runtime, counted = False):
-    """What such a rule gives to C++ programs.
+    """Returns the providers of such a rule for C++ programs.
 
     Args:
       ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
-      headers: what `library_headers` gave.
+      headers: result of `library_headers`.
       objects: list of position-independent objects.
-      runtime: the Target that programs are linked with, for all that launches device code.
-      counted: whether `bazel coverage` has the lines of the sources counted.
+      runtime: the Target with the runtime that launches device code; programs are linked with it.
+      counted: whether `bazel coverage` collects the coverage of the sources.
 
     Returns:
       a DefaultInfo, a CcInfo and an InstrumentedFilesInfo.
     """
     deps = [dep for dep in _dependencies(ctx) + ctx.attr.implementation_deps if CcInfo in dep]
     if not ctx.attr.alwayslink and len(objects) > 1:
-        # Nothing refers to the object that registers device code.
+        # No other object refers to the one that registers device code.
         objects = [merged_object(ctx, objects)]
     return [
         DefaultInfo(

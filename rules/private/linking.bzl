@@ -1,4 +1,4 @@
-"""What device code needs to reach a program: registration, and CcInfo."""
+"""Registration of device code, and CcInfo to link it into programs."""
 
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -22,7 +22,7 @@ Build for another platform, or have the target skipped for this one:
     }})"""
 
 def host_triple(ctx):
-    """The triple of the target platform.
+    """Returns the triple of the target platform.
 
     Args:
       ctx: the rule's context; the rule has `HOST_ATTRS`.
@@ -32,13 +32,13 @@ def host_triple(ctx):
     """
     return _linux_triple(ctx) or fail(_PLATFORM.format(name_of(ctx.label), ""))
 
-# More attributes, of a rule that makes registration objects for Windows, too.
+# Additional attributes of a rule that also creates registration objects for Windows.
 WINDOWS_ATTRS = {
     "_windows": attr.label(default = "@platforms//os:windows"),
 }
 
 def registration_triple(ctx):
-    """The triple of the target platform, for a registration without compilations of host code.
+    """Returns the triple of the target platform, for a registration without compilations of host code.
 
     Args:
       ctx: the rule's context; the rule has `HOST_ATTRS` and `WINDOWS_ATTRS`.
@@ -61,27 +61,27 @@ def _is(ctx, constraint):
     return ctx.target_platform_has_constraint(constraint[platform_common.ConstraintValueInfo])
 
 def entries_suffix(ctx):
-    """What tells the offload entries of a target from those of others in a program.
+    """Returns a suffix that distinguishes the offload entries of a target from those of others in a program.
 
     Args:
       ctx: the rule's context.
 
     Returns:
-      a string that may stand in an identifier.
+      a string that is valid in an identifier.
     """
     name = str(ctx.label)
     return "%x_%x" % (hash(name) + (1 << 31), hash(name[::-1]) + (1 << 31))
 
-# The section of offload entries that clang makes.
+# The section of clang's offload entries.
 _ENTRIES = "llvm_offload_entries"
 
 def isolate_objects(ctx, objects, suffixes = None):
-    """Gives the offload entries of objects to one target: no other registers them.
+    """Assigns the offload entries of objects to one target, so that no other target registers them.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS`.
       objects: list of host objects.
-      suffixes: what tells the entries, or the fat binary, of each object from others; of the target if not given.
+      suffixes: for each object, the suffix of its entries or fat binary; by default, the suffix of the target.
 
     Returns:
       list of the new objects.
@@ -105,13 +105,13 @@ def isolate_objects(ctx, objects, suffixes = None):
     return isolated
 
 def hold_fat_binary(ctx, *, bundle, name, suffix):
-    """Makes an object that holds the fat binary which a host object registers, after `isolate_objects`.
+    """Creates an object with the fat binary that a host object registers, after `isolate_objects`.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
       bundle: the fat binary.
-      name: what of the target it is for.
-      suffix: that of the host object.
+      name: name of the source in the target.
+      suffix: suffix of the host object.
 
     Returns:
       the object.
@@ -134,11 +134,11 @@ def hold_fat_binary(ctx, *, bundle, name, suffix):
     return out
 
 def require_device_link(ctx, symbol):
-    """Makes an object that links only into programs that define a symbol.
+    """Creates an object that only links into programs that define a symbol.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
-      symbol: what linkers call missing.
+      symbol: the symbol, which linkers report as undefined.
 
     Returns:
       the object.
@@ -159,19 +159,19 @@ def require_device_link(ctx, symbol):
     return out
 
 def register_images(ctx, *, kind, files, own_entries = None, relocatable = False, suffix = None, define = [], host = None, llvm_version = None):
-    """Makes an object that registers images when a program starts.
+    """Creates an object that registers images when a program starts.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
       kind: `openmp`, `hip`, `cuda` or `sycl`.
       files: list of images, or of the one bundle.
-      own_entries: list of the objects from `isolate_objects` whose entries go with
-        the images; None for the entries of all objects that clang made.
-      relocatable: whether device links that come later pass the images over.
-      suffix: that of the entries; of the target if not given.
+      own_entries: list of the objects from `isolate_objects` whose entries belong to
+        the images; None for the entries of all objects that clang compiled.
+      relocatable: whether later device links ignore the images.
+      suffix: suffix of the entries; by default, the suffix of the target.
       define: list of symbols that the object defines, for `require_device_link`.
-      host: the triple of the host; that of the target platform if not given.
-      llvm_version: number of the release of LLVM whose SYCL runtime is called.
+      host: the triple of the host; by default, that of the target platform.
+      llvm_version: number of the LLVM release whose SYCL runtime the object calls.
 
     Returns:
       the object.
@@ -187,7 +187,7 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
     if relocatable:
         args.add("--relocatable")
     if own_entries == None and kind in ("hip", "cuda"):
-        # The bundle may be any file.
+        # The bundle can be any file.
         args.add("--check")
     if own_entries != None:
         args.add("--entries={}_{}".format(_ENTRIES, suffix or entries_suffix(ctx)))
@@ -205,17 +205,17 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
     return out
 
 def linked_cc_info(ctx, *, objects, deps, additional_inputs = [], alwayslink = True, compilation_context = None, linkopts = [], linkstatic = True):
-    """A CcInfo whose objects are linked into whatever depends on it.
+    """Returns a CcInfo whose objects are linked into all dependents.
 
     Args:
       ctx: the rule's context; the rule uses the C++ toolchain.
       objects: list of position-independent objects.
       deps: list of CcInfo that are linked with them.
-      additional_inputs: list of files that linkopts name.
-      alwayslink: whether programs get objects that they do not refer to.
-      compilation_context: what dependents may include.
-      linkopts: flags of the links of programs.
-      linkstatic: whether there is no shared library for programs that are linked with such.
+      additional_inputs: list of files that linkopts refer to.
+      alwayslink: whether programs include objects that they do not refer to.
+      compilation_context: headers that dependents can include.
+      linkopts: linker flags of programs.
+      linkstatic: whether programs that use shared libraries also link the objects.
 
     Returns:
       a CcInfo.

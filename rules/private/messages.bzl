@@ -1,22 +1,22 @@
-"""How messages name things."""
+"""Names of targets, flags and rules in messages."""
 
 def name_of(label):
-    """A label as people write it: `//pkg:name` for the main repository.
+    """Returns a label as users write it: `//pkg:name` for the main repository.
 
     Args:
       label: a `Label`.
 
     Returns:
-      its string, without the `@@` of the main repository.
+      the label as a string, without the `@@` of the main repository.
     """
     text = str(label)
     return text[2:] if text.startswith("@@//") else text
 
 def flag_of(setting):
-    """The flag of a build setting as people write it.
+    """Returns the flag of a build setting as users write it.
 
     Args:
-      setting: its `Label`.
+      setting: `Label` of the build setting.
 
     Returns:
       a string such as `--@rules_offload//rules/settings:offload_archs`.
@@ -24,7 +24,7 @@ def flag_of(setting):
     return "--{}//{}:{}".format("@rules_offload" if setting.repo_name else "", setting.package, setting.name)
 
 def place(ctx, rule_name):
-    """What a message begins with: `//pkg:name: rule`.
+    """Returns the prefix of error messages: `//pkg:name: rule`.
 
     Args:
       ctx: the rule's context.

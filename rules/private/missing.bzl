@@ -1,4 +1,4 @@
-"""What stands where something is that this machine lacks."""
+"""A placeholder for a library that is missing on this machine."""
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":messages.bzl", "name_of")
@@ -8,9 +8,9 @@ def _missing_library_impl(ctx):
 
 missing_library = rule(
     implementation = _missing_library_impl,
-    doc = "A library that cannot be had: whoever depends on it learns why.",
+    doc = "A missing library. Targets that depend on it fail with a message that gives the reason.",
     attrs = {
-        "message": attr.string(mandatory = True, doc = "What lacks, and what to do."),
+        "message": attr.string(mandatory = True, doc = "What is missing, and what to do."),
     },
     provides = [CcInfo],
 )

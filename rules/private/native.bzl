@@ -6,7 +6,7 @@ OffloadNativeInfo = provider(
     doc = "The GPUs of the machine on which Bazel runs.",
     fields = {
         "archs": "list of target IDs, empty if there are none.",
-        "missing": "why there are none.",
+        "missing": "the reason if there are none.",
     },
 )
 
@@ -15,16 +15,16 @@ def _native_archs_impl(ctx):
 
 native_archs = rule(
     implementation = _native_archs_impl,
-    doc = "GPUs that were detected.",
+    doc = "The detected GPUs.",
     attrs = {
-        "archs": attr.string_list(doc = "Their target IDs, each once."),
-        "missing": attr.string(doc = "Why there are none."),
+        "archs": attr.string_list(doc = "Target IDs of the GPUs, without duplicates."),
+        "missing": attr.string(doc = "The reason if there are none."),
     },
     provides = [OffloadNativeInfo],
 )
 
 def native_for(offload_archs):
-    """The target that knows the GPUs of this machine, where a rule asks for them.
+    """Returns the target that provides the GPUs of this machine, if a rule uses them.
 
     Args:
       offload_archs: the attribute.
@@ -58,7 +58,7 @@ _VARIABLE = "OFFLOAD_ARCHS"
 _TIMEOUT = 20
 
 def _programs(repository_ctx):
-    """The programs that print GPUs, as (name, paths to look at)."""
+    """Returns the programs that print GPUs, as (name, paths to check)."""
     rocm = repository_ctx.getenv("ROCM_PATH") or "/opt/rocm"
     llvm = repository_ctx.getenv("OFFLOAD_LLVM")
     return [
@@ -67,7 +67,7 @@ def _programs(repository_ctx):
     ]
 
 def _detect(repository_ctx):
-    """The GPUs of this machine, and why there are none."""
+    """Returns the GPUs of this machine, and the reason if there are none."""
     named = repository_ctx.getenv(_VARIABLE)
     if named:
         return expand_archs([arch for arch in named.replace(" ", ",").split(",") if arch]), ""
@@ -80,7 +80,7 @@ def _detect(repository_ctx):
             continue
         answer = repository_ctx.execute([found[0]], timeout = _TIMEOUT)
 
-        # rocm_agent_enumerator calls the CPU gfx000.
+        # rocm_agent_enumerator prints the CPU as gfx000.
         lines = [line.strip() for line in answer.stdout.split("\n")]
         archs = {line: None for line in lines if line.startswith("gfx") and line != "gfx000"}.keys()
         if archs:
@@ -99,7 +99,7 @@ def _native_repository_impl(repository_ctx):
 
 native_repository = repository_rule(
     implementation = _native_repository_impl,
-    doc = "The GPUs of this machine, as `@NAME//:archs.bzl` and the target `archs`: those of the variable OFFLOAD_ARCHS, or what `amdgpu-arch` or `rocm_agent_enumerator` prints.",
+    doc = "The GPUs of this machine, as `@NAME//:archs.bzl` and the target `archs`: from the environment variable OFFLOAD_ARCHS, or from the output of `amdgpu-arch` or `rocm_agent_enumerator`.",
     configure = True,
     environ = [_VARIABLE, "OFFLOAD_LLVM", "ROCM_PATH"],
     local = True,

@@ -1,4 +1,4 @@
-"""offload_archive and offload_unbundle_archive: archives for several devices."""
+"""offload_archive and offload_unbundle_archive handle archives for several devices."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":images.bzl", "TARGETS_ATTRS", "declare_images", "image_providers", "targets_of")
@@ -12,7 +12,7 @@ def _offload_archive_impl(ctx):
         if OffloadBundleInfo in dep:
             bundles.append(dep[OffloadBundleInfo].file)
         elif OutputGroupInfo in dep and "bundle" in dep[OutputGroupInfo]:
-            # A hip_library with a bundle for each source.
+            # A hip_library that has a bundle for each source.
             bundles.extend(dep[OutputGroupInfo].bundle.to_list())
         else:
             bundles.extend(dep[DefaultInfo].files.to_list())
@@ -35,10 +35,10 @@ def _offload_archive_impl(ctx):
 
 offload_archive = rule(
     implementation = _offload_archive_impl,
-    doc = """Puts bundles into a heterogeneous device archive: a static library of device code for several targets.
+    doc = """Creates a heterogeneous device archive: a static library of device code for several targets.
 
-`offload_unbundle_archive`, and clang, take what a target needs out of it. Entries that cannot be in one bundle fail the
-build.
+`offload_unbundle_archive` and clang extract the device code of a target from it. Entries that cannot be in the same bundle
+fail the build.
 
 ```starlark
 offload_archive(
@@ -49,12 +49,12 @@ offload_archive(
 """,
     attrs = {
         "bundles": attr.label_list(
-            doc = "Bundles and bundled objects: `offload_bundle` and `hip_library` targets, or files. Each is a member of the archive.",
+            doc = "Bundles and bundled objects: `offload_bundle` and `hip_library` targets, or files. Each one becomes a member of the archive.",
             mandatory = True,
             allow_files = True,
         ),
         "out": attr.string(
-            doc = "File name of the archive, in this package; `libNAME.a` if empty.",
+            doc = "File name of the archive, relative to the package. If empty, `libNAME.a`.",
         ),
     },
     exec_groups = PROGRAM_GROUPS,
@@ -85,10 +85,11 @@ def _offload_unbundle_archive_impl(ctx):
 
 offload_unbundle_archive = rule(
     implementation = _offload_unbundle_archive_impl,
-    doc = """Takes the images that serve targets out of a heterogeneous device archive, into an archive for each target.
+    doc = """Extracts device images from a heterogeneous device archive, into an archive for each target.
 
-A member serves a target by LLVM's compatibility rules: code for `gfx906` serves `gfx906:xnack+`. A target that nothing
-serves fails the build, unless `allow_missing`. The images it gives are archives (`.a`), of all members for a target.
+LLVM's compatibility rules select the members for a target: for example, code for `gfx906` is compatible with
+`gfx906:xnack+`. A target without a compatible member fails the build, unless `allow_missing` is set. The resulting images
+are archives (`.a`), each with all members for a target.
 
 ```starlark
 offload_unbundle_archive(
@@ -100,7 +101,7 @@ offload_unbundle_archive(
 """,
     attrs = TARGETS_ATTRS | {
         "allow_missing": attr.bool(
-            doc = "Whether to make an empty archive for a target that nothing serves, instead of failing.",
+            doc = "Whether to create an empty archive for a target without a compatible member, instead of failing.",
         ),
         "archive": attr.label(
             doc = "The archive: an `offload_archive`, or a file.",
@@ -108,10 +109,10 @@ offload_unbundle_archive(
             allow_single_file = True,
         ),
         "hip_openmp_compatible": attr.bool(
-            doc = "Whether code of the kinds hip and hipv4 serves targets of the kind openmp, and the other way round.",
+            doc = "Whether code of the kinds hip and hipv4 is compatible with targets of the kind openmp, and vice versa.",
         ),
         "kind": attr.string(
-            doc = "Offload kind of targets that do not name one: `hip`, `hipv4` or `openmp`.",
+            doc = "Offload kind of targets that do not specify one: `hip`, `hipv4` or `openmp`.",
             default = "hipv4",
             values = ["hip", "hipv4", "openmp"],
         ),

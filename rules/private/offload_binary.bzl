@@ -1,4 +1,4 @@
-"""offload_binary: device images in the container that clang embeds."""
+"""offload_binary packs device images into the container that clang embeds."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadImagesInfo")
@@ -7,11 +7,11 @@ load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
 def image_properties(image, where):
-    """What an offload binary says of an image, as clang writes it.
+    """Returns the properties of an image in an offload binary, in clang's notation.
 
     Args:
       image: an `offload_image()`.
-      where: `label: rule` to begin a message with.
+      where: prefix of error messages, `label: rule`.
 
     Returns:
       a string `triple=...,arch=...,kind=...`.
@@ -25,12 +25,12 @@ def image_properties(image, where):
     return "triple={},arch={},kind={}".format(triple, image.target_id, kind)
 
 def add_image(args, image, where):
-    """Adds an image to the arguments of the verb `pack`.
+    """Adds an image to the arguments of the command `pack`.
 
     Args:
       args: an `Args`.
       image: an `offload_image()`.
-      where: `label: rule` to begin a message with.
+      where: prefix of error messages, `label: rule`.
     """
     if "," in image.file.path:
         fail("{}: the file {} of {} has a comma in its name, which separates the properties of an image".format(
@@ -73,9 +73,9 @@ def _offload_binary_impl(ctx):
 
 offload_binary = rule(
     implementation = _offload_binary_impl,
-    doc = """Puts device images into an offload binary, the container (`10 FF 10 AD`) that clang embeds into host objects.
+    doc = """Packs device images into an offload binary, the container (`10 FF 10 AD`) that clang embeds into host objects.
 
-Unlike a bundle it may hold several images of one target: a device linker links them.
+Unlike a bundle, it can contain several images for one target, which a device linker links.
 
 ```starlark
 offload_binary(
@@ -86,16 +86,16 @@ offload_binary(
 """,
     attrs = {
         "binary_version": attr.int(
-            doc = "Version of the container: 1, which every LLVM since 15 reads, or 2. If 0, the setting `//rules/settings:binary_version`.",
+            doc = "Version of the format: 1, which LLVM 15 and later can read, or 2. If 0, the value of the setting `//rules/settings:binary_version`.",
         ),
         "images": attr.label_list(
-            doc = "Targets whose device images go into the binary, in this order.",
+            doc = "Targets that provide the device images for the binary, in this order.",
             mandatory = True,
             allow_files = True,
             providers = [OffloadImagesInfo],
         ),
         "out": attr.string(
-            doc = "File name of the binary, in this package; the target's name with `.ofb` if empty.",
+            doc = "File name of the binary, relative to the package. If empty, `NAME.ofb`.",
         ),
         "_binary_version": attr.label(
             default = "//rules/settings:binary_version",

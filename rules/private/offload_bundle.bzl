@@ -1,4 +1,4 @@
-"""offload_bundle: device images in one file."""
+"""offload_bundle combines device images into one file."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":bundling.bzl", "bundle_images")
@@ -35,10 +35,10 @@ def _offload_bundle_impl(ctx):
 
 offload_bundle = rule(
     implementation = _offload_bundle_impl,
-    doc = """Puts the device images of several targets into one bundle.
+    doc = """Combines the device images of several targets into one bundle.
 
-The images come from rules that give `OffloadImagesInfo`. Two images for one
-target, and target IDs that cannot be in one bundle, fail at analysis.
+The images come from rules that provide `OffloadImagesInfo`. The analysis fails if
+two images are for the same target, or if target IDs cannot be in the same bundle.
 
 ```starlark
 offload_bundle(
@@ -51,24 +51,24 @@ offload_bundle(
 """,
     attrs = VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "alignment": attr.int(
-            doc = "Each entry begins at a multiple of this many bytes, 1 or more. The HIP runtime maps pages of 4096.",
+            doc = "Alignment of the entries in bytes, 1 or more. The HIP runtime maps pages of 4096 bytes.",
             default = 4096,
         ),
         "host": attr.string(
-            doc = "Triple, without empty fields, of the empty host entry that the bundle begins with, as HIP's bundles do. Empty for none.",
+            doc = "Triple, without empty fields, of the empty host entry at the start of the bundle, which HIP's bundles have. If empty, there is no host entry.",
             default = "x86_64-unknown-linux-gnu",
         ),
         "images": attr.label_list(
-            doc = "Targets whose device images go into the bundle, in this order.",
+            doc = "Targets that provide the device images for the bundle, in this order.",
             mandatory = True,
             allow_files = True,
             providers = [OffloadImagesInfo],
         ),
         "out": attr.string(
-            doc = "File name of the bundle, in this package; the target's name with `.hipfb` if empty.",
+            doc = "File name of the bundle, relative to the package. If empty, `NAME.hipfb`.",
         ),
         "type": attr.string(
-            doc = "File type of the entries, as `clang-offload-bundler -type` names it: `o` for code objects, `bc` for bitcode.",
+            doc = "File type of the entries, as in `clang-offload-bundler -type`: `o` for code objects, `bc` for bitcode.",
             default = "o",
             values = ["o", "bc"],
         ),

@@ -1,4 +1,4 @@
-"""offload_cc_data: device code as data of a C or C++ program."""
+"""offload_cc_data embeds device code as data into C and C++ programs."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
@@ -46,7 +46,7 @@ def _offload_cc_data_impl(ctx):
     symbol = _symbol_of(ctx, where)
     src = _source_of(ctx, where)
 
-    # The header does not depend on the data: sources that include it are compiled while device code is.
+    # The header does not depend on the data, so that sources that include it are compiled in parallel to device code.
     header = ctx.actions.declare_file(ctx.attr.header or ctx.label.name + ".h")
     args = offload_arguments(ctx, "cc-data")
     args.add(symbol, format = "--symbol=%s")
@@ -91,9 +91,10 @@ def _offload_cc_data_impl(ctx):
 
 offload_cc_data = rule(
     implementation = _offload_cc_data_impl,
-    doc = """Device code as constant data of a program, with a header: for `hipModuleLoadData`, `cuModuleLoadData` and their like.
+    doc = """Embeds device code as constant data into a program, for `hipModuleLoadData`, `cuModuleLoadData` and similar functions.
 
-The program needs no file at run time. No compiler takes part: the object is written directly.
+The rule also generates a header. The program does not load a file at run time. The rule writes the object directly, without
+a compiler.
 
 ```starlark
 hip_code_objects(name = "kernels", srcs = ["gemm.hip"], offload_archs = ["gfx90a", "gfx942"])
@@ -111,7 +112,7 @@ cc_binary(name = "server", srcs = ["main.cc"], deps = [":kernels_data"])
 hipModuleLoadData(&module, kernels_data);  // kernels_data_size bytes
 ```
 
-PTX ends with a zero byte, as `cuModuleLoadData` requires; the size does not count it.
+PTX is followed by a zero byte, which `cuModuleLoadData` requires. The size does not include this byte.
 """,
     attrs = HOST_ATTRS | WINDOWS_ATTRS | {
         "alignment": attr.int(
@@ -119,15 +120,15 @@ PTX ends with a zero byte, as `cuModuleLoadData` requires; the size does not cou
             default = 4096,
         ),
         "header": attr.string(
-            doc = "File name of the header, in this package; `NAME.h` if empty.",
+            doc = "File name of the header, relative to the package. If empty, `NAME.h`.",
         ),
         "src": attr.label(
-            doc = "The bundle, compressed or not, or the code object; also a cubin, CUDA's fat binary, PTX or SPIR-V. A target or a file.",
+            doc = "The device code, a target or a file: a bundle, compressed or not, a code object, a cubin, a CUDA fat binary, PTX or SPIR-V.",
             mandatory = True,
             allow_files = True,
         ),
         "symbol": attr.string(
-            doc = "Name of the data in C: `extern const unsigned char SYMBOL[]`, and `extern const size_t SYMBOL_size`, in bytes. An identifier; the name of the target if empty.",
+            doc = "Name of the data in C, an identifier: `extern const unsigned char SYMBOL[]`, and `extern const size_t SYMBOL_size`, in bytes. If empty, the name of the target.",
         ),
     },
     exec_groups = PROGRAM_GROUPS,

@@ -1,4 +1,4 @@
-"""offload_embed: device images in host objects, for a device link later on."""
+"""offload_embed embeds device images into host objects, for a later device link."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -33,9 +33,9 @@ def _offload_embed_impl(ctx):
 
 offload_embed = rule(
     implementation = _offload_embed_impl,
-    doc = """Puts offload binaries into a host object, where clang puts them (`.llvm.offloading`).
+    doc = """Embeds offload binaries into a host object, in the same section as clang (`.llvm.offloading`).
 
-The object is a fat object: `offload_link`, and clang, link the device code in it when a program is linked.
+The result is a fat object. `offload_link` and clang link the device code in it when they link a program.
 
 ```starlark
 offload_embed(
@@ -52,16 +52,16 @@ offload_link(
 """,
     attrs = {
         "binaries": attr.label_list(
-            doc = "The `offload_binary` targets.",
+            doc = "The `offload_binary` targets to embed.",
             mandatory = True,
             providers = [OffloadBinaryInfo],
         ),
         "deps": attr.label_list(
-            doc = "What is linked with it.",
+            doc = "Libraries to link with the object.",
             providers = [CcInfo],
         ),
         "object": attr.label(
-            doc = "The host object, position-independent.",
+            doc = "The host object, which must be position-independent.",
             mandatory = True,
             allow_single_file = [".o", ".obj"],
         ),

@@ -1,4 +1,4 @@
-"""offload_extract: device images out of any file."""
+"""offload_extract extracts device images from any file."""
 
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":images.bzl", "TARGETS_ATTRS", "container_of", "declare_images", "image_providers", "targets_of")
@@ -36,10 +36,10 @@ def _offload_extract_impl(ctx):
 
 offload_extract = rule(
     implementation = _offload_extract_impl,
-    doc = """Takes device images out of an object, a program, a library, an archive, bitcode, an offload binary or a bundle.
+    doc = """Extracts device images from an object, a program, a library, an archive, bitcode, an offload binary or a bundle.
 
-A target that no image is for fails the build, and so does one that several images are for, as usual in a program that was
-linked of several sources: choose one with `properties`, or take all of them in an archive (`.a`) with `archive = True`.
+The build fails if no image or more than one image is for a target. A program that was linked from several sources usually
+has several: select one with `properties`, or extract all of them into an archive (`.a`) with `archive = True`.
 
 ```starlark
 offload_extract(
@@ -52,22 +52,22 @@ offload_extract(
 """,
     attrs = TARGETS_ATTRS | {
         "archive": attr.bool(
-            doc = "Whether to write an archive for each target, with all images for it, of which there may be several.",
+            doc = "Whether to write an archive for each target, which contains all images for it.",
         ),
         "extension": attr.string(
-            doc = "Extension of the files, without the dot.",
+            doc = "Extension of the output files, without the dot.",
             default = "co",
         ),
         "kind": attr.string(
-            doc = "Offload kind of targets that do not name one: `hip`, `hipv4`, `openmp`, `cuda` or `sycl`.",
+            doc = "Offload kind of targets that do not specify one: `hip`, `hipv4`, `openmp`, `cuda` or `sycl`.",
             default = "hipv4",
             values = ["hip", "hipv4", "openmp", "cuda", "sycl"],
         ),
         "properties": attr.string_dict(
-            doc = "What else the images must have: `member` (of an archive, the source's object), `section`, `id` (of a bundle entry) or `format`. `offload inspect` prints them.",
+            doc = "Other properties that the images must have: `member` (of an archive: the object of the source), `section`, `id` (of a bundle entry) or `format`. `offload inspect` prints them.",
         ),
         "src": attr.label(
-            doc = "The file, or a target with one. Of `hip_library` and `offload_bundle` it is the bundle, of `offload_binary` the offload binary.",
+            doc = "The file, or a target with one file. For `hip_library` and `offload_bundle`, the file is the bundle; for `offload_binary`, the offload binary.",
             mandatory = True,
             allow_files = True,
         ),

@@ -1,4 +1,4 @@
-"""offload_images: files that are device images already."""
+"""offload_images declares existing files as device images."""
 
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
 load(":images.bzl", "image_providers")
@@ -26,10 +26,10 @@ def _offload_images_impl(ctx):
 
 offload_images = rule(
     implementation = _offload_images_impl,
-    doc = """Files that are device images already: code objects in the repository, or made by another rule.
+    doc = """Declares existing files as device images: code objects in the repository, or outputs of another rule.
 
-Nothing is built. When an `offload_bundle` with them is built, its validation fails if one is for another GPU than it is
-listed under.
+The rule does not build anything. The validation of an `offload_bundle` that contains an image fails if the image is not
+for the GPU that `srcs` specifies.
 
 ```starlark
 offload_images(
@@ -43,12 +43,12 @@ offload_images(
 """,
     attrs = {
         "kind": attr.string(
-            doc = "Offload kind of targets that do not name one: `hip`, `hipv4`, `openmp`, `cuda` or `sycl`.",
+            doc = "Offload kind of targets that do not specify one: `hip`, `hipv4`, `openmp`, `cuda` or `sycl`.",
             default = "hipv4",
             values = ["hip", "hipv4", "openmp", "cuda", "sycl"],
         ),
         "srcs": attr.label_keyed_string_dict(
-            doc = "Each file, or target with one, and what it is for: a target ID such as `gfx90a:xnack+`, a triple, or a whole entry ID.",
+            doc = "The files, or targets with one file each. The value is the target of the file: a target ID such as `gfx90a:xnack+`, a triple, or a full entry ID.",
             mandatory = True,
             allow_files = True,
         ),

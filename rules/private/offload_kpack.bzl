@@ -1,4 +1,4 @@
-"""offload_kpack: a library without its device code, and a kpack archive for each architecture."""
+"""offload_kpack splits a library into host code and a kpack archive for each architecture."""
 
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "named_architectures")
 load(":messages.bzl", "flag_of", "name_of", "place")
@@ -8,7 +8,7 @@ def _directory(file):
     return file.dirname
 
 def _local(path):
-    """Whether a path leads to somewhere below where it starts."""
+    """Reports whether a path leads to a subdirectory of its start."""
     return path and not path.startswith("/") and ".." not in path.split("/")
 
 def _offload_kpack_impl(ctx):
@@ -60,7 +60,7 @@ def _offload_kpack_impl(ctx):
 
 offload_kpack = rule(
     implementation = _offload_kpack_impl,
-    doc = """A library or program without its device code, and a kpack archive with that for each architecture.
+    doc = """Splits a library or program into a file without device code, and a kpack archive of device code for each architecture.
 
 ```starlark
 offload_kpack(
@@ -76,35 +76,36 @@ filegroup(
 )
 ```
 
-The library is in `math/lib`, the archives are in `math/.kpack`; it looks for them in `../.kpack`, so keep both folders beside
-each other where they are installed. Output groups: `host` is the library, `kpack` is all archives, and `kpack_ARCH` is the
-archive of one architecture. The library must have code for each of the architectures; code for others is dropped.
+In this example, the library is in `math/lib` and the archives are in `math/.kpack`. The library looks for them in
+`../.kpack`, so install both directories into the same parent directory. The output group `host` contains the library,
+`kpack` all archives, and `kpack_ARCH` the archive of one architecture. The library must have code for each of the
+architectures. Code for other architectures is removed.
 """,
     attrs = ARCHITECTURES_ATTRS | {
         "complete": attr.bool(
-            doc = "Whether code for a processor is also put into the archives of its variants (`gfx90a:xnack-`), where a source has none for these. HIP runtimes before the summer of 2026 need that.",
+            doc = "Whether to also add code for a processor to the archives of its variants (`gfx90a:xnack-`) if a source has no code for the variant. HIP runtimes before the summer of 2026 require this.",
         ),
         "group": attr.string(
-            doc = "What the names of archives begin with: `GROUP_ARCH.kpack`. The default is the name of the target.",
+            doc = "Prefix of the archive names: `GROUP_ARCH.kpack`. The default is the name of the target.",
         ),
         "host_dir": attr.string(
-            doc = "The folder of the library, below that of the target.",
+            doc = "The directory of the library, relative to the directory of the target.",
             default = "lib",
         ),
         "kernel_name": attr.string(
-            doc = "The library's name in archives. The default is its file name.",
+            doc = "The name of the library in archives. The default is its file name.",
         ),
         "kpack_dir": attr.string(
-            doc = "The folder of the archives, below that of the target.",
+            doc = "The directory of the archives, relative to the directory of the target.",
             default = ".kpack",
         ),
         "scheme": attr.string(
-            doc = "How code is stored in archives.",
+            doc = "Compression of the code in archives.",
             default = "zstd",
             values = ["none", "zstd"],
         ),
         "src": attr.label(
-            doc = "The library or program.",
+            doc = "The library or program to split.",
             mandatory = True,
             allow_files = True,
         ),

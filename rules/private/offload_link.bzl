@@ -1,4 +1,4 @@
-"""offload_link: the device link of a program."""
+"""offload_link links the device code of a program."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
@@ -14,11 +14,11 @@ load(":toolchains.bzl", "DEVICE_ATTRS", "DEVICE_TYPE", "PROGRAM_TYPE", "device_t
 _GROUP = "link"
 
 def _resources(_os, _inputs):
-    # The links of all targets run at once.
+    # The links of all targets run in parallel.
     return {"cpu": 2, "memory": 1000}
 
 def _objects(cc_info):
-    """The objects and archives that a program with the CcInfo is linked of."""
+    """Returns the objects and archives that a program with the CcInfo is linked from."""
     files = []
     for linker_input in cc_info.linking_context.linker_inputs.to_list():
         for library in linker_input.libraries:
@@ -45,7 +45,7 @@ def _offload_link_impl(ctx):
     args.add(host_triple(ctx), format = "--triple=%s")
     args.add(out, format = "--output=%s")
 
-    # The objects of libraries are in archives here: there is no object that would ask for theirs.
+    # Here, the objects of libraries are in archives, and no other object refers to their members.
     args.add("--whole-archive")
     generation = code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + device_flags(ctx), target = None)
     add_flags(args, generation + toolchain.link_flags + expand_flags(ctx, "device_linkopts"), out, format_each = "--device-arg=%s")
@@ -75,14 +75,14 @@ def _offload_link_impl(ctx):
 
 offload_link = rule(
     implementation = _offload_link_impl,
-    doc = """Links the device code in fat objects and archives: those of `deps`, whatever compiled them, and `srcs`.
+    doc = """Links the device code in fat objects and archives of `deps`, from any compiler, and of `srcs`.
 
-The images of all inputs are grouped by target and linked, all targets at once, and an object registers what comes out.
-A `cc_binary` that depends on this target, instead of on `deps`, has working device code; it needs no clang to be linked.
+The rule groups the images of all inputs by target, links all targets in parallel, and creates an object that registers the
+results. A `cc_binary` must depend on this target instead of on `deps`. The link of the program does not require clang.
 
-`hip_library` and `openmp_library` link and register their own device code, and need no such thing. This is for objects
-that clang made with `-fgpu-rdc` or `-fopenmp --offload-arch`, prebuilt libraries among them, and for device code that
-calls across libraries.
+`hip_library` and `openmp_library` link and register their own device code and do not require this rule. Use it for objects
+that clang compiled with `-fgpu-rdc` or `-fopenmp --offload-arch`, including prebuilt libraries, and for device code that
+calls functions of other libraries.
 
 ```starlark
 cc_import(
@@ -104,14 +104,14 @@ cc_binary(
 """,
     attrs = DEVICE_ATTRS | HOST_ATTRS | LINKER_INPUTS_ATTRS | {
         "deps": attr.label_list(
-            doc = "Libraries with fat objects, and all that they depend on.",
+            doc = "Libraries with fat objects. Their dependencies are included.",
             providers = [CcInfo],
         ),
         "device_linkopts": attr.string_list(
             doc = DEVICE_LINKOPTS_DOC,
         ),
         "srcs": attr.label_list(
-            doc = "Fat objects and archives. Objects become part of the program; archives should be among `deps`.",
+            doc = "Fat objects and archives. Objects become part of the program. Archives should be in `deps` instead.",
             allow_files = [".o", ".a"],
         ),
     },

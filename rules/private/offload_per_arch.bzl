@@ -1,4 +1,4 @@
-"""offload_per_arch: the same targets once for each architecture."""
+"""offload_per_arch builds targets once for each architecture."""
 
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":arch_groups.bzl", "NATIVE", "expand_archs")
@@ -23,7 +23,7 @@ def _per_arch_impl(settings, attr):
             _PROCESSOR: arch.split(":")[0],
         }
         for arch in archs
-        # No architecture is a failure of the rule, which has a better message.
+        # Without architectures, the rule fails with a better message.
     } or {"": {_ARCH: "", _ARCHS: [], _PROCESSOR: ""}}
 
 _per_arch = transition(
@@ -37,7 +37,7 @@ def _offload_per_arch_impl(ctx):
     if NATIVE in ctx.split_attr.images:
         fail("{}: offload_archs: native is known too late for this rule: load NATIVE_ARCHS from @offload_native//:archs.bzl, and write offload_archs = NATIVE_ARCHS".format(where))
     targets = [
-        # What is compiled for decides the kind: nothing but the image says more than its target.
+        # The architecture determines the kind: only the image has more information than its target.
         target_ids.complete("cuda" if arch.startswith("sm_") else "hipv4", arch, where + ": offload_archs")
         for arch in named_architectures(ctx)
     ]
@@ -59,13 +59,14 @@ def _offload_per_arch_impl(ctx):
 
 offload_per_arch = rule(
     implementation = _offload_per_arch_impl,
-    doc = """Builds targets once for each architecture, each time with all that they depend on.
+    doc = """Builds targets and their dependencies once for each architecture.
 
-Most rules need no such thing: `hip_code_objects` compiles the same sources for all its architectures. It is for sources,
-headers or flags that differ: below it `select` chooses by the `config_setting`s of `@rules_offload//rules/arch`, such as
-`@rules_offload//rules/arch:gfx942`, and a generator sees the setting `@rules_offload//rules/settings:offload_arch`.
-Elsewhere, such a `select` fails: tag what has it `manual`, so that `//...` does not build it by itself. Sources and flags alone
-need no `select`: `arch_srcs` and `arch_copts`.
+Most targets do not require this rule: `hip_code_objects` compiles the same sources for all its architectures. Use it if
+sources, headers or flags differ between architectures. In `images` and their dependencies, `select` can use the
+`config_setting`s of `@rules_offload//rules/arch`, such as `@rules_offload//rules/arch:gfx942`, and a generator can read the
+setting `@rules_offload//rules/settings:offload_arch`. In other builds, such a `select` fails: add the tag `manual` to targets
+with a `select`, so that `//...` does not build them directly. If only sources or flags differ, use `arch_srcs` and
+`arch_copts` instead of a `select`.
 
 ```starlark
 hip_code_objects(
@@ -87,7 +88,7 @@ offload_per_arch(
 """,
     attrs = ARCHITECTURES_ATTRS | {
         "images": attr.label_list(
-            doc = "Targets that give images for the architecture that they are built for: their own `offload_archs` are empty.",
+            doc = "Targets that provide images for the architecture that they are built for. Their attribute `offload_archs` must be empty.",
             mandatory = True,
             cfg = _per_arch,
             providers = [OffloadImagesInfo],

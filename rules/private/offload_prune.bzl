@@ -1,4 +1,4 @@
-"""offload_prune: a built file with the device code of fewer GPUs."""
+"""offload_prune removes device code of some GPUs from a built file."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
@@ -35,7 +35,7 @@ def _prune(ctx, file, keep):
     return out
 
 def _own_libraries(src):
-    """The libraries that a target itself links, without those of its dependencies."""
+    """Returns the libraries that a target itself links, without those of its dependencies."""
     return [
         library
         for linker_input in src[CcInfo].linking_context.linker_inputs.to_list()
@@ -44,7 +44,7 @@ def _own_libraries(src):
     ]
 
 def _pruned_cc_info(ctx, src, keep, where):
-    """The CcInfo of a library with its shared objects and archives pruned, and these files."""
+    """Prunes the shared objects and archives of a library; returns these files and a CcInfo with them."""
     cc_toolchain = find_cc_toolchain(ctx)
     features = cc_common.configure_features(
         ctx = ctx,
@@ -111,7 +111,9 @@ def _offload_prune_impl(ctx):
 
 offload_prune = rule(
     implementation = _offload_prune_impl,
-    doc = """A built file with the device code of fewer GPUs: a shared library, a program, an archive, an object, a bundle.
+    doc = """Removes device code from a built file: a shared library, a program, an archive, an object or a bundle.
+
+The rule keeps only the device code for `offload_archs`.
 
 ```starlark
 cc_import(
@@ -132,21 +134,21 @@ cc_binary(
 )
 ```
 
-The file stays what it is: it loads, registers the same kernels, and keeps its addresses and its build ID. `src` is a file or
-a target with `CcInfo`, such as `cc_import`. In the latter case, so is the result, and what depends on it links the pruned
-library.
+The file is otherwise unchanged: it loads, registers the same kernels, and keeps its addresses and its build ID. `src` is a
+file or a target with `CcInfo`, such as `cc_import`. In the latter case, this target also provides `CcInfo`, and its
+dependents link the pruned library.
 """,
     attrs = ARCHITECTURES_ATTRS | {
         "compress": attr.string(
-            doc = "`zstd` compresses bundles that are not compressed, `none` decompresses them, `keep` leaves each as it is.",
+            doc = "`zstd` compresses uncompressed bundles, `none` decompresses compressed bundles, and `keep` does not change the compression.",
             default = "keep",
             values = ["keep", "none", "zstd"],
         ),
         "ignore_missing": attr.bool(
-            doc = "Whether an architecture that the file has no code for is a warning, and a file without device code is copied. Otherwise, both fail.",
+            doc = "If true, an architecture without code in the file causes a warning, and a file without device code is copied. If false, both fail the build.",
         ),
         "src": attr.label(
-            doc = "The file, or a target with `CcInfo` whose own libraries are pruned: its shared libraries, or else its archives.",
+            doc = "The file, or a target with `CcInfo`. The rule prunes the libraries of the target itself: its shared libraries, or else its archives.",
             mandatory = True,
             allow_files = True,
         ),

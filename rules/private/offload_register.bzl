@@ -1,4 +1,4 @@
-"""offload_register: device images that a program registers when it starts."""
+"""offload_register creates an object that registers device images when a program starts."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -44,11 +44,11 @@ def _offload_register_impl(ctx):
 
 offload_register = rule(
     implementation = _offload_register_impl,
-    doc = """Device images in an object that registers them with their runtime when a program starts.
+    doc = """Creates an object that contains device images and registers them with their runtime when a program starts.
 
-A `cc_binary` or `cc_library` depends on it, and the program has the device code on board; no compiler is needed. The
-images go with the offload entries of all host objects in the program that clang compiled for relocatable device code.
-`hip_library` does it for sources of your own, and keeps their entries apart from those of others.
+Programs contain the device code if they, or a `cc_library` that they link, depend on this target. No compiler is required.
+The images belong to the offload entries of all host objects in the program that clang compiled for relocatable device
+code. For your own sources, `hip_library` does this and keeps their entries separate from those of other libraries.
 
 The target platform is Linux on x86_64 or aarch64, or Windows on x86_64.
 
@@ -62,15 +62,15 @@ offload_register(
 """,
     attrs = HOST_ATTRS | WINDOWS_ATTRS | {
         "bundle": attr.label(
-            doc = "The fat binary, where `kind` is `hip` or `cuda`: for HIP an `offload_bundle` or a file with one, for CUDA what `fatbinary` wrote. Where `kind` is `sycl`, the offload binary that `clang-sycl-linker` wrote.",
+            doc = "If `kind` is `hip` or `cuda`, the fat binary: for HIP, an `offload_bundle` or a file with a bundle; for CUDA, the output of `fatbinary`. If `kind` is `sycl`, the offload binary from `clang-sycl-linker`.",
             allow_files = True,
         ),
         "deps": attr.label_list(
-            doc = "What is linked with it, such as the runtime: it is not linked by itself.",
+            doc = "Libraries to link with the object, such as the runtime, which is not linked automatically.",
             providers = [CcInfo],
         ),
         "images": attr.label_list(
-            doc = "The images, where `kind` is `openmp`.",
+            doc = "The images, if `kind` is `openmp`.",
             allow_files = True,
             providers = [OffloadImagesInfo],
         ),
@@ -80,7 +80,7 @@ offload_register(
             values = ["hip", "openmp", "cuda", "sycl"],
         ),
         "llvm_version": attr.int(
-            doc = "The release of LLVM whose SYCL runtime loads the code, where `kind` is `sycl`: up to 22 it takes a description of each image, from 23 on the offload binary.",
+            doc = "If `kind` is `sycl`, the LLVM release of the SYCL runtime that loads the code. Up to 22, the runtime expects a description of each image; from 23 on, the offload binary.",
             default = 22,
             values = [22, 23, 24],
         ),

@@ -1,4 +1,4 @@
-"""offload_unbundle: device images out of a bundle."""
+"""offload_unbundle extracts device images from a bundle."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":images.bzl", "TARGETS_ATTRS", "container_of", "declare_images", "image_providers", "targets_of")
@@ -32,11 +32,11 @@ def _offload_unbundle_impl(ctx):
 
 offload_unbundle = rule(
     implementation = _offload_unbundle_impl,
-    doc = """Takes device images out of a bundle.
+    doc = """Extracts device images from a bundle.
 
-A target that the bundle has no entry for fails the build; the entry that serves
-a target is chosen by LLVM's compatibility rules, and an exact match wins. If the
-bundle is a target with `OffloadBundleInfo`, it fails at analysis.
+LLVM's compatibility rules select the entry for each target. An exact match takes
+precedence. The build fails if the bundle has no entry for a target. If the bundle
+is a target with `OffloadBundleInfo`, this already fails the analysis.
 
 ```starlark
 offload_unbundle(
@@ -53,12 +53,12 @@ offload_unbundle(
             allow_files = True,
         ),
         "kind": attr.string(
-            doc = "Offload kind of targets that do not name one: `hip`, `hipv4` or `openmp`.",
+            doc = "Offload kind of targets that do not specify one: `hip`, `hipv4` or `openmp`.",
             default = "hipv4",
             values = ["hip", "hipv4", "openmp"],
         ),
         "type": attr.string(
-            doc = "File type of the bundle, as `clang-offload-bundler -type` names it: `o` for code objects and host objects, `bc` for bitcode.",
+            doc = "File type of the bundle, as in `clang-offload-bundler -type`: `o` for code objects and host objects, `bc` for bitcode.",
             default = "o",
             values = ["o", "bc"],
         ),

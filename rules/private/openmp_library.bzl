@@ -1,4 +1,4 @@
-"""openmp_library: C and C++ with OpenMP target regions, for C++ programs."""
+"""openmp_library compiles C and C++ with OpenMP target regions for C++ programs."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -21,22 +21,22 @@ load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
 
 _KIND = "openmp"
 
-# Clang puts the device and inode number of the file that has a target region into
-# the name of its kernel. They differ on every machine, and a host and a device
-# compilation that ran on two of them would not agree. Only where there is no such
-# file, as for its standard input, it takes the function and line alone. So each
-# source is written out once with all its headers (-frewrite-includes), and all
-# compilations read that from standard input. On the way,
-# - empty lines come first, for each source another number, so that static functions
-#   of one name have different lines;
-# - conditions, which are decided for the host, are put back, for the device to decide;
-# - so are the headers that the host does not include: clang turns their inclusion off, too, as if it had happened.
-#   Files that the host has read somewhere are in the text, which may say `#pragma once`, and stay turned off;
-# - line markers name files as labels begin: for messages, but so that no file is found.
+# Clang includes the device and inode numbers of the file with a target region in
+# the name of its kernel. They differ between machines, so that a host compilation
+# and a device compilation on different machines would use different names. Only if
+# there is no such file, as for standard input, clang uses just the function and line.
+# So each source is written once with all its headers (-frewrite-includes), and all
+# compilations read the result from standard input. This step changes the text:
+# - It adds empty lines at the start, a different number for each source, so that
+#   static functions with the same name have different line numbers.
+# - It restores conditions, which were evaluated for the host, so that the device compilation evaluates them.
+# - It restores the inclusion of headers that the host does not include, which clang disables as well. Files that the
+#   host reads anywhere are in the text, which may contain `#pragma once`, and stay disabled.
+# - Line markers name files like labels, with `//` at the start. The names are for messages; no such file exists.
 _MOST_LINES = 100003
 
-# For GPUs, clang's driver has headers of its own come before those of the system: they declare variants of mathematical
-# functions and the like. They are written out, too; what they have for the device is within conditions.
+# For GPUs, clang's driver adds its own headers before those of the system. They declare variants of mathematical
+# functions, among others. They are part of the text, too; conditions guard their device code.
 _WRAPPERS = """wrappers() {
     local headers
     headers=$("$1" -no-canonical-prefixes -print-resource-dir)/include
@@ -122,14 +122,14 @@ def _folder(target):
     return target_ids.file_name(target.target_id or _triple(target))
 
 def _add_target(args, target, host):
-    """Adds the flags for what a device compilation is for.
+    """Adds the flags for the target of a device compilation.
 
-    The driver cannot compile for a device alone: it would compile for the host
-    first, from the same standard input. So it is told to compile for the host,
-    where it finds the system's headers, and the compiler behind it for the device.
+    The driver cannot compile only for a device: it would first compile for the
+    host, from the same standard input. So these flags make the driver compile for
+    the host, where it finds the system's headers, and cc1 for the device.
     """
 
-    # What the driver has for all devices, and for GPUs other than for the host.
+    # Flags that the driver adds for all devices, and those for GPUs that differ from the host.
     args.add("-fvisibility=protected")
     if not target.target_id:
         args.add(_triple(target), format = "--target=%s")
@@ -139,7 +139,7 @@ def _add_target(args, target, host):
     parts = target.target_id.split(":")
     features = [feature[-1] + feature[:-1] for feature in parts[1:]]
     if _is_nvidia(target):
-        # As with -fopenmp-target-jit: the link writes bitcode, for which the runtime generates code.
+        # As with -fopenmp-target-jit, the link writes bitcode, and the runtime generates code from it.
         args.add_all(["-flto", "-fno-threadsafe-statics", "-mllvm", "-enable-memcpyopt-without-libcalls", "-Xclang", "-fcuda-is-device", "-Xclang", "-mframe-pointer=all"])
         if ptx_feature(parts[0]):
             features.append(ptx_feature(parts[0]))
@@ -150,11 +150,11 @@ def _add_target(args, target, host):
     ] + [("-target-feature", feature) for feature in features]:
         args.add_all(["-Xclang", flag, "-Xclang", value])
 
-# The beginning of a flag that the driver has for AMD GPUs alone, and what it makes of it.
+# The prefix of a flag that the driver accepts only for AMD GPUs, and its translation.
 _CODE_OBJECT_VERSION = "-mcode-object-version="
 
 def _flags_of_gpu(flags, target):
-    """Flags for a GPU as the driver passes them on when it is told to compile for the host."""
+    """Returns flags for a GPU in the form that the driver passes on in a compilation for the host."""
     result = []
     version = None
     for flag in flags_of_device(flags, target):
@@ -175,7 +175,7 @@ def _language(src):
     return "c" if src.extension == "c" else "c++"
 
 def _add_name(args, src):
-    """Says what debug information calls a source that the compiler reads from standard input."""
+    """Sets the name in debug information of a source that the compiler reads from standard input."""
     args.add_all(["-Xclang", "-main-file-name", "-Xclang"])
     args.add(src, format = "//%s")
 
@@ -203,7 +203,7 @@ def _device_arguments(ctx, toolchain, src):
     return args
 
 def _empty_lines(ctx, srcs):
-    """How many empty lines come before each source, no two the same."""
+    """Returns the number of empty lines before each source; all numbers differ."""
     counts = {}
     for src in srcs:
         count = hash("{} {}".format(ctx.label, src.short_path)) % _MOST_LINES
@@ -252,7 +252,7 @@ def _host_ir(ctx, toolchain, cc, headers, src, full, name, targets):
     triples = {_triple(target): None for target in targets}
     args.add_joined(triples.keys(), join_with = ",", format_joined = "-fopenmp-targets=%s")
 
-    # The passes run once, where the object is generated: a sanitizer would instrument what it has instrumented.
+    # The passes run only once, when the object is generated. Otherwise, a sanitizer would instrument the code twice.
     args.add_all(["--offload-host-only", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-c"])
     add_headers(args, headers, out)
     add_flags(args, without_inclusions(_host_copts(ctx)), out)
@@ -336,7 +336,7 @@ def _link(ctx, toolchain, objects, target, folder):
         args.add(target.target_id, format = "-mcpu=%s")
         args.add("-nogpulib")
     else:
-        # The program has the libraries that the image uses.
+        # The program is linked with the libraries that the image uses.
         args.add_all(["-fuse-ld=lld", "-nostdlib", "-shared", "-Wl,-Bsymbolic"])
     args.add("-Wno-unused-command-line-argument")
     if target.target_id:
@@ -370,7 +370,7 @@ def _link(ctx, toolchain, objects, target, folder):
     )
 
 def _pack(ctx, image, folder, where):
-    # A runtime asks the package, and not the image, what it is for.
+    # The runtime reads the target from the package, not from the image.
     out = ctx.actions.declare_file("{}/{}.ofb".format(ctx.label.name, folder))
     args = offload_arguments(ctx, "pack")
     args.add(out, format = "--output=%s")
@@ -412,7 +412,7 @@ def _openmp_library_impl(ctx):
         for target in targets:
             folder = _folder(target)
 
-            # The image of a CPU calls the functions of the program.
+            # The image for a CPU calls functions of the program.
             bitcode = bitcode_for(ctx.attr.device_deps, target, where) if target.target_id else []
             device_objects.setdefault(folder, []).append(_device_object(ctx, compiler, cc, headers, src, full, ir, name, target, folder, bitcode))
     images = []
@@ -437,14 +437,14 @@ def _openmp_library_impl(ctx):
 
 openmp_library = rule(
     implementation = _openmp_library_impl,
-    doc = """C and C++ sources with OpenMP target regions, as a library for C++ programs.
+    doc = """Compiles C and C++ sources with OpenMP target regions to a library for C++ programs.
 
-Host and device code are compiled apart, each source and target in an action of its own. The device code of all sources
-is linked together, for each target. The library registers its own images: a program may have any number of such
-libraries, from here or from elsewhere.
+Separate actions compile the host code and, for each target, the device code of each source. The device code of all sources
+is linked together for each target. The library registers its own images. A program can contain any number of such
+libraries, also from other build systems.
 
-Targets are AMD GPUs (`gfx90a`) and the CPU itself (`x86_64-pc-linux-gnu`), which is the target where neither
-`offload_archs` nor the setting names any. For GPUs, `device_linkopts` must have LLVM's device runtime:
+Targets are AMD GPUs (`gfx90a`) and the CPU itself (`x86_64-pc-linux-gnu`). The CPU is the default if `offload_archs` and
+the setting are empty. For GPUs, `device_linkopts` must include LLVM's device runtime:
 
 ```starlark
 openmp_library(
@@ -456,31 +456,31 @@ openmp_library(
 )
 ```
 
-Without it, the link says `undefined symbol: __kmpc_target_init`.
+Without it, the link fails with `undefined symbol: __kmpc_target_init`.
 
-For NVIDIA's GPUs (`sm_80`) the image is LLVM bitcode, as with `clang -fopenmp-target-jit`: nothing of CUDA is needed to
-build it, and the runtime generates the code when the program starts, with CUDA's `ptxas`.
+For NVIDIA GPUs (`sm_80`), the image is LLVM bitcode, as with `clang -fopenmp-target-jit`. The build does not require CUDA.
+The runtime generates the code with CUDA's `ptxas` when the program starts.
 
-The names of kernels do not depend on the machine or folder of a build, also for target regions in headers. So its
-actions can be cached and run remotely. Messages and debug information name files as `//stats/scale.cc`, those outside of
-the workspace as `//system/usr/include/omp.h`.
+The names of kernels do not depend on the machine or directory of a build, even for target regions in headers. Therefore,
+the actions can be cached and run remotely. Messages and debug information refer to files as `//stats/scale.cc`, and to
+files outside of the workspace as `//system/usr/include/omp.h`.
 
-The runtime is what the setting `//rules/settings:openmp_runtime` names, by default `-lomptarget -lomp`.
+The setting `//rules/settings:openmp_runtime` selects the runtime. The default is `-lomptarget -lomp`.
 """,
     attrs = DEVICE_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
         "device_deps": attr.label_list(
-            doc = "`device_bitcode_library` targets whose functions device code for AMD GPUs calls. They are compiled for the same architectures.",
+            doc = "`device_bitcode_library` targets whose functions are called by device code for AMD GPUs. They must be compiled for the same architectures.",
             providers = [OffloadDeviceBitcodeInfo],
         ),
         "device_linkopts": attr.string_list(
             doc = DEVICE_LINKOPTS_DOC,
         ),
         "relocatable": attr.bool(
-            doc = "Whether the library becomes one object that needs nothing but the runtime: archives may hold it, and " +
-                  "programs that clang links with `-fopenmp --offload-arch`, whose device link passes its images over.",
+            doc = "Whether to merge the library into one object that requires only the runtime. Archives can contain the object, and so can " +
+                  "programs that clang links with `-fopenmp --offload-arch`; their device link ignores its images.",
         ),
         "srcs": attr.label_list(
-            doc = "C or C++ sources. Each is compiled by itself. Headers among them are for these sources alone.",
+            doc = "C or C++ sources. Each source is compiled separately. Only the sources of this target can include headers in this list.",
             mandatory = True,
             allow_files = [".c", ".cpp", ".cc", ".cxx"] + HEADERS,
         ),

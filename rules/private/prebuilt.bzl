@@ -1,21 +1,21 @@
 """A prebuilt `offload` program as a toolchain.
 
-One repository has what is downloaded; another has the toolchain, which Bazel looks at in every build, and is not fetched
-for that.
+One repository has the download; another has the toolchain. Bazel reads the toolchain in every build without fetching the
+download.
 """
 
 load(":download.bzl", "PLATFORM_ATTRS", "download_attrs", "download_checked", "platform_constraints")
 load(":release.bzl", "PROGRAMS")
 
 def locked_program(tag):
-    """What a tag `offload.prebuilt` downloads.
+    """Returns the download of a tag `offload.prebuilt`.
 
     Args:
       tag: the tag.
 
     Returns:
-      struct with `urls` and `sha256`: those of the tag, or, if it has no `urls`, those of the program that was released
-      with these rules.
+      struct with `urls` and `sha256`: those of the tag, or, if the tag has no `urls`, those of the program that was
+      released with these rules.
     """
     if tag.urls:
         return struct(sha256 = tag.sha256, urls = tag.urls)

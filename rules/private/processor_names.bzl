@@ -1,4 +1,4 @@
-"""Names of processors, checked against those that LLVM knows."""
+"""Checks of processor names against those that LLVM knows."""
 
 load(":arch_groups.bzl", "ARCH_GROUPS", "NATIVE")
 load(":processors.bzl", "FEATURES", "PROCESSORS")
@@ -7,7 +7,7 @@ _KNOWN = {name: None for name in PROCESSORS}
 _CPUS = ["aarch64", "arm64", "amd64", "cpu", "host", "x86_64", "x86-64"]
 
 def _distance(a, b):
-    """How many characters must be inserted, deleted or replaced to turn one text into another."""
+    """Returns the number of insertions, deletions and replacements of characters that turn one text into another."""
     row = range(len(b) + 1)
     for i in range(len(a)):
         next = [i + 1]
@@ -20,21 +20,21 @@ def _distance(a, b):
     return row[len(b)]
 
 def _nearest(name):
-    """The known name that is nearest to one; empty if none is near."""
+    """Returns the known name that is most similar to a name; empty if none is similar."""
     best, least = "", 3
     for known in PROCESSORS + ARCH_GROUPS.keys() + [NATIVE]:
-        # Of gfx908 and gfx90a, gfx90b is nearer to the one that ends with a letter, too.
+        # Of gfx908 and gfx90a, gfx90b is more similar to the one that also ends with a letter.
         distance = _distance(name.lower(), known) + (0 if known[-1].isdigit() == name[-1].isdigit() else 0.5)
         if distance < least and distance < len(known) - 1:
             best, least = known, distance
     return best
 
 def check_processor(target_id, where):
-    """Fails if a short target ID, as people write it, names no processor that LLVM knows, or a feature that it does not have.
+    """Fails if a short target ID has a processor that LLVM does not know, or a feature that the processor does not have.
 
     Args:
       target_id: such as `gfx90a:xnack+` or `sm_90`.
-      where: what to blame in a message.
+      where: prefix of error messages.
     """
     for separator in [",", ";", " "]:
         if separator in target_id.strip():

@@ -1,12 +1,12 @@
-"""Running the `offload` program: one action, in a worker where Bazel allows it."""
+"""Actions that run the `offload` program, in a worker if Bazel allows it."""
 
 load(":toolchains.bzl", "PROGRAM_TYPE")
 
-# The exec group of every action that runs the program. Users can ask for a
-# platform or machine of its own: exec_properties = {"bundle.Pool": "large"}.
+# The exec group of every action that runs the program. Users can select a
+# platform or machine for it: exec_properties = {"bundle.Pool": "large"}.
 BUNDLE_GROUP = "bundle"
 
-# What a rule that runs the program names as its exec_groups.
+# The exec_groups of a rule that runs the program.
 PROGRAM_GROUPS = {BUNDLE_GROUP: exec_group(toolchains = [PROGRAM_TYPE])}
 
 _REQUIREMENTS = {
@@ -19,26 +19,26 @@ _REQUIREMENTS = {
 }
 
 def _copying_resources(_os, _inputs):
-    # Copies are made inside the kernel; inputs are mapped.
+    # The kernel copies the data, and inputs are memory-mapped.
     return {"cpu": 1, "memory": 100}
 
 def _coding_resources(_os, _inputs):
-    # Compression uses the cores of the program's own budget, a window for each.
+    # The program itself limits the cores that compression uses, with a window for each.
     return {"cpu": 4, "memory": 1000}
 
 def _frame_resources(_os, _inputs):
-    # Most of the time goes into finding matches, on one core.
+    # Most of the time is spent on the search for matches, on one core.
     return {"cpu": 1, "memory": 300}
 
 def offload_arguments(ctx, verb):
-    """An `Args` that begins a call of the program with a verb.
+    """Returns an `Args` for a call of the program, which begins with a command.
 
-    All of it goes into one parameter file: what stands before such a file is
-    part of the worker's identity, so it must be the same for every action.
+    All arguments are in one parameter file. Arguments before such a file are part
+    of the worker's identity, so they must be the same for every action.
 
     Args:
       ctx: the rule's context.
-      verb: a verb of the program.
+      verb: a command of the program.
 
     Returns:
       an `Args`.
@@ -54,13 +54,13 @@ def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, 
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` in its exec_groups.
-      arguments: what `offload_arguments` gave, completed.
-      inputs: list or depset of Files that the program may read.
+      arguments: result of `offload_arguments`, with all arguments added.
+      inputs: list or depset of Files that the program reads.
       outputs: list of Files that it writes.
       mnemonic: the action's mnemonic.
       progress_message: the action's progress message, with Bazel's placeholders.
-      coding: whether it compresses or decompresses, for the resources of the action.
-      one_frame: whether it compresses no more than a frame.
+      coding: whether the program compresses or decompresses; this sets the resources of the action.
+      one_frame: whether the program compresses at most one frame.
       executable: the program, for a rule without `PROGRAM_GROUPS`.
     """
     ctx.actions.run(

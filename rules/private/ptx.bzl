@@ -1,7 +1,7 @@
 """Versions of PTX."""
 
-# The oldest version of PTX that LLVM writes for a processor. Where it finds no CUDA, clang asks for 4.2, and LLVM
-# refuses that for processors that came later.
+# The oldest version of PTX that LLVM supports for each processor. Without CUDA, clang selects 4.2, which LLVM rejects for
+# newer processors.
 _PTX = {
     "sm_60": 50,
     "sm_61": 50,
@@ -25,13 +25,13 @@ _PTX = {
 }
 
 def ptx_feature(processor):
-    """The feature of LLVM for the version of PTX that a processor needs.
+    """Returns LLVM's feature for the PTX version that a processor requires.
 
     Args:
       processor: such as `sm_90a`.
 
     Returns:
-      a string such as `+ptx80`; empty for a processor that is not known.
+      a string such as `+ptx80`; empty for an unknown processor.
     """
     version = _PTX.get(processor) or _PTX.get(processor.rstrip("af"))
     return "+ptx{}".format(version) if version else ""

@@ -1,4 +1,4 @@
-"""What device code reaches a target: an aspect, and a rule that writes it down."""
+"""An aspect that finds the device code of a target, and a rule that reports it."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -6,7 +6,7 @@ load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "Offload
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
-# The attributes through which code gets into a program. Tools are not among them.
+# The attributes through which programs include code. They do not include tools.
 _ATTRIBUTES = [
     "_implicit_tests",
     "actual",
@@ -47,7 +47,7 @@ def _dependencies(rule):
     for name in _ATTRIBUTES:
         value = getattr(rule.attr, name, None)
         if type(value) == "dict":
-            # Labels are the keys, the values, or in lists that are the values.
+            # Labels are keys, values, or elements of lists that are values.
             value = value.keys() + [
                 dep
                 for held in value.values()
@@ -59,7 +59,7 @@ def _dependencies(rule):
     return found
 
 def _entry_ids(target):
-    """The entry IDs of the device code that a target makes itself, and what holds it."""
+    """Returns the form and the entry IDs of the device code that a target itself produces."""
     if OffloadBundleInfo in target:
         return "bundle", target[OffloadBundleInfo].entry_ids
     if OffloadBinaryInfo in target:
@@ -79,7 +79,7 @@ def _aspect_impl(target, ctx):
             label = target.label,
         ))
         if CcInfo not in target:
-            # What it was made of reaches nobody through it but as this.
+            # Dependents get the device code of its dependencies only in this form.
             dependencies = []
     return [OffloadDeviceCodeInfo(code = depset(
         own,
@@ -93,18 +93,19 @@ def _aspect_impl(target, ctx):
 
 offload_device_code_aspect = aspect(
     implementation = _aspect_impl,
-    doc = """Finds the targets whose device code reaches a target, through whatever rules are between them.
+    doc = """Finds the targets whose device code a target depends on, directly or through any other rules.
 
-For an attribute of a rule of your own: `attr.label_list(aspects = [offload_device_code_aspect])`. Each target then has
-`OffloadDeviceCodeInfo`. What holds device code of others, such as a bundle, is told of and not what it was made of.
+To use it in your own rule, add it to an attribute: `attr.label_list(aspects = [offload_device_code_aspect])`. Each target in
+the attribute then provides `OffloadDeviceCodeInfo`. If a target contains device code of others, such as a bundle, the
+aspect reports that target and not the targets from which it was built.
 """,
     attr_aspects = _ATTRIBUTES,
 )
 
-# What fail_on takes: the names of offload diff --fail-on.
+# Values of fail_on, which are those of offload diff --fail-on.
 _RULES = ["occupancy", "removed-archs", "removed-kernels", "scratch", "spills"]
 
-# Prints where the page is. The page is a runfile: a link to the file that Bazel made.
+# Prints the address of the page. The page is a runfile, which is a link to the file that Bazel built.
 _SCRIPT = """#!/bin/sh
 page='{page}'
 [ -e "$page" ] || page="${{RUNFILES_DIR:-$0.runfiles}}/{workspace}/$page"
@@ -117,7 +118,7 @@ exit 1
 """
 
 def _report(ctx, files, base, format, out):
-    """Registers the action that writes a report of files in a format."""
+    """Registers the action that writes a report of files in one format."""
     args = offload_arguments(ctx, "report")
     args.add(out, format = "--{}=%s".format(format))
     args.add_all(base, format_each = "--base=%s")
@@ -164,7 +165,7 @@ def _validate_growth(ctx, files, base):
     return [out]
 
 def _validate_coverage(ctx, files):
-    """Registers the action that checks which GPUs find code, and returns its outputs."""
+    """Registers the action that checks that the GPUs in covers have code, and returns its outputs."""
     if not ctx.attr.covers:
         return []
     out = ctx.actions.declare_file(ctx.label.name + ".covers.json")
@@ -206,7 +207,7 @@ def _offload_report_impl(ctx):
     base = depset(transitive = [target[DefaultInfo].files for target in ctx.attr.base])
     script = ctx.actions.declare_file(ctx.label.name + ".page.sh")
     if not files.to_list():
-        # Such as a test suite: nothing is built that could be reported.
+        # For example, a test suite has no files to report.
         if ctx.attr.base or ctx.attr.covers or ctx.attr.fail_on or ctx.attr.max_growth:
             fail("{}: targets: {} have no files to check; name the programs and libraries".format(
                 place(ctx, "offload_report"),
@@ -248,15 +249,16 @@ def _offload_report_impl(ctx):
 
 offload_report = rule(
     implementation = _offload_report_impl,
-    doc = """Reports which targets' device code reaches programs, for which GPUs it is, and what is in the built files.
+    doc = """Reports which targets contribute device code to programs, for which GPUs, and the contents of the built files.
 
-The output is a JSON file, `NAME.json`, with the labels of the targets that make device code. The same is in the provider
-`OffloadDeviceCodeInfo`, which `bazel cquery` shows without building anything. Reports of the built files are output groups:
+The output is a JSON file, `NAME.json`, with the labels of the targets that produce device code. The provider
+`OffloadDeviceCodeInfo` has the same information, which `bazel cquery` shows without a build. Output groups contain reports
+of the built files:
 
 | output group | file |
 | --- | --- |
-| `html` | `NAME.html`, a page with a map of what takes the space and a table of all kernels |
-| `markdown` | `NAME.md`, a summary for a comment on a change |
+| `html` | `NAME.html`, a page with a map of the sizes and a table of all kernels |
+| `markdown` | `NAME.md`, a summary for a code review comment |
 | `json` | `NAME.kernels.json`, the images and kernels of each file |
 | `labels` | `NAME.json` |
 
@@ -272,20 +274,20 @@ offload_report(
 """,
     attrs = {
         "base": attr.label_list(
-            doc = "Older files, such as those of the last release, to compare the files of `targets` with: the reports then have a section of what changed.",
+            doc = "Older files, such as those of the last release, to compare with the files of `targets`. The reports then include a section with the changes.",
             allow_files = True,
         ),
         "covers": attr.string_list(
-            doc = "GPUs that must find code in every file of `targets`, such as `gfx942` and `gfx90a:xnack+`, by the rules of the HIP runtime. A feature that is left open stands for both of its states. Checked as a validation of the target.",
+            doc = "GPUs, such as `gfx942` and `gfx90a:xnack+`, that every file of `targets` must have code for, by the rules of the HIP runtime. An unspecified feature stands for both of its states. A validation of the target checks this.",
         ),
         "fail_on": attr.string_list(
-            doc = "Changes against `base` that fail the validation of the target: `spills`, `scratch` and `occupancy` for kernels that got worse, `removed-kernels`, `removed-archs`.",
+            doc = "Changes compared with `base` that fail the validation of the target: `spills`, `scratch` and `occupancy` for kernels that became worse, `removed-kernels`, and `removed-archs`.",
         ),
         "max_growth": attr.string(
-            doc = "How much the images of an architecture may grow against `base`: a percentage such as `5%`, or bytes such as `64KiB`. Checked as a validation of the target. Empty for any growth.",
+            doc = "Maximum growth of the images of an architecture compared with `base`: a percentage such as `5%`, or a size such as `64KiB`. A validation of the target checks this. If empty, the growth is not limited.",
         ),
         "targets": attr.label_list(
-            doc = "Programs, libraries, test suites, anything that depends on device code. Reports of the built files read the files of these targets.",
+            doc = "Programs, libraries, test suites, or other targets that depend on device code. Reports of the built files read the files of these targets.",
             mandatory = True,
             aspects = [offload_device_code_aspect],
         ),

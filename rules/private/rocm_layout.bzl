@@ -1,12 +1,12 @@
-"""Finds what is in a ROCm folder, in repository rules: laid out as /opt/rocm, as TheRock's archives, or as Debian's packages."""
+"""Finds the contents of a ROCm directory, in repository rules, with the layout of /opt/rocm, TheRock's archives or Debian's packages."""
 
 load(":elf.bzl", "read_dynamic")
 
-# Where shared libraries are: ROCm's own, and those that come with it.
+# Directories of shared libraries: ROCm's own, and those that it includes.
 _LIBRARY_FOLDERS = ["lib", "lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu"]
 _OTHER_LIBRARY_FOLDERS = ["lib/rocm_sysdeps/lib", "lib/llvm/lib", "llvm/lib"]
 
-# Where LLVM is in a ROCm folder.
+# Directories of LLVM in a ROCm directory.
 LLVM_FOLDERS = ["lib/llvm", "llvm"]
 
 _DEVICE_LIBRARIES = [
@@ -19,8 +19,8 @@ _DEVICE_LIBRARIES = [
     "lib/llvm/lib/clang/amdgcn/bitcode",
 ]
 
-# The libraries that targets are made for by name, so that a message can say which of them are missing. Every other
-# folder of headers in a ROCm folder gets a target as well; that of /usr has headers of everything.
+# The libraries whose targets always exist, so that an error message can report which are missing. Every other header
+# directory in a ROCm directory also gets a target, except in /usr, which has headers of other software.
 KNOWN_LIBRARIES = [
     "amd_comgr",
     "amd_smi",
@@ -60,39 +60,39 @@ KNOWN_LIBRARIES = [
     "rocwmma",
 ]
 
-# Folders of headers whose library has another name.
+# Header directories whose library has another name.
 _LIBRARY_OF_FOLDER = {"ck": "composable_kernel", "thrust": "rocthrust"}
 _SHARED_LIBRARY_OF = {"hip": "amdhip64", "hsa": "hsa-runtime64"}
 
-# Folders of headers that are the compiler's.
+# Header directories of the compiler.
 _COMPILER_FOLDERS = ["clang", "clang-c", "lld", "llvm", "llvm-c"]
 
-# Shared libraries that others load by name, and that their file does not say it requires.
+# Shared libraries that others load by name, without an entry in their dynamic section.
 _LOADED = {
     "libamdhip64.so": ["libamd_comgr.so"],
     "libhiprtc.so": ["libamd_comgr.so", "libhiprtc-builtins.so"],
 }
 
-# In /usr, the shared libraries that are ROCm's begin so; others are the system's.
+# In /usr, the names of ROCm's shared libraries have these prefixes; others belong to the system.
 _ROCM_PREFIXES = ["libMIOpen", "libamd", "libhip", "libhsa", "libmigraphx", "librccl", "libroc"]
 
 def _children(path):
     return path.readdir() if path.exists and path.is_dir else []
 
 def find_device_libraries(repository_ctx, root, first = []):
-    """Finds the folder with the device libraries.
+    """Finds the directory with the device libraries.
 
     Args:
       repository_ctx: the context of a repository rule.
-      root: the ROCm folder.
-      first: list of paths to look at before those in the ROCm folder.
+      root: the ROCm directory.
+      first: list of paths to check before those in the ROCm directory.
 
     Returns:
       its path, or None.
     """
     folders = first + [root + "/" + folder for folder in _DEVICE_LIBRARIES]
 
-    # Debian has them with a release of LLVM, newer ROCm with its clang.
+    # Debian installs them with a release of LLVM, newer releases of ROCm with its clang.
     llvms = [root + "/" + folder for folder in LLVM_FOLDERS]
     releases = [child.basename.removeprefix("llvm-") for child in _children(repository_ctx.path(root + "/lib")) if child.basename.startswith("llvm-")]
     llvms += ["{}/lib/llvm-{}".format(root, release) for release in reversed(sorted([int(release) for release in releases if release.isdigit()]))]
@@ -105,11 +105,11 @@ def find_device_libraries(repository_ctx, root, first = []):
     return None
 
 def find_version(repository_ctx, root):
-    """Finds the file that says which HIP it is.
+    """Finds the file with the version of HIP.
 
     Args:
       repository_ctx: the context of a repository rule.
-      root: the ROCm folder.
+      root: the ROCm directory.
 
     Returns:
       its path, or None.
@@ -121,17 +121,17 @@ def find_version(repository_ctx, root):
     return None
 
 def _header_folders(repository_ctx, root):
-    """The names of the folders of headers of ROCm's libraries."""
+    """Returns the names of the header directories of ROCm's libraries."""
     names = [child.basename for child in _children(repository_ctx.path(root + "/include")) if child.is_dir and child.basename not in _COMPILER_FOLDERS]
     if root != "/usr":
         return sorted(names)
     known = KNOWN_LIBRARIES + _LIBRARY_OF_FOLDER.keys()
 
-    # NVIDIA's Thrust has the same folder.
+    # NVIDIA's Thrust uses the same directory.
     return sorted([name for name in names if name in known and (name != "thrust" or "rocprim" in names)])
 
 def _included(repository_ctx, root, folder, folders):
-    """The folders whose headers those of a folder include."""
+    """Returns the directories whose headers are included by headers of a directory."""
     answer = repository_ctx.execute(["grep", "-rhoE", "^[[:space:]]*#[[:space:]]*include[[:space:]]*[<\"][A-Za-z0-9_.-]+/", "{}/include/{}".format(root, folder)])
     found = {}
     for line in answer.stdout.splitlines():
@@ -141,7 +141,7 @@ def _included(repository_ctx, root, folder, folders):
     return sorted(found)
 
 def _closure(name, edges):
-    """A name and whatever it leads to."""
+    """Returns a name and all names that can be reached from it."""
     found = {name: True}
     queue = [name]
     for _ in range(len(edges) + 1):
@@ -155,7 +155,7 @@ def _closure(name, edges):
     return found.keys()
 
 def _shared_libraries(repository_ctx, root):
-    """The shared libraries of a ROCm folder: a dict from base name to path relative to it, and the names of ROCm's own."""
+    """Returns the shared libraries of a ROCm directory as a dict from base name to relative path, and the names of ROCm's own."""
     files, own = {}, []
     for folders in [_LIBRARY_FOLDERS, _OTHER_LIBRARY_FOLDERS]:
         for folder in folders:
@@ -174,7 +174,7 @@ def _named(name, stem):
     return name == stem or name.startswith(stem + ".")
 
 def _file_of(library, own):
-    """The name of the file of a library, or None: that with the fewest parts."""
+    """Returns the file name of a library with the fewest parts, or None."""
     stem = _SHARED_LIBRARY_OF.get(library, library).lower()
     for wanted in [stem, stem + "64"]:
         names = [name for name in own if _named(name.lower(), "lib{}.so".format(wanted))]
@@ -183,7 +183,7 @@ def _file_of(library, own):
     return None
 
 def _loaded(soname, files):
-    """The names of the files that a shared library loads by name."""
+    """Returns the names of the files that a shared library loads by name."""
     names = []
     for stem, loaded in _LOADED.items():
         if not _named(soname, stem):
@@ -193,7 +193,7 @@ def _loaded(soname, files):
     return names
 
 def _required(repository_ctx, root, roots, files):
-    """What shared libraries require: a dict from file name to a struct with file (path relative to the ROCm folder) and needed (list of file names)."""
+    """Returns the requirements of shared libraries: a dict from file name to a struct with file (path relative to the ROCm directory) and needed (list of file names)."""
     read, queue, entry = {}, roots, {}
     for _ in range(len(files) + 1):
         following = []
@@ -219,7 +219,7 @@ def _required(repository_ctx, root, roots, files):
     return read, entry
 
 def _in_order(required, entry):
-    """Shared libraries, each after those it requires; where they require each other, some of that is left out."""
+    """Sorts shared libraries so that each one follows those that it requires; omits some requirements of cycles."""
     order = {}
     for _ in range(2 * len(required)):
         ready = []
@@ -232,17 +232,17 @@ def _in_order(required, entry):
     return order
 
 def find_libraries(repository_ctx, root):
-    """Finds the libraries of a ROCm folder.
+    """Finds the libraries of a ROCm directory.
 
     Args:
       repository_ctx: the context of a repository rule.
-      root: the ROCm folder.
+      root: the ROCm directory.
 
     Returns:
-      a struct: libraries, a list of structs with name, headers (names of folders in include/), shared (the soname of its
-      shared library, None for headers alone), hip (whether its headers include HIP's) and data (folders, relative to
-      root); shared, a list of structs with name (the soname), file and target (paths relative to root: the name that
-      programs look for, and a file that is there) and deps (sonames).
+      a struct: libraries, a list of structs with name, headers (names of directories in include/), shared (the soname of
+      its shared library, None if the library only has headers), hip (whether its headers include HIP's) and data
+      (directories, relative to root); shared, a list of structs with name (the soname), file and target (paths relative
+      to root: the name that programs look for, and an existing file) and deps (sonames).
     """
     folders = _header_folders(repository_ctx, root)
     edges = {folder: _included(repository_ctx, root, folder, folders) for folder in folders}
@@ -269,7 +269,7 @@ def find_libraries(repository_ctx, root):
     )
 
 def _data_folders(repository_ctx, root, name):
-    """The folders with files that a library loads, such as rocBLAS's kernels and MIOpen's tuning."""
+    """Returns the directories with files that a library loads, such as rocBLAS's kernels and MIOpen's tuning data."""
     if name in ["hip", "hiprtc", "hsa"]:
         return []
     places = [folder + "/" + name for folder in _LIBRARY_FOLDERS] + ["share/{}/db".format(name)]

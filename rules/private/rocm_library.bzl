@@ -1,4 +1,4 @@
-"""Libraries of ROCm for C++ programs: headers, shared libraries, and what they load when they run."""
+"""Libraries of ROCm for C++ programs: headers, shared libraries, and files that they load at run time."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
@@ -21,7 +21,7 @@ def _rocm_shared_library_impl(ctx):
         actions = ctx.actions,
         cc_toolchain = cc.toolchain,
         dynamic_library = ctx.file.library,
-        # Libraries of one ROCm keep their places relative to each other: they look for each other from where they are.
+        # Libraries of one ROCm keep their relative locations, because they look for each other relative to themselves.
         dynamic_library_symlink_path = "{}/{}".format(ctx.label.repo_name or "rocm", ctx.file.library.short_path.removeprefix("../").partition("/")[2]),
         feature_configuration = cc.features,
     )
@@ -35,10 +35,10 @@ def _rocm_shared_library_impl(ctx):
 
 rocm_shared_library = rule(
     implementation = _rocm_shared_library_impl,
-    doc = "A shared library of ROCm, with those that it requires.",
+    doc = "A shared library of ROCm, with the shared libraries that it requires.",
     attrs = {
         "deps": attr.label_list(providers = [CcInfo], doc = "The shared libraries that it requires."),
-        "library": attr.label(allow_single_file = True, mandatory = True, doc = "The file, under the name that programs look for."),
+        "library": attr.label(allow_single_file = True, mandatory = True, doc = "The file, with the name that programs look for."),
     },
     fragments = ["cpp"],
     provides = [CcInfo],
@@ -48,14 +48,14 @@ rocm_shared_library = rule(
 _HEX = "0123456789abcdef"
 
 def processor_of(name):
-    """The processor that a file is for.
+    """Returns the processor that a file is for.
 
     Args:
       name: base name of the file, such as `TensileLibrary_gfx90a.co` or `gfx942130.db.txt`.
 
     Returns:
-      the longest run of hexadecimal digits after the last `gfx`, with that in front, such as `gfx90a`; empty if the name
-      has none. Names of MIOpen go on with the number of compute units.
+      `gfx` and the longest run of hexadecimal digits after the last `gfx` in the name, such as `gfx90a`; empty if the name
+      has none. In names of MIOpen, the number of compute units follows.
     """
     _, found, rest = name.rpartition("gfx")
     digits = rest
@@ -66,21 +66,22 @@ def processor_of(name):
     return "gfx" + digits if found and digits else ""
 
 def serves(name, archs):
-    """Whether a file is of use to programs for some architectures.
+    """Reports whether programs for some architectures can use a file.
 
     Args:
       name: base name of the file.
       archs: list of target IDs; empty for all.
 
     Returns:
-      whether it is for no processor, or for that of one of them, and not for the opposite of its xnack setting.
+      True if the file is not for a specific processor, or if it is for the processor of one of the architectures and does
+      not have the opposite xnack setting.
     """
     processor = processor_of(name)
     if not archs or not processor:
         return True
     for arch in archs:
         if "-" in arch.split(":")[0] or not arch.startswith("gfx"):
-            # Code for a generic processor, or portable code, may run on any GPU.
+            # Code for a generic processor and portable code can run on any GPU.
             return True
         if not processor.startswith(arch.split(":")[0]):
             continue
@@ -110,14 +111,14 @@ def _rocm_library_impl(ctx):
 
 rocm_library = rule(
     implementation = _rocm_library_impl,
-    doc = "A library of ROCm: its headers and those that they include, and its shared library.",
+    doc = "A library of ROCm: its headers, the headers that they include, and its shared library.",
     attrs = {
-        "data": attr.label_list(allow_files = True, doc = "Files that it loads when it runs. Those for processors that are not built for are left out."),
+        "data": attr.label_list(allow_files = True, doc = "Files that the library loads at run time. Files for processors that the build does not target are left out."),
         "defines": attr.string_list(doc = "Preprocessor definitions of dependents."),
         "deps": attr.label_list(providers = [CcInfo], doc = "Shared libraries."),
         "hdrs": attr.label_list(allow_files = True, doc = "The headers."),
-        "include": attr.string(doc = "The folder that dependents look in for headers, in this repository."),
-        "linkopts": attr.string_list(doc = "Flags of the links of programs."),
+        "include": attr.string(doc = "The include directory for dependents, relative to this repository."),
+        "linkopts": attr.string_list(doc = "Linker flags of programs."),
         "_offload_archs": attr.label(default = "//rules/settings:offload_archs"),
     },
     provides = [CcInfo],

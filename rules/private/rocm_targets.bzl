@@ -1,4 +1,4 @@
-"""The targets of the libraries of a ROCm folder, as text of a BUILD file, in repository rules."""
+"""Generates the BUILD file with the targets of the libraries of a ROCm directory, in repository rules."""
 
 load(":rocm_layout.bzl", "KNOWN_LIBRARIES", "find_libraries")
 
@@ -53,17 +53,17 @@ Install it (Debian: apt-get install hipcc libamdhip64-dev), or name the folder t
     --repo_env=ROCM_PATH=/path/to/rocm
 or in MODULE.bazel: offload.system_clang(rocm_path = "/path/to/rocm"), or offload.archive_rocm(...) for one from an archive."""
 
-# HIP's headers are for AMD's and NVIDIA's GPUs; hipcc defines which.
+# HIP's headers support AMD's and NVIDIA's GPUs; hipcc defines the macro that selects one.
 _DEFINES = ["__HIP_PLATFORM_AMD__=1"]
 
 def _missing(names, message):
     return _MISSING.format(message = repr(message), names = repr(names)) if names else ""
 
 def no_rocm_targets(where):
-    """The targets where there is no ROCm: those that depend on them fail with what to do.
+    """Returns the targets without ROCm. Dependents fail with a message that explains what to do.
 
     Args:
-      where: where there is none, such as ` on this machine`.
+      where: the location in the message, such as ` on this machine`.
 
     Returns:
       text of a BUILD file.
@@ -72,15 +72,15 @@ def no_rocm_targets(where):
     return load_missing + _missing(KNOWN_LIBRARIES, _NO_ROCM_MESSAGE.format(where = where))
 
 def rocm_targets(repository_ctx, root, link):
-    """The targets of the libraries of a ROCm folder.
+    """Returns the targets of the libraries of a ROCm directory.
 
     Args:
       repository_ctx: the context of a repository rule.
-      root: the ROCm folder.
-      link: whether it is to be linked into the folder `rocm` of the repository; if not, it is that.
+      root: the ROCm directory.
+      link: whether to link it into the directory `rocm` of the repository; if false, it is that directory.
 
     Returns:
-      a struct: build, text of a BUILD file; hip, the label of the target with HIP's runtime, None if the folder has headers alone.
+      a struct: build, text of a BUILD file; hip, the label of the target with HIP's runtime, None if there are only headers.
     """
     found = find_libraries(repository_ctx, root)
     if link:
@@ -99,11 +99,11 @@ def rocm_targets(repository_ctx, root, link):
         )
     runtime = [library.shared for library in found.libraries if library.name == "hip" and library.shared]
 
-    # A program is started where this ROCm is, too, when it is no longer beside its runfiles.
+    # Programs that are installed without their runfiles also run on machines with this ROCm.
     folders = [shared.file.rpartition("/")[0] for shared in found.shared if shared.name in runtime]
     linkopts = ["-Wl,-rpath,{}/{}".format(root, folder) for folder in folders] if link and root != "/usr" else []
     for library in found.libraries:
-        # Headers without a shared library call HIP's runtime where they use its headers.
+        # Headers without a shared library call HIP's runtime if they include its headers.
         shared = {name: True for name in [library.shared] + (runtime if library.hip else []) if name}
         text += _library(library, library.name, shared.keys(), linkopts)
         if library.name == "hip":

@@ -1,4 +1,4 @@
-"""Sizes as people write them."""
+"""Parses sizes with units."""
 
 _UNITS = {
     "": 1,
@@ -18,7 +18,7 @@ def parse_size(text, where):
 
     Args:
       text: the size.
-      where: what to blame in a message.
+      where: prefix of error messages.
 
     Returns:
       the size in bytes.

@@ -1,50 +1,50 @@
 """Entry IDs and target IDs at analysis time.
 
-The program knows the whole grammar; the rules only complete short forms, whose
-processors they check, write the standard form of what they complete, and refuse
-sets of targets that cannot live in one bundle.
+The program implements the whole grammar. The rules only complete short forms to
+their standard form, check their processors, and reject sets of targets that cannot
+be in the same bundle.
 """
 
 load(":messages.bzl", "name_of")
 load(":processor_names.bzl", "check_processor")
 
-# Kinds that entries of a bundle can have, and those that only offload binaries know.
+# Kinds that entries of a bundle can have, and those that only offload binaries can have.
 _BUNDLE_KINDS = ["host", "openmp", "hip", "hipv4"]
 _KINDS = _BUNDLE_KINDS + ["cuda", "sycl"]
 
-# What a short form such as `gfx942` or `sm_90` stands for.
+# The expansion of a short form such as `gfx942` or `sm_90`.
 _AMDGPU_TRIPLE = "amdgcn-amd-amdhsa-"
 _NVPTX_TRIPLE = "nvptx64-nvidia-cuda-unknown"
 _SPIRV_TRIPLE = "spirv64-amd-amdhsa-"
 
-# AMD's portable code, the one processor of HIP that is no GPU.
+# AMD's portable code, the only HIP processor that is not a GPU.
 _SPIRV_PROCESSOR = "amdgcnspirv"
 
-# What a triple without an offload kind begins with.
+# The first field of a triple without an offload kind.
 _ARCHS = ["aarch64", "amdgcn", "nvptx64", "spirv64", "x86_64"]
 
-# What LLVM 23 and later call AMD GPUs; the instruction set may follow, as in amdgpu9.0a.
+# The architecture of AMD GPUs in LLVM 23 and later; the instruction set may follow, as in amdgpu9.0a.
 _AMDGPU = "amdgpu"
 
 def _is_arch(name):
     return name in _ARCHS or name.startswith(_AMDGPU)
 
 def _is_amdgpu(triple):
-    """Whether a triple is of AMD GPUs, in the older spelling (amdgcn) or the newer one (amdgpu9.0a)."""
+    """Reports whether a triple is for AMD GPUs, in the older spelling (amdgcn) or the newer one (amdgpu9.0a)."""
     arch = triple.split("-")[0]
     return arch == "amdgcn" or arch.startswith(_AMDGPU)
 
 def _is_portable(target):
-    """Whether a target is AMD's portable code, SPIR-V."""
+    """Reports whether a target is AMD's portable code, SPIR-V."""
     return target.triple.startswith("spirv64-")
 
 def _runtime_triple(triple):
-    """The triple as HIP's runtime looks for it in entry IDs: AMD GPUs are amdgcn there."""
+    """Returns the triple that HIP's runtime looks for in entry IDs, where AMD GPUs are amdgcn."""
     arch, _, rest = triple.partition("-")
     return "amdgcn-" + rest if arch.startswith(_AMDGPU) else triple
 
 def _triples_agree(a, b):
-    """Whether two triples may be of one device. Which instruction sets of AMD GPUs are, the program knows."""
+    """Reports whether two triples can be for the same device. Only the program compares instruction sets of AMD GPUs."""
     return a == b or _is_amdgpu(a) and _is_amdgpu(b) and a.partition("-")[2] == b.partition("-")[2]
 
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
@@ -68,7 +68,7 @@ def _parse_target_id(target_id, where):
     return parts[0], features
 
 def _canonical(target_id, where):
-    """The target ID with its features in alphabetical order, as LLVM writes it."""
+    """Returns the target ID with its features in alphabetical order, as LLVM prints it."""
     processor, features = _parse_target_id(target_id, where)
     return ":".join([processor] + [name + features[name] for name in sorted(features)])
 
@@ -95,13 +95,13 @@ def _complete_short(kind, text, where):
     return struct(kind = kind, triple = triple, target_id = target_id)
 
 def _complete(kind, text, where):
-    """Reads a target as people write it.
+    """Parses a target as users write it.
 
     Args:
-      kind: the offload kind that a short form gets.
+      kind: the offload kind of short forms.
       text: `gfx90a:xnack+`, `sm_90`, a triple such as `x86_64-pc-linux-gnu`, or an
         entry ID such as `hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+`.
-      where: what to blame in a message.
+      where: prefix of error messages.
 
     Returns:
       a struct with kind, triple (standard form, four fields) and target_id.
@@ -143,16 +143,16 @@ def _complete(kind, text, where):
     )
 
 def _complete_all(kind, texts, where, attribute):
-    """Completes the targets of an attribute, none of which may be named twice.
+    """Completes the targets of an attribute. Fails if one is listed twice.
 
     Args:
-      kind: the offload kind that short forms get.
+      kind: the offload kind of short forms.
       texts: list of strings.
-      where: what to blame in a message.
+      where: prefix of error messages.
       attribute: name of the attribute, for messages.
 
     Returns:
-      list of structs as _complete gives them.
+      list of structs returned by _complete.
     """
     seen = {}
     for text in texts:
@@ -169,14 +169,14 @@ def _complete_all(kind, texts, where, attribute):
     return [target for _, target in seen.values()]
 
 def _check(images, where):
-    """Fails when two images cannot be in one bundle.
+    """Fails if two images cannot be in the same bundle.
 
-    Target ID rule: for one kind, triple and processor, a feature that one entry
-    names must be named by all of them.
+    Target ID rule: for each kind, triple and processor, a feature that one entry
+    specifies must be specified by all entries.
 
     Args:
       images: list of `offload_image()` structs.
-      where: `label: rule` to begin a message with.
+      where: prefix of error messages, `label: rule`.
     """
     by_id = {}
     by_processor = {}
@@ -213,13 +213,13 @@ def _check(images, where):
             ))
 
 def _serves(entry, request):
-    """Whether the code of an entry runs where the request asks for it.
+    """Reports whether the code of an entry is compatible with a requested target.
 
-    Kinds and triples must agree (hip and hipv4 are one here), the processor must
-    be the same, and every feature that the entry names must be in the request.
+    Kinds and triples must match (hip and hipv4 are the same kind here), the processor
+    must be the same, and the request must have every feature that the entry specifies.
 
     Args:
-      entry: struct with kind, triple and target_id, as `complete` gives it.
+      entry: struct with kind, triple and target_id, returned by `complete`.
       request: the same.
 
     Returns:
@@ -234,12 +234,12 @@ def _serves(entry, request):
     return entry_parts[0] == request_parts[0] and all([feature in request_parts for feature in entry_parts])
 
 def _check_served(entry_ids, requests, where, bundle):
-    """Fails when a request is served by no entry of a bundle.
+    """Fails if no entry of a bundle is compatible with a request.
 
     Args:
       entry_ids: list of the entry IDs in the bundle.
-      requests: list of structs as `complete` gives them.
-      where: `label: rule` to begin a message with.
+      requests: list of structs returned by `complete`.
+      where: prefix of error messages, `label: rule`.
       bundle: the bundle's name, for messages.
     """
     entries = [_complete("", id, where) for id in entry_ids]
@@ -253,23 +253,23 @@ def _check_served(entry_ids, requests, where, bundle):
             ))
 
 def _name(target):
-    """How a target is called where nothing else has its target ID: that, or the triple of a CPU."""
+    """Returns the target ID as the name of a target, or the triple of a CPU."""
     return target.target_id or target.triple.removesuffix("-")
 
 def _is_target(text):
-    """Whether a text in front of a flag is for a target: a triple, a processor or a target ID."""
+    """Reports whether the prefix of a flag is a target: a triple, a processor or a target ID."""
     head = text.split(":")[0]
     if _is_arch(head.split("-")[0]):
         return "-" in head
     return head == _SPIRV_PROCESSOR or head.startswith("sm_") or head.startswith("gfx")
 
 def _check_name(text, where):
-    """Fails if a text for which `is_target` holds names a processor that LLVM does not know."""
+    """Fails if a text for which `is_target` is true has a processor that LLVM does not know."""
     if not _is_arch(text.split("-")[0]):
         check_processor(text, where)
 
 def _matches(text, target):
-    """Whether a text for which `is_target` holds means a target: its triple, its processor, or its target ID."""
+    """Reports whether a text for which `is_target` is true matches a target: its triple, processor or target ID."""
     if _is_arch(text.split("-")[0]):
         return _triples_agree(text.removesuffix("-").removesuffix("-unknown"), target.triple.removesuffix("-").removesuffix("-unknown"))
     parts = target.target_id.split(":")
@@ -277,7 +277,7 @@ def _matches(text, target):
     return wanted[0] == parts[0] and all([feature in parts for feature in wanted])
 
 def _file_name(target_id):
-    """The target ID as part of a path."""
+    """Returns the target ID as part of a path."""
     return target_id.replace(":", "_")
 
 target_ids = struct(

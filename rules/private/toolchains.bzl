@@ -1,4 +1,4 @@
-"""The two toolchain rules and how other rules reach them."""
+"""The two toolchain rules, and functions for rules that use them."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
@@ -14,11 +14,11 @@ def _offload_program_toolchain_impl(ctx):
 
 offload_program_toolchain = rule(
     implementation = _offload_program_toolchain_impl,
-    doc = """The `offload` program that makes and takes apart bundles.
+    doc = """Declares an `offload` program, which creates and reads bundles.
 
-The type of the toolchain is `@rules_offload//rules/toolchain:program_type`. One that builds the program from source is
-registered by this module, after all that the root module registers. Its `ToolchainInfo` has `offload_program`, a
-`FilesToRunProvider`.
+The toolchain type is `@rules_offload//rules/toolchain:program_type`. This module registers a toolchain that builds the
+program from source; toolchains that the root module registers take precedence. The `ToolchainInfo` has the field
+`offload_program`, a `FilesToRunProvider`.
 
 ```starlark
 offload_program_toolchain(
@@ -36,7 +36,7 @@ toolchain(
 """,
     attrs = {
         "program": attr.label(
-            doc = "The program: an executable that takes the verbs of `offload` and `--persistent_worker`.",
+            doc = "The program: an executable that supports the commands of `offload` and `--persistent_worker`.",
             mandatory = True,
             allow_single_file = True,
             executable = True,
@@ -84,11 +84,11 @@ def _offload_device_toolchain_impl(ctx):
 
 offload_device_toolchain = rule(
     implementation = _offload_device_toolchain_impl,
-    doc = """A clang with lld that compiles and links device code.
+    doc = """Declares a clang with lld that compiles and links device code.
 
-The type of the toolchain is `@rules_offload//rules/toolchain:device_type`. The extension `offload` makes such toolchains
-from the system's LLVM or from an archive; write one by hand for anything else. Use `device_toolchain` to declare it
-together with its `toolchain`.
+The toolchain type is `@rules_offload//rules/toolchain:device_type`. The extension `offload` declares such toolchains for
+the system's LLVM or an archive; use this rule for other compilers. `device_toolchain` declares this rule together with
+its `toolchain`.
 
 ```starlark
 offload_device_toolchain(
@@ -107,66 +107,66 @@ toolchain(
 """,
     attrs = {
         "clang": attr.label(
-            doc = "The clang driver. It finds `ld.lld` and its resource directory beside itself, among `files`.",
+            doc = "The clang driver. It finds `ld.lld` and its resource directory relative to itself, in `files`.",
             executable = True,
             allow_single_file = True,
             cfg = "exec",
         ),
         "compile_files": attr.label_list(
-            doc = "What compilations need and links do not: resource headers.",
+            doc = "Files that only compilations require: resource headers.",
             allow_files = True,
             cfg = "exec",
         ),
         "compile_flags": attr.string_list(
-            doc = "Flags of every device compilation, before those of the compilation mode and of the target.",
+            doc = "Flags for every device compilation, before those of the compilation mode and of the target.",
         ),
         "dbg_flags": attr.string_list(
-            doc = "Flags of device compilations with `-c dbg`.",
+            doc = "Flags for device compilations with `-c dbg`.",
             default = ["-O1", "-g"],
         ),
         "device_libraries": attr.label_list(
-            doc = "The device libraries, files in `amdgcn/bitcode` of the folder that `rocm_version` is in. A compilation gets `oclc_isa_version_*.bc` of its own architecture alone.",
+            doc = "The device libraries, which are files in `amdgcn/bitcode` of the ROCm directory of `rocm_version`. Of the files `oclc_isa_version_*.bc`, a compilation only reads the one for its architecture.",
             allow_files = [".bc"],
             cfg = "exec",
         ),
         "fastbuild_flags": attr.string_list(
-            doc = "Flags of device compilations with `-c fastbuild`, Bazel's default. Unoptimised device code is of little use.",
+            doc = "Flags for device compilations with `-c fastbuild`, Bazel's default. They optimize because unoptimized device code is rarely useful.",
             default = ["-O2"],
         ),
         "files": attr.label_list(
-            doc = "What clang needs beside itself to compile and to link, such as shared libraries; the linker and resource headers if they are not in `link_files` and `compile_files`.",
+            doc = "Files that clang requires to compile and to link, such as shared libraries. Also the linker and resource headers if they are not in `link_files` and `compile_files`.",
             allow_files = True,
             cfg = "exec",
         ),
         "hip_runtime": attr.label(
-            doc = "HIP's runtime, which programs with a `hip_library` are linked with if the setting `//rules/settings:hip_runtime` is left alone.",
+            doc = "HIP's runtime. Programs with a `hip_library` are linked with it if the setting `//rules/settings:hip_runtime` has its default value.",
             providers = [CcInfo],
         ),
         "link_files": attr.label_list(
-            doc = "What device links need and compilations do not: `ld.lld`.",
+            doc = "Files that only device links require: `ld.lld`.",
             allow_files = True,
             cfg = "exec",
         ),
         "link_flags": attr.string_list(
-            doc = "Flags of every device link.",
+            doc = "Flags for every device link.",
         ),
         "missing": attr.string(
-            doc = "When there is no compiler: the message that a rule which needs one fails with.",
+            doc = "Error message of rules that require the compiler, if there is no compiler.",
         ),
         "opt_flags": attr.string_list(
-            doc = "Flags of device compilations with `-c opt`.",
+            doc = "Flags for device compilations with `-c opt`.",
             default = ["-O3", "-DNDEBUG"],
         ),
         "release": attr.int(
-            doc = "The release of LLVM, such as 22, where flags differ between releases; 0 for a recent one.",
+            doc = "The LLVM release, such as 22, because flags differ between releases; 0 for a recent release.",
         ),
         "rocm_files": attr.label_list(
-            doc = "HIP's headers, `include/hip/**` of the folder that `rocm_version` is in: every compilation of HIP gets them. Device libraries can be here instead of in `device_libraries`.",
+            doc = "HIP's headers, `include/hip/**` of the ROCm directory of `rocm_version`, which are inputs of every compilation of HIP. Device libraries can be in this list instead of in `device_libraries`.",
             allow_files = True,
             cfg = "exec",
         ),
         "rocm_version": attr.label(
-            doc = "The file `share/hip/version` of a ROCm folder. If it is set, sources may include `<hip/hip_runtime.h>`, and are linked with the device libraries. If not, they get neither (`-nogpuinc -nogpulib`).",
+            doc = "The file `share/hip/version` of a ROCm directory. If set, sources can include `<hip/hip_runtime.h>` and are linked with the device libraries. If not set, neither is available (`-nogpuinc -nogpulib`).",
             allow_single_file = True,
             cfg = "exec",
         ),
@@ -195,7 +195,7 @@ of a tag in MODULE.bazel or of a device_toolchain. Correct it, or register one:
     register_toolchains("@{value}//:all")"""
 
 def device_toolchain_of(ctx, exec_group):
-    """The device compiler of a rule, or a failure that says what to install.
+    """Returns the device compiler of a rule. If it is missing, fails with a message that names the package to install.
 
     Args:
       ctx: the rule's context; the rule has `DEVICE_ATTRS`.

@@ -1,13 +1,13 @@
-"""Checks of what was made, which run beside the build."""
+"""Validation actions, which run in parallel to the build."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":sizes.bzl", "parse_size")
 
-# The attributes of a rule whose bundle is validated.
+# The attributes of a rule that validates its bundle.
 VALIDATION_ATTRS = {
     "max_size": attr.string(
-        doc = "The size that the file may have, compressed if it is: a whole number and a unit, from `B` to `TB` or `TiB`, such as `500MiB`. A larger one fails the validation. Empty for any size.",
+        doc = "Maximum size of the file, after compression if it is compressed: an integer and a unit from `B` to `TB` or `TiB`, such as `500MiB`. A larger file fails the validation. If empty, the size is not limited.",
     ),
     "_validation": attr.label(
         default = "//rules/settings:validation",
@@ -15,11 +15,11 @@ VALIDATION_ATTRS = {
 }
 
 def validate_bundle(ctx, *, where, bundle, images, linked = False):
-    """Registers the action that reads a bundle back.
+    """Registers the action that reads and validates a bundle.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `VALIDATION_ATTRS`.
-      where: `label: rule` to begin a message with.
+      where: prefix of error messages, `label: rule`.
       bundle: the OffloadBundleInfo.
       images: list of the `offload_image()` in it.
       linked: whether the bundle becomes part of a program.

@@ -17,12 +17,14 @@ func everyRule() map[string]string {
 	files["BUILD.bazel"] = `load(
     "@rules_offload//rules:defs.bzl",
     "cuda_ptx",
+    "device_bitcode_library",
     "hip_code_objects",
     "hip_device_link",
     "hip_library",
     "offload_archive",
     "offload_binary",
     "offload_bundle",
+    "offload_cc_data",
     "offload_embed",
     "offload_extract",
     "offload_images",
@@ -42,6 +44,20 @@ hip_code_objects(
     srcs = ["fill.hip", "scale.hip"],
     hdrs = ["device.h"],
     offload_archs = ["gfx90a:xnack+", "gfx90a:xnack-", "gfx1100"],
+)
+
+device_bitcode_library(
+    name = "bitcode",
+    srcs = ["add.c", "twice.ll"],
+    offload_archs = ["gfx1100"],
+)
+
+hip_code_objects(
+    name = "with_bitcode",
+    srcs = ["fill.hip"],
+    hdrs = ["device.h"],
+    device_deps = [":bitcode"],
+    offload_archs = ["gfx1100"],
 )
 
 hip_code_objects(
@@ -146,6 +162,11 @@ offload_extract(
     name = "extracted",
     src = ":packed",
     targets = ["gfx1100"],
+)
+
+offload_cc_data(
+    name = "data",
+    src = ":fat",
 )
 
 offload_archive(
@@ -262,6 +283,12 @@ __global__ void twice(int *data, unsigned n) {
 }
 void launch(int *data, unsigned n) { twice<<<(n + 255) / 256, 256>>>(data, n); }
 `
+	files["add.c"] = "int add(int a, int b) { return a + b; }\n"
+	files["twice.ll"] = `define i32 @twice(i32 %x) {
+  %y = shl i32 %x, 1
+  ret i32 %y
+}
+`
 	files["region.h"] = `static int scaled(int x) {
 #pragma omp target map(tofrom : x)
   x *= 3;
@@ -297,15 +324,19 @@ var actions = map[string]int{
 	"CppArchive":                1,
 	"Genrule":                   3,
 	"OffloadArchive":            1,
+	"OffloadBitcodeCompile":     2,
+	"OffloadBitcodeMerge":       1,
 	"OffloadBundle":             5,
+	"OffloadCcData":             1,
+	"OffloadCcHeader":           1,
 	"OffloadCheck":              5,
 	"OffloadCompressPart":       2,
 	"OffloadCompressPlan":       1,
 	"OffloadCudaCompile":        1,
-	"OffloadDeviceLink":         3 + 1 + 2 + 1 + 1 + 1 + 2 + 2 + 1,
+	"OffloadDeviceLink":         3 + 1 + 1 + 2 + 1 + 1 + 1 + 2 + 2 + 1,
 	"OffloadEmbed":              1,
 	"OffloadExtract":            1,
-	"OffloadHipCompile":         2*3 + 1 + 2 + 1 + 1 + 2,
+	"OffloadHipCompile":         2*3 + 1 + 1 + 2 + 1 + 1 + 2,
 	"OffloadHipHostCompile":     2,
 	"OffloadHipPortableCompile": 1,
 	"OffloadIsolate":            1 + 1 + 2 + 1,
@@ -327,7 +358,7 @@ var actions = map[string]int{
 
 // ofClang is the beginning of the mnemonics of actions that run clang. The
 // others run this project's program, in a worker where Bazel allows it.
-const ofClang = "Offload(Hip|Cuda|OpenMp|DeviceLink|Merge|Link)"
+const ofClang = "Offload(Bitcode|Hip|Cuda|OpenMp|DeviceLink|Merge|Link)"
 
 // mapsPaths reports whether Bazel maps paths of a mnemonic where it is asked to.
 // Portable code holds the command line that it was compiled with.

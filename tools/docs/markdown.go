@@ -8,7 +8,7 @@ import (
 
 // write writes the modules as one page of Markdown.
 func write(w io.Writer, title string, modules []*module) {
-	fmt.Fprintf(w, "# %s\n\nMade from the `.bzl` files by `./bazelw run //docs:update`; a test compares it with them.\n", title)
+	fmt.Fprintf(w, "# %s\n\nGenerated from the `.bzl` files by `./bazelw run //docs:update`. A test checks that it is current.\n", title)
 	for _, m := range modules {
 		fmt.Fprintf(w, "\n- `%s`:", m.load())
 		for i, s := range append(m.symbols[:len(m.symbols):len(m.symbols)], m.extensions...) {
@@ -66,7 +66,7 @@ func (s *symbol) body(w io.Writer) {
 		fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(s.doc))
 	}
 	if len(s.gives) > 0 {
-		fmt.Fprintf(w, "\nGives `%s`.\n", strings.Join(s.gives, "`, `"))
+		fmt.Fprintf(w, "\nProvides `%s`.\n", strings.Join(s.gives, "`, `"))
 	}
 	if len(s.fields) > 0 {
 		fmt.Fprintln(w)
