@@ -29,7 +29,8 @@ var rounds = flag.Int("rounds", 2, "how many builds each test disturbs")
 // maxKills is how often the workers of a build are killed.
 const maxKills = 4
 
-// bundles is how many bundles a build makes, and imageSize of how many bytes.
+// bundles is how many bundles a build makes, and imageSize how many bytes the image of the
+// first one has.
 const bundles, imageSize = 40, 100 << 10
 
 // site is a workspace whose bundles have an image that changes from build to build.
@@ -52,10 +53,11 @@ offload_images(name = "images", srcs = {"image": "gfx942"})
 	return s
 }
 
-// change gives all bundles a new image.
+// change gives all bundles a new image. It is larger than the one before, as Bazel deletes old
+// outputs first, which would leave enough room on a full disk.
 func (s *site) change(round int) {
 	r := rand.New(rand.NewPCG(uint64(round), 18))
-	s.image = make([]byte, imageSize)
+	s.image = make([]byte, imageSize*(1+round))
 	for i := range s.image {
 		s.image[i] = byte(r.Uint32())
 	}
