@@ -79,7 +79,7 @@ func (s *Session) Data(ctx context.Context, opt DataOptions) error {
 			}
 			if ptx.Is(data) {
 				d.Size = int64(len(data))
-				d.Content = files.Memory(append(bytes.Clone(data), 0))
+				d.Content = files.Memory(append(data[:len(data):len(data)], 0))
 			}
 			return d.Write(output)
 		}))

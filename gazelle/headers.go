@@ -133,7 +133,7 @@ func (inc include) candidates(folders []string) []string {
 }
 
 // onlyHeader returns the header of the repository whose path ends with that of an
-// include in quotes, "" if there is none or more than one.
+// include in quotes, "" unless there is exactly one.
 func (l *offload) onlyHeader(root string, inc include) string {
 	if inc.angle || strings.HasPrefix(inc.path, "../") {
 		return ""

@@ -49,7 +49,7 @@ type firstKey struct {
 // is faster than a map. Archives have many small bundles.
 const manyFirsts = 16
 
-// add returns the earlier entry with the same bundle and ID. If there is none,
+// add returns the earlier entry with the same bundle and ID. If no entry has them,
 // it adds e.
 func (f *firsts) add(e *DeviceImage) *DeviceImage {
 	if f.many == nil {

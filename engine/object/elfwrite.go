@@ -170,7 +170,7 @@ func fixedType(typ uint32) bool {
 	return false
 }
 
-// section returns section n of the input, or nil if there is none.
+// section returns section n of the input, or nil if the input has no such section.
 func (r *elfRewriter) section(n uint32) *outSection {
 	if n == 0 || uint64(n) >= uint64(len(r.f.Sections)) {
 		return nil

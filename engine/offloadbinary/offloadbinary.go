@@ -69,7 +69,7 @@ type String struct {
 	Key, Value string
 }
 
-// Get returns the value of a property, or "" if there is none. If several have
+// Get returns the value of a property, or "" if it is not set. If several have
 // the key, it returns the last one.
 func (img *Image) Get(key string) string {
 	for i := len(img.Strings) - 1; i >= 0; i-- {
@@ -113,7 +113,7 @@ func (k ImageKind) String() string {
 }
 
 // Extension returns the file name extension, without the dot, that LLVM uses
-// for images of the kind; "" if there is none.
+// for images of the kind; "" for a kind without an extension.
 func (k ImageKind) Extension() string {
 	if int(k) < len(imageKinds) {
 		return imageKinds[k].extension

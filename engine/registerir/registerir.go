@@ -394,7 +394,7 @@ func (b *builder) entries(runtime string, kind int64) *ir.Function {
 	isGlobal.Jump(next)
 	isManaged.Call(managed, binary, aux, address, name, size, data)
 	isManaged.Jump(next)
-	if runtime == register.HIP.String() { // CUDA's has no more of these
+	if runtime == register.HIP.String() { // only HIP registers surfaces and textures
 		isSurface.Call(surface, binary, address, name, name, data, external)
 		isTexture.Call(texture, binary, address, name, name, data, normalized, external)
 	}
