@@ -13,8 +13,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
 // members returns the names and contents of an archive's members.
@@ -161,9 +161,7 @@ func contentsOf(data []byte) []byte {
 // tests. The check can be cancelled.
 func TestCheckOfManyBundles(t *testing.T) {
 	const number = 1 << 17
-	one := bytesOf(t, func(out files.Sink) error {
-		return bundle.Write(out, []bundle.Item{{ID: "hip-amdgcn-amd-amdhsa--gfx90a"}}, bundle.Options{Align: 1})
-	})
+	one := fixture.BundleOf(t, bundle.Options{Align: 1}, bundle.Item{ID: "hip-amdgcn-amd-amdhsa--gfx90a"})
 	s, _ := newSession(t, map[string][]byte{"in.a": archive(t, "many.o", string(bytes.Repeat(one, number)))})
 	opt := UnbundleArchiveOptions{Input: "in.a", Check: true, Requests: []UnbundleRequest{{Target: parse(t, gfx+"gfx942"), Output: "out.a"}}}
 	err := s.UnbundleArchive(context.Background(), opt)
