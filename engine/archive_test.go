@@ -16,6 +16,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 )
@@ -235,7 +236,7 @@ func BenchmarkUnbundleArchive(b *testing.B) {
 			}
 			items = append(items, bundle.Item{ID: gfx + arch, Content: files.Memory(elf(b, ".text", string(code)))})
 		}
-		plain = append(plain, bytesOf(b, func(out files.Sink) error { return bundle.Write(out, items, bundle.Options{Align: 4096}) }))
+		plain = append(plain, fixture.BundleOf(b, bundle.Options{Align: 4096}, items...))
 		size += len(plain[len(plain)-1])
 	}
 	const copies = 20
