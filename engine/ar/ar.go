@@ -376,7 +376,7 @@ func (a *Archive) Members() iter.Seq2[Member, error] {
 // from the symbol index. Its Index is -1.
 func (a *Archive) Member(offset int64) (Member, error) {
 	if offset < int64(len(magic)) || offset >= int64(len(a.data)) {
-		return Member{}, malformed(NoMember, int(offset), "no member there: the archive has %d bytes", len(a.data))
+		return Member{}, malformed(NoMember, int(offset), "no member at this offset: the archive has %d bytes", len(a.data))
 	}
 	h, err := a.header(int(offset))
 	if err != nil {

@@ -81,7 +81,7 @@ func (w *words) name() string {
 }
 
 func (a *Archive) shortIndex() *FormatError {
-	return malformed(IndexCut, len(magic), "symbol index of %d bytes is too short for what it lists", len(a.index))
+	return malformed(IndexCut, len(magic), "symbol index of %d bytes is too short for its symbols", len(a.index))
 }
 
 // ordered reads the index of GNU archives: a count, offsets, names.

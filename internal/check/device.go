@@ -31,9 +31,9 @@ func checkDevice(id string, head []byte, image string) error {
 	amd := strings.HasPrefix(processor, "gfx")
 	switch {
 	case amd && (machine == machineX86 || machine == machineARM64):
-		return fmt.Errorf("%s is code for a host (ELF machine %d), not for %s: correct the target that it is listed under", image, machine, targetID)
+		return fmt.Errorf("%s is code for a host (ELF machine %d), not for %s: correct its target", image, machine, targetID)
 	case amd && machine != machineAMDGPU:
-		return fmt.Errorf("%s is code for ELF machine %d, not for %s: correct the target that it is listed under", image, machine, targetID)
+		return fmt.Errorf("%s is code for ELF machine %d, not for %s: correct its target", image, machine, targetID)
 	case !amd:
 		return nil
 	}
@@ -52,7 +52,7 @@ func checkDevice(id string, head []byte, image string) error {
 	parts := strings.Split(targetID, ":")
 	slices.Sort(parts[1:])
 	if builtProcessor, _, _ := strings.Cut(built, ":"); builtProcessor != processor || head[8] >= 2 && built != strings.Join(parts, ":") {
-		return fmt.Errorf("%s is code for %s, not for %s: correct the target that it is listed under", image, built, targetID)
+		return fmt.Errorf("%s is code for %s, not for %s: correct its target", image, built, targetID)
 	}
 	return nil
 }
