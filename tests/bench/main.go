@@ -55,12 +55,12 @@ func parseFlags() (*options, error) {
 		cache = os.TempDir()
 	}
 	opt := &options{}
-	flag.StringVar(&opt.dir, "dir", filepath.Join(cache, "rules_offload-bench"), "`folder` for packages, bundles and outputs: some 10 GB")
+	flag.StringVar(&opt.dir, "dir", filepath.Join(cache, "rules_offload-bench"), "`directory` for packages, bundles and outputs, about 10 GB")
 	only := flag.String("corpora", "", "corpora whose names match this `pattern`")
 	onlyOps := flag.String("operations", "", "operations whose names match this `pattern`")
-	flag.IntVar(&opt.runs, "n", 7, "`runs` of each program; fewer where they are long")
-	flag.BoolVar(&opt.write, "write", false, "write docs/performance.md even if only some corpora were measured: the others keep what it has of them")
-	flag.BoolVar(&opt.compare, "compare", false, "write nothing; print the operations that are slower than docs/performance.md has them, and fail if there are any")
+	flag.IntVar(&opt.runs, "n", 7, "`runs` of each program; fewer if they are long")
+	flag.BoolVar(&opt.write, "write", false, "write docs/performance.md even if only some corpora were measured; the others keep their results")
+	flag.BoolVar(&opt.compare, "compare", false, "write nothing; print the operations that are slower than in docs/performance.md, and fail if there are any")
 	flag.StringVar(&opt.program, "offload", "", "the program, a `file`; built from the sources if it is missing")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -108,12 +108,12 @@ func run(ctx context.Context) error {
 		return err
 	}
 	measured := sectionsOf(results)
-	printLines("below what is wanted", missed(results))
+	printLines("below the target", missed(results))
 	if opt.compare {
 		slower := fallen(recorded, measured)
 		printLines("slower than recorded", slower)
 		if n := len(slower); n > 0 {
-			return fmt.Errorf("%d operations are slower than docs/performance.md has them; measure again on an idle machine", n)
+			return fmt.Errorf("%d operations are slower than in docs/performance.md; measure again on an idle machine", n)
 		}
 		return nil
 	}
@@ -134,7 +134,7 @@ func (b *bench) measureAll(ctx context.Context, opt *options) (results []result,
 			continue
 		}
 		if why := c.tooLarge(b.dir); why != "" {
-			fmt.Printf("%s is left out: %s\n", c.name, why)
+			fmt.Printf("skipping %s: %s\n", c.name, why)
 			all = false
 			continue
 		}
