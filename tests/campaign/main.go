@@ -1,7 +1,7 @@
 // Campaign looks for ways to get wrong bytes, partial outputs, crashes, hangs and
 // leaks out of the program: damaged inputs, failing system calls, kills, inputs
-// that change, two processes on one output, a worker under load, and all fuzz
-// targets. Run it by
+// that change, two processes on one output, a worker under load, all parsers
+// with changed seeds, and all fuzz targets. Run it by
 //
 //	./bazelw run //tests/campaign -- --hours=1
 //

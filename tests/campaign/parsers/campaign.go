@@ -308,7 +308,7 @@ func (p *Parser) most(n int) uint64 {
 func try(p *Parser, data []byte) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
+			err = &panicError{v, debug.Stack()}
 		}
 	}()
 	return p.Read(data)
@@ -328,6 +328,26 @@ func Once(p *Parser, data []byte) error {
 	data = l.place(data)
 	protect(memory, syscall.PROT_READ)
 	return try(p, data)
+}
+
+// panicError is a panic of a parser.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+// Error returns the panic and where it was.
+func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, frames(e.stack)) }
+
+// frames returns the functions of a stack from the panic to the parser.
+func frames(stack []byte) []byte {
+	if i := bytes.Index(stack, []byte("\npanic(")); i >= 0 {
+		stack = stack[i+1:]
+	}
+	if i := bytes.Index(stack, []byte("/tests/campaign/parsers.try(")); i >= 0 {
+		stack = stack[:bytes.LastIndexByte(stack[:i], '\n')]
+	}
+	return stack
 }
 
 // found makes the input of a fault small and notes it.

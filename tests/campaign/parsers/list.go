@@ -22,14 +22,11 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/ar"
-	"github.com/rules-offload/rules_offload/engine/bitcode"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/codeobject"
 	"github.com/rules-offload/rules_offload/engine/coverage"
-	"github.com/rules-offload/rules_offload/engine/cubin"
-	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/files"
 	deviceimages "github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kerneldiff"
@@ -38,12 +35,15 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/prune"
-	"github.com/rules-offload/rules_offload/engine/ptx"
 	"github.com/rules-offload/rules_offload/engine/register"
-	"github.com/rules-offload/rules_offload/engine/spirv"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/check"
+	"github.com/rules-offload/rules_offload/internal/cubin"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/ptx"
+	"github.com/rules-offload/rules_offload/internal/spirv"
 	"github.com/rules-offload/rules_offload/worker/flagfile"
 )
 
@@ -115,7 +115,7 @@ var background = context.Background()
 func serious(err error) error {
 	var p *files.PanicError
 	if errors.As(err, &p) {
-		return fmt.Errorf("panic: %v\n%s", p.Value, p.Stack)
+		return &panicError{p.Value, p.Stack}
 	}
 	return nil
 }
@@ -226,57 +226,59 @@ func readWalk(data []byte) error {
 
 // readCompressed holds all ways to decode against each other.
 func readCompressed(data []byte, most int64) error {
-	for _, o := range []ccob.Options{{MaxSize: most, Hash: ccob.HashNone}, {MaxSize: most}, {MaxSize: most, Lenient: true}} {
-		r, err := ccob.Open(data, o)
-		if err != nil {
-			continue
+	o := [...]ccob.Options{{MaxSize: most, Hash: ccob.HashNone}, {MaxSize: most}, {MaxSize: most, Lenient: true}}[variant(data)%3]
+	r, err := ccob.Open(data, o)
+	if err != nil {
+		return nil
+	}
+	raw, err := r.Decode(background)
+	if err != nil {
+		if serious(err) != nil {
+			return serious(err)
 		}
-		raw, err := r.Decode(background)
-		if err != nil {
-			if serious(err) != nil {
-				return serious(err)
-			}
-			err = r.Extract(background, []ccob.Range{{Offset: r.RawSize() / 2, Size: r.RawSize() / 4, W: discard{}}})
-			if serious(err) != nil {
-				return serious(err)
-			}
-			continue
-		}
-		b := raw.Bytes()
-		err = func() error {
-			if int64(len(b)) > r.RawSize() || !o.Lenient && int64(len(b)) != r.RawSize() {
-				return fmt.Errorf("%d bytes, the header states %d", len(b), r.RawSize())
-			}
-			prefix, err := r.Prefix(background, 100)
-			if err != nil || len(prefix) < min(100, len(b)) || !bytes.HasPrefix(b, prefix) {
-				return fmt.Errorf("prefix of %d of %d: %v", len(prefix), len(b), err)
-			}
-			var one, two bytes.Buffer
-			third := int64(len(b)) / 3
-			if err := r.Extract(background, []ccob.Range{{Offset: third, Size: int64(len(b)) - third, W: &two}, {Offset: third / 2, Size: third, W: &one}}); err != nil {
-				if r.Indexed() {
-					return serious(err) // with an index, only whole entries can be extracted
-				}
-				return fmt.Errorf("Decode works, Extract: %w", err)
-			}
-			if !bytes.Equal(one.Bytes(), b[third/2:third/2+third]) || !bytes.Equal(two.Bytes(), b[third:]) {
-				return errors.New("Extract gives other bytes than Decode")
-			}
-			if o.Hash == ccob.HashAuto && !o.Lenient {
-				h := ccob.NewHasher()
-				h.Write(b)
-				if h.Sum() != r.Header().Hash {
-					return fmt.Errorf("the hash of the bytes is not that of the header: wrong bytes without an error")
-				}
-			}
-			return nil
-		}()
-		raw.Release()
-		if err != nil {
-			return fmt.Errorf("%+v: %w", o, err)
+		return serious(r.Extract(background, []ccob.Range{{Offset: r.RawSize() / 2, Size: r.RawSize() / 4, W: discard{}}}))
+	}
+	defer raw.Release()
+	b := raw.Bytes()
+	if int64(len(b)) > r.RawSize() || !o.Lenient && int64(len(b)) != r.RawSize() {
+		return fmt.Errorf("%+v: %d bytes, the header states %d", o, len(b), r.RawSize())
+	}
+	prefix, err := r.Prefix(background, 100)
+	if err != nil || len(prefix) < min(100, len(b)) || !bytes.HasPrefix(b, prefix) {
+		return fmt.Errorf("%+v: prefix of %d of %d: %v", o, len(prefix), len(b), err)
+	}
+	if o.Hash == ccob.HashAuto && !o.Lenient {
+		h := ccob.NewHasher()
+		h.Write(b)
+		if h.Sum() != r.Header().Hash {
+			return fmt.Errorf("%+v: the hash of the bytes is not that of the header: wrong bytes without an error", o)
 		}
 	}
+	var one, two bytes.Buffer
+	third := int64(len(b)) / 3
+	if err := r.Extract(background, []ccob.Range{{Offset: third, Size: int64(len(b)) - third, W: &two}, {Offset: third / 2, Size: third, W: &one}}); err != nil {
+		if r.Indexed() {
+			return serious(err) // with an index, only whole entries can be extracted
+		}
+		return fmt.Errorf("%+v: Decode works, Extract: %w", o, err)
+	}
+	if !bytes.Equal(one.Bytes(), b[third/2:third/2+third]) || !bytes.Equal(two.Bytes(), b[third:]) {
+		return fmt.Errorf("%+v: Extract gives other bytes than Decode", o)
+	}
 	return nil
+}
+
+// variant returns a number that depends on the input, to select one of several ways
+// to read it.
+func variant(data []byte) int {
+	h := uint32(len(data))
+	for _, b := range data[max(0, len(data)-16):] {
+		h = h*31 + uint32(b)
+	}
+	for _, b := range data[:min(16, len(data))] {
+		h = h*31 + uint32(b)
+	}
+	return int(h >> 8)
 }
 
 // discard is a writer.
@@ -476,6 +478,9 @@ func readObject(data []byte) error {
 		return nil // debug/elf refuses more, and drops what it cannot read
 	}
 	for i, s := range other.Sections {
+		if s.Type == elf.SHT_NULL || len(o.Sections[i].Name) == 0 {
+			continue // no name, although the header can have the offset of one
+		}
 		if uint32(s.Type) != o.Sections[i].Type || s.Offset != o.Sections[i].Offset || s.FileSize != o.Sections[i].Size || s.Name != string(o.Sections[i].Name) {
 			return fmt.Errorf("section %d: %q, type %d, %d bytes at 0x%x, debug/elf has %q, type %d, %d bytes at 0x%x",
 				i, o.Sections[i].Name, o.Sections[i].Type, o.Sections[i].Size, o.Sections[i].Offset, s.Name, s.Type, s.FileSize, s.Offset)
@@ -694,10 +699,10 @@ func planLinked(data []byte) error {
 		return serious(err)
 	}
 	section, err := f.Section(".hip_fatbin")
-	if err != nil || section < 0 {
-		return nil
+	if err != nil || section < 0 || f.Sections[section].Type != elfedit.ShtProgbits {
+		return nil // not device code
 	}
-	size := int(binary.LittleEndian.Uint16(data[len(data)-2:])) // chance, without a generator
+	size := variant(data) % (1 << 14)
 	plan, err := f.Plan(elfedit.Edit{Changes: []elfedit.Change{{
 		Section: section, Size: uint64(size), Align: 64, Slots: map[uint64]uint64{},
 		Parts: []files.Part{{Content: files.Memory(make([]byte, size))}},
@@ -764,35 +769,29 @@ func planObject(data []byte) error {
 }
 
 func pruned(data []byte, b *budget.Budget) error {
-	for _, o := range []prune.Options{
+	o := [...]prune.Options{
 		{Keep: []string{"gfx906"}, IgnoreMissing: true, Budget: b},
 		{Compress: true, DryRun: true, Budget: b},
 		{Decompress: true, Budget: b},
-	} {
-		w, err := prune.Open(background, files.Memory(data), o)
-		if err != nil {
-			if serious(err) != nil {
-				return serious(err)
-			}
-			continue
+	}[variant(data)%3]
+	w, err := prune.Open(background, files.Memory(data), o)
+	if err != nil {
+		return serious(err)
+	}
+	defer w.Close()
+	plan, err := w.Plan(background)
+	if err == nil {
+		out := &limited{left: 4 << 20}
+		if !o.DryRun {
+			err = plan.Write(out)
 		}
-		plan, err := w.Plan(background)
-		if err == nil {
-			out := &limited{left: 4 << 20}
-			if !o.DryRun {
-				err = plan.Write(out)
-			}
-			if err == nil && !o.DryRun && out.Len() != plan.Size {
-				err = fmt.Errorf("%d bytes were written, %d planned", out.Len(), plan.Size)
-				w.Close()
-				return err
-			}
-			w.Report(plan)
+		if err == nil && !o.DryRun && out.Len() != plan.Size {
+			return fmt.Errorf("%d bytes were written, %d planned", out.Len(), plan.Size)
 		}
-		w.Close()
-		if serious(err) != nil {
-			return serious(err)
-		}
+		w.Report(plan)
+	}
+	if serious(err) != nil {
+		return serious(err)
 	}
 	code, err := prune.ReadCode(background, files.Memory(data), b)
 	if err == nil {
@@ -823,8 +822,9 @@ func searchImages(data []byte, b *budget.Budget) error {
 	if len(data) == 0 {
 		return nil
 	}
-	opt := deviceimages.Options{Budget: b, Lenient: data[len(data)/2]&1 != 0, Verify: data[len(data)/3]&1 != 0}
-	switch data[len(data)-1] % 5 { // chance, without a generator
+	v := variant(data)
+	opt := deviceimages.Options{Budget: b, Lenient: v&1 != 0, Verify: v&2 != 0}
+	switch v >> 2 % 5 {
 	case 0:
 		opt.Scope = deviceimages.OffloadBinaries
 	case 1:

@@ -19,15 +19,15 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
-	"github.com/rules-offload/rules_offload/engine/codeobject/testobject"
-	"github.com/rules-offload/rules_offload/engine/elfedit/testelf"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/kpack"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/register"
-	"github.com/rules-offload/rules_offload/engine/registerir"
 	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/registerir"
+	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testobject"
 )
 
 // fixtures lets package fixture be used outside tests. Its functions call nothing but
