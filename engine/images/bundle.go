@@ -2,6 +2,7 @@ package images
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,25 +67,30 @@ func (s *search) extents(data []byte) ([]ccob.Extent, error) {
 	case text, s.fileType().Check() != nil, !bundle.Is(rest):
 		return nil, nil
 	}
-	// The most common errors, without the offset 0 that Walk would add.
-	if bundle.Is(data) {
-		if _, err := bundle.Parse(data); err != nil {
-			return nil, err
-		}
-	}
-	if ccob.Is(data) {
-		if _, err := ccob.Parse(data); err != nil {
-			return nil, err
-		}
-	}
 	var extents []ccob.Extent
 	for e, err := range ccob.Walk(data, bundle.End) {
 		if err != nil {
+			if len(extents) == 0 {
+				err = cmp.Or(faultAtStart(data), err)
+			}
 			return nil, err
 		}
 		extents = append(extents, e)
 	}
 	return extents, nil
+}
+
+// faultAtStart returns the fault in the header of the bundle that data begins with,
+// without the offset 0 that Walk adds.
+func faultAtStart(data []byte) error {
+	var err error
+	switch {
+	case bundle.Is(data):
+		_, err = bundle.Parse(data)
+	case ccob.Is(data):
+		_, err = ccob.Parse(data)
+	}
+	return err
 }
 
 // bundles reads adjacent bundles, plain and compressed.
@@ -139,7 +145,7 @@ func (s *search) entries(ctx context.Context, b *bundle.Bundle, at place, put fu
 	for i, stored := range b.Entries {
 		e := &list[i]
 		e.Size, e.binary = stored.Size, true
-		s.describe(e, stored.ID)
+		e.take(s.in.ids.describe(stored.ID))
 		e.Bundle, e.Index = number, i
 		put(stored, e)
 		if err := s.add(ctx, e, at); err != nil {
@@ -147,18 +153,6 @@ func (s *search) entries(ctx context.Context, b *bundle.Bundle, at place, put fu
 		}
 	}
 	return nil
-}
-
-// describe sets the fields of e that depend on the entry ID.
-func (s *search) describe(e *DeviceImage, id string) {
-	d, known := s.ids[id]
-	if !known {
-		d = describe(id)
-		if s.ids != nil {
-			s.ids[id] = d
-		}
-	}
-	e.take(id, d)
 }
 
 // nextBundle returns the number of the bundle whose entries are next.
@@ -176,12 +170,20 @@ func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent,
 	var b *bundle.Bundle
 	_, text := s.fileType().Comment()
 	if text = text && s.opt.Scope == Bundles; !text {
-		if b, err = readHeader(ctx, reader); err != nil {
+		err = s.withRoom(func() (err error) {
+			b, err = readHeader(ctx, reader)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
 	switch {
 	case b != nil:
+		if at.depth == 0 { // Copy and Load decode this bundle, and require memory for that
+			s.in.forget()
+			s.tight = true
+		}
 		return s.entries(ctx, b, at, func(stored bundle.Entry, image *DeviceImage) {
 			image.Form, image.Container, image.Offset = FormCompressed, e.Offset, stored.Offset
 			image.content = content{reader: reader, offset: stored.Offset, size: stored.Size}
@@ -193,23 +195,25 @@ func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent,
 		return nil
 	}
 	// The format is unknown before everything is decoded.
-	raw, err := reader.Decode(ctx)
+	d, err := s.decode(ctx, reader, at)
 	if err != nil {
 		return err
 	}
-	defer raw.Release()
+	if !d.kept {
+		defer d.forget()
+	}
 	at.base = e.Offset
-	return s.unpacked(ctx, files.Memory(raw.Bytes()), reader, at)
+	return s.unpacked(ctx, files.Memory(d.raw.Bytes()), d, at)
 }
 
 // unpacked reads a file or the content of a compressed bundle that does not
 // have the header of a bundle: a text bundle, a bundled object, or neither.
-func (s *search) unpacked(ctx context.Context, c files.Content, reader *ccob.Reader, at place) error {
+func (s *search) unpacked(ctx context.Context, c files.Content, d *decoded, at place) error {
 	form, container := FormCompressed, at.base
 	part := func(offset, size int64) content {
-		return content{reader: reader, offset: offset, size: size}
+		return content{reader: d.reader, search: d, offset: offset, size: size}
 	}
-	if reader == nil {
+	if d == nil {
 		form, container = FormSection, 0
 		part = func(offset, size int64) content { return content{plain: c.Slice(offset, size)} }
 	}
@@ -219,7 +223,7 @@ func (s *search) unpacked(ctx context.Context, c files.Content, reader *ccob.Rea
 		return s.add(ctx, e, at)
 	}
 	if comment, text := s.fileType().Comment(); text {
-		if reader == nil {
+		if d == nil {
 			form = FormText
 		}
 		return s.textEntries(c, comment, part, add)
@@ -314,7 +318,7 @@ func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
 	header := reader.Header()
 	found := Bundle{Size: int64(len(data)), Header: &header}
 	if s.opt.Measure {
-		if err := found.measure(ctx, data, opt); err != nil {
+		if err := s.withRoom(func() error { return found.measure(ctx, data, opt) }); err != nil {
 			return nil, err
 		}
 	}

@@ -39,10 +39,11 @@ type search struct {
 	left   int // remaining number of things to search
 
 	sources []*Source
-	source  *Source                // the last source, which is being searched
-	readers []*ccob.Reader         // of the source
-	ids     map[string]description // of entries, if many entries may have the same ID
-	hash    ccob.HashCheck         // of compressed bundles, unless an option overrides it
+	source  *Source        // the last source, which is being searched
+	readers []*ccob.Reader // of the source
+	decoded []*decoded     // of the source, for its visit
+	tight   bool           // whether the budget is too small to keep decoded bundles
+	hash    ccob.HashCheck // of compressed bundles, unless an option overrides it
 
 	pending int64 // bytes for images and bundles found that are not reserved yet
 }
@@ -150,6 +151,7 @@ func (s *search) file(ctx context.Context, c files.Content, at place) error {
 	}
 	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format, llvm23: s.opt.LLVM23}
 	s.sources = append(s.sources, s.source)
+	defer s.forget()
 	err := s.read(ctx, c, at)
 	if err == nil {
 		err = s.visit(ctx)
@@ -211,9 +213,6 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 	ahead, left := 4*s.opt.Budget.Cores(), s.left
 	err = budget.Ordered(ctx, s.opt.Budget, len(batches), ahead, func(ctx context.Context, i int) (*looked, error) {
 		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left, hash: s.hash}
-		if len(batches[i]) > 1 {
-			inner.ids = make(map[string]description)
-		}
 		fault := files.Contain(func() error {
 			for k := range batches[i] {
 				if err := inner.member(ctx, c, at, &batches[i][k]); err != nil {

@@ -43,7 +43,7 @@ func Complete(s string, kind Kind) (ID, error) {
 	}
 	id.Text = s
 	for {
-		if err := id.Validate(); err != nil {
+		if err := id.validate(); err != nil {
 			return ID{}, err
 		}
 		if err := CheckTargetID(id.Triple, id.TargetID); err != nil {

@@ -341,12 +341,18 @@ func kpacks() (list [][]byte) {
 	return append(list, append(bytes.Clone(list[0][:16]), 0xdf, 0xff, 0xff, 0xff, 0xff))
 }
 
-// markers returns markers of split libraries.
-func markers() [][]byte {
-	return [][]byte{
-		(&kpack.Marker{Name: "lib/a.so", SearchPaths: []string{"../.kpack/m_@GFXARCH@.kpack"}}).Bytes(),
-		msgp.AppendString(msgp.AppendString(msgp.AppendMapHeader(nil, 1), "kernel_name"), "a"),
+// splitLibraries returns libraries whose code is in archives: their wrapper leads to a marker.
+func splitLibraries() (list [][]byte) {
+	marker := func(b []byte) []byte {
+		b = msgp.AppendArrayHeader(msgp.AppendString(b, "kpack_search_paths"), 1)
+		return msgp.AppendString(b, "../.kpack/m_@GFXARCH@.kpack")
 	}
+	whole := marker(msgp.AppendString(msgp.AppendString(msgp.AppendMapHeader(nil, 2), "kernel_name"), "lib/a.so"))
+	for _, m := range [][]byte{whole, marker(msgp.AppendMapHeader(nil, 1))} {
+		data := testelf.Library{Bundles: [][]byte{m}, Wrappers: []int{0}, Section: ".rocm_kpack_ref"}.Build()
+		list = append(list, bytes.Replace(data, []byte("FPIH\x01"), []byte("HIPK\x01"), 1))
+	}
+	return list
 }
 
 // libraries returns linked files with device code.
