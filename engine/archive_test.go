@@ -18,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
 // members returns the names and contents of an archive's members.
@@ -164,9 +165,7 @@ func contentsOf(data []byte) []byte {
 // tests. The check can be cancelled.
 func TestCheckOfManyBundles(t *testing.T) {
 	const number = 1 << 17
-	one := bytesOf(t, func(out files.Sink) error {
-		return bundle.Write(out, []bundle.Item{{ID: "hip-amdgcn-amd-amdhsa--gfx90a"}}, bundle.Options{Align: 1})
-	})
+	one := fixture.BundleOf(t, bundle.Options{Align: 1}, bundle.Item{ID: "hip-amdgcn-amd-amdhsa--gfx90a"})
 	s, _ := newSession(t, map[string][]byte{"in.a": archive(t, "many.o", string(bytes.Repeat(one, number)))})
 	opt := UnbundleArchiveOptions{Input: "in.a", Check: true, Requests: []UnbundleRequest{{Target: parse(t, gfx+"gfx942"), Output: "out.a"}}}
 	err := s.UnbundleArchive(context.Background(), opt)
@@ -237,7 +236,7 @@ func BenchmarkUnbundleArchive(b *testing.B) {
 			}
 			items = append(items, bundle.Item{ID: gfx + arch, Content: files.Memory(elf(b, ".text", string(code)))})
 		}
-		plain = append(plain, bytesOf(b, func(out files.Sink) error { return bundle.Write(out, items, bundle.Options{Align: 4096}) }))
+		plain = append(plain, fixture.BundleOf(b, bundle.Options{Align: 4096}, items...))
 		size += len(plain[len(plain)-1])
 	}
 	const copies = 20
