@@ -154,7 +154,7 @@ func TestEmptySegment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := f.Plan(replace(t, f, make([]byte, size), 1))
+		plan, err := f.Layout(replace(t, f, make([]byte, size), 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +196,7 @@ func TestHeadersThatDoNotFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := f.Plan(replace(t, f, make([]byte, 100), 1))
+		plan, err := f.Layout(replace(t, f, make([]byte, 100), 1))
 		if err != nil {
 			t.Logf("%s: %v", name, err)
 			continue
