@@ -99,7 +99,7 @@ func TestSizeBudget(t *testing.T) {
 	if err == nil {
 		t.Fatal("a bundle above its size budget was built")
 	}
-	for _, want := range []string{"//imaging:", "more than the budget of 1024"} {
+	for _, want := range []string{"//imaging:", "expected at most 1024, the size budget"} {
 		if !strings.Contains(result.Output, want) {
 			t.Errorf("the failure does not say %q:\n%s", want, result.Output)
 		}
