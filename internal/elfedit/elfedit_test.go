@@ -92,7 +92,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestReference takes code out and puts it back.
+// TestReference removes code and restores it.
 func TestReference(t *testing.T) {
 	old := bytes.Repeat([]byte("old code"), 4000)
 	before := testelf.Library{Bundles: [][]byte{old}, Wrappers: []int{0}}.Build()
