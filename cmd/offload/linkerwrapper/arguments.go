@@ -100,7 +100,7 @@ func (w *wrapper) readOption(word *word) {
 }
 
 // readDeviceOption reads an option for device links. It ignores other words.
-func readDeviceOption(opt *devicelink.Options, word *word) {
+func readDeviceOption(opt *devicelink.CommandOptions, word *word) {
 	switch word.id {
 	case optDeviceLinker:
 		opt.Linker = append(opt.Linker, word.value())

@@ -25,9 +25,9 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/llvmwords"
 	"github.com/rules-offload/rules_offload/cmd/offload/release"
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/devicelink"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/process"
 )
 
 // Run runs a command line and returns its exit code.
@@ -105,8 +105,8 @@ func (w *wrapper) llvmHelp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	process := devicelink.Process{Args: []string{clang, "-cc1", "-mllvm", "--help"}, Env: os.Environ(), Stdout: w.call.Stdout, Stderr: w.call.Stderr}
-	return process.Run(ctx)
+	program := process.Command{Args: []string{clang, "-cc1", "-mllvm", "--help"}, Env: os.Environ(), Stdout: w.call.Stdout, Stderr: w.call.Stderr}
+	return program.Run(ctx)
 }
 
 // wrapper is one call.
@@ -128,7 +128,7 @@ type wrapper struct {
 	hasJobs     bool
 
 	trace     *trace
-	jobserver *devicelink.Jobserver
+	jobserver *process.Jobserver
 }
 
 // run runs the link.
@@ -175,12 +175,12 @@ func (w *wrapper) env(name string) string {
 func (w *wrapper) openSlots() error {
 	switch {
 	case !w.hasJobs:
-		w.opt.Slots = devicelink.Limit(runtime.GOMAXPROCS(0))
+		w.opt.Slots = process.Limit(runtime.GOMAXPROCS(0))
 	case w.jobs == "jobserver":
-		w.opt.Slots = devicelink.Limit(1)
+		w.opt.Slots = process.Limit(1)
 		var err error
 		makeflags, set := w.call.LookupEnv("MAKEFLAGS")
-		w.jobserver, err = devicelink.OpenJobserver(makeflags)
+		w.jobserver, err = process.OpenJobserver(makeflags)
 		switch {
 		case err != nil:
 			fmt.Fprintf(w.call.Stderr, "Warning: jobserver client initialization failed: %v\n", err)
@@ -195,7 +195,7 @@ func (w *wrapper) openSlots() error {
 		if err != nil || n == 0 || strings.ContainsRune(w.jobs, '_') {
 			return fmt.Errorf("--wrapper-jobs=%s: expected a positive integer or 'jobserver', got '%s'", w.jobs, w.jobs)
 		}
-		w.opt.Slots = devicelink.Limit(int(n))
+		w.opt.Slots = process.Limit(int(n))
 	}
 	return nil
 }
