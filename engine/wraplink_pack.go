@@ -152,7 +152,7 @@ func (w *wrapLink) bundleHIP(ctx context.Context, p *packedKind) error {
 		opt.Compress = &Compression{Level: 3}
 		if w.CompressionLevel != "" {
 			if opt.Compress.Level, err = strconv.Atoi(w.CompressionLevel); err != nil {
-				return &WrapError{Fault: WrapBundle, Err: fmt.Errorf("--compression-level=%s: expected a number", w.CompressionLevel)}
+				return &WrapError{Fault: WrapBundle, Err: fmt.Errorf("compression level %q: expected a number", w.CompressionLevel)}
 			}
 		}
 	}

@@ -55,7 +55,7 @@ func (w *wrapLink) linkOne(ctx context.Context, i int, messages *bytes.Buffer) e
 			return nil
 		}
 		if err != nil {
-			fmt.Fprintf(messages, "warning: OFFLOAD_CACHE: %v\n", err)
+			fmt.Fprintf(messages, "warning: %s: %v\n", w.Cache.Name, err)
 		}
 	}
 	if err := program.Run(ctx); err != nil {
@@ -66,7 +66,7 @@ func (w *wrapLink) linkOne(ctx context.Context, i int, messages *bytes.Buffer) e
 	}
 	if cached {
 		if err := w.Cache.Put(key, w.linked[i], messages.Bytes()); err != nil {
-			fmt.Fprintf(messages, "warning: OFFLOAD_CACHE: %v\n", err)
+			fmt.Fprintf(messages, "warning: %s: %v\n", w.Cache.Name, err)
 		}
 	}
 	return nil

@@ -21,7 +21,7 @@ func (w *wrapper) cache() (*linkcache.Store, error) {
 	if dir == "" {
 		return nil, nil
 	}
-	store := &linkcache.Store{Dir: dir}
+	store := &linkcache.Store{Dir: dir, Name: cacheVariable}
 	size := w.env(cacheSizeVariable)
 	if size == "" {
 		return store, nil
