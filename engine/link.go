@@ -237,7 +237,7 @@ func (s *Session) bundleLinked(ctx context.Context, plan *LinkPlan, list []int, 
 // hipTargets returns the targets of a bundle for HIP of the results of links, that of the empty
 // host entry first.
 func hipTargets(links []devicelink.Link, list []int) ([]target.ID, error) {
-	return target.CheckTargets(devicelink.HIPTargets(links, list), target.Parse, target.Bundling)
+	return target.CheckTargets(devicelink.HIPTargets(linkPolicy, links, list), target.Parse, target.Bundling)
 }
 
 // run runs a command in a directory and returns its output. Only env is in its

@@ -44,6 +44,9 @@ type PlannedImage struct {
 	image *images.DeviceImage // valid while the input is open
 }
 
+// linkPolicy is the policy of Link; WrapLink has those of LLVM.
+const linkPolicy = devicelink.EveryTarget
+
 // PlanLink returns the plan that Link would run.
 func (s *Session) PlanLink(ctx context.Context, opt LinkOptions) (*LinkPlan, error) {
 	found, err := s.openLinkInputs(ctx, opt.Inputs)
@@ -83,7 +86,7 @@ func planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
 			})
 		}
 	}
-	links, err := devicelink.Plan(described, devicelink.Options{Policy: devicelink.EveryTarget})
+	links, err := devicelink.Plan(described, devicelink.Options{Policy: linkPolicy})
 	if err != nil {
 		return nil, err
 	}

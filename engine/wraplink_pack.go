@@ -121,7 +121,7 @@ func (w *wrapLink) packaged(link *devicelink.Link) offloadbinary.Image {
 // bundleHIP makes a bundle of the images: in a file if a file is required, else
 // in the registration object.
 func (w *wrapLink) bundleHIP(ctx context.Context, p *packedKind) error {
-	ids := devicelink.HIPTargets(w.links, p.links)
+	ids := devicelink.HIPTargets(w.policy(), w.links, p.links)
 	var images []string
 	for _, l := range p.links {
 		images = append(images, w.linked[l])

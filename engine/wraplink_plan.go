@@ -34,6 +34,9 @@ func (w *wrapLink) override() error {
 	return nil
 }
 
+// policy returns the policy of the release to follow.
+func (w *wrapLink) policy() devicelink.Policy { return devicelink.PolicyOf(w.Device.Release) }
+
 // plan plans the device links of the images in the inputs, and writes the files that they
 // link. If an error concerns one of the links, a dry run prints the commands of those before.
 func (w *wrapLink) plan(ctx context.Context) error {
@@ -55,7 +58,7 @@ func (w *wrapLink) plan(ctx context.Context) error {
 			Member: found.member[i], Name: image.Holder(),
 		}
 	}
-	options := devicelink.Options{Policy: devicelink.PolicyOf(w.Device.Release), Extract: w.Extract}
+	options := devicelink.Options{Policy: w.policy(), Extract: w.Extract}
 	if w.links, err = devicelink.Plan(described, options); err != nil {
 		return err
 	}

@@ -51,15 +51,15 @@ const hostEntry = "host-x86_64-unknown-linux-gnu"
 
 // HIPTargets returns the entry IDs of a bundle of linked images, that of the
 // empty host entry first. They name AMD's architecture as every release of the
-// runtime reads it, and other architectures as the triple does.
-func HIPTargets(links []Link, list []int) []string {
+// runtime reads it.
+func HIPTargets(policy Policy, links []Link, list []int) []string {
 	ids := []string{hostEntry}
 	for _, i := range list {
 		triple, arch := links[i].Triple, links[i].Processor()
 		switch {
 		case arch == "amdgcnspirv":
 			triple = "spirv64-amd-amdhsa"
-		case isAMD(triple):
+		case isAMD(triple) || !policy.rules().ownEntries:
 			triple = "amdgcn-amd-amdhsa"
 		}
 		// The triple of an entry ID has four fields; the last one may be empty.

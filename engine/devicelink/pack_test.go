@@ -29,16 +29,22 @@ func TestPacking(t *testing.T) {
 		t.Error(list)
 	}
 	want := []string{"host-x86_64-unknown-linux-gnu", "hip-amdgcn-amd-amdhsa--gfx90a", "hip-amdgcn-amd-amdhsa--gfx1030", "hip-spirv64-amd-amdhsa--amdgcnspirv"}
-	if diff := cmp.Diff(want, HIPTargets(groups, list)); diff != "" {
+	if diff := cmp.Diff(want, HIPTargets(LLVM22, groups, list)); diff != "" {
 		t.Error(diff)
 	}
 	// The runtime has no other name for AMD's architecture.
-	if got := HIPTargets([]Link{{Triple: subarch, Arch: "gfx90a", Kinds: offloadbinary.HIP}}, []int{0}); got[1] != want[1] {
+	if got := HIPTargets(LLVM22, []Link{{Triple: subarch, Arch: "gfx90a", Kinds: offloadbinary.HIP}}, []int{0}); got[1] != want[1] {
 		t.Errorf("the entry for %s is %s", subarch, got[1])
 	}
-	others := []Link{{Triple: nvidia, Arch: "sm_70"}, {Triple: "spirv64-unknown-unknown", Arch: "generic"}, {Triple: amd, Arch: "generic"}}
-	if diff := cmp.Diff([]string{want[0], "hip-nvptx64-nvidia-cuda--sm_70", "hip-spirv64-unknown-unknown--", "hip-amdgcn-amd-amdhsa--"}, HIPTargets(others, []int{0, 1, 2})); diff != "" {
-		t.Error(diff)
+	others := []Link{{Triple: nvidia, Arch: "sm_70"}, {Triple: "spirv64-unknown-unknown", Arch: "generic"}, {Triple: subarch, Arch: "generic"}}
+	for policy, want := range map[Policy][]string{
+		LLVM22:      {want[0], "hip-amdgcn-amd-amdhsa--sm_70", "hip-amdgcn-amd-amdhsa--", "hip-amdgcn-amd-amdhsa--"},
+		LLVM24:      {want[0], "hip-amdgcn-amd-amdhsa--sm_70", "hip-amdgcn-amd-amdhsa--", "hip-amdgcn-amd-amdhsa--"},
+		EveryTarget: {want[0], "hip-nvptx64-nvidia-cuda--sm_70", "hip-spirv64-unknown-unknown--", "hip-amdgcn-amd-amdhsa--"},
+	} {
+		if diff := cmp.Diff(want, HIPTargets(policy, others, []int{0, 1, 2})); diff != "" {
+			t.Errorf("policy %d (-want +got):\n%s", policy, diff)
+		}
 	}
 	got := strings.Join(FatbinaryCommand("fatbinary", "i686-linux-gnu", []string{"sm_70", "", "sm_90a"}, []string{"a", "b", "c"}, "out"), " ")
 	if want := "fatbinary -32 --create out --image3=kind=elf,sm=70,file=a --image3=kind=elf,sm=,file=b --image3=kind=elf,sm=90a,file=c"; got != want {

@@ -7,7 +7,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// Policy selects the rules by which images are divided into links. All policies agree on
+// Policy selects the rules by which images are divided into links, and by which HIPTargets
+// names the results. All policies agree on
 // these: an image for one processor or setting does not go into a link for all (except as
 // stated for EveryTarget), and the order of inputs decides only the order of images.
 type Policy int
@@ -25,7 +26,8 @@ const (
 	// objects for every processor are in all links of their triple. Members for
 	// gfx90a:xnack+ are also in the link for gfx90a if no object is for gfx90a:xnack+. In a
 	// link, all images are in the order of the inputs; the other policies put objects
-	// before members.
+	// before members. HIPTargets names images for other devices than AMD's after their
+	// triple; with the other policies, it names all images amdgcn, as LLVM does.
 	EveryTarget
 )
 
@@ -54,6 +56,7 @@ type rules struct {
 	specificFirst bool // whether objects that specify more settings make links first
 	extracts      bool // whether Options.Extract applies
 	inputOrder    bool // whether members are not after all objects
+	ownEntries    bool // whether HIPTargets uses the triples of other devices than AMD's
 }
 
 func (p Policy) rules() rules {
@@ -74,6 +77,7 @@ func (p Policy) rules() rules {
 				return serves(link, image) || !linked && link.Arch != generic && link.LinksWith(image)
 			},
 			inputOrder: true,
+			ownEntries: true,
 		}
 	}
 	return rules{
