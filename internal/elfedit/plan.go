@@ -1,6 +1,7 @@
 package elfedit
 
 import (
+	"debug/elf"
 	"fmt"
 	"slices"
 
@@ -263,7 +264,7 @@ func (p *planner) alone(section int) error {
 			loads++
 		}
 	}
-	if loads != 1 && p.Type != 1 {
+	if loads != 1 && p.Type != elf.ET_REL {
 		return fmt.Errorf("section %s: %d segments load its bytes, expected one", s.Name, loads)
 	}
 	return nil
