@@ -152,9 +152,9 @@ func (p *LinkPlan) check() error {
 		link := &p.Links[i].link
 		switch {
 		case link.Kinds == 0:
-			return fmt.Errorf("the images for %s, such as that of %s, are of no offload kind", link.Name(), p.Links[i].Images[0].Input)
+			return fmt.Errorf("the images for %s, such as that of %s, have no offload kind", link.Name(), p.Links[i].Images[0].Input)
 		case link.Kinds&offloadbinary.CUDA != 0:
-			return fmt.Errorf("the images for %s are CUDA's: a fat binary of them is made by NVIDIA's fatbinary, which offload register takes", link.Name())
+			return fmt.Errorf("the images for %s are for CUDA: make a fat binary with NVIDIA's fatbinary, and register it with offload register", link.Name())
 		case link.Kinds&^(offloadbinary.OpenMP|offloadbinary.HIP) != 0:
 			return fmt.Errorf("the images for %s are of kind %s; OpenMP and HIP can be linked", link.Name(), link.Kinds)
 		}

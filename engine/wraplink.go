@@ -130,7 +130,7 @@ func (e *WrapError) Error() string {
 	var text string
 	switch e.Fault {
 	case WrapNoLinker:
-		text = "no host linker is given"
+		text = "no host linker"
 	case WrapHost:
 		text = fmt.Sprintf("host triple %q: unknown architecture", e.Subject)
 	case WrapMixedSYCL:
@@ -142,9 +142,9 @@ func (e *WrapError) Error() string {
 	case WrapBundle:
 		text = "bundle for HIP"
 	case WrapSeveralBundles:
-		text = "images for several runtimes: a fat binary is for one"
+		text = "images for several runtimes: a fat binary is for one runtime"
 	case WrapRelocatable:
-		text = "relocatable linking is for ELF"
+		text = "relocatable linking requires ELF"
 	}
 	if e.Err == nil {
 		return text

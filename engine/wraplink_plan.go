@@ -137,12 +137,12 @@ func (w *wrapLink) note(found *scanned) {
 			used[i] = true
 		}
 		if link.Kinds == 0 {
-			fmt.Fprintf(w.Stderr, "note: the images for %s are of no offload kind: they are linked and registered with no runtime\n", link.Name())
+			fmt.Fprintf(w.Stderr, "note: the images for %s have no offload kind: they are linked, but not registered with a runtime\n", link.Name())
 		}
 	}
 	for i, image := range found.images {
 		if !used[i] {
-			fmt.Fprintf(w.Stderr, "note: %s: the image for %s is not linked: no object is for that target\n", image.Holder(), strings.TrimSpace(image.Triple+" "+image.Arch))
+			fmt.Fprintf(w.Stderr, "note: %s: the image for %s is not linked: no object has that target\n", image.Holder(), strings.TrimSpace(image.Triple+" "+image.Arch))
 		}
 	}
 }

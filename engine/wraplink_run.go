@@ -62,7 +62,7 @@ func (w *wrapLink) linkOne(ctx context.Context, i int, messages *bytes.Buffer) e
 		return err
 	}
 	if info, err := os.Stat(w.linked[i]); err != nil || info.Size() == 0 {
-		return &WrapError{WrapDeviceLink, program.Args[0], fmt.Errorf("the device link for %s ended without an error and made no image", w.links[i].Name())}
+		return &WrapError{WrapDeviceLink, program.Args[0], fmt.Errorf("the device link for %s succeeded but wrote no image", w.links[i].Name())}
 	}
 	if cached {
 		if err := w.Cache.Put(key, w.linked[i], messages.Bytes()); err != nil {

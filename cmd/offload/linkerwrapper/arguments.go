@@ -88,7 +88,7 @@ func (w *wrapper) readOption(word *word) {
 		if n, err := strconv.ParseUint(word.value(), 10, 31); err == nil {
 			w.granularity = int(n)
 		} else { // LLVM ignores it
-			fmt.Fprintf(w.call.Stderr, "warning: --wrapper-time-trace-granularity=%s: expected a number of microseconds; %d is used\n", word.value(), w.granularity)
+			fmt.Fprintf(w.call.Stderr, "warning: --wrapper-time-trace-granularity=%s: expected a number of microseconds; using %d\n", word.value(), w.granularity)
 		}
 	case optNoCanonicalPrefixes:
 		w.canonical = false

@@ -10,7 +10,7 @@ import (
 var archiveVerb = verb{
 	name:    "archive",
 	operand: " FILE...",
-	summary: "Puts bundles and bundled objects into an archive for several devices.",
+	summary: "Creates an archive of bundles and bundled objects for several devices.",
 	examples: []example{
 		{"Make a static library of bundled objects", "offload archive --check --output libkernels.a gemm.o scan.o"},
 	},
@@ -26,7 +26,7 @@ type archiveFlags struct {
 
 func (f *archiveFlags) define(flags *flagSet) {
 	flags.StringVar(&f.output, "output", "", "the archive, a `file`; - is standard output")
-	flags.BoolVar(&f.check, "check", false, "refuse files with entries that cannot be in one bundle")
+	flags.BoolVar(&f.check, "check", false, "reject files with entries that cannot be in one bundle")
 	readFlags(flags, &f.read)
 }
 

@@ -12,7 +12,7 @@ import (
 
 var unbundleArchiveVerb = verb{
 	name:    "unbundle-archive",
-	summary: "Takes the device images for a target out of an archive, into an archive.",
+	summary: "Extracts the device images for a target from an archive into a new archive.",
 	examples: []example{
 		{"Make a library of the device code for one GPU", "offload unbundle-archive --input libkernels.a --entry gfx942=libkernels-gfx942.a"},
 	},
@@ -34,8 +34,8 @@ func (f *unbundleArchiveFlags) define(flags *flagSet) {
 	entriesFlag(flags, &f.entries, "write the images that serve a target to an archive.")
 	kindFlag(flags, &f.kind)
 	flags.StringVar(&f.input, "input", "", "the archive, a `file`; - is standard input")
-	flags.BoolVar(&f.allowMissing, "allow-missing", false, "make an empty archive for a target that nothing serves")
-	flags.BoolVar(&f.check, "check", false, "refuse members with entries that cannot be in one bundle")
+	flags.BoolVar(&f.allowMissing, "allow-missing", false, "write an empty archive for a target that no entry serves")
+	flags.BoolVar(&f.check, "check", false, "reject members with entries that cannot be in one bundle")
 	readFlags(flags, &f.read)
 	f.matching.define(flags)
 }
@@ -63,5 +63,5 @@ func (f *unbundleArchiveFlags) run(ctx context.Context, call *command.Call, oper
 	if len(missing.Stored) > 0 {
 		has = strings.Join(missing.Stored, ", ")
 	}
-	return fmt.Errorf("%s: no entry serves %s; the archive has %s: take another target, or allow a missing one", missing.Archive, missing.Target, has)
+	return fmt.Errorf("%s: no entry serves %s; the archive has %s: choose another target, or allow missing ones", missing.Archive, missing.Target, has)
 }
