@@ -9,10 +9,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/linkcache"
 )
 
-// Variables of the environment for the results of device links that are kept.
+// Environment variables for the cache of device links.
 const (
 	cacheVariable     = "OFFLOAD_CACHE"      // their directory
-	cacheSizeVariable = "OFFLOAD_CACHE_SIZE" // how much they may be: 500M, 20G
+	cacheSizeVariable = "OFFLOAD_CACHE_SIZE" // their maximum size: 500M, 20G
 )
 
 // cache returns the store of results, nil for none.

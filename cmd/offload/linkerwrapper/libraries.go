@@ -9,7 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// library returns the file that -l means.
+// library returns the file of an option -l.
 func (w *wrapper) library(name string) (string, error) {
 	names := []string{"lib" + name + ".so", "lib" + name + ".a"}
 	if w.windows() { // as the linkers of MinGW
@@ -40,8 +40,8 @@ func (w *wrapper) inSearch(names ...string) string {
 	return ""
 }
 
-// input returns the file that a word of the command line means: for Windows,
-// libraries that are not there are looked for as -libpath says.
+// input returns the file that a word of the command line names. For Windows, it searches for
+// missing libraries in the directories of -libpath.
 func (w *wrapper) input(name string) string {
 	if !w.windows() || !strings.HasSuffix(strings.ToLower(name), ".lib") {
 		return name

@@ -1,6 +1,5 @@
-// Package linkerwrapper is the command line of clang-linker-wrapper, the program
-// that clang runs in place of the host linker when a link has device code. It
-// accepts the options of LLVM 22 to 24. The steps of a call:
+// Package linkerwrapper implements the command line of clang-linker-wrapper, which clang runs
+// instead of the host linker to link device code. It accepts the options of LLVM 22 to 24. The steps of a call:
 //
 //	Run             linkerwrapper.go
 //	parse           options.go    the words of the command line, by the option table
@@ -99,7 +98,7 @@ func run(ctx context.Context, call *command.Call) error {
 	return w.run(ctx)
 }
 
-// llvmHelp has the clang of device links list the options of LLVM that it takes.
+// llvmHelp runs the clang of the device links to list its LLVM options.
 func (w *wrapper) llvmHelp(ctx context.Context) error {
 	clang, err := w.tools().find("clang")
 	if err != nil {
@@ -131,7 +130,7 @@ type wrapper struct {
 	jobserver *process.Jobserver
 }
 
-// run runs the link.
+// run runs the command line.
 func (w *wrapper) run(ctx context.Context) error {
 	opt := &w.opt
 	opt.Stdout, opt.Stderr = w.call.Stdout, w.call.Stderr

@@ -17,8 +17,8 @@ type tools struct {
 	pathEnv string
 }
 
-// tools returns where the programs of LLVM are looked for: beside the program,
-// as it was called and where it really is, then on PATH.
+// tools returns the directories to search for LLVM's programs: those of the program, before and
+// after resolving symbolic links, then PATH.
 func (w *wrapper) tools() *tools {
 	t := &tools{cuda: w.cudaPath, dryRun: w.opt.DryRun, pathEnv: w.env("PATH")}
 	called := w.call.Name
@@ -26,7 +26,7 @@ func (w *wrapper) tools() *tools {
 		called = lookPath(called, t.pathEnv)
 	}
 	if called != "" {
-		// A name without a directory would be looked for on PATH.
+		// A name without a directory would be searched for on PATH.
 		if absolute, err := filepath.Abs(called); err == nil {
 			called = absolute
 		}
@@ -76,7 +76,7 @@ func (t *tools) fatbinary() (string, error) {
 	return t.missing(name)
 }
 
-// missing is for a program that is not there: a dry run needs its name alone.
+// missing handles a missing program: a dry run requires only its name.
 func (t *tools) missing(name string) (string, error) {
 	if t.dryRun {
 		return name, nil
@@ -89,8 +89,7 @@ func executable(path string) bool {
 	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }
 
-// lookPath returns the path of a program in the directories of a PATH, "" if it
-// is in none.
+// lookPath returns the path of a program in the directories of a PATH, "" if it is not found.
 func lookPath(name, path string) string {
 	for _, dir := range filepath.SplitList(path) {
 		if dir == "" {
