@@ -74,7 +74,7 @@ func newBench(t *testing.T) *bench {
 			err = makeInputs(dir, filepath.Dir(clang))
 		}
 		// LLVM's looks for llvm-objcopy on PATH.
-		env := append(release.Env(), "PATH="+release.Bin(), "TMPDIR=/tmp", fmt.Sprint("OFFLOAD_LLVM_VERSION=", *number))
+		env := []string{"PATH=" + release.Bin(), "TMPDIR=/tmp", fmt.Sprint("OFFLOAD_LLVM_VERSION=", *number)}
 		shared.bench, shared.err = bench{dir, filepath.Join(release.Bin(), tool), ours, env}, err
 	})
 	if shared.err != nil {
