@@ -46,7 +46,7 @@ def toolchains_tests(name):
         "hip_code_objects": (hip_code_objects, {"offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
         "hip_library": (hip_library, {"offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
         "offload_link": (offload_link, {"srcs": ["host.o"]}),
-        "openmp_library": (openmp_library, {"srcs": ["a.c"]}),
+        "openmp_library": (openmp_library, {"offload_archs": ["gfx942"], "srcs": ["a.c"]}),
     }
     for user, (rule, kwargs) in users.items():
         rule(name = "compiler_of_" + user, tags = ["manual"], **kwargs)
