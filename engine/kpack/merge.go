@@ -3,6 +3,7 @@ package kpack
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,7 +59,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 	if h.file.Sections[section].InFile() > 0 {
 		return nil, fmt.Errorf("section %s: has content already", prune.HIPSection)
 	}
-	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: MarkerSection}
+	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: markerSection}
 	e := elfedit.Edit{}
 	places := make(map[string]uint64) // of bundles, by their content
 	entries := byKey(o.Archives)
@@ -118,7 +119,7 @@ func byKey(archives []*Archive) map[string][]archived {
 
 // hostID returns the ID of the host entry of a bundle.
 func hostID(f *elfedit.File) string {
-	if f.Machine == elfedit.MachineAArch64 {
+	if f.Machine == elf.EM_AARCH64 {
 		return "host-aarch64-unknown-linux-gnu-"
 	}
 	return "host-x86_64-unknown-linux-gnu-"

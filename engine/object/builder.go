@@ -1,16 +1,19 @@
 package object
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// Machine types that Builder writes objects for.
+// Machine types of ELF files. Builder writes objects for the first two.
 const (
-	MachineX8664   = 62
-	MachineAArch64 = emAArch64
+	MachineX8664   = uint16(elf.EM_X86_64)
+	MachineAArch64 = uint16(elf.EM_AARCH64)
+	MachineAMDGPU  = uint16(elf.EM_AMDGPU)
+	MachineCUDA    = uint16(elf.EM_CUDA)
 )
 
 // Bindings, types and visibilities of symbols, as ELF numbers them.
@@ -19,15 +22,12 @@ const (
 	BindGlobal = 1
 	BindWeak   = stbWeak
 
-	TypeNone    = 0
-	TypeObject  = 1
-	TypeFunc    = 2
-	TypeSection = sttSection
-	TypeFile    = 4
+	TypeNone   = 0
+	TypeObject = 1
+	TypeFunc   = 2
+	TypeFile   = 4
 
-	VisDefault   = 0
-	VisHidden    = 2
-	VisProtected = 3
+	VisHidden = 2
 )
 
 // SectionID and SymbolID identify sections and symbols added to a Builder. The

@@ -61,7 +61,7 @@ func (w *Work) openArchive(ctx context.Context) error {
 		data := s.data.Bytes()
 		var err error
 		switch {
-		case elfedit.Is(data) && len(data) > 16 && data[4] == 2 && data[5] == 1 && data[16] == 1 && data[17] == 0:
+		case elfedit.IsRelocatable(data) && data[4] == 2 && data[5] == 1:
 			err = sub.openObject(ctx)
 		case bundle.Is(data), ccob.Is(data):
 			err = sub.openBundles(ctx)
@@ -144,7 +144,7 @@ func buildArchive(in files.Content, all []stored, o *Options) (*elfedit.Plan, er
 	for i := range all {
 		s := &all[i]
 		bodies[i] = wholeFile(s.data)
-		if s.work != nil && !s.work.Unchanged() {
+		if s.work != nil && !s.work.unchanged() {
 			var err error
 			if bodies[i], err = s.work.build(); err != nil {
 				return nil, err

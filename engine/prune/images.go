@@ -2,6 +2,7 @@ package prune
 
 import (
 	"context"
+	"debug/elf"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -148,7 +149,7 @@ func (r *imageRange) newRange() (start, end uint64) {
 
 // openOpenMP finds the images of OpenMP through records with their starts and ends.
 func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit.Change, error), error) {
-	section, err := f.Section(OffloadSection)
+	section, err := f.Section(offloadSection)
 	if err != nil || section < 0 {
 		return nil, err
 	}
@@ -216,7 +217,7 @@ func imageRecords(f *elfedit.File, section int, images []imageRange) (map[uint64
 			records[slot] = i
 		}
 	}
-	if f.Type != elfedit.TypeExec {
+	if f.Type != elf.ET_EXEC {
 		return records, nil
 	}
 	// Programs at fixed addresses have pointers without relocations.

@@ -389,6 +389,7 @@ func TestHostile(t *testing.T) {
 		"pointer":        {func(d []byte) []byte { return d }, testelf.Library{Bundles: bundles, Wrappers: []int{0, 1}, Pointer: &middle}, "where no device code begins"},
 		"nobits":         {func(d []byte) []byte { section(d, ".hip_fatbin")[4] = 8; return d }, good, "no device code"},
 		"align":          {func(d []byte) []byte { put(d[64+48:], 1<<62); return d }, good, "do not fit"},
+		"type cut":       {func(d []byte) []byte { d[16] = 1; return d[:17] }, good, "17 bytes without an ELF header"},
 		"count": {func(d []byte) []byte {
 			put(d[bytes.Index(d, []byte(bundle.Magic))+24:], 1<<62)
 			return d

@@ -1,6 +1,7 @@
 package elfedit
 
 import (
+	"debug/elf"
 	"fmt"
 	"slices"
 
@@ -134,7 +135,7 @@ type filePatch struct {
 
 // Plan computes the file with the changes of an edit.
 func (f *File) Plan(e Edit) (*Plan, error) {
-	p := &planner{File: f, edit: e, page: f.PageSize(), tableAt: f.phoff}
+	p := &planner{File: f, edit: e, page: f.pageSize(), tableAt: f.phoff}
 	for _, step := range []func() error{p.place, p.layout, p.position, p.headers, p.pointers, p.symbols, p.write} {
 		if err := step(); err != nil {
 			return nil, err
@@ -263,7 +264,7 @@ func (p *planner) alone(section int) error {
 			loads++
 		}
 	}
-	if loads != 1 && p.Type != 1 {
+	if loads != 1 && p.Type != elf.ET_REL {
 		return fmt.Errorf("section %s: %d segments load its bytes, expected one", s.Name, loads)
 	}
 	return nil

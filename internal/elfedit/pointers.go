@@ -1,5 +1,7 @@
 package elfedit
 
+import "debug/elf"
+
 import "fmt"
 
 // Form is the way in which the loader computes the value of a pointer.
@@ -39,7 +41,7 @@ const (
 
 // form returns the form of a relocation type, and reports whether it is an address.
 func (f *File) form(typ uint32) (Form, bool) {
-	if f.Machine == MachineAArch64 {
+	if f.Machine == elf.EM_AARCH64 {
 		switch typ {
 		case aarch64Relative:
 			return Relative, true
@@ -129,7 +131,7 @@ func (f *File) relrPointers(visit func(Pointer) error) error {
 	}
 	where := uint64(0)
 	one := func(slot uint64) error {
-		value, ok := f.Word(slot)
+		value, ok := f.word(slot)
 		if !ok {
 			return fmt.Errorf("relocation table RELR at byte 0x%x: the address 0x%x is not in the file", at, slot)
 		}
