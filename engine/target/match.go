@@ -63,6 +63,9 @@ type Rules struct {
 	// LLVM23 selects the order in which LLVM 23 and later visit requests, see
 	// Order23.
 	LLVM23 bool
+	// Release is the number of the release of LLVM whose processors decide about
+	// features: LLVM 22 has no xnack for gfx1250. 0 stands for the newest.
+	Release int
 }
 
 // order returns the order in which requests with the given names are visited.
@@ -113,8 +116,8 @@ func (r Rules) verdict(entry, request ID) Verdict {
 	if !triples || !r.kindsCompatible(entry.Kind, request.Kind) {
 		return KindOrTripleMismatch
 	}
-	e, ok1 := matchable(entry)
-	q, ok2 := matchable(request)
+	e, ok1 := r.matchable(entry)
+	q, ok2 := r.matchable(request)
 	switch {
 	case !ok1 || !ok2 || e.Processor != q.Processor:
 		return ProcessorMismatch
@@ -152,7 +155,7 @@ func startsWithHIP(k Kind) bool {
 // matchable returns the canonical target ID of an entry, and reports whether it
 // can be compatible with a different one: it must be present and well formed,
 // and its processor must support its features.
-func matchable(id ID) (TargetID, bool) {
+func (r Rules) matchable(id ID) (TargetID, bool) {
 	t, err := ParseTargetID(id.TargetID)
 	if err != nil || t.Processor == "" {
 		return t, false
@@ -166,7 +169,7 @@ func matchable(id ID) (TargetID, bool) {
 		// follow the rules with any features.
 		return t.Canonical(id.Triple), !isOffloadArch(t.Processor)
 	}
-	_, illegal := p.illegal(t)
+	_, illegal := p.illegal(t, r.Release)
 	return t.Canonical(id.Triple), !illegal
 }
 

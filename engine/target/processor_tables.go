@@ -18,6 +18,13 @@ type processor struct {
 	aliases  []string // other names of the same processor
 	isa      string   // what follows amdgpu in its triple
 	family   string   // the processors whose code is alike, see CodeFamily
+	earlier  []earlier
+}
+
+// earlier is what a processor had in releases of LLVM up to one, oldest first.
+type earlier struct {
+	until    int
+	features uint8
 }
 
 // amdgcnProcessors are the processors of AMD GPUs by canonical name.
@@ -71,9 +78,9 @@ var amdgcnProcessors = map[string]processor{
 	"gfx1172":         {isa: "11.72", family: "gfx11"},
 	"gfx1200":         {isa: "12.00", family: "gfx11"},
 	"gfx1201":         {isa: "12.01", family: "gfx11"},
-	"gfx1250":         {isa: "12.50", family: "gfx11", features: featureXNACK},
+	"gfx1250":         {isa: "12.50", family: "gfx11", features: featureXNACK, earlier: []earlier{{until: 22, features: 0}, {until: 23, features: featureSRAMECC}}},
 	"gfx1250-strict":  {isa: "12.50s", family: "gfx11", features: featureXNACK},
-	"gfx1251":         {isa: "12.51", family: "gfx11", features: featureXNACK},
+	"gfx1251":         {isa: "12.51", family: "gfx11", features: featureXNACK, earlier: []earlier{{until: 22, features: 0}, {until: 23, features: featureSRAMECC}}},
 	"gfx1310":         {isa: "13.10", family: "gfx11"},
 	"gfx9-generic":    {isa: "9", family: "gfx9", features: featureXNACK},
 	"gfx9-4-generic":  {isa: "9.4", family: "gfx9", features: featureSRAMECC | featureXNACK},

@@ -118,7 +118,7 @@ func CheckTargetID(triple Triple, s string) error {
 	if amd && !known {
 		return nil
 	}
-	f, illegal := p.illegal(t)
+	f, illegal := p.illegal(t, newest)
 	switch {
 	case !illegal:
 		return nil
@@ -128,8 +128,17 @@ func CheckTargetID(triple Triple, s string) error {
 	return fail("%s has no feature '%s', only %s", t.Processor, f.Name, strings.Join(p.featureNames(), " and "))
 }
 
-// illegal returns a feature of t that p does not have.
-func (p processor) illegal(t TargetID) (Feature, bool) {
+// newest stands for the newest release of LLVM that the tables know.
+const newest = 0
+
+// illegal returns a feature of t that p does not have in a release of LLVM.
+func (p processor) illegal(t TargetID, release int) (Feature, bool) {
+	for _, e := range p.earlier {
+		if release != newest && release <= e.until {
+			p.features = e.features
+			break
+		}
+	}
 	legal := p.featureNames()
 	for _, f := range t.Features {
 		if !slices.Contains(legal, f.Name) {

@@ -121,6 +121,26 @@ def architectures_of(ctx, where, kind, default = []):
         ))
     return target_ids.complete_all(kind, archs, where, "offload_archs")
 
+def check_compiler(toolchain, targets, where):
+    """Fails if the device compiler does not support an AMD GPU.
+
+    Args:
+      toolchain: result of `device_toolchain_of`.
+      targets: list of structs returned by `target_ids.complete`.
+      where: prefix of error messages, `label: rule`.
+    """
+    for target in targets:
+        processor = target.target_id.split(":")[0]
+        if not toolchain.processors or not processor.startswith("gfx") or processor in toolchain.processors:
+            continue
+        fail("{}: offload_archs: {} is a processor that the device compiler{} does not support: take a newer one ({}), or leave {} out".format(
+            where,
+            processor,
+            ", clang {},".format(toolchain.release) if toolchain.release else "",
+            "docs/toolchains.md",
+            target.target_id,
+        ))
+
 def _for_runtime(target):
     """Returns the target with the triple that HIP's runtime looks for."""
     return struct(kind = target.kind, target_id = target.target_id, triple = target_ids.runtime_triple(target.triple))

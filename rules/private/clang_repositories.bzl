@@ -28,6 +28,7 @@ offload_device_toolchain(
     link_files = glob({link_files}, allow_empty = True),
     link_flags = {link_flags},
     missing = {missing},
+    processors = {processors},
     release = {release},
     rocm_files = glob(["rocm/include/hip/**"], allow_empty = True),
     rocm_version = {rocm_version},
@@ -91,7 +92,7 @@ _LINK_FLAGS = ["-no-canonical-prefixes"]
 # Programs that link, in addition to lld, if they exist: for SPIR-V (Debian: llvm-22) and PTX (clang-tools-22).
 _OTHER_LINKERS = ["llvm-link", "clang-nvlink-wrapper"]
 
-def _compiler(repository_ctx, llvm = None, programs = None, missing = "", release = 0, rocm = False, hip_runtime = None):
+def _compiler(repository_ctx, llvm = None, programs = None, missing = "", processors = [], release = 0, rocm = False, hip_runtime = None):
     """Returns the toolchain of an LLVM directory in the repository. `programs` divides bin into the compiler's and the linkers' programs."""
     below = llvm + "/" if llvm else ""
     headers = below + "lib/clang/*/include/"
@@ -108,6 +109,7 @@ def _compiler(repository_ctx, llvm = None, programs = None, missing = "", releas
         link_files = repr([below + "bin/" + program for program in programs.linkers]),
         link_flags = repr(_LINK_FLAGS + repository_ctx.attr.link_flags),
         missing = repr(missing),
+        processors = repr(processors),
         release = release,
         rocm_version = repr("rocm/share/hip/version" if rocm else None),
         toolchains = Label("//rules:toolchains.bzl"),
@@ -246,6 +248,14 @@ def _major(repository_ctx, clang):
     major = answer.stdout.strip().split(".")[0]
     return int(major) if answer.return_code == 0 and major.isdigit() else 0
 
+def _processors(repository_ctx, clang):
+    """Returns the AMD GPUs that a clang supports, empty if it does not tell them, e.g. because it is for another machine."""
+    answer = repository_ctx.execute([clang, "--target=amdgcn-amd-amdhsa", "--print-supported-cpus"])
+    if answer.return_code != 0:
+        return []
+    lines = [line.strip() for line in (answer.stdout + answer.stderr).splitlines() if line.startswith("\t")]
+    return sorted([line for line in lines if line.startswith("gfx")])
+
 def _find_rocm(repository_ctx, resources):
     """Returns the directories of ROCm and of its device libraries, or None, None. `resources` is clang's resource directory."""
     asked_for = repository_ctx.attr.rocm_path or repository_ctx.getenv("ROCM_PATH")
@@ -290,7 +300,7 @@ def _system_clang_impl(repository_ctx):
             rocm_build, hip_runtime = targets.build, targets.hip
         else:
             rocm_build = no_rocm_targets(" on this machine")
-        build_file = _compiler(repository_ctx, hip_runtime = hip_runtime, programs = programs, release = _major(repository_ctx, root + "/bin/clang"), rocm = bool(rocm))
+        build_file = _compiler(repository_ctx, hip_runtime = hip_runtime, processors = _processors(repository_ctx, root + "/bin/clang"), programs = programs, release = _major(repository_ctx, root + "/bin/clang"), rocm = bool(rocm))
         build_file += _openmp(_link_openmp(repository_ctx, root), " in {}/lib".format(root)) + rocm_build
         constraints = _host_constraints(repository_ctx)
     repository_ctx.file("BUILD.bazel", build_file + _toolchain(":clang", repository_ctx.attr.compiler_name, constraints))
@@ -363,7 +373,7 @@ def _archive_clang_impl(repository_ctx):
     release = _check_archive(repository_ctx, "offload.archive_clang", ".")
     repository_ctx.file(
         "BUILD.bazel",
-        _compiler(repository_ctx, programs = _archive_programs(repository_ctx, "."), release = release) +
+        _compiler(repository_ctx, processors = _processors(repository_ctx, "./bin/clang"), programs = _archive_programs(repository_ctx, "."), release = release) +
         _openmp(_link_openmp(repository_ctx, "."), " in " + repository_ctx.attr.urls[0]),
     )
 
@@ -401,7 +411,7 @@ def _archive_rocm_impl(repository_ctx):
     targets = rocm_targets(repository_ctx, "rocm", link = False)
     repository_ctx.file(
         "BUILD.bazel",
-        _compiler(repository_ctx, hip_runtime = targets.hip, llvm = llvm, programs = _archive_programs(repository_ctx, llvm), release = release, rocm = True) +
+        _compiler(repository_ctx, hip_runtime = targets.hip, llvm = llvm, processors = _processors(repository_ctx, "./{}/bin/clang".format(llvm)), programs = _archive_programs(repository_ctx, llvm), release = release, rocm = True) +
         _openmp(_link_openmp(repository_ctx, llvm), " in " + repository_ctx.attr.urls[0]) +
         targets.build,
     )

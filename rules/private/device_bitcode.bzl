@@ -3,7 +3,7 @@
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "offload_bitcode")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_COPTS_ATTRS", "arch_copts_of", "hip_targets")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_COPTS_ATTRS", "arch_copts_of", "check_compiler", "hip_targets")
 load(":cc_flags.bzl", "device_flags")
 load(":clang.bzl", "COMPILE_GROUP", "HEADERS", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "headers_of", "include_folders", "object_names", "rocm_inputs", "run_clang", "sources_of")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "add_flags", "expand_defines", "expand_flags")
@@ -111,7 +111,9 @@ def _device_bitcode_library_impl(ctx):
     if sources:
         headers = headers_of(ctx)
         names = object_names(ctx, sources)
-        for target in hip_targets(ctx, where):
+        targets = hip_targets(ctx, where)
+        check_compiler(toolchain, targets, where)
+        for target in targets:
             files = [_compile(ctx, toolchain, headers, src, name, target) for src, name in zip(sources, names)]
             bitcode.append(offload_bitcode(
                 file = _merge(ctx, toolchain, files + made, target),

@@ -29,9 +29,10 @@ AMDGPU_FEATURES = {
 _FOR_ARCH = "-Xarch_"
 _FOR_OPENMP = "-Xopenmp-target="
 
-# The number of parts of a HIP program for which clang's driver generates code in parallel.
+# The number of parts of a HIP program for which clang's driver generates code in parallel, and the releases that do.
 _HIP_PARTITIONS = "8"
 _PARTITIONS_SINCE = 21
+_PARTITIONS_UNTIL = 22
 
 def flags_of_device(flags, target):
     """Selects the flags of a device compilation from flags for several compilations, such as `-Xarch_device FLAG`.
@@ -114,12 +115,12 @@ def add_amdgpu_lto(args, objects, *, hip, library = [], release = 0):
       objects: list of Files with bitcode.
       hip: whether the code is HIP code, whose functions are not called from outside the link.
       library: list of Files with bitcode that is linked like an archive: functions that are not called are left out.
-      release: release of LLVM, 0 for a recent release.
+      release: release of LLVM, 0 if it is unknown.
     """
     args.add("-flto")
     if hip:
         args.add("-Wl,-plugin-opt=-amdgpu-internalize-symbols")
-        if not release or release >= _PARTITIONS_SINCE:
+        if _PARTITIONS_SINCE <= release and release <= _PARTITIONS_UNTIL:
             args.add(_HIP_PARTITIONS, format = "-Wl,--lto-partitions=%s")
 
     # Only the linker gets these files: the driver would optimize bitcode again before linking it.

@@ -1,7 +1,7 @@
 """Compiles HIP sources to code objects and host objects."""
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
-load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "hip_targets")
+load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "hip_targets")
 load(":cc_flags.bzl", "host_environment", "host_flags")
 load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "rocm_inputs", "run_clang", "sources_of")
 load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
@@ -206,6 +206,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
     deps = depset(transitive = [_objects_of(dep, targets, where) for dep in relocatable])
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
+    check_compiler(compiler, targets, where)
     names = object_names(ctx, sources_of(ctx))
     units = {name: [] for name in names} if per_source and len(names) > 1 else {"": []}
 

@@ -3,7 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadImagesInfo", "offload_image")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of", "check_compiler")
 load(":cc_flags.bzl", "cc_configuration", "device_flags", "host_environment", "host_flags", "without_inclusions")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "LINK_GROUP", "add_headers", "clang_arguments", "object_names", "run_clang", "sources_of")
 load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
@@ -14,6 +14,7 @@ load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers", 
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "add_image")
+load(":processors.bzl", "INSTRUCTION_SETS")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":ptx.bzl", "ptx_feature")
 load(":target_ids.bzl", "target_ids")
@@ -121,7 +122,12 @@ def _triple(target):
 def _folder(target):
     return target_ids.file_name(target.target_id or _triple(target))
 
-def _add_target(args, target, host):
+# From this release on, the triple of an AMD GPU has its instruction set, and the settings of a target ID are flags of the
+# module, which only these flags of the compiler set.
+_INSTRUCTION_SETS_SINCE = 24
+_SETTING_FLAGS = {"+": "-m", "-": "-mno-"}
+
+def _add_target(args, target, host, release):
     """Adds the flags for the target of a device compilation.
 
     The driver cannot compile only for a device: it would first compile for the
@@ -137,14 +143,20 @@ def _add_target(args, target, host):
     args.add_all(["-fno-math-errno", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"])
     args.add(host, format = "--target=%s")
     parts = target.target_id.split(":")
+    triple = _triple(target)
     features = [feature[-1] + feature[:-1] for feature in parts[1:]]
+    if target_ids.is_amdgpu(target.triple) and release >= _INSTRUCTION_SETS_SINCE:
+        args.add_all([feature for setting in features for feature in ["-Xclang", _SETTING_FLAGS[setting[0]] + setting[1:]]])
+        features = []
+        if parts[0] in INSTRUCTION_SETS:
+            triple = "amdgpu{}-{}".format(INSTRUCTION_SETS[parts[0]], triple.partition("-")[2])
     if _is_nvidia(target):
         # As with -fopenmp-target-jit, the link writes bitcode, and the runtime generates code from it.
         args.add_all(["-flto", "-fno-threadsafe-statics", "-mllvm", "-enable-memcpyopt-without-libcalls", "-Xclang", "-fcuda-is-device", "-Xclang", "-mframe-pointer=all"])
         if ptx_feature(parts[0]):
             features.append(ptx_feature(parts[0]))
     for flag, value in [
-        ("-triple", _triple(target)),
+        ("-triple", triple),
         ("-target-cpu", parts[0]),
         ("-tune-cpu", parts[0]),
     ] + [("-target-feature", feature) for feature in features]:
@@ -298,7 +310,7 @@ def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, fol
     host = host_triple(ctx)
     args = _device_arguments(ctx, toolchain, src)
     _add_name(args, src)
-    _add_target(args, target, host)
+    _add_target(args, target, host, toolchain.release)
     args.add_all(["-Xclang", "-fopenmp-is-target-device", "-Xclang", "-aux-triple", "-Xclang", host])
     args.add_all(["-Xclang", "-fopenmp-host-ir-file-path", "-Xclang", ir])
     args.add_all(["-emit-llvm"] if gpu else [])
@@ -400,6 +412,7 @@ def _openmp_library_impl(ctx):
             ))
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
+    check_compiler(compiler, targets, where)
     cc = cc_configuration(ctx)
     headers = library_headers(ctx, cc)
 

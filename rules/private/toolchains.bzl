@@ -77,6 +77,7 @@ def _offload_device_toolchain_impl(ctx):
             "fastbuild": ctx.attr.fastbuild_flags,
             "opt": ctx.attr.opt_flags,
         },
+        processors = ctx.attr.processors,
         release = ctx.attr.release,
         rocm = rocm,
         without_rocm = ctx.files._without_rocm,
@@ -157,8 +158,11 @@ toolchain(
             doc = "Flags for device compilations with `-c opt`.",
             default = ["-O3", "-DNDEBUG"],
         ),
+        "processors": attr.string_list(
+            doc = "The AMD GPUs that the compiler supports (`clang --target=amdgcn-amd-amdhsa --print-supported-cpus`). If not empty, other GPUs fail at analysis time.",
+        ),
         "release": attr.int(
-            doc = "The LLVM release, such as 22, because flags differ between releases; 0 for a recent release.",
+            doc = "The LLVM release, such as 22, because flags differ between releases; 0 if it is unknown, for the flags of 23.",
         ),
         "rocm_files": attr.label_list(
             doc = "HIP's headers, `include/hip/**` of the ROCm directory of `rocm_version`, which are inputs of every compilation of HIP. Device libraries can be in this list instead of in `device_libraries`.",

@@ -160,7 +160,7 @@ def library_tests(name):
     )
     actions_test(
         name = "lib_device_deps_test",
-        argv = ["-flto -Wl,-plugin-opt=-amdgpu-internalize-symbols -Wl,--lto-partitions=8 -Xlinker BIN/tests/analysis/lib_of_lib/gfx942/a.bc -Wl,--start-lib -Xlinker BIN/tests/analysis/lib/gfx942/a.bc -Xlinker BIN/tests/analysis/lib/gfx942/a_cu.bc -Wl,--end-lib"],
+        argv = ["-flto -Wl,-plugin-opt=-amdgpu-internalize-symbols -Xlinker BIN/tests/analysis/lib_of_lib/gfx942/a.bc -Wl,--start-lib -Xlinker BIN/tests/analysis/lib/gfx942/a.bc -Xlinker BIN/tests/analysis/lib/gfx942/a_cu.bc -Wl,--end-lib"],
         count = 1,
         mnemonic = "OffloadDeviceLink",
         output = "lib_of_lib/gfx942.co",

@@ -1,7 +1,7 @@
 """Analysis tests of device compilers: how one is chosen, and what is said where there is none."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "hip_code_objects", "hip_library", "offload_link", "offload_register", "openmp_library")
+load("//rules:defs.bzl", "device_bitcode_library", "hip_code_objects", "hip_library", "offload_link", "offload_register", "openmp_library")
 load("//rules:toolchains.bzl", "offload_device_toolchain")
 load(":testing.bzl", "failure_test")
 
@@ -24,6 +24,7 @@ _none_test = _failure_test_with({
     "//command_line_option:host_platform": str(Label("//tests/analysis:riscv")),
 })
 _missing_test = _failure_test_with({"//command_line_option:extra_toolchains": str(Label("//tests/analysis:missing_toolchain"))})
+_old_test = _failure_test_with({"//command_line_option:extra_toolchains": str(Label("//tests/analysis:old_toolchain"))})
 _riscv_test = _failure_test_with({
     "//command_line_option:extra_toolchains": [str(Label("//tests/analysis:riscv_cc")), str(Label("//tests/analysis:clang_toolchain"))],
     "//command_line_option:platforms": str(Label("//tests/analysis:riscv")),
@@ -45,7 +46,7 @@ def toolchains_tests(name):
         "hip_code_objects": (hip_code_objects, {"offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
         "hip_library": (hip_library, {"offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
         "offload_link": (offload_link, {"srcs": ["host.o"]}),
-        "openmp_library": (openmp_library, {"srcs": ["a.c"]}),
+        "openmp_library": (openmp_library, {"offload_archs": ["gfx942"], "srcs": ["a.c"]}),
     }
     for user, (rule, kwargs) in users.items():
         rule(name = "compiler_of_" + user, tags = ["manual"], **kwargs)
@@ -66,6 +67,21 @@ def toolchains_tests(name):
         message = "//tests/analysis:compiler_of_hip_code_objects: no registered device compiler supports the execution platforms. Add to MODULE.bazel:\n    offload = use_extension(\"@rules_offload//rules:extensions.bzl\", \"offload\")",
         target_under_test = "compiler_of_hip_code_objects",
     )
+
+    device_bitcode_library(
+        name = "compiler_of_device_bitcode_library",
+        srcs = ["a.c"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    for user in ["device_bitcode_library", "hip_code_objects", "hip_library", "openmp_library"]:
+        _old_test(
+            name = "compiler_old_{}_test".format(user),
+            size = "small",
+            message = "//tests/analysis:compiler_of_{user}: {user}: offload_archs: gfx942 is a processor that the device compiler, clang 22, does not support: take a newer one (docs/toolchains.md), or leave gfx942 out".format(user = user),
+            target_under_test = "compiler_of_" + user,
+        )
+        tests.append("compiler_old_{}_test".format(user))
 
     offload_register(
         name = "register_on_riscv",

@@ -4,7 +4,7 @@
 //
 //	tools/offline/run go test ./tests/bundler -args -llvm 24
 //
-// With -short, it runs every eighth of the cases.
+// With -short, it runs every eighth of the cases. -cases N sets the number of those of TestRandom.
 package bundler_test
 
 import (
@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rules-offload/rules_offload/tests/llvm"
@@ -74,7 +75,7 @@ func newBench(t *testing.T) *bench {
 			err = makeInputs(dir, filepath.Dir(clang))
 		}
 		// LLVM's tool searches for llvm-objcopy on PATH.
-		env := append(release.Env(), "PATH="+release.Bin(), "TMPDIR=/tmp", fmt.Sprint("OFFLOAD_LLVM_VERSION=", *number))
+		env := []string{"PATH=" + release.Bin(), "TMPDIR=/tmp", fmt.Sprint("OFFLOAD_LLVM_VERSION=", *number)}
 		shared.bench, shared.err = bench{dir, filepath.Join(release.Bin(), tool), ours, env}, err
 	})
 	if shared.err != nil {
@@ -147,8 +148,8 @@ func normal(s string) string {
 	return speeds.ReplaceAllString(timers.ReplaceAllString(s, ""), "speed: … MB/s")
 }
 
-// compare runs a call with both tools and reports every difference.
-func (b *bench) compare(t *testing.T, c call) {
+// compare runs a call with both tools and reports every difference. It returns whether LLVM's failed.
+func (b *bench) compare(t *testing.T, c call) bool {
 	t.Helper()
 	theirs, _ := b.run(t, b.theirs, c)
 	ours, _ := b.run(t, b.ours, c)
@@ -172,6 +173,7 @@ func (b *bench) compare(t *testing.T, c call) {
 		theirs.stdout = ours.stdout
 	}
 	diff(t, c.String(), theirs, ours)
+	return theirs.failed
 }
 
 func diff(t *testing.T, name string, theirs, ours outcome) {
@@ -203,23 +205,36 @@ func diff(t *testing.T, name string, theirs, ours outcome) {
 	}
 }
 
-// compareAll compares calls in parallel and logs their number.
+// compareAll compares calls, every eighth of them with -short.
 func (b *bench) compareAll(t *testing.T, calls []call) {
+	t.Helper()
+	if testing.Short() {
+		var some []call
+		for i := 0; i < len(calls); i += 8 {
+			some = append(some, calls[i])
+		}
+		calls = some
+	}
+	b.compareEach(t, calls)
+}
+
+// compareEach compares calls in parallel and says how many there were.
+func (b *bench) compareEach(t *testing.T, calls []call) {
 	t.Helper()
 	limit := make(chan struct{}, 4)
 	var wg sync.WaitGroup
-	for i, c := range calls {
-		if testing.Short() && i%8 != 0 {
-			continue
-		}
+	var failures atomic.Int32
+	for _, c := range calls {
 		limit <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-limit }()
-			b.compare(t, c)
+			if b.compare(t, c) {
+				failures.Add(1)
+			}
 		})
 	}
 	wg.Wait()
-	t.Logf("%d cases", len(calls))
+	t.Logf("%d cases, %d of which LLVM refuses", len(calls), failures.Load())
 }
 
 // random returns a source of chance that is the same at every run.

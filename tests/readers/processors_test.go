@@ -31,12 +31,16 @@ func TestProcessors(t *testing.T) {
 			Aliases         []string
 			Features        []string
 			Since           int
+			Earlier         []struct {
+				Until    int
+				Features []string
+			}
 		}
 	}
 	if err := json.Unmarshal(text, &data); err != nil {
 		t.Fatal(err)
 	}
-	for _, number := range []int{22, 24} {
+	for _, number := range []int{22, 23, 24} {
 		r := releases.Get(t, number)
 		help, err := r.Command(t, "llc", "-mtriple=amdgcn-amd-amdhsa", "-mcpu=help", os.DevNull).CombinedOutput()
 		if err != nil {
@@ -58,6 +62,13 @@ func TestProcessors(t *testing.T) {
 			}
 			return binary.LittleEndian.Uint32(out[48:])
 		}
+		var processors []string
+		for _, p := range data.AMDGCN {
+			if p.Since <= number {
+				processors = append(processors, p.Name)
+			}
+		}
+		served := serves(t, r, processors)
 		for _, p := range data.AMDGCN {
 			for _, name := range append(p.Aliases, p.Name) {
 				if known[name] != (p.Since <= number) {
@@ -72,8 +83,19 @@ func TestProcessors(t *testing.T) {
 			if mach, _ := strconv.ParseUint(p.Mach, 0, 8); uint32(mach) != flags&0xff {
 				t.Errorf("LLVM %d: %s has the number 0x%x, not %s", number, p.Name, flags&0xff, p.Mach)
 			}
+			features := p.Features
+			for _, e := range slices.Backward(p.Earlier) {
+				if number <= e.Until {
+					features = e.Features
+				}
+			}
+			for _, feature := range []string{"sramecc", "xnack"} {
+				if got := served[p.Name+":"+feature+"+"]; got != slices.Contains(features, feature) {
+					t.Errorf("LLVM %d: clang-offload-bundler has code for %s serve %s:%s+: %v", number, p.Name, p.Name, feature, got)
+				}
+			}
 			if newer := strings.HasPrefix(p.Name, "gfx125") || strings.HasPrefix(p.Name, "gfx12-5"); newer {
-				continue // features of it are not those of all releases, and not all of them can be set
+				continue // not all features that the flags tell can be set
 			}
 			for feature, bits := range map[string]uint32{"xnack": 3 << 8, "sramecc": 3 << 10} {
 				if got := flags&bits != 0; got != slices.Contains(p.Features, feature) {
@@ -92,4 +114,43 @@ func TestProcessors(t *testing.T) {
 			}
 		}
 	}
+}
+
+// serves returns the target IDs with a feature for which LLVM unbundles code for any setting of it, such as gfx90a:xnack+.
+func serves(t *testing.T, r releases.Release, processors []string) map[string]bool {
+	t.Helper()
+	const id = "hip-amdgcn-amd-amdhsa--"
+	dir, found := t.TempDir(), map[string]bool{}
+	run := func(args ...string) {
+		t.Helper()
+		if out, err := r.Command(t, "clang-offload-bundler", append(args, "-type=o")...).CombinedOutput(); err != nil {
+			t.Fatalf("LLVM %d: %v\n%s", r.Number, err, out)
+		}
+	}
+	code, bundle := filepath.Join(dir, "code"), filepath.Join(dir, "bundle")
+	if err := os.WriteFile(code, []byte("code"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	targets, args := "-targets=host-x86_64-unknown-linux-gnu-", []string{"-output=" + bundle, "-input=" + os.DevNull}
+	for _, processor := range processors {
+		targets += "," + id + processor
+		args = append(args, "-input="+code)
+	}
+	run(append(args, targets)...)
+	for _, feature := range []string{":xnack+", ":sramecc+"} {
+		targets, args := []string{}, []string{"-unbundle", "-allow-missing-bundles", "-input=" + bundle}
+		for _, processor := range processors {
+			targets = append(targets, id+processor+feature)
+			args = append(args, "-output="+filepath.Join(dir, processor+feature))
+		}
+		run(append(args, "-targets="+strings.Join(targets, ","))...)
+		for _, processor := range processors {
+			out, err := os.ReadFile(filepath.Join(dir, processor+feature))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found[processor+feature] = string(out) == "code"
+		}
+	}
+	return found
 }

@@ -65,21 +65,11 @@ func (r Release) Bin() string {
 	return filepath.Join(r.dir, "usr/lib/llvm-"+strconv.Itoa(r.Number), "bin")
 }
 
-// Env returns the variables of the environment that the tools need.
-func (r Release) Env() []string {
-	if r.dir == "" {
-		return nil
-	}
-	return []string{"LD_LIBRARY_PATH=" + filepath.Join(r.dir, "usr/lib/x86_64-linux-gnu")}
-}
-
 // Command returns a command that runs a tool of the release.
 func (r Release) Command(t testing.TB, tool string, args ...string) *exec.Cmd {
 	t.Helper()
 	if r.dir == "" {
 		return exec.Command(llvm.Tool(t, tool), args...)
 	}
-	cmd := exec.Command(filepath.Join(r.Bin(), tool), args...)
-	cmd.Env = append(os.Environ(), r.Env()...)
-	return cmd
+	return exec.Command(filepath.Join(r.Bin(), tool), args...)
 }

@@ -39,8 +39,13 @@ type processor struct {
 	Family   string   `json:"family"` // the instruction set of its family, whose code all processors of the family run
 	Generic  bool     `json:"generic"`
 	Mach     string   `json:"mach"`     // EF_AMDGPU_MACH
-	Features []string `json:"features"` // that target IDs can name
-	Since    int      `json:"since"`    // the first release of LLVM, from 22 on, that supports it
+	Features []string `json:"features"` // that target IDs can name in the newest release
+	// Earlier has the features of older releases of LLVM where they differ, oldest first.
+	Earlier []struct {
+		Until    int      `json:"until"` // the last release that has them
+		Features []string `json:"features"`
+	} `json:"earlier"`
+	Since int `json:"since"` // the first release of LLVM, from 22 on, that supports it
 }
 
 const input = "engine/target/processors.json"
@@ -113,6 +118,11 @@ func (d *data) check() error {
 	}
 	for _, p := range d.AMDGCN {
 		families[p.Family] = true
+		for i, e := range p.Earlier {
+			if i > 0 && e.Until <= p.Earlier[i-1].Until {
+				return fmt.Errorf("%s: the features until %d are not newer than those before", p.Name, e.Until)
+			}
+		}
 		switch {
 		case p.Generic && p.ISA != p.Family:
 			return fmt.Errorf("%s is generic, and %s is not its family's instruction set", p.Name, p.ISA)
@@ -151,6 +161,13 @@ type processor struct {
 	aliases  []string // other names of the same processor
 	isa      string   // what follows amdgpu in its triple
 	family   string   // the processors whose code is alike, see CodeFamily
+	earlier  []earlier
+}
+
+// earlier is what a processor had in releases of LLVM up to one, oldest first.
+type earlier struct {
+	until    int
+	features uint8
 }
 
 // amdgcnProcessors are the processors of AMD GPUs by canonical name.
@@ -159,12 +176,15 @@ var amdgcnProcessors = map[string]processor{
 	codeFamilies := d.codeFamilies()
 	for _, p := range d.AMDGCN {
 		fmt.Fprintf(&b, "%q: {isa: %q, family: %q", p.Name, p.ISA, codeFamilies[p.Name])
-		var bits []string
-		for _, f := range p.Features {
-			bits = append(bits, "feature"+strings.ToUpper(f))
+		if p.Features != nil {
+			fmt.Fprintf(&b, ", features: %s", bits(p.Features))
 		}
-		if bits != nil {
-			fmt.Fprintf(&b, ", features: %s", strings.Join(bits, "|"))
+		if p.Earlier != nil {
+			b.WriteString(", earlier: []earlier{")
+			for _, e := range p.Earlier {
+				fmt.Fprintf(&b, "{until: %d, features: %s},", e.Until, bits(e.Features))
+			}
+			b.WriteString("}")
 		}
 		if p.Aliases != nil {
 			fmt.Fprintf(&b, ", aliases: %#v", p.Aliases)
@@ -207,6 +227,18 @@ var amdgcnProcessors = map[string]processor{
 	}
 	b.WriteString("}\n")
 	return b.String()
+}
+
+// bits returns features as an expression.
+func bits(features []string) string {
+	if len(features) == 0 {
+		return "0"
+	}
+	var names []string
+	for _, f := range features {
+		names = append(names, "feature"+strings.ToUpper(f))
+	}
+	return strings.Join(names, "|")
 }
 
 // flags returns the table of package check.
@@ -253,6 +285,10 @@ PROCESSORS = [
 		if len(p.Features) > 0 {
 			fmt.Fprintf(&b, "    %q: [\"%s\"],\n", p.Name, strings.Join(p.Features, `", "`))
 		}
+	}
+	b.WriteString("}\n\n# What follows amdgpu in the triple of an AMD GPU, which LLVM 24 names it by.\nINSTRUCTION_SETS = {\n")
+	for _, p := range d.AMDGCN {
+		fmt.Fprintf(&b, "    %q: %q,\n", p.Name, p.ISA)
 	}
 	b.WriteString("}\n\n# The families of AMD GPUs whose code is alike. Any other processor is a family of its own.\nCODE_FAMILIES = {\n")
 	families := d.codeFamilies()

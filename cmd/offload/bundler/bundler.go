@@ -235,7 +235,7 @@ func (r *run) read() engine.ReadOptions {
 }
 
 func (r *run) rules() target.Rules {
-	return target.Rules{HIPOpenMP: r.hipOpenMP.Value, LLVM23: r.release.NextBucket}
+	return target.Rules{HIPOpenMP: r.hipOpenMP.Value, LLVM23: r.release.NextBucket, Release: r.release.Number}
 }
 
 // trace returns the function that explains every comparison, nil if no explanation is

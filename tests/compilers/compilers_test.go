@@ -1,0 +1,466 @@
+// Package compilers builds a workspace with the clang of other releases of LLVM than 22, from Debian, and looks at what it
+// gets: code, targets, programs that register it, and fat files that the tools of the same release read.
+//
+//	tools/offline/run go test ./tests/compilers
+//
+// With -all, it builds for all kinds of GPUs that the releases know.
+package compilers
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/releases"
+	"github.com/rules-offload/rules_offload/tests/root"
+)
+
+var all = flag.Bool("all", false, "build for all kinds of GPUs that the releases know")
+
+func TestMain(m *testing.M) { llvm.Main(m) }
+
+// archs are the GPUs to build for with each release.
+var archs = map[int]struct{ always, more []string }{
+	23: {
+		[]string{"gfx90a:xnack+", "gfx1100", "gfx1250"},
+		[]string{"gfx803", "gfx942", "gfx1030", "gfx1154", "gfx1170", "gfx1201", "gfx1251", "gfx1310", "gfx9-4-generic", "gfx11-7-generic", "gfx12-generic", "gfx12-5-generic"},
+	},
+	24: {
+		[]string{"gfx90a:xnack+", "gfx942", "gfx1170", "gfx1250:xnack-", "gfx12-5-generic"},
+		[]string{"gfx803", "gfx906:sramecc+", "gfx1030", "gfx1100", "gfx1154", "gfx1201", "gfx1250-strict", "gfx1251", "gfx1310", "gfx9-4-generic", "gfx11-7-generic", "gfx12-generic", "gfx13-generic"},
+	},
+}
+
+// programs has the host programs and the kernels of the tests of device code.
+var copied = []string{
+	"program/alone.cc", "program/counter.hip", "program/first.hip", "program/hip.h", "program/linked.cc", "program/runtime.c",
+	"program/second.hip", "program/steps.hip",
+	"sources/across.hip", "sources/device.h", "sources/functions.hip", "sources/regions.c", "sources/shared.hip", "sources/several.hip",
+}
+
+const build = `load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
+load("@rules_offload//rules:defs.bzl", "hip_code_objects", "hip_device_link", "hip_library", "offload_bundle", "offload_link", "openmp_library")
+
+# What clang's driver makes of each source alone, and of several.
+hip_code_objects(
+    name = "alone",
+    srcs = ["sources/several.hip"],
+    hdrs = ["sources/device.h"],
+)
+
+hip_code_objects(
+    name = "linked",
+    srcs = ["sources/across.hip", "sources/functions.hip", "sources/shared.hip"],
+    hdrs = ["sources/device.h"],
+    rdc = True,
+)
+
+offload_bundle(
+    name = "bundle",
+    compress = "none",
+    images = [":linked"],
+)
+
+offload_bundle(
+    name = "compressed",
+    compress = "zstd",
+    images = [":linked"],
+)
+
+hip_library(
+    name = "alone_code",
+    srcs = ["program/first.hip", "program/second.hip"],
+    hdrs = ["program/hip.h"],
+)
+
+cc_binary(
+    name = "alone_program",
+    srcs = ["program/alone.cc"],
+    deps = [":alone_code"],
+)
+
+[
+    hip_library(
+        name = name,
+        srcs = ["program/{}.hip".format(name)],
+        hdrs = ["program/hip.h"],
+        device_link = False,
+        rdc = True,
+        deps = deps,
+    )
+    for name, deps in {
+        "counter": [],
+        "steps": [":counter"],
+    }.items()
+]
+
+hip_device_link(
+    name = "linked_code",
+    deps = [":steps"],
+)
+
+cc_binary(
+    name = "linked_program",
+    srcs = ["program/linked.cc"],
+    deps = [":linked_code"],
+)
+
+cc_library(
+    name = "runtime",
+    srcs = ["program/runtime.c"],
+)
+
+openmp_library(
+    name = "regions",
+    srcs = ["sources/regions.c"],
+    # There is no device runtime.
+    device_linkopts = ["amdgcn-amd-amdhsa=-Wl,--unresolved-symbols=ignore-all"],
+)
+
+# Objects of clang's driver.
+offload_link(
+    name = "fat",
+    srcs = ["across_fat.o", "functions_fat.o", "shared_fat.o"],
+)
+`
+
+// clang is the compiler of a release.
+type clang struct {
+	releases.Release
+	t       *testing.T
+	folder  string // with the sources
+	archs   []string
+	offload string
+}
+
+// run runs a tool of the release, or a program, and returns what it prints.
+func (c *clang) run(tool string, args ...string) string {
+	c.t.Helper()
+	cmd := exec.Command(tool, args...)
+	if !filepath.IsAbs(tool) {
+		cmd = c.Command(c.t, tool, args...)
+	}
+	var stderr bytes.Buffer
+	cmd.Dir, cmd.Stderr = c.folder, &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		c.t.Fatalf("%s %s: %v\n%s%s", tool, strings.Join(args, " "), err, out, stderr.Bytes())
+	}
+	return string(out)
+}
+
+// driver are the arguments of clang's driver for HIP. The modes of compilation have -O2 by default.
+var driver = []string{"-nogpulib", "-nogpuinc", "-O2", "-x", "hip", "--no-gpu-bundle-output", "-Wno-unused-command-line-argument"}
+
+// device has clang's driver compile device code for a GPU.
+func (c *clang) device(arch string, args ...string) string {
+	c.t.Helper()
+	out := filepath.Join(c.t.TempDir(), "driver.co")
+	c.run("clang", slices.Concat(driver, []string{"--offload-device-only", "--offload-arch=" + arch, "-o", out}, args)...)
+	return out
+}
+
+// notes returns what the notes of a code object say: its target, and all figures of its kernels.
+func (c *clang) notes(file string) string {
+	c.t.Helper()
+	_, notes, ok := strings.Cut(c.run("llvm-readelf", "--notes", file), "\n")
+	if !ok || !strings.Contains(notes, ".vgpr_count") {
+		c.t.Fatalf("%s has no notes of kernels", file)
+	}
+	return notes
+}
+
+// TestCompilers builds the workspace with each release.
+func TestCompilers(t *testing.T) {
+	project, err := root.Project()
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents := map[string]string{"BUILD.bazel": build}
+	for _, name := range copied {
+		content, err := os.ReadFile(filepath.Join(project, "tests", "devicecode", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		contents[name] = string(content)
+	}
+	w := bazeltest.New(t, t.TempDir(), contents)
+	before, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tags := string(before)
+	for number := range archs {
+		folder := filepath.Dir(releases.Get(t, number).Bin())
+		tags += fmt.Sprintf("\noffload.system_clang(name = \"clang_%d\", path = %q, rocm_path = \"none\")\nuse_repo(offload, \"clang_%d\")\n", number, folder, number)
+	}
+	w.Write("MODULE.bazel", tags)
+	const setting = "--@rules_offload//rules/settings:"
+	for _, number := range []int{23, 24} {
+		t.Run(strconv.Itoa(number), func(t *testing.T) {
+			c := &clang{releases.Get(t, number), t, w.Dir, archs[number].always, llvm.Offload(t)}
+			if *all {
+				c.archs = slices.Concat(c.archs, archs[number].more)
+			}
+			c.fatObjects()
+			name := fmt.Sprint("clang_", number)
+			if _, err := w.Try("build", "//...", "--extra_toolchains=@"+name+"//:all", setting+"device_compiler="+name,
+				setting+"offload_archs="+strings.Join(c.archs, ","), setting+"hip_runtime=//:runtime"); err != nil {
+				t.Fatal(err)
+			}
+			c.checkCode()
+			c.checkBundles()
+			c.checkPrograms()
+			c.checkLink()
+			c.checkOpenMP()
+		})
+	}
+	// A compiler that is too old for a GPU, by a rule of each kind.
+	for target, arch := range map[string]string{"//:alone": "gfx1170", "//:steps": "gfx1310", "//:regions": "gfx1250-strict:xnack-"} {
+		processor, _, _ := strings.Cut(arch, ":")
+		result, err := w.Try("build", target, "--nobuild", setting+"offload_archs=gfx90a,"+arch)
+		if want := "offload_archs: " + processor + " is a processor that the device compiler, clang 22, does not support"; err == nil || !strings.Contains(result.Output, want) {
+			t.Errorf("%s with clang 22: %v\n%s\nexpected: %s", target, err, result.Output, want)
+		}
+	}
+}
+
+func (c *clang) bin(name string) string { return filepath.Join(c.folder, "bazel-bin", name) }
+
+// fileName is how the rules call the files of a GPU.
+func fileName(arch string) string { return strings.ReplaceAll(arch, ":", "_") }
+
+var linkedSources = []string{"sources/across.hip", "sources/functions.hip", "sources/shared.hip"}
+
+// fatObjects has clang's driver make the objects that offload_link takes.
+func (c *clang) fatObjects() {
+	c.t.Helper()
+	args := slices.Concat([]string{"-nogpulib", "-nogpuinc", "-O2", "-x", "hip", "-fPIC", "-fgpu-rdc", "-c"}, prefixed("--offload-arch=", c.archs))
+	for i, object := range fatObjects() {
+		c.run("clang", slices.Concat(args, []string{linkedSources[i], "-o", object})...)
+	}
+}
+
+// fatObjects are the names of the fat objects of linkedSources.
+func fatObjects() []string {
+	var names []string
+	for _, source := range linkedSources {
+		names = append(names, strings.TrimSuffix(filepath.Base(source), ".hip")+"_fat.o")
+	}
+	return names
+}
+
+func prefixed(prefix string, list []string) []string {
+	var result []string
+	for _, s := range list {
+		result = append(result, prefix+s)
+	}
+	return result
+}
+
+// checkCode compares code with that of clang's driver: the target in its notes and all figures of kernels.
+func (c *clang) checkCode() {
+	c.t.Helper()
+	for arch, linked := range c.linked() {
+		c.same("alone of "+arch, c.device(arch, "sources/several.hip"), c.bin("alone/"+fileName(arch)+".co"))
+		c.same("linked of "+arch, linked, c.bin("linked/"+fileName(arch)+".co"))
+	}
+}
+
+// same compares the notes of two code objects.
+func (c *clang) same(name, theirs, ours string) {
+	c.t.Helper()
+	if diff := cmp.Diff(c.notes(theirs), c.notes(ours)); diff != "" {
+		c.t.Errorf("%s (-clang's driver +the rule):\n%s", name, diff)
+	}
+}
+
+// linked returns the code object of each GPU that clang's driver links of the fat objects.
+func (c *clang) linked() map[string]string {
+	c.t.Helper()
+	dir := c.t.TempDir()
+	args := []string{"-fgpu-rdc", "--hip-link", "-no-hip-rt", "-nogpulib", "-O2", "-save-temps", "-fuse-ld=/bin/true", "-Wno-fuse-ld-path",
+		"-Wno-unused-command-line-argument", "-o", filepath.Join(dir, "program")}
+	args = append(args, prefixed("--offload-arch=", c.archs)...)
+	c.run("clang", append(args, fatObjects()...)...)
+	result := map[string]string{}
+	for _, arch := range c.archs {
+		linked, err := filepath.Glob(filepath.Join(dir, "*"+strings.ReplaceAll(arch, ":", "?")+".img"))
+		if err != nil || len(linked) != 1 {
+			all, _ := filepath.Glob(filepath.Join(dir, "*"))
+			c.t.Fatalf("clang kept %q of %s (%v), %q", linked, arch, err, all)
+		}
+		result[arch] = linked[0]
+	}
+	return result
+}
+
+// ours runs a verb of the program and returns what it prints.
+func (c *clang) ours(args ...string) string {
+	c.t.Helper()
+	return c.run(c.offload, args...)
+}
+
+// checkBundles has the tools of the release read bundles, and compares what inspect says of kernels with their notes.
+func (c *clang) checkBundles() {
+	c.t.Helper()
+	ids := []string{"host-x86_64-unknown-linux-gnu-"}
+	for _, arch := range c.archs {
+		ids = append(ids, "hipv4-amdgcn-amd-amdhsa--"+arch)
+	}
+	slices.Sort(ids)
+	for _, name := range []string{"bundle", "compressed"} {
+		bundle := c.bin(name + ".hipfb")
+		listed := strings.Fields(c.run("clang-offload-bundler", "-list", "-type=o", "-input="+bundle))
+		slices.Sort(listed)
+		if diff := cmp.Diff(ids, listed); diff != "" {
+			c.t.Errorf("%s (-expected +listed by clang-offload-bundler):\n%s", name, diff)
+		}
+		for _, arch := range c.archs {
+			out := filepath.Join(c.t.TempDir(), "unbundled")
+			c.run("clang-offload-bundler", "-unbundle", "-type=o", "-input="+bundle, "-targets=hipv4-amdgcn-amd-amdhsa--"+arch, "-output="+out)
+			c.equal(name+" of "+arch, c.bin("linked/"+fileName(arch)+".co"), out)
+		}
+	}
+	for _, arch := range c.archs {
+		var kernels []struct {
+			Arch, Name  string
+			VGPRs, LDS  int64
+			SGPRs, Size int64
+		}
+		file := c.bin("linked/" + fileName(arch) + ".co")
+		if err := json.Unmarshal([]byte(c.ours("inspect", "--kernels", "--json", file)), &kernels); err != nil {
+			c.t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, k := range kernels {
+			if k.Arch != arch {
+				c.t.Errorf("%s: inspect says that %s is for %s", arch, k.Name, k.Arch)
+			}
+			got[k.Name] = fmt.Sprint(k.SGPRs, " ", k.VGPRs)
+		}
+		want := map[string]string{}
+		for _, match := range figures.FindAllStringSubmatch(c.notes(file), -1) {
+			want[match[1]] = match[2] + " " + match[3]
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(want) != 6 {
+			c.t.Errorf("registers of %d kernels of %s (-llvm-readelf +inspect):\n%s", len(want), arch, diff)
+		}
+	}
+}
+
+var figures = regexp.MustCompile(`(?s)\.name: +(\w+)\n.*?\.sgpr_count: +(\d+)\n.*?\.vgpr_count: +(\d+)\n`)
+
+// equal compares two files.
+func (c *clang) equal(name, expected, got string) {
+	c.t.Helper()
+	var contents [2][]byte
+	for i, file := range []string{expected, got} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		contents[i] = content
+	}
+	if len(contents[0]) == 0 || !bytes.Equal(contents[0], contents[1]) {
+		c.t.Errorf("%s: %s has %d bytes, and %s %d others", name, expected, len(contents[0]), got, len(contents[1]))
+	}
+}
+
+// checkPrograms runs programs with a stand-in for HIP's runtime, and has the disassembler of the release take out their code.
+func (c *clang) checkPrograms() {
+	c.t.Helper()
+	for name, want := range map[string]struct {
+		lines   []string
+		bundles int
+	}{
+		"alone_program": {[]string{"fat binary __CLANG_OFFLOAD_BUNDLE__", "kernel _ZN12_GLOBAL__N_16kernelEPi", "launch _ZN12_GLOBAL__N_16kernelEPi",
+			"set _ZN12_GLOBAL__N_16factorE", "unregistered", "variable _ZN12_GLOBAL__N_16factorE"}, 2},
+		"linked_program": {[]string{"fat binary __CLANG_OFFLOAD_BUNDLE__", "kernel _Z11step_kernelPi", "kernel _Z12reset_kernelv", "launch _Z11step_kernelPi",
+			"launch _Z12reset_kernelv", "set count", "unregistered", "variable count"}, 1},
+	} {
+		got := strings.Split(strings.TrimSpace(c.run(c.bin(name))), "\n")
+		slices.Sort(got)
+		if diff := cmp.Diff(want.lines, slices.Compact(got)); diff != "" {
+			c.t.Errorf("%s (-expected +printed):\n%s", name, diff)
+		}
+		// It writes the files where it is.
+		copied := filepath.Join(c.t.TempDir(), name)
+		program, err := os.ReadFile(c.bin(name))
+		if err == nil {
+			err = os.WriteFile(copied, program, 0o666)
+		}
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.run("llvm-objdump", "--offloading", copied)
+		for _, arch := range c.archs {
+			found, err := filepath.Glob(copied + ".*amdgcn-amd-amdhsa--" + arch)
+			if err != nil || len(found) != want.bundles {
+				everything, _ := filepath.Glob(copied + "*")
+				c.t.Errorf("%s: llvm-objdump wrote %q for %s (%v), %q in all", name, found, arch, err, everything)
+			}
+			for _, file := range found {
+				c.notes(file)
+			}
+		}
+	}
+}
+
+// checkLink compares what offload_link makes of objects of clang's driver with what clang makes of them.
+func (c *clang) checkLink() {
+	c.t.Helper()
+	linked := c.linked()
+	for _, object := range fatObjects() {
+		listing := c.run("llvm-objdump", "--offloading", object)
+		if n := strings.Count(listing, "producer        hip"); n != len(c.archs) || strings.Contains(listing, "amdgcn") != (c.Number < 24) {
+			c.t.Errorf("%s has %d images:\n%s", object, n, listing)
+		}
+	}
+	for arch, theirs := range linked {
+		out := filepath.Join(c.t.TempDir(), "extracted.co")
+		c.ours("extract", "--image=kind=hip,arch="+arch+",file="+out, c.bin("fat.register.o"))
+		c.same("fat of "+arch, theirs, out)
+	}
+}
+
+// checkOpenMP compares target regions with those of clang's driver.
+func (c *clang) checkOpenMP() {
+	c.t.Helper()
+	dir := c.t.TempDir()
+	args := []string{"-fopenmp", "-fPIC", "-O2", "-nogpulib", "-save-temps=obj", "-fuse-ld=/bin/true", "-Wno-fuse-ld-path", "-Wno-openmp-target", "-Wno-unused-command-line-argument",
+		"-L" + filepath.Join(filepath.Dir(llvm.Dir), "lib"), "-Xoffload-linker", "--unresolved-symbols=ignore-all", "-o", filepath.Join(dir, "program"), "sources/regions.c"}
+	c.run("clang", append(args, prefixed("--offload-arch=", c.archs)...)...)
+	for _, arch := range c.archs {
+		theirs := filepath.Join(dir, "*"+strings.ReplaceAll(arch, ":", "?")+".img")
+		found, err := filepath.Glob(theirs)
+		if err != nil || len(found) != 1 {
+			c.t.Fatalf("%s: clang kept %q (%v)", theirs, found, err)
+		}
+		numbered := func(file string) string {
+			return noteSize.ReplaceAllString(regionName.ReplaceAllString(c.notes(file), "$1"), "")
+		}
+		if diff := cmp.Diff(numbered(found[0]), numbered(c.bin("regions/"+fileName(arch)+".img"))); diff != "" {
+			c.t.Errorf("target regions of %s (-clang's driver +the rule):\n%s", arch, diff)
+		}
+	}
+}
+
+// regionName has the numbers of the device and the file of a source, and of a line.
+var regionName = regexp.MustCompile(`__omp_offloading_(?:[0-9a-f]+_[0-9a-f]+_)?(\w+?)_l\d+`)
+
+// noteSize is the size of the note of kernels, in which there are their names.
+var noteSize = regexp.MustCompile(`0x[0-9a-f]{8}`)
