@@ -38,6 +38,8 @@ type LinkOptions struct {
 	Scratch string
 	// Env is the environment of Clang.
 	Env []string
+	// Advice tells the user what to do about undefined symbols.
+	Advice string
 }
 
 // PlanLink returns the plan that Link would run.
@@ -105,6 +107,12 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 	err = s.budget.Each(ctx, len(plan.Links), func(ctx context.Context, i int) (err error) {
 		link := &plan.Links[i]
 		if printed[i], err = run(ctx, link.Command, opt.Scratch, opt.Env); err != nil {
+			var failed *processError
+			if errors.As(err, &failed) {
+				if undefined := s.undefinedSymbols(failed.output, linkedObjects(link, opt.Scratch), opt.Advice); undefined != nil {
+					return fmt.Errorf("device link for %s: %w\n%w", link.Name(), err, undefined)
+				}
+			}
 			return fmt.Errorf("device link for %s: %w", link.Name(), err)
 		}
 		made, err := s.files.Open(filepath.Join(opt.Scratch, link.Output))
@@ -239,6 +247,20 @@ func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *devicelink.
 		keep = append(keep, input.keep...)
 	}
 	return plan, keep, err
+}
+
+// linkedObjects returns the files of a device link, with the names of the host
+// objects that they were in.
+func linkedObjects(link *devicelink.Link, scratch string) []LinkedObject {
+	var objects []LinkedObject
+	for _, image := range link.Images {
+		source := image.Input
+		if image.Member != "" {
+			source += "(" + image.Member + ")"
+		}
+		objects = append(objects, LinkedObject{File: filepath.Join(scratch, image.File), Source: source})
+	}
+	return objects
 }
 
 // wrap writes the registration object of the linked images: images for OpenMP

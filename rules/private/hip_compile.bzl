@@ -3,7 +3,7 @@
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "hip_targets")
 load(":cc_flags.bzl", "host_environment", "host_flags")
-load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "rocm_inputs", "run_clang", "sources_of")
+load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "rocm_inputs", "run_clang", "source_name", "sources_of")
 load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
 load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags")
@@ -86,26 +86,33 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts, library):
     )
     return out
 
-def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, library = [], checked = [], name = ""):
+_UNDEFINED = "add a definition to the source, or set rdc = True if another source has one, or add the device_bitcode_library that has one to device_deps"
+_UNDEFINED_RDC = "add a definition to srcs, or add the library that has one to device_deps"
+
+def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, library = [], checked = [], name = "", advice = None):
     """Links device code for one architecture.
 
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS`.
       toolchain: result of `device_toolchain_of` for LINK_GROUP.
       target: struct returned by `target_ids.complete`.
-      objects: list of Files: objects, with rdc bitcode.
+      objects: list of structs: file (an object, with rdc bitcode) and source (its name in messages).
       rdc: whether the link generates code.
       copts: compiler flags, some of which apply if the link generates code.
       linkopts: flags of the device link.
-      library: list of Files with bitcode, of which only the needed parts are linked.
+      library: list of such structs with bitcode, of which only the needed parts are linked.
       checked: list of Files that must exist before the link.
       name: name of the linked source; empty for all sources.
+      advice: what to do about undefined symbols, if it is not to add a source or a target of device_deps.
 
     Returns:
       the image.
     """
     arch = target.target_id
     portable = _is_portable(target)
+    linked = objects + library
+    objects = [object.file for object in objects]
+    library = [object.file for object in library]
     out = ctx.actions.declare_file("{}/{}{}.{}".format(ctx.label.name, target_ids.file_name(arch), "/" + name if name else "", "spv" if portable else "co"))
     args = clang_arguments(ctx)
     if portable:
@@ -132,8 +139,10 @@ def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, librar
     run_clang(
         ctx,
         arguments = args,
+        advice = advice or (_UNDEFINED_RDC if rdc else _UNDEFINED),
         group = LINK_GROUP,
         inputs = depset(objects + library + checked),
+        linked = linked,
         mnemonic = "OffloadDeviceLink",
         out = out,
         progress_message = "Linking {}%{{label}} for {}".format(name + " of " if name else "", arch),
@@ -159,6 +168,10 @@ def _objects_of(dep, targets, where):
                 ", ".join([target_ids.complete("", id, where).target_id for id in ids]),
             ))
     return objects
+
+def _named(object):
+    """Returns an object of an OffloadDeviceObjectsInfo with the name of its source, which providers of others may lack."""
+    return struct(file = object.file, source = getattr(object, "source", "") or name_of(object.label))
 
 def _check_copies(ctx, *, objects, library, labels, out):
     """Registers the action that fails if a link would duplicate variables of other libraries."""
@@ -222,7 +235,11 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
             name: _compile(ctx, compiler, headers, src, name, target, rdc, flags, bitcode)
             for src, name in zip(sources, object_names(ctx, sources))
         }
-        own.extend([struct(file = file, id = id, label = ctx.label) for file in objects.values()])
+        compiled = {
+            name: struct(file = objects[name], id = id, label = ctx.label, source = source_name(ctx.label, src))
+            for src, name in zip(sources, objects)
+        }
+        own.extend(compiled.values())
         if not linked:
             continue
         library = [object for object in deps.to_list() if object.id == id]
@@ -241,10 +258,10 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
                 ctx,
                 checked = checked,
                 copts = flags,
-                library = [object.file for object in library],
+                library = [_named(object) for object in library],
                 linkopts = linkopts,
                 name = unit,
-                objects = [objects[unit]] if unit else objects.values(),
+                objects = [compiled[unit]] if unit else compiled.values(),
                 rdc = rdc,
                 target = target,
                 toolchain = linker,

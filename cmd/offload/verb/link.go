@@ -47,6 +47,7 @@ func (f *linkFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.opt.WholeArchive, "whole-archive", false, "link images in archives even for targets that no object is for")
 	flags.StringVar(&f.opt.Output, "output", "", "the registration object, a `file`")
 	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "make the output the inputs themselves, linked into one object that needs no device link any more")
+	flags.StringVar(&f.opt.Advice, "advice", "link the object or archive that defines it, too", "`text` about what to do, in the message about undefined symbols")
 	flags.StringVar(&f.scratch, "scratch", "", "keep what is linked in this `directory`")
 	flags.completeDirectories("scratch")
 	flags.BoolVar(&f.plan, "plan", false, "print the commands instead of running them")
