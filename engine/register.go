@@ -13,8 +13,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/register"
-	"github.com/rules-offload/rules_offload/engine/registerir"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/registerir"
 )
 
 // RegisterOptions are the options of Register.

@@ -17,7 +17,6 @@ import (
 	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
-	"github.com/rules-offload/rules_offload/engine/bitcode"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/devicelink"
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -26,8 +25,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/register"
-	"github.com/rules-offload/rules_offload/engine/registerir"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/registerir"
 )
 
 // WrapLinkOptions are the options of WrapLink: a host link and the device links

@@ -10,7 +10,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/rules-offload/rules_offload/engine/codeobject"
-	"github.com/rules-offload/rules_offload/engine/codeobject/testobject"
+	"github.com/rules-offload/rules_offload/internal/testobject"
 )
 
 func num(n int64) *int64 { return &n }

@@ -176,12 +176,20 @@ func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent,
 	var b *bundle.Bundle
 	_, text := s.fileType().Comment()
 	if text = text && s.opt.Scope == Bundles; !text {
-		if b, err = readHeader(ctx, reader); err != nil {
+		err = s.withRoom(func() (err error) {
+			b, err = readHeader(ctx, reader)
+			return err
+		})
+		if err != nil {
 			return err
 		}
 	}
 	switch {
 	case b != nil:
+		if at.depth == 0 { // Copy and Load decode this bundle, and require memory for that
+			s.in.forget()
+			s.tight = true
+		}
 		return s.entries(ctx, b, at, func(stored bundle.Entry, image *DeviceImage) {
 			image.Form, image.Container, image.Offset = FormCompressed, e.Offset, stored.Offset
 			image.content = content{reader: reader, offset: stored.Offset, size: stored.Size}
@@ -193,23 +201,25 @@ func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent,
 		return nil
 	}
 	// The format is unknown before everything is decoded.
-	raw, err := reader.Decode(ctx)
+	d, err := s.decode(ctx, reader, at)
 	if err != nil {
 		return err
 	}
-	defer raw.Release()
+	if !d.kept {
+		defer d.forget()
+	}
 	at.base = e.Offset
-	return s.unpacked(ctx, files.Memory(raw.Bytes()), reader, at)
+	return s.unpacked(ctx, files.Memory(d.raw.Bytes()), d, at)
 }
 
 // unpacked reads a file or the content of a compressed bundle that does not
 // have the header of a bundle: a text bundle, a bundled object, or neither.
-func (s *search) unpacked(ctx context.Context, c files.Content, reader *ccob.Reader, at place) error {
+func (s *search) unpacked(ctx context.Context, c files.Content, d *decoded, at place) error {
 	form, container := FormCompressed, at.base
 	part := func(offset, size int64) content {
-		return content{reader: reader, offset: offset, size: size}
+		return content{reader: d.reader, search: d, offset: offset, size: size}
 	}
-	if reader == nil {
+	if d == nil {
 		form, container = FormSection, 0
 		part = func(offset, size int64) content { return content{plain: c.Slice(offset, size)} }
 	}
@@ -219,7 +229,7 @@ func (s *search) unpacked(ctx context.Context, c files.Content, reader *ccob.Rea
 		return s.add(ctx, e, at)
 	}
 	if comment, text := s.fileType().Comment(); text {
-		if reader == nil {
+		if d == nil {
 			form = FormText
 		}
 		return s.textEntries(c, comment, part, add)
@@ -314,7 +324,7 @@ func (s *search) open(ctx context.Context, data []byte) (*ccob.Reader, error) {
 	header := reader.Header()
 	found := Bundle{Size: int64(len(data)), Header: &header}
 	if s.opt.Measure {
-		if err := found.measure(ctx, data, opt); err != nil {
+		if err := s.withRoom(func() error { return found.measure(ctx, data, opt) }); err != nil {
 			return nil, err
 		}
 	}

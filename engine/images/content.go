@@ -57,7 +57,7 @@ func (f *File) Copy(ctx context.Context, copies []Copy) error {
 	var direct []Copy
 	for _, c := range copies {
 		at := &c.Image.content
-		if at.reader == nil || at.host {
+		if _, readable := at.readable(); readable || at.host {
 			direct = append(direct, c)
 			continue
 		}
@@ -85,18 +85,19 @@ func (f *File) Copy(ctx context.Context, copies []Copy) error {
 	return f.budget.Each(ctx, len(order), extract)
 }
 
-// copyDirect writes an image that is stored uncompressed, or a host object.
+// copyDirect writes an image that is readable, or a host object.
 func (f *File) copyDirect(ctx context.Context, c Copy) error {
 	at := &c.Image.content
 	sink, ok := c.To.(files.Sink)
 	if !ok {
 		sink = &files.WriterSink{W: c.To}
 	}
-	if !at.host {
-		return sink.Append(at.plain)
-	}
-	if at.reader == nil {
-		return object.RemoveSections(at.plain, isEntrySection, sink)
+	whole, readable := at.readable()
+	switch {
+	case !at.host:
+		return sink.Append(whole)
+	case readable:
+		return object.RemoveSections(whole, isEntrySection, sink)
 	}
 	raw, err := at.reader.Decode(ctx)
 	if err != nil {
@@ -127,8 +128,8 @@ func (f *File) Load(ctx context.Context, list ...*DeviceImage) (*Contents, error
 	size := int64(0)
 	for i, image := range list {
 		at := &image.content
-		if at.reader == nil && !at.host {
-			c.list[i] = at.plain
+		if whole, readable := at.readable(); readable && !at.host {
+			c.list[i] = whole
 			continue
 		}
 		size += at.length()
@@ -168,6 +169,15 @@ func (c *content) length() int64 {
 		return c.size
 	}
 	return c.plain.Len()
+}
+
+// readable returns the bytes if they are in the file or in memory. For a host object,
+// they include the sections to remove.
+func (c *content) readable() (files.Content, bool) {
+	if c.search != nil && c.search.raw != nil {
+		return files.Memory(c.search.raw.Bytes()).Slice(c.offset, c.size), true
+	}
+	return c.plain, c.reader == nil
 }
 
 // Plain returns the content of an image that is stored uncompressed, and false

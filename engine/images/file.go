@@ -159,6 +159,7 @@ type File struct {
 	account  *budget.Account
 	inflated *budget.Reservation // for compressed offload binaries
 	store    store               // contents that visits loaded
+	decoded  []*decoded          // bundles that the search decoded, for Copy and Load
 
 	input   *files.Input
 	sources []*Source
@@ -208,6 +209,7 @@ func (f *File) search(ctx context.Context, root *files.Root, opt Options) error 
 			return nil
 		}
 		f.closeMembers()
+		f.forget()
 		f.release()
 		// At least double the memory, so that deep nesting does not require many
 		// attempts.
@@ -226,6 +228,7 @@ func (f *File) search(ctx context.Context, root *files.Root, opt Options) error 
 func (f *File) Close() error {
 	f.closeMembers()
 	f.store.close()
+	f.forget()
 	f.release()
 	return f.input.Close()
 }

@@ -124,6 +124,7 @@ type DeviceImage struct {
 type content struct {
 	plain  files.Content // if they are in a file or in memory
 	reader *ccob.Reader  // if they are in a compressed bundle
+	search *decoded      // of the reader, if the search decoded the bundle
 	offset int64         // in the compressed bundle
 	size   int64         // in the compressed bundle
 	// host reports whether the content is the host object of a bundled object: the

@@ -6,12 +6,12 @@ import (
 	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
-	"github.com/rules-offload/rules_offload/engine/bitcode"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/internal/bitcode"
 )
 
 // Limits of the search, for files crafted to exhaust time or memory.
@@ -41,6 +41,8 @@ type search struct {
 	sources []*Source
 	source  *Source                // the last source, which is being searched
 	readers []*ccob.Reader         // of the source
+	decoded []*decoded             // of the source, for its visit
+	tight   bool                   // whether the budget is too small to keep decoded bundles
 	ids     map[string]description // of entries, if many entries may have the same ID
 	hash    ccob.HashCheck         // of compressed bundles, unless an option overrides it
 
@@ -150,6 +152,7 @@ func (s *search) file(ctx context.Context, c files.Content, at place) error {
 	}
 	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format, llvm23: s.opt.LLVM23}
 	s.sources = append(s.sources, s.source)
+	defer s.forget()
 	err := s.read(ctx, c, at)
 	if err == nil {
 		err = s.visit(ctx)

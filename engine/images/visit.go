@@ -14,7 +14,7 @@ import (
 // memory.
 type Visit struct {
 	Source *Source
-	file   *File
+	search *search
 }
 
 // Load makes the contents of images of the source readable, as File.Load does.
@@ -32,7 +32,12 @@ func (v *Visit) Load(ctx context.Context, list ...*DeviceImage) ([]files.Content
 	if size == 0 {
 		return contents, nil
 	}
-	memory, err := v.file.store.take(ctx, v.file, size)
+	f := v.search.in
+	memory, err := f.store.take(ctx, f, size)
+	if isLimit(err) && v.search.decoded != nil {
+		v.search.forgetDecoded()
+		memory, err = f.store.take(ctx, f, size)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +53,7 @@ func (v *Visit) Load(ctx context.Context, list ...*DeviceImage) ([]files.Content
 		memory = memory[n:]
 		copies = append(copies, Copy{Image: image, To: &buffers[i]})
 	}
-	if err := v.file.copySource(ctx, copies); err != nil {
+	if err := f.copySource(ctx, copies); err != nil {
 		return nil, err
 	}
 	for i, image := range list {
@@ -67,7 +72,7 @@ func (f *File) copySource(ctx context.Context, copies []Copy) error {
 	ranges := make([]ccob.Range, len(copies))
 	for i, c := range copies {
 		at := &c.Image.content
-		if at.reader != reader || at.host || reader == nil {
+		if at.reader != reader || at.host || reader == nil || at.search != nil {
 			return f.Copy(ctx, copies)
 		}
 		ranges[i] = ccob.Range{Offset: at.offset, Size: at.size, W: c.To}
@@ -80,13 +85,16 @@ func (s *search) visit(ctx context.Context) error {
 	if s.opt.Visit == nil {
 		return nil
 	}
-	defer func() {
-		for _, reader := range s.readers {
-			reader.Forget()
-		}
-		s.readers = s.readers[:0]
-	}()
-	return s.opt.Visit(ctx, &Visit{Source: s.source, file: s.in})
+	return s.opt.Visit(ctx, &Visit{Source: s.source, search: s})
+}
+
+// forget releases what was decoded for the visit of a source.
+func (s *search) forget() {
+	for _, reader := range s.readers {
+		reader.Forget()
+	}
+	s.readers = s.readers[:0]
+	s.forgetDecoded()
 }
 
 // store is the memory for contents that visits load.
@@ -124,6 +132,9 @@ func (s *store) take(ctx context.Context, f *File, n int64) ([]byte, error) {
 	s.mu.Unlock()
 	if more > 0 {
 		if err := s.reserve(ctx, f, more); err != nil {
+			s.mu.Lock()
+			s.used -= n
+			s.mu.Unlock()
 			return nil, err
 		}
 	}

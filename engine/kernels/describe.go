@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/bitcode"
 	"github.com/rules-offload/rules_offload/engine/codeobject"
-	"github.com/rules-offload/rules_offload/engine/cubin"
 	"github.com/rules-offload/rules_offload/engine/occupancy"
-	"github.com/rules-offload/rules_offload/engine/ptx"
-	"github.com/rules-offload/rules_offload/engine/spirv"
+	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/cubin"
+	"github.com/rules-offload/rules_offload/internal/ptx"
+	"github.com/rules-offload/rules_offload/internal/spirv"
 )
 
 // Describe reads the kernels of an image and sets Arch and the fields after it.

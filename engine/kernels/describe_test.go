@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/engine/codeobject/testobject"
+	"github.com/rules-offload/rules_offload/internal/testobject"
 )
 
 func TestDescribe(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/prune"
+	"github.com/rules-offload/rules_offload/internal/elfedit"
 )
 
 // MarkerSection holds the marker of a split file.
@@ -78,8 +78,8 @@ func ParseMarker(data []byte) (*Marker, error) {
 type Host struct {
 	*Marker
 	Wrappers []prune.Wrapper
-	// File is the ELF file; nil for a PE file.
-	File *elfedit.File
+	// file is the ELF file; nil for a PE file.
+	file *elfedit.File
 }
 
 // ErrNoMarker reports a file without a marker.
@@ -98,7 +98,7 @@ func ParseHost(c files.Content) (*Host, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &Host{File: f, Wrappers: wrappers}
+	h := &Host{file: f, Wrappers: wrappers}
 	at := uint64(0)
 	for i, w := range wrappers {
 		if w.Magic != prune.MagicPack {

@@ -10,9 +10,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
-	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/prune"
+	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
@@ -45,17 +45,17 @@ func (r reservations) release() {
 }
 
 func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) (*elfedit.Plan, error) {
-	if h.File == nil {
+	if h.file == nil {
 		return nil, errors.New("PE files are not supported; expected an ELF file")
 	}
-	section, err := h.File.Section(prune.HIPSection)
+	section, err := h.file.Section(prune.HIPSection)
 	if err != nil {
 		return nil, err
 	}
 	if section < 0 {
 		return nil, fmt.Errorf("section %s: missing", prune.HIPSection)
 	}
-	if h.File.Sections[section].InFile() > 0 {
+	if h.file.Sections[section].InFile() > 0 {
 		return nil, fmt.Errorf("section %s: has content already", prune.HIPSection)
 	}
 	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: MarkerSection}
@@ -94,7 +94,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 		return nil, fmt.Errorf("no archive has code of %s", clip(h.Name))
 	}
 	e.Changes = []elfedit.Change{c}
-	return h.File.Plan(e)
+	return h.file.Plan(e)
 }
 
 // archived is an entry and the archive that contains it.
@@ -127,7 +127,7 @@ func hostID(f *elfedit.File) string {
 // bundleItems returns the entries of the bundle for a wrapper, and a name that is
 // equal for bundles with the same entries.
 func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[string][]archived, b *budget.Budget, memory *reservations) (items []bundle.Item, name string, err error) {
-	items = []bundle.Item{{ID: hostID(h.File)}}
+	items = []bundle.Item{{ID: hostID(h.file)}}
 	key := Key(h.Name, int(w.Index))
 	var signature []byte
 	for _, e := range entries[key] {

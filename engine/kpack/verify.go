@@ -143,7 +143,7 @@ func fits(t codeobject.Target, arch string) bool {
 // Host checks a library or program with a marker.
 func (v *Verifier) Host(name string, h *Host, c files.Content) {
 	v.hosts = append(v.hosts, namedHost{name, h})
-	if h.File == nil {
+	if h.file == nil {
 		return
 	}
 	for _, f := range elfcheck.Check(c.Bytes()) {
@@ -154,7 +154,7 @@ func (v *Verifier) Host(name string, h *Host, c files.Content) {
 			v.fail(name, "%s", f.Text)
 		}
 	}
-	section, err := h.File.Section(MarkerSection)
+	section, err := h.file.Section(MarkerSection)
 	switch {
 	case err != nil:
 		v.fail(name, "%v", err)

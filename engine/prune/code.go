@@ -5,9 +5,9 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
-	"github.com/rules-offload/rules_offload/engine/elfedit"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/elfedit"
 )
 
 // CodeEntry is a device entry of a bundle in a linked file.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/codeobject"
-	"github.com/rules-offload/rules_offload/engine/codeobject/testobject"
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/testobject"
 	"github.com/rules-offload/rules_offload/tests/comgr"
 	"github.com/rules-offload/rules_offload/tests/llvm"
 )

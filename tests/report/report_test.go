@@ -17,8 +17,8 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
-	"github.com/rules-offload/rules_offload/engine/codeobject/testobject"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/testobject"
 	"github.com/rules-offload/rules_offload/tests/chromium"
 	"github.com/rules-offload/rules_offload/tests/root"
 )

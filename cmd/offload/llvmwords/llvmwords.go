@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/ar"
-	"github.com/rules-offload/rules_offload/engine/bitcode"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/bitcode"
 )
 
 // InvalidData and EndOfFile are LLVM's words for most faults of files.

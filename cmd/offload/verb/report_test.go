@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/engine/codeobject/testobject"
+	"github.com/rules-offload/rules_offload/internal/testobject"
 )
 
 // codeObject writes a code object for gfx90a with kernels that use so many VGPRs.

@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/files"
-	ir "github.com/rules-offload/rules_offload/engine/llvmir"
 	"github.com/rules-offload/rules_offload/engine/register"
 	"github.com/rules-offload/rules_offload/engine/target"
+	ir "github.com/rules-offload/rules_offload/internal/llvmir"
 )
 
 // Module is the module of one registration.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/engine/spirv"
+	"github.com/rules-offload/rules_offload/internal/spirv"
 )
 
 // instruction returns the words of an instruction: operands are numbers and

@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/engine/ptx"
+	"github.com/rules-offload/rules_offload/internal/ptx"
 )
 
 const module = `//

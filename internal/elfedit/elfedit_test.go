@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/engine/elfedit/testelf"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
 // replace returns an edit that gives the device code of a file other content.
