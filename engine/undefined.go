@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/engine/devicelink"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/internal/bitcode"
 )
 
 // LinkDeviceOptions are the options of LinkDevice.
