@@ -191,11 +191,29 @@ def _check_copies(ctx, *, objects, library, labels, out):
         progress_message = "Checking the device_deps of %{label}",
     )
 
+def hip_sources(ctx, where):
+    """Returns the sources that a rule compiles for any architecture.
+
+    Args:
+      ctx: the rule's context; it has `srcs` and `ARCH_SRCS_ATTRS`.
+      where: prefix of error messages, `label: rule`.
+
+    Returns:
+      list of Files: those of `srcs`, then those of `arch_srcs`.
+    """
+    sources = {src: None for src in sources_of(ctx)}
+    for dep in ctx.attr.arch_srcs:
+        for src in dep.files.to_list():
+            if src in sources:
+                fail("{}: arch_srcs: {} is also in srcs or twice in arch_srcs: srcs are compiled for all architectures, so list it once".format(where, src.short_path))
+            sources[src] = None
+    return sources.keys()
+
 def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False, linked = True):
     """Compiles the sources of a rule for its architectures and links the code of each architecture.
 
     Args:
-      ctx: the rule's context; it has `srcs`, `device_deps`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `ARCHITECTURES_ATTRS` and `ARCH_COPTS_ATTRS`.
+      ctx: the rule's context; it has `srcs`, `ARCH_SRCS_ATTRS`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `ARCHITECTURES_ATTRS` and `ARCH_COPTS_ATTRS`.
       where: prefix of error messages, `label: rule`.
       headers: result of `headers_of`.
       rdc: whether sources are compiled to bitcode and the link generates code.
@@ -209,8 +227,8 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
       images (list of `offload_image()`, one for each architecture); and objects, an OffloadDeviceObjectsInfo, None
       without rdc.
     """
-    by_arch = hasattr(ctx.attr, "arch_srcs")
-    if not sources_of(ctx) and not (by_arch and ctx.attr.arch_srcs):
+    names = {src: name for src, name in zip(hip_sources(ctx, where), object_names(ctx, hip_sources(ctx, where)))}
+    if not names:
         fail("{}: srcs is empty: give it the HIP sources".format(where))
     targets = hip_targets(ctx, where)
     relocatable = [dep for dep in ctx.attr.device_deps if OffloadDeviceBitcodeInfo not in dep]
@@ -219,8 +237,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
     deps = depset(transitive = [_objects_of(dep, targets, where) for dep in relocatable])
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
-    names = object_names(ctx, sources_of(ctx))
-    units = {name: [] for name in names} if per_source and len(names) > 1 else {"": []}
+    units = {name: [] for name in names.values()} if per_source and len(names) > 1 else {"": []}
 
     own = []
     for target in targets:
@@ -228,16 +245,17 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
         id = target_ids.entry_id(target.kind, target.triple, arch)
         flags = copts + arch_copts_of(ctx, target)
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
-        sources = sources_of(ctx) + (arch_sources_of(ctx, target, where) if by_arch else [])
-        if not sources:
+        sources = sources_of(ctx) + arch_sources_of(ctx, target, where)
+        if not sources and not per_source:
             fail("{}: there is no source for {}: srcs is empty, and arch_srcs has none for it".format(where, arch))
-        objects = {
-            name: _compile(ctx, compiler, headers, src, name, target, rdc, flags, bitcode)
-            for src, name in zip(sources, object_names(ctx, sources))
-        }
         compiled = {
-            name: struct(file = objects[name], id = id, label = ctx.label, source = source_name(ctx.label, src))
-            for src, name in zip(sources, objects)
+            names[src]: struct(
+                file = _compile(ctx, compiler, headers, src, names[src], target, rdc, flags, bitcode),
+                id = id,
+                label = ctx.label,
+                source = source_name(ctx.label, src),
+            )
+            for src in sources
         }
         own.extend(compiled.values())
         if not linked:
@@ -250,10 +268,13 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
                 ctx,
                 labels = [object.label for object in library],
                 library = [object.file for object in library],
-                objects = objects.values(),
+                objects = [object.file for object in compiled.values()],
                 out = checked[0],
             )
         for unit, images in units.items():
+            if not compiled or (unit and unit not in compiled):
+                # A source of arch_srcs that is not for this architecture.
+                continue
             file = device_link(
                 ctx,
                 checked = checked,
@@ -278,11 +299,12 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
         units = [struct(images = images, name = name) for name, images in units.items() if linked],
     )
 
-def hip_host_objects(ctx, *, cc, headers, copts, rdc):
+def hip_host_objects(ctx, *, sources, cc, headers, copts, rdc):
     """Compiles the host code of the sources of a rule. The compilations do not depend on device code.
 
     Args:
-      ctx: the rule's context; it has `srcs`, `CLANG_GROUPS` and `HOST_ATTRS`.
+      ctx: the rule's context; it has `CLANG_GROUPS` and `HOST_ATTRS`.
+      sources: result of `hip_sources`.
       cc: result of `cc_configuration`.
       headers: result of `headers_of`.
       copts: compiler flags.
@@ -293,7 +315,7 @@ def hip_host_objects(ctx, *, cc, headers, copts, rdc):
     """
     toolchain = device_toolchain_of(ctx, COMPILE_GROUP)
     objects = []
-    for src, name in zip(sources_of(ctx), object_names(ctx, sources_of(ctx))):
+    for src, name in zip(sources, object_names(ctx, sources)):
         out = ctx.actions.declare_file("{}/host/{}.o".format(ctx.label.name, name))
         args = clang_arguments(ctx)
         args.add_all(["-x", "hip"])

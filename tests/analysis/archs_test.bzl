@@ -56,6 +56,59 @@ def archs_tests(name):
         tags = ["manual"],
     )
     groups_test(name = "archs_groups_test")
+
+    # Each source of a library has a bundle of its own, with the architectures that it is for; all have host code.
+    hip_library(
+        name = "archs_library",
+        srcs = ["a.hip"],
+        arch_srcs = {
+            "sub/a.hip": "gfx90a",
+            ":archs_generated": "gfx1100",
+        },
+        offload_archs = ["gfx90a", "gfx942"],
+        tags = ["manual"],
+    )
+    for name, source, entries in [
+        ("all", "a", ["--entry=hipv4-amdgcn-amd-amdhsa--gfx90a=BIN/tests/analysis/archs_library/gfx90a/a.co", "--entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/archs_library/gfx942/a.co"]),
+        ("some", "sub/a", ["--entry=host-x86_64-unknown-linux-gnu-= --entry=hipv4-amdgcn-amd-amdhsa--gfx90a=BIN/tests/analysis/archs_library/gfx90a/sub/a.co"]),
+        ("none", "other", ["--entry=host-x86_64-unknown-linux-gnu-="]),
+    ]:
+        actions_test(
+            name = "archs_library_{}_test".format(name),
+            argv = entries,
+            count = 3,
+            mnemonic = "OffloadBundle",
+            not_in_argv = [] if name == "all" else ["--entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/archs_library/gfx942/{}.co".format(source)],
+            output = "archs_library/{}.hipfb".format(source),
+            target = "archs_library",
+        )
+    actions_test(
+        name = "archs_library_host_test",
+        argv = ["--offload-host-only"],
+        count = 3,
+        mnemonic = "OffloadHipHostCompile",
+        output = "archs_library/host/sub/a.o",
+        target = "archs_library",
+    )
+    hip_library(
+        name = "archs_library_rdc",
+        srcs = ["a.hip"],
+        arch_srcs = {
+            "sub/a.hip": "gfx90a",
+            ":archs_generated": "!gfx90a",
+        },
+        offload_archs = ["gfx90a", "gfx942"],
+        rdc = True,
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "archs_library_rdc_test",
+        argv = ["-Xlinker BIN/tests/analysis/archs_library_rdc/gfx942/a.bc -Xlinker BIN/tests/analysis/archs_library_rdc/gfx942/other.bc"],
+        mnemonic = "OffloadDeviceLink",
+        not_in_argv = ["BIN/tests/analysis/archs_library_rdc/gfx942/sub/a.bc"],
+        output = "archs_library_rdc/gfx942.co",
+        target = "archs_library_rdc",
+    )
     provides_test(
         name = "archs_group_test",
         images = [
@@ -83,6 +136,11 @@ def archs_tests(name):
     tests = [
         "archs_group_test",
         "archs_groups_test",
+        "archs_library_all_test",
+        "archs_library_host_test",
+        "archs_library_none_test",
+        "archs_library_rdc_test",
+        "archs_library_some_test",
         "archs_srcs_excluded_test",
         "archs_srcs_test",
     ]
@@ -115,6 +173,7 @@ def archs_tests(name):
         ("archs_file_openmp_test", "{}: offload_register: images: //tests/analysis:a.h is a file", offload_register, {"images": ["a.h"], "kind": "openmp"}),
         ("archs_images_test", "{}: offload_images: srcs: \"gfx9o0\" is no processor that LLVM knows: did you mean gfx900?", offload_images, {"srcs": {"a.h": "gfx9o0"}}),
         ("archs_no_source_test", "{}: hip_code_objects: there is no source for gfx942: srcs is empty, and arch_srcs has none for it", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"]}),
+        ("archs_both_srcs_test", "{}: hip_code_objects: arch_srcs: tests/analysis/a.hip is also in srcs or twice in arch_srcs: srcs are compiled for all architectures, so list it once", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
         ("archs_mixed_srcs_test", "arch_srcs: //tests/analysis:a.hip: \"gfx90a !gfx942\" names both architectures that it is for and some that it is not for (!): write one kind", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a !gfx942"}, "offload_archs": ["gfx942"]}),
         ("archs_native_per_arch_test", "{}: offload_per_arch: offload_archs: native is known too late for this rule: load NATIVE_ARCHS from @offload_native//:archs.bzl", offload_per_arch, {"images": [":archs_group"], "offload_archs": ["native"]}),
     ]:
