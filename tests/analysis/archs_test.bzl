@@ -56,6 +56,26 @@ def archs_tests(name):
         tags = ["manual"],
     )
     groups_test(name = "archs_groups_test")
+    hip_code_objects(
+        name = "archs_of_setting",
+        srcs = ["a.hip"],
+        tags = ["manual"],
+    )
+    offload_per_arch(
+        name = "archs_per_arch",
+        images = [":archs_of_setting"],
+        offload_archs = ["gfx1201", "mi300", "rdna4"],
+        tags = ["manual"],
+    )
+    provides_test(
+        name = "archs_per_arch_test",
+        images = [
+            "hipv4-amdgcn-amd-amdhsa--gfx942 archs_of_setting/gfx942.co",
+            "hipv4-amdgcn-amd-amdhsa--gfx1200 archs_of_setting/gfx1200.co",
+            "hipv4-amdgcn-amd-amdhsa--gfx1201 archs_of_setting/gfx1201.co",
+        ],
+        target = "archs_per_arch",
+    )
 
     # Each source of a library has a bundle of its own, with the architectures that it is for; all have host code.
     hip_library(
@@ -141,6 +161,7 @@ def archs_tests(name):
         "archs_library_none_test",
         "archs_library_rdc_test",
         "archs_library_some_test",
+        "archs_per_arch_test",
         "archs_srcs_excluded_test",
         "archs_srcs_test",
     ]
@@ -175,7 +196,7 @@ def archs_tests(name):
         ("archs_no_source_test", "{}: hip_code_objects: there is no source for gfx942: srcs is empty, and arch_srcs has none for it", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"]}),
         ("archs_both_srcs_test", "{}: hip_code_objects: arch_srcs: tests/analysis/a.hip is also in srcs or twice in arch_srcs: srcs are compiled for all architectures, so list it once", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
         ("archs_mixed_srcs_test", "arch_srcs: //tests/analysis:a.hip: \"gfx90a !gfx942\" names both architectures that it is for and some that it is not for (!): write one kind", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a !gfx942"}, "offload_archs": ["gfx942"]}),
-        ("archs_native_per_arch_test", "{}: offload_per_arch: offload_archs: native is known too late for this rule: load NATIVE_ARCHS from @offload_native//:archs.bzl", offload_per_arch, {"images": [":archs_group"], "offload_archs": ["native"]}),
+        ("archs_native_per_arch_test", "//tests/analysis:archs_of_setting: offload_archs: native: no AMD GPU was detected on this machine", offload_per_arch, {"images": [":archs_of_setting"], "offload_archs": ["native"]}),
     ]:
         failure_test(
             name = test,

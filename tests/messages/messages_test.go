@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 
 const buildFile = `
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
-load("@rules_offload//rules:defs.bzl", "offload_archive", "offload_binary", "offload_cc_data", "hip_binary", "hip_device_link", "hip_library", "offload_embed", "offload_extract", "offload_images", "offload_link", "offload_register", "offload_unbundle_archive", "openmp_library")
+load("@rules_offload//rules:defs.bzl", "offload_archive", "offload_binary", "offload_cc_data", "hip_binary", "hip_device_link", "hip_library", "if_arch", "offload_embed", "offload_extract", "offload_images", "offload_link", "offload_per_arch", "offload_register", "offload_unbundle_archive", "openmp_library")
 
 # Checks.
 offload_bundle(name = "over_budget", images = [":kernels"], max_size = "1KiB")
@@ -57,6 +57,9 @@ hip_code_objects(name = "native", srcs = ["a.hip"], offload_archs = ["native"])
 hip_code_objects(name = "kernels_native", srcs = ["a.hip"])
 offload_bundle(name = "native_fat", images = [":native"])
 offload_unbundle(name = "not_native", bundle = ":native_fat", targets = ["gfx803"])
+offload_per_arch(name = "native_per_arch", images = [":kernels_native"], offload_archs = ["gfx1200", "native"])
+offload_bundle(name = "native_per_arch_fat", images = [":native_per_arch"])
+offload_unbundle(name = "not_native_per_arch", bundle = ":native_per_arch_fat", targets = ["gfx803"])
 
 # Programs without a runtime.
 hip_binary(name = "no_hip_runtime", srcs = ["launches.hip"], offload_archs = ["gfx942"])
@@ -80,6 +83,7 @@ offload_link(name = "calls_nobody_fat", srcs = ["calls.fat.o"])
 offload_register(name = "registered_source", bundle = "a.hip")
 offload_archive(name = "archived_library", bundles = [":host_only"])
 offload_cc_data(name = "source_as_data", src = "a.hip")
+hip_code_objects(name = "choosing", srcs = if_arch({"cdna2": ["b.hip"]}, ["a.hip"]))
 hip_code_objects(
     name = "selecting",
     srcs = select({"//conditions:default": ["a.hip"], "@rules_offload//rules/arch:gfx90a": ["b.hip"]}),
@@ -151,10 +155,13 @@ func TestMessages(t *testing.T) {
 	}{
 		{"native", []string{"//:native"}, []string{"//:native: offload_archs: native: no AMD GPU was detected on this machine (", "--repo_env=OFFLOAD_ARCHS=gfx942"}},
 		{"native of a variable", []string{"--repo_env=OFFLOAD_ARCHS=gfx90a,rdna4", "//:not_native"}, []string{"//:native_fat has no image for gfx803. It has host-x86_64-unknown-linux-gnu-, gfx90a, gfx1200, gfx1201"}},
+		{"native for each architecture", []string{"--repo_env=OFFLOAD_ARCHS=gfx90a,rdna4", "//:not_native_per_arch"}, []string{"//:native_per_arch_fat has no image for gfx803. It has host-x86_64-unknown-linux-gnu-, gfx90a, gfx1200, gfx1201"}},
+		{"native for each architecture in the setting", []string{"--repo_env=OFFLOAD_ARCHS=", setting + "offload_archs=native", "//:native_per_arch"}, []string{"//:kernels_native: offload_archs: native: no AMD GPU was detected on this machine (", "--repo_env=OFFLOAD_ARCHS=gfx942"}},
 		{"native of a program", []string{"--repo_env=PATH=" + programs + ":" + os.Getenv("PATH"), "//:not_native"}, []string{"//:native_fat has no image for gfx803. It has host-x86_64-unknown-linux-gnu-, gfx90a:xnack-, gfx1100"}},
 		{"native in the setting", []string{"--repo_env=OFFLOAD_ARCHS=nosuch", setting + "offload_archs=native", "//:kernels_native"}, []string{`//:kernels_native: hip_code_objects: offload_archs: "nosuch" is no processor that LLVM knows`}},
 		{"native when loading", []string{"--repo_env=OFFLOAD_ARCHS=gfx90a", "//native"}, []string{`loaded ["gfx90a"]`}},
 		{"select", []string{"//:selecting"}, []string{"nothing is built for one architecture here", "offload_per_arch(images = [...])", "errors encountered resolving select() keys for //:selecting"}},
+		{"if_arch", []string{"//:choosing"}, []string{"if_arch: this build is not for one architecture: depend on the target through offload_per_arch(images = [...]), or skip it in other builds with target_compatible_with = requires_arch()"}},
 		{"undefined symbol", []string{"//:calls_nobody"}, []string{"lld: error: undefined", `offload: undefined device symbol "nowhere(int)": referenced by calls.hip (//:calls_nobody); add a definition to the source, or set rdc = True`}},
 		{"undefined symbol with rdc", []string{"//:calls_nobody_rdc"}, []string{`offload: undefined device symbol "nowhere(int)": referenced by calls.hip (//:calls_nobody_rdc); add a definition to srcs, or add the library that has one to device_deps`}},
 		{"undefined symbol of a program", []string{"//:calls_nobody_link"}, []string{`offload: undefined device symbol "nowhere(int)": referenced by calls.hip (//:calls_nobody_library); add a definition to one of the libraries, or add the library that has one to deps`}},
@@ -204,6 +211,7 @@ func TestMessages(t *testing.T) {
 		}
 	}
 
+	checkChoices(t, w)
 	checkOwnRuntime(t, w)
 	checkRepaired(t, w)
 	testROCm(t, w, use)
@@ -231,6 +239,47 @@ extern "C" int hipLaunchKernel(const void *, dim3, dim3, void **, unsigned long,
 extern "C" int __hipPushCallConfiguration(dim3, dim3, unsigned long, void *);
 extern "C" int __hipPopCallConfiguration(dim3 *, dim3 *, unsigned long *, void **);
 `
+
+// checkChoices builds targets with if_arch: for each architecture, by a pattern that skips them, and by their names.
+func checkChoices(t *testing.T, w *bazeltest.Workspace) {
+	t.Helper()
+	w.Write("choices/BUILD.bazel", `load("@rules_offload//rules:defs.bzl", "hip_code_objects", "if_arch", "offload_bundle", "offload_per_arch", "requires_arch")
+hip_code_objects(
+    name = "chosen",
+    srcs = if_arch({"cdna2": ["second.hip"]}, ["first.hip"]),
+    target_compatible_with = requires_arch(),
+)
+offload_bundle(name = "without", images = [":chosen"])
+offload_per_arch(name = "all", images = [":chosen"], offload_archs = ["gfx90a:xnack+", "gfx942"])
+`)
+	w.Write("choices/first.hip", "__attribute__((global)) void first() {}\n")
+	w.Write("choices/second.hip", "__attribute__((global)) void second() {}\n")
+	w.Bazel("build", "//choices/...")
+	var compiled []string
+	for _, command := range w.Commands(`mnemonic("OffloadHipCompile", deps(//choices:all))`) {
+		i := slices.IndexFunc(command.Arguments, func(arg string) bool { return strings.HasPrefix(arg, "--offload-arch=") })
+		compiled = append(compiled, command.Arguments[i]+" "+command.Arguments[len(command.Arguments)-1])
+	}
+	slices.Sort(compiled)
+	if want := []string{"--offload-arch=gfx90a:xnack+ choices/second.hip", "--offload-arch=gfx942 choices/first.hip"}; !slices.Equal(compiled, want) {
+		t.Errorf("compiled %q, want %q", compiled, want)
+	}
+	for _, target := range []string{"//choices:chosen", "//choices:without"} {
+		if result, err := w.Try("build", target); err == nil || !strings.Contains(result.Output, "rules/constraints:one_architecture_from_offload_per_arch") {
+			t.Errorf("%s: %v\n%s", target, err, result.Output)
+		}
+	}
+	for choices, want := range map[string]string{
+		`{"gfx9o0": []}`:              `if_arch: "gfx9o0" is no processor that LLVM knows: did you mean gfx900?`,
+		`{"gfx90a:xnack+": []}`:       `if_arch: "gfx90a:xnack+" has features: name a processor, such as gfx90a`,
+		`{"mi300": [], "gfx942": []}`: "if_arch: gfx942 is named twice",
+	} {
+		w.Write("wrong/BUILD.bazel", "load(\"@rules_offload//rules:defs.bzl\", \"if_arch\")\nfilegroup(name = \"wrong\", srcs = if_arch("+choices+"))\n")
+		if result, err := w.Try("build", "//wrong"); err == nil || !strings.Contains(result.Output, want) {
+			t.Errorf("%s: %v\n%s", choices, err, result.Output)
+		}
+	}
+}
 
 // checkOwnRuntime links programs with a runtime that only a flag of the user's names.
 func checkOwnRuntime(t *testing.T, w *bazeltest.Workspace) {
