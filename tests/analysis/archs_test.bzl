@@ -196,7 +196,6 @@ def archs_tests(name):
         ("archs_no_source_test", "{}: hip_code_objects: there is no source for gfx942: srcs is empty, and arch_srcs has none for it", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"]}),
         ("archs_both_srcs_test", "{}: hip_code_objects: arch_srcs: tests/analysis/a.hip is also in srcs or twice in arch_srcs: srcs are compiled for all architectures, so list it once", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
         ("archs_mixed_srcs_test", "arch_srcs: //tests/analysis:a.hip: \"gfx90a !gfx942\" names both architectures that it is for and some that it is not for (!): write one kind", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a !gfx942"}, "offload_archs": ["gfx942"]}),
-        ("archs_native_per_arch_test", "//tests/analysis:archs_of_setting: offload_archs: native: no AMD GPU was detected on this machine", offload_per_arch, {"images": [":archs_of_setting"], "offload_archs": ["native"]}),
     ]:
         failure_test(
             name = test,
