@@ -3,7 +3,7 @@
 load(":arch_groups.bzl", "expand_archs")
 load(":processor_names.bzl", "check_processor")
 
-_NOT_SPLIT = "if_arch: this build is not for one architecture: depend on the target through offload_per_arch(images = [...]), or skip it in other builds with target_compatible_with = requires_arch()"
+_NOT_SPLIT = "if_arch: this build is not for a single architecture: depend on the target through offload_per_arch(images = [...]), or skip it in other builds with target_compatible_with = requires_arch()"
 
 _INCOMPATIBLE = ["@platforms//:incompatible"]
 

@@ -47,7 +47,7 @@ def _offload_per_arch_impl(ctx):
         deps = ctx.split_attr.images[arch]
         for image in depset(transitive = [dep[OffloadImagesInfo].images for dep in deps]).to_list():
             if image.target_id != target.target_id:
-                fail("{}: images: {}, built for {}, gives an image for {}: leave its own offload_archs empty, or list it where the architectures are not split".format(
+                fail("{}: images: {}, built for {}, has an image for {}: leave its offload_archs empty, or list it outside of offload_per_arch".format(
                     where,
                     name_of(image.label),
                     arch,
