@@ -40,6 +40,8 @@ type LinkOptions struct {
 	Scratch string
 	// Env is the environment of Clang.
 	Env []string
+	// Advice tells the user what to do about undefined symbols.
+	Advice string
 }
 
 // Link links the device images of the inputs, with one process for each target,
@@ -61,6 +63,12 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 	err = s.budget.Each(ctx, len(plan.Links), func(ctx context.Context, i int) (err error) {
 		planned := &plan.Links[i]
 		if printed[i], err = run(ctx, planned.Command, opt.Scratch, opt.Env); err != nil {
+			var failed *processError
+			if errors.As(err, &failed) {
+				if undefined := s.undefinedSymbols(failed.output, linkedObjects(planned, opt.Scratch), opt.Advice); undefined != nil {
+					return fmt.Errorf("device link for %s: %w\n%w", planned.link.Name(), err, undefined)
+				}
+			}
 			return fmt.Errorf("device link for %s: %w", planned.link.Name(), err)
 		}
 		made, err := s.files.Open(filepath.Join(opt.Scratch, planned.output))
@@ -141,6 +149,20 @@ func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *LinkPlan, k
 		keep = append(keep, input.keep...)
 	}
 	return plan, keep, err
+}
+
+// linkedObjects returns the files of a device link, with the names of the host
+// objects that they were in.
+func linkedObjects(link *PlannedLink, scratch string) []LinkedObject {
+	var objects []LinkedObject
+	for _, image := range link.Images {
+		source := image.Input
+		if image.Member != "" {
+			source += "(" + image.Member + ")"
+		}
+		objects = append(objects, LinkedObject{File: filepath.Join(scratch, image.File), Source: source})
+	}
+	return objects
 }
 
 // wrap writes the registration object of the linked images: images for OpenMP
@@ -242,21 +264,43 @@ func hipTargets(links []devicelink.Link, list []int) ([]target.ID, error) {
 
 // run runs a command in a directory and returns its output. Only env is in its
 // environment. If ctx is done before the process ends, run kills it and the
-// processes that it started.
+// processes that it started. The error of a failed process contains its output.
 func run(ctx context.Context, command []string, dir string, env []string) (printed string, err error) {
-	var output bytes.Buffer
-	program := process.Command{Args: command, Env: env, Dir: dir, Stdout: &output, Stderr: &output}
-	err = program.Run(ctx)
+	printed, err = combinedOutput(ctx, command, dir, env)
 	var failed *process.ExitError
-	switch {
-	case err == nil:
-		return output.String(), nil
-	case !errors.As(err, &failed):
-		return "", err
+	if !errors.As(err, &failed) {
+		return printed, err
 	}
 	var exit *exec.ExitError
 	if errors.As(failed.Err, &exit) {
-		return "", fmt.Errorf("%s: %s\n%s", filepath.Base(command[0]), exit, strings.TrimRight(output.String(), "\n"))
+		return "", &processError{program: filepath.Base(command[0]), output: printed, err: exit}
 	}
-	return output.String(), failed.Err
+	return printed, failed.Err
+}
+
+// processError reports a process that failed.
+type processError struct {
+	program, output string
+	err             error
+}
+
+// Error returns the status and the output.
+func (e *processError) Error() string {
+	return fmt.Sprintf("%s: %s\n%s", e.program, e.err, strings.TrimRight(e.output, "\n"))
+}
+
+// Unwrap returns what the system reported.
+func (e *processError) Unwrap() error { return e.err }
+
+// combinedOutput runs a command like run and returns its output. If the process could not be
+// started or failed, the error is a [process.ExitError].
+func combinedOutput(ctx context.Context, command []string, dir string, env []string) (printed string, err error) {
+	var output bytes.Buffer
+	p := process.Command{Args: command, Env: env, Dir: dir, Stdout: &output, Stderr: &output}
+	err = p.Run(ctx)
+	var failed *process.ExitError
+	if err != nil && !errors.As(err, &failed) {
+		return "", err
+	}
+	return output.String(), err
 }

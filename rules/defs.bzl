@@ -12,7 +12,7 @@ The following applies to all rules:
 - **Messages** begin with the label of the target and the name of the rule.
 """
 
-load("//rules/private:choices.bzl", _if_cuda = "if_cuda", _if_hip = "if_hip", _if_openmp_offload = "if_openmp_offload", _requires_cuda = "requires_cuda", _requires_hip = "requires_hip", _requires_openmp_offload = "requires_openmp_offload")
+load("//rules/private:choices.bzl", _if_arch = "if_arch", _if_cuda = "if_cuda", _if_hip = "if_hip", _if_openmp_offload = "if_openmp_offload", _requires_arch = "requires_arch", _requires_cuda = "requires_cuda", _requires_hip = "requires_hip", _requires_openmp_offload = "requires_openmp_offload")
 load("//rules/private:cuda_ptx.bzl", _cuda_ptx = "cuda_ptx")
 load("//rules/private:device_bitcode.bzl", _device_bitcode_library = "device_bitcode_library")
 load("//rules/private:hip_code_objects.bzl", _hip_code_objects = "hip_code_objects")
@@ -42,6 +42,7 @@ hip_code_objects = _hip_code_objects
 hip_device_link = _hip_device_link
 hip_library = _hip_library
 hip_test = _hip_test
+if_arch = _if_arch
 if_cuda = _if_cuda
 if_hip = _if_hip
 if_openmp_offload = _if_openmp_offload
@@ -62,6 +63,7 @@ offload_report = _offload_report
 offload_unbundle = _offload_unbundle
 offload_unbundle_archive = _offload_unbundle_archive
 openmp_library = _openmp_library
+requires_arch = _requires_arch
 requires_cuda = _requires_cuda
 requires_hip = _requires_hip
 requires_openmp_offload = _requires_openmp_offload

@@ -104,7 +104,7 @@ def _device_objects_init(*, objects):
 OffloadDeviceObjectsInfo, _new_device_objects_info = provider(
     doc = "Relocatable device code (`device_deps`). Device links include only the parts that they need.",
     fields = {
-        "objects": "depset of structs, one for each source and target: id (the entry ID of the target), file (LLVM bitcode), label (the target that it was compiled for). It includes the objects of `device_deps`.",
+        "objects": "depset of structs, one for each source and target: id (the entry ID of the target), file (LLVM bitcode), label (the target that it was compiled for), source (what it was compiled from, for messages; may be missing). It includes the objects of `device_deps`.",
     },
     init = _device_objects_init,
 )

@@ -32,6 +32,15 @@ ARCH_COPTS_ATTRS = {
     ),
 }
 
+# The attribute of a rule that compiles some HIP sources only for some architectures.
+ARCH_SRCS_ATTRS = {
+    "arch_srcs": attr.label_keyed_string_dict(
+        doc = "Additional HIP sources that are compiled only for some architectures. The value is a space-separated list of target IDs or processors " +
+              "(`{\"gemm_mfma.hip\": \"gfx90a gfx942\"}`), or of those to exclude, each with the prefix `!` (`{\"gemm.hip\": \"!gfx90a !gfx942\"}`).",
+        allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"],
+    ),
+}
+
 def arch_copts_of(ctx, target):
     """Returns the flags of a rule that apply to one target only.
 
@@ -58,7 +67,7 @@ def arch_sources_of(ctx, target, where):
     """Returns the sources of a rule that are for one target only.
 
     Args:
-      ctx: the rule's context; its attribute `arch_srcs` is a dict from Targets to names of targets.
+      ctx: the rule's context; the rule has `ARCH_SRCS_ATTRS`.
       target: struct returned by `target_ids.complete`.
       where: prefix of error messages, `label: rule`.
 

@@ -6,7 +6,7 @@ load(":architectures.bzl", "ARCH_COPTS_ATTRS")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "expand_defines")
 load(":messages.bzl", "name_of")
-load(":toolchains.bzl", "DEVICE_TYPE")
+load(":toolchains.bzl", "DEVICE_TYPE", "PROGRAM_TYPE")
 
 # The exec groups of compilations and of device links. Users can select a
 # platform or machine for each: exec_properties = {"compile.Pool": "large"}.
@@ -16,7 +16,7 @@ LINK_GROUP = "link"
 # The exec_groups of a rule that compiles and links device code.
 CLANG_GROUPS = {
     COMPILE_GROUP: exec_group(toolchains = [config_common.toolchain_type(DEVICE_TYPE, mandatory = False)]),
-    LINK_GROUP: exec_group(toolchains = [config_common.toolchain_type(DEVICE_TYPE, mandatory = False)]),
+    LINK_GROUP: exec_group(toolchains = [PROGRAM_TYPE, config_common.toolchain_type(DEVICE_TYPE, mandatory = False)]),
 }
 
 def _compile_resources(_os, _inputs):
@@ -230,7 +230,20 @@ def compilation_id(ctx, src):
     name = "{} {}".format(ctx.label, src.short_path)
     return "%x_%x" % (hash(name) + (1 << 31), hash(name[::-1]) + (1 << 31))
 
-def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, command = None, command_arguments = None, env = {}, maps_paths = True):
+def source_name(label, src):
+    """Returns the name of a source in messages of device links.
+
+    Args:
+      label: `Label` of the target that compiles it.
+      src: the source, a File.
+
+    Returns:
+      a string: the path, which is relative to the workspace, and the target.
+    """
+    path = src.short_path
+    return "{} ({})".format("external/" + path.removeprefix("../") if path.startswith("../") else path, name_of(label))
+
+def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, command = None, command_arguments = None, env = {}, maps_paths = True, linked = None, advice = ""):
     """Registers an action that runs clang.
 
     Args:
@@ -247,6 +260,9 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
       command_arguments: an `Args`.
       env: the action's environment, a dict of strings.
       maps_paths: whether the output is the same if Bazel maps paths.
+      linked: for the link of device code, a list of structs: file (an object or bitcode) and source (its name in
+        messages). If lld reports undefined symbols, the build prints which sources refer to them.
+      advice: what to do about undefined symbols, for the message.
     """
     files = [inputs, toolchain.compile_files if group == COMPILE_GROUP else toolchain.link_files]
     if group == LINK_GROUP:
@@ -261,6 +277,27 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
         "progress_message": progress_message,
         "resource_set": _compile_resources if group == COMPILE_GROUP else _link_resources,
     }
+    if linked:
+        call = ctx.actions.args()
+        call.use_param_file("@%s", use_always = True)
+        call.set_param_file_format("multiline")
+        call.add("link-device")
+        call.add(advice, format = "--advice=%s")
+        for object in linked:
+            call.add(object.file, format = "--object=%s")
+            call.add(object.source, format = "--source=%s")
+        call.add("--")
+        call.add(toolchain.clang.executable)
+
+        # The program leaves files with two @ to clang, which reads another format.
+        arguments.use_param_file("@@%s")
+        ctx.actions.run(
+            arguments = [call, arguments],
+            executable = ctx.exec_groups[group].toolchains[PROGRAM_TYPE].offload_program,
+            tools = [toolchain.clang],
+            **common
+        )
+        return
     if not command:
         ctx.actions.run(arguments = [arguments], executable = toolchain.clang, **common)
         return

@@ -1,7 +1,7 @@
 """hip_code_objects compiles HIP kernels to one code object per architecture."""
 
 load("//rules:providers.bzl", "OffloadImagesInfo")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
 load(":cc_flags.bzl", "device_flags")
 load(":clang.bzl", "CLANG_GROUPS", "DEVICE_CODE_ATTRS", "HEADERS", "headers_of")
 load(":flags.bzl", "expand_flags")
@@ -49,12 +49,7 @@ hip_code_objects(
 )
 ```
 """,
-    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | DEVICE_CODE_ATTRS | {
-        "arch_srcs": attr.label_keyed_string_dict(
-            doc = "Additional HIP sources that are compiled only for some architectures. The value is a space-separated list of target IDs or processors " +
-                  "(`{\"gemm_mfma.hip\": \"gfx90a gfx942\"}`), or of those to exclude, each with the prefix `!` (`{\"gemm.hip\": \"!gfx90a !gfx942\"}`).",
-            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"],
-        ),
+    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | ARCH_SRCS_ATTRS | DEVICE_CODE_ATTRS | {
         "rdc": attr.bool(
             doc = "Whether to compile to relocatable device code, so that sources can call device functions of each other. Sources are compiled to bitcode, and the device link generates code.",
         ),

@@ -3,7 +3,7 @@
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "hip_targets")
 load(":cc_flags.bzl", "host_environment", "host_flags")
-load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "rocm_inputs", "run_clang", "sources_of")
+load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "rocm_inputs", "run_clang", "source_name", "sources_of")
 load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
 load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags")
@@ -86,26 +86,33 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts, library):
     )
     return out
 
-def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, library = [], checked = [], name = ""):
+_UNDEFINED = "add a definition to the source, or set rdc = True if another source has one, or add the device_bitcode_library that has one to device_deps"
+_UNDEFINED_RDC = "add a definition to srcs, or add the library that has one to device_deps"
+
+def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, library = [], checked = [], name = "", advice = None):
     """Links device code for one architecture.
 
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS`.
       toolchain: result of `device_toolchain_of` for LINK_GROUP.
       target: struct returned by `target_ids.complete`.
-      objects: list of Files: objects, with rdc bitcode.
+      objects: list of structs: file (an object, with rdc bitcode) and source (its name in messages).
       rdc: whether the link generates code.
       copts: compiler flags, some of which apply if the link generates code.
       linkopts: flags of the device link.
-      library: list of Files with bitcode, of which only the needed parts are linked.
+      library: list of such structs with bitcode, of which only the needed parts are linked.
       checked: list of Files that must exist before the link.
       name: name of the linked source; empty for all sources.
+      advice: what to do about undefined symbols, if it is not to add a source or a target of device_deps.
 
     Returns:
       the image.
     """
     arch = target.target_id
     portable = _is_portable(target)
+    linked = objects + library
+    objects = [object.file for object in objects]
+    library = [object.file for object in library]
     out = ctx.actions.declare_file("{}/{}{}.{}".format(ctx.label.name, target_ids.file_name(arch), "/" + name if name else "", "spv" if portable else "co"))
     args = clang_arguments(ctx)
     if portable:
@@ -132,8 +139,10 @@ def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, librar
     run_clang(
         ctx,
         arguments = args,
+        advice = advice or (_UNDEFINED_RDC if rdc else _UNDEFINED),
         group = LINK_GROUP,
         inputs = depset(objects + library + checked),
+        linked = linked,
         mnemonic = "OffloadDeviceLink",
         out = out,
         progress_message = "Linking {}%{{label}} for {}".format(name + " of " if name else "", arch),
@@ -160,6 +169,10 @@ def _objects_of(dep, targets, where):
             ))
     return objects
 
+def _named(object):
+    """Returns an object of an OffloadDeviceObjectsInfo with the name of its source, which providers of others may lack."""
+    return struct(file = object.file, source = getattr(object, "source", "") or name_of(object.label))
+
 def _check_copies(ctx, *, objects, library, labels, out):
     """Registers the action that fails if a link would duplicate variables of other libraries."""
     args = offload_arguments(ctx, "check-device-deps")
@@ -178,11 +191,29 @@ def _check_copies(ctx, *, objects, library, labels, out):
         progress_message = "Checking the device_deps of %{label}",
     )
 
+def hip_sources(ctx, where):
+    """Returns the sources that a rule compiles for any architecture.
+
+    Args:
+      ctx: the rule's context; it has `srcs` and `ARCH_SRCS_ATTRS`.
+      where: prefix of error messages, `label: rule`.
+
+    Returns:
+      list of Files: those of `srcs`, then those of `arch_srcs`.
+    """
+    sources = {src: None for src in sources_of(ctx)}
+    for dep in ctx.attr.arch_srcs:
+        for src in dep.files.to_list():
+            if src in sources:
+                fail("{}: arch_srcs: {} is also in srcs or twice in arch_srcs: srcs are compiled for all architectures, so list it once".format(where, src.short_path))
+            sources[src] = None
+    return sources.keys()
+
 def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False, linked = True):
     """Compiles the sources of a rule for its architectures and links the code of each architecture.
 
     Args:
-      ctx: the rule's context; it has `srcs`, `device_deps`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `ARCHITECTURES_ATTRS` and `ARCH_COPTS_ATTRS`.
+      ctx: the rule's context; it has `srcs`, `ARCH_SRCS_ATTRS`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `ARCHITECTURES_ATTRS` and `ARCH_COPTS_ATTRS`.
       where: prefix of error messages, `label: rule`.
       headers: result of `headers_of`.
       rdc: whether sources are compiled to bitcode and the link generates code.
@@ -196,8 +227,8 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
       images (list of `offload_image()`, one for each architecture); and objects, an OffloadDeviceObjectsInfo, None
       without rdc.
     """
-    by_arch = hasattr(ctx.attr, "arch_srcs")
-    if not sources_of(ctx) and not (by_arch and ctx.attr.arch_srcs):
+    names = {src: name for src, name in zip(hip_sources(ctx, where), object_names(ctx, hip_sources(ctx, where)))}
+    if not names:
         fail("{}: srcs is empty: add HIP sources".format(where))
     targets = hip_targets(ctx, where)
     relocatable = [dep for dep in ctx.attr.device_deps if OffloadDeviceBitcodeInfo not in dep]
@@ -207,8 +238,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
     check_compiler(compiler, targets, where)
-    names = object_names(ctx, sources_of(ctx))
-    units = {name: [] for name in names} if per_source and len(names) > 1 else {"": []}
+    units = {name: [] for name in names.values()} if per_source and len(names) > 1 else {"": []}
 
     own = []
     for target in targets:
@@ -216,14 +246,19 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
         id = target_ids.entry_id(target.kind, target.triple, arch)
         flags = copts + arch_copts_of(ctx, target)
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
-        sources = sources_of(ctx) + (arch_sources_of(ctx, target, where) if by_arch else [])
-        if not sources:
+        sources = sources_of(ctx) + arch_sources_of(ctx, target, where)
+        if not sources and not per_source:
             fail("{}: no source for {}: srcs is empty, and arch_srcs has no source for it".format(where, arch))
-        objects = {
-            name: _compile(ctx, compiler, headers, src, name, target, rdc, flags, bitcode)
-            for src, name in zip(sources, object_names(ctx, sources))
+        compiled = {
+            names[src]: struct(
+                file = _compile(ctx, compiler, headers, src, names[src], target, rdc, flags, bitcode),
+                id = id,
+                label = ctx.label,
+                source = source_name(ctx.label, src),
+            )
+            for src in sources
         }
-        own.extend([struct(file = file, id = id, label = ctx.label) for file in objects.values()])
+        own.extend(compiled.values())
         if not linked:
             continue
         library = [object for object in deps.to_list() if object.id == id]
@@ -234,18 +269,21 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
                 ctx,
                 labels = [object.label for object in library],
                 library = [object.file for object in library],
-                objects = objects.values(),
+                objects = [object.file for object in compiled.values()],
                 out = checked[0],
             )
         for unit, images in units.items():
+            if not compiled or (unit and unit not in compiled):
+                # A source of arch_srcs that is not for this architecture.
+                continue
             file = device_link(
                 ctx,
                 checked = checked,
                 copts = flags,
-                library = [object.file for object in library],
+                library = [_named(object) for object in library],
                 linkopts = linkopts,
                 name = unit,
-                objects = [objects[unit]] if unit else objects.values(),
+                objects = [compiled[unit]] if unit else compiled.values(),
                 rdc = rdc,
                 target = target,
                 toolchain = linker,
@@ -262,11 +300,12 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
         units = [struct(images = images, name = name) for name, images in units.items() if linked],
     )
 
-def hip_host_objects(ctx, *, cc, headers, copts, rdc):
+def hip_host_objects(ctx, *, sources, cc, headers, copts, rdc):
     """Compiles the host code of the sources of a rule. The compilations do not depend on device code.
 
     Args:
-      ctx: the rule's context; it has `srcs`, `CLANG_GROUPS` and `HOST_ATTRS`.
+      ctx: the rule's context; it has `CLANG_GROUPS` and `HOST_ATTRS`.
+      sources: result of `hip_sources`.
       cc: result of `cc_configuration`.
       headers: result of `headers_of`.
       copts: compiler flags.
@@ -277,7 +316,7 @@ def hip_host_objects(ctx, *, cc, headers, copts, rdc):
     """
     toolchain = device_toolchain_of(ctx, COMPILE_GROUP)
     objects = []
-    for src, name in zip(sources_of(ctx), object_names(ctx, sources_of(ctx))):
+    for src, name in zip(sources, object_names(ctx, sources)):
         out = ctx.actions.declare_file("{}/host/{}.o".format(ctx.label.name, name))
         args = clang_arguments(ctx)
         args.add_all(["-x", "hip"])

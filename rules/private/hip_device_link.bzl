@@ -23,7 +23,7 @@ load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 HipUnlinkedInfo = provider(
     doc = "HIP libraries with unlinked device code in the dependencies of a target.",
     fields = {
-        "libraries": "depset of structs: label, code (tuple of structs with id and file, LLVM bitcode), host (tuple of host objects).",
+        "libraries": "depset of structs: label, code (tuple of structs with id, file (LLVM bitcode) and source), host (tuple of host objects).",
     },
 )
 
@@ -98,9 +98,10 @@ def _hip_device_link_impl(ctx):
         images.append(offload_image(
             file = device_link(
                 ctx,
+                advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
                 copts = device_flags(ctx) + expand_flags(ctx, "copts"),
                 linkopts = expand_flags(ctx, "device_linkopts"),
-                objects = [object.file for library in libraries for object in library.code if object.id == id],
+                objects = [object for library in libraries for object in library.code if object.id == id],
                 rdc = True,
                 target = target,
                 toolchain = linker,

@@ -3,13 +3,13 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "cc_configuration", "device_flags")
-load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "compilation_id", "object_names", "sources_of")
+load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "compilation_id", "object_names")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":flags.bzl", "expand_flags")
-load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_host_objects", "hip_images")
+load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_host_objects", "hip_images", "hip_sources")
 load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers", "parse_headers")
@@ -34,8 +34,9 @@ def _linked_together(ctx, *, where, host_objects, unit):
 
 def _linked_alone(ctx, *, where, host_objects, units):
     """Creates a fat binary for each source, which the host code of the source registers."""
-    suffixes = [compilation_id(ctx, src) for src in sources_of(ctx)]
-    names = object_names(ctx, sources_of(ctx))
+    sources = hip_sources(ctx, where)
+    suffixes = [compilation_id(ctx, src) for src in sources]
+    names = object_names(ctx, sources)
     objects = isolate_objects(ctx, host_objects, suffixes)
     bundles = []
     for name, suffix, unit in zip(names, suffixes, units):
@@ -88,7 +89,7 @@ def _hip_library_impl(ctx):
         rdc = rdc,
         where = where,
     )
-    host_objects = hip_host_objects(ctx, cc = cc, copts = copts + expand_flags(ctx, "host_copts"), headers = headers, rdc = rdc)
+    host_objects = hip_host_objects(ctx, cc = cc, copts = copts + expand_flags(ctx, "host_copts"), headers = headers, rdc = rdc, sources = hip_sources(ctx, where))
     providers = [made.objects] if rdc else []
     bundles = []
     if not ctx.attr.device_link:
@@ -122,6 +123,9 @@ with hipcc, the device code of each source is independent: an edit compiles and 
 device code of all sources is linked together for each architecture, and sources can call device functions of each other;
 an edit generates code for all sources again.
 
+Sources in `arch_srcs` are compiled for the host once and for some architectures only: other architectures cannot launch their
+kernels. With `rdc = True`, such sources can define the same device functions for different architectures.
+
 The library registers its own kernels. A program can contain any number of such libraries, also from other build systems.
 With `rdc = True` and `device_link = False`, a `hip_device_link` registers the kernels instead. It links the device code of
 all such libraries of a program once, as `hipcc -fgpu-rdc --hip-link` does, so that they share device functions and variables.
@@ -146,7 +150,7 @@ cc_binary(
 )
 ```
 """,
-    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | {
+    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
         "device_link": attr.bool(
             default = True,
             doc = "Whether this target links the device code. `False` requires `rdc = True`: a `hip_device_link` then links it together with that of other libraries. Programs without one fail to link.",

@@ -251,6 +251,6 @@ def library_providers(ctx, *, headers, objects, runtime, counted = False):
             ctx,
             dependency_attributes = ["data", "deps", "device_deps", "implementation_deps"],
             extensions = _COUNTED,
-            source_attributes = ["srcs", "hdrs"] if counted else [],
+            source_attributes = ["srcs", "arch_srcs", "hdrs"] if counted else [],
         ),
     ]

@@ -30,7 +30,7 @@ def host_triple(ctx):
     Returns:
       a string of four fields.
     """
-    return _linux_triple(ctx) or fail(_PLATFORM.format(name_of(ctx.label), ""))
+    return linux_triple(ctx) or fail(_PLATFORM.format(name_of(ctx.label), ""))
 
 # Additional attributes of a rule that also creates registration objects for Windows.
 WINDOWS_ATTRS = {
@@ -48,9 +48,17 @@ def registration_triple(ctx):
     """
     if _is(ctx, ctx.attr._windows) and _is(ctx, ctx.attr._x86_64):
         return "x86_64-pc-windows-msvc"
-    return _linux_triple(ctx) or fail(_PLATFORM.format(name_of(ctx.label), ", or Windows on x86_64"))
+    return linux_triple(ctx) or fail(_PLATFORM.format(name_of(ctx.label), ", or Windows on x86_64"))
 
-def _linux_triple(ctx):
+def linux_triple(ctx):
+    """Returns the triple of the target platform if it is one for which all rules work.
+
+    Args:
+      ctx: the rule's context; the rule has `HOST_ATTRS`.
+
+    Returns:
+      a string of four fields, or None.
+    """
     if _is(ctx, ctx.attr._linux):
         for cpu, constraint in [("x86_64", ctx.attr._x86_64), ("aarch64", ctx.attr._aarch64)]:
             if _is(ctx, constraint):

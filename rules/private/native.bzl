@@ -36,18 +36,31 @@ def native_for(offload_archs):
         return Label("@offload_native//:archs")
     return Label("//rules/settings:native_archs")
 
+_DETECTED = "detected"
+
+# A build setting with the GPUs of this machine as its default value.
+NATIVE_SETTING = str(Label("@offload_native//:" + _DETECTED))
+
 _ARCHS = """\"\"\"The GPUs of this machine.\"\"\"
 
 # Target IDs, each once; empty if no GPU was detected.
 NATIVE_ARCHS = {archs}
 """
 
-_BUILD = """load("{rule}", "native_archs")
+_BUILD = """load("{flags}", "string_list_flag")
+load("{rule}", "native_archs")
 
 native_archs(
     name = "archs",
     archs = {archs},
     missing = {missing},
+    visibility = ["//visibility:public"],
+)
+
+# Transitions read it, which cannot read providers.
+string_list_flag(
+    name = "{detected}",
+    build_setting_default = {archs},
     visibility = ["//visibility:public"],
 )
 
@@ -93,6 +106,8 @@ def _native_repository_impl(repository_ctx):
     repository_ctx.file("archs.bzl", _ARCHS.format(archs = repr(archs)))
     repository_ctx.file("BUILD.bazel", _BUILD.format(
         archs = repr(archs),
+        detected = _DETECTED,
+        flags = Label("@bazel_skylib//rules:common_settings.bzl"),
         missing = repr(missing),
         rule = Label("//rules/private:native.bzl"),
     ))

@@ -44,6 +44,7 @@ def _offload_link_impl(ctx):
     args.add(toolchain.clang.executable, format = "--clang=%s")
     args.add(host_triple(ctx), format = "--triple=%s")
     args.add(out, format = "--output=%s")
+    args.add("--advice=add the library that defines it to deps, or the object to srcs; for symbols that begin with __kmpc_, add LLVM's device runtime to device_linkopts")
 
     # Here, the objects of libraries are in archives, and no other object refers to their members.
     args.add("--whole-archive")

@@ -1,10 +1,11 @@
 """offload_per_arch builds targets once for each architecture."""
 
 load("//rules:providers.bzl", "OffloadImagesInfo")
-load(":arch_groups.bzl", "NATIVE", "expand_archs")
+load(":arch_groups.bzl", "expand_archs")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of", "named_architectures")
 load(":images.bzl", "image_providers")
 load(":messages.bzl", "name_of", "place")
+load(":native.bzl", "NATIVE_SETTING")
 load(":target_ids.bzl", "target_ids")
 
 _ARCH = "//rules/settings:offload_arch"
@@ -12,7 +13,7 @@ _ARCHS = "//rules/settings:offload_archs"
 _PROCESSOR = "//rules/settings:offload_processor"
 
 def _architectures(settings, attr):
-    return expand_archs(attr.offload_archs or settings[_ARCHS])
+    return expand_archs(attr.offload_archs or settings[_ARCHS], settings[NATIVE_SETTING])
 
 def _per_arch_impl(settings, attr):
     archs = _architectures(settings, attr)
@@ -28,14 +29,12 @@ def _per_arch_impl(settings, attr):
 
 _per_arch = transition(
     implementation = _per_arch_impl,
-    inputs = [_ARCHS],
+    inputs = [_ARCHS, NATIVE_SETTING],
     outputs = [_ARCH, _ARCHS, _PROCESSOR],
 )
 
 def _offload_per_arch_impl(ctx):
     where = place(ctx, "offload_per_arch")
-    if NATIVE in ctx.split_attr.images:
-        fail("{}: offload_archs: this rule needs the GPUs before native is resolved: load NATIVE_ARCHS from @offload_native//:archs.bzl, and set offload_archs = NATIVE_ARCHS".format(where))
     targets = [
         # The architecture determines the kind: only the image has more information than its target.
         target_ids.complete("cuda" if arch.startswith("sm_") else "hipv4", arch, where + ": offload_archs")
@@ -62,21 +61,18 @@ offload_per_arch = rule(
     doc = """Builds targets and their dependencies once for each architecture.
 
 Most targets do not require this rule: `hip_code_objects` compiles the same sources for all its architectures. Use it if
-sources, headers or flags differ between architectures. In `images` and their dependencies, `select` can use the
-`config_setting`s of `@rules_offload//rules/arch`, such as `@rules_offload//rules/arch:gfx942`, and a generator can read the
-setting `@rules_offload//rules/settings:offload_arch`. In other builds, such a `select` fails: add the tag `manual` to targets
-with a `select`, so that `//...` does not build them directly. If only sources or flags differ, use `arch_srcs` and
-`arch_copts` instead of a `select`.
+sources, headers or flags differ between architectures. In `images` and their dependencies, `if_arch` selects by the
+architecture, and a generator can read the setting `@rules_offload//rules/settings:offload_arch`. In other builds, targets with
+`if_arch` fail; `target_compatible_with = requires_arch()` lets `//...` skip them. `select` can also use the `config_setting`s
+of `@rules_offload//rules/arch`, such as `@rules_offload//rules/arch:gfx942`. It always fails in other builds, so the target
+requires the tag `manual`. If only sources or flags differ, use `arch_srcs` and `arch_copts` instead.
 
 ```starlark
 hip_code_objects(
     name = "gemm",
     srcs = ["gemm.hip"],
-    hdrs = select({
-        "@rules_offload//rules/arch:gfx942": ["tiles_mfma.h"],
-        "//conditions:default": ["tiles.h"],
-    }),
-    tags = ["manual"],
+    hdrs = if_arch({"mi300": ["tiles_mfma.h"]}, ["tiles.h"]),
+    target_compatible_with = requires_arch(),
 )
 
 offload_per_arch(

@@ -5,7 +5,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of", "check_compiler")
 load(":cc_flags.bzl", "cc_configuration", "device_flags", "host_environment", "host_flags", "without_inclusions")
-load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "LINK_GROUP", "add_headers", "clang_arguments", "object_names", "run_clang", "sources_of")
+load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "LINK_GROUP", "add_headers", "clang_arguments", "object_names", "run_clang", "source_name", "sources_of")
 load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
 load(":device_link.bzl", "AMDGPU_FEATURES", "DEVICE_LINKOPTS_DOC", "add_amdgpu_lto", "code_generation_flags", "flags_for", "flags_of_device")
 load(":flags.bzl", "add_flags", "expand_flags")
@@ -336,7 +336,10 @@ def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, fol
     )
     return out
 
-def _link(ctx, toolchain, objects, target, folder):
+_UNDEFINED = "add a definition to srcs, or add the device_bitcode_library that has one to device_deps; for symbols that begin with __kmpc_, add LLVM's device runtime to device_linkopts"
+
+def _link(ctx, toolchain, linked, target, folder):
+    objects = [object.file for object in linked]
     out = ctx.actions.declare_file("{}/{}.img".format(ctx.label.name, folder))
     args = clang_arguments(ctx)
     args.add(_triple(target), format = "--target=%s")
@@ -366,8 +369,10 @@ def _link(ctx, toolchain, objects, target, folder):
     run_clang(
         ctx,
         arguments = args,
+        advice = _UNDEFINED,
         group = LINK_GROUP,
         inputs = depset(objects),
+        linked = linked,
         mnemonic = "OffloadDeviceLink",
         out = out,
         progress_message = "Linking %{label} for " + (target.target_id or _triple(target)),
@@ -427,7 +432,10 @@ def _openmp_library_impl(ctx):
 
             # The image for a CPU calls functions of the program.
             bitcode = bitcode_for(ctx.attr.device_deps, target, where) if target.target_id else []
-            device_objects.setdefault(folder, []).append(_device_object(ctx, compiler, cc, headers, src, full, ir, name, target, folder, bitcode))
+            device_objects.setdefault(folder, []).append(struct(
+                file = _device_object(ctx, compiler, cc, headers, src, full, ir, name, target, folder, bitcode),
+                source = source_name(ctx.label, src),
+            ))
     images = []
     packages = []
     for target in targets:

@@ -56,6 +56,79 @@ def archs_tests(name):
         tags = ["manual"],
     )
     groups_test(name = "archs_groups_test")
+    hip_code_objects(
+        name = "archs_of_setting",
+        srcs = ["a.hip"],
+        tags = ["manual"],
+    )
+    offload_per_arch(
+        name = "archs_per_arch",
+        images = [":archs_of_setting"],
+        offload_archs = ["gfx1201", "mi300", "rdna4"],
+        tags = ["manual"],
+    )
+    provides_test(
+        name = "archs_per_arch_test",
+        images = [
+            "hipv4-amdgcn-amd-amdhsa--gfx942 archs_of_setting/gfx942.co",
+            "hipv4-amdgcn-amd-amdhsa--gfx1200 archs_of_setting/gfx1200.co",
+            "hipv4-amdgcn-amd-amdhsa--gfx1201 archs_of_setting/gfx1201.co",
+        ],
+        target = "archs_per_arch",
+    )
+
+    # Each source of a library has a bundle of its own, with the architectures that it is for; all have host code.
+    hip_library(
+        name = "archs_library",
+        srcs = ["a.hip"],
+        arch_srcs = {
+            "sub/a.hip": "gfx90a",
+            ":archs_generated": "gfx1100",
+        },
+        offload_archs = ["gfx90a", "gfx942"],
+        tags = ["manual"],
+    )
+    for name, source, entries in [
+        ("all", "a", ["--entry=hipv4-amdgcn-amd-amdhsa--gfx90a=BIN/tests/analysis/archs_library/gfx90a/a.co", "--entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/archs_library/gfx942/a.co"]),
+        ("some", "sub/a", ["--entry=host-x86_64-unknown-linux-gnu-= --entry=hipv4-amdgcn-amd-amdhsa--gfx90a=BIN/tests/analysis/archs_library/gfx90a/sub/a.co"]),
+        ("none", "other", ["--entry=host-x86_64-unknown-linux-gnu-="]),
+    ]:
+        actions_test(
+            name = "archs_library_{}_test".format(name),
+            argv = entries,
+            count = 3,
+            mnemonic = "OffloadBundle",
+            not_in_argv = [] if name == "all" else ["--entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/archs_library/gfx942/{}.co".format(source)],
+            output = "archs_library/{}.hipfb".format(source),
+            target = "archs_library",
+        )
+    actions_test(
+        name = "archs_library_host_test",
+        argv = ["--offload-host-only"],
+        count = 3,
+        mnemonic = "OffloadHipHostCompile",
+        output = "archs_library/host/sub/a.o",
+        target = "archs_library",
+    )
+    hip_library(
+        name = "archs_library_rdc",
+        srcs = ["a.hip"],
+        arch_srcs = {
+            "sub/a.hip": "gfx90a",
+            ":archs_generated": "!gfx90a",
+        },
+        offload_archs = ["gfx90a", "gfx942"],
+        rdc = True,
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "archs_library_rdc_test",
+        argv = ["-Xlinker BIN/tests/analysis/archs_library_rdc/gfx942/a.bc -Xlinker BIN/tests/analysis/archs_library_rdc/gfx942/other.bc"],
+        mnemonic = "OffloadDeviceLink",
+        not_in_argv = ["BIN/tests/analysis/archs_library_rdc/gfx942/sub/a.bc"],
+        output = "archs_library_rdc/gfx942.co",
+        target = "archs_library_rdc",
+    )
     provides_test(
         name = "archs_group_test",
         images = [
@@ -83,6 +156,12 @@ def archs_tests(name):
     tests = [
         "archs_group_test",
         "archs_groups_test",
+        "archs_library_all_test",
+        "archs_library_host_test",
+        "archs_library_none_test",
+        "archs_library_rdc_test",
+        "archs_library_some_test",
+        "archs_per_arch_test",
         "archs_srcs_excluded_test",
         "archs_srcs_test",
     ]
@@ -115,8 +194,8 @@ def archs_tests(name):
         ("archs_file_openmp_test", "{}: offload_register: images: //tests/analysis:a.h is a file", offload_register, {"images": ["a.h"], "kind": "openmp"}),
         ("archs_images_test", "{}: offload_images: srcs: \"gfx9o0\" is not a processor of LLVM: did you mean gfx900?", offload_images, {"srcs": {"a.h": "gfx9o0"}}),
         ("archs_no_source_test", "{}: hip_code_objects: no source for gfx942: srcs is empty, and arch_srcs has no source for it", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"]}),
+        ("archs_both_srcs_test", "{}: hip_code_objects: arch_srcs: tests/analysis/a.hip is also in srcs or twice in arch_srcs: srcs are compiled for all architectures, so list it once", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
         ("archs_mixed_srcs_test", "arch_srcs: //tests/analysis:a.hip: \"gfx90a !gfx942\" combines included and excluded (!) architectures: use one of the two", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a !gfx942"}, "offload_archs": ["gfx942"]}),
-        ("archs_native_per_arch_test", "{}: offload_per_arch: offload_archs: this rule needs the GPUs before native is resolved: load NATIVE_ARCHS from @offload_native//:archs.bzl", offload_per_arch, {"images": [":archs_group"], "offload_archs": ["native"]}),
     ]:
         failure_test(
             name = test,

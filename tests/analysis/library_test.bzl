@@ -434,8 +434,8 @@ def library_tests(name):
     actions_test(
         name = "link_test",
         argv = [
-            "link --clang=tests/analysis/clang.sh --triple=x86_64-unknown-linux-gnu --output=BIN/tests/analysis/linked.register.o --whole-archive " +
-            "--device-arg=-link-flag --device-arg=amdgcn-amd-amdhsa=-nogpulib BIN/tests/analysis/libembedded.lo tests/analysis/host.o",
+            "link --clang=tests/analysis/clang.sh --triple=x86_64-unknown-linux-gnu --output=BIN/tests/analysis/linked.register.o",
+            "--whole-archive --device-arg=-link-flag --device-arg=amdgcn-amd-amdhsa=-nogpulib BIN/tests/analysis/libembedded.lo tests/analysis/host.o",
         ],
         count = 1,
         inputs = ["tests/analysis/libembedded.lo", "tests/analysis/clang.sh"],

@@ -100,7 +100,12 @@ func (f *flow) fails(program string, args ...string) string {
 // tool runs a program of LLVM.
 func (f *flow) tool(name string, args ...string) string {
 	f.Helper()
-	return f.run(llvm.Tool(f, name), args...)
+	return f.run(f.toolPath(name), args...)
+}
+
+func (f *flow) toolPath(name string) string {
+	f.Helper()
+	return llvm.Tool(f, name)
 }
 
 func (f *flow) clang(args ...string) string {

@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 }
 
 const buildFile = `
-load("@rules_cc//cc:defs.bzl", "cc_library")
-load("@rules_offload//rules:defs.bzl", "offload_archive", "offload_binary", "offload_cc_data", "offload_embed", "offload_extract", "offload_images", "offload_link", "offload_register", "offload_unbundle_archive", "openmp_library")
+load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
+load("@rules_offload//rules:defs.bzl", "offload_archive", "offload_binary", "offload_cc_data", "hip_binary", "hip_device_link", "hip_library", "if_arch", "offload_embed", "offload_extract", "offload_images", "offload_link", "offload_per_arch", "offload_register", "offload_unbundle_archive", "openmp_library")
 
 # Checks.
 offload_bundle(name = "over_budget", images = [":kernels"], max_size = "1KiB")
@@ -57,12 +57,33 @@ hip_code_objects(name = "native", srcs = ["a.hip"], offload_archs = ["native"])
 hip_code_objects(name = "kernels_native", srcs = ["a.hip"])
 offload_bundle(name = "native_fat", images = [":native"])
 offload_unbundle(name = "not_native", bundle = ":native_fat", targets = ["gfx803"])
+offload_per_arch(name = "native_per_arch", images = [":kernels_native"], offload_archs = ["gfx1200", "native"])
+offload_bundle(name = "native_per_arch_fat", images = [":native_per_arch"])
+offload_unbundle(name = "not_native_per_arch", bundle = ":native_per_arch_fat", targets = ["gfx803"])
 
+# Programs without a runtime.
+hip_binary(name = "no_hip_runtime", srcs = ["launches.hip"], offload_archs = ["gfx942"])
+cc_binary(name = "no_openmp_runtime", srcs = ["main.cc"], deps = [":omp"])
+
+# Device code that calls what nobody defines.
+hip_code_objects(name = "calls_nobody", srcs = ["calls.hip"], offload_archs = ["gfx942"])
+hip_code_objects(name = "calls_nobody_rdc", srcs = ["a.hip", "calls.hip"], offload_archs = ["gfx942"], rdc = True)
+hip_library(name = "calls_nobody_library", srcs = ["calls.hip"], device_link = False, offload_archs = ["gfx942"], rdc = True)
+hip_device_link(name = "calls_nobody_link", deps = [":calls_nobody_library"])
+openmp_library(name = "calls_nobody_openmp", srcs = ["calls.cc"], offload_archs = ["gfx942"])
+genrule(
+    name = "fat_object",
+    srcs = ["calls.hip"],
+    outs = ["calls.fat.o"],
+    cmd = "CLANG -x hip -nogpuinc -nogpulib --offload-new-driver -fgpu-rdc --offload-arch=gfx942 -c $< -o $@",
+)
+offload_link(name = "calls_nobody_fat", srcs = ["calls.fat.o"])
 
 # Files that are no device code.
 offload_register(name = "registered_source", bundle = "a.hip")
 offload_archive(name = "archived_library", bundles = [":host_only"])
 offload_cc_data(name = "source_as_data", src = "a.hip")
+hip_code_objects(name = "choosing", srcs = if_arch({"cdna2": ["b.hip"]}, ["a.hip"]))
 hip_code_objects(
     name = "selecting",
     srcs = select({"//conditions:default": ["a.hip"], "@rules_offload//rules/arch:gfx90a": ["b.hip"]}),
@@ -93,10 +114,14 @@ const setting = "--@rules_offload//rules/settings:"
 
 func TestMessages(t *testing.T) {
 	contents := bazeltest.Kernels()
-	contents["BUILD.bazel"] += buildFile
+	contents["BUILD.bazel"] += strings.ReplaceAll(buildFile, "CLANG", llvm.Tool(t, "clang"))
+	contents["calls.hip"] = hipHeader + "__attribute__((device)) int nowhere(int);\n__attribute__((global)) void f(int *p) { *p = nowhere(*p); }\n"
+	contents["launches.hip"] = hipHeader + "__attribute__((global)) void f() {}\nint main() { return 0; }\n"
+	contents["calls.cc"] = "#pragma omp declare target\nint nowhere(int);\n#pragma omp end declare target\nvoid f(int *p) {\n#pragma omp target map(tofrom : p[0])\n  p[0] = nowhere(p[0]);\n}\n"
 	contents["a.hip"] = "__attribute__((global)) void f() {}\n"
 	contents["b.hip"] = contents["a.hip"]
 	contents["native/BUILD.bazel"] = nativeFile
+	contents["main.cc"] = "int main() { return 0; }\n"
 	contents["host.cc"] = "int f() { return 0; }\n"
 	contents["hip.hip"] = "#include <hip/hip_runtime.h>\n"
 	contents["text.o"] = "no object\n"
@@ -130,10 +155,18 @@ func TestMessages(t *testing.T) {
 	}{
 		{"native", []string{"//:native"}, []string{"//:native: offload_archs: native: no AMD GPU was detected on this machine (", "--repo_env=OFFLOAD_ARCHS=gfx942"}},
 		{"native of a variable", []string{"--repo_env=OFFLOAD_ARCHS=gfx90a,rdna4", "//:not_native"}, []string{"//:native_fat has no image for gfx803. It has host-x86_64-unknown-linux-gnu-, gfx90a, gfx1200, gfx1201"}},
+		{"native for each architecture", []string{"--repo_env=OFFLOAD_ARCHS=gfx90a,rdna4", "//:not_native_per_arch"}, []string{"//:native_per_arch_fat has no image for gfx803. It has host-x86_64-unknown-linux-gnu-, gfx90a, gfx1200, gfx1201"}},
+		{"native for each architecture in the setting", []string{"--repo_env=OFFLOAD_ARCHS=", setting + "offload_archs=native", "//:native_per_arch"}, []string{"//:kernels_native: offload_archs: native: no AMD GPU was detected on this machine (", "--repo_env=OFFLOAD_ARCHS=gfx942"}},
 		{"native of a program", []string{"--repo_env=PATH=" + programs + ":" + os.Getenv("PATH"), "//:not_native"}, []string{"//:native_fat has no image for gfx803. It has host-x86_64-unknown-linux-gnu-, gfx90a:xnack-, gfx1100"}},
 		{"native in the setting", []string{"--repo_env=OFFLOAD_ARCHS=nosuch", setting + "offload_archs=native", "//:kernels_native"}, []string{`//:kernels_native: hip_code_objects: offload_archs: "nosuch" is not a processor of LLVM`}},
 		{"native when loading", []string{"--repo_env=OFFLOAD_ARCHS=gfx90a", "//native"}, []string{`loaded ["gfx90a"]`}},
 		{"select", []string{"//:selecting"}, []string{"this build is not for a single architecture", "offload_per_arch(images = [...])", "errors encountered resolving select() keys for //:selecting"}},
+		{"if_arch", []string{"//:choosing"}, []string{"if_arch: this build is not for a single architecture: depend on the target through offload_per_arch(images = [...]), or skip it in other builds with target_compatible_with = requires_arch()"}},
+		{"undefined symbol", []string{"//:calls_nobody"}, []string{"lld: error: undefined", `offload: undefined device symbol "nowhere(int)": referenced by calls.hip (//:calls_nobody); add a definition to the source, or set rdc = True`}},
+		{"undefined symbol with rdc", []string{"//:calls_nobody_rdc"}, []string{`offload: undefined device symbol "nowhere(int)": referenced by calls.hip (//:calls_nobody_rdc); add a definition to srcs, or add the library that has one to device_deps`}},
+		{"undefined symbol of a program", []string{"//:calls_nobody_link"}, []string{`offload: undefined device symbol "nowhere(int)": referenced by calls.hip (//:calls_nobody_library); add a definition to one of the libraries, or add the library that has one to deps`}},
+		{"undefined symbol of fat objects", []string{"//:calls_nobody_fat"}, []string{`undefined device symbol "nowhere(int)": referenced by `, `calls.fat.o; add the library that defines it to deps`}},
+		{"undefined symbol of OpenMP", []string{"//:calls_nobody_openmp"}, []string{`"nowhere(int)"`, "referenced by calls.cc (//:calls_nobody_openmp); add a definition to srcs", "for symbols that begin with __kmpc_, add LLVM's device runtime to device_linkopts"}},
 		{"source for bundle", []string{"//:registered_source"}, []string{"offload: a.hip: found no device code, expected a bundle or a code object"}},
 		{"library for bundle", []string{"//:archived_library"}, []string{"libhost_only.a: found an archive, expected a bundle or a bundled object"}},
 		{"source as data", []string{"//:source_as_data"}, []string{"offload: a.hip: found no device code, expected a bundle or a code object"}},
@@ -158,6 +191,8 @@ func TestMessages(t *testing.T) {
 		{"no OpenMP runtime", []string{"--repo_env=OFFLOAD_LLVM=/nowhere", setting + "openmp_runtime=@offload_system_clang//:openmp_runtime", "//:omp"}, []string{":openmp_runtime: the runtime of OpenMP offloading (libomptarget.so, libomp.so) was not found on this machine", "--@rules_offload//rules/settings:openmp_runtime=//my:runtime"}},
 		{"no ROCm", use("no_rocm"), []string{"/nowhere is not a ROCm directory: it has no include/hip/hip_runtime.h. Correct rocm_path of offload.system_clang, or the variable ROCM_PATH"}},
 		{"no HIP headers", []string{"--repo_env=ROCM_PATH=none", "//:includes_hip"}, []string{"the device toolchain has no ROCm: use offload.archive_rocm, or set the ROCm of this machine with --repo_env=ROCM_PATH=/path/to/rocm"}},
+		{"no HIP runtime", []string{"--repo_env=ROCM_PATH=none", "//:no_hip_runtime"}, []string{"libamdhip64, HIP's runtime, which the linker did not find: use the ROCm of offload.archive_rocm or rocm_path, add its directory to linkopts (-L), or name a library with --@rules_offload//rules/settings:hip_runtime=//my:runtime"}},
+		{"no OpenMP runtime by default", []string{"//:no_openmp_runtime"}, []string{"libomptarget, of the runtime of OpenMP offloading, which the linker did not find: ", "--@rules_offload//rules/settings:openmp_runtime=@offload_system_clang//:openmp_runtime"}},
 		{"no such compiler", []string{setting + "device_compiler=nosuch", "//:kernels"}, []string{"//:kernels: --@rules_offload//rules/settings:device_compiler=nosuch: no registered device compiler"}},
 		{"no checksum", use("no_checksum"), []string{"offload.archive_clang: file://", "clang.tar has no sha256. The downloaded file has the following one; check that it is the right file, and add to the tag:", `sha256 = "` + sum + `",`}},
 		{"program without checksum", []string{"--extra_toolchains=@program_without_checksum//:all", "//:fat"}, []string{"offload.prebuilt: file://", "tools/offload has no sha256."}},
@@ -176,6 +211,8 @@ func TestMessages(t *testing.T) {
 		}
 	}
 
+	checkChoices(t, w)
+	checkOwnRuntime(t, w)
 	checkRepaired(t, w)
 	testROCm(t, w, use)
 
@@ -194,6 +231,66 @@ func TestMessages(t *testing.T) {
 			t.Errorf("%s: %v\n%s", test.tags, err, result.Output)
 		}
 	}
+}
+
+// hipHeader is what host code with kernels needs of HIP's headers.
+const hipHeader = `typedef struct dim3 { unsigned x, y, z; } dim3;
+extern "C" int hipLaunchKernel(const void *, dim3, dim3, void **, unsigned long, void *);
+extern "C" int __hipPushCallConfiguration(dim3, dim3, unsigned long, void *);
+extern "C" int __hipPopCallConfiguration(dim3 *, dim3 *, unsigned long *, void **);
+`
+
+// checkChoices builds targets with if_arch: for each architecture, by a pattern that skips them, and by their names.
+func checkChoices(t *testing.T, w *bazeltest.Workspace) {
+	t.Helper()
+	w.Write("choices/BUILD.bazel", `load("@rules_offload//rules:defs.bzl", "hip_code_objects", "if_arch", "offload_bundle", "offload_per_arch", "requires_arch")
+hip_code_objects(
+    name = "chosen",
+    srcs = if_arch({"cdna2": ["second.hip"]}, ["first.hip"]),
+    target_compatible_with = requires_arch(),
+)
+offload_bundle(name = "without", images = [":chosen"])
+offload_per_arch(name = "all", images = [":chosen"], offload_archs = ["gfx90a:xnack+", "gfx942"])
+`)
+	w.Write("choices/first.hip", "__attribute__((global)) void first() {}\n")
+	w.Write("choices/second.hip", "__attribute__((global)) void second() {}\n")
+	w.Bazel("build", "//choices/...")
+	var compiled []string
+	for _, command := range w.Commands(`mnemonic("OffloadHipCompile", deps(//choices:all))`) {
+		i := slices.IndexFunc(command.Arguments, func(arg string) bool { return strings.HasPrefix(arg, "--offload-arch=") })
+		compiled = append(compiled, command.Arguments[i]+" "+command.Arguments[len(command.Arguments)-1])
+	}
+	slices.Sort(compiled)
+	if want := []string{"--offload-arch=gfx90a:xnack+ choices/second.hip", "--offload-arch=gfx942 choices/first.hip"}; !slices.Equal(compiled, want) {
+		t.Errorf("compiled %q, want %q", compiled, want)
+	}
+	for _, target := range []string{"//choices:chosen", "//choices:without"} {
+		if result, err := w.Try("build", target); err == nil || !strings.Contains(result.Output, "rules/constraints:one_architecture_from_offload_per_arch") {
+			t.Errorf("%s: %v\n%s", target, err, result.Output)
+		}
+	}
+	for choices, want := range map[string]string{
+		`{"gfx9o0": []}`:              `if_arch: "gfx9o0" is not a processor of LLVM: did you mean gfx900?`,
+		`{"gfx90a:xnack+": []}`:       `if_arch: "gfx90a:xnack+" has features: name a processor, such as gfx90a`,
+		`{"mi300": [], "gfx942": []}`: "if_arch: gfx942 is named twice",
+	} {
+		w.Write("wrong/BUILD.bazel", "load(\"@rules_offload//rules:defs.bzl\", \"if_arch\")\nfilegroup(name = \"wrong\", srcs = if_arch("+choices+"))\n")
+		if result, err := w.Try("build", "//wrong"); err == nil || !strings.Contains(result.Output, want) {
+			t.Errorf("%s: %v\n%s", choices, err, result.Output)
+		}
+	}
+}
+
+// checkOwnRuntime links programs with a runtime that only a flag of the user's names.
+func checkOwnRuntime(t *testing.T, w *bazeltest.Workspace) {
+	t.Helper()
+	w.Write("runtime/BUILD.bazel", `load("@rules_cc//cc:defs.bzl", "cc_binary")
+cc_binary(name = "libamdhip64.so", srcs = ["runtime.c"], linkshared = True)
+`)
+	w.Write("runtime/runtime.c", "void *__hipRegisterFatBinary(void *p) { return p; }\nvoid __hipUnregisterFatBinary(void *p) {}\nvoid __hipRegisterFunction() {}\nint hipLaunchKernel() { return 0; }\nint __hipPopCallConfiguration() { return 0; }\n")
+	w.Bazel("build", "//runtime:libamdhip64.so")
+	folder := filepath.Join(strings.TrimSpace(w.Bazel("info", "bazel-bin").Stdout), "runtime")
+	w.Bazel("build", "--repo_env=ROCM_PATH=none", "--linkopt=-L"+folder, "--sandbox_add_mount_pair="+folder, "//:no_hip_runtime")
 }
 
 // checkRepaired names a folder of LLVM that is not there yet, in which a clang appears that cannot start, and then one

@@ -47,6 +47,7 @@ func (f *linkFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.opt.WholeArchive, "whole-archive", false, "link images in archives even if no object is for their target")
 	flags.StringVar(&f.opt.Output, "output", "", "the registration object, a `file`")
 	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "link the inputs into one object, the output, which needs no later device link")
+	flags.StringVar(&f.opt.Advice, "advice", "link the object or archive that defines it, too", "`text` about what to do, in the message about undefined symbols")
 	flags.StringVar(&f.scratch, "scratch", "", "keep the linked images in this `directory`")
 	flags.completeDirectories("scratch")
 	flags.BoolVar(&f.plan, "plan", false, "print the commands instead of running them")

@@ -53,7 +53,7 @@ func verbs() []*verb {
 	return []*verb{
 		&bundleVerb, &unbundleVerb, &listVerb, &inspectVerb, &reportVerb, &diffVerb, &extractVerb,
 		&archiveVerb, &unbundleArchiveVerb, &checkVerb,
-		&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb, &deviceDepsVerb, &pruneVerb,
+		&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &linkDeviceVerb, &isolateVerb, &requireVerb, &deviceDepsVerb, &pruneVerb,
 		&kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb,
 		&compressPartVerb, &compressPlanVerb, &assembleVerb,
 		&completionVerb, &manVerb,

@@ -1,0 +1,85 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
+)
+
+// referring returns an object that refers to symbols.
+func referring(t *testing.T, names ...string) []byte {
+	t.Helper()
+	return bytesOf(t, func(out files.Sink) error {
+		const amdgpu = 224
+		b := object.NewBuilder(amdgpu)
+		text := b.Section(object.BuilderSection{Name: ".text", Type: 1, Flags: 6, Align: 4, Content: files.Memory(make([]byte, 64))})
+		for i, name := range names {
+			b.Relocate(text, uint64(8*i), 1, b.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindGlobal}), 0)
+		}
+		return b.Write(out)
+	})
+}
+
+// TestLinkDevice links with a compiler that prints what lld does about undefined symbols.
+func TestLinkDevice(t *testing.T) {
+	s, dir := newSession(t, map[string][]byte{
+		"a.o":  referring(t, "_Z7nowherei", "plain"),
+		"b.o":  referring(t, "_Z7nowherei", "defined"),
+		"text": []byte("text"),
+	})
+	clang := filepath.Join(dir, "clang")
+	link := func(printed string, objects ...LinkedObject) (string, error) {
+		t.Helper()
+		script := "#!/bin/sh\ncat <<'END' >&2\n" + printed + "END\nexit 1\n"
+		if err := os.WriteFile(clang, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return s.LinkDevice(context.Background(), LinkDeviceOptions{
+			Command: []string{clang}, Env: []string{"PATH=" + os.Getenv("PATH")}, Objects: objects, Advice: "define it",
+		})
+	}
+	all := []LinkedObject{{File: "a.o", Source: "k/a.hip"}, {File: "text", Source: "text"}, {File: "b.o", Source: "k/b.hip"}, {File: "missing.o", Source: "missing"}}
+	const hidden = "ld.lld: error: undefined hidden symbol: nowhere(int)\n>>> referenced by a.hip\n"
+	for _, test := range []struct{ name, printed, want string }{
+		{"one", hidden + "clang: error: linker command failed\n", `undefined device symbol "nowhere(int)": referenced by k/a.hip, k/b.hip; define it`},
+		{"mangled", "lld: error: undefined symbol: _Z7nowherei\n", `undefined device symbol "_Z7nowherei": referenced by k/a.hip, k/b.hip; define it`},
+		{"several", hidden + "ld.lld: error: undefined symbol: plain\nld.lld: error: undefined symbol: other\nld.lld: error: undefined protected symbol: last\n" + hidden,
+			`undefined device symbol "nowhere(int)": referenced by k/a.hip, k/b.hip; define it` + "\n" +
+				`undefined device symbol "plain": referenced by k/a.hip; define it` + "\n" +
+				`undefined device symbols "other", "last": referenced by the libraries of the link; define it`},
+	} {
+		printed, err := link(test.printed, all...)
+		var undefined *UndefinedSymbolsError
+		if !errors.As(err, &undefined) {
+			t.Errorf("%s: %v", test.name, err)
+			continue
+		}
+		if diff := cmp.Diff(test.want, undefined.Error()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.name, diff)
+		}
+		if printed != test.printed {
+			t.Errorf("%s: printed %q, want what the linker prints", test.name, printed)
+		}
+	}
+	printed, err := link("ld.lld: error: cannot open a.o\n", all...)
+	if err == nil || err.Error() != "device link: clang: exit status 1" || printed != "ld.lld: error: cannot open a.o\n" {
+		t.Errorf("another error: %v, printed %q", err, printed)
+	}
+	if err := os.WriteFile(clang, []byte("#!/bin/sh\necho linked\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if printed, err := s.LinkDevice(context.Background(), LinkDeviceOptions{Command: []string{clang}}); err != nil || printed != "linked\n" {
+		t.Errorf("a link that succeeds: %v, printed %q", err, printed)
+	}
+	if _, err := s.LinkDevice(context.Background(), LinkDeviceOptions{Command: []string{filepath.Join(dir, "nothing")}}); err == nil || !strings.Contains(err.Error(), "no such file") {
+		t.Errorf("no compiler: %v", err)
+	}
+}
