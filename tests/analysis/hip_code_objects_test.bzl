@@ -55,7 +55,7 @@ def hip_code_objects_tests(name):
         mnemonic = "OffloadHipCompile",
         not_in_argv = ["-nogpulib", "-nogpuinc", "-fgpu-rdc", "-opt-flag"],
         output = "hip/gfx90a_sramecc-_xnack+/a.o",
-        outputs = ["hip/gfx90a_sramecc-_xnack+/a.o"],
+        outputs = ["hip/gfx90a_sramecc-_xnack+/a.o", "hip/gfx90a_sramecc-_xnack+/a.o.unused"],
         target = "hip",
     )
     actions_test(
