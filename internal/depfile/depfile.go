@@ -5,7 +5,7 @@ package depfile
 import "errors"
 
 // ErrSyntax reports a file that is not a list of rules.
-var ErrSyntax = errors.New("not a dependency file: expected rules, TARGET: FILE...")
+var ErrSyntax = errors.New("not a dependency file: expected rules, TARGET: FILE")
 
 // Parse returns the prerequisites of all rules in data, in their order, duplicates
 // included. The syntax is that of clang and GCC, a subset of make's: a backslash

@@ -1,6 +1,8 @@
 package incremental
 
 import (
+	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/remote/reapi"
 )
 
 // tracked are targets of all kinds that compile for a device. They see the same
@@ -149,44 +152,19 @@ var (
 
 // A compilation is repeated if a header changes that it reads, and not if another one does.
 func TestHeaders(t *testing.T) {
-	for name, flags := range map[string][]string{
-		"sandbox":   nil,
-		"local":     {"--spawn_strategy=local"},
-		"stripped":  {"--spawn_strategy=sandboxed", "--experimental_output_paths=strip"},
-		"untracked": {"--@rules_offload//rules/settings:track_headers=false"},
-	} {
-		t.Run(name, func(t *testing.T) { testHeaders(t, name != "untracked", flags) })
-	}
-}
-
-func testHeaders(t *testing.T, track bool, flags []string) {
 	contents := tracked()
 	w := bazeltest.New(t, t.TempDir(), contents)
 	build := func() []string {
 		t.Helper()
-		return outputs(w.Bazel(append([]string{"build", "//:all"}, flags...)...))
+		return outputs(w.Bazel("build", "//:all"))
 	}
 	all := build()
 	edit := func(name, text string, want []string) {
 		t.Helper()
 		w.Write(name, contents[name]+text)
-		if !track {
-			return
-		}
-		want = slices.Sorted(slices.Values(want))
-		if diff := cmp.Diff(want, build(), cmpopts.EquateEmpty()); diff != "" {
+		if diff := cmp.Diff(slices.Sorted(slices.Values(want)), build(), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s changed (-want +compiled):\n%s", name, diff)
 		}
-	}
-	if !track {
-		w.Write("first/unread.h", "#pragma once\n")
-		if again := build(); len(again) != len(all)-1 { // all but LLVM IR
-			t.Errorf("compiled %q of %q", again, all)
-		}
-		return
-	}
-	if again := build(); len(again) != 0 {
-		t.Errorf("the second build compiled %q", again)
 	}
 	edit("first/unread.h", "// edited\n", nil)
 	edit("unread.txt", "// edited\n", nil)
@@ -200,7 +178,6 @@ func testHeaders(t *testing.T, track bool, flags []string) {
 	// The lists survive the server.
 	w.Bazel("shutdown")
 	edit("first/unread.h", "// edited again\n", nil)
-	edit("unread.txt", "// edited again\n", nil)
 
 	// A source that comes to read a header.
 	edit("b.hip", "#include \"gfx90a.h\"\n", readsB)
@@ -257,5 +234,69 @@ func testHeaders(t *testing.T, track bool, flags []string) {
 	build()
 	if names := changed(after, bytesOf()); len(names) > 0 {
 		t.Errorf("built from nothing, these differ: %q", names)
+	}
+}
+
+// The lists have the same effect wherever compilations run and wherever their results come from.
+func TestHeadersEverywhere(t *testing.T) {
+	server, err := reapi.Start(context.Background(), reapi.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	contents := tracked()
+	w := bazeltest.New(t, t.TempDir(), contents)
+	compiled := []string{"kernels/gfx1100/a.o", "kernels/gfx1100/b.o", "kernels/gfx90a/a.o", "kernels/gfx90a/b.o"}
+	cache := "--disk_cache=" + t.TempDir()
+	for edit, test := range []struct {
+		name, runner string
+		flags        []string
+	}{
+		{"local", "local", []string{"--spawn_strategy=local"}},
+		{"stripped paths", "linux-sandbox", []string{"--spawn_strategy=sandboxed", "--experimental_output_paths=strip"}},
+		{"to a disk cache", "linux-sandbox", []string{cache}},
+		{"from a disk cache", "disk cache hit", []string{cache}},
+		{"remote", "remote", []string{"--remote_executor=" + server.Address(), "--spawn_strategy=remote", "--noremote_local_fallback", "--remote_download_outputs=minimal"}},
+		{"from a remote cache", "remote cache hit", []string{"--remote_executor=" + server.Address(), "--spawn_strategy=remote", "--noremote_local_fallback", "--remote_download_outputs=minimal"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			build := func() *bazeltest.Result {
+				t.Helper()
+				return w.Bazel(append([]string{"build", "//:kernels"}, test.flags...)...)
+			}
+			change := func(name string) []string {
+				t.Helper()
+				before := contents[name]
+				w.Write(name, fmt.Sprintf("%s// %d\n", before, edit))
+				done := outputs(build())
+				w.Write(name, before)
+				return done
+			}
+			first := build()
+			for _, spawn := range first.Spawns {
+				if spawn.Mnemonic == "OffloadHipCompile" && spawn.Runner != test.runner {
+					t.Errorf("%s: %s, want %s", spawn.Outputs, spawn.Runner, test.runner)
+				}
+			}
+			if diff := cmp.Diff(compiled, outputs(first)); diff != "" {
+				t.Errorf("built (-want +compiled):\n%s", diff)
+			}
+			for name, want := range map[string][]string{"first/unread.h": nil, "unread.txt": nil, "first/gfx90a.h": {"kernels/gfx90a/a.o"}} {
+				if diff := cmp.Diff(want, change(name), cmpopts.EquateEmpty()); diff != "" {
+					t.Errorf("%s changed (-want +compiled):\n%s", name, diff)
+				}
+			}
+			w.Bazel("clean")
+		})
+	}
+	w.Bazel("build", "//:kernels", "--@rules_offload//rules/settings:track_headers=false")
+	w.Write("first/unread.h", contents["first/unread.h"]+"// edited\n")
+	done := outputs(w.Bazel("build", "//:kernels", "--@rules_offload//rules/settings:track_headers=false"))
+	if diff := cmp.Diff(compiled, done); diff != "" {
+		t.Errorf("with track_headers=false, a header changed (-want +compiled):\n%s", diff)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/rules-offload/rules_offload/tests/llvm"
 )
 
-func TestMain(m *testing.M) { llvm.Main(m) }
+func TestMain(m *testing.M) { llvm.Main(m, "buildbox-casd") }
 
 // work is what a build did: for each mnemonic, the outputs below bazel-bin.
 func work(result *bazeltest.Result) map[string][]string {
