@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
 // members returns the names and contents of an archive's members.
@@ -161,9 +165,7 @@ func contentsOf(data []byte) []byte {
 // tests. The check can be cancelled.
 func TestCheckOfManyBundles(t *testing.T) {
 	const number = 1 << 17
-	one := bytesOf(t, func(out files.Sink) error {
-		return bundle.Write(out, []bundle.Item{{ID: "hip-amdgcn-amd-amdhsa--gfx90a"}}, bundle.Options{Align: 1})
-	})
+	one := fixture.BundleOf(t, bundle.Options{Align: 1}, bundle.Item{ID: "hip-amdgcn-amd-amdhsa--gfx90a"})
 	s, _ := newSession(t, map[string][]byte{"in.a": archive(t, "many.o", string(bytes.Repeat(one, number)))})
 	opt := UnbundleArchiveOptions{Input: "in.a", Check: true, Requests: []UnbundleRequest{{Target: parse(t, gfx+"gfx942"), Output: "out.a"}}}
 	err := s.UnbundleArchive(context.Background(), opt)
@@ -211,6 +213,60 @@ func TestUnbundleArchiveTrace(t *testing.T) {
 	for i := 3; i < len(told); i++ {
 		if told[i] != told[i-3] {
 			t.Fatalf("comparison %d is of %s, want %s", i, told[i], told[i-3])
+		}
+	}
+}
+
+// BenchmarkUnbundleArchive unbundles archives of small members, whose bytes are
+// counted uncompressed.
+func BenchmarkUnbundleArchive(b *testing.B) {
+	archs := []string{"gfx900", "gfx906", "gfx908", "gfx90a", "gfx1030", "gfx1100", "gfx1101", "gfx1102"}
+	random := rand.New(rand.NewPCG(1, 2))
+	var plain [][]byte
+	size := 0
+	for range 20 {
+		var items []bundle.Item
+		code := make([]byte, 8<<10+random.IntN(32<<10))
+		for i := range code {
+			code[i] = byte(random.UintN(64))
+		}
+		for _, arch := range archs {
+			for range 200 {
+				code[random.IntN(len(code))]++
+			}
+			items = append(items, bundle.Item{ID: gfx + arch, Content: files.Memory(elf(b, ".text", string(code)))})
+		}
+		plain = append(plain, fixture.BundleOf(b, bundle.Options{Align: 4096}, items...))
+		size += len(plain[len(plain)-1])
+	}
+	const copies = 20
+	for _, form := range []struct {
+		name string
+		of   func(testing.TB, []byte) []byte
+	}{
+		{"plain", func(_ testing.TB, data []byte) []byte { return data }},
+		{"own", compressed},
+		{"llvm", compressedByLLVM},
+	} {
+		var all []string
+		for i, data := range plain {
+			all = append(all, fmt.Sprintf("m%d.o", i), string(form.of(b, data)))
+		}
+		s, _ := newSession(b, map[string][]byte{"in.a": archive(b, slices.Repeat(all, copies)...)})
+		for _, targets := range [][]string{archs[4:5], archs} {
+			opt := UnbundleArchiveOptions{Input: "in.a"}
+			for _, arch := range targets {
+				opt.Requests = append(opt.Requests, UnbundleRequest{Target: parse(b, gfx+arch), Output: arch + ".a"})
+			}
+			b.Run(fmt.Sprintf("%s/targets=%d", form.name, len(opt.Requests)), func(b *testing.B) {
+				b.SetBytes(int64(copies * size))
+				b.ReportAllocs()
+				for b.Loop() {
+					if err := s.UnbundleArchive(b.Context(), opt); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
 		}
 	}
 }

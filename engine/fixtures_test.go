@@ -4,12 +4,13 @@ import "github.com/rules-offload/rules_offload/internal/fixture"
 
 // Short names for the files that tests read.
 var (
-	bytesOf     = fixture.Bytes
-	packedImage = fixture.OffloadBinary
-	deflated    = fixture.CompressedOffloadBinary
-	bundled     = fixture.Bundle
-	compressed  = fixture.Compressed
-	fatbinary   = fixture.Fatbinary
-	elf         = fixture.ELF
-	archive     = fixture.Archive
+	bytesOf          = fixture.Bytes
+	packedImage      = fixture.OffloadBinary
+	deflated         = fixture.CompressedOffloadBinary
+	bundled          = fixture.Bundle
+	compressed       = fixture.Compressed
+	compressedByLLVM = fixture.CompressedByLLVM
+	fatbinary        = fixture.Fatbinary
+	elf              = fixture.ELF
+	archive          = fixture.Archive
 )

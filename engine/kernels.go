@@ -16,15 +16,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
 
-// Kernels returns the kernels of all images, by image and name.
-func (f *DeviceFile) Kernels() []kernels.Kernel {
-	list := []kernels.Kernel{}
-	for i := range f.Images {
-		list = append(list, f.Images[i].Kernels...)
-	}
-	return list
-}
-
 // maxKernels is the largest number of kernels read from a file, a limit for
 // files that contain the same image many times. The largest libraries have
 // about ten thousand.

@@ -17,6 +17,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/kpack"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
@@ -30,11 +31,7 @@ func hipLibrary(t testing.TB, sources ...[]string) []byte {
 			content := fmt.Sprintf("\x7fELF source %d for %s %s", i, arch, strings.Repeat("code", 1200))
 			items = append(items, bundle.Item{ID: "hipv4-amdgcn-amd-amdhsa--" + arch, Content: files.Memory([]byte(content))})
 		}
-		var out files.Buffer
-		if err := bundle.Write(&out, items, bundle.Options{Align: 4096}); err != nil {
-			t.Fatal(err)
-		}
-		l.Bundles, l.Wrappers = append(l.Bundles, out.Bytes()), append(l.Wrappers, i)
+		l.Bundles, l.Wrappers = append(l.Bundles, fixture.BundleOf(t, bundle.Options{Align: 4096}, items...)), append(l.Wrappers, i)
 	}
 	return l.Build()
 }

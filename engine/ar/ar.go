@@ -1,7 +1,7 @@
 // Package ar reads and writes ar archives.
 //
 // It reads the archives that LLVM 22 reads, except AIX big archives: GNU, BSD
-// and COFF archives, including thin ones, with every kind of symbol index. It
+// and COFF archives, including thin ones. It does not read their symbol indices. It
 // writes GNU archives, byte for byte as LLVM 22's archive writer does in its
 // deterministic mode.
 package ar
@@ -53,7 +53,6 @@ type Archive struct {
 	data   []byte
 	kind   Kind
 	thin   bool
-	index  []byte // the symbol index
 	names  []byte // the table of long names
 	first  int    // offset of the first regular member, len(data) without one
 	nameAt int    // offset of the table of long names in data, for errors
@@ -120,8 +119,7 @@ func (a *Archive) special() *FormatError {
 	if h == nil || err != nil {
 		return err
 	}
-	take := func(table *[]byte) *FormatError {
-		*table = a.data[h.body:h.end:h.end]
+	skip := func() *FormatError {
 		h, err = a.header(h.next)
 		return err
 	}
@@ -136,20 +134,20 @@ func (a *Archive) special() *FormatError {
 	switch name {
 	case "__.SYMDEF_64", "__.SYMDEF_64 SORTED":
 		a.kind = Darwin64
-		err = take(&a.index)
+		err = skip()
 	case "__.SYMDEF", "__.SYMDEF SORTED":
 		a.kind = BSD
-		err = take(&a.index)
+		err = skip()
 	case "/", "/SYM64/":
 		if name == "/SYM64/" {
 			a.kind = GNU64
 		}
-		if err = take(&a.index); err != nil || h == nil {
+		if err = skip(); err != nil || h == nil {
 			return err
 		}
 		if h.raw == "/" {
 			a.kind = COFF
-			if err = take(&a.index); err != nil || h == nil {
+			if err = skip(); err != nil || h == nil {
 				return err
 			}
 		}
@@ -157,15 +155,15 @@ func (a *Archive) special() *FormatError {
 	case "//":
 		if h.raw == "//" {
 			a.nameAt = h.body
-			if err = take(&a.names); err != nil || h == nil {
+			a.names = a.data[h.body:h.end:h.end]
+			if err = skip(); err != nil || h == nil {
 				return err
 			}
 		} else if a.kind != COFF && strings.HasPrefix(h.raw, "/") {
 			return a.unknown(h)
 		}
 		if a.kind == COFF && h.raw == "/<ECSYMBOLS>/" {
-			var ec []byte
-			err = take(&ec)
+			err = skip()
 		}
 	default:
 		if a.kind == GNU && strings.HasPrefix(name, "/") {
@@ -370,24 +368,6 @@ func (a *Archive) Members() iter.Seq2[Member, error] {
 			off = h.next
 		}
 	}
-}
-
-// Member returns the member whose header is at the given offset, such as one
-// from the symbol index. Its Index is -1.
-func (a *Archive) Member(offset int64) (Member, error) {
-	if offset < int64(len(magic)) || offset >= int64(len(a.data)) {
-		return Member{}, malformed(NoMember, int(offset), "no member there: the archive has %d bytes", len(a.data))
-	}
-	h, err := a.header(int(offset))
-	if err != nil {
-		return Member{}, err
-	}
-	m, err := a.member(h)
-	if err != nil {
-		return Member{}, err
-	}
-	m.Index = -1
-	return m, nil
 }
 
 func (a *Archive) member(h *header) (Member, *FormatError) {

@@ -10,7 +10,6 @@ const (
 	NoArchive         Fault = iota + 1
 	BigArchive              // an AIX big archive
 	SpecialName             // a special member where none is allowed
-	NoMember                // at an offset
 	HeaderCut               // the archive ends in a member header
 	BadTerminator           // of a member header
 	SizeDigits              // a size that is not a number
@@ -21,8 +20,6 @@ const (
 	NameOffsetDigits        // the offset of a long name is not a number
 	NameOffsetPastEnd       // it exceeds the table of long names
 	NameUnterminated        // a long name without an end
-	IndexCut                // a symbol index that is too short
-	IndexMember             // a symbol index that names a member that does not exist
 )
 
 // FormatError reports where and how an archive is malformed.

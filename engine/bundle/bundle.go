@@ -24,6 +24,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 )
 
@@ -80,7 +81,11 @@ func Parse(data []byte) (*Bundle, error) { return ParseAt(data, 0) }
 // reads only the header. Every entry of the result lies inside data; entries
 // may share bytes if the writer stored equal contents once.
 func ParseAt(data []byte, start int64) (*Bundle, error) {
-	return parse(data, start, int64(len(data)))
+	b := new(Bundle)
+	if err := parse(b, data, start, int64(len(data)), true); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
 // ErrPrefix reports that ParsePrefix requires more bytes.
@@ -90,78 +95,94 @@ var ErrPrefix = errors.New("the header of the bundle is longer")
 // bundle, for example while it is being decompressed. size is the size of the
 // whole bundle in bytes. It returns ErrPrefix if the header is not complete.
 func ParsePrefix(prefix []byte, size int64) (*Bundle, error) {
-	return parse(prefix, 0, max(size, int64(len(prefix))))
+	b := new(Bundle)
+	if err := parse(b, prefix, 0, max(size, int64(len(prefix))), true); err != nil {
+		return nil, err
+	}
+	return b, nil
 }
 
-// parse reads the header at data[start]. data is a prefix of size bytes.
-func parse(data []byte, start, size int64) (*Bundle, error) {
+// usualEntries is the number of entries for which memory is allocated at once.
+const usualEntries = 64
+
+// parse reads the header at data[start] into b. data is a prefix of size bytes.
+// Without keep, it sets no entries.
+func parse(b *Bundle, data []byte, start, size int64, keep bool) error {
 	if start < 0 || start > int64(len(data)) || !Is(data[start:]) {
-		return nil, fmt.Errorf("no bundle at byte 0x%x: expected the magic %s", start, Magic)
+		return fmt.Errorf("no bundle at byte 0x%x: expected the magic %s", start, Magic)
 	}
 	end := uint64(size)
 	have := uint64(len(data))
 	pos := start + fixedHeader
 	if pos > size {
-		return nil, fmt.Errorf("number of entries at byte 0x%x passes %s", start+int64(len(Magic)), pastEnd(size))
+		return fmt.Errorf("number of entries at byte 0x%x passes %s", start+int64(len(Magic)), pastEnd(size))
 	}
 	if uint64(pos) > have {
-		return nil, ErrPrefix
+		return ErrPrefix
 	}
 	count := binary.LittleEndian.Uint64(data[pos-8:])
 	if count > (end-uint64(pos))/uint64(fixedEntry) {
-		return nil, fmt.Errorf("number of entries at byte 0x%x: headers of %d entries pass %s", pos-8, count, pastEnd(size))
+		return fmt.Errorf("number of entries at byte 0x%x: headers of %d entries pass %s", pos-8, count, pastEnd(size))
 	}
 	if count > maxEntries {
-		return nil, fmt.Errorf("number of entries at byte 0x%x: %d is more than the %d that a bundle may have", pos-8, count, maxEntries)
+		return fmt.Errorf("number of entries at byte 0x%x: %d is more than the %d that a bundle may have", pos-8, count, maxEntries)
 	}
-	b := &Bundle{Start: start}
+	b.Start = start
+	if keep && count > 0 {
+		b.Entries = make([]Entry, 0, min(count, usualEntries))
+	}
 	base := uint64(start)
+	low, last := int64(math.MaxInt64), int64(0) // of contents
 	for i := range count {
 		if end-uint64(pos) < uint64(fixedEntry) {
-			return nil, fmt.Errorf("entry %d of %d at byte 0x%x: its header passes %s", i+1, count, pos, pastEnd(size))
+			return fmt.Errorf("entry %d of %d at byte 0x%x: its header passes %s", i+1, count, pos, pastEnd(size))
 		}
 		if uint64(pos+fixedEntry) > have {
-			return nil, ErrPrefix
+			return ErrPrefix
 		}
 		offset := binary.LittleEndian.Uint64(data[pos:])
 		length := binary.LittleEndian.Uint64(data[pos+8:])
 		idLen := binary.LittleEndian.Uint64(data[pos+16:])
 		id := pos + fixedEntry
 		if idLen > end-uint64(id) {
-			return nil, fmt.Errorf("entry %d of %d at byte 0x%x: ID of 0x%x bytes passes %s", i+1, count, pos, idLen, pastEnd(size))
+			return fmt.Errorf("entry %d of %d at byte 0x%x: ID of 0x%x bytes passes %s", i+1, count, pos, idLen, pastEnd(size))
 		}
 		if offset > end-base || length > end-base-offset {
-			return nil, fmt.Errorf("entry %d of %d at byte 0x%x: offset 0x%x + size 0x%x passes %s", i+1, count, pos, offset, length, pastEnd(size))
+			return fmt.Errorf("entry %d of %d at byte 0x%x: offset 0x%x + size 0x%x passes %s", i+1, count, pos, offset, length, pastEnd(size))
 		}
 		if uint64(id)+idLen > have {
-			return nil, ErrPrefix
+			return ErrPrefix
 		}
-		b.Entries = append(b.Entries, Entry{
-			ID:     string(data[id : id+int64(idLen)]),
-			At:     pos,
-			Offset: start + int64(offset),
-			Size:   int64(length),
-		})
+		e := Entry{At: pos, Offset: start + int64(offset), Size: int64(length)}
+		if e.Size > 0 { // the offset of an empty entry does not matter
+			low = min(low, e.Offset)
+		}
+		last = max(last, e.Offset+e.Size)
 		pos = id + int64(idLen)
-	}
-	b.End = pos
-	for i, e := range b.Entries {
-		// The offset of an empty entry does not matter.
-		if e.Offset < pos && e.Size > 0 {
-			return nil, fmt.Errorf("entry %d of %d at byte 0x%x: offset 0x%x lies inside the header, which ends at 0x%x", i+1, count, e.At, e.Offset-start, pos-start)
+		if keep {
+			e.ID = string(data[id:pos])
+			b.Entries = append(b.Entries, e)
 		}
-		b.End = max(b.End, e.Offset+e.Size)
 	}
-	return b, nil
+	if low < pos {
+		if !keep {
+			return parse(b, data, start, size, true) // for the error
+		}
+		for i, e := range b.Entries {
+			if e.Offset < pos && e.Size > 0 {
+				return fmt.Errorf("entry %d of %d at byte 0x%x: offset 0x%x lies inside the header, which ends at 0x%x", i+1, count, e.At, e.Offset-start, pos-start)
+			}
+		}
+	}
+	b.End = max(pos, last)
+	return nil
 }
 
 // End returns the end of the binary bundle at the start of data.
 func End(data []byte) (int64, error) {
-	b, err := Parse(data)
-	if err != nil {
-		return 0, err
-	}
-	return b.End, nil
+	var b Bundle
+	err := parse(&b, data, 0, int64(len(data)), false)
+	return b.End, err
 }
 
 // pastEnd describes the end of data in an error about a file that may be

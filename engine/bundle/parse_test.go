@@ -167,7 +167,7 @@ func BenchmarkParse(b *testing.B) {
 func TestParsePrefix(t *testing.T) {
 	var out files.Buffer
 	items := []Item{{ID: "host-x86_64-unknown-linux--"}, {ID: "hip-amdgcn-amd-amdhsa--gfx942", Content: files.Memory(make([]byte, 5000))}}
-	if err := Write(&out, items, Options{Align: 4096}); err != nil {
+	if err := write(&out, items, Options{Align: 4096}); err != nil {
 		t.Fatal(err)
 	}
 	data := out.Bytes()

@@ -112,16 +112,6 @@ func (l *Layout) Write(sink files.Sink) error {
 	return nil
 }
 
-// Write writes a binary bundle of items to sink. It combines NewLayout and
-// Layout.Write.
-func Write(sink files.Sink, items []Item, opt Options) error {
-	l, err := NewLayout(items, opt)
-	if err != nil {
-		return err
-	}
-	return l.Write(sink)
-}
-
 // distinct reports an error if two items have the same ID.
 func distinct(items []Item) error {
 	seen := make(map[string]int, len(items))

@@ -36,7 +36,7 @@ func TestWrite(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var buf files.Buffer
-			if err := Write(&buf, items(tt.items), tt.opt); err != nil {
+			if err := write(&buf, items(tt.items), tt.opt); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(tt.want, buf.Bytes()); diff != "" {
@@ -114,7 +114,7 @@ func TestWriteHugeAlignment(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Write(out, items([]idAndContent{{"host", "a"}, {"hipx", "b"}}), Options{Align: 1 << 40}); err != nil {
+	if err := write(out, items([]idAndContent{{"host", "a"}, {"hipx", "b"}}), Options{Align: 1 << 40}); err != nil {
 		t.Fatal(err)
 	}
 	if want := int64(2<<40 + 1); out.Size() != want {
@@ -146,7 +146,7 @@ func BenchmarkWrite(b *testing.B) {
 			outs := root.Outputs()
 			out, err := outs.Create("out")
 			if err == nil {
-				err = Write(out, its, Options{Align: 4096})
+				err = write(out, its, Options{Align: 4096})
 			}
 			if err == nil {
 				err = outs.Commit()
@@ -178,4 +178,13 @@ func BenchmarkWrite(b *testing.B) {
 			os.Remove(out.Name())
 		}
 	})
+}
+
+// write writes a binary bundle of items to sink.
+func write(sink files.Sink, items []Item, opt Options) error {
+	l, err := NewLayout(items, opt)
+	if err != nil {
+		return err
+	}
+	return l.Write(sink)
 }

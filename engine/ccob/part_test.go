@@ -85,8 +85,8 @@ func assemble(t testing.TB, plan *Plan, parts []*Part, o EncodeOptions) []byte {
 		t.Fatal(err)
 	}
 	spans, _, err := r.spans(r.RawSize())
-	if len(spans) != s.Frames || err != nil || r.Indexed() != s.Indexed || r.Header().Hash != s.Hash {
-		t.Errorf("%d frames (%v), index %v, hash %x; stats say %+v", len(spans), err, r.Indexed(), r.Header().Hash, s)
+	if len(spans) != s.Frames || err != nil || (r.index != nil) != s.Indexed || r.Header().Hash != s.Hash {
+		t.Errorf("%d frames (%v), index %v, hash %x; stats say %+v", len(spans), err, (r.index != nil), r.Header().Hash, s)
 	}
 	return b.Bytes()
 }

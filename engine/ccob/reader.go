@@ -133,19 +133,6 @@ func (r *Reader) Header() Header { return *r.h }
 // its header. With Lenient there may be fewer.
 func (r *Reader) RawSize() int64 { return r.h.RawSize }
 
-// Indexed reports whether the bundle has an index, so that HashAuto checks what is
-// extracted.
-func (r *Reader) Indexed() bool { return r.index != nil }
-
-// Stats returns the sizes as printed with -verbose: those of the header, except
-// for the actual size of the data. Frames are not counted.
-func (r *Reader) Stats() Stats {
-	return Stats{
-		Version: r.h.Version, Method: r.h.Method, Hash: r.h.Hash, RawSize: r.h.RawSize, Indexed: r.index != nil,
-		FileSize: r.h.End, DataSize: r.h.End - r.h.DataOffset,
-	}
-}
-
 // maxHead is the largest size of a plain bundle's header that is checked before
 // use. A larger piece is not a header.
 const maxHead = 16 << 20

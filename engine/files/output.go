@@ -72,9 +72,6 @@ type Output struct {
 	gathered int64 // bytes in buf that are counted in set
 }
 
-// Name returns the name of the output as the request wrote it.
-func (o *Output) Name() string { return o.name }
-
 // Size returns the current size of the output in bytes, including holes and
 // reserved ranges.
 func (o *Output) Size() int64 {

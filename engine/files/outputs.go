@@ -365,7 +365,7 @@ func (s *Outputs) Commit() (err error) {
 			return err
 		}
 	}
-	if err := s.root.Unchanged(); err != nil {
+	if err := s.root.unchanged(); err != nil {
 		return err
 	}
 	for _, o := range s.list {

@@ -153,10 +153,10 @@ func (r *Root) doneReading(in *Input) {
 	}
 }
 
-// Unchanged returns an error if an input was modified after it was opened
+// unchanged returns an error if an input was modified after it was opened
 // through the Root, because the bytes read can then be a mixture of old and new
 // ones. It compares size and modification time. Outputs.Commit calls it.
-func (r *Root) Unchanged() error {
+func (r *Root) unchanged() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.change != nil {

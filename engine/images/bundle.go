@@ -2,6 +2,7 @@ package images
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,25 +67,30 @@ func (s *search) extents(data []byte) ([]ccob.Extent, error) {
 	case text, s.fileType().Check() != nil, !bundle.Is(rest):
 		return nil, nil
 	}
-	// The most common errors, without the offset 0 that Walk would add.
-	if bundle.Is(data) {
-		if _, err := bundle.Parse(data); err != nil {
-			return nil, err
-		}
-	}
-	if ccob.Is(data) {
-		if _, err := ccob.Parse(data); err != nil {
-			return nil, err
-		}
-	}
 	var extents []ccob.Extent
 	for e, err := range ccob.Walk(data, bundle.End) {
 		if err != nil {
+			if len(extents) == 0 {
+				err = cmp.Or(faultAtStart(data), err)
+			}
 			return nil, err
 		}
 		extents = append(extents, e)
 	}
 	return extents, nil
+}
+
+// faultAtStart returns the fault in the header of the bundle that data begins with,
+// without the offset 0 that Walk adds.
+func faultAtStart(data []byte) error {
+	var err error
+	switch {
+	case bundle.Is(data):
+		_, err = bundle.Parse(data)
+	case ccob.Is(data):
+		_, err = ccob.Parse(data)
+	}
+	return err
 }
 
 // bundles reads adjacent bundles, plain and compressed.
@@ -139,7 +145,7 @@ func (s *search) entries(ctx context.Context, b *bundle.Bundle, at place, put fu
 	for i, stored := range b.Entries {
 		e := &list[i]
 		e.Size, e.binary = stored.Size, true
-		s.describe(e, stored.ID)
+		e.take(s.in.ids.describe(stored.ID))
 		e.Bundle, e.Index = number, i
 		put(stored, e)
 		if err := s.add(ctx, e, at); err != nil {
@@ -147,18 +153,6 @@ func (s *search) entries(ctx context.Context, b *bundle.Bundle, at place, put fu
 		}
 	}
 	return nil
-}
-
-// describe sets the fields of e that depend on the entry ID.
-func (s *search) describe(e *DeviceImage, id string) {
-	d, known := s.ids[id]
-	if !known {
-		d = describe(id)
-		if s.ids != nil {
-			s.ids[id] = d
-		}
-	}
-	e.take(id, d)
 }
 
 // nextBundle returns the number of the bundle whose entries are next.

@@ -81,7 +81,7 @@ func TestDecodedOnce(t *testing.T) {
 		want []string
 	}{
 		{"text", fixture.Compressed(t, text), "i", []string{source(5000), "b"}},
-		{"text written by LLVM", compressedByLLVM(t, text), "hipi", []string{source(5000), "b"}},
+		{"text written by LLVM", fixture.CompressedByLLVM(t, text), "hipi", []string{source(5000), "b"}},
 		{"adjacent texts", slices.Concat(fixture.Compressed(t, text), fixture.Compressed(t, other)), "i", []string{source(5000), "b", "c"}},
 		{"object", fixture.Compressed(t, objectBundle(t, "device")), "o", []string{"device", "host object"}},
 	} {

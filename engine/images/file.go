@@ -159,6 +159,7 @@ type File struct {
 	account  *budget.Account
 	inflated *budget.Reservation // for compressed offload binaries
 	store    store               // contents that visits loaded
+	ids      descriptions        // of entries
 	decoded  []*decoded          // bundles that the search decoded, for Copy and Load
 
 	input   *files.Input

@@ -3,6 +3,8 @@ package images
 import (
 	"path"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -177,29 +179,57 @@ func (e *DeviceImage) Unwrap() ([]*DeviceImage, error) {
 }
 
 // describe sets the fields of e that depend on the entry ID.
-func (e *DeviceImage) describe(id string) { e.take(id, describe(id)) }
+func (e *DeviceImage) describe(id string) { e.take(describe(id)) }
 
-// take sets the fields of e from the description of an entry ID.
-func (e *DeviceImage) take(id string, d description) {
-	e.ID = id
+// take sets the fields of e from the description of its entry ID.
+func (e *DeviceImage) take(d *description) {
+	e.ID = d.id
 	e.Target, e.BadID, e.Offload, e.Triple, e.Arch = d.target, d.bad, d.offload, d.triple, d.arch
 }
 
 // description is the information in an entry ID.
 type description struct {
+	id                    string
 	target                target.ID
 	bad                   error
 	offload, triple, arch string
 }
 
-func describe(id string) description {
-	d := description{offload: "none"}
+func describe(id string) *description {
+	d := &description{id: id, offload: "none"}
 	if d.target, d.bad = target.Parse(id); d.bad == nil {
 		d.offload = string(d.target.Kind)
 		d.triple = strings.TrimRight(d.target.Triple.String(), "-")
 		d.arch = d.target.TargetID
 	}
 	return d
+}
+
+// descriptions keeps the descriptions of entry IDs, because the members of an
+// archive have the same few. Parsing an ID takes longer than all other work for an
+// entry.
+type descriptions struct {
+	known sync.Map // string to *description
+	count atomic.Int32
+}
+
+// knownIDs is the largest number of entry IDs that descriptions keeps: more than a
+// file has that was not crafted to exhaust memory.
+const knownIDs = 1 << 10
+
+// describe returns the description of an entry ID. It may be called concurrently.
+func (d *descriptions) describe(id string) *description {
+	if known, ok := d.known.Load(id); ok {
+		return known.(*description)
+	}
+	fresh := describe(id)
+	if d.count.Load() < knownIDs {
+		if known, ok := d.known.LoadOrStore(id, fresh); ok {
+			return known.(*description)
+		}
+		d.count.Add(1)
+	}
+	return fresh
 }
 
 // wrap adds the place of an image to an error, unless it already names a file.

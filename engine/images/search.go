@@ -39,12 +39,11 @@ type search struct {
 	left   int // remaining number of things to search
 
 	sources []*Source
-	source  *Source                // the last source, which is being searched
-	readers []*ccob.Reader         // of the source
-	decoded []*decoded             // of the source, for its visit
-	tight   bool                   // whether the budget is too small to keep decoded bundles
-	ids     map[string]description // of entries, if many entries may have the same ID
-	hash    ccob.HashCheck         // of compressed bundles, unless an option overrides it
+	source  *Source        // the last source, which is being searched
+	readers []*ccob.Reader // of the source
+	decoded []*decoded     // of the source, for its visit
+	tight   bool           // whether the budget is too small to keep decoded bundles
+	hash    ccob.HashCheck // of compressed bundles, unless an option overrides it
 
 	pending int64 // bytes for images and bundles found that are not reserved yet
 }
@@ -214,9 +213,6 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 	ahead, left := 4*s.opt.Budget.Cores(), s.left
 	err = budget.Ordered(ctx, s.opt.Budget, len(batches), ahead, func(ctx context.Context, i int) (*looked, error) {
 		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left, hash: s.hash}
-		if len(batches[i]) > 1 {
-			inner.ids = make(map[string]description)
-		}
 		fault := files.Contain(func() error {
 			for k := range batches[i] {
 				if err := inner.member(ctx, c, at, &batches[i][k]); err != nil {

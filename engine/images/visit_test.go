@@ -2,38 +2,17 @@ package images
 
 import (
 	"context"
-	"crypto/md5"
-	"encoding/binary"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/klauspost/compress/zstd"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 )
-
-// compressedByLLVM returns a compressed bundle as LLVM writes it: one frame without
-// a checksum.
-func compressedByLLVM(t testing.TB, plain []byte) []byte {
-	t.Helper()
-	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderCRC(false), zstd.WithSingleSegment(true))
-	if err != nil {
-		t.Fatal(err)
-	}
-	frame := encoder.EncodeAll(plain, nil)
-	le := binary.LittleEndian
-	b := le.AppendUint16([]byte("CCOB"), 2)
-	b = le.AppendUint16(b, 1)
-	b = le.AppendUint32(b, uint32(24+len(frame)))
-	b = le.AppendUint32(b, uint32(len(plain)))
-	sum := md5.Sum(plain)
-	return append(append(b, sum[:8]...), frame...)
-}
 
 // Visits get every source once, with the contents that File.Load returns
 // without them.
@@ -50,9 +29,9 @@ func TestVisit(t *testing.T) {
 		case 1:
 			data = fixture.Compressed(t, plain)
 		case 2:
-			data = compressedByLLVM(t, plain)
+			data = fixture.CompressedByLLVM(t, plain)
 		case 3:
-			data = append(compressedByLLVM(t, plain), fixture.Compressed(t, plain)...)
+			data = append(fixture.CompressedByLLVM(t, plain), fixture.Compressed(t, plain)...)
 			want[name] = append(want[name], want[name]...)
 		}
 		members = append(members, name, string(data))
@@ -114,7 +93,7 @@ func TestVisit(t *testing.T) {
 
 // A member whose content is damaged fails where it is loaded and nowhere else.
 func TestVisitDamage(t *testing.T) {
-	good := compressedByLLVM(t, fixture.Bundle(t, "gfx1"))
+	good := fixture.CompressedByLLVM(t, fixture.Bundle(t, "gfx1"))
 	damaged := []byte(string(good))
 	const hash = 16 // in the header of version 2
 	damaged[hash]++

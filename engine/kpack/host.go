@@ -12,8 +12,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 )
 
-// MarkerSection holds the marker of a split file.
-const MarkerSection = ".rocm_kpack_ref"
+// markerSection holds the marker of a split file.
+const markerSection = ".rocm_kpack_ref"
 
 // archPlaceholder stands for a target ID in search paths.
 const archPlaceholder = "@GFXARCH@"
@@ -24,8 +24,8 @@ type Marker struct {
 	SearchPaths []string
 }
 
-// Bytes returns the stored form of the marker.
-func (m *Marker) Bytes() []byte {
+// bytes returns the stored form of the marker.
+func (m *Marker) bytes() []byte {
 	b := msgp.AppendMapHeader(nil, 2)
 	b = msgp.AppendArrayHeader(msgp.AppendString(b, "kpack_search_paths"), uint32(len(m.SearchPaths)))
 	for _, p := range m.SearchPaths {
@@ -34,8 +34,8 @@ func (m *Marker) Bytes() []byte {
 	return msgp.AppendString(msgp.AppendString(b, "kernel_name"), m.Name)
 }
 
-// ParseMarker reads the marker at the start of data.
-func ParseMarker(data []byte) (*Marker, error) {
+// parseMarker reads the marker at the start of data.
+func parseMarker(data []byte) (*Marker, error) {
 	if len(data) == 0 || msgp.NextType(data) != msgp.MapType {
 		return nil, errors.New("marker: expected a MessagePack map")
 	}
@@ -111,7 +111,7 @@ func ParseHost(c files.Content) (*Host, error) {
 		if !ok {
 			return nil, fmt.Errorf("wrapper %d: its marker at address 0x%x is not in the file", i, w.Target)
 		}
-		m, err := ParseMarker(c.Bytes()[off:loadedEnd(f, w.Target, off)])
+		m, err := parseMarker(c.Bytes()[off:loadedEnd(f, w.Target, off)])
 		if err != nil {
 			return nil, fmt.Errorf("wrapper %d: %w", i, err)
 		}

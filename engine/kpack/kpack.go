@@ -43,8 +43,8 @@ import (
 
 var le = binary.LittleEndian
 
-// Magic is the first bytes of every archive.
-const Magic = "KPAK"
+// magic is the first bytes of every archive.
+const magic = "KPAK"
 
 const (
 	version    = 1
@@ -113,13 +113,13 @@ func Key(name string, index int) string {
 }
 
 // Is reports whether data begins with the magic of an archive.
-func Is(data []byte) bool { return len(data) >= 4 && string(data[:4]) == Magic }
+func Is(data []byte) bool { return len(data) >= 4 && string(data[:4]) == magic }
 
 // Parse parses an archive. It checks everything except the compressed data.
 func Parse(c files.Content) (*Archive, error) {
 	data := c.Bytes()
 	if !Is(data) || len(data) < headerSize {
-		return nil, fmt.Errorf("not a kpack archive: found %d bytes without the magic %s", len(data), Magic)
+		return nil, fmt.Errorf("not a kpack archive: found %d bytes without the magic %s", len(data), magic)
 	}
 	if v := le.Uint32(data[4:]); v != version {
 		return nil, fmt.Errorf("kpack archive: found version %d, expected %d", v, version)

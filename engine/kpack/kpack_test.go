@@ -138,7 +138,7 @@ func TestDamage(t *testing.T) {
 
 // archiveOf returns an archive with a table of contents.
 func archiveOf(toc []byte) []byte {
-	b := append([]byte(Magic), 1, 0, 0, 0)
+	b := append([]byte(magic), 1, 0, 0, 0)
 	b = le.AppendUint64(b, dataOffset)
 	return append(append(b, make([]byte, dataOffset-headerSize)...), toc...)
 }
@@ -212,15 +212,15 @@ func TestSplitKey(t *testing.T) {
 
 func TestMarker(t *testing.T) {
 	m := Marker{Name: "lib/a.so", SearchPaths: []string{"../.kpack/m_@GFXARCH@.kpack"}}
-	got, err := ParseMarker(append(m.Bytes(), "what follows in memory"...))
+	got, err := parseMarker(append(m.bytes(), "what follows in memory"...))
 	if err != nil || got.Name != m.Name || got.SearchPaths[0] != m.SearchPaths[0] {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if !bytes.HasPrefix(m.Bytes(), []byte("\x82\xb2kpack_search_paths\x91")) {
-		t.Errorf("the marker begins with %q", m.Bytes()[:20])
+	if !bytes.HasPrefix(m.bytes(), []byte("\x82\xb2kpack_search_paths\x91")) {
+		t.Errorf("the marker begins with %q", m.bytes()[:20])
 	}
 	for _, bad := range []string{"", "\x80", "\x81\xabkernel_name\xa1x", "\xdf\xff\xff\xff\xff", "text"} {
-		if _, err := ParseMarker([]byte(bad)); err == nil {
+		if _, err := parseMarker([]byte(bad)); err == nil {
 			t.Errorf("%q is no error", bad)
 		}
 	}
@@ -287,9 +287,9 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzParseMarker(f *testing.F) {
-	f.Add((&Marker{Name: "a", SearchPaths: []string{"b"}}).Bytes())
+	f.Add((&Marker{Name: "a", SearchPaths: []string{"b"}}).bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if m, err := ParseMarker(data); err == nil && (m.Name == "" || len(m.SearchPaths) == 0) {
+		if m, err := parseMarker(data); err == nil && (m.Name == "" || len(m.SearchPaths) == 0) {
 			t.Errorf("an incomplete marker: %+v", m)
 		}
 	})

@@ -58,7 +58,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 	if h.file.Sections[section].InFile() > 0 {
 		return nil, fmt.Errorf("section %s: has content already", prune.HIPSection)
 	}
-	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: MarkerSection}
+	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: markerSection}
 	e := elfedit.Edit{}
 	places := make(map[string]uint64) // of bundles, by their content
 	entries := byKey(o.Archives)

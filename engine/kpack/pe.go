@@ -35,7 +35,7 @@ func parsePE(c files.Content) (*Host, error) {
 	if len(content(marker)) == 0 {
 		return nil, errors.New("PE file: the section of the marker passes the end of the file")
 	}
-	m, err := ParseMarker(content(marker))
+	m, err := parseMarker(content(marker))
 	if err != nil {
 		return nil, err
 	}

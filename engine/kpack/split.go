@@ -252,10 +252,10 @@ func (o *SplitOptions) store(ctx context.Context, scheme Scheme, contents []file
 
 // host returns the library with a marker instead of its device code.
 func (o *SplitOptions) host(code *prune.Code) (*elfedit.Plan, error) {
-	marker := o.Marker.Bytes()
+	marker := o.Marker.bytes()
 	e := elfedit.Edit{Changes: []elfedit.Change{{
 		Section: code.Section, Size: uint64(len(marker)), Parts: []files.Part{{Content: files.Memory(marker)}},
-		Slots: make(map[uint64]uint64), Reference: MarkerSection, Align: 1,
+		Slots: make(map[uint64]uint64), Reference: markerSection, Align: 1,
 	}}}
 	for i, w := range code.Wrappers {
 		e.Changes[0].Slots[w.Addr+8] = 0

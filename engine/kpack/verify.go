@@ -154,12 +154,12 @@ func (v *Verifier) Host(name string, h *Host, c files.Content) {
 			v.fail(name, "%s", f.Text)
 		}
 	}
-	section, err := h.file.Section(MarkerSection)
+	section, err := h.file.Section(markerSection)
 	switch {
 	case err != nil:
 		v.fail(name, "%v", err)
 	case section < 0:
-		v.warn(name, "no section %s", MarkerSection)
+		v.warn(name, "no section %s", markerSection)
 	}
 }
 

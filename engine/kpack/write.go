@@ -35,7 +35,7 @@ func Write(sink files.Sink, a *Archive) error {
 	if err := a.fits(size, len(blobs)); err != nil {
 		return err
 	}
-	head := append([]byte(Magic), version, 0, 0, 0)
+	head := append([]byte(magic), version, 0, 0, 0)
 	head = append(le.AppendUint64(head, uint64(size)), make([]byte, dataOffset-headerSize)...)
 	if _, err := sink.Write(head); err != nil {
 		return err
@@ -213,7 +213,7 @@ func (w *Writer) Close() (entries int, err error) {
 	if _, err := w.out.Write(tableOfContents(&w.archive, w.offsets, uint64(w.size))); err != nil {
 		return 0, err
 	}
-	head := append([]byte(Magic), version, 0, 0, 0)
+	head := append([]byte(magic), version, 0, 0, 0)
 	head = le.AppendUint64(head, uint64(w.size))
 	if _, err := w.out.WriteAt(head, 0); err != nil {
 		return 0, err

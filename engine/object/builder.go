@@ -19,15 +19,12 @@ const (
 	BindGlobal = 1
 	BindWeak   = stbWeak
 
-	TypeNone    = 0
-	TypeObject  = 1
-	TypeFunc    = 2
-	TypeSection = sttSection
-	TypeFile    = 4
+	TypeNone   = 0
+	TypeObject = 1
+	TypeFunc   = 2
+	TypeFile   = 4
 
-	VisDefault   = 0
-	VisHidden    = 2
-	VisProtected = 3
+	VisHidden = 2
 )
 
 // SectionID and SymbolID identify sections and symbols added to a Builder. The

@@ -13,7 +13,6 @@ import (
 const (
 	COFFAddr64  = 1
 	COFFAddr32  = 3 // from the start of the image
-	COFFRel32   = 4
 	coffAMD64   = 0x8664
 	maxCOFFSize = 1<<32 - 1
 )

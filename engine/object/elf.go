@@ -29,8 +29,6 @@ const (
 	ShfWrite   = 0x1
 	ShfAlloc   = 0x2
 	ShfExec    = 0x4
-	ShfMerge   = 0x10
-	ShfStrings = 0x20
 	ShfRetain  = 0x200000
 	ShfExclude = shfExclude
 

@@ -14,7 +14,6 @@ func FuzzParse(f *testing.F) {
 		if o, err := Parse(data); err == nil {
 			for i := range o.Sections {
 				o.Data(i)
-				o.Excluded(i)
 			}
 		}
 		ArchiveSymbols(data)

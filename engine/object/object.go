@@ -100,15 +100,6 @@ func (f *File) Data(i int) ([]byte, error) {
 	return f.data[s.Offset : s.Offset+s.Size : s.Offset+s.Size], nil
 }
 
-// Excluded reports whether the linker drops the section: SHF_EXCLUDE in ELF,
-// IMAGE_SCN_LNK_REMOVE in COFF.
-func (f *File) Excluded(i int) bool {
-	if f.coff != nil {
-		return f.Sections[i].Flags&scnLnkRemove != 0
-	}
-	return f.Sections[i].Flags&shfExclude != 0
-}
-
 // SymbolKind is the kind of definition of a symbol.
 type SymbolKind uint8
 

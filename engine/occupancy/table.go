@@ -35,11 +35,8 @@ type mode struct{ simds, lds, barriers int64 }
 // waves are the limits of a wave size.
 type waves struct{ most, vgprs, granule, encoding int64 }
 
-// table holds the processors by name and by number.
-type table struct {
-	byName map[string]*Processor
-	byMach [256]*Processor
-}
+// table holds the processors by number.
+type table [256]*Processor
 
 var processors = sync.OnceValue(func() *table {
 	t, err := parseTable(processorsText)
@@ -49,12 +46,9 @@ var processors = sync.OnceValue(func() *table {
 	return t
 })
 
-// Lookup returns the constants of a processor by its name, gfx90a, or nil.
-func Lookup(name string) *Processor { return processors().byName[name] }
-
 // ByMach returns the constants of the processor with that number in the low
 // byte of e_flags, or nil.
-func ByMach(mach uint8) *Processor { return processors().byMach[mach] }
+func ByMach(mach uint8) *Processor { return processors()[mach] }
 
 // VGPREncodingGranule returns how many VGPRs a block of the kernel descriptor
 // stands for, and false for a wave size that the processor does not have.
@@ -77,7 +71,7 @@ func (p *Processor) waves(size int64) *waves {
 }
 
 func parseTable(text string) (*table, error) {
-	t := &table{byName: make(map[string]*Processor)}
+	t := new(table)
 	for n, line := range strings.Split(strings.TrimSpace(text), "\n") {
 		if strings.HasPrefix(line, "#") {
 			continue
@@ -86,7 +80,10 @@ func parseTable(text string) (*table, error) {
 		if err != nil {
 			return nil, fmt.Errorf("processors.txt:%d: %w", n+1, err)
 		}
-		t.byName[p.Name], t.byMach[p.Mach] = p, p
+		if other := t[p.Mach]; other != nil {
+			return nil, fmt.Errorf("processors.txt:%d: %s has the number of %s", n+1, p.Name, other.Name)
+		}
+		t[p.Mach] = p
 	}
 	return t, nil
 }

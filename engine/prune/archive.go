@@ -144,7 +144,7 @@ func buildArchive(in files.Content, all []stored, o *Options) (*elfedit.Plan, er
 	for i := range all {
 		s := &all[i]
 		bodies[i] = wholeFile(s.data)
-		if s.work != nil && !s.work.Unchanged() {
+		if s.work != nil && !s.work.unchanged() {
 			var err error
 			if bodies[i], err = s.work.build(); err != nil {
 				return nil, err

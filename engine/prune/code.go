@@ -71,9 +71,9 @@ func ReadCode(ctx context.Context, in files.Content, budget *budget.Budget) (*Co
 		return nil, fmt.Errorf("no device code in the file: no section %s with content", HIPSection)
 	}
 	if len(c.Wrappers) == 0 {
-		return nil, fmt.Errorf("section %s: no wrapper in section %s leads to it", HIPSection, WrapperSection)
+		return nil, fmt.Errorf("section %s: no wrapper in section %s leads to it", HIPSection, wrapperSection)
 	}
-	units, order, err := Bundles(ctx, f, c.Section, c.Wrappers, &Options{Budget: budget})
+	units, order, err := openBundles(ctx, f, c.Section, c.Wrappers, &Options{Budget: budget})
 	if err != nil {
 		return nil, err
 	}

@@ -148,7 +148,7 @@ func (r *imageRange) newRange() (start, end uint64) {
 
 // openOpenMP finds the images of OpenMP through records with their starts and ends.
 func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit.Change, error), error) {
-	section, err := f.Section(OffloadSection)
+	section, err := f.Section(offloadSection)
 	if err != nil || section < 0 {
 		return nil, err
 	}

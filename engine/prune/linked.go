@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	// HIPSection holds the bundles of HIP programs, WrapperSection the records
-	// passed to the HIP runtime, and OffloadSection the images of OpenMP programs.
+	// HIPSection holds the bundles of HIP programs, wrapperSection the records
+	// passed to the HIP runtime, and offloadSection the images of OpenMP programs.
 	HIPSection     = ".hip_fatbin"
-	WrapperSection = ".hipFatBinSegment"
-	OffloadSection = ".llvm.offloading"
+	wrapperSection = ".hipFatBinSegment"
+	offloadSection = ".llvm.offloading"
 
 	// MagicBundle and MagicPack are the magics of wrappers, which point to a bundle
 	// or to the marker of a split file.
@@ -37,7 +37,7 @@ type Wrapper struct {
 
 // Wrappers returns the wrappers of a file, in order.
 func Wrappers(f *elfedit.File) ([]Wrapper, error) {
-	section, err := f.Section(WrapperSection)
+	section, err := f.Section(wrapperSection)
 	if err != nil || section < 0 {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func Wrappers(f *elfedit.File) ([]Wrapper, error) {
 		return nil, nil
 	}
 	if off, ok := f.Offset(s.Addr, s.Size); !ok || off != s.Offset {
-		return nil, fmt.Errorf("section %s: no segment loads its 0x%x bytes at address 0x%x", WrapperSection, s.Size, s.Addr)
+		return nil, fmt.Errorf("section %s: no segment loads its 0x%x bytes at address 0x%x", wrapperSection, s.Size, s.Addr)
 	}
 	var all []Wrapper
 	index := make(map[uint64]int)
@@ -126,7 +126,7 @@ func MayHaveCode(data []byte) bool {
 	}
 	for i := range f.Sections {
 		s := &f.Sections[i]
-		if name := string(s.Name); (name == HIPSection || name == OffloadSection || strings.HasPrefix(name, bundle.SectionPrefix)) && s.Type != elfedit.ShtNobits && s.Size > 0 {
+		if name := string(s.Name); (name == HIPSection || name == offloadSection || strings.HasPrefix(name, bundle.SectionPrefix)) && s.Type != elfedit.ShtNobits && s.Size > 0 {
 			return true
 		}
 	}
@@ -148,9 +148,9 @@ func (w *Work) openHIP(ctx context.Context, f *elfedit.File) (func() (elfedit.Ch
 		return nil, err
 	}
 	if len(wrappers) == 0 {
-		return nil, fmt.Errorf("section %s: no wrapper in section %s leads to it", HIPSection, WrapperSection)
+		return nil, fmt.Errorf("section %s: no wrapper in section %s leads to it", HIPSection, wrapperSection)
 	}
-	units, order, err := Bundles(ctx, f, section, wrappers, &w.opt)
+	units, order, err := openBundles(ctx, f, section, wrappers, &w.opt)
 	if err != nil {
 		return nil, err
 	}
@@ -205,9 +205,9 @@ func alignment(addr uint64) uint64 {
 
 func roundUp(n, align uint64) uint64 { return (n + align - 1) / align * align }
 
-// Bundles returns the bundles of a section that wrappers point to: units in the
+// openBundles returns the bundles of a section that wrappers point to: units in the
 // order of addresses, and order in the order of wrappers.
-func Bundles(ctx context.Context, f *elfedit.File, section int, wrappers []Wrapper, o *Options) (units, order []*unit, err error) {
+func openBundles(ctx context.Context, f *elfedit.File, section int, wrappers []Wrapper, o *Options) (units, order []*unit, err error) {
 	s := &f.Sections[section]
 	var starts []int64
 	for i, wrapper := range wrappers {

@@ -41,7 +41,7 @@ func (w *Work) openObject(ctx context.Context) error {
 				return err
 			}
 			changes = append(changes, change)
-		case s.Name == OffloadSection:
+		case s.Name == offloadSection:
 			change, err := w.objectImages(ctx, o, i)
 			if err != nil {
 				return err
@@ -192,7 +192,7 @@ func objectTargets(o *elfedit.Object) (map[int]map[elfedit.Place]uint64, error) 
 func objectWrappers(o *elfedit.Object) map[elfedit.Place]bool {
 	slots := make(map[elfedit.Place]bool)
 	for i := range o.Sections {
-		if o.Sections[i].Name != WrapperSection {
+		if o.Sections[i].Name != wrapperSection {
 			continue
 		}
 		data := o.Content(i).Bytes()
@@ -212,10 +212,10 @@ func objectWrappers(o *elfedit.Object) map[elfedit.Place]bool {
 func (w *Work) objectImages(ctx context.Context, o *elfedit.Object, section int) (func() elfedit.ObjectChange, error) {
 	units, err := w.packages(ctx, o.Content(section))
 	if err != nil {
-		return nil, fmt.Errorf("section %s: %w", OffloadSection, err)
+		return nil, fmt.Errorf("section %s: %w", offloadSection, err)
 	}
 	for _, u := range units {
-		u.section = OffloadSection
+		u.section = offloadSection
 	}
 	w.units, w.order = append(w.units, units...), append(w.order, units...)
 	return func() elfedit.ObjectChange {

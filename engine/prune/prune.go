@@ -151,8 +151,8 @@ func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
 	return w, err
 }
 
-// Unchanged reports whether the new file is equal to the old one.
-func (w *Work) Unchanged() bool {
+// unchanged reports whether the new file is equal to the old one.
+func (w *Work) unchanged() bool {
 	for _, u := range w.units {
 		if u.changes(&w.opt) {
 			return false
@@ -164,7 +164,7 @@ func (w *Work) Unchanged() bool {
 // Plan computes the new file. Its parts are valid until Close. Memory for decompressed
 // bundles is reserved until then.
 func (w *Work) Plan(ctx context.Context) (*elfedit.Plan, error) {
-	if w.Unchanged() {
+	if w.unchanged() {
 		for _, u := range w.units {
 			u.keep()
 		}

@@ -24,7 +24,7 @@ const (
 //
 // parse is ParseLLVM for the behaviour of LLVM, or a function that calls Parse
 // or Complete. Errors are of type *DuplicateError, *ConflictError, *HostError,
-// or come from parse and ID.Validate. Target IDs are not checked further,
+// *InvalidError, or come from parse. Target IDs are not checked further,
 // except by Complete.
 func CheckTargets(targets []string, parse func(string) (ID, error), op Operation) ([]ID, error) {
 	ids := make([]ID, 0, len(targets))
@@ -39,7 +39,7 @@ func CheckTargets(targets []string, parse func(string) (ID, error), op Operation
 		if err != nil {
 			return nil, err
 		}
-		if err := id.Validate(); err != nil {
+		if err := id.validate(); err != nil {
 			return nil, err
 		}
 		if id.Kind == Host {
@@ -59,7 +59,7 @@ func CheckTargets(targets []string, parse func(string) (ID, error), op Operation
 	if op == Unbundling {
 		return ids, nil // such requests are harmless
 	}
-	if err := Conflict(ids); err != nil {
+	if err := conflictIn(ids); err != nil {
 		return nil, err
 	}
 	if err := duplicate(ids); err != nil {
@@ -108,10 +108,10 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("Cannot bundle inputs with conflicting targets: '%s' and '%s'", e.First, e.Second)
 }
 
-// Conflict returns two entries that conflict as *ConflictError, or nil. If LLVM
+// conflictIn returns two entries that conflict as *ConflictError, or nil. If LLVM
 // reports a conflict, it is the same pair; LLVM does not report conflicts in
 // which a feature is missing in the second of two target IDs, in string order.
-func Conflict(ids []ID) error {
+func conflictIn(ids []ID) error {
 	if err := llvmConflict(ids); err != nil {
 		return err
 	}
@@ -140,7 +140,7 @@ func ConflictingIDs(ids []string) *ConflictError {
 // triple as given, it compares the target IDs that LLVM recognizes.
 func llvmConflict(ids []ID) error {
 	for _, g := range groups(ids, func(id ID) (string, string) {
-		return string(id.Kind) + "-" + id.Triple.String(), id.LLVM().TargetID
+		return string(id.Kind) + "-" + id.Triple.String(), id.llvm().TargetID
 	}) {
 		if c := conflict(g.targetIDs, false); c != nil {
 			return c.in(g.name)

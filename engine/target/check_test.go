@@ -66,12 +66,12 @@ func TestCheckTargets(t *testing.T) {
 }
 
 func TestConflictDetails(t *testing.T) {
-	got := Conflict(parseAll(t, amd+"gfx90a:xnack+", amd+"gfx906:xnack+", amd+"gfx90a"))
+	got := conflictIn(parseAll(t, amd+"gfx90a:xnack+", amd+"gfx906:xnack+", amd+"gfx90a"))
 	want := &ConflictError{First: amd + "gfx90a", Second: amd + "gfx90a:xnack+", Processor: "gfx90a", Feature: "xnack"}
 	if diff := cmp.Diff(fmt.Sprintf("%+v", want), fmt.Sprintf("%+v", got)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if err := Conflict(parseAll(t, amd+"gfx90a:xnack+", amd+"gfx90a:xnack-")); err != nil {
+	if err := conflictIn(parseAll(t, amd+"gfx90a:xnack+", amd+"gfx90a:xnack-")); err != nil {
 		t.Error(err)
 	}
 }

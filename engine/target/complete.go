@@ -42,7 +42,7 @@ func Complete(s string, kind Kind) (ID, error) {
 		return ID{}, fmt.Errorf("target '%s' is neither an entry ID (kind-arch-vendor-os-env[-targetid]) nor a target ID (gfx942, gfx90a:xnack+, sm_70)", s)
 	}
 	id.Text = s
-	if err := id.Validate(); err != nil {
+	if err := id.validate(); err != nil {
 		return ID{}, err
 	}
 	if err := CheckTargetID(id.Triple, id.TargetID); err != nil {

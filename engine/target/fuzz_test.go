@@ -26,13 +26,13 @@ func checkID(t testing.TB, id ID) {
 			return // what is junk in an old form can look different in another
 		}
 	}
-	if id.Validate() != nil {
+	if id.validate() != nil {
 		return
 	}
 	if m := (Rules{}).Match(again, id); m.Verdict != ExactMatch {
 		t.Errorf("%q does not match its standard form: %s", id.Text, m)
 	}
-	if err := Conflict([]ID{id}); err != nil {
+	if err := conflictIn([]ID{id}); err != nil {
 		t.Errorf("%q conflicts with itself: %v", id.Text, err)
 	}
 }
@@ -60,7 +60,7 @@ func FuzzParse(f *testing.F) {
 				continue
 			}
 			checkID(t, id)
-			if err := id.Validate(); err != nil {
+			if err := id.validate(); err != nil {
 				t.Error(err)
 			}
 			again, err := Complete(id.Text, "")

@@ -49,7 +49,7 @@ func TestIDLikeLLVM(t *testing.T) {
 		if got := strconv.Itoa(btoi(id.Triple.Arch != ArchUnknown)); got != row[2] {
 			t.Errorf("%q: triple valid %s, want %s", row[0], got, row[2])
 		}
-		if got := id.LLVM().String(); got != row[3] {
+		if got := id.llvm().String(); got != row[3] {
 			t.Errorf("%q: standard form %q, want %q", row[0], got, row[3])
 		}
 	}

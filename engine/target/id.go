@@ -38,9 +38,9 @@ type ID struct {
 
 // ParseLLVM parses an entry ID like LLVM 22: four triple fields, followed by an
 // optional target ID. LLVM then drops target IDs with an unknown processor;
-// ParseLLVM does not, see ID.LLVM. The error for an ID with too few fields is a
-// *FormatError. ParseLLVM accepts an unknown kind or triple; ID.Validate
-// reports them.
+// ParseLLVM does not. The error for an ID with too few fields is a
+// *FormatError. ParseLLVM accepts an unknown kind or triple;
+// CheckTargets reports them.
 func ParseLLVM(s string) (ID, error) {
 	fields := strings.SplitN(s, "-", 6)
 	if len(fields) < 5 {
@@ -86,11 +86,11 @@ func parseOld(s string) (ID, bool) {
 // the triple in normal form with four fields, the last of which is empty for
 // amdhsa, and five dashes before the target ID even if that is empty.
 func (id ID) String() string {
-	return string(id.Kind) + "-" + id.StandardTriple() + "-" + id.TargetID
+	return string(id.Kind) + "-" + id.standardTriple() + "-" + id.TargetID
 }
 
-// StandardTriple returns the triple in the standard form of the ID.
-func (id ID) StandardTriple() string {
+// standardTriple returns the triple in the standard form of the ID.
+func (id ID) standardTriple() string {
 	if id.Triple.OS == OSAMDHSA {
 		// The runtimes expect an empty environment.
 		return Normalize(id.Triple.text, 3) + "-"
@@ -100,14 +100,14 @@ func (id ID) StandardTriple() string {
 
 // standard returns the ID with its triple in standard form.
 func (id ID) standard() ID {
-	id.Triple = ParseTriple(id.StandardTriple())
+	id.Triple = ParseTriple(id.standardTriple())
 	return id
 }
 
-// LLVM returns the ID as LLVM 22 interprets it: without a target ID if LLVM
+// llvm returns the ID as LLVM 22 interprets it: without a target ID if LLVM
 // does not list the processor because it is unknown (gfx940), an alias (fiji)
 // or misspelt.
-func (id ID) LLVM() ID {
+func (id ID) llvm() ID {
 	if !isOffloadArch(processorOf(id.TargetID)) {
 		id.TargetID = ""
 	}
@@ -125,8 +125,8 @@ func (id ID) Canonical() ID {
 	return id
 }
 
-// Validate returns an *InvalidError for an unknown kind or triple.
-func (id ID) Validate() error {
+// validate returns an *InvalidError for an unknown kind or triple.
+func (id ID) validate() error {
 	badTriple := id.Triple.Arch == ArchUnknown
 	if id.Kind.Valid() && !badTriple {
 		return nil

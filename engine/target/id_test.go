@@ -55,7 +55,7 @@ func TestLLVMForgetsProcessors(t *testing.T) {
 		"gfx906:anything": "gfx906:anything",
 	} {
 		id := ID{TargetID: in}
-		if got := id.LLVM().TargetID; got != want {
+		if got := id.llvm().TargetID; got != want {
 			t.Errorf("target ID %q is %q to LLVM, want %q", in, got, want)
 		}
 	}
@@ -114,7 +114,7 @@ func TestValidate(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := ""
-		if err := id.Validate(); err != nil {
+		if err := id.validate(); err != nil {
 			got = err.Error()
 		}
 		if diff := cmp.Diff(tt.want, got); diff != "" {

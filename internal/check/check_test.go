@@ -15,6 +15,7 @@ import (
 
 	bundlepkg "github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
 // plain writes a bundle, contents behind each other without padding.
@@ -248,11 +249,7 @@ func layout(t *testing.T, entries []Entry, o bundlepkg.Options) []byte {
 	for _, e := range entries {
 		items = append(items, bundlepkg.Item{ID: e.ID, Content: files.Memory(e.Content)})
 	}
-	var b files.Buffer
-	if err := bundlepkg.Write(&b, items, o); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+	return fixture.BundleOf(t, o, items...)
 }
 
 // Forms that writers have: empty entries are aligned, too, and equal contents may be shared.

@@ -50,7 +50,7 @@ func (p *planner) position() error {
 	if p.grow.addr != 0 {
 		end = int64(p.grow.off + p.grow.size)
 	}
-	appended := uint64(len(p.data)) - min(p.CodeEnd(), uint64(len(p.data)))
+	appended := uint64(len(p.data)) - min(p.codeEnd(), uint64(len(p.data)))
 	p.plan.Appended = appended
 	p.plan.Size = end
 	return nil
@@ -82,7 +82,7 @@ func (p *planner) renamed() bool {
 // placeTables places the section headers and their names. Plan.Size is the end of
 // these or of any other content, whichever is last.
 func (p *planner) placeTables() error {
-	codeEnd := p.CodeEnd()
+	codeEnd := p.codeEnd()
 	p.tail.tableOff = p.shift(p.shoff)
 	p.plan.Size = int64(p.shift(codeEnd))
 	if !p.renamed() {
@@ -477,7 +477,7 @@ func (p *planner) write() error {
 			parts = append(parts, files.Part{Offset: int64(off), Content: c})
 		}
 	}
-	codeEnd := min(p.CodeEnd(), uint64(len(p.data)))
+	codeEnd := min(p.codeEnd(), uint64(len(p.data)))
 	table := p.segmentTable()
 	add(0, files.Memory(p.fileHeader()))
 	add(p.shift(p.tableAt), files.Memory(table))

@@ -395,8 +395,8 @@ func (f *File) Offset(addr, n uint64) (uint64, bool) {
 	return 0, false
 }
 
-// Word returns the 8 bytes at an address as stored in the file.
-func (f *File) Word(addr uint64) (uint64, bool) {
+// word returns the 8 bytes at an address as stored in the file.
+func (f *File) word(addr uint64) (uint64, bool) {
 	off, ok := f.Offset(addr, 8)
 	if !ok {
 		return 0, false
@@ -404,8 +404,8 @@ func (f *File) Word(addr uint64) (uint64, bool) {
 	return le.Uint64(f.data[off:]), true
 }
 
-// PageSize returns the largest alignment of a loaded segment, at least 4096.
-func (f *File) PageSize() uint64 {
+// pageSize returns the largest alignment of a loaded segment, at least 4096.
+func (f *File) pageSize() uint64 {
 	page := uint64(4096)
 	for _, s := range f.Segments {
 		if s.Type == PtLoad {
@@ -431,9 +431,9 @@ func (f *File) Program() bool {
 	return flags&pie != 0
 }
 
-// CodeEnd returns the end of the last section or header of the file. Bytes after
+// codeEnd returns the end of the last section or header of the file. Bytes after
 // it were appended to the file.
-func (f *File) CodeEnd() uint64 {
+func (f *File) codeEnd() uint64 {
 	end := max(f.phoff+uint64(len(f.Segments))*segmentSize, f.shoff+uint64(len(f.Sections))*sectionSize)
 	for i := range f.Sections {
 		end = max(end, f.Sections[i].Offset*boolean(f.Sections[i].InFile() > 0)+f.Sections[i].InFile())

@@ -70,7 +70,7 @@ func TestSizes(t *testing.T) {
 			if !bytes.Equal(g.Content(i).Bytes(), content) {
 				t.Errorf("%d bytes: the section has other content", size)
 			}
-			page := int(g.PageSize())
+			page := int(g.pageSize())
 			if limit := len(before) - (len(old) - size) + page + 8192; len(after) > limit {
 				t.Errorf("%d bytes: the file has %d bytes, expected at most %d", size, len(after), limit)
 			}

@@ -134,7 +134,7 @@ type filePatch struct {
 
 // Plan computes the file with the changes of an edit.
 func (f *File) Plan(e Edit) (*Plan, error) {
-	p := &planner{File: f, edit: e, page: f.PageSize(), tableAt: f.phoff}
+	p := &planner{File: f, edit: e, page: f.pageSize(), tableAt: f.phoff}
 	for _, step := range []func() error{p.place, p.layout, p.position, p.headers, p.pointers, p.symbols, p.write} {
 		if err := step(); err != nil {
 			return nil, err

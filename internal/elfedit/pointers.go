@@ -129,7 +129,7 @@ func (f *File) relrPointers(visit func(Pointer) error) error {
 	}
 	where := uint64(0)
 	one := func(slot uint64) error {
-		value, ok := f.Word(slot)
+		value, ok := f.word(slot)
 		if !ok {
 			return fmt.Errorf("relocation table RELR at byte 0x%x: the address 0x%x is not in the file", at, slot)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/codeobject"
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/testobject"
 	"github.com/rules-offload/rules_offload/tests/comgr"
 	"github.com/rules-offload/rules_offload/tests/llvm"
@@ -84,12 +85,8 @@ func TestCodeObjectManager(t *testing.T) {
 			if random.IntN(4) == 0 {
 				add("hip-spirv64-amd-amdhsa--amdgcnspirv", []byte("\x03\x02\x23\x07 of course not"), nil)
 			}
-			var content files.Buffer
-			if err := bundle.Write(&content, items, bundle.Options{Align: 4096}); err != nil {
-				t.Fatal(err)
-			}
 			file := filepath.Join(t.TempDir(), "bundle")
-			if err := os.WriteFile(file, content.Bytes(), 0o666); err != nil {
+			if err := os.WriteFile(file, fixture.BundleOf(t, bundle.Options{Align: 4096}, items...), 0o666); err != nil {
 				t.Fatal(err)
 			}
 			given := make(map[string]string) // entry by the name that is asked for

@@ -26,6 +26,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/tests/llvm"
 )
 
@@ -150,11 +151,7 @@ func writeBundle(t *testing.T, name string, number int) {
 	for _, arch := range archs {
 		items = append(items, bundle.Item{ID: "hipv4-amdgcn-amd-amdhsa--" + arch, Content: files.Memory(objectFor(number, arch))})
 	}
-	var out files.Buffer
-	if err := bundle.Write(&out, items, bundle.Options{Align: 4096}); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, out.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(name, fixture.BundleOf(t, bundle.Options{Align: 4096}, items...), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -180,11 +180,7 @@ func plainBundle(t testing.TB, pairs ...string) string {
 	for pair := range slices.Chunk(pairs, 2) {
 		items = append(items, bundle.Item{ID: pair[0], Content: files.Memory([]byte(pair[1]))})
 	}
-	var out files.Buffer
-	if err := bundle.Write(&out, items, bundle.Options{Align: 8}); err != nil {
-		t.Fatal(err)
-	}
-	return string(out.Bytes())
+	return string(fixture.BundleOf(t, bundle.Options{Align: 8}, items...))
 }
 
 // lines returns the lines of a listing.

@@ -13,10 +13,10 @@ import (
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 )
 
-// InvalidData and EndOfFile are LLVM's words for most faults of files.
+// invalidData and endOfFile are LLVM's words for most faults of files.
 const (
-	InvalidData = "Invalid data was encountered while parsing the file"
-	EndOfFile   = "The end of the file was unexpectedly encountered"
+	invalidData = "Invalid data was encountered while parsing the file"
+	endOfFile   = "The end of the file was unexpectedly encountered"
 )
 
 // Fault returns LLVM's words for a fault of an offload binary, archive or bitcode
@@ -27,7 +27,7 @@ func Fault(err error) string {
 	var module *bitcode.Error
 	switch {
 	case errors.As(err, &binary):
-		return OffloadBinary(binary)
+		return offloadBinary(binary)
 	case errors.As(err, &archive):
 		return Archive(archive)
 	case errors.As(err, &module):
@@ -36,12 +36,12 @@ func Fault(err error) string {
 	return ""
 }
 
-// OffloadBinary returns LLVM's words for a fault of an offload binary.
-func OffloadBinary(e *offloadbinary.Error) string {
+// offloadBinary returns LLVM's words for a fault of an offload binary.
+func offloadBinary(e *offloadbinary.Error) string {
 	if e.Truncated {
-		return EndOfFile
+		return endOfFile
 	}
-	return InvalidData
+	return invalidData
 }
 
 // Compressed returns LLVM's words for a fault of a compressed bundle, "" for what
@@ -82,8 +82,8 @@ func Archive(e *ar.FormatError) string {
 		return "file too small to be an archive"
 	case ar.BigArchive:
 		return "AIX big archives are not supported"
-	case ar.SpecialName, ar.NoMember:
-		return InvalidData
+	case ar.SpecialName:
+		return invalidData
 	}
 	return "truncated or malformed archive (" + malformed(e) + ")"
 }
@@ -117,10 +117,6 @@ func malformed(e *ar.FormatError) string {
 		return fmt.Sprintf("long name offset %d past the end of the string table", e.Number) + header + at
 	case ar.NameUnterminated:
 		return fmt.Sprintf("string table at long name offset %d not terminated", e.Number)
-	case ar.IndexCut:
-		return "symbol table too small"
-	case ar.IndexMember:
-		return "invalid member index"
 	}
 	return e.Reason
 }

@@ -122,7 +122,7 @@ func TestArchive(t *testing.T) {
 
 // Every fault of an archive has words of its own.
 func TestEveryArchiveFault(t *testing.T) {
-	for fault := ar.NoArchive; fault <= ar.IndexMember; fault++ {
+	for fault := ar.NoArchive; fault <= ar.NameUnterminated; fault++ {
 		got := Archive(&ar.FormatError{Fault: fault, Reason: "ours"})
 		if got == "" || strings.Contains(got, "ours") {
 			t.Errorf("fault %d: %q", fault, got)
@@ -152,14 +152,14 @@ func TestCompressed(t *testing.T) {
 
 func TestOffloadBinary(t *testing.T) {
 	for data, want := range map[string]string{
-		offloadbinary.Magic: InvalidData,
-		"\x7fELF":           InvalidData,
-		offloadbinary.Magic + "\x01\x00\x00\x00\xff":                                                          InvalidData,
-		offloadbinary.Magic + "\x01\x00\x00\x00\xff\x00\x00\x00\x00\x00\x00\x00" + strings.Repeat("\x00", 16): EndOfFile,
+		offloadbinary.Magic: invalidData,
+		"\x7fELF":           invalidData,
+		offloadbinary.Magic + "\x01\x00\x00\x00\xff":                                                          invalidData,
+		offloadbinary.Magic + "\x01\x00\x00\x00\xff\x00\x00\x00\x00\x00\x00\x00" + strings.Repeat("\x00", 16): endOfFile,
 	} {
 		for _, err := range offloadbinary.Parse(files.Memory([]byte(data)), offloadbinary.Options{}) {
 			var e *offloadbinary.Error
-			if !errors.As(err, &e) || OffloadBinary(e) != want {
+			if !errors.As(err, &e) || offloadBinary(e) != want {
 				t.Errorf("%q: %v", data, err)
 			}
 		}

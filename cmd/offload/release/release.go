@@ -68,9 +68,9 @@ func Of(number int) (Release, bool) {
 	return Release{}, false
 }
 
-// Parse returns the release of a number as people write it: 23, or a version of it such as 23.1.4. An
+// parse returns the release of a number as people write it: 23, or a version of it such as 23.1.4. An
 // empty string stands for Default.
-func Parse(s string) (Release, error) {
+func parse(s string) (Release, error) {
 	if s == "" {
 		r, _ := Of(Default)
 		return r, nil
@@ -89,5 +89,5 @@ func Parse(s string) (Release, error) {
 // FromEnv returns the release that the environment chooses. lookup returns the value of a variable.
 func FromEnv(lookup func(name string) (value string, set bool)) (Release, error) {
 	value, _ := lookup(Variable)
-	return Parse(value)
+	return parse(value)
 }

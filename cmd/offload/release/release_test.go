@@ -4,7 +4,7 @@ import "testing"
 
 func TestParse(t *testing.T) {
 	for s, want := range map[string]int{"": Default, "22": 22, "23": 23, "24": 24, "23.1.4": 23, "24.0": 24} {
-		if r, err := Parse(s); err != nil || r.Number != want {
+		if r, err := parse(s); err != nil || r.Number != want {
 			t.Errorf("Parse(%q) = %d, %v, want %d", s, r.Number, err, want)
 		}
 	}
@@ -13,7 +13,7 @@ func TestParse(t *testing.T) {
 		"new": `OFFLOAD_LLVM_VERSION: found "new", expected 22, 23, 24; unset it to follow LLVM 22`,
 		" 22": `OFFLOAD_LLVM_VERSION: found " 22", expected 22, 23, 24; unset it to follow LLVM 22`,
 	} {
-		if _, err := Parse(s); err == nil || err.Error() != want {
+		if _, err := parse(s); err == nil || err.Error() != want {
 			t.Errorf("Parse(%q): %v", s, err)
 		}
 	}
