@@ -90,6 +90,7 @@ func TestUnused(t *testing.T) {
 		{"other files", []string{"module.modulemap", "version", "data.bin", "headers.h", "missing.h", "a.h"}, "x: a.hip\n", Options{}, []string{"a.h"}},
 		{"inline assembly", all, "x: a.hip asm.h\n", Options{}, nil},
 		{"inline assembly that includes", all, "x: a.hip include.h\n", Options{}, nil},
+		{"inline assembly, by an absolute path", all, "x: a.hip PWD/asm.h\n", Options{}, nil},
 		{"inline assembly that is not read", []string{"a.h", "asm.h"}, "x: a.hip\n", Options{}, []string{"a.h", "asm.h"}},
 		{"standard input", all, "x: a.h\n", Options{Command: []string{"clang", "-"}, Stdin: "full.cc"}, all[1:]},
 		{"standard input alone", all, "x:\n", Options{Command: []string{"clang", "-"}, Stdin: "full.cc"}, all},

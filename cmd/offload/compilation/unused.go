@@ -131,11 +131,15 @@ func isOther(word string) bool {
 // can be in inline assembly.
 var directives = [][]byte{[]byte(".incbin"), []byte(".include")}
 
-// assembles reports whether a file has such a directive. Headers of the system, which
-// have absolute paths, do not read files of a build.
+// assembles reports whether a file has such a directive. Headers of the system do not
+// read files of a build.
 func assembles(name string) bool {
 	if path.IsAbs(name) {
-		return false
+		// Clang writes absolute paths of files in #embed, too.
+		dir, err := os.Getwd()
+		if err == nil && !strings.HasPrefix(name, dir+"/") {
+			return false
+		}
 	}
 	text, err := os.ReadFile(name)
 	return err != nil || slices.ContainsFunc(directives, func(d []byte) bool { return bytes.Contains(text, d) })
