@@ -22,7 +22,7 @@ _unknown_test = _failure_test_with({str(Label("//rules/settings:device_compiler"
 _none_test = _failure_test_with({
     "//command_line_option:extra_execution_platforms": str(Label("//tests/analysis:riscv")),
     # The program cannot be built for this platform.
-    "//command_line_option:extra_toolchains": str(Label("//tests/analysis:prebuilt_toolchain")),
+    "//command_line_option:extra_toolchains": str(Label("//tests/analysis:some_offload_toolchain")),
     "//command_line_option:host_platform": str(Label("//tests/analysis:riscv")),
 })
 _missing_test = _failure_test_with({"//command_line_option:extra_toolchains": str(Label("//tests/analysis:missing_toolchain"))})
