@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/register"
+	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/ptx"
 )
 
@@ -109,37 +109,31 @@ extern const size_t %[1]s_size;
 `, symbol)
 }
 
-// ELF machines of device code.
-const (
-	machineCUDA   = 190
-	machineAMDGPU = 224
-)
-
 // loadable reports an error if no runtime loads data from memory.
 func loadable(data []byte) error {
 	const expected = "expected a bundle or a code object (or a cubin, PTX or SPIR-V)"
 	const machineAt = 18
 	switch format := object.Identify(data); {
 	case len(data) == 0:
-		return errors.New("an empty file, " + expected)
+		return errors.New("found an empty file, " + expected)
 	case format == object.OffloadBundle, format == object.OffloadBundleZ, format == object.CUDAFatbinary, format == object.SPIRV, ptx.Is(data):
 		return nil
 	case format.IsELF():
 		if len(data) < machineAt+2 {
-			return errors.New("an ELF file that was cut short, " + expected)
+			return errors.New("found a truncated ELF file, " + expected)
 		}
-		if machine := binary.LittleEndian.Uint16(data[machineAt:]); machine != machineAMDGPU && machine != machineCUDA {
-			return fmt.Errorf("%s for machine %d, no GPU, %s", format, machine, expected)
+		if machine := binary.LittleEndian.Uint16(data[machineAt:]); machine != object.MachineAMDGPU && machine != object.MachineCUDA {
+			return fmt.Errorf("found %s for machine %d, which is not a GPU, %s", format, machine, expected)
 		}
 		return nil
-	case bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/")):
-		return errors.New("a Git LFS pointer, " + expected + "; run git lfs pull")
+	case check.IsLFSPointer(data):
+		return errors.New("found a Git LFS pointer, " + expected + "; run git lfs pull")
 	case format == object.OffloadBinary:
-		return errors.New("an offload binary, " + expected + "; runtimes load it only from the programs that register it")
+		return errors.New("found an offload binary, " + expected + "; runtimes load it only from programs that register it")
 	case format == object.Bitcode:
-		return errors.New("LLVM bitcode, " + expected + "; link it to a code object first")
+		return errors.New("found LLVM bitcode, " + expected + "; link it to a code object first")
 	case format == object.Unknown:
-		return errors.New("no device code, " + expected)
+		return errors.New("found no device code, " + expected)
 	default:
 		return fmt.Errorf("%s, %s", format, expected)
 	}

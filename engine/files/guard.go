@@ -119,7 +119,7 @@ func faultError(v any) error {
 }
 
 func cutError(name string, from, to int64) error {
-	return fmt.Errorf("'%s': the file was cut from %d to %d bytes while it was read", name, from, to)
+	return fmt.Errorf("'%s': the file shrank from %d to %d bytes while it was read", name, from, to)
 }
 
 // lost returns the error for a byte at off that is no longer readable.
@@ -127,7 +127,7 @@ func (in *Input) lost(off int64) error {
 	if fi, err := in.file.Stat(); err == nil && fi.Size() < in.Size() {
 		return cutError(in.name, in.Size(), fi.Size())
 	}
-	return fmt.Errorf("'%s': byte 0x%x cannot be read: the device or the file system failed", in.name, off)
+	return fmt.Errorf("'%s': cannot read byte 0x%x: the device or the file system failed", in.name, off)
 }
 
 // PanicError is the recovered panic of a unit of work. Other requests of the

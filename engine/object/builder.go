@@ -1,16 +1,19 @@
 package object
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// Machine types that Builder writes objects for.
+// Machine types of ELF files. Builder writes objects for the first two.
 const (
-	MachineX8664   = 62
-	MachineAArch64 = emAArch64
+	MachineX8664   = uint16(elf.EM_X86_64)
+	MachineAArch64 = uint16(elf.EM_AARCH64)
+	MachineAMDGPU  = uint16(elf.EM_AMDGPU)
+	MachineCUDA    = uint16(elf.EM_CUDA)
 )
 
 // Bindings, types and visibilities of symbols, as ELF numbers them.
@@ -223,7 +226,7 @@ func (b *Builder) headers(names *StringTable, locals uint32) (headers []Section,
 	for i := range b.sections {
 		s := &b.sections[i]
 		if s.Type == shtNobits && s.size() > 0 {
-			return nil, nil, fmt.Errorf("section %q: %d bytes of content in a section without any", s.Name, s.size())
+			return nil, nil, fmt.Errorf("section %q: %d bytes of contents in a section without contents", s.Name, s.size())
 		}
 		if s.Flags&ShfRetain != 0 {
 			b.h.osabi = 3 // ELFOSABI_GNU, which the flag requires

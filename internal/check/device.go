@@ -2,18 +2,14 @@ package check
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-const (
-	elfHeaderSize = 64
-	machineAMDGPU = 224
-	machineX86    = 62
-	machineARM64  = 183
-)
+const elfHeaderSize = 64
 
 // settings are what the two bits of a feature mean in the flags.
 var settings = map[uint32]string{0: "", 1: "", 2: "-", 3: "+"}
@@ -27,13 +23,13 @@ func checkDevice(id string, head []byte, image string) error {
 		return nil
 	}
 	processor, _, _ := strings.Cut(targetID, ":")
-	machine := binary.LittleEndian.Uint16(head[18:])
+	machine := elf.Machine(binary.LittleEndian.Uint16(head[18:]))
 	amd := strings.HasPrefix(processor, "gfx")
 	switch {
-	case amd && (machine == machineX86 || machine == machineARM64):
-		return fmt.Errorf("%s is code for a host (ELF machine %d), not for %s: correct the target that it is listed under", image, machine, targetID)
-	case amd && machine != machineAMDGPU:
-		return fmt.Errorf("%s is code for ELF machine %d, not for %s: correct the target that it is listed under", image, machine, targetID)
+	case amd && (machine == elf.EM_X86_64 || machine == elf.EM_AARCH64):
+		return fmt.Errorf("%s is code for a host (ELF machine %d), not for %s: correct its target", image, machine, targetID)
+	case amd && machine != elf.EM_AMDGPU:
+		return fmt.Errorf("%s is code for ELF machine %d, not for %s: correct its target", image, machine, targetID)
 	case !amd:
 		return nil
 	}
@@ -52,7 +48,7 @@ func checkDevice(id string, head []byte, image string) error {
 	parts := strings.Split(targetID, ":")
 	slices.Sort(parts[1:])
 	if builtProcessor, _, _ := strings.Cut(built, ":"); builtProcessor != processor || head[8] >= 2 && built != strings.Join(parts, ":") {
-		return fmt.Errorf("%s is code for %s, not for %s: correct the target that it is listed under", image, built, targetID)
+		return fmt.Errorf("%s is code for %s, not for %s: correct its target", image, built, targetID)
 	}
 	return nil
 }

@@ -43,11 +43,9 @@ type Kernel struct {
 	ReqdWorkgroup *[3]int64
 }
 
-const machine = 190
-
 // Is reports whether data begins like a cubin: an ELF file for the machine CUDA.
 func Is(data []byte) bool {
-	return len(data) >= 64 && string(data[:4]) == "\x7fELF" && data[5] == 1 && binary.LittleEndian.Uint16(data[18:]) == machine
+	return len(data) >= 64 && string(data[:4]) == "\x7fELF" && data[5] == 1 && binary.LittleEndian.Uint16(data[18:]) == object.MachineCUDA
 }
 
 // Arch returns the name of the processor, such as sm_80.
@@ -189,7 +187,7 @@ func (p *parser) info(i, k int) error {
 		var payload []byte
 		if format == 4 {
 			if int(value) > len(rest)-4 {
-				return fmt.Errorf(".nv.info at byte 0x%x: a record of %d bytes, %d are there", base+uint64(at-4), value, len(rest)-4)
+				return fmt.Errorf(".nv.info at byte 0x%x: a record of %d bytes, found %d", base+uint64(at-4), value, len(rest)-4)
 			}
 			payload = rest[4 : 4+int(value)]
 			at += int(value)

@@ -2,6 +2,7 @@ package elfedit
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"slices"
 
@@ -20,8 +21,8 @@ func ParseObject(in files.Content) (*Object, error) {
 	if data[4] != 2 || data[5] != 1 {
 		return nil, fmt.Errorf("ELF class %d, byte order %d: expected a 64-bit little-endian file", data[4], data[5])
 	}
-	o := &Object{File{in: in, data: data, Type: le.Uint16(data[16:]), Machine: le.Uint16(data[18:])}}
-	if o.Type != 1 {
+	o := &Object{File{in: in, data: data, Type: elf.Type(le.Uint16(data[16:])), Machine: elf.Machine(le.Uint16(data[18:]))}}
+	if o.Type != elf.ET_REL {
 		return nil, fmt.Errorf("ELF type %d: expected a relocatable object", o.Type)
 	}
 	return o, o.readSections()
@@ -102,7 +103,7 @@ func (o *Object) Plan(changes []ObjectChange) (*Plan, error) {
 		c := &changes[i]
 		s := &o.Sections[c.Section]
 		if s.InFile() == 0 {
-			return nil, fmt.Errorf("section %s: has no content in the file", s.Name)
+			return nil, fmt.Errorf("section %s has no contents in the file", s.Name)
 		}
 		if err := p.alone(c.Section); err != nil {
 			return nil, err
@@ -147,7 +148,7 @@ func (o *Object) moveReferences(p *planner, changes []ObjectChange) error {
 			if !explicit {
 				var exact bool
 				if goal, exact = c.Move(r.To.Offset); !exact || !r.Direct && goal != r.To.Offset {
-					return fmt.Errorf("relocation at byte 0x%x of section %d: it leads to byte 0x%x of section %s, where no device code begins", r.From.Offset, r.From.Section, r.To.Offset, o.Sections[c.Section].Name)
+					return fmt.Errorf("relocation at byte 0x%x of section %d: it points to byte 0x%x of section %s, where no device code begins", r.From.Offset, r.From.Section, r.To.Offset, o.Sections[c.Section].Name)
 				}
 			}
 			value := le.Uint64(o.data[r.symbol+8:])
