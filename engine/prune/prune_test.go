@@ -388,8 +388,14 @@ func TestHostile(t *testing.T) {
 		"no wrappers":    {func(d []byte) []byte { return d }, testelf.Library{Bundles: bundles}, "no wrapper"},
 		"pointer":        {func(d []byte) []byte { return d }, testelf.Library{Bundles: bundles, Wrappers: []int{0, 1}, Pointer: &middle}, "where no device code begins"},
 		"nobits":         {func(d []byte) []byte { section(d, ".hip_fatbin")[4] = 8; return d }, good, "no device code"},
-		"align":          {func(d []byte) []byte { put(d[64+48:], 1<<62); return d }, good, "do not fit"},
-		"type cut":       {func(d []byte) []byte { d[16] = 1; return d[:17] }, good, "17 bytes without an ELF header"},
+		"nobits wrappers, far away": {func(d []byte) []byte {
+			s := section(d, ".hipFatBinSegment")
+			s[4] = 8
+			put(s[24:], 1<<37)
+			return d
+		}, good, "no wrapper"},
+		"type cut": {func(d []byte) []byte { d[16] = 1; return d[:17] }, good, "17 bytes without an ELF header"},
+		"align":    {func(d []byte) []byte { put(d[64+48:], 1<<62); return d }, good, "do not fit"},
 		"count": {func(d []byte) []byte {
 			put(d[bytes.Index(d, []byte(bundle.Magic))+24:], 1<<62)
 			return d

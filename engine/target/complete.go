@@ -42,13 +42,22 @@ func Complete(s string, kind Kind) (ID, error) {
 		return ID{}, fmt.Errorf("target '%s' is neither an entry ID (kind-arch-vendor-os-env[-targetid]) nor a target ID (gfx942, gfx90a:xnack+, sm_70)", s)
 	}
 	id.Text = s
-	if err := id.validate(); err != nil {
-		return ID{}, err
+	for {
+		if err := id.validate(); err != nil {
+			return ID{}, err
+		}
+		if err := CheckTargetID(id.Triple, id.TargetID); err != nil {
+			return ID{}, err
+		}
+		id = id.Canonical()
+		// A processor that stood in another field of the triple can now be in that of the
+		// environment, where Parse takes it for a target ID.
+		again, err := Parse(id.Text)
+		if err != nil || again.TargetID == id.TargetID {
+			return id, nil
+		}
+		id = again
 	}
-	if err := CheckTargetID(id.Triple, id.TargetID); err != nil {
-		return ID{}, err
-	}
-	return id.Canonical(), nil
 }
 
 // processorOf returns the processor of a target ID.

@@ -396,7 +396,7 @@ func (c *checker) contents(found []Found, entries []Entry) error {
 				}
 			}
 			// Where it lies does not matter, but writers align it, too.
-			if err := c.align(e.Offset - c.at); err != nil {
+			if err := c.align(e); err != nil {
 				return err
 			}
 			continue
@@ -414,8 +414,9 @@ func (c *checker) contents(found []Found, entries []Entry) error {
 	return nil
 }
 
-// align reads up to n bytes of padding before an empty entry.
-func (c *checker) align(n int64) error {
+// align reads the padding before an empty entry.
+func (c *checker) align(e *Found) error {
+	n := e.Offset - c.at
 	if n <= 0 {
 		return nil
 	}
@@ -423,7 +424,7 @@ func (c *checker) align(n int64) error {
 	skipped, err := io.CopyN(zeros, c.in, n)
 	c.at += skipped
 	if errors.Is(err, io.EOF) {
-		return nil
+		return fmt.Errorf("the bundle ends at byte 0x%x, before byte 0x%x, where the empty entry %s should be", c.at, e.Offset, e.ID)
 	}
 	return err
 }

@@ -97,7 +97,7 @@ func (p *planner) placeTables() error {
 		}
 	}
 	for _, l := range p.Segments {
-		if l.Type == PtLoad {
+		if l.Type == PtLoad && l.FileSize > 0 {
 			rest = max(rest, l.Offset+l.FileSize)
 		}
 	}
@@ -159,7 +159,7 @@ func (p *planner) headers() error {
 		})
 	}
 	for i := range p.segments {
-		if s := &p.segments[i]; s.Type == ptPhdr {
+		if s := &p.segments[i]; s.Type == ptPhdr && s.FileSize > 0 {
 			s.FileSize, s.MemSize = uint64(len(p.segments))*segmentSize, uint64(len(p.segments))*segmentSize
 			if p.tableAt != p.phoff {
 				first := p.Segments[slices.IndexFunc(p.Segments, func(l Segment) bool { return l.Type == PtLoad })]

@@ -311,6 +311,9 @@ func (f *File) readSections() error {
 		if _, ok := f.bytes(s.Offset, s.InFile()); !ok && s.InFile() > 0 {
 			return fmt.Errorf("section %d %.100q: offset 0x%x + size 0x%x passes the end of the file (%d bytes)", i, s.Name, s.Offset, s.Size, len(f.data))
 		}
+		if s.Flags&ShfAlloc != 0 && s.Align&(s.Align-1) != 0 {
+			return fmt.Errorf("section %d %.100q: alignment 0x%x is no power of two", i, s.Name, s.Align)
+		}
 		if s.Addr+s.Size < s.Addr && s.Flags&ShfAlloc != 0 {
 			return fmt.Errorf("section %d %.100q: address 0x%x + size 0x%x passes the address space", i, s.Name, s.Addr, s.Size)
 		}
@@ -386,6 +389,9 @@ func (f *File) Section(name string) (int, error) {
 // Content returns the content of a section.
 func (f *File) Content(section int) files.Content {
 	s := &f.Sections[section]
+	if s.InFile() == 0 {
+		return files.Content{} // its offset can be outside of the file
+	}
 	return f.in.Slice(int64(s.Offset), int64(s.InFile()))
 }
 
@@ -444,7 +450,7 @@ func (f *File) codeEnd() uint64 {
 		end = max(end, f.Sections[i].Offset*boolean(f.Sections[i].InFile() > 0)+f.Sections[i].InFile())
 	}
 	for _, s := range f.Segments {
-		if s.Type == PtLoad {
+		if s.Type == PtLoad && s.FileSize > 0 {
 			end = max(end, s.Offset+s.FileSize)
 		}
 	}

@@ -141,6 +141,74 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// TestEmptySegment has a segment without bytes in the file, whose offset is far behind the end.
+func TestEmptySegment(t *testing.T) {
+	data := testelf.Library{Bundles: [][]byte{bytes.Repeat([]byte("code"), 4000)}, Wrappers: []int{0}}.Build()
+	const last, far = 64 + 6*56, 1 << 53
+	le.PutUint32(data[last:], PtLoad)
+	le.PutUint64(data[last+8:], far)
+	le.PutUint64(data[last+16:], far)
+	le.PutUint64(data[last+48:], 4096)
+	for _, size := range []int{100, 20_000} {
+		f, err := Parse(files.Memory(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := f.Plan(replace(t, f, make([]byte, size), 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if most := int64(len(data) + size + 8192); plan.Size > most {
+			t.Fatalf("%d bytes, expected at most %d", plan.Size, most)
+		}
+		for _, found := range elfcheck.Check(write(t, plan)) {
+			t.Errorf("%d bytes: %v", size, found)
+		}
+	}
+}
+
+// TestHeadersThatDoNotFit has headers that are wrong in a way that does not prevent an edit.
+func TestHeadersThatDoNotFit(t *testing.T) {
+	const noteSegment, stackSegment = 64 + 5*56, 64 + 6*56
+	for name, damage := range map[string]func(d []byte){
+		"an empty segment of program headers": func(d []byte) {
+			le.PutUint32(d[stackSegment:], ptPhdr)
+			le.PutUint64(d[stackSegment+16:], 1<<40)
+		},
+		// The note segment has to move, and the section that it reaches into with it.
+		"a section with another address": func(d []byte) {
+			sections := d[le.Uint64(d[40:]):]
+			size := le.Uint64(d[noteSegment+32:])
+			le.PutUint64(d[noteSegment+32:], size+8)
+			le.PutUint64(sections[2*64+16:], 0)
+			le.PutUint64(sections[2*64+24:], le.Uint64(d[noteSegment+8:])+size)
+			le.PutUint64(sections[2*64+32:], 8)
+			le.PutUint64(sections[2*64+48:], 4096)
+		},
+	} {
+		data := testelf.Library{Bundles: [][]byte{bytes.Repeat([]byte("code"), 4000)}, Wrappers: []int{0}}.Build()
+		damage(data)
+		broken := make(map[elfcheck.Rule]int)
+		for _, found := range elfcheck.Check(data) {
+			broken[found.Rule]++
+		}
+		f, err := Parse(files.Memory(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := f.Plan(replace(t, f, make([]byte, 100), 1))
+		if err != nil {
+			t.Logf("%s: %v", name, err)
+			continue
+		}
+		for _, found := range elfcheck.Check(write(t, plan)) {
+			if broken[found.Rule]--; broken[found.Rule] < 0 {
+				t.Errorf("%s: %v", name, found)
+			}
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	good := testelf.Library{Bundles: [][]byte{bytes.Repeat([]byte("code"), 4000)}, Wrappers: []int{0}}.Build()
 	for name, test := range map[string]struct {
@@ -154,6 +222,7 @@ func TestRefused(t *testing.T) {
 		"sections": {func(d []byte) []byte { le.PutUint64(d[40:], uint64(len(d))); return d }, "section headers"},
 		"names":    {func(d []byte) []byte { d[62] = 200; return d }, "section names"},
 		"page":     {func(d []byte) []byte { le.PutUint64(d[64+48:], 3); return d }, "alignment"},
+		"power":    {func(d []byte) []byte { le.PutUint64(d[le.Uint64(d[40:])+64+48:], 12); return d }, "alignment 0xc is no power of two"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Parse(files.Memory(test.damage(bytes.Clone(good)))); err == nil || !strings.Contains(err.Error(), test.want) {

@@ -633,8 +633,14 @@ func (p *planner) movable(section int) (block, error) {
 	}
 	for i := range p.Sections {
 		o := &p.Sections[i]
-		if o.InFile() > 0 && o.Offset < b.hi && b.lo < o.Offset+o.Size && (o.Offset < b.lo || o.Offset+o.Size > b.hi) {
+		if o.InFile() == 0 || o.Offset >= b.hi || b.lo >= o.Offset+o.Size {
+			continue
+		}
+		if o.Offset < b.lo || o.Offset+o.Size > b.hi {
 			return fail("section " + o.Name + " lies partly in its segment")
+		}
+		if o.Flags&ShfAlloc != 0 && o.Addr-b.addr != o.Offset-b.lo {
+			return fail("section " + o.Name + " in its segment has another address")
 		}
 	}
 	if b.align&(b.align-1) != 0 {

@@ -31,6 +31,7 @@ func parts() []part {
 		{"changes", changes},
 		{"races", races},
 		{"load", load},
+		{"parsers", damagedInputs},
 	}
 }
 
@@ -38,12 +39,19 @@ func parts() []part {
 type campaign struct {
 	program string
 	dir     string
+	seed    uint64
 	rand    *rand.Rand
 	samples []*sample
 	runs    atomic.Int64
 
 	mu     sync.Mutex
 	faults []string
+	lines  []string // of report
+}
+
+// report adds a line to what is printed of the part.
+func (c *campaign) report(format string, args ...any) {
+	c.lines = append(c.lines, fmt.Sprintf(format, args...))
 }
 
 // newCampaign makes a campaign with samples in a new directory.
@@ -51,7 +59,7 @@ func newCampaign(program, dir string, seed uint64) (*campaign, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
-	c := &campaign{program: program, dir: dir, rand: rand.New(rand.NewPCG(seed, 0))}
+	c := &campaign{program: program, dir: dir, seed: seed, rand: rand.New(rand.NewPCG(seed, 0))}
 	return c, c.makeSamples()
 }
 

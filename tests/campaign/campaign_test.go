@@ -36,6 +36,9 @@ func TestCampaign(t *testing.T) {
 			if err := p.run(ctx, c); err != nil {
 				t.Fatal(err)
 			}
+			for _, line := range c.lines {
+				t.Log(line)
+			}
 			for _, fault := range c.faults {
 				t.Error(fault)
 			}

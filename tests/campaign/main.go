@@ -1,7 +1,7 @@
 // Campaign looks for ways to get wrong bytes, partial outputs, crashes, hangs and
 // leaks out of the program: damaged inputs, failing system calls, kills, inputs
-// that change, two processes on one output, a worker under load, and all fuzz
-// targets. Run it by
+// that change, two processes on one output, a worker under load, all parsers
+// with changed seeds, and all fuzz targets. Run it by
 //
 //	./bazelw run //tests/campaign -- --hours=1
 //
@@ -42,6 +42,9 @@ func run(ctx context.Context) error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
+	if *parserInput != "" {
+		return repeatInput(*parserInput)
+	}
 	pattern, err := regexp.Compile(*only)
 	if err != nil {
 		return err
@@ -76,6 +79,9 @@ func run(ctx context.Context) error {
 		err = p.run(limit, c)
 		cancel()
 		fmt.Printf("%-10s %10d runs, %d faults, %s\n", p.name, c.runs.Load(), len(c.faults), time.Since(start).Round(time.Second))
+		for _, line := range c.lines {
+			fmt.Println(line)
+		}
 		for _, fault := range c.faults {
 			fmt.Printf("  FAULT %s\n", fault)
 		}

@@ -147,7 +147,7 @@ var (
 	readsValue = append([]string{
 		"bitcode/gfx90a/sum.bc", "openmp/host/region.bc", "openmp/region.full.cc", "openmp/x86_64-unknown-linux-gnu/region.o",
 	}, readsA...)
-	readsB     = []string{"kernels/gfx1100/b.o", "kernels/gfx90a/b.o", "library/gfx90a/b.o", "library/host/b.o"}
+	readsB = []string{"kernels/gfx1100/b.o", "kernels/gfx90a/b.o", "library/gfx90a/b.o", "library/host/b.o"}
 )
 
 // A compilation is repeated if a header changes that it reads, and not if another one does.
