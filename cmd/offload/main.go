@@ -111,7 +111,7 @@ func runOnce(ctx context.Context) int {
 		}
 		return run(call.Session.Context(ctx), call)
 	}
-	if verb.IsCompletion(call.Args) {
+	if verb.IsCompletion(call.Args) || verb.IsCompile(call.Args) {
 		return verb.Run(ctx, call)
 	}
 	if call.Args, err = flagfile.Expand(call.Args, readAll(root)); err != nil {

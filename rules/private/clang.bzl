@@ -1,5 +1,6 @@
 """Actions that run the device compiler."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS")
@@ -15,7 +16,10 @@ LINK_GROUP = "link"
 
 # The exec_groups of a rule that compiles and links device code.
 CLANG_GROUPS = {
-    COMPILE_GROUP: exec_group(toolchains = [config_common.toolchain_type(DEVICE_TYPE, mandatory = False)]),
+    COMPILE_GROUP: exec_group(toolchains = [
+        config_common.toolchain_type(DEVICE_TYPE, mandatory = False),
+        config_common.toolchain_type(PROGRAM_TYPE, mandatory = False),
+    ]),
     LINK_GROUP: exec_group(toolchains = [PROGRAM_TYPE, config_common.toolchain_type(DEVICE_TYPE, mandatory = False)]),
 }
 
@@ -119,15 +123,18 @@ def headers_of(ctx):
       ctx: the rule's context.
 
     Returns:
-      a struct for `add_headers`; files is a depset of the headers and of the files that flags refer to.
+      a struct for `add_headers`; headers is a depset of the headers, files a depset of the headers and of the files that
+      flags refer to.
     """
     compilation = cc_common.merge_cc_infos(
         cc_infos = [dep[CcInfo] for dep in ctx.attr.deps + getattr(ctx.attr, "device_deps", []) if CcInfo in dep],
     ).compilation_context
     workspace = ctx.label.workspace_root or "."
+    headers = depset(ctx.files.hdrs + private_headers_of(ctx), transitive = [compilation.headers])
     return struct(
         defines = depset(expand_defines(ctx, "defines"), transitive = [compilation.defines]),
-        files = depset(ctx.files.hdrs + private_headers_of(ctx) + ctx.files.additional_compiler_inputs, transitive = [compilation.headers]),
+        files = depset(ctx.files.additional_compiler_inputs, transitive = [headers]),
+        headers = headers,
         includes = depset(include_folders(ctx), transitive = [compilation.includes]),
         quote_includes = depset(_with_generated(ctx, [workspace]), transitive = [compilation.quote_includes]),
         system_includes = depset(transitive = [compilation.system_includes, compilation.external_includes]),
@@ -243,11 +250,14 @@ def source_name(label, src):
     path = src.short_path
     return "{} ({})".format("external/" + path.removeprefix("../") if path.startswith("../") else path, name_of(label))
 
-def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, command = None, command_arguments = None, env = {}, maps_paths = True, linked = None, advice = ""):
+def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, command = None, command_arguments = None, env = {}, headers = None, maps_paths = True, stdin = None, linked = None, advice = ""):
     """Registers an action that runs clang.
 
+    If headers is set, the program runs clang and lists the headers that clang does not read. Bazel does not repeat the
+    action if only they change. The action's command line names all headers, so an additional or deleted header repeats it.
+
     Args:
-      ctx: the rule's context; the rule has `CLANG_GROUPS` in its exec_groups.
+      ctx: the rule's context; the rule has `CLANG_GROUPS` in its exec_groups and `DEVICE_ATTRS`.
       group: COMPILE_GROUP or LINK_GROUP.
       toolchain: result of `device_toolchain_of` for the group.
       arguments: result of `clang_arguments`, with all arguments added.
@@ -255,11 +265,13 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
       out: the File that clang writes.
       mnemonic: the action's mnemonic.
       progress_message: the action's progress message, with Bazel's placeholders.
-      command: a shell command that calls clang, whose path and arguments follow
+      command: a command of bash that calls clang, whose path and arguments follow
         command_arguments; None to call it without a shell.
       command_arguments: an `Args`.
       env: the action's environment, a dict of strings.
+      headers: depset of Files in inputs that clang reads only if sources include them; None if it reads no source.
       maps_paths: whether the output is the same if Bazel maps paths.
+      stdin: the File that clang reads from standard input; None if it reads none there.
       linked: for the link of device code, a list of structs: file (an object or bitcode) and source (its name in
         messages). If lld reports undefined symbols, the build prints which sources refer to them.
       advice: what to do about undefined symbols, for the message.
@@ -273,7 +285,6 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
         "execution_requirements": {"supports-path-mapping": "1"} if maps_paths else {},
         "inputs": depset(transitive = files),
         "mnemonic": mnemonic,
-        "outputs": [out],
         "progress_message": progress_message,
         "resource_set": _compile_resources if group == COMPILE_GROUP else _link_resources,
     }
@@ -294,18 +305,56 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
         ctx.actions.run(
             arguments = [call, arguments],
             executable = ctx.exec_groups[group].toolchains[PROGRAM_TYPE].offload_program,
+            outputs = [out],
             tools = [toolchain.clang],
             **common
         )
         return
-    if not command:
-        ctx.actions.run(arguments = [arguments], executable = toolchain.clang, **common)
-        return
     clang = ctx.actions.args()
     clang.add(toolchain.clang.executable)
-    ctx.actions.run_shell(
-        arguments = [command_arguments, clang, arguments],
-        command = command,
-        tools = [toolchain.clang],
-        **common
-    )
+    program = _program_that_lists(ctx) if headers != None else None
+    if program:
+        unused = ctx.actions.declare_file(out.basename + ".unused", sibling = out)
+        shell = ctx.actions.args()
+        if command:
+            shell.add_all(["bash", "-c", command, ""])
+        ctx.actions.run(
+            arguments = _listing_arguments(ctx, headers, stdin, unused) + [shell] + ([command_arguments] if command else []) + [clang, arguments],
+            executable = program,
+            outputs = [out, unused],
+            tools = [toolchain.clang],
+            unused_inputs_list = unused,
+            **common
+        )
+    elif command:
+        ctx.actions.run_shell(
+            arguments = [command_arguments, clang, arguments],
+            command = command,
+            outputs = [out],
+            tools = [toolchain.clang],
+            **common
+        )
+    else:
+        ctx.actions.run(arguments = [arguments], executable = toolchain.clang, outputs = [out], **common)
+
+def _program_that_lists(ctx):
+    """Returns the program if compilations list the headers that they do not read, else None."""
+    if not ctx.attr._track_headers[BuildSettingInfo].value:
+        return None
+    toolchain = ctx.exec_groups[COMPILE_GROUP].toolchains[PROGRAM_TYPE]
+    return toolchain.offload_program if toolchain else None
+
+def _listing_arguments(ctx, headers, stdin, unused):
+    """Returns the arguments with which the program runs a command, a list of `Args`."""
+    verb = ctx.actions.args()
+    verb.add("compile")
+    listed = ctx.actions.args()
+    listed.use_param_file("--headers=%s", use_always = True)
+    listed.set_param_file_format("multiline")
+    listed.add_all(headers, expand_directories = False)
+    rest = ctx.actions.args()
+    rest.add(unused, format = "--unused=%s")
+    if stdin:
+        rest.add(stdin, format = "--stdin=%s")
+    rest.add("--")
+    return [verb, listed, rest]

@@ -45,6 +45,7 @@ def _compile(ctx, toolchain, headers, src, out, target, rdc, copts):
         ctx,
         arguments = args,
         group = COMPILE_GROUP,
+        headers = headers.headers,
         inputs = depset([src], transitive = [headers.files]),
         mnemonic = "OffloadCudaCompile",
         out = out,

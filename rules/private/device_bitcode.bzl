@@ -5,11 +5,11 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "offload_bitcode")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_COPTS_ATTRS", "arch_copts_of", "check_compiler", "hip_targets")
 load(":cc_flags.bzl", "device_flags")
-load(":clang.bzl", "COMPILE_GROUP", "HEADERS", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "headers_of", "include_folders", "object_names", "rocm_inputs", "run_clang", "sources_of")
+load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "headers_of", "include_folders", "object_names", "rocm_inputs", "run_clang", "sources_of")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "add_flags", "expand_defines", "expand_flags")
 load(":messages.bzl", "name_of", "place")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "DEVICE_ATTRS", "DEVICE_TYPE", "device_toolchain_of")
+load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
 
 _BITCODE = "bc"
 
@@ -57,8 +57,9 @@ def _compile(ctx, toolchain, headers, src, name, target):
         ctx,
         arguments = args,
         group = COMPILE_GROUP,
-        inputs = depset([src], transitive = [headers.files, rocm_inputs(toolchain, target.target_id)]),
         # Portable code contains the compiler's command line.
+        headers = headers.headers if language != "ir" and target_ids.is_amdgpu(target.triple) else None,
+        inputs = depset([src], transitive = ([] if language == "ir" else [headers.files]) + [rocm_inputs(toolchain, target.target_id)]),
         maps_paths = target_ids.is_amdgpu(target.triple),
         mnemonic = "OffloadBitcodeCompile",
         out = out,
@@ -202,7 +203,7 @@ function gets its own copy of the library's variables. The host cannot set these
             allow_files = [".c", ".cl", ".ll", ".hip", ".cu", ".bc"] + HEADERS,
         ),
     },
-    exec_groups = {COMPILE_GROUP: exec_group(toolchains = [config_common.toolchain_type(DEVICE_TYPE, mandatory = False)])},
+    exec_groups = {COMPILE_GROUP: CLANG_GROUPS[COMPILE_GROUP]},
     fragments = ["cpp"],
     provides = [CcInfo, OffloadDeviceBitcodeInfo],
 )

@@ -76,8 +76,9 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts, library):
         ctx,
         arguments = args,
         group = COMPILE_GROUP,
-        inputs = depset([src] + library, transitive = [headers.files, rocm_inputs(toolchain, arch)]),
         # Portable code contains the compiler's command line, from which the runtime takes the optimization level.
+        headers = None if _is_portable(target) else headers.headers,
+        inputs = depset([src] + library, transitive = [headers.files, rocm_inputs(toolchain, arch)]),
         maps_paths = not _is_portable(target),
         mnemonic = "OffloadHipPortableCompile" if _is_portable(target) else "OffloadHipCompile",
         out = out,
@@ -340,6 +341,7 @@ def hip_host_objects(ctx, *, sources, cc, headers, copts, rdc):
             arguments = args,
             env = host_environment(cc),
             group = COMPILE_GROUP,
+            headers = headers.headers,
             inputs = depset([src], transitive = [headers.files, cc.toolchain.all_files, rocm_inputs(toolchain)]),
             mnemonic = "OffloadHipHostCompile",
             out = out,

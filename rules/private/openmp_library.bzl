@@ -244,6 +244,7 @@ def _written_out(ctx, toolchain, cc, headers, src, name, empty_lines, gpu):
         command_arguments = before,
         env = host_environment(cc, _language(src)),
         group = COMPILE_GROUP,
+        headers = headers.headers,
         inputs = depset([src], transitive = [headers.files, cc.toolchain.all_files]),
         mnemonic = "OffloadOpenMpIncludes",
         out = out,
@@ -277,15 +278,17 @@ def _host_ir(ctx, toolchain, cc, headers, src, full, name, targets):
         command_arguments = _stdin(ctx, full),
         env = host_environment(cc, _language(src)),
         group = COMPILE_GROUP,
+        headers = headers.headers,
         inputs = depset([full], transitive = [headers.files, cc.toolchain.all_files]),
         mnemonic = "OffloadOpenMpHostCompile",
         out = out,
         progress_message = "Compiling {} for the host".format(src.short_path),
+        stdin = full,
         toolchain = toolchain,
     )
     return out
 
-def _host_object(ctx, toolchain, cc, headers, src, ir, name):
+def _host_object(ctx, toolchain, cc, src, ir, name):
     out = ctx.actions.declare_file("{}/host/{}.o".format(ctx.label.name, name))
     args = clang_arguments(ctx)
     args.add(host_triple(ctx), format = "--target=%s")
@@ -296,7 +299,7 @@ def _host_object(ctx, toolchain, cc, headers, src, ir, name):
         arguments = args,
         env = host_environment(cc, _language(src)),
         group = COMPILE_GROUP,
-        inputs = depset([ir], transitive = [headers.files, cc.toolchain.all_files]),
+        inputs = depset([ir] + ctx.files.additional_compiler_inputs, transitive = [cc.toolchain.all_files]),
         mnemonic = "OffloadOpenMpHostObject",
         out = out,
         progress_message = "Generating %{output}",
@@ -328,10 +331,12 @@ def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, fol
         command = _WRAPPERS + _COMPILE_FOR_GPU if gpu else _COMPILE,
         command_arguments = _stdin(ctx, full),
         group = COMPILE_GROUP,
+        headers = headers.headers,
         inputs = depset([full, ir] + bitcode, transitive = [headers.files, cc.toolchain.all_files]),
         mnemonic = "OffloadOpenMpCompile",
         out = out,
         progress_message = "Compiling {} for {}".format(src.short_path, target.target_id or _triple(target)),
+        stdin = full,
         toolchain = toolchain,
     )
     return out
@@ -426,7 +431,7 @@ def _openmp_library_impl(ctx):
     for src, name, empty_lines in zip(sources_of(ctx), object_names(ctx, sources_of(ctx)), _empty_lines(ctx, sources_of(ctx))):
         full = _written_out(ctx, compiler, cc, headers, src, name, empty_lines, gpu = any([target.target_id for target in targets]))
         ir = _host_ir(ctx, compiler, cc, headers, src, full, name, targets)
-        objects.append(_host_object(ctx, compiler, cc, headers, src, ir, name))
+        objects.append(_host_object(ctx, compiler, cc, src, ir, name))
         for target in targets:
             folder = _folder(target)
 

@@ -184,6 +184,7 @@ toolchain(
 # The attribute of a rule that uses a device compiler.
 DEVICE_ATTRS = {
     "_device_compiler": attr.label(default = "//rules/settings:device_compiler"),
+    "_track_headers": attr.label(default = "//rules/settings:track_headers"),
 }
 
 _NO_TOOLCHAIN = """{label}: no registered device compiler supports the execution platforms. Add to MODULE.bazel:

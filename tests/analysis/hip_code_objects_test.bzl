@@ -39,7 +39,8 @@ def hip_code_objects_tests(name):
     actions_test(
         name = "hip_compile_test",
         argv = [
-            "-x hip -toolchain-flag -fastbuild-flag --rocm-path=tests/analysis/rocm",
+            "tests/analysis/a.h",
+            "--unused=BIN/tests/analysis/hip/gfx90a_sramecc-_xnack+/a.o.unused -- tests/analysis/clang.sh -x hip -toolchain-flag -fastbuild-flag --rocm-path=tests/analysis/rocm",
             "--offload-device-only --no-gpu-bundle-output --offload-arch=gfx90a:sramecc-:xnack+ -S -Xclang -emit-obj",
             "-DOWN=2",
             "-DLIB=1",
@@ -55,7 +56,7 @@ def hip_code_objects_tests(name):
         mnemonic = "OffloadHipCompile",
         not_in_argv = ["-nogpulib", "-nogpuinc", "-fgpu-rdc", "-opt-flag"],
         output = "hip/gfx90a_sramecc-_xnack+/a.o",
-        outputs = ["hip/gfx90a_sramecc-_xnack+/a.o"],
+        outputs = ["hip/gfx90a_sramecc-_xnack+/a.o", "hip/gfx90a_sramecc-_xnack+/a.o.unused"],
         target = "hip",
     )
     actions_test(
@@ -108,7 +109,7 @@ def hip_code_objects_tests(name):
         argv = ["--offload-arch=amdgcnspirv -emit-llvm -c"],
         count = 2,
         mnemonic = "OffloadHipPortableCompile",
-        not_in_argv = ["-S", "-emit-obj", "-fgpu-rdc"],
+        not_in_argv = ["-S", "-emit-obj", "-fgpu-rdc", "compile"],
         output = "hip_portable/amdgcnspirv/a.bc",
         target = "hip_portable",
     )

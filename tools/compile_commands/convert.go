@@ -91,6 +91,12 @@ var sources = []string{".C", ".c", ".c++", ".cc", ".cl", ".cpp", ".cu", ".cxx", 
 // entry returns the entry of an action, and whether it compiles a source.
 func (c converter) entry(a action) (entry, bool) {
 	args := expand(a)
+	if len(args) > 1 && args[1] == "compile" {
+		// offload compile FLAG... -- COMMAND...
+		if at := slices.Index(args, "--"); at >= 0 {
+			args = args[at+1:]
+		}
+	}
 	if len(args) > 3 && filepath.Base(args[0]) == "bash" {
 		// bash -c SCRIPT NAME STDIN COMPILER FLAG...
 		at := slices.IndexFunc(args[3:], func(arg string) bool { return strings.HasPrefix(filepath.Base(arg), "clang") })

@@ -59,6 +59,27 @@ func TestEntry(t *testing.T) {
 			},
 		},
 		{
+			name: "with a list of headers",
+			action: action{
+				Arguments: []string{
+					"bazel-out/exec/offload", "compile", "--headers=bazel-out/a.params", "--unused=bazel-out/a.unused", "--",
+					"external/clang~/bin/clang", "-x", "hip", "-o", "a.o", "pkg/a.hip",
+				},
+				ParamFiles: []paramFile{{ExecPath: "bazel-out/a.params", Arguments: []string{"a.h", "b.cc"}}},
+			},
+			file: "/ws/pkg/a.hip",
+			args: []string{"/base/external/clang~/bin/clang", "-x", "hip", "/ws/pkg/a.hip"},
+		},
+		{
+			name: "with a list of headers, in a shell",
+			action: action{Arguments: []string{
+				"prebuilt/offload", "compile", "a.h", "--unused=bazel-out/a.unused", "--stdin=bazel-out/a.full.cc", "--",
+				"bash", "-c", "script", "", "bazel-out/a.full.cc", "/usr/bin/clang++", "-Xclang", "-main-file-name", "-Xclang", "//pkg/a.cc", "-",
+			}},
+			file: "/ws/pkg/a.cc",
+			args: []string{"/usr/bin/clang++", "/ws/pkg/a.cc"},
+		},
+		{
 			name:   "included file is no source",
 			action: action{Arguments: []string{"clang", "-include", "prefix.c", "a.cc"}},
 			file:   "/ws/a.cc",

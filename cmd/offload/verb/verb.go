@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/compilation"
 	"github.com/rules-offload/rules_offload/cmd/offload/nearest"
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 )
@@ -55,7 +56,7 @@ func verbs() []*verb {
 		&archiveVerb, &unbundleArchiveVerb, &checkVerb,
 		&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &linkDeviceVerb, &isolateVerb, &requireVerb, &deviceDepsVerb, &pruneVerb,
 		&kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb,
-		&compressPartVerb, &compressPlanVerb, &assembleVerb,
+		&compressPartVerb, &compressPlanVerb, &assembleVerb, &compileVerb,
 		&completionVerb, &manVerb,
 	}
 }
@@ -205,9 +206,12 @@ func (v *verb) prepare() (action, *flagSet) {
 // exit reports the error of a verb and returns the exit code.
 func (v *verb) exit(call *command.Call, err error) int {
 	var mistake usageError
+	var compiler *compilation.ExitError
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, &compiler):
+		return compiler.Code
 	case errors.As(err, &mistake):
 		fmt.Fprintf(call.Stderr, "offload %s: %s\n", v.name, withTry(printable.Error(err), "offload "+v.name+" --help"))
 		return exitUsage

@@ -1,0 +1,161 @@
+// Package compilation runs clang for an action of Bazel, and lists the headers among
+// the action's inputs that clang did not read.
+package compilation
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Options describe a compilation.
+type Options struct {
+	// Command is clang and its arguments, or a command that passes its last arguments
+	// on to clang. A name without a slash is searched for in PATH and, if the
+	// environment has no PATH, in the directories of the system.
+	Command []string
+	// Stdin names the file that clang reads from standard input; "" if it reads none.
+	// The command opens it.
+	Stdin string
+	// Headers names a file with the paths of headers, one per line, which can be listed.
+	Headers string
+	// Unused names the file to write: those of Headers that clang did not read, one per
+	// line, as in the file Headers.
+	Unused string
+}
+
+// ExitError reports a compiler that did not succeed and has reported the reason itself.
+type ExitError struct {
+	Code int // as a shell has it: 128 and the signal if one ended the compiler
+}
+
+// Error gives the exit code.
+func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
+
+// Run runs a compilation, with the standard streams and the environment of this
+// process, and writes the list if the compilation succeeds. Signals that would end
+// this process go to the compiler. If such a signal ends the compiler, it ends this
+// process as well. Run returns an *ExitError if the compiler fails.
+func Run(opt Options) error {
+	depfile := opt.Unused + ".d"
+	if err := os.Remove(depfile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	defer os.Remove(depfile)
+	if err := start(append(opt.Command[:len(opt.Command):len(opt.Command)], dependencyFlags(depfile)...)); err != nil {
+		return err
+	}
+	headers, err := os.ReadFile(opt.Headers)
+	if err != nil {
+		return err
+	}
+	var list bytes.Buffer
+	for _, name := range unused(lines(headers), depfile, opt) {
+		list.WriteString(name)
+		list.WriteByte('\n')
+	}
+	return os.WriteFile(opt.Unused, list.Bytes(), 0o666)
+}
+
+// dependencyFlags are the flags with which clang writes a dependency file that names
+// all files that it includes. The driver's -MD has no effect on device code.
+func dependencyFlags(name string) []string {
+	var flags []string
+	for _, flag := range []string{"-dependency-file", name, "-MT", "x", "-sys-header-deps"} {
+		flags = append(flags, "-Xclang", flag)
+	}
+	return flags
+}
+
+func lines(text []byte) []string {
+	return strings.FieldsFunc(string(text), func(r rune) bool { return r == '\n' })
+}
+
+// forwarded are the signals that end a process and can be handled.
+var forwarded = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM}
+
+// start runs a command to its end. The command stays in the process group, as without
+// this process: who ends the group ends the compiler.
+func start(command []string) error {
+	cmd := exec.Command(find(command[0]), command[1:]...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	endWithParent(cmd)
+	// With Linux, the compiler ends when the thread that starts it ends.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+
+	signals := make(chan os.Signal, 8)
+	for _, s := range forwarded {
+		if !signal.Ignored(s) {
+			signal.Notify(signals, s)
+		}
+	}
+	if err := cmd.Start(); err != nil {
+		signal.Stop(signals)
+		var reason syscall.Errno
+		if errors.As(err, &reason) {
+			err = reason
+		}
+		return fmt.Errorf("%s: cannot start the compiler: %w", command[0], err)
+	}
+	done := make(chan struct{})
+	// unguarded: it passes signals on
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				cmd.Process.Signal(s)
+			case <-done:
+				return
+			}
+		}
+	}()
+	err := cmd.Wait()
+	close(done)
+	signal.Stop(signals)
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) {
+		return err
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	if !ok || !status.Signaled() {
+		return &ExitError{Code: exit.ExitCode()}
+	}
+	end(status.Signal())
+	return &ExitError{Code: 128 + int(status.Signal())}
+}
+
+// directories are those of PATH where the environment has none, as for shells.
+var directories = []string{"/usr/local/bin", "/usr/bin", "/bin", "/run/current-system/sw/bin"}
+
+// find returns the path of a command, or its name if PATH decides or there is none.
+func find(name string) string {
+	if _, set := os.LookupEnv("PATH"); set || strings.Contains(name, "/") {
+		return name
+	}
+	for _, dir := range directories {
+		if path, err := exec.LookPath(dir + "/" + name); err == nil {
+			return path
+		}
+	}
+	return name
+}
+
+// end ends this process with a signal, if the signal does so without a message of Go.
+func end(s syscall.Signal) {
+	switch s {
+	case syscall.SIGHUP, syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL:
+		signal.Reset(s)
+		if syscall.Kill(os.Getpid(), s) == nil {
+			time.Sleep(time.Second) // it takes effect meanwhile
+		}
+	}
+}
