@@ -80,7 +80,7 @@ type runner struct {
 // state is that of a parser in a run.
 type state struct {
 	*Parser
-	seeds      []*seed
+	seeds      []*Seed
 	words      [][]byte
 	stream     uint64
 	batches    uint64 // given out
