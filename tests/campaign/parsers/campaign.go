@@ -117,7 +117,7 @@ func Run(ctx context.Context, list []*Parser, opt Options, progress func([]Resul
 			if err := p.Read(bytes.Clone(data)); err != nil {
 				return nil, fmt.Errorf("%s: a seed of %d bytes: %w", p.Name, len(data), err)
 			}
-			s.seeds = append(s.seeds, newSeed(data))
+			s.seeds = append(s.seeds, NewSeed(data))
 		}
 		for _, w := range p.Words {
 			s.words = append(s.words, []byte(w))

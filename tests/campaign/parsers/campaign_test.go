@@ -86,7 +86,7 @@ func TestPlanted(t *testing.T) {
 // TestRepeat requires that a seed gives the same inputs again.
 func TestRepeat(t *testing.T) {
 	inputs := func(number uint64) string {
-		m := mutator{chance: newChance(number, 1), seeds: []*Seed{newSeed(bundles()[0]), newSeed(archives()[0])}, data: make([]byte, 0, maxInput)}
+		m := mutator{chance: newChance(number, 1), seeds: []*Seed{NewSeed(bundles()[0]), NewSeed(archives()[0])}, data: make([]byte, 0, maxInput)}
 		var all bytes.Buffer
 		for range 2000 {
 			all.Write(m.next())

@@ -53,9 +53,9 @@ type Seed struct {
 // Data returns the bytes of the seed. They must not be modified.
 func (s *Seed) Data() []byte { return s.data }
 
-// newSeed finds the fields of a seed: the integers that are not larger than the
+// NewSeed finds the fields of an input: the integers that are not larger than the
 // seed could need, and those of its first bytes.
-func newSeed(data []byte) *Seed {
+func NewSeed(data []byte) *Seed {
 	s := &Seed{data: data}
 	const head, most = 64, 4000
 	for at := range data {
@@ -308,9 +308,10 @@ func Files(roots ...string) (map[string][]*Seed, error) {
 		"bundle": append(bundles(), compressed()...), "text": textBundles(), "package": packages(), "archive": archives(),
 		"code": slices.Concat(codeObjects(), cubins(), spirvs(), [][]byte{[]byte(ptxModule)}), "library": append(libraries(), splitLibraries()...),
 		"object": hostObjects(), "bitcode": append(bitcodes, modules()...), "kpack": kpacks(), "plan": partsOf(0), "part": append(partsOf(1), partsOf(2)...),
+		"flags": {[]byte("-type=bc -list\n-input=BUNDLE"), []byte("-unbundle -type=bc \"-input=BUNDLE\" -targets=hip-amdgcn-amd-amdhsa--gfx906 -output=o1")},
 	} {
 		for _, data := range list {
-			files[name] = append(files[name], newSeed(data))
+			files[name] = append(files[name], NewSeed(data))
 		}
 	}
 	return files, nil
