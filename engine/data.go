@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -11,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/register"
+	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/ptx"
 )
 
@@ -109,12 +109,6 @@ extern const size_t %[1]s_size;
 `, symbol)
 }
 
-// ELF machines of device code.
-const (
-	machineCUDA   = 190
-	machineAMDGPU = 224
-)
-
 // loadable reports an error if no runtime loads data from memory.
 func loadable(data []byte) error {
 	const expected = "expected a bundle or a code object (or a cubin, PTX or SPIR-V)"
@@ -128,11 +122,11 @@ func loadable(data []byte) error {
 		if len(data) < machineAt+2 {
 			return errors.New("an ELF file that was cut short, " + expected)
 		}
-		if machine := binary.LittleEndian.Uint16(data[machineAt:]); machine != machineAMDGPU && machine != machineCUDA {
+		if machine := binary.LittleEndian.Uint16(data[machineAt:]); machine != object.MachineAMDGPU && machine != object.MachineCUDA {
 			return fmt.Errorf("%s for machine %d, no GPU, %s", format, machine, expected)
 		}
 		return nil
-	case bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/")):
+	case check.IsLFSPointer(data):
 		return errors.New("a Git LFS pointer, " + expected + "; run git lfs pull")
 	case format == object.OffloadBinary:
 		return errors.New("an offload binary, " + expected + "; runtimes load it only from the programs that register it")

@@ -73,7 +73,7 @@ func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (Kp
 // not known, unknown is the reason.
 func hasWrappers(input *files.Input) (fat bool, unknown string) {
 	data := input.Bytes()
-	if !elfedit.Is(data) || len(data) < 18 || data[16] != elfedit.TypeDyn && data[16] != elfedit.TypeExec {
+	if !elfedit.IsLinked(data) {
 		return false, ""
 	}
 	f, err := elfedit.Parse(input.All())

@@ -10,6 +10,7 @@ package codeobject
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"strings"
 
@@ -111,7 +112,7 @@ type OpenMP struct {
 // Is reports whether data begins like an AMD code object: a 64-bit ELF file for
 // the machine AMDGPU.
 func Is(data []byte) bool {
-	return len(data) >= ehdrSize && string(data[:6]) == "\x7fELF\x02\x01" && u16(data[18:]) == emAMDGPU
+	return len(data) >= ehdrSize && string(data[:6]) == "\x7fELF\x02\x01" && elf.Machine(u16(data[18:])) == elf.EM_AMDGPU
 }
 
 // Parse reads a code object. An object without metadata is not an error.

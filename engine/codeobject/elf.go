@@ -2,6 +2,7 @@ package codeobject
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 
 	"github.com/zeebo/xxh3"
@@ -9,7 +10,6 @@ import (
 
 // Values and sizes of the ELF format.
 const (
-	emAMDGPU = 224
 	osabiHSA = 64
 
 	etRel = 1
@@ -89,7 +89,7 @@ func open(data []byte) (*file, error) {
 
 // notCodeObject returns the error for data that is not a code object.
 func notCodeObject(data []byte) error {
-	return fmt.Errorf("no AMD code object: found % x, expected an ELF file of 64 bits for the machine %d", data[:min(len(data), 20)], emAMDGPU)
+	return fmt.Errorf("no AMD code object: found % x, expected an ELF file of 64 bits for the machine %d", data[:min(len(data), 20)], elf.EM_AMDGPU)
 }
 
 // has reports whether the file has n bytes at offset off.

@@ -1,6 +1,7 @@
 package devicelink
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -20,24 +21,23 @@ func Target(data []byte) (triple, processor string, err error) {
 	if data[5] == 2 {
 		order = binary.BigEndian
 	}
-	const amdgpu = 224
-	switch machine := order.Uint16(data[18:]); machine {
-	case 62:
+	switch machine := elf.Machine(order.Uint16(data[18:])); machine {
+	case elf.EM_X86_64:
 		return "x86_64--", "", nil
-	case 183:
+	case elf.EM_AARCH64:
 		return "aarch64--", "", nil
-	case 21:
+	case elf.EM_PPC64:
 		if data[5] == 1 {
 			return "powerpc64le--", "", nil
 		}
 		return "powerpc64--", "", nil
-	case 22:
+	case elf.EM_S390:
 		return "s390x--", "", nil
-	case 258:
+	case elf.EM_LOONGARCH:
 		return "loongarch64--", "", nil
-	case 190:
+	case elf.EM_CUDA:
 		return "nvptx64-nvidia-cuda", "", nil
-	case amdgpu:
+	case elf.EM_AMDGPU:
 		mach := uint8(order.Uint32(data[48:])) // EF_AMDGPU_MACH
 		processor := target.AMDGPUByMach(mach)
 		if processor == "" {

@@ -3,6 +3,7 @@ package kpack
 import (
 	"bytes"
 	"context"
+	"debug/elf"
 	"errors"
 	"fmt"
 	"slices"
@@ -118,7 +119,7 @@ func byKey(archives []*Archive) map[string][]archived {
 
 // hostID returns the ID of the host entry of a bundle.
 func hostID(f *elfedit.File) string {
-	if f.Machine == elfedit.MachineAArch64 {
+	if f.Machine == elf.EM_AARCH64 {
 		return "host-aarch64-unknown-linux-gnu-"
 	}
 	return "host-x86_64-unknown-linux-gnu-"

@@ -1,16 +1,19 @@
 package object
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// Machine types that Builder writes objects for.
+// Machine types of ELF files. Builder writes objects for the first two.
 const (
-	MachineX8664   = 62
-	MachineAArch64 = emAArch64
+	MachineX8664   = uint16(elf.EM_X86_64)
+	MachineAArch64 = uint16(elf.EM_AARCH64)
+	MachineAMDGPU  = uint16(elf.EM_AMDGPU)
+	MachineCUDA    = uint16(elf.EM_CUDA)
 )
 
 // Bindings, types and visibilities of symbols, as ELF numbers them.

@@ -2,6 +2,7 @@ package object
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 )
@@ -55,13 +56,6 @@ const (
 	etRel  = 1
 	etExec = 2
 	etDyn  = 3
-
-	emARM     = 40
-	emMIPS    = 8
-	emAArch64 = 183
-	emHexagon = 164
-	emAMDGPU  = 224
-	emRISCV   = 243
 
 	stbLocal = 0
 	stbWeak  = 2
@@ -372,12 +366,12 @@ func (f *File) elfSymbols(yield func(Symbol, error) bool) {
 // mappingSymbol reports whether LLVM treats a symbol of this name as a marker of
 // code and data instead of a name of the program.
 func (f *File) mappingSymbol(name []byte) bool {
-	switch f.Machine {
-	case emAArch64:
+	switch elf.Machine(f.Machine) {
+	case elf.EM_AARCH64:
 		return bytes.HasPrefix(name, []byte("$d")) || bytes.HasPrefix(name, []byte("$x"))
-	case emARM:
+	case elf.EM_ARM:
 		return len(name) == 0 || len(name) > 1 && name[0] == '$' && (name[1] == 'd' || name[1] == 't' || name[1] == 'a')
-	case emRISCV:
+	case elf.EM_RISCV:
 		return len(name) == 0 || bytes.HasPrefix(name, []byte("$d")) || bytes.HasPrefix(name, []byte("$x"))
 	}
 	return false

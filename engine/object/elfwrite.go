@@ -2,6 +2,7 @@ package object
 
 import (
 	"cmp"
+	"debug/elf"
 	"fmt"
 	"slices"
 
@@ -216,7 +217,7 @@ func (r *elfRewriter) readSymbols() error {
 			if s.in = r.section(s.section); s.in != nil {
 				s.in.hasSymbol = true
 			}
-		case !keepsReserved(r.h.machine, s.shndx):
+		case !keepsReserved(elf.Machine(r.h.machine), s.shndx):
 			return fmt.Errorf("symbol %d %q: reserved section index 0x%x has no known meaning", i, clip(s.name), s.shndx)
 		}
 		s.index = uint32(i)
@@ -226,15 +227,15 @@ func (r *elfRewriter) readSymbols() error {
 
 // keepsReserved reports whether a reserved section index has a meaning that a
 // rewrite keeps: the absolute and common ones, and those of some machines.
-func keepsReserved(machine, shndx uint16) bool {
+func keepsReserved(machine elf.Machine, shndx uint16) bool {
 	switch {
 	case shndx == shnAbs, shndx == shnCommon:
 		return true
-	case machine == emAMDGPU:
+	case machine == elf.EM_AMDGPU:
 		return shndx == 0xff00
-	case machine == emMIPS:
+	case machine == elf.EM_MIPS:
 		return shndx == 0xff00 || shndx == 0xff03 || shndx == 0xff04
-	case machine == emHexagon:
+	case machine == elf.EM_QDSP6:
 		return shndx >= 0xff00 && shndx <= 0xff04
 	}
 	return false
@@ -483,7 +484,7 @@ func (r *elfRewriter) relocSymbol(b []byte) uint32 {
 	switch {
 	case !h.is64:
 		return h.order.Uint32(b[4:]) >> 8
-	case h.machine == emMIPS && !r.f.BigEndian:
+	case elf.Machine(h.machine) == elf.EM_MIPS && !r.f.BigEndian:
 		return h.order.Uint32(b[8:])
 	}
 	return uint32(h.order.Uint64(b[8:]) >> 32)
@@ -494,7 +495,7 @@ func (r *elfRewriter) setRelocSymbol(b []byte, sym uint32) {
 	switch {
 	case !h.is64:
 		h.order.PutUint32(b[4:], sym<<8|h.order.Uint32(b[4:])&0xff)
-	case h.machine == emMIPS && !r.f.BigEndian:
+	case elf.Machine(h.machine) == elf.EM_MIPS && !r.f.BigEndian:
 		h.order.PutUint32(b[8:], sym)
 	default:
 		h.order.PutUint64(b[8:], uint64(sym)<<32|h.order.Uint64(b[8:])&0xffffffff)

@@ -39,6 +39,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/engine/object"
 )
 
 // Magic is the first bytes of every package.
@@ -136,7 +137,6 @@ func KindOfName(name string) ImageKind {
 // KindOfData returns the kind of an image according to its content, or None if
 // it is not recognized.
 func KindOfData(data []byte) ImageKind {
-	const machineCUDA = 190
 	switch {
 	case hasPrefix(data, "BC\xc0\xde", "\xde\xc0\x17\x0b"):
 		return Bitcode
@@ -145,7 +145,7 @@ func KindOfData(data []byte) ImageKind {
 	case hasPrefix(data, "\x50\xed\x55\xba"):
 		return Fatbinary
 	case hasPrefix(data, "\x7fELF"):
-		if len(data) >= 20 && binary.LittleEndian.Uint16(data[18:]) == machineCUDA {
+		if len(data) >= 20 && binary.LittleEndian.Uint16(data[18:]) == object.MachineCUDA {
 			return Cubin
 		}
 		return Object

@@ -61,7 +61,7 @@ func (w *Work) openArchive(ctx context.Context) error {
 		data := s.data.Bytes()
 		var err error
 		switch {
-		case elfedit.Is(data) && len(data) > 16 && data[4] == 2 && data[5] == 1 && data[16] == 1 && data[17] == 0:
+		case elfedit.IsRelocatable(data) && data[4] == 2 && data[5] == 1:
 			err = sub.openObject(ctx)
 		case bundle.Is(data), ccob.Is(data):
 			err = sub.openBundles(ctx)

@@ -2,6 +2,7 @@ package prune
 
 import (
 	"context"
+	"debug/elf"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -216,7 +217,7 @@ func imageRecords(f *elfedit.File, section int, images []imageRange) (map[uint64
 			records[slot] = i
 		}
 	}
-	if f.Type != elfedit.TypeExec {
+	if f.Type != elf.ET_EXEC {
 		return records, nil
 	}
 	// Programs at fixed addresses have pointers without relocations.

@@ -127,7 +127,7 @@ func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
 	data := in.Bytes()
 	var err error
 	switch {
-	case elfedit.Is(data) && len(data) > 17 && data[16] == 1 && data[17] == 0:
+	case elfedit.IsRelocatable(data):
 		err = w.openObject(ctx)
 	case elfedit.Is(data):
 		err = w.openLinked(ctx)

@@ -1,6 +1,7 @@
 package prune
 
 import (
+	"debug/elf"
 	"fmt"
 	"slices"
 	"strings"
@@ -170,7 +171,7 @@ func (w *work) choose() error {
 
 // isAMDGPU reports whether data begins with an ELF header for AMD GPUs.
 func isAMDGPU(data []byte) bool {
-	return len(data) >= 20 && string(data[:4]) == "\x7fELF" && data[18] == 224 && data[19] == 0
+	return len(data) >= 20 && string(data[:4]) == "\x7fELF" && elf.Machine(le.Uint16(data[18:])) == elf.EM_AMDGPU
 }
 
 // list formats the entries of a file for a message.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/zlib"
 	"crypto/md5"
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
@@ -72,11 +73,11 @@ func compressed(t *testing.T, version, method int, raw []byte) []byte {
 	return append(append(b, sum[:8]...), data.Bytes()...)
 }
 
-// elf is the header of an AMD GPU's code object with these flags.
-func elf(flags uint32) []byte {
+// codeObject is the header of an AMD GPU's code object with these flags.
+func codeObject(flags uint32) []byte {
 	b := make([]byte, 100)
 	copy(b, "\x7fELF\x02\x01\x01\x40\x04")
-	binary.LittleEndian.PutUint16(b[18:], machineAMDGPU)
+	binary.LittleEndian.PutUint16(b[18:], uint16(elf.EM_AMDGPU))
 	binary.LittleEndian.PutUint32(b[48:], flags)
 	return b
 }
@@ -90,9 +91,9 @@ const (
 func good() []Entry {
 	return []Entry{
 		{ID: host},
-		{ID: gfx90a + ":xnack+", Content: elf(0x73f)},
-		{ID: gfx90a + ":xnack-", Content: elf(0x63f)},
-		{ID: gfx942, Content: whole(append(elf(0x54c), bytes.Repeat([]byte("code"), 1<<19)...))},
+		{ID: gfx90a + ":xnack+", Content: codeObject(0x73f)},
+		{ID: gfx90a + ":xnack-", Content: codeObject(0x63f)},
+		{ID: gfx942, Content: whole(append(codeObject(0x54c), bytes.Repeat([]byte("code"), 1<<19)...))},
 	}
 }
 
@@ -155,8 +156,8 @@ func TestProblems(t *testing.T) {
 		"twice":            {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: host}) }), want: []string{"two entries " + host}},
 		"size":             {data: with(func(e []Entry) []Entry { e[1].Content = e[1].Content[:99]; return e }), want: []string{"entry " + gfx90a + ":xnack+ has 99 bytes, and its image 100"}},
 		"conflict":         {data: plain(Entry{ID: gfx90a}, Entry{ID: gfx90a + ":xnack+"}), opt: Options{Entries: []Entry{{ID: gfx90a}, {ID: gfx90a + ":xnack+"}}}, want: []string{"entries " + gfx90a + " and " + gfx90a + ":xnack+ cannot be in one bundle"}},
-		"processor":        {data: plain(Entry{ID: gfx942, Content: elf(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: elf(0x53f), Name: "a.co"}}}, want: []string{"entry " + gfx942 + ": its image, a.co, is code for gfx90a, not for gfx942: correct the target that it is listed under"}},
-		"feature":          {data: plain(Entry{ID: gfx90a, Content: elf(0x73f)}), opt: Options{Entries: []Entry{{ID: gfx90a, Content: elf(0x73f)}}}, want: []string{"its image is code for gfx90a:xnack+, not for gfx90a"}},
+		"processor":        {data: plain(Entry{ID: gfx942, Content: codeObject(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: codeObject(0x53f), Name: "a.co"}}}, want: []string{"entry " + gfx942 + ": its image, a.co, is code for gfx90a, not for gfx942: correct the target that it is listed under"}},
+		"feature":          {data: plain(Entry{ID: gfx90a, Content: codeObject(0x73f)}), opt: Options{Entries: []Entry{{ID: gfx90a, Content: codeObject(0x73f)}}}, want: []string{"its image is code for gfx90a:xnack+, not for gfx90a"}},
 		"budget":           {data: raw, opt: Options{Entries: good(), MaxSize: 1000}, want: []string{"2097717 bytes are more than the budget of 1000: compress the bundle, drop architectures, or raise the budget"}},
 		"version":          {data: changed(v3, 4, 9), want: []string{"version 9 of the header at byte 0x4 is not 1, 2 or 3"}},
 		"method":           {data: changed(v3, 6, 7), want: []string{"method of compression 7 at byte 0x6 is neither 0, zlib, nor 1, zstd"}},
@@ -193,7 +194,7 @@ func TestProblems(t *testing.T) {
 
 // Only device code may be listed under an AMD GPU, each image whole and alone.
 func TestImages(t *testing.T) {
-	object := whole(append(elf(0x54c), make([]byte, 900)...))
+	object := whole(append(codeObject(0x54c), make([]byte, 900)...))
 	for _, test := range []struct {
 		name, id string
 		content  []byte
@@ -215,7 +216,7 @@ func TestImages(t *testing.T) {
 		{"two files", gfx942, append(bytes.Clone(object), object...), "its image is more than one code object: 1000 bytes follow the ELF file, which ends at byte 0x3e8"},
 		{"host object", gfx942, func() []byte {
 			b := bytes.Clone(object)
-			binary.LittleEndian.PutUint16(b[18:], machineX86)
+			binary.LittleEndian.PutUint16(b[18:], uint16(elf.EM_X86_64))
 			return b
 		}(), "its image is code for a host (ELF machine 62), not for gfx942"},
 		{"object of another machine", gfx942, func() []byte {
@@ -329,7 +330,7 @@ func TestMagicInside(t *testing.T) {
 }
 
 func FuzzBundle(f *testing.F) {
-	raw := plain(Entry{ID: host}, Entry{ID: gfx942, Content: elf(0x54c)})
+	raw := plain(Entry{ID: host}, Entry{ID: gfx942, Content: codeObject(0x54c)})
 	f.Add(raw)
 	f.Add(raw[:len(raw)-1])
 	f.Fuzz(func(t *testing.T, data []byte) {

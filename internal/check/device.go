@@ -2,18 +2,14 @@ package check
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-const (
-	elfHeaderSize = 64
-	machineAMDGPU = 224
-	machineX86    = 62
-	machineARM64  = 183
-)
+const elfHeaderSize = 64
 
 // settings are what the two bits of a feature mean in the flags.
 var settings = map[uint32]string{0: "", 1: "", 2: "-", 3: "+"}
@@ -27,12 +23,12 @@ func checkDevice(id string, head []byte, image string) error {
 		return nil
 	}
 	processor, _, _ := strings.Cut(targetID, ":")
-	machine := binary.LittleEndian.Uint16(head[18:])
+	machine := elf.Machine(binary.LittleEndian.Uint16(head[18:]))
 	amd := strings.HasPrefix(processor, "gfx")
 	switch {
-	case amd && (machine == machineX86 || machine == machineARM64):
+	case amd && (machine == elf.EM_X86_64 || machine == elf.EM_AARCH64):
 		return fmt.Errorf("%s is code for a host (ELF machine %d), not for %s: correct the target that it is listed under", image, machine, targetID)
-	case amd && machine != machineAMDGPU:
+	case amd && machine != elf.EM_AMDGPU:
 		return fmt.Errorf("%s is code for ELF machine %d, not for %s: correct the target that it is listed under", image, machine, targetID)
 	case !amd:
 		return nil

@@ -144,10 +144,16 @@ func (m *image) elfEnd() (int64, error) {
 	return int64(end), nil
 }
 
+// lfsMagic is the start of a pointer to a file in Git LFS (its file specification).
+const lfsMagic = "version https://git-lfs.github.com/"
+
+// IsLFSPointer reports whether data is a pointer to a file in Git LFS instead of its content.
+func IsLFSPointer(data []byte) bool { return bytes.HasPrefix(data, []byte(lfsMagic)) }
+
 // found describes what an image that is no device code is.
 func (m *image) found() string {
 	for _, known := range []struct{ magic, name string }{
-		{"version https://git-lfs.github.com/", "a Git LFS pointer (run git lfs pull)"},
+		{lfsMagic, "a Git LFS pointer (run git lfs pull)"},
 		{"\x1f\x8b", "a gzip file"},
 		{"\x28\xb5\x2f\xfd", "a zstd file"},
 		{"PK\x03\x04", "a zip file"},

@@ -43,11 +43,9 @@ type Kernel struct {
 	ReqdWorkgroup *[3]int64
 }
 
-const machine = 190
-
 // Is reports whether data begins like a cubin: an ELF file for the machine CUDA.
 func Is(data []byte) bool {
-	return len(data) >= 64 && string(data[:4]) == "\x7fELF" && data[5] == 1 && binary.LittleEndian.Uint16(data[18:]) == machine
+	return len(data) >= 64 && string(data[:4]) == "\x7fELF" && data[5] == 1 && binary.LittleEndian.Uint16(data[18:]) == object.MachineCUDA
 }
 
 // Arch returns the name of the processor, such as sm_80.

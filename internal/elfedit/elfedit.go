@@ -14,6 +14,7 @@
 package elfedit
 
 import (
+	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -31,14 +32,6 @@ const (
 	symbolSize  = 24
 	relaSize    = 24
 	dynamicSize = 16
-
-	// TypeExec and TypeDyn are the e_type of the files that Parse accepts.
-	TypeExec = 2
-	TypeDyn  = 3
-
-	// MachineX8664 and MachineAArch64 are the e_machine that Parse accepts.
-	MachineX8664   = 62
-	MachineAArch64 = 183
 
 	// The types of segments that callers use.
 	PtNull    = 0
@@ -136,7 +129,8 @@ func (s *Section) InFile() uint64 {
 
 // File is a linked ELF file.
 type File struct {
-	Type, Machine uint16
+	Type    elf.Type
+	Machine elf.Machine
 	// Segments and Sections are the headers in the order of the file. Section 0 is
 	// the null section.
 	Segments []Segment
@@ -159,6 +153,17 @@ type dynamicEntry struct {
 // Is reports whether data begins with the magic of an ELF file.
 func Is(data []byte) bool { return len(data) >= 4 && string(data[:4]) == "\x7fELF" }
 
+// IsLinked reports whether data begins like a shared library or a program.
+func IsLinked(data []byte) bool {
+	return Is(data) && len(data) >= 18 && (elf.Type(data[16]) == elf.ET_DYN || elf.Type(data[16]) == elf.ET_EXEC)
+}
+
+// IsRelocatable reports whether data begins like a relocatable object, in little-endian
+// order.
+func IsRelocatable(data []byte) bool {
+	return Is(data) && len(data) >= 18 && elf.Type(le.Uint16(data[16:])) == elf.ET_REL
+}
+
 // Parse reads the headers of a linked ELF file. It returns an error for files of
 // other classes, byte orders, machines and types, files without section headers,
 // and headers that are inconsistent with each other or the size of the file.
@@ -173,11 +178,11 @@ func Parse(in files.Content) (*File, error) {
 	if data[5] != 1 {
 		return nil, fmt.Errorf("ELF byte order %d: found a big-endian file, expected a little-endian one", data[5])
 	}
-	f := &File{in: in, data: data, Type: le.Uint16(data[16:]), Machine: le.Uint16(data[18:])}
-	if f.Type != TypeExec && f.Type != TypeDyn {
+	f := &File{in: in, data: data, Type: elf.Type(le.Uint16(data[16:])), Machine: elf.Machine(le.Uint16(data[18:]))}
+	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
 		return nil, fmt.Errorf("ELF type %d: expected a shared library or a program", f.Type)
 	}
-	if f.Machine != MachineX8664 && f.Machine != MachineAArch64 {
+	if f.Machine != elf.EM_X86_64 && f.Machine != elf.EM_AARCH64 {
 		return nil, fmt.Errorf("ELF machine %d: expected x86-64 (62) or AArch64 (183)", f.Machine)
 	}
 	if err := f.readSegments(); err != nil {
@@ -424,7 +429,7 @@ func (f *File) pageSize() uint64 {
 // Program reports whether the file is a program and not a shared library: it is
 // loaded at a fixed address or has an interpreter.
 func (f *File) Program() bool {
-	if f.Type == TypeExec {
+	if f.Type == elf.ET_EXEC {
 		return true
 	}
 	for _, s := range f.Segments {

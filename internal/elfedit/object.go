@@ -2,6 +2,7 @@ package elfedit
 
 import (
 	"bytes"
+	"debug/elf"
 	"fmt"
 	"slices"
 
@@ -20,8 +21,8 @@ func ParseObject(in files.Content) (*Object, error) {
 	if data[4] != 2 || data[5] != 1 {
 		return nil, fmt.Errorf("ELF class %d, byte order %d: expected a 64-bit little-endian file", data[4], data[5])
 	}
-	o := &Object{File{in: in, data: data, Type: le.Uint16(data[16:]), Machine: le.Uint16(data[18:])}}
-	if o.Type != 1 {
+	o := &Object{File{in: in, data: data, Type: elf.Type(le.Uint16(data[16:])), Machine: elf.Machine(le.Uint16(data[18:]))}}
+	if o.Type != elf.ET_REL {
 		return nil, fmt.Errorf("ELF type %d: expected a relocatable object", o.Type)
 	}
 	return o, o.readSections()

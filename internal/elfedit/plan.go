@@ -1,6 +1,7 @@
 package elfedit
 
 import (
+	"debug/elf"
 	"fmt"
 	"slices"
 
@@ -263,7 +264,7 @@ func (p *planner) alone(section int) error {
 			loads++
 		}
 	}
-	if loads != 1 && p.Type != 1 {
+	if loads != 1 && p.Type != elf.ET_REL {
 		return fmt.Errorf("section %s: %d segments load its bytes, expected one", s.Name, loads)
 	}
 	return nil
@@ -632,6 +633,9 @@ func (p *planner) movable(section int) (block, error) {
 	}
 	for i := range p.Sections {
 		o := &p.Sections[i]
+		if o.InFile() == 0 && o.Flags&ShfAlloc != 0 && o.Addr > b.addr && o.Addr-b.addr < b.hi-b.lo {
+			return fail("the empty section " + o.Name + " lies inside")
+		}
 		if o.InFile() == 0 || o.Offset >= b.hi || b.lo >= o.Offset+o.Size {
 			continue
 		}

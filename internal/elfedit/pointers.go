@@ -1,5 +1,7 @@
 package elfedit
 
+import "debug/elf"
+
 import "fmt"
 
 // Form is the way in which the loader computes the value of a pointer.
@@ -39,7 +41,7 @@ const (
 
 // form returns the form of a relocation type, and reports whether it is an address.
 func (f *File) form(typ uint32) (Form, bool) {
-	if f.Machine == MachineAArch64 {
+	if f.Machine == elf.EM_AARCH64 {
 		switch typ {
 		case aarch64Relative:
 			return Relative, true
