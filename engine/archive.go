@@ -130,9 +130,9 @@ func (s *Session) checkFile(ctx context.Context, name string, opt ArchiveOptions
 	}
 	switch {
 	case found == 0 && (format == object.Archive || format == object.ThinArchive):
-		return fmt.Errorf("%s: an archive, expected a bundle or a bundled object: give the bundles in it, one by one", name)
+		return fmt.Errorf("%s: found an archive, expected a bundle or a bundled object; pass its members instead", name)
 	case found == 0:
-		return fmt.Errorf("%s: no bundle in it: found %s, expected a bundle or a bundled object, such as clang-offload-bundler and offload_bundle make", name, format)
+		return fmt.Errorf("%s: found %s without a bundle, expected a bundle or a bundled object, such as the output of clang-offload-bundler or offload_bundle", name, format)
 	}
 	return nil
 }

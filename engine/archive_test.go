@@ -126,8 +126,8 @@ func TestArchive(t *testing.T) {
 		t.Errorf("the archive is %q, want %q", got, want)
 	}
 	for input, want := range map[string]string{
-		"host.o": "host.o: no bundle in it: found ELF relocatable object, expected a bundle or a bundled object",
-		"lib.a":  "lib.a: an archive, expected a bundle or a bundled object",
+		"host.o": "host.o: found ELF relocatable object without a bundle, expected a bundle or a bundled object",
+		"lib.a":  "lib.a: found an archive, expected a bundle or a bundled object",
 	} {
 		err := s.Archive(context.Background(), ArchiveOptions{Inputs: []string{"two.o", input}, Output: "bad.a", Check: true})
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -89,7 +89,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 		return result, err
 	}
 	if opt.Type == bundle.ArchiveType {
-		return result, errors.New("an archive is not made of entries, but of bundles: use Archive")
+		return result, errors.New("an archive consists of bundles, not of entries: use Archive")
 	}
 	err := s.write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(opt.Output)

@@ -51,7 +51,7 @@ func (s *Session) Covers(ctx context.Context, opt CoversOptions) (*coverage.Repo
 			found.Files = append(found.Files, list...)
 		}
 		if len(found.Files) == 0 {
-			return nil, fmt.Errorf("%s: no file with device code in the directory or below", input)
+			return nil, fmt.Errorf("%s: no file with device code in the directory or its subdirectories", input)
 		}
 		found.Sort()
 		report.Files = append(report.Files, found.Files...)

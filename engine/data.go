@@ -115,25 +115,25 @@ func loadable(data []byte) error {
 	const machineAt = 18
 	switch format := object.Identify(data); {
 	case len(data) == 0:
-		return errors.New("an empty file, " + expected)
+		return errors.New("found an empty file, " + expected)
 	case format == object.OffloadBundle, format == object.OffloadBundleZ, format == object.CUDAFatbinary, format == object.SPIRV, ptx.Is(data):
 		return nil
 	case format.IsELF():
 		if len(data) < machineAt+2 {
-			return errors.New("an ELF file that was cut short, " + expected)
+			return errors.New("found a truncated ELF file, " + expected)
 		}
 		if machine := binary.LittleEndian.Uint16(data[machineAt:]); machine != object.MachineAMDGPU && machine != object.MachineCUDA {
-			return fmt.Errorf("%s for machine %d, no GPU, %s", format, machine, expected)
+			return fmt.Errorf("found %s for machine %d, which is not a GPU, %s", format, machine, expected)
 		}
 		return nil
 	case check.IsLFSPointer(data):
-		return errors.New("a Git LFS pointer, " + expected + "; run git lfs pull")
+		return errors.New("found a Git LFS pointer, " + expected + "; run git lfs pull")
 	case format == object.OffloadBinary:
-		return errors.New("an offload binary, " + expected + "; runtimes load it only from the programs that register it")
+		return errors.New("found an offload binary, " + expected + "; runtimes load it only from programs that register it")
 	case format == object.Bitcode:
-		return errors.New("LLVM bitcode, " + expected + "; link it to a code object first")
+		return errors.New("found LLVM bitcode, " + expected + "; link it to a code object first")
 	case format == object.Unknown:
-		return errors.New("no device code, " + expected)
+		return errors.New("found no device code, " + expected)
 	default:
 		return fmt.Errorf("%s, %s", format, expected)
 	}

@@ -98,20 +98,20 @@ func TestDataErrors(t *testing.T) {
 		opt  DataOptions
 		want string
 	}{
-		{DataOptions{Symbol: "1a"}, `symbol "1a" is not an identifier of C`},
-		{DataOptions{Symbol: ""}, `symbol "" is not an identifier of C`},
-		{DataOptions{Symbol: "a-b"}, `symbol "a-b" is not an identifier of C`},
+		{DataOptions{Symbol: "1a"}, `symbol "1a" is not a C identifier`},
+		{DataOptions{Symbol: ""}, `symbol "" is not a C identifier`},
+		{DataOptions{Symbol: "a-b"}, `symbol "a-b" is not a C identifier`},
 		{DataOptions{Symbol: "register"}, `symbol "register" is a keyword of C or C++`},
 		{DataOptions{Symbol: "a", Triple: "riscv64-linux-gnu"}, `triple "riscv64-linux-gnu"`},
-		{DataOptions{Symbol: "a", Align: 24}, "fat: alignment 24 is no power of two"},
-		{DataOptions{Symbol: "a", Align: 16384, Triple: windows}, "fat: alignment 16384 is more than the 8192 that COFF has"},
-		{DataOptions{Symbol: "a", Input: "empty"}, "empty: an empty file, expected a bundle or a code object"},
-		{DataOptions{Symbol: "a", Input: "a.hip"}, "a.hip: no device code, expected a bundle or a code object"},
-		{DataOptions{Symbol: "a", Input: "host.o"}, "host.o: ELF relocatable object for machine 62, no GPU, expected a bundle or a code object"},
+		{DataOptions{Symbol: "a", Align: 24}, "fat: alignment 24 is not a power of two"},
+		{DataOptions{Symbol: "a", Align: 16384, Triple: windows}, "fat: alignment 16384 is more than 8192, the largest in COFF"},
+		{DataOptions{Symbol: "a", Input: "empty"}, "empty: found an empty file, expected a bundle or a code object"},
+		{DataOptions{Symbol: "a", Input: "a.hip"}, "a.hip: found no device code, expected a bundle or a code object"},
+		{DataOptions{Symbol: "a", Input: "host.o"}, "host.o: found ELF relocatable object for machine 62, which is not a GPU, expected a bundle or a code object"},
 		{DataOptions{Symbol: "a", Input: "cut"}, "cut: "},
-		{DataOptions{Symbol: "a", Input: "lfs"}, "lfs: a Git LFS pointer, expected a bundle or a code object (or a cubin, PTX or SPIR-V); run git lfs pull"},
-		{DataOptions{Symbol: "a", Input: "package"}, "package: an offload binary, expected a bundle or a code object"},
-		{DataOptions{Symbol: "a", Input: "a.bc"}, "a.bc: LLVM bitcode, expected a bundle or a code object"},
+		{DataOptions{Symbol: "a", Input: "lfs"}, "lfs: found a Git LFS pointer, expected a bundle or a code object (or a cubin, PTX or SPIR-V); run git lfs pull"},
+		{DataOptions{Symbol: "a", Input: "package"}, "package: found an offload binary, expected a bundle or a code object"},
+		{DataOptions{Symbol: "a", Input: "a.bc"}, "a.bc: found LLVM bitcode, expected a bundle or a code object"},
 	} {
 		test.opt.Output, test.opt.Header = "out.o", "out.h"
 		if test.opt.Input == "" {

@@ -43,12 +43,12 @@ type CopiedVariableError struct {
 
 // Error names the variable that would exist twice, and the reason.
 func (e *CopiedVariableError) Error() string {
-	return fmt.Sprintf("variable %s would be copied: it is defined in the source of %s that defines %s, which is linked into %s, too, and the host sets the first alone",
+	return fmt.Sprintf("variable %s would exist twice: the source in %s that defines it also defines %s, which is linked into %s, and the host sets only the library's copy",
 		e.Variable, e.Library, e.Symbol, e.Target)
 }
 
 // ErrNotBitcode reports an input that is not LLVM bitcode.
-var ErrNotBitcode = errors.New("no LLVM bitcode")
+var ErrNotBitcode = errors.New("not LLVM bitcode")
 
 // CheckDeviceDeps returns a [CopiedVariableError] if a device link takes code from a library that
 // has variables, because the host sets only the library's copies. For an input that is not bitcode,

@@ -79,7 +79,7 @@ func untypedOffloading(c files.Content) (object.Edits, error) {
 	var edits object.Edits
 	format := object.Identify(c.Bytes())
 	if format != object.ELFRelocatable && format != object.COFFObject {
-		return edits, fmt.Errorf("%s, expected an ELF or COFF object", format)
+		return edits, fmt.Errorf("found %s, expected an ELF or COFF object", format)
 	}
 	file, err := object.Parse(c.Bytes())
 	if err != nil || !format.IsELF() {

@@ -37,7 +37,7 @@ func (s *Selection) Choose(f *images.File) ([]Extraction, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no device images in it", s.Input)
+		return nil, fmt.Errorf("%s: no device images", s.Input)
 	}
 	if len(s.Requests) == 0 {
 		all = slices.DeleteFunc(all, func(e *images.DeviceImage) bool { return e.Offload == "host" })

@@ -205,7 +205,7 @@ func TestThinArchive(t *testing.T) {
 	if _, err := unwrapped(s, "loop.a"); err == nil || !strings.Contains(err.Error(), "nested more than 32 deep") {
 		t.Errorf("loop.a: %v", err)
 	}
-	for name, want := range map[string]string{"zero.a": "zero.a(/dev/zero): '/dev/zero': Not a regular file", "stdin.a": "stdin.a(-): '-': No such file or directory", "dir/bad.a": "dir/bad.a(bad.o): offload binary at byte 0x0: its size of 152 bytes passes the end: there are 40"} {
+	for name, want := range map[string]string{"zero.a": "zero.a(/dev/zero): '/dev/zero': Not a regular file", "stdin.a": "stdin.a(-): '-': No such file or directory", "dir/bad.a": "dir/bad.a(bad.o): offload binary at byte 0x0: its size of 152 bytes passes the end at 40"} {
 		if _, err := unwrapped(s, name); err == nil || err.Error() != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
@@ -226,7 +226,7 @@ func TestInspectErrors(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{"offload binary", bad, "in: offload binary at byte 0x0: its size of 255 bytes passes the end: there are 152"},
+		{"offload binary", bad, "in: offload binary at byte 0x0: its size of 255 bytes passes the end at 152"},
 		{"section", elf(t, ".llvm.offloading:offloading", string(bad)), "in: section .llvm.offloading: offload binary at byte 0x0: its size"},
 		{"member", archive(t, "good.o", string(packedImage(t, "a", "b")), "a/bad.o", string(elf(t, ".x:offloading", string(bad)))), "in(a/bad.o): section .x: offload binary at byte 0x0: its size"},
 		{"bundle", cut, "in: plain bundle at byte 0x0: entry 2 of 2 at byte 0x56: offset 0x1000 + size 0x8 passes the end"},

@@ -13,7 +13,7 @@ func TestInflationIsLimited(t *testing.T) {
 	p = append(p, make([]byte, 1<<16)...)
 	binary.LittleEndian.PutUint64(p[8:], uint64(len(p)))
 	binary.LittleEndian.PutUint64(p[32:], 1<<30+1)
-	if _, err := inspected(t, p); err == nil || !strings.Contains(err.Error(), "in: compressed offload binaries inflate to more than 1073741824 bytes in all") {
+	if _, err := inspected(t, p); err == nil || !strings.Contains(err.Error(), "in: compressed offload binaries inflate to more than 1073741824 bytes in total") {
 		t.Error(err)
 	}
 	binary.LittleEndian.PutUint64(p[32:], 1<<50)

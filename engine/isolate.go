@@ -57,13 +57,13 @@ func (s *Session) Isolate(ctx context.Context, opt IsolateOptions) error {
 }
 
 // ErrRegistered reports an object whose registration object was not made for relocatable links.
-var ErrRegistered = errors.New("has registered images that a later device link would take for its own")
+var ErrRegistered = errors.New("has registered images, which a later device link would link and register again")
 
 // isolation returns what Isolate changes in an object.
 func isolation(data []byte, suffix string) (object.Edits, error) {
 	var edits object.Edits
 	if format := object.Identify(data); format != object.ELFRelocatable {
-		return edits, fmt.Errorf("%s, expected a relocatable ELF object", format)
+		return edits, fmt.Errorf("found %s, expected a relocatable ELF object", format)
 	}
 	file, err := object.Parse(data)
 	if err != nil {
@@ -85,7 +85,7 @@ func isolation(data []byte, suffix string) (object.Edits, error) {
 		}
 	}
 	if !entries && suffix == "" {
-		return edits, fmt.Errorf("no section %s: there is nothing to isolate", register.EntriesSection)
+		return edits, fmt.Errorf("no section %s: nothing to isolate", register.EntriesSection)
 	}
 	rename := suffix != ""
 	if !rename {
@@ -96,7 +96,7 @@ func isolation(data []byte, suffix string) (object.Edits, error) {
 	if strings.ContainsFunc(suffix, func(r rune) bool {
 		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_')
 	}) {
-		return edits, fmt.Errorf("suffix %q: linkers define the bounds of a section only if its name is an identifier of C", suffix)
+		return edits, fmt.Errorf("suffix %q: linkers define the bounds of a section only if its name is a C identifier", suffix)
 	}
 	edits.Remove = func(name []byte) bool {
 		for _, image := range images {

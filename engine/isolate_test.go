@@ -66,10 +66,10 @@ func TestIsolateErrors(t *testing.T) {
 		}),
 	})
 	for _, test := range []struct{ input, suffix, want string }{
-		{"plain.o", "", "plain.o: no section llvm_offload_entries: there is nothing to isolate"},
-		{"text", "", "text: unknown, expected a relocatable ELF object"},
-		{"good.o", "a-b", `good.o: suffix "a-b": linkers define the bounds of a section only if its name is an identifier of C`},
-		{"registered.o", "", "registered.o: section .llvm.offloading has registered images that a later device link would take for its own"},
+		{"plain.o", "", "plain.o: no section llvm_offload_entries: nothing to isolate"},
+		{"text", "", "text: found unknown, expected a relocatable ELF object"},
+		{"good.o", "a-b", `good.o: suffix "a-b": linkers define the bounds of a section only if its name is a C identifier`},
+		{"registered.o", "", "registered.o: section .llvm.offloading has registered images, which a later device link would link and register again"},
 		{"cut.o", "", "cut.o: "},
 	} {
 		err := s.Isolate(context.Background(), IsolateOptions{Input: test.input, Output: "out.o", Suffix: test.suffix})

@@ -119,7 +119,7 @@ func chooseEntries(a *kpack.Archive, opt KpackExtractOptions) ([]*kpack.Entry, e
 			}
 			name := entryFile(e)
 			if other := names[name]; other != nil {
-				return nil, fmt.Errorf("%q for %s and %q for %s would both be the file %s", other.Key, other.Arch, e.Key, e.Arch, name)
+				return nil, fmt.Errorf("%q for %s and %q for %s would have the same file name %s", other.Key, other.Arch, e.Key, e.Arch, name)
 			}
 			names[name] = e
 		}
@@ -150,7 +150,7 @@ func safeKey(key, arch string) error {
 		default:
 			continue
 		}
-		return fmt.Errorf("key %.200q for %.100q: no file name is made of names that are empty or absolute, or that have .. or NUL in them", key, arch)
+		return fmt.Errorf("key %.200q for %.100q: expected a file name that is not empty or absolute, without .. and NUL", key, arch)
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Ou
 func searchPath(output, dir, group string) (string, error) {
 	rel, err := filepath.Rel(filepath.Dir(output), dir)
 	if err != nil {
-		return "", fmt.Errorf("the path from %s to %s is not known; give the search path: %w", filepath.Dir(output), dir, err)
+		return "", fmt.Errorf("cannot make a path from %s to %s; specify the search path: %w", filepath.Dir(output), dir, err)
 	}
 	return path.Join(filepath.ToSlash(rel), group+"_@GFXARCH@.kpack"), nil
 }

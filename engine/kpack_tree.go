@@ -33,7 +33,7 @@ func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (Kp
 	report := KpackTreeReport{Input: opt.Input, Output: opt.Output, Files: []KpackSplitReport{}, Archives: []KpackArchiveFile{}, Warnings: []string{}}
 	dir := filepath.ToSlash(filepath.Clean(opt.Dir))
 	if !filepath.IsLocal(opt.Dir) || dir == "." {
-		return report, fmt.Errorf("'%s': expected a path inside of the new directory, such as .kpack", opt.Dir)
+		return report, fmt.Errorf("'%s': expected a path inside the new directory, such as .kpack", opt.Dir)
 	}
 	if err := checkGroup(opt.Group); err != nil {
 		return report, err
@@ -126,7 +126,7 @@ func (s *Session) splitAll(ctx context.Context, t *treeCopy, fat []bool, out *fi
 		if len(opt.Archs) > 0 && len(report.Files) > 0 {
 			return fmt.Errorf("%s: no file has code for the targets to keep", t.input)
 		}
-		return fmt.Errorf("%s: no library or program in it has device code to split", t.input)
+		return fmt.Errorf("%s: no library or program in the directory has device code to split", t.input)
 	}
 	for _, arch := range archs {
 		entries, err := writers[arch].Close()
@@ -166,7 +166,7 @@ func (s *Session) splitOne(ctx context.Context, t *treeCopy, e files.TreeEntry, 
 		return report, in(input, err)
 	}
 	if len(split.Archives) == 0 {
-		report.Warnings = append(report.Warnings, report.Input+": loses all of its code, which is for other targets than those to keep")
+		report.Warnings = append(report.Warnings, report.Input+": loses all of its code, because none of it is for the targets to keep")
 	}
 	report.SizeBefore, report.SizeAfter, report.Dropped = input.Size(), split.Host.Size, append([]string{}, split.Dropped...)
 	for _, a := range split.Archives {

@@ -95,7 +95,7 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 		return "", err
 	}
 	if coff && opt.Relocatable {
-		return "", fmt.Errorf("triple %q: relocatable linking is for ELF", opt.Triple)
+		return "", fmt.Errorf("triple %q: relocatable linking requires ELF", opt.Triple)
 	}
 	plan, keep, err := s.stage(ctx, opt)
 	if err != nil {
@@ -109,7 +109,7 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 		}
 		made, err := s.files.Open(filepath.Join(opt.Scratch, link.Output))
 		if err != nil {
-			return fmt.Errorf("device link for %s: %s made no image: %w", link.Name(), opt.Clang, err)
+			return fmt.Errorf("device link for %s: %s wrote no image: %w", link.Name(), opt.Clang, err)
 		}
 		return made.Close()
 	})

@@ -292,9 +292,9 @@ func TestLinkErrors(t *testing.T) {
 		mode, inputs, want string
 	}{
 		{"link", "plain.o lib.a", "no device image in the inputs: nothing to link"},
-		{"link", "cuda.o", "the images for nvptx64-nvidia-cuda sm_70 are CUDA's: a fat binary of them is made by NVIDIA's fatbinary, which offload register takes"},
+		{"link", "cuda.o", "the images for nvptx64-nvidia-cuda sm_70 are for CUDA: make a fat binary with NVIDIA's fatbinary, and register it with offload register"},
 		{"link", "sycl.o", "the images for spirv64-unknown-unknown are of kind sycl; OpenMP and HIP can be linked"},
-		{"link", "none.o", "the images for x86_64-pc-linux-gnu, such as that of none.o, are of no offload kind"},
+		{"link", "none.o", "the images for x86_64-pc-linux-gnu, such as that of none.o, have no offload kind"},
 		{"link", "hip.o xnack.o", "Cannot bundle inputs with conflicting targets: 'hip-amdgcn-amd-amdhsa--gfx90a' and 'hip-amdgcn-amd-amdhsa--gfx90a:xnack+'"},
 		{"fail", "cpu.o", "device link for x86_64-pc-linux-gnu: " + filepath.Base(os.Args[0]) + ": exit status 1\nld.lld: error: undefined symbol: f"},
 		{"idle", "cpu.o", "device link for x86_64-pc-linux-gnu: /"},

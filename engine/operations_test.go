@@ -53,7 +53,7 @@ func TestList(t *testing.T) {
 		{name: "cut", opt: ListOptions{Input: "cut"}, bad: "cut: number of entries at byte 0x18"},
 		{name: "missing file", opt: ListOptions{Input: "lost"}, bad: "'lost': No such file or directory"},
 		{name: "unknown type", opt: ListOptions{Input: "plain", Type: "x"}, bad: "'x': invalid file type specified"},
-		{name: "too large", opt: ListOptions{Input: "packed", Read: ReadOptions{MaxSize: 1}}, bad: "packed: byte 0x0: the bundle has"},
+		{name: "too large", opt: ListOptions{Input: "packed", Read: ReadOptions{MaxSize: 1}}, bad: "packed: byte 0x0: the uncompressed bundle has"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, _ := newSession(t, inputs)
@@ -124,7 +124,7 @@ func TestPack(t *testing.T) {
 		{name: "unknown format", images: []string{"file=c"}, want: []string{"none none []"}, unknown: []string{"c"}},
 		{name: "no file", images: []string{"kind=hip"}, bad: ErrNoFile.Error()},
 		{name: "missing file", images: []string{"file=lost"}, bad: "'lost': No such file or directory"},
-		{name: "over an input", images: []string{"file=a.o"}, opt: PackOptions{Output: "a.o"}, bad: "'a.o': is also the input"},
+		{name: "over an input", images: []string{"file=a.o"}, opt: PackOptions{Output: "a.o"}, bad: "'a.o': is the same file as the input"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s, dir := newSession(t, inputs)

@@ -39,7 +39,7 @@ func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, 
 		opt.Version = 1
 	}
 	if opt.Compress != nil && opt.Version != 3 {
-		return nil, fmt.Errorf("an offload binary of version %d cannot be compressed: that takes version 3", opt.Version)
+		return nil, fmt.Errorf("an offload binary of version %d cannot be compressed, expected version 3", opt.Version)
 	}
 	var images []offloadbinary.Image
 	for _, properties := range opt.Images {

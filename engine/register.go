@@ -77,7 +77,7 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	}
 	if opt.Symbol != "" {
 		if coff {
-			return fmt.Errorf("triple %q: a fat binary under a symbol is made for ELF", opt.Triple)
+			return fmt.Errorf("triple %q: a fat binary with a symbol requires ELF", opt.Triple)
 		}
 		return s.holdFatBinary(ctx, machine, inputs, opt)
 	}
@@ -139,7 +139,7 @@ func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*
 	need := int64(0)
 	add := func(size int64) (bool, error) {
 		if need += size; need > maxInflated {
-			return false, fmt.Errorf("compressed offload binaries inflate to more than %d bytes in all", maxInflated)
+			return false, fmt.Errorf("compressed offload binaries inflate to more than %d bytes in total", maxInflated)
 		}
 		return false, nil
 	}
@@ -169,11 +169,11 @@ func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*
 // holdFatBinary writes the object of Register for a Symbol.
 func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*files.Input, opt RegisterOptions) error {
 	if opt.Kind != register.HIP || len(inputs) != 1 || len(opt.Define) > 0 || len(opt.KeepEntries) > 0 {
-		return errors.New("a fat binary under a symbol is HIP's, one, and goes without offload entries")
+		return errors.New("a symbol requires one fat binary for HIP, without offload entries")
 	}
 	return s.write(ctx, func(out *files.Outputs) error {
 		if offloadbinary.Is(inputs[0].Bytes()) {
-			return in(inputs[0], errors.New("an offload binary, expected a fat binary: that is what the runtime of hip loads"))
+			return in(inputs[0], errors.New("found an offload binary, expected a fat binary, which the runtime of hip loads"))
 		}
 		output, err := out.Create(opt.Output)
 		if err != nil {
@@ -201,7 +201,7 @@ func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
 		return err
 	}
 	if coff {
-		return fmt.Errorf("triple %q: such objects are made for ELF", opt.Triple)
+		return fmt.Errorf("triple %q: the object requires ELF", opt.Triple)
 	}
 	return s.write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(opt.Output)
@@ -233,7 +233,7 @@ func hostMachine(triple string) (machine uint16, coff bool, err error) {
 			return object.MachineAArch64, false, nil
 		}
 	}
-	return 0, false, fmt.Errorf("triple %q: registration objects are made for x86-64 and AArch64 ELF, such as x86_64-unknown-linux-gnu, and for x86-64 Windows", triple)
+	return 0, false, fmt.Errorf("triple %q: expected x86-64 or AArch64 ELF, such as x86_64-unknown-linux-gnu, or x86-64 Windows", triple)
 }
 
 // registered returns the images of a file for a registration. The caller has
@@ -242,15 +242,15 @@ func registered(r *register.Registration, c files.Content) ([]register.Image, er
 	kind := r.Kind
 	switch {
 	case c.Len() == 0:
-		return nil, errors.New("an empty file, expected a device image")
+		return nil, errors.New("found an empty file, expected a device image")
 	case r.Package:
 		return []register.Image{{Content: c}}, nil
 	case kind == register.SYCL && !offloadbinary.Is(c.Bytes()):
-		return nil, errors.New("not an offload binary: SYCL registers those of clang-sycl-linker")
+		return nil, errors.New("not an offload binary: SYCL registers the outputs of clang-sycl-linker")
 	case !offloadbinary.Is(c.Bytes()):
 		return []register.Image{{Content: c}}, nil
 	case kind != register.OpenMP && kind != register.SYCL:
-		return nil, fmt.Errorf("an offload binary, expected a fat binary: that is what the runtime of %s loads", kind)
+		return nil, fmt.Errorf("found an offload binary, expected a fat binary, which the runtime of %s loads", kind)
 	}
 	stored := register.Image{Content: c}
 	var images []register.Image

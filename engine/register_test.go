@@ -159,31 +159,31 @@ func TestRegisterErrors(t *testing.T) {
 		opt  RegisterOptions
 		want string
 	}{
-		{RegisterOptions{Kind: register.OpenMP, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end: there are 100"},
-		{RegisterOptions{Kind: register.OpenMP, Images: []string{"empty"}}, "empty: an empty file, expected a device image"},
+		{RegisterOptions{Kind: register.OpenMP, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end at 100"},
+		{RegisterOptions{Kind: register.OpenMP, Images: []string{"empty"}}, "empty: found an empty file, expected a device image"},
 		{RegisterOptions{Kind: register.OpenMP, Images: []string{"none"}}, "none: an offload binary without images"},
-		{RegisterOptions{Kind: register.HIP, Images: []string{"package"}}, "package: an offload binary, expected a fat binary: that is what the runtime of hip loads"},
+		{RegisterOptions{Kind: register.HIP, Images: []string{"package"}}, "package: found an offload binary, expected a fat binary, which the runtime of hip loads"},
 		{RegisterOptions{Kind: register.CUDA, Images: []string{"image", "image"}}, "cuda: 2 images, expected one fat binary"},
 		{RegisterOptions{Kind: register.HIP, Images: []string{"missing"}}, "'missing': No such file or directory"},
 		{RegisterOptions{Kind: register.HIP, Images: []string{"image"}, KeepEntries: []string{"text"}}, "text: not an object file: found unknown, expected ELF or COFF"},
-		{RegisterOptions{Kind: register.HIP, Images: []string{"image"}, Entries: "a.b"}, `section "a.b" for offload entries: linkers define its start and end only if it is an identifier of C`},
+		{RegisterOptions{Kind: register.HIP, Images: []string{"image"}, Entries: "a.b"}, `section "a.b" for offload entries: linkers define its start and end only if it is a C identifier`},
 	}
 	tests = append(tests, []struct {
 		opt  RegisterOptions
 		want string
 	}{
-		{RegisterOptions{Kind: register.HIP, Triple: linux, Images: []string{"a.hip"}, Check: true}, "a.hip: no device code, expected a bundle or a code object (or a cubin, PTX or SPIR-V)"},
-		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"image"}}, "image: not an offload binary: SYCL registers those of clang-sycl-linker"},
-		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end: there are 100"},
-		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Relocatable: true}, "relocatable registration is for ELF, not for COFF"},
-		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Symbol: "__hip_fatbin"}, `triple "x86_64-pc-windows-msvc": a fat binary under a symbol is made for ELF`},
+		{RegisterOptions{Kind: register.HIP, Triple: linux, Images: []string{"a.hip"}, Check: true}, "a.hip: found no device code, expected a bundle or a code object (or a cubin, PTX or SPIR-V)"},
+		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"image"}}, "image: not an offload binary: SYCL registers the outputs of clang-sycl-linker"},
+		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end at 100"},
+		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Relocatable: true}, "relocatable registration requires ELF, found COFF"},
+		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Symbol: "__hip_fatbin"}, `triple "x86_64-pc-windows-msvc": a fat binary with a symbol requires ELF`},
 	}...)
 	for _, triple := range []string{"aarch64-pc-windows-msvc", "i686-pc-windows-msvc", "arm64-apple-macos", "aarch64_be-linux-gnu", "x86_64-linux-gnux32", "aarch64-linux-gnu_ilp32", "i386-linux-gnu", ""} {
 		tests = append(tests, struct {
 			opt  RegisterOptions
 			want string
 		}{RegisterOptions{Kind: register.HIP, Triple: triple, Images: []string{"image"}},
-			`triple "` + triple + `": registration objects are made for x86-64 and AArch64 ELF, such as x86_64-unknown-linux-gnu, and for x86-64 Windows`})
+			`triple "` + triple + `": expected x86-64 or AArch64 ELF, such as x86_64-unknown-linux-gnu, or x86-64 Windows`})
 	}
 	for i, test := range tests {
 		if test.opt.Triple == "" && i < 8 {
@@ -244,7 +244,7 @@ func TestEmbed(t *testing.T) {
 	for want, err := range map[string]error{
 		"plain.o: offload binary at byte 0x0: begins with 7f 45 4c 46, expected the magic 10 ff 10 ad":                           embed("fat.o", "plain.o"),
 		"empty: an empty file, expected an offload binary":                                                                       embed("fat.o", "empty"),
-		"one: offload package, expected an ELF or COFF object":                                                                   embed("one", "two"),
+		"one: found offload package, expected an ELF or COFF object":                                                             embed("one", "two"),
 		"wrong.o: section .llvm.offloading: offload binary at byte 0x0: begins with 6e 6f 74 20, expected the magic 10 ff 10 ad": embed("wrong.o", "two"),
 	} {
 		if err == nil || err.Error() != want {

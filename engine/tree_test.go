@@ -143,8 +143,8 @@ func TestPruneTree(t *testing.T) {
 			opt  PruneOptions
 			want string
 		}{
-			"there":   {PruneOptions{Input: in, Output: out, Keep: []string{"gfx942"}}, "is there already"},
-			"inside":  {PruneOptions{Input: in, Output: filepath.Join(in, "new"), Keep: []string{"gfx942"}}, "is inside of the input"},
+			"there":   {PruneOptions{Input: in, Output: out, Keep: []string{"gfx942"}}, "already exists"},
+			"inside":  {PruneOptions{Input: in, Output: filepath.Join(in, "new"), Keep: []string{"gfx942"}}, "is inside the input"},
 			"missing": {PruneOptions{Input: in, Output: bad, Keep: []string{"gfx1100"}}, "libb.so: no entry for gfx1100"},
 			"no file": {PruneOptions{Input: filepath.Join(dir, "none"), Output: bad, Keep: []string{"gfx942"}}, "No such file or directory"},
 		} {

@@ -67,7 +67,7 @@ func (e *MissingError) Error() string {
 		names[i] = t.String()
 	}
 	if len(e.Stored) == 0 {
-		return fmt.Sprintf("no entry serves %s: the file is no offload bundle, or has no entries", strings.Join(names, ", "))
+		return fmt.Sprintf("no entry serves %s: the file is not an offload bundle or has no entries", strings.Join(names, ", "))
 	}
 	return fmt.Sprintf("no entry serves %s; the bundle has %s", strings.Join(names, ", "), strings.Join(e.Stored, ", "))
 }
@@ -80,7 +80,7 @@ func (e *MissingError) Error() string {
 func (s *Session) Unbundle(ctx context.Context, opt UnbundleOptions) (UnbundleResult, error) {
 	var result UnbundleResult
 	if opt.Type == bundle.ArchiveType {
-		return result, errors.New("an archive is not unbundled into entries, but into archives: use UnbundleArchive")
+		return result, errors.New("an archive is unbundled into archives, not into entries: use UnbundleArchive")
 	}
 	f, err := s.openBundles(ctx, opt.Input, opt.Type, opt.Read)
 	if err != nil {
@@ -136,7 +136,7 @@ func (opt *UnbundleOptions) choose(source *images.Source) ([]*images.DeviceImage
 	if opt.Bundle != 0 {
 		stored = slices.DeleteFunc(stored, func(e *images.DeviceImage) bool { return e.Bundle != opt.Bundle })
 		if opt.Bundle > source.NumBundles {
-			return nil, fmt.Errorf("there is no bundle %d: the file has %d", opt.Bundle, source.NumBundles)
+			return nil, fmt.Errorf("no bundle %d: the file has %d", opt.Bundle, source.NumBundles)
 		}
 	}
 	ids := make([]target.ID, 0, len(stored))

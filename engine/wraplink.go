@@ -148,7 +148,7 @@ func (e *WrapError) Error() string {
 	var text string
 	switch e.Fault {
 	case WrapNoLinker:
-		text = "no host linker is given"
+		text = "no host linker"
 	case WrapHost:
 		text = fmt.Sprintf("host triple %q: unknown architecture", e.Subject)
 	case WrapMixedSYCL:
@@ -160,9 +160,9 @@ func (e *WrapError) Error() string {
 	case WrapBundle:
 		text = "bundle for HIP"
 	case WrapSeveralBundles:
-		text = "images for several runtimes: a fat binary is for one"
+		text = "images for several runtimes: a fat binary is for one runtime"
 	case WrapRelocatable:
-		text = "relocatable linking is for ELF"
+		text = "relocatable linking requires ELF"
 	}
 	if e.Err == nil {
 		return text
@@ -343,12 +343,12 @@ func (w *wrapLink) note(found *scanned) {
 			used[i] = true
 		}
 		if w.groups[g].Kinds == 0 {
-			fmt.Fprintf(w.Stderr, "note: the images for %s are of no offload kind: they are linked and registered with no runtime\n", w.groups[g].Name())
+			fmt.Fprintf(w.Stderr, "note: the images for %s have no offload kind: they are linked, but not registered with a runtime\n", w.groups[g].Name())
 		}
 	}
 	for i, image := range found.images {
 		if !used[i] {
-			fmt.Fprintf(w.Stderr, "note: %s: the image for %s is not linked: no object is for that target\n", image.Holder(), strings.TrimSpace(image.Triple+" "+image.Arch))
+			fmt.Fprintf(w.Stderr, "note: %s: the image for %s is not linked: no object has that target\n", image.Holder(), strings.TrimSpace(image.Triple+" "+image.Arch))
 		}
 	}
 }
@@ -420,7 +420,7 @@ func (w *wrapLink) link(ctx context.Context, commands [][]string) error {
 			return err
 		}
 		if info, err := os.Stat(w.linked[i]); err != nil || info.Size() == 0 {
-			return &WrapError{WrapDeviceLink, commands[i][0], fmt.Errorf("the device link for %s ended without an error and made no image", w.groups[i].Name())}
+			return &WrapError{WrapDeviceLink, commands[i][0], fmt.Errorf("the device link for %s succeeded but wrote no image", w.groups[i].Name())}
 		}
 		if cached {
 			if err := w.Cache.Put(key, w.linked[i], messages.Bytes()); err != nil {

@@ -94,7 +94,7 @@ func (s *settings) apply(d rule.Directive, rel string) error {
 		folders := slices.Clone(s.includes)
 		for _, folder := range strings.Fields(d.Value) {
 			if path.IsAbs(folder) || strings.HasPrefix(path.Join(rel, folder)+"/", "../") {
-				return fmt.Errorf("%s is outside of the repository, expected a folder of it, relative to this one", folder)
+				return fmt.Errorf("%s is outside of the repository, expected a directory in it, relative to this one", folder)
 			}
 			folders = append(folders, path.Join(rel, folder))
 		}
@@ -114,7 +114,7 @@ func (s *settings) apply(d rule.Directive, rel string) error {
 		archs := strings.FieldsFunc(d.Value, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
 		for i, arch := range archs {
 			if slices.Contains(archs[:i], arch) {
-				return fmt.Errorf("%s is there twice", arch)
+				return fmt.Errorf("%s occurs twice", arch)
 			}
 		}
 		s.archs = archs

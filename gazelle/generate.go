@@ -472,7 +472,7 @@ func (g *generator) writeBundles(removed []string) {
 			continue
 		}
 		if g.taken[name] {
-			log.Printf("//%s:%s: no bundle: there is a target %s; put :%s in a bundle, or write # gazelle:%s false", g.Rel, gr.name, name, gr.name, bundleDirective)
+			log.Printf("//%s:%s: no bundle is generated, because the target %s exists; add :%s to a bundle, or write # gazelle:%s false", g.Rel, gr.name, name, gr.name, bundleDirective)
 			continue
 		}
 		bundle := rule.NewRule(bundleKind, name)

@@ -114,7 +114,7 @@ func (l *offload) resolve(c *config.Config, ix *resolve.RuleIndex, inc include, 
 			log.Printf("%s:%d: %s is in more than one library: %s; choose one with # gazelle:resolve %s %s LABEL", inc.file, inc.line, inc.path, join(labels, from.Repo), languageName, inc.path)
 			return label.NoLabel, false
 		case !inc.angle && isFile(c.RepoRoot, file):
-			log.Printf("%s:%d: %s is in no library's hdrs; write one, or # gazelle:resolve %s %s LABEL", inc.file, inc.line, file, languageName, inc.path)
+			log.Printf("%s:%d: %s is not in hdrs of a library; add one, or # gazelle:resolve %s %s LABEL", inc.file, inc.line, file, languageName, inc.path)
 			return label.NoLabel, false
 		}
 	}

@@ -196,7 +196,7 @@ def _offload_impl(module_ctx):
             continue
         for tag in module.tags.system_clang + module.tags.archive_clang + module.tags.archive_rocm + module.tags.prebuilt:
             if tag.name in names:
-                fail("offload: two tags have the name {}: give each a name of its own".format(repr(tag.name)))
+                fail("offload: two tags have the name {}: give each tag a different name".format(repr(tag.name)))
             names[tag.name] = True
         for tag in module.tags.system_clang:
             system_clang(

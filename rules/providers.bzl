@@ -32,11 +32,11 @@ def offload_image(*, kind, triple, target_id, file, label):
       a struct with these fields and `id`, the entry ID in a bundle.
     """
     if kind not in target_ids.kinds:
-        fail("{}: offload_image: kind {} is none of {}".format(name_of(label), repr(kind), ", ".join(target_ids.kinds)))
+        fail("{}: offload_image: kind {}, expected one of {}".format(name_of(label), repr(kind), ", ".join(target_ids.kinds)))
     if triple.count("-") != 3:
-        fail("{}: offload_image: triple {} does not have four fields, as amdgcn-amd-amdhsa- has (the last one is empty)".format(name_of(label), repr(triple)))
+        fail("{}: offload_image: triple {}, expected four fields, such as amdgcn-amd-amdhsa- (the last one is empty)".format(name_of(label), repr(triple)))
     if type(file) != "File":
-        fail("{}: offload_image: file must be a File, got {}".format(name_of(label), type(file)))
+        fail("{}: offload_image: file must be a File, found {}".format(name_of(label), type(file)))
     return struct(
         file = file,
         id = target_ids.entry_id(kind, triple, target_id),
@@ -48,7 +48,7 @@ def offload_image(*, kind, triple, target_id, file, label):
 
 def _images_init(*, images):
     if type(images) != "depset":
-        fail("OffloadImagesInfo: images must be a depset of offload_image(), got {}".format(type(images)))
+        fail("OffloadImagesInfo: images must be a depset of offload_image(), found {}".format(type(images)))
     return {"images": images}
 
 OffloadImagesInfo, _new_images_info = provider(
@@ -61,9 +61,9 @@ OffloadImagesInfo, _new_images_info = provider(
 
 def _bundle_init(*, file, entry_ids, type, compressed):
     if not entry_ids:
-        fail("OffloadBundleInfo: {}: a bundle needs at least one entry".format(file.short_path))
+        fail("OffloadBundleInfo: {}: a bundle requires at least one entry".format(file.short_path))
     if compressed not in (True, False):
-        fail("OffloadBundleInfo: {}: compressed must be True or False, got {}".format(file.short_path, repr(compressed)))
+        fail("OffloadBundleInfo: {}: compressed must be True or False, found {}".format(file.short_path, repr(compressed)))
     return {
         "compressed": compressed,
         "entry_ids": entry_ids,
@@ -84,7 +84,7 @@ OffloadBundleInfo, _new_bundle_info = provider(
 
 def _binary_init(*, file, images):
     if type(images) != "depset":
-        fail("OffloadBinaryInfo: {}: images must be a depset of offload_image(), got {}".format(file.short_path, type(images)))
+        fail("OffloadBinaryInfo: {}: images must be a depset of offload_image(), found {}".format(file.short_path, type(images)))
     return {"file": file, "images": images}
 
 OffloadBinaryInfo, _new_binary_info = provider(
@@ -98,7 +98,7 @@ OffloadBinaryInfo, _new_binary_info = provider(
 
 def _device_objects_init(*, objects):
     if type(objects) != "depset":
-        fail("OffloadDeviceObjectsInfo: objects must be a depset, got {}".format(type(objects)))
+        fail("OffloadDeviceObjectsInfo: objects must be a depset, found {}".format(type(objects)))
     return {"objects": objects}
 
 OffloadDeviceObjectsInfo, _new_device_objects_info = provider(
@@ -122,7 +122,7 @@ def offload_bitcode(*, file, label, target_id = ""):
       a struct with these fields.
     """
     if type(file) != "File":
-        fail("{}: offload_bitcode: file must be a File, got {}".format(name_of(label), type(file)))
+        fail("{}: offload_bitcode: file must be a File, found {}".format(name_of(label), type(file)))
     return struct(
         file = file,
         label = label,
@@ -131,7 +131,7 @@ def offload_bitcode(*, file, label, target_id = ""):
 
 def _device_bitcode_init(*, bitcode):
     if type(bitcode) != "depset":
-        fail("OffloadDeviceBitcodeInfo: bitcode must be a depset of offload_bitcode(), got {}".format(type(bitcode)))
+        fail("OffloadDeviceBitcodeInfo: bitcode must be a depset of offload_bitcode(), found {}".format(type(bitcode)))
     return {"bitcode": bitcode}
 
 OffloadDeviceBitcodeInfo, _new_device_bitcode_info = provider(
@@ -144,7 +144,7 @@ OffloadDeviceBitcodeInfo, _new_device_bitcode_info = provider(
 
 def _device_code_init(*, code):
     if type(code) != "depset":
-        fail("OffloadDeviceCodeInfo: code must be a depset, got {}".format(type(code)))
+        fail("OffloadDeviceCodeInfo: code must be a depset, found {}".format(type(code)))
     return {"code": code}
 
 OffloadDeviceCodeInfo, _new_device_code_info = provider(

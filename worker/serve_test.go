@@ -466,25 +466,25 @@ func TestPanic(t *testing.T) {
 		{
 			"with an error",
 			func(context.Context, *worker.Request) int { panic(errors.New("no such\nluck")) },
-			"internal error: panic: no such (the worker log has more)\n",
+			"internal error: panic: no such (see the worker log)\n",
 			"work request 4: panic: no such\nluck\n",
 		},
 		{
 			"of the runtime",
 			func(context.Context, *worker.Request) int { return []int{}[len("x")] },
-			"internal error: panic: runtime error: index out of range [1] with length 0 (the worker log has more)\n",
+			"internal error: panic: runtime error: index out of range [1] with length 0 (see the worker log)\n",
 			"serve_test.go:",
 		},
 		{
 			"nil",
 			func(context.Context, *worker.Request) int { panic(nil) },
-			"internal error: panic: panic called with nil argument (the worker log has more)\n",
+			"internal error: panic: panic called with nil argument (see the worker log)\n",
 			"serve_test.go:",
 		},
 		{
 			"goroutine ended",
 			func(context.Context, *worker.Request) int { runtime.Goexit(); return 0 },
-			"internal error: the request handler ended without a result (the worker log has more)\n",
+			"internal error: the request handler returned no result (see the worker log)\n",
 			"runtime.Goexit",
 		},
 	} {

@@ -278,12 +278,12 @@ func (s *server) run(c *call) {
 // explain tells the user in one line, and the log in full, that a handler
 // panicked, or ended its goroutine if cause is nil.
 func (s *server) explain(c *call, cause any) {
-	problem := "the request handler ended without a result"
+	problem := "the request handler returned no result"
 	if cause != nil {
 		problem = fmt.Sprintf("panic: %v", cause)
 	}
 	line, _, _ := strings.Cut(problem, "\n")
-	fmt.Fprintf(c.output, "internal error: %s (the worker log has more)\n", line)
+	fmt.Fprintf(c.output, "internal error: %s (see the worker log)\n", line)
 	s.logMu.Lock()
 	defer s.logMu.Unlock()
 	fmt.Fprintf(s.opts.Log, "work request %d: %s\n%s\n", c.id, problem, debug.Stack())

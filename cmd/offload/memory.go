@@ -47,9 +47,9 @@ func newBudget(limit int64, raise string) (*budget.Budget, error) {
 
 // How a user raises the limit of memory.
 var (
-	raiseByFlag     = "raise it with --max-memory, or " + memoryVariable + " in the environment"
-	raiseByVariable = "raise it with " + memoryVariable + " in the environment"
-	raiseOfWorker   = "start the worker with --max-memory, see --worker_extra_flag of Bazel"
+	raiseByFlag     = "raise it with --max-memory or the environment variable " + memoryVariable
+	raiseByVariable = "raise it with the environment variable " + memoryVariable
+	raiseOfWorker   = "start the worker with --max-memory (Bazel's --worker_extra_flag)"
 )
 
 // workerMemory takes --max-memory out of the arguments that a worker is started with, and

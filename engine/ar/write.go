@@ -92,7 +92,7 @@ func lay(members []NewMember, sym64 int64) (*layout, error) {
 	var text, end, last int64
 	for i, m := range members {
 		if m.Name == "" || strings.ContainsAny(m.Name, "\n\x00") {
-			return nil, fmt.Errorf("archive member %d of %d: name %q cannot be stored: empty, or with a line break or NUL", i+1, len(members), m.Name)
+			return nil, fmt.Errorf("archive member %d of %d: name %q cannot be stored: it is empty, or has a line break or a NUL", i+1, len(members), m.Name)
 		}
 		if m.Data.Len() > maxSize {
 			return nil, fmt.Errorf("archive member %q: size %d exceeds the format's limit of %d", m.Name, m.Data.Len(), int64(maxSize))

@@ -36,9 +36,9 @@ type LimitError struct {
 
 // Error returns the message.
 func (e *LimitError) Error() string {
-	message := fmt.Sprintf("this takes %d bytes of memory at a time, the limit is %d bytes", e.Need, e.Limit)
+	message := fmt.Sprintf("needs %d bytes of memory at a time, the limit is %d bytes", e.Need, e.Limit)
 	if e.Raise != "" {
-		message += ": " + e.Raise
+		message += "; " + e.Raise
 	}
 	return message
 }

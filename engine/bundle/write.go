@@ -65,7 +65,7 @@ func NewLayout(items []Item, opt Options) (*Layout, error) {
 		if !shared {
 			pad := (opt.Align - uint64(l.Size)%opt.Align) % opt.Align
 			if pad > uint64(math.MaxInt64-l.Size) || it.Content.Len() > math.MaxInt64-l.Size-int64(pad) {
-				return nil, fmt.Errorf("entry %d of %d: %s: at an alignment of 0x%x it would pass the largest size of a file", i+1, len(items), it.ID, opt.Align)
+				return nil, fmt.Errorf("entry %d of %d: %s: with an alignment of 0x%x, it would exceed the largest size of a file", i+1, len(items), it.ID, opt.Align)
 			}
 			at = Placed{l.Size + int64(pad), it.Content, it.ID}
 			l.Contents = append(l.Contents, at)

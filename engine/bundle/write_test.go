@@ -54,8 +54,8 @@ func TestPlanRefuses(t *testing.T) {
 		err   string
 	}{
 		{two, 0, "alignment of a bundle must be at least 1"},
-		{two, math.MaxUint64, "entry 1 of 2: host: at an alignment of 0xffffffffffffffff it would pass the largest size of a file"},
-		{two, 1 << 62, "entry 2 of 2: hipx: at an alignment of 0x4000000000000000 it would pass the largest size of a file"},
+		{two, math.MaxUint64, "entry 1 of 2: host: with an alignment of 0xffffffffffffffff, it would exceed the largest size of a file"},
+		{two, 1 << 62, "entry 2 of 2: hipx: with an alignment of 0x4000000000000000, it would exceed the largest size of a file"},
 		{append(two, idAndContent{"host", ""}), 1, "entries 1 and 3 of 3 have the same ID: host"},
 	} {
 		if l, err := NewLayout(items(tt.items), Options{Align: tt.align}); message(err) != tt.err {

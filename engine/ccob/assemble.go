@@ -92,24 +92,24 @@ func (plan *Plan) place(parts []*Part) ([]placed, error) {
 			continue // empty entries
 		}
 		if n > len(rest) {
-			return nil, fmt.Errorf("part %d of %d has %d entries, the plan has %d more", i+1, len(parts), n, len(rest))
+			return nil, fmt.Errorf("part %d of %d has %d entries, the plan has only %d left", i+1, len(parts), n, len(rest))
 		}
 		at := rest[0].off - p.index.pieces[0].off
 		for k, q := range p.index.pieces {
 			q.off += at
 			if q != rest[k] {
-				return nil, fmt.Errorf("part %d of %d: %d bytes at 0x%x with XXH64 0x%016x, the plan has %d bytes at 0x%x with 0x%016x: the part is of another bundle, or in another place",
+				return nil, fmt.Errorf("part %d of %d: %d bytes at 0x%x with XXH64 0x%016x, the plan has %d bytes at 0x%x with 0x%016x: the part belongs to another bundle or another position",
 					i+1, len(parts), q.size, uint64(q.off), q.sum, rest[k].size, uint64(rest[k].off), rest[k].sum)
 			}
 		}
 		if at < pos || p.RawSize > plan.index.raw-at || n < len(rest) && at+p.RawSize > rest[n].off {
-			return nil, fmt.Errorf("part %d of %d: its %d bytes at 0x%x reach into what lies beside it", i+1, len(parts), p.RawSize, uint64(at))
+			return nil, fmt.Errorf("part %d of %d: its %d bytes at 0x%x overlap adjacent parts", i+1, len(parts), p.RawSize, uint64(at))
 		}
 		list = append(list, placed{p, at, rest[:n]})
 		pos, rest = at+p.RawSize, rest[n:]
 	}
 	if len(rest) > 0 {
-		return nil, fmt.Errorf("no part has the %d bytes at 0x%x of the plan", rest[0].size, rest[0].off)
+		return nil, fmt.Errorf("the %d bytes at 0x%x of the plan are in no part", rest[0].size, rest[0].off)
 	}
 	return list, nil
 }

@@ -197,7 +197,7 @@ func checkPieces(pieces []Piece) (int64, error) {
 	end := int64(0)
 	for i, p := range pieces {
 		if p.Offset < end {
-			return 0, fmt.Errorf("piece %d of the bundle begins at byte 0x%x, inside the one before, which ends at 0x%x", i, uint64(p.Offset), end)
+			return 0, fmt.Errorf("piece %d of the bundle begins at byte 0x%x, inside the previous one, which ends at 0x%x", i, uint64(p.Offset), end)
 		}
 		if p.Offset > math.MaxInt64-p.Content.Len() {
 			return 0, errors.New("the bundle is too large")

@@ -587,7 +587,7 @@ func (r *Reader) extract(ctx context.Context, proof proof, ranges []Range) error
 		return r.stream(ctx, need, newFan(0, ranges, r.index).write)
 	}
 	if n := len(spans); n == 0 || spans[n-1].rawEnd() < need {
-		return fmt.Errorf("the data decompresses to less than the %d bytes that are wanted", need)
+		return fmt.Errorf("the data decompresses to less than the %d bytes requested", need)
 	}
 	jobs := extractJobs(spans, ranges)
 	// The longest first, so that all cores finish at about the same time and

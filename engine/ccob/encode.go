@@ -283,7 +283,7 @@ func newStats(version int, raw int64) (Stats, error) {
 	}
 	s := Stats{Version: version, Method: Zstd, RawSize: raw}
 	if version != 2 && version != 3 {
-		return s, fault(4, Other, "version %d of a compressed bundle: 2 and 3 can be written", version)
+		return s, fault(4, Other, "version %d of a compressed bundle cannot be written, expected 2 or 3", version)
 	}
 	if version == 2 && raw > math.MaxUint32 {
 		return s, limitError("Uncompressed size exceeds version 2 limit")

@@ -78,7 +78,7 @@ func TestEncodeCutShort(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Encode(context.Background(), &files.Buffer{}, inFiles, EncodeOptions{Budget: cores})
-	if err == nil || !strings.Contains(err.Error(), "'e2': the file was cut from") {
+	if err == nil || !strings.Contains(err.Error(), "'e2': the file shrank from") {
 		t.Error(err)
 	}
 }

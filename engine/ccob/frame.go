@@ -33,7 +33,7 @@ func frameAt(data []byte, off int64) (frame, error) {
 	var h zstd.Header
 	switch err := h.Decode(data[off:]); {
 	case errors.Is(err, zstd.ErrMagicMismatch):
-		return f, fault(off, ZstdNoFrame, "no zstd frame begins here, but % x", data[off:off+4])
+		return f, fault(off, ZstdNoFrame, "found % x, expected a zstd frame", data[off:off+4])
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return f, fault(off, ZstdCut, "the header of a zstd frame is cut off after %d bytes", int64(len(data))-off)
 	case err != nil:
@@ -44,12 +44,12 @@ func frameAt(data []byte, off int64) (frame, error) {
 		f.skippable = true
 		f.end = f.blocks + int64(h.SkippableSize)
 		if f.end > int64(len(data)) {
-			return f, fault(off, ZstdCut, "skippable zstd frame of %d bytes, only %d are there", h.SkippableSize, int64(len(data))-f.blocks)
+			return f, fault(off, ZstdCut, "skippable zstd frame of %d bytes, found only %d", h.SkippableSize, int64(len(data))-f.blocks)
 		}
 		return f, nil
 	}
 	if h.DictionaryID != 0 {
-		return f, fault(off, ZstdDictionary, "the zstd frame needs dictionary %d: bundles have none", h.DictionaryID)
+		return f, fault(off, ZstdDictionary, "the zstd frame requires dictionary %d; bundles have no dictionaries", h.DictionaryID)
 	}
 	f.checksum = h.HasCheckSum
 	f.window = int64(h.WindowSize)
@@ -72,7 +72,7 @@ func (f *frame) walk(data []byte) error {
 		return nil
 	}
 	short := func(pos int64) error {
-		return fault(pos, ZstdCut, "the zstd frame of byte 0x%x goes on, but the bundle ends at byte 0x%x", f.off, len(data))
+		return fault(pos, ZstdCut, "the zstd frame at byte 0x%x continues past the end of the bundle at byte 0x%x", f.off, len(data))
 	}
 	block := min(max(f.window, 1<<10), maxBlock)
 	for pos, last := f.blocks, false; !last; {

@@ -101,7 +101,7 @@ func (j *hashing) step(ctx context.Context) error {
 	p := &j.pieces[0]
 	if j.off == 0 && p.Offset != j.h.n {
 		if p.Offset < j.h.n {
-			return fmt.Errorf("raw bytes from 0x%x on were hashed already, up to 0x%x", p.Offset, j.h.n)
+			return fmt.Errorf("raw bytes at 0x%x are already hashed, up to 0x%x", p.Offset, j.h.n)
 		}
 		for end := min(p.Offset, j.h.n+hashStep); j.h.n < end; {
 			j.h.Write(zeroPage[:min(end-j.h.n, int64(len(zeroPage)))])

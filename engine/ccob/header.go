@@ -71,15 +71,15 @@ func parse(data []byte, lenient bool) (*Header, error) {
 	le := binary.LittleEndian
 	h := &Header{Version: int(le.Uint16(data[4:])), Method: Method(le.Uint16(data[6:]))}
 	if h.Version < 1 || h.Version > 3 {
-		return nil, fault(4, Other, "version %d of a compressed bundle: 1, 2 and 3 are known", h.Version)
+		return nil, fault(4, Other, "version %d of a compressed bundle, expected 1, 2 or 3", h.Version)
 	}
 	h.DataOffset = headerSize(h.Version)
 	if int64(len(data)) < h.DataOffset {
 		return nil, fault(0, HeaderCut,
-			"the header of a compressed bundle of version %d has %d bytes, only %d are there", h.Version, h.DataOffset, len(data))
+			"the header of a compressed bundle of version %d has %d bytes, found only %d", h.Version, h.DataOffset, len(data))
 	}
 	if h.Method != Zlib && h.Method != Zstd {
-		return nil, fault(6, UnknownMethod, "unknown compression method %d: 0 (zlib) and 1 (zstd) are known", uint16(h.Method))
+		return nil, fault(6, UnknownMethod, "unknown compression method %d, expected 0 (zlib) or 1 (zstd)", uint16(h.Method))
 	}
 	var file, raw uint64
 	h.End = int64(len(data))
@@ -103,7 +103,7 @@ func parse(data []byte, lenient bool) (*Header, error) {
 		case file < uint64(h.DataOffset):
 			return nil, fault(8, Other, "file size %d is less than the %d bytes of the header", file, h.DataOffset)
 		default:
-			return nil, fault(8, Other, "the compressed bundle has %d bytes by its header, only %d are there; was it cut short?", file, len(data))
+			return nil, fault(8, Other, "the compressed bundle has %d bytes by its header, found only %d; was it cut short?", file, len(data))
 		}
 	}
 	most := h.Method.mostRaw(h.End - h.DataOffset)

@@ -311,7 +311,7 @@ func (c *indexCheck) write(b []byte) error {
 
 func (c *indexCheck) zeros(b []byte) error {
 	if !allZero(b) {
-		return fault(0, Other, "raw bytes 0x%x to 0x%x are not zero as the index has them: the data is damaged", c.pos, c.pos+int64(len(b)))
+		return fault(0, Other, "raw bytes 0x%x to 0x%x are not zero, as the index states: the data is damaged", c.pos, c.pos+int64(len(b)))
 	}
 	c.pos += int64(len(b))
 	return nil

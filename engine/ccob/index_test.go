@@ -115,7 +115,7 @@ func TestIndexChecksHeader(t *testing.T) {
 	}
 	p := pieces[3]
 	for _, g := range []Range{{Offset: p.Offset, Size: p.Content.Len() - 1}, {Offset: p.Offset + 1, Size: p.Content.Len()}, {Offset: 1, Size: 1}, {Offset: 0, Size: r.RawSize() - 1}} {
-		if err := r.Extract(context.Background(), []Range{g}); err == nil || !strings.Contains(err.Error(), "are no entry by the index") {
+		if err := r.Extract(context.Background(), []Range{g}); err == nil || !strings.Contains(err.Error(), "are not an entry in the index") {
 			t.Errorf("%+v: %v", g, err)
 		}
 	}

@@ -103,7 +103,7 @@ func ParsePart(c files.Content) (*Part, error) {
 	data := c.Bytes()
 	x := readIndex(data)
 	if x == nil {
-		return nil, fault(0, Other, "no part of a compressed bundle: it does not end with an index")
+		return nil, fault(0, Other, "not a part of a compressed bundle: it does not end with an index")
 	}
 	p := &Part{RawSize: x.raw, data: c.Slice(0, int64(len(data))-x.size), index: x}
 	raw := int64(0)
@@ -116,14 +116,14 @@ func ParsePart(c files.Content) (*Part, error) {
 			return nil, err
 		}
 		if f.skippable || f.size < 0 || f.size > x.raw-raw {
-			return nil, fault(pos, Other, "a frame that is not of the part of 0x%x raw bytes", x.raw)
+			return nil, fault(pos, Other, "a frame lies outside of the part of 0x%x raw bytes", x.raw)
 		}
 		raw += f.size
 		pos = f.end
 		p.frames = append(p.frames, f)
 	}
 	if raw != x.raw {
-		return nil, fault(0, Other, "the part has %d raw bytes, its index says %d", raw, x.raw)
+		return nil, fault(0, Other, "the part has %d raw bytes, its index states %d", raw, x.raw)
 	}
 	return p, nil
 }

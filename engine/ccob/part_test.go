@@ -177,21 +177,21 @@ func TestAssembleRefuses(t *testing.T) {
 		want string
 	}{
 		"order":          {assemble(right, with(2, list[3]), 0), "part 3 of"},
-		"missing":        {assemble(right, list[:last], 0), "no part has the"},
-		"twice":          {assemble(right, append(slices.Clone(list), list[last]), 0), "the plan has 0 more"},
-		"other content":  {assemble(right, with(2, part(t, []Piece{{Content: files.Memory(make([]byte, pieces[3].Content.Len()))}}, 0, EncodeOptions{})), 0), "the part is of another bundle"},
-		"over the end":   {assemble(right, with(last, &wide), 0), "reach into"},
-		"over the next":  {assemble(right, with(last-1, &over), 0), "reach into"},
+		"missing":        {assemble(right, list[:last], 0), "of the plan are in no part"},
+		"twice":          {assemble(right, append(slices.Clone(list), list[last]), 0), "the plan has only 0 left"},
+		"other content":  {assemble(right, with(2, part(t, []Piece{{Content: files.Memory(make([]byte, pieces[3].Content.Len()))}}, 0, EncodeOptions{})), 0), "the part belongs to another bundle"},
+		"over the end":   {assemble(right, with(last, &wide), 0), "overlap adjacent parts"},
+		"over the next":  {assemble(right, with(last-1, &over), 0), "overlap adjacent parts"},
 		"version":        {assemble(right, list, 1), "version 1"},
-		"no part":        {parsePart([]byte("x")), "no part of"},
-		"foreign part":   {parsePart((&index{raw: 5}).append(zeroFrame(nil, 4))), "its index says 5"},
-		"garbage part":   {parsePart((&index{raw: 5}).append([]byte("garbage garbage garbage"))), "no zstd frame"},
-		"no plan":        {parsePlan([]byte("x")), "no plan of"},
-		"other header":   {parsePlan((&index{raw: 5, pieces: []indexPiece{{0, 4, 1}}}).append([]byte("head"))), "are not those of its index"},
-		"plan of a part": {parsePlan((&index{raw: 5}).append(zeroFrame(nil, 4))), "are not those of its index"},
+		"no part":        {parsePart([]byte("x")), "not a part of"},
+		"foreign part":   {parsePart((&index{raw: 5}).append(zeroFrame(nil, 4))), "its index states 5"},
+		"garbage part":   {parsePart((&index{raw: 5}).append([]byte("garbage garbage garbage"))), "expected a zstd frame"},
+		"no plan":        {parsePlan([]byte("x")), "not a plan of"},
+		"other header":   {parsePlan((&index{raw: 5, pieces: []indexPiece{{0, 4, 1}}}).append([]byte("head"))), "differ from its index"},
+		"plan of a part": {parsePlan((&index{raw: 5}).append(zeroFrame(nil, 4))), "differ from its index"},
 		"no header":      {EncodePlan(ctx, &files.Buffer{}, nil, EncodeOptions{}), "needs its header"},
 		"damaged":        {assemble(plan(t, pieces, EncodeOptions{}), with(1, damaged), 0), "the data is damaged"},
-		"hashed twice":   {NewHasher().Add(ctx, pieces[0], pieces[0]), "hashed already"},
+		"hashed twice":   {NewHasher().Add(ctx, pieces[0], pieces[0]), "are already hashed"},
 	} {
 		if tt.err == nil || !strings.Contains(tt.err.Error(), tt.want) {
 			t.Errorf("%s: %v, want %q", name, tt.err, tt.want)

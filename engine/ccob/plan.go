@@ -120,9 +120,9 @@ func ParsePlan(c files.Content) (*Plan, error) {
 	data := c.Bytes()
 	x := readIndex(data)
 	if x == nil {
-		return nil, fault(0, Other, "no plan of a compressed bundle: it does not end with an index")
+		return nil, fault(0, Other, "not a plan of a compressed bundle: it does not end with an index")
 	}
-	broken := fault(0, Other, "no plan of a compressed bundle: its header and its frames are not those of its index")
+	broken := fault(0, Other, "not a plan of a compressed bundle: its header and frames differ from its index")
 	end := int64(len(data)) - x.size
 	if len(x.pieces) == 0 || x.pieces[0].off != 0 || x.pieces[0].size > end-planTail {
 		return nil, broken

@@ -14,7 +14,7 @@ const (
 )
 
 // errStopped stops the producer after the consumer has failed.
-var errStopped = errors.New("nobody takes the bytes")
+var errStopped = errors.New("the reader of the bytes has stopped")
 
 // chunks is a pool of chunks.
 var chunks = sync.Pool{New: func() any { return &chunk{b: make([]byte, 0, pumpChunk)} }}

@@ -88,7 +88,7 @@ func Open(data []byte, o Options) (*Reader, error) {
 	}
 	if o.MaxSize > 0 && h.RawSize > o.MaxSize {
 		if !o.Lenient {
-			return nil, fault(0, Other, "the bundle has %d bytes uncompressed, over the limit of %d", h.RawSize, o.MaxSize)
+			return nil, fault(0, Other, "the uncompressed bundle has %d bytes, over the limit of %d", h.RawSize, o.MaxSize)
 		}
 		h.RawSize = o.MaxSize
 	}
@@ -249,7 +249,7 @@ func (r *Reader) checkRanges(ranges []Range) error {
 			continue
 		}
 		if p := r.index.find(g.Offset); p == nil || p.size != g.Size {
-			return fault(0, Other, "raw bytes 0x%x to 0x%x are no entry by the index: the header of the uncompressed bundle is damaged", g.Offset, g.end())
+			return fault(0, Other, "raw bytes 0x%x to 0x%x are not an entry in the index: the header of the uncompressed bundle is damaged", g.Offset, g.end())
 		}
 	}
 	return nil

@@ -129,7 +129,7 @@ func (h *Header) StreamEnd(data []byte) (int64, error) {
 		return 0, tooLong(h.RawSize)
 	}
 	if pos == h.DataOffset {
-		return 0, fault(pos, ZstdNoFrame, "no zstd frame behind the header")
+		return 0, fault(pos, ZstdNoFrame, "no zstd frame after the header")
 	}
 	return pos, nil
 }

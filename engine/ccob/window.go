@@ -16,7 +16,7 @@ func newMemory(n int64) ([]byte, func(), error) {
 	}
 	b, err := pages.Map(int(n))
 	if err != nil {
-		return nil, nil, fmt.Errorf("no %d bytes of memory: %w", n, err)
+		return nil, nil, fmt.Errorf("cannot allocate %d bytes of memory: %w", n, err)
 	}
 	pages.Large(b)
 	return b[:n:n], func() { _ = pages.Unmap(b) }, nil

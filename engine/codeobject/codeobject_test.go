@@ -184,7 +184,7 @@ func TestMetadata(t *testing.T) {
 		{"too large", kernel([]byte{0xcf, 255, 255, 255, 255, 255, 255, 255, 255}), 0, "expected an integer from 0"},
 		{"string", kernel([]byte{0xa1, 'x'}), 0, "kernel 0: .sgpr_count: found str, expected an integer"},
 		{"cut off", kernel([]byte{0xce, 0}), 0, "damaged or cut off"},
-		{"missing", kernel(nil), 0, ".sgpr_count: ends where an integer is expected"},
+		{"missing", kernel(nil), 0, ".sgpr_count: ends before an integer"},
 		{"huge map", []byte{0xdf, 255, 255, 255, 255, 0, 0}, 0, "a map of 4294967295 entries in 2 bytes"},
 		{"huge array", append(msgp.AppendString([]byte{0x81}, "amdhsa.kernels"), 0xdd, 255, 255, 255, 255), 0, "an array of 4294967295 entries in 0 bytes"},
 		{"no map", []byte{0x93, 1, 2, 3}, 0, "found array, expected a map"},

@@ -89,7 +89,7 @@ func open(data []byte) (*file, error) {
 
 // notCodeObject returns the error for data that is not a code object.
 func notCodeObject(data []byte) error {
-	return fmt.Errorf("no AMD code object: found % x, expected an ELF file of 64 bits for the machine %d", data[:min(len(data), 20)], elf.EM_AMDGPU)
+	return fmt.Errorf("not an AMD code object: found % x, expected a 64-bit ELF file for machine %d", data[:min(len(data), 20)], elf.EM_AMDGPU)
 }
 
 // has reports whether the file has n bytes at offset off.
@@ -106,7 +106,7 @@ func (f *file) readSegments(off, entry, n uint64) error {
 		return nil
 	}
 	if entry != phdrSize || !f.has(off, n*phdrSize) {
-		return fmt.Errorf("program headers at byte 0x%x: %d of %d bytes do not fit the file of %d bytes, or are not of %d bytes", off, n, entry, len(f.data), phdrSize)
+		return fmt.Errorf("program headers at byte 0x%x: found %d of %d bytes in a file of %d bytes, expected headers of %d bytes inside the file", off, n, entry, len(f.data), phdrSize)
 	}
 	f.phdrs = make([]phdr, n)
 	for i := range f.phdrs {
@@ -121,7 +121,7 @@ func (f *file) readSections(off, entry, n, names uint64) error {
 		return nil
 	}
 	if entry != shdrSize || !f.has(off, shdrSize) {
-		return fmt.Errorf("section headers at byte 0x%x: headers of %d bytes do not fit the file of %d bytes, or are not of %d bytes", off, entry, len(f.data), shdrSize)
+		return fmt.Errorf("section headers at byte 0x%x: found headers of %d bytes in a file of %d bytes, expected headers of %d bytes inside the file", off, entry, len(f.data), shdrSize)
 	}
 	if first := f.bytes(off, shdrSize); n == 0 {
 		n = u64(first[32:])
@@ -240,14 +240,14 @@ func (f *file) symbolsIn(typ uint32) (*symbolTable, uint64, error) {
 			continue
 		}
 		if s.entsize != symSize || !f.has(s.offset, s.size) {
-			return nil, 0, fmt.Errorf("symbols at byte 0x%x: %d bytes in entries of %d do not fit the file of %d bytes, or are not of %d bytes", s.offset, s.size, s.entsize, len(f.data), symSize)
+			return nil, 0, fmt.Errorf("symbols at byte 0x%x: found %d bytes in entries of %d in a file of %d bytes, expected entries of %d bytes inside the file", s.offset, s.size, s.entsize, len(f.data), symSize)
 		}
 		if uint64(s.link) >= uint64(len(f.shdrs)) {
 			return nil, 0, fmt.Errorf("symbols at byte 0x%x: names in section %d of %d", s.offset, s.link, len(f.shdrs))
 		}
 		names := &f.shdrs[s.link]
 		if names.typ != shtStrtab || !f.has(names.offset, names.size) {
-			return nil, 0, fmt.Errorf("names of symbols at byte 0x%x: %d bytes pass the end of the file (%d bytes), or are no string table", names.offset, names.size, len(f.data))
+			return nil, 0, fmt.Errorf("names of symbols at byte 0x%x: %d bytes pass the end of the file (%d bytes), or are not a string table", names.offset, names.size, len(f.data))
 		}
 		return &symbolTable{f.bytes(s.offset, s.size), f.bytes(names.offset, names.size)}, s.offset, nil
 	}

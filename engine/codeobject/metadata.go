@@ -294,7 +294,7 @@ func (m *metadata) wrongFor(key []byte, want string) {
 		where = string(key) + ": "
 	}
 	if len(m.rest) == 0 {
-		m.fail("%sends where %s is expected", where, want)
+		m.fail("%sends before %s", where, want)
 		return
 	}
 	found := msgp.NextType(m.rest).String()

@@ -88,7 +88,7 @@ var generics = map[string]string{
 // A feature without a setting stands for both of its states.
 func ParseGPU(name string) (GPU, error) {
 	fail := func(format string, args ...any) (GPU, error) {
-		return GPU{}, fmt.Errorf("%q is no GPU: %s", name, fmt.Sprintf(format, args...))
+		return GPU{}, fmt.Errorf("%q is not a GPU: %s", name, fmt.Sprintf(format, args...))
 	}
 	id, err := target.ParseTargetID(name)
 	if err != nil {
@@ -102,7 +102,7 @@ func ParseGPU(name string) (GPU, error) {
 	case !ok:
 		return fail("found processor %q, expected one such as gfx90a or gfx1100", id.Processor)
 	case strings.HasSuffix(id.Processor, "-generic"):
-		return fail("%s is what code is compiled for; name a processor that it runs on", id.Processor)
+		return fail("%s is a target for compilation; name a processor that runs the code", id.Processor)
 	}
 	states := map[string][]codeobject.Feature{"sramecc": {codeobject.Unsupported}, "xnack": {codeobject.Unsupported}}
 	for _, f := range features {
@@ -417,7 +417,7 @@ func (r *Report) Missing() string {
 func (g *GPUReport) explain() string {
 	switch g.Verdict {
 	case HostOnly:
-		return "there is no device code"
+		return "no device code"
 	case No:
 		return "no code for it"
 	case Empty:

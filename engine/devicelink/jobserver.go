@@ -85,7 +85,7 @@ func openPipe(name string, flag int) (*os.File, error) {
 		return nil, err
 	}
 	if info.Mode()&os.ModeNamedPipe == 0 {
-		return nil, fmt.Errorf("%s is no pipe", name)
+		return nil, fmt.Errorf("%s is not a pipe", name)
 	}
 	return os.OpenFile(name, flag|nonblock, 0)
 }

@@ -41,10 +41,10 @@ func Target(data []byte) (triple, processor string, err error) {
 		mach := uint8(order.Uint32(data[48:])) // EF_AMDGPU_MACH
 		processor := target.AMDGPUByMach(mach)
 		if processor == "" {
-			return "", "", fmt.Errorf("an AMD GPU of number 0x%x in e_flags, which is not known", mach)
+			return "", "", fmt.Errorf("unknown AMD GPU 0x%x in e_flags", mach)
 		}
 		return "amdgcn-amd-amdhsa", processor, nil
 	default:
-		return "", "", fmt.Errorf("ELF machine %d is none that images are made for", machine)
+		return "", "", fmt.Errorf("ELF machine %d has no offload target", machine)
 	}
 }

@@ -283,9 +283,9 @@ func (p *Plan) Check() error {
 		var reason string
 		switch first := link.Images[0]; {
 		case link.kinds == 0:
-			reason = fmt.Sprintf("the images for %s, such as that of %s, are of no offload kind", link.Name(), first.Input)
+			reason = fmt.Sprintf("the images for %s, such as that of %s, have no offload kind", link.Name(), first.Input)
 		case link.kinds&offloadbinary.CUDA != 0:
-			reason = fmt.Sprintf("the images for %s are CUDA's: a fat binary of them is made by NVIDIA's fatbinary, which offload register takes", link.Name())
+			reason = fmt.Sprintf("the images for %s are for CUDA: make a fat binary with NVIDIA's fatbinary, and register it with offload register", link.Name())
 		case link.kinds&^(offloadbinary.OpenMP|offloadbinary.HIP) != 0:
 			reason = fmt.Sprintf("the images for %s are of kind %s; OpenMP and HIP can be linked", link.Name(), link.kinds)
 		}

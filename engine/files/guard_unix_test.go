@@ -43,13 +43,13 @@ func TestFaultOfClosed(t *testing.T) {
 	unmapped.mu.Lock()
 	unmapped.list[(unmapped.next+len(unmapped.list)-1)%len(unmapped.list)].start = addr
 	unmapped.mu.Unlock()
-	if err := faultError(faultAt(addr + 100)); err == nil || !strings.Contains(err.Error(), "'cut': the file was cut from 65536 to 0 bytes") {
+	if err := faultError(faultAt(addr + 100)); err == nil || !strings.Contains(err.Error(), "'cut': the file shrank from 65536 to 0 bytes") {
 		t.Errorf("got %v, want an error that names the file that was cut", err)
 	}
 	if err := os.Truncate(filepath.Join(dir, "whole"), 50); err != nil {
 		t.Fatal(err)
 	}
-	if err := faultError(faultAt(addr + 100)); err == nil || !strings.Contains(err.Error(), "'whole': the file was cut") {
+	if err := faultError(faultAt(addr + 100)); err == nil || !strings.Contains(err.Error(), "'whole': the file shrank") {
 		t.Errorf("got %v, want an error that names the file that is mapped", err)
 	}
 }

@@ -59,9 +59,9 @@ func (in *Input) same(fi fs.FileInfo) error {
 
 func changedError(name string, before, after state) error {
 	if before.size != after.size {
-		return fmt.Errorf("'%s': the file changed from %d to %d bytes while it was read: try again when nothing writes to it", name, before.size, after.size)
+		return fmt.Errorf("'%s': the file changed from %d to %d bytes while it was read: try again when no process writes to it", name, before.size, after.size)
 	}
-	return fmt.Errorf("'%s': the file was modified while it was read: try again when nothing writes to it", name)
+	return fmt.Errorf("'%s': the file was modified while it was read: try again when no process writes to it", name)
 }
 
 // FromMemory returns an Input with the bytes b, such as a decompressed file.
@@ -202,7 +202,7 @@ func (r *Root) readStream(name string, in io.Reader) ([]byte, error) {
 		return nil, fileError(name, err)
 	}
 	if int64(len(b)) > most {
-		return nil, fmt.Errorf("'%s': more than the %d bytes that are read into memory of what is no regular file: use a file, or raise the limit of memory", name, most)
+		return nil, fmt.Errorf("'%s': more than %d bytes from an input that is not a regular file: use a file, or raise the limit of memory", name, most)
 	}
 	return b, nil
 }

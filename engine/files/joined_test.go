@@ -106,10 +106,10 @@ func TestJoinMaps(t *testing.T) {
 		t.Error("no fault", sum)
 		return nil
 	})
-	if err == nil || !strings.Contains(err.Error(), "'b': the file was cut from 400000 to 1000 bytes") {
+	if err == nil || !strings.Contains(err.Error(), "'b': the file shrank from 400000 to 1000 bytes") {
 		t.Error(err)
 	}
-	if _, err := b.All().ReadAt(make([]byte, 100), 950); err == nil || !strings.Contains(err.Error(), "was cut") {
+	if _, err := b.All().ReadAt(make([]byte, 100), 950); err == nil || !strings.Contains(err.Error(), "shrank") {
 		t.Error(err)
 	}
 }

@@ -26,7 +26,7 @@ func (j *Joined) reserve(size int) error {
 	}
 	b, err := pages.Map(size)
 	if err != nil {
-		return fmt.Errorf("no memory for %d bytes: %w", size, err)
+		return fmt.Errorf("cannot allocate %d bytes of memory: %w", size, err)
 	}
 	pages.Large(b)
 	j.memory, j.data = b, b[:size:size]

@@ -61,7 +61,7 @@ func (r *Root) EntriesBelow(name string) ([]TreeEntry, error) {
 				seen[id] = e.Path
 			}
 		default:
-			return &Error{Name: path, Err: errors.New("neither a file, a directory nor a symbolic link")}
+			return &Error{Name: path, Err: errors.New("not a file, a directory or a symbolic link")}
 		}
 		all = append(all, e)
 		return nil
@@ -87,7 +87,7 @@ func (r *Root) NewTree(name string) (*NewTree, error) {
 	}
 	target := filepath.Clean(path)
 	if left, err := os.ReadDir(target); err == nil && len(left) > 0 {
-		return nil, fmt.Errorf("'%s': is there already; name a new directory", name)
+		return nil, fmt.Errorf("'%s': already exists; name a new directory", name)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fileError(name, err)
 	}

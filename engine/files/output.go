@@ -538,7 +538,7 @@ func (o *Output) overwrite() error {
 		err = to.Truncate(size)
 	}
 	if err != nil {
-		return &Error{Name: o.name, Err: fmt.Errorf("incomplete, since it had to be written in place: %w", fileError(o.name, err).(*Error).Err)}
+		return &Error{Name: o.name, Err: fmt.Errorf("incomplete, because it was written in place: %w", fileError(o.name, err).(*Error).Err)}
 	}
 	return nil
 }

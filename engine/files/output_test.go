@@ -173,15 +173,15 @@ func TestCreateErrors(t *testing.T) {
 	defer outs.Abort()
 	create(t, outs, "out", "")
 	create(t, outs, "sub/out", "")
-	const over = ": is also the input 'in': writing it would destroy the input"
+	const over = ": is the same file as the input 'in': writing it would destroy the input"
 	for name, msg := range map[string]string{
 		"in":         "'in'" + over,
 		"./in":       "'./in'" + over,
 		"hard":       "'hard'" + over,
 		"soft":       "'soft'" + over,
-		"out":        "'out': is also the output 'out': every output must be a file of its own",
-		"sub/../out": "'sub/../out': is also the output 'out': every output must be a file of its own",
-		"same/out":   "'same/out': is also the output 'sub/out': every output must be a file of its own",
+		"out":        "'out': is the same file as the output 'out': each output must be a separate file",
+		"sub/../out": "'sub/../out': is the same file as the output 'out': each output must be a separate file",
+		"same/out":   "'same/out': is the same file as the output 'sub/out': each output must be a separate file",
 		"sub":        "'sub': Is a directory",
 		"none/x":     "'none/x': No such file or directory",
 		"in/x":       "'in/x': Not a directory",
@@ -201,7 +201,7 @@ func TestCreateErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer in.Close()
-	if err := outs.Commit(); message(err) != "'late': is also the input 'late': writing it would destroy the input" {
+	if err := outs.Commit(); message(err) != "'late': is the same file as the input 'late': writing it would destroy the input" {
 		t.Errorf("commit: %v", err)
 	}
 	if got := listing(t, dir); got["late"] != "3" || len(got) != 5 {

@@ -195,11 +195,11 @@ func TestInputChanges(t *testing.T) {
 		want   string
 	}{
 		{"same size", func(name string) error { return os.WriteFile(name, []byte(strings.Repeat("y", mapFrom)), 0o666) }, false,
-			"'in': the file was modified while it was read: try again when nothing writes to it"},
+			"'in': the file was modified while it was read: try again when no process writes to it"},
 		{"closed before", func(name string) error { return os.WriteFile(name, []byte(strings.Repeat("y", mapFrom)), 0o666) }, true,
-			"'in': the file was modified while it was read: try again when nothing writes to it"},
+			"'in': the file was modified while it was read: try again when no process writes to it"},
 		{"cut in its last page", func(name string) error { return os.Truncate(name, mapFrom-1) }, false,
-			fmt.Sprintf("'in': the file changed from %d to %d bytes while it was read: try again when nothing writes to it", mapFrom, mapFrom-1)},
+			fmt.Sprintf("'in': the file changed from %d to %d bytes while it was read: try again when no process writes to it", mapFrom, mapFrom-1)},
 		{"replaced by another file", func(name string) error {
 			if err := os.WriteFile(name+".new", []byte("new"), 0o666); err != nil {
 				return err
@@ -291,7 +291,7 @@ func TestSandboxLinks(t *testing.T) {
 	}
 	for _, name := range []string{"file", "folder/new"} {
 		outs := root.Outputs()
-		if _, err := outs.Create(name); err == nil || !strings.Contains(err.Error(), "leads out of the sandbox") {
+		if _, err := outs.Create(name); err == nil || !strings.Contains(err.Error(), "points out of the sandbox") {
 			t.Errorf("%s: %v", name, err)
 		}
 		outs.Abort()

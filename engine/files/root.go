@@ -100,7 +100,7 @@ func (r *Root) input(name string) (string, error) {
 	}
 	rel, ok := r.relative(name)
 	if !ok {
-		return "", fmt.Errorf("'%s': lies outside of the directory of the action, so it cannot be one of its declared inputs", name)
+		return "", fmt.Errorf("'%s': is outside of the directory of the action, so it cannot be one of its declared inputs", name)
 	}
 	for p := rel; ; {
 		if r.declared[p] {
@@ -109,7 +109,7 @@ func (r *Root) input(name string) (string, error) {
 		}
 		i := strings.LastIndexByte(p, '/')
 		if i < 0 {
-			return "", fmt.Errorf("'%s': not among the inputs of the action: declare it as an input", name)
+			return "", fmt.Errorf("'%s': not a declared input of the action: declare it as an input", name)
 		}
 		p = p[:i]
 	}

@@ -143,13 +143,13 @@ func TestDeclared(t *testing.T) {
 		filepath.Join(dir, "a/x"):       "",
 		"tree/1/z":                      "",
 		os.DevNull:                      "",
-		"a/y":                           "'a/y': not among the inputs of the action: declare it as an input",
-		"treefile":                      "'treefile': not among the inputs of the action: declare it as an input",
-		"tree/../a/y":                   "'tree/../a/y': not among the inputs of the action: declare it as an input",
-		"none":                          "'none': not among the inputs of the action: declare it as an input",
-		"../x":                          "'../x': lies outside of the directory of the action, so it cannot be one of its declared inputs",
-		"/etc/passwd":                   "'/etc/passwd': lies outside of the directory of the action, so it cannot be one of its declared inputs",
-		filepath.Join(dir, "..", "a/x"): "'" + filepath.Join(dir, "..", "a/x") + "': lies outside of the directory of the action, so it cannot be one of its declared inputs",
+		"a/y":                           "'a/y': not a declared input of the action: declare it as an input",
+		"treefile":                      "'treefile': not a declared input of the action: declare it as an input",
+		"tree/../a/y":                   "'tree/../a/y': not a declared input of the action: declare it as an input",
+		"none":                          "'none': not a declared input of the action: declare it as an input",
+		"../x":                          "'../x': is outside of the directory of the action, so it cannot be one of its declared inputs",
+		"/etc/passwd":                   "'/etc/passwd': is outside of the directory of the action, so it cannot be one of its declared inputs",
+		filepath.Join(dir, "..", "a/x"): "'" + filepath.Join(dir, "..", "a/x") + "': is outside of the directory of the action, so it cannot be one of its declared inputs",
 	} {
 		in, err := root.Open(name)
 		if message(err) != msg {
@@ -163,7 +163,7 @@ func TestDeclared(t *testing.T) {
 		"out":    "",
 		"a/z":    "",
 		"./a/x":  "'./a/x': is an input of the action: writing it would destroy the input",
-		"../out": "'../out': lies outside of the directory of the action, so it cannot be one of its outputs",
+		"../out": "'../out': is outside of the directory of the action, so it cannot be one of its outputs",
 	} {
 		if _, err := outs.Create(name); message(err) != msg {
 			t.Errorf("output %s: error %q, want %q", name, message(err), msg)
@@ -185,7 +185,7 @@ func TestGuardFileCutShort(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "big"), 5000); err != nil {
 		t.Fatal(err)
 	}
-	const want = "'big': the file was cut from 1048576 to 5000 bytes while it was read"
+	const want = "'big': the file shrank from 1048576 to 5000 bytes while it was read"
 	sum := 0
 	read := func() error {
 		for _, b := range in.Bytes() {
@@ -248,7 +248,7 @@ func TestGuardFileCutShortAndClosed(t *testing.T) {
 		t.Error("no fault", sum)
 		return nil
 	})
-	const want = "'big': the file was cut from 1048576 to 5000 bytes while it was read"
+	const want = "'big': the file shrank from 1048576 to 5000 bytes while it was read"
 	if message(err) != want {
 		t.Errorf("error %q, want %q", message(err), want)
 	}

@@ -92,7 +92,7 @@ func (w *treeWalk) folder(name, path string, fi fs.FileInfo) error {
 	folder := &Folder{Name: name}
 	w.folders[name] = folder
 	if w.count += len(entries); w.count > maxTree {
-		return &Error{Name: name, Err: fmt.Errorf("more than %d files in the directory and below", maxTree)}
+		return &Error{Name: name, Err: fmt.Errorf("more than %d files in the directory and its subdirectories", maxTree)}
 	}
 	for _, e := range entries {
 		inner := filepath.Join(name, e.Name())

@@ -189,7 +189,7 @@ func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent,
 			image.content = content{reader: reader, offset: stored.Offset, size: stored.Size}
 		})
 	case s.opt.Scope != Bundles:
-		return errors.New("uncompressed, it is no bundle")
+		return errors.New("its uncompressed contents are not a bundle")
 	case !text && s.fileType() != bundle.ObjectType && s.fileType() != bundle.ArchiveType:
 		s.setSelf(content{reader: reader, size: reader.RawSize()}, at)
 		return nil

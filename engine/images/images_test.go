@@ -101,7 +101,7 @@ func TestPlaces(t *testing.T) {
 		}},
 		{name: "a damaged member after another", data: fixture.Archive(t, "a.bin", string(one), "b.bin", string(one[:100]), "c.bin", string(one)), want: []string{
 			"in(a.bin) gfx3: offload binary 0x0 index 0 at 0x90, 5 bytes",
-			"fault: in(b.bin): offload binary at byte 0x0: its size of 152 bytes passes the end: there are 100",
+			"fault: in(b.bin): offload binary at byte 0x0: its size of 152 bytes passes the end at 100",
 		}},
 		{name: "a text bundle", data: []byte(text), opt: Options{Scope: Bundles, Type: "i"}, want: []string{
 			"in gfx4: text bundle 0x0 bundle 1 index 0 at 0x42, 4 bytes",

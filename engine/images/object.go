@@ -169,7 +169,7 @@ func (s *search) fatbinaries(ctx context.Context, c files.Content, at place) err
 			return nil
 		}
 		if !startsFatbinary(rest) || len(rest) < header {
-			return s.fault(at, fmt.Errorf("no CUDA fatbinary at byte 0x%x: begins with % x", pos, rest[:min(4, len(rest))]))
+			return s.fault(at, fmt.Errorf("no CUDA fatbinary at byte 0x%x: found % x", pos, rest[:min(4, len(rest))]))
 		}
 		head, body := uint64(binary.LittleEndian.Uint16(rest[6:])), binary.LittleEndian.Uint64(rest[8:])
 		if head < header || head > uint64(len(rest)) || body > uint64(len(rest))-head {

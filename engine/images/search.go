@@ -82,7 +82,7 @@ func (i *inflation) inflate(size int64) (bool, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.need += size; i.need > maxInflated {
-		return false, fmt.Errorf("compressed offload binaries inflate to more than %d bytes in all", maxInflated)
+		return false, fmt.Errorf("compressed offload binaries inflate to more than %d bytes in total", maxInflated)
 	}
 	if size > i.left {
 		return false, nil

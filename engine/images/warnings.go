@@ -19,7 +19,7 @@ func (s *Source) Warnings() (warnings []error) {
 			continue // sections of a bundled object have unique names
 		}
 		if end := strings.TrimSuffix(e.endID, "\r"); end != "" && end != strings.TrimSuffix(e.ID, "\r") {
-			warn(e, "its START line has the ID %q, its END line %q; bundle it again", e.ID, end)
+			warn(e, "its START line has the ID %q, its END line %q; recreate the bundle", e.ID, end)
 		}
 		earlier := first.add(e)
 		if earlier == nil {
@@ -29,7 +29,7 @@ func (s *Source) Warnings() (warnings []error) {
 		if e.binary {
 			taken = "last"
 		}
-		warn(e, "has the ID %q, as entry %d of the bundle has; the %s of them is used; bundle it again", e.ID, earlier.Index+1, taken)
+		warn(e, "has the same ID %q as entry %d of the bundle, and the %s of them is used; recreate the bundle", e.ID, earlier.Index+1, taken)
 	}
 	return warnings
 }

@@ -32,7 +32,7 @@ func ParseRules(list string) ([]Rule, error) {
 	var found []Rule
 	for name := range strings.SplitSeq(list, ",") {
 		if !slices.Contains(rules, Rule(name)) {
-			return nil, fmt.Errorf("found %q, expected some of %s", name, strings.Join(ruleNames(), ", "))
+			return nil, fmt.Errorf("found %q, expected a list of: %s", name, strings.Join(ruleNames(), ", "))
 		}
 		found = append(found, Rule(name))
 	}

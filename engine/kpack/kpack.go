@@ -198,7 +198,7 @@ func checkValue(b []byte, depth int) (rest []byte, err error) {
 		}
 		return rest, nil
 	case msgp.InvalidType:
-		return nil, fmt.Errorf("byte 0x%02x begins no value", b[0])
+		return nil, fmt.Errorf("byte 0x%02x does not begin a value", b[0])
 	}
 	rest, err = msgp.Skip(b)
 	if err != nil {
@@ -263,7 +263,7 @@ func text(b []byte, to *string) ([]byte, error) {
 func number(b []byte, to *uint64) ([]byte, error) {
 	n, b, err := msgp.ReadUint64Bytes(b)
 	if err != nil {
-		return nil, errors.New("expected a number that is not negative")
+		return nil, errors.New("expected a non-negative number")
 	}
 	*to = n
 	return b, nil
@@ -316,7 +316,7 @@ func (p *parser) toc(b []byte) error {
 		return errors.New("the table of contents has no toc")
 	case !p.haveScheme:
 		p.a.Scheme = None
-		p.a.Warnings = append(p.a.Warnings, "no compression_scheme: none is assumed")
+		p.a.Warnings = append(p.a.Warnings, "no compression_scheme: using none")
 	}
 	switch p.a.Scheme {
 	case None:
@@ -411,7 +411,7 @@ func (p *parser) readFrames() error {
 	}
 	data := p.data.Bytes()[p.zstdAt : p.zstdAt+p.zstdSize]
 	if len(data) < 4 {
-		return errors.New("zstd_size: the number of frames does not fit into the data")
+		return errors.New("zstd_size: more frames than the data can hold")
 	}
 	n := le.Uint32(data)
 	if uint64(n) > uint64(len(data)-4)/4 || n > maxFrames {
@@ -555,7 +555,7 @@ func (e *Entry) WriteTo(ctx context.Context, b *budget.Budget, sink files.Sink, 
 			return fmt.Errorf("its zstd frame is damaged: %w", err)
 		}
 		if n != e.Size {
-			return fmt.Errorf("its zstd frame holds more or less than the %d bytes that it states", e.Size)
+			return fmt.Errorf("its zstd frame does not hold the %d bytes that it states", e.Size)
 		}
 		return nil
 	})

@@ -241,8 +241,8 @@ func TestVerify(t *testing.T) {
 		warning  string
 	}{
 		"same":     {[]*Archive{archive("gfx90a", code("k", gfx90a), "gfx90a"), archive("gfx942", code("k", gfx942), "gfx942")}, "", ""},
-		"strange":  {[]*Archive{archive("gfx90a", code("k", gfx90a), "gfx90a"), archive("gfx942", code("other", gfx942), "gfx942")}, "a#0: the code for gfx90a and for gfx942 has no kernel in common", ""},
-		"unlisted": {[]*Archive{archive("gfx90a", code("k", gfx90a), "gfx942")}, "gfx90a is not among gfx_arches", ""},
+		"strange":  {[]*Archive{archive("gfx90a", code("k", gfx90a), "gfx90a"), archive("gfx942", code("other", gfx942), "gfx942")}, "a#0: the code for gfx90a and the code for gfx942 have no kernel in common", ""},
+		"unlisted": {[]*Archive{archive("gfx90a", code("k", gfx90a), "gfx942")}, "gfx90a is not in gfx_arches", ""},
 		"flags":    {[]*Archive{archive("gfx942", code("k", gfx90a), "gfx942")}, "", "its ELF flags are for gfx90a"},
 		"no ELF":   {[]*Archive{archive("gfx942", []byte("text"), "gfx942")}, "", "not an AMDGPU ELF file"},
 	}

@@ -57,7 +57,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 		return nil, fmt.Errorf("section %s: missing", prune.HIPSection)
 	}
 	if h.file.Sections[section].InFile() > 0 {
-		return nil, fmt.Errorf("section %s: has content already", prune.HIPSection)
+		return nil, fmt.Errorf("section %s: already has contents", prune.HIPSection)
 	}
 	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: markerSection}
 	e := elfedit.Edit{}
@@ -66,7 +66,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 	found := false
 	for i, w := range h.Wrappers {
 		if w.Magic != prune.MagicPack {
-			return nil, fmt.Errorf("wrapper %d: found one that leads to a bundle, expected wrappers that lead to a marker", i)
+			return nil, fmt.Errorf("wrapper %d: points to a bundle, expected wrappers that point to a marker", i)
 		}
 		items, name, err := bundleItems(ctx, h, w, entries, o.Budget, memory)
 		if err != nil {
@@ -92,7 +92,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 			elfedit.Patch{Addr: w.Addr + 16, Data: make([]byte, 8)})
 	}
 	if !found {
-		return nil, fmt.Errorf("no archive has code of %s", clip(h.Name))
+		return nil, fmt.Errorf("no archive has code for %s", clip(h.Name))
 	}
 	e.Changes = []elfedit.Change{c}
 	return h.file.Plan(e)
@@ -143,7 +143,7 @@ func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[stri
 		}
 		if i := slices.IndexFunc(items, func(other bundle.Item) bool { return other.ID == id }); i >= 0 {
 			if !bytes.Equal(items[i].Content.Bytes(), content.Bytes()) {
-				return nil, "", fmt.Errorf("%s: two archives have other code for %s", clip(key), id)
+				return nil, "", fmt.Errorf("%s: two archives have different code for %s", clip(key), id)
 			}
 			continue
 		}

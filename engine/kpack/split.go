@@ -96,9 +96,9 @@ func collect(code *prune.Code, o *SplitOptions, split *Split) (archs []string, i
 				}
 				continue
 			case arch == spirv:
-				return nil, nil, fmt.Errorf("wrapper %d: runtimes do not load %s from archives; split for other targets only", w, spirv)
+				return nil, nil, fmt.Errorf("wrapper %d: runtimes do not load %s from archives; split only for other targets", w, spirv)
 			case strings.ContainsAny(arch, "/\\\x00"):
-				return nil, nil, fmt.Errorf("wrapper %d: entry %q: no file can have this target ID in its name", w, e.ID)
+				return nil, nil, fmt.Errorf("wrapper %d: entry %q: the target ID cannot be part of a file name", w, e.ID)
 			}
 			if items[arch] == nil {
 				archs = append(archs, arch)
@@ -229,7 +229,7 @@ func (a *Archive) has(ctx context.Context, b *budget.Budget, e *Entry, content f
 			return false, fmt.Errorf("%s for %s in the archive: %w", e.Key, e.Arch, err)
 		}
 		if !bytes.Equal(c.Bytes(), content.Bytes()) {
-			return false, fmt.Errorf("%s for %s is in the archive with other bytes; give the library another name in archives, or begin with new archives", e.Key, e.Arch)
+			return false, fmt.Errorf("the archive has different code of %s for %s; give the library another name in archives, or create new archives", e.Key, e.Arch)
 		}
 		return true, nil
 	}

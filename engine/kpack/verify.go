@@ -86,7 +86,7 @@ func (v *Verifier) Archive(ctx context.Context, name string, a *Archive) {
 func (v *Verifier) entry(ctx context.Context, name string, a *Archive, e *Entry) {
 	where := fmt.Sprintf("%s for %s", clip(e.Key), clip(e.Arch))
 	if !slices.Contains(a.Archs, e.Arch) {
-		v.fail(name, "%s: %s is not among gfx_arches (%s), so that no runtime finds it", where, clip(e.Arch), strings.Join(a.Archs, ", "))
+		v.fail(name, "%s: %s is not in gfx_arches (%s), so no runtime finds it", where, clip(e.Arch), strings.Join(a.Archs, ", "))
 	}
 	if e.Type != "hsaco" {
 		v.warn(name, "%s: found type %.100q, expected \"hsaco\"", where, e.Type)
@@ -180,7 +180,7 @@ func (v *Verifier) sameKernels() {
 	slices.Sort(keys)
 	for _, key := range keys {
 		if a, b, ok := strangers(v.kernels[key]); ok {
-			v.fail(b.file, "%s: the code for %s and for %s has no kernel in common: one of them belongs to another source of the library", clip(key), a.arch, b.arch)
+			v.fail(b.file, "%s: the code for %s and the code for %s have no kernel in common: one of them belongs to another source of the library", clip(key), a.arch, b.arch)
 		}
 	}
 }
@@ -233,7 +233,7 @@ func (v *Verifier) complete(h namedHost) {
 	}
 	if len(archives) == 0 {
 		if len(v.archives) > 0 {
-			v.fail(h.name, "no archive has code of %s", clip(h.Name))
+			v.fail(h.name, "no archive has code for %s", clip(h.Name))
 		}
 		return
 	}
@@ -276,7 +276,7 @@ func (v *Verifier) complete(h namedHost) {
 		for _, e := range a.Entries {
 			if name, _, _ := SplitKey(e.Key); name == h.Name && !asked[e.Key] && !told[e.Key] {
 				told[e.Key] = true
-				v.warn(a.name, "%s: no wrapper of %s asks for it", clip(e.Key), h.name)
+				v.warn(a.name, "%s: no wrapper of %s refers to it", clip(e.Key), h.name)
 			}
 		}
 	}

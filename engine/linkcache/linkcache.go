@@ -89,7 +89,7 @@ func (s *Store) Get(key Key, output string) (messages []byte, found bool, err er
 	return messages, true, nil
 }
 
-var errDamaged = errors.New("a damaged result")
+var errDamaged = errors.New("the cached result is damaged")
 
 // extract checks a result and writes its image.
 func extract(f *os.File, output string) (messages []byte, err error) {

@@ -226,7 +226,7 @@ func (b *Builder) headers(names *StringTable, locals uint32) (headers []Section,
 	for i := range b.sections {
 		s := &b.sections[i]
 		if s.Type == shtNobits && s.size() > 0 {
-			return nil, nil, fmt.Errorf("section %q: %d bytes of content in a section without any", s.Name, s.size())
+			return nil, nil, fmt.Errorf("section %q: %d bytes of contents in a section without contents", s.Name, s.size())
 		}
 		if s.Flags&ShfRetain != 0 {
 			b.h.osabi = 3 // ELFOSABI_GNU, which the flag requires

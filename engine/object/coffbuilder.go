@@ -158,7 +158,7 @@ func (b *COFFBuilder) content(i int) (files.Content, error) {
 			data = slices.Clone(s.Content.Bytes())
 		}
 		if r.typ != COFFAddr64 || r.offset+8 > uint64(len(data)) {
-			return files.Content{}, fmt.Errorf("section %q: an addend at 0x%x, which has no place for one", s.Name, r.offset)
+			return files.Content{}, fmt.Errorf("section %q: the relocation at 0x%x cannot have an addend", s.Name, r.offset)
 		}
 		binary.LittleEndian.PutUint64(data[r.offset:], uint64(r.addend))
 	}

@@ -218,7 +218,7 @@ func (r *elfRewriter) readSymbols() error {
 				s.in.hasSymbol = true
 			}
 		case !keepsReserved(elf.Machine(r.h.machine), s.shndx):
-			return fmt.Errorf("symbol %d %q: reserved section index 0x%x has no known meaning", i, clip(s.name), s.shndx)
+			return fmt.Errorf("symbol %d %q: unknown reserved section index 0x%x", i, clip(s.name), s.shndx)
 		}
 		s.index = uint32(i)
 	}

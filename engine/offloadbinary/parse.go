@@ -186,7 +186,7 @@ func parseHeader(data []byte) (header, *Error) {
 		return header{}, invalid(0, "begins with % x, expected the magic 10 ff 10 ad", data[:min(4, len(data))])
 	}
 	if len(data) < headerSize {
-		return header{}, invalid(0, "the header has %d bytes, there are %d", headerSize, len(data))
+		return header{}, invalid(0, "the header has %d bytes, found %d", headerSize, len(data))
 	}
 	h := header{
 		version: int(min(binary.LittleEndian.Uint32(data[4:]), 1<<31-1)),
@@ -202,11 +202,11 @@ func parseHeader(data []byte) (header, *Error) {
 	case 3:
 		h.length = headerSizeV3
 	default:
-		return h, invalid(4, "version is %d, known are 1 to %d", h.version, newestVersion)
+		return h, invalid(4, "version is %d, expected 1 to %d", h.version, newestVersion)
 	}
 	switch {
 	case h.size > uint64(len(data)):
-		return h, truncated(8, "its size of %d bytes passes the end: there are %d", h.size, len(data))
+		return h, truncated(8, "its size of %d bytes passes the end at %d", h.size, len(data))
 	case h.size < h.length:
 		return h, truncated(8, "its size of %d bytes is less than that of its header, %d", h.size, h.length)
 	}
@@ -310,7 +310,7 @@ type span struct {
 // read returns the strings of an entry, whose records are inside the data.
 func (t *texts) read(e entry) ([]String, *Error) {
 	if e.count > t.records {
-		return nil, invalid(int64(e.strings), "more string records than its size has room for: tables overlap")
+		return nil, invalid(int64(e.strings), "more string records than fit into its size: tables overlap")
 	}
 	t.records -= e.count
 	strings := make([]String, e.count)

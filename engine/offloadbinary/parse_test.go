@@ -231,10 +231,10 @@ func TestErrors(t *testing.T) {
 	}{
 		{"empty", nil, nil, 0, false, "offload binary at byte 0x0: begins with , expected the magic 10 ff 10 ad"},
 		{"magic", []byte("\x7fELF0123456789"), nil, 0, false, "offload binary at byte 0x0: begins with 7f 45 4c 46, expected the magic 10 ff 10 ad"},
-		{"short", []byte(Magic + "\n"), nil, 0, false, "offload binary at byte 0x0: the header has 32 bytes, there are 5"},
-		{"version 0", v1(t), put(4, 0), 4, false, "version is 0, known are 1 to 3"},
-		{"version 4", v1(t), func(p []byte) []byte { p[4] = 4; return p }, 4, false, "version is 4, known are 1 to 3"},
-		{"size", v1(t), put(8, 1<<63), 8, true, "its size of 9223372036854775808 bytes passes the end: there are 112"},
+		{"short", []byte(Magic + "\n"), nil, 0, false, "offload binary at byte 0x0: the header has 32 bytes, found 5"},
+		{"version 0", v1(t), put(4, 0), 4, false, "version is 0, expected 1 to 3"},
+		{"version 4", v1(t), func(p []byte) []byte { p[4] = 4; return p }, 4, false, "version is 4, expected 1 to 3"},
+		{"size", v1(t), put(8, 1<<63), 8, true, "its size of 9223372036854775808 bytes passes the end at 112"},
 		{"size 31", v1(t), put(8, 31), 8, true, "its size of 31 bytes is less than that of its header, 32"},
 		{"no room for the entry", v1(t), put(8, 71), 24, true, "1 entries of 40 bytes at 0x20 pass its end at 0x47"},
 		{"entries", v1(t), put(16, 113), 16, true, "the entries' offset 0x71 passes its end at 0x70"},
@@ -249,7 +249,7 @@ func TestErrors(t *testing.T) {
 		{"value size", v2(t), put(88, 0x40), 0x59, true, "string record 1 at 0x48: string at 0x66 with 64 bytes passes its end at 0x78"},
 		{"value size overflow", v2(t), put(88, 1<<64-1), 88, true, "value size 0xffffffffffffffff passes its end"},
 		{"behind", append(v1(t), "x"...), nil, 112, false, "offload binary at byte 0x70: begins with 78, expected the magic 10 ff 10 ad"},
-		{"second", append(v1(t), Magic...), nil, 112, false, "offload binary at byte 0x70: the header has 32 bytes, there are 4"},
+		{"second", append(v1(t), Magic...), nil, 112, false, "offload binary at byte 0x70: the header has 32 bytes, found 4"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			data := test.data

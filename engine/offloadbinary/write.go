@@ -21,7 +21,7 @@ func Write(sink files.Sink, version int, images []Image) error {
 	for i := range images {
 		for _, s := range images[i].Strings {
 			if strings.ContainsRune(s.Key, 0) || version == 1 && strings.ContainsRune(s.Value, 0) {
-				return fmt.Errorf("property %q of image %d of %d: has a NUL in it", s.Key, i+1, len(images))
+				return fmt.Errorf("property %q of image %d of %d: contains a NUL", s.Key, i+1, len(images))
 			}
 		}
 	}
@@ -36,7 +36,7 @@ func Write(sink files.Sink, version int, images []Image) error {
 	case 2, 3:
 		return writePackage(sink, version, images)
 	}
-	return fmt.Errorf("offload binaries of version %d are not written, only 1, 2 and 3", version)
+	return fmt.Errorf("offload binaries of version %d cannot be written, expected 1, 2 or 3", version)
 }
 
 // Compression selects how a package of version 3 is compressed.

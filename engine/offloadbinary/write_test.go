@@ -131,10 +131,10 @@ func TestWriteRefuses(t *testing.T) {
 		images  []Image
 		want    string
 	}{
-		{4, nil, "offload binaries of version 4 are not written, only 1, 2 and 3"},
-		{1, image("a\x00b", ""), `property "a\x00b" of image 1 of 1: has a NUL in it`},
-		{1, image("a", "\x00"), `property "a" of image 1 of 1: has a NUL in it`},
-		{2, image("\x00", ""), `property "\x00" of image 1 of 1: has a NUL in it`},
+		{4, nil, "offload binaries of version 4 cannot be written, expected 1, 2 or 3"},
+		{1, image("a\x00b", ""), `property "a\x00b" of image 1 of 1: contains a NUL`},
+		{1, image("a", "\x00"), `property "a" of image 1 of 1: contains a NUL`},
+		{2, image("\x00", ""), `property "\x00" of image 1 of 1: contains a NUL`},
 	} {
 		var out files.Buffer
 		if err := Write(&out, test.version, test.images); err == nil || err.Error() != test.want {

@@ -38,7 +38,7 @@ func (w *Work) openArchive(ctx context.Context) error {
 		return unsupported(err)
 	}
 	if archive.Thin() {
-		return unsupported(errors.New("thin archive: its members are files beside it; prune these, or make a whole archive"))
+		return unsupported(errors.New("thin archive: its members are separate files; prune these, or create a regular archive"))
 	}
 	members := make(map[int64]ar.Member)
 	for m, err := range archive.Members() {

@@ -64,14 +64,14 @@ func ReadCode(ctx context.Context, in files.Content, budget *budget.Budget) (*Co
 	}
 	for i, w := range c.Wrappers {
 		if w.Magic == MagicPack {
-			return nil, fmt.Errorf("wrapper %d leads to a marker: the file is split already", i)
+			return nil, fmt.Errorf("wrapper %d points to a marker: the file is already split", i)
 		}
 	}
 	if c.Section < 0 || f.Sections[c.Section].InFile() == 0 {
 		return nil, fmt.Errorf("no device code in the file: no section %s with content", HIPSection)
 	}
 	if len(c.Wrappers) == 0 {
-		return nil, fmt.Errorf("section %s: no wrapper in section %s leads to it", HIPSection, wrapperSection)
+		return nil, fmt.Errorf("section %s: no wrapper in section %s points to it", HIPSection, wrapperSection)
 	}
 	units, order, err := openBundles(ctx, f, c.Section, c.Wrappers, &Options{Budget: budget})
 	if err != nil {

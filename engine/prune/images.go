@@ -96,7 +96,7 @@ func (w *Work) packages(ctx context.Context, c files.Content) ([]*unit, error) {
 			return nil, err
 		}
 		if p.NotInflated {
-			return nil, fmt.Errorf("offload binary at byte 0x%x: 0x%x bytes inflated are more than fit", p.Offset, p.Inflated)
+			return nil, fmt.Errorf("offload binary at byte 0x%x: inflates to 0x%x bytes, more than fit", p.Offset, p.Inflated)
 		}
 		u := &unit{at: p.Offset, stored: c.Slice(p.Offset, p.Size), pack: p, size: p.Size, compressed: false}
 		for i := range p.Images {
@@ -177,7 +177,7 @@ func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit
 		return nil, err
 	}
 	if len(records) == 0 {
-		return nil, fmt.Errorf("section %s: no record leads to its images", s.Name)
+		return nil, fmt.Errorf("section %s: no record points to its images", s.Name)
 	}
 	w.units = append(w.units, units...)
 	w.order = append(w.order, units...)

@@ -148,7 +148,7 @@ func (w *Work) openHIP(ctx context.Context, f *elfedit.File) (func() (elfedit.Ch
 		return nil, err
 	}
 	if len(wrappers) == 0 {
-		return nil, fmt.Errorf("section %s: no wrapper in section %s leads to it", HIPSection, wrapperSection)
+		return nil, fmt.Errorf("section %s: no wrapper in section %s points to it", HIPSection, wrapperSection)
 	}
 	units, order, err := openBundles(ctx, f, section, wrappers, &w.opt)
 	if err != nil {
@@ -215,7 +215,7 @@ func openBundles(ctx context.Context, f *elfedit.File, section int, wrappers []W
 			return nil, nil, fmt.Errorf("wrapper %d: the code is in kpack archives, but section %s has content", i, HIPSection)
 		}
 		if wrapper.Target < s.Addr || wrapper.Target-s.Addr >= s.Size {
-			return nil, nil, fmt.Errorf("wrapper %d: leads to address 0x%x, expected one in section %s (0x%x to 0x%x)", i, wrapper.Target, s.Name, s.Addr, s.Addr+s.Size)
+			return nil, nil, fmt.Errorf("wrapper %d: points to address 0x%x, expected one in section %s (0x%x to 0x%x)", i, wrapper.Target, s.Name, s.Addr, s.Addr+s.Size)
 		}
 		starts = append(starts, int64(wrapper.Target-s.Addr))
 	}

@@ -129,7 +129,7 @@ func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int, ta
 		var starts []uint64
 		for _, t := range targets {
 			if t >= uint64(content.Len()) {
-				return nil, fmt.Errorf("section %s: a wrapper leads to byte 0x%x of %d", HIPSection, t, content.Len())
+				return nil, fmt.Errorf("section %s: a wrapper points to byte 0x%x of %d", HIPSection, t, content.Len())
 			}
 			starts = append(starts, t)
 		}

@@ -377,7 +377,7 @@ func TestHostile(t *testing.T) {
 		want   string
 	}{
 		"size of 2^63":   {func(d []byte) []byte { put(section(d, ".hip_fatbin")[32:], 1<<63); return d }, good, "passes the end of the file"},
-		"wrapper out":    {func(d []byte) []byte { return movePointer(t, d, 0, 1<<40) }, good, "leads to address 0x10000000000"},
+		"wrapper out":    {func(d []byte) []byte { return movePointer(t, d, 0, 1<<40) }, good, "points to address 0x10000000000"},
 		"wrapper inside": {func(d []byte) []byte { return movePointer(t, d, 0, 16) }, good, "no bundle begins there"},
 		"overlap":        {func(d []byte) []byte { return growBundle(t, d) }, good, "passes the end of the file"},
 		"segments":       {func(d []byte) []byte { put(d[64+56+16:], 0); return d }, good, "do not fit"},

@@ -78,7 +78,7 @@ func openBundle(ctx context.Context, c files.Content, at, end int64, o *Options)
 			}
 		}
 		if stop > end-at {
-			return nil, fmt.Errorf("compressed bundle of 0x%x bytes: passes what follows it at byte 0x%x", stop, end)
+			return nil, fmt.Errorf("compressed bundle of 0x%x bytes: overlaps what follows it at byte 0x%x", stop, end)
 		}
 		u.stored = c.Slice(at, stop)
 		u.compressed = true

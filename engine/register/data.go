@@ -47,11 +47,11 @@ func (d *Data) Write(out files.Sink) error {
 	}
 	switch {
 	case d.Content.Len() == 0:
-		return errors.New("an empty file, expected data to embed")
+		return errors.New("found an empty file, expected data to embed")
 	case align&(align-1) != 0:
-		return fmt.Errorf("alignment %d is no power of two", align)
+		return fmt.Errorf("alignment %d is not a power of two", align)
 	case d.COFF && align > maxCOFFAlign:
-		return fmt.Errorf("alignment %d is more than the %d that COFF has", align, maxCOFFAlign)
+		return fmt.Errorf("alignment %d is more than %d, the largest in COFF", align, maxCOFFAlign)
 	}
 	if err := CheckIdentifier(d.Symbol); err != nil {
 		return err
@@ -112,9 +112,9 @@ func init() {
 func CheckIdentifier(name string) error {
 	switch {
 	case !identifier(name):
-		return fmt.Errorf("symbol %q is not an identifier of C: expected letters, digits and _, no digit first", name)
+		return fmt.Errorf("symbol %q is not a C identifier: expected letters, digits and _, no digit first", name)
 	case keywords[name]:
-		return fmt.Errorf("symbol %q is a keyword of C or C++: expected another name", name)
+		return fmt.Errorf("symbol %q is a keyword of C or C++; choose another name", name)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (f *FatBinary) Write(out files.Sink) error {
 		return errors.New("the fat binary is empty")
 	}
 	if !identifier(f.Symbol) {
-		return fmt.Errorf("symbol %q is not an identifier of C", f.Symbol)
+		return fmt.Errorf("symbol %q is not a C identifier", f.Symbol)
 	}
 	names := fatBinary[HIP]
 	m.define(f.Symbol, m.Section(object.BuilderSection{

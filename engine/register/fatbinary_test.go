@@ -55,7 +55,7 @@ func TestFatBinaryErrors(t *testing.T) {
 		want string
 	}{
 		{FatBinary{Machine: object.MachineX8664, Symbol: "a"}, "the fat binary is empty"},
-		{FatBinary{Machine: object.MachineX8664, Symbol: "a b", Content: files.Memory([]byte("x"))}, `symbol "a b" is not an identifier of C`},
+		{FatBinary{Machine: object.MachineX8664, Symbol: "a b", Content: files.Memory([]byte("x"))}, `symbol "a b" is not a C identifier`},
 		{FatBinary{Machine: 3, Symbol: "a", Content: files.Memory([]byte("x"))}, "machine 3 is not x86-64 or AArch64"},
 	} {
 		var out files.Buffer

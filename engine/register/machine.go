@@ -98,7 +98,7 @@ func machineOf(number uint16, coff bool) (*machine, error) {
 	case number == object.MachineAArch64 && !coff:
 		return &aarch64, nil
 	case coff:
-		return nil, fmt.Errorf("machine %d is not x86-64, the one for COFF", number)
+		return nil, fmt.Errorf("machine %d is not x86-64, as COFF requires", number)
 	}
 	return nil, fmt.Errorf("machine %d is not x86-64 or AArch64", number)
 }

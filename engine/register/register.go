@@ -55,7 +55,7 @@ func ParseKind(name string) (Kind, error) {
 			return k, nil
 		}
 	}
-	return 0, fmt.Errorf("kind %q is none of openmp, hip, cuda, sycl", name)
+	return 0, fmt.Errorf("kind: found %q, expected one of openmp, hip, cuda, sycl", name)
 }
 
 // String returns the name of k, as ParseKind reads it.
@@ -147,7 +147,7 @@ func (o *Object) Write(out files.Sink) error {
 func (r *Registration) check() error {
 	switch {
 	case r.Kind < OpenMP || r.Kind > SYCL:
-		return fmt.Errorf("kind %d is not known", r.Kind)
+		return fmt.Errorf("unknown kind %d", r.Kind)
 	case len(r.Images) == 0:
 		return errors.New("no image to register")
 	case r.Kind == SYCL && !r.Package:

@@ -218,12 +218,12 @@ func TestErrors(t *testing.T) {
 		o    Object
 		want string
 	}{
-		{Object{Machine: object.MachineAArch64, COFF: true}, "machine 183 is not x86-64, the one for COFF"},
-		{Object{COFF: true, Relocatable: true}, "relocatable registration is for ELF, not for COFF"},
+		{Object{Machine: object.MachineAArch64, COFF: true}, "machine 183 is not x86-64, as COFF requires"},
+		{Object{COFF: true, Relocatable: true}, "relocatable registration requires ELF, found COFF"},
 		{Object{Registrations: []Registration{{Kind: SYCL, Images: []Image{image(1), image(2)}, Package: true}}}, "sycl: 2 images, expected one fat binary"},
 		{Object{Machine: 3}, "machine 3 is not x86-64 or AArch64"},
-		{Object{Entries: "a-b"}, `section "a-b" for offload entries: linkers define its start and end only if it is an identifier of C`},
-		{Object{Entries: "9"}, `section "9" for offload entries: linkers define its start and end only if it is an identifier of C`},
+		{Object{Entries: "a-b"}, `section "a-b" for offload entries: linkers define its start and end only if it is a C identifier`},
+		{Object{Entries: "9"}, `section "9" for offload entries: linkers define its start and end only if it is a C identifier`},
 		{Object{Registrations: []Registration{{Kind: OpenMP, Images: nil}}}, "openmp: no image to register"},
 		{Object{Registrations: []Registration{{Kind: HIP, Images: []Image{image(1), image(1)}}}}, "hip: 2 images, expected one fat binary"},
 		{Object{Registrations: []Registration{{Kind: OpenMP, Images: []Image{image(1), {}}}}}, "openmp: image 2 of 2 is empty"},

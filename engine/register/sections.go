@@ -77,7 +77,7 @@ func newModule(o *Object) (*module, error) {
 		entries = EntriesSection
 	}
 	if !identifier(entries) {
-		return nil, fmt.Errorf("section %q for offload entries: linkers define its start and end only if it is an identifier of C", entries)
+		return nil, fmt.Errorf("section %q for offload entries: linkers define its start and end only if it is a C identifier", entries)
 	}
 	m, err := newBare(o.Machine, o.COFF)
 	if err != nil {
@@ -88,7 +88,7 @@ func newModule(o *Object) (*module, error) {
 	bounded := slices.ContainsFunc(o.Registrations, func(r Registration) bool { return r.Kind != SYCL })
 	if o.COFF {
 		if o.Relocatable {
-			return nil, errors.New("relocatable registration is for ELF, not for COFF")
+			return nil, errors.New("relocatable registration requires ELF, found COFF")
 		}
 		if !bounded {
 			return m, nil

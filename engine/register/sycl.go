@@ -100,7 +100,7 @@ func (m *module) syclDescriptor(images []Image) (object.SymbolID, error) {
 	var data []byte
 	for i := range images {
 		if strings.ContainsRune(images[i].Triple, 0) {
-			return 0, fmt.Errorf("image %d of %d: a NUL in triple %q", i+1, len(images), images[i].Triple)
+			return 0, fmt.Errorf("image %d of %d: triple %q contains a NUL", i+1, len(images), images[i].Triple)
 		}
 		triples[i] = strs.add(images[i].Triple)
 		for _, symbol := range images[i].Symbols {

@@ -26,7 +26,7 @@ func Complete(s string, kind Kind) (ID, error) {
 		switch {
 		case parseArch(first) != ArchUnknown && strings.Contains(rest, "-"):
 			if kind == "" {
-				return ID{}, fmt.Errorf("target '%s' has no offload kind: write host-, openmp-, hip- or hipv4- before it", s)
+				return ID{}, fmt.Errorf("target '%s' has no offload kind: prefix it with host-, openmp-, hip- or hipv4-", s)
 			}
 			full = string(kind) + "-" + s
 		case looksLikeProcessor(Triple{Arch: ArchAMDGCN}, processorOf(s)):
@@ -74,9 +74,9 @@ func defaultTriple(targetID string, kind Kind) (string, error) {
 	case kind == "":
 		return "", fmt.Errorf("target '%s' needs an offload kind to complete it, openmp or hip", targetID)
 	case kind != OpenMP && kind != HIP && kind != HIPv4:
-		return "", fmt.Errorf("target '%s' is not one of offload kind %s", targetID, kind)
+		return "", fmt.Errorf("target '%s' does not have offload kind %s", targetID, kind)
 	case nvidia && kind != OpenMP:
-		return "", fmt.Errorf("target '%s' is not one of offload kind %s, which is for AMD GPUs", targetID, kind)
+		return "", fmt.Errorf("target '%s' does not have offload kind %s, which is for AMD GPUs", targetID, kind)
 	case nvidia:
 		return "nvptx64-nvidia-cuda-", nil
 	case processorOf(targetID) == spirvProcessor:

@@ -58,7 +58,7 @@ func ParseTargetID(s string) (TargetID, error) {
 			}
 		}
 		if _, twice := t.feature(name); twice {
-			return t, &TargetIDError{s, fmt.Sprintf("'%s' is there twice", name)}
+			return t, &TargetIDError{s, fmt.Sprintf("'%s' occurs twice", name)}
 		}
 		t.Features = append(t.Features, Feature{name, on})
 	}

@@ -220,9 +220,9 @@ func TestErrors(t *testing.T) {
 		{"other", []byte("\x7fELF\x02\x01\x01\x00"), "no bitcode signature"},
 		{"odd size", good[:len(good)-1], "not a multiple of 4"},
 		{"cut", good[:len(good)/2&^3], "passes the end"},
-		{"wrapper cut", wrapped(good, 0)[:16], "wrapper header needs 20 bytes, 16 are there"},
+		{"wrapper cut", wrapped(good, 0)[:16], "wrapper header needs 20 bytes, found 16"},
 		{"wrapper size", append(wrapped(good, 0)[:12], append([]byte{255, 255, 255, 255}, wrapped(good, 0)[16:]...)...), "passes the end of the file"},
-		{"wrapper empty", wrapped(make([]byte, 8), 0), "no bitcode signature behind the wrapper"},
+		{"wrapper empty", wrapped(make([]byte, 8), 0), "no bitcode signature after the wrapper"},
 		{"operands", module(func(w *streamWriter) { w.fixed(3, 3); w.vbr(1, 6); w.vbr(1<<40, 6) }), "record of 1099511627776 operands passes the end"},
 		{"endless number", module(func(w *streamWriter) {
 			w.fixed(3, 3)
@@ -234,7 +234,7 @@ func TestErrors(t *testing.T) {
 		{"array of arrays", module(func(w *streamWriter) { w.define(field{literal, 1}, field{enc: array}, field{enc: array}) }), "wrong place"},
 		{"zero width array", module(func(w *streamWriter) { w.define(field{literal, 1}, field{enc: array}, field{fixed, 0}) }), "wrong place"},
 		{"wide field", module(func(w *streamWriter) { w.define(field{literal, 1}, field{fixed, 64}) }), "field of 64 bits"},
-		{"short record", module(func(w *streamWriter) { w.record(moduleFunction, 1, 2) }), "has 2 operands, at least 4 expected"},
+		{"short record", module(func(w *streamWriter) { w.record(moduleFunction, 1, 2) }), "has 2 operands, expected at least 4"},
 		{"name", module(func(w *streamWriter) { w.record(moduleVersion, 2); w.record(moduleFunction, 1, 2, 3, 4, 5, 6) }), "offset 0x1 + size 0x2 passes the end of the string table (0 bytes)"},
 		{"names that overlap", func() []byte {
 			w := newStream()
@@ -284,7 +284,7 @@ func TestErrors(t *testing.T) {
 			w.record(2, 0)
 			w.end()
 			return w.data
-		}(), "no module behind the identification block"},
+		}(), "no module after the identification block"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Symbols(c.data)

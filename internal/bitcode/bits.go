@@ -28,7 +28,7 @@ func (b *bits) read(n uint) uint64 {
 		return 0
 	}
 	if uint64(n) > b.end-b.pos {
-		b.fail("ends in the middle of a field: %d bits left, %d expected", b.end-b.pos, n)
+		b.fail("ends in the middle of a field: %d bits left, expected %d", b.end-b.pos, n)
 		return 0
 	}
 	i, shift := b.pos>>3, b.pos&7

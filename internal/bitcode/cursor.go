@@ -110,7 +110,7 @@ func (c *cursor) block() (width uint, end uint64) {
 	c.align()
 	size := c.read(32) * 32
 	if c.err == nil && (w == 0 || w > 32) {
-		c.fail("block with abbreviation IDs of %d bits, 1 to 32 expected", w)
+		c.fail("block with abbreviation IDs of %d bits, expected 1 to 32", w)
 	}
 	if c.err == nil && size > c.end-c.pos {
 		c.fail("block of %#x bytes passes the end (%#x bytes left)", size/8, (c.end-c.pos)/8)
@@ -141,7 +141,7 @@ func (c *cursor) leave() {
 		return
 	}
 	if len(c.scopes) == 0 {
-		c.fail("end of a block that never began")
+		c.fail("end of a block without a beginning")
 		return
 	}
 	s := c.scopes[len(c.scopes)-1]
@@ -171,7 +171,7 @@ func (c *cursor) define() {
 		case fixed, vbr:
 			f.value = c.vbr(5)
 			if f.value > 32 {
-				c.fail("abbreviation with a field of %d bits, at most 32 expected", f.value)
+				c.fail("abbreviation with a field of %d bits, expected at most 32", f.value)
 			}
 			if f.value == 0 {
 				f.enc = literal // no bits: the value is always zero

@@ -63,7 +63,7 @@ func EmbeddedObjects(data []byte) ([][]byte, error) {
 		return nil, err
 	}
 	if len(f.modules) == 0 {
-		return nil, fault(0, "bitcode at byte 0x0: there is no module in it")
+		return nil, fault(0, "bitcode at byte 0x0: it has no module")
 	}
 	var objects [][]byte
 	for _, m := range f.modules {

@@ -107,7 +107,7 @@ func open(data []byte) (*file, error) {
 		}
 	}
 	if identified {
-		c.fail("no module behind the identification block")
+		c.fail("no module after the identification block")
 	}
 	return f, c.err
 }
@@ -124,7 +124,7 @@ func unwrap(data []byte) ([]byte, error) {
 		return data, nil
 	}
 	if len(data) < wrapperSize {
-		return nil, fault(0, "bitcode at byte 0x0: wrapper header needs %d bytes, %d are there", wrapperSize, len(data))
+		return nil, fault(0, "bitcode at byte 0x0: wrapper header needs %d bytes, found %d", wrapperSize, len(data))
 	}
 	off := uint64(binary.LittleEndian.Uint32(data[8:]))
 	size := uint64(binary.LittleEndian.Uint32(data[12:]))
@@ -133,7 +133,7 @@ func unwrap(data []byte) ([]byte, error) {
 	}
 	data = data[off : off+size : off+size]
 	if len(data) < 4 || binary.LittleEndian.Uint32(data) != magic {
-		return nil, fault(int64(off), "bitcode at byte %#x: no bitcode signature behind the wrapper header", off)
+		return nil, fault(int64(off), "bitcode at byte %#x: no bitcode signature after the wrapper header", off)
 	}
 	return data, nil
 }
@@ -151,7 +151,7 @@ func (c *cursor) identification() {
 		case entryRecord:
 			if c.begin(id) == epoch {
 				if v, ok := c.operand(); ok && v != 0 {
-					c.fail("bitcode of epoch %d, only 0 is known", v)
+					c.fail("bitcode of epoch %d, expected 0", v)
 				}
 			}
 		}

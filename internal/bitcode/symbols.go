@@ -173,7 +173,7 @@ func (s *symbolScan) global(c *cursor, code uint64) {
 		g.defined = true
 	}
 	if c.err == nil && n < need {
-		c.fail("record %d of a global value has %d operands, at least %d expected", code, n, need)
+		c.fail("record %d of a global value has %d operands, expected at least %d", code, n, need)
 	}
 	if c.err != nil {
 		return

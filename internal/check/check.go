@@ -98,7 +98,7 @@ func magics(data []byte) (warnings []error) {
 		}
 		pos += i
 		if len(places) == maxMagics {
-			places = append(places, "more places")
+			places = append(places, "other places")
 			break
 		}
 		places = append(places, fmt.Sprintf("byte 0x%x", pos))
@@ -106,7 +106,7 @@ func magics(data []byte) (warnings []error) {
 	if places == nil {
 		return nil
 	}
-	return []error{fmt.Errorf("the four bytes %q, with which a compressed bundle begins, are also at %s: programs that look for the next bundle of a section by these bytes, such as llvm-objdump --offloading of LLVM 22 and some HIP runtimes, take the bundle to end there and fail; compress it again with this release of offload, which avoids them",
+	return []error{fmt.Errorf("the magic of compressed bundles, %q, also occurs at %s: programs that find the next bundle in a section by its magic, such as llvm-objdump --offloading of LLVM 22 and some HIP runtimes, read a truncated bundle and fail; compress it again with this release of offload, which avoids the magic",
 		compressedMagic, strings.Join(places, ", "))}
 }
 
@@ -170,9 +170,9 @@ func bundle(data []byte, opt Options) (found []Found, problems []error) {
 	size := int64(len(data))
 	switch {
 	case opt.MaxSize > 0 && size > opt.MaxSize:
-		problems = append(problems, fmt.Errorf("%d bytes are more than the budget of %d: compress the bundle, drop architectures, or raise the budget", size, opt.MaxSize))
+		problems = append(problems, fmt.Errorf("found %d bytes, expected at most %d, the size budget: compress the bundle, remove architectures, or raise the budget", size, opt.MaxSize))
 	case opt.Linked && size > maxLinked:
-		problems = append(problems, fmt.Errorf("%d bytes are more than the %d that fit into a program, which reaches 2 GiB of data: compress the bundle, or drop architectures", size, maxLinked))
+		problems = append(problems, fmt.Errorf("found %d bytes, expected at most %d, because a program can address 2 GiB of data: compress the bundle, or remove architectures", size, maxLinked))
 	}
 	raw, finish, err := open(data)
 	if err != nil {
@@ -205,7 +205,7 @@ func open(data []byte) (io.Reader, func() error, error) {
 		plain := bytes.NewReader(data)
 		return plain, func() error {
 			if plain.Len() > 0 {
-				return fmt.Errorf("%d bytes behind the last entry", plain.Len())
+				return fmt.Errorf("%d bytes after the last entry", plain.Len())
 			}
 			return nil
 		}, nil
@@ -226,13 +226,13 @@ func open(data []byte) (io.Reader, func() error, error) {
 			return err
 		}
 		if sum.size != h.rawSize {
-			return fmt.Errorf("uncompressed it has %d bytes or more, and its header says %d", sum.size, h.rawSize)
+			return fmt.Errorf("the uncompressed bundle has %d bytes or more, its header states %d", sum.size, h.rawSize)
 		}
 		if got := binary.LittleEndian.Uint64(sum.hash.Sum(nil)); got != h.hash {
-			return fmt.Errorf("the hash of the uncompressed bytes is 0x%016x, and the header says 0x%016x", got, h.hash)
+			return fmt.Errorf("the hash of the uncompressed bytes is 0x%016x, the header states 0x%016x", got, h.hash)
 		}
 		if behind > 0 {
-			return fmt.Errorf("%d bytes behind the last entry", behind)
+			return fmt.Errorf("%d bytes after the last entry", behind)
 		}
 		return nil
 	}, nil
@@ -255,7 +255,7 @@ func parseHeader(data []byte) (*compressedHeader, error) {
 	lengths := map[uint16]int{1: 20, 2: 24, 3: 32}
 	h.length = lengths[version]
 	if h.length == 0 {
-		return nil, fmt.Errorf("version %d of the header at byte 0x4 is not 1, 2 or 3", version)
+		return nil, fmt.Errorf("version of the header at byte 0x4: found %d, expected 1, 2 or 3", version)
 	}
 	if len(data) < h.length {
 		return nil, fmt.Errorf("%d bytes are too few for the header of a compressed bundle of version %d", len(data), version)
@@ -271,10 +271,10 @@ func parseHeader(data []byte) (*compressedHeader, error) {
 	}
 	h.hash = binary.LittleEndian.Uint64(data[h.length-8:])
 	if fileSize != uint64(len(data)) {
-		return nil, fmt.Errorf("the header says that the file has %d bytes, and it has %d", fileSize, len(data))
+		return nil, fmt.Errorf("the header states a file size of %d bytes, found %d", fileSize, len(data))
 	}
 	if rawSize > 1<<62 {
-		return nil, fmt.Errorf("the header says that it has %d bytes uncompressed", rawSize)
+		return nil, fmt.Errorf("the header states %d uncompressed bytes", rawSize)
 	}
 	h.rawSize = int64(rawSize)
 	return h, nil
@@ -288,7 +288,7 @@ func (h *compressedHeader) decoder(data []byte) (io.Reader, error) {
 		return zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(maxWindow))
 	}
-	return nil, fmt.Errorf("method of compression %d at byte 0x6 is neither 0, zlib, nor 1, zstd", h.method)
+	return nil, fmt.Errorf("compression method at byte 0x6: found %d, expected 0 (zlib) or 1 (zstd)", h.method)
 }
 
 // summed counts and hashes what is read.
@@ -338,14 +338,14 @@ func (c *checker) header() ([]Found, error) {
 		return nil, err
 	}
 	if string(magic) != plainMagic {
-		return nil, fmt.Errorf("it begins with %q, not as a bundle does", magic)
+		return nil, fmt.Errorf("found %q, expected the magic of a bundle", magic)
 	}
 	n, err := c.number("the number of entries")
 	if err != nil {
 		return nil, err
 	}
 	if n > maxEntries {
-		return nil, fmt.Errorf("%d entries, says byte 0x18; more than %d make no sense", n, maxEntries)
+		return nil, fmt.Errorf("number of entries at byte 0x18: found %d, expected at most %d", n, maxEntries)
 	}
 	var found []Found
 	for i := range n {
@@ -401,7 +401,7 @@ func (c *checker) contents(found []Found, entries []Entry) error {
 			}
 			continue
 		case e.Offset < c.at:
-			return fmt.Errorf("entry %s at byte 0x%x overlaps what ends at byte 0x%x", e.ID, e.Offset, c.at)
+			return fmt.Errorf("entry %s at byte 0x%x overlaps data that ends at byte 0x%x", e.ID, e.Offset, c.at)
 		}
 		if err := c.skip(e.Offset-c.at, "the padding before entry "+e.ID); err != nil {
 			return err
@@ -436,7 +436,7 @@ type zeroWriter struct{ at int64 }
 func (z *zeroWriter) Write(p []byte) (int, error) {
 	for i, b := range p {
 		if b != 0 {
-			return i, fmt.Errorf("byte 0x%x belongs to no entry and is not zero", z.at+int64(i))
+			return i, fmt.Errorf("byte 0x%x is not part of an entry and is not zero", z.at+int64(i))
 		}
 	}
 	z.at += int64(len(p))
@@ -504,7 +504,7 @@ func (c *checker) imageName(id string, entries []Entry) string {
 // checkSize compares the size of an entry with that of its image.
 func (c *checker) checkSize(e *Found, entries []Entry) {
 	if i, ok := c.expected[e.ID]; ok && e.Size != int64(len(entries[i].Content)) {
-		c.problems = append(c.problems, fmt.Errorf("entry %s has %d bytes, and its image %d", e.ID, e.Size, len(entries[i].Content)))
+		c.problems = append(c.problems, fmt.Errorf("entry %s has %d bytes, its image %d", e.ID, e.Size, len(entries[i].Content)))
 	}
 }
 
@@ -523,7 +523,7 @@ func coverage(found []Found, entries []Entry) (problems []error) {
 	var ids []string
 	for _, f := range found {
 		if have[f.ID] {
-			problems = append(problems, fmt.Errorf("two entries %s", f.ID))
+			problems = append(problems, fmt.Errorf("duplicate entry %s", f.ID))
 		}
 		have[f.ID] = true
 		ids = append(ids, f.ID)
@@ -537,16 +537,16 @@ func coverage(found []Found, entries []Entry) (problems []error) {
 		want[e.ID] = true
 		wanted = append(wanted, e.ID)
 		if !have[e.ID] {
-			problems = append(problems, fmt.Errorf("no entry %s", e.ID))
+			problems = append(problems, fmt.Errorf("missing entry %s", e.ID))
 		}
 	}
 	for _, f := range found {
 		if !want[f.ID] {
-			problems = append(problems, fmt.Errorf("an entry %s, which nobody asked for", f.ID))
+			problems = append(problems, fmt.Errorf("unexpected entry %s", f.ID))
 		}
 	}
 	if len(problems) == 0 && !slices.Equal(ids, wanted) {
-		problems = append(problems, fmt.Errorf("the entries are in the order %s, not %s", strings.Join(ids, " "), strings.Join(wanted, " ")))
+		problems = append(problems, fmt.Errorf("the order of entries is %s, expected %s", strings.Join(ids, " "), strings.Join(wanted, " ")))
 	}
 	return problems
 }
@@ -567,7 +567,7 @@ func conflicts(found []Found) (problems []error) {
 		_, otherID := splitID(other.ID)
 		_, otherFeatures, _ := strings.Cut(otherID, ":")
 		if names(features) != names(otherFeatures) {
-			problems = append(problems, fmt.Errorf("entries %s and %s cannot be in one bundle: all entries of a processor must name the same features", other.ID, f.ID))
+			problems = append(problems, fmt.Errorf("entries %s and %s cannot be in one bundle: all entries of a processor must specify the same features", other.ID, f.ID))
 		}
 	}
 	return problems

@@ -143,31 +143,31 @@ func TestProblems(t *testing.T) {
 		want []string
 	}{
 		"empty":            {data: nil, want: []string{"the bundle ends at byte 0x0, inside the magic"}},
-		"no bundle":        {data: []byte("\x7fELF\x02\x01\x01................."), want: []string{`it begins with "\x7fELF\x02\x01\x01.................", not as a bundle does`}},
+		"no bundle":        {data: []byte("\x7fELF\x02\x01\x01................."), want: []string{`found "\x7fELF\x02\x01\x01.................", expected the magic of a bundle`}},
 		"cut short":        {data: raw[:len(raw)-1], want: []string{"the bundle ends at byte 0x200234, inside entry " + gfx942}},
-		"too long":         {data: append(bytes.Clone(raw), 0), want: []string{"1 bytes behind the last entry"}},
-		"count":            {data: changed(raw, 24, 0xff, 0xff, 0xff, 0xff), want: []string{"4294967295 entries, says byte 0x18; more than 65536 make no sense"}},
+		"too long":         {data: append(bytes.Clone(raw), 0), want: []string{"1 bytes after the last entry"}},
+		"count":            {data: changed(raw, 24, 0xff, 0xff, 0xff, 0xff), want: []string{"number of entries at byte 0x18: found 4294967295, expected at most 65536"}},
 		"offset":           {data: changed(raw, at(raw, "hipv4")-18, 0x80), want: []string{"the bundle ends at byte 0x200235, inside the padding before entry "}},
 		"id length":        {data: changed(raw, at(raw, "hipv4")-6, 0xff), want: []string{"the header of entry 2 of 4: an ID of 16711718 bytes"}},
 		"content":          {data: changed(raw, len(raw)-4, 'X'), want: []string{"entry " + gfx942 + " differs from its image at byte 0x200060"}},
-		"missing":          {data: with(func(e []Entry) []Entry { return e[:3] }), want: []string{"no entry " + gfx942}},
-		"not asked for":    {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: "hip-x"}) }), want: []string{"an entry hip-x, which nobody asked for"}},
-		"order":            {data: with(func(e []Entry) []Entry { e[0], e[1] = e[1], e[0]; return e }), want: []string{"the entries are in the order " + gfx90a + ":xnack+ " + host}},
-		"twice":            {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: host}) }), want: []string{"two entries " + host}},
-		"size":             {data: with(func(e []Entry) []Entry { e[1].Content = e[1].Content[:99]; return e }), want: []string{"entry " + gfx90a + ":xnack+ has 99 bytes, and its image 100"}},
+		"missing":          {data: with(func(e []Entry) []Entry { return e[:3] }), want: []string{"missing entry " + gfx942}},
+		"not asked for":    {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: "hip-x"}) }), want: []string{"unexpected entry hip-x"}},
+		"order":            {data: with(func(e []Entry) []Entry { e[0], e[1] = e[1], e[0]; return e }), want: []string{"the order of entries is " + gfx90a + ":xnack+ " + host}},
+		"twice":            {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: host}) }), want: []string{"duplicate entry " + host}},
+		"size":             {data: with(func(e []Entry) []Entry { e[1].Content = e[1].Content[:99]; return e }), want: []string{"entry " + gfx90a + ":xnack+ has 99 bytes, its image 100"}},
 		"conflict":         {data: plain(Entry{ID: gfx90a}, Entry{ID: gfx90a + ":xnack+"}), opt: Options{Entries: []Entry{{ID: gfx90a}, {ID: gfx90a + ":xnack+"}}}, want: []string{"entries " + gfx90a + " and " + gfx90a + ":xnack+ cannot be in one bundle"}},
-		"processor":        {data: plain(Entry{ID: gfx942, Content: codeObject(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: codeObject(0x53f), Name: "a.co"}}}, want: []string{"entry " + gfx942 + ": its image, a.co, is code for gfx90a, not for gfx942: correct the target that it is listed under"}},
+		"processor":        {data: plain(Entry{ID: gfx942, Content: codeObject(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: codeObject(0x53f), Name: "a.co"}}}, want: []string{"entry " + gfx942 + ": its image, a.co, is code for gfx90a, not for gfx942: correct its target"}},
 		"feature":          {data: plain(Entry{ID: gfx90a, Content: codeObject(0x73f)}), opt: Options{Entries: []Entry{{ID: gfx90a, Content: codeObject(0x73f)}}}, want: []string{"its image is code for gfx90a:xnack+, not for gfx90a"}},
-		"budget":           {data: raw, opt: Options{Entries: good(), MaxSize: 1000}, want: []string{"2097717 bytes are more than the budget of 1000: compress the bundle, drop architectures, or raise the budget"}},
-		"version":          {data: changed(v3, 4, 9), want: []string{"version 9 of the header at byte 0x4 is not 1, 2 or 3"}},
-		"method":           {data: changed(v3, 6, 7), want: []string{"method of compression 7 at byte 0x6 is neither 0, zlib, nor 1, zstd"}},
-		"file size":        {data: append(bytes.Clone(v2), 0), want: []string{"the header says that the file has"}},
+		"budget":           {data: raw, opt: Options{Entries: good(), MaxSize: 1000}, want: []string{"found 2097717 bytes, expected at most 1000, the size budget: compress the bundle, remove architectures, or raise the budget"}},
+		"version":          {data: changed(v3, 4, 9), want: []string{"version of the header at byte 0x4: found 9, expected 1, 2 or 3"}},
+		"method":           {data: changed(v3, 6, 7), want: []string{"compression method at byte 0x6: found 7, expected 0 (zlib) or 1 (zstd)"}},
+		"file size":        {data: append(bytes.Clone(v2), 0), want: []string{"the header states a file size of"}},
 		"raw size":         {data: changed(v3, 16, 1), want: []string{"the bundle ends at byte 0x200202, inside entry " + gfx942}},
 		"hash":             {data: changed(v3, 24, ^v3[24]), want: []string{"the hash of the uncompressed bytes is"}},
 		"short header":     {data: v3[:20], want: []string{"20 bytes are too few for the header of a compressed bundle of version 3"}},
 		"shorter header":   {data: v3[:7], want: []string{"7 bytes are too few for the header of a compressed bundle"}},
 		"not zstd":         {data: changed(v3, 32, 0), want: []string{"magic"}},
-		"something behind": {data: compressed(t, 3, 1, append(bytes.Clone(raw), 'x')), want: []string{"1 bytes behind the last entry"}},
+		"something behind": {data: compressed(t, 3, 1, append(bytes.Clone(raw), 'x')), want: []string{"1 bytes after the last entry"}},
 	} {
 		opt := test.opt
 		if opt.Entries == nil {
@@ -212,7 +212,7 @@ func TestImages(t *testing.T) {
 		{"LFS pointer", gfx942, []byte("version https://git-lfs.github.com/spec/v1\noid sha256:0\n"), "found a Git LFS pointer (run git lfs pull)"},
 		{"gzip", gfx942, []byte("\x1f\x8b\x08\x00"), "found a gzip file"},
 		{"bundle", gfx942, plain(Entry{ID: gfx942, Content: object}), "found a bundle"},
-		{"cut", gfx942, object[:700], "its image was cut short: its last section ends at byte 0x3e8, and it has 0x2bc"},
+		{"cut", gfx942, object[:700], "its image is truncated: its last section ends at byte 0x3e8, the file at byte 0x2bc"},
 		{"two files", gfx942, append(bytes.Clone(object), object...), "its image is more than one code object: 1000 bytes follow the ELF file, which ends at byte 0x3e8"},
 		{"host object", gfx942, func() []byte {
 			b := bytes.Clone(object)
@@ -228,7 +228,7 @@ func TestImages(t *testing.T) {
 			b := bytes.Clone(object)
 			binary.LittleEndian.PutUint64(b[32:], 1<<63)
 			return b
-		}(), "a header claims 0x38 bytes at 0x8000000000000000"},
+		}(), "a header states 0x38 bytes at 0x8000000000000000"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			problems := Bundle(plain(Entry{ID: test.id, Content: test.content}), Options{DeviceCode: true}).Problems
@@ -281,7 +281,7 @@ func TestLayouts(t *testing.T) {
 						}
 					}
 				}
-				if got := Bundle(append(bytes.Clone(data), 0), Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "1 bytes behind the last entry") {
+				if got := Bundle(append(bytes.Clone(data), 0), Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "1 bytes after the last entry") {
 					t.Errorf("%s, align %d, share %v: one byte more: %v", name, align, share, got)
 				}
 			}
@@ -297,7 +297,7 @@ func TestLayouts(t *testing.T) {
 	// Padding before an empty entry is zeros.
 	data = layout(t, empty(3), bundlepkg.Options{Align: 4096})
 	data[len(data)-1] = 1
-	if got := Bundle(data, Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "belongs to no entry and is not zero") {
+	if got := Bundle(data, Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "is not part of an entry and is not zero") {
 		t.Errorf("padding that is not zero: %v", got)
 	}
 	// Readers refuse an entry that begins after the end, even if it is empty.
@@ -322,8 +322,8 @@ func TestMagicInside(t *testing.T) {
 			t.Fatalf("compressed: %v", got)
 		}
 		first := bytes.Index(data[1:], []byte("CCOB")) + 1
-		want := fmt.Sprintf(`the four bytes "CCOB", with which a compressed bundle begins, are also at byte 0x%x`, first)
-		if text := got.Warnings[0].Error(); !strings.HasPrefix(text, want) || strings.Contains(text, ", more places: ") != (n > 3) {
+		want := fmt.Sprintf(`the magic of compressed bundles, "CCOB", also occurs at byte 0x%x`, first)
+		if text := got.Warnings[0].Error(); !strings.HasPrefix(text, want) || strings.Contains(text, ", other places: ") != (n > 3) {
 			t.Errorf("%d times: %s", n, text)
 		}
 	}

@@ -27,9 +27,9 @@ func checkDevice(id string, head []byte, image string) error {
 	amd := strings.HasPrefix(processor, "gfx")
 	switch {
 	case amd && (machine == elf.EM_X86_64 || machine == elf.EM_AARCH64):
-		return fmt.Errorf("%s is code for a host (ELF machine %d), not for %s: correct the target that it is listed under", image, machine, targetID)
+		return fmt.Errorf("%s is code for a host (ELF machine %d), not for %s: correct its target", image, machine, targetID)
 	case amd && machine != elf.EM_AMDGPU:
-		return fmt.Errorf("%s is code for ELF machine %d, not for %s: correct the target that it is listed under", image, machine, targetID)
+		return fmt.Errorf("%s is code for ELF machine %d, not for %s: correct its target", image, machine, targetID)
 	case !amd:
 		return nil
 	}
@@ -48,7 +48,7 @@ func checkDevice(id string, head []byte, image string) error {
 	parts := strings.Split(targetID, ":")
 	slices.Sort(parts[1:])
 	if builtProcessor, _, _ := strings.Cut(built, ":"); builtProcessor != processor || head[8] >= 2 && built != strings.Join(parts, ":") {
-		return fmt.Errorf("%s is code for %s, not for %s: correct the target that it is listed under", image, built, targetID)
+		return fmt.Errorf("%s is code for %s, not for %s: correct its target", image, built, targetID)
 	}
 	return nil
 }

@@ -90,7 +90,7 @@ func (m *image) problem(id, what string) error {
 		if portable {
 			expected = "SPIR-V or LLVM bitcode"
 		}
-		return fmt.Errorf("%s is no code object: found %s, expected %s; name the file that the device compiler wrote", what, m.found(), expected)
+		return fmt.Errorf("%s is not a code object: found %s, expected %s; name the output of the device compiler", what, m.found(), expected)
 	}
 	if err := checkDevice(id, m.head, what); err != nil {
 		return err
@@ -100,9 +100,9 @@ func (m *image) problem(id, what string) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)
 	case end > m.size:
-		return fmt.Errorf("%s was cut short: its last section ends at byte 0x%x, and it has 0x%x; make it again", what, end, m.size)
+		return fmt.Errorf("%s is truncated: its last section ends at byte 0x%x, the file at byte 0x%x; build it again", what, end, m.size)
 	case m.nonzero > end:
-		return fmt.Errorf("%s is more than one code object: %d bytes follow the ELF file, which ends at byte 0x%x; give each file an entry of its own", what, m.size-end, end)
+		return fmt.Errorf("%s is more than one code object: %d bytes follow the ELF file, which ends at byte 0x%x; use a separate entry for each file", what, m.size-end, end)
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (m *image) elfEnd() (int64, error) {
 	end := uint64(elfHeaderSize)
 	extend := func(offset, size uint64) error {
 		if offset > 1<<62 || size > 1<<62 {
-			return fmt.Errorf("a header claims 0x%x bytes at 0x%x; make the file again", size, offset)
+			return fmt.Errorf("a header states 0x%x bytes at 0x%x; build the file again", size, offset)
 		}
 		end = max(end, offset+size)
 		return nil
@@ -157,8 +157,8 @@ func (m *image) found() string {
 		{"\x1f\x8b", "a gzip file"},
 		{"\x28\xb5\x2f\xfd", "a zstd file"},
 		{"PK\x03\x04", "a zip file"},
-		{plainMagic, "a bundle (give it to a rule that takes bundles)"},
-		{compressedMagic, "a compressed bundle (give it to a rule that takes bundles)"},
+		{plainMagic, "a bundle (use a rule whose inputs are bundles)"},
+		{compressedMagic, "a compressed bundle (use a rule whose inputs are bundles)"},
 		{"\x10\xff\x10\xad", "an offload binary"},
 		{"!<arch>\n", "an archive"},
 		{"\x7fELF\x01", "a 32-bit ELF file"},
@@ -177,5 +177,5 @@ func (m *image) found() string {
 	case utf8.Valid(m.head) && !bytes.Contains(m.head, []byte{0}):
 		return "text"
 	}
-	return fmt.Sprintf("bytes that begin with %q", m.head[:min(len(m.head), 8)])
+	return fmt.Sprintf("a file that begins with %q", m.head[:min(len(m.head), 8)])
 }

@@ -187,7 +187,7 @@ func (p *parser) info(i, k int) error {
 		var payload []byte
 		if format == 4 {
 			if int(value) > len(rest)-4 {
-				return fmt.Errorf(".nv.info at byte 0x%x: a record of %d bytes, %d are there", base+uint64(at-4), value, len(rest)-4)
+				return fmt.Errorf(".nv.info at byte 0x%x: a record of %d bytes, found %d", base+uint64(at-4), value, len(rest)-4)
 			}
 			payload = rest[4 : 4+int(value)]
 			at += int(value)

@@ -39,7 +39,7 @@ func (c *comparison) headers() {
 		c.b.note(Same, "the ELF header differs: type, machine, entry or flags")
 	}
 	if len(c.a.shdrs) != len(c.b.shdrs) {
-		c.b.note(Same, "%d sections, before %d", len(c.b.shdrs), len(c.a.shdrs))
+		c.b.note(Same, "%d sections, %d before", len(c.b.shdrs), len(c.a.shdrs))
 		return
 	}
 	// Special segments stay, in order.
@@ -79,17 +79,17 @@ func (c *comparison) contents() {
 	for i := range min(len(c.a.shdrs), len(c.b.shdrs)) {
 		s, t := c.a.shdrs[i], c.b.shdrs[i]
 		if s.name != t.name || s.typ != t.typ || s.flags != t.flags || s.link != t.link || s.info != t.info || s.entry != t.entry {
-			c.b.note(Same, "section %d is %s of type 0x%x, before %s of type 0x%x, or its flags differ", i, t.name, t.typ, s.name, s.typ)
+			c.b.note(Same, "section %d is %s of type 0x%x, %s of type 0x%x before, or its flags differ", i, t.name, t.typ, s.name, s.typ)
 			continue
 		}
 		if slices.Contains(c.device, s.name) {
 			continue
 		}
 		if s.addr != t.addr && !movedSection(s) {
-			c.b.note(Moved, "section %s is at address 0x%x, before 0x%x", s.name, t.addr, s.addr)
+			c.b.note(Moved, "section %s is at address 0x%x, 0x%x before", s.name, t.addr, s.addr)
 		}
 		if s.size != t.size {
-			c.b.note(Same, "section %s has 0x%x bytes, before 0x%x", s.name, t.size, s.size)
+			c.b.note(Same, "section %s has 0x%x bytes, 0x%x before", s.name, t.size, s.size)
 			continue
 		}
 		if s.typ == nobits || s.typ == 0 || s.size == 0 || !c.a.inFile(s.off, s.size) || !c.b.inFile(t.off, t.size) {

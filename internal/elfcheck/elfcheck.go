@@ -199,13 +199,13 @@ func (m *image) loads() {
 				m.note(Page, "segments %d and %d share the page at address 0x%x", last.n, p.n, p.addr/page*page)
 			}
 			if p.filesz > 0 && last.filesz > 0 && p.off < last.off+last.filesz {
-				m.note(Overlap, "segments %d and %d share bytes from byte 0x%x on", last.n, p.n, p.off)
+				m.note(Overlap, "segments %d and %d overlap at byte 0x%x", last.n, p.n, p.off)
 			}
 		}
 		last = p
 	}
 	if last == nil {
-		m.note(Header, "no segment is loaded")
+		m.note(Header, "no loaded segment")
 	}
 }
 
@@ -329,7 +329,7 @@ func (m *image) dynamic() {
 				}
 			}
 			if any && !found && value != 0 {
-				m.note(Dynamic, "dynamic tag 0x%x leads to address 0x%x, where no section of type 0x%x begins", tag, value, typ)
+				m.note(Dynamic, "dynamic tag 0x%x points to address 0x%x, where no section of type 0x%x begins", tag, value, typ)
 			}
 		}
 	}
@@ -352,7 +352,7 @@ func (m *image) overlaps() {
 	sort.SliceStable(spans, func(i, j int) bool { return spans[i].lo < spans[j].lo })
 	for i := 1; i < len(spans); i++ {
 		if spans[i].lo < spans[i-1].hi {
-			m.note(Overlap, "%s and %s share bytes from byte 0x%x on", spans[i-1].name, spans[i].name, spans[i].lo)
+			m.note(Overlap, "%s and %s overlap at byte 0x%x", spans[i-1].name, spans[i].name, spans[i].lo)
 			spans[i].hi = max(spans[i].hi, spans[i-1].hi)
 		}
 	}

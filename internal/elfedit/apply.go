@@ -310,7 +310,7 @@ func (p *planner) pointers() error {
 		} else {
 			var exact bool
 			if value, exact = p.follow(r.Value); !exact {
-				return fmt.Errorf("relocation of address 0x%x: it leads to 0x%x, where no device code begins; the file would not work with it moved", r.Slot, r.Value)
+				return fmt.Errorf("relocation of address 0x%x: it points to 0x%x, where no device code begins, so the code cannot move", r.Slot, r.Value)
 			}
 		}
 		return p.redirect(r, value)

@@ -136,7 +136,7 @@ func TestReference(t *testing.T) {
 			t.Errorf("%d bytes: the section has %d", size, h.Content(i).Len())
 		}
 		if i, _ := h.Section(".reference"); i >= 0 || len(h.Sections) != len(f.Sections) {
-			t.Errorf("%d bytes: %d sections, before %d", size, len(h.Sections), len(f.Sections))
+			t.Errorf("%d bytes: %d sections, %d before", size, len(h.Sections), len(f.Sections))
 		}
 	}
 }

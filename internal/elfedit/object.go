@@ -103,7 +103,7 @@ func (o *Object) Plan(changes []ObjectChange) (*Plan, error) {
 		c := &changes[i]
 		s := &o.Sections[c.Section]
 		if s.InFile() == 0 {
-			return nil, fmt.Errorf("section %s: has no content in the file", s.Name)
+			return nil, fmt.Errorf("section %s has no contents in the file", s.Name)
 		}
 		if err := p.alone(c.Section); err != nil {
 			return nil, err
@@ -148,7 +148,7 @@ func (o *Object) moveReferences(p *planner, changes []ObjectChange) error {
 			if !explicit {
 				var exact bool
 				if goal, exact = c.Move(r.To.Offset); !exact || !r.Direct && goal != r.To.Offset {
-					return fmt.Errorf("relocation at byte 0x%x of section %d: it leads to byte 0x%x of section %s, where no device code begins", r.From.Offset, r.From.Section, r.To.Offset, o.Sections[c.Section].Name)
+					return fmt.Errorf("relocation at byte 0x%x of section %d: it points to byte 0x%x of section %s, where no device code begins", r.From.Offset, r.From.Section, r.To.Offset, o.Sections[c.Section].Name)
 				}
 			}
 			value := le.Uint64(o.data[r.symbol+8:])

@@ -190,7 +190,7 @@ func compare(a, b uint64) int {
 func (p *planner) placeOld(c *change, section int) error {
 	s := &p.Sections[section]
 	if s.Type == ShtNobits || s.Size == 0 {
-		return fmt.Errorf("section %s: has no content in the file", s.Name)
+		return fmt.Errorf("section %s has no contents in the file", s.Name)
 	}
 	c.addr, c.off, c.old, c.cut = s.Addr, s.Offset, s.Size, s.Offset+s.Size
 	if err := p.loadOf(c, s.Name, s.Size); err != nil {
@@ -230,7 +230,7 @@ func (p *planner) alone(section int) error {
 	lo, hi := s.Offset, s.Offset+s.Size
 	clash := func(what string, off, size uint64) error {
 		if size > 0 && off < hi && lo < off+size {
-			return fmt.Errorf("section %s: %s at byte 0x%x shares bytes with it", s.Name, what, off)
+			return fmt.Errorf("section %s overlaps %s at byte 0x%x", s.Name, what, off)
 		}
 		return nil
 	}
@@ -362,7 +362,7 @@ func (p *planner) layout() error {
 		before := p.leads()
 		blocks, err := p.makeRoom(loads + grown)
 		if err != nil && p.leaveOpen() {
-			p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf("the room of the old device code stays in the file: %v", err))
+			p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf("the space of the old device code stays in the file: %v", err))
 			continue
 		}
 		if err != nil {
@@ -373,7 +373,7 @@ func (p *planner) layout() error {
 			return err
 		}
 	}
-	return fmt.Errorf("program headers: found no layout")
+	return fmt.Errorf("program headers: no layout found")
 }
 
 // leaveOpen keeps the holes of changes open, which requires no program headers. It
@@ -524,7 +524,7 @@ func (p *planner) makeRoom(more int) ([]block, error) {
 		return nil, nil
 	}
 	if len(p.Segments)+more >= maxHeaderCount {
-		return nil, fmt.Errorf("program headers: %d are as many as a file can have", len(p.Segments))
+		return nil, fmt.Errorf("program headers: found %d, the most that a file can have", len(p.Segments))
 	}
 	lo := p.phoff + uint64(len(p.Segments))*segmentSize
 	hi := uint64(int64(lo) + int64(more)*segmentSize)
@@ -598,10 +598,10 @@ func (p *planner) movable(section int) (block, error) {
 	}
 	b := block{lo: s.Offset, hi: s.Offset + s.Size, addr: s.Addr, align: max(s.Align, 8)}
 	if off, ok := p.Offset(s.Addr, s.Size); !ok || off != s.Offset || s.Flags&ShfAlloc == 0 {
-		return fail("it is not loaded from its place")
+		return fail("no segment loads it at its address")
 	}
 	if s.Flags&ShfWrite != 0 {
-		return fail("it can be written to")
+		return fail("it is writable")
 	}
 	if s.Align > 4096 || s.Align&(s.Align-1) != 0 {
 		return fail(fmt.Sprintf("its alignment is 0x%x", s.Align))
@@ -621,11 +621,11 @@ func (p *planner) movable(section int) (block, error) {
 	if !named {
 		tag, ok := foundBy[s.Type]
 		if !ok {
-			return fail(fmt.Sprintf("nothing but code may know where sections of type 0x%x are", s.Type))
+			return fail(fmt.Sprintf("code may refer to sections of type 0x%x", s.Type))
 		}
 		at, ok := p.tag(tag)
 		if !ok || at != s.Addr {
-			return fail(fmt.Sprintf("dynamic tag 0x%x does not lead to it", tag))
+			return fail(fmt.Sprintf("dynamic tag 0x%x does not point to it", tag))
 		}
 		if size, ok := p.tag(dtRelaSize); s.Type == shtRela && (!ok || size != s.Size) {
 			return fail("the relocations in it are not those of the dynamic tags")
@@ -647,7 +647,7 @@ func (p *planner) movable(section int) (block, error) {
 		}
 	}
 	if b.align&(b.align-1) != 0 {
-		return fail("the alignment of its segment is no power of two")
+		return fail("the alignment of its segment is not a power of two")
 	}
 	return b, nil
 }

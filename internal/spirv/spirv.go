@@ -53,7 +53,7 @@ func Is(data []byte) bool {
 // Parse reads a module up to its functions.
 func Parse(data []byte) (*Module, error) {
 	if !Is(data) {
-		return nil, fmt.Errorf("no SPIR-V module: found % x, expected the magic number %#x", data[:min(len(data), 4)], magic)
+		return nil, fmt.Errorf("not a SPIR-V module: found % x, expected the magic number %#x", data[:min(len(data), 4)], magic)
 	}
 	var order binary.ByteOrder = binary.LittleEndian
 	if order.Uint32(data) != magic {

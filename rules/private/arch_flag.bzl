@@ -2,9 +2,9 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 
-_NONE = """nothing is built for one architecture here: a select by @rules_offload//rules/arch would take its default branch for all of them.
-Depend on the target through offload_per_arch(images = [...]), and give it tags = ["manual"], so that //... does not build it by itself.
-Or use arch_srcs and arch_copts, which need no select."""
+_NONE = """this build is not for a single architecture: a select on @rules_offload//rules/arch would take its default branch for all of them.
+Depend on the target through offload_per_arch(images = [...]), and set tags = ["manual"], so that //... does not build it directly.
+Or use arch_srcs and arch_copts, which do not require a select."""
 
 def _current_processor_impl(ctx):
     processor = ctx.attr._processor[BuildSettingInfo].value

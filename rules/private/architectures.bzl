@@ -45,7 +45,7 @@ def arch_copts_of(ctx, target):
     flags = []
     for name, copts in ctx.attr.arch_copts.items():
         if not target_ids.is_target(name):
-            fail("{}: arch_copts: {} is no target: name a target ID like gfx90a:xnack+, a processor like gfx90a, or a triple".format(
+            fail("{}: arch_copts: {} is not a target: name a target ID like gfx90a:xnack+, a processor like gfx90a, or a triple".format(
                 name_of(ctx.label),
                 repr(name),
             ))
@@ -70,11 +70,11 @@ def arch_sources_of(ctx, target, where):
         names = text.split(" ")
         excluding = [name for name in names if name.startswith("!")]
         if len(excluding) not in (0, len(names)):
-            fail("{}: arch_srcs: {}: {} names both architectures that it is for and some that it is not for (!): write one kind".format(where, name_of(src.label), repr(text)))
+            fail("{}: arch_srcs: {}: {} combines included and excluded (!) architectures: use one of the two".format(where, name_of(src.label), repr(text)))
         own = [name.removeprefix("!") for name in names]
         for name in own:
             if not target_ids.is_target(name):
-                fail("{}: arch_srcs: {}: {} is no target: name a target ID like gfx90a:xnack+ or a processor like gfx90a, with one space between them".format(where, name_of(src.label), repr(name)))
+                fail("{}: arch_srcs: {}: {} is not a target: name a target ID like gfx90a:xnack+ or a processor like gfx90a, with one space between them".format(where, name_of(src.label), repr(name)))
             target_ids.check_name(name, "{}: arch_srcs".format(where))
         if any([target_ids.matches(name, target) for name in own]) != bool(excluding):
             files.extend(src.files.to_list())
@@ -95,7 +95,7 @@ def named_architectures(ctx, default = []):
         return expand_archs(names)
     detected = ctx.attr._native[OffloadNativeInfo]
     if not detected.archs:
-        fail("{}: offload_archs: native: no AMD GPU was detected on this machine ({}). Name architectures, such as gfx942, or say what this machine has:\n    --repo_env=OFFLOAD_ARCHS=gfx942".format(
+        fail("{}: offload_archs: native: no AMD GPU was detected on this machine ({}). Name architectures, such as gfx942, or set the GPUs of this machine:\n    --repo_env=OFFLOAD_ARCHS=gfx942".format(
             name_of(ctx.label),
             detected.missing,
         ))
@@ -140,7 +140,7 @@ def hip_targets(ctx, where):
     for target in targets:
         id = target_ids.entry_id(target.kind, target.triple, target.target_id)
         if id in seen:
-            fail("{}: offload_archs names {} twice, in two spellings of its triple".format(where, target.target_id))
+            fail("{}: offload_archs names {} twice, with two spellings of its triple".format(where, target.target_id))
         seen[id] = True
         if target.kind != HIP_KIND or not (target_ids.is_amdgpu(target.triple) or target_ids.is_portable(target)) or not target.target_id:
             fail("{}: offload_archs: {} is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+, and amdgcnspirv".format(

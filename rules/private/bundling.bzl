@@ -118,10 +118,10 @@ def bundle_images(ctx, *, where, images, out, host = "", type = "o", alignment =
       an OffloadBundleInfo.
     """
     if alignment < 1:
-        fail("{}: alignment is {}; it is a number of bytes, 1 or more".format(where, alignment))
+        fail("{}: alignment is {}, expected a number of bytes, 1 or more".format(where, alignment))
     for image in images:
         if image.kind not in target_ids.bundle_kinds:
-            fail("{}: images: {} gives an image of kind {}; bundles have {}".format(where, name_of(image.label), image.kind, ", ".join(target_ids.bundle_kinds)))
+            fail("{}: images: {} has an image of kind {}, expected one of {}".format(where, name_of(image.label), image.kind, ", ".join(target_ids.bundle_kinds)))
     target_ids.check(images, where)
 
     entry_ids = (["host-{}-".format(host)] if host else []) + [image.id for image in images]

@@ -146,7 +146,7 @@ def include_folders(ctx):
     own = []
     for include in ctx.attr.includes:
         if include.startswith("/") or ".." in include.split("/"):
-            fail("{}: includes: {} leaves the package: give a folder below it, or depend on a cc_library of the other package".format(name_of(ctx.label), repr(include)))
+            fail("{}: includes: {} is outside of the package: name a directory in it, or depend on a cc_library of the other package".format(name_of(ctx.label), repr(include)))
         own.append(package if include == "." else (include if package == "." else package + "/" + include))
     return _with_generated(ctx, own)
 

@@ -80,8 +80,8 @@ missing_library(
 )
 """
 
-_NO_OPENMP_MESSAGE = """no runtime of OpenMP offloading (libomptarget.so, libomp.so) was found{where}.
-Install it (Debian: apt-get install libomp-22-dev liboffload-22-dev, of the release of clang), or have the setting name a library of yours:
+_NO_OPENMP_MESSAGE = """the runtime of OpenMP offloading (libomptarget.so, libomp.so) was not found{where}.
+Install it (Debian: apt-get install libomp-22-dev liboffload-22-dev, of the release of clang), or set your own library:
     {flag}=//my:runtime"""
 
 # With these, outputs do not contain paths of the machine or sandbox.
@@ -172,7 +172,7 @@ def _find(repository_ctx):
                 rejected.append("{} does not exist".format(clang))
             continue
         if not lld.exists:
-            rejected.append("{} has no bin/ld.lld".format(root))
+            rejected.append("bin/ld.lld is missing in {}".format(root))
             continue
         answer = repository_ctx.execute([clang, "--print-targets"])
         if answer.return_code != 0:
@@ -183,15 +183,15 @@ def _find(repository_ctx):
             continue
         major = _major(repository_ctx, clang)
         if major and major < _MINIMUM:
-            rejected.append("{} is release {}, {} is the oldest that works".format(clang, major, _MINIMUM))
+            rejected.append("{} is release {}, expected {} or newer".format(clang, major, _MINIMUM))
             continue
         return root, rejected
     return None, rejected
 
 _MISSING = """no clang with the AMDGPU target and lld was found on this machine{why}.
-Install them (Debian: apt-get install clang-22 lld-22; Fedora: dnf install clang lld), or name the folder that holds bin/clang:
+Install them (Debian: apt-get install clang-22 lld-22; Fedora: dnf install clang lld), or name the directory that contains bin/clang:
     --repo_env=OFFLOAD_LLVM=/path/to/llvm
-or in MODULE.bazel: offload.system_clang(path = "/path/to/llvm"), or offload.archive_clang(...) for one from an archive."""
+or in MODULE.bazel: offload.system_clang(path = "/path/to/llvm"), or offload.archive_clang(...) for a compiler from an archive."""
 
 def _link_llvm(repository_ctx, root, resources):
     """Creates links to files that clang requires, at the paths where it looks for them; returns the names of the programs."""
@@ -258,7 +258,7 @@ def _find_rocm(repository_ctx, resources):
         if headers.exists and libraries:
             return root, libraries
         if asked_for:
-            fail("offload_system_clang: {} is no ROCm folder: {}. Correct rocm_path of offload.system_clang, or the variable ROCM_PATH".format(
+            fail("offload_system_clang: {} is not a ROCm directory: {}. Correct rocm_path of offload.system_clang, or the variable ROCM_PATH".format(
                 root,
                 "it has no device libraries (amdgcn/bitcode/ockl.bc)" if headers.exists else "it has no include/hip/hip_runtime.h",
             ))
@@ -277,7 +277,7 @@ def _system_clang_impl(repository_ctx):
     root, rejected = _find(repository_ctx)
     if not root:
         missing = _MISSING.format(why = " ({})".format("; ".join(rejected)) if rejected else "")
-        build_file = _compiler(repository_ctx, missing = missing) + _openmp([], " on this machine, as there is no clang") + no_rocm_targets(" on this machine, as there is no clang")
+        build_file = _compiler(repository_ctx, missing = missing) + _openmp([], " on this machine, because there is no clang") + no_rocm_targets(" on this machine, because there is no clang")
         constraints = []
     else:
         resources = repository_ctx.execute([root + "/bin/clang", "-print-resource-dir"]).stdout.strip()
@@ -342,7 +342,7 @@ def _check_archive(repository_ctx, tag, llvm):
     """Fails if an archive has no usable compiler; returns the release of the compiler."""
     for name in ["bin/clang", "bin/ld.lld"]:
         if not repository_ctx.path("{}/{}".format(llvm, name)).exists:
-            fail("{}: {}: the archive has no {}: is strip_prefix = {} right?".format(
+            fail("{}: {}: {} is missing in the archive: correct strip_prefix = {}".format(
                 tag,
                 repository_ctx.attr.urls[0],
                 name,
@@ -350,7 +350,7 @@ def _check_archive(repository_ctx, tag, llvm):
             ))
     release = _archive_release(repository_ctx, llvm)
     if release and release < _MINIMUM:
-        fail("{}: {}: this is clang {}, {} is the oldest that works: take an archive of a newer release".format(
+        fail("{}: {}: found clang {}, expected {} or newer: use an archive of a newer release".format(
             tag,
             repository_ctx.attr.urls[0],
             release,
@@ -387,7 +387,7 @@ def _archive_rocm_impl(repository_ctx):
     libraries = find_device_libraries(repository_ctx, "rocm")
     headers = repository_ctx.path("rocm/include/hip/hip_runtime.h")
     if not libraries or not headers.exists:
-        fail("{}: {}: the archive has no {}: is strip_prefix = {} right?".format(
+        fail("{}: {}: {} is missing in the archive: correct strip_prefix = {}".format(
             tag,
             repository_ctx.attr.urls[0],
             "device libraries (amdgcn/bitcode/ockl.bc)" if headers.exists else "include/hip/hip_runtime.h",

@@ -56,9 +56,9 @@ def compression_of(ctx, where):
     version = ctx.attr.bundle_version or ctx.attr._bundle_version[BuildSettingInfo].value
     level = ctx.attr.compression_level or ctx.attr._compression_level[BuildSettingInfo].value
     if version not in (2, 3):
-        fail("{}: bundle_version is {}: it is 3, or 2 for ROCm before 7".format(where, version))
+        fail("{}: bundle_version is {}, expected 3, or 2 for ROCm before 7".format(where, version))
     if level < 0 or level > 22:
-        fail("{}: compression_level is {}: it is from 1 to 22, or 0 for the default".format(where, level))
+        fail("{}: compression_level is {}, expected 1 to 22, or 0 for the default".format(where, level))
     if compress == "none":
         return None
     return struct(

@@ -80,11 +80,11 @@ def _link(ctx, toolchain, objects, target, image, copts):
 def _cuda_ptx_impl(ctx):
     where = place(ctx, "cuda_ptx")
     if not sources_of(ctx):
-        fail("{}: srcs is empty: give it the CUDA sources".format(where))
+        fail("{}: srcs is empty: add CUDA sources".format(where))
     targets = architectures_of(ctx, where, _KIND)
     for target in targets:
         if target.kind != _KIND or not target.triple.startswith("nvptx64-") or not target.target_id.startswith("sm_"):
-            fail("{}: offload_archs: {} is not an NVIDIA GPU, as sm_70 or sm_90a is".format(where, target_ids.name(target)))
+            fail("{}: offload_archs: {} is not an NVIDIA GPU, such as sm_70 or sm_90a".format(where, target_ids.name(target)))
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
     copts = device_flags(ctx) + expand_flags(ctx, "copts")

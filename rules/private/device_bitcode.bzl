@@ -98,12 +98,12 @@ def _device_bitcode_library_impl(ctx):
     made = [file for file in sources_of(ctx) if file.extension == _BITCODE]
     sources = [file for file in sources_of(ctx) if file.extension != _BITCODE]
     if not made and not sources and not ctx.attr.arch_bitcode:
-        fail("{}: there is nothing in it: set srcs, or arch_bitcode".format(where))
+        fail("{}: the library is empty: set srcs or arch_bitcode".format(where))
     by_arch = []
     for target, name in ctx.attr.arch_bitcode.items():
         arch = target_ids.complete("hipv4", name, where + ": arch_bitcode").target_id
         if not arch:
-            fail("{}: arch_bitcode: {} is no AMD GPU, expected a target ID such as gfx90a".format(where, repr(name)))
+            fail("{}: arch_bitcode: {} is not an AMD GPU, expected a target ID such as gfx90a".format(where, repr(name)))
         by_arch.extend([offload_bitcode(file = file, label = ctx.label, target_id = arch) for file in target.files.to_list()])
 
     bitcode = []
@@ -229,7 +229,7 @@ def bitcode_for(device_deps, target, where):
         serving = exact or [entry.file for entry in own if entry.target_id and target_ids.matches(entry.target_id, target)]
         found = serving + [entry.file for entry in own if not entry.target_id]
         if not found:
-            fail("{}: device_deps: {} is not compiled for {}, but for {}: give both the same offload_archs".format(
+            fail("{}: device_deps: {} is not compiled for {}, but for {}: set the same offload_archs for both".format(
                 where,
                 name_of(label),
                 target.target_id,

@@ -51,7 +51,7 @@ def download_checked(repository_ctx, tag, output = "", strip_prefix = "", type =
     else:
         result = repository_ctx.download_and_extract(attributes.urls, output, sha256 = attributes.sha256, stripPrefix = strip_prefix, type = type)
     if not attributes.sha256:
-        fail("{}: {} has no sha256. What was downloaded has this one; check that it is the right file, and add to the tag:\n    sha256 = {},".format(
+        fail("{}: {} has no sha256. The downloaded file has the following one; check that it is the right file, and add to the tag:\n    sha256 = {},".format(
             tag,
             attributes.urls[0],
             repr(result.sha256),

@@ -64,7 +64,7 @@ def expand_texts(ctx, attribute, texts):
         expanded = _expand(ctx, attribute, text, targets)
 
         if "copts" in attribute and expanded.startswith(_ARCH_FLAGS):
-            fail("{}: {}: {}: architectures belong in offload_archs: the rule compiles for each of them, and makes this flag".format(
+            fail("{}: {}: {}: architectures belong in offload_archs: the rule adds this flag for each of them".format(
                 name_of(ctx.label),
                 attribute,
                 repr(text),
@@ -92,7 +92,7 @@ def expand_defines(ctx, attribute):
     for text in getattr(ctx.attr, attribute):
         words = _split(ctx, attribute, _expand(ctx, attribute, text, targets))
         if len(words) != 1:
-            fail("{}: {}: {} has {} words, expected one definition, NAME or NAME=VALUE; quote spaces as a shell needs it, e.g. \"NAME='a b'\"".format(
+            fail("{}: {}: {} has {} words, expected one definition, NAME or NAME=VALUE; quote spaces as in a shell, e.g. \"NAME='a b'\"".format(
                 name_of(ctx.label),
                 attribute,
                 repr(text),
@@ -169,7 +169,7 @@ def _expand(ctx, attribute, text, targets):
                 name,
             ))
         elif depth == _DEEPEST:
-            fail("{}: {}: {}: the value of $({}) names itself".format(name_of(ctx.label), attribute, repr(text), name))
+            fail("{}: {}: {}: the value of $({}) refers to itself".format(name_of(ctx.label), attribute, repr(text), name))
         else:
             pending.append((ctx.var[name], depth + 1))
     return "".join(expanded)
@@ -206,7 +206,7 @@ def _split(ctx, attribute, text):
             name_of(ctx.label),
             attribute,
             repr(text),
-            "within a quotation: close it with " + quote if quote else "with a backslash: write two for one",
+            "inside a quotation: close it with " + quote if quote else "with a backslash: write two for a literal one",
         ))
     if word != None:
         words.append(word)

@@ -144,7 +144,7 @@ def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, librar
 def _objects_of(dep, targets, where):
     """Returns the relocatable device code of a target in device_deps; fails if a requested architecture is missing."""
     if OffloadDeviceObjectsInfo not in dep:
-        fail("{}: device_deps: {} has no relocatable device code: it takes hip_library targets, and hip_code_objects with rdc = True, and device_bitcode_library targets".format(
+        fail("{}: device_deps: {} has no relocatable device code: expected hip_library, device_bitcode_library, or hip_code_objects with rdc = True".format(
             where,
             name_of(dep.label),
         ))
@@ -152,7 +152,7 @@ def _objects_of(dep, targets, where):
     ids = {object.id: None for object in objects.to_list()}
     for target in targets:
         if target_ids.entry_id(target.kind, target.triple, target.target_id) not in ids:
-            fail("{}: device_deps: {} is not compiled for {}, but for {}: give both the same offload_archs".format(
+            fail("{}: device_deps: {} is not compiled for {}, but for {}: set the same offload_archs for both".format(
                 where,
                 name_of(dep.label),
                 target.target_id,
@@ -198,11 +198,11 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
     """
     by_arch = hasattr(ctx.attr, "arch_srcs")
     if not sources_of(ctx) and not (by_arch and ctx.attr.arch_srcs):
-        fail("{}: srcs is empty: give it the HIP sources".format(where))
+        fail("{}: srcs is empty: add HIP sources".format(where))
     targets = hip_targets(ctx, where)
     relocatable = [dep for dep in ctx.attr.device_deps if OffloadDeviceBitcodeInfo not in dep]
     if relocatable and not rdc:
-        fail("{}: device_deps needs rdc = True for {}: without it, a source calls no device function of another, but for those of a device_bitcode_library".format(where, name_of(relocatable[0].label)))
+        fail("{}: device_deps requires rdc = True for {}: without it, a source can only call device functions of a device_bitcode_library".format(where, name_of(relocatable[0].label)))
     deps = depset(transitive = [_objects_of(dep, targets, where) for dep in relocatable])
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
@@ -217,7 +217,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
         sources = sources_of(ctx) + (arch_sources_of(ctx, target, where) if by_arch else [])
         if not sources:
-            fail("{}: there is no source for {}: srcs is empty, and arch_srcs has none for it".format(where, arch))
+            fail("{}: no source for {}: srcs is empty, and arch_srcs has no source for it".format(where, arch))
         objects = {
             name: _compile(ctx, compiler, headers, src, name, target, rdc, flags, bitcode)
             for src, name in zip(sources, object_names(ctx, sources))

@@ -77,7 +77,7 @@ def _targets_of(libraries, where):
     for library in libraries:
         own = {object.id: None for object in library.code}
         if sorted(own) != sorted(ids):
-            fail("{}: deps: {} is compiled for {}, and {} for {}: give all the same offload_archs".format(
+            fail("{}: deps: {} is compiled for {}, and {} for {}: set the same offload_archs for all".format(
                 where,
                 name_of(first.label),
                 ", ".join([target_ids.complete("", id, where).target_id for id in ids]),
@@ -90,7 +90,7 @@ def _hip_device_link_impl(ctx):
     where = place(ctx, "hip_device_link")
     libraries = depset(transitive = [dep[HipUnlinkedLibrariesInfo].libraries for dep in ctx.attr.deps]).to_list()
     if not libraries:
-        fail("{}: there is nothing to link: no hip_library below deps has rdc = True and device_link = False".format(where))
+        fail("{}: nothing to link: no hip_library in the dependencies has rdc = True and device_link = False".format(where))
     linker = device_toolchain_of(ctx, LINK_GROUP)
     images = []
     for target in _targets_of(libraries, where):

@@ -74,7 +74,7 @@ def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
     rdc = ctx.attr.rdc
     if not rdc and not ctx.attr.device_link:
-        fail("{}: device_link = False needs rdc = True: without it, each source is device code of its own".format(where))
+        fail("{}: device_link = False requires rdc = True: without it, the device code of each source is separate".format(where))
     cc = cc_configuration(ctx, counts = True)
     copts = expand_flags(ctx, "copts")
     headers = library_headers(ctx, cc)

@@ -31,7 +31,7 @@ def images_of(ctx, where):
     """
     for dep in ctx.attr.images:
         if OffloadImagesInfo not in dep:
-            fail("{}: images: {} is a file, of which nobody knows what it is for: wrap files in offload_images, e.g. offload_images(name = \"code\", srcs = {{{}: \"gfx942\"}})".format(
+            fail("{}: images: {} is a file without a target: wrap files in offload_images, e.g. offload_images(name = \"code\", srcs = {{{}: \"gfx942\"}})".format(
                 where,
                 name_of(dep.label),
                 repr(dep.label.name),
@@ -74,7 +74,7 @@ def targets_of(ctx, where):
       list of structs returned by `target_ids.complete_all`.
     """
     if not ctx.attr.targets:
-        fail("{}: targets is empty: name the targets to take out, e.g. [\"gfx942\"]".format(where))
+        fail("{}: targets is empty: name the targets to extract, e.g. [\"gfx942\"]".format(where))
     return target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
 
 def declare_images(ctx, targets, extension):
@@ -123,7 +123,7 @@ def container_of(target, info, where, attribute):
     files = target[DefaultInfo].files.to_list()
     bundles = target[OutputGroupInfo].bundle.to_list() if OutputGroupInfo in target and "bundle" in target[OutputGroupInfo] else []
     if len(bundles) > 1:
-        fail("{}: {}: {} has a bundle for each of its {} sources; give it rdc = True, or take it apart source by source".format(where, attribute, name_of(target.label), len(bundles)))
+        fail("{}: {}: {} has a bundle for each of its {} sources, expected one bundle; set rdc = True, or use a target for each source".format(where, attribute, name_of(target.label), len(bundles)))
     if len(files) != 1:
-        fail("{}: {}: {} gives {} files; name a target with one, or a file".format(where, attribute, name_of(target.label), len(files)))
+        fail("{}: {}: {} has {} files, expected one; name a file, or a target with one".format(where, attribute, name_of(target.label), len(files)))
     return files[0]

@@ -13,8 +13,8 @@ HOST_ATTRS = {
     "_x86_64": attr.label(default = "@platforms//cpu:x86_64"),
 }
 
-_PLATFORM = """{}: the target platform is not Linux on x86_64 or aarch64{}, for which alone device images can be registered. \
-Build for another platform, or have the target skipped for this one:
+_PLATFORM = """{}: the target platform is not Linux on x86_64 or aarch64{}, so device images cannot be registered. \
+Build for another platform, or skip the target for this one:
     target_compatible_with = ["@platforms//os:linux"] + select({{
         "@platforms//cpu:aarch64": [],
         "@platforms//cpu:x86_64": [],
@@ -200,7 +200,7 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
         inputs = files + (own_entries or []),
         mnemonic = "OffloadRegister",
         outputs = [out],
-        progress_message = "Making the registration of %{label}",
+        progress_message = "Writing the registration of %{label}",
     )
     return out
 

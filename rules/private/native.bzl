@@ -85,7 +85,7 @@ def _detect(repository_ctx):
         archs = {line: None for line in lines if line.startswith("gfx") and line != "gfx000"}.keys()
         if archs:
             return archs, ""
-        reasons.append("{} printed no GPU{}".format(found[0], "" if answer.return_code == 0 else " and failed: " + answer.stderr.strip().replace("\n", " ")))
+        reasons.append("{} listed no GPU{}".format(found[0], "" if answer.return_code == 0 else " and failed: " + answer.stderr.strip().replace("\n", " ")))
     return [], ", ".join(reasons)
 
 def _native_repository_impl(repository_ctx):

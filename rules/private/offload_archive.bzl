@@ -17,7 +17,7 @@ def _offload_archive_impl(ctx):
         else:
             bundles.extend(dep[DefaultInfo].files.to_list())
     if not bundles:
-        fail("{}: bundles is empty: give it offload_bundle targets, or files".format(where))
+        fail("{}: bundles is empty: add offload_bundle targets or files".format(where))
     out = ctx.actions.declare_file(ctx.attr.out or "lib{}.a".format(ctx.label.name))
     args = offload_arguments(ctx, "archive")
     args.add("--check")

@@ -18,7 +18,7 @@ def image_properties(image, where):
     """
     kind = image.kind.removesuffix("v4")
     if kind == "host":
-        fail("{}: {} is a host image, which offload binaries do not hold".format(where, name_of(image.label)))
+        fail("{}: {} is a host image, which an offload binary cannot contain".format(where, name_of(image.label)))
     triple = image.triple.removesuffix("-")
     if triple.startswith("nvptx"):
         triple = triple.removesuffix("-unknown")
@@ -48,7 +48,7 @@ def _offload_binary_impl(ctx):
     out = ctx.actions.declare_file(ctx.attr.out or ctx.label.name + ".ofb")
     version = ctx.attr.binary_version or ctx.attr._binary_version[BuildSettingInfo].value
     if version not in (1, 2):
-        fail("{}: binary_version is {}: it is 1, which every LLVM since 15 reads, or 2, for LLVM 23 and later".format(where, version))
+        fail("{}: binary_version is {}, expected 1, for LLVM 15 and later, or 2, for LLVM 23 and later".format(where, version))
     args = offload_arguments(ctx, "pack")
     args.add(version, format = "--format-version=%s")
     args.add(out, format = "--output=%s")

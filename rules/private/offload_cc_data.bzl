@@ -17,7 +17,7 @@ _DIGITS = "0123456789"
 def _symbol_of(ctx, where):
     symbol = ctx.attr.symbol or ctx.label.name
     if symbol[0] in _DIGITS or any([c not in _LETTERS + _DIGITS for c in symbol.elems()]):
-        fail("{}: {} {} is not an identifier of C: found {}, expected letters, digits and _, no digit first; set symbol".format(
+        fail("{}: {} {} is not a C identifier: found {}, expected letters, digits and _, no digit first; set symbol".format(
             where,
             "symbol" if ctx.attr.symbol else "name",
             repr(symbol),
@@ -30,7 +30,7 @@ def _source_of(ctx, where):
     if OffloadImagesInfo in src and OffloadBundleInfo not in src:
         images = src[OffloadImagesInfo].images.to_list()
         if len(images) > 1:
-            fail("{}: src: {} has {} images ({}), expected one file: put them into one with offload_bundle(images = [{}])".format(
+            fail("{}: src: {} has {} images ({}), expected one file: combine them with offload_bundle(images = [{}])".format(
                 where,
                 name_of(src.label),
                 len(images),
@@ -42,7 +42,7 @@ def _source_of(ctx, where):
 def _offload_cc_data_impl(ctx):
     where = place(ctx, "offload_cc_data")
     if ctx.attr.alignment < 1:
-        fail("{}: alignment is {}, expected a number of bytes, a power of two".format(where, ctx.attr.alignment))
+        fail("{}: alignment is {}, expected a power of two".format(where, ctx.attr.alignment))
     symbol = _symbol_of(ctx, where)
     src = _source_of(ctx, where)
 

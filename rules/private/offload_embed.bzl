@@ -11,7 +11,7 @@ load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 def _offload_embed_impl(ctx):
     where = place(ctx, "offload_embed")
     if not ctx.attr.binaries:
-        fail("{}: binaries is empty: give it offload_binary targets".format(where))
+        fail("{}: binaries is empty: add offload_binary targets".format(where))
     out = ctx.actions.declare_file(ctx.label.name + ".o")
     binaries = [dep[OffloadBinaryInfo].file for dep in ctx.attr.binaries]
     args = offload_arguments(ctx, "embed")

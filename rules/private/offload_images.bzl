@@ -8,13 +8,13 @@ load(":target_ids.bzl", "target_ids")
 def _offload_images_impl(ctx):
     where = place(ctx, "offload_images")
     if not ctx.attr.srcs:
-        fail("{}: srcs is empty: give it files and their targets, e.g. {{\"kernels.gfx942.co\": \"gfx942\"}}".format(where))
+        fail("{}: srcs is empty: add files and their targets, e.g. {{\"kernels.gfx942.co\": \"gfx942\"}}".format(where))
     targets = target_ids.complete_all(ctx.attr.kind, ctx.attr.srcs.values(), where, "srcs")
     images = []
     for (src, _), target in zip(ctx.attr.srcs.items(), targets):
         files = src[DefaultInfo].files.to_list()
         if len(files) != 1:
-            fail("{}: srcs: {} gives {} files; an image is one file".format(where, name_of(src.label), len(files)))
+            fail("{}: srcs: {} has {} files, expected one for an image".format(where, name_of(src.label), len(files)))
         images.append(offload_image(
             file = files[0],
             kind = target.kind,

@@ -20,10 +20,10 @@ def _offload_kpack_impl(ctx):
             flag_of(ctx.attr._offload_archs.label),
         ))
     if len(ctx.files.src) != 1:
-        fail("{}: src: {} gives {} files; name a target with one, or a file".format(where, name_of(ctx.attr.src.label), len(ctx.files.src)))
+        fail("{}: src: {} has {} files, expected one; name a file, or a target with one".format(where, name_of(ctx.attr.src.label), len(ctx.files.src)))
     for name in ["host_dir", "kpack_dir"]:
         if not _local(getattr(ctx.attr, name)):
-            fail("{}: {}: {} is no folder below the target's; name one like .kpack".format(where, name, getattr(ctx.attr, name) or "an empty name"))
+            fail("{}: {}: {} is not a directory below that of the target; name a directory such as .kpack".format(where, name, getattr(ctx.attr, name) or "an empty name"))
     src = ctx.files.src[0]
     group = ctx.attr.group or ctx.label.name
     host = ctx.actions.declare_file("{}/{}/{}".format(ctx.label.name, ctx.attr.host_dir, src.basename))

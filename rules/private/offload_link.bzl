@@ -34,7 +34,7 @@ def _offload_link_impl(ctx):
     linked = cc_common.merge_cc_infos(cc_infos = [dep[CcInfo] for dep in ctx.attr.deps])
     inputs = _objects(linked) + ctx.files.srcs
     if not inputs:
-        fail("{}: there is nothing to link: deps and srcs have no object and no archive".format(where))
+        fail("{}: nothing to link: deps and srcs have neither objects nor archives".format(where))
     toolchain = device_toolchain_of(ctx, _GROUP)
     out = ctx.actions.declare_file(ctx.label.name + ".register.o")
     args = ctx.actions.args()

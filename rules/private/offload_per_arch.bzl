@@ -35,7 +35,7 @@ _per_arch = transition(
 def _offload_per_arch_impl(ctx):
     where = place(ctx, "offload_per_arch")
     if NATIVE in ctx.split_attr.images:
-        fail("{}: offload_archs: native is known too late for this rule: load NATIVE_ARCHS from @offload_native//:archs.bzl, and write offload_archs = NATIVE_ARCHS".format(where))
+        fail("{}: offload_archs: this rule needs the GPUs before native is resolved: load NATIVE_ARCHS from @offload_native//:archs.bzl, and set offload_archs = NATIVE_ARCHS".format(where))
     targets = [
         # The architecture determines the kind: only the image has more information than its target.
         target_ids.complete("cuda" if arch.startswith("sm_") else "hipv4", arch, where + ": offload_archs")
@@ -48,7 +48,7 @@ def _offload_per_arch_impl(ctx):
         deps = ctx.split_attr.images[arch]
         for image in depset(transitive = [dep[OffloadImagesInfo].images for dep in deps]).to_list():
             if image.target_id != target.target_id:
-                fail("{}: images: {}, built for {}, gives an image for {}: leave its own offload_archs empty, or list it where the architectures are not split".format(
+                fail("{}: images: {}, built for {}, has an image for {}: leave its offload_archs empty, or list it outside of offload_per_arch".format(
                     where,
                     name_of(image.label),
                     arch,

@@ -58,7 +58,7 @@ def _pruned_cc_info(ctx, src, keep, where):
         dynamic = library.resolved_symlink_dynamic_library or library.dynamic_library
         static = library.pic_static_library or library.static_library
         if not dynamic and not static:
-            fail("{}: src: {} is linked from objects: set linkstatic = False on it, or name its archive or shared library".format(where, name_of(src.label)))
+            fail("{}: src: {} provides objects: set linkstatic = False on it, or name its archive or shared library".format(where, name_of(src.label)))
         pruned = {}
         if dynamic:
             pruned["dynamic_library"] = _prune(ctx, dynamic, keep)
@@ -77,7 +77,7 @@ def _pruned_cc_info(ctx, src, keep, where):
             **pruned
         ))
     if not files:
-        fail("{}: src: {} has no library of its own: name the target that has, or a file".format(where, name_of(src.label)))
+        fail("{}: src: {} has no library: name the target that has it, or a file".format(where, name_of(src.label)))
     own = cc_common.create_linker_input(libraries = depset(libraries), owner = ctx.label)
     others = [
         linker_input
@@ -105,7 +105,7 @@ def _offload_prune_impl(ctx):
         ]
     sources = ctx.files.src
     if len(sources) != 1:
-        fail("{}: src: {} gives {} files; name a target with one, or a file".format(where, name_of(ctx.attr.src.label), len(sources)))
+        fail("{}: src: {} has {} files, expected one; name a file, or a target with one".format(where, name_of(ctx.attr.src.label), len(sources)))
     out = _prune(ctx, sources[0], keep)
     return [DefaultInfo(files = depset([out]), runfiles = ctx.runfiles([out]))]
 

@@ -14,20 +14,20 @@ def _offload_register_impl(ctx):
     kind = ctx.attr.kind
     if kind == "openmp":
         if ctx.attr.bundle or not ctx.attr.images:
-            fail("{}: kind is openmp, which registers images one by one: set images, and not bundle".format(where))
+            fail("{}: kind is openmp, which registers single images: set images instead of bundle".format(where))
         images = images_of(ctx, where).to_list()
         for image in images:
             if image.kind != "openmp":
-                fail("{}: images: {} gives an image of kind {}; kind is openmp".format(where, name_of(image.label), image.kind))
+                fail("{}: images: {} has an image of kind {}, expected openmp".format(where, name_of(image.label), image.kind))
         files = [image.file for image in images]
     else:
         if ctx.attr.images or not ctx.attr.bundle:
             one = "offload binary" if kind == "sycl" else "fat binary"
-            fail("{}: kind is {}, which registers one {}: set bundle, and not images".format(where, kind, one))
+            fail("{}: kind is {}, which registers one {}: set bundle instead of images".format(where, kind, one))
         if OffloadBundleInfo in ctx.attr.bundle:
             others = [id for id in ctx.attr.bundle[OffloadBundleInfo].entry_ids if not id.startswith(kind) and not id.startswith("host-")]
             if others:
-                fail("{}: bundle: {} has the entry {}; kind is {}".format(where, name_of(ctx.attr.bundle.label), others[0], kind))
+                fail("{}: bundle: {} has the entry {}, expected kind {}".format(where, name_of(ctx.attr.bundle.label), others[0], kind))
         files = [container_of(ctx.attr.bundle, [OffloadBundleInfo], where, "bundle")]
     out = register_images(
         ctx,

@@ -388,13 +388,13 @@ def _pack(ctx, image, folder, where):
 def _openmp_library_impl(ctx):
     where = place(ctx, "openmp_library")
     if not sources_of(ctx):
-        fail("{}: srcs is empty: give it C or C++ sources".format(where))
+        fail("{}: srcs is empty: add C or C++ sources".format(where))
     targets = architectures_of(ctx, where, _KIND, default = [host_triple(ctx)])
     for target in targets:
         if target.kind != _KIND:
-            fail("{}: offload_archs: {} is of kind {}, not openmp".format(where, target_ids.entry_id(target.kind, target.triple, target.target_id), target.kind))
+            fail("{}: offload_archs: {} has kind {}, expected openmp".format(where, target_ids.entry_id(target.kind, target.triple, target.target_id), target.kind))
         if target.triple.startswith("spirv64-") or (target_ids.is_amdgpu(target.triple) or _is_nvidia(target)) != bool(target.target_id):
-            fail("{}: offload_archs: {} is neither a GPU, as gfx90a and sm_80 are, nor a CPU, as x86_64-pc-linux-gnu is".format(
+            fail("{}: offload_archs: {} is neither a GPU, such as gfx90a and sm_80, nor a CPU, such as x86_64-pc-linux-gnu".format(
                 where,
                 target.target_id or _triple(target),
             ))

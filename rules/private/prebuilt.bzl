@@ -21,12 +21,12 @@ def locked_program(tag):
         return struct(sha256 = tag.sha256, urls = tag.urls)
     program = PROGRAMS.get("{}-{}".format(tag.os, tag.cpu))
     if not program:
-        fail("offload.prebuilt: {} has no urls, and {}: give urls and sha256, or leave the tag out to build the program from source".format(
+        fail("offload.prebuilt: {} has no urls, and {}: set urls and sha256, or remove the tag to build the program from source".format(
             repr(tag.name),
-            "this release has no program for {} on {}, but for {}".format(tag.os, tag.cpu, ", ".join(PROGRAMS)) if PROGRAMS else "these rules are no release, but a checkout",
+            "this release has no program for {} on {}, but for {}".format(tag.os, tag.cpu, ", ".join(PROGRAMS)) if PROGRAMS else "these rules are a checkout, not a release",
         ))
     if tag.sha256:
-        fail("offload.prebuilt: {} has a sha256 and no urls: give both, or none for the program of this release".format(repr(tag.name)))
+        fail("offload.prebuilt: {} has sha256 without urls: set both, or neither for the program of this release".format(repr(tag.name)))
     return struct(sha256 = program["sha256"], urls = [program["url"]])
 
 _PROGRAM = """load("{toolchains}", "offload_program_toolchain")

@@ -38,7 +38,7 @@ def check_processor(target_id, where):
     """
     for separator in [",", ";", " "]:
         if separator in target_id.strip():
-            fail("{}: {} is a list in one string: write [{}]".format(
+            fail("{}: {} is a list in one string, expected [{}]".format(
                 where,
                 repr(target_id),
                 ", ".join([repr(part.strip()) for part in target_id.split(separator) if part.strip()]),
@@ -46,11 +46,11 @@ def check_processor(target_id, where):
     processor = target_id.split(":")[0]
     if processor not in _KNOWN:
         if processor in _CPUS:
-            fail("{}: {} is no GPU: name a GPU, such as gfx942, or for OpenMP on the CPU itself its triple, such as x86_64-unknown-linux-gnu".format(where, repr(target_id)))
+            fail("{}: {} is not a GPU: name a GPU, such as gfx942, or for OpenMP on the CPU, its triple, such as x86_64-unknown-linux-gnu".format(where, repr(target_id)))
         if processor in ARCH_GROUPS:
-            fail("{}: {} is a group of architectures, which {} cannot be: name its members, {}".format(where, repr(processor), "a target" if processor == target_id else "something with features", ", ".join(ARCH_GROUPS[processor])))
+            fail("{}: {} is a group of architectures, but {} cannot be a group: name its members, {}".format(where, repr(processor), "a target" if processor == target_id else "something with features", ", ".join(ARCH_GROUPS[processor])))
         near = _nearest(processor)
-        fail("{}: {} is no processor that LLVM knows{}. If your compiler knows it, write a whole entry ID, such as hipv4-amdgcn-amd-amdhsa--{}".format(
+        fail("{}: {} is not a processor of LLVM{}. If your compiler supports it, write a full entry ID, such as hipv4-amdgcn-amd-amdhsa--{}".format(
             where,
             repr(processor),
             ": did you mean {}?".format(near) if near else ", such as gfx90a, gfx942 or sm_90",

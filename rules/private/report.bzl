@@ -113,7 +113,7 @@ echo "file://$(readlink -f -- "$page")"
 """
 
 _NO_FILES = """#!/bin/sh
-echo '{label}: its targets have no files, so there is no page' >&2
+echo '{label}: no page, because the targets have no files' >&2
 exit 1
 """
 
@@ -139,11 +139,11 @@ def _validate_growth(ctx, files, base):
     where = place(ctx, "offload_report")
     for rule in ctx.attr.fail_on:
         if rule not in _RULES:
-            fail("{}: fail_on: {} is no rule: write some of {}".format(where, repr(rule), ", ".join(_RULES)))
+            fail("{}: fail_on: {} is not a rule, expected a list of {}".format(where, repr(rule), ", ".join(_RULES)))
     if not ctx.attr.fail_on and not ctx.attr.max_growth:
         return []
     if not ctx.attr.base:
-        fail("{}: {} needs base: name the older file to compare with".format(where, "fail_on" if ctx.attr.fail_on else "max_growth"))
+        fail("{}: {} requires base: name the older file to compare with".format(where, "fail_on" if ctx.attr.fail_on else "max_growth"))
     out = ctx.actions.declare_file(ctx.label.name + ".growth.json")
     args = offload_arguments(ctx, "report")
     args.add(out, format = "--json=%s")

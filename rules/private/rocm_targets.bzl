@@ -46,12 +46,12 @@ _MISSING = """
 ]
 """
 
-_MISSING_MESSAGE = "{{}} is not in {where}, which has {names}. Install it there, or name another ROCm: see docs/toolchains.md"
+_MISSING_MESSAGE = "{{}} is not in {where}, which has {names}. Install it there, or use another ROCm: see docs/toolchains.md"
 
-_NO_ROCM_MESSAGE = """no ROCm was found{where}, which {{}} is a part of.
-Install it (Debian: apt-get install hipcc libamdhip64-dev), or name the folder that holds include/hip:
+_NO_ROCM_MESSAGE = """{{}} is a part of ROCm, which was not found{where}.
+Install it (Debian: apt-get install hipcc libamdhip64-dev), or name the directory that contains include/hip:
     --repo_env=ROCM_PATH=/path/to/rocm
-or in MODULE.bazel: offload.system_clang(rocm_path = "/path/to/rocm"), or offload.archive_rocm(...) for one from an archive."""
+or in MODULE.bazel: offload.system_clang(rocm_path = "/path/to/rocm"), or offload.archive_rocm(...) for a ROCm from an archive."""
 
 # HIP's headers support AMD's and NVIDIA's GPUs; hipcc defines the macro that selects one.
 _DEFINES = ["__HIP_PLATFORM_AMD__=1"]

@@ -26,7 +26,7 @@ def parse_size(text, where):
     digits = text.rstrip("BKMGTi ")
     unit = text[len(digits):].strip()
     if not digits.isdigit() or unit not in _UNITS:
-        fail("{}: {} is not a size: write a whole number and a unit, one of {}, e.g. 1GiB".format(
+        fail("{}: {} is not a size, expected an integer and a unit, one of {}, e.g. 1GiB".format(
             where,
             repr(text),
             ", ".join([name for name in _UNITS if name]),

@@ -56,12 +56,12 @@ def _parse_target_id(target_id, where):
     """Splits `gfx90a:sramecc+:xnack-` into its processor and a dict feature -> sign."""
     parts = target_id.split(":")
     if not _is_name(parts[0]):
-        fail("{}: target ID {}: {} is not the name of a processor, as gfx90a in gfx90a:xnack+".format(where, repr(target_id), repr(parts[0])))
+        fail("{}: target ID {}: {} is not the name of a processor, such as gfx90a in gfx90a:xnack+".format(where, repr(target_id), repr(parts[0])))
     features = {}
     for part in parts[1:]:
         name, sign = part[:-1], part[-1:]
         if not _is_name(name) or sign not in ("+", "-"):
-            fail("{}: target ID {}: {} is not a feature followed by + or -, as xnack+ in gfx90a:xnack+".format(where, repr(target_id), repr(part)))
+            fail("{}: target ID {}: {} is not a feature followed by + or -, such as xnack+ in gfx90a:xnack+".format(where, repr(target_id), repr(part)))
         if name in features:
             fail("{}: target ID {}: feature {} is given twice".format(where, repr(target_id), repr(name)))
         features[name] = sign
@@ -85,7 +85,7 @@ def _complete_short(kind, text, where):
     target_id = _canonical(text, where)
     nvidia = text.startswith("sm_")
     if nvidia and kind in ("hip", "hipv4"):
-        fail("{}: target {} is not one of kind {}, which is for AMD GPUs".format(where, repr(text), kind))
+        fail("{}: target {} does not have kind {}, which is for AMD GPUs".format(where, repr(text), kind))
     if nvidia:
         triple = _NVPTX_TRIPLE
     elif text == _SPIRV_PROCESSOR:
@@ -113,14 +113,14 @@ def _complete(kind, text, where):
         text = kind + "-" + text
     fields = text.split("-", 5)
     if fields[0] not in _KINDS:
-        fail("{}: target {}: offload kind {} is none of {}. Give a target ID like gfx942, or a whole entry ID like hipv4-amdgcn-amd-amdhsa--gfx942".format(
+        fail("{}: target {}: offload kind {}, expected one of {}. Use a target ID like gfx942, or a full entry ID like hipv4-amdgcn-amd-amdhsa--gfx942".format(
             where,
             repr(text),
             repr(fields[0]),
             ", ".join(_KINDS),
         ))
     if len(fields) < 5:
-        fail("{}: target {} has {} fields; an entry ID is <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]".format(
+        fail("{}: target {} has {} fields, expected <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]".format(
             where,
             repr(text),
             len(fields),
@@ -182,7 +182,7 @@ def _check(images, where):
     by_processor = {}
     for image in images:
         if image.id in by_id:
-            fail("{}: two images for {}: from {} and from {}. A bundle has one entry for each target; drop one, or put them in two bundles.".format(
+            fail("{}: two images for {}: from {} and from {}. A bundle has one entry for each target; remove one, or use two bundles.".format(
                 where,
                 image.target_id or image.id,
                 name_of(by_id[image.id].label),
@@ -200,8 +200,8 @@ def _check(images, where):
         for feature in sorted(features) + sorted(first_features):
             if feature in features and feature in first_features:
                 continue
-            fail(("{}: images of {} and {} cannot be in one bundle: when one names {}, all entries of the processor must (target ID rules).\n" +
-                  "From {} ({}) and {} ({}). Give both a setting, or put them in two bundles.").format(
+            fail(("{}: images of {} and {} cannot be in one bundle: if one specifies {}, all entries of the processor must specify it (target ID rules).\n" +
+                  "From {} ({}) and {} ({}). Specify it for both, or use two bundles.").format(
                 where,
                 first.target_id,
                 image.target_id,

@@ -49,11 +49,11 @@ def _offload_device_toolchain_impl(ctx):
     if ctx.attr.missing:
         return [platform_common.ToolchainInfo(missing = ctx.attr.missing)]
     if not ctx.attr.clang:
-        fail("{}: offload_device_toolchain: clang is not set: give the label of a clang that has the AMDGPU target".format(name_of(ctx.label)))
+        fail("{}: offload_device_toolchain: clang is not set: name a clang with the AMDGPU target".format(name_of(ctx.label)))
     rocm = None
     if ctx.file.rocm_version:
         if not ctx.file.rocm_version.path.endswith("/share/hip/version"):
-            fail("{}: offload_device_toolchain: rocm_version is {}: it must be the file share/hip/version of a ROCm folder, or of a folder that looks like one".format(
+            fail("{}: offload_device_toolchain: rocm_version is {}: expected the file share/hip/version of a directory with the layout of ROCm".format(
                 name_of(ctx.label),
                 ctx.file.rocm_version.path,
             ))
@@ -63,7 +63,7 @@ def _offload_device_toolchain_impl(ctx):
             version = ctx.file.rocm_version,
         )
     elif ctx.files.rocm_files or ctx.files.device_libraries:
-        fail("{}: offload_device_toolchain: rocm_files is set and rocm_version is not: clang is told where ROCm is by the place of share/hip/version".format(name_of(ctx.label)))
+        fail("{}: offload_device_toolchain: rocm_files is set without rocm_version: clang locates ROCm by the path of share/hip/version".format(name_of(ctx.label)))
     return [platform_common.ToolchainInfo(
         clang = ctx.attr.clang[DefaultInfo].files_to_run,
         compile_files = depset(ctx.files.files + ctx.files.compile_files),
@@ -182,14 +182,14 @@ DEVICE_ATTRS = {
     "_device_compiler": attr.label(default = "//rules/settings:device_compiler"),
 }
 
-_NO_TOOLCHAIN = """{label}: no registered device compiler fits the execution platforms. Add to MODULE.bazel:
+_NO_TOOLCHAIN = """{label}: no registered device compiler supports the execution platforms. Add to MODULE.bazel:
     offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
     use_repo(offload, "offload_system_clang")
     register_toolchains("@offload_system_clang//:all")
 and see docs/toolchains.md"""
 
-_NOT_THERE = """{label}: {flag}={value}: no registered device compiler that fits the execution platforms has this name, which is that \
-of a tag in MODULE.bazel or of a device_toolchain. Correct it, or register one:
+_NOT_THERE = """{label}: {flag}={value}: no registered device compiler for the execution platforms has this name. \
+Use the name of a tag in MODULE.bazel or of a device_toolchain, or register one:
     offload.system_clang(name = "{value}", path = "/path/to/llvm")
     use_repo(offload, "{value}")
     register_toolchains("@{value}//:all")"""

@@ -87,12 +87,12 @@ def archs_tests(name):
         "archs_srcs_test",
     ]
     for test, wanted, archs in [
-        ("unknown", "{}: hip_code_objects: offload_archs: \"gfx90b\" is no processor that LLVM knows: did you mean gfx90a? If your compiler knows it, write a whole entry ID, such as hipv4-amdgcn-amd-amdhsa--gfx90b", ["gfx90b"]),
-        ("case", "\"GFX942\" is no processor that LLVM knows: did you mean gfx942?", ["GFX942"]),
-        ("near_group", "\"mi30\" is no processor that LLVM knows: did you mean mi300?", ["mi30"]),
-        ("far", "\"radeon\" is no processor that LLVM knows, such as gfx90a, gfx942 or sm_90. If", ["radeon"]),
-        ("list", "\"gfx90a,gfx942\" is a list in one string: write [\"gfx90a\", \"gfx942\"]", ["gfx90a,gfx942"]),
-        ("spaces", "\"gfx90a gfx942\" is a list in one string: write [\"gfx90a\", \"gfx942\"]", ["gfx90a gfx942"]),
+        ("unknown", "{}: hip_code_objects: offload_archs: \"gfx90b\" is not a processor of LLVM: did you mean gfx90a? If your compiler supports it, write a full entry ID, such as hipv4-amdgcn-amd-amdhsa--gfx90b", ["gfx90b"]),
+        ("case", "\"GFX942\" is not a processor of LLVM: did you mean gfx942?", ["GFX942"]),
+        ("near_group", "\"mi30\" is not a processor of LLVM: did you mean mi300?", ["mi30"]),
+        ("far", "\"radeon\" is not a processor of LLVM, such as gfx90a, gfx942 or sm_90. If", ["radeon"]),
+        ("list", "\"gfx90a,gfx942\" is a list in one string, expected [\"gfx90a\", \"gfx942\"]", ["gfx90a,gfx942"]),
+        ("spaces", "\"gfx90a gfx942\" is a list in one string, expected [\"gfx90a\", \"gfx942\"]", ["gfx90a gfx942"]),
         ("feature", "\"gfx942:xnak+\": gfx942 does not have the feature xnak: it has sramecc and xnack", ["gfx942:xnak+"]),
         ("no_features", "\"gfx1100:xnack+\": gfx1100 does not have the feature xnack: target IDs of it have no features", ["gfx1100:xnack+"]),
         ("group_feature", "\"mi300\" is a group of architectures", ["mi300:xnack+"]),
@@ -106,17 +106,17 @@ def archs_tests(name):
         )
         tests.append("archs_{}_test".format(test))
     for test, message, rule, attributes in [
-        ("archs_host_test", "{}: openmp_library: offload_archs: \"host\" is no GPU: name a GPU, such as gfx942, or for OpenMP on the CPU itself its triple, such as x86_64-unknown-linux-gnu", openmp_library, {"offload_archs": ["host"], "srcs": ["a.c"]}),
-        ("archs_cpu_test", "\"x86_64\" is no GPU", openmp_library, {"offload_archs": ["x86_64"], "srcs": ["a.c"]}),
+        ("archs_host_test", "{}: openmp_library: offload_archs: \"host\" is not a GPU: name a GPU, such as gfx942, or for OpenMP on the CPU, its triple, such as x86_64-unknown-linux-gnu", openmp_library, {"offload_archs": ["host"], "srcs": ["a.c"]}),
+        ("archs_cpu_test", "\"x86_64\" is not a GPU", openmp_library, {"offload_archs": ["x86_64"], "srcs": ["a.c"]}),
         ("archs_copts_test", "{}: copts: \"--offload-arch=gfx90a\": architectures belong in offload_archs", hip_code_objects, {"copts": ["--offload-arch=gfx90a"], "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
         ("archs_device_copts_test", "{}: device_copts: \"--cuda-gpu-arch=sm_70\": architectures belong in offload_archs", hip_library, {"device_copts": ["--cuda-gpu-arch=sm_70"], "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
-        ("archs_arch_copts_test", "arch_copts: \"gfx90b\" is no processor that LLVM knows: did you mean gfx90a?", hip_code_objects, {"arch_copts": {"gfx90b": ["-O2"]}, "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
-        ("archs_file_test", "{}: offload_bundle: images: //tests/analysis:sub/a,b.co is a file, of which nobody knows what it is for: wrap files in offload_images, e.g. offload_images(name = \"code\", srcs = {\"sub/a,b.co\": \"gfx942\"})", offload_bundle, {"images": ["sub/a,b.co"]}),
+        ("archs_arch_copts_test", "arch_copts: \"gfx90b\" is not a processor of LLVM: did you mean gfx90a?", hip_code_objects, {"arch_copts": {"gfx90b": ["-O2"]}, "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
+        ("archs_file_test", "{}: offload_bundle: images: //tests/analysis:sub/a,b.co is a file without a target: wrap files in offload_images, e.g. offload_images(name = \"code\", srcs = {\"sub/a,b.co\": \"gfx942\"})", offload_bundle, {"images": ["sub/a,b.co"]}),
         ("archs_file_openmp_test", "{}: offload_register: images: //tests/analysis:a.h is a file", offload_register, {"images": ["a.h"], "kind": "openmp"}),
-        ("archs_images_test", "{}: offload_images: srcs: \"gfx9o0\" is no processor that LLVM knows: did you mean gfx900?", offload_images, {"srcs": {"a.h": "gfx9o0"}}),
-        ("archs_no_source_test", "{}: hip_code_objects: there is no source for gfx942: srcs is empty, and arch_srcs has none for it", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"]}),
-        ("archs_mixed_srcs_test", "arch_srcs: //tests/analysis:a.hip: \"gfx90a !gfx942\" names both architectures that it is for and some that it is not for (!): write one kind", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a !gfx942"}, "offload_archs": ["gfx942"]}),
-        ("archs_native_per_arch_test", "{}: offload_per_arch: offload_archs: native is known too late for this rule: load NATIVE_ARCHS from @offload_native//:archs.bzl", offload_per_arch, {"images": [":archs_group"], "offload_archs": ["native"]}),
+        ("archs_images_test", "{}: offload_images: srcs: \"gfx9o0\" is not a processor of LLVM: did you mean gfx900?", offload_images, {"srcs": {"a.h": "gfx9o0"}}),
+        ("archs_no_source_test", "{}: hip_code_objects: no source for gfx942: srcs is empty, and arch_srcs has no source for it", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"]}),
+        ("archs_mixed_srcs_test", "arch_srcs: //tests/analysis:a.hip: \"gfx90a !gfx942\" combines included and excluded (!) architectures: use one of the two", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a !gfx942"}, "offload_archs": ["gfx942"]}),
+        ("archs_native_per_arch_test", "{}: offload_per_arch: offload_archs: this rule needs the GPUs before native is resolved: load NATIVE_ARCHS from @offload_native//:archs.bzl", offload_per_arch, {"images": [":archs_group"], "offload_archs": ["native"]}),
     ]:
         failure_test(
             name = test,

@@ -73,14 +73,14 @@ def bundle_tests(name):
     failure_test(
         name = "bundle_conflict_test",
         images = [":images_gfx90a_and_gfx942", ":images_gfx90a_xnack"],
-        message = """{}: offload_bundle: images of gfx90a and gfx90a:xnack+ cannot be in one bundle: when one names xnack, all entries of the processor must (target ID rules).
-From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:images_gfx90a_xnack (gfx90a:xnack+). Give both a setting, or put them in two bundles.""",
+        message = """{}: offload_bundle: images of gfx90a and gfx90a:xnack+ cannot be in one bundle: if one specifies xnack, all entries of the processor must specify it (target ID rules).
+From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:images_gfx90a_xnack (gfx90a:xnack+). Specify it for both, or use two bundles.""",
         rule = offload_bundle,
     )
     failure_test(
         name = "bundle_duplicate_test",
         images = [":images_gfx90a_and_gfx942", ":images_gfx942"],
-        message = "{}: offload_bundle: two images for gfx942: from //tests/analysis:images_gfx90a_and_gfx942 and from //tests/analysis:images_gfx942. A bundle has one entry for each target; drop one, or put them in two bundles.",
+        message = "{}: offload_bundle: two images for gfx942: from //tests/analysis:images_gfx90a_and_gfx942 and from //tests/analysis:images_gfx942. A bundle has one entry for each target; remove one, or use two bundles.",
         rule = offload_bundle,
     )
     failure_test(
@@ -93,7 +93,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         name = "bundle_alignment_test",
         alignment = 0,
         images = [":images_gfx942"],
-        message = "{}: offload_bundle: alignment is 0; it is a number of bytes, 1 or more",
+        message = "{}: offload_bundle: alignment is 0, expected a number of bytes, 1 or more",
         rule = offload_bundle,
     )
 
@@ -127,7 +127,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         name = "bundle_size_test",
         images = [":images_gfx942"],
         max_size = "1.5GiB",
-        message = "{}: offload_bundle: max_size: \"1.5GiB\" is not a size: write a whole number and a unit, one of B, GB, GiB, KB, KiB, MB, MiB, TB, TiB, e.g. 1GiB",
+        message = "{}: offload_bundle: max_size: \"1.5GiB\" is not a size, expected an integer and a unit, one of B, GB, GiB, KB, KiB, MB, MiB, TB, TiB, e.g. 1GiB",
         rule = offload_bundle,
     )
 
@@ -245,14 +245,14 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         name = "bundle_version_test",
         bundle_version = 1,
         images = [":images_gfx942"],
-        message = "{}: offload_bundle: bundle_version is 1: it is 3, or 2 for ROCm before 7",
+        message = "{}: offload_bundle: bundle_version is 1, expected 3, or 2 for ROCm before 7",
         rule = offload_bundle,
     )
     failure_test(
         name = "bundle_level_test",
         compression_level = 23,
         images = [":images_gfx942"],
-        message = "{}: offload_bundle: compression_level is 23: it is from 1 to 22, or 0 for the default",
+        message = "{}: offload_bundle: compression_level is 23, expected 1 to 22, or 0 for the default",
         rule = offload_bundle,
     )
     offload_archive(
@@ -271,7 +271,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     failure_test(
         name = "archive_empty_test",
         bundles = [],
-        message = "{}: offload_archive: bundles is empty: give it offload_bundle targets, or files",
+        message = "{}: offload_archive: bundles is empty: add offload_bundle targets or files",
         rule = offload_archive,
     )
     offload_unbundle_archive(
@@ -296,7 +296,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     failure_test(
         name = "unbundle_archive_empty_test",
         archive = "a.h",
-        message = "{}: offload_unbundle_archive: targets is empty: name the targets to take out, e.g. [\"gfx942\"]",
+        message = "{}: offload_unbundle_archive: targets is empty: name the targets to extract, e.g. [\"gfx942\"]",
         rule = offload_unbundle_archive,
         targets = [],
     )
@@ -340,19 +340,19 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     failure_test(
         name = "unbundle_no_targets_test",
         bundle = ":bundle",
-        message = "{}: offload_unbundle: targets is empty: name the targets to take out, e.g. [\"gfx942\"]",
+        message = "{}: offload_unbundle: targets is empty: name the targets to extract, e.g. [\"gfx942\"]",
         rule = offload_unbundle,
         targets = [],
     )
 
     messages = {
-        "compressed": "OffloadBundleInfo: tests/analysis/provider_compressed_test_target: compressed must be True or False, got \"zstd\"",
-        "entries": "OffloadBundleInfo: tests/analysis/provider_entries_test_target: a bundle needs at least one entry",
-        "file": "{}: offload_image: file must be a File, got string",
-        "images": "OffloadImagesInfo: images must be a depset of offload_image(), got list",
-        "kind": "{}: offload_image: kind \"rocm\" is none of host, openmp, hip, hipv4, cuda, sycl",
+        "compressed": "OffloadBundleInfo: tests/analysis/provider_compressed_test_target: compressed must be True or False, found \"zstd\"",
+        "entries": "OffloadBundleInfo: tests/analysis/provider_entries_test_target: a bundle requires at least one entry",
+        "file": "{}: offload_image: file must be a File, found string",
+        "images": "OffloadImagesInfo: images must be a depset of offload_image(), found list",
+        "kind": "{}: offload_image: kind \"rocm\", expected one of host, openmp, hip, hipv4, cuda, sycl",
         "target_id": "{}: offload_image: target ID \"gfx942:\": \"\" is not a feature followed by + or -",
-        "triple": "{}: offload_image: triple \"amdgcn-amd-amdhsa\" does not have four fields, as amdgcn-amd-amdhsa- has",
+        "triple": "{}: offload_image: triple \"amdgcn-amd-amdhsa\", expected four fields, such as amdgcn-amd-amdhsa-",
     }
     for case, message in messages.items():
         failure_test(

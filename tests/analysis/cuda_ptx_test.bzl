@@ -79,9 +79,9 @@ def cuda_ptx_tests(name):
         target = "ptx",
     )
     failures = {
-        "amd": (["a.cu"], ["gfx942"], "offload_archs: gfx942 is not an NVIDIA GPU, as sm_70 or sm_90a is"),
+        "amd": (["a.cu"], ["gfx942"], "offload_archs: gfx942 is not an NVIDIA GPU, such as sm_70 or sm_90a"),
         "no_archs": (["a.cu"], [], "no architectures: set offload_archs"),
-        "no_srcs": ([], ["sm_70"], "srcs is empty: give it the CUDA sources"),
+        "no_srcs": ([], ["sm_70"], "srcs is empty: add CUDA sources"),
         "openmp": (["a.cu"], ["openmp-nvptx64-nvidia-cuda-unknown-sm_70"], "offload_archs: sm_70 is not an NVIDIA GPU"),
     }
     for case, (srcs, archs, message) in failures.items():

@@ -84,7 +84,7 @@ def device_link_tests(name):
     failure_test(
         name = "unbundle_alone_test",
         bundle = ":alone",
-        message = "{}: offload_unbundle: bundle: //tests/analysis:alone has a bundle for each of its 2 sources; give it rdc = True, or take it apart source by source",
+        message = "{}: offload_unbundle: bundle: //tests/analysis:alone has a bundle for each of its 2 sources, expected one bundle; set rdc = True, or use a target for each source",
         rule = offload_unbundle,
         targets = ["gfx942"],
     )
@@ -213,7 +213,7 @@ def device_link_tests(name):
     )
     failure_test(
         name = "device_link_nothing_test",
-        message = "{}: hip_device_link: there is nothing to link: no hip_library below deps has rdc = True and device_link = False",
+        message = "{}: hip_device_link: nothing to link: no hip_library in the dependencies has rdc = True and device_link = False",
         rule = hip_device_link,
         deps = [":alone"],
     )
@@ -221,7 +221,7 @@ def device_link_tests(name):
         name = "device_link_without_rdc_test",
         srcs = ["a.hip"],
         device_link = False,
-        message = "{}: hip_library: device_link = False needs rdc = True: without it, each source is device code of its own",
+        message = "{}: hip_library: device_link = False requires rdc = True: without it, the device code of each source is separate",
         offload_archs = ["gfx942"],
         rule = hip_library,
     )
@@ -235,7 +235,7 @@ def device_link_tests(name):
     )
     failure_test(
         name = "device_link_archs_test",
-        message = "{}: hip_device_link: deps: //tests/analysis:unlinked is compiled for gfx942, and //tests/analysis:unlinked_other for gfx90a: give all the same offload_archs",
+        message = "{}: hip_device_link: deps: //tests/analysis:unlinked is compiled for gfx942, and //tests/analysis:unlinked_other for gfx90a: set the same offload_archs for all",
         rule = hip_device_link,
         deps = [":unlinked", ":unlinked_other"],
     )
@@ -299,7 +299,7 @@ def device_link_tests(name):
         name = "arch_unknown_test",
         srcs = ["a.hip"],
         arch_copts = {"navi": ["-O1"]},
-        message = "{}: arch_copts: \"navi\" is no target: name a target ID like gfx90a:xnack+, a processor like gfx90a, or a triple",
+        message = "{}: arch_copts: \"navi\" is not a target: name a target ID like gfx90a:xnack+, a processor like gfx90a, or a triple",
         offload_archs = ["gfx942"],
         rule = hip_library,
     )

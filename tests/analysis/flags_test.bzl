@@ -120,9 +120,9 @@ def flags_tests(name):
         )
     failures = [
         ("undefined", {"copts": ["-D$(NONE)"]}, "{}: copts: \"-D$(NONE)\": $(NONE) is not defined: name a target that defines it in toolchains, or write $$ for a dollar"),
-        ("loop", {"copts": ["$(LOOP)"], "toolchains": [":make_variables"]}, "{}: copts: \"$(LOOP)\": the value of $(LOOP) names itself"),
-        ("quotation", {"copts": ["-DA='b"]}, "{}: copts: \"-DA='b\" ends within a quotation: close it with '"),
-        ("backslash", {"device_linkopts": ["-DA\\"]}, "{}: device_linkopts: \"-DA\\\\\" ends with a backslash: write two for one"),
+        ("loop", {"copts": ["$(LOOP)"], "toolchains": [":make_variables"]}, "{}: copts: \"$(LOOP)\": the value of $(LOOP) refers to itself"),
+        ("quotation", {"copts": ["-DA='b"]}, "{}: copts: \"-DA='b\" ends inside a quotation: close it with '"),
+        ("backslash", {"device_linkopts": ["-DA\\"]}, "{}: device_linkopts: \"-DA\\\\\" ends with a backslash: write two for a literal one"),
         ("define", {"defines": ["A B"]}, "{}: defines: \"A B\" has 2 words, expected one definition, NAME or NAME=VALUE"),
         ("not_an_input", {"copts": ["$(location :flag_file)"]}, "is not a declared prerequisite of this rule"),
     ]

@@ -164,9 +164,9 @@ def hip_code_objects_tests(name):
         target = "hip_device_deps_of_deps",
     )
     for case, kwargs, message in [
-        ("device_deps_archs", {"device_deps": [":hip_rdc"], "offload_archs": ["gfx942", "gfx1100"], "rdc": True}, "device_deps: //tests/analysis:hip_rdc is not compiled for gfx1100, but for gfx942: give both the same offload_archs"),
-        ("device_deps_not_rdc", {"device_deps": [":hip_rdc"], "offload_archs": ["gfx942"]}, "device_deps needs rdc = True for //tests/analysis:hip_rdc: without it, a source calls no device function of another"),
-        ("device_deps_plain", {"device_deps": [":hip"], "offload_archs": ["gfx942"], "rdc": True}, "device_deps: //tests/analysis:hip has no relocatable device code: it takes hip_library targets, and hip_code_objects with rdc = True"),
+        ("device_deps_archs", {"device_deps": [":hip_rdc"], "offload_archs": ["gfx942", "gfx1100"], "rdc": True}, "device_deps: //tests/analysis:hip_rdc is not compiled for gfx1100, but for gfx942: set the same offload_archs for both"),
+        ("device_deps_not_rdc", {"device_deps": [":hip_rdc"], "offload_archs": ["gfx942"]}, "device_deps requires rdc = True for //tests/analysis:hip_rdc: without it, a source can only call device functions"),
+        ("device_deps_plain", {"device_deps": [":hip"], "offload_archs": ["gfx942"], "rdc": True}, "device_deps: //tests/analysis:hip has no relocatable device code: expected hip_library, device_bitcode_library, or hip_code_objects with rdc = True"),
     ]:
         failure_test(
             name = "hip_{}_test".format(case),
@@ -177,13 +177,13 @@ def hip_code_objects_tests(name):
         )
 
     failures = {
-        "bad_feature": (["gfx90a:xnack"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a:xnack\": \"xnack\" is not a feature followed by + or -, as xnack+ in gfx90a:xnack+"),
-        "bad_kind": (["rocm-amdgcn-amd-amdhsa--gfx942"], "{}: hip_code_objects: offload_archs: target \"rocm-amdgcn-amd-amdhsa--gfx942\": offload kind \"rocm\" is none of host, openmp, hip, hipv4, cuda, sycl. Give a target ID like gfx942"),
+        "bad_feature": (["gfx90a:xnack"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a:xnack\": \"xnack\" is not a feature followed by + or -, such as xnack+ in gfx90a:xnack+"),
+        "bad_kind": (["rocm-amdgcn-amd-amdhsa--gfx942"], "{}: hip_code_objects: offload_archs: target \"rocm-amdgcn-amd-amdhsa--gfx942\": offload kind \"rocm\", expected one of host, openmp, hip, hipv4, cuda, sycl. Use a target ID like gfx942"),
         "bad_processor": (["gfx90a/gfx942"], "{}: hip_code_objects: offload_archs: target ID \"gfx90a/gfx942\": \"gfx90a/gfx942\" is not the name of a processor"),
-        "few_fields": (["hip-amdgcn-amd"], "{}: hip_code_objects: offload_archs: target \"hip-amdgcn-amd\" has 3 fields; an entry ID is <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]"),
+        "few_fields": (["hip-amdgcn-amd"], "{}: hip_code_objects: offload_archs: target \"hip-amdgcn-amd\" has 3 fields, expected <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]"),
         "no_archs": ([], "{}: hip_code_objects: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --//rules/settings:offload_archs=gfx90a,gfx942"),
         "no_processor": (["hipv4-amdgcn-amd-amdhsa-"], "{}: hip_code_objects: offload_archs: hipv4-amdgcn-amd-amdhsa-- is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+"),
-        "nvidia": (["sm_70"], "{}: hip_code_objects: offload_archs: target \"sm_70\" is not one of kind hipv4, which is for AMD GPUs"),
+        "nvidia": (["sm_70"], "{}: hip_code_objects: offload_archs: target \"sm_70\" does not have kind hipv4, which is for AMD GPUs"),
         "spirv": (["hipv4-spirv64-unknown-unknown-"], "{}: hip_code_objects: offload_archs: hipv4-spirv64-unknown-unknown-unknown- is not an AMD GPU"),
         "twice": (["gfx942", "gfx942"], "{}: hip_code_objects: offload_archs names gfx942 twice"),
         "twice_otherwise": (["gfx90a:xnack+:sramecc-", "gfx90a:sramecc-:xnack+"], "{}: hip_code_objects: offload_archs names gfx90a:sramecc-:xnack+ twice: also as gfx90a:xnack+:sramecc-"),
@@ -201,7 +201,7 @@ def hip_code_objects_tests(name):
     failure_test(
         name = "hip_no_srcs_test",
         srcs = [],
-        message = "{}: hip_code_objects: srcs is empty: give it the HIP sources",
+        message = "{}: hip_code_objects: srcs is empty: add HIP sources",
         offload_archs = ["gfx942"],
         rule = hip_code_objects,
     )
@@ -209,7 +209,7 @@ def hip_code_objects_tests(name):
         name = "hip_includes_test",
         srcs = ["a.hip"],
         includes = ["../other"],
-        message = "{}: includes: \"../other\" leaves the package: give a folder below it, or depend on a cc_library of the other package",
+        message = "{}: includes: \"../other\" is outside of the package: name a directory in it, or depend on a cc_library of the other package",
         offload_archs = ["gfx942"],
         rule = hip_code_objects,
     )

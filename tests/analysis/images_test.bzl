@@ -92,13 +92,13 @@ def images_tests(name):
     failure_test(
         name = "prebuilt_two_files_test",
         srcs = {":two_files": "gfx942"},
-        message = "{}: offload_images: srcs: //tests/analysis:two_files gives 2 files; an image is one file",
+        message = "{}: offload_images: srcs: //tests/analysis:two_files has 2 files, expected one for an image",
         rule = offload_images,
     )
     failure_test(
         name = "prebuilt_empty_test",
         srcs = {},
-        message = "{}: offload_images: srcs is empty: give it files and their targets, e.g. {\"kernels.gfx942.co\": \"gfx942\"}",
+        message = "{}: offload_images: srcs is empty: add files and their targets, e.g. {\"kernels.gfx942.co\": \"gfx942\"}",
         rule = offload_images,
     )
     failure_test(
@@ -152,19 +152,19 @@ def images_tests(name):
         name = "binary_version_test",
         binary_version = 3,
         images = [":prebuilt"],
-        message = "{}: offload_binary: binary_version is 3: it is 1, which every LLVM since 15 reads, or 2, for LLVM 23 and later",
+        message = "{}: offload_binary: binary_version is 3, expected 1, for LLVM 15 and later, or 2, for LLVM 23 and later",
         rule = offload_binary,
     )
     failure_test(
         name = "binary_host_test",
         images = [":images_host"],
-        message = "{}: offload_binary: //tests/analysis:images_host is a host image, which offload binaries do not hold",
+        message = "{}: offload_binary: //tests/analysis:images_host is a host image, which an offload binary cannot contain",
         rule = offload_binary,
     )
     failure_test(
         name = "bundle_cuda_test",
         images = [":images_cuda"],
-        message = "{}: offload_bundle: images: //tests/analysis:images_cuda gives an image of kind cuda; bundles have host, openmp, hip, hipv4",
+        message = "{}: offload_bundle: images: //tests/analysis:images_cuda has an image of kind cuda, expected one of host, openmp, hip, hipv4",
         rule = offload_bundle,
     )
     offload_extract(
@@ -189,21 +189,21 @@ def images_tests(name):
     failure_test(
         name = "extract_two_files_test",
         src = ":two_files",
-        message = "{}: offload_extract: src: //tests/analysis:two_files gives 2 files; name a target with one, or a file",
+        message = "{}: offload_extract: src: //tests/analysis:two_files has 2 files, expected one; name a file, or a target with one",
         rule = offload_extract,
         targets = ["gfx942"],
     )
     failure_test(
         name = "extract_host_test",
         src = "a.h",
-        message = "{}: offload_extract: {} is a host image, which offload binaries do not hold",
+        message = "{}: offload_extract: {} is a host image, which an offload binary cannot contain",
         rule = offload_extract,
         targets = ["host-x86_64-unknown-linux-gnu"],
     )
     failure_test(
         name = "unbundle_two_files_test",
         bundle = ":two_files",
-        message = "{}: offload_unbundle: bundle: //tests/analysis:two_files gives 2 files; name a target with one, or a file",
+        message = "{}: offload_unbundle: bundle: //tests/analysis:two_files has 2 files, expected one; name a file, or a target with one",
         rule = offload_unbundle,
         targets = ["gfx942"],
     )
@@ -227,17 +227,17 @@ def images_tests(name):
     failure_test(
         name = "extract_no_targets_test",
         src = "a.h",
-        message = "{}: offload_extract: targets is empty: name the targets to take out, e.g. [\"gfx942\"]",
+        message = "{}: offload_extract: targets is empty: name the targets to extract, e.g. [\"gfx942\"]",
         rule = offload_extract,
         targets = [],
     )
 
     messages = {
-        "binary": "OffloadBinaryInfo: tests/analysis/provider_binary_test_target: images must be a depset of offload_image(), got list",
-        "bitcode": "OffloadDeviceBitcodeInfo: bitcode must be a depset of offload_bitcode(), got list",
-        "bitcode_file": "{}: offload_bitcode: file must be a File, got string",
-        "code": "OffloadDeviceCodeInfo: code must be a depset, got list",
-        "objects": "OffloadDeviceObjectsInfo: objects must be a depset, got list",
+        "binary": "OffloadBinaryInfo: tests/analysis/provider_binary_test_target: images must be a depset of offload_image(), found list",
+        "bitcode": "OffloadDeviceBitcodeInfo: bitcode must be a depset of offload_bitcode(), found list",
+        "bitcode_file": "{}: offload_bitcode: file must be a File, found string",
+        "code": "OffloadDeviceCodeInfo: code must be a depset, found list",
+        "objects": "OffloadDeviceObjectsInfo: objects must be a depset, found list",
     }
     for case, message in messages.items():
         failure_test(
@@ -301,7 +301,7 @@ def images_tests(name):
     failure_test(
         name = "per_arch_other_test",
         images = [":prebuilt"],
-        message = "{}: offload_per_arch: images: //tests/analysis:prebuilt, built for gfx1100, gives an image for gfx942: leave its own offload_archs empty",
+        message = "{}: offload_per_arch: images: //tests/analysis:prebuilt, built for gfx1100, has an image for gfx942: leave its offload_archs empty",
         offload_archs = ["gfx1100"],
         rule = offload_per_arch,
     )

@@ -242,12 +242,12 @@ def library_tests(name):
         tags = ["manual"],
     )
     for case, kwargs, message in [
-        ("bundle_kind", {"bundle": ":bundle_openmp"}, "bundle: //tests/analysis:bundle_openmp has the entry openmp-amdgcn-amd-amdhsa--gfx90a; kind is hip"),
-        ("two_files", {"bundle": ":two_files"}, "bundle: //tests/analysis:two_files gives 2 files; name a target with one, or a file"),
-        ("sycl_images", {"images": [":images_gfx942"], "kind": "sycl"}, "kind is sycl, which registers one offload binary: set bundle, and not images"),
-        ("hip_images", {"images": [":images_gfx942"]}, "kind is hip, which registers one fat binary: set bundle, and not images"),
-        ("image_kind", {"images": [":images_gfx942"], "kind": "openmp"}, "images: //tests/analysis:images_gfx942 gives an image of kind hipv4; kind is openmp"),
-        ("openmp_bundle", {"bundle": ":bundle", "kind": "openmp"}, "kind is openmp, which registers images one by one: set images, and not bundle"),
+        ("bundle_kind", {"bundle": ":bundle_openmp"}, "bundle: //tests/analysis:bundle_openmp has the entry openmp-amdgcn-amd-amdhsa--gfx90a, expected kind hip"),
+        ("two_files", {"bundle": ":two_files"}, "bundle: //tests/analysis:two_files has 2 files, expected one; name a file, or a target with one"),
+        ("sycl_images", {"images": [":images_gfx942"], "kind": "sycl"}, "kind is sycl, which registers one offload binary: set bundle instead of images"),
+        ("hip_images", {"images": [":images_gfx942"]}, "kind is hip, which registers one fat binary: set bundle instead of images"),
+        ("image_kind", {"images": [":images_gfx942"], "kind": "openmp"}, "images: //tests/analysis:images_gfx942 has an image of kind hipv4, expected openmp"),
+        ("openmp_bundle", {"bundle": ":bundle", "kind": "openmp"}, "kind is openmp, which registers single images: set images instead of bundle"),
     ]:
         failure_test(
             name = "register_{}_test".format(case),
@@ -364,8 +364,8 @@ def library_tests(name):
         target = "report_limits",
     )
     for case, kwargs, message in [
-        ("rule", {"base": ["old.hipfb"], "fail_on": ["luck"]}, "fail_on: \"luck\" is no rule: write some of occupancy, removed-archs, removed-kernels, scratch, spills"),
-        ("base", {"max_growth": "5%"}, "max_growth needs base: name the older file to compare with"),
+        ("rule", {"base": ["old.hipfb"], "fail_on": ["luck"]}, "fail_on: \"luck\" is not a rule, expected a list of occupancy, removed-archs, removed-kernels, scratch, spills"),
+        ("base", {"max_growth": "5%"}, "max_growth requires base: name the older file to compare with"),
     ]:
         failure_test(
             name = "report_{}_test".format(case),
@@ -420,7 +420,7 @@ def library_tests(name):
     failure_test(
         name = "embed_empty_test",
         binaries = [],
-        message = "{}: offload_embed: binaries is empty: give it offload_binary targets",
+        message = "{}: offload_embed: binaries is empty: add offload_binary targets",
         object = "host.o",
         rule = offload_embed,
     )
@@ -445,7 +445,7 @@ def library_tests(name):
     )
     failure_test(
         name = "link_empty_test",
-        message = "{}: offload_link: there is nothing to link: deps and srcs have no object and no archive",
+        message = "{}: offload_link: nothing to link: deps and srcs have neither objects nor archives",
         rule = offload_link,
         deps = [":hip_lib"],
     )
@@ -565,10 +565,10 @@ def library_tests(name):
         target = "omp_relocatable",
     )
     for case, srcs, archs, message in [
-        ("kind", ["a.c"], ["hip-amdgcn-amd-amdhsa--gfx90a"], "offload_archs: hip-amdgcn-amd-amdhsa--gfx90a is of kind hip, not openmp"),
-        ("no_srcs", [], ["gfx90a"], "srcs is empty: give it C or C++ sources"),
-        ("no_processor", ["a.c"], ["amdgcn-amd-amdhsa-"], "offload_archs: amdgcn-amd-amdhsa is neither a GPU, as gfx90a and sm_80 are, nor a CPU, as x86_64-pc-linux-gnu is"),
-        ("spirv", ["a.c"], ["openmp-spirv64-amd-amdhsa--amdgcnspirv"], "offload_archs: amdgcnspirv is neither a GPU, as gfx90a and sm_80 are, nor a CPU, as x86_64-pc-linux-gnu is"),
+        ("kind", ["a.c"], ["hip-amdgcn-amd-amdhsa--gfx90a"], "offload_archs: hip-amdgcn-amd-amdhsa--gfx90a has kind hip, expected openmp"),
+        ("no_srcs", [], ["gfx90a"], "srcs is empty: add C or C++ sources"),
+        ("no_processor", ["a.c"], ["amdgcn-amd-amdhsa-"], "offload_archs: amdgcn-amd-amdhsa is neither a GPU, such as gfx90a and sm_80, nor a CPU, such as x86_64-pc-linux-gnu"),
+        ("spirv", ["a.c"], ["openmp-spirv64-amd-amdhsa--amdgcnspirv"], "offload_archs: amdgcnspirv is neither a GPU, such as gfx90a and sm_80, nor a CPU, such as x86_64-pc-linux-gnu"),
     ]:
         failure_test(
             name = "omp_{}_test".format(case),

@@ -136,7 +136,7 @@ def programs_tests(name):
         name = "kpack_folder_test",
         src = ":shared_file",
         kpack_dir = "../kpack",
-        message = "{}: offload_kpack: kpack_dir: ../kpack is no folder below the target's; name one like .kpack",
+        message = "{}: offload_kpack: kpack_dir: ../kpack is not a directory below that of the target; name a directory such as .kpack",
         offload_archs = ["gfx942"],
         rule = offload_kpack,
     )
@@ -148,7 +148,7 @@ def programs_tests(name):
     failure_test(
         name = "prune_headers_test",
         src = ":headers_alone",
-        message = "{}: offload_prune: src: //tests/analysis:headers_alone has no library of its own: name the target that has, or a file",
+        message = "{}: offload_prune: src: //tests/analysis:headers_alone has no library: name the target that has it, or a file",
         offload_archs = ["gfx942"],
         rule = offload_prune,
     )

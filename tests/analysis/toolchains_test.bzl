@@ -51,7 +51,7 @@ def toolchains_tests(name):
         rule(name = "compiler_of_" + user, tags = ["manual"], **kwargs)
         for case, test, message in [
             ("missing", _missing_test, "//tests/analysis:compiler_of_{}: no clang here; install it"),
-            ("unknown", _unknown_test, "//tests/analysis:compiler_of_{}: --//rules/settings:device_compiler=nosuch: no registered device compiler that fits the execution platforms has this name, which is that of a tag in MODULE.bazel or of a device_toolchain. Correct it, or register one:\n    offload.system_clang(name = \"nosuch\", path = \"/path/to/llvm\")"),
+            ("unknown", _unknown_test, "//tests/analysis:compiler_of_{}: --//rules/settings:device_compiler=nosuch: no registered device compiler for the execution platforms has this name. Use the name of a tag in MODULE.bazel or of a device_toolchain, or register one:\n    offload.system_clang(name = \"nosuch\", path = \"/path/to/llvm\")"),
         ]:
             test(
                 name = "compiler_{}_{}_test".format(case, user),
@@ -63,7 +63,7 @@ def toolchains_tests(name):
     _none_test(
         name = "compiler_none_test",
         size = "small",
-        message = "//tests/analysis:compiler_of_hip_code_objects: no registered device compiler fits the execution platforms. Add to MODULE.bazel:\n    offload = use_extension(\"@rules_offload//rules:extensions.bzl\", \"offload\")",
+        message = "//tests/analysis:compiler_of_hip_code_objects: no registered device compiler supports the execution platforms. Add to MODULE.bazel:\n    offload = use_extension(\"@rules_offload//rules:extensions.bzl\", \"offload\")",
         target_under_test = "compiler_of_hip_code_objects",
     )
 
@@ -77,22 +77,22 @@ def toolchains_tests(name):
             test(
                 name = "{}_on_{}_test".format(user, case),
                 size = "small",
-                message = "//tests/analysis:compiler_of_{}: the target platform is not Linux on x86_64 or aarch64, for which alone device images can be registered. ".format(user) +
-                          "Build for another platform, or have the target skipped for this one:\n    target_compatible_with = [",
+                message = "//tests/analysis:compiler_of_{}: the target platform is not Linux on x86_64 or aarch64, so device images cannot be registered. ".format(user) +
+                          "Build for another platform, or skip the target for this one:\n    target_compatible_with = [",
                 target_under_test = "compiler_of_" + user,
             )
             tests.append("{}_on_{}_test".format(user, case))
     _riscv_test(
         name = "register_on_riscv_test",
         size = "small",
-        message = "//tests/analysis:register_on_riscv: the target platform is not Linux on x86_64 or aarch64, or Windows on x86_64, for which alone device images can be registered.",
+        message = "//tests/analysis:register_on_riscv: the target platform is not Linux on x86_64 or aarch64, or Windows on x86_64, so device images cannot be registered.",
         target_under_test = "register_on_riscv",
     )
 
     for case, kwargs, message in [
-        ("no_clang", {}, "clang is not set: give the label of a clang that has the AMDGPU target"),
-        ("rocm_files", {"clang": "clang.sh", "rocm_files": ["a.h"]}, "rocm_files is set and rocm_version is not: clang is told where ROCm is by the place of share/hip/version"),
-        ("rocm_version", {"clang": "clang.sh", "rocm_version": "a.h"}, "rocm_version is tests/analysis/a.h: it must be the file share/hip/version of a ROCm folder, or of a folder that looks like one"),
+        ("no_clang", {}, "clang is not set: name a clang with the AMDGPU target"),
+        ("rocm_files", {"clang": "clang.sh", "rocm_files": ["a.h"]}, "rocm_files is set without rocm_version: clang locates ROCm by the path of share/hip/version"),
+        ("rocm_version", {"clang": "clang.sh", "rocm_version": "a.h"}, "rocm_version is tests/analysis/a.h: expected the file share/hip/version of a directory with the layout of ROCm"),
     ]:
         failure_test(
             name = "toolchain_{}_test".format(case),

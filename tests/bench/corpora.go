@@ -277,7 +277,7 @@ func (p *debianPackage) checked(name string) error {
 		return err
 	}
 	if got := hex.EncodeToString(h.Sum(nil)); got != p.sha256 {
-		return fmt.Errorf("%s: SHA-256 is %s, want %s", name, got, p.sha256)
+		return fmt.Errorf("%s: SHA-256 is %s, expected %s", name, got, p.sha256)
 	}
 	return nil
 }
@@ -329,5 +329,5 @@ func mirror(ctx context.Context) (string, error) {
 			return strings.TrimSuffix(uri, "/"), nil
 		}
 	}
-	return "", errors.New("apt's sources name no Debian mirror")
+	return "", errors.New("apt's sources do not name a Debian mirror")
 }

@@ -45,12 +45,12 @@ func run(ctx context.Context) error {
 	if err != nil {
 		cache = os.TempDir()
 	}
-	dir := flag.String("dir", filepath.Join(cache, "rules_offload-bench"), "`folder` for packages, bundles and outputs: some 10 GB")
+	dir := flag.String("dir", filepath.Join(cache, "rules_offload-bench"), "`directory` for packages, bundles and outputs, about 10 GB")
 	only := flag.String("corpora", "", "corpora whose names match this `pattern`")
 	onlyOps := flag.String("operations", "", "operations whose names match this `pattern`")
-	runs := flag.Int("n", 7, "`runs` of each program; fewer where they are long")
-	write := flag.Bool("write", false, "write docs/performance.md even if only some corpora were measured: the others keep what it has of them")
-	compare := flag.Bool("compare", false, "write nothing; print the operations that are slower than docs/performance.md has them, and fail if there are any")
+	runs := flag.Int("n", 7, "`runs` of each program; fewer if they are long")
+	write := flag.Bool("write", false, "write docs/performance.md even if only some corpora were measured; the others keep their results")
+	compare := flag.Bool("compare", false, "write nothing; print the operations that are slower than in docs/performance.md, and fail if there are any")
 	program := flag.String("offload", "", "the program, a `file`; built from the sources if it is missing")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -99,7 +99,7 @@ func run(ctx context.Context) error {
 			continue
 		}
 		if why := c.tooLarge(b.dir); why != "" {
-			fmt.Printf("%s is left out: %s\n", c.name, why)
+			fmt.Printf("skipping %s: %s\n", c.name, why)
 			all = false
 			continue
 		}
@@ -113,12 +113,12 @@ func run(ctx context.Context) error {
 		}
 	}
 	measured := sectionsOf(results)
-	printLines("below what is wanted", missed(results))
+	printLines("below the target", missed(results))
 	if *compare {
 		slower := fallen(recorded, measured)
 		printLines("slower than recorded", slower)
 		if n := len(slower); n > 0 {
-			return fmt.Errorf("%d operations are slower than docs/performance.md has them; measure again on an idle machine", n)
+			return fmt.Errorf("%d operations are slower than in docs/performance.md; measure again on an idle machine", n)
 		}
 		return nil
 	}

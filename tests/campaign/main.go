@@ -34,8 +34,8 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	hours := flag.Float64("hours", 0.1, "how long all parts take together")
-	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "what chance follows")
+	hours := flag.Float64("hours", 0.1, "total duration of all parts")
+	seed := flag.Uint64("seed", uint64(time.Now().UnixNano()), "seed of the random choices")
 	only := flag.String("only", ".", "parts to run, a regular `expression`")
 	program := flag.String("program", "", "the program `offload`; built from the sources if empty")
 	flag.Parse()

@@ -104,12 +104,12 @@ func TestDryRunDifferences(t *testing.T) {
 			"WRAPPER: error: The end of the file was unexpectedly encountered: cut.pk: offload binary at byte 0x0: "},
 		{"the images of a bundle with --save-temps", "kernels.o -o out --save-temps", "-input=out.amdgcn.gfx90a.img -input=out.amdgcn.gfx1030.img -output=out.hipfb"},
 		{"separators in the names of files", "slash.pk -o out", " TMP/slash-amdgcn-amd-amdhsa-a_b.o"},
-		{"members that nobody asks for", "plain.o libsaxpy.a -o out --wrapper-verbose", "note: saxpy.o: the image for x86_64-pc-linux-gnu generic is not linked: no object is for that target\n"},
+		{"members that nobody asks for", "plain.o libsaxpy.a -o out --wrapper-verbose", "note: saxpy.o: the image for x86_64-pc-linux-gnu generic is not linked: no object has that target\n"},
 		{"a library for Windows, in a directory of libraries", "plain.o -libpath:sub sub.lib -out:out.exe --should-extract=generic --host-triple=x86_64-pc-windows-msvc", " TMP/saxpy-x86_64-pc-linux-gnu-generic.o "},
 		{"a library for Windows, whole", "plain.o -libpath:sub -wholearchive:sub.lib -out:out.exe --host-triple=x86_64-pc-windows-msvc", " TMP/saxpy-x86_64-pc-linux-gnu-generic.o "},
 		{"an import library of MinGW", "plain.o -lsub -Lsub -o out.exe --should-extract=generic --host-triple=x86_64-w64-windows-gnu", " TMP/saxpy-x86_64-pc-linux-gnu-generic.o "},
-		{"a granularity that is no number", "saxpy.o -o out --wrapper-time-trace-granularity=x", "warning: --wrapper-time-trace-granularity=x: expected a number of microseconds; 500 is used\n"},
-		{"images of no kind", "none.pk -o out --wrapper-verbose", "note: the images for x86_64-pc-linux-gnu are of no offload kind: they are linked and registered with no runtime\n"},
+		{"a granularity that is no number", "saxpy.o -o out --wrapper-time-trace-granularity=x", "warning: --wrapper-time-trace-granularity=x: expected a number of microseconds; using 500\n"},
+		{"images of no kind", "none.pk -o out --wrapper-verbose", "note: the images for x86_64-pc-linux-gnu have no offload kind: they are linked, but not registered with a runtime\n"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			args := append([]string{"--dry-run", "--host-triple=" + host, "--linker-path=/usr/bin/ld"}, strings.Fields(test.args)...)

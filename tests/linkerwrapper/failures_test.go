@@ -45,7 +45,7 @@ func TestFailures(t *testing.T) {
 	b := newBench(t)
 	for _, test := range []struct{ name, clang, args, want string }{
 		{"a device link fails", "echo broken >&2; exit 3", "saxpy.o -o out", "broken\nWRAPPER: error: 'clang' failed\n"},
-		{"a device link makes nothing", "exit 0", "saxpy.o -o out", "WRAPPER: error: 'clang' failed: the device link for x86_64-pc-linux-gnu ended without an error and made no image\n"},
+		{"a device link makes nothing", "exit 0", "saxpy.o -o out", "WRAPPER: error: 'clang' failed: the device link for x86_64-pc-linux-gnu succeeded but wrote no image\n"},
 		{"a device link makes an empty file", ": > $out", "kernels.o -o out", "WRAPPER: error: 'clang' failed: the device link for amdgcn-amd-amdhsa gfx"},
 		{"the host linker fails", "echo image > $out", "saxpy.o nosuch.o -o out", "WRAPPER: error: 'ld' failed\n"},
 		{"there is no such linker", "echo image > $out", "saxpy.o -o out --linker-path=/no/such/ld", "WRAPPER: error: 'ld' failed\n"},

@@ -159,7 +159,7 @@ func (g *generator) image() string {
 	for i := range parts {
 		parts[i] = g.property()
 	}
-	if *number == 23 { // writes freed memory for a key that is there twice
+	if *number == 23 { // writes freed memory for a key that occurs twice
 		seen := map[string]bool{"file": true}
 		parts = slices.DeleteFunc(parts, func(p string) bool {
 			key, _, _ := strings.Cut(p, "=")

@@ -63,7 +63,7 @@ func run(args []string) error {
 	c := converter{workspace: workspace, execroot: string(bytes.TrimSpace(execroot)), resourceDir: resourceDir}
 	entries := c.entries(graph)
 	if len(entries) == 0 {
-		return fmt.Errorf("no C++, HIP, CUDA or OpenMP source is compiled for %s", strings.Join(targets, " "))
+		return fmt.Errorf("no compilation of a C++, HIP, CUDA or OpenMP source for %s", strings.Join(targets, " "))
 	}
 	text, err := json.MarshalIndent(entries, "", "  ")
 	if err != nil {
@@ -90,7 +90,7 @@ func (b bazel) output(command string, args ...string) ([]byte, error) {
 	cmd.Dir, cmd.Stderr = b.workspace, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w; if Bazel has another name here, set BAZEL", b.program, command, err)
+		return nil, fmt.Errorf("%s %s: %w; if bazel has a different name on this machine, set BAZEL", b.program, command, err)
 	}
 	return out, nil
 }

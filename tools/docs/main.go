@@ -37,7 +37,7 @@ func run(title, output string, inputs []string) error {
 		modules = append(modules, m)
 	}
 	if names := withoutExample(modules); names != nil {
-		return fmt.Errorf("%s: no example in the text of the .bzl file, expected a block of ```starlark that calls it", strings.Join(names, ", "))
+		return fmt.Errorf("%s: no example in its documentation, expected a ```starlark block that calls it", strings.Join(names, ", "))
 	}
 	var page bytes.Buffer
 	write(&page, title, modules)

@@ -28,10 +28,10 @@ digest() {
 locate() {
     local base=${XDG_CACHE_HOME:-}
     if [[ -z $base ]]; then
-        [[ -n ${HOME:-} ]] || die "neither XDG_CACHE_HOME nor HOME is set: set one of them, the offline root is cached below it."
+        [[ -n ${HOME:-} ]] || die "neither XDG_CACHE_HOME nor HOME is set: set one of them; the offline root is cached below it."
         base=$HOME/.cache
     fi
-    [[ $base == /* ]] || die "the cache folder $base is not an absolute path: set XDG_CACHE_HOME to one that is."
+    [[ $base == /* ]] || die "the cache directory $base is not an absolute path: set XDG_CACHE_HOME to an absolute path."
     cache=$base/rules_offload
 
     local debian_key kit_key
@@ -52,16 +52,16 @@ room() { df -Pk -- "$1" | awk 'NR == 2 { print int($4 / 1024) }'; }
 
 # read_go: sets goroot, goroot_inside and the Go settings that repository rules need, in the environment.
 read_go() {
-    command -v go >/dev/null || die "there is no go on PATH." \
-        "Install Go 1.26 or newer (https://go.dev/dl) and put its bin folder on PATH."
+    command -v go >/dev/null || die "go is not on PATH." \
+        "Install Go 1.26 or newer (https://go.dev/dl) and add its bin directory to PATH."
     local -a values
     # It may say on the way that it fetches the Go of go.mod.
     mapfile -t values < <(cd "$project_dir" && go env GOROOT GOVERSION GOMODCACHE GOPROXY GOSUMDB GOPRIVATE GONOSUMDB GONOPROXY)
     [[ ${#values[@]} -eq 8 && -d ${values[0]} ]] || die "\`go env\` does not work in $project_dir." \
-        "Install Go 1.26 or newer (https://go.dev/dl) and put its bin folder on PATH."
+        "Install Go 1.26 or newer (https://go.dev/dl) and add its bin directory to PATH."
     if [[ ${values[1]} =~ ^go1\.([0-9]+) && ${BASH_REMATCH[1]} -lt 26 ]]; then
-        die "Go is ${values[1]#go}, and go.mod asks for 1.26 or newer." \
-            "Install a newer Go (https://go.dev/dl), or let this one fetch it with GOTOOLCHAIN=auto."
+        die "found Go ${values[1]#go}, but go.mod requires 1.26 or newer." \
+            "Install a newer Go (https://go.dev/dl), or set GOTOOLCHAIN=auto to download it."
     fi
     goroot=${values[0]}
     export GOMODCACHE=${values[2]} GOPROXY=${values[3]} GOSUMDB=${values[4]}

@@ -9,13 +9,13 @@
 
 prepare() {
     mkdir -p "$cache" 2>/dev/null || true
-    [[ -d $cache && -w $cache ]] || die "the cache folder $cache cannot be written. Set XDG_CACHE_HOME to a folder of yours with 6 GB of room."
+    [[ -d $cache && -w $cache ]] || die "the cache directory $cache is not writable. Set XDG_CACHE_HOME to a writable directory with 6 GB of free space."
     local lock
     exec {lock}>"$cache/lock"
     if ! flock -n "$lock"; then
-        say "another bazelw is preparing the root; waiting for it"
+        say "waiting for another bazelw, which is preparing the root"
         until flock -w 15 "$lock"; do
-            say "      still waiting; it is at: $(<"$cache/at")"
+            say "      still waiting; its current step: $(<"$cache/at")"
         done
     fi
     if prepared; then
@@ -26,10 +26,10 @@ prepare() {
     local start=$SECONDS
     trap explain EXIT
     say "preparing Bazel and its tools below $cache, once (about 2 minutes, 2.5 GB)"
-    step 1 "looking at this machine"
+    step 1 "checking this machine"
     check_machine
     if [[ -e $debian/.complete ]]; then
-        step 2 "Debian is there"
+        step 2 "Debian is already prepared"
     else
         find_mirror
         choose_suite
@@ -58,7 +58,7 @@ prepare() {
             *) left+=" ${old##*/}" ;;
         esac
     done
-    [[ -z $left ]] || say "      of earlier recipes, and may be deleted (docs/offline.md says how):$left"
+    [[ -z $left ]] || say "      roots of earlier recipes, which can be deleted (see docs/offline.md):$left"
 }
 
 step() {
@@ -74,7 +74,7 @@ explain() {
     if [[ $(room "$cache") -lt 100 ]]; then
         disk_full
     fi
-    say "the preparation stopped at $(<"$cache/at"); the next call goes on from there."
+    say "the preparation stopped at $(<"$cache/at"); the next call continues there."
     exit "$status"
 }
 
@@ -87,17 +87,17 @@ begin() {
 # check_machine: everything that would fail later, said before anything is downloaded.
 check_machine() {
     local -a missing=()
-    [[ $(uname -sm) == "Linux x86_64" ]] || die "this machine is $(uname -sm); the Bazel of Debian is prepared for Linux x86_64 only." \
+    [[ $(uname -sm) == "Linux x86_64" ]] || die "found $(uname -sm), but the prepared Bazel requires Linux x86_64." \
         "Install Bazel 7.6 or newer, or bazelisk, and call bazelw again."
-    command -v curl >/dev/null || die "there is no curl on PATH. Install it: apt-get install curl"
-    command -v git >/dev/null || die "there is no git on PATH. Install it: apt-get install git"
+    command -v curl >/dev/null || die "curl is not on PATH. Install it: apt-get install curl"
+    command -v git >/dev/null || die "git is not on PATH. Install it: apt-get install git"
     command -v mmdebstrap >/dev/null || missing+=(mmdebstrap)
     command -v bwrap >/dev/null || missing+=(bubblewrap)
     if [[ $(id -u) -ne 0 ]]; then
         command -v newuidmap >/dev/null || missing+=(uidmap)
     fi
     if [[ ${#missing[@]} -gt 0 ]]; then
-        [[ $(id -u) -eq 0 ]] || die "this needs ${missing[*]}. As root, once: apt-get install ${missing[*]}"
+        [[ $(id -u) -eq 0 ]] || die "the preparation requires ${missing[*]}. As root, once: apt-get install ${missing[*]}"
         install_packages "${missing[@]}"
     fi
     if [[ ! -e $debian/.complete && $(room "$cache") -lt 3500 ]]; then
@@ -105,13 +105,13 @@ check_machine() {
     fi
     if [[ $(id -u) -ne 0 ]]; then
         if [[ ! -e $debian/.complete && $(room "${TMPDIR:-/tmp}") -lt 2500 ]]; then
-            die "not enough room in ${TMPDIR:-/tmp}: unpacking Debian takes 2.5 GB there for a minute." \
-                "Make room, or set TMPDIR to a folder on a larger disk that everybody can enter."
+            die "not enough free space in ${TMPDIR:-/tmp}: unpacking Debian temporarily requires 2.5 GB there." \
+                "Free space, or set TMPDIR to a directory on a larger disk that all users can enter."
         fi
         local user
         user=$(id -un)
         if ! grep -qs "^$user:" /etc/subuid || ! grep -qs "^$user:" /etc/subgid; then
-            die "$user has no subordinate ids, which Debian's installer needs. As root, once:" \
+            die "$user has no subordinate ids, which Debian's installer requires. As root, once:" \
                 "    usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $user"
         fi
     fi
@@ -124,20 +124,20 @@ check_machine() {
 install_packages() {
     say "      installing $*"
     local log=$cache/apt.log
-    command -v apt-get >/dev/null || die "this needs $*, and there is no apt-get: install them with the package manager of this system."
+    command -v apt-get >/dev/null || die "the preparation requires $*, and apt-get is missing: install them with the package manager of this system."
     { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } >"$log" 2>&1 || {
         tail -n 5 "$log" | sed 's/^/    /' >&2
-        die "apt-get could not install $*: install them by hand, then call bazelw again."
+        die "apt-get could not install $*: install them, then call bazelw again."
     }
 }
 
 disk_full() {
-    die "not enough room in $cache ($(df -Ph "$cache" | awk 'NR == 2 { print $4 }') free): the root takes 2.5 GB, builds take some more." \
-        "Make room, or set XDG_CACHE_HOME to a folder on a larger disk."
+    die "not enough free space in $cache ($(df -Ph "$cache" | awk 'NR == 2 { print $4 }') free): the root requires 2.5 GB, and builds require more." \
+        "Free space, or set XDG_CACHE_HOME to a directory on a larger disk."
 }
 
 namespaces_refused() {
-    local -a remedy=("this machine refuses namespaces, which bubblewrap and Bazel's sandbox need.")
+    local -a remedy=("this machine does not allow namespaces, which bubblewrap and Bazel's sandbox require.")
     if [[ $(cat /proc/sys/user/max_user_namespaces 2>/dev/null) == 0 ]]; then
         remedy+=("As root: sysctl -w user.max_user_namespaces=15000")
     elif [[ $(cat /proc/sys/kernel/unprivileged_userns_clone 2>/dev/null) == 0 ]]; then
@@ -147,7 +147,7 @@ namespaces_refused() {
     else
         remedy+=("In a container: start it with --privileged, or with --cap-add SYS_ADMIN --security-opt seccomp=unconfined --security-opt apparmor=unconfined")
     fi
-    die "${remedy[@]}" "Or install Bazel 7.6 or newer and call BAZELW=system ./bazelw …"
+    die "${remedy[@]}" "Or install Bazel 7.6 or newer, and run: BAZELW=system ./bazelw …"
 }
 
 # try_root: that a program runs in the root, and that Bazel's sandbox works there. Bazel itself would say nothing and

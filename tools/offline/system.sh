@@ -6,7 +6,7 @@
 find_system_bazel() {
     local name path version
     system_bazel=
-    why_not="there is no bazel or bazelisk on PATH"
+    why_not="neither bazel nor bazelisk is on PATH"
     for name in bazel bazelisk; do
         path=$(type -P "$name") || continue
         [[ $(readlink -f -- "$path") != "$project_dir/bazelw" ]] || continue
@@ -16,7 +16,7 @@ find_system_bazel() {
             system_bazel=$path
             return 0
         fi
-        why_not="$path is ${version:+version }${version:-not usable}, and 7.6 or newer, but not 8.0 or 8.1, is needed"
+        why_not="$path is ${version:+version }${version:-not usable}, expected 7.6 or newer, except 8.0 and 8.1"
     done
     return 1
 }

@@ -99,7 +99,7 @@ func (d *data) check() error {
 	for _, p := range slices.Concat(d.AMDGCN, d.R600, d.NVPTX) {
 		for _, name := range append(p.Aliases, p.Name) {
 			if names[name] {
-				return fmt.Errorf("%s is there twice", name)
+				return fmt.Errorf("%s occurs twice", name)
 			}
 			names[name] = true
 		}

@@ -30,7 +30,7 @@ func TestGenerated(t *testing.T) {
 func TestContradictions(t *testing.T) {
 	const cuts = `"cuts": {"gfx9": ["9"]}, `
 	for want, text := range map[string]string{
-		"gfx900 is there twice": cuts + `"amdgcn": [{"name": "gfx900", "isa": "9.00", "family": "9", "mach": "0x1"}, {"name": "gfx901", "aliases": ["gfx900"], "isa": "9.01", "family": "9", "mach": "0x2"}]`,
+		"gfx900 occurs twice":   cuts + `"amdgcn": [{"name": "gfx900", "isa": "9.00", "family": "9", "mach": "0x1"}, {"name": "gfx901", "aliases": ["gfx900"], "isa": "9.01", "family": "9", "mach": "0x2"}]`,
 		"have the number 0x1":   cuts + `"amdgcn": [{"name": "gfx900", "isa": "9.00", "family": "9", "mach": "0x1"}, {"name": "gfx901", "isa": "9.01", "family": "9", "mach": "0x1"}]`,
 		"is not its family's":   cuts + `"amdgcn": [{"name": "gfx9-generic", "isa": "9.0", "family": "9", "mach": "0x1", "generic": true}]`,
 		"no cut has the family": cuts + `"amdgcn": [{"name": "gfx1000", "isa": "10.00", "family": "10", "mach": "0x1"}]`,

@@ -60,7 +60,7 @@ func (e *expander) add(arg string) error {
 	}
 	name := arg[1:]
 	if name == "" {
-		return fmt.Errorf("argument %q names no file%s", arg, e.within())
+		return fmt.Errorf("argument %q does not name a file%s", arg, e.within())
 	}
 	clean := path.Clean(name)
 	if slices.Contains(e.files, clean) {

@@ -72,8 +72,8 @@ func TestExpandErrors(t *testing.T) {
 	}{
 		{"missing", nil, []string{"@gone"}, "argument file gone: file does not exist"},
 		{"missing inside", map[string]string{"p": "a\n@gone\n"}, []string{"@p"}, "argument file gone (named in p): file does not exist"},
-		{"no name", nil, []string{"@"}, `argument "@" names no file`},
-		{"no name inside", map[string]string{"p": "@"}, []string{"@p"}, `argument "@" names no file (named in p)`},
+		{"no name", nil, []string{"@"}, `argument "@" does not name a file`},
+		{"no name inside", map[string]string{"p": "@"}, []string{"@p"}, `argument "@" does not name a file (named in p)`},
 		{"itself", map[string]string{"p": "@p"}, []string{"@p"}, "argument file p contains itself (named in p)"},
 		{"itself under another name", map[string]string{"p": "@d/../q", "q": "@./p"}, []string{"@p"}, "argument file ./p contains itself (named in q)"},
 		{"too deep", deep, []string{"@0"}, "argument file 100 is 101 files deep (named in 99)"},

@@ -92,7 +92,7 @@ func (r *run) listEntries(ctx context.Context) error {
 // file, and find those that are members, but no bundled objects.
 func (r *run) listArchive(ctx context.Context, name string) error {
 	if !r.release.ListsMembers {
-		r.warn("-list does not look at the members of an archive; offload list does")
+		r.warn("-list does not read the members of an archive; run offload list")
 		return nil
 	}
 	entries, err := r.Session.List(ctx, engine.ListOptions{Type: bundle.ArchiveType, Input: name, Read: r.read()})
@@ -104,7 +104,7 @@ func (r *run) listArchive(ctx context.Context, name string) error {
 	entries = slices.DeleteFunc(entries, func(e engine.ListedEntry) bool { return e.Form == images.FormSection })
 	r.print(entries)
 	if len(entries) < all {
-		r.warn("-list does not look at bundled objects in an archive; offload list does")
+		r.warn("-list does not read bundled objects in an archive; run offload list")
 	}
 	return err
 }
@@ -160,7 +160,7 @@ func (r *run) bundle(ctx context.Context) error {
 	}
 	for i, id := range r.ids {
 		if meant, err := target.Parse(id.Text); err == nil && meant.TargetID != "" && id.TargetID == "" {
-			r.warn("target '%s' has a triple of three fields: %s is taken for the environment, and the entry has no processor; write '%s'", id.Text, meant.TargetID, meant)
+			r.warn("target '%s': the triple has three fields, so %s is its environment and the entry has no processor; write '%s'", id.Text, meant.TargetID, meant)
 		}
 		opt.Entries = append(opt.Entries, engine.BundleEntry{Target: id, Input: r.input.Value[i]})
 	}

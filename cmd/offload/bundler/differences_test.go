@@ -203,21 +203,21 @@ func TestOutputOverInput(t *testing.T) {
 	b := newBench(t)
 	host := hostObject(t)
 	b.write("host.o", host, "dev", "device")
-	b.fails([]string{"'host.o': is also the input 'host.o'"}, "-type=o", "-targets="+hostTarget+",openmp-"+amd+"gfx906", "-input=host.o", "-input=dev", "-output=host.o")
+	b.fails([]string{"'host.o': is the same file as the input 'host.o'"}, "-type=o", "-targets="+hostTarget+",openmp-"+amd+"gfx906", "-input=host.o", "-input=dev", "-output=host.o")
 	b.want("host.o", host)
 	b.bundle("bc", "x", hip+"gfx906", "content")
 	before := b.read("x")
 	if err := os.Link(filepath.Join(b.dir, "x"), filepath.Join(b.dir, "y")); err != nil {
 		t.Fatal(err)
 	}
-	b.fails([]string{"'y': is also the input 'x'"}, "-type=bc", "-unbundle", "-targets="+hip+"gfx906", "-input=x", "-output=y")
+	b.fails([]string{"'y': is the same file as the input 'x'"}, "-type=bc", "-unbundle", "-targets="+hip+"gfx906", "-input=x", "-output=y")
 	b.want("x", before)
 }
 
 func TestTwoOutputsInOneFile(t *testing.T) {
 	b := newBench(t)
 	b.bundle("bc", "x", hip+"gfx906", "one", hip+"gfx942", "two")
-	b.fails([]string{"every output must be a file of its own"}, "-type=bc", "-unbundle", "-targets="+hip+"gfx906,"+hip+"gfx942", "-input=x", "-output=y", "-output=./y")
+	b.fails([]string{"each output must be a separate file"}, "-type=bc", "-unbundle", "-targets="+hip+"gfx906,"+hip+"gfx942", "-input=x", "-output=y", "-output=./y")
 }
 
 func TestFailuresLeaveNothing(t *testing.T) {
@@ -416,9 +416,9 @@ func TestWarnings(t *testing.T) {
 			t.Errorf("%q: exit code %d, %q; want %q", args, code, stderr, want)
 		}
 	}
-	warning("-list does not look at the members of an archive", "-type=a", "-list", "-input=x.a")
+	warning("-list does not read the members of an archive", "-type=a", "-list", "-input=x.a")
 	b.write("in", "code")
-	warning("target 'hip-amdgcn-amd-amdhsa-gfx906' has a triple of three fields: gfx906 is taken for the environment, and the entry has no processor; write 'hip-amdgcn-amd-amdhsa--gfx906'",
+	warning("target 'hip-amdgcn-amd-amdhsa-gfx906': the triple has three fields, so gfx906 is its environment and the entry has no processor; write 'hip-amdgcn-amd-amdhsa--gfx906'",
 		"-type=bc", "-targets=hip-amdgcn-amd-amdhsa-gfx906", "-input=in", "-output=out")
 
 	// Two IDs of one length: the second becomes the first.
@@ -426,7 +426,7 @@ func TestWarnings(t *testing.T) {
 	b.write("twice", twice)
 	b.write("twice.ccob", compressedObject(t, twice))
 	b.write("twice.a", archive(t, "one.bc", twice))
-	want := `entry 2: has the ID "hip-amdgcn-amd-amdhsa--gfx906", as entry 1 of the bundle has; the last of them is used`
+	want := `entry 2: has the same ID "hip-amdgcn-amd-amdhsa--gfx906" as entry 1 of the bundle, and the last of them is used`
 	warning("twice: "+want, "-type=bc", "-list", "-input=twice")
 	warning("twice.ccob: "+want, "-type=bc", "-list", "-input=twice.ccob")
 	warning("twice: "+want, unbundleArgs("bc", "twice", hip+"gfx906")...)
@@ -435,8 +435,8 @@ func TestWarnings(t *testing.T) {
 
 	marker := func(which, id string) string { return "\n// __CLANG_OFFLOAD_BUNDLE____" + which + "__ " + id + "\n" }
 	b.write("end", marker("START", hip+"gfx906")+"first"+marker("END", hip+"gfx90a")+marker("START", hip+"gfx906")+"last"+marker("END", hip+"gfx906"))
-	warning(`end: entry 1: its START line has the ID "hip-amdgcn-amd-amdhsa--gfx906", its END line "hip-amdgcn-amd-amdhsa--gfx90a"; bundle it again`, "-type=ii", "-list", "-input=end")
-	warning(`end: entry 2: has the ID "hip-amdgcn-amd-amdhsa--gfx906", as entry 1 of the bundle has; the first of them is used`, unbundleArgs("ii", "end", hip+"gfx906")...)
+	warning(`end: entry 1: its START line has the ID "hip-amdgcn-amd-amdhsa--gfx906", its END line "hip-amdgcn-amd-amdhsa--gfx90a"; recreate the bundle`, "-type=ii", "-list", "-input=end")
+	warning(`end: entry 2: has the same ID "hip-amdgcn-amd-amdhsa--gfx906" as entry 1 of the bundle, and the first of them is used`, unbundleArgs("ii", "end", hip+"gfx906")...)
 	b.want("out0", "first")
 
 	if code, _, stderr := b.call("-type=bc", "-targets="+hip+"gfx906", "-input=in", "-output=out2"); code != 0 || stderr != "" {

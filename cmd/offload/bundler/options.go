@@ -92,7 +92,7 @@ func newOptions(r release.Release) *options {
 	o.debugOnly = t.List("debug-only", "debug string", "Enable a specific type of debug output (comma separated list of types)")
 	o.debugOnly.Hide()
 	// Ours alone.
-	o.lenient = t.Bool("lenient", "Take compressed bundles with a wrong hash or wrong sizes, as LLVM does")
+	o.lenient = t.Bool("lenient", "Accept compressed bundles with a wrong hash or wrong sizes, as LLVM does")
 	o.lenient.Hide()
 	return o
 }

@@ -12,14 +12,14 @@ var help = []struct {
 }{
 	{"--arch=<arch>", "The device subarchitecture", true},
 	{"--compiler-arg=<value>", "An extra argument for the device compiler", true},
-	{"--compress", "Compress the bundles of HIP", false},
-	{"--compression-level=<value>", "The compression level, a number", false},
-	{"--cuda-path=<dir>", "Where CUDA is installed", false},
+	{"--compress", "Compress HIP bundles", false},
+	{"--compression-level=<value>", "The compression level", false},
+	{"--cuda-path=<dir>", "The CUDA installation", false},
 	{"--device-compiler=<value> or <triple>=<value>", "An argument for the compiler driver of device links", false},
 	{"--device-linker=<value> or <triple>=<value>", "An argument for the linker of device links", false},
-	{"--dry-run", "Print the commands and run none", false},
-	{"--embed-bitcode", "Register linked bitcode instead of code", false},
-	{"--emit-fatbin-only", "Write the packed images, without registration and host link", false},
+	{"--dry-run", "Print the commands without running them", false},
+	{"--embed-bitcode", "Embed linked bitcode instead of machine code", false},
+	{"--emit-fatbin-only", "Write the packed images without registration and host link", false},
 	{"--help-hidden", "Show all options", false},
 	{"--help", "Show the options (--help-hidden for more)", false},
 	{"--host-triple=<triple>", "The target triple of the host", false},
@@ -28,29 +28,29 @@ var help = []struct {
 	{"--linker-path=<path>", "The host linker", false},
 	{"-L <dir>", "Search a directory for libraries", false},
 	{"-l <libname>", "Link a library", false},
-	{"-mllvm <arg>", "An option of LLVM for device links, for clang as well; --help lists them", false},
-	{"--no-canonical-prefixes", "Look for programs beside the name of this one, links not resolved", true},
-	{"--offload-opt=<value>", "An option of LLVM for device links; --help lists them", true},
+	{"-mllvm <arg>", "An LLVM option for device links, also passed to clang (-mllvm --help for a list)", false},
+	{"--no-canonical-prefixes", "Look for programs in the directory of this program's name, before resolving links", true},
+	{"--offload-opt=<value>", "An LLVM option for device links", true},
 	{"--output=<path>", "The same as -o", true},
-	{"--override-image=<kind=file>", "Take a file as the result of the device link", false},
+	{"--override-image=<kind=file>", "Use a file as the result of the device link", false},
 	{"-o <path>", "The output file", false},
 	{"--print-wrapped-module", "Print the registration as LLVM IR", false},
 	{"--relocatable", "Make a relocatable object that needs no device link", false},
 	{"-r", "The same as --relocatable", true},
-	{"--save-temps", "Keep the files between the steps", false},
-	{"--should-extract=<arch>", "Link the images for an architecture in archives in any case", false},
+	{"--save-temps", "Keep intermediate files", false},
+	{"--should-extract=<arch>", "Always link the images for an architecture in archives", false},
 	{"--sysroot=<dir>", "The system root", false},
 	{"--triple=<triple>", "The device target triple", true},
-	{"--whole-program", "All input files are there", true},
-	{"--wrapper-jobs=<number>", "How many device links run at a time: a number, or 'jobserver'", false},
-	{"--wrapper-time-trace-granularity=<number>", "The shortest phase to record, in microseconds", false},
-	{"--wrapper-time-trace=<file>", "Record the phases in a file", false},
-	{"--wrapper-verbose", "Print the commands that are run", false},
+	{"--whole-program", "The inputs are the whole program", true},
+	{"--wrapper-jobs=<number>", "The number of parallel device links, or 'jobserver'", false},
+	{"--wrapper-time-trace-granularity=<number>", "The shortest phase in the time trace, in microseconds", false},
+	{"--wrapper-time-trace=<file>", "Record a time trace in a file", false},
+	{"--wrapper-verbose", "Print the commands before running them", false},
 }
 
 // printHelp prints the options.
 func printHelp(w io.Writer, hidden bool) {
-	fmt.Fprint(w, "OVERVIEW: A wrapper of the host linker: links the device code in the inputs first.\n\n"+
+	fmt.Fprint(w, "OVERVIEW: A wrapper of the host linker that first links the device code in the inputs.\n\n"+
 		"USAGE: clang-linker-wrapper [options] -- <options to passed to the linker>\n\nOPTIONS:\n")
 	for _, o := range help {
 		if o.hidden && !hidden {

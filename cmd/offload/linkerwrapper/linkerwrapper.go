@@ -201,7 +201,7 @@ func (w *wrapper) read(words []word) error {
 			if n, err := strconv.ParseUint(word.value(), 10, 31); err == nil {
 				granularity = int(n)
 			} else { // LLVM takes no notice
-				fmt.Fprintf(w.call.Stderr, "warning: --wrapper-time-trace-granularity=%s: expected a number of microseconds; %d is used\n", word.value(), granularity)
+				fmt.Fprintf(w.call.Stderr, "warning: --wrapper-time-trace-granularity=%s: expected a number of microseconds; using %d\n", word.value(), granularity)
 			}
 		case optMLLVM:
 			opt.Device.LLVM = append(opt.Device.LLVM, devicelink.LLVMArg{Text: word.value(), Twice: true})

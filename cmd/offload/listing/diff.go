@@ -146,5 +146,5 @@ func Failures(d *kerneldiff.Diff) string {
 		parts = append(parts, fmt.Sprintf("%s: %s", rule, strings.Join(names, ", ")))
 		i = n
 	}
-	return "limits passed: " + strings.Join(parts, "; ")
+	return "limits exceeded: " + strings.Join(parts, "; ")
 }

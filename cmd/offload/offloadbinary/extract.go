@@ -129,14 +129,14 @@ func (p *selection) unnamed(list []*images.DeviceImage) error {
 			name = fmt.Sprintf("%s.%d.%s", name, index, e.Format.Extension())
 			index++
 			if strings.ContainsAny(e.Triple+e.Arch, "/\x00") {
-				return fmt.Errorf("the triple %q and the arch %q of an image make no file name: select it and say file=", e.Triple, e.Arch)
+				return fmt.Errorf("the triple %q and the arch %q of an image do not form a file name: select the image and set file=", e.Triple, e.Arch)
 			}
 			fmt.Fprintf(&p.extracted, "Extracted: %s\n", name)
 			if i, ok := p.byName[name]; ok {
 				// Two filters may choose the same image, but not different ones for
 				// one name.
 				if x := p.extractions[i]; x.Archive || !images.SameContent(x.Images[0], e) {
-					return fmt.Errorf("two images would be written to '%s': say file= for one of them", name)
+					return fmt.Errorf("two images would be written to '%s': set file= for one of them", name)
 				}
 				continue
 			}

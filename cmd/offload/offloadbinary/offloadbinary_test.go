@@ -117,7 +117,7 @@ func TestMistakes(t *testing.T) {
 	tool.fails("No such file or directory: ''", "-o", "x", "--image=file")
 	tool.fails("'nope': No such file or directory", "nope")
 	tool.fails("No such file or directory: 'dir/x'", "-o", "dir/x", "--image=file=a.o")
-	tool.fails("offload binaries of version 4 are not written, only 1, 2 and 3", "-o", "x", "--format-version=4", "--image=file=a.o")
+	tool.fails("offload binaries of version 4 cannot be written, expected 1, 2 or 3", "-o", "x", "--format-version=4", "--image=file=a.o")
 	code, _, stderr := tool.run("", "a", "b")
 	if want := "llvm-offload-binary: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: /bin/llvm-offload-binary --help\n"; code != 1 || stderr != want {
 		t.Errorf("two inputs: exit code %d, %s", code, stderr)
@@ -299,10 +299,10 @@ func TestDifferences(t *testing.T) {
 	tool.must("clash.bin", "--image=x=1", "--image=triple=t,x=3") // equal bytes
 	write("c.o", "other object")
 	tool.must("-o", "clash.bin", "--image=file=a.o,triple=t,x=1", "--image=file=c.o,triple=t,x=2")
-	tool.fails("two images would be written to 'clash-t.0.o': say file= for one of them", "clash.bin", "--image=x=1", "--image=x=2")
+	tool.fails("two images would be written to 'clash-t.0.o': set file= for one of them", "clash.bin", "--image=x=1", "--image=x=2")
 	// A name that is a path.
 	tool.must("-o", "slash.bin", "--image=file=a.o,triple=t", "--image=file=a.o,triple=../t")
-	tool.fails(`the triple "../t" and the arch "" of an image make no file name: select it and say file=`, "slash.bin")
+	tool.fails(`the triple "../t" and the arch "" of an image do not form a file name: select the image and set file=`, "slash.bin")
 	// All outputs or none.
 	tool.fails("No such file or directory: 'no/such'", "clash.bin", "--image=x=1,file=z", "--image=x=2,file=no/such")
 	// The input is no output.

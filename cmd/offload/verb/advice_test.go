@@ -23,10 +23,10 @@ func TestAdvice(t *testing.T) {
 		code int
 		want string
 	}{
-		{"prune --input empty.a --output out --keep gfx942", 1, "offload: empty.a: no device code in the file; with --ignore-missing it is copied\n"},
-		{"prune --input b --output out --keep gfx90a", 1, "offload: b: no entry for gfx90a: found hipv4-amdgcn-amd-amdhsa--gfx942; name one of them, or continue with --ignore-missing\n"},
+		{"prune --input empty.a --output out --keep gfx942", 1, "offload: empty.a: no device code in the file; to copy it, add --ignore-missing\n"},
+		{"prune --input b --output out --keep gfx90a", 1, "offload: b: no entry for gfx90a: found hipv4-amdgcn-amd-amdhsa--gfx942; name one of them, or add --ignore-missing\n"},
 		{"extract --archive --image kind=hip b", 2, "offload extract: --archive requires file=OUTPUT in every --image. Try: offload extract --help\n"},
-		{"check-device-deps text", 1, "offload: text: no LLVM bitcode; device code is compiled to it with rdc = True\n"},
+		{"check-device-deps text", 1, "offload: text: not LLVM bitcode; compile the device code with rdc = True\n"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			if code, _, stderr := runIn(dir, strings.Fields(test.args)...); code != test.code || stderr != test.want {

@@ -13,7 +13,7 @@ import (
 var archiveVerb = verb{
 	name:    "archive",
 	operand: " FILE...",
-	summary: "Puts bundles and bundled objects into an archive for several devices.",
+	summary: "Creates an archive of bundles and bundled objects for several devices.",
 	examples: []example{
 		{"Make a static library of bundled objects", "offload archive --check --output libkernels.a gemm.o scan.o"},
 	},
@@ -29,7 +29,7 @@ type archiveFlags struct {
 
 func (f *archiveFlags) define(flags *flagSet) {
 	flags.StringVar(&f.output, "output", "", "the archive, a `file`; - is standard output")
-	flags.BoolVar(&f.check, "check", false, "refuse files with entries that cannot be in one bundle")
+	flags.BoolVar(&f.check, "check", false, "reject files with entries that cannot be in one bundle")
 	readFlags(flags, &f.read)
 }
 
@@ -45,7 +45,7 @@ func (f *archiveFlags) run(ctx context.Context, call *command.Call, operands []s
 
 var unbundleArchiveVerb = verb{
 	name:    "unbundle-archive",
-	summary: "Takes the device images for a target out of an archive, into an archive.",
+	summary: "Extracts the device images for a target from an archive into a new archive.",
 	examples: []example{
 		{"Make a library of the device code for one GPU", "offload unbundle-archive --input libkernels.a --entry gfx942=libkernels-gfx942.a"},
 	},
@@ -67,8 +67,8 @@ func (f *unbundleArchiveFlags) define(flags *flagSet) {
 	entriesFlag(flags, &f.entries, "write the images that serve a target to an archive.")
 	kindFlag(flags, &f.kind)
 	flags.StringVar(&f.input, "input", "", "the archive, a `file`; - is standard input")
-	flags.BoolVar(&f.allowMissing, "allow-missing", false, "make an empty archive for a target that nothing serves")
-	flags.BoolVar(&f.check, "check", false, "refuse members with entries that cannot be in one bundle")
+	flags.BoolVar(&f.allowMissing, "allow-missing", false, "write an empty archive for a target that no entry serves")
+	flags.BoolVar(&f.check, "check", false, "reject members with entries that cannot be in one bundle")
 	readFlags(flags, &f.read)
 	f.matching.define(flags)
 }
@@ -96,5 +96,5 @@ func (f *unbundleArchiveFlags) run(ctx context.Context, call *command.Call, oper
 	if len(missing.Stored) > 0 {
 		has = strings.Join(missing.Stored, ", ")
 	}
-	return fmt.Errorf("%s: no entry serves %s; the archive has %s: take another target, or allow a missing one", missing.Archive, missing.Target, has)
+	return fmt.Errorf("%s: no entry serves %s; the archive has %s: choose another target, or allow missing ones", missing.Archive, missing.Target, has)
 }

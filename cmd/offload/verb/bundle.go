@@ -13,8 +13,8 @@ import (
 
 var bundleVerb = verb{
 	name:    "bundle",
-	summary: "Puts the device images of several targets into one bundle.",
-	details: "\nEntries are in the order of the flags. HIP programs expect a host entry without a file first, and entries aligned to 4096 bytes.",
+	summary: "Creates a bundle of device images for several targets.",
+	details: "\nEntries have the order of the flags. HIP programs expect first a host entry without a file, and entries aligned to 4096 bytes.",
 	examples: []example{
 		{"Bundle code objects for two GPUs as a HIP program loads them", "offload bundle --type o --output kernels.hipfb --align 4096 --entry host-x86_64-unknown-linux-gnu= --entry gfx90a=gfx90a.co --entry gfx942=gfx942.co"},
 		{"The same, compressed", "offload bundle --compress --output kernels.hipfb --align 4096 --entry host-x86_64-unknown-linux-gnu= --entry gfx90a=gfx90a.co --entry gfx942=gfx942.co"},
@@ -38,8 +38,8 @@ func (f *bundleFlags) define(flags *flagSet) {
 	kindFlag(flags, &f.kind)
 	typeFlag(flags, &f.fileType, "o")
 	flags.StringVar(&f.output, "output", "", "the bundle, a `file`; - is standard output")
-	flags.Uint64Var(&f.align, "align", 1, "offsets of entries are multiples of this many `bytes`")
-	flags.BoolVar(&f.shareEqual, "share-equal", false, "store equal contents once")
+	flags.Uint64Var(&f.align, "align", 1, "alignment of entries in `bytes`")
+	flags.BoolVar(&f.shareEqual, "share-equal", false, "store identical contents once")
 	f.compression.define(flags)
 }
 
@@ -66,7 +66,7 @@ func (f *bundleFlags) run(ctx context.Context, call *command.Call, operands []st
 // sizeAdvice adds to the failure of a bundle that is too large what to do.
 func sizeAdvice(err error) error {
 	if errors.As(err, new(ccob.LimitError)) {
-		return fmt.Errorf("%w, which is 4 GiB: write version 3, or drop targets", err)
+		return fmt.Errorf("%w, which is 4 GiB: write version 3, or remove targets", err)
 	}
 	return err
 }

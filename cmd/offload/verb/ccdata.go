@@ -12,9 +12,9 @@ import (
 var ccDataVerb = verb{
 	name:    "cc-data",
 	operand: " [FILE]",
-	summary: "Makes an object that holds a file with device code as data of C, and its header.",
+	summary: "Embeds a file with device code in an object as a C array, and writes a header for it.",
 	details: "The object defines NAME, an array of unsigned char, and NAME_size, its size in bytes, of type size_t.\n\n" +
-		"FILE is what a runtime loads from memory (hipModuleLoadData): a bundle, compressed or not, a code object, a cubin, CUDA's fat binary, PTX or SPIR-V.",
+		"FILE has device code that a runtime can load from memory, for example with hipModuleLoadData: a bundle, compressed or not, a code object, a cubin, a CUDA fat binary, PTX or SPIR-V.",
 	examples: []example{
 		{"Make the object and the header of a fat binary", "offload cc-data --symbol kernels --triple x86_64-unknown-linux-gnu --output kernels.o --header kernels.h kernels.hipfb"},
 	},
@@ -27,11 +27,11 @@ type ccDataFlags struct {
 }
 
 func (f *ccDataFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Symbol, "symbol", "", "the `name` of the data in C")
+	flags.StringVar(&f.opt.Symbol, "symbol", "", "the `name` of the C array")
 	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu or x86_64-pc-windows-msvc")
-	flags.Func("align", "the alignment of the data in `bytes`, a power of two; 16 without", func(s string) (err error) {
+	flags.Func("align", "the alignment of the data in `bytes`, a power of two (default 16)", func(s string) (err error) {
 		if f.opt.Align, err = strconv.ParseUint(s, 10, 32); err != nil || f.opt.Align == 0 {
-			return fmt.Errorf("%q is no number of bytes, expected a power of two such as 4096", s)
+			return fmt.Errorf("found %q, expected a power of two such as 4096", s)
 		}
 		return nil
 	})

@@ -16,12 +16,12 @@ import (
 var checkVerb = verb{
 	name:    "check",
 	operand: " [FILE|DIR...]",
-	summary: "Reads a bundle back and reports what is wrong with it, or reports whether GPUs find code in files.",
-	details: "\nWith --covers, the operands are any files with device code, and directories: libraries, unpacked wheels, folders of Tensile. Each GPU must find code in each file that has device code, by the rules of the HIP runtime.",
+	summary: "Verifies a bundle, or reports whether files have code for given GPUs.",
+	details: "\nWith --covers, the operands are files and directories: libraries, unpacked wheels, Tensile folders. Each file with device code must have code that the HIP runtime loads on each GPU.",
 	examples: []example{
 		{"Check a bundle for damage, and against a size budget", "offload check --max-size 100000000 --input kernels.hipfb"},
-		{"Check that it has these images and no others", "offload check --input kernels.hipfb --entry host-x86_64-unknown-linux-gnu= --entry gfx942=gfx942.co"},
-		{"Check that GPUs find code in all libraries of a tree", "offload check --covers=gfx942,gfx90a:xnack+ /opt/rocm/lib"},
+		{"Check that a bundle has these images and no others", "offload check --input kernels.hipfb --entry host-x86_64-unknown-linux-gnu= --entry gfx942=gfx942.co"},
+		{"Check that all libraries in a directory have code for GPUs", "offload check --covers=gfx942,gfx90a:xnack+ /opt/rocm/lib"},
 	},
 	flags: func() action { return new(checkFlags) },
 }
@@ -36,15 +36,15 @@ type checkFlags struct {
 }
 
 func (f *checkFlags) define(flags *flagSet) {
-	entriesFlag(flags, &f.entries, "an entry that the bundle must have, with the image that it was made of; without FILE it is empty. If any is given, the bundle must have these and no others.")
+	entriesFlag(flags, &f.entries, "an entry that the bundle must have, and the file with its contents; without FILE the entry is empty. If the flag is given, the bundle must have no other entries.")
 	kindFlag(flags, &f.kind)
 	flags.StringVar(&f.opt.Input, "input", "", "the bundle, a `file`")
-	flags.StringVar(&f.opt.Report, "output", "", "write the list of entries, or with --covers the verdicts, in JSON, to a `file` if all is well")
-	flags.Int64Var(&f.opt.MaxSize, "max-size", 0, "the `bytes` that the bundle may have; 0 for any number")
-	flags.BoolVar(&f.opt.DeviceCode, "device-code", false, "the images of AMD GPUs must be whole device code: AMDGPU ELF files, LLVM bitcode or SPIR-V")
-	flags.repeated("covers", "`GPUs`, with commas between them, that must find code in the files: gfx942, gfx90a:xnack+. A feature that is left open stands for both of its states.", f.addGPUs)
+	flags.StringVar(&f.opt.Report, "output", "", "if the checks pass, write the entries, or with --covers the verdicts, as JSON to a `file`")
+	flags.Int64Var(&f.opt.MaxSize, "max-size", 0, "the largest size of the bundle in `bytes`; 0 for no limit")
+	flags.BoolVar(&f.opt.DeviceCode, "device-code", false, "require images for AMD GPUs to be complete AMDGPU ELF files, LLVM bitcode or SPIR-V")
+	flags.repeated("covers", "comma-separated `GPUs` that the files must have code for, such as gfx942,gfx90a:xnack+. A feature without + or - stands for both states.", f.addGPUs)
 	flags.BoolVar(&f.json, "json", false, "with --covers, print a JSON object with the verdict for each file, GPU and mode")
-	flags.BoolVar(&f.opt.Linked, "linked", false, "the bundle becomes part of a program, which reaches 2 GiB")
+	flags.BoolVar(&f.opt.Linked, "linked", false, "require the bundle to fit into a program, which can address 2 GiB of data")
 }
 
 // addGPUs adds the GPUs of a list to those of --covers.
@@ -64,7 +64,7 @@ func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []str
 		return f.runCovers(ctx, call, operands)
 	}
 	if f.json {
-		return usageError("--json is for --covers")
+		return usageError("--json requires --covers")
 	}
 	if err := noOperands(operands); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []str
 func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands []string) error {
 	switch {
 	case len(operands) == 0:
-		return usageError("--covers: want at least one file or directory, got none")
+		return usageError("--covers: expected at least one file or directory, found none")
 	case f.opt.Input != "" || len(f.entries) > 0 || f.opt.MaxSize != 0 || f.opt.DeviceCode || f.opt.Linked:
 		return usageError("--covers cannot be combined with the flags that check a bundle")
 	}

@@ -184,9 +184,9 @@ var completionVerb = verb{
 	operand: " SHELL",
 	summary: "Prints a script that completes verbs, flags and their values: for bash, zsh or fish.",
 	examples: []example{
-		{"Complete in this bash", "eval \"$(offload completion bash)\""},
-		{"Complete in every zsh", "offload completion zsh > \"${fpath[1]}/_offload\""},
-		{"Complete in every fish", "offload completion fish > ~/.config/fish/completions/offload.fish"},
+		{"Enable completion in the current bash", "eval \"$(offload completion bash)\""},
+		{"Enable completion in every zsh", "offload completion zsh > \"${fpath[1]}/_offload\""},
+		{"Enable completion in every fish", "offload completion fish > ~/.config/fish/completions/offload.fish"},
 	},
 	flags: func() action { return new(completionFlags) },
 }
@@ -198,11 +198,11 @@ func (*completionFlags) define(*flagSet) {}
 
 func (*completionFlags) run(_ context.Context, call *command.Call, operands []string) error {
 	if len(operands) != 1 {
-		return usageError(fmt.Sprintf("want one shell, got %d: one of %s", len(operands), strings.Join(shells, ", ")))
+		return usageError(fmt.Sprintf("found %d arguments, expected one shell: %s", len(operands), strings.Join(shells, ", ")))
 	}
 	script, ok := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[operands[0]]
 	if !ok {
-		return usageError(fmt.Sprintf("%q is none of the shells %s", operands[0], strings.Join(shells, ", ")))
+		return usageError(fmt.Sprintf("found %q, expected one of %s", operands[0], strings.Join(shells, ", ")))
 	}
 	_, err := fmt.Fprint(call.Stdout, script)
 	return err

@@ -13,9 +13,9 @@ import (
 var deviceDepsVerb = verb{
 	name:    "check-device-deps",
 	operand: " BITCODE...",
-	summary: "Fails if a device link takes code of a library that has variables, which the program would have twice.",
+	summary: "Fails if a device link uses library code with variables, which the program would then have twice.",
 	examples: []example{
-		{"Check what a link takes of a library", "offload check-device-deps --target //app --library //math=math.bc app.bc"},
+		{"Check what a link uses of a library", "offload check-device-deps --target //app --library //math=math.bc app.bc"},
 	},
 	flags: func() action { return new(deviceDepsFlags) },
 }
@@ -26,9 +26,9 @@ type deviceDepsFlags struct {
 }
 
 func (f *deviceDepsFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Target, "target", "the link", "`label` of what is linked, for messages")
-	flags.StringVar(&f.opt.Output, "output", "", "an empty `file` that says that all is well")
-	flags.repeated("library", "`LABEL=FILE`: a bitcode file of a library, which is linked if it defines what is missing. May be repeated.", func(s string) error {
+	flags.StringVar(&f.opt.Target, "target", "the link", "`label` of the linked target, for messages")
+	flags.StringVar(&f.opt.Output, "output", "", "an empty `file`, written if the check passes")
+	flags.repeated("library", "`LABEL=FILE`: a bitcode file of a library, linked if it defines a missing symbol. May be repeated.", func(s string) error {
 		label, file, ok := strings.Cut(s, "=")
 		if !ok || label == "" || file == "" {
 			return usageError("--library=" + s + ": expected LABEL=FILE")
@@ -49,7 +49,7 @@ func (f *deviceDepsFlags) run(ctx context.Context, call *command.Call, operands 
 	case errors.As(err, &copied):
 		return fmt.Errorf("%s: device_deps: %w; link both once: device_link = False in each hip_library, and a hip_device_link for the program, or move the variable to another source", copied.Target, err)
 	case errors.Is(err, engine.ErrNotBitcode):
-		return fmt.Errorf("%w; device code is compiled to it with rdc = True", err)
+		return fmt.Errorf("%w; compile the device code with rdc = True", err)
 	}
 	return err
 }

@@ -14,12 +14,12 @@ import (
 var diffVerb = verb{
 	name:    "diff",
 	operand: " OLD NEW",
-	summary: "Compares the kernels and device images of two files, and fails when they got worse than limits permit.",
+	summary: "Compares the kernels and device images of two files, and fails if the changes exceed limits.",
 	examples: []example{
-		{"See what a change did to the kernels of a library", "offload diff old/libkernels.so new/libkernels.so"},
+		{"Show what a change did to the kernels of a library", "offload diff old/libkernels.so new/libkernels.so"},
 		{"Fail in CI when kernels spill more, lose occupancy or grow", "offload diff --fail-on=spills,occupancy --max-growth=5% old.hipfb new.hipfb"},
 	},
-	details: "\nImages are paired by architecture, kernels by architecture and name. Exit code 1 means that a limit is passed or a file cannot be read.",
+	details: "\nImages are paired by architecture, kernels by architecture and name. Exit code 1 means that a limit is exceeded or a file cannot be read.",
 	flags:   func() action { return new(diffFlags) },
 }
 
@@ -36,7 +36,7 @@ func (f *diffFlags) define(flags *flagSet) {
 
 // limitsFlags defines the flags of what may not change between two builds.
 func limitsFlags(flags *flagSet, limits *kerneldiff.Limits) {
-	flags.Func("fail-on", "fail when one of these `rules` is broken, with commas between them: spills, scratch, occupancy, removed-kernels, removed-archs", func(s string) error {
+	flags.Func("fail-on", "comma-separated `rules`; fail when one of them is broken: spills, scratch, occupancy, removed-kernels, removed-archs", func(s string) error {
 		rules, err := kerneldiff.ParseRules(s)
 		limits.Rules = append(limits.Rules, rules...)
 		return err
@@ -50,7 +50,7 @@ func limitsFlags(flags *flagSet, limits *kerneldiff.Limits) {
 
 func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) != 2 {
-		return usageError(fmt.Sprintf("want two files, OLD and NEW, got %d", len(operands)))
+		return usageError(fmt.Sprintf("expected two files, OLD and NEW, found %d", len(operands)))
 	}
 	d, err := call.Session.Diff(ctx, engine.DiffOptions{Old: operands[0], New: operands[1], Limits: f.limits})
 	if err != nil {

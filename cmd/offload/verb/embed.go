@@ -10,9 +10,9 @@ import (
 var embedVerb = verb{
 	name:    "embed",
 	operand: " PACKAGE...",
-	summary: "Puts offload binaries into a host object, for a device link later on.",
+	summary: "Embeds offload binaries in a host object, for a later device link.",
 	examples: []example{
-		{"Make a fat object of a host object and an offload binary", "offload embed --input host.o --output fat.o device.pack"},
+		{"Make a fat object from a host object and an offload binary", "offload embed --input host.o --output fat.o device.pack"},
 	},
 	flags: func() action { return new(embedFlags) },
 }
@@ -24,7 +24,7 @@ type embedFlags struct {
 
 func (f *embedFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Input, "input", "", "the host object, a `file`")
-	flags.StringVar(&f.opt.Output, "output", "", "the host object with the offload binaries, a `file`; - is standard output")
+	flags.StringVar(&f.opt.Output, "output", "", "the fat object, a `file`; - is standard output")
 }
 
 func (f *embedFlags) run(ctx context.Context, call *command.Call, operands []string) error {

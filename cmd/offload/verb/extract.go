@@ -14,8 +14,8 @@ import (
 var extractVerb = verb{
 	name:    "extract",
 	operand: " FILE",
-	summary: "Takes device images out of any file: objects, programs, libraries, archives, bitcode, offload binaries, bundles.",
-	details: "\nThe names of files that --image does not name are printed on standard output.",
+	summary: "Extracts device images from any file: objects, programs, libraries, archives, bitcode, offload binaries, bundles.",
+	details: "\nImages without file= get default names, which are printed on standard output.",
 	examples: []example{
 		{"Write all device images of a library to a directory", "offload extract --output-dir images /opt/rocm/lib/librccl.so"},
 		{"Write the image for one GPU to a file", "offload extract --image kind=hipv4,arch=gfx942,file=gfx942.co program"},
@@ -31,10 +31,10 @@ type extractFlags struct {
 }
 
 func (f *extractFlags) define(flags *flagSet) {
-	imagesFlag(flags, &f.images, storedKinds, "`KEY=VALUE,...,file=OUTPUT`: write the image with these properties to a file. Keys are kind, triple, arch, id (of a bundle entry), member, section, format and what else offload binaries have. Without any --image all images are written. May be repeated.")
-	flags.StringVar(&f.dir, "output-dir", ".", "`directory` for images without file=, which get a name each")
+	imagesFlag(flags, &f.images, storedKinds, "`KEY=VALUE,...,file=OUTPUT`: write the image with these properties to a file. Keys are kind, triple, arch, id (of a bundle entry), member, section, format and other keys of offload binaries. Without --image, all images are written. May be repeated.")
+	flags.StringVar(&f.dir, "output-dir", ".", "`directory` for images without file=")
 	flags.completeDirectories("output-dir")
-	flags.BoolVar(&f.archive, "archive", false, "write archives, of all images that an --image chooses")
+	flags.BoolVar(&f.archive, "archive", false, "write an archive of all images that an --image selects")
 }
 
 // check reports flags that exclude each other.

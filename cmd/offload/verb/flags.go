@@ -60,7 +60,7 @@ func entriesFlag(flags *flagSet, entries *[]entryFlag, usage string) {
 	flags.repeated("entry", "`TARGET=FILE`: "+usage+" A target is a target ID (gfx942, gfx90a:xnack+) or a whole entry ID. May be repeated.", func(s string) error {
 		name, file, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
-			return fmt.Errorf("want TARGET=FILE")
+			return fmt.Errorf("expected TARGET=FILE")
 		}
 		*entries = append(*entries, entryFlag{name, file})
 		return nil
@@ -75,9 +75,9 @@ func kindFlag(flags *flagSet, kind *string) {
 
 // readFlags defines the flags of verbs that read bundles.
 func readFlags(flags *flagSet, opt *engine.ReadOptions) {
-	flags.BoolVar(&opt.Lenient, "lenient", false, "take compressed bundles whose hash or sizes are wrong, as LLVM does")
-	flags.BoolVar(&opt.Verify, "verify", false, "check the hash of compressed bundles that others made even if they are large")
-	flags.Int64Var(&opt.MaxSize, "max-size", 0, "the `bytes` that a compressed bundle may have uncompressed; 0 for any number")
+	flags.BoolVar(&opt.Lenient, "lenient", false, "accept compressed bundles whose hash or sizes are wrong, as LLVM does")
+	flags.BoolVar(&opt.Verify, "verify", false, "check the hash of compressed bundles from other tools even if they are large")
+	flags.Int64Var(&opt.MaxSize, "max-size", 0, "the largest uncompressed size of a compressed bundle in `bytes`; 0 for no limit")
 }
 
 // warned returns read options that have warnings printed.
@@ -100,7 +100,7 @@ func (c *compression) define(flags *flagSet) {
 	levelFlag(flags, &c.opt.Level)
 	flags.choice("format-version", "`version` of compressed bundles, 2 or 3 (default 3)", []string{"2", "3"}, func(s string) error {
 		if s != "2" && s != "3" {
-			return errors.New("want 2 or 3")
+			return errors.New("expected 2 or 3")
 		}
 		c.opt.Version = int(s[0] - '0')
 		return nil
@@ -118,15 +118,15 @@ func (c *compression) options() *engine.Compression {
 
 // levelFlag defines --level.
 func levelFlag(flags *flagSet, level *int) {
-	flags.IntVar(level, "level", 3, "compression `level`, as clang-offload-bundler counts them")
+	flags.IntVar(level, "level", 3, "compression `level`, on the scale of clang-offload-bundler")
 }
 
 // framesFlag defines --frames.
 func framesFlag(flags *flagSet, frames *ccob.Frames) {
-	flags.choice("frames", "`how` a compressed bundle is cut into frames: auto, entry or one (default auto)", []string{"auto", "entry", "one"}, func(s string) error {
+	flags.choice("frames", "`how` to divide a compressed bundle into frames: auto, entry or one (default auto)", []string{"auto", "entry", "one"}, func(s string) error {
 		how, ok := map[string]ccob.Frames{"auto": ccob.FramesAuto, "entry": ccob.FramesEntry, "one": ccob.FramesOne}[s]
 		if !ok {
-			return errors.New("want auto, entry or one")
+			return errors.New("expected auto, entry or one")
 		}
 		*frames = how
 		return nil
@@ -141,8 +141,8 @@ type matching struct {
 
 // define defines the flags.
 func (m *matching) define(flags *flagSet) {
-	flags.BoolVar(&m.rules.HIPOpenMP, "hip-openmp-compatible", false, "the kinds hip and hipv4 serve openmp, and the other way round")
-	flags.BoolVar(&m.explain, "explain", false, "print on standard error why entries serve the targets or not")
+	flags.BoolVar(&m.rules.HIPOpenMP, "hip-openmp-compatible", false, "let entries of kinds hip and hipv4 serve openmp targets, and the other way round")
+	flags.BoolVar(&m.explain, "explain", false, "print on standard error why each entry serves a target or not")
 }
 
 // trace returns what prints the explanations, nil if they are not wanted.
@@ -158,7 +158,7 @@ var fileTypes = []string{"i", "ii", "cui", "hipi", "d", "ll", "bc", "s", "o", "a
 
 // typeFlag defines --type. The usage says what the default is.
 func typeFlag(flags *flagSet, fileType *bundle.FileType, usage string) {
-	flags.choice("type", "file `type`, as clang-offload-bundler -type names it (default "+usage+")", fileTypes, func(s string) (err error) {
+	flags.choice("type", "file `type`, with the names of clang-offload-bundler -type (default "+usage+")", fileTypes, func(s string) (err error) {
 		*fileType, err = bundle.ParseFileType(s)
 		return err
 	})
@@ -167,7 +167,7 @@ func typeFlag(flags *flagSet, fileType *bundle.FileType, usage string) {
 // entriesType refuses archives, which have verbs of their own.
 func entriesType(t bundle.FileType, verb string) error {
 	if t == bundle.ArchiveType {
-		return usageError("--type a: archives are for offload " + verb)
+		return usageError("--type a: for archives, run offload " + verb)
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // A group is a word that several verbs begin with: "kpack" of "kpack list".
 
 // groups returns the groups, with the summary of each.
-var groups = []candidate{{"kpack", "Lists, extracts, checks, splits and merges kpack archives, which hold device code apart from libraries."}}
+var groups = []candidate{{"kpack", "Lists, extracts, verifies, splits and merges kpack archives, which hold the device code of libraries in files of their own."}}
 
 // isGroup reports whether verbs begin with a word.
 func isGroup(word string) bool {
@@ -52,10 +52,10 @@ func groupCall(call *command.Call, group, second string) int {
 		}
 		return exitOK
 	}
-	hint := "it is one of " + strings.Join(names, ", ")
+	hint := "expected one of " + strings.Join(names, ", ")
 	if near := nearest.Name(second, names); near != "" {
 		hint = "did you mean " + group + " " + near + "?"
 	}
-	fmt.Fprintf(call.Stderr, "offload %s: %s\n", group, withTry(fmt.Sprintf("%q is no verb; %s", second, hint), "offload "+group+" --help"))
+	fmt.Fprintf(call.Stderr, "offload %s: %s\n", group, withTry(fmt.Sprintf("unknown verb %q; %s", second, hint), "offload "+group+" --help"))
 	return exitUsage
 }

@@ -21,15 +21,15 @@ func versionLine() string {
 
 const (
 	// overview is what help says of the program.
-	overview = "Makes, reads and takes apart GPU offload bundles, offload binaries and the objects that contain them."
+	overview = "Creates, inspects and unpacks GPU offload bundles, offload binaries and the objects that contain them."
 
 	// parameterFiles describes arguments that every verb takes.
-	parameterFiles = "An argument @FILE stands for the lines of FILE."
+	parameterFiles = "An argument @FILE is replaced by the lines of FILE, an argument each."
 
 	// exitCodes are the exit codes of every verb, a line each.
-	exitCodes = "0  the verb did what was asked\n" +
-		"1  the verb failed, or a check that was asked for did; one line on standard error names the file and the problem\n" +
-		"2  the command line is wrong"
+	exitCodes = "0  the verb succeeded\n" +
+		"1  the verb or a requested check failed; one line on standard error names the file and the problem\n" +
+		"2  the command line is invalid"
 
 	helpWidth = 80
 )

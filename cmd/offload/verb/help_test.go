@@ -109,23 +109,23 @@ func TestProgramHelp(t *testing.T) {
 
 // Mistakes are one line, with what was perhaps meant, and exit code 2.
 func TestMistakes(t *testing.T) {
-	all := "it is one of " + strings.Join(verbNames(), ", ") + ". Try: offload help\n"
+	all := "expected one of " + strings.Join(verbNames(), ", ") + ". Try: offload help\n"
 	for _, test := range []struct{ args, want string }{
-		{"lst", `offload: "lst" is no verb; did you mean list? Try: offload help` + "\n"},
-		{"help unbundel", `offload: "unbundel" is no verb; did you mean unbundle? Try: offload help` + "\n"},
-		{"unbundle-archiv x", `offload: "unbundle-archiv" is no verb; did you mean unbundle-archive? Try: offload help` + "\n"},
-		{"frobnicate", `offload: "frobnicate" is no verb; ` + all},
-		{"--json list", `offload: "--json" is no verb; flags come after the verb, which is one of ` + strings.Join(verbNames(), ", ") + ". Try: offload help\n"},
+		{"lst", `offload: unknown verb "lst"; did you mean list? Try: offload help` + "\n"},
+		{"help unbundel", `offload: unknown verb "unbundel"; did you mean unbundle? Try: offload help` + "\n"},
+		{"unbundle-archiv x", `offload: unknown verb "unbundle-archiv"; did you mean unbundle-archive? Try: offload help` + "\n"},
+		{"frobnicate", `offload: unknown verb "frobnicate"; ` + all},
+		{"--json list", `offload: unknown verb "--json"; flags follow the verb, one of ` + strings.Join(verbNames(), ", ") + ". Try: offload help\n"},
 		{"list --jsn x", "offload list: flag provided but not defined: -jsn; did you mean --json? Try: offload list --help\n"},
 		{"list -jsno=1 x", "offload list: flag provided but not defined: -jsno; did you mean --json? Try: offload list --help\n"},
 		{"list --frobnicate x", "offload list: flag provided but not defined: -frobnicate. Try: offload list --help\n"},
 		{"list --max-size", "offload list: flag needs an argument: -max-size. Try: offload list --help\n"},
 		{"list --max-size=big x", `offload list: invalid value "big" for flag -max-size: parse error. Try: offload list --help` + "\n"},
 		{"list --json=perhaps x", `offload list: invalid boolean value "perhaps" for -json: parse error. Try: offload list --help` + "\n"},
-		{"list x y", "offload list: want one file, got 2. Try: offload list --help\n"},
+		{"list x y", "offload list: expected one file, found 2. Try: offload list --help\n"},
 		{"list -- --json", "offload: '--json': No such file or directory\n"},
-		{"completion", "offload completion: want one shell, got 0: one of bash, zsh, fish. Try: offload completion --help\n"},
-		{"completion tcsh", `offload completion: "tcsh" is none of the shells bash, zsh, fish. Try: offload completion --help` + "\n"},
+		{"completion", "offload completion: found 0 arguments, expected one shell: bash, zsh, fish. Try: offload completion --help\n"},
+		{"completion tcsh", `offload completion: found "tcsh", expected one of bash, zsh, fish. Try: offload completion --help` + "\n"},
 		{"list \x1b[2J\u202e", `offload: '\x1b[2J\u202e': No such file or directory` + "\n"},
 	} {
 		t.Run(test.args, func(t *testing.T) {

@@ -16,9 +16,9 @@ var inspectVerb = verb{
 	summary: "Lists the device images in any file: objects, programs, libraries, archives, bitcode, offload binaries, bundles, code objects.",
 	examples: []example{
 		{"List the device images of a library", "offload inspect /opt/rocm/lib/librccl.so"},
-		{"See where its megabytes are, by architecture", "offload inspect --summary /opt/rocm/lib/librccl.so"},
+		{"Show the size of its code for each architecture", "offload inspect --summary /opt/rocm/lib/librccl.so"},
 		{"List the registers, spills and occupancy of all kernels", "offload inspect --kernels kernels.hipfb gfx942.co"},
-		{"The same for a program that reads it", "offload inspect --kernels --json kernels.hipfb"},
+		{"The same as JSON", "offload inspect --kernels --json kernels.hipfb"},
 	},
 	flags: func() action { return new(inspectFlags) },
 }
@@ -30,19 +30,19 @@ type inspectFlags struct {
 
 func (f *inspectFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each image, or for each kernel; sizes and offsets in bytes")
-	flags.BoolVar(&f.kernels, "kernels", false, "list the kernels of the images: registers, spills, memory, code size, occupancy and what limits it")
+	flags.BoolVar(&f.kernels, "kernels", false, "list the kernels of the images: registers, spills, memory, code size, occupancy and its limit")
 	flags.BoolVar(&f.summary, "summary", false, "print totals for each architecture instead of single images")
-	flags.BoolVar(&f.mangled, "mangled", false, "with --kernels, print names as they are in the image")
+	flags.BoolVar(&f.mangled, "mangled", false, "with --kernels, print mangled names")
 }
 
 func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	switch {
 	case len(operands) == 0:
-		return usageError("want at least one file, got none")
+		return usageError("expected at least one file, found none")
 	case f.kernels && f.summary:
-		return usageError("--kernels and --summary exclude each other")
+		return usageError("--kernels and --summary cannot be used together")
 	case f.mangled && !f.kernels:
-		return usageError("--mangled is for --kernels")
+		return usageError("--mangled requires --kernels")
 	}
 	several := len(operands) > 1
 	var files []*engine.DeviceFile
@@ -52,7 +52,7 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 			return err
 		}
 		if files = append(files, file); len(file.Found) == 0 && !f.json {
-			fmt.Fprintf(call.Stderr, "offload inspect: %s: no device images in it\n", printable.Name(name))
+			fmt.Fprintf(call.Stderr, "offload inspect: %s: no device images\n", printable.Name(name))
 		}
 	}
 	switch {

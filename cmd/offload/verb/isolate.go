@@ -11,9 +11,9 @@ import (
 
 var isolateVerb = verb{
 	name:    "isolate",
-	summary: "Completes a relocatable device link: the object's offload entries become its own.",
+	summary: "Completes a relocatable device link: makes the object's offload entries private to it.",
 	examples: []example{
-		{"Complete what ld -r linked with a registration object", "offload isolate --input linked.o --output isolated.o"},
+		{"Complete an object that ld -r linked with a registration object", "offload isolate --input linked.o --output isolated.o"},
 	},
 	flags: func() action { return new(isolateFlags) },
 }
@@ -24,9 +24,9 @@ type isolateFlags struct {
 }
 
 func (f *isolateFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Input, "input", "", "host objects linked by ld -r with a registration object, a `file`; with --suffix also one host object")
+	flags.StringVar(&f.opt.Input, "input", "", "the object, a `file` that ld -r linked from host objects and a registration object; with --suffix, it can be a host object")
 	flags.StringVar(&f.opt.Output, "output", "", "the isolated object, a `file`; - is standard output")
-	flags.StringVar(&f.opt.Suffix, "suffix", "", "`text` that tells its entries from others: their section is llvm_offload_entries_TEXT (default made from the input)")
+	flags.StringVar(&f.opt.Suffix, "suffix", "", "`text` for the section name of its entries, llvm_offload_entries_TEXT (default: a hash of the input)")
 }
 
 func (f *isolateFlags) run(ctx context.Context, call *command.Call, operands []string) error {

@@ -165,11 +165,11 @@ func TestDiff(t *testing.T) {
 			"removed  gfx90a  68    -                                            gone",
 			"kernels: 1 changed, 1 added, 1 removed, 1 equal",
 		}, ""},
-		{"diff --fail-on=occupancy,removed-kernels old.co new.co", 1, nil, "offload: new.co: limits passed: occupancy: gfx90a a(float*); removed-kernels: gfx90a gone\n"},
+		{"diff --fail-on=occupancy,removed-kernels old.co new.co", 1, nil, "offload: new.co: limits exceeded: occupancy: gfx90a a(float*); removed-kernels: gfx90a gone\n"},
 		{"diff --fail-on=spills,scratch,removed-archs --max-growth=50% old.co new.co", 0, nil, ""},
-		{"diff --fail-on removed-archs old.co b.co", 1, []string{"gfx900  -        1", "removed"}, "offload: b.co: limits passed: removed-archs: gfx90a\n"},
+		{"diff --fail-on removed-archs old.co b.co", 1, []string{"gfx900  -        1", "removed"}, "offload: b.co: limits exceeded: removed-archs: gfx90a\n"},
 		{"diff --max-growth=0 new.co new.co", 0, nil, ""},
-		{"diff old.co", 2, nil, "offload diff: want two files, OLD and NEW, got 1. Try: offload diff --help\n"},
+		{"diff old.co", 2, nil, "offload diff: expected two files, OLD and NEW, found 1. Try: offload diff --help\n"},
 		{"diff --max-growth=x old.co new.co", 2, nil, "offload diff: invalid value \"x\" for flag -max-growth: found \"x\", expected a number of bytes such as 4096, 64KiB, 1.5MiB or 1GiB, or a percentage such as 5%. Try: offload diff --help\n"},
 		{"diff old.co missing", 1, nil, "offload: 'missing': No such file or directory\n"},
 	} {
@@ -225,8 +225,8 @@ func TestCovers(t *testing.T) {
 		{"gfx1100 a.co", 0, ""},
 		{"gfx1100,gfx1101 a.co", 1, "a.co: gfx1101: no code for it\n"},
 		{"gfx1100 tree", 1, "tree/sub/b.hsaco: gfx1100: no code for it\n"},
-		{"gfx1100 none", 1, "none: no file with device code in the directory or below\n"},
-		{"gfx1100 none/readme", 1, "none/readme: gfx1100: there is no device code\n"},
+		{"gfx1100 none", 1, "none: no file with device code in the directory or its subdirectories\n"},
+		{"gfx1100 none/readme", 1, "none/readme: gfx1100: no device code\n"},
 		{"gfx1100 blas", 0, ""},
 		{"gfx90a:xnack+ blas", 0, ""},
 		{"gfx90a:sramecc+ blas", 1, "blas: gfx90a:sramecc+: partly covered (no for gfx90a:sramecc+:xnack-)\n"},
@@ -234,7 +234,7 @@ func TestCovers(t *testing.T) {
 		{"gfx1100 split.so", 1, "split.so: gfx1100: no code for it (the device code is in the archives that section .rocm_kpack_ref names)\n"},
 		{"gfx1100 b.hipfb", 1, "b.hipfb: gfx1100: the code for it is empty\n"},
 		{"gfx11-generic a.co", 2, "--help\n"},
-		{"gfx1100", 2, "want at least one file or directory, got none. Try: offload check --help\n"},
+		{"gfx1100", 2, "expected at least one file or directory, found none. Try: offload check --help\n"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			code, _, stderr := runIn(dir, append([]string{"check", "--covers"}, strings.Fields(test.args)...)...)

@@ -17,7 +17,7 @@ var kpackListVerb = verb{
 	summary: "Lists the code objects in kpack archives, and the markers of libraries whose code is in such archives.",
 	examples: []example{
 		{"List an archive", "offload kpack list math_gfx90a.kpack"},
-		{"See where a library looks for its code", "offload kpack list librocrand.so.1"},
+		{"Show where a library looks for its code", "offload kpack list librocrand.so.1"},
 	},
 	flags: func() action { return new(kpackListFlags) },
 }
@@ -72,7 +72,7 @@ type listedWrapper struct {
 
 func (f *kpackListFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) == 0 {
-		return usageError("want at least one file, got none")
+		return usageError("expected at least one file, found none")
 	}
 	return call.Session.KpackFiles(ctx, operands, func(all []engine.KpackFile) error {
 		if f.json {
@@ -125,7 +125,7 @@ func listKpack(call *command.Call, file engine.KpackFile) {
 	if h := file.Host; h != nil {
 		line("%s: library %s, %d wrappers", file.Name, h.Name, len(h.Wrappers))
 		for _, p := range h.SearchPaths {
-			line("  looks into %s", p)
+			line("  search path %s", p)
 		}
 		return
 	}
@@ -138,10 +138,10 @@ func listKpack(call *command.Call, file engine.KpackFile) {
 
 var kpackExtractVerb = verb{
 	name:    "kpack extract",
-	summary: "Takes code objects out of a kpack archive.",
+	summary: "Extracts code objects from a kpack archive.",
 	examples: []example{
-		{"Take one code object out", "offload kpack extract --input math_gfx90a.kpack --binary lib/libm.so#0 --arch gfx90a --output m.hsaco"},
-		{"Take all of them out", "offload kpack extract --input math_gfx90a.kpack --output-dir objects"},
+		{"Extract one code object", "offload kpack extract --input math_gfx90a.kpack --binary lib/libm.so#0 --arch gfx90a --output m.hsaco"},
+		{"Extract all code objects", "offload kpack extract --input math_gfx90a.kpack --output-dir objects"},
 	},
 	flags: func() action { return new(kpackExtractFlags) },
 }
@@ -154,7 +154,7 @@ func (f *kpackExtractFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Binary, "binary", "", "the `key` of the code object: NAME#INDEX")
 	flags.StringVar(&f.opt.Arch, "arch", "", "the target `ID` of the code object")
 	flags.StringVar(&f.opt.Output, "output", "", "the `file` for the code object; - is standard output")
-	flags.StringVar(&f.opt.OutputDir, "output-dir", "", "the `folder` for all code objects, or those of --arch")
+	flags.StringVar(&f.opt.OutputDir, "output-dir", "", "the `directory` for all code objects, or for those of --arch")
 	flags.completeDirectories("output-dir")
 }
 
@@ -167,9 +167,9 @@ func (f *kpackExtractFlags) run(ctx context.Context, call *command.Call, operand
 	}
 	switch o := f.opt; {
 	case (o.Output == "") == (o.OutputDir == ""):
-		return usageError("want one of --output and --output-dir")
+		return usageError("expected one of --output and --output-dir")
 	case o.Output != "" && (o.Binary == "" || o.Arch == ""):
-		return usageError("--output is for one code object: want --binary and --arch")
+		return usageError("--output is for one code object: expected --binary and --arch")
 	}
 	written, err := call.Session.KpackExtract(ctx, f.opt)
 	if err != nil || f.opt.OutputDir == "" {
@@ -184,8 +184,8 @@ func (f *kpackExtractFlags) run(ctx context.Context, call *command.Call, operand
 var kpackVerifyVerb = verb{
 	name:    "kpack verify",
 	operand: " FILE...",
-	summary: "Checks kpack archives, and libraries with the archives that have their code.",
-	details: "Faults that readers accept are warnings on standard error. With a library and its archives, each wrapper of the library must find code.",
+	summary: "Verifies kpack archives, and libraries with the archives that have their code.",
+	details: "Faults that readers accept are warnings on standard error. With a library and its archives, it checks that each wrapper of the library finds code.",
 	examples: []example{
 		{"Check an archive", "offload kpack verify math_gfx90a.kpack"},
 		{"Check that a library finds its code", "offload kpack verify lib/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
@@ -200,7 +200,7 @@ func (f *kpackVerifyFlags) define(*flagSet) {}
 
 func (f *kpackVerifyFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) == 0 {
-		return usageError("want at least one file, got none")
+		return usageError("expected at least one file, found none")
 	}
 	problems, err := call.Session.KpackVerify(ctx, operands)
 	for _, p := range problems {
@@ -214,8 +214,8 @@ func (f *kpackVerifyFlags) run(ctx context.Context, call *command.Call, operands
 var kpackSplitVerb = verb{
 	name:    "kpack split",
 	operand: " [--tree IN OUT]",
-	summary: "Splits a library into one without device code, and a kpack archive for each target.",
-	details: "The HIP runtime finds the archives through a marker in the library: their folder is relative to that of the library.",
+	summary: "Splits a library into a library without device code and a kpack archive for each target.",
+	details: "The HIP runtime finds the archives through a marker in the library, which has their path relative to the library.",
 	examples: []example{
 		{"Split a library", "offload kpack split --input librocrand.so.1.1 --output out/lib/librocrand.so.1.1 --kpack-dir out/.kpack --group rocrand"},
 		{"Split all libraries of an installation", "offload kpack split --group math --kpack-dir .kpack --tree math split"},
@@ -235,29 +235,29 @@ func (f *kpackSplitFlags) define(flags *flagSet) {
 	o.Scheme = kpack.Zstd
 	flags.StringVar(&o.Input, "input", "", "the library or program, a `file`")
 	flags.StringVar(&o.Output, "output", "", "the library without device code, a `file`")
-	flags.StringVar(&o.Dir, "kpack-dir", "", "the `folder` for archives")
+	flags.StringVar(&o.Dir, "kpack-dir", "", "the `directory` for archives")
 	flags.completeDirectories("kpack-dir")
-	flags.StringVar(&o.Group, "group", "", "the `name` that those of archives begin with: NAME_TARGET.kpack")
-	flags.StringVar(&o.Name, "kernel-name", "", "the `name` of the library in archives (default the file name of --output)")
+	flags.StringVar(&o.Group, "group", "", "the prefix of the `name` of archives, which are NAME_TARGET.kpack")
+	flags.StringVar(&o.Name, "kernel-name", "", "the `name` of the library in archives (default: the file name of --output)")
 	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) error {
 		scheme, ok := map[string]kpack.Scheme{"zstd": kpack.Zstd, "none": kpack.None}[s]
 		if !ok {
-			return errors.New("want zstd or none")
+			return errors.New("expected zstd or none")
 		}
 		o.Scheme = scheme
 		return nil
 	})
-	flags.IntVar(&o.Level, "compression-level", 3, "compression `level`, as clang-offload-bundler counts them")
-	flags.repeated("archs", "`A,...`: write the archives of these targets only; other code is dropped", func(s string) (err error) {
+	flags.IntVar(&o.Level, "compression-level", 3, "compression `level`, on the scale of clang-offload-bundler")
+	flags.repeated("archs", "`A,...`: write archives for these targets only, and drop other code", func(s string) (err error) {
 		o.Archs, err = addNames(o.Archs, s)
 		return err
 	})
-	flags.StringVar(&o.SearchPath, "search-path", "", "the `path` of archives from the folder of the library, with @GFXARCH@ for the target (default made from --output and --kpack-dir)")
-	flags.BoolVar(&o.Append, "append", false, "add the code to archives of the group that are there")
-	flags.BoolVar(&o.Complete, "complete", false, "put code for a processor also into the archives of its variants, where a source has none for these: runtimes before the summer of 2026 need that")
-	flags.BoolVar(&o.Verify, "verify", false, "check the structure of the library that was written")
-	flags.BoolVar(&f.tree, "tree", false, "split the libraries of the folder IN into a new folder OUT, instead of --input and --output; --kpack-dir is in OUT and .kpack by default")
-	flags.BoolVar(&f.json, "json", false, "print a JSON object with what was written; sizes in bytes")
+	flags.StringVar(&o.SearchPath, "search-path", "", "the `path` of archives relative to the library, with @GFXARCH@ for the target (default: made from --output and --kpack-dir)")
+	flags.BoolVar(&o.Append, "append", false, "add the code to existing archives of the group")
+	flags.BoolVar(&o.Complete, "complete", false, "also put code for a processor into the archives of its variants if a source has no code for them; runtimes from before the summer of 2026 need it")
+	flags.BoolVar(&o.Verify, "verify", false, "check the structure of the output")
+	flags.BoolVar(&f.tree, "tree", false, "split the libraries in directory IN into a new directory OUT, instead of --input and --output; --kpack-dir is relative to OUT, .kpack by default")
+	flags.BoolVar(&f.json, "json", false, "print a JSON object with the outputs; sizes in bytes")
 }
 
 func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands []string) error {
@@ -327,9 +327,9 @@ func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, opera
 var kpackMergeVerb = verb{
 	name:    "kpack merge",
 	operand: " ARCHIVE...",
-	summary: "Puts the code in kpack archives back into a library that was split.",
+	summary: "Merges the code in kpack archives back into a split library.",
 	examples: []example{
-		{"Make one library of a split one", "offload kpack merge --input lib/libm.so --output fat/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
+		{"Merge a split library", "offload kpack merge --input lib/libm.so --output fat/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
 	},
 	flags: func() action { return new(kpackMergeFlags) },
 }
@@ -338,11 +338,11 @@ var kpackMergeVerb = verb{
 type kpackMergeFlags struct{ opt engine.KpackMergeOptions }
 
 func (f *kpackMergeFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Input, "input", "", "the library that was split, a `file`")
+	flags.StringVar(&f.opt.Input, "input", "", "the split library, a `file`")
 	flags.StringVar(&f.opt.Output, "output", "", "the library with its code, a `file`")
 	flags.BoolVar(&f.opt.Compress, "compress", false, "compress the bundles")
-	flags.IntVar(&f.opt.Level, "compression-level", 3, "compression `level`, as clang-offload-bundler counts them")
-	flags.BoolVar(&f.opt.Verify, "verify", false, "check the structure of the library that was written")
+	flags.IntVar(&f.opt.Level, "compression-level", 3, "compression `level`, on the scale of clang-offload-bundler")
+	flags.BoolVar(&f.opt.Verify, "verify", false, "check the structure of the output")
 }
 
 func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands []string) error {
@@ -353,7 +353,7 @@ func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands 
 		return err
 	}
 	if len(operands) == 0 {
-		return usageError("want at least one archive, got none")
+		return usageError("expected at least one archive, found none")
 	}
 	f.opt.Archives = operands
 	return call.Session.KpackMerge(ctx, f.opt)

@@ -18,7 +18,7 @@ import (
 var linkVerb = verb{
 	name:    "link",
 	operand: " INPUT...",
-	summary: "Links the device images of a host link's inputs and makes the object that registers them.",
+	summary: "Links the device images in the inputs of a host link, and writes the object that registers them.",
 	examples: []example{
 		{"Link the device code of two objects", "offload link --triple x86_64-unknown-linux-gnu --output registration.o main.o kernels.o"},
 		{"Print the device links without running them", "offload link --plan main.o kernels.o"},
@@ -35,8 +35,8 @@ type linkFlags struct {
 
 func (f *linkFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu")
-	flags.StringVar(&f.opt.Clang, "clang", "clang", "the compiler `program` that links for all devices; finds lld beside itself")
-	flags.repeated("device-arg", "`[TRIPLE=]ARG`: an argument for the device links, of one triple or all, such as -lomp. May be repeated.", func(s string) error {
+	flags.StringVar(&f.opt.Clang, "clang", "clang", "the compiler `program` that links for all devices; it finds lld in its own directory")
+	flags.repeated("device-arg", "`[TRIPLE=]ARG`: an argument for the device links of one triple or of all, such as -lomp. May be repeated.", func(s string) error {
 		triple, arg, ok := strings.Cut(s, "=")
 		if !ok || strings.HasPrefix(s, "-") {
 			triple, arg = "", s
@@ -44,10 +44,10 @@ func (f *linkFlags) define(flags *flagSet) {
 		f.opt.DeviceArgs = append(f.opt.DeviceArgs, devicelink.Arg{Triple: triple, Arg: arg})
 		return nil
 	})
-	flags.BoolVar(&f.opt.WholeArchive, "whole-archive", false, "link images in archives even for targets that no object is for")
+	flags.BoolVar(&f.opt.WholeArchive, "whole-archive", false, "link images in archives even if no object is for their target")
 	flags.StringVar(&f.opt.Output, "output", "", "the registration object, a `file`")
-	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "make the output the inputs themselves, linked into one object that needs no device link any more")
-	flags.StringVar(&f.scratch, "scratch", "", "keep what is linked in this `directory`")
+	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "link the inputs into one object, the output, which needs no later device link")
+	flags.StringVar(&f.scratch, "scratch", "", "keep the linked images in this `directory`")
 	flags.completeDirectories("scratch")
 	flags.BoolVar(&f.plan, "plan", false, "print the commands instead of running them")
 	flags.BoolVar(&f.json, "json", false, "print the plan as JSON, with the images of each link")

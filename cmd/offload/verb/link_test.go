@@ -19,7 +19,7 @@ import (
 func TestLinkingUsage(t *testing.T) {
 	for args, want := range map[string]string{
 		"register --triple=x --output=o image":                 "offload register: --kind is missing",
-		"register --kind=metal --triple=x --output=o image":    `kind "metal" is none of openmp, hip, cuda`,
+		"register --kind=metal --triple=x --output=o image":    `kind: found "metal", expected one of openmp, hip, cuda`,
 		"register --kind=hip --output=o image":                 "offload register: --triple is missing",
 		"register --kind=hip --triple=x image":                 "offload register: --output is missing",
 		"register --kind=hip --triple=x --output=o":            "offload register: no device image to register",

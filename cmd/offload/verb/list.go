@@ -14,7 +14,7 @@ var listVerb = verb{
 	name:    "list",
 	operand: " FILE",
 	summary: "Lists the entries of the bundles in a file.",
-	details: "\nFor the images in programs, libraries and objects there is offload inspect.",
+	details: "\nTo list the images in programs, libraries and objects, use offload inspect.",
 	examples: []example{
 		{"List the entry IDs of a bundle, a compressed one or an archive of bundles", "offload list kernels.hipfb"},
 		{"List offsets and sizes as well", "offload list --json kernels.hipfb"},
@@ -30,7 +30,7 @@ type listFlags struct {
 }
 
 func (f *listFlags) define(flags *flagSet) {
-	typeFlag(flags, &f.fileType, "a for archives, else o")
+	typeFlag(flags, &f.fileType, "a for archives, o for other files")
 	flags.BoolVar(&f.json, "json", false, "print a JSON array of {id, member, bundle, offset, size, compressed}; offset and size in bytes")
 	readFlags(flags, &f.read)
 }

@@ -13,7 +13,7 @@ import (
 var manVerb = verb{
 	name:     "man",
 	operand:  " DIRECTORY",
-	summary:  "Writes the man pages of the program and its verbs to a directory that exists.",
+	summary:  "Writes the man pages of the program and its verbs to an existing directory.",
 	examples: []example{{"Install the man pages", "offload man /usr/local/share/man/man1"}},
 	hidden:   true,
 	flags:    func() action { return new(manFlags) },
@@ -26,7 +26,7 @@ func (*manFlags) define(*flagSet) {}
 
 func (*manFlags) run(_ context.Context, call *command.Call, operands []string) error {
 	if len(operands) != 1 {
-		return usageError(fmt.Sprintf("want one directory, got %d", len(operands)))
+		return usageError(fmt.Sprintf("expected one directory, found %d", len(operands)))
 	}
 	out := call.Session.Files().Outputs()
 	defer out.Abort()

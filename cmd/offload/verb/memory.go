@@ -10,7 +10,7 @@ import (
 
 // memoryFlag defines --max-memory, which all verbs have.
 func memoryFlag(flags *flagSet) {
-	flags.Func("max-memory", "the `size` of memory that decompressed code and lists may take, such as 512MiB or 2GiB (default half of what the machine or container has, at most 4 GiB)", func(s string) (err error) {
+	flags.Func("max-memory", "the `size` of memory for decompressed code and lists, such as 512MiB or 2GiB (default: half of the memory of the machine or container, at most 4 GiB)", func(s string) (err error) {
 		flags.memory, err = ParseMemory(s)
 		return err
 	})
@@ -30,7 +30,7 @@ func ParseMemory(s string) (int64, error) {
 		return 0, fmt.Errorf("found %q, expected a size such as 512MiB or 2GiB", s)
 	}
 	if n <<= shift; n < leastMemory {
-		return 0, errors.New("at least 16 MiB are needed")
+		return 0, errors.New("expected at least 16 MiB")
 	}
 	return n, nil
 }

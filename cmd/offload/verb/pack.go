@@ -14,7 +14,7 @@ import (
 
 var packVerb = verb{
 	name:    "pack",
-	summary: "Puts device images into an offload binary, the container that clang embeds.",
+	summary: "Packs device images into an offload binary, the container that clang embeds in objects.",
 	examples: []example{
 		{"Pack a device object", "offload pack --output device.pack --image file=dev.o,triple=amdgcn-amd-amdhsa,arch=gfx942,kind=openmp"},
 	},
@@ -29,13 +29,13 @@ type packFlags struct {
 }
 
 func (f *packFlags) define(flags *flagSet) {
-	imagesFlag(flags, &f.opt.Images, packedKinds, "`file=FILE,triple=TRIPLE,kind=KIND,KEY=VALUE...`: an image and what is known of it. KIND is openmp, cuda, hip, sycl or none; arch is what else clang writes. May be repeated.")
+	imagesFlag(flags, &f.opt.Images, packedKinds, "`file=FILE,triple=TRIPLE,kind=KIND,KEY=VALUE...`: an image and its properties. KIND is openmp, cuda, hip, sycl or none; clang also writes arch. May be repeated.")
 	flags.StringVar(&f.opt.Output, "output", "", "the offload binary, a `file`; - is standard output")
-	flags.IntVar(&f.opt.Version, "format-version", 1, "`version` of the container: 1, which LLVM 15 and later read, 2, LLVM 23 and later, or 3, LLVM 24 and later")
+	flags.IntVar(&f.opt.Version, "format-version", 1, "`version` of the container: 1 for LLVM 15 and later, 2 for LLVM 23 and later, or 3 for LLVM 24 and later")
 	flags.complete("format-version", "1", "2", "3")
-	flags.StringVar(&f.compress, "compress", "none", "`format` that compresses the container: zstd, zlib or none. It takes version 3")
+	flags.StringVar(&f.compress, "compress", "none", "compression `format` of the container: zstd, zlib or none; requires version 3")
 	flags.complete("compress", "zstd", "zlib", "none")
-	flags.IntVar(&f.level, "level", 0, "`level` of compression; 0 is the default of the format")
+	flags.IntVar(&f.level, "level", 0, "compression `level`; 0 is the default of the format")
 }
 
 func (f *packFlags) run(ctx context.Context, call *command.Call, operands []string) error {
@@ -46,13 +46,13 @@ func (f *packFlags) run(ctx context.Context, call *command.Call, operands []stri
 		return err
 	}
 	if f.opt.Version < 1 || f.opt.Version > 3 {
-		return usageError(fmt.Sprintf("--format-version is %d, not 1, 2 or 3", f.opt.Version))
+		return usageError(fmt.Sprintf("--format-version: found %d, expected 1, 2 or 3", f.opt.Version))
 	}
 	switch f.compress {
 	case "none":
 	case "zstd", "zlib":
 		if f.opt.Version != 3 {
-			return usageError(fmt.Sprintf("--compress takes --format-version 3, not %d", f.opt.Version))
+			return usageError(fmt.Sprintf("--compress requires --format-version 3, found %d", f.opt.Version))
 		}
 		f.opt.Compress = &offloadbinary.Compression{Zlib: f.compress == "zlib", Level: f.level}
 		if f.level == 0 {
@@ -62,7 +62,7 @@ func (f *packFlags) run(ctx context.Context, call *command.Call, operands []stri
 			}
 		}
 	default:
-		return usageError(fmt.Sprintf("--compress is %q, not zstd, zlib or none", f.compress))
+		return usageError(fmt.Sprintf("--compress: found %q, expected zstd, zlib or none", f.compress))
 	}
 	if len(f.opt.Images) == 0 {
 		return usageError("no --image: name at least one, e.g. --image file=dev.o,triple=amdgcn-amd-amdhsa,arch=gfx942,kind=hip")
@@ -79,7 +79,7 @@ func (f *packFlags) run(ctx context.Context, call *command.Call, operands []stri
 		return err
 	}
 	for _, name := range unknown {
-		fmt.Fprintf(call.Stderr, "offload pack: warning: %s: neither name nor content tells its format, it is packed as none\n", printable.Name(name))
+		fmt.Fprintf(call.Stderr, "offload pack: warning: %s: neither its name nor its contents indicate a format; packed without one\n", printable.Name(name))
 	}
 	return nil
 }
@@ -93,11 +93,11 @@ func imagesFlag(flags *flagSet, images *[][]offloadbinary.String, kinds []string
 			key, value, ok := strings.Cut(part, "=")
 			switch {
 			case !ok || key == "":
-				return fmt.Errorf("want KEY=VALUE,..., found %q", part)
+				return fmt.Errorf("found %q, expected KEY=VALUE,...", part)
 			case seen[key]:
 				return fmt.Errorf("%s= is given twice", key)
 			case key == "kind" && !slices.Contains(kinds, value):
-				return fmt.Errorf("kind %q is none of %s", value, strings.Join(kinds, ", "))
+				return fmt.Errorf("kind: found %q, expected one of %s", value, strings.Join(kinds, ", "))
 			}
 			seen[key] = true
 		}

@@ -15,7 +15,7 @@ import (
 var compressPartVerb = verb{
 	name:    "compress-part",
 	operand: " FILE...",
-	summary: "Compresses images that follow each other in a bundle, for assemble.",
+	summary: "Compresses adjacent images of a bundle, for assemble.",
 	examples: []example{
 		{"Compress the first two of three images", "offload compress-part --align 4096 --pad --output first.part gfx90a.co gfx942.co"},
 	},
@@ -29,8 +29,8 @@ type compressPartFlags struct {
 
 func (f *compressPartFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Output, "output", "", "the part, a `file`")
-	flags.Uint64Var(&f.opt.Align, "align", 1, "offsets of entries in the bundle are multiples of this many `bytes`")
-	flags.BoolVar(&f.opt.Pad, "pad", false, "fill the part up to a multiple of --align: other images follow in the bundle")
+	flags.Uint64Var(&f.opt.Align, "align", 1, "alignment of entries in the bundle, in `bytes`")
+	flags.BoolVar(&f.opt.Pad, "pad", false, "fill the part up to a multiple of --align, because other images follow in the bundle")
 	levelFlag(flags, &f.opt.Level)
 }
 
@@ -47,7 +47,7 @@ func (f *compressPartFlags) run(ctx context.Context, call *command.Call, operand
 
 var compressPlanVerb = verb{
 	name:    "compress-plan",
-	summary: "Writes header, frames and hash of a bundle whose parts are compressed on their own, for assemble.",
+	summary: "Writes the header, frames and hash of a bundle whose parts are compressed separately, for assemble.",
 	examples: []example{
 		{"Plan a bundle of three images", "offload compress-plan --align 4096 --output bundle.plan --entry gfx90a=gfx90a.co --entry gfx942=gfx942.co --entry gfx1100=gfx1100.co"},
 	},
@@ -65,7 +65,7 @@ func (f *compressPlanFlags) define(flags *flagSet) {
 	entriesFlag(flags, &f.entries, "an entry of the bundle; without FILE it is empty.")
 	kindFlag(flags, &f.kind)
 	flags.StringVar(&f.opt.Output, "output", "", "the plan, a `file`")
-	flags.Uint64Var(&f.opt.Align, "align", 1, "offsets of entries are multiples of this many `bytes`")
+	flags.Uint64Var(&f.opt.Align, "align", 1, "alignment of entries in `bytes`")
 	levelFlag(flags, &f.opt.Level)
 	framesFlag(flags, &f.opt.Frames)
 }
@@ -88,9 +88,9 @@ func (f *compressPlanFlags) run(ctx context.Context, call *command.Call, operand
 var assembleVerb = verb{
 	name:    "assemble",
 	operand: " PART...",
-	summary: "Puts a compressed bundle together from its plan and its parts.",
+	summary: "Assembles a compressed bundle from its plan and its parts.",
 	examples: []example{
-		{"Make the bundle of a plan and two parts", "offload assemble --plan bundle.plan --output kernels.hipfb first.part second.part"},
+		{"Assemble a bundle from a plan and two parts", "offload assemble --plan bundle.plan --output kernels.hipfb first.part second.part"},
 	},
 	flags: func() action { return new(assembleFlags) },
 }
@@ -101,7 +101,7 @@ type assembleFlags struct {
 }
 
 func (f *assembleFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Plan, "plan", "", "what compress-plan wrote, a `file`")
+	flags.StringVar(&f.opt.Plan, "plan", "", "the output of compress-plan, a `file`")
 	flags.StringVar(&f.opt.Output, "output", "", "the bundle, a `file`; - is standard output")
 	flags.IntVar(&f.opt.Version, "format-version", 3, "`version` of the compressed bundle, 2 or 3")
 }

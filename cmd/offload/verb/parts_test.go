@@ -39,12 +39,12 @@ func TestParts(t *testing.T) {
 		{"assemble --plan fine --output v e1 e2 e3", 0, ""},
 		{"bundle --type bc --compress --level 9 --frames entry --output v.whole" + entries, 0, ""},
 		{"assemble --plan plan --output z p1 stale", 1, "offload: part 2 of 2: 50 bytes at 0x3000 with XXH64 "},
-		{"assemble --plan plan --output z p1", 1, "offload: no part has the 3000 bytes at 0x3000 of the plan\n"},
-		{"assemble --plan p1 --output z p1 p2", 1, "offload: p1: byte 0x0: no plan of a compressed bundle"},
-		{"assemble --plan plan --output z plan p2", 1, "offload: plan: byte 0x0: no zstd frame begins here"},
+		{"assemble --plan plan --output z p1", 1, "offload: the 3000 bytes at 0x3000 of the plan are in no part\n"},
+		{"assemble --plan p1 --output z p1 p2", 1, "offload: p1: byte 0x0: not a plan of a compressed bundle"},
+		{"assemble --plan plan --output z plan p2", 1, "offload: plan: byte 0x0: found 5f 5f 43 4c, expected a zstd frame"},
 		{"assemble --output z p1 p2", 2, "offload assemble: --plan is missing"},
 		{"compress-part --output z", 2, "offload compress-part: no files"},
-		{"compress-plan --output z --frames two" + entries, 2, "offload compress-plan: invalid value \"two\" for flag -frames: want auto, entry or one"},
+		{"compress-plan --output z --frames two" + entries, 2, "offload compress-plan: invalid value \"two\" for flag -frames: expected auto, entry or one"},
 		{"compress-plan --output z", 2, "offload compress-plan: no --entry"},
 	} {
 		code, stdout, stderr := runIn(dir, strings.Fields(test.args)...)

@@ -16,11 +16,11 @@ import (
 var pruneVerb = verb{
 	name:    "prune",
 	operand: " [--tree IN OUT]",
-	summary: "Removes, replaces, compresses or decompresses the device code in a built file: a library, a program, an object, an archive, a bundle.",
-	details: "The file stays what it is: addresses, symbols and the build ID do not change, and it can be stripped afterwards.",
+	summary: "Removes, replaces, compresses or decompresses the device code in a library, program, object, archive or bundle.",
+	details: "Addresses, symbols and the build ID of the file do not change, and it can be stripped afterwards.",
 	examples: []example{
 		{"Keep the code of one GPU in a library", "offload prune --input librccl.so.1 --output small/librccl.so.1 --keep gfx90a"},
-		{"See what that would save", "offload prune --input librccl.so.1 --output small/librccl.so.1 --keep gfx90a --dry-run"},
+		{"Show what that would save", "offload prune --input librccl.so.1 --output small/librccl.so.1 --keep gfx90a --dry-run"},
 		{"Prune an installation", "offload prune --keep gfx90a --ignore-missing --tree /opt/rocm rocm-gfx90a"},
 		{"Compress what a build left uncompressed", "offload prune --input librccl.so.1 --output small/librccl.so.1 --compress"},
 	},
@@ -37,8 +37,8 @@ type pruneFlags struct {
 func (f *pruneFlags) define(flags *flagSet) {
 	opt := &f.opt
 	flags.StringVar(&opt.Input, "input", "", "the `file` to read")
-	flags.StringVar(&opt.Output, "output", "", "the `file` to write, another one than the input")
-	flags.repeated("keep", "`A,...`: keep the device code of these targets only. A target is a processor with all its variants (gfx90a), a target ID (gfx90a:xnack+) or a whole entry ID.", func(s string) (err error) {
+	flags.StringVar(&opt.Output, "output", "", "the `file` to write, which must not be the input")
+	flags.repeated("keep", "`A,...`: keep the device code of these targets only. A target is a processor, which includes its variants (gfx90a), a target ID (gfx90a:xnack+) or a whole entry ID.", func(s string) (err error) {
 		opt.Keep, err = addNames(opt.Keep, s)
 		return err
 	})
@@ -46,22 +46,22 @@ func (f *pruneFlags) define(flags *flagSet) {
 		opt.Drop, err = addNames(opt.Drop, s)
 		return err
 	})
-	flags.repeated("replace", "`A=FILE`: give every entry of this target the content of FILE. May be repeated.", func(s string) error {
+	flags.repeated("replace", "`A=FILE`: replace the contents of every entry of this target by FILE. May be repeated.", func(s string) error {
 		name, file, ok := strings.Cut(s, "=")
 		if !ok || name == "" || file == "" {
-			return errors.New("want A=FILE")
+			return errors.New("expected A=FILE")
 		}
 		opt.Replace = append(opt.Replace, engine.PruneReplacement{Name: name, File: file})
 		return nil
 	})
 	flags.BoolVar(&opt.Compress, "compress", false, "compress bundles that are not compressed")
 	flags.BoolVar(&opt.Decompress, "decompress", false, "decompress compressed bundles")
-	flags.IntVar(&opt.Level, "compression-level", 3, "compression `level`, as clang-offload-bundler counts them")
-	flags.BoolVar(&opt.IgnoreMissing, "ignore-missing", false, "warn about targets of --keep that are missing, and copy files without device code")
-	flags.BoolVar(&opt.DryRun, "dry-run", false, "write nothing; compressed sizes are upper bounds")
-	flags.BoolVar(&opt.Verify, "verify", false, "check the structure of the file that was written")
-	flags.BoolVar(&f.tree, "tree", false, "prune the files of the folder IN into a new folder OUT, instead of --input and --output: files without device code are copied, links are kept")
-	flags.BoolVar(&f.json, "json", false, "print a JSON object with what happened to each bundle; sizes in bytes")
+	flags.IntVar(&opt.Level, "compression-level", 3, "compression `level`, on the scale of clang-offload-bundler")
+	flags.BoolVar(&opt.IgnoreMissing, "ignore-missing", false, "warn about missing targets of --keep instead of failing, and copy files without device code")
+	flags.BoolVar(&opt.DryRun, "dry-run", false, "write nothing, and report sizes; those of compressed code are upper bounds")
+	flags.BoolVar(&opt.Verify, "verify", false, "check the structure of the output")
+	flags.BoolVar(&f.tree, "tree", false, "prune the files in directory IN into a new directory OUT, instead of --input and --output; files without device code are copied, links are kept")
+	flags.BoolVar(&f.json, "json", false, "print a JSON object with the changes to each bundle; sizes in bytes")
 }
 
 func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []string) error {
@@ -128,9 +128,9 @@ func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands [
 func pruneAdvice(err error) error {
 	switch {
 	case errors.Is(err, prune.ErrNoDeviceCode):
-		return fmt.Errorf("%w; with --ignore-missing it is copied", err)
+		return fmt.Errorf("%w; to copy it, add --ignore-missing", err)
 	case errors.As(err, new(*prune.MissingError)):
-		return fmt.Errorf("%w; name one of them, or continue with --ignore-missing", err)
+		return fmt.Errorf("%w; name one of them, or add --ignore-missing", err)
 	}
 	return err
 }
@@ -139,9 +139,9 @@ func pruneAdvice(err error) error {
 func treeOperands(operands []string, input, output *string) error {
 	switch {
 	case *input != "" || *output != "":
-		return usageError("--tree takes two folders instead of --input and --output")
+		return usageError("--tree takes two directories instead of --input and --output")
 	case len(operands) != 2:
-		return usageError(fmt.Sprintf("--tree wants two folders, IN and OUT, got %d", len(operands)))
+		return usageError(fmt.Sprintf("--tree: expected two directories, IN and OUT, found %d", len(operands)))
 	}
 	*input, *output = operands[0], operands[1]
 	return nil
@@ -151,11 +151,11 @@ func treeOperands(operands []string, input, output *string) error {
 func pruneWhat(opt *engine.PruneOptions) error {
 	switch {
 	case len(opt.Keep) > 0 && len(opt.Drop) > 0:
-		return usageError("--keep and --drop exclude each other")
+		return usageError("--keep and --drop cannot be used together")
 	case opt.Compress && opt.Decompress:
-		return usageError("--compress and --decompress exclude each other")
+		return usageError("--compress and --decompress cannot be used together")
 	case len(opt.Keep) == 0 && len(opt.Drop) == 0 && len(opt.Replace) == 0 && !opt.Compress && !opt.Decompress:
-		return usageError("nothing to do: want --keep, --drop, --replace, --compress or --decompress")
+		return usageError("nothing to do: expected --keep, --drop, --replace, --compress or --decompress")
 	}
 	return nil
 }
@@ -164,7 +164,7 @@ func pruneWhat(opt *engine.PruneOptions) error {
 func addNames(names []string, list string) ([]string, error) {
 	for name := range strings.SplitSeq(list, ",") {
 		if name == "" {
-			return nil, errors.New("want names with commas between them")
+			return nil, errors.New("expected comma-separated names")
 		}
 		names = append(names, name)
 	}

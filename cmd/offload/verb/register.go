@@ -11,9 +11,9 @@ import (
 var registerVerb = verb{
 	name:    "register",
 	operand: " IMAGE...",
-	summary: "Makes an object that registers device images when a program starts.",
+	summary: "Writes an object that registers device images when a program starts.",
 	examples: []example{
-		{"Make the object that a HIP program links", "offload register --kind hip --triple x86_64-unknown-linux-gnu --output kernels.o kernels.hipfb"},
+		{"Make the registration object of a HIP program", "offload register --kind hip --triple x86_64-unknown-linux-gnu --output kernels.o kernels.hipfb"},
 	},
 	flags: func() action { return new(registerFlags) },
 }
@@ -29,19 +29,19 @@ func (f *registerFlags) define(flags *flagSet) {
 		return err
 	})
 	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu or x86_64-pc-windows-msvc")
-	flags.IntVar(&f.opt.Release, "llvm-version", 22, "the `release` of LLVM whose SYCL runtime is called: up to 22 it is given each image, from 23 on the offload binary")
+	flags.IntVar(&f.opt.Release, "llvm-version", 22, "the LLVM `release` of the SYCL runtime: up to 22, it registers single images, from 23, offload binaries")
 	flags.StringVar(&f.opt.Output, "output", "", "the object, a `file`; - is standard output")
-	flags.StringVar(&f.opt.Entries, "entries", register.EntriesSection, "the `section` of the offload entries that go with the images")
+	flags.StringVar(&f.opt.Entries, "entries", register.EntriesSection, "the `section` of the offload entries that belong to the images")
 	flags.repeated("keep-entries", "a host object `file` whose offload entries lld must keep with --gc-sections. May be repeated.", func(s string) error {
 		f.opt.KeepEntries = append(f.opt.KeepEntries, s)
 		return nil
 	})
-	flags.repeated("define", "a `symbol` that the object defines, for one that offload require made. May be repeated.", func(s string) error {
+	flags.repeated("define", "a `symbol` that the object defines, for objects of offload require. May be repeated.", func(s string) error {
 		f.opt.Define = append(f.opt.Define, s)
 		return nil
 	})
-	flags.StringVar(&f.opt.Symbol, "symbol", "", "hold HIP's fat binary under this `symbol` and register nothing: host code that was compiled without -fgpu-rdc does")
-	flags.BoolVar(&f.opt.Check, "check", false, "refuse a fat binary of HIP or CUDA that is no device code")
+	flags.StringVar(&f.opt.Symbol, "symbol", "", "define this `symbol` as HIP's fat binary, without registration: host code compiled without -fgpu-rdc registers it")
+	flags.BoolVar(&f.opt.Check, "check", false, "reject a fat binary of HIP or CUDA that has no device code")
 	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "hide OpenMP images from later device links")
 }
 
@@ -53,7 +53,7 @@ func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []
 	case len(operands) == 0:
 		return usageError("no device image to register")
 	case f.opt.Kind != register.OpenMP && len(operands) > 1:
-		return usageError(f.opt.Kind.String() + " registers one fat binary, or offload binary: put the images into one first")
+		return usageError(f.opt.Kind.String() + " registers one fat binary or offload binary: first combine the images")
 	}
 	if err := required("triple", f.opt.Triple); err != nil {
 		return err

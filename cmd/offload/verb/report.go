@@ -16,12 +16,12 @@ import (
 var reportVerb = verb{
 	name:    "report",
 	operand: " FILE...",
-	summary: "Writes a report of the device code in files: a page to look at, Markdown for a comment, JSON.",
-	details: "\nThe page is one file that loads nothing: a map of what takes the space, and a table of all kernels that can be searched and sorted. With --fail-on and --max-growth, the reports are written, and the exit code is 1 if a limit is passed.",
+	summary: "Writes a report of the device code in files as a web page, as Markdown or as JSON.",
+	details: "\nThe page is one self-contained file, with a map of what takes the space and a table of all kernels to search and sort. With --fail-on and --max-growth, the exit code is 1 if a limit is exceeded; the reports are written in either case.",
 	examples: []example{
-		{"See what a library consists of", "offload report --html report.html /opt/rocm/lib/librccl.so"},
-		{"See what a change did to it", "offload report --html report.html --base old/librccl.so new/librccl.so"},
-		{"Summarize what a build made, for a comment on a change", "offload report --markdown comment.md --json report.json kernels.hipfb program"},
+		{"Show what a library consists of", "offload report --html report.html /opt/rocm/lib/librccl.so"},
+		{"Show what a change did to it", "offload report --html report.html --base old/librccl.so new/librccl.so"},
+		{"Summarize the outputs of a build, for a comment on a change", "offload report --markdown comment.md --json report.json kernels.hipfb program"},
 	},
 	flags: func() action { return new(reportFlags) },
 }
@@ -35,8 +35,8 @@ type reportFlags struct {
 
 func (f *reportFlags) define(flags *flagSet) {
 	flags.StringVar(&f.html, "html", "", "write a page to a `file`; - is standard output")
-	flags.StringVar(&f.markdown, "markdown", "", "write a summary in Markdown to a `file`, below 65,536 characters")
-	flags.StringVar(&f.json, "json", "", "write all figures in JSON to a `file`")
+	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown summary of less than 65,536 characters to a `file`")
+	flags.StringVar(&f.json, "json", "", "write all figures as JSON to a `file`")
 	flags.repeated("base", "compare with an older `file`, and report what changed. May be repeated.", func(s string) error {
 		f.base = append(f.base, s)
 		return nil
@@ -46,13 +46,13 @@ func (f *reportFlags) define(flags *flagSet) {
 
 func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) == 0 {
-		return usageError("want at least one file, got none")
+		return usageError("expected at least one file, found none")
 	}
 	if f.html == "" && f.markdown == "" && f.json == "" {
-		return usageError("no output: give --html, --markdown or --json")
+		return usageError("no output: expected --html, --markdown or --json")
 	}
 	if len(f.base) == 0 && (len(f.limits.Rules) > 0 || f.limits.MaxGrowth != nil) {
-		return usageError("--fail-on and --max-growth need --base")
+		return usageError("--fail-on and --max-growth require --base")
 	}
 	var r report.Report
 	var err error

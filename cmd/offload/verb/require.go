@@ -10,9 +10,9 @@ import (
 var requireVerb = verb{
 	name:    "require",
 	operand: " SYMBOL...",
-	summary: "Makes an object with which a program links only if it defines symbols.",
+	summary: "Writes an object that makes a host link fail unless other inputs define the given symbols.",
 	examples: []example{
-		{"Make programs fail to link that have no device link", "offload require --triple x86_64-unknown-linux-gnu --output needs.o 'device link of //math'"},
+		{"Require a device link in programs that link the object", "offload require --triple x86_64-unknown-linux-gnu --output needs.o 'device link of //math'"},
 	},
 	flags: func() action { return new(requireFlags) },
 }

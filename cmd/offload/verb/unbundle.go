@@ -10,8 +10,8 @@ import (
 
 var unbundleVerb = verb{
 	name:    "unbundle",
-	summary: "Takes device images out of a bundle.",
-	details: "\nThe entry that serves a target is the one with the same target ID, or one that leaves a feature open.",
+	summary: "Extracts device images from a bundle.",
+	details: "\nA target gets the entry with the same target ID, or else an entry that leaves features unspecified.",
 	examples: []example{
 		{"Write the code object for one GPU to a file", "offload unbundle --input kernels.hipfb --entry gfx942=gfx942.co"},
 		{"Find out why no entry serves a target", "offload unbundle --explain --input kernels.hipfb --entry gfx90a:xnack-=gfx90a.co"},
@@ -36,8 +36,8 @@ func (f *unbundleFlags) define(flags *flagSet) {
 	kindFlag(flags, &f.kind)
 	typeFlag(flags, &f.fileType, "o")
 	flags.StringVar(&f.input, "input", "", "the bundle, a `file`; - is standard input")
-	flags.BoolVar(&f.allowMissing, "allow-missing", false, "make an empty file for a target that the bundle has no entry for")
-	flags.IntVar(&f.number, "bundle", 0, "which of several bundles in the file to take, from 1; 0 means the first that serves a target")
+	flags.BoolVar(&f.allowMissing, "allow-missing", false, "write an empty file for a target that no entry of the bundle serves")
+	flags.IntVar(&f.number, "bundle", 0, "the bundle to read if the file has several, counted from 1; 0 means the first that serves a target")
 	readFlags(flags, &f.read)
 	f.matching.define(flags)
 }

@@ -147,14 +147,14 @@ func help(call *command.Call, args []string) int {
 // unknownVerb reports a verb that does not exist.
 func unknownVerb(call *command.Call, name string) int {
 	names := verbNames()
-	hint := "it is one of " + strings.Join(names, ", ")
+	hint := "expected one of " + strings.Join(names, ", ")
 	if near := nearest.Name(name, names); near != "" {
 		hint = "did you mean " + near + "?"
 	}
 	if strings.HasPrefix(name, "-") {
-		hint = "flags come after the verb, which is one of " + strings.Join(names, ", ")
+		hint = "flags follow the verb, one of " + strings.Join(names, ", ")
 	}
-	fmt.Fprintf(call.Stderr, "offload: %s\n", withTry(fmt.Sprintf("%q is no verb; %s", name, hint), "offload help"))
+	fmt.Fprintf(call.Stderr, "offload: %s\n", withTry(fmt.Sprintf("unknown verb %q; %s", name, hint), "offload help"))
 	return exitUsage
 }
 
@@ -180,7 +180,7 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 	case err != nil:
 		return err
 	case flags.memory > 0 && call.Worker:
-		return usageError("--max-memory: the requests of a worker share its memory; start the worker with the flag")
+		return usageError("--max-memory: the requests of a worker share its memory; pass the flag to the worker instead")
 	case flags.memory > 0:
 		limited := *call
 		if limited.Session, err = call.WithMemory(flags.memory); err != nil {
@@ -236,7 +236,7 @@ func noOperands(operands []string) error {
 // oneFile is for verbs that take one file.
 func oneFile(operands []string) (string, error) {
 	if len(operands) != 1 {
-		return "", usageError(fmt.Sprintf("want one file, got %d", len(operands)))
+		return "", usageError(fmt.Sprintf("expected one file, found %d", len(operands)))
 	}
 	return operands[0], nil
 }
