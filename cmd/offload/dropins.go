@@ -16,8 +16,8 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/offloadwrapper"
 )
 
-// dropIns are the LLVM tools whose command lines the program understands, by
-// the name it is called under.
+// dropIns are the LLVM tools whose command lines the program implements, by the name under
+// which it is called.
 var dropIns = map[string]func(context.Context, *command.Call) int{
 	"clang-offload-bundler":  bundler.Run,
 	"clang-linker-wrapper":   linkerwrapper.Run,
@@ -26,8 +26,8 @@ var dropIns = map[string]func(context.Context, *command.Call) int{
 	"llvm-offload-wrapper":   offloadwrapper.Run,
 }
 
-// dropIn returns the drop-in for a name the program is called under, or nil. Packages
-// put the release behind the names of tools: clang-offload-bundler-22.
+// dropIn returns the drop-in for the name under which the program is called, or nil. Packages
+// append the release to the names of tools: clang-offload-bundler-22.
 func dropIn(name string) func(context.Context, *command.Call) int {
 	name = strings.TrimSuffix(filepath.Base(name), ".exe")
 	if i := strings.LastIndexByte(name, '-'); i > 0 && dropIns[name] == nil && release(name[i+1:]) {

@@ -1,6 +1,6 @@
-// Offload makes and takes apart GPU offload bundles. It is a program of verbs
-// (offload bundle, offload list …), a persistent worker of Bazel that runs the
-// same verbs, and, called under the name of an LLVM tool, a drop-in for it.
+// Offload creates, inspects and unpacks GPU offload bundles. It is a program with verbs
+// (offload bundle, offload list …), a persistent worker of Bazel that runs the same verbs, and,
+// if it is called under the name of an LLVM tool, a drop-in for that tool.
 package main
 
 import (
@@ -54,11 +54,11 @@ func interruptible() context.Context {
 	return ctx
 }
 
-// firstCollection is the heap size, in percent of the runtime's 4 MiB, at which the
-// garbage of a call is first collected. Few get there.
+// firstCollection is the heap size of the first garbage collection, in percent of the runtime's
+// 4 MiB. Few calls reach it.
 const firstCollection = 800
 
-// deferCollection has the first garbage collection wait; later ones are as usual.
+// deferCollection defers the first garbage collection. Later ones are not affected.
 func deferCollection() {
 	usual := debug.SetGCPercent(firstCollection)
 	runtime.AddCleanup(new([16]byte), func(percent int) { debug.SetGCPercent(percent) }, usual)

@@ -14,8 +14,8 @@ import (
 const (
 	// memoryVariable is the environment variable with the limit of memory of the process.
 	memoryVariable = "OFFLOAD_MAX_MEMORY"
-	// mostByDefault is the largest limit that nobody asked for, in bytes. Processes that run
-	// beside each other do not know of each other.
+	// mostByDefault is the largest default limit, in bytes. It is bounded because parallel
+	// processes do not share a limit.
 	mostByDefault = 4 << 30
 	// baseMemory is what the process takes besides its budget, in bytes.
 	baseMemory = 64 << 20
@@ -23,8 +23,8 @@ const (
 	streamShare = 4
 )
 
-// newBudget returns a budget with all cores and a limit of memory in bytes, 0 for the one
-// of the environment, or of the machine. The messages of its errors end with raise.
+// newBudget returns a budget with all cores and a limit of memory in bytes. 0 means the limit
+// of the environment, or else of the machine. Messages of its errors end with raise.
 func newBudget(limit int64, raise string) (*budget.Budget, error) {
 	if limit == 0 {
 		if text := os.Getenv(memoryVariable); text != "" {
@@ -37,7 +37,7 @@ func newBudget(limit int64, raise string) (*budget.Budget, error) {
 		}
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		// What was released counts until it is collected.
+		// Released memory counts until it is collected.
 		debug.SetMemoryLimit(limit + baseMemory)
 	}
 	b := budget.New(runtime.GOMAXPROCS(0), limit)
@@ -45,15 +45,15 @@ func newBudget(limit int64, raise string) (*budget.Budget, error) {
 	return b, nil
 }
 
-// How a user raises the limit of memory.
+// Advice on raising the limit of memory.
 var (
 	raiseByFlag     = "raise it with --max-memory or the environment variable " + memoryVariable
 	raiseByVariable = "raise it with the environment variable " + memoryVariable
 	raiseOfWorker   = "start the worker with --max-memory (Bazel's --worker_extra_flag)"
 )
 
-// workerMemory takes --max-memory out of the arguments that a worker is started with, and
-// returns its value, 0 for none.
+// workerMemory removes --max-memory from the arguments of a worker, and returns its value, 0
+// for none.
 func workerMemory(args []string) (rest []string, limit int64, err error) {
 	for i := 0; i < len(args); i++ {
 		name, value, ok := strings.Cut(args[i], "=")

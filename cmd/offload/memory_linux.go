@@ -12,12 +12,12 @@ import (
 const (
 	// runtimeSpace is the address space that the runtime of Go reserves, in bytes.
 	runtimeSpace = 700 << 20
-	// leastAvailable is the least that availableMemory returns, in bytes.
+	// leastAvailable is the minimum that availableMemory returns, in bytes.
 	leastAvailable = 64 << 20
 )
 
-// availableMemory returns the bytes of memory that the process can have: those of the
-// machine, its control groups and its limit of address space allow no more.
+// availableMemory returns the memory that the process can use, in bytes: the minimum of the
+// machine's memory and the limits of control groups and address space.
 func availableMemory() int64 {
 	available := min(machineMemory(), groupMemory("/proc/self/cgroup", "/sys/fs/cgroup"))
 	var limit syscall.Rlimit
@@ -36,8 +36,8 @@ func machineMemory() int64 {
 	return int64(info.Totalram) * int64(max(info.Unit, 1))
 }
 
-// readSmall returns the content of a file of at most 16 KiB. Every start of the
-// process reads some of them: os.ReadFile makes four times as many system calls.
+// readSmall returns the content of a file of at most 16 KiB. Every process reads such files
+// when it starts, and os.ReadFile makes four times as many system calls.
 func readSmall(name string) ([]byte, error) {
 	fd, err := syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {

@@ -2,5 +2,5 @@
 
 package main
 
-// availableMemory returns the bytes of memory that the process can have, as far as is known.
+// availableMemory returns the memory that the process can use, in bytes, as far as it is known.
 func availableMemory() int64 { return 4 << 30 }

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	progressAfter = 700 * time.Millisecond // what takes less says nothing
+	progressAfter = 700 * time.Millisecond // shorter operations print nothing
 	progressEvery = 100 * time.Millisecond
 	clearLine     = "\r\x1b[K"
 )
 
-// progress shows on a terminal how far a long operation is. What is written
-// through it replaces the line.
+// progress shows the progress of a long operation on a terminal. Text that is written through
+// it replaces the line.
 type progress struct {
 	meter engine.Meter
 	stop  chan struct{}
@@ -87,7 +87,7 @@ func (p *progress) end() {
 	p.clear()
 }
 
-// terminal reports whether f is one that understands clearLine.
+// terminal reports whether f is a terminal that supports clearLine.
 func terminal(f *os.File) bool {
 	fi, err := f.Stat()
 	if err != nil || fi.Mode()&os.ModeCharDevice == 0 || os.Getenv("TERM") == "" || os.Getenv("TERM") == "dumb" {

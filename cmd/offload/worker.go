@@ -15,12 +15,12 @@ import (
 	"github.com/rules-offload/rules_offload/worker"
 )
 
-// workerIdle is how long the worker waits for a request before it gives its
-// spare memory back.
+// workerIdle is the time after the last request at which the worker returns unused memory to
+// the system.
 const workerIdle = 10 * time.Second
 
-// serve answers the requests of Bazel on standard input until it ends. The
-// arguments behind --persistent_worker's are put before those of each request.
+// serve answers Bazel's requests on standard input until the end of the input. The arguments
+// after --persistent_worker precede those of each request.
 func serve(ctx context.Context, args []string) int {
 	args, limit, err := workerMemory(args)
 	if err != nil {
@@ -34,7 +34,7 @@ func serve(ctx context.Context, args []string) int {
 	}
 	startup := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return arg == "--persistent_worker" })
 	stdout := os.Stdout
-	os.Stdout = os.Stderr // what prints by mistake must not reach Bazel as a response
+	os.Stdout = os.Stderr // stray output must not reach Bazel as a response
 	handler := func(ctx context.Context, req *worker.Request) int {
 		root := files.NewRoot(req.SandboxDir)
 		root.MaxStream = budget.Memory() / streamShare

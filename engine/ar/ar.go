@@ -9,6 +9,7 @@ package ar
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"iter"
 	"math"
 	"strconv"
@@ -56,6 +57,8 @@ type Archive struct {
 	names  []byte // the table of long names
 	first  int    // offset of the first regular member, len(data) without one
 	nameAt int    // offset of the table of long names in data, for errors
+
+	headers io.ReaderAt // see ReadHeaders
 }
 
 // Member is a file in an archive.
@@ -209,16 +212,20 @@ func (a *Archive) header(off int) (*header, *FormatError) {
 	if left < headerSize {
 		return nil, a.ofMember(off, malformed(HeaderCut, off, "%d bytes left, a member header needs %d", left, headerSize))
 	}
-	field := a.data[off : off+headerSize]
+	return a.check(off, a.data[off:off+headerSize])
+}
+
+// check returns the header at off, whose bytes are field.
+func (a *Archive) check(off int, field []byte) (*header, *FormatError) {
 	if t := string(field[headerSize-2:]); t != terminator {
 		return nil, a.ofMember(off, malformed(BadTerminator, off, "ends with %q, expected %q", t, terminator).found(t))
 	}
-	raw, err := a.rawName(off)
+	raw, err := a.rawName(off, field)
 	if err != nil {
 		return nil, err
 	}
 	h := &header{off: off, raw: raw, body: off + headerSize, thin: a.thin && raw != "/" && raw != "//" && raw != "/SYM64/"}
-	if h.size, err = a.size(off); err != nil {
+	if h.size, err = size(off, field); err != nil {
 		return nil, err
 	}
 	if h.end = h.body; !h.thin {
@@ -243,10 +250,10 @@ func (a *Archive) header(off int) (*header, *FormatError) {
 	return h, nil
 }
 
-// rawName returns the name field of the header at off without its terminator.
-// The field must be in the archive.
-func (a *Archive) rawName(off int) (string, *FormatError) {
-	field := string(a.data[off : off+nameSize])
+// rawName returns the name at the beginning of the header at off without its
+// terminator.
+func (a *Archive) rawName(off int, header []byte) (string, *FormatError) {
+	field := string(header[:nameSize])
 	end := byte('/')
 	if a.kind == BSD || a.kind == Darwin64 {
 		end = ' '
@@ -264,8 +271,8 @@ func (a *Archive) rawName(off int) (string, *FormatError) {
 
 // size returns the size field of the header at off. Sizes larger than any file
 // are returned as the largest int.
-func (a *Archive) size(off int) (int, *FormatError) {
-	s := strings.TrimRight(string(a.data[off+sizeAt:off+headerSize-2]), " ")
+func size(off int, header []byte) (int, *FormatError) {
+	s := strings.TrimRight(string(header[sizeAt:headerSize-2]), " ")
 	n, ok := number(s)
 	if !ok {
 		return 0, malformed(SizeDigits, off, "size %q is not a number", s).found(s)
@@ -325,7 +332,7 @@ func (a *Archive) ofMember(off int, e *FormatError) *FormatError {
 	if len(a.data)-off < nameSize {
 		return e
 	}
-	raw, err := a.rawName(off)
+	raw, err := a.rawName(off, a.data[off:])
 	if err != nil {
 		return e
 	}
@@ -343,13 +350,30 @@ func (a *Archive) ofMember(off int, e *FormatError) *FormatError {
 	return e
 }
 
+// ReadHeaders makes Members read headers from r, which has the bytes of the
+// archive. For a mapped file, a read may take less time than a page fault. If r
+// fails, Members uses the data.
+func (a *Archive) ReadHeaders(r io.ReaderAt) { a.headers = r }
+
 // Members returns the files in the archive, in order. The sequence ends after
 // the first error, which is of type *FormatError.
 func (a *Archive) Members() iter.Seq2[Member, error] {
 	return func(yield func(Member, error) bool) {
+		next := a.header
+		if a.headers != nil {
+			field := make([]byte, headerSize)
+			next = func(off int) (*header, *FormatError) {
+				if len(a.data)-off >= headerSize {
+					if n, _ := a.headers.ReadAt(field, int64(off)); n == headerSize {
+						return a.check(off, field)
+					}
+				}
+				return a.header(off)
+			}
+		}
 		off := a.first
 		for i := 0; ; i++ {
-			h, err := a.header(off)
+			h, err := next(off)
 			if h == nil && err == nil {
 				return
 			}

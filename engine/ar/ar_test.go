@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -446,6 +447,58 @@ func FuzzArchive(f *testing.F) {
 			end = m.DataOffset + int64(len(m.Data))
 		}
 	})
+}
+
+// failing is a reader whose reads fail after the first n.
+type failing struct {
+	r io.ReaderAt
+	n int
+}
+
+func (f *failing) ReadAt(p []byte, off int64) (int, error) {
+	if f.n--; f.n < 0 {
+		return 0, errors.New("no more reads")
+	}
+	return f.r.ReadAt(p, off)
+}
+
+// Members are the same whether headers are read or in memory.
+func TestReadHeaders(t *testing.T) {
+	_, gnu := many(t)
+	bsd := magic + member("#1/20", "a-rather-long-name.oDATA") + member("b.o", "b")
+	list := func(data []byte, headers io.ReaderAt) (names []string) {
+		a, err := Parse(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if headers != nil {
+			a.ReadHeaders(headers)
+		}
+		for m, err := range a.Members() {
+			if err != nil {
+				return append(names, err.Error())
+			}
+			names = append(names, fmt.Sprintf("%d %s %#x %q", m.Index, m.Name, m.Offset, m.Data))
+		}
+		return names
+	}
+	for name, data := range map[string]string{
+		"gnu": string(gnu), "bsd": bsd,
+		"cut":        string(gnu[:len(gnu)-5000]),
+		"cut header": string(gnu[:len(gnu)-10_030]),
+		"terminator": bsd[:len(bsd)-4] + "x" + bsd[len(bsd)-3:],
+		"size":       magic + member("a.o", "a") + strings.Replace(member("b.o", "b"), "1  ", "9  ", 1),
+		"no digits":  magic + member("a.o", "a") + strings.Replace(member("b.o", "b"), "1  ", "x  ", 1),
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := list([]byte(data), nil)
+			for _, n := range []int{1 << 20, 1, 0} {
+				if diff := cmp.Diff(want, list([]byte(data), &failing{strings.NewReader(data), n})); diff != "" {
+					t.Errorf("after %d reads (-want +got):\n%s", n, diff)
+				}
+			}
+		})
+	}
 }
 
 // many returns an archive of 400 members with 20 symbols each.

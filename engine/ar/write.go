@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/files"
@@ -55,11 +56,13 @@ func write(ctx context.Context, w files.Sink, members []NewMember, sym64 int64) 
 			return err
 		}
 	}
+	header := make([]byte, 0, headerSize)
 	for i, m := range members {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		if _, err := w.Write(fileHeader(l.fields[i], 0o644, m.Data.Len())); err != nil {
+		header = appendHeader(header[:0], l.fields[i], 0o644, m.Data.Len())
+		if _, err := w.Write(header); err != nil {
 			return err
 		}
 		if err := w.Append(m.Data); err != nil {
@@ -104,7 +107,7 @@ func lay(members []NewMember, sym64 int64) (*layout, error) {
 				at[m.Name] = pos
 				l.names = append(append(l.names, m.Name...), "/\n"...)
 			}
-			l.fields[i] = fmt.Sprintf("/%d", pos)
+			l.fields[i] = "/" + strconv.Itoa(pos)
 		}
 		last = end
 		end += headerSize + m.Data.Len() + m.Data.Len()%2
@@ -188,8 +191,29 @@ func (l *layout) writeIndex(w files.Sink, members []NewMember) error {
 
 // fileHeader returns the header of a member of the given size.
 func fileHeader(name string, mode int, size int64) []byte {
-	h := append([]byte(name), strings.Repeat(" ", nameSize-len(name))...) // %-16s would count runes
-	return fmt.Appendf(h, "%-12d%-6d%-6d%-8o%-10d%s", 0, 0, 0, mode, size, terminator)
+	return appendHeader(nil, name, mode, size)
+}
+
+// appendHeader appends the header of a member of the given size. Archives have many
+// members, so it does without package fmt.
+func appendHeader(dst []byte, name string, mode int, size int64) []byte {
+	const spaces = "                "
+	end := len(dst)
+	pad := func(width int) {
+		end += width
+		dst = append(dst, spaces[:max(end-len(dst), 0)]...)
+	}
+	dst = append(dst, name...)
+	pad(nameSize)
+	for _, width := range []int{12, 6, 6} { // time, user, group
+		dst = append(dst, '0')
+		pad(width)
+	}
+	dst = strconv.AppendInt(dst, int64(mode), 8)
+	pad(8)
+	dst = strconv.AppendInt(dst, size, 10)
+	pad(10)
+	return append(dst, terminator...)
 }
 
 // nameTableHeader returns the header of the table of long names.

@@ -74,5 +74,5 @@
 // uses the hash for bundles of at most 1 MiB and for those that have lost their index. A listing of
 // a single frame of more than 64 MiB without an index, as written with FramesOne, is not checked
 // before an entry is read. Bundles written by LLVM, one frame without a checksum, are checked with
-// their hash up to 1 MiB.
+// their hash up to 1 MiB; many of them, see HashProof, if their last block is decoded.
 package ccob

@@ -114,7 +114,7 @@ func (f *frame) walk(data []byte) error {
 // reader returns the frame with the smallest window that is sufficient for its
 // first need bytes, to limit the memory for decoding them. The frame returned
 // does not state its content size.
-func (f *frame) reader(data []byte, need int64) (io.Reader, error) {
+func (f *frame) reader(data []byte, need int64) (*spliced, error) {
 	window := min(f.window, need+maxBlock)
 	if window > maxWindow {
 		return nil, fault(f.off, ZstdParameter, "zstd window of %d bytes: at most %d are supported", window, maxWindow)

@@ -2,9 +2,12 @@ package ccob
 
 import (
 	"context"
+	"io"
 	"slices"
 	"sync"
 	"weak"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // A proof is a way for a Reader to check that it returns the bytes that were
@@ -144,10 +147,20 @@ func (r *Reader) form() (form, error) {
 	return otherForm, nil
 }
 
-// extractWhole is Extract of a small bundle. It decodes and checks everything, and keeps the
-// result for the next call until the memory is required.
+// extractWhole is Extract of a small bundle. It decodes and checks everything, unless gradual
+// allows less, and keeps the result for the next call until the memory is required.
 func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
-	raw, err := r.decodeWhole(ctx, r.o.Hash == HashAuto)
+	var raw []byte
+	var err error
+	if r.gradual {
+		need := int64(0)
+		for _, g := range ranges {
+			need = max(need, g.end())
+		}
+		raw, err = r.decodeUpTo(ctx, need)
+	} else {
+		raw, err = r.decodeWhole(ctx, r.o.Hash == HashAuto)
+	}
 	if err != nil {
 		return err
 	}
@@ -162,11 +175,12 @@ func (r *Reader) extractWhole(ctx context.Context, ranges []Range) error {
 	return nil
 }
 
-// small holds all raw bytes of a small bundle.
+// small holds all raw bytes of a small bundle, or the first of them.
 type small struct {
 	mu     sync.Mutex
 	raw    []byte
-	hashed bool // whether the hash was compared
+	hashed bool      // whether the hash was compared
+	rest   *unpacker // decodes the bytes after raw; nil if there are none
 }
 
 // smallBuffers is a pool of memory for data that readers keep until Forget.
@@ -182,6 +196,9 @@ func (r *Reader) decodeWhole(ctx context.Context, hash bool) ([]byte, error) {
 	}
 	whole.mu.Lock()
 	defer whole.mu.Unlock()
+	if err := whole.upTo(r.h.RawSize); err != nil {
+		return nil, err
+	}
 	if !hash && !whole.hashed {
 		form, err := r.form()
 		if err != nil {
@@ -198,12 +215,122 @@ func (r *Reader) decodeWhole(ctx context.Context, hash bool) ([]byte, error) {
 	return whole.raw, nil
 }
 
+// decodesGradually reports whether the blocks of a small bundle are decoded as far as is required,
+// and its hash is compared if that includes the last block: for one of many in the form that LLVM
+// writes, because the hash takes longer than decoding.
+func (r *Reader) decodesGradually() bool {
+	if r.o.Hash != HashProof || !r.o.Keep || r.h.RawSize <= maxBlock || r.h.RawSize > wholeMost || r.index != nil || !r.likeLLVM() {
+		return false
+	}
+	f, err := frameAt(r.data, r.h.DataOffset)
+	return err == nil && f.walk(r.data) == nil && f.end == int64(len(r.data))
+}
+
+// decodeUpTo returns the first n raw bytes of a bundle that is decoded gradually. It compares the
+// hash if this decodes the last block.
+func (r *Reader) decodeUpTo(ctx context.Context, n int64) ([]byte, error) {
+	whole, err := r.decodeSmall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	whole.mu.Lock()
+	err = whole.upTo(n)
+	raw, last := whole.raw, whole.rest.last()
+	whole.mu.Unlock()
+	if err == nil && last {
+		raw, err = r.decodeWhole(ctx, true)
+	}
+	return raw, err
+}
+
+// decodeHead returns the first n raw bytes of a small bundle, unchecked.
+func (r *Reader) decodeHead(ctx context.Context, n int64) ([]byte, error) {
+	whole, err := r.decodeSmall(ctx)
+	if err != nil {
+		return nil, err
+	}
+	whole.mu.Lock()
+	defer whole.mu.Unlock()
+	if err := whole.upTo(n); err != nil {
+		return nil, err
+	}
+	return whole.raw[:n:n], nil
+}
+
+// unpacker decodes the frame of a small bundle block by block.
+type unpacker struct {
+	f   *frame
+	src *spliced // what the decoder has not read yet
+	d   *zstd.Decoder
+	err error // that ended the decoding
+}
+
+// unpack starts to decode f.
+func (r *Reader) unpack(f *frame) (*unpacker, error) {
+	src, err := f.reader(r.data, f.size)
+	if err != nil {
+		return nil, err
+	}
+	u := &unpacker{f: f, src: src, d: decoders.Get().(*zstd.Decoder)}
+	if err := u.d.Reset(src); err != nil {
+		u.close()
+		return nil, zstdError(f, err)
+	}
+	return u, nil
+}
+
+// last reports whether the last block is decoded.
+func (u *unpacker) last() bool { return u == nil || len(u.src[1]) == 0 }
+
+// close ends the use of the decoder. Closing a nil unpacker has no effect.
+func (u *unpacker) close() {
+	if u != nil && u.d != nil {
+		_ = u.d.Reset(nil) // releases the source
+		decoders.Put(u.d)
+		u.d = nil
+	}
+}
+
+// upTo decodes the first n raw bytes, if they are not decoded yet. It requires mu.
+func (s *small) upTo(n int64) error {
+	u, have := s.rest, len(s.raw)
+	if u == nil || int64(have) >= n {
+		return nil
+	}
+	if u.err != nil {
+		return u.err
+	}
+	got, err := io.ReadFull(u.d, s.raw[have:n])
+	if err == nil && n == u.f.size {
+		// The frame must end here.
+		var more [1]byte
+		switch k, end := u.d.Read(more[:]); {
+		case k > 0:
+			err = zstd.ErrFrameSizeExceeded
+		case end != io.EOF:
+			err = end
+		}
+	} else if err == io.EOF || err == io.ErrUnexpectedEOF && u.last() {
+		err = zstd.ErrFrameSizeMismatch
+	}
+	s.raw = s.raw[:have+got]
+	if err != nil {
+		u.err = zstdError(u.f, err)
+		return u.err
+	}
+	if n == u.f.size {
+		u.close()
+		s.rest = nil
+	}
+	return nil
+}
+
 // decoderRoom is the number of bytes that the decoder may overwrite after its
 // output, so that it can copy matches without a check for the end.
 const decoderRoom = 16
 
 // decodeSmall decodes a small bundle, or returns the kept result of an earlier
-// call.
+// call. A bundle that is decoded gradually may lack bytes, see small.upTo.
 func (r *Reader) decodeSmall(ctx context.Context) (*small, error) {
 	r.wholeMu.Lock()
 	defer r.wholeMu.Unlock()
@@ -219,7 +346,12 @@ func (r *Reader) decodeSmall(ctx context.Context) (*small, error) {
 		whole = smallBuffers.Get().(*small)
 	}
 	whole.raw = slices.Grow(whole.raw[:0], int(r.h.RawSize)+decoderRoom)
-	if known {
+	if r.gradual {
+		whole.raw = whole.raw[:0]
+		if whole.rest, err = r.unpack(&spans[0].frame); err != nil {
+			return nil, err
+		}
+	} else if known {
 		whole.raw = whole.raw[:r.h.RawSize]
 		for i := range spans {
 			s := &spans[i]
@@ -250,6 +382,8 @@ func (r *Reader) Forget() {
 	if whole := r.kept; whole != nil {
 		r.kept, r.whole = nil, weak.Pointer[small]{}
 		whole.hashed = false
+		whole.rest.close()
+		whole.rest = nil
 		smallBuffers.Put(whole)
 	}
 }

@@ -24,7 +24,9 @@ const (
 	HashAuto HashCheck = iota
 	// HashProof is HashAuto for many bundles, such as the members of an archive.
 	// For small bundles whose frames all have checksums, it does not also compare
-	// the hash, which would take longer than decoding.
+	// the hash, which would take longer than decoding. With Options.Keep, Extract
+	// decodes small bundles in the form that LLVM writes only up to the block with
+	// the end of the last range, and compares the hash if that is the last block.
 	HashProof
 	// HashFull always decodes everything and compares the MD5 hash of the header.
 	// The hash is computed in parallel with decoding, at less than 1 GB/s.
@@ -69,6 +71,8 @@ type Reader struct {
 	budget *budget.Budget
 	index  *index // nil if missing or inconsistent
 
+	gradual bool // see decodesGradually
+
 	mu     sync.Mutex
 	prefix []byte // the longest prefix returned so far
 	proof  proof
@@ -108,6 +112,7 @@ func Open(data []byte, o Options) (*Reader, error) {
 			r.index = x
 		}
 	}
+	r.gradual = r.decodesGradually()
 	return r, nil
 }
 
@@ -203,8 +208,8 @@ func (r *Reader) readPrefix(ctx context.Context, proof proof, n, head int64) (ou
 		if r.o.Keep && r.o.Hash.auto() && r.h.RawSize <= wholeMost {
 			// Reading contents decodes everything. A fault may be in data that is never
 			// read.
-			if whole, err := r.decodeSmall(ctx); err == nil {
-				return whole.raw[:n:n], nil
+			if raw, err := r.decodeHead(ctx, n); err == nil {
+				return raw, nil
 			}
 		}
 		err = r.stream(ctx, n, take)

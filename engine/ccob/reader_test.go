@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
@@ -385,5 +386,89 @@ func TestShortPrefix(t *testing.T) {
 				t.Errorf("prefix of %d: %d bytes, %v", n, len(prefix), err)
 			}
 		}
+	}
+}
+
+// One of many small bundles of LLVM is decoded as far as is required. Its hash is
+// compared if this includes the last block.
+func TestGradual(t *testing.T) {
+	const blocks = 6
+	_, raw := sample(4096, 140<<10, processors...)
+	if len(raw) < (blocks-1)*maxBlock || len(raw) > wholeMost {
+		t.Fatalf("a sample of %d bytes", len(raw))
+	}
+	many := Options{Hash: HashProof, Keep: true}
+	extract := func(r *Reader, off, n int) ([]byte, error) {
+		var out bytes.Buffer
+		err := r.Extract(t.Context(), []Range{{Offset: int64(off), Size: int64(n), W: &out}})
+		return out.Bytes(), err
+	}
+	whole := zst(t, raw, zstd.WithSingleSegment(true))
+	good := container(2, Zstd, whole, raw)
+
+	t.Run("any order", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			r, err := Open(good, many)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range rapid.IntRange(1, 4).Draw(t, "reads") {
+				off := rapid.IntRange(0, len(raw)).Draw(t, "offset")
+				n := rapid.IntRange(0, len(raw)-off).Draw(t, "size")
+				if rapid.Bool().Draw(t, "prefix") {
+					if b, err := r.Prefix(context.Background(), int64(n)); err != nil || !bytes.Equal(b, raw[:n]) {
+						t.Fatalf("prefix of %d bytes: %d bytes, error %v", n, len(b), err)
+					}
+				} else if b, err := extract(r, off, n); err != nil || !bytes.Equal(b, raw[off:off+n]) {
+					t.Fatalf("%d bytes from %d on: %d bytes, error %v", n, off, len(b), err)
+				}
+			}
+			r.Forget()
+		})
+	})
+
+	badHash := func(b []byte) []byte {
+		const hash = 16 // in the header of version 2
+		b = bytes.Clone(b)
+		b[hash]++
+		return b
+	}
+	// sized states n more bytes of content than there are.
+	sized := func(n int) []byte {
+		const rawSize, frameSize = 12, 24 + 5
+		b := bytes.Clone(good)
+		binary.LittleEndian.PutUint32(b[rawSize:], uint32(len(raw)+n))
+		binary.LittleEndian.PutUint32(b[frameSize:], uint32(len(raw)+n))
+		return b
+	}
+	small := raw[:maxBlock]
+	for _, test := range []struct {
+		name string
+		data []byte
+		end  int // of what is read, from 100 bytes before it on
+		err  string
+	}{
+		{"first blocks", badHash(good), 2 * maxBlock, ""},
+		{"last block", badHash(good), len(raw) - 1, "the hash of the uncompressed bundle is"},
+		{"end", badHash(good), len(raw), "the hash of the uncompressed bundle is"},
+		{"single block", badHash(container(2, Zstd, zst(t, small, zstd.WithSingleSegment(true)), small)), 1000, "the hash of the uncompressed bundle is"},
+		{"checksum", badHash(container(2, Zstd, zst(t, raw, zstd.WithEncoderCRC(true)), raw)), len(raw), ""},
+		{"too long", sized(-1), len(raw) - 1, "zstd frame: frame size exceeded"},
+		{"too short", sized(1), len(raw) + 1, "zstd frame: frame size does not match size on stream"},
+		{"too short, first blocks", sized(1), 2 * maxBlock, ""},
+		{"cut", good[:len(good)-1], 1000, "0x"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := Open(test.data, many)
+			if err == nil {
+				if _, err = r.Prefix(t.Context(), 1000); err == nil {
+					_, err = extract(r, test.end-100, 100)
+				}
+				r.Forget()
+			}
+			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+		})
 	}
 }

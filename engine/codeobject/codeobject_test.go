@@ -10,14 +10,14 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/rules-offload/rules_offload/engine/codeobject"
-	"github.com/rules-offload/rules_offload/internal/testobject"
+	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
 func num(n int64) *int64 { return &n }
 func yes(v bool) *bool   { return &v }
 
 // gemm is a kernel with all keys.
-var gemm = testobject.Kernel{
+var gemm = testelf.Kernel{
 	Name: "_Z4gemmPf", CodeSize: 1536, Rsrc1: 8 | 2<<6, Rsrc3: 7,
 	Keys: map[string]any{
 		".kernarg_segment_size": 280, ".group_segment_fixed_size": 70000, ".private_segment_fixed_size": 16,
@@ -36,8 +36,8 @@ func TestParse(t *testing.T) {
 		noSections bool
 	}{{"with sections", false}, {"without section headers", true}} {
 		t.Run(form.name, func(t *testing.T) {
-			data := testobject.Object{
-				ABI: 3, Flags: 0x3f | 3<<8 | 2<<10, Kernels: []testobject.Kernel{gemm, {Name: "empty"}},
+			data := testelf.CodeObject{
+				ABI: 3, Flags: 0x3f | 3<<8 | 2<<10, Kernels: []testelf.Kernel{gemm, {Name: "empty"}},
 				Variables: map[string]string{"__hip_cuid_1": "x", "table": "abcd"}, NoSections: form.noSections,
 			}.Build()
 			o, err := codeobject.Parse(data)
@@ -92,7 +92,7 @@ func TestTargets(t *testing.T) {
 		{"unknown version", 9, 0x3f, "gfx90a", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, err := codeobject.ParseTarget(testobject.Object{ABI: test.abi, Flags: test.flags}.Build())
+			got, err := codeobject.ParseTarget(testelf.CodeObject{ABI: test.abi, Flags: test.flags}.Build())
 			if err != nil || got.ID() != test.id || got.Version != test.version {
 				t.Errorf("got %s, version %d, %v; want %s, %d", got.ID(), got.Version, err, test.id, test.version)
 			}
@@ -110,7 +110,7 @@ func TestVersion2(t *testing.T) {
 	const text = "---\nVersion: [ 1, 0 ]\nKernels:\n  - Name: copy\n    SymbolName: 'copy@kd'\n    Language: OpenCL C\n" +
 		"    Attrs:\n      ReqdWorkGroupSize: [ 8, 8, 1 ]\n    CodeProps:\n      KernargSegmentSize: 24\n      GroupSegmentFixedSize: 0\n" +
 		"      WavefrontSize: 64\n      NumSGPRs: 10\n      NumVGPRs: 4\n      MaxFlatWorkGroupSize: 64\n...\n"
-	data := testobject.Object{ABI: 0, Flags: 0x2a, Kernels: []testobject.Kernel{{Name: "copy", CodeSize: 40}}, Metadata: []byte(text)}.Build()
+	data := testelf.CodeObject{ABI: 0, Flags: 0x2a, Kernels: []testelf.Kernel{{Name: "copy", CodeSize: 40}}, Metadata: []byte(text)}.Build()
 	o, err := codeobject.Parse(data)
 	if err != nil {
 		t.Fatal(err)
@@ -125,12 +125,12 @@ func TestVersion2(t *testing.T) {
 }
 
 func TestWithoutMetadata(t *testing.T) {
-	data := testobject.Object{ABI: 3, Flags: 0x41, Kernels: []testobject.Kernel{{Name: "a", CodeSize: 8}}, Metadata: []byte{}}.Build()
+	data := testelf.CodeObject{ABI: 3, Flags: 0x41, Kernels: []testelf.Kernel{{Name: "a", CodeSize: 8}}, Metadata: []byte{}}.Build()
 	o, err := codeobject.Parse(data)
 	if err != nil || o.HasMetadata || len(o.Kernels) != 1 || string(o.Kernels[0].Name) != "a" || *o.Kernels[0].CodeSize != 8 || o.Kernels[0].SGPRs != nil {
 		t.Errorf("got %+v, %v", o, err)
 	}
-	empty, err := codeobject.Parse(testobject.Object{ABI: 3, Flags: 0x41, Metadata: []byte{}, Variables: map[string]string{"__hip_cuid_a": "1"}}.Build())
+	empty, err := codeobject.Parse(testelf.CodeObject{ABI: 3, Flags: 0x41, Metadata: []byte{}, Variables: map[string]string{"__hip_cuid_a": "1"}}.Build())
 	if err != nil || !empty.Empty() {
 		t.Errorf("got %+v, %v; want an empty object", empty, err)
 	}
@@ -140,8 +140,8 @@ func TestOpenMP(t *testing.T) {
 	environment := make([]byte, 48)
 	environment[2] = 3
 	binary.LittleEndian.PutUint32(environment[8:], 256)
-	data := testobject.Object{
-		ABI: 3, Flags: 0x41, Kernels: []testobject.Kernel{{Name: "new"}, {Name: "old"}, {Name: "none"}},
+	data := testelf.CodeObject{
+		ABI: 3, Flags: 0x41, Kernels: []testelf.Kernel{{Name: "new"}, {Name: "old"}, {Name: "none"}},
 		Variables: map[string]string{"new_kernel_environment": string(environment), "old_exec_mode": "\x02"},
 	}.Build()
 	o, err := codeobject.Parse(data)
@@ -192,7 +192,7 @@ func TestMetadata(t *testing.T) {
 		{"no name", append(msgp.AppendString([]byte{0x81}, "amdhsa.kernels"), 0x91, 0x80), 0, ".name is missing"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			data := testobject.Object{ABI: 3, Flags: 0x41, Metadata: test.metadata}.Build()
+			data := testelf.CodeObject{ABI: 3, Flags: 0x41, Metadata: test.metadata}.Build()
 			o, err := codeobject.Parse(data)
 			switch {
 			case test.err != "":
@@ -211,7 +211,7 @@ func TestMetadata(t *testing.T) {
 // Every way to cut a code object short or to overwrite a byte of it gives a
 // result or an error.
 func TestDamaged(t *testing.T) {
-	data := testobject.Object{ABI: 4, Flags: 0x3f, Kernels: []testobject.Kernel{gemm}}.Build()
+	data := testelf.CodeObject{ABI: 4, Flags: 0x3f, Kernels: []testelf.Kernel{gemm}}.Build()
 	for n := range data {
 		codeobject.Parse(data[:n]) //nolint:errcheck // that it returns is what is tested
 		for _, b := range []byte{0, 0x7f, 0xff} {
@@ -236,9 +236,9 @@ func TestDamaged(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, o := range []testobject.Object{
-		{ABI: 4, Flags: 0x3f, Kernels: []testobject.Kernel{gemm}},
-		{ABI: 3, Flags: 0x41, Kernels: []testobject.Kernel{{Name: "k"}}, NoSections: true, Variables: map[string]string{"k_exec_mode": "\x01"}},
+	for _, o := range []testelf.CodeObject{
+		{ABI: 4, Flags: 0x3f, Kernels: []testelf.Kernel{gemm}},
+		{ABI: 3, Flags: 0x41, Kernels: []testelf.Kernel{{Name: "k"}}, NoSections: true, Variables: map[string]string{"k_exec_mode": "\x01"}},
 		{ABI: 0, Flags: 0x2a, Metadata: []byte("Kernels:\n  - Name: x\n")},
 	} {
 		f.Add(o.Build())

@@ -194,19 +194,25 @@ func (s *search) archive(ctx context.Context, c files.Content, at place) error {
 	if err != nil {
 		return s.fault(at, err)
 	}
+	headers := &headReader{content: c, first: make([]byte, len(ccob.Magic)+4)}
+	archive.ReadHeaders(headers)
 	var members []ar.Member
 	var fault error
+	raw := int64(0) // total uncompressed size of compressed members
 	for member, err := range archive.Members() {
 		if err != nil {
 			fault = s.fault(at, err)
 			break
+		}
+		if s.opt.Visit != nil {
+			raw += headers.rawSize(&member)
 		}
 		// Each takes a step, so more cannot be searched.
 		if members = append(members, member); len(members) > s.left {
 			break
 		}
 	}
-	if err := s.expect(ctx, members); err != nil {
+	if err := s.expect(ctx, raw); err != nil {
 		return err
 	}
 	batches := batchesOf(members)
@@ -267,27 +273,76 @@ func batchesOf(members []ar.Member) [][]ar.Member {
 // have checksums the hash is redundant, and it takes longer than decoding.
 const hashedMost = 1 << 20
 
-// expect prepares for visits of members. It reserves the memory for loading
-// contents of compressed members, if that is not too much, because an operation
-// that holds memory does not wait for more.
-func (s *search) expect(ctx context.Context, members []ar.Member) error {
+// expect prepares for visits of compressed members of the given total uncompressed
+// size. It reserves the memory for loading their contents, if that is not too much,
+// because an operation that holds memory does not wait for more.
+func (s *search) expect(ctx context.Context, raw int64) error {
 	if s.opt.Visit == nil {
 		return nil
 	}
-	size := int64(0)
-	for i := range members {
-		if data := members[i].Data; ccob.Is(data) {
-			if h, err := ccob.Parse(data); err == nil {
-				size += h.RawSize
-			}
-		}
-	}
-	if size > hashedMost {
+	if raw > hashedMost {
 		s.hash = ccob.HashProof
 	}
 	// Memory beyond half of the budget is reserved on demand, because most of it
 	// may not be required.
-	return s.in.store.reserve(ctx, s.in, min(size, s.opt.Budget.Memory()/2))
+	return s.in.store.reserve(ctx, s.in, min(raw, s.opt.Budget.Memory()/2))
+}
+
+// headReader reads the headers of the members of an archive, in order. All cores
+// wait until they are known, so it avoids page faults: it reads headers that are far
+// from each other from the file.
+type headReader struct {
+	content files.Content
+	last    int64  // end of the last header in memory
+	buffer  []byte // bytes read from the file
+	at      int64  // their offset
+	first   []byte // the first bytes of a member
+}
+
+const (
+	// nearHeader is the distance of bytes that the system usually maps together.
+	nearHeader = 64 << 10
+	// headSize is the number of bytes to read: the header of a member, the first
+	// bytes of its content, and a name between them.
+	headSize = 512
+)
+
+// ReadAt implements io.ReaderAt.
+func (r *headReader) ReadAt(p []byte, off int64) (int, error) {
+	if n := int64(len(p)); off >= r.at && off+n <= r.at+int64(len(r.buffer)) {
+		return copy(p, r.buffer[off-r.at:]), nil
+	}
+	if off-r.last > nearHeader {
+		if r.buffer == nil {
+			r.buffer = make([]byte, headSize)
+		}
+		r.buffer = r.buffer[:headSize]
+		n, err := r.content.ReadAt(r.buffer, off)
+		r.buffer, r.at = r.buffer[:n], off
+		if n >= len(p) {
+			return copy(p, r.buffer), nil
+		}
+		return 0, err
+	}
+	n := copy(p, r.content.Bytes()[off:])
+	r.last = off + int64(n)
+	return n, nil
+}
+
+// rawSize returns the uncompressed size of a member that is a compressed bundle, 0
+// for other members.
+func (r *headReader) rawSize(m *ar.Member) int64 {
+	if len(m.Data) < len(r.first) {
+		return 0
+	}
+	if n, _ := r.ReadAt(r.first, m.DataOffset); n < len(r.first) || !ccob.Is(r.first) {
+		return 0
+	}
+	h, err := ccob.Parse(m.Data)
+	if err != nil {
+		return 0
+	}
+	return h.RawSize
 }
 
 // looked is the result of searching consecutive members of an archive.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/internal/fixture"
@@ -89,6 +90,48 @@ func TestVisit(t *testing.T) {
 		t.Error("memory was not given back")
 	}
 	all.Release()
+}
+
+// Headers of members that are far apart are read from the file, those of others are in
+// memory.
+func TestHeadReader(t *testing.T) {
+	var members []string
+	want, raws := []string{}, map[string]int64{}
+	for i := range 60 {
+		name := fmt.Sprintf("a-long-name-of-a-member-%03d.o", i)
+		data := strings.Repeat(fmt.Sprint(i%10), []int{1, 100, 70 << 10, 200 << 10}[i%4])
+		if i%3 == 0 {
+			plain := fixture.Bundle(t, "gfx1", "gfx"+data)
+			raws[name] = int64(len(plain))
+			data = string(fixture.CompressedByLLVM(t, plain)) + data
+		}
+		members = append(members, name, data)
+		want = append(want, name)
+	}
+	data := fixture.Archive(t, members...)
+	f := open(t, data, Options{Scope: Bundles, Type: "a"})
+	archive, err := ar.Parse(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	headers := &headReader{content: f.Input().All(), first: make([]byte, 8)}
+	archive.ReadHeaders(headers)
+	var got []string
+	for m, err := range archive.Members() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, m.Name)
+		if raw := headers.rawSize(&m); raw != raws[m.Name] {
+			t.Errorf("%s: raw size %d, want %d", m.Name, raw, raws[m.Name])
+		}
+	}
+	if headers.buffer == nil || headers.last == 0 {
+		t.Errorf("%d bytes were read, the last header in memory ends at %d", len(headers.buffer), headers.last)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("members (-want +got):\n%s", diff)
+	}
 }
 
 // A member whose content is damaged fails where it is loaded and nowhere else.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/testobject"
+	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
 func TestDescribe(t *testing.T) {
@@ -17,7 +17,7 @@ func TestDescribe(t *testing.T) {
 		t.Fatal(err)
 	}
 	object := func(abi byte, rsrc3 uint32) []byte {
-		return testobject.Object{ABI: abi, Flags: 0x3f | 3<<8, Kernels: []testobject.Kernel{
+		return testelf.CodeObject{ABI: abi, Flags: 0x3f | 3<<8, Kernels: []testelf.Kernel{
 			{Name: "b", Rsrc3: rsrc3, Keys: map[string]any{
 				".sgpr_count": 10, ".vgpr_count": 4, ".group_segment_fixed_size": 0, ".wavefront_size": 64, ".max_flat_workgroup_size": 256,
 			}},

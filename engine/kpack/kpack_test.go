@@ -12,7 +12,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
-	"github.com/rules-offload/rules_offload/internal/testobject"
+	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
 // sample returns an archive with three code objects, two of which share data.
@@ -229,7 +229,7 @@ func TestMarker(t *testing.T) {
 // TestVerify finds code of another source under a key.
 func TestVerify(t *testing.T) {
 	code := func(name string, flags uint32) []byte {
-		return testobject.Object{ABI: 3, Flags: flags, Kernels: []testobject.Kernel{{Name: name, CodeSize: 64}}}.Build()
+		return testelf.CodeObject{ABI: 3, Flags: flags, Kernels: []testelf.Kernel{{Name: name, CodeSize: 64}}}.Build()
 	}
 	archive := func(arch string, data []byte, archs ...string) *Archive {
 		return &Archive{Group: "g", Family: arch, Archs: archs, Scheme: None, Entries: []Entry{{Key: "a#0", Arch: arch, Type: "hsaco", Size: int64(len(data)), Stored: files.Memory(data)}}}

@@ -380,89 +380,27 @@ func (e *encoder) writeLists() {
 	e.end()
 }
 
+// codeEncoder encodes the body of a function.
+type codeEncoder struct {
+	*encoder
+	local  map[Value]uint64  // the numbers of parameters and results
+	blocks map[*Block]uint64 // the numbers of blocks
+	number uint64            // that the next result gets
+}
+
 // writeCode writes the body of a function. Its values are numbered from those
 // of the module on.
 func (e *encoder) writeCode(f *Function) {
-	number := e.next
-	local := map[Value]uint64{}
-	for _, param := range f.Params {
-		local[param] = number
-		number++
-	}
-	first := number
-	blocks := map[*Block]uint64{}
-	for n, b := range f.Blocks {
-		blocks[b] = uint64(n)
-		for _, i := range b.code {
-			if i.result != Void {
-				local[i] = number
-				number++
-			}
-		}
-	}
-	absolute := func(v Value) uint64 {
-		if id, ok := local[v]; ok {
-			return id
-		}
-		return e.value(v)
-	}
-	number = first
-	// Operands count backwards from the instruction. All but those of a phi come
-	// before it: no types are needed.
-	back := func(v Value) uint64 { return number - absolute(v) }
-
+	c := codeEncoder{encoder: e, local: map[Value]uint64{}, blocks: map[*Block]uint64{}}
+	c.assign(f)
 	e.enter(functionBlock, 4)
 	e.record(codeBlocks, uint64(len(f.Blocks)))
 	for _, b := range f.Blocks {
 		for _, i := range b.code {
-			switch i.op {
-			case opCall:
-				const explicitType = 1 << 15
-				operands := []uint64{0, explicitType, e.typeOf(i.callee.Signature), back(i.callee)}
-				for _, v := range i.args {
-					operands = append(operands, back(v))
-				}
-				e.record(codeCall, operands...)
-			case opRet:
-				e.record(codeRet)
-			case opLoad:
-				e.record(codeLoad, back(i.args[0]), e.typeOf(i.about), alignment(i.align), 0)
-			case opStore:
-				e.record(codeStore, back(i.args[1]), back(i.args[0]), alignment(i.align), 0)
-			case opCompare:
-				e.record(codeCompare, back(i.args[0]), back(i.args[1]), i.number)
-			case opBinary:
-				e.record(codeBinary, back(i.args[0]), back(i.args[1]), i.number)
-			case opBranch:
-				operands := []uint64{blocks[i.blocks[0]]}
-				if len(i.args) > 0 {
-					operands = append(operands, blocks[i.blocks[1]], back(i.args[0]))
-				}
-				e.record(codeBranch, operands...)
-			case opPhi:
-				operands := []uint64{e.typeOf(i.result)}
-				for n, v := range i.args {
-					operands = append(operands, signed(int64(number)-int64(absolute(v))), blocks[i.blocks[n]])
-				}
-				e.record(codePhi, operands...)
-			case opElement:
-				const inbounds = 1
-				operands := []uint64{inbounds, e.typeOf(i.about)}
-				for _, v := range i.args {
-					operands = append(operands, back(v))
-				}
-				e.record(codeElement, operands...)
-			case opTrunc:
-				e.record(codeCast, back(i.args[0]), e.typeOf(i.about), 0)
-			case opSwitch:
-				operands := []uint64{e.typeOf(i.args[0].Type()), back(i.args[0]), blocks[i.blocks[0]]}
-				for n, v := range i.args[1:] {
-					operands = append(operands, absolute(v), blocks[i.blocks[n+1]])
-				}
-				e.record(codeSwitch, operands...)
-			}
+			code, operands := c.instruction(i)
+			e.record(code, operands...)
 			if i.result != Void {
-				number++
+				c.number++
 			}
 		}
 	}
@@ -471,10 +409,93 @@ func (e *encoder) writeCode(f *Function) {
 		e.text(symbolBlock, b.Name, uint64(n))
 		for _, i := range b.code {
 			if i.Name != "" {
-				e.text(symbolValue, i.Name, local[i])
+				e.text(symbolValue, i.Name, c.local[i])
 			}
 		}
 	}
 	e.end()
 	e.end()
+}
+
+// assign numbers the values and blocks of a function, and sets number to that of its
+// first result.
+func (c *codeEncoder) assign(f *Function) {
+	number := c.next
+	for _, param := range f.Params {
+		c.local[param] = number
+		number++
+	}
+	c.number = number
+	for n, b := range f.Blocks {
+		c.blocks[b] = uint64(n)
+		for _, i := range b.code {
+			if i.result != Void {
+				c.local[i] = number
+				number++
+			}
+		}
+	}
+}
+
+// absolute returns the number of a value.
+func (c *codeEncoder) absolute(v Value) uint64 {
+	if id, ok := c.local[v]; ok {
+		return id
+	}
+	return c.value(v)
+}
+
+// back returns an operand, which counts backwards from the instruction. All
+// but those of a phi come before it: no types are needed.
+func (c *codeEncoder) back(v Value) uint64 { return c.number - c.absolute(v) }
+
+// backs appends operands.
+func (c *codeEncoder) backs(operands []uint64, values []Value) []uint64 {
+	for _, v := range values {
+		operands = append(operands, c.back(v))
+	}
+	return operands
+}
+
+// instruction returns the record of an instruction.
+func (c *codeEncoder) instruction(i *Inst) (code uint64, operands []uint64) {
+	switch i.op {
+	case opCall:
+		const explicitType = 1 << 15
+		return codeCall, c.backs([]uint64{0, explicitType, c.typeOf(i.callee.Signature), c.back(i.callee)}, i.args)
+	case opRet:
+		return codeRet, nil
+	case opLoad:
+		return codeLoad, []uint64{c.back(i.args[0]), c.typeOf(i.about), alignment(i.align), 0}
+	case opStore:
+		return codeStore, []uint64{c.back(i.args[1]), c.back(i.args[0]), alignment(i.align), 0}
+	case opCompare:
+		return codeCompare, []uint64{c.back(i.args[0]), c.back(i.args[1]), i.number}
+	case opBinary:
+		return codeBinary, []uint64{c.back(i.args[0]), c.back(i.args[1]), i.number}
+	case opBranch:
+		operands = []uint64{c.blocks[i.blocks[0]]}
+		if len(i.args) > 0 {
+			operands = append(operands, c.blocks[i.blocks[1]], c.back(i.args[0]))
+		}
+		return codeBranch, operands
+	case opPhi:
+		operands = []uint64{c.typeOf(i.result)}
+		for n, v := range i.args {
+			operands = append(operands, signed(int64(c.number)-int64(c.absolute(v))), c.blocks[i.blocks[n]])
+		}
+		return codePhi, operands
+	case opElement:
+		const inbounds = 1
+		return codeElement, c.backs([]uint64{inbounds, c.typeOf(i.about)}, i.args)
+	case opTrunc:
+		return codeCast, []uint64{c.back(i.args[0]), c.typeOf(i.about), 0}
+	case opSwitch:
+		operands = []uint64{c.typeOf(i.args[0].Type()), c.back(i.args[0]), c.blocks[i.blocks[0]]}
+		for n, v := range i.args[1:] {
+			operands = append(operands, c.absolute(v), c.blocks[i.blocks[n+1]])
+		}
+		return codeSwitch, operands
+	}
+	panic("an instruction without an encoding")
 }

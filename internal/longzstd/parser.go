@@ -220,6 +220,9 @@ func isText(data []byte) bool {
 }
 
 // parse appends the sequences of b from position anchor on, none of which starts at or after stop.
+//
+// It is one function because it runs once for every byte or two of the source. The compiler does not inline
+// functions of this size; calls would move the state of the search from registers to memory.
 func (p *parser) parse(b *block, anchor, stop int) {
 	src, seqs := p.src, b.seqs
 	long, short, far := &p.long, &p.short, &p.far

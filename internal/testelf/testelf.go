@@ -1,274 +1,41 @@
-// Package testelf builds small linked ELF files with HIP wrappers for tests.
+// Package testelf builds small linked ELF files for tests: AMD code objects, and libraries
+// and programs with HIP wrappers.
 package testelf
 
 import (
 	"bytes"
+	"debug/elf"
 	"encoding/binary"
 )
 
-// Library describes a linked file. Its sections have the order and the segments that
-// GNU ld gives them.
-type Library struct {
-	Machine uint16 // 62 or 183; 0 means 62
-	Exec    bool   // a program at fixed addresses, without relocations
-	Relr    bool   // packed relocations
-	Page    uint64 // of segments; 0 means 4096
-	Bundles [][]byte
-	// Wrappers has the bundle of each wrapper.
-	Wrappers []int
-	// Symbol is whether wrappers lead to their bundles through dynamic symbols.
-	Symbol bool
-	// Section replaces the name .hip_fatbin.
-	Section string
-	// Pointer, if not nil, is an offset in the device code that a relocated pointer in
-	// .data leads to.
-	Pointer *uint64
-	// Tight leaves no room for program headers in the first segment.
-	Tight bool
-	// Appended follows the file.
-	Appended []byte
-}
-
-type section struct {
-	name               string
-	typ                uint32
-	flags, addr, align uint64
-	link, info         uint32
-	entry              uint64
-	data               []byte
-	off                uint64
-}
-
 var le = binary.LittleEndian
 
-// Sections have these numbers.
+// The sizes of headers.
 const (
-	note = iota + 1
-	dynsym
-	dynstr
-	rela
-	text
-	rodata
-	fatbin
-	ehframe
-	dynamic
-	wrappers
-	data
-	symtab
-	strtab
-	shstrtab
-	count
+	headerSize  = 64
+	segmentSize = 56
+	sectionSize = 64
 )
 
-// segments are the first and last sections of loaded segments, with their flags.
-var segments = []struct{ first, last, flags int }{{0, rela, 4}, {text, text, 5}, {rodata, ehframe, 4}, {dynamic, data, 6}}
-
-// Build returns the file.
-func (l Library) Build() []byte {
-	if l.Page == 0 {
-		l.Page = 4096
+// header returns the header of a file with segments right after it, and sections at shoff, the last
+// of which holds their names.
+func header(typ elf.Type, machine elf.Machine, segments uint16, shoff uint64, sections uint16) elf.Header64 {
+	h := elf.Header64{
+		Type: uint16(typ), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT),
+		Phoff: headerSize, Shoff: shoff, Ehsize: headerSize, Phentsize: segmentSize, Phnum: segments, Shentsize: sectionSize, Shnum: sections,
 	}
-	if l.Machine == 0 {
-		l.Machine = 62
+	copy(h.Ident[:], []byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)})
+	if sections > 0 {
+		h.Shstrndx = sections - 1
 	}
-	if l.Section == "" {
-		l.Section = ".hip_fatbin"
-	}
-	s := l.sections()
-	const headers = 64 + 7*56
-	base := uint64(0)
-	if l.Exec {
-		base = 0x400000
-	}
-	place := func() {
-		off, addr := uint64(headers), base+headers
-		for i := 1; i < count; i++ {
-			for _, seg := range segments[1:] {
-				if seg.first == i {
-					addr = (addr+l.Page-1)/l.Page*l.Page + off%l.Page + l.Page
-				}
-			}
-			align := s[i].align
-			pad := (align - off%align) % align
-			off, addr = off+pad, addr+pad
-			s[i].off = off
-			if s[i].flags&2 != 0 {
-				s[i].addr = addr
-			}
-			off, addr = off+uint64(len(s[i].data)), addr+uint64(len(s[i].data))
-		}
-	}
-	place()
-	l.fill(s)
-	var names bytes.Buffer
-	names.WriteByte(0)
-	nameAt := make([]uint32, count)
-	for i := 1; i < count; i++ {
-		nameAt[i] = uint32(names.Len())
-		names.WriteString(s[i].name)
-		names.WriteByte(0)
-	}
-	s[shstrtab].data = names.Bytes()
-	place()
-	end := s[shstrtab].off + uint64(len(s[shstrtab].data))
-	table := (end + 7) / 8 * 8
-	out := make([]byte, table+count*64)
-	copy(out, "\x7fELF\x02\x01\x01")
-	typ := uint16(3)
-	if l.Exec {
-		typ = 2
-	}
-	le.PutUint16(out[16:], typ)
-	le.PutUint16(out[18:], l.Machine)
-	le.PutUint32(out[20:], 1)
-	le.PutUint64(out[32:], 64)
-	le.PutUint64(out[40:], table)
-	for i, v := range []uint16{64, 56, 7, 64, count, shstrtab} {
-		le.PutUint16(out[52+2*i:], v)
-	}
-	header := func(n int, typ, flags uint32, off, addr, size, align uint64) {
-		b := out[64+n*56:]
-		le.PutUint32(b, typ)
-		le.PutUint32(b[4:], flags)
-		for i, v := range []uint64{off, addr, addr, size, size, align} {
-			le.PutUint64(b[8+8*i:], v)
-		}
-	}
-	for n, seg := range segments {
-		off, addr := uint64(0), base
-		if n > 0 {
-			off, addr = s[seg.first].off, s[seg.first].addr
-		}
-		header(n, 1, uint32(seg.flags), off, addr, s[seg.last].off+uint64(len(s[seg.last].data))-off, l.Page)
-	}
-	header(4, 2, 6, s[dynamic].off, s[dynamic].addr, uint64(len(s[dynamic].data)), 8)
-	header(5, 4, 4, s[note].off, s[note].addr, uint64(len(s[note].data)), 4)
-	header(6, 0x6474e551, 6, 0, 0, 0, 16)
-	for i := 1; i < count; i++ {
-		copy(out[s[i].off:], s[i].data)
-		b := out[table+uint64(i)*64:]
-		le.PutUint32(b, nameAt[i])
-		le.PutUint32(b[4:], s[i].typ)
-		for k, v := range []uint64{s[i].flags, s[i].addr, s[i].off, uint64(len(s[i].data))} {
-			le.PutUint64(b[8+8*k:], v)
-		}
-		le.PutUint32(b[40:], s[i].link)
-		le.PutUint32(b[44:], s[i].info)
-		le.PutUint64(b[48:], s[i].align)
-		le.PutUint64(b[56:], s[i].entry)
-	}
-	return append(out, l.Appended...)
+	return h
 }
 
-// sections returns the sections with contents of the right sizes.
-func (l Library) sections() []section {
-	s := make([]section, count)
-	symbols := 1
-	if l.Symbol {
-		symbols += len(l.Bundles)
-	}
-	relocations := len(l.Wrappers)
-	if l.Pointer != nil {
-		relocations++
-	}
-	size, typ, entry := relocations*24, uint32(4), uint64(24)
-	switch {
-	case l.Exec:
-		size = 0
-	case l.Relr:
-		size, typ, entry = relocations*8, 19, 8
-	}
-	build := append(le.AppendUint32(le.AppendUint32(le.AppendUint32(nil, 4), 8), 3), "GNU\x0012345678"...)
-	s[note] = section{name: ".note.gnu.build-id", typ: 7, flags: 2, align: 4, data: build}
-	s[dynsym] = section{name: ".dynsym", typ: 11, flags: 2, align: 8, link: dynstr, info: 1, entry: 24, data: make([]byte, 24*symbols)}
-	s[dynstr] = section{name: ".dynstr", typ: 3, flags: 2, align: 1, data: append([]byte("\x00bundle\x00"), bytes.Repeat([]byte("symbol\x00"), 30)...)}
-	if l.Tight {
-		s[dynstr].data, s[note].data = []byte{0}, make([]byte, 12)
-	}
-	s[rela] = section{name: ".rela.dyn", typ: typ, flags: 2, align: 8, link: dynsym, entry: entry, data: make([]byte, size)}
-	s[text] = section{name: ".text", typ: 1, flags: 6, align: 16, data: bytes.Repeat([]byte{0x90}, 64)}
-	s[rodata] = section{name: ".rodata", typ: 1, flags: 2, align: 8, data: []byte("read-only data  ")}
-	var code []byte
-	for _, b := range l.Bundles {
-		code = append(code, make([]byte, (4096-len(code)%4096)%4096)...)
-		code = append(code, b...)
-	}
-	s[fatbin] = section{name: l.Section, typ: 1, flags: 2, align: 4096, data: code}
-	s[ehframe] = section{name: ".eh_frame", typ: 1, flags: 2, align: 8, data: bytes.Repeat([]byte("eh_frame"), 8)}
-	s[dynamic] = section{name: ".dynamic", typ: 6, flags: 3, align: 8, link: dynstr, entry: 16, data: make([]byte, 16*10)}
-	s[wrappers] = section{name: ".hipFatBinSegment", typ: 1, flags: 3, align: 8, data: make([]byte, 24*len(l.Wrappers))}
-	s[data] = section{name: ".data", typ: 1, flags: 3, align: 8, data: []byte("12345678data....")}
-	s[symtab] = section{name: ".symtab", typ: 2, align: 8, link: strtab, info: 1, entry: 24, data: make([]byte, 24*(1+len(l.Bundles)))}
-	s[strtab] = section{name: ".strtab", typ: 3, align: 1, data: []byte("\x00bundle\x00")}
-	s[shstrtab] = section{name: ".shstrtab", typ: 3, align: 1}
-	return s
-}
-
-// fill writes what depends on addresses.
-func (l Library) fill(s []section) {
-	relative, absolute := uint64(8), uint64(1)
-	if l.Machine == 183 {
-		relative, absolute = 1027, 257
-	}
-	var starts []uint64
-	at := uint64(0)
-	for _, b := range l.Bundles {
-		at = (at + 4095) / 4096 * 4096
-		starts = append(starts, at)
-		at += uint64(len(b))
-	}
-	symbol := func(table []byte, i int, value, size uint64) {
-		b := table[24*i:]
-		le.PutUint32(b, 1)
-		b[4] = 1<<4 | 1
-		le.PutUint16(b[6:], fatbin)
-		le.PutUint64(b[8:], value)
-		le.PutUint64(b[16:], size)
-	}
-	for i := range l.Bundles {
-		symbol(s[symtab].data, 1+i, s[fatbin].addr+starts[i], uint64(len(l.Bundles[i])))
-		if l.Symbol {
-			symbol(s[dynsym].data, 1+i, s[fatbin].addr+starts[i], 0)
+// write appends numbers in little-endian order.
+func write(b *bytes.Buffer, values ...any) {
+	for _, v := range values {
+		if err := binary.Write(b, le, v); err != nil {
+			panic(err)
 		}
-	}
-	n := 0
-	point := func(in *section, off, value uint64, bundle int) {
-		switch {
-		case l.Exec:
-			le.PutUint64(in.data[off:], value)
-		case l.Relr:
-			le.PutUint64(in.data[off:], value)
-			le.PutUint64(s[rela].data[8*n:], in.addr+off)
-		default:
-			b := s[rela].data[24*n:]
-			le.PutUint64(b, in.addr+off)
-			info, addend := relative, value
-			if l.Symbol && bundle >= 0 {
-				info, addend = absolute|uint64(bundle+1)<<32, 0
-			}
-			le.PutUint64(b[8:], info)
-			le.PutUint64(b[16:], addend)
-		}
-		n++
-	}
-	for i, b := range l.Wrappers {
-		le.PutUint32(s[wrappers].data[24*i:], 0x48495046)
-		le.PutUint32(s[wrappers].data[24*i+4:], 1)
-		point(&s[wrappers], uint64(24*i+8), s[fatbin].addr+starts[b], b)
-	}
-	if l.Pointer != nil {
-		point(&s[data], 0, s[fatbin].addr+*l.Pointer, -1)
-	}
-	tags := [][2]uint64{{5, s[dynstr].addr}, {6, s[dynsym].addr}, {10, uint64(len(s[dynstr].data))}, {11, 24}}
-	switch {
-	case l.Exec:
-	case l.Relr:
-		tags = append(tags, [][2]uint64{{36, s[rela].addr}, {35, uint64(len(s[rela].data))}, {37, 8}}...)
-	default:
-		tags = append(tags, [][2]uint64{{7, s[rela].addr}, {8, uint64(len(s[rela].data))}, {9, 24}}...)
-	}
-	for i, t := range tags {
-		le.PutUint64(s[dynamic].data[16*i:], t[0])
-		le.PutUint64(s[dynamic].data[16*i+8:], t[1])
 	}
 }

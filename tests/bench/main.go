@@ -40,27 +40,41 @@ func main() {
 	}
 }
 
-func run(ctx context.Context) error {
+// options are the flags.
+type options struct {
+	dir, program        string
+	corpora, operations *regexp.Regexp
+	runs                int
+	write, compare      bool
+}
+
+// parseFlags returns the options in the arguments of the process.
+func parseFlags() (*options, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()
 	}
-	dir := flag.String("dir", filepath.Join(cache, "rules_offload-bench"), "`directory` for packages, bundles and outputs, about 10 GB")
+	opt := &options{}
+	flag.StringVar(&opt.dir, "dir", filepath.Join(cache, "rules_offload-bench"), "`directory` for packages, bundles and outputs, about 10 GB")
 	only := flag.String("corpora", "", "corpora whose names match this `pattern`")
 	onlyOps := flag.String("operations", "", "operations whose names match this `pattern`")
-	runs := flag.Int("n", 7, "`runs` of each program; fewer if they are long")
-	write := flag.Bool("write", false, "write docs/performance.md even if only some corpora were measured; the others keep their results")
-	compare := flag.Bool("compare", false, "write nothing; print the operations that are slower than in docs/performance.md, and fail if there are any")
-	program := flag.String("offload", "", "the program, a `file`; built from the sources if it is missing")
+	flag.IntVar(&opt.runs, "n", 7, "`runs` of each program; fewer if they are long")
+	flag.BoolVar(&opt.write, "write", false, "write docs/performance.md even if only some corpora were measured; the others keep their results")
+	flag.BoolVar(&opt.compare, "compare", false, "write nothing; print the operations that are slower than in docs/performance.md, and fail if there are any")
+	flag.StringVar(&opt.program, "offload", "", "the program, a `file`; built from the sources if it is missing")
 	flag.Parse()
 	if flag.NArg() > 0 {
-		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+		return nil, fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
-	corpusPattern, err := regexp.Compile(*only)
-	if err != nil {
-		return err
+	if opt.corpora, err = regexp.Compile(*only); err != nil {
+		return nil, err
 	}
-	operationPattern, err := regexp.Compile(*onlyOps)
+	opt.operations, err = regexp.Compile(*onlyOps)
+	return opt, err
+}
+
+func run(ctx context.Context) error {
+	opt, err := parseFlags()
 	if err != nil {
 		return err
 	}
@@ -75,11 +89,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{runner: runner, dir: *dir, runs: max(*runs, 1), peer: filepath.Join(llvm.Dir, "clang-offload-bundler")}
+	b := &bench{runner: runner, dir: opt.dir, runs: max(opt.runs, 1), peer: filepath.Join(llvm.Dir, "clang-offload-bundler")}
 	if err := os.MkdirAll(b.dir, 0o777); err != nil {
 		return err
 	}
-	if err := b.findProgram(project, *program); err != nil {
+	if err := b.findProgram(project, opt.program); err != nil {
 		return err
 	}
 
@@ -89,12 +103,33 @@ func run(ctx context.Context) error {
 		return err
 	}
 	recorded := parsePage(string(page))
+	results, all, err := b.measureAll(ctx, opt)
+	if err != nil {
+		return err
+	}
+	measured := sectionsOf(results)
+	printLines("below the target", missed(results))
+	if opt.compare {
+		slower := fallen(recorded, measured)
+		printLines("slower than recorded", slower)
+		if n := len(slower); n > 0 {
+			return fmt.Errorf("%d operations are slower than in docs/performance.md; measure again on an idle machine", n)
+		}
+		return nil
+	}
+	if !all && !opt.write || opt.operations.String() != "" || len(results) == 0 {
+		fmt.Println("\ndocs/performance.md stays as it is: not everything was measured.")
+		return nil
+	}
+	return report(filepath.Dir(pageName), merge(recorded, measured))
+}
 
-	var results []result
-	all := true
+// measureAll measures the corpora that opt selects. It reports whether these are all corpora.
+func (b *bench) measureAll(ctx context.Context, opt *options) (results []result, all bool, err error) {
+	all = true
 	for i := range corpora {
 		c := &corpora[i]
-		if !corpusPattern.MatchString(c.name) {
+		if !opt.corpora.MatchString(c.name) {
 			all = false
 			continue
 		}
@@ -104,29 +139,15 @@ func run(ctx context.Context) error {
 			continue
 		}
 		if err := c.prepare(ctx, b.dir); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return nil, false, fmt.Errorf("%s: %w", c.name, err)
 		}
-		measured, err := b.measure(ctx, c, operationPattern)
+		measured, err := b.measure(ctx, c, opt.operations)
 		results = append(results, measured...)
 		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return nil, false, fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
-	measured := sectionsOf(results)
-	printLines("below the target", missed(results))
-	if *compare {
-		slower := fallen(recorded, measured)
-		printLines("slower than recorded", slower)
-		if n := len(slower); n > 0 {
-			return fmt.Errorf("%d operations are slower than in docs/performance.md; measure again on an idle machine", n)
-		}
-		return nil
-	}
-	if !all && !*write || *onlyOps != "" || len(results) == 0 {
-		fmt.Println("\ndocs/performance.md stays as it is: not everything was measured.")
-		return nil
-	}
-	return report(filepath.Dir(pageName), merge(recorded, measured))
+	return results, all, nil
 }
 
 // printLines prints a list with a title, if there are lines.

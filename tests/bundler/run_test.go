@@ -138,7 +138,7 @@ var (
 	speeds    = regexp.MustCompile(`(?m)speed: .* MB/s$`)
 	timers    = regexp.MustCompile(`(?ms)^===-+===\n +Timer group for offload bundler\n.*?\n\n.*?\n\n`) // of LLVM 23 and later
 	// What LLVM's tool does without a word, and ours with one (docs/differences.md).
-	warnings = regexp.MustCompile(`(?m)^clang-offload-bundler: warning: (-list does not look at|.*: archive member at byte|target '.*' has a triple of three fields|-compress has no effect:|.*: entry \d+: ).*\n`)
+	warnings = regexp.MustCompile(`(?m)^clang-offload-bundler: warning: (-list does not read|.*: archive member at byte|target '.*': the triple has three fields|-compress has no effect:|.*: entry \d+: ).*\n`)
 )
 
 // normal takes out of messages what is different at every call.

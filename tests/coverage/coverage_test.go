@@ -16,7 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
-	"github.com/rules-offload/rules_offload/internal/testobject"
+	"github.com/rules-offload/rules_offload/internal/testelf"
 	"github.com/rules-offload/rules_offload/tests/comgr"
 	"github.com/rules-offload/rules_offload/tests/llvm"
 )
@@ -75,7 +75,7 @@ func TestCodeObjectManager(t *testing.T) {
 					add(kind+"-amdgcn-amd-amdhsa--"+pool[i].id, nil, nil)
 					continue
 				}
-				data := testobject.Object{ABI: 4, Flags: pool[i].flags, Kernels: []testobject.Kernel{{Name: "k" + pool[i].id}}}.Build()
+				data := testelf.CodeObject{ABI: 4, Flags: pool[i].flags, Kernels: []testelf.Kernel{{Name: "k" + pool[i].id}}}.Build()
 				code, err := codeobject.ParseTarget(data)
 				if err != nil {
 					t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/internal/testobject"
+	"github.com/rules-offload/rules_offload/internal/testelf"
 	"github.com/rules-offload/rules_offload/tests/chromium"
 	"github.com/rules-offload/rules_offload/tests/root"
 )
@@ -48,9 +48,9 @@ func build(t *testing.T, dir, prefix string, perArch, change int) []string {
 	bundle, bareName := prefix+"kernels.hipfb", prefix+"bare.co"
 	args := []string{"bundle", "--type=bc", "--output=" + bundle, "--entry=host-x86_64-unknown-linux-gnu="}
 	for a, m := range machs {
-		object := testobject.Object{ABI: 3, Flags: m.mach, Variables: map[string]string{"table": strings.Repeat("x", 5000)}}
+		object := testelf.CodeObject{ABI: 3, Flags: m.mach, Variables: map[string]string{"table": strings.Repeat("x", 5000)}}
 		for i := range perArch {
-			object.Kernels = append(object.Kernels, testobject.Kernel{
+			object.Kernels = append(object.Kernels, testelf.Kernel{
 				Name: fmt.Sprintf("_Z%dkernel_%05dPKfPfi", 12, i), CodeSize: uint64(256 + 64*((i*37+a*11)%211)),
 				Keys: map[string]any{
 					".kernarg_segment_size": 280, ".kernarg_segment_align": 8, ".group_segment_fixed_size": i * 512 % 40000, ".private_segment_fixed_size": i % 7 / 5 * 128,
@@ -63,9 +63,9 @@ func build(t *testing.T, dir, prefix string, perArch, change int) []string {
 		args = append(args, "--entry="+m.arch+"="+m.arch+".co")
 	}
 	run(t, dir, args...)
-	bare := testobject.Object{ABI: 3, Flags: 0x3f}
+	bare := testelf.CodeObject{ABI: 3, Flags: 0x3f}
 	for i, name := range hostile {
-		bare.Kernels = append(bare.Kernels, testobject.Kernel{Name: name, CodeSize: uint64(100 + i), Keys: map[string]any{".wavefront_size": 64, ".sgpr_count": 8, ".vgpr_count": 8 + i}})
+		bare.Kernels = append(bare.Kernels, testelf.Kernel{Name: name, CodeSize: uint64(100 + i), Keys: map[string]any{".wavefront_size": 64, ".sgpr_count": 8, ".vgpr_count": 8 + i}})
 	}
 	write(t, filepath.Join(dir, bareName), bare.Build())
 	return []string{bundle, bareName}

@@ -1,6 +1,6 @@
-// Package bundler is the command line of clang-offload-bundler, as the release of LLVM
-// has it that package release chooses, by default 22.1.8: the program behaves as that tool when it is
-// called under its name.
+// Package bundler implements the command line of clang-offload-bundler. The program behaves as
+// this tool when it is called under its name. Package release selects the release of LLVM to
+// follow, by default 22.1.8.
 package bundler
 
 import (
@@ -52,7 +52,7 @@ func Run(ctx context.Context, call *command.Call) int {
 	return 0
 }
 
-// act does what the options ask for.
+// act runs the operation that the options select.
 func (r *run) act(ctx context.Context) error {
 	if err := r.merge(); err != nil {
 		return err
@@ -88,8 +88,8 @@ func (r *run) listEntries(ctx context.Context) error {
 	return err
 }
 
-// listArchive lists an archive. LLVM 22 does not look at its members; later releases look for bundles in all of the
-// file, and find those that are members, but no bundled objects.
+// listArchive lists an archive. LLVM 22 does not read its members. Later releases search the
+// whole file for bundles, and find members that are bundles, but not bundled objects.
 func (r *run) listArchive(ctx context.Context, name string) error {
 	if !r.release.ListsMembers {
 		r.warn("-list does not read the members of an archive; run offload list")
@@ -145,7 +145,7 @@ func (r *run) readType() bundle.FileType {
 	return t
 }
 
-// warn prints what LLVM's tool says nothing about.
+// warn prints a warning that LLVM's tool does not have.
 func (r *run) warn(format string, args ...any) {
 	fmt.Fprintf(r.Stderr, "%s: warning: %s\n", r.Name, fmt.Sprintf(format, args...))
 }
@@ -154,7 +154,7 @@ func (r *run) bundle(ctx context.Context) error {
 	opt := engine.BundleOptions{
 		Type:   bundle.FileType(r.fileType.Value),
 		Output: r.output.Value[0],
-		// LLVM divides by it: 0 says what 1 does.
+		// LLVM divides by it; 0 has the same effect as 1.
 		Align:  max(1, uint64(r.align.Value)),
 		DryRun: r.printCommands.Value,
 	}
@@ -238,7 +238,8 @@ func (r *run) rules() target.Rules {
 	return target.Rules{HIPOpenMP: r.hipOpenMP.Value, LLVM23: r.release.NextBucket}
 }
 
-// trace returns what explains every comparison, if that is wanted.
+// trace returns the function that explains every comparison, nil if no explanation is
+// requested.
 func (r *run) trace() func(target.Match) {
 	for _, kind := range r.debugOnly.Value {
 		if kind == "CodeObjectCompatibility" {

@@ -7,12 +7,12 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// mistake is one in the command line, in the words of LLVM.
+// mistake is an error in the command line, in LLVM's words.
 type mistake string
 
 func (m mistake) Error() string { return string(m) }
 
-// merge puts the deprecated lists of files with the others.
+// merge adds the deprecated lists of files to the others.
 func (r *run) merge() error {
 	if r.input.Count != 0 && r.inputs.Count != 0 {
 		return mistake("-inputs and -input cannot be used together, use only -input instead")
@@ -31,7 +31,7 @@ func (r *run) merge() error {
 	return nil
 }
 
-// checkList checks what goes with -list.
+// checkList checks the options that can be used with -list.
 func (r *run) checkList() error {
 	switch {
 	case r.unbundle.Value:
@@ -46,7 +46,7 @@ func (r *run) checkList() error {
 	return r.checkType()
 }
 
-// checkType refuses an empty type, for which the engine has a default.
+// checkType rejects an empty type, for which the engine would use a default.
 func (r *run) checkType() error {
 	if r.fileType.Value == "" {
 		return &bundle.FileTypeError{}
@@ -90,7 +90,7 @@ func (r *run) check() error {
 	if r.ids, err = target.CheckTargets(r.targets.Value, target.ParseLLVM, op); err != nil {
 		return err
 	}
-	// LLVM relies on features having a sign and no two being the same.
+	// LLVM assumes that each feature has a sign and occurs once.
 	for i, id := range r.ids {
 		if _, err := target.ParseTargetID(id.TargetID); err != nil && id.TargetID != "" {
 			return fmt.Errorf("invalid target '%s': %w", r.targets.Value[i], err)

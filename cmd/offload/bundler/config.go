@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// config is what options and the environment say together.
+// config combines the options and the environment.
 type config struct {
 	compressed, talk bool
 	compressionLevel int32
 	formatVersion    int
 }
 
-// configure reads the environment, which options override.
+// configure reads the environment. Options take precedence.
 func (r *run) configure() config {
 	c := config{compressionLevel: 3, formatVersion: 3}
 	if !r.isOne("OFFLOAD_BUNDLER_IGNORE_ENV_VAR") {
@@ -57,8 +57,8 @@ func (r *run) isOne(name string) bool {
 	return value == "1"
 }
 
-// decimal reads a number as LLVM does: digits alone, with a minus sign where the
-// number may be negative.
+// decimal parses a number as LLVM does: only digits, with a minus sign if the number may be
+// negative.
 func decimal(s string, least, most int64) (int64, bool) {
 	if strings.HasPrefix(s, "+") || strings.HasPrefix(s, "-") && least == 0 {
 		return 0, false

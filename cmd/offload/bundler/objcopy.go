@@ -11,8 +11,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// objcopy returns the llvm-objcopy that LLVM's tool would run: the one beside
-// the program, else the one on PATH. It is for -### alone, nothing is run.
+// objcopy returns the llvm-objcopy that LLVM's tool would run: the one in the directory of the
+// program, or else the one on PATH. -### prints it; nothing runs it.
 func (r *run) objcopy() string {
 	program := r.Name
 	if _, err := os.Stat(program); err != nil {
@@ -31,8 +31,7 @@ func (r *run) objcopy() string {
 	return "llvm-objcopy"
 }
 
-// temporary stands for the name of the temporary file that LLVM's tool would
-// make.
+// temporary is a placeholder for the name of the temporary file of LLVM's tool.
 func (r *run) temporary() string {
 	dir := "/tmp"
 	if s, _ := r.LookupEnv("TMPDIR"); s != "" {
@@ -56,8 +55,7 @@ func (r *run) printAddSections() {
 	r.printCommand(append(args, "--", host, r.output.Value[0]))
 }
 
-// printRemoveSections prints the command that would take the host object out of
-// the input.
+// printRemoveSections prints the command that would extract the host object from the input.
 func (r *run) printRemoveSections(input string) {
 	r.printCommand([]string{"--regex", "--remove-section=" + bundle.SectionPrefix + ".*", "--", input, r.temporary()})
 }

@@ -45,7 +45,7 @@ func newOptions(r release.Release) *options {
 			"one. The resulting file can also be unbundled into different files by \n" +
 			"this tool if -unbundle is provided.\n",
 		Category: "clang-offload-bundler options",
-		// What scripts look for: the release whose behaviour this is.
+		// Scripts read this: the release that the program follows.
 		Version: fmt.Sprintf("Debian clang-offload-bundler version %s (%s)", r.Version, r.Package),
 		Order:   order,
 		Syntax:  r.Syntax,
@@ -88,10 +88,10 @@ func newOptions(r release.Release) *options {
 	o.compress = t.Bool("compress", "Compress output file when bundling.")
 	o.verbose = t.Bool("verbose", "Print debug information.")
 	o.level = t.Int("compression-level", "n", "Specify the compression level (integer)", 0)
-	// LLVM has it in builds with assertions only, and does not show it there.
+	// LLVM has this option only in builds with assertions, and help does not list it.
 	o.debugOnly = t.List("debug-only", "debug string", "Enable a specific type of debug output (comma separated list of types)")
 	o.debugOnly.Hide()
-	// Ours alone.
+	// An addition to LLVM's options.
 	o.lenient = t.Bool("lenient", "Accept compressed bundles with a wrong hash or wrong sizes, as LLVM does")
 	o.lenient.Hide()
 	return o

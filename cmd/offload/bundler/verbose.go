@@ -9,7 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 )
 
-// tellWritten tells of a compressed bundle that was written.
+// tellWritten prints the properties of a compressed bundle after it is written.
 func (r *run) tellWritten(result engine.BundleResult) {
 	s := result.Compressed
 	rate := s.Rate()
@@ -25,7 +25,7 @@ func (r *run) tellWritten(result engine.BundleResult) {
 	fmt.Fprintf(r.Stderr, "Truncated MD5 hash: 0x%014x\n", s.Hash)
 }
 
-// tellRead tells of a bundle that is read.
+// tellRead prints the properties of a bundle that is read.
 func (r *run) tellRead(s images.Bundle) {
 	if s.Header == nil {
 		if r.release.SmallWords {

@@ -12,7 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 )
 
-// words returns an error in the words of LLVM, where LLVM has some for it.
+// words returns an error in LLVM's words if LLVM has a message for it.
 func (r *run) words(err error) string {
 	var missing *engine.MissingError
 	var fileType *bundle.FileTypeError
@@ -40,7 +40,7 @@ func (r *run) words(err error) string {
 	return err.Error()
 }
 
-// small returns words of LLVM 22 as the release that is followed has them.
+// small converts words of LLVM 22 to those of the release that is followed.
 func (r *run) small(words string) string {
 	if r.release.SmallWords {
 		return strings.ToLower(words[:1]) + words[1:]
@@ -48,7 +48,7 @@ func (r *run) small(words string) string {
 	return words
 }
 
-// cannotFind lists the targets that nothing serves.
+// cannotFind lists the targets that no entry serves.
 func cannotFind(e *engine.MissingError) string {
 	var names []string
 	for _, id := range e.Targets {

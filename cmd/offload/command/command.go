@@ -1,5 +1,5 @@
-// Package command is what every command line of the program is run with, be it
-// a process of its own or a request to a worker: there is one road for both.
+// Package command defines a call of the program. Processes and worker requests run the same
+// code with it.
 package command
 
 import (
@@ -8,26 +8,26 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 )
 
-// Call is one command line and its surroundings.
+// Call is a command line with its environment.
 type Call struct {
 	// Name is the name the program was called under, as typed.
 	Name string
-	// Args are the arguments behind the name, parameter files expanded.
+	// Args are the arguments after the name, with parameter files expanded.
 	Args []string
 	// Session reads and writes the files of the call.
 	Session *engine.Session
 	// WithMemory returns a session like Session with a limit of memory, in bytes. It
 	// is nil in a worker.
 	WithMemory func(limit int64) (*engine.Session, error)
-	// Stdout and Stderr take what the command prints. In a worker both are
-	// the output of the response.
+	// Stdout and Stderr receive the output of the command. In a worker, both are the output of
+	// the response.
 	Stdout, Stderr io.Writer
 	// Color reports whether Stdout is a terminal that shows colours, and the
 	// user has not set NO_COLOR. It is false in a worker.
 	Color bool
-	// Worker reports whether the call is a request to a worker, which has no
-	// environment and whose paths are not those of the process.
+	// Worker reports whether the call is a worker request, which has no environment, and whose
+	// paths are not relative to the directory of the process.
 	Worker bool
-	// LookupEnv looks up a variable of the environment. In a worker there is none.
+	// LookupEnv looks up an environment variable. In a worker, no variable is set.
 	LookupEnv func(name string) (value string, set bool)
 }

@@ -14,11 +14,11 @@ import (
 // stdoutBuffer is the size of the buffer of standard output, in bytes.
 const stdoutBuffer = 16 << 10
 
-// Buffered runs a command line with a buffer before call.Stdout, and returns what
-// run returns. An error of writing standard output is given to report, once, which
-// returns the exit code if run returned 0: output that nobody got is a failure. What
-// is written to call.Stderr appears after what was written to call.Stdout before. It runs
-// below files.Guard: a mapped input that is cut short is an error of the command.
+// Buffered runs a command line with a buffered call.Stdout, and returns the result of run. If
+// writing standard output fails, it calls report once; if run returned 0, the result of report
+// is the exit code, because lost output is a failure. Text on call.Stderr appears after earlier
+// text on call.Stdout. It calls run in files.Guard, so that truncating a mapped input is an
+// error of the command.
 func Buffered(call *Call, run func(*Call) int, report func(stderr io.Writer, err error) int) int {
 	out := &stdout{w: bufio.NewWriterSize(call.Stdout, stdoutBuffer)}
 	buffered := *call
@@ -39,7 +39,7 @@ func Buffered(call *Call, run func(*Call) int, report func(stderr io.Writer, err
 	return code
 }
 
-// stdout is a buffer that several goroutines may use.
+// stdout is a buffer for concurrent use.
 type stdout struct {
 	mu sync.Mutex
 	w  *bufio.Writer
@@ -51,7 +51,7 @@ func (s *stdout) Write(p []byte) (int, error) {
 	return s.w.Write(p)
 }
 
-// flush writes what is buffered and returns the first error of all writes.
+// flush writes the buffered data and returns the first error of all writes.
 func (s *stdout) flush() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

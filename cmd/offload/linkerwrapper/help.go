@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// help has the options as --help shows them.
+// help has the options, in the order of --help.
 var help = []struct {
 	text, about string
 	hidden      bool

@@ -1,6 +1,5 @@
-// Package linkerwrapper is the command line of clang-linker-wrapper, the program
-// that clang runs in place of the host linker when a link has device code. It
-// takes what the tools of LLVM 22 and 23 take (clang-linker-wrapper spec).
+// Package linkerwrapper implements the command line of clang-linker-wrapper, which clang runs
+// instead of the host linker to link device code. It accepts the options of LLVM 22 and 23.
 package linkerwrapper
 
 import (
@@ -94,7 +93,7 @@ func run(ctx context.Context, call *command.Call) error {
 	return w.run(ctx)
 }
 
-// llvmHelp has the clang of device links list the options of LLVM that it takes.
+// llvmHelp runs the clang of the device links to list its LLVM options.
 func (w *wrapper) llvmHelp(ctx context.Context) error {
 	clang, err := w.tools().find("clang")
 	if err != nil {
@@ -125,13 +124,13 @@ func (w *wrapper) env(name string) string {
 	return value
 }
 
-// read takes what the words of the command line say.
+// read sets the options from the words of the command line.
 func (w *wrapper) read(words []word) error {
 	opt := &w.opt
 	w.canonical = true
 	opt.HostTriple = defaultTriple()
 	wholeAll, granularity := false, 500
-	// What counts wherever it stands.
+	// These options apply to words before and after them.
 	for i := range words {
 		switch word := &words[i]; word.id {
 		case optSysroot:
@@ -200,7 +199,7 @@ func (w *wrapper) read(words []word) error {
 		case optTimeTraceGranularity:
 			if n, err := strconv.ParseUint(word.value(), 10, 31); err == nil {
 				granularity = int(n)
-			} else { // LLVM takes no notice
+			} else { // LLVM ignores it
 				fmt.Fprintf(w.call.Stderr, "warning: --wrapper-time-trace-granularity=%s: expected a number of microseconds; using %d\n", word.value(), granularity)
 			}
 		case optMLLVM:
@@ -286,7 +285,7 @@ func (w *wrapper) close() {
 	}
 }
 
-// library returns the file that -l means.
+// library returns the file of an option -l.
 func (w *wrapper) library(name string) (string, error) {
 	names := []string{"lib" + name + ".so", "lib" + name + ".a"}
 	if w.windows() { // as the linkers of MinGW
@@ -317,8 +316,8 @@ func (w *wrapper) inSearch(names ...string) string {
 	return ""
 }
 
-// input returns the file that a word of the command line means: for Windows,
-// libraries that are not there are looked for as -libpath says.
+// input returns the file that a word of the command line names. For Windows, it searches for
+// missing libraries in the directories of -libpath.
 func (w *wrapper) input(name string) string {
 	if !w.windows() || !strings.HasSuffix(strings.ToLower(name), ".lib") {
 		return name
@@ -335,7 +334,7 @@ func (w *wrapper) input(name string) string {
 // windows reports whether the host link is for Windows.
 func (w *wrapper) windows() bool { return target.ParseTriple(w.opt.HostTriple).OS == "windows" }
 
-// run does what the command line says.
+// run runs the command line.
 func (w *wrapper) run(ctx context.Context) error {
 	opt := &w.opt
 	opt.Stdout, opt.Stderr = w.call.Stdout, w.call.Stderr
@@ -370,10 +369,10 @@ func (w *wrapper) run(ctx context.Context) error {
 	return err
 }
 
-// Variables of the environment for the results of device links that are kept.
+// Environment variables for the cache of device links.
 const (
 	cacheVariable     = "OFFLOAD_CACHE"      // their directory
-	cacheSizeVariable = "OFFLOAD_CACHE_SIZE" // how much they may be: 500M, 20G
+	cacheSizeVariable = "OFFLOAD_CACHE_SIZE" // their maximum size: 500M, 20G
 )
 
 // cache returns the store of results, nil for none.
@@ -421,8 +420,8 @@ type tools struct {
 	pathEnv string
 }
 
-// tools returns where the programs of LLVM are looked for: beside the program,
-// as it was called and where it really is, then on PATH.
+// tools returns the directories to search for LLVM's programs: those of the program, before and
+// after resolving symbolic links, then PATH.
 func (w *wrapper) tools() *tools {
 	t := &tools{cuda: w.cudaPath, dryRun: w.opt.DryRun, pathEnv: w.env("PATH")}
 	called := w.call.Name
@@ -430,7 +429,7 @@ func (w *wrapper) tools() *tools {
 		called = lookPath(called, t.pathEnv)
 	}
 	if called != "" {
-		// A name without a directory would be looked for on PATH.
+		// A name without a directory would be searched for on PATH.
 		if absolute, err := filepath.Abs(called); err == nil {
 			called = absolute
 		}
@@ -480,7 +479,7 @@ func (t *tools) fatbinary() (string, error) {
 	return t.missing(name)
 }
 
-// missing is for a program that is not there: a dry run needs its name alone.
+// missing handles a missing program: a dry run requires only its name.
 func (t *tools) missing(name string) (string, error) {
 	if t.dryRun {
 		return name, nil
@@ -493,8 +492,7 @@ func executable(path string) bool {
 	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
 }
 
-// lookPath returns the path of a program in the directories of a PATH, "" if it
-// is in none.
+// lookPath returns the path of a program in the directories of a PATH, "" if it is not found.
 func lookPath(name, path string) string {
 	for _, dir := range filepath.SplitList(path) {
 		if dir == "" {

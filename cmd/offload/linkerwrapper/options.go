@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// option is one of those that the wrapper knows.
+// option identifies an option of the wrapper.
 type option int
 
 const (
@@ -64,9 +64,9 @@ type spelling struct {
 	text  string // with its dashes
 	style style
 	id    option
-	// as is how the option is passed to the host linker: in front of its value,
-	// as a word of its own. "" passes on the words of the command line; the
-	// options of the wrapper alone are not passed on.
+	// as is the form of the option for the host linker, a separate word before the value. ""
+	// passes on the words of the command line. Options that only the wrapper has are not passed
+	// on.
 	as string
 }
 
@@ -122,7 +122,7 @@ func table() (list []spelling) {
 	add(optOutput, joined, "-o", "--output=")
 	add(optOutput, joined, "", slashes("out:")...)
 	add(optLibraryPath, joinedOrSeparate, "-L", "-L")
-	// LLVM has --library as a spelling of -L.
+	// In LLVM, --library is a spelling of -L.
 	add(optLibraryPath, separate, "-L", dashes("library-path", "library")...)
 	add(optLibraryPath, joined, "-L", dashes("library-path=", "library=")...)
 	add(optCOFFLibraryPath, joined, "", slashes("libpath:")...)
@@ -132,8 +132,7 @@ func table() (list []spelling) {
 	add(optWholeArchive, flag, "", dashes("whole-archive")...)
 	add(optNoWholeArchive, flag, "", dashes("no-whole-archive")...)
 	add(optWholeArchiveAll, flag, "", slashes("wholearchive")...)
-	// Of one library: LLVM's tool knows it from 24 on, and before that overlooks
-	// its images.
+	// For one library. LLVM's tool supports it since 24, and ignores its images before.
 	add(optWholeArchiveOf, joined, "", slashes("wholearchive:")...)
 	add(optRelocatable, flag, "", dashes("relocatable")...)
 	add(optRelocatable, flag, "--relocatable", "-r")
@@ -143,27 +142,26 @@ func table() (list []spelling) {
 // passed reports whether the host linker gets an option.
 func (o option) passed() bool { return o == optNone || o >= optSysroot }
 
-// word is a part of the command line: an option with its values, or a word that
-// is no option.
+// word is a part of the command line: an option with its values, or a word that is not an
+// option.
 type word struct {
 	id     option
 	values []string
-	// host is how the host linker gets it.
+	// host is its form for the host linker.
 	host []string
-	// input reports that it is no option, nor something that looks like one.
+	// input reports whether it is neither an option nor similar to one.
 	input bool
 }
 
 // value returns the value of an option.
 func (w *word) value() string { return w.values[0] }
 
-// parse splits a command line. Of the spellings that fit a word, the longest
-// counts.
+// parse splits a command line. If several spellings match a word, the longest applies.
 func parse(args []string) ([]word, error) {
 	var words []word
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
-		if arg == "" { // no option and no file: LLVM drops it
+		if arg == "" { // neither option nor file: LLVM drops it
 			continue
 		}
 		s := match(arg)
@@ -199,7 +197,7 @@ func parse(args []string) ([]word, error) {
 	return words, nil
 }
 
-// match returns the longest spelling that a word fits, nil for none.
+// match returns the longest spelling that matches a word, nil for none.
 func match(arg string) *spelling {
 	if len(arg) < 2 || arg[0] != '-' && arg[0] != '/' {
 		return nil

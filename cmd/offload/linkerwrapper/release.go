@@ -15,9 +15,8 @@ var (
 	inVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`clang version ([0-9]+)\.`) })
 )
 
-// release returns the number of the release of LLVM to be like: that of the
-// variable, else that of the clang which links for devices, by its path or by
-// asking it.
+// release returns the number of the LLVM release to follow: that of the environment variable,
+// or else that of the clang for device links, from its path or its output.
 func (w *wrapper) release(t *tools) (int, error) {
 	if value, _ := w.call.LookupEnv(release.Variable); value != "" {
 		r, err := release.FromEnv(w.call.LookupEnv)

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// trace records the phases of a call as Chrome's trace viewer reads them.
+// trace records the phases of a call in the format of Chrome's trace viewer.
 type trace struct {
 	begin       time.Time
 	granularity time.Duration
 
 	mu     sync.Mutex
 	events []event
-	lanes  []bool // in use: phases that overlap are shown beside each other
+	lanes  []bool // in use: phases that overlap appear in different lanes
 }
 
 // event is a phase. Times are in microseconds.
@@ -34,7 +34,7 @@ func newTrace(microseconds int) *trace {
 	return &trace{begin: time.Now(), granularity: time.Duration(microseconds) * time.Microsecond}
 }
 
-// start begins a phase and returns what ends it.
+// start begins a phase and returns the function that ends it.
 func (t *trace) start(name, detail string) func() {
 	start := time.Now()
 	t.mu.Lock()

@@ -7,11 +7,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/coverage"
 )
 
-// CoverageJSON prints what GPUs find in files as a JSON object.
+// CoverageJSON prints the verdicts of a coverage check as a JSON object.
 func CoverageJSON(w io.Writer, r *coverage.Report) error { return writeJSON(w, r) }
 
-// Coverage prints what GPUs find in files as a table: a row for each file and
-// mode of a GPU.
+// Coverage prints the verdicts of a coverage check as a table with a row for each file and mode
+// of a GPU.
 func Coverage(w io.Writer, r *coverage.Report) error {
 	return table(w, func(row func(...string)) {
 		row("FILE", "GPU", "VERDICT", "FOUND", "ENTRY")

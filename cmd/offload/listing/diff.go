@@ -118,7 +118,7 @@ func fromTo(k *kerneldiff.Kernel, name string) string {
 	return figure(k.Old) + " to " + figure(k.New)
 }
 
-// Failures says in one line which limits are passed.
+// Failures returns one line that lists the exceeded limits.
 func Failures(d *kerneldiff.Diff) string {
 	const most = 3 // kernels that are named for each rule
 	var parts []string

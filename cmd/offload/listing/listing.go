@@ -74,9 +74,9 @@ func writeJSON(w io.Writer, v any) error {
 	return encoder.Encode(v)
 }
 
-// table writes rows of cells, in columns that are as wide as need be.
+// table writes rows of cells, in columns as wide as their longest cell.
 func table(w io.Writer, fn func(row func(cells ...string))) error {
-	buffer := bufio.NewWriter(w) // a tabwriter writes every cell by itself
+	buffer := bufio.NewWriter(w) // a tabwriter writes every cell separately
 	tabs := tabwriter.NewWriter(buffer, 0, 0, 2, ' ', 0)
 	fn(func(cells ...string) {
 		io.WriteString(tabs, strings.Join(cells, "\t")) // errors are those of Flush
@@ -109,7 +109,7 @@ func Images(w io.Writer, files []*engine.DeviceFile, named bool) error {
 	})
 }
 
-// Total is what images of an architecture have together.
+// Total is the number and size of the images of an architecture.
 type Total struct {
 	Arch   string `json:"arch"`
 	Images int    `json:"images"`
@@ -238,7 +238,7 @@ func kernelRow(file string, k *kernels.Kernel, named, mangled bool) []string {
 	}
 	scratch := number(k.Scratch)
 	if k.DynamicStack != nil && *k.DynamicStack {
-		scratch += "+" // a dynamic stack comes on top
+		scratch += "+" // plus a dynamic stack
 	}
 	cells := []string{
 		strconv.Itoa(k.Image), orDash(k.Arch), number(k.CodeSize), number(k.SGPRs), number(k.VGPRs), number(k.AGPRs),
@@ -255,7 +255,7 @@ func kernelRow(file string, k *kernels.Kernel, named, mangled bool) []string {
 	return append(cells, orDash(name))
 }
 
-// number prints a figure, a dash if the image does not tell it.
+// number prints a figure, a dash if the image does not state it.
 func number(n *int64) string {
 	if n == nil {
 		return "-"
@@ -263,7 +263,7 @@ func number(n *int64) string {
 	return strconv.FormatInt(*n, 10)
 }
 
-// format returns the format of an image, - where only decoding would tell.
+// format returns the format of an image, - if determining it requires decoding.
 func format(e *images.DeviceImage) string {
 	if e.Form == images.FormCompressed && e.Format == offloadbinary.None {
 		return "-"

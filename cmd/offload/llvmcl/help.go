@@ -31,12 +31,12 @@ func (p *parser) addGeneric() {
 		p.Bool("print-all-options", "Print all option values after command line parsing").option,
 		p.Bool("print-options", "Print non-default options after command line parsing").option,
 	} {
-		// LLVM's tools take them and print nothing, unless they ask for it.
+		// LLVM's tools accept these options, but most print nothing.
 		o.generic, o.shown = true, inHiddenHelp
 	}
 }
 
-// print answers one of the options that print.
+// print implements the options that print.
 func (p *parser) print(name string) {
 	switch name {
 	case "version":
@@ -89,11 +89,11 @@ func (p *parser) printHelp(hidden, categories bool) {
 	fmt.Fprint(p.stdout, b.String())
 }
 
-// PrintHelp prints help as the option -h of many tools does, which is not
-// --help's: the list without categories.
+// PrintHelp prints help like the option -h of many tools. Unlike --help, it lists the options
+// without categories.
 func (t *Tool) PrintHelp(call *command.Call) { t.parser(call).printHelp(false, false) }
 
-// spelling is the option with its value, as help has it.
+// spelling is the option with its value, in the form of help.
 func (o *option) spelling() string {
 	s := "  " + dashed(o.name)
 	if o.operand == "" {

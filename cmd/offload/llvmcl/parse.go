@@ -26,13 +26,13 @@ func readFile(call *command.Call) func(name string) ([]byte, error) {
 	}
 }
 
-// Exit is how parsing ended a call. The zero value is none: the tool goes on.
+// Exit reports whether parsing ended a call. The zero value means that the tool continues.
 type Exit struct {
 	Done bool
 	Code int
 }
 
-// parser is one reading of a command line.
+// parser parses one command line.
 type parser struct {
 	*Tool
 	argv0          string
@@ -42,14 +42,14 @@ type parser struct {
 	failed         bool
 }
 
-// Parse reads a command line. It writes help to call.Stdout, and reports every
-// mistake in a line on call.Stderr.
+// Parse parses a command line. It writes help to call.Stdout, and a line for every mistake to
+// call.Stderr.
 func (t *Tool) Parse(call *command.Call) Exit {
 	p := t.parser(call)
 	p.addGeneric()
 	var err error
 	if p.args, err = expand(call.Args, readFile(call), t.Syntax.EmptyQuotes); err != nil {
-		// LLVM's tools say so and go on as if there were no arguments.
+		// LLVM's tools report this and continue without arguments.
 		fmt.Fprintln(p.stderr, err)
 		return Exit{}
 	}
@@ -89,7 +89,7 @@ func (t *Tool) Parse(call *command.Call) Exit {
 	return Exit{Done: p.failed, Code: 1}
 }
 
-// unknown reports an argument that is nothing the tool knows.
+// unknown reports an unknown argument.
 func (p *parser) unknown(arg, nearest string) {
 	p.failed = true
 	fmt.Fprintf(p.stderr, "%s: Unknown command line argument '%s'.  Try: '%s --help'\n", p.program, arg, p.argv0)
@@ -104,7 +104,7 @@ func (p *parser) mistake(o *option, message string) {
 	fmt.Fprintf(p.stderr, "%s: for the %s option: %s\n", p.program, dashed(o.name), message)
 }
 
-// dashed returns an option as messages and help write it.
+// dashed returns an option with its dashes, as in messages and help.
 func dashed(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -112,8 +112,8 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// lookup finds the option for an argument without its dashes, and its value if
-// it has one. If there is none it returns what was not recognised.
+// lookup returns the option for an argument without its dashes, and its value if it has one. If
+// the option does not exist, it returns the unrecognised part.
 func (p *parser) lookup(arg string) (o *option, value string, has bool, rest string) {
 	name, value, has := strings.Cut(arg, "=")
 	if o := p.byName[name]; o != nil {
@@ -122,7 +122,7 @@ func (p *parser) lookup(arg string) (o *option, value string, has bool, rest str
 	return p.group(arg)
 }
 
-// group reads several options of one letter behind one dash.
+// group parses several options of one letter after one dash.
 func (p *parser) group(arg string) (o *option, value string, has bool, rest string) {
 	if len(arg) == 1 || p.Syntax.NoGroups {
 		return nil, "", false, arg

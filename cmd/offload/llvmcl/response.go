@@ -16,12 +16,12 @@ import (
 // responseFile is a response file that is being expanded.
 type responseFile struct {
 	name string
-	end  int // index behind the last of its arguments
+	end  int // index after the last of its arguments
 }
 
-// expand replaces every argument @FILE by the arguments in that file, also those
-// that come out of a file. What names no file stays. With empty, quotes with nothing
-// between them are an argument in a file.
+// expand replaces every argument @FILE by the arguments in that file, also in files. An
+// argument that does not name a file remains. With empty, a pair of quotes in a file is an
+// empty argument.
 func expand(args []string, read func(name string) ([]byte, error), empty bool) ([]string, error) {
 	var open []responseFile
 	args = append([]string(nil), args...)
@@ -61,7 +61,7 @@ func expand(args []string, read func(name string) ([]byte, error), empty bool) (
 	return args, nil
 }
 
-// reason returns an error without the name of its file, if it can be told apart.
+// reason returns an error without the name of its file, if the error has a separate name.
 func reason(err error) string {
 	var e interface{ Reason() string }
 	if errors.As(err, &e) {
@@ -90,9 +90,9 @@ func decode(text []byte) string {
 	return string(utf16.Decode(units))
 }
 
-// tokenize splits text into arguments as the GNU tools do: a backslash takes the
-// next character as it is, quotes of both kinds keep spaces. With empty, quotes make
-// an argument even if nothing is between them.
+// tokenize splits text into arguments as the GNU tools do: a backslash escapes the next
+// character, and single or double quotes preserve spaces. With empty, a pair of quotes is an
+// empty argument.
 func tokenize(text string, empty bool) []string {
 	var tokens []string
 	var token []byte
@@ -126,6 +126,6 @@ func tokenize(text string, empty bool) []string {
 	return tokens
 }
 
-// Expand returns the arguments of a call with those of its response files in the
-// place of each @FILE. A file that does not exist leaves the word as it is.
+// Expand returns the arguments of a call, with each @FILE replaced by the arguments in that
+// response file. If the file does not exist, the word remains.
 func Expand(call *command.Call) ([]string, error) { return expand(call.Args, readFile(call), false) }

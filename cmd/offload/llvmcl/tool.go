@@ -1,6 +1,5 @@
-// Package llvmcl reads command lines as LLVM's tools do: the spellings that
-// LLVM's command line library accepts, its response files, its help, and its
-// words about mistakes.
+// Package llvmcl parses command lines as LLVM's command line library does: its spellings,
+// response files, help and error messages.
 package llvmcl
 
 import (
@@ -10,16 +9,16 @@ import (
 	"strings"
 )
 
-// Tool is the command line of one tool: what help says, and its options.
+// Tool describes the command line of a tool: its help and its options.
 type Tool struct {
 	Overview string // what the tool does; help shows it first
 	Category string // heading of the options in help
 	Version  string // what --version prints, without newline
-	// Order has the names of the options, those of every tool included, in the
-	// order in which LLVM's hash table has them: of options that are equally near
-	// to an unknown argument, the first one is suggested.
+	// Order lists the names of the options, including those of every tool, in the order of
+	// LLVM's hash table. If several options are equally similar to an unknown argument, the
+	// first one is suggested.
 	Order []string
-	// Syntax is that of the release of LLVM to follow.
+	// Syntax is the syntax of the LLVM release to follow.
 	Syntax Syntax
 
 	options     []*option
@@ -31,13 +30,14 @@ type Tool struct {
 
 // Syntax has the differences between releases of LLVM's command line library. The zero value is LLVM 22.
 type Syntax struct {
-	// HelpAlias gives every tool the option -h, another name of --help. Before, tools define it.
+	// HelpAlias adds the option -h to every tool, as an alias of --help. In earlier releases,
+	// tools define it.
 	HelpAlias bool
-	// NoGroups has options of one letter stand alone: -ab is not -a -b.
+	// NoGroups disables groups of one-letter options: -ab is not -a -b.
 	NoGroups bool
 	// StrictBools accepts true, false, 1 and 0 as values of a boolean option, and no other spelling.
 	StrictBools bool
-	// EmptyQuotes makes quotes with nothing between them an argument in response files.
+	// EmptyQuotes makes a pair of quotes in a response file an empty argument.
 	EmptyQuotes bool
 }
 
@@ -49,11 +49,11 @@ type Opt[T any] struct {
 	*option
 }
 
-// option is what parsing and help need to know of an option of any type.
+// option describes an option of any type for parsing and help.
 type option struct {
 	name     string
 	help     string // may have several lines
-	operand  string // what help shows for the value; "" if there is none to show
+	operand  string // the value in help; "" if help shows no value
 	takes    takes
 	commas   bool // a comma separates values
 	choices  []Choice
@@ -62,11 +62,11 @@ type option struct {
 	generic  bool // one of those that every tool has
 
 	seen func() int
-	// set takes a value and returns what is wrong with it, or "".
+	// set sets the value. It returns an error message, or "".
 	set func(value string) string
 }
 
-// takes says whether an option has a value.
+// takes reports whether an option has a value.
 type takes int
 
 const (
@@ -75,7 +75,7 @@ const (
 	valueDisallowed
 )
 
-// shown says where an option is mentioned.
+// shown is where help lists an option.
 type shown int
 
 const (
@@ -84,10 +84,10 @@ const (
 	nowhere            // nor suggested
 )
 
-// Hide keeps the option out of help and suggestions.
+// Hide excludes the option from help and suggestions.
 func (o *option) Hide() { o.shown = nowhere }
 
-// Require makes it a mistake not to give the option.
+// Require makes the option mandatory.
 func (o *option) Require() { o.required = true }
 
 func newOpt[T any](t *Tool, o *option, parse func(old T, value string) (T, string)) *Opt[T] {
@@ -116,8 +116,7 @@ func (t *Tool) add(o *option) {
 // isTrue is the value of a boolean option without a value.
 const isTrue = "true"
 
-// Bool adds an option that is true when it is given, or has the value that
-// follows an equals sign.
+// Bool adds an option that is true if it is present, or has the value after an equals sign.
 func (t *Tool) Bool(name, help string) *Opt[bool] {
 	return newOpt(t, &option{name: name, help: help}, func(_ bool, value string) (bool, string) {
 		switch value {
@@ -138,7 +137,7 @@ func (t *Tool) Bool(name, help string) *Opt[bool] {
 	})
 }
 
-// String adds an option whose last value counts.
+// String adds an option whose last value applies.
 func (t *Tool) String(name, operand, help string) *Opt[string] {
 	return newOpt(t, &option{name: name, operand: operand, help: help, takes: valueRequired}, func(_, value string) (string, string) {
 		return value, ""
@@ -152,18 +151,18 @@ func (t *Tool) Strings(name, operand, help string) *Opt[[]string] {
 	})
 }
 
-// List adds an option that may be repeated and whose values may have commas
-// between them. Count counts values.
+// List adds an option that may be repeated and takes comma-separated values. Count is the
+// number of values.
 func (t *Tool) List(name, operand, help string) *Opt[[]string] {
 	opt := t.Strings(name, operand, help)
 	opt.commas = true
 	return opt
 }
 
-// Choice is a value of an option that takes no others.
+// Choice is one of the possible values of an option.
 type Choice struct{ Value, Help string }
 
-// Choice adds an option whose value is one of several. The last one counts.
+// Choice adds an option with a fixed set of values. The last one applies.
 func (t *Tool) Choice(name, help string, choices ...Choice) *Opt[string] {
 	return newOpt(t, &option{name: name, operand: "value", help: help, takes: valueRequired, choices: choices}, func(old, value string) (string, string) {
 		if slices.ContainsFunc(choices, func(c Choice) bool { return c.Value == value }) {
@@ -173,17 +172,16 @@ func (t *Tool) Choice(name, help string, choices ...Choice) *Opt[string] {
 	})
 }
 
-// Positionals makes the tool take arguments without a dash. Without it they are
-// mistakes.
+// Positionals makes the tool accept arguments without a dash, which are errors otherwise.
 func (t *Tool) Positionals(operands string) *Opt[[]string] {
 	t.positionals, t.operands = &Opt[[]string]{}, operands
 	return t.positionals
 }
 
-// RequirePositional makes it a mistake not to give a positional argument.
+// RequirePositional makes a positional argument mandatory.
 func (t *Tool) RequirePositional() { t.needed = true }
 
-// Uint adds an option with a number of 32 bits that is not negative.
+// Uint adds an option with an unsigned 32-bit number.
 func (t *Tool) Uint(name, operand, help string, value uint32) *Opt[uint32] {
 	opt := newOpt(t, &option{name: name, operand: operand, help: help, takes: valueRequired}, func(_ uint32, value string) (uint32, string) {
 		n, ok := parseNumber(value)
@@ -196,7 +194,7 @@ func (t *Tool) Uint(name, operand, help string, value uint32) *Opt[uint32] {
 	return opt
 }
 
-// Int adds an option with a number of 32 bits.
+// Int adds an option with a 32-bit number.
 func (t *Tool) Int(name, operand, help string, value int32) *Opt[int32] {
 	opt := newOpt(t, &option{name: name, operand: operand, help: help, takes: valueRequired}, func(_ int32, value string) (int32, string) {
 		digits, negative := strings.CutPrefix(value, "-")
@@ -213,8 +211,7 @@ func (t *Tool) Int(name, operand, help string, value int32) *Opt[int32] {
 	return opt
 }
 
-// parseNumber reads a number whose prefix tells its base: 0x, 0b, 0o, and 0 for
-// octal as well.
+// parseNumber parses a number whose prefix selects its base: 0x, 0b, 0o, and also 0 for octal.
 func parseNumber(s string) (uint64, bool) {
 	base := 10
 	switch {

@@ -1,5 +1,5 @@
-// Package llvmwords has the wording of LLVM 22's tools for the faults that the
-// engine finds in files: the drop-ins print it in front of what the engine says.
+// Package llvmwords has the messages of LLVM 22's tools for the faults that the engine finds in
+// files. The drop-ins print them before the engine's own messages.
 package llvmwords
 
 import (
@@ -44,8 +44,8 @@ func offloadBinary(e *offloadbinary.Error) string {
 	return invalidData
 }
 
-// Compressed returns LLVM's words for a fault of a compressed bundle, "" for what
-// LLVM does not notice.
+// Compressed returns LLVM's words for a fault of a compressed bundle, "" for faults that LLVM
+// does not detect.
 func Compressed(e *ccob.Error) string {
 	const decompress = "Could not decompress embedded file contents: "
 	switch e.Fault {
@@ -88,7 +88,7 @@ func Archive(e *ar.FormatError) string {
 	return "truncated or malformed archive (" + malformed(e) + ")"
 }
 
-// malformed returns what LLVM says in the parentheses.
+// malformed returns LLVM's words in the parentheses.
 func malformed(e *ar.FormatError) string {
 	at := fmt.Sprintf("at offset %d", e.Offset)
 	name, member := "for "+e.Member, e.Member

@@ -1,4 +1,4 @@
-// Package nearest finds the name that a mistyped one stands for.
+// Package nearest suggests names for mistyped ones.
 package nearest
 
 import "strings"
@@ -24,14 +24,12 @@ func Distance(a, b string) int {
 	return row[len(b)]
 }
 
-// longest is the length in bytes from which a name is taken for something other
-// than a mistyped name.
+// longest is the length in bytes from which a name is not considered mistyped.
 const longest = 64
 
-// Name returns the name that is nearest to what was typed, the first of several
-// equally near ones, or else the only one that begins with it. It returns "" if no
-// name is near: in two changes, or one for each three bytes typed; fewer than four
-// bytes allow for one change only.
+// Name returns the name with the smallest distance to the typed one, the first of several, or
+// else the only name that begins with it. It returns "" if no name is within two changes, or
+// one for each three bytes typed. For fewer than four bytes, one change is the limit.
 func Name(typed string, names []string) string {
 	if len(typed) > longest {
 		return ""

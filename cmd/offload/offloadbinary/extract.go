@@ -38,7 +38,7 @@ func (o *options) extract(ctx context.Context, call *command.Call, input string)
 	return err
 }
 
-// selection is what one call extracts.
+// selection is the set of extractions of a call.
 type selection struct {
 	tool, stem string
 	images     []*images.DeviceImage
@@ -102,8 +102,8 @@ func matches(e *images.DeviceImage, properties []offloadbinary.String) bool {
 	return true
 }
 
-// named adds an output that the command line names. Of several with one name
-// the last one counts.
+// named adds an output that the command line names. If several have the same name, the last one
+// applies.
 func (p *selection) named(x engine.Extraction) {
 	if i, ok := p.byName[x.Output]; ok && x.Output != "-" {
 		p.extractions[i] = x
@@ -113,7 +113,7 @@ func (p *selection) named(x engine.Extraction) {
 	p.extractions = append(p.extractions, x)
 }
 
-// unnamed adds outputs with names made of what is known of the images.
+// unnamed adds outputs with names made from the properties of the images.
 func (p *selection) unnamed(list []*images.DeviceImage) error {
 	index := 0
 	for _, outer := range list {

@@ -1,7 +1,7 @@
-// Package offloadbinary is the command line of llvm-offload-binary, which is
-// also called clang-offload-packager: what LLVM 23.1.4 does, writing the version
-// of the container that the release of package release writes, by default that which every LLVM
-// since 15 reads.
+// Package offloadbinary implements the command line of llvm-offload-binary, also called
+// clang-offload-packager. It behaves as LLVM 23.1.4, but writes the version of the container
+// that the release of package release writes, by default the version that every LLVM since 15
+// reads.
 package offloadbinary
 
 import (
@@ -39,7 +39,7 @@ type options struct {
 	archive *llvmcl.Opt[bool]
 	version *llvmcl.Opt[uint32]
 
-	// Of releases that compress.
+	// Nil for releases that cannot compress.
 	compress *llvmcl.Opt[bool]
 	format   *llvmcl.Opt[string]
 	level    *llvmcl.Opt[int32]
@@ -77,7 +77,7 @@ func newOptions(r release.Release) *options {
 	o.inputs = t.Positionals(" Extract from <file>.")
 	o.images = t.Strings("image", "<key>=<value>,...", "List of key and value arguments. Required keywords are 'file' and 'triple'.")
 	o.archive = t.Bool("archive", "Write extracted files to a static archive")
-	// Ours alone.
+	// An addition to LLVM's options.
 	o.version = t.Uint("format-version", "version", "Version of the container to write, 1, 2 or 3", uint32(r.Container))
 	o.version.Hide()
 	if r.CompressesContainers {
@@ -89,8 +89,8 @@ func newOptions(r release.Release) *options {
 	return o
 }
 
-// packerVersion returns the release whose behaviour this is: what it extracts and says is that of LLVM
-// 23, whichever container it writes.
+// packerVersion returns the release that the program follows. Extraction and messages follow
+// LLVM 23, for every version of the container.
 func packerVersion(r release.Release) string {
 	if least, _ := release.Of(23); r.Number < least.Number {
 		return least.Version
@@ -146,9 +146,8 @@ type words string
 
 func (w words) Error() string { return string(w) }
 
-// message returns an error in LLVM's words where it has some, and behind them
-// what LLVM does not tell: where the fault is. LLVM names the file that is
-// extracted from, and no other.
+// message returns an error in LLVM's words if LLVM has a message for it, followed by the
+// position of the fault, which LLVM omits. LLVM only names the file to extract from.
 func message(err error, input string) string {
 	var placed *images.PlaceError
 	if errors.As(err, &placed) {

@@ -1,6 +1,6 @@
-// Package offloadwrapper is the command line of llvm-offload-wrapper, which makes
-// what registers device images when a program starts (LLVM's
-// llvm/tools/llvm-offload-wrapper): as bitcode, or, for an output whose name ends in .o or .obj, as an object.
+// Package offloadwrapper implements the command line of llvm-offload-wrapper (LLVM's
+// llvm/tools/llvm-offload-wrapper), which writes the code that registers device images when a
+// program starts: as bitcode, or as an object if the name of the output ends in .o or .obj.
 package offloadwrapper
 
 import (
@@ -30,7 +30,7 @@ func Run(ctx context.Context, call *command.Call) int {
 		fmt.Fprintf(call.Stderr, "%s: error: %v\n", call.Name, err)
 		return 1
 	}
-	// Without a release to follow, everything is taken.
+	// Without a release to follow, all options are accepted.
 	_, chosen := call.LookupEnv(release.Variable)
 	newest := !chosen || followed.Number >= firstSYCL
 
@@ -77,7 +77,7 @@ func Run(ctx context.Context, call *command.Call) int {
 	return 0
 }
 
-// run makes the output.
+// run writes the output.
 func run(ctx context.Context, call *command.Call, opt engine.RegisterOptions) error {
 	switch {
 	case opt.Output == "":

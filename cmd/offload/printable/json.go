@@ -10,8 +10,8 @@ import (
 // They occur in strings only, so the JSON keeps its meaning.
 func JSON(w io.Writer) io.Writer { return &jsonWriter{w: w} }
 
-// jsonWriter is the writer that JSON returns. A Write must not end within a
-// character; json.Encoder writes whole values.
+// jsonWriter is the writer that JSON returns. A Write must not end inside a character;
+// json.Encoder writes whole values.
 type jsonWriter struct {
 	w   io.Writer
 	buf []byte

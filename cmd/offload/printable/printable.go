@@ -1,7 +1,7 @@
-// Package printable makes text that comes from files safe to print: names of
-// files, targets, members, sections and kernels, and messages that contain them.
-// A terminal must not run an escape sequence, break a line or reorder text
-// because a name says so. JSON output has its own escapes and does not need it.
+// Package printable makes text from files safe to print: names of files, targets, members,
+// sections and kernels, and messages that contain them. A name must not make a terminal run an
+// escape sequence, break a line or reorder text. JSON output has its own escapes and does not
+// need it.
 package printable
 
 import (
@@ -21,8 +21,8 @@ func Name(s string) string { return escape(s, "") }
 // several lines, such as the messages of a compiler.
 func Text(s string) string { return escape(s, "\n\t") }
 
-// Error returns the message of err as one line, or as a line for each error that
-// errors.Join put together.
+// Error returns the message of err as one line, or as a line for each error that errors.Join
+// combined.
 func Error(err error) string {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		var lines, plain []string

@@ -2,7 +2,7 @@ package printable
 
 import "fmt"
 
-// Size returns a number of bytes as people read it: 512 B, 1.5 KiB, 290.3 MiB.
+// Size formats a number of bytes for people: 512 B, 1.5 KiB, 290.3 MiB.
 func Size(n int64) string {
 	if n > -1024 && n < 1024 {
 		return fmt.Sprintf("%d B", n)

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// Terminal returns a writer for a terminal that passes text on as Text returns it. Characters
-// may be divided between calls of Write; one that is not complete at the end is lost.
+// Terminal returns a writer for a terminal that escapes text like Text. Characters may be split
+// between calls of Write; an incomplete character at the end is lost.
 func Terminal(w io.Writer) io.Writer { return &terminal{w: w} }
 
 // terminal is the writer that Terminal returns.
@@ -15,7 +15,7 @@ type terminal struct {
 	rest []byte // the beginning of a character
 }
 
-// Write escapes p and writes it at once, but for a character that goes on.
+// Write escapes p and writes it immediately, except for an incomplete character at its end.
 func (t *terminal) Write(p []byte) (int, error) {
 	data := append(t.rest, p...)
 	end := len(data)

@@ -1,6 +1,6 @@
-// Package release has the differences between the releases of LLVM that the drop-ins for its tools
-// can follow. What a tool does in another way in a new release is a field of Release, set in one table; the
-// code of a tool asks the field, never the number.
+// Package release has the differences between the releases of LLVM that the drop-ins can
+// follow. A change of behavior between releases is a field of Release, set in one table. The
+// code of a tool tests the field, never the number.
 package release
 
 import (
@@ -10,41 +10,44 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/llvmcl"
 )
 
-// Variable is the variable of the environment that chooses a release: 22, 23 or 24. If it is
-// not set, Default is followed.
+// Variable is the environment variable that selects a release: 22, 23 or 24. If it is not set,
+// the tools follow Default.
 const Variable = "OFFLOAD_LLVM_VERSION"
 
-// Default is the number of the release that is followed if nothing chooses one: the newest whose
-// outputs all older releases read. llvm-offload-binary of LLVM 23 writes containers that 22 refuses.
+// Default is the number of the release that the tools follow by default: the newest whose
+// outputs all older releases read. llvm-offload-binary of LLVM 23 writes containers that 22
+// rejects.
 const Default = 22
 
-// Release is what the tools of one release of LLVM do.
+// Release is the behavior of the tools of one release of LLVM.
 type Release struct {
 	Number  int    // 22, 23 or 24
 	Version string // as --version has it, such as 22.1.8
 	Package string // the version of Debian's package, as --version of clang's tools has it
 
-	// Container is the version of the offload binaries that are written, by
-	// llvm-offload-binary and in objects.
+	// Container is the version of offload binaries that llvm-offload-binary writes, and of
+	// those in objects.
 	Container int
-	// CompressesContainers says that llvm-offload-binary has the options --compress,
+	// CompressesContainers reports whether llvm-offload-binary has the options --compress,
 	// --compression-format and --compression-level.
 	CompressesContainers bool
-	// NextBucket says that LLVM's hash tables look for a free bucket in the one after the first, not
-	// at growing distance. The order of listings follows.
+	// NextBucket reports whether LLVM's hash tables search for a free bucket by linear probing
+	// instead of quadratic probing. The order of listings depends on it.
 	NextBucket bool
-	// SmallWords says that messages of clang-offload-bundler about compressed data begin with a
-	// small letter, and that of uncompressed ones ends without a full stop.
+	// SmallWords reports whether messages of clang-offload-bundler about compressed data begin
+	// with a lower-case letter, and the message about uncompressed data ends without a full
+	// stop.
 	SmallWords bool
-	// AnyTypeOfEmpty says that clang-offload-bundler does not look at -type where it reads an empty file.
+	// AnyTypeOfEmpty reports whether clang-offload-bundler ignores -type for an empty file.
 	AnyTypeOfEmpty bool
-	// ListsMembers says that clang-offload-bundler -list -type=a lists the entries of the members.
+	// ListsMembers reports whether clang-offload-bundler -list -type=a lists the entries of the
+	// members.
 	ListsMembers bool
-	// Syntax is that of the command lines of all tools.
+	// Syntax is the command line syntax of all tools.
 	Syntax llvmcl.Syntax
 }
 
-// releases has a line for each release that can be followed, oldest first.
+// releases lists the supported releases, oldest first.
 var releases = []Release{
 	{Number: 22, Version: "22.1.8", Package: "1+b2", Container: 1},
 	{
@@ -68,8 +71,8 @@ func Of(number int) (Release, bool) {
 	return Release{}, false
 }
 
-// parse returns the release of a number as people write it: 23, or a version of it such as 23.1.4. An
-// empty string stands for Default.
+// parse returns the release for a number or version, such as 23 or 23.1.4. An empty string
+// means Default.
 func parse(s string) (Release, error) {
 	if s == "" {
 		r, _ := Of(Default)
@@ -86,7 +89,8 @@ func parse(s string) (Release, error) {
 	return Release{}, fmt.Errorf("%s: found %q, expected %s; unset it to follow LLVM %d", Variable, s, strings.Join(known, ", "), Default)
 }
 
-// FromEnv returns the release that the environment chooses. lookup returns the value of a variable.
+// FromEnv returns the release that the environment selects. lookup returns the value of a
+// variable.
 func FromEnv(lookup func(name string) (value string, set bool)) (Release, error) {
 	value, _ := lookup(Variable)
 	return parse(value)

@@ -23,15 +23,15 @@ var (
 	script string
 )
 
-// The hashes of style and script for the page's content security policy. A test says
-// what they are. They are not computed here: the packages for it make every start of
-// the program slower.
+// The hashes of style and script for the page's content security policy. A test prints the
+// expected values. They are constants, because packages that compute them would slow down every
+// start of the program.
 const (
 	styleHash  = "sha256-WHryJATHo5tVUQYG4cFeRFV/koXSFG2TQk4WnmXcR6Q="
 	scriptHash = "sha256-+GDKdVXEZJQPKpPnKBrVa6zCTBZTZz2qmevW88WihEU="
 )
 
-// WriteHTML writes the report as a page. It is one file, which loads nothing.
+// WriteHTML writes the report as a page: one file that loads nothing.
 func (r *Report) WriteHTML(w io.Writer) error {
 	data, err := json.Marshal(r.pageData()) // escapes <, > and & in strings
 	if err != nil {
@@ -101,7 +101,7 @@ func (r *Report) heads() string {
 	return b.String()
 }
 
-// noun returns what a size is the size of.
+// noun returns the noun for what a size measures.
 func noun(n int, s string) string { return "in " + plural(n, s) }
 
 // noun2 returns a noun after a number.
@@ -203,8 +203,8 @@ type pageDiff struct {
 	Figures   map[string][]*int64 `json:"figures"` // old and new, where they differ
 }
 
-// pageFigures returns the old and the new figures of a kernel that differs: those that
-// changed, or all that are not 0 of one that is in one build only.
+// pageFigures returns the old and new figures of a kernel that differs: those that changed, or,
+// for a kernel in only one build, all that are not 0.
 func pageFigures(k *kerneldiff.Kernel) map[string][]*int64 {
 	all := map[string][]*int64{}
 	for _, f := range figures {

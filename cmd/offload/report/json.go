@@ -50,7 +50,7 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return buffer.Flush()
 }
 
-// jsonLines writes JSON piece by piece.
+// jsonLines writes JSON incrementally.
 type jsonLines struct {
 	buffer *bufio.Writer
 	out    io.Writer // escapes control characters

@@ -11,17 +11,16 @@ import (
 )
 
 const (
-	// maxMarkdown bounds the Markdown report, in bytes: comments of code hosts may
-	// have 65,536 characters.
+	// maxMarkdown is the maximum size of the Markdown report, in bytes. Comments on code hosts
+	// can have 65,536 characters.
 	maxMarkdown = 60_000
-	// maxMarkdownName bounds a name in Markdown, in characters.
+	// maxMarkdownName is the maximum length of a name in Markdown, in characters.
 	maxMarkdownName = 120
-	// maxMarkdownRows bounds the rows of a table.
+	// maxMarkdownRows is the maximum number of rows in a table.
 	maxMarkdownRows = 100
 )
 
-// WriteMarkdown writes a summary in Markdown, below 65,536 characters whatever the
-// files are.
+// WriteMarkdown writes a Markdown summary of less than 65,536 characters.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	m := markdown{}
 	names := names(r.Files)
@@ -55,11 +54,11 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	return err
 }
 
-// worstChanges is how many changed kernels the summary has.
+// worstChanges is the number of changed kernels in the summary.
 const worstChanges = 10
 
-// diff writes what differs from an older build: the architectures, and the worst
-// changes of kernels.
+// diff writes the differences from an older build: the architectures, and the worst changes of
+// kernels.
 func (m *markdown) diff(d *kerneldiff.Diff) {
 	m.line("")
 	m.line("#### Changes")
@@ -166,7 +165,7 @@ func markdownName(s string) string {
 	return markdownEscaper.Replace(s)
 }
 
-// markdownEscaper escapes what Markdown, HTML and code hosts take for markup or
+// markdownEscaper escapes characters that Markdown, HTML and code hosts interpret as markup or
 // mentions.
 var markdownEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", `\|`, "`", "\\`", `\`, `\\`, "*", `\*`, "_", `\_`,
 	"[", `\[`, "]", `\]`, "~", `\~`, "#", "&#35;", "@", "&#64;", "://", "&#58;//")

@@ -1,6 +1,5 @@
-// Package report makes reports of the device code in files: a page that needs
-// nothing else, a Markdown summary for comments, and JSON. The bytes of a report
-// depend on the files alone.
+// Package report writes reports of the device code in files: a self-contained page, a Markdown
+// summary for comments, and JSON. The bytes of a report depend only on the files.
 package report
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
 
-// Report is what a report is made of.
+// Report is the data of a report.
 type Report struct {
 	Files []*engine.DeviceFile
 	// Diff is the difference to an older build, nil without one.
@@ -36,9 +35,8 @@ func described(files []*engine.DeviceFile) []kernels.Image {
 	return all
 }
 
-// names returns what files are called in reports that people read: relative paths as
-// they are, outputs of Bazel without the directory of their configuration, absolute
-// paths without the directories that all of them have in common.
+// names returns the display names of files: relative paths unchanged, outputs of Bazel without
+// the directory of their configuration, and absolute paths without their common directories.
 func names(files []*engine.DeviceFile) []string {
 	all := make([]string, len(files))
 	var common []string // directories
@@ -77,8 +75,7 @@ func withoutConfiguration(name string) string {
 	return name
 }
 
-// A bundle is a container of images: a bundle, an offload binary, or an image that
-// stands alone.
+// A bundle is a container of images: a bundle, an offload binary, or a single image.
 type bundle struct {
 	name  string
 	size  int64 // of the images, in bytes
@@ -118,10 +115,10 @@ func bundles(f *engine.DeviceFile) []bundle {
 	return list
 }
 
-// hostEntry reports whether an image is the empty entry that stands for the host.
+// hostEntry reports whether an image is the empty host entry.
 func hostEntry(e *images.DeviceImage) bool { return e.Offload == "host" && e.Size == 0 }
 
-// bundleName returns what a container is called: how it is stored, and where.
+// bundleName returns the display name of a container: its form and its place.
 func bundleName(e *images.DeviceImage) string {
 	where := append(slices.Clone(e.Members), e.Section)
 	where = slices.DeleteFunc(where, func(s string) bool { return s == "" })
@@ -137,7 +134,7 @@ func hex(n int64) string {
 	return "0x" + digits[n:n+1] + s
 }
 
-// add puts an image into the bundle.
+// add adds an image to the bundle.
 func (b *bundle) add(e *images.DeviceImage, img *kernels.Image) {
 	name := archOf(e, img)
 	i := slices.IndexFunc(b.archs, func(a arch) bool { return a.name == name })
@@ -166,7 +163,7 @@ func archOf(e *images.DeviceImage, img *kernels.Image) string {
 	return cmp.Or(img.Arch, e.Arch, e.Triple)
 }
 
-// total is what all images of an architecture have together.
+// total is the sum for all images of an architecture.
 type total struct {
 	arch    string
 	images  int
@@ -237,7 +234,7 @@ var figures = []struct{ name, label string }{
 	{"scratch", "scratch"}, {"lds", "LDS"}, {"kernarg", "kernarg"}, {"max_workgroup_size", "workgroup"}, {"occupancy", "occupancy"},
 }
 
-// changes returns what differs in a kernel, the difference of each figure.
+// changes returns the differences of the figures of a kernel.
 func changes(k *kerneldiff.Kernel) string {
 	var list []string
 	for _, f := range figures {

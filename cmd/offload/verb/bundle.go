@@ -63,7 +63,7 @@ func (f *bundleFlags) run(ctx context.Context, call *command.Call, operands []st
 	return sizeAdvice(err)
 }
 
-// sizeAdvice adds to the failure of a bundle that is too large what to do.
+// sizeAdvice adds advice to the error for a bundle that is too large.
 func sizeAdvice(err error) error {
 	if errors.As(err, new(ccob.LimitError)) {
 		return fmt.Errorf("%w, which is 4 GiB: write version 3, or remove targets", err)

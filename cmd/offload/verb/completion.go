@@ -23,8 +23,8 @@ const (
 	completeDirectories = ":directories"
 )
 
-// IsCompletion reports whether args are the call of a completion script. Its
-// arguments are words that somebody types: parameter files in them must not be read.
+// IsCompletion reports whether args are a call of a completion script. Its arguments are
+// partial input of a user, so parameter files in them must not be read.
 func IsCompletion(args []string) bool { return len(args) > 0 && args[0] == completeCommand }
 
 // A candidate is a word that completes a command line.
@@ -59,7 +59,7 @@ func complete(call *command.Call) int {
 	return exitOK
 }
 
-// joinAssignments undoes that bash takes the parts of --flag=value for three words.
+// joinAssignments joins --flag=value, which bash splits into three words.
 func joinAssignments(words []string) []string {
 	var joined []string
 	for i := 0; i < len(words); i++ {

@@ -34,7 +34,7 @@ func (f *diffFlags) define(flags *flagSet) {
 	limitsFlags(flags, &f.limits)
 }
 
-// limitsFlags defines the flags of what may not change between two builds.
+// limitsFlags defines the flags for limits on changes between two builds.
 func limitsFlags(flags *flagSet, limits *kerneldiff.Limits) {
 	flags.Func("fail-on", "comma-separated `rules`; fail when one of them is broken: spills, scratch, occupancy, removed-kernels, removed-archs", func(s string) error {
 		rules, err := kerneldiff.ParseRules(s)

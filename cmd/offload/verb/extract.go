@@ -37,7 +37,7 @@ func (f *extractFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.archive, "archive", false, "write an archive of all images that an --image selects")
 }
 
-// check reports flags that exclude each other.
+// check reports flags that cannot be used together.
 func (flags *extractFlags) check() error {
 	for _, image := range flags.images {
 		if flags.archive && value(image, "file") == "" {

@@ -14,22 +14,22 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// flagSet is the flags of one call, and what completion knows of their values.
+// flagSet contains the flags of one call, and the properties of their values for completion.
 type flagSet struct {
 	flag.FlagSet
-	values      map[string][]string // by flag: all values there are
+	values      map[string][]string // by flag: all possible values
 	directories map[string]bool     // flags whose value is a directory
 	repeatable  map[string]bool     // flags that may be given several times
 	memory      int64               // --max-memory in bytes, 0 for the default
 }
 
-// repeated defines a flag that may be given several times: add takes each value.
+// repeated defines a flag that may be repeated: add receives each value.
 func (f *flagSet) repeated(name, usage string, add func(string) error) {
 	f.Func(name, usage, add)
 	f.repeatable = with(f.repeatable, name, true)
 }
 
-// choice defines a flag with one of several values: set takes it.
+// choice defines a flag with a fixed set of values: set receives the value.
 func (f *flagSet) choice(name, usage string, values []string, set func(string) error) {
 	f.Func(name, usage, set)
 	f.complete(name, values...)
@@ -55,7 +55,7 @@ type entryFlag struct {
 	target, file string
 }
 
-// entriesFlag defines --entry, which may be given several times.
+// entriesFlag defines --entry, which may be repeated.
 func entriesFlag(flags *flagSet, entries *[]entryFlag, usage string) {
 	flags.repeated("entry", "`TARGET=FILE`: "+usage+" A target is a target ID (gfx942, gfx90a:xnack+) or a whole entry ID. May be repeated.", func(s string) error {
 		name, file, ok := strings.Cut(s, "=")
@@ -80,7 +80,7 @@ func readFlags(flags *flagSet, opt *engine.ReadOptions) {
 	flags.Int64Var(&opt.MaxSize, "max-size", 0, "the largest uncompressed size of a compressed bundle in `bytes`; 0 for no limit")
 }
 
-// warned returns read options that have warnings printed.
+// warned returns read options that print warnings.
 func warned(call *command.Call, verb string, opt engine.ReadOptions) engine.ReadOptions {
 	opt.Warn = func(err error) {
 		fmt.Fprintf(call.Stderr, "offload %s: warning: %s\n", verb, printable.Error(err))
@@ -108,7 +108,7 @@ func (c *compression) define(flags *flagSet) {
 	framesFlag(flags, &c.opt.Frames)
 }
 
-// options returns nil if a bundle is not to be compressed.
+// options returns nil without compression.
 func (c *compression) options() *engine.Compression {
 	if !c.on {
 		return nil
@@ -133,7 +133,7 @@ func framesFlag(flags *flagSet, frames *ccob.Frames) {
 	})
 }
 
-// matching are the flags of which entry serves which target.
+// matching contains the flags for the selection of entries.
 type matching struct {
 	rules   target.Rules
 	explain bool
@@ -145,7 +145,7 @@ func (m *matching) define(flags *flagSet) {
 	flags.BoolVar(&m.explain, "explain", false, "print on standard error why each entry serves a target or not")
 }
 
-// trace returns what prints the explanations, nil if they are not wanted.
+// trace returns the function that prints explanations, nil without --explain.
 func (m *matching) trace(call *command.Call) func(target.Match) {
 	if !m.explain {
 		return nil
@@ -156,7 +156,7 @@ func (m *matching) trace(call *command.Call) func(target.Match) {
 // fileTypes are the values of --type.
 var fileTypes = []string{"i", "ii", "cui", "hipi", "d", "ll", "bc", "s", "o", "a", "gch", "ast"}
 
-// typeFlag defines --type. The usage says what the default is.
+// typeFlag defines --type. usage describes the default.
 func typeFlag(flags *flagSet, fileType *bundle.FileType, usage string) {
 	flags.choice("type", "file `type`, with the names of clang-offload-bundler -type (default "+usage+")", fileTypes, func(s string) (err error) {
 		*fileType, err = bundle.ParseFileType(s)
@@ -164,7 +164,7 @@ func typeFlag(flags *flagSet, fileType *bundle.FileType, usage string) {
 	})
 }
 
-// entriesType refuses archives, which have verbs of their own.
+// entriesType rejects archives, which have separate verbs.
 func entriesType(t bundle.FileType, verb string) error {
 	if t == bundle.ArchiveType {
 		return usageError("--type a: for archives, run offload " + verb)
@@ -199,7 +199,7 @@ func bundleEntries(entries []entryFlag, kind string) ([]engine.BundleEntry, erro
 	return all, nil
 }
 
-// unbundleRequests returns what to unbundle for entries.
+// unbundleRequests returns the requests for entries.
 func unbundleRequests(entries []entryFlag, kind string) ([]engine.UnbundleRequest, error) {
 	ids, err := targets(entries, kind, target.Unbundling)
 	if err != nil {

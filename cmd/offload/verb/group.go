@@ -9,7 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/nearest"
 )
 
-// A group is a word that several verbs begin with: "kpack" of "kpack list".
+// A group is the first word of several verbs: "kpack" of "kpack list".
 
 // groups returns the groups, with the summary of each.
 var groups = []candidate{{"kpack", "Lists, extracts, verifies, splits and merges kpack archives, which hold the device code of libraries in files of their own."}}
@@ -19,7 +19,7 @@ func isGroup(word string) bool {
 	return slices.ContainsFunc(groups, func(g candidate) bool { return g.word == word })
 }
 
-// joinVerb makes one word of the name of a verb that has two.
+// joinVerb joins the two words of the name of a verb.
 func joinVerb(words []string) []string {
 	if len(words) >= 2 && isGroup(words[0]) {
 		return append([]string{words[0] + " " + words[1]}, words[2:]...)

@@ -11,19 +11,19 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/command"
 )
 
-// Version is the release of the program, set when one is made.
+// Version is the release of the program. A release sets it.
 var Version = "unreleased"
 
-// versionLine is what --version prints.
+// versionLine returns the output of --version.
 func versionLine() string {
 	return fmt.Sprintf("offload %s (%s, %s/%s)", Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 const (
-	// overview is what help says of the program.
+	// overview is the description of the program in help.
 	overview = "Creates, inspects and unpacks GPU offload bundles, offload binaries and the objects that contain them."
 
-	// parameterFiles describes arguments that every verb takes.
+	// parameterFiles describes arguments that every verb accepts.
 	parameterFiles = "An argument @FILE is replaced by the lines of FILE, an argument each."
 
 	// exitCodes are the exit codes of every verb, a line each.
@@ -93,7 +93,7 @@ type helpWriter struct {
 
 func (w helpWriter) line(s string) { fmt.Fprintln(w.w, s) }
 
-// heading writes an empty line and a heading, in bold letters where there is colour.
+// heading writes an empty line and a heading, in bold if the output has colours.
 func (w helpWriter) heading(s string) {
 	if w.color {
 		s = "\x1b[1m" + s + "\x1b[0m"
@@ -101,7 +101,7 @@ func (w helpWriter) heading(s string) {
 	fmt.Fprintf(w.w, "\n%s:\n", s)
 }
 
-// table writes lines of a short key and a text.
+// table writes lines with a short key and a text.
 func (w helpWriter) table(lines string) {
 	for line := range strings.SplitSeq(lines, "\n") {
 		key, text, _ := strings.Cut(line, "  ")

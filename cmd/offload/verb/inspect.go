@@ -70,7 +70,7 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 	return listing.Images(call.Stdout, files, several)
 }
 
-// read finds the images of a file, and their kernels if they are wanted.
+// read finds the images of a file, and their kernels if they are requested.
 func (f *inspectFlags) read(ctx context.Context, call *command.Call, name string) (*engine.DeviceFile, error) {
 	inspect := call.Session.Inspect
 	if f.kernels {

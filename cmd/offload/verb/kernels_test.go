@@ -13,7 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/object"
-	"github.com/rules-offload/rules_offload/internal/testobject"
+	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
 const (
@@ -23,8 +23,8 @@ const (
 )
 
 // device returns a kernel with the figures that occupancy needs.
-func device(name string, vgprs, scratch int) testobject.Kernel {
-	return testobject.Kernel{
+func device(name string, vgprs, scratch int) testelf.Kernel {
+	return testelf.Kernel{
 		Name: name, CodeSize: uint64(64 + vgprs), Rsrc1: uint32((vgprs - 1) / 8),
 		Keys: map[string]any{
 			".kernarg_segment_size": 8, ".group_segment_fixed_size": 0, ".private_segment_fixed_size": scratch, ".wavefront_size": 64,
@@ -62,8 +62,8 @@ func must(t *testing.T, dir string, args ...string) string {
 
 func TestInspectKernels(t *testing.T) {
 	dir := writeAll(t, map[string][]byte{
-		"a.co": testobject.Object{ABI: 4, Flags: gfx90a, Kernels: []testobject.Kernel{device("_Z4gemmPf", 65, 0), device("_Z1aPf", 4, 16)}}.Build(),
-		"b.co": testobject.Object{ABI: 3, Flags: gfx900, Kernels: []testobject.Kernel{device("_Z4gemmPf", 24, 0)}}.Build(),
+		"a.co": testelf.CodeObject{ABI: 4, Flags: gfx90a, Kernels: []testelf.Kernel{device("_Z4gemmPf", 65, 0), device("_Z1aPf", 4, 16)}}.Build(),
+		"b.co": testelf.CodeObject{ABI: 3, Flags: gfx900, Kernels: []testelf.Kernel{device("_Z4gemmPf", 24, 0)}}.Build(),
 		"text": []byte("no device code"),
 	})
 	for _, compress := range []string{"--compress=false", "--compress", "--compress=true --frames=entry"} {
@@ -122,8 +122,8 @@ func TestInspectKernels(t *testing.T) {
 func TestHostileCodeObjects(t *testing.T) {
 	const name = "a\x1b[31m\u202e\u009b1m\x7f|`<script>\xff\n"
 	dir := writeAll(t, map[string][]byte{
-		"evil\x1b.co": testobject.Object{ABI: 4, Flags: gfx90a, Kernels: []testobject.Kernel{device(name, 4, 0)}}.Build(),
-		"broken.co":   testobject.Object{ABI: 4, Flags: gfx90a, Metadata: []byte{0xdf, 0xff, 0xff, 0xff, 0xff}}.Build(),
+		"evil\x1b.co": testelf.CodeObject{ABI: 4, Flags: gfx90a, Kernels: []testelf.Kernel{device(name, 4, 0)}}.Build(),
+		"broken.co":   testelf.CodeObject{ABI: 4, Flags: gfx90a, Metadata: []byte{0xdf, 0xff, 0xff, 0xff, 0xff}}.Build(),
 	})
 	for _, args := range [][]string{{"inspect"}, {"inspect", "--kernels"}, {"inspect", "--kernels", "--mangled"}, {"diff", "evil\x1b.co"}, {"inspect", "--kernels", "--json"}, {"inspect", "evil\x1b.co", "--kernels"}, {"check", "--covers=gfx1100"}} {
 		code, stdout, stderr := runIn(dir, append(args, "evil\x1b.co")...)
@@ -145,13 +145,13 @@ func TestHostileCodeObjects(t *testing.T) {
 }
 
 func TestDiff(t *testing.T) {
-	object := func(kernels ...testobject.Kernel) []byte {
-		return testobject.Object{ABI: 4, Flags: gfx90a, Kernels: kernels}.Build()
+	object := func(kernels ...testelf.Kernel) []byte {
+		return testelf.CodeObject{ABI: 4, Flags: gfx90a, Kernels: kernels}.Build()
 	}
 	dir := writeAll(t, map[string][]byte{
 		"old.co": object(device("_Z1aPf", 24, 0), device("gone", 4, 0), device("same", 4, 0)),
 		"new.co": object(device("_Z1aPf", 94, 0), device("same", 4, 0), device("here", 4, 8)),
-		"b.co":   testobject.Object{ABI: 4, Flags: gfx900, Kernels: []testobject.Kernel{device("same", 4, 0)}}.Build(),
+		"b.co":   testelf.CodeObject{ABI: 4, Flags: gfx900, Kernels: []testelf.Kernel{device("same", 4, 0)}}.Build(),
 	})
 	for _, test := range []struct {
 		args   string
@@ -203,8 +203,8 @@ func TestDiff(t *testing.T) {
 }
 
 func TestCovers(t *testing.T) {
-	object := func(flags uint32, kernels ...testobject.Kernel) []byte {
-		return testobject.Object{ABI: 4, Flags: flags, Kernels: kernels}.Build()
+	object := func(flags uint32, kernels ...testelf.Kernel) []byte {
+		return testelf.CodeObject{ABI: 4, Flags: flags, Kernels: kernels}.Build()
 	}
 	k := device("k", 4, 0)
 	dir := writeAll(t, map[string][]byte{

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// memoryFlag defines --max-memory, which all verbs have.
+// memoryFlag defines --max-memory, a flag of all verbs.
 func memoryFlag(flags *flagSet) {
 	flags.Func("max-memory", "the `size` of memory for decompressed code and lists, such as 512MiB or 2GiB (default: half of the memory of the machine or container, at most 4 GiB)", func(s string) (err error) {
 		flags.memory, err = ParseMemory(s)

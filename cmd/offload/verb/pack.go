@@ -84,8 +84,8 @@ func (f *packFlags) run(ctx context.Context, call *command.Call, operands []stri
 	return nil
 }
 
-// imagesFlag defines --image, which may be given several times. Unlike LLVM's
-// it refuses what looks like a mistake.
+// imagesFlag defines --image, which may be repeated. Unlike LLVM's tool, it rejects likely
+// mistakes.
 func imagesFlag(flags *flagSet, images *[][]offloadbinary.String, kinds []string, usage string) {
 	flags.repeated("image", usage, func(s string) error {
 		seen := map[string]bool{}
@@ -113,7 +113,7 @@ var (
 	storedKinds = append(packedKinds[:len(packedKinds):len(packedKinds)], "hipv4", "host")
 )
 
-// value returns the value of a property, "" if there is none.
+// value returns the value of a property, "" if it is not set.
 func value(image []offloadbinary.String, key string) string {
 	img := offloadbinary.Image{Strings: image}
 	return img.Get(key)

@@ -8,12 +8,10 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/nearest"
 )
 
-// parse parses arguments and returns the operands. Flags may stand between operands;
-// what follows -- is operands. Its errors are flag.ErrHelp and usage errors.
-//
-// The flag package of the standard library is used although it knows less than cobra,
-// pflag or kong: these add a millisecond to the start of each process, as long as the
-// work of most calls takes.
+// parse parses arguments and returns the operands. Flags may be between operands; all arguments
+// after -- are operands. Its errors are flag.ErrHelp and usage errors. It uses the flag package
+// of the standard library because cobra, pflag and kong add a millisecond to the start of each
+// process, which is as long as most calls take.
 func parse(flags *flagSet, args []string) (operands []string, err error) {
 	for {
 		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {

@@ -7,10 +7,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 )
 
-// Three verbs make what bundle --compress makes, in steps that can be cached:
-// compress-part compresses the images of each frame, of a family of processors, and
-// compress-plan reads them all, beside it; assemble copies what these made. For the same
-// bytes give them the same --align and --level, and --pad to all parts but the last.
+// Three verbs create the output of bundle --compress in steps that can be cached. compress-part
+// compresses the images of one frame, which are for a family of processors. In parallel,
+// compress-plan reads all images. assemble copies their outputs. The bytes are the same if all
+// calls have the same --align and --level, and all parts except the last have --pad.
 
 var compressPartVerb = verb{
 	name:    "compress-part",

@@ -124,7 +124,7 @@ func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands [
 	return err
 }
 
-// pruneAdvice adds to the failure of a file without the wanted code what to do.
+// pruneAdvice adds advice to the error for a file without the requested code.
 func pruneAdvice(err error) error {
 	switch {
 	case errors.Is(err, prune.ErrNoDeviceCode):
@@ -135,7 +135,7 @@ func pruneAdvice(err error) error {
 	return err
 }
 
-// treeOperands takes the folders of --tree, which stand in for --input and --output.
+// treeOperands returns the directories of --tree, which replace --input and --output.
 func treeOperands(operands []string, input, output *string) error {
 	switch {
 	case *input != "" || *output != "":
@@ -147,7 +147,7 @@ func treeOperands(operands []string, input, output *string) error {
 	return nil
 }
 
-// pruneWhat checks that the flags name something to do, once.
+// pruneWhat checks that the flags request a change and do not conflict.
 func pruneWhat(opt *engine.PruneOptions) error {
 	switch {
 	case len(opt.Keep) > 0 && len(opt.Drop) > 0:
@@ -171,7 +171,7 @@ func addNames(names []string, list string) ([]string, error) {
 	return names, nil
 }
 
-// pruneLine says in one line what happened.
+// pruneLine returns a one-line summary.
 func pruneLine(r *prune.Report) string {
 	kept, all := prune.Architectures(r)
 	bundles := "1 bundle"

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/testobject"
+	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
 // codeObject writes a code object for gfx90a with kernels that use so many VGPRs.
 func codeObject(t *testing.T, path string, vgprs ...int) {
 	t.Helper()
-	object := testobject.Object{ABI: 3, Flags: 0x3f}
+	object := testelf.CodeObject{ABI: 3, Flags: 0x3f}
 	for i, n := range vgprs {
-		object.Kernels = append(object.Kernels, testobject.Kernel{
+		object.Kernels = append(object.Kernels, testelf.Kernel{
 			Name: fmt.Sprintf("_Z7kernel%dv", i), CodeSize: 256, Rsrc1: uint32((n - 1) / 8),
 			Keys: map[string]any{
 				".kernarg_segment_size": 8, ".kernarg_segment_align": 8, ".group_segment_fixed_size": 0, ".private_segment_fixed_size": 0,

@@ -1,7 +1,7 @@
-// Package verb is the command line of the program under its own name. Each verb is
-// one file: a struct of flags, the help text with examples, and a method that turns
-// the flags into the options of an engine operation. Help, completion scripts and
-// man pages are made from the same descriptions.
+// Package verb implements the command line of the program under its own name. Each verb is one
+// file: a struct of flags, the help text with examples, and a method that converts the flags to
+// the options of an engine operation. Help, completion scripts and man pages are generated from
+// the same descriptions.
 package verb
 
 import (
@@ -17,13 +17,13 @@ import (
 	"github.com/rules-offload/rules_offload/cmd/offload/printable"
 )
 
-// A verb is one thing the program does.
+// A verb is a command of the program.
 type verb struct {
 	name    string
 	operand string // the arguments after the flags, for the usage line: " FILE..."
 	summary string // one sentence
-	// details are what help says after the summary: paragraphs of one line each,
-	// with empty lines between them. May be empty.
+	// details follow the summary in help: paragraphs of one line each, separated by empty
+	// lines. May be empty.
 	details string
 	// examples are shown in help, in this order. At least one.
 	examples []example
@@ -33,7 +33,7 @@ type verb struct {
 	flags func() action
 }
 
-// An example is a command line and what it is for.
+// An example is a command line with its purpose.
 type example struct {
 	purpose string // without a full stop
 	command string // begins with "offload "
@@ -44,7 +44,7 @@ type action interface {
 	// define defines the flags. The name of a flag's value is between backquotes in
 	// its usage.
 	define(flags *flagSet)
-	// run does what the flags ask for, with the arguments after them.
+	// run runs the verb with its flags and the operands.
 	run(ctx context.Context, call *command.Call, operands []string) error
 }
 
@@ -82,9 +82,8 @@ type usageError string
 
 func (e usageError) Error() string { return string(e) }
 
-// Run runs a command line and returns its exit code: 0 when it did what was
-// asked, 1 when it failed, 2 when the command line itself is wrong. Failures
-// are one line on call.Stderr.
+// Run runs a command line and returns its exit code: 0 for success, 1 for a failure, 2 for an
+// invalid command line. It writes one line on call.Stderr for a failure.
 func Run(ctx context.Context, call *command.Call) int {
 	return command.Buffered(call, func(call *command.Call) int {
 		return dispatch(ctx, call)
@@ -217,7 +216,7 @@ func (v *verb) exit(call *command.Call, err error) int {
 	return exitFailure
 }
 
-// withTry adds to the message of a mistake the command that helps.
+// withTry adds the command for help to the message of a mistake.
 func withTry(message, try string) string {
 	if !strings.HasSuffix(message, "?") {
 		message += "."
@@ -225,7 +224,7 @@ func withTry(message, try string) string {
 	return message + " Try: " + try
 }
 
-// noOperands is for verbs that take flags alone.
+// noOperands rejects operands, for verbs without operands.
 func noOperands(operands []string) error {
 	if len(operands) > 0 {
 		return usageError(fmt.Sprintf("unexpected argument %q", operands[0]))
@@ -233,7 +232,7 @@ func noOperands(operands []string) error {
 	return nil
 }
 
-// oneFile is for verbs that take one file.
+// oneFile returns the operand of verbs with one file.
 func oneFile(operands []string) (string, error) {
 	if len(operands) != 1 {
 		return "", usageError(fmt.Sprintf("expected one file, found %d", len(operands)))

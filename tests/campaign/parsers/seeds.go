@@ -27,7 +27,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/registerir"
 	"github.com/rules-offload/rules_offload/internal/testelf"
-	"github.com/rules-offload/rules_offload/internal/testobject"
 )
 
 // fixtures lets package fixture be used outside tests. Its functions call nothing but
@@ -49,7 +48,7 @@ var ids = []string{"host-x86_64-unknown-linux-gnu-", "hipv4-amdgcn-amd-amdhsa--g
 // images returns device images: none for the host, small code objects for the rest.
 func images() [][]byte {
 	code := func(name string, flags uint32) []byte {
-		return testobject.Object{ABI: 4, Flags: flags, Kernels: []testobject.Kernel{{Name: name, CodeSize: 64}}}.Build()
+		return testelf.CodeObject{ABI: 4, Flags: flags, Kernels: []testelf.Kernel{{Name: name, CodeSize: 64}}}.Build()
 	}
 	return [][]byte{nil, code("gemm", 0x2f), code("scan", 0x33f)}
 }
@@ -235,14 +234,14 @@ func archives() [][]byte {
 
 // codeObjects returns AMD code objects of several ABIs.
 func codeObjects() [][]byte {
-	gemm := testobject.Kernel{Name: "gemm", CodeSize: 64, Rsrc1: 0x00af0081, Rsrc3: 3, Keys: map[string]any{
+	gemm := testelf.Kernel{Name: "gemm", CodeSize: 64, Rsrc1: 0x00af0081, Rsrc3: 3, Keys: map[string]any{
 		".vgpr_count": 32, ".sgpr_count": 20, ".kernarg_segment_size": 64, ".max_flat_workgroup_size": 256,
 		".wavefront_size": 64, ".uses_dynamic_stack": false, ".reqd_workgroup_size": []int{64, 2, 1},
 	}}
 	return [][]byte{
-		testobject.Object{ABI: 4, Flags: 0x3f, Kernels: []testobject.Kernel{gemm}}.Build(),
-		testobject.Object{ABI: 3, Flags: 0x41, Kernels: []testobject.Kernel{{Name: "k"}, gemm}, NoSections: true, Variables: map[string]string{"k_exec_mode": "\x01"}}.Build(),
-		testobject.Object{ABI: 0, Flags: 0x2a, Metadata: []byte("Kernels:\n  - Name: x\n    CodeProps:\n      NumVGPRs: 7\n")}.Build(),
+		testelf.CodeObject{ABI: 4, Flags: 0x3f, Kernels: []testelf.Kernel{gemm}}.Build(),
+		testelf.CodeObject{ABI: 3, Flags: 0x41, Kernels: []testelf.Kernel{{Name: "k"}, gemm}, NoSections: true, Variables: map[string]string{"k_exec_mode": "\x01"}}.Build(),
+		testelf.CodeObject{ABI: 0, Flags: 0x2a, Metadata: []byte("Kernels:\n  - Name: x\n    CodeProps:\n      NumVGPRs: 7\n")}.Build(),
 	}
 }
 
