@@ -131,7 +131,7 @@ func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.
 		return nil, "", err
 	}
 	err = files.Contain(func() error {
-		split = splitPackage(f.Input().Bytes())
+		split = externalCode(f.Input().Bytes())
 		return nil
 	})
 	return c.group(file), split, err
@@ -196,9 +196,9 @@ const (
 	kpackMagic     = "HIPK" // of a wrapper, instead of HIPF
 )
 
-// splitPackage describes where the device code of a library is, or returns ""
+// externalCode describes where the device code of a library is, or returns ""
 // if it is in the library itself.
-func splitPackage(data []byte) string {
+func externalCode(data []byte) string {
 	if !object.Identify(data).IsELF() {
 		return ""
 	}

@@ -36,8 +36,8 @@ func binaryWord(r *rand.Rand) []byte {
 	return []byte{byte(w), byte(w >> 8), byte(w >> 16), byte(w>>24) & 3, 0, byte(w >> 40), 1, 0}
 }
 
-// TestDamagedBundles flips bits of compressed bundles of all forms: every operation fails or gives
-// what it gives without the damage.
+// TestDamagedBundles flips bits in compressed bundles of all forms. Every operation fails or
+// has the same result as without the damage.
 func TestDamagedBundles(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -158,7 +158,8 @@ func TestDamagedBundles(t *testing.T) {
 				if n%10 != 0 {
 					continue
 				}
-				// What is registered goes on as it is: it must be right, or not matter.
+				// Registration copies the bundle unchanged: the damage must be detected or
+				// irrelevant.
 				s := bundleSession(dir)
 				err := s.Register(ctx, RegisterOptions{Kind: register.HIP, Triple: "x86_64-unknown-linux-gnu", Images: []string{"x"}, Output: "r"})
 				if all := s.unbundleAll(ctx, t, dir, names); err == nil && at >= 4 && !all {

@@ -13,8 +13,7 @@ import (
 
 const ptxText = "// comment\n.version 7.0\n.target sm_70\n"
 
-// dataOf returns what an object says of a symbol of data: its contents, and the
-// alignment of its section.
+// dataOf returns the contents of a data symbol in an object, and the alignment of its section.
 func dataOf(t *testing.T, name string, contents []byte, coff bool) (data string, align uint64) {
 	t.Helper()
 	file, err := object.Parse(contents)

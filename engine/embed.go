@@ -45,7 +45,7 @@ func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
 			return in(host, err)
 		}
 		for _, input := range packages {
-			if err := checkPackages(input.All()); err != nil {
+			if err := checkOffloadBinaries(input.All()); err != nil {
 				return in(input, err)
 			}
 			// One section for each binary: linkers join sections of the same name.
@@ -59,8 +59,8 @@ func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
 	})
 }
 
-// checkPackages checks that c consists of offload binaries.
-func checkPackages(c files.Content) error {
+// checkOffloadBinaries checks that c consists of offload binaries.
+func checkOffloadBinaries(c files.Content) error {
 	if c.Len() == 0 {
 		return errors.New("an empty file, expected an offload binary")
 	}
@@ -99,7 +99,7 @@ func untypedOffloading(c files.Content) (object.Edits, error) {
 		content := c.Slice(int64(section.Offset), int64(len(data)))
 		if section.Type != object.ShtOffloading {
 			untyped = true
-			if err := checkPackages(content); err != nil {
+			if err := checkOffloadBinaries(content); err != nil {
 				return edits, fmt.Errorf("section %s: %w", images.OffloadingSection, err)
 			}
 		}

@@ -167,8 +167,8 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// What llvm-offload-binary looks at: offload binaries alone. A section that has
-// nothing but the name counts if an offload binary is in it.
+// The scope of llvm-offload-binary: only offload binaries. A section that only has the name
+// counts if it contains an offload binary.
 func TestScope(t *testing.T) {
 	one := string(packedImage(t, "gfx1", "one"))
 	s, _ := newSession(t, map[string][]byte{"in": archive(t,
@@ -297,7 +297,7 @@ func TestCompressedPackages(t *testing.T) {
 	}
 }
 
-// read returns the files in a directory but for the input.
+// read returns the files in a directory except the input.
 func read(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -130,7 +130,7 @@ func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Ou
 	if split.Host.Appended > 0 {
 		report.Warnings = append(report.Warnings, fmt.Sprintf("%d bytes after the last section are kept at the end of the file; a signature there is no longer valid", split.Host.Appended))
 	}
-	if err := s.writePlan(input, out, opt.Output, split.Host, opt.Verify); err != nil {
+	if err := s.writeLinked(input, out, opt.Output, split.Host, opt.Verify); err != nil {
 		return report, err
 	}
 	if err := out.MakeDir(opt.Dir); err != nil {
@@ -163,10 +163,10 @@ func searchPath(output, dir, group string) (string, error) {
 	return path.Join(filepath.ToSlash(rel), group+"_@GFXARCH@.kpack"), nil
 }
 
-// writePlan writes a linked file with the permissions of another.
-func (s *Session) writePlan(input *files.Input, out *files.Outputs, output string, plan *elfedit.Plan, verify bool) error {
+// writeLinked writes a linked file with the permissions of another.
+func (s *Session) writeLinked(input *files.Input, out *files.Outputs, output string, layout *elfedit.Layout, verify bool) error {
 	if verify {
-		if err := checkPlan(input, plan); err != nil {
+		if err := checkLayout(input, layout); err != nil {
 			return fmt.Errorf("%s: %w", output, err)
 		}
 	}
@@ -175,7 +175,7 @@ func (s *Session) writePlan(input *files.Input, out *files.Outputs, output strin
 		return err
 	}
 	w.KeepMode(input.Mode())
-	if err := plan.Write(w); err != nil {
+	if err := layout.Write(w); err != nil {
 		return err
 	}
 	return w.Close()
@@ -211,11 +211,11 @@ func (s *Session) KpackMerge(ctx context.Context, opt KpackMergeOptions) error {
 			}
 			o.Archives = append(o.Archives, a)
 		}
-		plan, release, err := kpack.Merge(ctx, h, o)
+		layout, release, err := kpack.Merge(ctx, h, o)
 		defer release()
 		if err != nil {
 			return in(inputs[0], err)
 		}
-		return s.writePlan(inputs[0], out, opt.Output, plan, opt.Verify)
+		return s.writeLinked(inputs[0], out, opt.Output, layout, opt.Verify)
 	})
 }

@@ -178,6 +178,6 @@ func (s *Session) splitOne(ctx context.Context, t *treeCopy, e files.TreeEntry, 
 		}
 	}
 	return report, s.write(ctx, func(out *files.Outputs) error {
-		return s.writePlan(input, out, t.tree.Name(e.Path), split.Host, opt.Verify)
+		return s.writeLinked(input, out, t.tree.Name(e.Path), split.Host, opt.Verify)
 	})
 }

@@ -78,16 +78,16 @@ func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Ou
 		return report, in(input, err)
 	}
 	defer work.Close()
-	plan, err := work.Plan(ctx)
+	layout, err := work.Layout(ctx)
 	if err != nil {
 		return report, in(input, err)
 	}
-	report = work.Report(plan)
+	report = work.Report(layout)
 	report.Input, report.Output = input.Name(), output
 	if o.DryRun {
 		return report, nil
 	}
-	return report, s.writePlan(input, out, output, plan, verify && work.Linked())
+	return report, s.writeLinked(input, out, output, layout, verify && work.Linked())
 }
 
 // copyTo copies a file without changes.

@@ -6,10 +6,10 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 )
 
-// checkPlan checks the structure of a linked file to be written. It ignores faults
+// checkLayout checks the structure of a linked file to be written. It ignores faults
 // that the input also has.
-func checkPlan(input *files.Input, plan *elfedit.Plan) error {
-	joined, err := files.Join(plan.Size, plan.Parts)
+func checkLayout(input *files.Input, layout *elfedit.Layout) error {
+	joined, err := files.Join(layout.Size, layout.Parts)
 	if err != nil {
 		return err
 	}

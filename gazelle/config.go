@@ -21,26 +21,25 @@ const (
 	includeDirective = "offload_include"
 )
 
-// mode says how new sources are put into rules.
+// mode selects how new sources are assigned to rules.
 type mode string
 
 const (
 	packageMode mode = "package" // all sources of a package in one rule
-	fileMode    mode = "file"    // each source in a rule of its own
+	fileMode    mode = "file"    // each source in a separate rule
 )
 
-// settings are what the directives say for one folder.
+// settings are the settings of one folder, from directives.
 type settings struct {
 	enabled bool
 	mode    mode
 	bundle  bool
-	// archs is nil where no directive is in force.
+	// archs is nil without a directive.
 	archs []string
-	// includes are folders of the repository, given to compilers by -I, in the
-	// order in which they look.
+	// includes are folders of the repository that compilers get with -I, in search order.
 	includes []string
-	// listed are the patterns of the sources that rules of the nearest package
-	// above list, by path in the repository.
+	// listed are the patterns for the sources that rules of the nearest parent package list, by
+	// path in the repository.
 	listed []patterns
 }
 
@@ -53,19 +52,19 @@ func (*offload) KnownDirectives() []string {
 	return []string{offloadDirective, archsDirective, modeDirective, bundleDirective, includeDirective}
 }
 
-// RegisterFlags sets what holds at the root where no directive says otherwise.
+// RegisterFlags sets the defaults at the root.
 func (*offload) RegisterFlags(_ *flag.FlagSet, _ string, c *config.Config) {
 	c.Exts[languageName] = &settings{enabled: true, mode: packageMode, bundle: true}
 }
 
-// CheckFlags looks at the workspace before the first folder is visited.
+// CheckFlags inspects the workspace before Gazelle visits the first folder.
 func (l *offload) CheckFlags(_ *flag.FlagSet, c *config.Config) error {
 	l.ownModule = isModule(c.RepoRoot, moduleName)
 	return nil
 }
 
-// Configure reads the directives of one folder and notes what its BUILD file
-// has for other packages. Gazelle calls it for a folder before those below.
+// Configure reads the directives of one folder, and records what its BUILD file provides for
+// other packages. Gazelle calls it for a folder before its subfolders.
 func (l *offload) Configure(c *config.Config, rel string, f *rule.File) {
 	if f == nil {
 		return
@@ -83,7 +82,7 @@ func (l *offload) Configure(c *config.Config, rel string, f *rule.File) {
 	s.listed = listedSources(rel, f.Rules)
 }
 
-// apply follows a directive in the BUILD file of a folder.
+// apply applies a directive in the BUILD file of a folder.
 func (s *settings) apply(d rule.Directive, rel string) error {
 	switch d.Key {
 	case includeDirective:
@@ -125,7 +124,7 @@ func (s *settings) apply(d rule.Directive, rel string) error {
 	return nil
 }
 
-// choose sets a switch from one of the two words for on and off.
+// choose sets a switch from a word for on or off.
 func choose(to *bool, value, on, off string) error {
 	if value != on && value != off {
 		return fmt.Errorf("expected %s or %s", on, off)

@@ -14,7 +14,7 @@ import (
 	"github.com/bazelbuild/bazel-gazelle/rule"
 )
 
-// generator works on one package.
+// generator generates the rules of one package.
 type generator struct {
 	*offload
 	language.GenerateArgs
@@ -24,28 +24,28 @@ type generator struct {
 	result   language.GenerateResult
 }
 
-// group is a rule to be written and the sources in it.
+// group is a rule to write, with its sources.
 type group struct {
 	kind     string
 	name     string
 	testonly bool
 	srcs     []string
-	// old is the rule as it is in the BUILD file, or nil.
+	// old is the rule in the BUILD file, or nil.
 	old *rule.Rule
-	// fixed is true when srcs of old is no plain list: it gets no more sources.
+	// fixed is true if srcs of old is not a plain list. The rule then gets no further sources.
 	fixed bool
-	// leaf is true for programs and tests that are linked: nothing depends on
-	// them, so that they can depend on the libraries of the package.
+	// leaf is true for linked programs and tests. No rule depends on them, so they can depend
+	// on the libraries of the package.
 	leaf bool
-	// What the includes lead to: headers, libraries of the package that have
-	// the headers, and includes to be resolved.
+	// The results for the includes: headers, libraries of the package that have the headers,
+	// and unresolved includes.
 	hdrs, local []string
 	// includes are the folders of the package from which the headers are included.
 	includes  []string
 	elsewhere []include
 }
 
-// perFile reports whether the rule is one for a single source, named after it.
+// perFile reports whether the rule is for a single source and named after it.
 func (gr *group) perFile(suffix string) bool {
 	srcs := gr.srcs
 	if gr.old != nil {
@@ -54,8 +54,7 @@ func (gr *group) perFile(suffix string) bool {
 	return len(srcs) == 1 && strings.TrimSuffix(gr.name, suffix) == stemOf(srcs[0])
 }
 
-// GenerateRules writes the rules of one package. Gazelle calls it for the
-// folders below first.
+// GenerateRules generates the rules of one package. Gazelle calls it for subfolders first.
 func (l *offload) GenerateRules(args language.GenerateArgs) language.GenerateResult {
 	g := &generator{
 		offload:      l,
@@ -76,7 +75,7 @@ func (l *offload) GenerateRules(args language.GenerateArgs) language.GenerateRes
 	if len(g.groups) > 0 || len(args.OtherGen) > 0 {
 		l.packages[args.Rel] = true
 	}
-	// Libraries first: programs and tests ask for their headers.
+	// Libraries come first, because programs and tests search for their headers.
 	for _, leaf := range []bool{false, true} {
 		for _, gr := range g.groups {
 			if gr.leaf == leaf {
@@ -99,8 +98,7 @@ func (g *generator) existing() []*rule.Rule {
 	return g.File.Rules
 }
 
-// keep makes groups of the existing rules and those of their sources that are
-// still there.
+// keep creates groups from the existing rules with those of their sources that still exist.
 func (g *generator) keep() {
 	for _, r := range g.existing() {
 		kind := kindOf(g.Config, r)
@@ -127,8 +125,7 @@ func (g *generator) keep() {
 	}
 }
 
-// removeEmpty drops the rules that have no source left, and returns their
-// names.
+// removeEmpty removes the rules without sources, and returns their names.
 func (g *generator) removeEmpty() (removed []string) {
 	g.groups = slices.DeleteFunc(g.groups, func(gr *group) bool {
 		if len(gr.srcs) > 0 || gr.fixed {
@@ -169,7 +166,7 @@ func (g *generator) newSources() []string {
 		if g.kindFor(file) == "" || listed.match(file) {
 			continue
 		}
-		// A rule of the package above lists it, and this folder is none so far.
+		// A rule of the parent package lists it, and this folder is not a package yet.
 		if g.File == nil && slices.ContainsFunc(g.settings.listed, func(p patterns) bool { return p.match(path.Join(g.Rel, file)) }) {
 			continue
 		}
@@ -179,8 +176,8 @@ func (g *generator) newSources() []string {
 	return sources
 }
 
-// kindFor returns the kind of rule for a source by itself, or "" if it has no
-// device code. What is hipKind can also be in a libraryKind: see hipKindIn.
+// kindFor returns the kind of rule for a single source, or "" if it has no device code. A
+// source of hipKind can also be in a libraryKind: see hipKindIn.
 func (g *generator) kindFor(file string) string {
 	switch path.Ext(file) {
 	case ".hip":
@@ -207,10 +204,9 @@ func (g *generator) scan(file string) *scan {
 	return g.scanFile(g.Config.RepoRoot, path.Join(g.Rel, file))
 }
 
-// deviceOnly reports whether a C++ source has __device__ functions and nothing
-// that only HIP's compiler knows. A source that C++ compilers can read too, by
-// itself or with the headers of the repository that it includes, is none: it
-// may well be meant for them.
+// deviceOnly reports whether a C++ source has __device__ functions and no syntax that requires
+// HIP's compiler. It returns false for a source that C++ compilers can also read, alone or with
+// the headers of the repository that it includes, because the source may be for them.
 func (g *generator) deviceOnly(file string) bool {
 	switch path.Ext(file) {
 	case ".cc", ".cpp", ".cxx":
@@ -241,8 +237,8 @@ func (g *generator) deviceOnly(file string) bool {
 	return true
 }
 
-// isCUDA tells sources for nvcc, which include CUDA's own headers or call its
-// functions, from those in HIP's manner.
+// isCUDA reports whether a source is for nvcc, not for HIP: it includes CUDA's own headers or
+// calls its functions.
 func (s *scan) isCUDA() bool {
 	cuda := s.cudaAPI && !s.hipAPI
 	for _, inc := range s.includes {
@@ -254,7 +250,7 @@ func (s *scan) isCUDA() bool {
 	return cuda
 }
 
-// place puts the new sources into rules, existing ones where that fits.
+// place assigns the new sources to rules, to existing ones if possible.
 func (g *generator) place(sources []string) {
 	base, packaged := path.Base(g.Rel), g.settings.mode == packageMode
 	kindIn := make(map[string]string)
@@ -300,10 +296,10 @@ func (g *generator) place(sources []string) {
 	}
 }
 
-// hipKindIn returns the kind of rule for a new HIP source among the others.
-// Kernels and what launches them must be in one library; kernels that nothing
-// launches here are code objects. Device functions are of use to the device
-// code of others: where no kernel is beside them, they are a library.
+// hipKindIn returns the kind of rule for a new HIP source in its package. Kernels and the code
+// that launches them must be in one library. Kernels that no source of the package launches are
+// code objects. Device functions are for the device code of others: in a package without
+// kernels, they are a library.
 func (g *generator) hipKindIn(file string, sources []string) string {
 	launches := func(src string) bool {
 		s := g.scan(src)
@@ -315,7 +311,7 @@ func (g *generator) hipKindIn(file string, sources []string) string {
 	case launches(file) || alone && g.deviceOnly(file):
 		return libraryKind
 	case program && !isTest(file):
-		// What it launches, it loads: its own code objects would be of no use.
+		// It launches only kernels that it loads, so it does not need code objects.
 		return programKind
 	case alone:
 		return hipKind
@@ -349,9 +345,8 @@ func (g *generator) isProgram(src string) bool {
 	return s != nil && s.main
 }
 
-// groupFor returns the rule that a new source joins: the one with the wanted
-// name or, if shared, the only one of its kind. Rules for one file named after
-// it are not joined.
+// groupFor returns the rule for a new source: the one with the given name or, if shared, the
+// only one of its kind. Rules that are named after their only file get no further sources.
 func (g *generator) groupFor(kind, want, suffix string, testonly, shared bool) *group {
 	var only *group
 	fitting := 0
@@ -373,7 +368,7 @@ func (g *generator) groupFor(kind, want, suffix string, testonly, shared bool) *
 	return nil
 }
 
-// free returns a name for a new target that no other target has.
+// free returns an unused name for a new target.
 func (g *generator) free(name, suffix string) string {
 	candidate := name
 	for i := 1; g.taken[candidate]; i++ {
@@ -411,8 +406,8 @@ func (g *generator) write(gr *group) {
 	}
 }
 
-// setArchs sets the architectures: those of the directive or, where there is
-// none, what a person wrote.
+// setArchs sets the architectures: those of the directive or, without a directive, those of the
+// existing rule.
 func (g *generator) setArchs(r, old *rule.Rule) {
 	if g.settings.archs != nil {
 		setManaged(r, old, archsAttr, g.settings.archs)
@@ -421,7 +416,7 @@ func (g *generator) setArchs(r, old *rule.Rule) {
 	}
 }
 
-// setDefaults sets what a new rule begins with and people may change.
+// setDefaults sets the initial attributes of a new rule, which users can change.
 func (g *generator) setDefaults(r *rule.Rule, gr *group) {
 	if gr.old != nil {
 		return
@@ -441,8 +436,8 @@ func (g *generator) add(r *rule.Rule, imports imports) {
 	g.result.Imports = append(g.result.Imports, imports)
 }
 
-// writeBundles adds a bundle for each rule whose images are in none, and takes
-// the images of removed rules out of theirs.
+// writeBundles adds a bundle for each rule whose images are in no bundle, and removes the
+// images of removed rules from their bundles.
 func (g *generator) writeBundles(removed []string) {
 	for _, r := range g.existing() {
 		if kindOf(g.Config, r) != bundleKind {
@@ -488,7 +483,7 @@ func stemOf(file string) string {
 	return strings.TrimSuffix(base, path.Ext(base))
 }
 
-// isTest reports whether a source is named as that of a test.
+// isTest reports whether a source has the name of a test.
 func isTest(file string) bool {
 	stem := stemOf(file)
 	return strings.HasSuffix(stem, "_test") || strings.HasPrefix(stem, "test_")

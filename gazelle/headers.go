@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// headers follows the includes of the sources of a group through the headers
-// of the package, and sets what it finds: hdrs, local, elsewhere.
+// headers follows the includes of the sources of a group through the headers of the package,
+// and sets hdrs, local and elsewhere.
 func (g *generator) headers(gr *group) {
 	seen := make(map[string]bool)
 	var queue []string
@@ -74,10 +74,9 @@ func (g *generator) headerOf(header string) string {
 	return only
 }
 
-// ownHeader returns the header that an include means, by its path in the
-// package, if it is one of the package and in no library of its own there. folder
-// is the folder of the package that compilers must look in for it, "" if they do
-// anyway.
+// ownHeader returns the header of an include, by its path in the package, if the header is in
+// the package and not in a separate library there. folder is the folder of the package that
+// compilers must search for it, "" if they search it by default.
 func (g *generator) ownHeader(inc include) (header, folder string, ours bool) {
 	if inc.angle {
 		return "", "", false
@@ -118,8 +117,8 @@ func (g *generator) ownHeader(inc include) (header, folder string, ours bool) {
 	return "", "", false
 }
 
-// candidates returns where a compiler looks for an include in quotes: beside
-// the file that has it, then from the root of the repository, then in folders.
+// candidates returns the paths at which a compiler searches for an include in quotes: in the
+// folder of the file that includes it, then from the root of the repository, then in folders.
 func (inc include) candidates(folders []string) []string {
 	var files []string
 	places := []string{path.Dir(inc.file), ""}
@@ -154,11 +153,11 @@ func (l *offload) onlyHeader(root string, inc include) string {
 	return found
 }
 
-// headersBelow returns the headers of a repository by base name, without those in
-// hidden folders and behind links, such as Bazel's outputs.
+// headersBelow returns the headers of a repository by base name. It skips hidden folders and
+// links, such as Bazel's outputs.
 func headersBelow(root string) map[string][]string {
 	found := make(map[string][]string)
-	// A folder that cannot be read has no headers.
+	// Unreadable folders are skipped.
 	_ = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -179,7 +178,7 @@ func headersBelow(root string) map[string][]string {
 	return found
 }
 
-// isFile reports whether there is a file at a path in the repository.
+// isFile reports whether a path in the repository is a file.
 func isFile(root, file string) bool {
 	info, err := os.Stat(filepath.Join(root, filepath.FromSlash(file)))
 	return err == nil && info.Mode().IsRegular()

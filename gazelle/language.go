@@ -1,8 +1,6 @@
-// Package offload is a Gazelle extension: it writes and keeps the rules of
-// rules_offload for HIP sources (*.hip, *.cu, C++ with kernels) and for C and
-// C++ sources with OpenMP target regions.
-//
-// docs/gazelle.md tells how to set it up and which directives there are.
+// Package offload is a Gazelle extension that writes and updates the rules of rules_offload for
+// HIP sources (*.hip, *.cu, C++ with kernels) and for C and C++ sources with OpenMP target
+// regions. docs/gazelle.md describes its setup and its directives.
 package offload
 
 import (
@@ -20,22 +18,22 @@ import (
 // "# gazelle:resolve offload math/tile.h //math:tile".
 const languageName = "offload"
 
-// The module whose rules are written, and the file that they are loaded from.
+// The module with the rules, and the file from which they are loaded.
 const (
 	moduleName = "rules_offload"
 	defsFile   = "//rules:defs.bzl"
 )
 
-// The rules that are written.
+// The generated rules.
 const (
-	hipKind     = "hip_code_objects" // kernels alone
+	hipKind     = "hip_code_objects" // only kernels
 	libraryKind = "hip_library"      // kernels and the host code that launches them
 	programKind = "hip_binary"       // programs that launch kernels of other files
 	openmpKind  = "openmp_library"
 	bundleKind  = "offload_bundle"
 )
 
-// The attributes that are written.
+// The generated attributes.
 const (
 	srcsAttr       = "srcs"
 	hdrsAttr       = "hdrs"
@@ -70,13 +68,12 @@ var compiledKind = rule.KindInfo{
 // isCompiled reports whether rules of a kind have sources.
 func isCompiled(kind string) bool { return kind == hipKind || isLinked(kind) }
 
-// isLinked reports whether rules of a kind are C++ programs, or libraries for them.
+// isLinked reports whether rules of a kind are C++ programs or libraries for C++ programs.
 func isLinked(kind string) bool {
 	return kind == libraryKind || kind == programKind || kind == openmpKind
 }
 
-// offload is the extension. One value serves one run of Gazelle, which calls
-// it from one goroutine.
+// offload is the extension. A run of Gazelle uses one value, in one goroutine.
 type offload struct {
 	language.BaseLang
 
@@ -84,13 +81,11 @@ type offload struct {
 	ownModule bool
 	// scans are the sources and headers read so far, by path in the repository.
 	scans map[string]*scan
-	// packages tells which folders are packages, as far as anybody asked.
+	// packages records whether folders are packages, for the folders examined so far.
 	packages map[string]bool
-	// libraries are the C++ libraries that other extensions or people wrote, by
-	// package.
+	// libraries are the C++ libraries from other extensions or users, by package.
 	libraries map[string][]*library
-	// headers are the headers of the repository by base name, nil until one is
-	// looked for.
+	// headers are the headers of the repository by base name, nil before the first search.
 	headerFiles map[string][]string
 	// bundled holds the labels of all images of the bundles seen so far.
 	bundled map[string]bool
@@ -118,14 +113,13 @@ func (*offload) Name() string { return languageName }
 // Kinds returns the rules that the extension writes.
 func (*offload) Kinds() map[string]rule.KindInfo { return kinds }
 
-// Loads returns where the rules are loaded from when nothing is known of
-// modules.
+// Loads returns the files from which the rules are loaded if the module names are unknown.
 func (l *offload) Loads() []rule.LoadInfo {
 	return l.ApparentLoads(func(string) string { return "" })
 }
 
-// ApparentLoads returns where the rules are loaded from, by the name that the
-// workspace gives to rules_offload.
+// ApparentLoads returns the files from which the rules are loaded, with the name of
+// rules_offload in the workspace.
 func (l *offload) ApparentLoads(moduleToApparentName func(string) string) []rule.LoadInfo {
 	name := moduleToApparentName(moduleName)
 	if name == "" {
@@ -160,8 +154,8 @@ func isModule(root, name string) bool {
 	return false
 }
 
-// kindOf returns the kind of an existing rule, without the name that
-// directives such as map_kind and macro gave it.
+// kindOf returns the original kind of an existing rule, which directives such as map_kind and
+// macro can rename.
 func kindOf(c *config.Config, r *rule.Rule) string {
 	kind := r.Kind()
 	if wrapped, ok := c.AliasMap[kind]; ok {

@@ -13,27 +13,25 @@ import (
 	"github.com/bazelbuild/buildtools/build"
 )
 
-// library is a rule with headers that is not ours: cc_library or one like it.
-// Gazelle's index has those of extensions for C++ only, not those that people
-// write.
+// library is a rule with headers that the extension does not generate: cc_library or similar.
+// Gazelle's index contains only libraries from extensions for C++, not those that users write.
 type library struct {
 	label label.Label
 	pkg   string
 	hdrs  patterns
-	// roots are the folders from which headers can be included as well, each
-	// with what the include begins with.
+	// roots are further folders from which headers can be included, each with the prefix of the
+	// include.
 	roots []root
 }
 
 type root struct{ folder, prefix string }
 
-// isLibrary reports whether rules of a kind give their headers to those that
-// depend on them.
+// isLibrary reports whether rules of a kind provide headers to their dependents.
 func isLibrary(kind string) bool {
 	return strings.HasSuffix(kind, "_library") && !isLinked(kind)
 }
 
-// noteLibraries remembers the libraries of a package.
+// noteLibraries records the libraries of a package.
 func (l *offload) noteLibraries(c *config.Config, rel string, rules []*rule.Rule) {
 	for _, r := range rules {
 		hdrs := r.Attr(hdrsAttr)
@@ -56,8 +54,8 @@ func (l *offload) noteLibraries(c *config.Config, rel string, rules []*rule.Rule
 	}
 }
 
-// provides reports whether the library has a header, by its path in the
-// repository. Literal names may be those of generated files.
+// provides reports whether the library has a header, by its path in the repository. Literal
+// names can be generated files.
 func (lib *library) provides(c *config.Config, header string) bool {
 	name, ok := pathIn(lib.pkg, header)
 	if !ok {
@@ -75,8 +73,7 @@ func (lib *library) providesAs(c *config.Config, included string) bool {
 	})
 }
 
-// pathIn returns the path of a file from a folder that it is in; "" is the
-// root.
+// pathIn returns the path of a file relative to a folder that contains it; "" is the root.
 func pathIn(folder, file string) (string, bool) {
 	if folder == "" {
 		return file, true
@@ -84,7 +81,7 @@ func pathIn(folder, file string) (string, bool) {
 	return strings.CutPrefix(file, folder+"/")
 }
 
-// noteBundles remembers which images are in bundles.
+// noteBundles records the images that are in bundles.
 func (l *offload) noteBundles(c *config.Config, rel string, rules []*rule.Rule) {
 	for _, r := range rules {
 		if kindOf(c, r) != bundleKind {
@@ -109,8 +106,8 @@ func listedSources(rel string, rules []*rule.Rule) []patterns {
 	return listed
 }
 
-// packageOf returns the package that a file belongs to, by its path in the
-// repository. ok is false if there is none.
+// packageOf returns the package of a file, by its path in the repository. ok is false if the
+// file is in no package.
 func (l *offload) packageOf(c *config.Config, file string) (rel string, ok bool) {
 	for rel = path.Dir(file); ; rel = path.Dir(rel) {
 		if rel == "." {

@@ -10,16 +10,14 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// patterns are the files that an attribute names: literally, or as the
-// patterns of glob.
+// patterns are the files that an attribute names, as literals or as patterns of glob.
 type patterns struct {
 	names    []string
 	globs    []string
 	excludes []string
 }
 
-// patternsOf finds all names in an expression: those of lists, globs, select
-// and sums of them.
+// patternsOf returns all names in an expression of lists, globs, select and their sums.
 func patternsOf(e build.Expr) patterns {
 	var p patterns
 	p.add(e)
@@ -67,7 +65,7 @@ func matchAny(globs []string, file string) bool {
 	return false
 }
 
-// under gives the patterns for paths in the repository.
+// under returns the patterns for paths in the repository.
 func (p patterns) under(rel string) patterns {
 	join := func(names []string) []string {
 		var joined []string
@@ -96,7 +94,7 @@ func literals(e build.Expr) (values []string, ok bool) {
 	return values, true
 }
 
-// unchanged is an expression that a merge leaves as it is.
+// unchanged is an expression that a merge does not change.
 type unchanged struct{ expr build.Expr }
 
 var _ rule.Merger = unchanged{}
@@ -104,12 +102,11 @@ var _ rule.Merger = unchanged{}
 // BzlExpr returns the expression.
 func (u unchanged) BzlExpr() build.Expr { return u.expr }
 
-// Merge returns the expression that is there.
+// Merge returns the existing expression.
 func (u unchanged) Merge(other build.Expr) build.Expr { return other }
 
-// setManaged sets an attribute of a generated rule to values. old is the rule
-// that it will be merged with, or nil: what that has is kept unless it is a
-// plain list.
+// setManaged sets an attribute of a generated rule to values. old is the rule to merge with, or
+// nil. Its attribute is kept unless it is a plain list.
 func setManaged(r, old *rule.Rule, attr string, values []string) {
 	if old != nil {
 		if e := old.Attr(attr); e != nil {

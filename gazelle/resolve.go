@@ -15,20 +15,19 @@ import (
 	"github.com/bazelbuild/buildtools/build"
 )
 
-// imports is what GenerateRules hands to Resolve for one rule.
+// imports is the information that GenerateRules passes to Resolve for one rule.
 type imports struct {
 	includes []include
-	// local are the libraries of the same package that are known to be needed.
+	// local are the required libraries of the same package.
 	local []string
-	// deps is what the rule in the BUILD file has, or nil.
+	// deps is the attribute of the rule in the BUILD file, or nil.
 	deps build.Expr
 }
 
 // ccLanguage is the name under which the extension for C++ indexes headers.
 const ccLanguage = "cc"
 
-// Imports returns the paths by which the headers of a library that the
-// extension keeps are included.
+// Imports returns the paths in includes of the headers of a library from the extension.
 func (*offload) Imports(c *config.Config, r *rule.Rule, f *rule.File) []resolve.ImportSpec {
 	if kind := kindOf(c, r); !isLinked(kind) || kind == programKind {
 		return nil
@@ -40,8 +39,7 @@ func (*offload) Imports(c *config.Config, r *rule.Rule, f *rule.File) []resolve.
 	return specs
 }
 
-// CrossResolve finds the libraries that the extension keeps for includes in
-// C++ sources.
+// CrossResolve finds the extension's libraries for includes in C++ sources.
 func (*offload) CrossResolve(c *config.Config, ix *resolve.RuleIndex, imp resolve.ImportSpec, lang string) []resolve.FindResult {
 	if lang != ccLanguage || imp.Lang != ccLanguage {
 		return nil
@@ -69,7 +67,7 @@ func (l *offload) Resolve(c *config.Config, ix *resolve.RuleIndex, _ *repo.Remot
 			add(dep.Rel(from.Repo, from.Pkg).String())
 		}
 	}
-	// No index knows the headers of other repositories: what is there stays.
+	// No index has the headers of other repositories, so existing values are kept.
 	kept, _ := literals(found.deps)
 	for _, dep := range kept {
 		if strings.HasPrefix(dep, "@") {
@@ -83,8 +81,8 @@ func (l *offload) Resolve(c *config.Config, ix *resolve.RuleIndex, _ *repo.Remot
 	}
 }
 
-// resolve returns the library that an include means. ok is false if there is
-// none, more than one, or if it is the rule itself.
+// resolve returns the library of an include. ok is false if there is no library or more than
+// one, or if it is the rule itself.
 func (l *offload) resolve(c *config.Config, ix *resolve.RuleIndex, inc include, from label.Label) (dep label.Label, ok bool) {
 	files := []string{inc.path}
 	if !inc.angle {
@@ -121,8 +119,8 @@ func (l *offload) resolve(c *config.Config, ix *resolve.RuleIndex, inc include, 
 	return label.NoLabel, false
 }
 
-// find returns the libraries that have a file, by its path in the repository,
-// and with asWritten also those in which the include means one of theirs.
+// find returns the libraries that have a file, by its path in the repository, and with
+// asWritten also the libraries that provide a header by the path of the include.
 func (l *offload) find(c *config.Config, ix *resolve.RuleIndex, inc include, file string, asWritten bool) []label.Label {
 	var labels []label.Label
 	add := func(found label.Label) {
@@ -154,7 +152,7 @@ func (l *offload) find(c *config.Config, ix *resolve.RuleIndex, inc include, fil
 	return labels
 }
 
-// join lists labels for a message; repo is where the reader is.
+// join lists labels for a message, relative to the repository repo.
 func join(labels []label.Label, repo string) string {
 	var names []string
 	for _, l := range labels {

@@ -9,26 +9,26 @@ import (
 	"strings"
 )
 
-// scan is what a source or header tells of itself. Conditions of the
-// preprocessor are not evaluated: both branches count.
+// scan contains the properties of a source or header. It does not evaluate conditions of the
+// preprocessor: both branches count.
 type scan struct {
 	includes []include
 	kernel   bool // has __global__ functions
 	device   bool // has __device__ functions or variables
-	portable bool // asks which compiler reads it, or defines __device__ as nothing: C++ compilers are to read it, too
-	launch   bool // launches kernels, so that host code is in it
-	chevrons bool // launches them in the way that only HIP's compiler knows
+	portable bool // tests the compiler, or defines __device__ as nothing: C++ compilers also read it
+	launch   bool // launches kernels, so it contains host code
+	chevrons bool // launches kernels with syntax that requires HIP's compiler
 	target   bool // has OpenMP target directives
 	main     bool // has a main function
-	cudaAPI  bool // names what CUDA's runtime or driver declares
-	hipAPI   bool // names what HIP's runtime declares
+	cudaAPI  bool // uses declarations of CUDA's runtime or driver
+	hipAPI   bool // uses declarations of HIP's runtime
 }
 
 // include is an #include directive.
 type include struct {
 	path  string
 	angle bool   // <path> and not "path"
-	file  string // where it is, by path in the repository
+	file  string // the path of the file that contains it, in the repository
 	line  int
 }
 
@@ -62,7 +62,7 @@ var (
 	mainPattern    = regexp.MustCompile(`\b(?:int|auto)\s+main\s*\(`)
 )
 
-// scanSource finds what matters in C, C++ or HIP.
+// scanSource scans C, C++ or HIP.
 func scanSource(data []byte) *scan {
 	s := &scan{}
 	var code, statements strings.Builder // with directives, and without
@@ -84,7 +84,7 @@ func scanSource(data []byte) *scan {
 		} else if m := pragmaPattern.FindStringSubmatch(text); m != nil {
 			s.target = s.target || isTarget(m[1])
 		} else {
-			code.WriteString(l.code) // a kernel can hide in a macro
+			code.WriteString(l.code) // a macro can contain a kernel
 			code.WriteByte('\n')
 		}
 	})
@@ -98,7 +98,7 @@ func scanSource(data []byte) *scan {
 	return s
 }
 
-// isTarget reports whether a pragma asks for code or data on a device.
+// isTarget reports whether a pragma requests code or data on a device.
 func isTarget(pragma string) bool {
 	words := strings.FieldsFunc(pragma, func(r rune) bool {
 		return r != '_' && (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z')
@@ -125,12 +125,12 @@ func isTarget(pragma string) bool {
 	return len(words) > 0 && words[0] == "target"
 }
 
-// line is one logical line: continued lines are joined, comments are blanks.
+// line is a logical line: continued lines are joined, and comments are replaced by blanks.
 type line struct {
 	number  int      // of its first line, from 1
 	text    string   // with string literals
 	code    string   // with the string literals emptied
-	pragmas []string // what _Pragma operators on it say
+	pragmas []string // the texts of its _Pragma operators
 }
 
 // lines splits a source into logical lines.
@@ -138,7 +138,7 @@ func lines(data []byte, yield func(line)) {
 	var text, code []byte
 	var pragmas []string
 	number, start := 1, 1
-	// both adds to the line; a line begins where its first byte is.
+	// both appends to both forms of the line. A line begins at its first byte.
 	both := func(b ...byte) {
 		text = append(text, b...)
 		code = append(code, b...)
@@ -209,8 +209,8 @@ func continued(data []byte) int {
 	return 0
 }
 
-// stringLength returns the length of the string or character literal that
-// data begins with. One without end ends with its line.
+// stringLength returns the length of the string or character literal at the start of data. An
+// unterminated literal ends with its line.
 func stringLength(data []byte, raw bool) int {
 	if raw {
 		open := bytes.IndexByte(data, '(')
@@ -244,11 +244,11 @@ var (
 	numberPattern = regexp.MustCompile(`(?:^|[^A-Za-z0-9_'])[0-9][A-Za-z0-9_'.]*$`)
 )
 
-// tail returns the end of a line, as much as the patterns need.
+// tail returns the end of a line, as long as the patterns require.
 func tail(code []byte) []byte { return code[max(0, len(code)-64):] }
 
 func isRaw(code []byte) bool       { return rawPattern.Match(tail(code)) }
 func opensPragma(code []byte) bool { return pragmaOpen.Match(tail(code)) }
 
-// inNumber reports whether a quote after this code separates digits.
+// inNumber reports whether a quote after this code is a digit separator.
 func inNumber(code []byte) bool { return numberPattern.Match(tail(code)) }

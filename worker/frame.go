@@ -12,9 +12,8 @@ import (
 	"github.com/rules-offload/rules_offload/worker/workerproto"
 )
 
-// frameReader reads WorkRequests, each preceded by its length as a varint.
-// protodelim does the same, but allocates what a length claims before a byte
-// of the message has arrived.
+// frameReader reads WorkRequests, each preceded by its length as a varint. protodelim does the
+// same, but allocates the stated length before the first byte of the message arrives.
 type frameReader struct {
 	r       *bufio.Reader
 	maxSize int64
@@ -94,7 +93,7 @@ func (f *frameReader) body(size int64) ([]byte, error) {
 	return data, nil
 }
 
-// noEOF keeps callers from taking an end inside a message for a clean one.
+// noEOF prevents callers from mistaking an end inside a message for a clean end.
 func noEOF(err error) error {
 	if err == io.EOF {
 		return io.ErrUnexpectedEOF

@@ -16,7 +16,7 @@ type output struct {
 	closed  bool
 }
 
-// Write keeps p as far as the limit allows.
+// Write keeps p up to the limit.
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -29,8 +29,8 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// take closes the output and returns its text. It is valid UTF-8, without
-// which a response cannot be encoded.
+// take closes the output and returns its text, as valid UTF-8, which the encoding of a response
+// requires.
 func (o *output) take() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// callOverhead is what a request or response is taken to need beside its
-	// encoding, so that MaxHeld bounds their number too.
+	// callOverhead is the assumed memory of a request or response besides its encoding, in
+	// bytes, so that MaxHeld also bounds their number.
 	callOverhead = 2 << 10
 
 	// stopGrace is how long a stopped server waits for its goroutines.
 	stopGrace = 2 * time.Second
 
-	// readerGrace is how long it waits, after that, for the reader. A read of a
-	// pipe or terminal may not end, and nothing depends on it any more.
+	// readerGrace is how long it then waits for the reader. A read of a pipe or terminal may
+	// never end, and nothing depends on it at this point.
 	readerGrace = 20 * time.Millisecond
 )
 
-// call is one request on its way. Bazel uses ids again before it has read the
-// response to a cancelled request, so state hangs on the call, never on the id.
+// call is a request in progress. Bazel reuses ids before it has read the response to a
+// cancelled request, so the state belongs to the call, never to the id.
 type call struct {
 	id     int32
 	req    *Request
@@ -43,7 +43,7 @@ type call struct {
 	waiting   *list.Element // in server.queue; nil when running or done
 	cancelled bool
 	answered  bool
-	grace     *time.Timer // answers a cancelled call whose handler goes on
+	grace     *time.Timer // answers a cancelled call whose handler continues
 }
 
 type server struct {
@@ -51,10 +51,10 @@ type server struct {
 	handler Handler
 	opts    Options
 
-	freeMemory func()         // debug.FreeOSMemory, but in tests
+	freeMemory func()         // debug.FreeOSMemory, except in tests
 	goroutines sync.WaitGroup // all but the reader
 	reader     sync.WaitGroup
-	flushed    chan struct{} // closed when all is read, done and written
+	flushed    chan struct{} // closed when everything is read, done and written
 	failed     chan struct{} // closed when out cannot be written
 
 	logMu sync.Mutex
@@ -110,7 +110,7 @@ func (s *server) serve(in io.Reader, out io.Writer, cancel context.CancelFunc) e
 	s.stop()
 	for _, stream := range []any{in, out} {
 		if c, ok := stream.(io.Closer); ok {
-			c.Close() // to end a blocked call; its error says nothing new
+			c.Close() // to end a blocked call; its error has no new information
 		}
 	}
 	if ended(&s.goroutines, stopGrace) {
@@ -119,7 +119,7 @@ func (s *server) serve(in io.Reader, out io.Writer, cancel context.CancelFunc) e
 	return err
 }
 
-// ended waits for a group, but no longer than that, and reports whether it ended.
+// ended waits for a group with a time limit, and reports whether the group ended.
 func ended(group *sync.WaitGroup, longest time.Duration) bool {
 	done := make(chan struct{})
 	// unguarded: it waits
@@ -135,8 +135,8 @@ func ended(group *sync.WaitGroup, longest time.Duration) bool {
 	}
 }
 
-// read takes in requests until the input ends. It waits for nothing but input
-// and, when too much is held, room.
+// read reads requests until the input ends. It waits only for input and, if too much memory is
+// held, for other requests to finish.
 func (s *server) read(in io.Reader) {
 	frames := newFrameReader(in, s.opts.MaxRequestSize)
 	var err error
@@ -161,8 +161,8 @@ func (s *server) read(in io.Reader) {
 	s.settle()
 }
 
-// waitForRoom waits until no more than MaxHeld bytes are held. It reports
-// whether the server goes on.
+// waitForRoom waits until at most MaxHeld bytes are held. It reports whether the server
+// continues.
 func (s *server) waitForRoom() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -172,8 +172,8 @@ func (s *server) waitForRoom() bool {
 	return !s.stopped
 }
 
-// admit registers a request, before any goroutine for it exists: its
-// cancellation may be the next thing in the buffer.
+// admit registers a request before it starts a goroutine for it, because its cancellation may
+// already be in the buffer.
 func (s *server) admit(m *workerproto.WorkRequest, size int64) {
 	out := &output{limit: s.opts.MaxOutput}
 	c := &call{
@@ -200,8 +200,8 @@ func (s *server) admit(m *workerproto.WorkRequest, size int64) {
 		c.cancel()
 		return
 	}
-	// The peer has given up on cancelled requests of this id. Answering them
-	// now keeps their responses before the one to the new request.
+	// The peer no longer waits for cancelled requests with this id. Answer them now, so that
+	// their responses precede the one to the new request.
 	for _, old := range slices.Clone(s.active[c.id]) {
 		if old.cancelled {
 			s.answer(old, &workerproto.WorkResponse{WasCancelled: true})
@@ -214,8 +214,8 @@ func (s *server) admit(m *workerproto.WorkRequest, size int64) {
 	s.settle()
 }
 
-// cancelRequest cancels the oldest request of that id that is not cancelled
-// yet, if there is one: the others have a cancellation of their own.
+// cancelRequest cancels the oldest request with an id that is not yet cancelled, if there is
+// one. Each of the others has its own cancellation.
 func (s *server) cancelRequest(id int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +232,7 @@ func (s *server) cancelRequest(id int32) {
 		s.queue.Remove(c.waiting)
 		s.release(c)
 		s.answer(c, cancelled)
-		s.dispatch() // it may have kept others waiting
+		s.dispatch() // other requests may have waited for it
 		s.settle()
 	case s.opts.CancelGrace < 0:
 		s.answer(c, cancelled)
@@ -261,8 +261,7 @@ func (s *server) dispatch() {
 	}
 }
 
-// run calls the handler and sees to it that the request is answered however
-// the handler ends.
+// run calls the handler and ensures that the request is answered, however the handler ends.
 func (s *server) run(c *call) {
 	exitCode, returned := 1, false
 	defer func() {
@@ -275,8 +274,8 @@ func (s *server) run(c *call) {
 	returned = true
 }
 
-// explain tells the user in one line, and the log in full, that a handler
-// panicked, or ended its goroutine if cause is nil.
+// explain reports that a handler panicked, or ended its goroutine if cause is nil: in one line
+// to the user, and in full to the log.
 func (s *server) explain(c *call, cause any) {
 	problem := "the request handler returned no result"
 	if cause != nil {
@@ -306,14 +305,14 @@ func (s *server) finish(c *call, exitCode int) {
 	s.settle()
 }
 
-// release gives up the memory of a request that is not going to run any more.
+// release releases the memory of a request that will not run.
 func (s *server) release(c *call) {
 	c.waiting, c.req = nil, nil
 	s.held -= c.size
 	s.changed.Broadcast()
 }
 
-// answer hands a response to the writer, if the call has not been answered.
+// answer passes a response to the writer if the call is not yet answered.
 func (s *server) answer(c *call, response *workerproto.WorkResponse) {
 	if c.answered {
 		return
@@ -322,7 +321,7 @@ func (s *server) answer(c *call, response *workerproto.WorkResponse) {
 	if c.grace != nil {
 		c.grace.Stop()
 	}
-	c.output.take() // from here on, what the handler writes is lost
+	c.output.take() // from this point, output of the handler is lost
 	if rest := slices.DeleteFunc(s.active[c.id], func(o *call) bool { return o == c }); len(rest) > 0 {
 		s.active[c.id] = rest
 	} else {
@@ -341,7 +340,7 @@ func responseSize(r *workerproto.WorkResponse) int64 {
 	return int64(len(r.GetOutput())) + callOverhead
 }
 
-// settle looks, after work has come or gone, whether the server is idle.
+// settle checks, after work begins or ends, whether the server is idle.
 func (s *server) settle() {
 	idle := len(s.active) == 0 && s.running == 0
 	if s.idle != nil {
@@ -356,8 +355,7 @@ func (s *server) settle() {
 	}
 }
 
-// write is the only user of out. It writes responses that came together in
-// one piece.
+// write is the only user of out. It writes responses that are ready together in one call.
 func (s *server) write(out io.Writer) {
 	var frames frameBuffer
 	for {
@@ -391,7 +389,7 @@ func (s *server) write(out io.Writer) {
 	}
 }
 
-// frameBuffer is what is to be written next.
+// frameBuffer is the data to write next.
 type frameBuffer []byte
 
 // Write appends p.
@@ -400,7 +398,7 @@ func (b *frameBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// nextResponses waits for responses. It reports false when there will be none.
+// nextResponses waits for responses. It reports false if there will be no more.
 func (s *server) nextResponses() ([]*workerproto.WorkResponse, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -416,7 +414,7 @@ func (s *server) nextResponses() ([]*workerproto.WorkResponse, bool) {
 	return batch, !s.stopped
 }
 
-// fail notes that out cannot be written.
+// fail records that out cannot be written.
 func (s *server) fail(err error) {
 	s.mu.Lock()
 	s.writeErr = err
@@ -424,8 +422,7 @@ func (s *server) fail(err error) {
 	close(s.failed)
 }
 
-// stop makes reader and writer end as soon as they are not blocked, and
-// forgets the requests that are waiting.
+// stop makes reader and writer end as soon as they are not blocked, and drops waiting requests.
 func (s *server) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -22,7 +22,7 @@ import (
 	"time"
 )
 
-// Defaults of the Options that are zero.
+// Defaults for Options that are zero.
 const (
 	DefaultMaxRequestSize = 512 << 20
 	DefaultMaxHeld        = 1 << 30
@@ -40,10 +40,10 @@ const (
 // process.
 type Handler func(ctx context.Context, req *Request) (exitCode int)
 
-// Request is one unit of work. The handler may keep and change all of it.
+// Request is one unit of work. The handler may keep and modify it.
 type Request struct {
-	// ID is the number Bazel gave the request, 0 in a singleplex worker. It
-	// is good for logs only: Bazel uses numbers again.
+	// ID is Bazel's number of the request, 0 in a singleplex worker. Use it only for logs:
+	// Bazel reuses numbers.
 	ID int32
 
 	// Arguments are the command line arguments, @files already expanded by
@@ -55,11 +55,11 @@ type Request struct {
 	// It is never nil.
 	Inputs map[string][]byte
 
-	// SandboxDir is the directory, relative to the working directory, under
-	// which all paths of the request lie; empty without multiplex sandboxing.
+	// SandboxDir is the directory, relative to the working directory, that contains all paths
+	// of the request; empty without multiplex sandboxing.
 	SandboxDir string
 
-	// Verbosity is above 0 if more may be written to the log.
+	// Verbosity is above 0 if the log may contain more details.
 	Verbosity int
 
 	// Output takes the text to show to the user; a tool would write it to
@@ -69,31 +69,30 @@ type Request struct {
 	Output io.Writer
 }
 
-// Options are the limits of Serve. The zero value is good for use.
+// Options are the limits of Serve. The zero value selects the defaults.
 type Options struct {
-	// MaxRunning bounds the handlers that run at once; further requests wait
-	// in the order they came. 0 means no bound. A handler that keeps running
-	// after its request was cancelled still counts.
+	// MaxRunning is the maximum number of handlers that run at a time; further requests wait in
+	// their order. 0 means no limit. A handler that keeps running after its request was
+	// cancelled still counts.
 	MaxRunning int
 
-	// MaxRequestSize bounds the encoded size of one request in bytes. A larger
-	// one ends Serve with an error.
+	// MaxRequestSize is the maximum encoded size of a request in bytes. A larger one ends Serve
+	// with an error.
 	MaxRequestSize int64
 
-	// MaxHeld bounds the memory of requests not yet finished and responses
-	// not yet written, in bytes of their encoding and a constant for each.
-	// Above it Serve reads no further, until enough of them are finished and
-	// written. Only a peer that sends without reading responses gets there,
-	// or one with several requests of enormous size.
+	// MaxHeld is the maximum memory of unfinished requests and unwritten responses, in bytes of
+	// their encoding and a constant for each. Above it, Serve stops reading until enough of
+	// them are finished and written. Only a peer that sends without reading responses reaches
+	// it, or one with several huge requests.
 	MaxHeld int64
 
-	// MaxOutput bounds the text of one response in bytes.
+	// MaxOutput is the maximum text of one response in bytes.
 	MaxOutput int
 
-	// CancelGrace is how long a running handler has after a cancellation to
-	// return before the request is answered without it. A handler that
-	// returns in time touches no file after the response, when Bazel may
-	// already have given its sandbox to another request. Negative means none.
+	// CancelGrace is how long a running handler may take to return after a cancellation, before
+	// the request is answered without it. A handler that returns in time does not access files
+	// after the response, when Bazel may already have assigned its sandbox to another request.
+	// Negative means no time.
 	CancelGrace time.Duration
 
 	// IdleAfter is the time without any request after which memory that is

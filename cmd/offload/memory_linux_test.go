@@ -86,8 +86,8 @@ func inflatable(zeros int64) []byte {
 
 const memoryID = "hipv4-amdgcn-amd-amdhsa--gfx942"
 
-// Files made to take memory: under a limit, calls fail with what they need, or keep to it. They
-// leave no output.
+// Files crafted to use much memory: with a limit, calls fail with a message about the required
+// memory, or stay below the limit. They leave no output.
 func TestBombs(t *testing.T) {
 	const gib, mib = 1 << 30, 1 << 20
 	dir := t.TempDir()
@@ -187,7 +187,7 @@ func TestBombsInWorker(t *testing.T) {
 	dir := t.TempDir()
 	start := append(header(entry(4096, 120*mib, memoryID)), make([]byte, 4096)...)[:4096]
 	for name, content := range map[string][]byte{
-		"window": bomb(start, 120*mib, 31), // of which no more than the content counts
+		"window": bomb(start, 120*mib, 31), // of which only the content counts
 		"large":  bomb(nil, 1<<30, 0),
 		"fits":   bomb(start, 120*mib, 27),
 	} {

@@ -142,7 +142,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// An idle worker ends at once when it is told to.
+// An idle worker ends immediately after SIGTERM.
 func TestIdleWorkerEnds(t *testing.T) {
 	cmd := program(t, t.TempDir(), "offload", "--persistent_worker")
 	stdin, err := cmd.StdinPipe()

@@ -540,7 +540,7 @@ func BenchmarkMembers(b *testing.B) {
 	}
 }
 
-// sink takes everything and keeps nothing.
+// sink accepts and discards everything.
 type sink struct{}
 
 func (sink) Write(p []byte) (int, error)  { return len(p), nil }

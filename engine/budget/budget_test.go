@@ -14,7 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// soon fails the test when fn takes long enough to be stuck.
+// soon fails the test if fn does not return in time.
 func soon(t *testing.T, fn func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -220,7 +220,7 @@ func TestReserveWhileHolding(t *testing.T) {
 			}
 			defer first.Release()
 		}
-		// One takes more than is free, the other one waits until it has given that back.
+		// One operation exceeds the free memory; the other waits until it has released it.
 		more, err := b.Reserve(one, 5)
 		if err != nil {
 			t.Fatal(err)
@@ -248,8 +248,8 @@ func TestReserveWhileHolding(t *testing.T) {
 	})
 }
 
-// An operation that needs more than the budget at a time fails, with what it holds already
-// and what it is inside of; what others hold, and what runs beside it, is waited for.
+// An operation fails if its memory, with the memory that it and its callers hold, exceeds the
+// budget. It waits for memory of other operations and of parallel work.
 func TestLimit(t *testing.T) {
 	b := New(2, 100)
 	b.Raise = "raise it"
@@ -284,7 +284,7 @@ func TestLimit(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		// What units reserve beside each other is not what each of them needs.
+		// The memory of parallel units does not count for each of them.
 		err = b.Each(ctx, 3, func(ctx context.Context, _ int) error {
 			r, err := b.Reserve(ctx, 40)
 			defer r.Release()
@@ -550,7 +550,7 @@ func TestWithBytes(t *testing.T) {
 				defer used.Add(-n)
 				for m := most.Load(); u > m && !most.CompareAndSwap(m, u); m = most.Load() {
 				}
-				// What runs inside does not wait for what it has itself.
+				// A nested operation does not wait for memory of its own.
 				return b.WithBytes(ctx, 100-n, func(ctx context.Context) error {
 					return b.Each(ctx, 3, func(context.Context, int) error { return nil })
 				})

@@ -96,7 +96,7 @@ func message(err error) string {
 	return err.Error()
 }
 
-// Every proper prefix of a bundle is refused, and says where.
+// Every proper prefix of a bundle is rejected with a position.
 func TestParseCutShort(t *testing.T) {
 	data := raw(2, []rawEntry{entry(88, 2, "host"), entry(90, 10, "hipx")}, "abcdefghijkl")
 	if _, err := Parse(data); err != nil {

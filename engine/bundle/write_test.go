@@ -64,7 +64,7 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
-// What is written comes back, and Layout says where it is.
+// Written entries can be read back, at the offsets of Layout.
 func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ids := rapid.SliceOfNDistinct(rapid.String(), 0, 6, rapid.ID[string]).Draw(t, "ids")

@@ -14,7 +14,7 @@ import (
 // benchSample is a bundle of 27 MB.
 func benchSample() ([]Piece, []byte) { return sample(4096, 5<<20, processors...) }
 
-// foreign is what LLVM makes of it: one frame with its size.
+// foreign is LLVM's form: one frame with its size.
 func foreign(b *testing.B, raw []byte) []byte {
 	return container(3, Zstd, zst(b, raw, zstd.WithWindowSize(32<<20)), raw)
 }

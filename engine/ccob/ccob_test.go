@@ -89,7 +89,7 @@ func encode(t testing.TB, pieces []Piece, o EncodeOptions) []byte {
 	return b.Bytes()
 }
 
-// container puts a header around data.
+// container adds a header to data.
 func container(version int, m Method, data, raw []byte) []byte {
 	le := binary.LittleEndian
 	sum := md5.Sum(raw)

@@ -74,7 +74,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzIndex gives arbitrary bytes as an index that holds together.
+// FuzzIndex reads arbitrary bytes as an index with valid checksums.
 func FuzzIndex(f *testing.F) {
 	pieces, raw := sample(16, 300, "gfx900", "gfx1030")
 	data := encode(f, pieces, EncodeOptions{Frames: FramesEntry})

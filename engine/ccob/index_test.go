@@ -89,8 +89,8 @@ func TestIndexChecksEntries(t *testing.T) {
 	}
 }
 
-// The header of the plain bundle says where entries are: it is checked before it is used, and
-// entries that the index does not have are refused.
+// The header of the plain bundle has the offsets of entries. It is checked before use, and
+// entries that are not in the index are rejected.
 func TestIndexChecksHeader(t *testing.T) {
 	pieces, _, data, at := indexed(t)
 	x := readIndex(data)
@@ -266,7 +266,7 @@ func TestWorthIndex(t *testing.T) {
 	}
 }
 
-// A large frame of its own is listed without being decoded; reading an entry decodes it all.
+// A single large frame is listed without decoding; reading an entry decodes all of it.
 func TestLargeSingleFrame(t *testing.T) {
 	pieces, _ := plain(4096, []string{"host-x86_64-unknown-linux-gnu-", "hip-amdgcn-amd-amdhsa--gfx900", "hip-amdgcn-amd-amdhsa--gfx906"}, [][]byte{nil, make([]byte, listMost), []byte("code")})
 	data := encode(t, pieces, EncodeOptions{Frames: FramesOne, Budget: cores})
@@ -374,7 +374,7 @@ func TestCut(t *testing.T) {
 	m := int64(autoLeast)
 	small := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, 5, "x-gfx900"), at(15, 5, "x-gfx1030")}
 	large := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1010"), at(m+10, m, "x-gfx1030"), at(2*m+10, m, "x-gfx803"), at(3*m+10, m, "x-gfx90a"), at(4*m+10, 0, "x-gfx942")}
-	// A table of numbers, the same for all, beside code.
+	// A table of numbers, equal in all entries, next to code.
 	table := code(1, 1, 4<<20)
 	same := []Piece{at(0, 10, "")}
 	for i, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// keeper looks at what a decoder wrote when it wrote half of its window more.
+// keeper checks the data that a decoder wrote, after it has written another half of its window.
 type keeper struct {
 	t      *testing.T
 	want   []byte // from the oldest block kept on
@@ -36,7 +36,7 @@ func (k *keeper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// The decoder leaves alone what it wrote, as long as the lender counts on it.
+// The decoder does not change the data that it wrote while the lender uses it.
 func TestLent(t *testing.T) {
 	noise := make([]byte, 3<<20)
 	rand.NewChaCha8([32]byte{}).Read(noise)

@@ -108,7 +108,7 @@ func TestAssembleIsEncode(t *testing.T) {
 	}
 }
 
-// Parts that are worth a frame are copied, small ones are put into one frame.
+// Parts that are large enough for a frame are copied; small ones share a frame.
 func TestAssembleLarge(t *testing.T) {
 	pieces, raw := sample(4096, 9<<19, "gfx1010", "gfx1100", "gfx803", "gfx90a")
 	want := encode(t, pieces, EncodeOptions{Budget: cores})

@@ -89,7 +89,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// stored is a frame that holds b as it is.
+// stored is a frame with b uncompressed.
 func stored(b []byte) []byte {
 	f := []byte{0x28, 0xb5, 0x2f, 0xfd, 1 << 5, byte(len(b))}
 	h := uint32(len(b))<<3 | 1

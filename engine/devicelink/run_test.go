@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 	}
 	long := strings.Repeat("x", maxCommandLine)
 	out, err := run(t.Context(), dir, "/bin/sh", "-c", "echo", long)
-	// The shell takes the response file for a script that is not there.
+	// The shell interprets the response file as a missing script.
 	if err == nil || !strings.Contains(out, "@"+dir) {
 		t.Errorf("%q, %v", out, err)
 	}

@@ -121,7 +121,7 @@ func testAbort(t *testing.T) {
 	}
 }
 
-// When one output cannot be put in place, the ones before it are taken back.
+// If one output cannot be renamed, the earlier ones are reverted.
 func TestCommitAllOrNone(t *testing.T) { bothWays(t, testCommitAllOrNone) }
 
 func testCommitAllOrNone(t *testing.T) {
@@ -254,7 +254,7 @@ func TestStdout(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 
-	// Output that cannot be sent leaves no temporary file.
+	// Output that cannot be written to a stream leaves no temporary file.
 	root.Stdout = failing{}
 	outs = root.Outputs()
 	create(t, outs, "other", "x")

@@ -82,7 +82,7 @@ func status(t *testing.T, name string) *syscall.Stat_t {
 	return fi.Sys().(*syscall.Stat_t)
 }
 
-// What the old file is besides its bytes stays.
+// The properties of the old file other than its bytes are kept.
 func TestReplace(t *testing.T) { bothWays(t, testReplace) }
 
 func testReplace(t *testing.T) {
@@ -279,7 +279,7 @@ func testManyOutputs(t *testing.T) {
 	}
 }
 
-// A worker's output stays in the sandbox, whatever links lie there.
+// A worker's output stays in the sandbox, whatever links it contains.
 func TestSandboxLinks(t *testing.T) {
 	_, outside := tree(t, map[string]string{"victim": "before"})
 	root, dir := tree(t, map[string]string{"sub/x": ""})

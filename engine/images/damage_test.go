@@ -210,7 +210,7 @@ func TestFlips(t *testing.T) {
 			noticed++
 		case f.right(ids, contents):
 			harmless++
-		// Data that no longer begins with the magic is no bundle: nothing is in it.
+		// Data that no longer begins with the magic is not a bundle and has no entries.
 		case len(ids) == 0 && at < 4:
 			noticed++
 		default:
@@ -233,8 +233,8 @@ func (f *form) right(ids []string, contents [][]byte) bool {
 	return true
 }
 
-// FuzzOpen searches anything for device images, in all scopes, and reads those that it finds. Time
-// and memory stay within what the size of the input allows.
+// FuzzOpen searches arbitrary data for device images, in all scopes, and reads them. The size
+// of the input limits time and memory.
 func FuzzOpen(f *testing.F) {
 	plain := fixture.Bundle(f, "gfx1", "gfx2")
 	packed := fixture.Compressed(f, plain)
@@ -296,7 +296,7 @@ func FuzzOpen(f *testing.F) {
 			}
 			c.Close()
 		}
-		// What package check takes for a good bundle has the entries that it says.
+		// A bundle that package check accepts has the entries that it reports.
 		if opt.Scope != Bundles || opt.Type != "bc" || len(data) > 4<<10 {
 			return
 		}

@@ -135,8 +135,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Contents are those that were put in, however they are stored, from Load as from
-// Copy.
+// Load and Copy return the original contents for every form of storage.
 func TestContents(t *testing.T) {
 	plain := fixture.Bundle(t, "gfx1", "gfx2")
 	host := "__CLANG_OFFLOAD_BUNDLE__host-x86_64-unknown-linux-gnu-"
@@ -302,7 +301,7 @@ func TestBundlerOrder(t *testing.T) {
 	}
 }
 
-// The number of things looked at is bounded.
+// The number of examined items is limited.
 func TestNumberIsBounded(t *testing.T) {
 	one := string(fixture.OffloadBinary(t, "gfx1", "x"))
 	data := fixture.Archive(t, "a", one+one, "b", one)

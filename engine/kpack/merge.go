@@ -28,12 +28,12 @@ type MergeOptions struct {
 
 // Merge computes the library with the code that archives contain for it. Decompressed
 // code uses memory that is reserved from the budget until release is called.
-func Merge(ctx context.Context, h *Host, o MergeOptions) (plan *elfedit.Plan, release func(), err error) {
+func Merge(ctx context.Context, h *Host, o MergeOptions) (layout *elfedit.Layout, release func(), err error) {
 	var memory reservations
-	if plan, err = merge(ctx, h, &o, &memory); err != nil {
+	if layout, err = merge(ctx, h, &o, &memory); err != nil {
 		memory.release()
 	}
-	return plan, func() { memory.release() }, err
+	return layout, func() { memory.release() }, err
 }
 
 // reservations are the memory reservations of decompressed code.
@@ -45,7 +45,7 @@ func (r reservations) release() {
 	}
 }
 
-func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) (*elfedit.Plan, error) {
+func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) (*elfedit.Layout, error) {
 	if h.file == nil {
 		return nil, errors.New("PE files are not supported; expected an ELF file")
 	}
@@ -95,7 +95,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 		return nil, fmt.Errorf("no archive has code for %s", clip(h.Name))
 	}
 	e.Changes = []elfedit.Change{c}
-	return h.file.Plan(e)
+	return h.file.Layout(e)
 }
 
 // archived is an entry and the archive that contains it.

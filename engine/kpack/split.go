@@ -42,7 +42,7 @@ type SplitOptions struct {
 // Split is a library split into its host and device parts.
 type Split struct {
 	// Host is the library without its device code.
-	Host     *elfedit.Plan
+	Host     *elfedit.Layout
 	Archives []*Archive // in the order of the targets in the library
 	// Dropped are the targets without an archive.
 	Dropped []string
@@ -251,7 +251,7 @@ func (o *SplitOptions) store(ctx context.Context, scheme Scheme, contents []file
 }
 
 // host returns the library with a marker instead of its device code.
-func (o *SplitOptions) host(code *prune.Code) (*elfedit.Plan, error) {
+func (o *SplitOptions) host(code *prune.Code) (*elfedit.Layout, error) {
 	marker := o.Marker.bytes()
 	e := elfedit.Edit{Changes: []elfedit.Change{{
 		Section: code.Section, Size: uint64(len(marker)), Parts: []files.Part{{Content: files.Memory(marker)}},
@@ -263,5 +263,5 @@ func (o *SplitOptions) host(code *prune.Code) (*elfedit.Plan, error) {
 			elfedit.Patch{Addr: w.Addr, Data: le.AppendUint32(nil, prune.MagicPack)},
 			elfedit.Patch{Addr: w.Addr + 16, Data: le.AppendUint32(nil, uint32(i))})
 	}
-	return code.File.Plan(e)
+	return code.File.Layout(e)
 }

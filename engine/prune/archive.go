@@ -66,7 +66,7 @@ func (w *Work) openArchive(ctx context.Context) error {
 		case bundle.Is(data), ccob.Is(data):
 			err = sub.openBundles(ctx)
 		case offloadbinary.Is(data):
-			err = sub.openPackages(ctx)
+			err = sub.openOffloadBinaries(ctx)
 		default:
 			continue
 		}
@@ -83,7 +83,7 @@ func (w *Work) openArchive(ctx context.Context) error {
 		s.work = sub
 		w.units, w.order = append(w.units, sub.units...), append(w.order, sub.order...)
 	}
-	w.build = func() (*elfedit.Plan, error) { return buildArchive(w.in, all, &w.opt) }
+	w.build = func() (*elfedit.Layout, error) { return buildArchive(w.in, all, &w.opt) }
 	return nil
 }
 
@@ -136,10 +136,10 @@ func readMembers(in files.Content, members map[int64]ar.Member, kind ar.Kind) ([
 
 // buildArchive writes the archive with changed members. Only the sizes in headers
 // and the offsets in the index change.
-func buildArchive(in files.Content, all []stored, o *Options) (*elfedit.Plan, error) {
-	plan := &elfedit.Plan{Parts: []files.Part{{Content: in.Slice(0, 8)}}, Size: 8}
+func buildArchive(in files.Content, all []stored, o *Options) (*elfedit.Layout, error) {
+	layout := &elfedit.Layout{Parts: []files.Part{{Content: in.Slice(0, 8)}}, Size: 8}
 	moved := make(map[int64]int64)
-	bodies := make([]*elfedit.Plan, len(all))
+	bodies := make([]*elfedit.Layout, len(all))
 	at := int64(8)
 	for i := range all {
 		s := &all[i]
@@ -170,18 +170,18 @@ func buildArchive(in files.Content, all []stored, o *Options) (*elfedit.Plan, er
 			}
 			bodies[i] = wholeFile(files.Memory(index))
 		}
-		plan.Parts = append(plan.Parts, files.Part{Offset: s.newHeader, Content: files.Memory(header)})
+		layout.Parts = append(layout.Parts, files.Part{Offset: s.newHeader, Content: files.Memory(header)})
 		base := s.newHeader + int64(len(header))
 		for _, part := range bodies[i].Parts {
-			plan.Parts = append(plan.Parts, files.Part{Offset: base + part.Offset, Content: part.Content})
+			layout.Parts = append(layout.Parts, files.Part{Offset: base + part.Offset, Content: part.Content})
 		}
-		plan.Size = base + bodies[i].Size
+		layout.Size = base + bodies[i].Size
 		if size%2 != 0 {
-			plan.Parts = append(plan.Parts, files.Part{Offset: plan.Size, Content: files.Memory([]byte{'\n'})})
-			plan.Size++
+			layout.Parts = append(layout.Parts, files.Part{Offset: layout.Size, Content: files.Memory([]byte{'\n'})})
+			layout.Size++
 		}
 	}
-	return plan, nil
+	return layout, nil
 }
 
 // moveIndex returns the symbol index with the new offsets of members.

@@ -24,7 +24,7 @@ func (w *Work) openBundles(ctx context.Context) error {
 	for _, u := range units {
 		align = min(align, alignment(uint64(u.at)))
 	}
-	w.build = func() (*elfedit.Plan, error) { return lay(units, align), nil }
+	w.build = func() (*elfedit.Layout, error) { return lay(units, align), nil }
 	return nil
 }
 
@@ -54,9 +54,9 @@ func consecutive(ctx context.Context, c files.Content, o *Options) ([]*unit, err
 	return units, nil
 }
 
-// lay returns the plan of a file with consecutive units.
-func lay(units []*unit, align uint64) *elfedit.Plan {
-	p := &elfedit.Plan{}
+// lay returns the layout of a file with consecutive units.
+func lay(units []*unit, align uint64) *elfedit.Layout {
+	p := &elfedit.Layout{}
 	for _, u := range units {
 		if u.size == 0 {
 			u.newAt = p.Size
@@ -75,9 +75,9 @@ func lay(units []*unit, align uint64) *elfedit.Plan {
 // file, in bytes.
 const maxInflated = 1 << 30
 
-// packages returns the adjacent offload binaries in c. Memory for inflated ones is reserved
+// offloadBinaries returns the adjacent offload binaries in c. Memory for inflated ones is reserved
 // until Close.
-func (w *Work) packages(ctx context.Context, c files.Content) ([]*unit, error) {
+func (w *Work) offloadBinaries(ctx context.Context, c files.Content) ([]*unit, error) {
 	var units []*unit
 	allowed := offloadbinary.UpTo(maxInflated)
 	inflate := func(size int64) (bool, error) {
@@ -108,15 +108,15 @@ func (w *Work) packages(ctx context.Context, c files.Content) ([]*unit, error) {
 	return units, nil
 }
 
-// openPackages finds the images in a file of offload binaries.
-func (w *Work) openPackages(ctx context.Context) error {
+// openOffloadBinaries finds the images in a file of offload binaries.
+func (w *Work) openOffloadBinaries(ctx context.Context) error {
 	w.format = "offload-binary"
-	units, err := w.packages(ctx, w.in)
+	units, err := w.offloadBinaries(ctx, w.in)
 	if err != nil {
 		return err
 	}
 	w.units, w.order = units, units
-	w.build = func() (*elfedit.Plan, error) { return lay(units, offloadbinary.Align), nil }
+	w.build = func() (*elfedit.Layout, error) { return lay(units, offloadbinary.Align), nil }
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit
 		return nil, nil
 	}
 	content := f.Content(section)
-	units, err := w.packages(ctx, content)
+	units, err := w.offloadBinaries(ctx, content)
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.Name, err)
 	}
@@ -182,8 +182,8 @@ func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit
 	w.units = append(w.units, units...)
 	w.order = append(w.order, units...)
 	return func() (elfedit.Change, error) {
-		plan := lay(units, offloadbinary.Align)
-		c := elfedit.Change{Section: section, Align: max(s.Align, 8), Parts: plan.Parts, Size: uint64(plan.Size), Slots: make(map[uint64]uint64), Move: mover(units)}
+		layout := lay(units, offloadbinary.Align)
+		c := elfedit.Change{Section: section, Align: max(s.Align, 8), Parts: layout.Parts, Size: uint64(layout.Size), Slots: make(map[uint64]uint64), Move: mover(units)}
 		for slot, image := range records {
 			start, end := images[image].newRange()
 			c.Slots[slot], c.Slots[slot+8] = start, end

@@ -103,7 +103,7 @@ func (w *Work) openLinked(ctx context.Context) error {
 	if len(changes) == 0 {
 		return ErrNoDeviceCode
 	}
-	w.build = func() (*elfedit.Plan, error) {
+	w.build = func() (*elfedit.Layout, error) {
 		var e elfedit.Edit
 		for _, change := range changes {
 			c, err := change()
@@ -112,7 +112,7 @@ func (w *Work) openLinked(ctx context.Context) error {
 			}
 			e.Changes = append(e.Changes, c)
 		}
-		return f.Plan(e)
+		return f.Layout(e)
 	}
 	return nil
 }

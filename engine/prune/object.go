@@ -60,7 +60,7 @@ func (w *Work) openObject(ctx context.Context) error {
 	if len(changes) == 0 {
 		return ErrNoDeviceCode
 	}
-	w.build = func() (*elfedit.Plan, error) {
+	w.build = func() (*elfedit.Layout, error) {
 		var all []elfedit.ObjectChange
 		for _, change := range changes {
 			if change != nil {
@@ -73,7 +73,7 @@ func (w *Work) openObject(ctx context.Context) error {
 }
 
 // buildObject returns the object with changed and removed sections.
-func buildObject(in files.Content, o *elfedit.Object, changes []elfedit.ObjectChange, loose *unit) (*elfedit.Plan, error) {
+func buildObject(in files.Content, o *elfedit.Object, changes []elfedit.ObjectChange, loose *unit) (*elfedit.Layout, error) {
 	removed := make(map[string]bool)
 	loose.size = 0
 	for _, e := range loose.entries {
@@ -92,27 +92,27 @@ func buildObject(in files.Content, o *elfedit.Object, changes []elfedit.ObjectCh
 			loose.size += e.size
 		}
 	}
-	plan := wholeFile(in)
+	layout := wholeFile(in)
 	if len(changes) > 0 {
 		var err error
-		if plan, err = o.Plan(changes); err != nil {
+		if layout, err = o.Layout(changes); err != nil {
 			return nil, err
 		}
 	}
 	if len(removed) == 0 {
-		return plan, nil
+		return layout, nil
 	}
 	whole := in
 	if len(changes) > 0 {
 		var buffer files.Buffer
-		if err := plan.Write(&buffer); err != nil {
+		if err := layout.Write(&buffer); err != nil {
 			return nil, err
 		}
 		whole = files.Memory(buffer.Bytes())
 	}
 	var out partSink
 	err := object.RemoveSections(whole, func(name []byte) bool { return removed[string(name)] }, &out)
-	return &elfedit.Plan{Parts: out.parts, Size: out.size}, err
+	return &elfedit.Layout{Parts: out.parts, Size: out.size}, err
 }
 
 // objectHIP finds the bundles in a section of an object: those that wrappers point to
@@ -210,7 +210,7 @@ func objectWrappers(o *elfedit.Object) map[elfedit.Place]bool {
 
 // objectImages finds the images that a link would find in an object.
 func (w *Work) objectImages(ctx context.Context, o *elfedit.Object, section int) (func() elfedit.ObjectChange, error) {
-	units, err := w.packages(ctx, o.Content(section))
+	units, err := w.offloadBinaries(ctx, o.Content(section))
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", offloadSection, err)
 	}
@@ -219,7 +219,7 @@ func (w *Work) objectImages(ctx context.Context, o *elfedit.Object, section int)
 	}
 	w.units, w.order = append(w.units, units...), append(w.order, units...)
 	return func() elfedit.ObjectChange {
-		plan := lay(units, offloadbinary.Align)
-		return elfedit.ObjectChange{Section: section, Parts: plan.Parts, Size: uint64(plan.Size), Move: mover(units)}
+		layout := lay(units, offloadbinary.Align)
+		return elfedit.ObjectChange{Section: section, Parts: layout.Parts, Size: uint64(layout.Size), Move: mover(units)}
 	}, nil
 }

@@ -2,7 +2,7 @@
 // files that are built: shared libraries and programs, objects, archives, bundles and
 // offload binaries. The type of the file does not change.
 //
-// [Open] finds the device code and selects the changes; [Work.Plan] computes the new
+// [Open] finds the device code and selects the changes; [Work.Layout] computes the new
 // file.
 package prune
 
@@ -112,7 +112,7 @@ type work struct {
 	// point to is listed twice.
 	order []*unit
 	// build computes the new file from the changed units.
-	build    func() (*elfedit.Plan, error)
+	build    func() (*elfedit.Layout, error)
 	warnings []string
 	release  []func()
 }
@@ -134,7 +134,7 @@ func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
 	case ar.Is(data):
 		err = w.openArchive(ctx)
 	case offloadbinary.Is(data):
-		err = w.openPackages(ctx)
+		err = w.openOffloadBinaries(ctx)
 	case bundle.Is(data), ccob.Is(data):
 		err = w.openBundles(ctx)
 	case len(data) >= 2 && string(data[:2]) == "MZ":
@@ -161,9 +161,9 @@ func (w *Work) unchanged() bool {
 	return true
 }
 
-// Plan computes the new file. Its parts are valid until Close. Memory for decompressed
+// Layout computes the new file. Its parts are valid until Close. Memory for decompressed
 // bundles is reserved until then.
-func (w *Work) Plan(ctx context.Context) (*elfedit.Plan, error) {
+func (w *Work) Layout(ctx context.Context) (*elfedit.Layout, error) {
 	if w.unchanged() {
 		for _, u := range w.units {
 			u.keep()
@@ -182,16 +182,16 @@ func (w *Work) Plan(ctx context.Context) (*elfedit.Plan, error) {
 	return w.build()
 }
 
-// wholeFile returns the plan that copies a file.
-func wholeFile(in files.Content) *elfedit.Plan {
-	p := &elfedit.Plan{Size: in.Len()}
+// wholeFile returns the layout that copies a file.
+func wholeFile(in files.Content) *elfedit.Layout {
+	p := &elfedit.Layout{Size: in.Len()}
 	if in.Len() > 0 {
 		p.Parts = []files.Part{{Content: in}}
 	}
 	return p
 }
 
-// Close releases the memory of the plan.
+// Close releases the memory of the layout.
 func (w *Work) Close() {
 	for _, release := range w.release {
 		release()
@@ -199,8 +199,8 @@ func (w *Work) Close() {
 	w.release = nil
 }
 
-// Report describes the changes of a plan.
-func (w *Work) Report(p *elfedit.Plan) Report {
+// Report describes the changes of a layout.
+func (w *Work) Report(p *elfedit.Layout) Report {
 	r := Report{Format: w.format, SizeBefore: w.in.Len(), SizeAfter: p.Size, Bundles: []BundleReport{}, Warnings: append([]string{}, w.warnings...)}
 	for i, u := range w.order {
 		b := BundleReport{

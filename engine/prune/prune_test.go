@@ -61,7 +61,7 @@ func apply(data []byte, o Options) ([]byte, Report, error) {
 		return nil, Report{}, err
 	}
 	defer w.Close()
-	plan, err := w.Plan(context.Background())
+	plan, err := w.Layout(context.Background())
 	if err != nil {
 		return nil, Report{}, err
 	}

@@ -164,7 +164,7 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 	case u.loose:
 		return nil, nil // the object does this
 	case u.pack != nil:
-		return nil, u.rewritePackage()
+		return nil, u.rewriteOffloadBinary()
 	}
 	plain := u.stored
 	if u.reader != nil {
@@ -335,8 +335,8 @@ func compressOld(ctx context.Context, out *files.Buffer, layout *bundle.Layout, 
 	return err
 }
 
-// rewritePackage writes a package with the kept images.
-func (u *unit) rewritePackage() error {
+// rewriteOffloadBinary writes an offload binary with the kept images.
+func (u *unit) rewriteOffloadBinary() error {
 	var images []offloadbinary.Image
 	var kept []int
 	for i, img := range u.pack.Images {

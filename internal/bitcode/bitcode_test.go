@@ -65,8 +65,8 @@ func wrapped(data []byte, padding int) []byte {
 	return append(append(w, data...), make([]byte, 4*padding)...)
 }
 
-// Modules from before the string table keep names in a block, and there is no
-// symbol table for linkers: LLVM 4 and older.
+// Modules without a string table keep names in a block, and have no symbol table for linkers:
+// LLVM 4 and older.
 func TestSymbolsOldModule(t *testing.T) {
 	w := newStream()
 	w.enter(moduleBlock, 3)

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The file is testdata/kernels.ll, put together by llvm-as 22.
+// The file is testdata/kernels.ll, assembled by llvm-as 22.
 func TestKernels(t *testing.T) {
 	got, err := Kernels(testdata(t, "kernels.bc"))
 	if diff := cmp.Diff([]string{"_Z4gemmPf", "ptx", "local"}, got); diff != "" || err != nil {

@@ -1,7 +1,6 @@
-// Package check reads bundles back, to tell whether they are what they should
-// be. It shares no code with the packages that write and read bundles: a mistake
-// that is made in both would not show. It is simple and slow where those are fast:
-// a bundle is a stream that is read once from beginning to end.
+// Package check reads bundles back and verifies them. It shares no code with the packages that
+// write and read bundles, because a fault in shared code would not be detected. It is simple
+// instead of fast: it reads a bundle as a stream, once from beginning to end.
 package check
 
 import (
@@ -110,8 +109,8 @@ func magics(data []byte) (warnings []error) {
 		compressedMagic, strings.Join(places, ", "))}
 }
 
-// Memory returns how many bytes of memory Bundle takes for data: those of the largest window
-// of its zstd frames. Frames after a damaged one do not count, as they are not decoded.
+// Memory returns the memory in bytes that Bundle uses for data: the largest window of its zstd
+// frames. Frames after a damaged one do not count, because they are not decoded.
 func Memory(data []byte) int64 {
 	h, err := parseHeader(data)
 	if !bytes.HasPrefix(data, []byte(compressedMagic)) || err != nil || h.method != 1 {
@@ -137,7 +136,8 @@ func Memory(data []byte) int64 {
 	return int64(largest)
 }
 
-// behindFrame returns what follows the frame at the start of data, nil if it has no end.
+// behindFrame returns the data after the frame at the start of data, nil if the frame has no
+// end.
 func behindFrame(data []byte, frame *zstd.Header) []byte {
 	at := uint64(frame.HeaderSize)
 	if frame.Skippable {
@@ -165,7 +165,7 @@ func behindFrame(data []byte, frame *zstd.Header) []byte {
 	return data[at:]
 }
 
-// bundle is Bundle but for the warnings.
+// bundle is Bundle without the warnings.
 func bundle(data []byte, opt Options) (found []Found, problems []error) {
 	size := int64(len(data))
 	switch {
@@ -198,8 +198,8 @@ func bundle(data []byte, opt Options) (found []Found, problems []error) {
 	return found, problems
 }
 
-// open returns the uncompressed bytes of a bundle, and what checks, behind the
-// last of them, what the header of a compressed bundle says.
+// open returns the uncompressed bytes of a bundle, and a function that, after the last of them,
+// checks the header of a compressed bundle.
 func open(data []byte) (io.Reader, func() error, error) {
 	if !bytes.HasPrefix(data, []byte(compressedMagic)) {
 		plain := bytes.NewReader(data)

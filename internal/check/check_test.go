@@ -19,7 +19,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
-// plain writes a bundle, contents behind each other without padding.
+// plain writes a bundle with adjacent contents, without padding.
 func plain(entries ...Entry) []byte {
 	size := len(plainMagic) + 8
 	for _, e := range entries {

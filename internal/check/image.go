@@ -66,13 +66,13 @@ func (m *image) sectionTable() (from, n int64, ok bool) {
 	return int64(offset), n, offset <= uint64(m.size) && n <= maxTable && binary.LittleEndian.Uint16(m.head[58:]) == elfSectionHeaderSize
 }
 
-// wrongTarget says whether the image is code for another target than its entry is for.
+// wrongTarget returns an error if the image is code for another target than its entry.
 func (m *image) wrongTarget(id, what string) error {
 	return checkDevice(id, m.head, what)
 }
 
-// problem says what is wrong with the image, which was written whole, as that of an
-// entry. what is how messages call it.
+// problem returns an error if the complete image is not valid for an entry. what names the
+// image in messages.
 func (m *image) problem(id, what string) error {
 	_, targetID := splitID(id)
 	processor, _, _ := strings.Cut(targetID, ":")
@@ -150,7 +150,7 @@ const lfsMagic = "version https://git-lfs.github.com/"
 // IsLFSPointer reports whether data is a pointer to a file in Git LFS instead of its content.
 func IsLFSPointer(data []byte) bool { return bytes.HasPrefix(data, []byte(lfsMagic)) }
 
-// found describes what an image that is no device code is.
+// found describes an image that is not device code.
 func (m *image) found() string {
 	for _, known := range []struct{ magic, name string }{
 		{lfsMagic, "a Git LFS pointer (run git lfs pull)"},

@@ -31,7 +31,7 @@ func (p *planner) position() error {
 	if err := p.placeTables(); err != nil {
 		return err
 	}
-	end := p.plan.Size
+	end := p.result.Size
 	for _, c := range p.changes {
 		if !c.grown {
 			continue
@@ -51,8 +51,8 @@ func (p *planner) position() error {
 		end = int64(p.grow.off + p.grow.size)
 	}
 	appended := uint64(len(p.data)) - min(p.codeEnd(), uint64(len(p.data)))
-	p.plan.Appended = appended
-	p.plan.Size = end
+	p.result.Appended = appended
+	p.result.Size = end
 	return nil
 }
 
@@ -79,12 +79,12 @@ func (p *planner) renamed() bool {
 	return slices.ContainsFunc(p.changes, func(c *change) bool { return c.Reference != "" || c.Restore != "" })
 }
 
-// placeTables places the section headers and their names. Plan.Size is the end of
+// placeTables places the section headers and their names. Layout.Size is the end of
 // these or of any other content, whichever is last.
 func (p *planner) placeTables() error {
 	codeEnd := p.codeEnd()
 	p.tail.tableOff = p.shift(p.shoff)
-	p.plan.Size = int64(p.shift(codeEnd))
+	p.result.Size = int64(p.shift(codeEnd))
 	if !p.renamed() {
 		return nil
 	}
@@ -120,7 +120,7 @@ func (p *planner) placeTables() error {
 	for _, c := range p.changes {
 		count += boolean(c.Reference != "") - boolean(c.Restore != "")
 	}
-	p.plan.Size = int64(p.tail.tableOff + count*sectionSize)
+	p.result.Size = int64(p.tail.tableOff + count*sectionSize)
 	p.tail.drop = append(p.tail.drop, filePatch{off: pos, data: p.data[pos:max(codeEnd, pos)]})
 	return nil
 }
@@ -502,9 +502,9 @@ func (p *planner) write() error {
 	for _, r := range p.kept(codeEnd, uint64(len(table))) {
 		parts = p.copied(parts, r[0], r[1], p.shift(r[0]))
 	}
-	if p.plan.Appended > 0 {
-		add(uint64(p.plan.Size), p.in.Slice(int64(codeEnd), int64(p.plan.Appended)))
-		p.plan.Size += int64(p.plan.Appended)
+	if p.result.Appended > 0 {
+		add(uint64(p.result.Size), p.in.Slice(int64(codeEnd), int64(p.result.Appended)))
+		p.result.Size += int64(p.result.Appended)
 	}
 	slices.SortStableFunc(parts, func(a, b files.Part) int { return compare(uint64(a.Offset), uint64(b.Offset)) })
 	at := int64(0)
@@ -514,8 +514,8 @@ func (p *planner) write() error {
 		}
 		at = part.Offset + part.Content.Len()
 	}
-	p.plan.Size = max(p.plan.Size, at)
-	p.plan.Parts = parts
+	p.result.Size = max(p.result.Size, at)
+	p.result.Parts = parts
 	return nil
 }
 

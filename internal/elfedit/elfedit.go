@@ -9,7 +9,7 @@
 // sections that follow it and that are found through headers, such as .interp and
 // .gnu.hash, are moved if it requires more entries.
 //
-// [Parse] reads a file, [File.Plan] computes the new one, [Plan.Write] writes it.
+// [Parse] reads a file, [File.Layout] computes the new one, [Layout.Write] writes it.
 // Unchanged ranges are copied from the input without passing through memory.
 package elfedit
 

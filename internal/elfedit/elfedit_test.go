@@ -30,7 +30,7 @@ func replace(t testing.TB, f *File, content []byte, slots int) Edit {
 	return Edit{Changes: []Change{c}}
 }
 
-func write(t testing.TB, p *Plan) []byte {
+func write(t testing.TB, p *Layout) []byte {
 	t.Helper()
 	var out files.Buffer
 	if err := p.Write(&out); err != nil {
@@ -54,11 +54,11 @@ func TestSizes(t *testing.T) {
 				t.Fatal(err)
 			}
 			content := bytes.Repeat([]byte{'n'}, size)
-			plan, err := f.Plan(replace(t, f, content, 2))
+			layout, err := f.Layout(replace(t, f, content, 2))
 			if err != nil {
 				t.Fatalf("%d bytes: %v", size, err)
 			}
-			after := write(t, plan)
+			after := write(t, layout)
 			for _, found := range append(elfcheck.Check(after), elfcheck.Compare(before, after, ".hip_fatbin")...) {
 				t.Errorf("%d bytes: %v", size, found)
 			}
@@ -92,7 +92,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestReference takes code out and puts it back.
+// TestReference removes code and restores it.
 func TestReference(t *testing.T) {
 	old := bytes.Repeat([]byte("old code"), 4000)
 	before := testelf.Library{Bundles: [][]byte{old}, Wrappers: []int{0}}.Build()
@@ -102,11 +102,11 @@ func TestReference(t *testing.T) {
 	}
 	e := replace(t, f, []byte("marker"), 1)
 	e.Changes[0].Reference = ".reference"
-	plan, err := f.Plan(e)
+	layout, err := f.Layout(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	split := write(t, plan)
+	split := write(t, layout)
 	g, err := Parse(files.Memory(split))
 	if err != nil {
 		t.Fatal(err)
@@ -118,11 +118,11 @@ func TestReference(t *testing.T) {
 	for _, size := range []int{10, 5000, len(old), 3 * len(old)} {
 		e = replace(t, g, bytes.Repeat([]byte{'n'}, size), 1)
 		e.Changes[0].Restore = ".reference"
-		plan, err := g.Plan(e)
+		layout, err := g.Layout(e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole := write(t, plan)
+		whole := write(t, layout)
 		for _, data := range [][]byte{split, whole} {
 			for _, found := range elfcheck.Check(data) {
 				t.Errorf("%d bytes: %v", size, found)
@@ -154,7 +154,7 @@ func TestEmptySegment(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := f.Plan(replace(t, f, make([]byte, size), 1))
+		plan, err := f.Layout(replace(t, f, make([]byte, size), 1))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestHeadersThatDoNotFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		plan, err := f.Plan(replace(t, f, make([]byte, 100), 1))
+		plan, err := f.Layout(replace(t, f, make([]byte, 100), 1))
 		if err != nil {
 			t.Logf("%s: %v", name, err)
 			continue
@@ -255,15 +255,15 @@ func FuzzPlan(f *testing.F) {
 		if err != nil || size < 0 || size > 1<<16 {
 			return
 		}
-		plan, err := file.Plan(replace(t, file, make([]byte, size), 1))
+		layout, err := file.Layout(replace(t, file, make([]byte, size), 1))
 		if err != nil {
 			return
 		}
-		if plan.Size < 0 || plan.Size > int64(len(data))+int64(size)+3<<28 {
-			t.Fatalf("%d bytes", plan.Size)
+		if layout.Size < 0 || layout.Size > int64(len(data))+int64(size)+3<<28 {
+			t.Fatalf("%d bytes", layout.Size)
 		}
 		at := int64(0)
-		for _, p := range plan.Parts {
+		for _, p := range layout.Parts {
 			if p.Offset < at {
 				t.Fatal("parts overlap")
 			}
@@ -283,7 +283,7 @@ func FuzzObject(f *testing.F) {
 			if o.Sections[i].InFile() == 0 {
 				continue
 			}
-			_, _ = o.Plan([]ObjectChange{{Section: i, Size: 100, Parts: []files.Part{{Content: files.Memory(make([]byte, 100))}}, Move: func(offset uint64) (uint64, bool) { return offset, true }}})
+			_, _ = o.Layout([]ObjectChange{{Section: i, Size: 100, Parts: []files.Part{{Content: files.Memory(make([]byte, 100))}}, Move: func(offset uint64) (uint64, bool) { return offset, true }}})
 			break
 		}
 	})

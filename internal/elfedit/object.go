@@ -87,8 +87,8 @@ type ObjectChange struct {
 	Move    func(offset uint64) (moved uint64, exact bool)
 }
 
-// Plan computes the object with changes.
-func (o *Object) Plan(changes []ObjectChange) (*Plan, error) {
+// Layout computes the object with changes.
+func (o *Object) Layout(changes []ObjectChange) (*Layout, error) {
 	slices.SortFunc(changes, func(a, b ObjectChange) int {
 		return compare(o.Sections[a.Section].Offset, o.Sections[b.Section].Offset)
 	})
@@ -199,7 +199,7 @@ func (p *planner) objectSymbols() {
 	}
 }
 
-func (p *planner) writeObject() (*Plan, error) {
+func (p *planner) writeObject() (*Layout, error) {
 	var parts []files.Part
 	header := bytes.Clone(p.data[:headerSize])
 	table := p.shift(p.shoff)
@@ -226,5 +226,5 @@ func (p *planner) writeObject() (*Plan, error) {
 		}
 		at = part.Offset + part.Content.Len()
 	}
-	return &Plan{Parts: parts, Size: max(at, int64(p.shift(size)))}, nil
+	return &Layout{Parts: parts, Size: max(at, int64(p.shift(size)))}, nil
 }

@@ -44,7 +44,7 @@ const (
 	nameBlob = 1
 )
 
-// producer is what the bitcode says of who wrote it.
+// producer is the name of the producer in the bitcode.
 const producer = "rules_offload"
 
 // WriteBitcode writes the module as bitcode.

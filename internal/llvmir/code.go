@@ -94,16 +94,16 @@ func (b *Block) binary(op opcode, name string, result *Type, detail string, numb
 	return b.add(&Inst{op: op, Name: name, result: result, detail: detail, number: number, args: []Value{v, w}})
 }
 
-// Jump goes on with another block.
+// Jump continues with another block.
 func (b *Block) Jump(to *Block) { b.add(&Inst{op: opBranch, result: Void, blocks: []*Block{to}}) }
 
-// Branch goes on with one of two blocks.
+// Branch continues with one of two blocks.
 func (b *Block) Branch(condition Value, yes, no *Block) {
 	b.add(&Inst{op: opBranch, result: Void, args: []Value{condition}, blocks: []*Block{yes, no}})
 }
 
-// Switch goes on with the block of a case, or with otherwise. cases has an
-// integer for each block.
+// Switch continues with the block of a case, or with otherwise. cases has an integer for each
+// block.
 func (b *Block) Switch(v Value, otherwise *Block, cases []Value, blocks []*Block) {
 	b.add(&Inst{op: opSwitch, result: Void, args: append([]Value{v}, cases...), blocks: append([]*Block{otherwise}, blocks...)})
 }

@@ -85,7 +85,7 @@ func TestWriteBitcode(t *testing.T) {
 		}
 		names, err := bitcode.Symbols(b.Bytes())
 		slices.Sort(names)
-		// Declarations are no symbols of an archive.
+		// Declarations are not symbols of an archive.
 		if err != nil || !slices.Equal(names, []string{want[0], want[3]}) {
 			t.Fatalf("%d bytes: symbols %q, %v", size, names, err)
 		}

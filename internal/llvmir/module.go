@@ -38,7 +38,7 @@ type Value interface {
 	print(p *printer)
 }
 
-// Linkage says how the linker sees a global.
+// Linkage is the linkage of a global.
 type Linkage int
 
 // The zero value is External.
@@ -56,7 +56,7 @@ type Global struct {
 	Content *Type
 	Linkage Linkage
 	Hidden  bool
-	// UnnamedAddr says that the address has no meaning.
+	// UnnamedAddr reports that the address is not significant.
 	UnnamedAddr bool
 	Constant    bool
 	Init        Value  // nil for a declaration

@@ -307,7 +307,7 @@ func (p *printer) lists(lists []List) {
 	}
 }
 
-// quoted returns the name of a global, in quotes if it has to be.
+// quoted returns the name of a global, in quotes if necessary.
 func quoted(name string) string {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-$._", r)

@@ -33,7 +33,7 @@ type block struct {
 	longestRun uint32 // no run of literals is longer
 }
 
-// A run of literals of this size is a block of its own.
+// A run of literals of this size gets a separate block.
 const ownBlock = 8 << 10
 
 // blockWriter turns blocks into their coded form, one behind the other. Its

@@ -137,7 +137,7 @@ func (p *parser) parseCarefully(b *block, anchor, stop int) {
 			for k := max(looked+1, m.at+1, i-16); k < i; k += 4 {
 				p.remember(k, load64(src, k))
 			}
-			// Data often goes on with an offset from before.
+			// Data often continues with an earlier offset.
 			cur := load64(src, i)
 			if x := cur ^ load64(src, i-p.rep2); x<<40 == 0 {
 				m = match{at: i, n: forward8(src, x, i-p.rep2, i), off: p.rep2}

@@ -186,7 +186,7 @@ func TestEncodeToFailingWriter(t *testing.T) {
 	}
 }
 
-// No match reaches behind the window.
+// No match reaches past the window.
 func TestWindow(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	src := bundle(r, 8, 40_000, 4096)

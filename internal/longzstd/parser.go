@@ -186,14 +186,14 @@ func (p *parser) next(b *block) bool {
 	p.pos = end
 	i := start
 	if n := min(p.restLen, end-start); n > 8 {
-		// A match goes on. Its offset can be a repeat only behind a literal.
+		// A match continues. Its offset can be a repeat only after a literal.
 		b.seqs = append(b.seqs, sequence{1, uint32(n - 1), uint32(p.rep1)})
 		p.restLen -= n
 		i += n
 	} else {
 		p.restLen = 0
 	}
-	// Close to the end of the source there is not enough left to look at.
+	// Too little of the source is left to search.
 	if stop := min(end, len(src)-lookahead); i < stop {
 		if p.careful {
 			p.parseCarefully(b, i, stop)
@@ -247,7 +247,7 @@ func (p *parser) parse(b *block, anchor, stop int) {
 		// The best match so far: where, how long, how far back, and what it saves.
 		at, n, off, best := 0, 0, 0, 0
 
-		// A repeat behind one or two literals, of 4 bytes at least.
+		// A repeat after one or two literals, of at least 4 bytes.
 		x := cur ^ load64(src, i-rep1)
 		if x&0xffffffff00 == 0 {
 			at, off = i+1, rep1
@@ -322,7 +322,7 @@ func (p *parser) parse(b *block, anchor, stop int) {
 			}
 		}
 
-		// Short: is there a better one right behind?
+		// Short: search for a better one at the next position.
 		for n < lazyBelow && i+1 < stop {
 			i++
 			cur := load64(src, i)
@@ -360,7 +360,7 @@ func (p *parser) parse(b *block, anchor, stop int) {
 			}
 			i = at + n
 			if i > b.end {
-				// The next block goes on with it.
+				// The next block continues with it.
 				p.restLen = i - b.end
 				n -= p.restLen
 				i = b.end
@@ -388,7 +388,7 @@ func (p *parser) parse(b *block, anchor, stop int) {
 					}
 				}
 			}
-			// Data often goes on with an offset from before.
+			// Data often continues with an earlier offset.
 			cur := load64(src, i)
 			if x := cur ^ load64(src, i-rep2); x<<40 == 0 {
 				at, n, off = i, forward8(src, x, i-rep2, i), rep2

@@ -9,10 +9,10 @@ func Map(n int) ([]byte, error) { return mapPages(n) }
 // Unmap gives memory of Map back, all of it. It must not be used any more.
 func Unmap(b []byte) error { return unmapPages(b) }
 
-// Large asks for large pages for b, whose use costs the kernel less. Without
-// them, things are only slower, so there is no error.
+// Large requests large pages for b, which are cheaper for the kernel. It returns no error,
+// because missing large pages only cost time.
 func Large(b []byte) { large(b) }
 
-// Populate has the kernel provide the pages that begin in b before they are
-// used. Their content stays what it is. It reports whether the kernel did.
+// Populate makes the kernel provide the pages that begin in b before their first use. It does
+// not change their contents. It reports whether the kernel supports this.
 func Populate(b []byte) bool { return populate(b) }

@@ -20,10 +20,9 @@ import (
 type Module struct {
 	// Triple is the host's.
 	Triple string
-	// Release is the release of LLVM whose module it is. What is below 23, also 0,
-	// stands for 22.
+	// Release is the release of LLVM to follow. Values below 23, including 0, mean 22.
 	Release int
-	// Registration says what is registered. An image of no bytes is allowed.
+	// Registration describes what to register. An empty image is allowed.
 	Registration register.Registration
 	// Relocatable keeps OpenMP's images from later device links.
 	Relocatable bool

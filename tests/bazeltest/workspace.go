@@ -27,8 +27,8 @@ import (
 	"github.com/rules-offload/rules_offload/tests/root"
 )
 
-// Workspace is a folder with a MODULE.bazel that depends on the rules, and a
-// Bazel server of its own.
+// Workspace is a folder with a MODULE.bazel that depends on the rules, and a separate Bazel
+// server.
 type Workspace struct {
 	Dir string
 
@@ -179,7 +179,7 @@ func (w *Workspace) findBazel(project string) {
 // Startup adds startup options to all later calls of Bazel.
 func (w *Workspace) Startup(options ...string) { w.command = append(w.command, options...) }
 
-// Write puts a file into the workspace.
+// Write writes a file in the workspace.
 func (w *Workspace) Write(name, content string) {
 	w.t.Helper()
 	path := filepath.Join(w.Dir, name)
@@ -222,8 +222,8 @@ func (w *Workspace) Execroot() string {
 
 // Result is what a Bazel command did.
 type Result struct {
-	Output string // what it printed, messages included
-	Stdout string // what it printed without them
+	Output string // its output, including messages
+	Stdout string // its output without messages
 	// Spawns are the actions that were run or answered from a cache, in no
 	// particular order.
 	Spawns []Spawn
@@ -239,7 +239,7 @@ type Spawn struct {
 	Outputs  []string // paths in the execution root
 }
 
-// Input is a file that an action sees.
+// Input is an input file of an action.
 type Input struct {
 	Path string // in the execution root
 	Size int64  // in bytes
@@ -346,7 +346,7 @@ func (w *Workspace) Commands(expression string, flags ...string) []Command {
 	return commands
 }
 
-// readLog reads an execution log: JSON objects one behind the other.
+// readLog reads an execution log, a sequence of JSON objects.
 func readLog(name string) ([]Spawn, error) {
 	file, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {

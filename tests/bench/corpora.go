@@ -74,7 +74,7 @@ var corpora = []corpus{
 	{name: "ggml-archive", about: "an archive of the 20 largest bundles of libggml0-backend-hip", pkg: ggml, pick: archive},
 }
 
-// dir is where prepare puts the corpus.
+// dir is the directory in which prepare writes the corpus.
 func (c *corpus) dir(base string) string { return filepath.Join(base, "corpora", c.name) }
 
 // rough sizes of the plain bundles, to know before whether there is room.

@@ -173,7 +173,7 @@ func (b *bench) findProgram(project, program string) error {
 		return err
 	}
 	b.ours = filepath.Join(bin, "clang-offload-bundler")
-	// Built by Bazel, the program is beside this one.
+	// If Bazel built the program, it is in the directory of this one.
 	program = cmp.Or(program, os.Getenv("OFFLOAD"))
 	if program == "" {
 		program = filepath.Join(bin, "offload")

@@ -105,7 +105,7 @@ func (w *work) operation(ctx context.Context, op operation) (result, error) {
 	return r, nil
 }
 
-// smaller returns by how many percent the output is smaller than the peer's.
+// smaller returns the size difference to the peer's output, in percent.
 func (r result) smaller() string {
 	if r.peerSize == 0 || r.peerSize == r.size {
 		return ""

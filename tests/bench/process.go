@@ -70,7 +70,7 @@ func startRunner(ctx context.Context) (*runner, error) {
 	return r, r.process.Start()
 }
 
-// run has stages run in dir and returns what they cost.
+// run runs stages in dir and returns their costs.
 func (r *runner) run(dir string, s stages) (cost, error) {
 	if err := r.in.Encode(runRequest{dir, s}); err != nil {
 		return cost{}, err
@@ -106,7 +106,7 @@ func serveRunner() error {
 	}
 }
 
-// run runs stages in dir and returns what they cost.
+// run runs stages in dir and returns their costs.
 func (s stages) run(dir string) (cost, error) {
 	var total cost
 	start := time.Now()

@@ -180,7 +180,8 @@ func (b *bench) compareBundles(t *testing.T, bundles []call, then func(fileType 
 	t.Logf("%d cases", n)
 }
 
-// Requests are served as by LLVM's tool, and what is missing is told in its words.
+// Requests get the same entries as from LLVM's tool, and missing ones are reported in its
+// words.
 func TestUnbundle(t *testing.T) {
 	b := newBench(t)
 	r := random(6)
@@ -250,7 +251,7 @@ func ambiguous(stored []string, processor string) bool {
 	return n > 1
 }
 
-// Files that are no bundles.
+// Files that are not bundles.
 func TestNoBundle(t *testing.T) {
 	b := newBench(t)
 	var calls []call

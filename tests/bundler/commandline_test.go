@@ -88,8 +88,8 @@ func TestSpelling(t *testing.T) {
 	b.compareAll(t, calls)
 }
 
-// The order in which mistakes are found is LLVM's: options are put together at
-// random and the first mistake is told.
+// Mistakes are found in LLVM's order: the test combines options at random and compares the
+// first mistake.
 func TestOrderOfChecks(t *testing.T) {
 	b := newBench(t)
 	r := random(3)

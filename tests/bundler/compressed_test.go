@@ -72,7 +72,7 @@ func TestWriteCompressed(t *testing.T) {
 	}
 }
 
-// -verbose tells the same, but for the sizes that depend on the encoder.
+// -verbose prints the same, except for sizes that depend on the encoder.
 func TestVerboseCompression(t *testing.T) {
 	b := newBench(t)
 	targets := []string{"hip-amdgcn-amd-amdhsa--gfx900", "hip-amdgcn-amd-amdhsa--gfx906"}

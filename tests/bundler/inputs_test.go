@@ -41,7 +41,7 @@ var hosts = map[string][]string{
 	"host.ast":       {"--target=x86_64-unknown-linux-gnu", "-emit-ast"},
 }
 
-// makeInputs fills dir with what the calls read.
+// makeInputs writes the inputs of the calls to dir.
 func makeInputs(dir, bin string) error {
 	small := map[string]string{
 		"one":   "Content of device file 1\n",

@@ -18,8 +18,8 @@ func hostObjects() []string {
 	})
 }
 
-// Sections are added to host objects as llvm-objcopy does, listed, taken out, and
-// the host object is what it was.
+// Sections are added to host objects as by llvm-objcopy, listed and removed, and the host
+// object is restored.
 func TestObjects(t *testing.T) {
 	b := newBench(t)
 	var bundles []call
@@ -76,7 +76,7 @@ func TestHostObjectIsIdentity(t *testing.T) {
 	}
 }
 
-// The command that -### prints is LLVM's, and so is what it leaves.
+// -### prints LLVM's command and leaves the same files.
 func TestPrintCommands(t *testing.T) {
 	b := newBench(t)
 	targets := []string{hostLinux, "openmp-amdgcn-amd-amdhsa--gfx906", "openmp-powerpc64le-ibm-linux-gnu"}

@@ -44,7 +44,7 @@ func (c call) String() string {
 	return strings.Join(append(append([]string{}, c.env...), c.args...), " ")
 }
 
-// outcome is what a call left behind.
+// outcome is the result of a call.
 type outcome struct {
 	failed         bool
 	stdout, stderr string
@@ -73,7 +73,7 @@ func newBench(t *testing.T) *bench {
 		if err == nil {
 			err = makeInputs(dir, filepath.Dir(clang))
 		}
-		// LLVM's looks for llvm-objcopy on PATH.
+		// LLVM's tool searches for llvm-objcopy on PATH.
 		env := append(release.Env(), "PATH="+release.Bin(), "TMPDIR=/tmp", fmt.Sprint("OFFLOAD_LLVM_VERSION=", *number))
 		shared.bench, shared.err = bench{dir, filepath.Join(release.Bin(), tool), ours, env}, err
 	})
@@ -154,7 +154,7 @@ func (b *bench) compare(t *testing.T, c call) {
 	ours, _ := b.run(t, b.ours, c)
 	ours.stderr = warnings.ReplaceAllString(ours.stderr, "")
 	if theirs.failed {
-		// What a failure leaves behind is one of the documented differences.
+		// The files after a failure are a documented difference.
 		theirs.files = nil
 		if len(ours.files) > 0 {
 			t.Errorf("%v: failed and left %d files", c, len(ours.files))
@@ -203,7 +203,7 @@ func diff(t *testing.T, name string, theirs, ours outcome) {
 	}
 }
 
-// compareAll compares calls in parallel and says how many there were.
+// compareAll compares calls in parallel and logs their number.
 func (b *bench) compareAll(t *testing.T, calls []call) {
 	t.Helper()
 	limit := make(chan struct{}, 4)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// part is one kind of trouble that the program is put through until the context ends.
+// part is one kind of fault to cause until the context ends.
 type part struct {
 	name string
 	run  func(context.Context, *campaign) error
@@ -76,8 +76,8 @@ func (c *campaign) fault(format string, args ...any) {
 	}
 }
 
-// call runs the program in the directory of the campaign and returns its exit
-// status and what it printed.
+// call runs the program in the directory of the campaign and returns its exit status and
+// output.
 func (c *campaign) call(ctx context.Context, args ...string) (int, string) {
 	return c.exec(ctx, exec.CommandContext(ctx, c.program, args...))
 }

@@ -72,7 +72,8 @@ func (l *lane) read(ctx context.Context, s *sample, data []byte, what string) er
 			return nil
 		}
 		if status == 0 && !s.checked {
-			// Nothing in a plain bundle tells of other bytes; all outputs must be there.
+			// A plain bundle has no checksum, so changed bytes are not detected; all outputs
+			// must exist.
 			for name := range run.want {
 				if run.want[name], _ = os.ReadFile(l.c.path(name)); run.want[name] == nil {
 					run.want[name] = []byte("missing")

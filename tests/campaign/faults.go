@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// job is a command line of the program and what it writes.
+// job is a command line of the program with its outputs.
 type job struct {
 	args []string
 	want map[string][]byte
@@ -100,7 +100,7 @@ func kills(ctx context.Context, c *campaign) error {
 		err := cmd.Wait()
 		c.runs.Add(1)
 		what := fmt.Sprintf("%s: %s", signal, strings.Join(j.args, " "))
-		// An output that is there is whole, whether or not the process had time to say so.
+		// An existing output is complete, whether or not the process reported success.
 		found := 0
 		for name, content := range j.want {
 			got, err := os.ReadFile(c.path(name))
@@ -125,8 +125,8 @@ func kills(ctx context.Context, c *campaign) error {
 	return nil
 }
 
-// changes writes to an input while it is bundled: what comes out holds the old
-// content or the new one, whole, or nothing comes out.
+// changes writes to an input while it is bundled. The output has the complete old or new
+// content, or does not exist.
 func changes(ctx context.Context, c *campaign) error {
 	base := make([]byte, 64<<10)
 	for i := range base {

@@ -81,7 +81,7 @@ func load(ctx context.Context, c *campaign) error {
 // side is one of those that send requests.
 func (c *campaign) side(ctx context.Context, client *workertest.Client, side, n int, seed uint64) {
 	next := seed
-	chance := func(n int) int { // of its own: the campaign's serves one goroutine
+	chance := func(n int) int { // a separate one: the campaign's is for one goroutine
 		next = next*6364136223846793005 + 1442695040888963407
 		return int(next>>33) % n
 	}

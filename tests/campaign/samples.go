@@ -96,7 +96,7 @@ func (c *campaign) sample(s *sample, args []string) error {
 	return nil
 }
 
-// assembled makes the sample of a bundle that is put together from parts.
+// assembled makes the sample of a bundle that is assembled from parts.
 func (c *campaign) assembled(of *sample) error {
 	s := &sample{name: "assembled", file: "assembled.hipfb", checked: true, targets: of.targets, images: of.images}
 	plan := []string{"compress-plan", "--align=4096", "--output=plan"}

@@ -22,7 +22,7 @@ const Program = "chromium"
 // patience is how long an answer of the browser may take on a busy machine.
 const patience = 2 * time.Minute
 
-// Page is a tab of a browser of its own.
+// Page is a tab of a separate browser.
 type Page struct {
 	t       testing.TB
 	in      io.Writer

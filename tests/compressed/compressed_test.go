@@ -155,8 +155,8 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// Bundles put together from cached parts, one for each family of processors, are those
-// that are made at once.
+// Bundles assembled from cached parts, one for each family of processors, equal those from a
+// single action.
 func TestParts(t *testing.T) {
 	manager := comgr.New(t)
 	for _, size := range []int{1000, 100_000, 3 << 20} {

@@ -1,5 +1,5 @@
-// Package coverage compares which entry of a bundle the engine says a GPU gets
-// with what ROCm's code object manager hands to the HIP runtime.
+// Package coverage compares the entry of a bundle that the engine selects for a GPU with the
+// one that ROCm's code object manager passes to the HIP runtime.
 package coverage
 
 import (

@@ -66,7 +66,7 @@ func built(t *testing.T) (images, sources string) {
 	return filepath.Join(project, "bazel-bin", thisPackage), filepath.Join(project, thisPackage, "sources")
 }
 
-// run runs a program of LLVM's and returns what it prints.
+// run runs one of LLVM's programs and returns its output.
 func run(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(llvm.Tool(t, name), args...)
@@ -335,8 +335,8 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// TestCopies has the check of device_deps look at code with and without a
-// variable, and at some that is not needed.
+// TestCopies checks device_deps with code that has a variable, code that has none, and code
+// that is not required.
 func TestCopies(t *testing.T) {
 	_, sources := built(t)
 	program, dir := filepath.Join(sources, "..", "program"), t.TempDir()
@@ -426,7 +426,7 @@ func TestBitcode(t *testing.T) {
 		})
 	}
 	each(t, "bitcode_region", func(t *testing.T, mode, arch, image, sources string) {
-		// Symbols of the image, those that it looks for elsewhere among them.
+		// Symbols of the image, including undefined ones.
 		symbols := run(t, "", "llvm-nm", image)
 		if strings.Contains(symbols, "scale") || strings.Contains(symbols, "unknown") || !strings.Contains(symbols, "region") {
 			t.Errorf("the function is not inlined:\n%s", symbols)
@@ -569,7 +569,7 @@ func TestFatObjects(t *testing.T) {
 
 var numbers = regexp.MustCompile(`__omp_offloading_(?:[0-9a-f]+_[0-9a-f]+_)?(\w+?)_l\d+`)
 
-// unnumbered takes from the names of OpenMP kernels what says where their source is.
+// unnumbered removes the source location from the names of OpenMP kernels.
 func unnumbered(kernels map[string]string) map[string]string {
 	result := map[string]string{}
 	for name, kernel := range kernels {
@@ -691,8 +691,8 @@ func size(t *testing.T, file string) int64 {
 	return info.Size()
 }
 
-// TestDebugInformation has llvm-dwarfdump verify the debug information of -c dbg,
-// and looks at the names of files in it.
+// TestDebugInformation verifies the debug information of -c dbg with llvm-dwarfdump, and checks
+// the names of files in it.
 func TestDebugInformation(t *testing.T) {
 	images, _ := built(t)
 	for name, source := range map[string]string{

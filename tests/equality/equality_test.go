@@ -30,7 +30,7 @@ type strategy struct {
 	flags   []string
 	program []string // runners that actions of the program may have
 	others  []string // runners that other actions may have; the same if nil
-	says    string   // what Bazel's output must have, to tell the kinds of workers apart
+	says    string   // a required part of Bazel's output, which distinguishes the kinds of workers
 	mapped  bool     // whether the paths of outputs are the same in all configurations
 	raced   bool     // whether actions run here and remotely at once
 }
@@ -164,7 +164,7 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// machinePlaces are the folders that no command line and no output may name.
+// machinePlaces are the folders that neither command lines nor outputs may name.
 func machinePlaces(t *testing.T, workspace *bazeltest.Workspace) []string {
 	t.Helper()
 	execroot := workspace.Execroot()

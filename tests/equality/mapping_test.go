@@ -9,7 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/tests/bazeltest"
 )
 
-// TestCommandLines looks at actions before anything is built.
+// TestCommandLines checks actions without a build.
 func TestCommandLines(t *testing.T) {
 	workspace := bazeltest.New(t, t.TempDir(), everyRule())
 	t.Run("path mapping", func(t *testing.T) { testPathMapping(t, workspace) })

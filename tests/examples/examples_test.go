@@ -99,15 +99,14 @@ func TestSizeBudget(t *testing.T) {
 	if err == nil {
 		t.Fatal("a bundle above its size budget was built")
 	}
-	for _, want := range []string{"//imaging:", "more than the budget of 1024"} {
+	for _, want := range []string{"//imaging:", "expected at most 1024, the size budget"} {
 		if !strings.Contains(result.Output, want) {
 			t.Errorf("the failure does not say %q:\n%s", want, result.Output)
 		}
 	}
 }
 
-// TestRemoteExecution builds everything remotely and fetches no output until
-// somebody asks for it.
+// TestRemoteExecution builds everything remotely and downloads outputs only on request.
 func TestRemoteExecution(t *testing.T) {
 	server, err := reapi.Start(context.Background(), reapi.Options{Dir: t.TempDir()})
 	if err != nil {
@@ -142,7 +141,7 @@ func TestRemoteExecution(t *testing.T) {
 	}
 	for _, spawn := range result.Spawns {
 		for _, output := range spawn.Outputs {
-			// Bazel makes the folder of an output that is one, and leaves it empty.
+			// Bazel creates the folder of an output directory, and leaves it empty.
 			_ = filepath.WalkDir(filepath.Join(workspace.Dir, output), func(path string, d fs.DirEntry, err error) error {
 				if err == nil && !d.IsDir() {
 					t.Errorf("%s was fetched, and nobody asked for it", path)

@@ -65,7 +65,7 @@ func (f *flow) read(name string) []byte {
 	return data
 }
 
-// run runs a command and returns what it prints.
+// run runs a command and returns its output.
 func (f *flow) run(program string, args ...string) string {
 	f.Helper()
 	return f.pipe(nil, program, args...)
@@ -85,7 +85,7 @@ func (f *flow) pipe(stdin []byte, program string, args ...string) string {
 	return string(out)
 }
 
-// fails runs a command that must fail and returns what it prints.
+// fails runs a command that must fail and returns its output.
 func (f *flow) fails(program string, args ...string) string {
 	f.Helper()
 	cmd := exec.Command(program, args...)

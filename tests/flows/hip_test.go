@@ -59,8 +59,8 @@ func (f *flow) launches(program, kind string) {
 	}
 }
 
-// TestHIP compiles each architecture by itself and puts the code objects into
-// one bundle, which the host object includes.
+// TestHIP compiles each architecture separately and combines the code objects in one bundle,
+// which the host object includes.
 func TestHIP(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)

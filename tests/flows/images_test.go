@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// listed returns what offload inspect says of the images in a file.
+// listed returns the images in a file as offload inspect lists them.
 func (f *flow) listed(name string) (found []string) {
 	f.Helper()
 	var images []struct {
@@ -39,7 +39,7 @@ func (f *flow) lists(name string, want ...string) {
 	}
 }
 
-// objdump fails unless llvm-objdump says these things of the images in a file.
+// objdump fails unless llvm-objdump prints the expected lines for the images in a file.
 func (f *flow) objdump(name string, want ...string) {
 	f.Helper()
 	printed := strings.Join(strings.Fields(f.tool("llvm-objdump", "--offloading", name)), " ")
@@ -134,7 +134,7 @@ func TestSPIRV(t *testing.T) {
 	isSPIRV("theirs.spv")
 	f.offload("check", "--input=ours.hipfb", "--entry=host-x86_64-unknown-linux-gnu=", "--entry=gfx90a=gfx90a.co", "--entry=amdgcnspirv=portable.spv")
 
-	// clang names the image of a fat object .o, so the package says it is ELF.
+	// clang names the image of a fat object .o, so the package has the format ELF.
 	f.clang("-fopenmp", "-fopenmp-targets=spirv64-intel", "-nogpulib", "-O1", "-c", "region.c", "-o", "openmp.o")
 	f.lists("openmp.o", "openmp spirv64-intel generic elf .llvm.offloading")
 	f.offload("extract", "--image=triple=spirv64-intel,file=openmp.spv", "openmp.o")

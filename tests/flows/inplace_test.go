@@ -30,7 +30,7 @@ func (f *flow) inPlace() (arg string, called func() string) {
 			f.Fatal(err)
 		}
 	}
-	// It looks for tools beside itself, whatever path it is called by.
+	// It searches for tools in its own directory, whatever path it is called by.
 	wrapper, err := os.ReadFile(llvm.Tool(f, "clang-linker-wrapper"))
 	if err != nil {
 		f.Fatal(err)

@@ -80,7 +80,7 @@ func TestEmbed(t *testing.T) {
 	f.clang("-fopenmp", "-fopenmp-targets="+host, "fat.o", "-o", "by-llvm", "-L"+libraries, "-Wl,-rpath,"+libraries)
 	f.offloaded("by-llvm")
 
-	// A second offload binary goes behind the first, in ELF and in COFF.
+	// A second offload binary follows the first, in ELF and in COFF.
 	f.offload("pack", "--output=gpu.package", "--image=file=device.o,triple="+amd+",arch=gfx90a,kind=hip")
 	f.offload("embed", "--input=fat.o", "--output=both.o", "gpu.package")
 	f.pipe([]byte("int x = 1;"), clangPath(f), "--target=x86_64-pc-windows-msvc", "-c", "-x", "c", "-", "-o", "host.obj")

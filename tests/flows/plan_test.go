@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// plan is what offload link --json prints, as far as it is compared.
+// plan is the compared part of the output of offload link --json.
 type plan struct {
 	Links []struct {
 		Triple, Arch string

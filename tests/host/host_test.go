@@ -201,8 +201,8 @@ toolchain(
 )
 `
 
-// sources is the program: one kernel, and a host function that writes past the
-// end of its memory when it is told to.
+// sources is the program: one kernel, and a host function that writes past the end of its
+// memory on request.
 var sources = map[string]string{
 	"BUILD.bazel":       buildFile,
 	"cross/BUILD.bazel": toolchains,

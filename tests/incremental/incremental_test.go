@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { llvm.Main(m) }
 
-// work is what a build did: for each mnemonic, the outputs below bazel-bin.
+// work is the work of a build: for each mnemonic, the outputs below bazel-bin.
 func work(result *bazeltest.Result) map[string][]string {
 	done := map[string][]string{}
 	for _, spawn := range result.Spawns {
@@ -200,7 +200,7 @@ func TestChangedImageCompressesItsPart(t *testing.T) {
 		contents[p+".co"] = image(uint64(i))
 	}
 	w := bazeltest.New(t, t.TempDir(), contents)
-	// They are no code objects, which the validation would say.
+	// They are not code objects, which the validation would report.
 	build := []string{"build", "//:all", "--norun_validations"}
 	check := func() {
 		t.Helper()
@@ -247,7 +247,8 @@ func TestChangedImageCompressesItsPart(t *testing.T) {
 	}
 	check()
 
-	// A bundle that a setting compresses is made at once, unless another setting says so.
+	// A bundle that a setting compresses has a single action, unless another setting requests
+	// parts.
 	w.Write("BUILD.bazel", strings.ReplaceAll(parts, `compress = "zstd"`, `compress = "auto"`))
 	settings := func(list ...string) []string {
 		args := slices.Clone(build)

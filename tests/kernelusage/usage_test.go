@@ -1,5 +1,5 @@
-// Package kernelusage compares what the engine says of kernels with what the
-// compiler said when it made them: -Rpass-analysis=kernel-resource-usage.
+// Package kernelusage compares the engine's figures of kernels with those of the compiler:
+// -Rpass-analysis=kernel-resource-usage.
 package kernelusage
 
 import (

@@ -15,8 +15,8 @@ import (
 	"github.com/rules-offload/rules_offload/tests/llvm"
 )
 
-// fake puts a program in the place of the clang that links for devices: a shell
-// script that finds the output in $out and the processor in $arch.
+// fake replaces the clang for device links by a shell script, with the output in $out and the
+// processor in $arch.
 func (b *bench) fake(script string) {
 	b.Helper()
 	b.ours = filepath.Join(b.mkdir("bin"), "clang-linker-wrapper")
@@ -82,8 +82,8 @@ func TestVerbose(t *testing.T) {
 	b := newBench(t)
 	b.fake(`until grep -q -e "-mcpu=$arch" ../log; do sleep 0.01; done; echo linked $arch >&2; echo image > $out`)
 	for _, jobs := range []string{"1", "2"} {
-		// The clang beside the program is the one to run, also where that is called
-		// from its own directory.
+		// The clang in the directory of the program runs, also if the program is called from
+		// its own directory.
 		b.run("/bin/sh", "-c", "cd bin; ./clang-linker-wrapper --host-triple="+host+" --linker-path=/bin/true --wrapper-verbose --wrapper-jobs="+jobs+" ../kernels.o -o ../out 2> ../log")
 		var got []string
 		for line := range strings.Lines(string(b.read("log"))) {
@@ -180,7 +180,7 @@ func TestSaveTemps(t *testing.T) {
 		t.Errorf("LLVM keeps\n%s\nours\n%s", a, c)
 	}
 	b.tidy()
-	// The bundle is a file of its own, and with that the program is the same.
+	// The bundle is a separate file, and the program is the same with it.
 	b.run(b.ours, "--host-triple="+host, "--linker-path=/usr/bin/ld", "-shared", "kernels.o", "-o", "plain.so")
 	b.run(b.ours, "--host-triple="+host, "--linker-path=/usr/bin/ld", "--save-temps", "-shared", "kernels.o", "-o", "kept.so")
 	if !bytes.Equal(b.read("plain.so"), b.read("kept.so")) || !bytes.Contains(b.read("plain.so"), b.read("kept.so.hipfb")) {

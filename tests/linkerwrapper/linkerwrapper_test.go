@@ -1,5 +1,5 @@
-// Package linkerwrapper compares clang-linker-wrapper with LLVM 22's: what it
-// prints in a dry run, what it makes, and what the programs do.
+// Package linkerwrapper compares clang-linker-wrapper with LLVM 22's: the output of dry runs,
+// the linked files, and the behavior of programs.
 package linkerwrapper
 
 import (
@@ -165,7 +165,7 @@ func (b *bench) call(program string, args ...string) result {
 	return result{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// run runs a program that has to succeed, and returns what it prints.
+// run runs a program that must succeed, and returns its output.
 func (b *bench) run(program string, args ...string) string {
 	b.Helper()
 	r := b.call(program, args...)

@@ -157,8 +157,7 @@ func TestRelocatable(t *testing.T) {
 	b.clang(append(relocatable, b.by(false), "-o", "llvm.o")...)
 	for library, wrappers := range map[string][]bool{
 		"ours.o": {true, false}, "ours-lld.o": {true, false},
-		// A program with regions of its own and LLVM's library aborts unless ours
-		// links it.
+		// A program with its own regions and LLVM's library aborts unless our wrapper links it.
 		"llvm.o": {true},
 	} {
 		for _, ours := range wrappers {
@@ -184,8 +183,8 @@ func TestRelocatable(t *testing.T) {
 	b.tidy()
 }
 
-// TestDeterminism holds the output to the same bytes for every number of jobs and
-// in every directory.
+// TestDeterminism checks that the output has the same bytes for every number of jobs and in
+// every directory.
 func TestDeterminism(t *testing.T) {
 	t.Parallel()
 	var first []byte

@@ -123,7 +123,7 @@ int atexit(void (*f)(void)) { return 0; }
 int start(void) { return 0; }
 `
 
-// TestWindows links objects for Windows by LLVM's linker and looks at the program.
+// TestWindows links objects for Windows with LLVM's linker and checks the program.
 func TestWindows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

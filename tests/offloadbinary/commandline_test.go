@@ -42,7 +42,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// call runs a command line and returns what it did.
+// call runs a command line and returns its results.
 func (b *bench) call(t *testing.T, program string, args []string) result {
 	t.Helper()
 	w := filepath.Join(b.dir, "w")
@@ -76,7 +76,7 @@ func (b *bench) call(t *testing.T, program string, args []string) result {
 }
 
 var (
-	// LLVM 22 does not tell what it extracts, and LLVM's tools name no output.
+	// LLVM 22 does not print what it extracts, and LLVM's tools do not name outputs.
 	extracted = regexp.MustCompile(`Extracted: .*\n`)
 	named     = regexp.MustCompile(`(?m)(error: [A-Z][a-z ]+): '.*'$`)
 )
@@ -145,7 +145,7 @@ func TestCommandLines(t *testing.T) {
 			got.Files = want.Files // without filters LLVM 22 extracts nothing
 		}
 		if want.Code != 0 {
-			want.Files = map[string]string{"/exists": "before"} // LLVM leaves what it wrote before
+			want.Files = map[string]string{"/exists": "before"} // LLVM keeps the files written before
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%q (-LLVM +ours):\n%s", args, diff)

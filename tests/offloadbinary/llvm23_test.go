@@ -57,7 +57,7 @@ func (o *oracle) compare(args []string, ours ...string) {
 			return strings.HasPrefix(line, "warning: '") // why bitcode has no symbols
 		})
 		r.Stderr = strings.Join(lines, "")
-		if r.Code != 0 { // LLVM leaves what it wrote before
+		if r.Code != 0 { // LLVM keeps the files written before
 			r.Stdout, r.Files = "", nil
 		}
 		return r

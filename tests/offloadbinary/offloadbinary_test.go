@@ -58,8 +58,7 @@ type result struct {
 	Files          map[string]string
 }
 
-// run runs a program in a new directory and returns what it did. Messages begin
-// with TOOL.
+// run runs a program in a new directory and returns its results. Messages begin with TOOL.
 func run(t *testing.T, program string, args ...string) result {
 	t.Helper()
 	dir := t.TempDir()
@@ -86,7 +85,7 @@ func run(t *testing.T, program string, args ...string) result {
 	return r
 }
 
-// do runs a program that has to succeed.
+// do runs a program that must succeed.
 func do(t *testing.T, dir, program string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -197,7 +196,7 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// response puts arguments into a response file.
+// response writes arguments to a response file.
 func (g *generator) response(t *testing.T, args []string) []string {
 	t.Helper()
 	var text strings.Builder
@@ -310,7 +309,7 @@ func TestExtract(t *testing.T) {
 			want.Stderr, got.Stderr = "", ""
 		}
 		if want.Code != 0 {
-			want.Files = map[string]string{} // LLVM leaves what it wrote before
+			want.Files = map[string]string{} // LLVM keeps the files written before
 			if cut, _, ok := strings.Cut(want.Stderr, ": error: "); ok && strings.HasPrefix(got.Stderr, cut+": error: ") {
 				want.Stderr, got.Stderr = "", ""
 			}
@@ -351,7 +350,7 @@ func TestDefaultNames(t *testing.T) {
 		}
 		got.Stderr = words.ReplaceAllString(got.Stderr, "error: $1")
 		if want.Code != 0 {
-			want.Stdout, want.Files = "", map[string]string{} // LLVM leaves what it wrote before
+			want.Stdout, want.Files = "", map[string]string{} // LLVM keeps the files written before
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Fatalf("%q (-LLVM +ours):\n%s", args, diff)

@@ -95,8 +95,8 @@ func commands(w *bazeltest.Workspace, flags ...string) map[string][][]string {
 	return all
 }
 
-// paths returns the paths in an argument, which may stand behind an option or be
-// the value of a property. The script of a shell has none.
+// paths returns the paths in an argument, which can follow an option or be the value of a
+// property. A shell script has none.
 func paths(argument string) []string {
 	if strings.Contains(argument, "\n") {
 		return nil

@@ -96,7 +96,7 @@ func (b *built) checkHost(t *testing.T, all string) {
 	b.survives(t, "host", got)
 	if _, err := session().KpackSplit(context.Background(), engine.KpackSplitOptions{
 		Input: host, Output: filepath.Join(b.dir, "x"), Dir: filepath.Join(b.dir, "new"), Group: "g", Scheme: kpack.None,
-	}); err == nil || !strings.Contains(err.Error(), "split already") {
+	}); err == nil || !strings.Contains(err.Error(), "already split") {
 		t.Errorf("splitting again: %v", err)
 	}
 	for _, name := range []string{"x", "new"} {

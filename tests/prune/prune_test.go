@@ -125,7 +125,7 @@ func haveLinker(name string) bool {
 	return false
 }
 
-// built is a linked file and what it registers.
+// built is a linked file with the images that it registers.
 type built struct {
 	path, dir string
 	layout    layout

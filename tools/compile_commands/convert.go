@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// mnemonics are those of actions that compile a source, in the order in which
-// clangd is to look at the commands of one source: it takes the first. That is
-// the host's, which has all of a source; device code alone has its own.
+// mnemonics are the mnemonics of actions that compile a source. Their order is the order of the
+// entries of a source: clangd takes the first, which is the host's, because it includes all
+// code of the source.
 var mnemonics = []string{
 	"CppCompile",
 	"OffloadHipHostCompile",
@@ -21,8 +21,7 @@ var mnemonics = []string{
 	"OffloadBitcodeCompile",
 }
 
-// actionGraph is the part of the output of `bazel aquery --output=jsonproto` that
-// is used here.
+// actionGraph is the required part of the output of `bazel aquery --output=jsonproto`.
 type actionGraph struct {
 	Actions []action `json:"actions"`
 }
@@ -46,18 +45,17 @@ type entry struct {
 	Arguments []string `json:"arguments"`
 }
 
-// converter makes entries of actions.
+// converter converts actions to entries.
 type converter struct {
-	workspace string // the folder that sources are edited in, absolute
-	execroot  string // the folder that actions run in, absolute
+	workspace string // the folder of the sources, absolute
+	execroot  string // the folder in which actions run, absolute
 
-	// resourceDir returns the folder of the headers of a compiler.
+	// resourceDir returns the folder of a compiler's headers.
 	resourceDir func(compiler string) (string, error)
 }
 
-// entries returns an entry for each compilation, those of one source behind each
-// other, ordered by mnemonics. Of several compilations of a source with equal
-// flags, there is one.
+// entries returns an entry for each compilation. Entries of a source are adjacent and have the
+// order of mnemonics. Compilations of a source with equal flags have one entry.
 func (c converter) entries(graph *actionGraph) []entry {
 	type found struct {
 		entry
@@ -113,16 +111,17 @@ func (c converter) entry(a action) (entry, bool) {
 		}
 		switch {
 		case arg == "-o" || arg == "-MF" || arg == "-MT" || arg == "-MQ":
-			i++ // an output: nothing is written here
+			i++ // an output: clangd writes nothing
 		case arg == "-MD" || arg == "-MMD" || arg == "-S" || arg == "-c" || arg == "-emit-llvm" || arg == "-":
 		case arg == "-fno-canonical-system-headers":
-			// Of GCC alone.
+			// Only GCC has this flag.
 		case arg == "-Xclang" && i+3 < len(args) && value == "-main-file-name":
-			// The source comes through a pipe, with its headers written out. Here it is itself.
+			// The action reads the source from a pipe, with expanded headers. The entry names
+			// the source itself.
 			e.File = strings.TrimPrefix(args[i+3], "//")
 			i += 3
 		case arg == "-Xclang" && i+3 < len(args) && value == "-fopenmp-host-ir-file-path":
-			i += 3 // code is generated with it
+			i += 3 // for code generation
 		case arg == "-Xclang" && slices.Contains([]string{"-emit-obj", "-disable-llvm-passes"}, value):
 			i++
 		case takesValue(arg):
@@ -140,7 +139,7 @@ func (c converter) entry(a action) (entry, bool) {
 		return entry{}, false
 	}
 	if slices.Contains(e.Arguments, "-fopenmp-is-target-device") && slices.Contains(e.Arguments, "-target-cpu") {
-		// The action finds these headers of a GPU's OpenMP by asking the compiler, too.
+		// The action also asks the compiler for these headers of a GPU's OpenMP.
 		if dir, err := c.resourceDir(e.Arguments[0]); err == nil {
 			wrappers := filepath.Join(dir, "include", "openmp_wrappers")
 			e.Arguments = append(e.Arguments, "-isystem", wrappers, "-isystem", filepath.Join(dir, "include", "llvm_libc_wrappers"))
@@ -158,8 +157,8 @@ func (c converter) entry(a action) (entry, bool) {
 	return e, true
 }
 
-// expand returns the command line of an action, with the content of its param
-// files in their place.
+// expand returns the command line of an action, with its param files replaced by their
+// contents.
 func expand(a action) []string {
 	var args []string
 	for _, arg := range a.Arguments {
@@ -173,8 +172,7 @@ func expand(a action) []string {
 	return args
 }
 
-// takesValue reports whether the next argument is the value of a flag, and not a
-// source.
+// takesValue reports whether the next argument is the value of a flag and not a source.
 func takesValue(flag string) bool {
 	return slices.Contains([]string{
 		"-D", "-I", "-U", "-Xclang", "-Xpreprocessor", "-idirafter", "-imacros", "-include", "-iquote", "-isysroot",
@@ -182,9 +180,8 @@ func takesValue(flag string) bool {
 	}, flag)
 }
 
-// place makes paths of other repositories and of outputs absolute: they are below
-// Bazel's own folder, and all others below the workspace. An argument can have a
-// flag before the path.
+// place makes paths of other repositories and outputs absolute, because they are below Bazel's
+// own folder and not in the workspace. An argument can have a flag before the path.
 func (c converter) place(arg string) string {
 	for _, folder := range []string{"external/", "bazel-out/"} {
 		at := strings.Index(arg, folder)
@@ -192,13 +189,14 @@ func (c converter) place(arg string) string {
 			continue
 		}
 		before := arg[:at]
-		// The beginning of a path: of the argument, or behind a flag as -Ipath and --flag=path.
+		// The start of a path: that of the argument, or after a flag, as in -Ipath and
+		// --flag=path.
 		if before != "" && !strings.HasSuffix(before, "=") && (!strings.HasPrefix(before, "-") || strings.ContainsAny(before, "/ ")) {
 			continue
 		}
 		root := c.execroot
 		if folder == "external/" {
-			// Not all of them are linked to in the execution root.
+			// Not all of them have links in the execution root.
 			root = filepath.Dir(filepath.Dir(c.execroot))
 		}
 		return before + root + "/" + arg[at:]

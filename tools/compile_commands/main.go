@@ -50,7 +50,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	// Not of what the targets depend on: it would be there a second time for the machine that builds.
+	// Without dependencies, which would occur a second time for the execution platform.
 	query := fmt.Sprintf(`mnemonic("^(%s)$", %s)`, strings.Join(mnemonics, "|"), strings.Join(targets, " + "))
 	actions, err := b.output("aquery", "--output=jsonproto", "--include_param_files", "--noinclude_artifacts", query)
 	if err != nil {
@@ -101,7 +101,7 @@ func resourceDir(compiler string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// replace writes a file that is either complete or as it was.
+// replace writes a file. On failure, the old contents remain.
 func replace(name string, content []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(name), ".compile_commands-*")
 	if err != nil {

@@ -108,7 +108,7 @@ func (f *field) write(w io.Writer, of string) {
 	fmt.Fprintln(w)
 }
 
-// withoutExample returns the names of the rules, macros and tags whose text has no
+// withoutExample returns the names of the rules, macros and tags whose documentation has no
 // example that calls them. A function that returns nothing is a macro.
 func withoutExample(modules []*module) []string {
 	var names []string

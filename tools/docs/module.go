@@ -86,7 +86,7 @@ type module struct {
 	extensions []symbol
 }
 
-// symbol is one thing with a name.
+// symbol is a documented name.
 type symbol struct {
 	kind, name, doc string
 	// fields are attributes, parameters or fields.
@@ -129,7 +129,7 @@ func attributes(all []message) ([]field, error) {
 		}
 		fields = append(fields, f)
 	}
-	// The name and what else must be given first, then by name.
+	// The name and other mandatory attributes first, then by name.
 	slices.SortStableFunc(fields, func(a, b field) int {
 		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.name, b.name))
 	})
@@ -155,7 +155,7 @@ func parameters(all []message) []field {
 			name = "*" + name
 		case 5:
 			name = "**" + name
-		case 0: // Bazel before 8 does not say
+		case 0: // not in the output of Bazel before 8
 			if name == "kwargs" {
 				name = "**" + name
 			}

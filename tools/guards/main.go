@@ -80,7 +80,7 @@ func checkPackage(dir string) (found []string, err error) {
 	return found, nil
 }
 
-// pkg is a package that is checked.
+// pkg is a package to check.
 type pkg struct {
 	files  *token.FileSet
 	bodies map[string]bool // by the name of a function or method: whether it guards itself
@@ -120,7 +120,7 @@ func (p *pkg) file(f *ast.File) (found []string) {
 	return found
 }
 
-// guarded reports whether a function that is started guards itself.
+// guarded reports whether a started function guards itself.
 func (p *pkg) guarded(f ast.Expr) bool {
 	switch f := f.(type) {
 	case *ast.FuncLit:
@@ -133,7 +133,7 @@ func (p *pkg) guarded(f ast.Expr) bool {
 	return false
 }
 
-// guards reports whether a function calls what turns faults into errors.
+// guards reports whether a function calls one that converts faults to errors.
 func guards(body *ast.BlockStmt) (yes bool) {
 	ast.Inspect(body, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok {

@@ -17,17 +17,18 @@ import (
 	"strings"
 )
 
-// data is the file of processors.
+// data is the contents of processors.json.
 type data struct {
 	AMDGCN  []processor `json:"amdgcn"`
 	Removed []processor `json:"removed"` // known by their e_flags alone
 	// FamilyAliases are other names of families of instruction sets.
 	FamilyAliases map[string]string `json:"family_aliases"`
-	// Cuts are families of processors whose code is alike, in terms of families of instruction sets.
+	// Cuts are families of processors with similar code, as sets of families of instruction
+	// sets.
 	Cuts   map[string][]string `json:"cuts"`
 	R600   []processor         `json:"r600"`
 	NVPTX  []processor         `json:"nvptx"`
-	Others []string            `json:"others"` // that entry IDs may name
+	Others []string            `json:"others"` // that entry IDs can name
 }
 
 // processor is one processor.
@@ -35,11 +36,11 @@ type processor struct {
 	Name     string   `json:"name"`
 	Aliases  []string `json:"aliases"`
 	ISA      string   `json:"isa"`    // what follows amdgpu in its triple
-	Family   string   `json:"family"` // the instruction set of its family, all processors of which run its code
+	Family   string   `json:"family"` // the instruction set of its family, whose code all processors of the family run
 	Generic  bool     `json:"generic"`
 	Mach     string   `json:"mach"`     // EF_AMDGPU_MACH
-	Features []string `json:"features"` // that target IDs may name
-	Since    int      `json:"since"`    // the first of the releases of LLVM from 22 on that knows it
+	Features []string `json:"features"` // that target IDs can name
+	Since    int      `json:"since"`    // the first release of LLVM, from 22 on, that supports it
 }
 
 const input = "engine/target/processors.json"
@@ -62,7 +63,7 @@ func main() {
 	}
 }
 
-// generate returns the contents of the files that are made of the data.
+// generate returns the contents of the generated files.
 func generate(text []byte) (map[string][]byte, error) {
 	var d data
 	decoder := json.NewDecoder(bytes.NewReader(text))
@@ -87,7 +88,7 @@ func generate(text []byte) (map[string][]byte, error) {
 	return outputs, nil
 }
 
-// check reports what contradicts itself.
+// check reports contradictions.
 func (d *data) check() error {
 	names, machs, families := map[string]bool{}, map[string]string{}, map[string]bool{}
 	cut := map[string]bool{}
@@ -219,7 +220,8 @@ func (d *data) flags() string {
 	return b.String()
 }
 
-// codeFamilies returns the families of processors whose code is alike, by the names of the processors.
+// codeFamilies returns the families of processors with similar code, by the names of the
+// processors.
 func (d *data) codeFamilies() map[string]string {
 	cut, families := map[string]string{}, map[string]string{}
 	for name, list := range d.Cuts {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// textPrefix begins the names of the sections of functions; the name of the function follows.
+// textPrefix is the prefix of the section names of functions; the name of the function follows.
 const textPrefix = ".text."
 
 // readELF returns the functions of an object in the order of their sections, and the content of the common record of
@@ -110,7 +110,8 @@ func unwinding(data []byte, list []function, to units) ([]byte, error) {
 // address of the frame.
 type units struct{ code, data int }
 
-// convert returns DWARF call frame instructions in other units, without the nops that fill the record.
+// convert returns DWARF call frame instructions in other units, without the padding at the end
+// of the record.
 func convert(code []byte, from, to units) ([]byte, error) {
 	var result []byte
 	for at := 0; at < len(code); {
@@ -156,7 +157,7 @@ func scale(n, from, to int) int {
 	return n * from / to
 }
 
-// advance appends the instruction that moves the address in the code by n units.
+// advance appends the instruction that advances the code address by n units.
 func advance(code []byte, n int) []byte {
 	if n < 0x40 {
 		return append(code, 0x40|byte(n)) // DW_CFA_advance_loc

@@ -17,16 +17,16 @@ import (
 	"strings"
 )
 
-// platform is what the program runs on, in Go's names.
+// platform is a platform of the program, in Go's names.
 type platform struct{ os, arch string }
 
-// platforms are what the program is released for.
+// platforms are the platforms of a release.
 var platforms = []platform{
 	{"linux", "amd64"},
 	{"linux", "arm64"},
 }
 
-// build writes the files of a release to dir, which must not exist or be empty.
+// build writes the files of a release to dir, which must be empty or not exist.
 func build(dir string) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -123,8 +123,7 @@ func moduleVersion(src string) (string, error) {
 	return "0.0.0", nil
 }
 
-// compile builds the program so that its bytes depend on the sources and the Go
-// release alone.
+// compile builds the program so that its bytes depend only on the sources and the Go release.
 func compile(src, out, goos, goarch string) error {
 	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-o", out, "./cmd/offload")
 	cmd.Dir = src
@@ -156,7 +155,7 @@ func programLock(dir, version string, platforms []platform) (string, error) {
 	return lock + "}\n", nil
 }
 
-// withLock returns a tar archive of the repository with the lock in lockFile.
+// withLock returns a tar archive of the repository with lock as the contents of lockFile.
 func withLock(archive []byte, lock string) ([]byte, error) {
 	var out bytes.Buffer
 	r, w := tar.NewReader(bytes.NewReader(archive)), tar.NewWriter(&out)
@@ -196,7 +195,7 @@ func withLock(archive []byte, lock string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// writeModule writes the archive that a registry of Bazel modules points to.
+// writeModule writes the archive for a registry of Bazel modules.
 func writeModule(commit, version, lock, dir string) error {
 	archive, err := output("git", "-C", "../..", "archive", "--format=tar", "--prefix=rules_offload-"+version+"/", commit)
 	if err != nil {

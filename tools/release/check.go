@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// check builds a release for the first platform twice, in folders of different
-// names, and compares. The licences of all modules are checked on the way.
+// check builds a release for the first platform twice, in folders of different names, and
+// compares them. It also checks the licences of all modules.
 func check() error {
 	var dirs []string
 	for _, name := range []string{"first", "the second, with a longer name"} {

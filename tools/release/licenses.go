@@ -13,7 +13,7 @@ import (
 // allowed are the licences that the linked modules may have.
 var allowed = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT"}
 
-// certain is how much of the text of a licence must match.
+// certain is the share of a licence's text that must match.
 const certain = 0.9
 
 // licenseOf returns the SPDX identifier of the licence of a module.

@@ -14,8 +14,8 @@ import (
 // module is the path of the program's own module.
 const module = "github.com/rules-offload/rules_offload"
 
-// writeSBOM writes the CycloneDX bill of materials of a program beside it: the
-// modules that Go has linked in, with their checksums and licences.
+// writeSBOM writes the CycloneDX bill of materials of a program into the same directory: the
+// modules that Go linked, with their checksums and licences.
 func writeSBOM(program, version string) error {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {

@@ -29,14 +29,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds how deep files may name each other, for cycles that the
-// names do not show (through symbolic links).
+// maxDepth is the maximum nesting of files. It stops cycles that the names do not show, through
+// symbolic links.
 const maxDepth = 100
 
-// Expand returns args with every @file replaced by the arguments in it. open
-// returns the contents of a file by the name behind the "@", as written;
-// Bazel takes relative names from the execution root, and only files that are
-// inputs of the action. Errors of open are wrapped together with the name.
+// Expand returns args with every @file replaced by the arguments in it. open returns the
+// contents of a file by the name after the "@", as written. Bazel resolves relative names in
+// the execution root, and accepts only inputs of the action. Errors of open are wrapped
+// together with the name.
 func Expand(args []string, open func(path string) ([]byte, error)) ([]string, error) {
 	e := expander{open: open, args: make([]string, 0, len(args))}
 	for _, arg := range args {
@@ -89,7 +89,7 @@ func (e *expander) add(arg string) error {
 	return nil
 }
 
-// within tells, for an error, which file the argument stands in.
+// within returns the file that contains the argument, for an error.
 func (e *expander) within() string {
 	if len(e.files) == 0 {
 		return ""

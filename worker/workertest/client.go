@@ -1,6 +1,5 @@
-// Package workertest plays Bazel's part towards a persistent worker: it starts
-// a worker, in a process or in memory, sends requests and cancellations, and
-// collects the responses.
+// Package workertest is a client for persistent workers, in place of Bazel: it starts a worker,
+// in a process or in memory, sends requests and cancellations, and collects the responses.
 package workertest
 
 import (
@@ -21,8 +20,7 @@ import (
 	"github.com/rules-offload/rules_offload/worker/workerproto"
 )
 
-// Client is connected to one worker. Its methods may be called from several
-// goroutines.
+// Client is connected to one worker. It is safe for concurrent use.
 type Client struct {
 	sendMu sync.Mutex
 	in     io.WriteCloser
@@ -49,8 +47,8 @@ func Serve(ctx context.Context, handler worker.Handler, opts worker.Options) *Cl
 	return connect(in, out, func() error { return <-served })
 }
 
-// Start starts cmd, which has to be set up to run as a persistent worker. Its
-// standard error stays as cmd says.
+// Start starts cmd, which must run as a persistent worker. It does not change the standard
+// error of cmd.
 func Start(cmd *exec.Cmd) (*Client, error) {
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -88,14 +86,13 @@ func (c *Client) read(out io.Reader) {
 		c.arrived = make(chan struct{})
 		c.mu.Unlock()
 		if err != nil {
-			io.Copy(io.Discard, r) // lets a worker end that has more to say
+			io.Copy(io.Discard, r) // lets a worker end that has more output
 			return
 		}
 	}
 }
 
-// Send sends requests in one piece, so that the worker can get them in one
-// read.
+// Send sends requests in one write, so that the worker can get them in one read.
 func (c *Client) Send(requests ...*workerproto.WorkRequest) error {
 	data, err := Encode(requests...)
 	if err != nil {
@@ -129,7 +126,7 @@ func (c *Client) Receive(ctx context.Context) (*workerproto.WorkResponse, error)
 	return c.receive(ctx, func(*workerproto.WorkResponse) bool { return true })
 }
 
-// Wait is Receive for the first response with that id.
+// Wait is Receive for the first response with an id.
 func (c *Client) Wait(ctx context.Context, id int32) (*workerproto.WorkResponse, error) {
 	return c.receive(ctx, func(r *workerproto.WorkResponse) bool { return r.GetRequestId() == id })
 }

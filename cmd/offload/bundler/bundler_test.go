@@ -53,7 +53,7 @@ func (b *bench) call(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// must runs a command line that has to succeed, and returns what it prints.
+// must runs a command line that must succeed, and returns its output.
 func (b *bench) must(args ...string) string {
 	b.Helper()
 	code, stdout, stderr := b.call(args...)
@@ -63,8 +63,8 @@ func (b *bench) must(args ...string) string {
 	return stdout
 }
 
-// fails runs a command line that has to fail with one line that has all of the
-// words, and to leave no file behind.
+// fails runs a command line that must fail with one line that contains all words, and must not
+// leave a file.
 func (b *bench) fails(words []string, args ...string) {
 	b.Helper()
 	before := b.names()

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Every test here is a row of docs/differences.md: LLVM's tool gives a wrong
-// answer, none, or more trouble than needed.
+// Each test in this file is for a row of docs/differences.md, where LLVM's tool gives a wrong
+// answer or none.
 
 func TestUnknownProcessorsKeepTheirNames(t *testing.T) {
 	b := newBench(t)
@@ -88,7 +88,7 @@ func TestLargeAlignment(t *testing.T) {
 	b.want("out0", "two", "out1", "one")
 }
 
-// Every beginning of a bundle is told to be cut short, or is no bundle.
+// Every prefix of a bundle is reported as truncated, or is not a bundle.
 func TestBundleCutShort(t *testing.T) {
 	b := newBench(t)
 	whole := plainBundle(t, hostTarget, "", hip+"gfx906", "some content", hip+"gfx942", "more content")

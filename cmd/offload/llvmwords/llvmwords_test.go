@@ -120,7 +120,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// Every fault of an archive has words of its own.
+// Every fault of an archive has its own words.
 func TestEveryArchiveFault(t *testing.T) {
 	for fault := ar.NoArchive; fault <= ar.NameUnterminated; fault++ {
 		got := Archive(&ar.FormatError{Fault: fault, Reason: "ours"})

@@ -48,8 +48,7 @@ func (t *tool) run(stdin string, args ...string) (code int, stdout, stderr strin
 	return code, out.String(), errs.String()
 }
 
-// must runs a command line that has to succeed silently, but for what it
-// returns.
+// must runs a command line that must succeed, and returns its only output.
 func (t *tool) must(args ...string) (stdout string) {
 	t.Helper()
 	code, stdout, stderr := t.run("", args...)
@@ -59,7 +58,7 @@ func (t *tool) must(args ...string) (stdout string) {
 	return stdout
 }
 
-// fails runs a command line that has to fail, and leave no outputs.
+// fails runs a command line that must fail and leave no outputs.
 func (t *tool) fails(want string, args ...string) {
 	t.Helper()
 	before := t.files()
@@ -225,7 +224,7 @@ func TestArchive(t *testing.T) {
 	tool.fails("Image must have a 'file' argument.", "in.bin", "--archive", "--image=arch=a")
 	// Both members have the name of the input, as in LLVM.
 	tool.must("-o", "second.bin", "--image=file=lib.a")
-	tool.must("lib.a", "--image=member=in.bin,file=x") // the members are no offload binaries
+	tool.must("lib.a", "--image=member=in.bin,file=x") // the members are not offload binaries
 }
 
 func TestMember(t *testing.T) {
@@ -278,10 +277,10 @@ func TestDifferences(t *testing.T) {
 	// Errors name the file and the place.
 	write("bad.bin", good+"trailing")
 	tool.fails(fmt.Sprintf("Invalid data was encountered while parsing the file: bad.bin: offload binary at byte 0x%x: begins with 74 72 61 69, expected the magic", len(good)), "bad.bin")
-	// Zeros behind the last package are padding.
+	// Zeros after the last package are padding.
 	write("padded.bin", good+"\x00\x00\x00")
 	tool.must("padded.bin", "--image=file=x")
-	// Version 1 with many short strings: LLVM 23 takes it for truncated.
+	// Version 1 with many short strings: LLVM 23 reports truncation.
 	var many []string
 	for i := range 100 {
 		many = append(many, fmt.Sprintf("%c%c=", 'a'+i/26, 'a'+i%26))
@@ -305,6 +304,6 @@ func TestDifferences(t *testing.T) {
 	tool.fails(`the triple "../t" and the arch "" of an image do not form a file name: select the image and set file=`, "slash.bin")
 	// All outputs or none.
 	tool.fails("No such file or directory: 'no/such'", "clash.bin", "--image=x=1,file=z", "--image=x=2,file=no/such")
-	// The input is no output.
+	// The input cannot be an output.
 	tool.fails("", "clash.bin", "--image=x=1,file=clash.bin")
 }

@@ -75,7 +75,7 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// A terminal gets escapes for what it must not run, however the text is divided.
+// Control sequences are escaped for a terminal, however the text is divided between writes.
 func TestTerminal(t *testing.T) {
 	const text = "host-é\u202e\x1b[31m\xff\tx\n日本\n"
 	for cut := range len(text) {

@@ -92,7 +92,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Names cannot end what they stand in.
+// Names cannot end the text that contains them.
 func TestHostileNames(t *testing.T) {
 	hostile := []string{"</script><script>alert(1)</script>", "<!--", "]]>", `"'><img src=x>`, "a|b`c`<d>\\|", "new\nline\x1b[2J\u202e", strings.Repeat("x", 5000), "@all #1 [a](b)"}
 	r := &Report{Files: []*engine.DeviceFile{device("<b>|`.so", 2, len(hostile), 1, func(i int) string { return hostile[i] })}}

@@ -107,7 +107,7 @@ func TestProgramHelp(t *testing.T) {
 	}
 }
 
-// Mistakes are one line, with what was perhaps meant, and exit code 2.
+// Mistakes cause one line with a suggestion, and exit code 2.
 func TestMistakes(t *testing.T) {
 	all := "expected one of " + strings.Join(verbNames(), ", ") + ". Try: offload help\n"
 	for _, test := range []struct{ args, want string }{
@@ -186,12 +186,12 @@ func testImages(t *testing.T, dir string) {
 	}
 }
 
-// full is a standard output that takes nothing.
+// full is a standard output on which every write fails.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
 
-// Output that nobody gets is a failure, whatever prints it.
+// Lost output is a failure of every command.
 func TestLostOutput(t *testing.T) {
 	dir := t.TempDir()
 	testImages(t, dir)

@@ -50,7 +50,7 @@ func writeAll(t *testing.T, contents map[string][]byte) (dir string) {
 	return dir
 }
 
-// must runs a command line that succeeds and returns what it prints.
+// must runs a command line that must succeed, and returns its output.
 func must(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	code, stdout, stderr := runIn(dir, args...)
@@ -117,8 +117,8 @@ func TestInspectKernels(t *testing.T) {
 	}
 }
 
-// Names with control characters and bytes that are no text are never printed as
-// they are, and broken metadata is an error with file, image and offset.
+// Names with control characters and bytes that are not text are never printed unescaped, and
+// broken metadata is an error with file, image and offset.
 func TestHostileCodeObjects(t *testing.T) {
 	const name = "a\x1b[31m\u202e\u009b1m\x7f|`<script>\xff\n"
 	dir := writeAll(t, map[string][]byte{

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Bundles at the limits of sizes. Their files have holes, which take no space.
+// Bundles at the size limits. Their files have holes, which use no space.
 func TestLimits(t *testing.T) {
 	dir := t.TempDir()
 	// Their content is zeros, so that no check reads further than the magic.
@@ -23,7 +23,7 @@ func TestLimits(t *testing.T) {
 	}
 	for _, test := range []struct {
 		args   string
-		stderr string // what it begins with
+		stderr string // its beginning
 	}{
 		{"check --linked --input fits", "offload: fits: found "},
 		{"check --input large", "offload: large: found "},

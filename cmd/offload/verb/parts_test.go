@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A bundle that is put together from parts is the one that is made in one step.
+// A bundle that is assembled from parts equals the one from a single step.
 func TestParts(t *testing.T) {
 	dir := t.TempDir()
 	contents := map[string]string{"one": strings.Repeat("first", 1000), "two": strings.Repeat("second", 500), "three": strings.Repeat("third", 10), "none": ""}

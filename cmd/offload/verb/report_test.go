@@ -35,7 +35,7 @@ func TestReport(t *testing.T) {
 	for _, test := range []struct {
 		args   string
 		code   int
-		stderr string // what it begins with
+		stderr string // its beginning
 		made   string // files that are there after it
 	}{
 		{"report --html=h --markdown=m --json=j old.co", 0, "", "h m j"},

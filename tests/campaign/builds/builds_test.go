@@ -53,8 +53,8 @@ offload_images(name = "images", srcs = {"image": "gfx942"})
 	return s
 }
 
-// change gives all bundles a new image. It is larger than the one before, as Bazel deletes old
-// outputs first, which would leave enough room on a full disk.
+// change gives all bundles a new image. It is larger than the previous one, because Bazel
+// deletes old outputs first, which would leave enough space on a full disk.
 func (s *site) change(round int) {
 	r := rand.New(rand.NewPCG(uint64(round), 18))
 	s.image = make([]byte, imageSize*(1+round))

@@ -679,7 +679,7 @@ func planLinked(data []byte) error {
 		return nil // not device code
 	}
 	size := variant(data) % (1 << 14)
-	plan, err := f.Plan(elfedit.Edit{Changes: []elfedit.Change{{
+	plan, err := f.Layout(elfedit.Edit{Changes: []elfedit.Change{{
 		Section: section, Size: uint64(size), Align: 64, Slots: map[uint64]uint64{},
 		Parts: []files.Part{{Content: files.Memory(make([]byte, size))}},
 		Move:  func(offset uint64) (uint64, bool) { return 0, offset == 0 },
@@ -728,7 +728,7 @@ func planObject(data []byte) error {
 			continue
 		}
 		const size = 100
-		plan, err := o.Plan([]elfedit.ObjectChange{{
+		plan, err := o.Layout([]elfedit.ObjectChange{{
 			Section: i, Size: size, Parts: []files.Part{{Content: files.Memory(make([]byte, size))}},
 			Move: func(offset uint64) (uint64, bool) { return offset, true },
 		}})
@@ -755,7 +755,7 @@ func pruned(data []byte, b *budget.Budget) error {
 		return serious(err)
 	}
 	defer w.Close()
-	plan, err := w.Plan(background)
+	plan, err := w.Layout(background)
 	if err == nil {
 		out := &limited{left: 4 << 20}
 		if !o.DryRun {

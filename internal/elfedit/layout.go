@@ -49,8 +49,8 @@ type Edit struct {
 	Patches []Patch
 }
 
-// Plan is a file to write.
-type Plan struct {
+// Layout is a file to write.
+type Layout struct {
 	// Parts are the bytes of the file by offset, in order, Size bytes in total. Bytes
 	// outside all parts are zero.
 	Parts []files.Part
@@ -63,7 +63,7 @@ type Plan struct {
 }
 
 // Write writes the file.
-func (p *Plan) Write(sink files.Sink) error {
+func (p *Layout) Write(sink files.Sink) error {
 	at := int64(0)
 	for _, part := range p.Parts {
 		if err := sink.Zeros(part.Offset - at); err != nil {
@@ -122,7 +122,7 @@ type planner struct {
 	segments []Segment
 	sections []Section
 	patches  []filePatch
-	plan     Plan
+	result   Layout
 	tail     tail
 	removed  int // section to remove; 0 for none
 }
@@ -133,15 +133,15 @@ type filePatch struct {
 	data []byte
 }
 
-// Plan computes the file with the changes of an edit.
-func (f *File) Plan(e Edit) (*Plan, error) {
+// Layout computes the file with the changes of an edit.
+func (f *File) Layout(e Edit) (*Layout, error) {
 	p := &planner{File: f, edit: e, page: f.pageSize(), tableAt: f.phoff}
 	for _, step := range []func() error{p.place, p.layout, p.position, p.headers, p.pointers, p.symbols, p.write} {
 		if err := step(); err != nil {
 			return nil, err
 		}
 	}
-	return &p.plan, nil
+	return &p.result, nil
 }
 
 // place finds the old content of every change and checks that it can be replaced.
@@ -362,7 +362,7 @@ func (p *planner) layout() error {
 		before := p.leads()
 		blocks, err := p.makeRoom(loads + grown)
 		if err != nil && p.leaveOpen() {
-			p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf("the space of the old device code stays in the file: %v", err))
+			p.result.Warnings = append(p.result.Warnings, fmt.Sprintf("the space of the old device code stays in the file: %v", err))
 			continue
 		}
 		if err != nil {
