@@ -1,18 +1,20 @@
 package engine
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/devicelink"
 	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/engine/process"
 	"github.com/rules-offload/rules_offload/engine/register"
+	"github.com/rules-offload/rules_offload/engine/target"
 )
 
 // LinkOptions are the options of Link.
@@ -40,52 +42,6 @@ type LinkOptions struct {
 	Env []string
 }
 
-// PlanLink returns the plan that Link would run.
-func (s *Session) PlanLink(ctx context.Context, opt LinkOptions) (*devicelink.Plan, error) {
-	found, err := s.openLinkInputs(ctx, opt.Inputs)
-	defer closeLinkInputs(found)
-	if err != nil {
-		return nil, err
-	}
-	return planLink(found, opt)
-}
-
-// planLink plans a link of open inputs.
-func planLink(found []linkInput, opt LinkOptions) (*devicelink.Plan, error) {
-	inputs := make([]devicelink.Input, len(found))
-	for i, in := range found {
-		input := devicelink.Input{Name: in.name, Archive: in.format == object.Archive || in.format == object.ThinArchive}
-		if input.Archive || in.format == object.ELFSharedObject {
-			path, err := filepath.Abs(in.name)
-			if err != nil {
-				return nil, err
-			}
-			input.Library = path
-		}
-		for _, image := range in.images {
-			member := ""
-			if n := len(image.Members); n > 0 {
-				member = image.Members[n-1]
-			}
-			input.Images = append(input.Images, devicelink.InputImage{
-				Triple: image.Triple, Arch: image.Arch, Kinds: parseOffloadKinds(image.Offload),
-				Size: image.Size, Member: member, Holder: image.Holder(),
-			})
-		}
-		inputs[i] = input
-	}
-	return devicelink.NewPlan(inputs, devicelink.PlanOptions{WholeArchive: opt.WholeArchive, Clang: opt.Clang, Args: opt.DeviceArgs})
-}
-
-// parseOffloadKinds parses DeviceImage.Offload.
-func parseOffloadKinds(text string) (kinds offloadbinary.OffloadKind) {
-	for name := range strings.SplitSeq(text, ",") {
-		kind, _ := offloadbinary.ParseOffloadKind(name)
-		kinds |= kind
-	}
-	return kinds
-}
-
 // Link links the device images of the inputs, with one process for each target,
 // and writes the object that registers the results. It returns the output of the
 // processes.
@@ -103,13 +59,13 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 	}
 	printed := make([]string, len(plan.Links))
 	err = s.budget.Each(ctx, len(plan.Links), func(ctx context.Context, i int) (err error) {
-		link := &plan.Links[i]
-		if printed[i], err = run(ctx, link.Command, opt.Scratch, opt.Env); err != nil {
-			return fmt.Errorf("device link for %s: %w", link.Name(), err)
+		planned := &plan.Links[i]
+		if printed[i], err = run(ctx, planned.Command, opt.Scratch, opt.Env); err != nil {
+			return fmt.Errorf("device link for %s: %w", planned.link.Name(), err)
 		}
-		made, err := s.files.Open(filepath.Join(opt.Scratch, link.Output))
+		made, err := s.files.Open(filepath.Join(opt.Scratch, planned.output))
 		if err != nil {
-			return fmt.Errorf("device link for %s: %s wrote no image: %w", link.Name(), opt.Clang, err)
+			return fmt.Errorf("device link for %s: %s wrote no image: %w", planned.link.Name(), opt.Clang, err)
 		}
 		return made.Close()
 	})
@@ -141,62 +97,9 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 	return messages, s.Isolate(ctx, IsolateOptions{Input: merged, Output: opt.Output})
 }
 
-// genericArch is the arch of images for every processor.
-const genericArch = "generic"
-
-// linkInput is an input of a link and the images in it.
-type linkInput struct {
-	file   *images.File
-	name   string
-	format object.Format
-	images []*images.DeviceImage
-	keep   []string
-}
-
-// openLinkInputs opens the inputs of a link. With an error, it returns those
-// that it has opened.
-func (s *Session) openLinkInputs(ctx context.Context, names []string) (found []linkInput, err error) {
-	ctx = s.budget.Account(ctx).Context(ctx)
-	for _, name := range names {
-		f, err := s.Open(ctx, name, images.Options{Scope: images.OffloadBinaries})
-		if err != nil {
-			return found, err
-		}
-		input := linkInput{file: f, name: name}
-		found = append(found, input)
-		if err := files.Contain(found[len(found)-1].read); err != nil {
-			return found, err
-		}
-	}
-	return found, nil
-}
-
-// read reads the parts of the input that the link requires.
-func (l *linkInput) read() (err error) {
-	if l.images, err = l.file.All(); err != nil {
-		return err
-	}
-	data := l.file.Input().Bytes()
-	switch l.format = object.Identify(data); l.format {
-	case object.ELFSharedObject:
-		l.images = nil // they are already linked
-	case object.ELFRelocatable:
-		if l.keep, err = entrySymbols(data); err != nil {
-			return in(l.file.Input(), err)
-		}
-	}
-	return nil
-}
-
-func closeLinkInputs(found []linkInput) {
-	for _, input := range found {
-		input.file.Close()
-	}
-}
-
 // stage plans a link and writes the images in it to files. It also returns the
 // symbols of the offload entries in the inputs.
-func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *devicelink.Plan, keep []string, err error) {
+func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *LinkPlan, keep []string, err error) {
 	found, err := s.openLinkInputs(ctx, opt.Inputs)
 	defer closeLinkInputs(found)
 	if err != nil {
@@ -209,23 +112,22 @@ func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *devicelink.
 	if len(plan.Links) == 0 {
 		return nil, nil, errors.New("no device image in the inputs: nothing to link")
 	}
-	if err := plan.Check(); err != nil {
+	if err := plan.check(); err != nil {
 		return nil, nil, err
 	}
 	staged := map[string]bool{}
 	err = s.write(ctx, func(out *files.Outputs) error {
 		for _, link := range plan.Links {
-			for _, linked := range link.Images {
-				if staged[linked.File] {
+			for _, image := range link.Images {
+				if staged[image.File] {
 					continue // also for another target
 				}
-				staged[linked.File] = true
-				output, err := out.Create(filepath.Join(opt.Scratch, linked.File))
+				staged[image.File] = true
+				output, err := out.Create(filepath.Join(opt.Scratch, image.File))
 				if err != nil {
 					return err
 				}
-				content, _ := found[linked.From].images[linked.Number].Plain()
-				if err := output.Append(content); err != nil {
+				if err := appendPlain(output, image.image); err != nil {
 					return err
 				}
 				if err := output.Close(); err != nil {
@@ -243,21 +145,21 @@ func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *devicelink.
 
 // wrap writes the registration object of the linked images: images for OpenMP
 // are in an offload binary, images for HIP in a bundle.
-func (s *Session) wrap(ctx context.Context, plan *devicelink.Plan, o register.Object, opt LinkOptions, output string) error {
+func (s *Session) wrap(ctx context.Context, plan *LinkPlan, o register.Object, opt LinkOptions, output string) error {
 	o.Relocatable = opt.Relocatable
 	for _, kind := range []struct {
 		bit  offloadbinary.OffloadKind
 		kind register.Kind
-		make func(context.Context, []*devicelink.Link, LinkOptions) (string, error)
+		make func(context.Context, *LinkPlan, []int, LinkOptions) (string, error)
 	}{
 		{offloadbinary.OpenMP, register.OpenMP, s.packLinked},
 		{offloadbinary.HIP, register.HIP, s.bundleLinked},
 	} {
-		links := plan.Of(kind.bit)
-		if links == nil {
+		list := devicelink.Of(plan.links(), kind.bit)
+		if list == nil {
 			continue
 		}
-		name, err := kind.make(ctx, links, opt)
+		name, err := kind.make(ctx, plan, list, opt)
 		if err != nil {
 			return err
 		}
@@ -282,23 +184,19 @@ func (s *Session) wrap(ctx context.Context, plan *devicelink.Plan, o register.Ob
 }
 
 // packLinked writes an offload binary of linked images and returns its name.
-func (s *Session) packLinked(ctx context.Context, links []*devicelink.Link, opt LinkOptions) (string, error) {
+func (s *Session) packLinked(ctx context.Context, plan *LinkPlan, list []int, opt LinkOptions) (string, error) {
 	name := filepath.Join(opt.Scratch, "linked.openmp")
 	var images []offloadbinary.Image
-	for _, link := range links {
-		input, err := s.files.Open(filepath.Join(opt.Scratch, link.Output))
+	for _, i := range list {
+		planned := &plan.Links[i]
+		input, err := s.files.Open(filepath.Join(opt.Scratch, planned.output))
 		if err != nil {
 			return "", err
 		}
 		defer input.Close()
-		arch := link.Arch
-		if arch == genericArch {
-			arch = ""
-		}
-		images = append(images, offloadbinary.Image{
-			Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: input.All(),
-			Strings: []offloadbinary.String{{Key: "triple", Value: link.Triple}, {Key: "arch", Value: arch}},
-		})
+		image := openMPImage(&planned.link)
+		image.Content = input.All()
+		images = append(images, image)
 	}
 	return name, s.write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(name)
@@ -309,18 +207,56 @@ func (s *Session) packLinked(ctx context.Context, links []*devicelink.Link, opt 
 	})
 }
 
+// openMPImage returns the image of an offload binary for the result of a link, without its
+// content.
+func openMPImage(link *devicelink.Link) offloadbinary.Image {
+	return offloadbinary.Image{
+		Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP,
+		Strings: []offloadbinary.String{{Key: "triple", Value: link.Triple}, {Key: "arch", Value: link.Processor()}},
+	}
+}
+
+// hipAlign is the alignment of images in bundles for HIP, in bytes: the runtime maps them.
+const hipAlign = 4096
+
 // bundleLinked writes a bundle of linked images and returns its name.
-func (s *Session) bundleLinked(ctx context.Context, links []*devicelink.Link, opt LinkOptions) (string, error) {
+func (s *Session) bundleLinked(ctx context.Context, plan *LinkPlan, list []int, opt LinkOptions) (string, error) {
 	name := filepath.Join(opt.Scratch, "linked.hipfb")
-	targets, err := devicelink.HIPBundle(links)
+	targets, err := hipTargets(plan.links(), list)
 	if err != nil {
 		return "", err
 	}
 	entries := []BundleEntry{{Target: targets[0]}}
-	for i, link := range links {
-		entries = append(entries, BundleEntry{Target: targets[i+1], Input: filepath.Join(opt.Scratch, link.Output)})
+	for k, i := range list {
+		entries = append(entries, BundleEntry{Target: targets[k+1], Input: filepath.Join(opt.Scratch, plan.Links[i].output)})
 	}
-	const page = 4096
-	_, err = s.Bundle(ctx, BundleOptions{Entries: entries, Output: name, Align: page})
+	_, err = s.Bundle(ctx, BundleOptions{Entries: entries, Output: name, Align: hipAlign})
 	return name, err
+}
+
+// hipTargets returns the targets of a bundle for HIP of the results of links, that of the empty
+// host entry first.
+func hipTargets(links []devicelink.Link, list []int) ([]target.ID, error) {
+	return target.CheckTargets(devicelink.HIPTargets(linkPolicy, links, list), target.Parse, target.Bundling)
+}
+
+// run runs a command in a directory and returns its output. Only env is in its
+// environment. If ctx is done before the process ends, run kills it and the
+// processes that it started.
+func run(ctx context.Context, command []string, dir string, env []string) (printed string, err error) {
+	var output bytes.Buffer
+	program := process.Command{Args: command, Env: env, Dir: dir, Stdout: &output, Stderr: &output}
+	err = program.Run(ctx)
+	var failed *process.ExitError
+	switch {
+	case err == nil:
+		return output.String(), nil
+	case !errors.As(err, &failed):
+		return "", err
+	}
+	var exit *exec.ExitError
+	if errors.As(failed.Err, &exit) {
+		return "", fmt.Errorf("%s: %s\n%s", filepath.Base(command[0]), exit, strings.TrimRight(output.String(), "\n"))
+	}
+	return output.String(), failed.Err
 }

@@ -1,9 +1,21 @@
+// Package devicelink plans the device links of a host link: which images are linked
+// together, by which command, and with which runtime the results are registered
+// (clang/tools/clang-linker-wrapper of LLVM 22 to 24).
+//
+//	policy.go   the rules that clang-linker-wrapper and offload link follow
+//	plan.go     Plan: from images to links
+//	command.go  Link.Command: the command of a link
+//	pack.go     the results: kinds of offloading, entry IDs, commands that pack them
+//	names.go    names of files
+//	target.go, container.go  the target of a linked image; images of SPIR-V for Intel
+//
+// It reads no file and runs no program. Package engine opens the inputs, runs the commands
+// with package process, and writes registrations with package register.
 package devicelink
 
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -11,287 +23,202 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// PlanOptions say how the device links of a plan are made.
-type PlanOptions struct {
-	// WholeArchive makes members of archives count like objects. Without it
-	// they are linked only for targets that an object is for.
-	WholeArchive bool
-	// Clang is the compiler driver that links for all targets.
-	Clang string
-	Args  []Arg
-}
-
-// Arg is an argument for device links.
-type Arg struct {
-	// Triple is that of the targets it is for, or their processor (gfx90a), or a
-	// target ID (gfx90a:xnack+); empty for all.
+// Image is the description of a device image that planning requires.
+type Image struct {
 	Triple string
-	Arg    string
+	Arch   string // processor or target ID; "generic" or "" for every processor
+	Kinds  offloadbinary.OffloadKind
+	// Member reports that the image is in an archive that is not linked whole: it
+	// joins links that other images made.
+	Member bool
+	Name   string // of the file with the image, for messages
 }
 
-// isFor reports whether a is for a link.
-func (a Arg) isFor(l *Link) bool {
-	if a.Triple == "" || a.Triple == l.Triple {
-		return true
-	}
-	wanted, settings := strings.Split(a.Triple, ":"), strings.Split(l.Arch, ":")
-	if wanted[0] != settings[0] || l.Arch == "" {
-		return false
-	}
-	for _, setting := range wanted[1:] {
-		if !slices.Contains(settings[1:], setting) {
-			return false
-		}
-	}
-	return true
-}
-
-// Input is an input of the host link: an object, an archive or a shared library.
-type Input struct {
-	Name    string
-	Archive bool
-	// Library is the absolute path of an archive or shared library, which device
-	// links for CPUs are given too; "" for other inputs.
-	Library string
-	Images  []InputImage
-}
-
-// InputImage is a device image in an Input.
-type InputImage struct {
-	Triple, Arch string
-	Kinds        offloadbinary.OffloadKind
-	Size         int64  // bytes
-	Member       string // of an archive, "" for others
-	Holder       string // the name of the innermost file with the image
-}
-
-// Plan is what the device links of a host link do: every target is linked on its
-// own and registered with OpenMP or HIP. In contrast to Groups, which follows
-// clang-linker-wrapper, a target ID without a setting also takes images that fix
-// one, if these have no link of their own.
-type Plan struct {
-	Links []Link `json:"links"`
-}
-
-// Link makes the image for one target.
+// Link is one device link: the images that are linked for one target.
 type Link struct {
-	Triple string   `json:"triple"`
-	Arch   string   `json:"arch"`
-	Kinds  []string `json:"kinds"` // offload kinds that the image is registered for
-	// Images are linked in this order.
-	Images []LinkedImage `json:"images"`
-	// Command is run in a directory with the images under their names.
-	Command []string `json:"command"`
-	// Output is the name of what Command makes.
-	Output string `json:"-"`
-
-	kinds offloadbinary.OffloadKind
+	Triple string
+	Arch   string                    // as the image that made the link has it
+	Images []int                     // in the order of the link
+	Kinds  offloadbinary.OffloadKind // of all images; the result is registered for each
 }
 
-// LinkedImage is an image from one of the inputs.
-type LinkedImage struct {
-	Input  string `json:"input"`
-	Member string `json:"member,omitempty"` // of an archive
-	Arch   string `json:"arch"`
-	File   string `json:"file"` // its name in the command
-	Size   int64  `json:"size"`
-	// From and Number are the index of the input and of the image in it.
-	From   int `json:"-"`
-	Number int `json:"-"`
+// MaxTargets bounds the targets of the images of a plan, for inputs crafted to waste time.
+const MaxTargets = 1024
+
+// generic is the arch of images for every processor.
+const generic = "generic"
+
+// Options select how images are divided into links.
+type Options struct {
+	Policy Policy
+	// Extract are the archs for which members of archives make links. EveryTarget
+	// ignores it.
+	Extract []string
 }
 
-// NewPlan groups images by target. Every target that an object has an image for
-// is linked, from all images that LLVM's rules let into one link with it and
-// that can serve it: code for every processor, or for every setting of one, goes
-// into the link for a certain one, not the other way round. The order of the
-// inputs is the order of the images and nothing else.
-func NewPlan(inputs []Input, opt PlanOptions) (*Plan, error) {
-	plan := new(Plan)
-	var all []LinkedImage
-	seen, linked := map[target.Device]bool{}, map[target.Device]bool{}
-	for from := range inputs {
-		input := &inputs[from]
-		for number := range input.Images {
-			image := &input.Images[number]
-			if image.Triple == "" {
-				return nil, fmt.Errorf("%s: an image without a triple cannot be linked", input.Name)
-			}
-			all = append(all, LinkedImage{
-				Input: input.Name, Member: image.Member, Arch: image.Arch, Size: image.Size,
-				File: stagedName(len(all), image), From: from, Number: number,
-			})
-			device := image.device()
-			if seen[device] = true; len(seen) > MaxGroups {
-				return nil, fmt.Errorf("%s: more than %d targets", input.Name, MaxGroups)
-			}
-			if !linked[device] && (!input.Archive || opt.WholeArchive) {
-				linked[device] = true
-				if !slices.ContainsFunc(plan.Links, func(l Link) bool { return l.device().Equivalent(device) }) {
-					plan.Links = append(plan.Links, Link{Triple: image.Triple, Arch: image.Arch})
-				}
-			}
+// Plan plans the device links of images. Every image that is not a member is in at least one
+// link. Members join the links that exist, by the rules of the policy.
+func Plan(images []Image, opt Options) ([]Link, error) {
+	p := &planner{images: images, rules: opt.Policy.rules(), joined: map[target.Device][]int{}}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	objects, members := p.split()
+	p.makeLinks(objects)
+	for _, i := range objects {
+		p.join(i, p.rules.object)
+	}
+	p.addMembers(objects, members, opt.Extract)
+	if p.rules.inputOrder {
+		for l := range p.links {
+			slices.Sort(p.links[l].Images)
 		}
 	}
-	for i := range plan.Links {
-		link := &plan.Links[i]
-		joins := map[target.Device]bool{}
-		for device := range seen {
-			joins[device] = link.takes(device, linked[device])
-		}
-		for _, linked := range all {
-			image := &inputs[linked.From].Images[linked.Number]
-			if joins[image.device()] {
-				link.Images = append(link.Images, linked)
-				link.kinds |= image.Kinds
-			}
-		}
-		if link.kinds != 0 {
-			link.Kinds = strings.Split(link.kinds.String(), ",")
-		}
-		link.Output = fmt.Sprintf("linked%d.img", i)
-		link.Command = link.command(inputs, opt)
-	}
-	// The order of bundles and offload binaries, LLVM's where it has one.
-	slices.SortStableFunc(plan.Links, func(a, b Link) int {
-		if a.Triple != b.Triple {
-			return -strings.Compare(a.Triple, b.Triple)
-		}
-		return -strings.Compare(a.Arch, b.Arch)
-	})
-	return plan, nil
+	return p.links, nil
 }
 
-func (image *InputImage) device() target.Device {
-	return target.Device{Triple: image.Triple, Arch: image.Arch}
+// planner is one call of Plan.
+type planner struct {
+	images []Image
+	rules  rules
+	links  []Link
+	joined map[target.Device][]int // the links that images for a device join
 }
 
-func (l *Link) device() target.Device { return target.Device{Triple: l.Triple, Arch: l.Arch} }
-
-// takes reports whether images for a device go into the link: whether LLVM's
-// rules let them, and what they are made for is true of the link's target. Where
-// it need not be true, since the link's target leaves a setting open, they go in
-// if there is no link of their own that they could go into.
-func (l *Link) takes(device target.Device, linked bool) bool {
-	own := l.device()
-	if own.Equivalent(device) {
-		return true
-	}
-	if own.Arch == generic || !own.LinksWith(device) {
-		return false
-	}
-	settings := strings.Split(own.Arch, ":")
-	for _, setting := range strings.Split(device.Arch, ":")[1:] {
-		if !slices.Contains(settings[1:], setting) {
-			return !linked
+// check rejects images that cannot be planned for.
+func (p *planner) check() error {
+	targets := map[target.Device]bool{}
+	for i := range p.images {
+		image := &p.images[i]
+		if image.Triple == "" {
+			return fmt.Errorf("%s: an image without a triple cannot be linked", image.Name)
 		}
-	}
-	return true
-}
-
-// stagedName names the file of an image for its link.
-func stagedName(number int, image *InputImage) string {
-	stem := strings.TrimSuffix(filepath.Base(image.Holder), filepath.Ext(image.Holder))
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._+-:", r) {
-			return r
-		}
-		return '_'
-	}, fmt.Sprintf("%s-%s-%s", stem, image.Triple, image.Arch))
-	const longest = 200
-	return fmt.Sprintf("image%d-%s.o", number, name[:min(len(name), longest)])
-}
-
-// command returns the command line of a link, as clang-linker-wrapper has it.
-func (l *Link) command(inputs []Input, opt PlanOptions) []string {
-	triple := target.ParseTriple(l.Triple)
-	amd := triple.Arch == target.ArchAMDGCN
-	nvidia, spirv := isNVPTX(l.Triple), isSPIRV(l.Triple)
-	args := []string{opt.Clang, "--no-default-config", "-o", l.Output, "--target=" + l.Triple}
-	switch {
-	case l.Arch == "" || l.Arch == generic:
-	case amd:
-		args = append(args, "-mcpu="+l.Arch)
-	default:
-		args = append(args, "-march="+l.Arch)
-	}
-	if amd {
-		args = append(args, "-flto")
-	}
-	if !nvidia && !spirv {
-		args = append(args, "-Wl,--no-undefined")
-	}
-	for _, image := range l.Images {
-		args = append(args, image.File)
-	}
-	if !amd && !nvidia && !spirv {
-		// The device is a CPU: the image is a shared library of the host's.
-		args = append(args, "-Wl,-Bsymbolic", "-shared")
-		for i := range inputs {
-			if inputs[i].Library != "" {
-				args = append(args, inputs[i].Library)
-			}
-		}
-	}
-	for _, arg := range opt.Args {
-		if arg.isFor(l) {
-			args = append(args, arg.Arg)
-		}
-	}
-	return args
-}
-
-// Name names the target in messages.
-func (l *Link) Name() string {
-	if l.Arch == "" || l.Arch == generic {
-		return l.Triple
-	}
-	return l.Triple + " " + l.Arch
-}
-
-// HIPBundle returns the targets of a bundle of linked images, that of the empty
-// host entry first.
-func HIPBundle(links []*Link) ([]target.ID, error) {
-	ids := []string{hostEntry}
-	for _, link := range links {
-		triple := target.RuntimeTriple(link.Triple)
-		fields := strings.Count(triple, "-") + 1 // entry IDs have four, the last of which may be empty
-		ids = append(ids, "hip-"+triple+strings.Repeat("-", max(5-fields, 1))+link.Arch)
-	}
-	return target.CheckTargets(ids, target.Parse, target.Bundling)
-}
-
-// Of returns the links whose images are registered for a kind.
-func (p *Plan) Of(kind offloadbinary.OffloadKind) []*Link {
-	var links []*Link
-	for i := range p.Links {
-		if p.Links[i].kinds&kind != 0 {
-			links = append(links, &p.Links[i])
-		}
-	}
-	return links
-}
-
-// Check refuses what cannot be registered before anything runs.
-func (p *Plan) Check() error {
-	if links := p.Of(offloadbinary.HIP); links != nil {
-		if _, err := HIPBundle(links); err != nil {
-			return err
-		}
-	}
-	for i := range p.Links {
-		link := &p.Links[i]
-		var reason string
-		switch first := link.Images[0]; {
-		case link.kinds == 0:
-			reason = fmt.Sprintf("the images for %s, such as that of %s, have no offload kind", link.Name(), first.Input)
-		case link.kinds&offloadbinary.CUDA != 0:
-			reason = fmt.Sprintf("the images for %s are for CUDA: make a fat binary with NVIDIA's fatbinary, and register it with offload register", link.Name())
-		case link.kinds&^(offloadbinary.OpenMP|offloadbinary.HIP) != 0:
-			reason = fmt.Sprintf("the images for %s are of kind %s; OpenMP and HIP can be linked", link.Name(), link.kinds)
-		}
-		if reason != "" {
-			return errors.New(reason)
+		if targets[image.device()] = true; len(targets) > MaxTargets {
+			return fmt.Errorf("%s: more than %d targets", image.Name, MaxTargets)
 		}
 	}
 	return nil
+}
+
+// split returns the numbers of the images that make links, and of those that only join.
+func (p *planner) split() (objects, members []int) {
+	for i := range p.images {
+		if p.images[i].Member {
+			members = append(members, i)
+		} else {
+			objects = append(objects, i)
+		}
+	}
+	return objects, members
+}
+
+// makeLinks makes the links for objects. With rules.specificFirst, it takes the objects in the
+// order of the number of settings that their target IDs specify, most first, so that the order
+// of the inputs does not decide which links there are.
+func (p *planner) makeLinks(objects []int) {
+	order := slices.Clone(objects)
+	if p.rules.specificFirst {
+		slices.SortStableFunc(order, func(a, b int) int {
+			return strings.Count(p.images[b].Arch, ":") - strings.Count(p.images[a].Arch, ":")
+		})
+	}
+	seen := map[target.Device]bool{}
+	for _, i := range order {
+		device := p.images[i].device()
+		if seen[device] {
+			continue
+		}
+		seen[device] = true
+		if !slices.ContainsFunc(p.links, func(l Link) bool { return p.rules.served(l.device(), device) }) {
+			p.makeLink(device)
+		}
+	}
+}
+
+func (p *planner) makeLink(device target.Device) {
+	p.links = append(p.links, Link{Triple: device.Triple, Arch: device.Arch})
+}
+
+// addMembers adds members to the links, and makes those that extract requests. A member does
+// not join links that a later member makes.
+func (p *planner) addMembers(objects, members []int, extract []string) {
+	linked := map[target.Device]bool{} // devices of objects
+	for _, i := range objects {
+		linked[p.images[i].device()] = true
+	}
+	takes := func(link, image target.Device) bool {
+		return link == image || p.rules.member(link, image, linked[image])
+	}
+	clear(p.joined)
+	for _, i := range members {
+		p.join(i, takes)
+		device := p.images[i].device()
+		own := slices.ContainsFunc(p.links, func(l Link) bool { return l.device() == device })
+		if p.rules.extracts && !own && slices.Contains(extract, device.Arch) {
+			p.makeLink(device)
+			clear(p.joined)
+			p.add(i, len(p.links)-1)
+		}
+	}
+}
+
+// join adds an image to the links for which takes returns true.
+func (p *planner) join(i int, takes func(link, image target.Device) bool) {
+	device := p.images[i].device()
+	joined, known := p.joined[device]
+	if !known {
+		for l := range p.links {
+			if takes(p.links[l].device(), device) {
+				joined = append(joined, l)
+			}
+		}
+		p.joined[device] = joined
+	}
+	for _, l := range joined {
+		p.add(i, l)
+	}
+}
+
+// add adds an image to a link.
+func (p *planner) add(image, link int) {
+	l := &p.links[link]
+	l.Images = append(l.Images, image)
+	l.Kinds |= p.images[image].Kinds
+}
+
+func (i *Image) device() target.Device { return target.Device{Triple: i.Triple, Arch: i.Arch} }
+
+func (l *Link) device() target.Device { return target.Device{Triple: l.Triple, Arch: l.Arch} }
+
+// Processor returns the arch of a link, "" for every processor.
+func (l *Link) Processor() string {
+	if l.Arch == generic {
+		return ""
+	}
+	return l.Arch
+}
+
+// Name names the target of a link in messages.
+func (l *Link) Name() string {
+	return strings.TrimSpace(l.Triple + " " + l.Processor())
+}
+
+// ErrMixedSYCL is returned by Link.Check for images of SYCL and of another
+// offload kind in one link.
+var ErrMixedSYCL = errors.New("images of SYCL cannot be linked with images of another offload kind")
+
+// Check reports why a link is impossible.
+func (l *Link) Check() error {
+	if l.Kinds&offloadbinary.SYCL != 0 && l.Kinds != offloadbinary.SYCL {
+		return ErrMixedSYCL
+	}
+	if slices.Contains(linkable, target.ParseTriple(l.Triple).Arch) {
+		return nil
+	}
+	return fmt.Errorf("%s linking is not supported", ArchName(l.Triple))
+}
+
+// linkable are the architectures that device links are made for.
+var linkable = []target.Arch{
+	"nvptx", "nvptx64", target.ArchAMDGCN, "x86", "x86_64", "aarch64", "aarch64_be", "ppc64", "ppc64le", "spirv64", "systemz", "loongarch64",
 }

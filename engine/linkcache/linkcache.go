@@ -53,6 +53,8 @@ func (k Key) String() string { return hex.EncodeToString(k[:]) }
 type Store struct {
 	// Dir is made when it is first written to.
 	Dir string
+	// Name names the store in warnings.
+	Name string
 	// Limit bounds the results in bytes; 0 means DefaultLimit. The results that
 	// were not used for the longest time are removed first.
 	Limit int64

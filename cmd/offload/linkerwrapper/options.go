@@ -71,24 +71,35 @@ type spelling struct {
 }
 
 // spellings is the option table of clang-linker-wrapper (LinkerWrapperOpts.td of LLVM 22).
-var spellings = table()
-
-func table() (list []spelling) {
+var spellings = func() (list []spelling) {
 	add := func(id option, style style, as string, texts ...string) {
 		for _, text := range texts {
 			list = append(list, spelling{text, style, id, as})
 		}
 	}
-	// Both kinds of dashes.
-	dashes := func(names ...string) (texts []string) {
-		for _, name := range names {
-			texts = append(texts, "--"+name, "-"+name)
-		}
-		return texts
-	}
-	// As link.exe takes them.
-	slashes := func(name string) []string { return []string{"/" + name, "-" + name, "/?" + name, "-?" + name} }
+	addOwnOptions(add)
+	addLinkerOptions(add)
+	return list
+}()
 
+// dashes returns the spellings of options that begin with one or two dashes.
+func dashes(names ...string) (texts []string) {
+	for _, name := range names {
+		texts = append(texts, "--"+name, "-"+name)
+	}
+	return texts
+}
+
+// slashes returns the spellings of an option of link.exe.
+func slashes(name string) []string {
+	return []string{"/" + name, "-" + name, "/?" + name, "-?" + name}
+}
+
+// addFunc adds spellings of an option, see spelling.
+type addFunc func(id option, style style, as string, texts ...string)
+
+// addOwnOptions adds the options that only the wrapper reads.
+func addOwnOptions(add addFunc) {
 	add(optHelp, flag, "", "--help")
 	add(optHelpHidden, flag, "", "--help-hidden")
 	add(optVersion, flag, "", dashes("version")...)
@@ -115,7 +126,10 @@ func table() (list []spelling) {
 	add(optNoCanonicalPrefixes, flag, "", "--no-canonical-prefixes")
 	add(optInternal, joined, "", "--arch=", "--triple=", "--linker-arg=", "--compiler-arg=")
 	add(optInternal, flag, "", "--whole-program")
+}
 
+// addLinkerOptions adds the options that the host linker also gets.
+func addLinkerOptions(add addFunc) {
 	add(optSysroot, joined, "", "--sysroot=")
 	add(optOutput, joinedOrSeparate, "-o", "-o")
 	add(optOutput, separate, "-o", "--output")
@@ -136,7 +150,6 @@ func table() (list []spelling) {
 	add(optWholeArchiveOf, joined, "", slashes("wholearchive:")...)
 	add(optRelocatable, flag, "", dashes("relocatable")...)
 	add(optRelocatable, flag, "--relocatable", "-r")
-	return list
 }
 
 // passed reports whether the host linker gets an option.

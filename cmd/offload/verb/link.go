@@ -100,7 +100,7 @@ func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []stri
 
 // printPlan prints what a device link does: a line for each command, or all of
 // it as JSON.
-func printPlan(w io.Writer, plan *devicelink.Plan, asJSON bool) error {
+func printPlan(w io.Writer, plan *engine.LinkPlan, asJSON bool) error {
 	if asJSON {
 		return writeJSON(w, plan)
 	}

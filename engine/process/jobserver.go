@@ -1,4 +1,4 @@
-package devicelink
+package process
 
 import (
 	"context"

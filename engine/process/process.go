@@ -1,4 +1,7 @@
-package devicelink
+// Package process runs programs: one to its end, or several at a time as far as slots are
+// free, such as those of the job server of GNU make. It passes long command lines in
+// response files, and kills what a cancelled program started.
+package process
 
 import (
 	"bytes"
@@ -16,8 +19,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/files"
 )
 
-// Process is a program to run.
-type Process struct {
+// Command is a program to run.
+type Command struct {
 	// Args are the program, a path, and its arguments.
 	Args []string
 	Env  []string // all of its environment
@@ -50,7 +53,7 @@ const maxCommandLine = 96 << 10
 
 // Run runs a program to its end. When ctx is done before, it kills the program
 // and what that started, and returns the cause.
-func (p *Process) Run(ctx context.Context) error {
+func (p *Command) Run(ctx context.Context) error {
 	args := p.Args[1:]
 	if p.Responses != "" && commandLineSize(args) > maxCommandLine {
 		file, err := writeResponse(p.Responses, args, p.WindowsQuoting)

@@ -54,6 +54,8 @@ func (e *NoCodeObjectError) Error() string {
 // no entry matches, a *MemberConflictError with Check, and an *ar.FormatError for
 // a damaged archive.
 func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOptions) error {
+	// Open searches the members, in parallel, and visits each: the picker selects the
+	// entries that match and loads their contents.
 	picker := &picker{opt: &opt, members: make(map[*images.Source]*picked)}
 	read := opt.Read.options(bundle.ArchiveType)
 	read.Visit = picker.visit
@@ -62,24 +64,9 @@ func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOption
 		return err
 	}
 	defer f.Close()
-	var members []*picked
-	for source, err := range f.Sources() {
-		opt.Read.tell(source)
-		if err == nil && opt.Check {
-			err = checkMember(ctx, source, opt.Input)
-		}
-		if err != nil {
-			return err
-		}
-		member := picker.members[source]
-		if opt.Trace != nil {
-			opt.trace(member.order)
-		}
-		if n := len(member.order); n > 0 && member.order[n-1].BadID != nil {
-			bad := member.order[n-1]
-			return nameError(bad.Place.String(), badEntry(bad))
-		}
-		members = append(members, member)
+	members, err := picker.check(ctx, f)
+	if err != nil {
+		return err
 	}
 	lists := make([][]ar.NewMember, len(opt.Requests))
 	for _, member := range members {
@@ -152,6 +139,31 @@ func (p *picker) visit(ctx context.Context, v *images.Visit) error {
 	defer p.mu.Unlock()
 	p.members[v.Source] = member
 	return nil
+}
+
+// check returns what was picked from each member, in the order of the archive, or the first
+// fault of a member.
+func (p *picker) check(ctx context.Context, f *images.File) (members []*picked, err error) {
+	opt := p.opt
+	for source, err := range f.Sources() {
+		opt.Read.tell(source)
+		if err == nil && opt.Check {
+			err = checkMember(ctx, source, opt.Input)
+		}
+		if err != nil {
+			return nil, err
+		}
+		member := p.members[source]
+		if opt.Trace != nil {
+			opt.trace(member.order)
+		}
+		if n := len(member.order); n > 0 && member.order[n-1].BadID != nil {
+			bad := member.order[n-1]
+			return nil, nameError(bad.Place.String(), badEntry(bad))
+		}
+		members = append(members, member)
+	}
+	return members, nil
 }
 
 // requests returns the numbers of the requests that an entry matches.

@@ -1,4 +1,4 @@
-package devicelink
+package process
 
 import (
 	"bytes"
@@ -20,7 +20,7 @@ func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	run := func(ctx context.Context, responses string, args ...string) (string, error) {
 		var out bytes.Buffer
-		p := Process{Args: args, Env: []string{"A=b"}, Stdout: &out, Stderr: &out, Responses: responses}
+		p := Command{Args: args, Env: []string{"A=b"}, Stdout: &out, Stderr: &out, Responses: responses}
 		err := p.Run(ctx)
 		return out.String(), err
 	}

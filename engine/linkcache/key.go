@@ -1,4 +1,4 @@
-package devicelink
+package linkcache
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rules-offload/rules_offload/engine/linkcache"
+	"github.com/rules-offload/rules_offload/engine/process"
 )
 
 // variables of the environment change what compilers and linkers make, other than
@@ -26,12 +26,12 @@ var sideEffects = []string{
 	"-plugin-opt=stats", "--stats", "-stats", "-fproc-stat-report", "-MF", "-dependency-file",
 }
 
-// Key returns the hash of everything that the image of a device link depends on:
+// LinkKey returns the hash of everything that the image of a device link depends on:
 // the content of its inputs and of the libraries that it searches, the commands
 // that clang runs for it, and the programs of these. It asks clang for the
 // commands. ok is false for a link that has other effects than its image, or
 // that clang cannot be asked about.
-func Key(ctx context.Context, link Process, inputs []string, output string) (key linkcache.Key, ok bool, err error) {
+func LinkKey(ctx context.Context, link process.Command, inputs []string, output string) (key Key, ok bool, err error) {
 	if hasSideEffects(link.Args) {
 		return key, false, nil
 	}
@@ -39,13 +39,13 @@ func Key(ctx context.Context, link Process, inputs []string, output string) (key
 	ask := link
 	ask.Args = append([]string{link.Args[0], "-###"}, link.Args[1:]...)
 	ask.Stdout, ask.Stderr = nil, &printed
-	var exit *ExitError
+	var exit *process.ExitError
 	if err := ask.Run(ctx); errors.As(err, &exit) {
 		return key, false, nil // the link will say why
 	} else if err != nil {
 		return key, false, err
 	}
-	h := linkcache.NewHash()
+	h := NewHash()
 	h.Text("device link 1")
 	// Names of files of this call, which are different in the next.
 	names := []string{output, "OUTPUT"}
@@ -131,7 +131,7 @@ func commandWords(line string) (words []string) {
 }
 
 // hashProgram adds a program by what changes when another one is installed.
-func hashProgram(h *linkcache.Hash, name string) error {
+func hashProgram(h *Hash, name string) error {
 	real, err := filepath.EvalSymlinks(name)
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func hashProgram(h *linkcache.Hash, name string) error {
 
 // hashFiles adds the files that the words of a linker's command name: as they
 // are, after an equals sign, or by -l. It returns false if a library is not found.
-func hashFiles(h *linkcache.Hash, words []string, temporary map[string]bool) bool {
+func hashFiles(h *Hash, words []string, temporary map[string]bool) bool {
 	var dirs []string
 	for i, word := range words {
 		if dir, ok := strings.CutPrefix(word, "-L"); ok {

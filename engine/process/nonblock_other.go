@@ -1,6 +1,6 @@
 //go:build !unix
 
-package devicelink
+package process
 
 // nonblock does nothing where there are no pipes in the file system.
 const nonblock = 0

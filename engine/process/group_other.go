@@ -1,6 +1,6 @@
 //go:build !unix
 
-package devicelink
+package process
 
 import "os/exec"
 
