@@ -102,18 +102,25 @@ func faultError(v any) error {
 		return nil
 	}
 	addr := fault.Addr()
-	var err error
+	var err, unreadable error
 	mappings.Range(func(k, _ any) bool {
 		m := k.(*mapping)
 		start := uintptr(unsafe.Pointer(unsafe.SliceData(m.data)))
 		if addr < start || addr-start >= uintptr(len(m.data))+faultRoom {
 			return true
 		}
-		err = m.in.lost(m.off + int64(addr-start))
+		if err = m.in.cut(); err == nil {
+			unreadable = m.in.unreadable(m.off + int64(addr-start))
+		}
 		return addr-start >= uintptr(len(m.data))
 	})
+	// An input that is mapped now can have the place of the one with the fault, which was
+	// closed meanwhile.
 	if err == nil {
 		err = formerError(addr)
+	}
+	if err == nil {
+		err = unreadable
 	}
 	return err
 }
@@ -124,9 +131,22 @@ func cutError(name string, from, to int64) error {
 
 // lost returns the error for a byte at off that is no longer readable.
 func (in *Input) lost(off int64) error {
+	if err := in.cut(); err != nil {
+		return err
+	}
+	return in.unreadable(off)
+}
+
+// cut returns an error if the file has become shorter.
+func (in *Input) cut() error {
 	if fi, err := in.file.Stat(); err == nil && fi.Size() < in.Size() {
 		return cutError(in.name, in.Size(), fi.Size())
 	}
+	return nil
+}
+
+// unreadable returns the error for a byte that cannot be read although the file has it.
+func (in *Input) unreadable(off int64) error {
 	return fmt.Errorf("'%s': cannot read byte 0x%x: the device or the file system failed", in.name, off)
 }
 

@@ -480,7 +480,7 @@ func (r *coffRewriter) encodeAux(s *outCOFFSymbol, b []byte) error {
 		le.PutUint16(b[12:], uint16(number))
 		le.PutUint16(b[16:], uint16(number>>16))
 	}
-	if s.weakOf != nil && s.auxs == 1 {
+	if s.weakOf != nil {
 		if s.weakOf.removed {
 			return fmt.Errorf("symbol %q is an alias of %q, which is in a removed section", clip(s.name), clip(s.weakOf.name))
 		}

@@ -394,8 +394,8 @@ func TestHostile(t *testing.T) {
 			put(s[24:], 1<<37)
 			return d
 		}, good, "no wrapper"},
-		"type cut": {func(d []byte) []byte { d[16] = 1; return d[:17] }, good, "17 bytes without an ELF header"},
 		"align":    {func(d []byte) []byte { put(d[64+48:], 1<<62); return d }, good, "do not fit"},
+		"type cut": {func(d []byte) []byte { d[16] = 1; return d[:17] }, good, "17 bytes without an ELF header"},
 		"count": {func(d []byte) []byte {
 			put(d[bytes.Index(d, []byte(bundle.Magic))+24:], 1<<62)
 			return d

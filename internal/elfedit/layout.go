@@ -633,6 +633,9 @@ func (p *planner) movable(section int) (block, error) {
 	}
 	for i := range p.Sections {
 		o := &p.Sections[i]
+		if o.InFile() == 0 && o.Flags&ShfAlloc != 0 && o.Addr > b.addr && o.Addr-b.addr < b.hi-b.lo {
+			return fail("the empty section " + o.Name + " lies inside")
+		}
 		if o.InFile() == 0 || o.Offset >= b.hi || b.lo >= o.Offset+o.Size {
 			continue
 		}

@@ -31,6 +31,7 @@ func parts() []part {
 		{"changes", changes},
 		{"races", races},
 		{"load", load},
+		{"verbs", verbs},
 		{"parsers", damagedInputs},
 	}
 }

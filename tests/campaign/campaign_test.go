@@ -1,11 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"os"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/rules-offload/rules_offload/cmd/offload/command"
+	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/tests/llvm"
 	"github.com/rules-offload/rules_offload/tests/root"
 )
@@ -47,5 +53,48 @@ func TestCampaign(t *testing.T) {
 				t.Error("nothing was run")
 			}
 		})
+	}
+}
+
+// TestCommandLines requires that each command line of the part verbs works with a file that
+// is not damaged, and that each verb has one.
+func TestCommandLines(t *testing.T) {
+	c := &campaign{dir: t.TempDir(), seed: 1}
+	r, err := newVerbRun(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range commandLines {
+		line := &commandLines[i]
+		works := false
+		for _, s := range r.seeds[line.format] {
+			status, err := r.once(t.Context(), line, s.Data())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if works = works || status == 0; works {
+				break
+			}
+		}
+		if !works {
+			t.Errorf("%s: no file of format %s works", line.words, line.format)
+		}
+	}
+	for _, fault := range c.faults {
+		t.Error(fault)
+	}
+	var help bytes.Buffer
+	verb.Run(t.Context(), &command.Call{Name: "offload", Args: []string{"help"}, Stdout: &help, Stderr: &help})
+	found := regexp.MustCompile(`(?m)^  ([a-z][a-z -]*?)  +[A-Z]`).FindAllStringSubmatch(help.String(), -1)
+	if len(found) < 10 {
+		t.Fatalf("%d verbs in %s", len(found), help.String())
+	}
+	for _, m := range found {
+		covered := slices.Contains(withoutFile, m[1]) || slices.ContainsFunc(commandLines, func(l commandLine) bool {
+			return strings.HasPrefix(l.words, "offload "+m[1]+" ")
+		})
+		if !covered {
+			t.Errorf("no command line for the verb %s", m[1])
+		}
 	}
 }

@@ -26,14 +26,9 @@ func chosenParsers() ([]*parsers.Parser, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The module is above the working directory: of `go run`, of `bazel run`, and of tests.
-	roots := []string{os.Getenv("BUILD_WORKSPACE_DIRECTORY")}
-	dir, err := os.Getwd()
+	roots, err := moduleRoots()
 	if err != nil {
 		return nil, err
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		roots = append(roots, dir)
 	}
 	list, err := parsers.List(roots...)
 	if err != nil {
@@ -49,6 +44,20 @@ func chosenParsers() ([]*parsers.Parser, error) {
 		return nil, fmt.Errorf("no parser is named %s", *parserNames)
 	}
 	return chosen, nil
+}
+
+// moduleRoots returns the folders that may be that of the module.
+func moduleRoots() ([]string, error) {
+	// It is above the working directory: of `go run`, of `bazel run`, and of tests.
+	roots := []string{os.Getenv("BUILD_WORKSPACE_DIRECTORY")}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		roots = append(roots, dir)
+	}
+	return roots, nil
 }
 
 // damagedInputs gives damaged inputs to every parser.

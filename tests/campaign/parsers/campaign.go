@@ -60,6 +60,8 @@ type Result struct {
 const (
 	// batch is the number of executions for which a lane stays with a parser.
 	batch = 512
+	// first is the same for the first batch, so that every parser gets inputs in a short run.
+	first = 16
 	// measured of them have their memory measured, in one of measuredEvery batches.
 	measured      = 4
 	measuredEvery = 16
@@ -80,7 +82,7 @@ type runner struct {
 // state is that of a parser in a run.
 type state struct {
 	*Parser
-	seeds      []*seed
+	seeds      []*Seed
 	words      [][]byte
 	stream     uint64
 	batches    uint64 // given out
@@ -117,7 +119,7 @@ func Run(ctx context.Context, list []*Parser, opt Options, progress func([]Resul
 			if err := p.Read(bytes.Clone(data)); err != nil {
 				return nil, fmt.Errorf("%s: a seed of %d bytes: %w", p.Name, len(data), err)
 			}
-			s.seeds = append(s.seeds, newSeed(data))
+			s.seeds = append(s.seeds, NewSeed(data))
 		}
 		for _, w := range p.Words {
 			s.words = append(s.words, []byte(w))
@@ -231,11 +233,15 @@ func (l *lane) run(ctx context.Context) {
 		start := time.Now()
 		l.now.Store(s)
 		l.measure.RLock()
-		for range batch {
+		size := batch
+		if n == 0 {
+			size = first
+		}
+		for range size {
 			l.once(s, &m)
 		}
 		l.measure.RUnlock()
-		s.done.Add(batch)
+		s.done.Add(int64(size))
 		if n%measuredEvery == 0 {
 			l.measure.Lock()
 			for range measured {

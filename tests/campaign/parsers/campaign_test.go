@@ -47,7 +47,7 @@ func TestPlanted(t *testing.T) {
 		}, "invalid memory address", 100},
 		"memory": {func(data []byte) error {
 			if bytes.HasPrefix(data, []byte("name")) {
-				sink = make([]byte, 4<<20)
+				sink = make([]byte, 64<<10)
 			}
 			return nil
 		}, "bytes of memory for an input of", 100},
@@ -56,7 +56,7 @@ func TestPlanted(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			n := 0
-			p := &Parser{Name: "planted", Seeds: seeds, Words: []string{"="}}
+			p := &Parser{Name: "planted", Seeds: seeds, Words: []string{"="}, Memory: func(n int) uint64 { return 16 << 10 }}
 			p.Read = func(data []byte) error {
 				if n++; n <= len(seeds) {
 					return nil
@@ -86,7 +86,7 @@ func TestPlanted(t *testing.T) {
 // TestRepeat requires that a seed gives the same inputs again.
 func TestRepeat(t *testing.T) {
 	inputs := func(number uint64) string {
-		m := mutator{chance: newChance(number, 1), seeds: []*seed{newSeed(bundles()[0]), newSeed(archives()[0])}, data: make([]byte, 0, maxInput)}
+		m := mutator{chance: newChance(number, 1), seeds: []*Seed{NewSeed(bundles()[0]), NewSeed(archives()[0])}, data: make([]byte, 0, maxInput)}
 		var all bytes.Buffer
 		for range 2000 {
 			all.Write(m.next())

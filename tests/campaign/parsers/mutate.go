@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"slices"
 )
 
 // maxInput is the largest input of a parser, in bytes.
@@ -42,17 +43,20 @@ type field struct {
 	big       bool
 }
 
-// seed is an input to start from.
-type seed struct {
+// Seed is an input to start from.
+type Seed struct {
 	data   []byte
 	fields []field
 	digits []int // where decimal numbers start
 }
 
-// newSeed finds the fields of a seed: the integers that are not larger than the
+// Data returns the bytes of the seed. They must not be modified.
+func (s *Seed) Data() []byte { return s.data }
+
+// NewSeed finds the fields of an input: the integers that are not larger than the
 // seed could need, and those of its first bytes.
-func newSeed(data []byte) *seed {
-	s := &seed{data: data}
+func NewSeed(data []byte) *Seed {
+	s := &Seed{data: data}
 	const head, most = 64, 4000
 	for at := range data {
 		for _, width := range []int{2, 4, 8} {
@@ -122,7 +126,7 @@ var magics = [][]byte{
 // mutator makes inputs of seeds.
 type mutator struct {
 	chance
-	seeds []*seed
+	seeds []*Seed
 	words [][]byte
 	data  []byte // the input; its capacity is maxInput
 }
@@ -140,7 +144,7 @@ func (m *mutator) next() []byte {
 }
 
 // change changes the input in one way.
-func (m *mutator) change(s *seed) {
+func (m *mutator) change(s *Seed) {
 	n := len(m.data)
 	if n == 0 {
 		m.data = append(m.data, byte(m.chance.next()))
@@ -220,7 +224,7 @@ func (m *mutator) insert(at int, b []byte) {
 
 // integer gives a field another value: a bound, one near the value or near the
 // size, or the value of another field.
-func (m *mutator) integer(s *seed, at int) {
+func (m *mutator) integer(s *Seed, at int) {
 	if len(s.digits) > 0 && m.below(3) == 0 {
 		m.decimal(s.digits[m.below(len(s.digits))])
 		return
@@ -274,4 +278,49 @@ func (m *mutator) decimal(at int) {
 	if m.below(8) == 0 {
 		m.insert(at, bytes.Repeat([]byte{'9'}, 1+m.below(20)))
 	}
+}
+
+// Mutator makes inputs of seeds.
+type Mutator struct{ m mutator }
+
+// NewMutator returns a Mutator of a seed of chance.
+func NewMutator(number uint64) *Mutator {
+	return &Mutator{mutator{chance: newChance(number, 0), data: make([]byte, 0, maxInput)}}
+}
+
+// Next returns an input that is made of one of the seeds. It is valid until the next call.
+func (m *Mutator) Next(seeds []*Seed) []byte {
+	m.m.seeds = seeds
+	return m.m.next()
+}
+
+// Below returns a number from 0 to n-1; n is positive.
+func (m *Mutator) Below(n int) int { return m.m.below(n) }
+
+// Files returns seeds of the formats of whole files, by the name of the format.
+func Files(roots ...string) (map[string][]*Seed, error) {
+	bitcodes, err := testdata(roots, "bitcode", ".bc")
+	if err != nil {
+		return nil, err
+	}
+	files := make(map[string][]*Seed)
+	for name, list := range map[string][][]byte{
+		"bundle": append(bundles(), compressed()...), "text": textBundles(), "package": packages(), "archive": archives(),
+		"code": slices.Concat(codeObjects(), cubins(), spirvs(), [][]byte{[]byte(ptxModule)}), "library": append(libraries(), splitLibraries()...),
+		"object": hostObjects(), "bitcode": append(bitcodes, modules()...), "kpack": kpacks(), "plan": partsOf(0), "part": append(partsOf(1), partsOf(2)...),
+		"flags": {[]byte("-type=bc -list\n-input=BUNDLE"), []byte("-unbundle -type=bc \"-input=BUNDLE\" -targets=hip-amdgcn-amd-amdhsa--gfx906 -output=o1")},
+	} {
+		for _, data := range list {
+			files[name] = append(files[name], NewSeed(data))
+		}
+	}
+	return files, nil
+}
+
+// partsOf returns the parts with an index of the joined plans and parts.
+func partsOf(i int) (list [][]byte) {
+	for _, b := range plansAndParts() {
+		list = append(list, split(b, 3)[i])
+	}
+	return list
 }

@@ -139,8 +139,8 @@ func plansAndParts() [][]byte {
 		var planned, first, second files.Buffer
 		if err := errors.Join(
 			ccob.EncodePlan(context.Background(), &planned, pieces, o),
-			ccob.EncodePart(context.Background(), &first, []ccob.Piece{{Content: pieces[1].Content}}, pieces[2].Offset-pieces[1].Offset, o),
-			ccob.EncodePart(context.Background(), &second, []ccob.Piece{{Content: pieces[2].Content}}, 0, o),
+			ccob.EncodePart(context.Background(), &first, []ccob.Piece{{Content: pieces[2].Content}}, pieces[3].Offset-pieces[2].Offset, o),
+			ccob.EncodePart(context.Background(), &second, []ccob.Piece{{Content: pieces[3].Content}}, 0, o),
 		); err != nil {
 			panic(err)
 		}
@@ -217,7 +217,9 @@ func archives() [][]byte {
 	}
 	big, little := binary.BigEndian, binary.LittleEndian
 	const magic = "!<arch>\n"
-	list := [][]byte{gnu, fixture.ThinArchive("dir/a.o", 12345)}
+	raw, _ := plainBundle([][]byte{nil, []byte("\x7fELF one"), []byte("\x7fELF the second")}, 8)
+	code := fixture.Archive(t, "a-openmp.o", string(raw), "b.o", string(container(3, 1, raw, zstdOf(raw))), "c.o", string(fixture.ELF(t, ".hip_fatbin", string(raw))))
+	list := [][]byte{gnu, fixture.ThinArchive("dir/a.o", 12345), code}
 	for _, text := range []string{
 		member("//", "x/\n\n") + member("/0", "hi") + member("b/", "odd"),
 		member("/SYM64/", number(big, 8, 1, 86)+"f\x00") + member("a.o/", "hi"),
