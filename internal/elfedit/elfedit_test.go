@@ -198,6 +198,20 @@ func TestHeadersThatDoNotFit(t *testing.T) {
 			le.PutUint64(section(dynstr)[16:], inside)
 			le.PutUint64(section(dynstr)[32:], 0)
 		},
+		// The same, and the section has bytes elsewhere in the file.
+		"a section at the address of another": func(d []byte) {
+			const dynsym, dynstr, dynamic = 2, 3, 9
+			section := func(i int) []byte { return d[le.Uint64(d[40:])+uint64(i)*64:] }
+			inside := le.Uint64(section(dynsym)[16:]) + 8
+			for at := le.Uint64(section(dynamic)[24:]); le.Uint64(d[at:]) != dtNull; at += dynamicSize {
+				if le.Uint64(d[at:]) == dtStrtab {
+					le.PutUint64(d[at+8:], inside)
+				}
+			}
+			le.PutUint64(section(dynstr)[16:], inside)
+			le.PutUint64(section(dynstr)[24:], 0)
+			le.PutUint64(section(dynstr)[32:], 16)
+		},
 	} {
 		data := testelf.Library{Bundles: [][]byte{bytes.Repeat([]byte("code"), 4000)}, Wrappers: []int{0}}.Build()
 		damage(data)

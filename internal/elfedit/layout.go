@@ -637,6 +637,9 @@ func (p *planner) movable(section int) (block, error) {
 			return fail("the empty section " + o.Name + " lies inside")
 		}
 		if o.InFile() == 0 || o.Offset >= b.hi || b.lo >= o.Offset+o.Size {
+			if o.InFile() > 0 && o.Flags&ShfAlloc != 0 && o.Addr-b.addr < b.hi-b.lo {
+				return fail("section " + o.Name + " has an address inside it, and its bytes elsewhere")
+			}
 			continue
 		}
 		if o.Offset < b.lo || o.Offset+o.Size > b.hi {

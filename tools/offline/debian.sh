@@ -17,7 +17,7 @@ find_mirror() {
         "Name one: BAZELW_MIRROR=http://HOST/debian ./bazelw …   (it must have the suites forky or sid)."
 }
 
-# choose_suite: sets suite to forky, or to sid where forky cannot be had.
+# choose_suite: sets suite to forky, or to sid if the mirror does not have forky.
 choose_suite() {
     local answer
     case $mirror in http://* | https://*) ;; *) suite=forky; return ;; esac
@@ -25,7 +25,7 @@ choose_suite() {
         answer=$(curl -sSL --connect-timeout 20 --max-time 60 -o /dev/null -w '%{http_code}' "$mirror/dists/$suite/InRelease" 2>&1) && [[ $answer == 200 ]] && return
         say "      $mirror has no $suite: ${answer//$'\n'/ }"
     done
-    die "the Debian mirror $mirror cannot be used: neither forky nor sid can be had from it." \
+    die "the Debian mirror $mirror cannot be used: it has neither forky nor sid." \
         "Is this machine online, does it need http_proxy? Another mirror: BAZELW_MIRROR=http://HOST/debian ./bazelw …"
 }
 
@@ -110,7 +110,7 @@ debian_failed() {
     elif grep -qE 'unshare|newuidmap|/etc/subuid|/etc/subgid|user namespace' "$1"; then
         namespaces_refused
     elif grep -q ' 404 ' "$1"; then
-        die "a package is named by the mirror's index and is not there, so it cannot be had today." \
+        die "the mirror lacks a package that its index names." \
             "Try again later, or with another mirror: BAZELW_MIRROR=http://HOST/debian ./bazelw …"
     elif grep -qE 'NO_PUBKEY|not signed|GPG error' "$1"; then
         die "the mirror's signature cannot be checked. Install the newest keys: apt-get install debian-archive-keyring"

@@ -93,7 +93,8 @@ func TestRepeat(t *testing.T) {
 		}
 		return all.String()
 	}
-	if inputs(7) != inputs(7) || inputs(7) == inputs(8) {
+	first, again, other := inputs(7), inputs(7), inputs(8)
+	if first != again || first == other {
 		t.Error("the inputs do not follow the seed")
 	}
 }
