@@ -29,6 +29,7 @@ def images_of(ctx, where):
     Returns:
       depset of `offload_image()`.
     """
+    check_images(ctx.attr.images, where)
     for dep in ctx.attr.images:
         if OffloadImagesInfo not in dep:
             fail("{}: images: {} is a file without a target: wrap files in offload_images, e.g. offload_images(name = \"code\", srcs = {{{}: \"gfx942\"}})".format(
@@ -37,6 +38,16 @@ def images_of(ctx, where):
                 repr(dep.label.name),
             ))
     return depset(transitive = [dep[OffloadImagesInfo].images for dep in ctx.attr.images])
+
+def check_images(images, where):
+    """Fails if the attribute `images` is empty.
+
+    Args:
+      images: its value, a list.
+      where: prefix of error messages, `label: rule`.
+    """
+    if not images:
+        fail("{}: images is empty: add targets with device images, such as hip_code_objects".format(where))
 
 def image_providers(ctx, images):
     """Returns the providers of a rule that only produces images.

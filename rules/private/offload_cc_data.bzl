@@ -16,12 +16,13 @@ _DIGITS = "0123456789"
 
 def _symbol_of(ctx, where):
     symbol = ctx.attr.symbol or ctx.label.name
-    if symbol[0] in _DIGITS or any([c not in _LETTERS + _DIGITS for c in symbol.elems()]):
+    wrong = [c for i, c in enumerate(symbol.elems()) if c not in _LETTERS and (i == 0 or c not in _DIGITS)]
+    if wrong:
         fail("{}: {} {} is not a C identifier: found {}, expected letters, digits and _, no digit first; set symbol".format(
             where,
             "symbol" if ctx.attr.symbol else "name",
             repr(symbol),
-            repr([c for c in symbol.elems() if c not in _LETTERS][0]),
+            repr(wrong[0]),
         ))
     return symbol
 

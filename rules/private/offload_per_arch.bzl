@@ -3,7 +3,7 @@
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":arch_groups.bzl", "expand_archs")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of", "named_architectures")
-load(":images.bzl", "image_providers")
+load(":images.bzl", "check_images", "image_providers")
 load(":messages.bzl", "name_of", "place")
 load(":native.bzl", "NATIVE_SETTING")
 load(":target_ids.bzl", "target_ids")
@@ -42,6 +42,7 @@ def _offload_per_arch_impl(ctx):
     ]
     if not targets:
         architectures_of(ctx, where, "hipv4")
+    check_images(ctx.split_attr.images.values(), where)
     images = []
     for arch, target in zip(named_architectures(ctx), targets):
         deps = ctx.split_attr.images[arch]

@@ -90,6 +90,12 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         rule = offload_bundle,
     )
     failure_test(
+        name = "bundle_no_images_test",
+        images = [],
+        message = "{}: offload_bundle: images is empty: add targets with device images, such as hip_code_objects",
+        rule = offload_bundle,
+    )
+    failure_test(
         name = "bundle_alignment_test",
         alignment = 0,
         images = [":images_gfx942"],
@@ -375,6 +381,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
                     "bundle_conflict_test",
                     "bundle_duplicate_test",
                     "bundle_empty_test",
+                    "bundle_no_images_test",
                     "bundle_groups_test",
                     "bundle_level_test",
                     "bundle_plain_action_test",

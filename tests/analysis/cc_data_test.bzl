@@ -92,6 +92,7 @@ def cc_data_tests(name):
     ]
     for test, message, attributes in [
         ("data_symbol_test", "{}: offload_cc_data: symbol \"a-b\" is not a C identifier: found \"-\", expected letters, digits and _, no digit first; set symbol", {"src": "a.h", "symbol": "a-b"}),
+        ("data_digit_inside_test", "symbol \"a1-b\" is not a C identifier: found \"-\"", {"src": "a.h", "symbol": "a1-b"}),
         ("data_digit_test", "symbol \"1a\" is not a C identifier: found \"1\"", {"src": "a.h", "symbol": "1a"}),
         ("data_alignment_test", "{}: offload_cc_data: alignment is 0, expected a power of two", {"alignment": 0, "src": "a.h"}),
         ("data_images_test", "{}: offload_cc_data: src: //tests/analysis:data_two_images has 2 images (gfx90a, gfx942), expected one file: combine them with offload_bundle(images = [\"//tests/analysis:data_two_images\"])", {"src": ":data_two_images"}),

@@ -299,6 +299,13 @@ def images_tests(name):
         rule = offload_per_arch,
     )
     failure_test(
+        name = "per_arch_no_images_test",
+        images = [],
+        message = "{}: offload_per_arch: images is empty: add targets with device images, such as hip_code_objects",
+        offload_archs = ["gfx1100"],
+        rule = offload_per_arch,
+    )
+    failure_test(
         name = "per_arch_other_test",
         images = [":prebuilt"],
         message = "{}: offload_per_arch: images: //tests/analysis:prebuilt, built for gfx1100, has an image for gfx942: leave its offload_archs empty",
@@ -331,6 +338,7 @@ def images_tests(name):
             "per_arch_cuda_provides_test",
             "per_arch_provides_test",
             "per_arch_none_test",
+            "per_arch_no_images_test",
             "per_arch_other_test",
         ] + ["provider_{}_test".format(case) for case in messages],
     )

@@ -346,7 +346,7 @@ func TestCopies(t *testing.T) {
 	}
 	for _, test := range []struct{ object, want string }{
 		{"uses_pure", ""},
-		{"steps", "//app: device_deps: variable count would be copied: it is defined in the source of //counter that defines _Z4nextv"},
+		{"steps", "//app: device_deps: variable count would exist twice: the source in //counter that defines it also defines _Z4nextv"},
 	} {
 		cmd := exec.Command(llvm.Offload(t), "check-device-deps", "--target=//app", "--output=checked", "--library=//counter=counter.bc", "--library=//pure=pure.bc", test.object+".bc")
 		cmd.Dir = dir
