@@ -133,7 +133,12 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 
 				if outputs == nil {
 					for _, spawn := range result.Spawns {
-						outputs = append(outputs, spawn.Outputs...)
+						for _, name := range spawn.Outputs {
+							// Lists of unused headers from a cache or another machine stay in Bazel's memory.
+							if !strings.HasSuffix(name, ".unused") {
+								outputs = append(outputs, name)
+							}
+						}
 					}
 				}
 				got := map[string]string{}
