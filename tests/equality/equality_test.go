@@ -135,7 +135,7 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 					for _, spawn := range result.Spawns {
 						for _, name := range spawn.Outputs {
 							// Lists of unused headers from a cache or another machine stay in Bazel's memory.
-							if !strings.HasSuffix(name, ".unused") {
+							if !isList(name) {
 								outputs = append(outputs, name)
 							}
 						}
@@ -161,13 +161,21 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 					t.Errorf("bytes differ from the first build (-first +this):\n%s", diff)
 				}
 
-				if again := workspace.Bazel(append([]string{"build", "//:all"}, strategy.flags...)...); len(again.Spawns) != 0 {
-					t.Errorf("the second build was not empty: %v", again.Spawns)
+				again := workspace.Bazel(append([]string{"build", "//:all"}, strategy.flags...)...)
+				for _, spawn := range again.Spawns {
+					// Bazel does not write lists of unused headers that come from elsewhere, and with
+					// --remote_download_outputs=all, it takes these results again.
+					if !slices.ContainsFunc(spawn.Outputs, isList) || strategy.name == "sandbox" || strategy.name == "path mapping" {
+						t.Errorf("the second build was not empty: %v", spawn)
+					}
 				}
 			})
 		}
 	}
 }
+
+// isList reports whether an output is a list of unused headers.
+func isList(name string) bool { return strings.HasSuffix(name, ".unused") }
 
 // machinePlaces are the folders that neither command lines nor outputs may name.
 func machinePlaces(t *testing.T, workspace *bazeltest.Workspace) []string {
