@@ -167,6 +167,21 @@ func TestEmptySegment(t *testing.T) {
 	}
 }
 
+// namesInside gives the dynamic symbol names an address inside the dynamic symbols, and returns their
+// section header.
+func namesInside(d []byte) []byte {
+	const dynsym, dynstr, dynamic = 2, 3, 9
+	section := func(i int) []byte { return d[le.Uint64(d[40:])+uint64(i)*64:] }
+	inside := le.Uint64(section(dynsym)[16:]) + 8
+	for at := le.Uint64(section(dynamic)[24:]); le.Uint64(d[at:]) != dtNull; at += dynamicSize {
+		if le.Uint64(d[at:]) == dtStrtab {
+			le.PutUint64(d[at+8:], inside)
+		}
+	}
+	le.PutUint64(section(dynstr)[16:], inside)
+	return section(dynstr)
+}
+
 // TestHeadersThatDoNotFit has headers that are wrong in a way that does not prevent an edit.
 func TestHeadersThatDoNotFit(t *testing.T) {
 	const noteSegment, stackSegment = 64 + 5*56, 64 + 6*56
@@ -187,30 +202,13 @@ func TestHeadersThatDoNotFit(t *testing.T) {
 		},
 		// The dynamic tag of the names leads to an empty section inside one that has to move.
 		"an empty section inside another": func(d []byte) {
-			const dynsym, dynstr, dynamic = 2, 3, 9
-			section := func(i int) []byte { return d[le.Uint64(d[40:])+uint64(i)*64:] }
-			inside := le.Uint64(section(dynsym)[16:]) + 8
-			for at := le.Uint64(section(dynamic)[24:]); le.Uint64(d[at:]) != dtNull; at += dynamicSize {
-				if le.Uint64(d[at:]) == dtStrtab {
-					le.PutUint64(d[at+8:], inside)
-				}
-			}
-			le.PutUint64(section(dynstr)[16:], inside)
-			le.PutUint64(section(dynstr)[32:], 0)
+			le.PutUint64(namesInside(d)[32:], 0)
 		},
 		// The same, and the section has bytes elsewhere in the file.
 		"a section at the address of another": func(d []byte) {
-			const dynsym, dynstr, dynamic = 2, 3, 9
-			section := func(i int) []byte { return d[le.Uint64(d[40:])+uint64(i)*64:] }
-			inside := le.Uint64(section(dynsym)[16:]) + 8
-			for at := le.Uint64(section(dynamic)[24:]); le.Uint64(d[at:]) != dtNull; at += dynamicSize {
-				if le.Uint64(d[at:]) == dtStrtab {
-					le.PutUint64(d[at+8:], inside)
-				}
-			}
-			le.PutUint64(section(dynstr)[16:], inside)
-			le.PutUint64(section(dynstr)[24:], 0)
-			le.PutUint64(section(dynstr)[32:], 16)
+			names := namesInside(d)
+			le.PutUint64(names[24:], 0)
+			le.PutUint64(names[32:], 16)
 		},
 	} {
 		data := testelf.Library{Bundles: [][]byte{bytes.Repeat([]byte("code"), 4000)}, Wrappers: []int{0}}.Build()

@@ -136,7 +136,7 @@ func start(command []string) error {
 // directories are those of PATH where the environment has none, as for shells.
 var directories = []string{"/usr/local/bin", "/usr/bin", "/bin", "/run/current-system/sw/bin"}
 
-// find returns the path of a command, or its name if PATH decides or there is none.
+// find returns the path of a command. It returns the name if PATH is set, or if no directory has the command.
 func find(name string) string {
 	if _, set := os.LookupEnv("PATH"); set || strings.Contains(name, "/") {
 		return name

@@ -187,8 +187,8 @@ func (r *runner) results() []Result {
 	return list
 }
 
-// pick returns the parser for the next batch: that with the fewest executions until
-// all have enough, then that which had the least time. nil means that there is none.
+// pick returns the parser for the next batch: the one with the fewest executions until
+// all have enough, then the one that had the least time. It returns nil if no parser is left.
 func (r *runner) pick() (*state, uint64) {
 	r.choose.Lock()
 	defer r.choose.Unlock()
