@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/devicelink"
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/internal/devicelink"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // override uses the images that are already linked.

@@ -14,9 +14,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/tests/flows"
-	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
 func TestMain(m *testing.M) {
