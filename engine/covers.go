@@ -9,10 +9,10 @@ import (
 	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/coverage"
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // CoversOptions are the options of Covers: which GPUs must find code, and in

@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
-	"github.com/rules-offload/rules_offload/engine/register"
 	"github.com/rules-offload/rules_offload/internal/check"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/ptx"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 // DataOptions are the options of Data. Either Input and Output, or Header, or all

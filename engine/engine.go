@@ -13,10 +13,10 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/internal/budget"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Config configures a Session. The zero value is valid.

@@ -6,9 +6,9 @@ import (
 	"path"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/kpack"
 	"github.com/rules-offload/rules_offload/engine/prune"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // KpackFile is a file that KpackFiles has read. Either Archive or Host is set.

@@ -7,11 +7,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/devicelink"
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/devicelink"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // LinkPlan is what the device links of Link do.

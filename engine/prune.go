@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/prune"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // PruneOptions are the options of Prune.

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/prune"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // PruneTreeReport describes what PruneTree did with the files of a directory.

@@ -10,9 +10,9 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/engine/object"
-	"github.com/rules-offload/rules_offload/engine/process"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/process"
 )
 
 // LinkDeviceOptions are the options of LinkDevice.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/devicelink"
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/internal/devicelink"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // override uses the images that are already linked.
@@ -90,10 +90,12 @@ func (w *wrapLink) plan(ctx context.Context) error {
 // addLibraries adds the libraries of the host link to the options of device links.
 func (w *wrapLink) addLibraries(found *scanned) {
 	for _, library := range w.Libraries {
-		switch format := found.formats[library.Input]; {
-		case library.Words != nil:
+		if library.Words != nil {
 			w.Device.Libraries = append(w.Device.Libraries, library.Words...)
-		case format == object.Archive, format == object.ThinArchive, format == object.ELFSharedObject:
+			continue
+		}
+		switch found.formats[library.Input] {
+		case object.Archive, object.ThinArchive, object.ELFSharedObject:
 			w.Device.Libraries = append(w.Device.Libraries, w.Inputs[library.Input].Name)
 		}
 	}

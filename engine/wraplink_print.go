@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/engine/register"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 // print prints a command if printing is enabled.

@@ -8,8 +8,8 @@ import (
 	"os"
 	"sync"
 
-	"github.com/rules-offload/rules_offload/engine/linkcache"
-	"github.com/rules-offload/rules_offload/engine/process"
+	"github.com/rules-offload/rules_offload/internal/linkcache"
+	"github.com/rules-offload/rules_offload/internal/process"
 )
 
 // link runs the device links.

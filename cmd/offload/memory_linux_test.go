@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/internal/fixture"
-	"github.com/rules-offload/rules_offload/worker/workerproto"
-	"github.com/rules-offload/rules_offload/worker/workertest"
+	"github.com/rules-offload/rules_offload/internal/workerproto"
+	"github.com/rules-offload/rules_offload/internal/workertest"
 )
 
 // blocks returns zstd blocks of some bytes and then of zeros.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Item is an entry of a bundle to write.

@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/internal/budget"
 )
 
 // HashCheck selects how raw bytes are checked, in addition to the checks of the

@@ -13,8 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
 
-	"github.com/rules-offload/rules_offload/engine/budget"
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/budget"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 var cores = budget.New(4, 1<<30)

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/codeobject"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/codeobject"
 )
 
 // Verdict is the result for a GPU: whether it finds code.

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/engine/codeobject"
+	"github.com/rules-offload/rules_offload/internal/codeobject"
 )
 
 func TestParseGPU(t *testing.T) {

@@ -6,10 +6,10 @@ import (
 	"io"
 	"unsafe"
 
-	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/ccob"
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/internal/budget"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // Copy is an image and the destination of its content.

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 
 	"github.com/rules-offload/rules_offload/engine/ccob"
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Form is the form in which a device image is stored. Reports print the values.

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // offloadBinaries reads the adjacent offload binaries in c.

@@ -4,10 +4,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/codeobject"
-	"github.com/rules-offload/rules_offload/engine/occupancy"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/codeobject"
 	"github.com/rules-offload/rules_offload/internal/cubin"
+	"github.com/rules-offload/rules_offload/internal/occupancy"
 	"github.com/rules-offload/rules_offload/internal/ptx"
 	"github.com/rules-offload/rules_offload/internal/spirv"
 )

@@ -3,7 +3,7 @@
 // `offload inspect --kernels`, `offload diff` and `offload report` print.
 package kernels
 
-import "github.com/rules-offload/rules_offload/engine/codeobject"
+import "github.com/rules-offload/rules_offload/internal/codeobject"
 
 // Image describes a device image. The fields up to Hash identify where it was
 // found; Describe does not set them.

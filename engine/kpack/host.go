@@ -7,9 +7,9 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // markerSection holds the marker of a split file.

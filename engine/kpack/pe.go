@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/prune"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Names of sections in PE files.

@@ -3,7 +3,7 @@ package offloadbinary
 import (
 	"testing"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 func FuzzParse(f *testing.F) {

@@ -38,8 +38,8 @@ import (
 	"path"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // Magic is the first bytes of every package.

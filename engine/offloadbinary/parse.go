@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Sizes of the parts of a package, in bytes.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/klauspost/compress/zlib"
 
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // Write writes images in LLVM's format: version 1 as LLVM 22, with a package for each image;

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // entry is an entry of a bundle or an image of an offload binary.

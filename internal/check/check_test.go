@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	bundlepkg "github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 

@@ -19,7 +19,7 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 var le = binary.LittleEndian

@@ -7,7 +7,7 @@
 // 15 and later.
 package llvmir
 
-import "github.com/rules-offload/rules_offload/engine/files"
+import "github.com/rules-offload/rules_offload/internal/files"
 
 // Module is a module of IR.
 type Module struct {

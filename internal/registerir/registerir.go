@@ -10,10 +10,10 @@ import (
 	"io"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/register"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/files"
 	ir "github.com/rules-offload/rules_offload/internal/llvmir"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 // Module is the module of one registration.

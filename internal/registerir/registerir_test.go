@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/register"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 func print(t *testing.T, m Module) string {

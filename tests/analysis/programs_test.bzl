@@ -180,6 +180,37 @@ def programs_tests(name):
         offload_archs = ["gfx942"],
         tags = ["manual"],
     )
+    hip_test(
+        name = "pool_test",
+        srcs = ["a.hip"],
+        additional_linker_inputs = ["a.h"],
+        device_linkopts = ["-T$(location a.h)"],
+        exec_properties = {
+            "Everything": "1",
+            "compile.Pool": "large",
+            "test.Pool": "mi300",
+        },
+        linkopts = ["-Wl,--version-script=$(location a.h)"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "hip_test_program_link_test",
+        argv = ["-Wl,--version-script=tests/analysis/a.h"],
+        inputs = ["tests/analysis/a.h"],
+        mnemonic = "CppLink",
+        output = "pool_test",
+        shell = True,
+        target = "pool_test",
+    )
+    actions_test(
+        name = "hip_test_device_link_test",
+        argv = ["-Ttests/analysis/a.h"],
+        inputs = ["tests/analysis/a.h"],
+        mnemonic = "OffloadDeviceLink",
+        output = "pool_test_hip/gfx942.co",
+        target = "pool_test_hip",
+    )
     provides_test(
         name = "hip_test_provides_test",
         files = ["gpu_test"],

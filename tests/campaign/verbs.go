@@ -12,16 +12,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/cmd/offload/bundler"
-	"github.com/rules-offload/rules_offload/cmd/offload/command"
-	"github.com/rules-offload/rules_offload/cmd/offload/linkerwrapper"
-	"github.com/rules-offload/rules_offload/cmd/offload/offloadbinary"
-	"github.com/rules-offload/rules_offload/cmd/offload/offloadwrapper"
-	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/budget"
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/tests/campaign/parsers"
+	"github.com/rules-offload/rules_offload/internal/budget"
+	"github.com/rules-offload/rules_offload/internal/cmd/bundler"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/linkerwrapper"
+	"github.com/rules-offload/rules_offload/internal/cmd/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/cmd/offloadwrapper"
+	"github.com/rules-offload/rules_offload/internal/cmd/verb"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/tests/internal/parsers"
 )
 
 // commandLine is one that reads a damaged file.

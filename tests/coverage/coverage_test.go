@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/codeobject"
 	"github.com/rules-offload/rules_offload/engine/coverage"
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/codeobject"
+	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/internal/testelf"
-	"github.com/rules-offload/rules_offload/tests/comgr"
-	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/comgr"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m, comgr.Header, "cc") }

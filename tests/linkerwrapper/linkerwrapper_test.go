@@ -13,8 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/tests/flows"
-	"github.com/rules-offload/rules_offload/tests/llvm"
 )
 
 const (

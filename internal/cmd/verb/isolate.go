@@ -1,0 +1,47 @@
+package verb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+)
+
+var isolateVerb = verb{
+	name:    "isolate",
+	summary: "Completes a relocatable device link: makes the object's offload entries private to it.",
+	examples: []example{
+		{"Complete an object that ld -r linked with a registration object", "offload isolate --input linked.o --output isolated.o"},
+	},
+	flags: func() action { return new(isolateFlags) },
+}
+
+// isolateFlags are the flags of offload isolate.
+type isolateFlags struct {
+	opt engine.IsolateOptions
+}
+
+func (f *isolateFlags) define(flags *flagSet) {
+	flags.StringVar(&f.opt.Input, "input", "", "the object, a `file` that ld -r linked from host objects and a registration object; with --suffix, it can be a host object")
+	flags.StringVar(&f.opt.Output, "output", "", "the isolated object, a `file`; - is standard output")
+	flags.StringVar(&f.opt.Suffix, "suffix", "", "`text` for the section name of its entries, llvm_offload_entries_TEXT (default: a hash of the input)")
+}
+
+func (f *isolateFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := noOperands(operands); err != nil {
+		return err
+	}
+	if err := required("input", f.opt.Input); err != nil {
+		return err
+	}
+	if err := required("output", f.opt.Output); err != nil {
+		return err
+	}
+	err := call.Session.Isolate(ctx, f.opt)
+	if errors.Is(err, engine.ErrRegistered) {
+		return fmt.Errorf("%w; make the registration object with --relocatable", err)
+	}
+	return err
+}
