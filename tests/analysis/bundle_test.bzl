@@ -141,7 +141,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         name = "bundle_zstd",
         bundle_version = 2,
         compress = "zstd",
-        compression_level = 19,
+        compression_level = "19",
         images = [":images_gfx942"],
         tags = ["manual"],
     )
@@ -164,7 +164,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         name = "bundle_parts",
         bundle_version = 2,
         compress = "zstd",
-        compression_level = 19,
+        compression_level = "small",
         images = [":images_families"],
         tags = ["manual"],
     )
@@ -179,7 +179,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         actions_test(
             name = "bundle_part_{}_test".format(number),
             argv = [
-                "compress-part --align 4096 --level=19{} --output=BIN/tests/analysis/{} ".format(flags, part) +
+                "compress-part --align 4096 --level=small{} --output=BIN/tests/analysis/{} ".format(flags, part) +
                 " ".join([image + input for input in inputs]),
             ],
             count = 4,
@@ -192,7 +192,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     actions_test(
         name = "bundle_plan_test",
         argv = [
-            "compress-plan --align 4096 --level=19 --output=BIN/tests/analysis/bundle_parts.hipfb.plan --entry=host-x86_64-unknown-linux-gnu-= " +
+            "compress-plan --align 4096 --level=small --output=BIN/tests/analysis/bundle_parts.hipfb.plan --entry=host-x86_64-unknown-linux-gnu-= " +
             "--entry=hipv4-amdgcn-amd-amdhsa--gfx906={}0 --entry=hipv4-amdgcn-amd-amdhsa--gfx90a={}1".format(image, image),
         ],
         count = 1,
@@ -256,9 +256,9 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     )
     failure_test(
         name = "bundle_level_test",
-        compression_level = 23,
+        compression_level = "23",
         images = [":images_gfx942"],
-        message = "{}: offload_bundle: compression_level is 23, expected 1 to 22, or 0 for the default",
+        message = "{}: offload_bundle: compression_level is \"23\", expected \"fast\", \"small\", or a level of LLVM's tools from \"1\" to \"22\"",
         rule = offload_bundle,
     )
     offload_archive(
