@@ -20,7 +20,7 @@ def _prune(ctx, file, keep):
     args.add(out, format = "--output=%s")
     args.add_joined(keep, join_with = ",", format_joined = "--keep=%s")
     args.add_all(_COMPRESS_FLAGS[ctx.attr.compress])
-    if ctx.attr.ignore_missing:
+    if ctx.attr.allow_missing:
         args.add("--ignore-missing")
     run_offload(
         ctx,
@@ -168,13 +168,13 @@ file or a target with `CcInfo`, such as `cc_import`. In the latter case, this ta
 dependents link the pruned library, with the `linkopts` and `data` of `src`.
 """,
     attrs = ARCHITECTURES_ATTRS | {
+        "allow_missing": attr.bool(
+            doc = "If true, an architecture without code in the file causes a warning, and a file without device code is copied. If false, both fail the build.",
+        ),
         "compress": attr.string(
             doc = "`zstd` compresses uncompressed bundles, `none` decompresses compressed bundles, and `keep` does not change the compression.",
             default = "keep",
             values = ["keep", "none", "zstd"],
-        ),
-        "ignore_missing": attr.bool(
-            doc = "If true, an architecture without code in the file causes a warning, and a file without device code is copied. If false, both fail the build.",
         ),
         "src": attr.label(
             doc = "The file, or a target with `CcInfo`. The rule prunes the libraries of the target itself: its shared libraries, or else its archives.",

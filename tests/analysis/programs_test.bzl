@@ -85,7 +85,7 @@ def programs_tests(name):
     offload_prune(
         name = "pruned_import",
         src = ":shared",
-        ignore_missing = True,
+        allow_missing = True,
         offload_archs = ["gfx942"],
         tags = ["manual"],
     )
