@@ -5,18 +5,20 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
 load(":bundling.bzl", "bundle_images")
-load(":cc_flags.bzl", "cc_configuration", "device_flags")
-load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "compilation_id", "object_names")
+load(":cc_flags.bzl", "cc_configuration")
+load(":compilation.bzl", "compiler_of")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":flags.bzl", "expand_flags")
+load(":headers.bzl", "library_headers")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_host_objects", "hip_images", "hip_sources")
 load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
 load(":images.bzl", "image_groups")
-load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers", "parse_headers")
+load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "parse_headers")
 load(":linking.bzl", "HOST_ATTRS", "hold_fat_binary", "host_triple", "isolate_objects", "register_images", "require_device_link")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
-load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
+load(":sources.bzl", "HEADERS", "compilation_id", "object_names")
+load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _linked_together(ctx, *, where, host_objects, unit):
@@ -64,12 +66,12 @@ def _unlinked(ctx, *, host_objects, device_objects):
 # The default of the setting.
 _DEFAULT_RUNTIME = Label("//rules/settings:amdhip64")
 
-def _runtime_of(ctx):
+def _runtime_of(ctx, compiler):
     """Returns HIP's runtime: from the setting, or else the toolchain's ROCm, or else the one that the linker finds."""
     runtime = ctx.attr._runtime
     if runtime.label != _DEFAULT_RUNTIME:
         return runtime
-    return device_toolchain_of(ctx, COMPILE_GROUP).hip_runtime or runtime
+    return compiler.clang.hip_runtime or runtime
 
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
@@ -79,18 +81,18 @@ def _hip_library_impl(ctx):
     cc = cc_configuration(ctx, counts = True)
     copts = expand_flags(ctx, "copts")
     headers = library_headers(ctx, cc)
+    compiler = compiler_of(ctx, cc = cc, headers = headers)
     made = hip_images(
         ctx,
-        cc = cc,
-        copts = device_flags(ctx, cc, parses_host = True) + copts + expand_flags(ctx, "device_copts"),
-        headers = headers,
+        compiler,
+        copts = copts + expand_flags(ctx, "device_copts"),
         linked = ctx.attr.device_link,
         linkopts = expand_flags(ctx, "device_linkopts"),
         per_source = not rdc,
         rdc = rdc,
         where = where,
     )
-    host_objects = hip_host_objects(ctx, cc = cc, copts = copts + expand_flags(ctx, "host_copts"), headers = headers, rdc = rdc, sources = hip_sources(ctx, where))
+    host_objects = hip_host_objects(ctx, compiler, copts = copts + expand_flags(ctx, "host_copts"), rdc = rdc, sources = hip_sources(ctx, where))
     providers = [made.objects] if rdc else []
     bundles = []
     if not ctx.attr.device_link:
@@ -103,10 +105,10 @@ def _hip_library_impl(ctx):
     if len(bundles) == 1:
         providers.append(bundles[0])
     images = [image for unit in made.units for image in unit.images]
-    return library_providers(ctx, counted = True, headers = headers, objects = objects, runtime = _runtime_of(ctx)) + providers + [
+    return library_providers(ctx, counted = True, headers = headers, objects = objects, runtime = _runtime_of(ctx, compiler)) + providers + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
-            _validation = depset(parse_headers(ctx, cc = cc, headers = headers, language = ["-x", "hip", "--offload-host-only"]), transitive = [
+            _validation = depset(parse_headers(ctx, compiler, language = ["-x", "hip", "--offload-host-only"]), transitive = [
                 validate_bundle(ctx, bundle = bundle, images = unit.images, linked = True, where = where)
                 for bundle, unit in zip(bundles, made.units)
             ]),

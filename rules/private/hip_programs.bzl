@@ -2,9 +2,9 @@
 
 load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
-load(":clang.bzl", "CLANG_GROUPS")
 load(":hip_library.bzl", "hip_library")
 load(":program.bzl", "PROGRAM_GROUPS")
+load(":toolchains.bzl", "CLANG_GROUPS")
 
 # Attributes of the program; all others are for the compilation of its sources.
 _PROGRAM_ATTRS = [

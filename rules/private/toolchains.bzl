@@ -7,6 +7,20 @@ load(":messages.bzl", "flag_of", "name_of")
 PROGRAM_TYPE = Label("//rules/toolchain:program_type")
 DEVICE_TYPE = Label("//rules/toolchain:device_type")
 
+# The exec groups of compilations and of device links. Users can select a
+# platform or machine for each: exec_properties = {"compile.Pool": "large"}.
+COMPILE_GROUP = "compile"
+LINK_GROUP = "link"
+
+def _clang_group():
+    return exec_group(toolchains = [PROGRAM_TYPE, config_common.toolchain_type(DEVICE_TYPE, mandatory = False)])
+
+# The exec_groups of a rule that compiles and links device code.
+CLANG_GROUPS = {
+    COMPILE_GROUP: _clang_group(),
+    LINK_GROUP: _clang_group(),
+}
+
 def _offload_program_toolchain_impl(ctx):
     return [platform_common.ToolchainInfo(
         offload_program = ctx.attr.program[DefaultInfo].files_to_run,

@@ -23,7 +23,7 @@ def hip_code_objects_tests(name):
         hdrs = ["a.h"],
         copts = ["-Wall"],
         defines = ["OWN=2"],
-        includes = ["sub"],
+        includes = ["sub", "..", "../other"],
         device_linkopts = ["-Wl,--no-undefined"],
         offload_archs = ["gfx90a:xnack+:sramecc-", "gfx942"],
         tags = ["manual"],
@@ -49,6 +49,7 @@ def hip_code_objects_tests(name):
             "-isystem tests/analysis/lib",
             "-I tests/analysis/sub",
             "-I BIN/tests/analysis/sub",
+            "-I tests -I BIN/tests -I tests/other -I BIN/tests/other",
             "-Wall -o BIN/tests/analysis/hip/gfx90a_sramecc-_xnack+/a.o tests/analysis/a.hip",
         ],
         count = 6,
@@ -109,7 +110,7 @@ def hip_code_objects_tests(name):
         argv = ["--offload-arch=amdgcnspirv -emit-llvm -c"],
         count = 2,
         mnemonic = "OffloadHipPortableCompile",
-        not_in_argv = ["-S", "-emit-obj", "-fgpu-rdc", "compile"],
+        not_in_argv = ["-S", "-emit-obj", "-fgpu-rdc"],
         output = "hip_portable/amdgcnspirv/a.bc",
         target = "hip_portable",
     )
@@ -209,8 +210,8 @@ def hip_code_objects_tests(name):
     failure_test(
         name = "hip_includes_test",
         srcs = ["a.hip"],
-        includes = ["../other"],
-        message = "{}: includes: \"../other\" is outside of the package: name a directory in it, or depend on a cc_library of the other package",
+        includes = ["../../../other"],
+        message = "{}: includes: \"../../../other\" is outside of the workspace: name a directory in it, relative to the package",
         offload_archs = ["gfx942"],
         rule = hip_code_objects,
     )

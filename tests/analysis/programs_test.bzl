@@ -228,7 +228,7 @@ def programs_tests(name):
         inputs = ["tests/analysis/a.h"],
         mnemonic = "CppLink",
         output = "pool_test",
-        shell = True,
+        system_tool = True,
         target = "pool_test",
     )
     actions_test(
