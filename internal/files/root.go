@@ -185,3 +185,16 @@ func (r *Root) standardInput() ([]byte, error) {
 	})
 	return r.stdinData, r.stdinErr
 }
+
+// MissingDirectory returns the directory in the name of a file if that directory does not exist,
+// otherwise "".
+func (r *Root) MissingDirectory(name string) string {
+	dir := filepath.Dir(name)
+	if dir == "." {
+		return ""
+	}
+	if _, err := os.Stat(r.path(dir)); !os.IsNotExist(err) {
+		return ""
+	}
+	return dir
+}
