@@ -90,10 +90,12 @@ func (w *wrapLink) plan(ctx context.Context) error {
 // addLibraries adds the libraries of the host link to the options of device links.
 func (w *wrapLink) addLibraries(found *scanned) {
 	for _, library := range w.Libraries {
-		switch format := found.formats[library.Input]; {
-		case library.Words != nil:
+		if library.Words != nil {
 			w.Device.Libraries = append(w.Device.Libraries, library.Words...)
-		case format == object.Archive, format == object.ThinArchive, format == object.ELFSharedObject:
+			continue
+		}
+		switch found.formats[library.Input] {
+		case object.Archive, object.ThinArchive, object.ELFSharedObject:
 			w.Device.Libraries = append(w.Device.Libraries, w.Inputs[library.Input].Name)
 		}
 	}

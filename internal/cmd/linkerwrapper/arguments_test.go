@@ -82,3 +82,23 @@ func TestReadGranularity(t *testing.T) {
 		t.Errorf("%v, %q, %v", w.trace, warnings, err)
 	}
 }
+
+// Options of libraries need no input before them.
+func TestNoInputs(t *testing.T) {
+	dir := t.TempDir()
+	linker := filepath.Join(dir, "linker")
+	if err := os.WriteFile(linker, []byte("#!/bin/sh\n"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		nil, {"-L", dir}, {"-rpath", dir}, {"--whole-archive"}, {"--no-whole-archive"}, {"--dry-run", "-L", dir}, {"-L", dir, "missing.a"},
+	} {
+		call := environment(nil)
+		var stderr bytes.Buffer
+		call.Name, call.Session, call.Stdout, call.Stderr = "clang-linker-wrapper", engine.New(engine.Config{}), &stderr, &stderr
+		call.Args = append([]string{"--linker-path=" + linker, "-o", filepath.Join(dir, "out")}, args...)
+		if code := Run(t.Context(), call); code != 0 {
+			t.Errorf("%q: exit code %d, expected 0: %s", args, code, stderr.String())
+		}
+	}
+}

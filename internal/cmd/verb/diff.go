@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/kerneldiff"
+	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 )
@@ -27,7 +27,7 @@ var diffVerb = verb{
 // diffFlags are the flags of offload diff.
 type diffFlags struct {
 	json   bool
-	limits kerneldiff.Limits
+	limits kernels.Limits
 }
 
 func (f *diffFlags) define(flags *flagSet) {
@@ -36,19 +36,19 @@ func (f *diffFlags) define(flags *flagSet) {
 }
 
 // limitsFlags defines the flags for limits on changes between two builds.
-func limitsFlags(flags *flagSet, limits *kerneldiff.Limits) {
+func limitsFlags(flags *flagSet, limits *kernels.Limits) {
 	flags.repeated("fail-on", "comma-separated `rules`; fail when one of them is broken: spills, scratch, occupancy, removed-kernels, removed-archs", func(s string) error {
 		for name := range strings.SplitSeq(s, ",") {
-			if err := oneOf(name, kerneldiff.RuleNames()); err != nil {
+			if err := oneOf(name, kernels.RuleNames()); err != nil {
 				return err
 			}
 		}
-		rules, err := kerneldiff.ParseRules(s)
+		rules, err := kernels.ParseRules(s)
 		limits.Rules = append(limits.Rules, rules...)
 		return err
 	})
 	flags.Func("max-growth", "fail when the images of an architecture grow by more than this `size` or percentage, such as 64KiB, 5% or 0", func(s string) error {
-		growth, err := kerneldiff.ParseGrowth(s)
+		growth, err := kernels.ParseGrowth(s)
 		limits.MaxGrowth = &growth
 		return err
 	})
