@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
@@ -48,7 +48,7 @@ func (s *Session) scan(ctx context.Context, inputs []WrapInput, withEntries bool
 func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, withEntries bool) error {
 	f, err := s.Open(ctx, in.Name, images.Options{Scope: images.OffloadBinaries})
 	var system *files.Error
-	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || isDirectory(in.Name)) {
+	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || s.isDirectory(in.Name)) {
 		found.formats = append(found.formats, object.Unknown)
 		return nil
 	}
@@ -95,8 +95,8 @@ func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, w
 
 // appendPlain writes an image of an offload binary.
 func appendPlain(output *files.Output, image *images.DeviceImage) error {
-	content, _ := image.Plain()
-	return output.Append(content)
+	body, _ := image.Plain()
+	return output.Append(body)
 }
 
 // maxArchiveDepth is the largest nesting depth of archives.
@@ -105,14 +105,14 @@ const maxArchiveDepth = 32
 // relocatableOffloading is the section of images after a relocatable link.
 const relocatableOffloading = ".llvm.offloading.relocatable"
 
-func isDirectory(name string) bool {
-	info, err := os.Stat(name)
+func (s *Session) isDirectory(name string) bool {
+	info, err := s.files.Stat(name)
 	return err == nil && info.IsDir()
 }
 
 // hostEntries returns the symbols of the offload entries in an object or in the
 // members of an archive. Files that cannot be read are left to the linker.
-func (s *Session) hostEntries(path string, c files.Content, depth int) (names []string) {
+func (s *Session) hostEntries(path string, c content.Content, depth int) (names []string) {
 	data := c.Bytes()
 	switch format := object.Identify(data); format {
 	case object.ELFRelocatable:

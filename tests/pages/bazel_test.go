@@ -398,16 +398,14 @@ func (s *stubs) target(rule, attribute, name string) string {
 		return library(", rdc = True, device_link = False")
 	case attribute == "device_deps":
 		return library(", rdc = True")
+	case rule == "offload_embed":
+		return images(name+"_images") + fmt.Sprintf("\noffload_binary(name = %q, images = [%q])", name, name+"_images")
 	case attribute == "images":
 		return images(name)
-	case attribute == "bundle" || attribute == "bundles" || rule == "offload_cc_data" || rule == "offload_unbundle":
+	case rule == "offload_unbundle" && strings.Contains(name, "library"):
+		return images(name+"_images") + fmt.Sprintf("\noffload_bundle(name = %q, images = [%q])\noffload_archive(name = %q, srcs = [%q])", name+"_bundle", name+"_images", name, name+"_bundle")
+	case rule == "offload_unbundle" || rule == "offload_archive" || rule == "offload_cc_data" || rule == "offload_register":
 		return images(name+"_images") + fmt.Sprintf("\noffload_bundle(name = %q, images = [%q])", name, name+"_images")
-	case attribute == "binaries":
-		return images(name+"_images") + fmt.Sprintf("\noffload_binary(name = %q, images = [%q])", name, name+"_images")
-	case rule == "offload_unbundle_archive":
-		return images(name+"_images") + fmt.Sprintf("\noffload_bundle(name = %q, images = [%q])\noffload_archive(name = %q, bundles = [%q])", name+"_bundle", name+"_images", name, name+"_bundle")
-	case attribute == "src" && rule == "offload_extract", attribute == "targets":
-		return library("")
 	}
 	return library("")
 }
