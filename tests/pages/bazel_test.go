@@ -325,7 +325,9 @@ func (f *buildFiles) write() {
 			})
 		}
 		for _, name := range []string{"hip_library", "hip_code_objects", "offload_bundle", "offload_binary", "offload_archive", "openmp_library"} {
-			called[name] = called[name] || strings.Contains(tail.String(), name+"(")
+			if strings.Contains(tail.String(), name+"(") {
+				called[name] = true
+			}
 		}
 		for name := range called {
 			if from := provider(name, f.known); from != "" && !loaded[name] {
