@@ -91,7 +91,7 @@ func TestIndex(t *testing.T) {
 	_, all := read(t)
 	linked := map[string]bool{}
 	for _, p := range all {
-		if p.path != "docs/README.md" && !strings.HasPrefix(p.path, "docs/rules/README") {
+		if p.path != "docs/README.md" && p.path != "docs/rules.md" {
 			continue
 		}
 		for _, m := range link.FindAllStringSubmatch(strings.Join(p.lines, "\n"), -1) {
@@ -128,7 +128,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-var attribute = regexp.MustCompile("^- `([*]*\\w+)`")
+var attribute = regexp.MustCompile("^(?:- |[|] )`([*]*\\w+)`")
 
 // documented returns the attributes and parameters in the reference of the rules, by the heading above.
 func documented(all []*page) map[string][]string {
@@ -143,6 +143,10 @@ func documented(all []*page) map[string][]string {
 				_, heading, _ = strings.Cut(line, " ")
 			} else if m := attribute.FindStringSubmatch(line); m != nil {
 				attributes[heading] = append(attributes[heading], m[1])
+			} else if shared, found := strings.CutPrefix(line, "Shared attributes: "); found {
+				for _, m := range code.FindAllStringSubmatch(shared, -1) {
+					attributes[heading] = append(attributes[heading], m[1])
+				}
 			}
 		}
 	}
@@ -150,7 +154,7 @@ func documented(all []*page) map[string][]string {
 }
 
 // common are attributes of all rules.
-var common = []string{"compatible_with", "deprecation", "exec_compatible_with", "exec_properties", "features", "tags", "target_compatible_with", "testonly", "toolchains", "visibility"}
+var common = []string{"compatible_with", "name", "deprecation", "exec_compatible_with", "exec_properties", "features", "tags", "target_compatible_with", "testonly", "toolchains", "visibility"}
 
 // TestStarlark parses every block of Starlark, and looks up rules and their attributes in the reference.
 func TestStarlark(t *testing.T) {
