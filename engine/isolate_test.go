@@ -91,12 +91,12 @@ func FuzzHostObject(f *testing.F) {
 	f.Add(packedImage(f, "gfx1", "one"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		content := files.Memory(data)
-		entrySymbols(data)
+		register.EntrySymbols(data)
 		for kind := register.OpenMP; kind <= register.SYCL; kind++ {
-			registered(&register.Registration{Kind: kind}, content)
+			(&register.Registration{Kind: kind}).ReadImages(content)
 		}
 		for _, edit := range []func() (object.Edits, error){
-			func() (object.Edits, error) { return isolation(data, "x") },
+			func() (object.Edits, error) { return register.Isolation(data, "x") },
 			func() (object.Edits, error) { return untypedOffloading(content) },
 		} {
 			edits, err := edit()

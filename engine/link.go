@@ -48,7 +48,7 @@ type LinkOptions struct {
 // and writes the object that registers the results. It returns the output of the
 // processes.
 func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, err error) {
-	machine, coff, err := hostMachine(opt.Triple)
+	machine, coff, err := register.HostMachine(opt.Triple)
 	if err != nil {
 		return "", err
 	}
@@ -191,7 +191,7 @@ func (s *Session) wrap(ctx context.Context, plan *LinkPlan, o register.Object, o
 		}
 		defer input.Close()
 		r := register.Registration{Kind: kind.kind}
-		if r.Images, err = registered(&r, input.All()); err != nil {
+		if r.Images, err = r.ReadImages(input.All()); err != nil {
 			return in(input, err)
 		}
 		o.Registrations = append(o.Registrations, r)

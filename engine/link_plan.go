@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 // LinkPlan is what the device links of Link do.
@@ -199,7 +200,7 @@ func (l *linkInput) read() (err error) {
 	case object.ELFSharedObject:
 		l.images = nil // they are already linked
 	case object.ELFRelocatable:
-		if l.keep, err = entrySymbols(data); err != nil {
+		if l.keep, err = register.EntrySymbols(data); err != nil {
 			return in(l.file.Input(), err)
 		}
 	}

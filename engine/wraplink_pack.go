@@ -139,7 +139,7 @@ func (w *wrapLink) bundleHIP(ctx context.Context, p *packedKind) error {
 	if err != nil {
 		return &WrapError{Fault: WrapBundle, Err: err}
 	}
-	_, _, unknown := hostMachine(w.HostTriple)
+	_, _, unknown := register.HostMachine(w.HostTriple)
 	if !w.Compress && !w.SaveTemps && !w.PrintModule && !w.FatbinOnly && unknown == nil {
 		return w.placeHIP(p, targets, images, hipAlign)
 	}

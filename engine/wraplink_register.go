@@ -65,7 +65,7 @@ func (w *wrapLink) readImages(r *register.Registration, p *packedKind) (inputs [
 			return inputs, err
 		}
 		inputs = append(inputs, input)
-		found, err := registered(r, input.All())
+		found, err := r.ReadImages(input.All())
 		if err != nil {
 			return inputs, in(input, err)
 		}
@@ -77,7 +77,7 @@ func (w *wrapLink) readImages(r *register.Registration, p *packedKind) (inputs [
 // writeRegistration writes the object of a registration. For hosts that package register does
 // not support, clang compiles the module. The module is also written if files are kept.
 func (w *wrapLink) writeRegistration(ctx context.Context, module registerir.Module, name string) error {
-	machine, coff, unsupported := hostMachine(w.HostTriple)
+	machine, coff, unsupported := register.HostMachine(w.HostTriple)
 	if w.SaveTemps || unsupported != nil {
 		ir := strings.TrimSuffix(name, ".o") + ".bc"
 		err := w.session.write(ctx, func(out *files.Outputs) error {
@@ -134,7 +134,7 @@ func (w *wrapLink) placeholders(p *packedKind) ([]register.Image, error) {
 				return nil, err
 			}
 			r := register.Registration{Kind: register.OpenMP}
-			packed, err := registered(&r, files.Memory(b.Bytes()))
+			packed, err := r.ReadImages(files.Memory(b.Bytes()))
 			if err != nil {
 				return nil, err
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 // scanned holds the images and symbols of the inputs of a link.
@@ -80,7 +81,7 @@ func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, w
 	for _, image := range all {
 		// Images of a relocatable link are already registered, also by LLVM's
 		// wrapper.
-		if image.Section == relocatableOffloading {
+		if image.Section == register.RelocatableSection {
 			continue
 		}
 		found.images = append(found.images, image)
@@ -102,9 +103,6 @@ func appendPlain(output *files.Output, image *images.DeviceImage) error {
 // maxArchiveDepth is the largest nesting depth of archives.
 const maxArchiveDepth = 32
 
-// relocatableOffloading is the section of images after a relocatable link.
-const relocatableOffloading = ".llvm.offloading.relocatable"
-
 func isDirectory(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.IsDir()
@@ -116,10 +114,10 @@ func (s *Session) hostEntries(path string, c files.Content, depth int) (names []
 	data := c.Bytes()
 	switch format := object.Identify(data); format {
 	case object.ELFRelocatable:
-		names, _ = entrySymbols(data)
+		names, _ = register.EntrySymbols(data)
 	case object.Bitcode:
 		names, _ = bitcode.Symbols(data)
-		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, entrySymbol) })
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, register.EntryPrefix) })
 	case object.Archive, object.ThinArchive:
 		archive, err := ar.Parse(data)
 		if err != nil || depth > maxArchiveDepth {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 var isolateVerb = verb{
@@ -40,7 +41,7 @@ func (f *isolateFlags) run(ctx context.Context, call *command.Call, operands []s
 		return err
 	}
 	err := call.Session.Isolate(ctx, f.opt)
-	if errors.Is(err, engine.ErrRegistered) {
+	if errors.Is(err, register.ErrRegistered) {
 		return fmt.Errorf("%w; make the registration object with --relocatable", err)
 	}
 	return err
