@@ -96,7 +96,7 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	}
 	defer memory.Release()
 	return s.write(ctx, func(out *files.Outputs) error {
-		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == register.SYCL && opt.Release > lastSYCLDescriptor}
+		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == register.SYCL && opt.Release > register.LastSYCLDescriptor}
 		for _, input := range inputs {
 			images, err := r.ReadImages(input.All())
 			if err == nil && opt.Check && (opt.Kind == register.HIP || opt.Kind == register.CUDA) {
@@ -209,10 +209,6 @@ func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
 		return o.Write(output)
 	})
 }
-
-// lastSYCLDescriptor is the last LLVM release that passes each image to the
-// SYCL runtime separately.
-const lastSYCLDescriptor = 22
 
 // verifyCompressed checks the bundles in c as unbundling would, if c begins with
 // a compressed bundle.

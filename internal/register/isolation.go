@@ -47,8 +47,7 @@ func Isolation(data []byte, suffix string) (object.Edits, error) {
 	}
 	rename := suffix != ""
 	if !rename {
-		sum := md5.Sum(data)
-		suffix = strconv.FormatUint(binary.LittleEndian.Uint64(sum[:]), 16)
+		suffix = Suffix(data)
 	}
 	renamed := EntriesSection + "_" + suffix
 	if strings.ContainsFunc(suffix, func(r rune) bool {
@@ -80,6 +79,12 @@ func Isolation(data []byte, suffix string) (object.Edits, error) {
 		}
 	}
 	return edits, nil
+}
+
+// Suffix returns the suffix of the entries of an object that has no name of its own: a hash.
+func Suffix(data []byte) string {
+	sum := md5.Sum(data)
+	return strconv.FormatUint(binary.LittleEndian.Uint64(sum[:]), 16)
 }
 
 // fatBinarySymbol is the prefix of the symbol by which host code refers to a

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/link"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
 
@@ -21,7 +21,7 @@ var isolateVerb = verb{
 
 // isolateFlags are the flags of offload isolate.
 type isolateFlags struct {
-	opt engine.IsolateOptions
+	opt link.IsolateOptions
 }
 
 func (f *isolateFlags) define(flags *flagSet) {
@@ -40,7 +40,7 @@ func (f *isolateFlags) run(ctx context.Context, call *command.Call, operands []s
 	if err := required("output", f.opt.Output); err != nil {
 		return err
 	}
-	err := call.Session.Isolate(ctx, f.opt)
+	err := link.Isolate(ctx, call.Session, f.opt)
 	if errors.Is(err, register.ErrRegistered) {
 		return fmt.Errorf("%w; make the registration object with --relocatable", err)
 	}

@@ -1,21 +1,19 @@
-package engine
+package link
 
 import (
 	"context"
-	"crypto/md5"
-	"encoding/binary"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 // hostLink runs the host linker and isolates its result if it is relocatable.
-func (w *wrapLink) hostLink(ctx context.Context) error {
+func (w *linker) hostLink(ctx context.Context) error {
 	command := slices.Concat([]string{w.Linker}, w.LinkerArgs[:w.ObjectsAt], w.objects, w.LinkerArgs[w.ObjectsAt:])
 	w.print(command)
 	if !w.DryRun {
@@ -30,7 +28,7 @@ func (w *wrapLink) hostLink(ctx context.Context) error {
 		return nil
 	}
 	if target.ParseTriple(target.Normalize(w.HostTriple, 4)).Format == "coff" {
-		return &WrapError{Fault: WrapRelocatable}
+		return &Error{Fault: NotELF}
 	}
 	return w.isolate(ctx)
 }
@@ -44,35 +42,23 @@ func isCOFFLinker(program string) bool {
 
 // isolate moves the offload entries of a relocatable object to a separate
 // section, in place.
-func (w *wrapLink) isolate(ctx context.Context) error {
+func (w *linker) isolate(ctx context.Context) error {
 	defer w.Phase("Isolate", "")()
-	var data []byte
-	if !w.DryRun {
-		// A separate Session, because the result replaces its input.
-		own := New(Config{Budget: w.session.budget})
-		input, err := own.files.Open(w.Output)
-		if err != nil {
-			return err
-		}
-		defer input.Close()
-		data = input.Bytes()
-	}
-	sum := md5.Sum(data)
-	suffix := strconv.FormatUint(binary.LittleEndian.Uint64(sum[:]), 16)
-	if w.DryRun || w.Verbose {
-		w.printIsolation(suffix)
-	}
 	if w.DryRun {
+		w.printIsolation(register.Suffix(nil))
 		return nil
 	}
-	own := New(Config{Budget: w.session.budget})
-	beside := w.Output + ".isolated"
-	defer os.Remove(beside)
-	if err := own.Isolate(ctx, IsolateOptions{Input: w.Output, Output: beside, Suffix: suffix}); err != nil {
+	input, err := w.files.OpenToReplace(w.Output)
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	suffix := register.Suffix(input.Bytes())
+	if w.Verbose {
+		w.printIsolation(suffix)
+	}
+	if err := isolate(ctx, w.files, input, IsolateOptions{Input: w.Output, Output: w.Output, Suffix: suffix}); err != nil {
 		return errors.Join(err, os.Remove(w.Output))
 	}
-	if info, err := os.Stat(w.Output); err == nil {
-		os.Chmod(beside, info.Mode().Perm())
-	}
-	return os.Rename(beside, w.Output)
+	return nil
 }

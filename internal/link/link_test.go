@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"bytes"
@@ -13,9 +13,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
 // fakeClang makes the test program link as Clang does for Link: the output is
@@ -63,21 +65,21 @@ func fatObject(t testing.TB, images ...string) []byte {
 	for _, image := range images {
 		fields := strings.Fields(image)
 		kind, _ := offloadbinary.ParseOffloadKind(fields[2])
-		section = append(section, bytesOf(t, func(out files.Sink) error {
+		section = append(section, fixture.Bytes(t, func(out files.Sink) error {
 			return offloadbinary.Write(out, 1, []offloadbinary.Image{{
 				Kind: offloadbinary.Object, Offload: kind, Content: files.Memory([]byte(fields[3])),
 				Strings: []offloadbinary.String{{Key: "triple", Value: fields[0]}, {Key: "arch", Value: fields[1]}},
 			}})
 		})...)
 	}
-	return elf(t, ".llvm.offloading:offloading", string(section))
+	return fixture.ELF(t, ".llvm.offloading:offloading", string(section))
 }
 
 // planned returns a line for each link: the target, the offload kinds, and the
 // inputs and members of its images.
-func planned(t testing.TB, s *Session, opt LinkOptions) []string {
+func planned(t testing.TB, s *engine.Session, opt LinkOptions) []string {
 	t.Helper()
-	plan, err := s.PlanLink(context.Background(), opt)
+	plan, err := PlanLink(context.Background(), s, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,10 +108,10 @@ func linkInputs(t testing.TB) map[string][]byte {
 		"xnack.o":   fatObject(t, amd+" gfx90a:xnack+ hip f"),
 		"noxnack.o": fatObject(t, amd+" gfx90a:xnack- hip g"),
 		"any.o":     fatObject(t, amd+" generic openmp h"),
-		"plain.o":   elf(t, ".text", "code"),
-		"lib.a": archive(t, "one.o", string(fatObject(t, amd+" gfx90a hip i", amd+" gfx942 hip j")), "two.o", string(fatObject(t, amd+" generic hip k")),
+		"plain.o":   fixture.ELF(t, ".text", "code"),
+		"lib.a": fixture.Archive(t, "one.o", string(fatObject(t, amd+" gfx90a hip i", amd+" gfx942 hip j")), "two.o", string(fatObject(t, amd+" generic hip k")),
 			"text", "text"),
-		"xnack.a": archive(t, "x.o", string(fatObject(t, amd+" gfx90a:xnack+ hip o"))),
+		"xnack.a": fixture.Archive(t, "x.o", string(fatObject(t, amd+" gfx90a:xnack+ hip o"))),
 		"lib.so":  shared,
 		"cuda.o":  fatObject(t, "nvptx64-nvidia-cuda sm_70 cuda l"),
 		"sycl.o":  fatObject(t, "spirv64-unknown-unknown generic sycl m"),
@@ -218,7 +220,7 @@ func TestLinkCommand(t *testing.T) {
 	s, dir := newSession(t, linkInputs(t))
 	opt := LinkOptions{Inputs: []string{"both.o", "cuda.o", filepath.Join(dir, "lib.a")}, Clang: "/llvm/clang"}
 	opt.DeviceArgs = []devicelink.Arg{{Arg: "-O2"}, {Triple: "x86_64-pc-linux-gnu", Arg: "-lomp"}}
-	plan, err := s.PlanLink(context.Background(), opt)
+	plan, err := PlanLink(context.Background(), s, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +251,7 @@ func link(t testing.TB, mode string, inputs ...string) (messages string, object 
 		ctx, cancel = context.WithTimeout(context.Background(), 200*time.Millisecond)
 	}
 	defer cancel()
-	messages, err = s.Link(ctx, LinkOptions{
+	messages, err = Link(ctx, s, LinkOptions{
 		Inputs: inputs, Clang: self, Triple: linux, Output: "out.o", Scratch: t.TempDir(), Env: []string{fakeClang + "=" + mode},
 	})
 	if err != nil {
@@ -271,10 +273,7 @@ func TestLink(t *testing.T) {
 	if messages != "linked linked0.img\nlinked linked1.img\nlinked linked2.img\n" {
 		t.Errorf("printed %q", messages)
 	}
-	found, err := inspected(t, object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := inspected(t, object)
 	want := []string{
 		"openmp x86_64-pc-linux-gnu  elf 2: offload binary 0x0 in  .llvm.offloading",
 		"openmp amdgcn-amd-amdhsa gfx90a elf 2: offload binary 0x98 in  .llvm.offloading",

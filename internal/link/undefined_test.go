@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // referring returns an object that refers to symbols.
 func referring(t *testing.T, names ...string) []byte {
 	t.Helper()
-	return bytesOf(t, func(out files.Sink) error {
+	return fixture.Bytes(t, func(out files.Sink) error {
 		const amdgpu = 224
 		b := object.NewBuilder(amdgpu)
 		text := b.Section(object.BuilderSection{Name: ".text", Type: 1, Flags: 6, Align: 4, Content: files.Memory(make([]byte, 64))})
@@ -42,7 +43,7 @@ func TestLinkDevice(t *testing.T) {
 		if err := os.WriteFile(clang, []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		return s.LinkDevice(context.Background(), LinkDeviceOptions{
+		return LinkDevice(context.Background(), s, LinkDeviceOptions{
 			Command: []string{clang}, Env: []string{"PATH=" + os.Getenv("PATH")}, Objects: objects, Advice: "define it",
 		})
 	}
@@ -76,10 +77,10 @@ func TestLinkDevice(t *testing.T) {
 	if err := os.WriteFile(clang, []byte("#!/bin/sh\necho linked\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if printed, err := s.LinkDevice(context.Background(), LinkDeviceOptions{Command: []string{clang}}); err != nil || printed != "linked\n" {
+	if printed, err := LinkDevice(context.Background(), s, LinkDeviceOptions{Command: []string{clang}}); err != nil || printed != "linked\n" {
 		t.Errorf("a link that succeeds: %v, printed %q", err, printed)
 	}
-	if _, err := s.LinkDevice(context.Background(), LinkDeviceOptions{Command: []string{filepath.Join(dir, "nothing")}}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := LinkDevice(context.Background(), s, LinkDeviceOptions{Command: []string{filepath.Join(dir, "nothing")}}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("no compiler: %v", err)
 	}
 }

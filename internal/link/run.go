@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 )
 
 // link runs the device links.
-func (w *wrapLink) link(ctx context.Context) error {
+func (w *linker) link(ctx context.Context) error {
 	if w.DryRun {
 		for _, command := range w.commands {
 			w.print(command)
@@ -39,7 +39,7 @@ func (w *wrapLink) link(ctx context.Context) error {
 
 // linkOne runs one device link, or takes its result from the cache. What it prints goes to
 // messages.
-func (w *wrapLink) linkOne(ctx context.Context, i int, messages *bytes.Buffer) error {
+func (w *linker) linkOne(ctx context.Context, i int, messages *bytes.Buffer) error {
 	program := process.Command{Args: w.commands[i], Env: w.Env, Stdout: messages, Stderr: messages, Responses: w.Temp}
 	key, cached := linkcache.Key{}, false
 	if w.Cache != nil && !w.SaveTemps {
@@ -62,7 +62,7 @@ func (w *wrapLink) linkOne(ctx context.Context, i int, messages *bytes.Buffer) e
 		return err
 	}
 	if info, err := os.Stat(w.linked[i]); err != nil || info.Size() == 0 {
-		return &WrapError{WrapDeviceLink, program.Args[0], fmt.Errorf("the device link for %s succeeded but wrote no image", w.links[i].Name())}
+		return &Error{NoImage, program.Args[0], fmt.Errorf("the device link for %s succeeded but wrote no image", w.links[i].Name())}
 	}
 	if cached {
 		if err := w.Cache.Put(key, w.linked[i], messages.Bytes()); err != nil {

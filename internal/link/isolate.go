@@ -1,7 +1,9 @@
-package engine
+package link
 
 import (
 	"context"
+
+	"github.com/rules-offload/rules_offload/engine"
 
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
@@ -31,21 +33,29 @@ type IsolateOptions struct {
 // The result is the same without a relocatable link: isolate all host objects of a
 // library with one suffix, and create their registration object for the section with
 // that suffix.
-func (s *Session) Isolate(ctx context.Context, opt IsolateOptions) error {
-	input, err := s.files.Open(opt.Input)
+func Isolate(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
+	input, err := s.Files().Open(opt.Input)
 	if err != nil {
 		return err
 	}
 	defer input.Close()
-	return s.write(ctx, func(out *files.Outputs) error {
+	return isolate(ctx, s.Files(), input, opt)
+}
+
+// isolate is Isolate for an input that is open.
+func isolate(ctx context.Context, root *files.Root, input *files.Input, opt IsolateOptions) error {
+	return root.Write(ctx, func(out *files.Outputs) error {
 		edits, err := register.Isolation(input.Bytes(), opt.Suffix)
 		if err != nil {
-			return in(input, err)
+			return files.NameError(input.Name(), err)
 		}
 		output, err := out.Create(opt.Output)
 		if err != nil {
 			return err
 		}
-		return in(input, object.Rewrite(input.All(), edits, output))
+		if opt.Output == opt.Input {
+			output.KeepMode(input.Mode())
+		}
+		return files.NameError(input.Name(), object.Rewrite(input.All(), edits, output))
 	})
 }

@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/rules-offload/rules_offload/engine"
 
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
@@ -49,8 +51,8 @@ type PlannedImage struct {
 const linkPolicy = devicelink.EveryTarget
 
 // PlanLink returns the plan that Link would run.
-func (s *Session) PlanLink(ctx context.Context, opt LinkOptions) (*LinkPlan, error) {
-	found, err := s.openLinkInputs(ctx, opt.Inputs)
+func PlanLink(ctx context.Context, s *engine.Session, opt LinkOptions) (*LinkPlan, error) {
+	found, err := openLinkInputs(ctx, s, opt.Inputs)
 	defer closeLinkInputs(found)
 	if err != nil {
 		return nil, err
@@ -174,8 +176,8 @@ type linkInput struct {
 
 // openLinkInputs opens the inputs of a link. With an error, it returns those
 // that it has opened.
-func (s *Session) openLinkInputs(ctx context.Context, names []string) (found []linkInput, err error) {
-	ctx = s.budget.Account(ctx).Context(ctx)
+func openLinkInputs(ctx context.Context, s *engine.Session, names []string) (found []linkInput, err error) {
+	ctx = s.Context(ctx)
 	for _, name := range names {
 		f, err := s.Open(ctx, name, images.Options{Scope: images.OffloadBinaries})
 		if err != nil {
@@ -201,7 +203,7 @@ func (l *linkInput) read() (err error) {
 		l.images = nil // they are already linked
 	case object.ELFRelocatable:
 		if l.keep, err = register.EntrySymbols(data); err != nil {
-			return in(l.file.Input(), err)
+			return files.NameError(l.name, err)
 		}
 	}
 	return nil
