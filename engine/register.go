@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/files"
@@ -212,7 +213,7 @@ func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
 
 // verifyCompressed checks the bundles in c as unbundling would, if c begins with
 // a compressed bundle.
-func (s *Session) verifyCompressed(ctx context.Context, c files.Content) error {
+func (s *Session) verifyCompressed(ctx context.Context, c content.Content) error {
 	if !ccob.Is(c.Bytes()) {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
@@ -21,8 +21,8 @@ const linux = "x86_64-unknown-linux-gnu"
 func TestRegister(t *testing.T) {
 	one := packedImage(t, "gfx1", "one")
 	both := append(bytes.Clone(one), packedImage(t, "gfx2", "second")...)
-	second := bytesOf(t, func(out files.Sink) error {
-		return offloadbinary.Write(out, 2, []offloadbinary.Image{{Content: files.Memory([]byte("a"))}, {Content: files.Memory([]byte("bcd"))}})
+	second := bytesOf(t, func(out content.Sink) error {
+		return offloadbinary.Write(out, 2, []offloadbinary.Image{{Content: content.Memory([]byte("a"))}, {Content: content.Memory([]byte("bcd"))}})
 	})
 	s, dir := newSession(t, map[string][]byte{
 		"both": both, "two": second, "bare": []byte("bare image"), "zipped": deflated(t, "inflated"), "bundle": bundled(t, "gfx3"),
@@ -103,7 +103,7 @@ func TestRegisterForWindows(t *testing.T) {
 func TestRegisterErrors(t *testing.T) {
 	s, dir := newSession(t, map[string][]byte{
 		"package": packedImage(t, "gfx1", "one"), "cut": packedImage(t, "gfx1", "one")[:100], "empty": nil, "image": []byte("\x50\xed\x55\xba image"), "a.hip": []byte("__global__ void f() {}\n"), "text": []byte("text"),
-		"none": bytesOf(t, func(out files.Sink) error { return offloadbinary.Write(out, 2, nil) }),
+		"none": bytesOf(t, func(out content.Sink) error { return offloadbinary.Write(out, 2, nil) }),
 	})
 	tests := []struct {
 		opt  RegisterOptions

@@ -94,7 +94,7 @@ func Link(ctx context.Context, s *engine.Session, opt LinkOptions) (messages str
 	}
 	command := []string{opt.Clang, "--no-default-config", "--target=" + opt.Triple, "-r", "-nostdlib", "-fuse-ld=lld", "-o", merged, registration}
 	for _, name := range opt.Inputs {
-		path, err := filepath.Abs(name)
+		path, err := s.Files().Abs(name)
 		if err != nil {
 			return messages, err
 		}
@@ -116,7 +116,7 @@ func stage(ctx context.Context, s *engine.Session, opt LinkOptions) (plan *LinkP
 	if err != nil {
 		return nil, nil, err
 	}
-	plan, err = planLink(found, opt)
+	plan, err = planLink(s, found, opt)
 	if err != nil {
 		return nil, nil, err
 	}

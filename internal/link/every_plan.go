@@ -57,18 +57,18 @@ func PlanLink(ctx context.Context, s *engine.Session, opt LinkOptions) (*LinkPla
 	if err != nil {
 		return nil, err
 	}
-	return planLink(found, opt)
+	return planLink(s, found, opt)
 }
 
 // planLink plans a link of open inputs.
-func planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
+func planLink(s *engine.Session, found []linkInput, opt LinkOptions) (*LinkPlan, error) {
 	command := devicelink.CommandOptions{Clang: opt.Clang, Args: opt.DeviceArgs}
 	var described []devicelink.Image
 	var planned []PlannedImage
 	for _, in := range found {
 		archive := in.format == object.Archive || in.format == object.ThinArchive
 		if archive || in.format == object.ELFSharedObject {
-			path, err := filepath.Abs(in.name)
+			path, err := s.Files().Abs(in.name)
 			if err != nil {
 				return nil, err
 			}

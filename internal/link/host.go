@@ -3,7 +3,6 @@ package link
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -58,7 +57,7 @@ func (w *linker) isolate(ctx context.Context) error {
 		w.printIsolation(suffix)
 	}
 	if err := isolate(ctx, w.files, input, IsolateOptions{Input: w.Output, Output: w.Output, Suffix: suffix}); err != nil {
-		return errors.Join(err, os.Remove(w.Output))
+		return errors.Join(err, w.files.Remove(w.Output))
 	}
 	return nil
 }

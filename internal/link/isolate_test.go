@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 func TestIsolate(t *testing.T) {
 	data := fixture.Merged(t, object.BuilderSection{
-		Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: files.Memory([]byte("linked")),
+		Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: content.Memory([]byte("linked")),
 	})
 	s, dir := newSession(t, map[string][]byte{"merged.o": data, "plain.o": fixture.ELF(t, ".text", "code")})
 	suffixes := map[string]bool{}
@@ -62,7 +62,7 @@ func TestIsolateErrors(t *testing.T) {
 	s, dir := newSession(t, map[string][]byte{
 		"good.o": good, "plain.o": fixture.ELF(t, ".text", "code"), "text": []byte("text"), "cut.o": good[:100],
 		"registered.o": fixture.Merged(t, object.BuilderSection{
-			Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfAlloc, Align: 8, Content: files.Memory([]byte("linked")),
+			Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfAlloc, Align: 8, Content: content.Memory([]byte("linked")),
 		}),
 	})
 	for _, test := range []struct{ input, suffix, want string }{
@@ -91,10 +91,10 @@ func TestIsolateFatBinary(t *testing.T) {
 		{"__hip_module_ctor", "math", " __hip_module_ctor "},
 	} {
 		b := object.NewBuilder(object.MachineX8664)
-		section := b.Section(object.BuilderSection{Name: ".hipFatBinSegment", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Content: files.Memory(make([]byte, 24))})
+		section := b.Section(object.BuilderSection{Name: ".hipFatBinSegment", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Content: content.Memory(make([]byte, 24))})
 		b.Relocate(section, 8, 1, b.Symbol(object.BuilderSymbol{Name: test.name, Bind: object.BindGlobal}), 0)
 		b.Symbol(object.BuilderSymbol{Name: "__hip_fatbin_wrapper", Section: section, Size: 24})
-		s, dir := newSession(t, map[string][]byte{"host.o": fixture.Bytes(t, func(out files.Sink) error { return b.Write(out) })})
+		s, dir := newSession(t, map[string][]byte{"host.o": fixture.Bytes(t, func(out content.Sink) error { return b.Write(out) })})
 		if err := Isolate(context.Background(), s, IsolateOptions{Input: "host.o", Output: "out.o", Suffix: test.suffix}); err != nil {
 			t.Fatal(err)
 		}

@@ -229,7 +229,7 @@ func (w *linker) run(ctx context.Context) error {
 // runProgram runs a program that prints to the output of the host link. Long command lines
 // are passed in response files if the program reads them.
 func (w *linker) runProgram(ctx context.Context, command []string, responses bool) error {
-	program := process.Command{Args: command, Env: w.Env, Stdout: w.Stdout, Stderr: w.Stderr}
+	program := process.Command{Args: command, Env: w.Env, Dir: w.files.Dir(), Stdout: w.Stdout, Stderr: w.Stderr}
 	if responses {
 		program.Responses, program.WindowsQuoting = w.Temp, isCOFFLinker(command[0])
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
@@ -90,12 +91,12 @@ func (w *linker) packOpenMP(ctx context.Context, list []int) (packages []string,
 		defer input.Close()
 		image := w.packaged(&w.links[l])
 		image.Content = input.All()
-		var contained files.Buffer
+		var contained content.Buffer
 		if devicelink.NeedsContainer(w.links[l].Triple) {
 			if err := devicelink.WriteContainer(&contained, w.Device.Release, w.links[l].Triple, image.Content); err != nil {
 				return nil, err
 			}
-			image.Content = files.Memory(contained.Bytes())
+			image.Content = content.Memory(contained.Bytes())
 		}
 		err = w.files.Write(ctx, func(out *files.Outputs) error {
 			output, err := out.Create(name)
@@ -177,7 +178,7 @@ func (w *linker) placeHIP(p *packedKind, targets []target.ID, images []string, a
 	if err != nil {
 		return err
 	}
-	p.image = &register.Image{Content: files.Memory(layout.Header)}
+	p.image = &register.Image{Content: content.Memory(layout.Header)}
 	for _, placed := range layout.Contents {
 		if placed.Content.Len() > 0 {
 			p.image.Parts = append(p.image.Parts, object.Part{Offset: placed.Offset, Content: placed.Content})

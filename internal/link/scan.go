@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
@@ -51,7 +51,7 @@ func scan(ctx context.Context, s *engine.Session, inputs []Input, withEntries bo
 func scanInput(ctx context.Context, s *engine.Session, found *scanned, in Input, withEntries bool) error {
 	f, err := s.Open(ctx, in.Name, images.Options{Scope: images.OffloadBinaries})
 	var system *files.Error
-	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || isDirectory(in.Name)) {
+	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || isDirectory(s.Files(), in.Name)) {
 		found.formats = append(found.formats, object.Unknown)
 		return nil
 	}
@@ -105,14 +105,14 @@ func appendPlain(output *files.Output, image *images.DeviceImage) error {
 // maxArchiveDepth is the largest nesting depth of archives.
 const maxArchiveDepth = 32
 
-func isDirectory(name string) bool {
-	info, err := os.Stat(name)
+func isDirectory(root *files.Root, name string) bool {
+	info, err := root.Stat(name)
 	return err == nil && info.IsDir()
 }
 
 // hostEntries returns the symbols of the offload entries in an object or in the
 // members of an archive. Files that cannot be read are left to the linker.
-func hostEntries(s *engine.Session, path string, c files.Content, depth int) (names []string) {
+func hostEntries(s *engine.Session, path string, c content.Content, depth int) (names []string) {
 	data := c.Bytes()
 	switch format := object.Identify(data); format {
 	case object.ELFRelocatable:

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // ReadImages returns the images of a file for the registration: a fat binary, or the images of an
 // offload binary. The caller has reserved the memory for compressed offload binaries.
-func (r *Registration) ReadImages(c files.Content) ([]Image, error) {
+func (r *Registration) ReadImages(c content.Content) ([]Image, error) {
 	kind := r.Kind
 	switch {
 	case c.Len() == 0:
