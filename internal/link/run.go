@@ -7,7 +7,6 @@ import (
 	"io"
 	"sync"
 
-	"github.com/rules-offload/rules_offload/internal/linkcache"
 	"github.com/rules-offload/rules_offload/internal/process"
 )
 
@@ -40,36 +39,17 @@ func (w *linker) link(ctx context.Context) error {
 // messages.
 func (w *linker) linkOne(ctx context.Context, i int, messages *bytes.Buffer) error {
 	program := process.Command{Args: w.commands[i], Env: w.Env, Dir: w.files.Dir(), Stdout: messages, Stderr: messages, Responses: w.Temp}
-	linked, err := w.files.Abs(w.linked[i])
-	if err != nil {
-		return err
-	}
-	key, cached := linkcache.Key{}, false
+	var err error
 	if w.Cache != nil && !w.SaveTemps {
-		if key, cached, err = linkcache.LinkKey(ctx, program, w.staged[i], w.linked[i]); err != nil {
-			return err
-		}
+		err = w.Cache.Run(ctx, program, w.staged[i], w.linked[i], messages)
+	} else {
+		err = program.Run(ctx)
 	}
-	if cached {
-		printed, found, err := w.Cache.Get(key, linked)
-		if found {
-			messages.Write(printed)
-			return nil
-		}
-		if err != nil {
-			fmt.Fprintf(messages, "warning: %s: %v\n", w.Cache.Name, err)
-		}
-	}
-	if err := program.Run(ctx); err != nil {
+	if err != nil {
 		return err
 	}
 	if info, err := w.files.Stat(w.linked[i]); err != nil || info.Size() == 0 {
 		return &Error{NoImage, program.Args[0], fmt.Errorf("the device link for %s succeeded but wrote no image", w.links[i].Name())}
-	}
-	if cached {
-		if err := w.Cache.Put(key, linked, messages.Bytes()); err != nil {
-			fmt.Fprintf(messages, "warning: %s: %v\n", w.Cache.Name, err)
-		}
 	}
 	return nil
 }

@@ -114,6 +114,8 @@ hipModuleLoadData(&module, kernels_data);  // kernels_data_size bytes
 ```
 
 PTX is followed by a zero byte, which `cuModuleLoadData` requires. The size does not include this byte.
+
+Default outputs: the object with the data, and the header.
 """,
     attrs = HOST_ATTRS | WINDOWS_ATTRS | {
         "alignment": attr.int(

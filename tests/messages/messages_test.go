@@ -70,7 +70,8 @@ hip_code_objects(name = "calls_nobody", srcs = ["calls.hip"], offload_archs = ["
 hip_code_objects(name = "calls_nobody_rdc", srcs = ["a.hip", "calls.hip"], offload_archs = ["gfx942"], rdc = True)
 hip_library(name = "calls_nobody_library", srcs = ["calls.hip"], device_link = False, offload_archs = ["gfx942"], rdc = True)
 hip_device_link(name = "calls_nobody_link", deps = [":calls_nobody_library"])
-openmp_library(name = "calls_nobody_openmp", srcs = ["calls.cc"], offload_archs = ["gfx942"])
+openmp_library(name = "calls_nobody_openmp", srcs = ["calls.cc"], device_linkopts = ["-Wl,--as-needed"], offload_archs = ["gfx942"])
+openmp_library(name = "calls_no_runtime", srcs = ["calls.cc"], offload_archs = ["gfx942"])
 genrule(
     name = "fat_object",
     srcs = ["calls.hip"],
@@ -167,6 +168,7 @@ func TestMessages(t *testing.T) {
 		{"undefined symbol of a program", []string{"//:calls_nobody_link"}, []string{`offload: undefined device symbol "nowhere(int)": referenced by calls.hip (//:calls_nobody_library); add a definition to one of the libraries, or add the library that has one to deps`}},
 		{"undefined symbol of fat objects", []string{"//:calls_nobody_fat"}, []string{`undefined device symbol "nowhere(int)": referenced by `, `calls.fat.o; add the library that defines it to deps`}},
 		{"undefined symbol of OpenMP", []string{"//:calls_nobody_openmp"}, []string{`"nowhere(int)"`, "referenced by calls.cc (//:calls_nobody_openmp); add a definition to srcs", "for symbols that begin with __kmpc_, add LLVM's device runtime to device_linkopts"}},
+		{"OpenMP without a device runtime", []string{"//:calls_no_runtime"}, []string{"offload: calls.cc (//:calls_no_runtime) for gfx942: this LLVM (/usr/lib/llvm-22) has no OpenMP device runtime, lib/amdgcn-amd-amdhsa/libompdevice.a: install "}},
 		{"source for bundle", []string{"//:registered_source"}, []string{"offload: a.hip: found no device code, expected a bundle or a code object"}},
 		{"library for bundle", []string{"//:archived_library"}, []string{"libhost_only.a: found an archive, expected a bundle or a bundled object"}},
 		{"source as data", []string{"//:source_as_data"}, []string{"offload: a.hip: found no device code, expected a bundle or a code object"}},
