@@ -182,32 +182,3 @@ func list(ids []string) string {
 	}
 	return strings.Join(ids, ", ")
 }
-
-// Architectures returns the target IDs of the kept device code in a report, and of all
-// device code, in file order.
-func Architectures(r *Report) (kept, all []string) {
-	add := func(list *[]string, id string) {
-		e := bundleEntry(id, 0, 0)
-		name := e.target.TargetID
-		if !e.target.Kind.Valid() || name == "" {
-			if i := strings.Index(id, "--"); i >= 0 {
-				name = id[i+2:]
-			} else {
-				name = id
-			}
-		}
-		if !e.host && !slices.Contains(*list, name) {
-			*list = append(*list, name)
-		}
-	}
-	for _, b := range r.Bundles {
-		for _, id := range b.Kept {
-			add(&kept, id)
-			add(&all, id)
-		}
-		for _, id := range b.Dropped {
-			add(&all, id)
-		}
-	}
-	return kept, all
-}

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/engine/prune"
+	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
 // Names of sections in PE files.

@@ -72,28 +72,26 @@ type Options struct {
 
 // Report describes the changes to a file.
 type Report struct {
-	Input      string         `json:"input"`
-	Output     string         `json:"output"`
-	Format     string         `json:"format"`
-	SizeBefore int64          `json:"size_before"`
-	SizeAfter  int64          `json:"size_after"`
-	Bundles    []BundleReport `json:"bundles"`
-	Warnings   []string       `json:"warnings"`
+	Format     string
+	SizeBefore int64
+	SizeAfter  int64
+	Bundles    []BundleReport
+	Warnings   []string
 }
 
 // BundleReport describes the changes to a bundle. Sizes are stored sizes in
 // bytes.
 type BundleReport struct {
-	Index            int      `json:"index"`
-	Member           string   `json:"member"`
-	Section          string   `json:"section"`
-	CompressedBefore bool     `json:"compressed_before"`
-	CompressedAfter  bool     `json:"compressed_after"`
-	SizeBefore       int64    `json:"size_before"`
-	SizeAfter        int64    `json:"size_after"`
-	Kept             []string `json:"kept"`
-	Dropped          []string `json:"dropped"`
-	Replaced         []string `json:"replaced"`
+	Index            int
+	Member           string
+	Section          string
+	CompressedBefore bool
+	CompressedAfter  bool
+	SizeBefore       int64
+	SizeAfter        int64
+	Kept             []string
+	Dropped          []string
+	Replaced         []string
 }
 
 // Work is a file with device code to change.
