@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"context"
@@ -11,13 +11,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // referring returns an object that refers to symbols.
 func referring(t *testing.T, names ...string) []byte {
 	t.Helper()
-	return bytesOf(t, func(out content.Sink) error {
+	return fixture.Bytes(t, func(out content.Sink) error {
 		const amdgpu = 224
 		b := object.NewBuilder(amdgpu)
 		text := b.Section(object.BuilderSection{Name: ".text", Type: 1, Flags: 6, Align: 4, Content: content.Memory(make([]byte, 64))})
@@ -42,7 +43,7 @@ func TestLinkDevice(t *testing.T) {
 		if err := os.WriteFile(clang, []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		return s.LinkDevice(context.Background(), LinkDeviceOptions{
+		return LinkDevice(context.Background(), s, LinkDeviceOptions{
 			Command: []string{clang}, Env: []string{"PATH=" + os.Getenv("PATH")}, Objects: objects, Advice: "define it",
 		})
 	}
@@ -76,10 +77,10 @@ func TestLinkDevice(t *testing.T) {
 	if err := os.WriteFile(clang, []byte("#!/bin/sh\necho linked\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if printed, err := s.LinkDevice(context.Background(), LinkDeviceOptions{Command: []string{clang}}); err != nil || printed != "linked\n" {
+	if printed, err := LinkDevice(context.Background(), s, LinkDeviceOptions{Command: []string{clang}}); err != nil || printed != "linked\n" {
 		t.Errorf("a link that succeeds: %v, printed %q", err, printed)
 	}
-	if _, err := s.LinkDevice(context.Background(), LinkDeviceOptions{Command: []string{filepath.Join(dir, "nothing")}}); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := LinkDevice(context.Background(), s, LinkDeviceOptions{Command: []string{filepath.Join(dir, "nothing")}}); err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("no compiler: %v", err)
 	}
 }
@@ -105,7 +106,7 @@ func TestDeviceRuntime(t *testing.T) {
 		for _, name := range names {
 			opt.Objects = append(opt.Objects, LinkedObject{File: name, Source: "k/" + name})
 		}
-		return s.LinkDevice(context.Background(), opt)
+		return LinkDevice(context.Background(), s, opt)
 	}
 	for _, names := range [][]string{{"plain.o", "text", "missing.o"}, {}} {
 		if printed, err := link("gfx90a", names...); err != nil || printed != "linked\n" {

@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"context"
@@ -7,12 +7,15 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine"
+
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 // scanned holds the images and symbols of the inputs of a link.
@@ -33,11 +36,11 @@ func (found *scanned) close() {
 // scan finds the images in the inputs, and withEntries the symbols of their
 // offload entries. Missing inputs and directories are left to the linker. The
 // caller must close the result, also after an error.
-func (s *Session) scan(ctx context.Context, inputs []WrapInput, withEntries bool) (*scanned, error) {
-	ctx = s.budget.Account(ctx).Context(ctx)
+func scan(ctx context.Context, s *engine.Session, inputs []Input, withEntries bool) (*scanned, error) {
+	ctx = s.Context(ctx)
 	found := new(scanned)
 	for _, in := range inputs {
-		if err := s.scanInput(ctx, found, in, withEntries); err != nil {
+		if err := scanInput(ctx, s, found, in, withEntries); err != nil {
 			return found, err
 		}
 	}
@@ -45,10 +48,10 @@ func (s *Session) scan(ctx context.Context, inputs []WrapInput, withEntries bool
 }
 
 // scanInput adds the images and symbols of one input.
-func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, withEntries bool) error {
+func scanInput(ctx context.Context, s *engine.Session, found *scanned, in Input, withEntries bool) error {
 	f, err := s.Open(ctx, in.Name, images.Options{Scope: images.OffloadBinaries})
 	var system *files.Error
-	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || s.isDirectory(in.Name)) {
+	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || isDirectory(s.Files(), in.Name)) {
 		found.formats = append(found.formats, object.Unknown)
 		return nil
 	}
@@ -61,12 +64,12 @@ func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, w
 		data := f.Input().All()
 		format = object.Identify(data.Bytes())
 		if withEntries && format != object.ELFSharedObject {
-			found.entries = append(found.entries, s.hostEntries(in.Name, data, 0)...)
+			found.entries = append(found.entries, hostEntries(s, in.Name, data, 0)...)
 		}
 		return nil
 	})
 	if err != nil {
-		return nameError(in.Name, err)
+		return files.NameError(in.Name, err)
 	}
 	found.formats = append(found.formats, format)
 	if format == object.ELFSharedObject {
@@ -80,7 +83,7 @@ func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, w
 	for _, image := range all {
 		// Images of a relocatable link are already registered, also by LLVM's
 		// wrapper.
-		if image.Section == relocatableOffloading {
+		if image.Section == register.RelocatableSection {
 			continue
 		}
 		found.images = append(found.images, image)
@@ -95,31 +98,28 @@ func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, w
 
 // appendPlain writes an image of an offload binary.
 func appendPlain(output *files.Output, image *images.DeviceImage) error {
-	body, _ := image.Plain()
-	return output.Append(body)
+	content, _ := image.Plain()
+	return output.Append(content)
 }
 
 // maxArchiveDepth is the largest nesting depth of archives.
 const maxArchiveDepth = 32
 
-// relocatableOffloading is the section of images after a relocatable link.
-const relocatableOffloading = ".llvm.offloading.relocatable"
-
-func (s *Session) isDirectory(name string) bool {
-	info, err := s.files.Stat(name)
+func isDirectory(root *files.Root, name string) bool {
+	info, err := root.Stat(name)
 	return err == nil && info.IsDir()
 }
 
 // hostEntries returns the symbols of the offload entries in an object or in the
 // members of an archive. Files that cannot be read are left to the linker.
-func (s *Session) hostEntries(path string, c content.Content, depth int) (names []string) {
+func hostEntries(s *engine.Session, path string, c content.Content, depth int) (names []string) {
 	data := c.Bytes()
 	switch format := object.Identify(data); format {
 	case object.ELFRelocatable:
-		names, _ = entrySymbols(data)
+		names, _ = register.EntrySymbols(data)
 	case object.Bitcode:
 		names, _ = bitcode.Symbols(data)
-		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, entrySymbol) })
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, register.EntryPrefix) })
 	case object.Archive, object.ThinArchive:
 		archive, err := ar.Parse(data)
 		if err != nil || depth > maxArchiveDepth {
@@ -130,12 +130,12 @@ func (s *Session) hostEntries(path string, c content.Content, depth int) (names 
 				return names
 			}
 			if !member.Thin {
-				names = append(names, s.hostEntries(path, c.Slice(member.DataOffset, int64(len(member.Data))), depth+1)...)
+				names = append(names, hostEntries(s, path, c.Slice(member.DataOffset, int64(len(member.Data))), depth+1)...)
 				continue
 			}
 			name := ar.MemberPath(path, member.Name)
-			if input, err := s.files.OpenRegular(name); err == nil {
-				names = append(names, s.hostEntries(name, input.All(), depth+1)...)
+			if input, err := s.Files().OpenRegular(name); err == nil {
+				names = append(names, hostEntries(s, name, input.All(), depth+1)...)
 				input.Close()
 			}
 		}

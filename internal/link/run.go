@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"bytes"
@@ -11,7 +11,7 @@ import (
 )
 
 // link runs the device links.
-func (w *wrapLink) link(ctx context.Context) error {
+func (w *linker) link(ctx context.Context) error {
 	if w.DryRun {
 		for _, command := range w.commands {
 			w.print(command)
@@ -37,8 +37,8 @@ func (w *wrapLink) link(ctx context.Context) error {
 
 // linkOne runs one device link, or takes its result from the cache. What it prints goes to
 // messages.
-func (w *wrapLink) linkOne(ctx context.Context, i int, messages *bytes.Buffer) error {
-	program := process.Command{Args: w.commands[i], Env: w.Env, Dir: w.session.files.Dir(), Stdout: messages, Stderr: messages, Responses: w.Temp}
+func (w *linker) linkOne(ctx context.Context, i int, messages *bytes.Buffer) error {
+	program := process.Command{Args: w.commands[i], Env: w.Env, Dir: w.files.Dir(), Stdout: messages, Stderr: messages, Responses: w.Temp}
 	var err error
 	if w.Cache != nil && !w.SaveTemps {
 		err = w.Cache.Run(ctx, program, w.staged[i], w.linked[i], messages)
@@ -48,8 +48,8 @@ func (w *wrapLink) linkOne(ctx context.Context, i int, messages *bytes.Buffer) e
 	if err != nil {
 		return err
 	}
-	if info, err := w.session.files.Stat(w.linked[i]); err != nil || info.Size() == 0 {
-		return &WrapError{WrapDeviceLink, program.Args[0], fmt.Errorf("the device link for %s succeeded but wrote no image", w.links[i].Name())}
+	if info, err := w.files.Stat(w.linked[i]); err != nil || info.Size() == 0 {
+		return &Error{NoImage, program.Args[0], fmt.Errorf("the device link for %s succeeded but wrote no image", w.links[i].Name())}
 	}
 	return nil
 }

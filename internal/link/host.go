@@ -1,21 +1,18 @@
-package engine
+package link
 
 import (
 	"context"
-	"crypto/md5"
-	"encoding/binary"
 	"errors"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 // hostLink runs the host linker and isolates its result if it is relocatable.
-func (w *wrapLink) hostLink(ctx context.Context) error {
+func (w *linker) hostLink(ctx context.Context) error {
 	command := slices.Concat([]string{w.Linker}, w.LinkerArgs[:w.ObjectsAt], w.objects, w.LinkerArgs[w.ObjectsAt:])
 	w.print(command)
 	if !w.DryRun {
@@ -30,7 +27,7 @@ func (w *wrapLink) hostLink(ctx context.Context) error {
 		return nil
 	}
 	if target.ParseTriple(target.Normalize(w.HostTriple, 4)).Format == "coff" {
-		return &WrapError{Fault: WrapRelocatable}
+		return &Error{Fault: NotELF}
 	}
 	return w.isolate(ctx)
 }
@@ -44,28 +41,23 @@ func isCOFFLinker(program string) bool {
 
 // isolate moves the offload entries of a relocatable object to a separate
 // section, in place.
-func (w *wrapLink) isolate(ctx context.Context) error {
+func (w *linker) isolate(ctx context.Context) error {
 	defer w.Phase("Isolate", "")()
-	var input *files.Input
-	var data []byte
-	if !w.DryRun {
-		var err error
-		if input, err = w.session.files.OpenToReplace(w.Output); err != nil {
-			return err
-		}
-		defer input.Close()
-		data = input.Bytes()
-	}
-	sum := md5.Sum(data)
-	suffix := strconv.FormatUint(binary.LittleEndian.Uint64(sum[:]), 16)
-	if w.DryRun || w.Verbose {
-		w.printIsolation(suffix)
-	}
 	if w.DryRun {
+		w.printIsolation(register.Suffix(nil))
 		return nil
 	}
-	if err := w.session.isolate(ctx, input, w.Output, suffix); err != nil {
-		return errors.Join(err, w.session.files.Remove(w.Output))
+	input, err := w.files.OpenToReplace(w.Output)
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	suffix := register.Suffix(input.Bytes())
+	if w.Verbose {
+		w.printIsolation(suffix)
+	}
+	if err := isolate(ctx, w.files, input, IsolateOptions{Input: w.Output, Output: w.Output, Suffix: suffix}); err != nil {
+		return errors.Join(err, w.files.Remove(w.Output))
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/rules-offload/rules_offload/engine"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
@@ -32,7 +34,7 @@ func (p *packedKind) close() { closeInputs(p.inputs) }
 
 // pack packs the linked images for each runtime, and writes the registration
 // objects if they are required.
-func (w *wrapLink) pack(ctx context.Context) (packed []packedKind, err error) {
+func (w *linker) pack(ctx context.Context) (packed []packedKind, err error) {
 	for _, kind := range devicelink.Kinds(w.links) {
 		p, err := w.packKind(ctx, kind)
 		if err != nil {
@@ -44,7 +46,7 @@ func (w *wrapLink) pack(ctx context.Context) (packed []packedKind, err error) {
 }
 
 // packKind is pack for one runtime.
-func (w *wrapLink) packKind(ctx context.Context, kind offloadbinary.OffloadKind) (p packedKind, err error) {
+func (w *linker) packKind(ctx context.Context, kind offloadbinary.OffloadKind) (p packedKind, err error) {
 	defer w.Phase("Bundle linked output", kind.String())()
 	defer func() { p.close() }()
 	p.links = devicelink.Of(w.links, kind)
@@ -62,7 +64,7 @@ func (w *wrapLink) packKind(ctx context.Context, kind offloadbinary.OffloadKind)
 		p.kind = register.CUDA
 		p.images, err = w.fatbinary(ctx, p.links)
 	default:
-		err = &WrapError{Fault: WrapKind, Subject: kind.String()}
+		err = &Error{Fault: NoRuntime, Subject: kind.String()}
 	}
 	if err != nil || w.FatbinOnly {
 		return p, err
@@ -71,10 +73,10 @@ func (w *wrapLink) packKind(ctx context.Context, kind offloadbinary.OffloadKind)
 }
 
 // base returns the name of the output, which begins the names of other files.
-func (w *wrapLink) base() string { return filepath.Base(w.Output) }
+func (w *linker) base() string { return filepath.Base(w.Output) }
 
 // packOpenMP writes an offload binary for each image.
-func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []string, err error) {
+func (w *linker) packOpenMP(ctx context.Context, list []int) (packages []string, err error) {
 	for _, l := range list {
 		base := filepath.Base(w.linked[l])
 		name := w.extracted.File(strings.TrimSuffix(base, filepath.Ext(base)), ".openmp.offload")
@@ -82,7 +84,7 @@ func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []strin
 		if w.DryRun {
 			continue
 		}
-		input, err := w.session.files.Open(w.linked[l])
+		input, err := w.files.Open(w.linked[l])
 		if err != nil {
 			return nil, err
 		}
@@ -96,7 +98,7 @@ func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []strin
 			}
 			image.Content = content.Memory(contained.Bytes())
 		}
-		err = w.session.write(ctx, func(out *files.Outputs) error {
+		err = w.files.Write(ctx, func(out *files.Outputs) error {
 			output, err := out.Create(name)
 			if err != nil {
 				return err
@@ -111,7 +113,7 @@ func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []strin
 }
 
 // packaged describes the output of a link for its offload binary.
-func (w *wrapLink) packaged(link *devicelink.Link) offloadbinary.Image {
+func (w *linker) packaged(link *devicelink.Link) offloadbinary.Image {
 	image := openMPImage(link)
 	if w.Device.EmbedBitcode {
 		image.Kind = offloadbinary.Bitcode
@@ -121,7 +123,7 @@ func (w *wrapLink) packaged(link *devicelink.Link) offloadbinary.Image {
 
 // bundleHIP makes a bundle of the images: in a file if a file is required, else
 // in the registration object.
-func (w *wrapLink) bundleHIP(ctx context.Context, p *packedKind) error {
+func (w *linker) bundleHIP(ctx context.Context, p *packedKind) error {
 	ids := devicelink.HIPTargets(w.policy(), w.links, p.links)
 	var images []string
 	for _, l := range p.links {
@@ -138,22 +140,22 @@ func (w *wrapLink) bundleHIP(ctx context.Context, p *packedKind) error {
 	}
 	targets, err := target.CheckTargets(ids, target.Parse, target.Bundling)
 	if err != nil {
-		return &WrapError{Fault: WrapBundle, Err: err}
+		return &Error{Fault: NoBundle, Err: err}
 	}
-	_, _, unknown := hostMachine(w.HostTriple)
+	_, _, unknown := register.HostMachine(w.HostTriple)
 	if !w.Compress && !w.SaveTemps && !w.PrintModule && !w.FatbinOnly && unknown == nil {
 		return w.placeHIP(p, targets, images, hipAlign)
 	}
-	entries := []BundleEntry{{Target: targets[0]}}
+	entries := []engine.BundleEntry{{Target: targets[0]}}
 	for i, image := range images {
-		entries = append(entries, BundleEntry{Target: targets[i+1], Input: image})
+		entries = append(entries, engine.BundleEntry{Target: targets[i+1], Input: image})
 	}
-	opt := BundleOptions{Entries: entries, Output: name, Align: hipAlign}
+	opt := engine.BundleOptions{Entries: entries, Output: name, Align: hipAlign}
 	if w.Compress {
-		opt.Compress = &Compression{Level: 3}
+		opt.Compress = &engine.Compression{Level: 3}
 		if w.CompressionLevel != "" {
 			if opt.Compress.Level, err = strconv.Atoi(w.CompressionLevel); err != nil {
-				return &WrapError{Fault: WrapBundle, Err: fmt.Errorf("compression level %q: expected a number", w.CompressionLevel)}
+				return &Error{Fault: NoBundle, Err: fmt.Errorf("compression level %q: expected a number", w.CompressionLevel)}
 			}
 		}
 	}
@@ -162,10 +164,10 @@ func (w *wrapLink) bundleHIP(ctx context.Context, p *packedKind) error {
 }
 
 // placeHIP computes the layout of a bundle of images without writing it.
-func (w *wrapLink) placeHIP(p *packedKind, targets []target.ID, images []string, align uint64) error {
+func (w *linker) placeHIP(p *packedKind, targets []target.ID, images []string, align uint64) error {
 	items := []bundle.Item{{ID: targets[0].String()}}
 	for i, image := range images {
-		input, err := w.session.files.Open(image)
+		input, err := w.files.Open(image)
 		if err != nil {
 			return err
 		}
@@ -186,7 +188,7 @@ func (w *wrapLink) placeHIP(p *packedKind, targets []target.ID, images []string,
 }
 
 // fatbinary packs the images with NVIDIA's fatbinary.
-func (w *wrapLink) fatbinary(ctx context.Context, list []int) ([]string, error) {
+func (w *linker) fatbinary(ctx context.Context, list []int) ([]string, error) {
 	program, err := w.Fatbinary()
 	if err != nil {
 		return nil, err
@@ -205,7 +207,7 @@ func (w *wrapLink) fatbinary(ctx context.Context, list []int) ([]string, error) 
 }
 
 // fatbin writes the packed images to the output.
-func (w *wrapLink) fatbin(ctx context.Context, packed []packedKind) error {
+func (w *linker) fatbin(ctx context.Context, packed []packedKind) error {
 	var images []string
 	for _, p := range packed {
 		images = append(images, p.images...)
@@ -214,14 +216,14 @@ func (w *wrapLink) fatbin(ctx context.Context, packed []packedKind) error {
 		return nil
 	}
 	if len(images) != 1 {
-		return &WrapError{Fault: WrapSeveralBundles}
+		return &Error{Fault: SeveralRuntimes}
 	}
-	input, err := w.session.files.Open(images[0])
+	input, err := w.files.Open(images[0])
 	if err != nil {
 		return err
 	}
 	defer input.Close()
-	return w.session.write(ctx, func(out *files.Outputs) error {
+	return w.files.Write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(w.Output)
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"bytes"
@@ -15,9 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/process"
 )
 
@@ -71,21 +73,21 @@ func fatObject(t testing.TB, images ...string) []byte {
 	for _, image := range images {
 		fields := strings.Fields(image)
 		kind, _ := offloadbinary.ParseOffloadKind(fields[2])
-		section = append(section, bytesOf(t, func(out content.Sink) error {
+		section = append(section, fixture.Bytes(t, func(out content.Sink) error {
 			return offloadbinary.Write(out, 1, []offloadbinary.Image{{
 				Kind: offloadbinary.Object, Offload: kind, Content: content.Memory([]byte(fields[3])),
 				Strings: []offloadbinary.String{{Key: "triple", Value: fields[0]}, {Key: "arch", Value: fields[1]}},
 			}})
 		})...)
 	}
-	return elf(t, ".llvm.offloading:offloading", string(section))
+	return fixture.ELF(t, ".llvm.offloading:offloading", string(section))
 }
 
 // planned returns a line for each link: the target, the offload kinds, and the
 // inputs and members of its images.
-func planned(t testing.TB, s *Session, opt LinkOptions) []string {
+func planned(t testing.TB, s *engine.Session, opt LinkOptions) []string {
 	t.Helper()
-	plan, err := s.PlanLink(context.Background(), opt)
+	plan, err := PlanLink(context.Background(), s, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,10 +116,10 @@ func linkInputs(t testing.TB) map[string][]byte {
 		"xnack.o":   fatObject(t, amd+" gfx90a:xnack+ hip f"),
 		"noxnack.o": fatObject(t, amd+" gfx90a:xnack- hip g"),
 		"any.o":     fatObject(t, amd+" generic openmp h"),
-		"plain.o":   elf(t, ".text", "code"),
-		"lib.a": archive(t, "one.o", string(fatObject(t, amd+" gfx90a hip i", amd+" gfx942 hip j")), "two.o", string(fatObject(t, amd+" generic hip k")),
+		"plain.o":   fixture.ELF(t, ".text", "code"),
+		"lib.a": fixture.Archive(t, "one.o", string(fatObject(t, amd+" gfx90a hip i", amd+" gfx942 hip j")), "two.o", string(fatObject(t, amd+" generic hip k")),
 			"text", "text"),
-		"xnack.a": archive(t, "x.o", string(fatObject(t, amd+" gfx90a:xnack+ hip o"))),
+		"xnack.a": fixture.Archive(t, "x.o", string(fatObject(t, amd+" gfx90a:xnack+ hip o"))),
 		"lib.so":  shared,
 		"cuda.o":  fatObject(t, "nvptx64-nvidia-cuda sm_70 cuda l"),
 		"sycl.o":  fatObject(t, "spirv64-unknown-unknown generic sycl m"),
@@ -226,7 +228,7 @@ func TestLinkCommand(t *testing.T) {
 	s, dir := newSession(t, linkInputs(t))
 	opt := LinkOptions{Inputs: []string{"both.o", "cuda.o", filepath.Join(dir, "lib.a")}, Clang: "/llvm/clang"}
 	opt.DeviceArgs = []devicelink.Arg{{Arg: "-O2"}, {Triple: "x86_64-pc-linux-gnu", Arg: "-lomp"}}
-	plan, err := s.PlanLink(context.Background(), opt)
+	plan, err := PlanLink(context.Background(), s, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +259,7 @@ func link(t testing.TB, mode string, inputs ...string) (messages string, object 
 		ctx, cancel = context.WithTimeout(context.Background(), 200*time.Millisecond)
 	}
 	defer cancel()
-	messages, err = s.Link(ctx, LinkOptions{
+	messages, err = Link(ctx, s, LinkOptions{
 		Inputs: inputs, Clang: self, Triple: linux, Output: "out.o", Scratch: t.TempDir(), Env: []string{fakeClang + "=" + mode},
 	})
 	if err != nil {
@@ -279,10 +281,7 @@ func TestLink(t *testing.T) {
 	if messages != "linked linked0.img\nlinked linked1.img\nlinked linked2.img\n" {
 		t.Errorf("printed %q", messages)
 	}
-	found, err := inspected(t, object)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := inspected(t, object)
 	want := []string{
 		"openmp x86_64-pc-linux-gnu  elf 2: offload binary 0x0 in  .llvm.offloading",
 		"openmp amdgcn-amd-amdhsa gfx90a elf 2: offload binary 0x98 in  .llvm.offloading",
@@ -327,7 +326,7 @@ func TestLinksInRoot(t *testing.T) {
 	}
 	const amd = "amdgcn-amd-amdhsa"
 	inputs := map[string][]byte{
-		"host.o": fatObject(t, amd+" gfx90a hip HOST"), "lib.a": archive(t, "one.o", string(fatObject(t, amd+" gfx90a hip MEMBER"))),
+		"host.o": fatObject(t, amd+" gfx90a hip HOST"), "lib.a": fixture.Archive(t, "one.o", string(fatObject(t, amd+" gfx90a hip MEMBER"))),
 		"cpu.o": fatObject(t, "x86_64-pc-linux-gnu generic openmp CPU"),
 	}
 	t.Run("Link", func(t *testing.T) {
@@ -338,14 +337,14 @@ func TestLinksInRoot(t *testing.T) {
 			}
 		}
 		opt := LinkOptions{Inputs: []string{"host.o", "lib.a"}, Clang: self, Triple: linux, Output: "out.o", Scratch: t.TempDir(), Env: []string{fakeClang + "=files"}}
-		if _, err := s.Link(t.Context(), opt); err != nil {
+		if _, err := Link(t.Context(), s, opt); err != nil {
 			t.Fatal(err)
 		}
 		if out, err := os.ReadFile(filepath.Join(dir, "out.o")); err != nil || !bytes.Contains(out, []byte("HOSTMEMBER")) {
 			t.Errorf("%d bytes, %v", len(out), err)
 		}
 		// The library of a device link for the host is named with its path.
-		plan, err := s.PlanLink(t.Context(), LinkOptions{Inputs: []string{"cpu.o", "lib.a"}, Clang: self})
+		plan, err := PlanLink(t.Context(), s, LinkOptions{Inputs: []string{"cpu.o", "lib.a"}, Clang: self})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -353,9 +352,9 @@ func TestLinksInRoot(t *testing.T) {
 			t.Errorf("got %q, expected %s", plan.Links[0].Command, want)
 		}
 	})
-	t.Run("WrapLink", func(t *testing.T) {
+	t.Run("Run", func(t *testing.T) {
 		s, dir := newSession(t, inputs)
-		if err := s.WrapLink(t.Context(), wrapOptions(self, t.TempDir())); err != nil {
+		if err := Run(t.Context(), s, wrapOptions(self, t.TempDir())); err != nil {
 			t.Fatal(err)
 		}
 		if out, err := os.ReadFile(filepath.Join(dir, "out.o")); err != nil || !bytes.Contains(out, []byte("HOSTMEMBER")) {
@@ -364,11 +363,11 @@ func TestLinksInRoot(t *testing.T) {
 	})
 }
 
-// wrapOptions returns options of WrapLink for host.o and lib.a, with the test program as compiler
+// wrapOptions returns options of Run for host.o and lib.a, with the test program as compiler
 // and linker.
-func wrapOptions(self, temp string) WrapLinkOptions {
-	return WrapLinkOptions{
-		Inputs: []WrapInput{{Name: "host.o"}, {Name: "lib.a"}}, HostTriple: linux, Output: "out.o",
+func wrapOptions(self, temp string) Options {
+	return Options{
+		Inputs: []Input{{Name: "host.o"}, {Name: "lib.a"}}, HostTriple: linux, Output: "out.o",
 		Linker: self, LinkerArgs: []string{"-o", "out.o"}, ObjectsAt: 2,
 		Temp: temp, Env: []string{fakeClang + "=files"}, Find: func(string) (string, error) { return self, nil },
 		Slots: process.Limit(1), Stdout: io.Discard, Stderr: io.Discard,
@@ -382,14 +381,14 @@ func TestRelocatableKeepsFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, dir := newSession(t, map[string][]byte{"host.o": fatObject(t, "amdgcn-amd-amdhsa gfx90a hip HOST"), "lib.a": archive(t), "out.o.isolated": []byte("mine")})
+	s, dir := newSession(t, map[string][]byte{"host.o": fatObject(t, "amdgcn-amd-amdhsa gfx90a hip HOST"), "lib.a": fixture.Archive(t), "out.o.isolated": []byte("mine")})
 	out := filepath.Join(dir, "out.o")
 	if err := os.WriteFile(out, []byte("old"), 0o640); err != nil {
 		t.Fatal(err)
 	}
 	opt := wrapOptions(self, t.TempDir())
 	opt.Relocatable = true
-	if err := s.WrapLink(t.Context(), opt); err != nil {
+	if err := Run(t.Context(), s, opt); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := os.ReadFile(out + ".isolated"); err != nil || string(got) != "mine" {
@@ -413,7 +412,7 @@ func TestWrapCancelled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, dir := newSession(t, map[string][]byte{"host.o": fatObject(t, "amdgcn-amd-amdhsa gfx90a hip HOST"), "lib.a": archive(t)})
+	s, dir := newSession(t, map[string][]byte{"host.o": fatObject(t, "amdgcn-amd-amdhsa gfx90a hip HOST"), "lib.a": fixture.Archive(t)})
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
 	opt := wrapOptions(self, t.TempDir())
@@ -425,7 +424,7 @@ func TestWrapCancelled(t *testing.T) {
 			}
 		}
 	}
-	if err := s.WrapLink(ctx, opt); !errors.Is(err, cause) {
+	if err := Run(ctx, s, opt); !errors.Is(err, cause) {
 		t.Errorf("got %v, want %v", err, cause)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "out.o")); err == nil {

@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"bytes"
@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/rules-offload/rules_offload/engine"
 
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/files"
@@ -53,7 +55,7 @@ var ErrNotBitcode = errors.New("not LLVM bitcode")
 // CheckDeviceDeps returns a [CopiedVariableError] if a device link takes code from a library that
 // has variables, because the host sets only the library's copies. For an input that is not bitcode,
 // it returns [ErrNotBitcode].
-func (s *Session) CheckDeviceDeps(ctx context.Context, opt DeviceDepsOptions) error {
+func CheckDeviceDeps(ctx context.Context, s *engine.Session, opt DeviceDepsOptions) error {
 	needed := map[string]bool{}
 	have := map[string]bool{}
 	take := func(globals []bitcode.Global) {
@@ -69,7 +71,7 @@ func (s *Session) CheckDeviceDeps(ctx context.Context, opt DeviceDepsOptions) er
 		}
 	}
 	for _, name := range opt.Objects {
-		globals, err := s.globals(name)
+		globals, err := globals(s, name)
 		if err != nil {
 			return err
 		}
@@ -78,7 +80,7 @@ func (s *Session) CheckDeviceDeps(ctx context.Context, opt DeviceDepsOptions) er
 	rest := make([][]bitcode.Global, len(opt.Library))
 	for i, object := range opt.Library {
 		var err error
-		if rest[i], err = s.globals(object.File); err != nil {
+		if rest[i], err = globals(s, object.File); err != nil {
 			return err
 		}
 	}
@@ -108,24 +110,24 @@ func (s *Session) CheckDeviceDeps(ctx context.Context, opt DeviceDepsOptions) er
 	if opt.Output == "" {
 		return nil
 	}
-	return s.write(ctx, func(out *files.Outputs) error {
+	return s.Files().Write(ctx, func(out *files.Outputs) error {
 		_, err := out.Create(opt.Output)
 		return err
 	})
 }
 
 // globals returns the global values of a bitcode file.
-func (s *Session) globals(name string) ([]bitcode.Global, error) {
-	input, err := s.files.Open(name)
+func globals(s *engine.Session, name string) ([]bitcode.Global, error) {
+	input, err := s.Files().Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer input.Close()
 	if data := input.Bytes(); !bitcode.Is(data) {
-		return nil, in(input, ErrNotBitcode)
+		return nil, files.NameError(input.Name(), ErrNotBitcode)
 	}
 	globals, err := bitcode.Globals(bytes.Clone(input.Bytes()))
-	return globals, in(input, err)
+	return globals, files.NameError(input.Name(), err)
 }
 
 // addressSpaceShared is the address space of AMD GPUs for the memory of a

@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"context"
@@ -15,14 +15,14 @@ import (
 )
 
 // register writes the registration object for one runtime.
-func (w *wrapLink) register(ctx context.Context, p *packedKind) error {
+func (w *linker) register(ctx context.Context, p *packedKind) error {
 	if target.ParseTriple(w.HostTriple).Arch == target.ArchUnknown {
-		return &WrapError{Fault: WrapHost, Subject: w.HostTriple}
+		return &Error{Fault: UnknownHost, Subject: w.HostTriple}
 	}
 	stem := fmt.Sprintf("%s.%s.image.wrapper", w.base(), p.kind)
 	name := w.names.File(stem, ".o")
 	w.objects = append(w.objects, name)
-	r := register.Registration{Kind: p.kind, Package: p.kind == register.SYCL && w.Device.Release > lastSYCLDescriptor}
+	r := register.Registration{Kind: p.kind, Package: p.kind == register.SYCL && w.Device.Release > register.LastSYCLDescriptor}
 	module := registerir.Module{Triple: w.HostTriple, Release: w.Device.Release, Relocatable: w.Relocatable}
 	if w.SaveTemps && w.Verbose {
 		w.printWrapping(p, strings.TrimSuffix(name, ".o")+".bc", name)
@@ -55,20 +55,20 @@ func (w *wrapLink) register(ctx context.Context, p *packedKind) error {
 
 // readImages sets the images of a registration, which are valid while the inputs are open. The
 // caller must close the inputs, also after an error.
-func (w *wrapLink) readImages(r *register.Registration, p *packedKind) (inputs []*files.Input, err error) {
+func (w *linker) readImages(r *register.Registration, p *packedKind) (inputs []*files.Input, err error) {
 	if p.image != nil {
 		r.Images = []register.Image{*p.image}
 		return nil, nil
 	}
 	for _, image := range p.images {
-		input, err := w.session.files.Open(image)
+		input, err := w.files.Open(image)
 		if err != nil {
 			return inputs, err
 		}
 		inputs = append(inputs, input)
-		found, err := registered(r, input.All())
+		found, err := r.ReadImages(input.All())
 		if err != nil {
-			return inputs, in(input, err)
+			return inputs, files.NameError(input.Name(), err)
 		}
 		r.Images = append(r.Images, found...)
 	}
@@ -77,11 +77,11 @@ func (w *wrapLink) readImages(r *register.Registration, p *packedKind) (inputs [
 
 // writeRegistration writes the object of a registration. For hosts that package register does
 // not support, clang compiles the module. The module is also written if files are kept.
-func (w *wrapLink) writeRegistration(ctx context.Context, module registerir.Module, name string) error {
-	machine, coff, unsupported := hostMachine(w.HostTriple)
+func (w *linker) writeRegistration(ctx context.Context, module registerir.Module, name string) error {
+	machine, coff, unsupported := register.HostMachine(w.HostTriple)
 	if w.SaveTemps || unsupported != nil {
 		ir := strings.TrimSuffix(name, ".o") + ".bc"
-		err := w.session.write(ctx, func(out *files.Outputs) error {
+		err := w.files.Write(ctx, func(out *files.Outputs) error {
 			output, err := out.Create(ir)
 			if err != nil {
 				return err
@@ -96,7 +96,7 @@ func (w *wrapLink) writeRegistration(ctx context.Context, module registerir.Modu
 		}
 	}
 	o := register.Object{Machine: machine, COFF: coff, Relocatable: w.Relocatable, Keep: w.keep, Registrations: []register.Registration{module.Registration}}
-	return w.session.write(ctx, func(out *files.Outputs) error {
+	return w.files.Write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(name)
 		if err != nil {
 			return err
@@ -106,7 +106,7 @@ func (w *wrapLink) writeRegistration(ctx context.Context, module registerir.Modu
 }
 
 // compile compiles the module of a registration with clang.
-func (w *wrapLink) compile(ctx context.Context, ir, object string) error {
+func (w *linker) compile(ctx context.Context, ir, object string) error {
 	clang, err := w.Find("clang")
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (w *wrapLink) compile(ctx context.Context, ir, object string) error {
 }
 
 // placeholders returns the images of a dry run, which have no content.
-func (w *wrapLink) placeholders(p *packedKind) ([]register.Image, error) {
+func (w *linker) placeholders(p *packedKind) ([]register.Image, error) {
 	switch p.kind {
 	case register.OpenMP:
 		var images []register.Image
@@ -124,7 +124,7 @@ func (w *wrapLink) placeholders(p *packedKind) ([]register.Image, error) {
 			var b content.Buffer
 			image := w.packaged(&w.links[l])
 			if len(w.Override) > 0 {
-				input, err := w.session.files.Open(w.linked[l])
+				input, err := w.files.Open(w.linked[l])
 				if err != nil {
 					return nil, err
 				}
@@ -135,7 +135,7 @@ func (w *wrapLink) placeholders(p *packedKind) ([]register.Image, error) {
 				return nil, err
 			}
 			r := register.Registration{Kind: register.OpenMP}
-			packed, err := registered(&r, content.Memory(b.Bytes()))
+			packed, err := r.ReadImages(content.Memory(b.Bytes()))
 			if err != nil {
 				return nil, err
 			}

@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"context"
@@ -10,8 +10,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine"
+
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/process"
 )
@@ -40,9 +43,9 @@ type LinkedObject struct {
 
 // LinkDevice runs a device link and returns the output of the linker. For a link that fails
 // because of undefined symbols, the error is an [UndefinedSymbolsError].
-func (s *Session) LinkDevice(ctx context.Context, opt LinkDeviceOptions) (messages string, err error) {
+func LinkDevice(ctx context.Context, s *engine.Session, opt LinkDeviceOptions) (messages string, err error) {
 	if opt.WithoutRuntime != "" {
-		if err := s.checkRuntime(opt); err != nil {
+		if err := checkRuntime(s, opt); err != nil {
 			return "", err
 		}
 	}
@@ -51,7 +54,7 @@ func (s *Session) LinkDevice(ctx context.Context, opt LinkDeviceOptions) (messag
 	if !errors.As(err, &failed) {
 		return messages, err
 	}
-	if undefined := s.undefinedSymbols(messages, opt.Objects, opt.Advice); undefined != nil {
+	if undefined := undefinedSymbols(s, messages, opt.Objects, opt.Advice); undefined != nil {
 		return messages, undefined
 	}
 	return messages, fmt.Errorf("device link: %s: %w", filepath.Base(opt.Command[0]), failed.Err)
@@ -129,9 +132,9 @@ func (e *NoDeviceRuntimeError) Error() string {
 const deviceRuntime = "amdgcn-amd-amdhsa"
 
 // checkRuntime returns a [NoDeviceRuntimeError] if an object refers to LLVM's device runtime.
-func (s *Session) checkRuntime(opt LinkDeviceOptions) error {
+func checkRuntime(s *engine.Session, opt LinkDeviceOptions) error {
 	for _, linked := range opt.Objects {
-		names, err := s.references(linked.File)
+		names, err := references(s, linked.File)
 		if err != nil || !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "__kmpc_") }) {
 			continue // the linker reports what it cannot read
 		}
@@ -155,7 +158,7 @@ var lldUndefined = regexp.MustCompile(`(?m)^\S*lld: error: undefined (?:hidden |
 
 // undefinedSymbols returns an error for the undefined symbols in the output of lld, nil if it has
 // none. Objects that cannot be read refer to nothing.
-func (s *Session) undefinedSymbols(output string, objects []LinkedObject, advice string) error {
+func undefinedSymbols(s *engine.Session, output string, objects []LinkedObject, advice string) error {
 	e := &UndefinedSymbolsError{Advice: advice}
 	index := map[string]int{}
 	for _, match := range lldUndefined.FindAllStringSubmatch(output, -1) {
@@ -169,7 +172,7 @@ func (s *Session) undefinedSymbols(output string, objects []LinkedObject, advice
 		return nil
 	}
 	for _, linked := range objects {
-		names, err := s.references(linked.File)
+		names, err := references(s, linked.File)
 		if err != nil {
 			continue
 		}
@@ -191,15 +194,15 @@ func (s *Session) undefinedSymbols(output string, objects []LinkedObject, advice
 
 // references returns the names of the symbols that an ELF object or a bitcode file uses and does
 // not define.
-func (s *Session) references(name string) ([]string, error) {
-	input, err := s.files.Open(name)
+func references(s *engine.Session, name string) ([]string, error) {
+	input, err := s.Files().Open(name)
 	if err != nil {
 		return nil, err
 	}
 	data := input.Bytes()
 	if bitcode.Is(data) {
 		input.Close()
-		globals, err := s.globals(name)
+		globals, err := globals(s, name)
 		var names []string
 		for _, g := range globals {
 			if !g.Defined && !g.Local {
@@ -211,12 +214,12 @@ func (s *Session) references(name string) ([]string, error) {
 	defer input.Close()
 	f, err := object.Parse(data)
 	if err != nil {
-		return nil, in(input, err)
+		return nil, files.NameError(input.Name(), err)
 	}
 	var names []string
 	for symbol, err := range f.Symbols() {
 		if err != nil {
-			return nil, in(input, err)
+			return nil, files.NameError(input.Name(), err)
 		}
 		if symbol.Global && !symbol.Special && symbol.Kind == object.Undefined {
 			names = append(names, string(symbol.Name))

@@ -1,32 +1,34 @@
-package engine
+package link
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/process"
 )
 
 // override uses the images that are already linked.
-func (w *wrapLink) override() error {
+func (w *linker) override() error {
 	for _, o := range w.Override {
-		input, err := w.session.files.Open(o.File)
+		input, err := w.files.Open(o.File)
 		if err != nil {
 			return err
 		}
 		defer input.Close()
 		triple, arch, err := devicelink.Target(input.Bytes())
 		if err != nil {
-			return in(input, err)
+			return files.NameError(input.Name(), err)
 		}
 		if o.Kind == 0 {
-			return &WrapError{Fault: WrapKind, Subject: o.Kind.String()}
+			return &Error{Fault: NoRuntime, Subject: o.Kind.String()}
 		}
 		w.links = append(w.links, devicelink.Link{Triple: triple, Arch: arch, Kinds: o.Kind})
 		w.linked = append(w.linked, o.File)
@@ -35,16 +37,16 @@ func (w *wrapLink) override() error {
 }
 
 // policy returns the policy of the release to follow.
-func (w *wrapLink) policy() devicelink.Policy { return devicelink.PolicyOf(w.Device.Release) }
+func (w *linker) policy() devicelink.Policy { return devicelink.PolicyOf(w.Device.Release) }
 
 // plan plans the device links of the images in the inputs, and writes the files that they
 // link. If an error concerns one of the links, a dry run prints the commands of those before.
-func (w *wrapLink) plan(ctx context.Context) error {
+func (w *linker) plan(ctx context.Context) error {
 	defer w.Phase("ExtractDeviceCode", "")()
 	// Linkers that collect sections drop the offload entries unless something
 	// refers to them.
 	collects := w.Relocatable || slices.Contains(w.LinkerArgs, "--gc-sections") || slices.Contains(w.LinkerArgs, "-gc-sections")
-	found, err := w.session.scan(ctx, w.Inputs, collects)
+	found, err := scan(ctx, w.session, w.Inputs, collects)
 	defer found.close()
 	if err != nil {
 		return err
@@ -88,7 +90,7 @@ func (w *wrapLink) plan(ctx context.Context) error {
 }
 
 // addLibraries adds the libraries of the host link to the options of device links.
-func (w *wrapLink) addLibraries(found *scanned) {
+func (w *linker) addLibraries(found *scanned) {
 	for _, library := range w.Libraries {
 		if library.Words != nil {
 			w.Device.Libraries = append(w.Device.Libraries, library.Words...)
@@ -103,13 +105,13 @@ func (w *wrapLink) addLibraries(found *scanned) {
 
 // planCommands sets the files and commands of the links, up to one that is impossible. It
 // returns the name of each image's file, "" for images that are not linked.
-func (w *wrapLink) planCommands(found *scanned) (staged []string, err error) {
+func (w *linker) planCommands(found *scanned) (staged []string, err error) {
 	staged = make([]string, len(found.images))
 	for l := range w.links {
 		link := &w.links[l]
 		if err := link.Check(); err != nil {
 			if errors.Is(err, devicelink.ErrMixedSYCL) {
-				err = &WrapError{Fault: WrapMixedSYCL}
+				err = &Error{Fault: MixedSYCL}
 			}
 			return nil, err
 		}
@@ -131,7 +133,7 @@ func (w *wrapLink) planCommands(found *scanned) (staged []string, err error) {
 }
 
 // note prints which images no link uses.
-func (w *wrapLink) note(found *scanned) {
+func (w *linker) note(found *scanned) {
 	used := map[int]bool{}
 	for l := range w.links {
 		link := &w.links[l]
@@ -149,8 +151,11 @@ func (w *wrapLink) note(found *scanned) {
 	}
 }
 
+// openOutputs is the number of outputs that are open at a time.
+const openOutputs = 256
+
 // stage writes images to files.
-func (w *wrapLink) stage(ctx context.Context, found *scanned, names []string) error {
+func (w *linker) stage(ctx context.Context, found *scanned, names []string) error {
 	var used []int
 	for i, name := range names {
 		if name != "" {
@@ -160,8 +165,8 @@ func (w *wrapLink) stage(ctx context.Context, found *scanned, names []string) er
 	for len(used) > 0 {
 		some := used[:min(openOutputs, len(used))]
 		used = used[len(some):]
-		err := w.session.write(ctx, func(out *files.Outputs) error {
-			return w.session.budget.Each(ctx, len(some), func(_ context.Context, n int) error {
+		err := w.files.Write(ctx, func(out *files.Outputs) error {
+			return process.Jobs(ctx, process.Limit(runtime.GOMAXPROCS(0)), len(some), nil, func(_ context.Context, n int) error {
 				output, err := out.Create(names[some[n]])
 				if err != nil {
 					return err

@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"context"
@@ -9,25 +9,25 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 func TestIsolate(t *testing.T) {
-	data := merged(t, object.BuilderSection{
+	data := fixture.Merged(t, object.BuilderSection{
 		Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: content.Memory([]byte("linked")),
 	})
-	s, dir := newSession(t, map[string][]byte{"merged.o": data, "plain.o": elf(t, ".text", "code")})
+	s, dir := newSession(t, map[string][]byte{"merged.o": data, "plain.o": fixture.ELF(t, ".text", "code")})
 	suffixes := map[string]bool{}
 	for _, suffix := range []string{"", "", "math"} {
-		if err := s.Isolate(context.Background(), IsolateOptions{Input: "merged.o", Output: "out.o", Suffix: suffix}); err != nil {
+		if err := Isolate(context.Background(), s, IsolateOptions{Input: "merged.o", Output: "out.o", Suffix: suffix}); err != nil {
 			t.Fatal(err)
 		}
 		out, err := os.ReadFile(filepath.Join(dir, "out.o"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := symbolNames(t, out)
+		names := fixture.SymbolNames(t, out)
 		match := regexp.MustCompile(` __start_llvm_offload_entries_([0-9a-z]+) `).FindStringSubmatch(names)
 		if match == nil || suffix != "" && match[1] != suffix {
 			t.Fatalf("suffix %q: symbols are %s", suffix, names)
@@ -36,20 +36,20 @@ func TestIsolate(t *testing.T) {
 		if !strings.Contains(names, " __stop_llvm_offload_entries_"+match[1]+" ") {
 			t.Errorf("symbols are %s", names)
 		}
-		if got := sectionData(t, out, "llvm_offload_entries_"+match[1]); len(got) != 1 || len(got[0]) != 56 {
+		if got := fixture.SectionData(t, out, "llvm_offload_entries_"+match[1]); len(got) != 1 || len(got[0]) != 56 {
 			t.Errorf("entries are %q", got)
 		}
-		if got := sectionData(t, out, ".rela"+"llvm_offload_entries_"+match[1]); len(got) != 1 {
+		if got := fixture.SectionData(t, out, ".rela"+"llvm_offload_entries_"+match[1]); len(got) != 1 {
 			t.Errorf("%d sections of relocations for the entries", len(got))
 		}
-		if sectionData(t, out, ".llvm.offloading") != nil {
+		if fixture.SectionData(t, out, ".llvm.offloading") != nil {
 			t.Error("images to be linked are left")
 		}
-		if got := sectionData(t, out, ".llvm.offloading.relocatable"); len(got) != 1 || got[0] != "linked" {
+		if got := fixture.SectionData(t, out, ".llvm.offloading.relocatable"); len(got) != 1 || got[0] != "linked" {
 			t.Errorf("linked images are %q", got)
 		}
 	}
-	if err := s.Isolate(context.Background(), IsolateOptions{Input: "plain.o", Output: "out.o", Suffix: "math"}); err != nil {
+	if err := Isolate(context.Background(), s, IsolateOptions{Input: "plain.o", Output: "out.o", Suffix: "math"}); err != nil {
 		t.Errorf("an object without entries: %v", err)
 	}
 	if len(suffixes) != 2 {
@@ -58,10 +58,10 @@ func TestIsolate(t *testing.T) {
 }
 
 func TestIsolateErrors(t *testing.T) {
-	good := merged(t, object.BuilderSection{Name: ".other", Type: object.ShtProgbits})
+	good := fixture.Merged(t, object.BuilderSection{Name: ".other", Type: object.ShtProgbits})
 	s, dir := newSession(t, map[string][]byte{
-		"good.o": good, "plain.o": elf(t, ".text", "code"), "text": []byte("text"), "cut.o": good[:100],
-		"registered.o": merged(t, object.BuilderSection{
+		"good.o": good, "plain.o": fixture.ELF(t, ".text", "code"), "text": []byte("text"), "cut.o": good[:100],
+		"registered.o": fixture.Merged(t, object.BuilderSection{
 			Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfAlloc, Align: 8, Content: content.Memory([]byte("linked")),
 		}),
 	})
@@ -72,7 +72,7 @@ func TestIsolateErrors(t *testing.T) {
 		{"registered.o", "", "registered.o: section .llvm.offloading has registered images, which a later device link would link and register again"},
 		{"cut.o", "", "cut.o: "},
 	} {
-		err := s.Isolate(context.Background(), IsolateOptions{Input: test.input, Output: "out.o", Suffix: test.suffix})
+		err := Isolate(context.Background(), s, IsolateOptions{Input: test.input, Output: "out.o", Suffix: test.suffix})
 		if err == nil || !strings.HasPrefix(err.Error(), test.want) {
 			t.Errorf("%s: got error %v, want %s", test.input, err, test.want)
 		}
@@ -80,47 +80,6 @@ func TestIsolateErrors(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "out.o")); err == nil {
 		t.Error("a failure left an output")
 	}
-}
-
-// FuzzHostObject has everything that reads host objects read a file that need
-// not be one.
-func FuzzHostObject(f *testing.F) {
-	f.Add(merged(f, object.BuilderSection{Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Content: content.Memory([]byte("linked"))}))
-	f.Add(elf(f, ".llvm.offloading", string(packedImage(f, "gfx1", "one"))))
-	f.Add(hostObject(f, ".offloading.entry.f"))
-	f.Add(packedImage(f, "gfx1", "one"))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		body := content.Memory(data)
-		entrySymbols(data)
-		for kind := register.OpenMP; kind <= register.SYCL; kind++ {
-			registered(&register.Registration{Kind: kind}, body)
-		}
-		for _, edit := range []func() (object.Edits, error){
-			func() (object.Edits, error) { return isolation(data, "x") },
-			func() (object.Edits, error) { return untypedOffloading(body) },
-		} {
-			edits, err := edit()
-			if err != nil {
-				continue
-			}
-			var out content.Buffer
-			if len(data) < 1<<16 && object.Rewrite(body, edits, limited{&out}) == nil {
-				if _, err := object.Parse(out.Bytes()); err != nil {
-					t.Errorf("what was written cannot be read: %v", err)
-				}
-			}
-		}
-	})
-}
-
-// limited refuses outputs that alignments made huge.
-type limited struct{ *content.Buffer }
-
-func (l limited) Zeros(n int64) error {
-	if n > 1<<20 {
-		return os.ErrInvalid
-	}
-	return l.Buffer.Zeros(n)
 }
 
 // TestIsolateFatBinary has the fat binary of host code without -fgpu-rdc get a
@@ -135,15 +94,15 @@ func TestIsolateFatBinary(t *testing.T) {
 		section := b.Section(object.BuilderSection{Name: ".hipFatBinSegment", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Content: content.Memory(make([]byte, 24))})
 		b.Relocate(section, 8, 1, b.Symbol(object.BuilderSymbol{Name: test.name, Bind: object.BindGlobal}), 0)
 		b.Symbol(object.BuilderSymbol{Name: "__hip_fatbin_wrapper", Section: section, Size: 24})
-		s, dir := newSession(t, map[string][]byte{"host.o": bytesOf(t, func(out content.Sink) error { return b.Write(out) })})
-		if err := s.Isolate(context.Background(), IsolateOptions{Input: "host.o", Output: "out.o", Suffix: test.suffix}); err != nil {
+		s, dir := newSession(t, map[string][]byte{"host.o": fixture.Bytes(t, func(out content.Sink) error { return b.Write(out) })})
+		if err := Isolate(context.Background(), s, IsolateOptions{Input: "host.o", Output: "out.o", Suffix: test.suffix}); err != nil {
 			t.Fatal(err)
 		}
 		out, err := os.ReadFile(filepath.Join(dir, "out.o"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		names := symbolNames(t, out)
+		names := fixture.SymbolNames(t, out)
 		if !strings.Contains(names, test.want) || !strings.Contains(names, " __hip_fatbin_wrapper ") {
 			t.Errorf("%s: symbols are %s", test.name, names)
 		}

@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"context"
@@ -6,29 +6,32 @@ import (
 	"io"
 	"path/filepath"
 
+	"github.com/rules-offload/rules_offload/engine"
+
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
+	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/linkcache"
 	"github.com/rules-offload/rules_offload/internal/process"
 )
 
-// WrapLinkOptions are the options of WrapLink: a host link and the device links
+// Options are the options of WrapLink: a host link and the device links
 // that it requires, as in clang-linker-wrapper.
-type WrapLinkOptions struct {
+type Options struct {
 	// Inputs are searched for device images, in the order of the host link.
-	Inputs []WrapInput
+	Inputs []Input
 	// Extract are the archs whose images in archives are linked even if there is
 	// no object for them.
 	Extract []string
 	// Override are linked images. If not empty, Inputs are not searched and there
 	// are no device links.
-	Override []WrapOverride
+	Override []Override
 	// Device holds the options of all device links. WrapLink sets Clang and
 	// Libraries.
 	Device devicelink.CommandOptions
 	// Libraries are the arguments of the host link for device links that produce
 	// shared libraries.
-	Libraries []WrapLibrary
+	Libraries []Library
 
 	HostTriple string
 	Output     string // of the host link
@@ -72,78 +75,78 @@ type WrapLinkOptions struct {
 	Phase func(name, detail string) (end func())
 }
 
-// WrapInput is an input of the host link.
-type WrapInput struct {
+// Input is an input of the host link.
+type Input struct {
 	Name string
 	// Whole treats members of an archive like objects.
 	Whole bool
 }
 
-// WrapOverride is a linked image.
-type WrapOverride struct {
+// Override is a linked image.
+type Override struct {
 	Kind offloadbinary.OffloadKind
 	File string
 }
 
-// WrapLibrary is a part of the host link for device links: arguments to copy, or
+// Library is a part of the host link for device links: arguments to copy, or
 // one of the inputs if it is an archive or a shared object.
-type WrapLibrary struct {
+type Library struct {
 	Words []string
 	Input int // index in Inputs, if Words is empty
 }
 
-// WrapFault is a kind of link failure.
-type WrapFault int
+// Fault is a kind of link failure.
+type Fault int
 
 // Faults of a link.
 const (
-	// WrapNoLinker is a host link without a linker.
-	WrapNoLinker WrapFault = iota
-	// WrapHost is a host for which no registration object can be written: Subject
+	// NoLinker is a host link without a linker.
+	NoLinker Fault = iota
+	// UnknownHost is a host for which no registration object can be written: Subject
 	// is its triple.
-	WrapHost
-	// WrapMixedSYCL are images of SYCL and of another offload kind for one target.
-	WrapMixedSYCL
-	// WrapKind is an offload kind that has no runtime: Subject is the kind.
-	WrapKind
-	// WrapDeviceLink is a device link without an output image: Subject is the
+	UnknownHost
+	// MixedSYCL are images of SYCL and of another offload kind for one target.
+	MixedSYCL
+	// NoRuntime is an offload kind that has no runtime: Subject is the kind.
+	NoRuntime
+	// NoImage is a device link without an output image: Subject is the
 	// program.
-	WrapDeviceLink
-	// WrapBundle is a bundle for HIP that cannot be written.
-	WrapBundle
-	// WrapSeveralBundles are images for several runtimes where Output can hold
+	NoImage
+	// NoBundle is a bundle for HIP that cannot be written.
+	NoBundle
+	// SeveralRuntimes are images for several runtimes where Output can hold
 	// those of one.
-	WrapSeveralBundles
-	// WrapRelocatable is a relocatable link for Windows.
-	WrapRelocatable
+	SeveralRuntimes
+	// NotELF is a relocatable link for Windows.
+	NotELF
 )
 
-// WrapError reports a fault of a link.
-type WrapError struct {
-	Fault   WrapFault
+// Error reports a fault of a link.
+type Error struct {
+	Fault   Fault
 	Subject string
 	Err     error // details, or nil
 }
 
 // Error describes the fault, and then the details.
-func (e *WrapError) Error() string {
+func (e *Error) Error() string {
 	var text string
 	switch e.Fault {
-	case WrapNoLinker:
+	case NoLinker:
 		text = "no host linker"
-	case WrapHost:
+	case UnknownHost:
 		text = fmt.Sprintf("host triple %q: unknown architecture", e.Subject)
-	case WrapMixedSYCL:
+	case MixedSYCL:
 		text = devicelink.ErrMixedSYCL.Error()
-	case WrapKind:
+	case NoRuntime:
 		text = fmt.Sprintf("offload kind %s has no runtime", e.Subject)
-	case WrapDeviceLink:
+	case NoImage:
 		text = filepath.Base(e.Subject)
-	case WrapBundle:
+	case NoBundle:
 		text = "bundle for HIP"
-	case WrapSeveralBundles:
+	case SeveralRuntimes:
 		text = "images for several runtimes: a fat binary is for one runtime"
-	case WrapRelocatable:
+	case NotELF:
 		text = "relocatable linking requires ELF"
 	}
 	if e.Err == nil {
@@ -153,12 +156,12 @@ func (e *WrapError) Error() string {
 }
 
 // Unwrap returns the details.
-func (e *WrapError) Unwrap() error { return e.Err }
+func (e *Error) Unwrap() error { return e.Err }
 
 // WrapLink links the device images of the inputs, writes the objects that
 // register the results, and runs the host linker with these objects.
-func (s *Session) WrapLink(ctx context.Context, opt WrapLinkOptions) error {
-	w := &wrapLink{WrapLinkOptions: opt, session: s, names: devicelink.Names{Dir: opt.Temp}, extracted: devicelink.Names{Dir: opt.Temp}}
+func Run(ctx context.Context, s *engine.Session, opt Options) error {
+	w := &linker{Options: opt, session: s, files: s.Files(), names: devicelink.Names{Dir: opt.Temp}, extracted: devicelink.Names{Dir: opt.Temp}}
 	if w.SaveTemps {
 		w.names = devicelink.Names{Dir: opt.Kept, Plain: true}
 		w.extracted = devicelink.Names{Plain: true}
@@ -169,10 +172,11 @@ func (s *Session) WrapLink(ctx context.Context, opt WrapLinkOptions) error {
 	return w.run(ctx)
 }
 
-// wrapLink is one call of WrapLink.
-type wrapLink struct {
-	WrapLinkOptions
-	session *Session
+// linker is one call of WrapLink.
+type linker struct {
+	Options
+	session *engine.Session
+	files   *files.Root
 	names   devicelink.Names
 	// extracted generates the names of files with a single image. Files that are
 	// kept are in the working directory.
@@ -196,7 +200,7 @@ type wrapLink struct {
 //	hostLink  wraplink_host.go      runs the host link, isolates its result
 //
 // wraplink_print.go prints the commands of all steps.
-func (w *wrapLink) run(ctx context.Context) error {
+func (w *linker) run(ctx context.Context) error {
 	if len(w.Override) > 0 {
 		if err := w.override(); err != nil {
 			return err
@@ -217,15 +221,15 @@ func (w *wrapLink) run(ctx context.Context) error {
 		return w.fatbin(ctx, packed)
 	}
 	if w.Linker == "" {
-		return &WrapError{Fault: WrapNoLinker}
+		return &Error{Fault: NoLinker}
 	}
 	return w.hostLink(ctx)
 }
 
 // runProgram runs a program that prints to the output of the host link. Long command lines
 // are passed in response files if the program reads them.
-func (w *wrapLink) runProgram(ctx context.Context, command []string, responses bool) error {
-	program := process.Command{Args: command, Env: w.Env, Dir: w.session.files.Dir(), Stdout: w.Stdout, Stderr: w.Stderr}
+func (w *linker) runProgram(ctx context.Context, command []string, responses bool) error {
+	program := process.Command{Args: command, Env: w.Env, Dir: w.files.Dir(), Stdout: w.Stdout, Stderr: w.Stderr}
 	if responses {
 		program.Responses, program.WindowsQuoting = w.Temp, isCOFFLinker(command[0])
 	}

@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"context"
@@ -7,11 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine"
+
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 // LinkPlan is what the device links of Link do.
@@ -48,24 +51,24 @@ type PlannedImage struct {
 const linkPolicy = devicelink.EveryTarget
 
 // PlanLink returns the plan that Link would run.
-func (s *Session) PlanLink(ctx context.Context, opt LinkOptions) (*LinkPlan, error) {
-	found, err := s.openLinkInputs(ctx, opt.Inputs)
+func PlanLink(ctx context.Context, s *engine.Session, opt LinkOptions) (*LinkPlan, error) {
+	found, err := openLinkInputs(ctx, s, opt.Inputs)
 	defer closeLinkInputs(found)
 	if err != nil {
 		return nil, err
 	}
-	return s.planLink(found, opt)
+	return planLink(s, found, opt)
 }
 
 // planLink plans a link of open inputs.
-func (s *Session) planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
+func planLink(s *engine.Session, found []linkInput, opt LinkOptions) (*LinkPlan, error) {
 	command := devicelink.CommandOptions{Clang: opt.Clang, Args: opt.DeviceArgs}
 	var described []devicelink.Image
 	var planned []PlannedImage
 	for _, in := range found {
 		archive := in.format == object.Archive || in.format == object.ThinArchive
 		if archive || in.format == object.ELFSharedObject {
-			path, err := s.files.Abs(in.name)
+			path, err := s.Files().Abs(in.name)
 			if err != nil {
 				return nil, err
 			}
@@ -173,8 +176,8 @@ type linkInput struct {
 
 // openLinkInputs opens the inputs of a link. With an error, it returns those
 // that it has opened.
-func (s *Session) openLinkInputs(ctx context.Context, names []string) (found []linkInput, err error) {
-	ctx = s.budget.Account(ctx).Context(ctx)
+func openLinkInputs(ctx context.Context, s *engine.Session, names []string) (found []linkInput, err error) {
+	ctx = s.Context(ctx)
 	for _, name := range names {
 		f, err := s.Open(ctx, name, images.Options{Scope: images.OffloadBinaries})
 		if err != nil {
@@ -199,8 +202,8 @@ func (l *linkInput) read() (err error) {
 	case object.ELFSharedObject:
 		l.images = nil // they are already linked
 	case object.ELFRelocatable:
-		if l.keep, err = entrySymbols(data); err != nil {
-			return in(l.file.Input(), err)
+		if l.keep, err = register.EntrySymbols(data); err != nil {
+			return files.NameError(l.name, err)
 		}
 	}
 	return nil

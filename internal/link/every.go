@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"bytes"
@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
+
+	"github.com/rules-offload/rules_offload/engine"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
@@ -47,31 +50,31 @@ type LinkOptions struct {
 // Link links the device images of the inputs, with one process for each target,
 // and writes the object that registers the results. It returns the output of the
 // processes.
-func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, err error) {
-	machine, coff, err := hostMachine(opt.Triple)
+func Link(ctx context.Context, s *engine.Session, opt LinkOptions) (messages string, err error) {
+	machine, coff, err := register.HostMachine(opt.Triple)
 	if err != nil {
 		return "", err
 	}
 	if coff && opt.Relocatable {
 		return "", fmt.Errorf("triple %q: relocatable linking requires ELF", opt.Triple)
 	}
-	plan, keep, err := s.stage(ctx, opt)
+	plan, keep, err := stage(ctx, s, opt)
 	if err != nil {
 		return "", err
 	}
 	printed := make([]string, len(plan.Links))
-	err = s.budget.Each(ctx, len(plan.Links), func(ctx context.Context, i int) (err error) {
+	err = process.Jobs(ctx, process.Limit(runtime.GOMAXPROCS(0)), len(plan.Links), nil, func(ctx context.Context, i int) (err error) {
 		planned := &plan.Links[i]
 		if printed[i], err = run(ctx, planned.Command, opt.Scratch, opt.Env); err != nil {
 			var failed *processError
 			if errors.As(err, &failed) {
-				if undefined := s.undefinedSymbols(failed.output, linkedObjects(planned, opt.Scratch), opt.Advice); undefined != nil {
+				if undefined := undefinedSymbols(s, failed.output, linkedObjects(planned, opt.Scratch), opt.Advice); undefined != nil {
 					return fmt.Errorf("device link for %s: %w\n%w", planned.link.Name(), err, undefined)
 				}
 			}
 			return fmt.Errorf("device link for %s: %w", planned.link.Name(), err)
 		}
-		made, err := s.files.Open(filepath.Join(opt.Scratch, planned.output))
+		made, err := s.Files().Open(filepath.Join(opt.Scratch, planned.output))
 		if err != nil {
 			return fmt.Errorf("device link for %s: %s wrote no image: %w", planned.link.Name(), opt.Clang, err)
 		}
@@ -83,15 +86,15 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 	}
 	object := register.Object{Machine: machine, COFF: coff, Keep: keep}
 	if !opt.Relocatable {
-		return messages, s.wrap(ctx, plan, object, opt, opt.Output)
+		return messages, wrap(ctx, s, plan, object, opt, opt.Output)
 	}
 	registration, merged := filepath.Join(opt.Scratch, "registration.o"), filepath.Join(opt.Scratch, "merged.o")
-	if err := s.wrap(ctx, plan, object, opt, registration); err != nil {
+	if err := wrap(ctx, s, plan, object, opt, registration); err != nil {
 		return messages, err
 	}
 	command := []string{opt.Clang, "--no-default-config", "--target=" + opt.Triple, "-r", "-nostdlib", "-fuse-ld=lld", "-o", merged, registration}
 	for _, name := range opt.Inputs {
-		path, err := s.files.Abs(name)
+		path, err := s.Files().Abs(name)
 		if err != nil {
 			return messages, err
 		}
@@ -102,18 +105,18 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 	if err != nil {
 		return messages, fmt.Errorf("relocatable link: %w", err)
 	}
-	return messages, s.Isolate(ctx, IsolateOptions{Input: merged, Output: opt.Output})
+	return messages, Isolate(ctx, s, IsolateOptions{Input: merged, Output: opt.Output})
 }
 
 // stage plans a link and writes the images in it to files. It also returns the
 // symbols of the offload entries in the inputs.
-func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *LinkPlan, keep []string, err error) {
-	found, err := s.openLinkInputs(ctx, opt.Inputs)
+func stage(ctx context.Context, s *engine.Session, opt LinkOptions) (plan *LinkPlan, keep []string, err error) {
+	found, err := openLinkInputs(ctx, s, opt.Inputs)
 	defer closeLinkInputs(found)
 	if err != nil {
 		return nil, nil, err
 	}
-	plan, err = s.planLink(found, opt)
+	plan, err = planLink(s, found, opt)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -124,7 +127,7 @@ func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *LinkPlan, k
 		return nil, nil, err
 	}
 	staged := map[string]bool{}
-	err = s.write(ctx, func(out *files.Outputs) error {
+	err = s.Files().Write(ctx, func(out *files.Outputs) error {
 		for _, link := range plan.Links {
 			for _, image := range link.Images {
 				if staged[image.File] {
@@ -167,36 +170,36 @@ func linkedObjects(link *PlannedLink, scratch string) []LinkedObject {
 
 // wrap writes the registration object of the linked images: images for OpenMP
 // are in an offload binary, images for HIP in a bundle.
-func (s *Session) wrap(ctx context.Context, plan *LinkPlan, o register.Object, opt LinkOptions, output string) error {
+func wrap(ctx context.Context, s *engine.Session, plan *LinkPlan, o register.Object, opt LinkOptions, output string) error {
 	o.Relocatable = opt.Relocatable
 	for _, kind := range []struct {
 		bit  offloadbinary.OffloadKind
 		kind register.Kind
-		make func(context.Context, *LinkPlan, []int, LinkOptions) (string, error)
+		make func(context.Context, *engine.Session, *LinkPlan, []int, LinkOptions) (string, error)
 	}{
-		{offloadbinary.OpenMP, register.OpenMP, s.packLinked},
-		{offloadbinary.HIP, register.HIP, s.bundleLinked},
+		{offloadbinary.OpenMP, register.OpenMP, packLinked},
+		{offloadbinary.HIP, register.HIP, bundleLinked},
 	} {
 		list := devicelink.Of(plan.links(), kind.bit)
 		if list == nil {
 			continue
 		}
-		name, err := kind.make(ctx, plan, list, opt)
+		name, err := kind.make(ctx, s, plan, list, opt)
 		if err != nil {
 			return err
 		}
-		input, err := s.files.Open(name)
+		input, err := s.Files().Open(name)
 		if err != nil {
 			return err
 		}
 		defer input.Close()
 		r := register.Registration{Kind: kind.kind}
-		if r.Images, err = registered(&r, input.All()); err != nil {
-			return in(input, err)
+		if r.Images, err = r.ReadImages(input.All()); err != nil {
+			return files.NameError(input.Name(), err)
 		}
 		o.Registrations = append(o.Registrations, r)
 	}
-	return s.write(ctx, func(out *files.Outputs) error {
+	return s.Files().Write(ctx, func(out *files.Outputs) error {
 		object, err := out.Create(output)
 		if err != nil {
 			return err
@@ -206,12 +209,12 @@ func (s *Session) wrap(ctx context.Context, plan *LinkPlan, o register.Object, o
 }
 
 // packLinked writes an offload binary of linked images and returns its name.
-func (s *Session) packLinked(ctx context.Context, plan *LinkPlan, list []int, opt LinkOptions) (string, error) {
+func packLinked(ctx context.Context, s *engine.Session, plan *LinkPlan, list []int, opt LinkOptions) (string, error) {
 	name := filepath.Join(opt.Scratch, "linked.openmp")
 	var images []offloadbinary.Image
 	for _, i := range list {
 		planned := &plan.Links[i]
-		input, err := s.files.Open(filepath.Join(opt.Scratch, planned.output))
+		input, err := s.Files().Open(filepath.Join(opt.Scratch, planned.output))
 		if err != nil {
 			return "", err
 		}
@@ -220,7 +223,7 @@ func (s *Session) packLinked(ctx context.Context, plan *LinkPlan, list []int, op
 		image.Content = input.All()
 		images = append(images, image)
 	}
-	return name, s.write(ctx, func(out *files.Outputs) error {
+	return name, s.Files().Write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(name)
 		if err != nil {
 			return err
@@ -242,17 +245,17 @@ func openMPImage(link *devicelink.Link) offloadbinary.Image {
 const hipAlign = 4096
 
 // bundleLinked writes a bundle of linked images and returns its name.
-func (s *Session) bundleLinked(ctx context.Context, plan *LinkPlan, list []int, opt LinkOptions) (string, error) {
+func bundleLinked(ctx context.Context, s *engine.Session, plan *LinkPlan, list []int, opt LinkOptions) (string, error) {
 	name := filepath.Join(opt.Scratch, "linked.hipfb")
 	targets, err := hipTargets(plan.links(), list)
 	if err != nil {
 		return "", err
 	}
-	entries := []BundleEntry{{Target: targets[0]}}
+	entries := []engine.BundleEntry{{Target: targets[0]}}
 	for k, i := range list {
-		entries = append(entries, BundleEntry{Target: targets[k+1], Input: filepath.Join(opt.Scratch, plan.Links[i].output)})
+		entries = append(entries, engine.BundleEntry{Target: targets[k+1], Input: filepath.Join(opt.Scratch, plan.Links[i].output)})
 	}
-	_, err = s.Bundle(ctx, BundleOptions{Entries: entries, Output: name, Align: hipAlign})
+	_, err = s.Bundle(ctx, engine.BundleOptions{Entries: entries, Output: name, Align: hipAlign})
 	return name, err
 }
 

@@ -1,4 +1,4 @@
-package engine
+package link
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 )
 
 // print prints a command if printing is enabled.
-func (w *wrapLink) print(command []string) {
+func (w *linker) print(command []string) {
 	if !w.DryRun && !w.Verbose {
 		return
 	}
@@ -21,7 +21,7 @@ func (w *wrapLink) print(command []string) {
 
 // findToPrint returns the path of an LLVM program that is not run, or its name if it is
 // missing.
-func (w *wrapLink) findToPrint(name string) string {
+func (w *linker) findToPrint(name string) string {
 	if program, err := w.Find(name); err == nil {
 		return program
 	}
@@ -29,12 +29,12 @@ func (w *wrapLink) findToPrint(name string) string {
 }
 
 // printTool prints the command of an LLVM program that is not run.
-func (w *wrapLink) printTool(name string, args ...string) {
+func (w *linker) printTool(name string, args ...string) {
 	w.print(append([]string{w.findToPrint(name)}, args...))
 }
 
 // printExtraction prints the commands that would extract the images.
-func (w *wrapLink) printExtraction(found *scanned, staged []string) {
+func (w *linker) printExtraction(found *scanned, staged []string) {
 	for _, input := range w.Inputs {
 		args := []string{input.Name}
 		for i, image := range found.images {
@@ -57,7 +57,7 @@ func (w *wrapLink) printExtraction(found *scanned, staged []string) {
 }
 
 // printWrapping prints the commands that would produce a registration object.
-func (w *wrapLink) printWrapping(p *packedKind, ir, object string) {
+func (w *linker) printWrapping(p *packedKind, ir, object string) {
 	if p.kind == register.OpenMP {
 		for i, l := range p.links {
 			link := &w.links[l]
@@ -77,7 +77,7 @@ func (w *wrapLink) printWrapping(p *packedKind, ir, object string) {
 }
 
 // printIsolation prints the command that would isolate the output.
-func (w *wrapLink) printIsolation(suffix string) {
+func (w *linker) printIsolation(suffix string) {
 	args := []string{w.Output, "--remove-section", images.OffloadingSection, "--rename-section", register.EntriesSection + "=" + register.EntriesSection + "_" + suffix}
 	for _, bound := range []string{"__start_", "__stop_"} {
 		args = append(args, "--redefine-sym", bound+register.EntriesSection+"="+bound+register.EntriesSection+"_"+suffix)
