@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // ArchiveOptions are the options of Archive.
@@ -46,6 +46,8 @@ func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 				if err := s.checkFile(ctx, opt.Inputs[i], opt); err != nil {
 					return err
 				}
+			} else if format := object.Identify(inputs[i].Bytes()); format == object.Unknown && opt.Read.Warn != nil {
+				opt.Read.Warn(fmt.Errorf("%s: not a bundle or an object", opt.Inputs[i]))
 			}
 			index(&members[i])
 			return nil

@@ -7,11 +7,12 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
-	"github.com/rules-offload/rules_offload/engine/register"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/check"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/ptx"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 // DataOptions are the options of Data. Either Input and Output, or Header, or all
@@ -46,7 +47,7 @@ func (s *Session) Data(ctx context.Context, opt DataOptions) error {
 	d := register.Data{Symbol: opt.Symbol, Align: opt.Align}
 	if opt.Output != "" {
 		var err error
-		if d.Machine, d.COFF, err = hostMachine(opt.Triple); err != nil {
+		if d.Machine, d.COFF, err = register.HostMachine(opt.Triple); err != nil {
 			return err
 		}
 		if input, err = s.files.Open(opt.Input); err != nil {
@@ -79,7 +80,7 @@ func (s *Session) Data(ctx context.Context, opt DataOptions) error {
 			}
 			if ptx.Is(data) {
 				d.Size = int64(len(data))
-				d.Content = files.Memory(append(data[:len(data):len(data)], 0))
+				d.Content = content.Memory(append(data[:len(data):len(data)], 0))
 			}
 			return d.Write(output)
 		}))

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Whatever a file holds, listing it and taking it apart ends, without a panic and

@@ -3,12 +3,12 @@ package engine
 import (
 	"context"
 
-	"github.com/rules-offload/rules_offload/engine/codeobject"
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/codeobject"
 	"github.com/rules-offload/rules_offload/internal/cubin"
+	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/ptx"
 )
 

@@ -3,10 +3,10 @@ package engine
 import (
 	"context"
 
-	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // ListOptions are the options of List.

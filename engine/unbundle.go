@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // UnbundleRequest requests the entry for a target.
@@ -104,7 +104,7 @@ func (s *Session) unbundle(ctx context.Context, f *images.File, source *images.S
 	var result UnbundleResult
 	entries, err := opt.choose(source)
 	if err != nil {
-		return result, nameError(f.Name(), err)
+		return result, files.NameError(f.Name(), err)
 	}
 	err = s.write(ctx, func(out *files.Outputs) error {
 		var copies []images.Copy

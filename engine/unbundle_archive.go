@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/engine/files"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // UnbundleArchiveOptions are the options of UnbundleArchive.
@@ -159,7 +159,7 @@ func (p *picker) check(ctx context.Context, f *images.File) (members []*picked, 
 		}
 		if n := len(member.order); n > 0 && member.order[n-1].BadID != nil {
 			bad := member.order[n-1]
-			return nil, nameError(bad.Place.String(), badEntry(bad))
+			return nil, files.NameError(bad.Place.String(), badEntry(bad))
 		}
 		members = append(members, member)
 	}

@@ -8,7 +8,7 @@ register_toolchains("@offload_system_clang//:all")
 
 The repositories `offload_system_clang` and `offload_native` always exist; Bazel fetches them when they are used. Tags
 declare additional repositories, or replace `offload_system_clang`. Only tags of the root module are used. See
-docs/toolchains.md.
+[Toolchains](../toolchains.md).
 """
 
 load("//rules/private:clang_repositories.bzl", "archive_clang", "archive_clang_toolchain", "archive_rocm", "system_clang")

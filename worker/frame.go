@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/rules-offload/rules_offload/worker/workerproto"
+	"github.com/rules-offload/rules_offload/internal/workerproto"
 )
 
 // frameReader reads WorkRequests, each preceded by its length as a varint. protodelim does the

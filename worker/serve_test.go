@@ -27,9 +27,9 @@ import (
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
+	"github.com/rules-offload/rules_offload/internal/workerproto"
+	"github.com/rules-offload/rules_offload/internal/workertest"
 	"github.com/rules-offload/rules_offload/worker"
-	"github.com/rules-offload/rules_offload/worker/workerproto"
-	"github.com/rules-offload/rules_offload/worker/workertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

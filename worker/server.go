@@ -14,7 +14,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protodelim"
 
-	"github.com/rules-offload/rules_offload/worker/workerproto"
+	"github.com/rules-offload/rules_offload/internal/workerproto"
 )
 
 const (

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/rules-offload/rules_offload/cmd/offload/bundler"
-	"github.com/rules-offload/rules_offload/cmd/offload/command"
-	"github.com/rules-offload/rules_offload/cmd/offload/linkerwrapper"
-	"github.com/rules-offload/rules_offload/cmd/offload/offloadbinary"
-	"github.com/rules-offload/rules_offload/cmd/offload/offloadwrapper"
+	"github.com/rules-offload/rules_offload/internal/cmd/bundler"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/linkerwrapper"
+	"github.com/rules-offload/rules_offload/internal/cmd/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/cmd/offloadwrapper"
 )
 
 // dropIns are the LLVM tools whose command lines the program implements, by the name under

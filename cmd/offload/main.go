@@ -5,21 +5,23 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
-	"github.com/rules-offload/rules_offload/cmd/offload/command"
-	"github.com/rules-offload/rules_offload/cmd/offload/printable"
-	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/worker/flagfile"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/cmd/verb"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/flagfile"
 )
 
 func main() {
@@ -121,11 +123,15 @@ func runOnce(ctx context.Context) int {
 	return verb.Run(ctx, call)
 }
 
-// readAll returns a function that reads a whole parameter file.
+// readAll returns a function that reads a whole parameter file. Its errors do not name the file.
 func readAll(root *files.Root) func(string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
 		in, err := root.Open(name)
-		if err != nil {
+		var failure *files.Error
+		switch {
+		case errors.As(err, &failure):
+			return nil, errors.New(strings.TrimPrefix(failure.Plain(), name+": "))
+		case err != nil:
 			return nil, err
 		}
 		defer in.Close()

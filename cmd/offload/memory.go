@@ -7,8 +7,8 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/internal/cmd/verb"
 )
 
 const (

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-offload/rules_offload/worker/workerproto"
-	"github.com/rules-offload/rules_offload/worker/workertest"
+	"github.com/rules-offload/rules_offload/internal/workerproto"
+	"github.com/rules-offload/rules_offload/internal/workertest"
 )
 
 // asProgram makes the test binary be the program, under the name it holds.

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rules-offload/rules_offload/cmd/offload/command"
-	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/verb"
+	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/worker"
 )
 

@@ -3,7 +3,7 @@ package ccob
 import (
 	"context"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 const (

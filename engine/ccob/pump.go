@@ -4,7 +4,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 const (

@@ -35,9 +35,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // Scope selects the images that Open searches for.
@@ -311,7 +311,7 @@ func (f *File) Images() iter.Seq2[*DeviceImage, error] {
 // object that is not stored in a container.
 func (f *File) Self() *DeviceImage {
 	c := f.input.All()
-	e := &DeviceImage{Size: c.Len(), Offload: "none", content: content{plain: c}}
+	e := &DeviceImage{Size: c.Len(), Offload: "none", content: origin{plain: c}}
 	e.File, e.Form = f.name, FormFile
 	return e
 }

@@ -38,8 +38,8 @@ import (
 	"path"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // Magic is the first bytes of every package.
@@ -58,7 +58,7 @@ type Image struct {
 	Flags   uint32
 	// Strings are the properties of the image, in file order.
 	Strings []String
-	Content files.Content
+	Content content.Content
 	// Offset is the offset of Content in the argument of Parse or, if the package
 	// is compressed, in the inflated package.
 	Offset int64

@@ -9,7 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/rules-offload/rules_offload/engine/object"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // Object is a cubin.

@@ -2,6 +2,7 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load(":clang_options.bzl", "VALUES", "VALUES_AFTER_PREFIX")
 load(":gcc_flags.bzl", "is_gcc_only")
 
 # Features whose flags only work with the compiler of the C++ toolchain: they refer to files that only its compilations
@@ -24,38 +25,6 @@ _UNSUPPORTED_FEATURES = [
     "use_header_modules",
     "xbinaryfdo",
 ]
-
-# Flags whose value can be a separate argument.
-_WITH_VALUE = {flag: True for flag in [
-    "--param",
-    "--sysroot",
-    "-B",
-    "-D",
-    "-I",
-    "-MF",
-    "-MQ",
-    "-MT",
-    "-U",
-    "-Xassembler",
-    "-Xclang",
-    "-Xlinker",
-    "-Xpreprocessor",
-    "-cxx-isystem",
-    "-idirafter",
-    "-imacros",
-    "-include",
-    "-iprefix",
-    "-iquote",
-    "-isysroot",
-    "-isystem",
-    "-iwithprefix",
-    "-iwithprefixbefore",
-    "-mllvm",
-    "-o",
-    "-resource-dir",
-    "-target",
-    "-x",
-]}
 
 # Prefixes of flags that HIP and OpenMP compilations never take from the C++ toolchain.
 _DROPPED = (
@@ -125,6 +94,9 @@ _LANGUAGE = (
     "-Wno-builtin-macro-redefined",
 )
 
+# Flags for the target of the C++ toolchain.
+_TARGET = ("--target", "-target")
+
 # Of these, flags only for headers and compilers of the host.
 _NOT_LANGUAGE = (
     "-D_FORTIFY_SOURCE",
@@ -192,18 +164,21 @@ _GCC_COVERAGE = ["--coverage", "-fprofile-arcs", "-ftest-coverage"]
 
 _PARSE_HEADERS = "parse_headers"
 
-def cc_configuration(ctx, counts = False):
+def cc_configuration(ctx, counts = False, mandatory = True):
     """Returns the C++ toolchain of a target, configured by its features.
 
     Args:
       ctx: the rule's context; the rule uses the C++ toolchain and the fragment `cpp`.
       counts: whether flags are for code that `bazel coverage` can instrument, in clang's format.
+      mandatory: whether to fail if the target platform has no C++ toolchain.
 
     Returns:
-      a struct: counted, whether code is instrumented; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`
+      None without a C++ toolchain, otherwise a struct: counted, whether code is instrumented; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`
       without the feature parse_headers; flag_features, that for flags; parses_headers, whether that feature is enabled.
     """
-    toolchain = find_cc_toolchain(ctx)
+    toolchain = find_cc_toolchain(ctx, mandatory = mandatory)
+    if not toolchain:
+        return None
     features = cc_common.configure_features(
         ctx = ctx,
         cc_toolchain = toolchain,
@@ -265,7 +240,18 @@ def host_environment(cc, language = "c++"):
         variables = cc_common.empty_variables(),
     )
 
-def device_flags(ctx, cc = None, language = "c++", for_cpu = False):
+def headers_files(cc):
+    """Returns the files of the C++ toolchain: headers, which flags of `device_flags` refer to, and others.
+
+    Args:
+      cc: result of `cc_configuration`, or None.
+
+    Returns:
+      a depset of Files.
+    """
+    return cc.toolchain.all_files if cc else depset()
+
+def device_flags(ctx, cc = None, language = "c++", for_cpu = False, parses_host = False):
     """Returns the flags for C++ that also apply to device code.
 
     These are the flags of `--copt`, `--cxxopt` and `--conlyopt`, except those for a CPU, and the C++ toolchain's flags for
@@ -273,9 +259,10 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False):
 
     Args:
       ctx: the rule's context; the rule has the fragment `cpp`.
-      cc: result of `cc_configuration`; None in rules that do not use the C++ toolchain.
+      cc: result of `cc_configuration`; None without a C++ toolchain.
       language: `c` or `c++`.
       for_cpu: whether the device is a CPU like the host, so that flags for its instructions (`-mavx2`) apply.
+      parses_host: whether the compilation also reads declarations of the host, so that the C++ toolchain's target applies.
 
     Returns:
       list of strings for `add_flags`.
@@ -283,7 +270,7 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False):
     flags = [
         flag
         for flag in (_flags(_command_line(cc, language, [])) if cc else [])
-        if (flag[0].startswith(_LANGUAGE) and not _joined(flag).startswith(_NOT_LANGUAGE)) or (for_cpu and _is_for_a_cpu(flag[0]))
+        if (flag[0].startswith(_LANGUAGE + (_TARGET if parses_host else ())) and not _joined(flag).startswith(_NOT_LANGUAGE)) or (for_cpu and _is_for_a_cpu(flag[0]))
     ] + [
         flag
         for flag in _flags(_user_flags(ctx, language))
@@ -325,17 +312,26 @@ def _command_line(cc, language, user_flags):
     )
 
 def _flags(words):
-    """Splits the words of a command line into lists of a flag and its value."""
+    """Splits the words of a command line into lists of a flag and its values."""
     flags = []
-    incomplete = False
+    missing = 0
     for word in words:
-        if incomplete:
+        if missing:
             flags[-1].append(word)
-            incomplete = False
+            missing -= 1
         else:
             flags.append([word])
-            incomplete = word in _WITH_VALUE
+            missing = _values_after(word)
     return flags
+
+def _values_after(flag):
+    """Returns the number of words after a flag that are its values."""
+    if flag in VALUES:
+        return VALUES[flag]
+    for prefix, count in VALUES_AFTER_PREFIX.items():
+        if flag.startswith(prefix):
+            return count
+    return 0
 
 def _joined(flag):
     return "".join(flag)

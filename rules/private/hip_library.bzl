@@ -81,7 +81,8 @@ def _hip_library_impl(ctx):
     headers = library_headers(ctx, cc)
     made = hip_images(
         ctx,
-        copts = device_flags(ctx, cc) + copts + expand_flags(ctx, "device_copts"),
+        cc = cc,
+        copts = device_flags(ctx, cc, parses_host = True) + copts + expand_flags(ctx, "device_copts"),
         headers = headers,
         linked = ctx.attr.device_link,
         linkopts = expand_flags(ctx, "device_linkopts"),
@@ -149,6 +150,10 @@ cc_binary(
     deps = [":solver"],
 )
 ```
+
+Default outputs: the objects of the library.
+
+Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one architecture; `_validation`, the [checks](../howto/validation.md).
 """,
     attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
         "device_link": attr.bool(

@@ -2,7 +2,9 @@
 
 load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
+load(":clang.bzl", "CLANG_GROUPS")
 load(":hip_library.bzl", "hip_library")
+load(":program.bzl", "PROGRAM_GROUPS")
 
 # Attributes of the program; all others are for the compilation of its sources.
 _PROGRAM_ATTRS = [
@@ -26,10 +28,10 @@ _PROGRAM_ATTRS = [
 
 # Attributes that both targets have.
 _COMMON_ATTRS = [
+    "additional_linker_inputs",
     "compatible_with",
     "deprecation",
     "exec_compatible_with",
-    "exec_properties",
     "features",
     "restricted_to",
     "tags",
@@ -41,7 +43,36 @@ _COMMON_ATTRS = [
 # Schedulers with GPUs recognize tests by these tags. Two tests on the same GPU would interfere.
 _GPU_TEST_TAGS = ["exclusive-if-local", "gpu", "requires-gpu-amd"]
 
+# The exec groups of hip_library. Properties without a group apply to both targets, all others to the program.
+_LIBRARY_GROUPS = CLANG_GROUPS | PROGRAM_GROUPS
+
+def _exec_properties(kwargs):
+    """Divides exec_properties into the value for the library and the value for the program, attributes of both.
+
+    Args:
+      kwargs: attributes of the macro, from which exec_properties is removed.
+
+    Returns:
+      two dicts of attributes. A select cannot be divided: both targets get it.
+    """
+    if "exec_properties" not in kwargs:
+        return {}, {}
+    properties = kwargs.pop("exec_properties")
+    if type(properties) != "dict":
+        return {"exec_properties": properties}, {"exec_properties": properties}
+    library = {}
+    program = {}
+    for key, value in properties.items():
+        group, dot, _ = key.partition(".")
+        if not dot or group in _LIBRARY_GROUPS:
+            library[key] = value
+        if not dot or group not in _LIBRARY_GROUPS:
+            program[key] = value
+    return {"exec_properties": library}, {"exec_properties": program}
+
 def _program(rule, name, srcs, deps, visibility, kwargs, tags = [], incompatible = []):
+    kwargs = dict(kwargs)
+    of_library, of_program = _exec_properties(kwargs)
     program = {key: value for key, value in kwargs.items() if key in _PROGRAM_ATTRS}
     common = {key: value for key, value in kwargs.items() if key in _COMMON_ATTRS}
     library = {key: value for key, value in kwargs.items() if key not in _PROGRAM_ATTRS and key not in _COMMON_ATTRS}
@@ -56,7 +87,7 @@ def _program(rule, name, srcs, deps, visibility, kwargs, tags = [], incompatible
         testonly = testonly,
         visibility = ["//visibility:private"],
         deps = deps,
-        **(common | library)
+        **(common | library | of_library)
     )
     rule(
         name = name,
@@ -65,7 +96,7 @@ def _program(rule, name, srcs, deps, visibility, kwargs, tags = [], incompatible
         testonly = testonly,
         visibility = visibility,
         deps = [":" + name + "_hip"],
-        **(common | program)
+        **(common | program | of_program)
     )
 
 def hip_binary(name, srcs, deps = [], visibility = None, **kwargs):

@@ -82,6 +82,10 @@ offload_per_arch(
     offload_archs = ["gfx942", "gfx1100"],
 )
 ```
+
+Default outputs: the images of all architectures.
+
+Output groups: `gfx942` and so on, the images of one architecture.
 """,
     attrs = ARCHITECTURES_ATTRS | {
         "images": attr.label_list(

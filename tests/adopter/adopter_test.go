@@ -17,8 +17,8 @@ import (
 	"github.com/bazelbuild/buildtools/build"
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/tests/bazeltest"
-	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
 var full = flag.Bool("full", false, "build the Gazelle extension from its own module, which compiles Gazelle")

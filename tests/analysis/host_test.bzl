@@ -4,7 +4,7 @@ load("@rules_cc//cc:action_names.bzl", "ACTION_NAMES")
 load("@rules_cc//cc:cc_toolchain_config_lib.bzl", "env_entry", "env_set", "feature", "flag_group", "flag_set", "tool_path")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/toolchains:cc_toolchain_config_info.bzl", "CcToolchainConfigInfo")
-load("//rules:defs.bzl", "cuda_ptx", "hip_code_objects", "hip_library", "openmp_library")
+load("//rules:defs.bzl", "cuda_ptx", "device_bitcode_library", "hip_code_objects", "hip_library", "openmp_library")
 load(":testing.bzl", "actions_test_with")
 
 _COMPILE = [ACTION_NAMES.c_compile, ACTION_NAMES.cpp_compile]
@@ -65,6 +65,7 @@ _USER = {
     "//command_line_option:cxxopt": ["-std=c++23"],
 }
 _user_test = actions_test_with(_USER)
+_values_test = actions_test_with({"//command_line_option:copt": ["-Xarch_host", "-mavx2", "-DX", "-working-directory", "-mfma", "-fsanitize=undefined"]})
 _features_test = actions_test_with({"//command_line_option:features": ["asan"]})
 _dbg_test = actions_test_with({"//command_line_option:compilation_mode": "dbg"})
 _opt_test = actions_test_with({"//command_line_option:compilation_mode": "opt"})
@@ -100,6 +101,12 @@ def host_tests(name):
     hip_code_objects(
         name = "host_code_objects",
         srcs = ["a.hip"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    device_bitcode_library(
+        name = "host_bitcode",
+        srcs = ["a.c", "a.hip"],
         offload_archs = ["gfx942"],
         tags = ["manual"],
     )
@@ -148,6 +155,10 @@ def host_tests(name):
         # A CPU like that of the host has its instructions.
         ("user_openmp_cpu", _user_test, cpu_device, {"argv": ["-DCOPT=1", "-mavx2"], "not_in_argv": gcc_only + ["-fstack-protector-all", "-std=c++23"], "shell": True}),
         ("cross_openmp_cpu", _cross_user_test, cpu_device, {"argv": ["-DCOPT=1"], "not_in_argv": ["-mavx2", "-mcpu=neoverse-n1"], "shell": True}),
+        # Values in separate words stay with their flags, and only these.
+        ("values_hip", _values_test, hip_host, {"argv": ["-Xarch_host -mavx2 -DX -working-directory -mfma -fsanitize=undefined"]}),
+        ("values_hip_device", _values_test, hip_device, {"argv": ["-Xarch_host -mavx2 -DX -working-directory -mfma"], "not_in_argv": ["-fsanitize=undefined"]}),
+        ("values_openmp_device", _values_test, openmp_device, {"argv": ["-DX -working-directory -mfma"], "not_in_argv": ["-mavx2", "-Xarch_host"], "shell": True}),
         ("feature_hip", _features_test, hip_host, {"argv": ["-fsanitize=address"]}),
         ("feature_hip_device", _features_test, hip_device, {"not_in_argv": ["-fsanitize=address"]}),
         ("feature_attribute", _opt_test, features_host, {"argv": ["-fsanitize=address"], "not_in_argv": ["-O2"]}),
@@ -161,7 +172,11 @@ def host_tests(name):
             "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"],
             "not_in_argv": ["-flto", "-fmodule-name=", "c++"],
         }),
-        ("cross_hip_device", _cross_test, hip_device, {"argv": ["-nostdinc++ -isystem libcxx -std=c++20"], "not_in_argv": ["-mcpu=neoverse-n1", "--target=aarch64-linux-musl", "-Wall"]}),
+        ("cross_hip_device", _cross_test, hip_device, {"argv": ["-x hip --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"], "not_in_argv": ["-mcpu=neoverse-n1", "-Wall"]}),
+        ("cross_code_objects", _cross_test, ("host_code_objects", "OffloadHipCompile", "host_code_objects/gfx942/a.o"), {"argv": ["-x hip --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"]}),
+        ("cross_cuda", _cross_test, ("host_cuda", "OffloadCudaCompile", "host_cuda/sm_70.ptx"), {"argv": ["-x cuda --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"]}),
+        ("cross_bitcode_c", _cross_test, ("host_bitcode", "OffloadBitcodeCompile", "host_bitcode/gfx942/a.bc"), {"argv": ["-nostdinc++ -isystem libcxx"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"], "not_in_argv": ["--target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl"]}),
+        ("cross_bitcode_hip", _cross_test, ("host_bitcode", "OffloadBitcodeCompile", "host_bitcode/gfx942/a_hip.bc"), {"argv": ["-x hip --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"]}),
         ("cross_hip_features", _cross_test, features_device, {"not_in_argv": ["-fsanitize=address"]}),
         ("cross_register", _cross_test, ("host_hip", "OffloadRegister", "host_hip/host/a.fatbin.o"), {"argv": ["--triple=aarch64-unknown-linux-gnu"]}),
         ("cross_openmp", _cross_test, host_ir, {"argv": ["--target=aarch64-unknown-linux-gnu"], "shell": True}),

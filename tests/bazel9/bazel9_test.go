@@ -15,7 +15,7 @@ import (
 
 	"github.com/bazelbuild/buildtools/build"
 
-	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
 // removed has the rules and providers that Bazel 9 no longer has: they must be

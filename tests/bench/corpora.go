@@ -19,12 +19,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/rules-offload/rules_offload/engine/ar"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/engine/object"
-	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // corpus is the code objects of a library, as they are or in other shapes.
@@ -223,7 +224,7 @@ func memberName(i int) string { return fmt.Sprintf("m%03d", i) }
 func writeBundles(ctx context.Context, name string, library []byte, bundles []*bundle.Bundle) error {
 	var list []ar.NewMember
 	for i, b := range bundles[:min(20, len(bundles))] {
-		list = append(list, ar.NewMember{Name: fmt.Sprintf("tu%02d.o", i), Data: files.Memory(library[b.Start:b.End])})
+		list = append(list, ar.NewMember{Name: fmt.Sprintf("tu%02d.o", i), Data: content.Memory(library[b.Start:b.End])})
 	}
 	return writeArchive(ctx, name, list)
 }

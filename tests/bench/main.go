@@ -20,8 +20,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/tests/llvm"
-	"github.com/rules-offload/rules_offload/tests/root"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/root"
 )
 
 func main() {

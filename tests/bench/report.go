@@ -13,7 +13,7 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/internal/llvm"
 )
 
 //go:embed performance.md.tmpl

@@ -10,7 +10,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/rules-offload/rules_offload/tests/campaign/parsers"
+	"github.com/rules-offload/rules_offload/tests/internal/parsers"
 )
 
 var (

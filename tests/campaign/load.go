@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rules-offload/rules_offload/worker/workerproto"
-	"github.com/rules-offload/rules_offload/worker/workertest"
+	"github.com/rules-offload/rules_offload/internal/workerproto"
+	"github.com/rules-offload/rules_offload/internal/workertest"
 )
 
 // load sends a worker requests of mixed sizes from several sides at once, with

@@ -21,7 +21,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/rules-offload/rules_offload/tests/root"
+	"github.com/rules-offload/rules_offload/internal/root"
 )
 
 func main() {

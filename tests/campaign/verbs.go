@@ -12,16 +12,16 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/cmd/offload/bundler"
-	"github.com/rules-offload/rules_offload/cmd/offload/command"
-	"github.com/rules-offload/rules_offload/cmd/offload/linkerwrapper"
-	"github.com/rules-offload/rules_offload/cmd/offload/offloadbinary"
-	"github.com/rules-offload/rules_offload/cmd/offload/offloadwrapper"
-	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
-	"github.com/rules-offload/rules_offload/engine/files"
-	"github.com/rules-offload/rules_offload/tests/campaign/parsers"
+	"github.com/rules-offload/rules_offload/internal/cmd/bundler"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/linkerwrapper"
+	"github.com/rules-offload/rules_offload/internal/cmd/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/cmd/offloadwrapper"
+	"github.com/rules-offload/rules_offload/internal/cmd/verb"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/tests/internal/parsers"
 )
 
 // commandLine is one that reads a damaged file.
@@ -53,7 +53,7 @@ var commandLines = []commandLine{
 	{"archive", "offload unbundle-archive --allow-missing --input IN --entry gfx906=o1", []string{"o1"}},
 	{"bundle", "offload check --input IN", []string{}},
 	{"bundle", "offload check --covers gfx90a:xnack+ IN", []string{}},
-	{"code", "offload pack --compress zstd --format-version 3 --output o1 --image file=IN,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip", []string{"o1"}},
+	{"code", "offload pack --compress --format-version 3 --output o1 --image file=IN,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip", []string{"o1"}},
 	{"object", "offload embed --input IN --output o1 PACKAGE", []string{"o1"}},
 	{"package", "offload embed --input HOST --output o1 IN", []string{"o1"}},
 	{"code", "offload cc-data --symbol data --triple x86_64-unknown-linux-gnu --output o1 --header o2 IN", []string{"o1", "o2"}},

@@ -22,8 +22,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/tests/llvm"
-	"github.com/rules-offload/rules_offload/tests/root"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/root"
 )
 
 const thisPackage = "tests/devicecode"

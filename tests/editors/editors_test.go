@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/tests/bazeltest"
-	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/internal/llvm"
 )
 
 // inPlace makes clang and the real clang-linker-wrapper call this project's

@@ -14,13 +14,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/tests/bazeltest"
+	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/tests/flows"
-	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
 func TestMain(m *testing.M) {
-	llvm.Main(m, "qemu-aarch64", "aarch64-linux-gnu-g++")
+	llvm.Main(m, "qemu-aarch64", "aarch64-linux-gnu-g++", "buildbox-casd")
 }
 
 const buildFile = `load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_shared_library")

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/rules-offload/rules_offload/tests/bazeltest"
-	"github.com/rules-offload/rules_offload/tests/remote/reapi"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )
 
 // tracked are targets of all kinds that compile for a device. They see the same

@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/tests/comgr"
-	"github.com/rules-offload/rules_offload/tests/llvm"
-	"github.com/rules-offload/rules_offload/tests/root"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/tests/internal/comgr"
 )
 
 // targets are the target IDs of //kernels, and the machine that llvm-readelf

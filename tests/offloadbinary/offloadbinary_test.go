@@ -21,8 +21,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/tests/llvm"
-	"github.com/rules-offload/rules_offload/tests/releases"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }

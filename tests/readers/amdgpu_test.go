@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/tests/releases"
+	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
 // Which entries serve which requests where triples are those of LLVM 23 and later: as they do it.

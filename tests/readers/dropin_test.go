@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/tests/llvm"
-	"github.com/rules-offload/rules_offload/tests/releases"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
 // TestFollows runs command lines whose answers differ between releases of LLVM by each of them, and by the drop-in that

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/tests/releases"
-	"github.com/rules-offload/rules_offload/tests/root"
+	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
 // The data file of processors says what LLVM does: its names, their numbers in the flags of code objects, and the features

@@ -13,9 +13,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/tests/comgr"
-	"github.com/rules-offload/rules_offload/tests/llvm"
-	"github.com/rules-offload/rules_offload/tests/releases"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/comgr"
+	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m, comgr.Header) }

@@ -17,7 +17,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/rules-offload/rules_offload/tests/remote/reapi"
+	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )
 
 func main() {

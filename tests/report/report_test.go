@@ -13,14 +13,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/cmd/offload/command"
-	"github.com/rules-offload/rules_offload/cmd/offload/verb"
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
-	"github.com/rules-offload/rules_offload/engine/files"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/verb"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/root"
 	"github.com/rules-offload/rules_offload/internal/testelf"
-	"github.com/rules-offload/rules_offload/tests/chromium"
-	"github.com/rules-offload/rules_offload/tests/root"
+	"github.com/rules-offload/rules_offload/tests/internal/chromium"
 )
 
 func TestMain(m *testing.M) { os.Exit(root.Main(m, chromium.Program)) }

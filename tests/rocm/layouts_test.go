@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/tests/bazeltest"
-	"github.com/rules-offload/rules_offload/tests/llvm"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
 // layouts are places of LLVM and of the device libraries in archives of ROCm.

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/tests/bazeltest"
-	"github.com/rules-offload/rules_offload/tests/llvm"
-	"github.com/rules-offload/rules_offload/tests/remote/reapi"
-	"github.com/rules-offload/rules_offload/tests/root"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )
 
 // all takes minutes: rocThrust and hipCUB are many headers.

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/tests/bazeltest"
-	"github.com/rules-offload/rules_offload/tests/llvm"
-	"github.com/rules-offload/rules_offload/tests/root"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
 // library is a kernel library that is built by these rules and by a genrule

@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/internal/check"
-	"github.com/rules-offload/rules_offload/tests/bazeltest"
-	"github.com/rules-offload/rules_offload/tests/llvm"
-	"github.com/rules-offload/rules_offload/tests/remote/reapi"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }

@@ -1,0 +1,266 @@
+package kernels
+
+import (
+	"cmp"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Change is the kind of difference between the builds.
+type Change string
+
+// The changes.
+const (
+	Added   Change = "added"
+	Removed Change = "removed"
+	Changed Change = "changed"
+	Same    Change = "same"
+)
+
+// Diff is the difference between two builds.
+type Diff struct {
+	// Archs are all architectures of either build, by name.
+	Archs []ChangedArch `json:"archs"`
+	// Kernels are the kernels that differ, for architectures that both builds
+	// have. Kernels that got worse are first.
+	Kernels []ChangedKernel `json:"kernels"`
+	// Failures are the exceeded limits, see Limits.Check.
+	Failures []Failure `json:"failures"`
+	// Equal is the number of kernels that do not differ.
+	Equal int `json:"-"`
+}
+
+// ChangedArch is an architecture in both builds. Sizes are totals of all its images,
+// in bytes.
+type ChangedArch struct {
+	Arch    string `json:"arch"`
+	Change  Change `json:"change"`
+	OldSize int64  `json:"old_size"`
+	NewSize int64  `json:"new_size"`
+}
+
+// ChangedKernel is a kernel that differs between the builds.
+type ChangedKernel struct {
+	Arch      string  `json:"arch"`
+	Name      string  `json:"name"` // of the new kernel, unless it is removed
+	Demangled string  `json:"demangled"`
+	Change    Change  `json:"change"` // Added, Removed or Changed
+	Old       *Kernel `json:"old"`
+	New       *Kernel `json:"new"`
+	// Deltas are new minus old figures, by name, if both are known and differ.
+	Deltas map[string]int64 `json:"deltas"`
+}
+
+// Compare compares two builds. Images are paired by architecture, kernels by
+// architecture and the Key of their name. Empty images are ignored.
+func Compare(old, new []Image) *Diff {
+	before, after := collect(old), collect(new)
+	d := &Diff{Archs: []ChangedArch{}, Kernels: []ChangedKernel{}, Failures: []Failure{}}
+	for name, o := range before {
+		n := after[name]
+		if n == nil {
+			d.Archs = append(d.Archs, ChangedArch{Arch: name, Change: Removed, OldSize: o.size})
+			continue
+		}
+		change := Same
+		if !o.same(n) {
+			change = Changed
+		}
+		d.Archs = append(d.Archs, ChangedArch{Arch: name, Change: change, OldSize: o.size, NewSize: n.size})
+		d.kernels(name, o.kernels, n.kernels)
+	}
+	for name, n := range after {
+		if before[name] == nil {
+			d.Archs = append(d.Archs, ChangedArch{Arch: name, Change: Added, NewSize: n.size})
+		}
+	}
+	slices.SortFunc(d.Archs, func(a, b ChangedArch) int { return cmp.Compare(a.Arch, b.Arch) })
+	slices.SortStableFunc(d.Kernels, compareKernels)
+	return d
+}
+
+// arch holds the images of an architecture in one build.
+type arch struct {
+	size    int64
+	hashes  []uint64
+	kernels []*Kernel
+}
+
+func collect(images []Image) map[string]*arch {
+	byName := make(map[string]*arch)
+	for i := range images {
+		img := &images[i]
+		if img.Size == 0 || img.Host {
+			continue
+		}
+		a := byName[img.Arch]
+		if a == nil {
+			a = new(arch)
+			byName[img.Arch] = a
+		}
+		a.size += img.Size
+		a.hashes = append(a.hashes, img.Hash)
+		for k := range img.Kernels {
+			a.kernels = append(a.kernels, &img.Kernels[k])
+		}
+	}
+	return byName
+}
+
+// same reports whether two builds have the same images, in any order.
+func (a *arch) same(b *arch) bool {
+	slices.Sort(a.hashes)
+	slices.Sort(b.hashes)
+	return a.size == b.size && slices.Equal(a.hashes, b.hashes)
+}
+
+// maxNear is the largest number of kernels with the same key among which a
+// partner is searched. Real files have a few, one for each image.
+const maxNear = 256
+
+// kernels compares the kernels of an architecture.
+func (d *Diff) kernels(arch string, old, new []*Kernel) {
+	open := make(map[string][]*Kernel) // kernels of the old build by key
+	for _, k := range old {
+		key := Key(k.Name)
+		open[key] = append(open[key], k)
+	}
+	// A kernel with the same name and figures is the best partner, then one with
+	// the same name, then any with the same key.
+	partner := make([]*Kernel, len(new))
+	for _, fits := range []func(o, n *Kernel) bool{
+		func(o, n *Kernel) bool { return o.Name == n.Name && equal(o, n) },
+		func(o, n *Kernel) bool { return o.Name == n.Name },
+		equal,
+		func(o, n *Kernel) bool { return true },
+	} {
+		for i, n := range new {
+			key := Key(n.Name)
+			list := open[key]
+			if partner[i] != nil || len(list) == 0 {
+				continue
+			}
+			near := list[:min(len(list), maxNear)]
+			if at := slices.IndexFunc(near, func(o *Kernel) bool { return fits(o, n) }); at >= 0 {
+				partner[i] = list[at]
+				copy(list[1:at+1], list[:at])
+				open[key] = list[1:]
+			}
+		}
+	}
+	for i, n := range new {
+		switch o := partner[i]; {
+		case o == nil:
+			d.Kernels = append(d.Kernels, ChangedKernel{Arch: arch, Name: n.Name, Demangled: n.Demangled, Change: Added, New: n, Deltas: map[string]int64{}})
+		case equal(o, n):
+			d.Equal++
+		default:
+			d.Kernels = append(d.Kernels, ChangedKernel{Arch: arch, Name: n.Name, Demangled: n.Demangled, Change: Changed, Old: o, New: n, Deltas: deltas(o, n)})
+		}
+	}
+	for _, list := range open {
+		for _, o := range list {
+			d.Kernels = append(d.Kernels, ChangedKernel{Arch: arch, Name: o.Name, Demangled: o.Demangled, Change: Removed, Old: o, Deltas: map[string]int64{}})
+		}
+	}
+}
+
+var (
+	// openMPName matches the prefix of the names of OpenMP kernels; the numbers
+	// are device and inode of the source file.
+	openMPName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^__omp_offloading_[0-9a-f]+_[0-9a-f]+_`) })
+	// internalName matches the suffix of the names of kernels with internal
+	// linkage in relocatable device code, which is the hash of the compilation
+	// unit.
+	internalName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.(intern|static)\.[^.]*$`) })
+)
+
+// Key returns the part of a kernel's name that is the same in all builds:
+// without the inode of the source file, which OpenMP inserts, and the hash of
+// the compilation unit, which HIP appends.
+func Key(name string) string {
+	if strings.HasPrefix(name, "__omp_offloading_") {
+		name = openMPName().ReplaceAllLiteralString(name, "__omp_offloading_")
+	}
+	if strings.Contains(name, ".intern.") || strings.Contains(name, ".static.") {
+		name = internalName().ReplaceAllString(name, ".$1")
+	}
+	return name
+}
+
+// equal reports whether two kernels have the same figures.
+func equal(a, b *Kernel) bool {
+	x, y := *a, *b
+	for _, k := range []*Kernel{&x, &y} { // ignore their location
+		k.Image, k.Members, k.Section, k.ID, k.Name, k.Demangled, k.Version = 0, nil, "", "", "", "", nil
+	}
+	return reflect.DeepEqual(x, y)
+}
+
+// figures returns the figures of a kernel by their JSON names; unknown figures
+// are nil.
+func figures(k *Kernel) map[string]*int64 {
+	all := map[string]*int64{
+		"code_size": k.CodeSize, "sgprs": k.SGPRs, "vgprs": k.VGPRs, "agprs": k.AGPRs,
+		"sgpr_spills": k.SGPRSpills, "vgpr_spills": k.VGPRSpills, "scratch": k.Scratch, "lds": k.LDS,
+		"kernarg": k.Kernarg, "max_workgroup_size": k.MaxWorkgroupSize,
+	}
+	if k.Occupancy != nil {
+		waves := int64(k.Occupancy.WavesPerSIMD)
+		all["occupancy"] = &waves
+	}
+	return all
+}
+
+// Figure returns a figure of a kernel by its name in Deltas, or nil if it is
+// unknown.
+func Figure(k *Kernel, name string) *int64 { return figures(k)[name] }
+
+func deltas(old, new *Kernel) map[string]int64 {
+	d := make(map[string]int64)
+	before := figures(old)
+	for name, n := range figures(new) {
+		if o := before[name]; o != nil && n != nil && *n != *o {
+			d[name] = *n - *o
+		}
+	}
+	return d
+}
+
+// grew reports whether a figure of the kernel is larger in the new build.
+func (k *ChangedKernel) grew(figures ...string) bool {
+	return slices.ContainsFunc(figures, func(f string) bool { return k.Deltas[f] > 0 })
+}
+
+// rank returns the severity of a change, for sorting.
+func (k *ChangedKernel) rank() int {
+	switch {
+	case k.grew("sgpr_spills", "vgpr_spills", "scratch"):
+		return 0
+	case k.Deltas["occupancy"] < 0:
+		return 1
+	case k.Change == Removed:
+		return 2
+	}
+	return 3
+}
+
+func compareKernels(a, b ChangedKernel) int {
+	size := func(k ChangedKernel) int64 { return max(k.Deltas["code_size"], -k.Deltas["code_size"]) }
+	return cmp.Or(
+		cmp.Compare(a.rank(), b.rank()), cmp.Compare(size(b), size(a)),
+		cmp.Compare(a.Arch, b.Arch), cmp.Compare(a.Name, b.Name), image(a)-image(b),
+	)
+}
+
+// image returns the index of the image of a kernel: several images may have
+// kernels of the same name.
+func image(k ChangedKernel) int {
+	if k.New != nil {
+		return k.New.Image
+	}
+	return k.Old.Image
+}

@@ -1,0 +1,149 @@
+package listing
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+)
+
+// DiffJSON prints a difference as a JSON object.
+func DiffJSON(w io.Writer, d *kernels.Diff) error { return writeJSON(w, d) }
+
+// Diff prints a difference: a table of architectures, one of kernels, and how
+// many kernels differ.
+func Diff(w io.Writer, d *kernels.Diff) error {
+	if len(d.Archs) == 0 {
+		_, err := fmt.Fprintln(w, "no device images in either file")
+		return err
+	}
+	if err := table(w, func(row func(...string)) {
+		row("ARCH", "OLD", "NEW", "CHANGE")
+		total := kernels.ChangedArch{Arch: "total", Change: kernels.Changed}
+		for _, a := range d.Archs {
+			row(archRow(a)...)
+			total.OldSize += a.OldSize
+			total.NewSize += a.NewSize
+		}
+		if len(d.Archs) > 1 {
+			row(archRow(total)...)
+		}
+	}); err != nil {
+		return err
+	}
+	if len(d.Kernels) > 0 {
+		fmt.Fprintln(w)
+		if err := table(w, func(row func(...string)) {
+			row("CHANGE", "ARCH", "CODE", "WHAT", "KERNEL")
+			for i := range d.Kernels {
+				row(diffRow(&d.Kernels[i])...)
+			}
+		}); err != nil {
+			return err
+		}
+	}
+	count := make(map[kernels.Change]int)
+	for _, k := range d.Kernels {
+		count[k.Change]++
+	}
+	_, err := fmt.Fprintf(w, "\nkernels: %d changed, %d added, %d removed, %d equal\n",
+		count[kernels.Changed], count[kernels.Added], count[kernels.Removed], d.Equal)
+	return err
+}
+
+// archRow returns the cells of an architecture.
+func archRow(a kernels.ChangedArch) []string {
+	old, new, change := printable.Size(a.OldSize), printable.Size(a.NewSize), string(a.Change)
+	switch {
+	case a.Change == kernels.Added:
+		old = "-"
+	case a.Change == kernels.Removed:
+		new = "-"
+	case a.NewSize != a.OldSize:
+		change = signedSize(a.NewSize - a.OldSize)
+		if a.OldSize > 0 {
+			change += fmt.Sprintf(" (%+.1f%%)", float64(a.NewSize-a.OldSize)*100/float64(a.OldSize))
+		}
+	case a.Change == kernels.Changed:
+		change = "same size"
+	}
+	return []string{orDash(a.Arch), old, new, change}
+}
+
+func signedSize(n int64) string {
+	if n > 0 {
+		return "+" + printable.Size(n)
+	}
+	return printable.Size(n)
+}
+
+// figureNames are the names of figures in the order in which they are printed.
+var figureNames = []string{"occupancy", "sgpr_spills", "vgpr_spills", "scratch", "vgprs", "agprs", "sgprs", "lds", "kernarg", "max_workgroup_size"}
+
+// diffRow returns the cells of a kernel that differs.
+func diffRow(k *kernels.ChangedKernel) []string {
+	var what []string
+	code := "-"
+	if n, ok := k.Deltas["code_size"]; ok {
+		code = fmt.Sprintf("%+d", n)
+	}
+	for _, name := range figureNames {
+		if n, ok := k.Deltas[name]; ok {
+			what = append(what, fmt.Sprintf("%s %s (%+d)", strings.ReplaceAll(name, "_", " "), fromTo(k, name), n))
+		}
+	}
+	switch k.Change {
+	case kernels.Added:
+		code = number(k.New.CodeSize)
+	case kernels.Removed:
+		code = number(k.Old.CodeSize)
+	case kernels.Changed:
+		if len(what) == 0 && code == "-" {
+			what = append(what, "attributes")
+		}
+	}
+	return []string{string(k.Change), orDash(k.Arch), code, orDash(strings.Join(what, ", ")), orDash(k.Demangled)}
+}
+
+// fromTo prints the old and the new figure.
+func fromTo(k *kernels.ChangedKernel, name string) string {
+	figure := func(k *kernels.Kernel) string {
+		n := kernels.Figure(k, name)
+		return number(n)
+	}
+	return figure(k.Old) + " to " + figure(k.New)
+}
+
+// Failures returns one line that lists the exceeded limits.
+func Failures(d *kernels.Diff) string {
+	const most = 3 // kernels that are named for each rule
+	var parts []string
+	for i := 0; i < len(d.Failures); {
+		rule := d.Failures[i].Rule
+		n := i
+		for n < len(d.Failures) && d.Failures[n].Rule == rule {
+			n++
+		}
+		var names []string
+		for _, f := range d.Failures[i:min(n, i+most)] {
+			name := f.Arch
+			if f.Kernel != nil {
+				name += " " + kernels.Demangle(*f.Kernel)
+			}
+			if rule == kernels.MaxGrowth {
+				at := slices.IndexFunc(d.Archs, func(a kernels.ChangedArch) bool { return a.Arch == f.Arch })
+				name += " by " + printable.Size(d.Archs[at].NewSize-d.Archs[at].OldSize)
+			}
+			names = append(names, name)
+		}
+		if n-i > most {
+			names = append(names, fmt.Sprintf("and %d more", n-i-most))
+		}
+		parts = append(parts, fmt.Sprintf("%s: %s", rule, strings.Join(names, ", ")))
+		i = n
+	}
+	return "limits exceeded: " + strings.Join(parts, "; ")
+}

@@ -1,0 +1,113 @@
+// Package offloadwrapper implements the command line of llvm-offload-wrapper (LLVM's
+// llvm/tools/llvm-offload-wrapper), which writes the code that registers device images when a
+// program starts: as bitcode, or as an object if the name of the output ends in .o or .obj.
+package offloadwrapper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
+	"github.com/rules-offload/rules_offload/internal/cmd/release"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/register"
+)
+
+// firstSYCL is the first release of LLVM whose tool wraps for SYCL, and has the
+// option --relocatable.
+const firstSYCL = 23
+
+// Run runs a command line and returns its exit code.
+func Run(ctx context.Context, call *command.Call) int {
+	followed, err := release.FromEnv(call.LookupEnv)
+	if err != nil {
+		fmt.Fprintf(call.Stderr, "%s: error: %v\n", call.Name, err)
+		return 1
+	}
+	// Without a release to follow, all options are accepted.
+	_, chosen := call.LookupEnv(release.Variable)
+	newest := !chosen || followed.Number >= firstSYCL
+
+	tool := llvmcl.Tool{
+		Overview: "Generate runtime registration code for a device binary image\n",
+		Category: "llvm-offload-wrapper options",
+		Version:  "Debian LLVM version " + followed.Version + "\n  Optimized build.",
+		Order:    []string{"o"},
+	}
+	kinds := []llvmcl.Choice{
+		{Value: "openmp", Help: "Wrap OpenMP binaries"},
+		{Value: "cuda", Help: "Wrap CUDA binaries"},
+		{Value: "hip", Help: "Wrap HIP binaries"},
+	}
+	relocatable := &llvmcl.Opt[bool]{}
+	if newest {
+		kinds = append(kinds, llvmcl.Choice{Value: "sycl", Help: "Wrap SYCL binaries"})
+		relocatable = tool.Bool("relocatable", "Keep OpenMP images out of later device links")
+	}
+	output := tool.String("o", "file", "Write output to <file>.")
+	kind := tool.Choice("kind", "Wrap for offload kind:", kinds...)
+	kind.Require()
+	triple := tool.String("triple", "string", "Target triple for the wrapper module")
+	inputs := tool.Positionals(" Wrap input from <file>")
+	tool.RequirePositional()
+	if exit := tool.Parse(call); exit.Done {
+		return exit.Code
+	}
+	opt := engine.RegisterOptions{
+		Triple: triple.Value, Images: inputs.Value, Output: output.Value,
+		Relocatable: relocatable.Value, Release: followed.Number, FirstImage: true,
+		IR: !strings.HasSuffix(output.Value, ".o") && !strings.HasSuffix(output.Value, ".obj"),
+	}
+	if opt.Kind, err = register.ParseKind(kind.Value); err == nil {
+		if opt.Kind == register.SYCL {
+			opt.Release = max(opt.Release, firstSYCL)
+		}
+		err = run(ctx, call, opt)
+	}
+	if err != nil {
+		fmt.Fprintf(call.Stderr, "%s: error: %s\n", call.Name, message(err, output.Value))
+		return 1
+	}
+	return 0
+}
+
+// run writes the output.
+func run(ctx context.Context, call *command.Call, opt engine.RegisterOptions) error {
+	switch {
+	case opt.Output == "":
+		return errors.New("No such file or directory")
+	case opt.Output == "-":
+		opt.Output = "./-" // a name like any other
+	case opt.Kind != register.OpenMP && len(opt.Images) > 1:
+		return errors.New("CUDA / HIP offloading uses a single fatbinary or offload bundle")
+	}
+	opt.Relocatable = opt.Relocatable && opt.Kind == register.OpenMP
+	if opt.Triple == "" {
+		opt.Triple = defaultTriple()
+	}
+	return call.Session.Register(ctx, opt)
+}
+
+// message returns an error as LLVM's tools write it: without the name of the
+// output.
+func message(err error, output string) string {
+	var system *files.Error
+	if errors.As(err, &system) && path.Clean(system.Name) == path.Clean(output) {
+		return system.Reason()
+	}
+	return err.Error()
+}
+
+// defaultTriple is LLVM's for the machine that the program runs on.
+func defaultTriple() string {
+	if runtime.GOARCH == "arm64" {
+		return "aarch64-unknown-linux-gnu"
+	}
+	return "x86_64-pc-linux-gnu"
+}

@@ -1,0 +1,97 @@
+// Package release has the differences between the releases of LLVM that the drop-ins can
+// follow. A change of behavior between releases is a field of Release, set in one table. The
+// code of a tool tests the field, never the number.
+package release
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
+)
+
+// Variable is the environment variable that selects a release: 22, 23 or 24. If it is not set,
+// the tools follow Default.
+const Variable = "OFFLOAD_LLVM_VERSION"
+
+// Default is the number of the release that the tools follow by default: the newest whose
+// outputs all older releases read. llvm-offload-binary of LLVM 23 writes containers that 22
+// rejects.
+const Default = 22
+
+// Release is the behavior of the tools of one release of LLVM.
+type Release struct {
+	Number  int    // 22, 23 or 24
+	Version string // as --version has it, such as 22.1.8
+	Package string // the version of Debian's package, as --version of clang's tools has it
+
+	// Container is the version of offload binaries that llvm-offload-binary writes, and of
+	// those in objects.
+	Container int
+	// CompressesContainers reports whether llvm-offload-binary has the options --compress,
+	// --compression-format and --compression-level.
+	CompressesContainers bool
+	// NextBucket reports whether LLVM's hash tables search for a free bucket by linear probing
+	// instead of quadratic probing. The order of listings depends on it.
+	NextBucket bool
+	// SmallWords reports whether messages of clang-offload-bundler about compressed data begin
+	// with a lower-case letter, and the message about uncompressed data ends without a full
+	// stop.
+	SmallWords bool
+	// AnyTypeOfEmpty reports whether clang-offload-bundler ignores -type for an empty file.
+	AnyTypeOfEmpty bool
+	// ListsMembers reports whether clang-offload-bundler -list -type=a lists the entries of the
+	// members.
+	ListsMembers bool
+	// Syntax is the command line syntax of all tools.
+	Syntax llvmcl.Syntax
+}
+
+// releases lists the supported releases, oldest first.
+var releases = []Release{
+	{Number: 22, Version: "22.1.8", Package: "1+b2", Container: 1},
+	{
+		Number: 23, Version: "23.1.4", Package: "2", Container: 2, NextBucket: true, SmallWords: true,
+		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true},
+	},
+	{
+		Number: 24, Version: "24.0.0", Package: "++20261025103442+7e3c57157096-1~exp1", Container: 3, NextBucket: true, SmallWords: true,
+		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true, StrictBools: true, NoGroups: true, HelpAlias: true},
+		CompressesContainers: true,
+	},
+}
+
+// Of returns the release of that number.
+func Of(number int) (Release, bool) {
+	for _, r := range releases {
+		if r.Number == number {
+			return r, true
+		}
+	}
+	return Release{}, false
+}
+
+// parse returns the release for a number or version, such as 23 or 23.1.4. An empty string
+// means Default.
+func parse(s string) (Release, error) {
+	if s == "" {
+		r, _ := Of(Default)
+		return r, nil
+	}
+	number, _, _ := strings.Cut(s, ".")
+	var known []string
+	for _, r := range releases {
+		if fmt.Sprint(r.Number) == number {
+			return r, nil
+		}
+		known = append(known, fmt.Sprint(r.Number))
+	}
+	return Release{}, fmt.Errorf("%s: found %q, expected %s; unset it to follow LLVM %d", Variable, s, strings.Join(known, ", "), Default)
+}
+
+// FromEnv returns the release that the environment selects. lookup returns the value of a
+// variable.
+func FromEnv(lookup func(name string) (value string, set bool)) (Release, error) {
+	value, _ := lookup(Variable)
+	return parse(value)
+}

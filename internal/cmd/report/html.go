@@ -1,0 +1,334 @@
+package report
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+)
+
+var (
+	//go:embed page.html
+	page string
+	//go:embed page.css
+	style string
+	//go:embed page.js
+	script string
+)
+
+// The hashes of style and script for the page's content security policy. A test prints the
+// expected values. They are constants, because packages that compute them would slow down every
+// start of the program.
+const (
+	styleHash  = "sha256-WHryJATHo5tVUQYG4cFeRFV/koXSFG2TQk4WnmXcR6Q="
+	scriptHash = "sha256-+GDKdVXEZJQPKpPnKBrVa6zCTBZTZz2qmevW88WihEU="
+)
+
+// WriteHTML writes the report as a page: one file that loads nothing.
+func (r *Report) WriteHTML(w io.Writer) error {
+	data, err := json.Marshal(r.pageData()) // escapes <, > and & in strings
+	if err != nil {
+		return err
+	}
+	title := r.title()
+	values := map[string]string{
+		"STYLE_HASH": styleHash, "SCRIPT_HASH": scriptHash, "STYLE": style, "SCRIPT": script,
+		"TITLE": html.EscapeString("Device code: " + title), "HEADING": html.EscapeString(title),
+		"FIGURES": r.heads(), "ARCHS": r.archRows(), "DIFF": r.diffSection(), "DATA": string(data),
+	}
+	rest := page
+	for {
+		before, after, found := strings.Cut(rest, "{{")
+		if _, err := io.WriteString(w, before); err != nil || !found {
+			return err
+		}
+		var name string
+		name, rest, _ = strings.Cut(after, "}}")
+		if _, err := io.WriteString(w, values[name]); err != nil {
+			return err
+		}
+	}
+}
+
+// title returns the names of the files, or their number.
+func (r *Report) title() string {
+	names := names(r.Files)
+	if len(names) > 3 {
+		return plural(len(names), "file")
+	}
+	return printable.Name(strings.Join(names, ", "))
+}
+
+// heads returns the figures at the head of the page.
+func (r *Report) heads() string {
+	var all total
+	size := int64(0)
+	totals := r.totals()
+	for _, t := range totals {
+		all.images += t.images
+		all.size += t.size
+		all.kernels += t.kernels
+		all.spills += t.spills
+		if t.worst != nil && worse(t.worst.Occupancy, all.worst) {
+			all.worst = t.worst
+		}
+	}
+	for _, f := range r.Files {
+		size += f.Size
+	}
+	worst := "–"
+	if all.worst != nil {
+		worst = fmt.Sprintf("%d of %d", all.worst.Occupancy.WavesPerSIMD, all.worst.Occupancy.Max)
+	}
+	var b strings.Builder
+	for _, figure := range [][2]string{
+		{printable.Size(size), noun(len(r.Files), "file")},
+		{printable.Size(all.size), noun(all.images, "image")},
+		{grouped(int64(len(totals))), noun2(len(totals), "architecture")},
+		{grouped(int64(all.kernels)), noun2(all.kernels, "kernel")},
+		{grouped(int64(all.spills)), noun2(all.spills, "kernel") + " with spills"},
+		{worst, "waves in the worst case"},
+	} {
+		fmt.Fprintf(&b, "<li><b>%s</b>%s</li>\n", html.EscapeString(figure[0]), html.EscapeString(figure[1]))
+	}
+	return b.String()
+}
+
+// noun returns the noun for what a size measures.
+func noun(n int, s string) string { return "in " + plural(n, s) }
+
+// noun2 returns a noun after a number.
+func noun2(n int, s string) string {
+	if n == 1 {
+		return s
+	}
+	return s + "s"
+}
+
+// archRows returns the rows of the table of architectures.
+func (r *Report) archRows() string {
+	var b strings.Builder
+	for _, t := range r.totals() {
+		worst := "–"
+		if t.worst != nil {
+			worst = fmt.Sprintf("%d of %d", t.worst.Occupancy.WavesPerSIMD, t.worst.Occupancy.Max)
+		}
+		fmt.Fprintf(&b, "<tr data-arch=\"%s\"><td>%s</td><td data-field=\"images\">%d</td><td>%s</td><td data-field=\"size\">%d</td><td data-field=\"kernels\">%d</td><td data-field=\"worst\">%s</td><td data-field=\"spills\">%d</td><td data-field=\"scratch\">%d</td></tr>\n",
+			html.EscapeString(t.arch), html.EscapeString(printable.Name(dash(t.arch))), t.images, printable.Size(t.size), t.size, t.kernels, worst, t.spills, t.scratch)
+	}
+	return b.String()
+}
+
+// diffSection returns the section of differences to an older build, whose kernels the
+// script adds.
+func (r *Report) diffSection() string {
+	if r.Diff == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("<section id=\"diff\" aria-labelledby=\"diff-title\">\n<h2 id=\"diff-title\">What changed</h2>\n" +
+		"<div class=\"scroll\"><table id=\"diff-archs\">\n<thead><tr><th scope=\"col\">Architecture</th><th scope=\"col\" class=\"t\">Change</th><th scope=\"col\">Old</th><th scope=\"col\">New</th><th scope=\"col\">Difference</th></tr></thead>\n<tbody>\n")
+	for _, a := range r.Diff.Archs {
+		class := ""
+		switch {
+		case a.NewSize > a.OldSize:
+			class = " class=\"up\""
+		case a.NewSize < a.OldSize:
+			class = " class=\"down\""
+		}
+		fmt.Fprintf(&b, "<tr data-arch=\"%s\" data-change=\"%s\"><td>%s</td><td class=\"t\">%s</td><td data-field=\"old_size\" title=\"%d\">%s</td><td data-field=\"new_size\" title=\"%d\">%s</td><td%s>%s</td></tr>\n",
+			html.EscapeString(a.Arch), a.Change, html.EscapeString(printable.Name(dash(a.Arch))), a.Change, a.OldSize, printable.Size(a.OldSize), a.NewSize, printable.Size(a.NewSize), class, growth(a))
+	}
+	b.WriteString("</tbody>\n</table></div>\n")
+	if len(r.Diff.Kernels) == 0 {
+		fmt.Fprintf(&b, "<p>No kernel differs, of %s.</p>\n</section>\n", grouped(int64(r.Diff.Equal)))
+		return b.String()
+	}
+	fmt.Fprintf(&b, "<p>%s differ, %s equal. Those that got worse come first.</p>\n<div class=\"scroll\" id=\"diff-rows\"><table id=\"diff-kernels\">\n<thead><tr><th scope=\"col\">Kernel</th><th scope=\"col\" class=\"t\">Architecture</th><th scope=\"col\" class=\"t\">Change</th>",
+		plural(len(r.Diff.Kernels), "kernel"), grouped(int64(r.Diff.Equal)))
+	for _, f := range figures {
+		if !slices.ContainsFunc(r.Diff.Kernels, func(k kernels.ChangedKernel) bool { return len(pageFigures(&k)[f.name]) > 0 }) {
+			continue
+		}
+		fmt.Fprintf(&b, "<th scope=\"col\" data-figure=\"%s\">%s</th>", f.name, strings.ToUpper(f.label[:1])+f.label[1:])
+	}
+	b.WriteString("</tr></thead>\n<tbody></tbody>\n</table></div>\n<p><button type=\"button\" id=\"diff-more\" hidden>Show more</button></p>\n</section>\n")
+	return b.String()
+}
+
+// pageData is what the script of the page reads. Every string is written once; all
+// others are indexes into Strings.
+type pageData struct {
+	Strings []string   `json:"strings"`
+	Files   []pageFile `json:"files"`
+	Kernels columns    `json:"kernels"`
+	Diff    []pageDiff `json:"diff,omitempty"`
+
+	index map[string]int
+}
+
+type pageFile struct {
+	Name    int          `json:"name"`
+	Size    int64        `json:"size"`
+	Bundles []pageBundle `json:"bundles"`
+}
+
+type pageBundle struct {
+	Name  int        `json:"name"`
+	Size  int64      `json:"size"`
+	Archs []pageArch `json:"archs"`
+}
+
+type pageArch struct {
+	Arch     int        `json:"arch"`
+	Size     int64      `json:"size"`
+	Sections [][2]int64 `json:"sections"` // name and size
+	First    int        `json:"first"`    // kernel
+	Count    int        `json:"count"`
+}
+
+// pageDiff is a kernel that differs.
+type pageDiff struct {
+	Arch      int                 `json:"arch"`
+	Name      int                 `json:"name"`
+	Demangled int                 `json:"demangled"`
+	Change    int                 `json:"change"`
+	Figures   map[string][]*int64 `json:"figures"` // old and new, where they differ
+}
+
+// pageFigures returns the old and new figures of a kernel that differs: those that changed, or,
+// for a kernel in only one build, all that are not 0.
+func pageFigures(k *kernels.ChangedKernel) map[string][]*int64 {
+	all := map[string][]*int64{}
+	for _, f := range figures {
+		switch _, changed := k.Deltas[f.name]; {
+		case k.Old == nil:
+			if n := kernels.Figure(k.New, f.name); n != nil && *n != 0 {
+				all[f.name] = []*int64{nil, n}
+			}
+		case k.New == nil:
+			if n := kernels.Figure(k.Old, f.name); n != nil && *n != 0 {
+				all[f.name] = []*int64{n, nil}
+			}
+		case changed:
+			all[f.name] = []*int64{kernels.Figure(k.Old, f.name), kernels.Figure(k.New, f.name)}
+		}
+	}
+	return all
+}
+
+// columns are the kernels, a slice for each field.
+type columns struct {
+	Name             []int    `json:"name"`
+	Demangled        []int    `json:"demangled"`
+	Arch             []int    `json:"arch"`
+	Place            [][]int  `json:"place"` // file, bundle, entry ID
+	CodeSize         []*int64 `json:"code_size"`
+	SGPRs            []*int64 `json:"sgprs"`
+	VGPRs            []*int64 `json:"vgprs"`
+	AGPRs            []*int64 `json:"agprs"`
+	SGPRSpills       []*int64 `json:"sgpr_spills"`
+	VGPRSpills       []*int64 `json:"vgpr_spills"`
+	Scratch          []*int64 `json:"scratch"`
+	LDS              []*int64 `json:"lds"`
+	Kernarg          []*int64 `json:"kernarg"`
+	MaxWorkgroupSize []*int64 `json:"max_workgroup_size"`
+	WavefrontSize    []*int64 `json:"wavefront_size"`
+	OMPMode          []int    `json:"omp_mode"`
+	Occupancy        []*int   `json:"occupancy"`
+	OccupancyMax     []*int   `json:"occupancy_max"`
+	Limits           []int    `json:"limits"`
+	Bounds           [][]int  `json:"bounds"`
+}
+
+// pageData returns the data of the page.
+func (r *Report) pageData() *pageData {
+	d := &pageData{Strings: []string{}, Files: []pageFile{}, index: map[string]int{}}
+	d.Kernels = columns{
+		Name: []int{}, Demangled: []int{}, Arch: []int{}, Place: [][]int{}, CodeSize: []*int64{}, SGPRs: []*int64{}, VGPRs: []*int64{}, AGPRs: []*int64{},
+		SGPRSpills: []*int64{}, VGPRSpills: []*int64{}, Scratch: []*int64{}, LDS: []*int64{}, Kernarg: []*int64{}, MaxWorkgroupSize: []*int64{},
+		WavefrontSize: []*int64{}, OMPMode: []int{}, Occupancy: []*int{}, OccupancyMax: []*int{}, Limits: []int{}, Bounds: [][]int{},
+	}
+	for i, name := range names(r.Files) {
+		f := pageFile{Name: d.string(name), Size: r.Files[i].Size, Bundles: []pageBundle{}}
+		for _, b := range bundles(r.Files[i]) {
+			pb := pageBundle{Name: d.string(b.name), Size: b.size, Archs: []pageArch{}}
+			for _, a := range b.archs {
+				pa := pageArch{Arch: d.string(a.name), Size: a.size, Sections: [][2]int64{}, First: len(d.Kernels.Name), Count: len(a.kernels)}
+				for _, s := range a.sections {
+					pa.Sections = append(pa.Sections, [2]int64{int64(d.string(s.Name)), s.Size})
+				}
+				for _, k := range a.kernels {
+					d.kernel(k, f.Name, pb.Name)
+				}
+				pb.Archs = append(pb.Archs, pa)
+			}
+			f.Bundles = append(f.Bundles, pb)
+		}
+		d.Files = append(d.Files, f)
+	}
+	if r.Diff != nil {
+		for i := range r.Diff.Kernels {
+			d.diff(&r.Diff.Kernels[i])
+		}
+	}
+	return d
+}
+
+// diff adds a kernel that differs.
+func (d *pageData) diff(k *kernels.ChangedKernel) {
+	p := pageDiff{Arch: d.string(k.Arch), Name: d.string(k.Name), Demangled: d.string(k.Demangled), Change: d.string(string(k.Change)), Figures: pageFigures(k)}
+	d.Diff = append(d.Diff, p)
+}
+
+// kernel adds a kernel.
+func (d *pageData) kernel(k *kernels.Kernel, file, bundle int) {
+	c := &d.Kernels
+	c.Name = append(c.Name, d.string(k.Name))
+	c.Demangled = append(c.Demangled, d.string(k.Demangled))
+	c.Arch = append(c.Arch, d.string(k.Arch))
+	c.Place = append(c.Place, []int{file, bundle, d.string(k.ID)})
+	c.CodeSize = append(c.CodeSize, k.CodeSize)
+	c.SGPRs = append(c.SGPRs, k.SGPRs)
+	c.VGPRs = append(c.VGPRs, k.VGPRs)
+	c.AGPRs = append(c.AGPRs, k.AGPRs)
+	c.SGPRSpills = append(c.SGPRSpills, k.SGPRSpills)
+	c.VGPRSpills = append(c.VGPRSpills, k.VGPRSpills)
+	c.Scratch = append(c.Scratch, k.Scratch)
+	c.LDS = append(c.LDS, k.LDS)
+	c.Kernarg = append(c.Kernarg, k.Kernarg)
+	c.MaxWorkgroupSize = append(c.MaxWorkgroupSize, k.MaxWorkgroupSize)
+	c.WavefrontSize = append(c.WavefrontSize, k.WavefrontSize)
+	mode, limits := "", ""
+	var waves, most *int
+	var bounds []int
+	if k.OMPMode != nil {
+		mode = *k.OMPMode
+	}
+	if o := k.Occupancy; o != nil {
+		waves, most, limits = &o.WavesPerSIMD, &o.Max, strings.Join(o.Limits, ", ")
+		bounds = []int{o.Bounds.VGPRs, o.Bounds.SGPRs, o.Bounds.Workgroup, o.Bounds.LDS}
+	}
+	c.OMPMode = append(c.OMPMode, d.string(mode))
+	c.Occupancy = append(c.Occupancy, waves)
+	c.OccupancyMax = append(c.OccupancyMax, most)
+	c.Limits = append(c.Limits, d.string(limits))
+	c.Bounds = append(c.Bounds, bounds)
+}
+
+// string returns the index of a string.
+func (d *pageData) string(s string) int {
+	i, ok := d.index[s]
+	if !ok {
+		i = len(d.Strings)
+		d.index[s] = i
+		d.Strings = append(d.Strings, s)
+	}
+	return i
+}

@@ -1,0 +1,196 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+)
+
+const (
+	// maxMarkdown is the maximum size of the Markdown report, in bytes. Comments on code hosts
+	// can have 65,536 characters.
+	maxMarkdown = 60_000
+	// maxMarkdownName is the maximum length of a name in Markdown, in characters.
+	maxMarkdownName = 120
+	// maxMarkdownRows is the maximum number of rows in a table.
+	maxMarkdownRows = 100
+)
+
+// WriteMarkdown writes a Markdown summary of less than 65,536 characters.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	m := markdown{}
+	names := names(r.Files)
+	m.line("### Device code")
+	m.line("")
+	kernels, size := 0, int64(0)
+	totals := r.totals()
+	for _, t := range totals {
+		kernels += t.kernels
+		size += t.size
+	}
+	m.line(fmt.Sprintf("%s: %s of images for %s, %s", filesOf(names), printable.Size(size), plural(len(totals), "architecture"), plural(kernels, "kernel")))
+	m.line("")
+	m.line("| Architecture | Images | Size | Kernels | Worst occupancy | Kernels with spills |")
+	m.line("| --- | ---: | ---: | ---: | --- | ---: |")
+	for i, t := range totals {
+		if i == maxMarkdownRows {
+			m.line(fmt.Sprintf("| and %d more | | | | | |", len(totals)-i))
+			break
+		}
+		worst := "–"
+		if t.worst != nil {
+			worst = fmt.Sprintf("%d of %d: %s", t.worst.Occupancy.WavesPerSIMD, t.worst.Occupancy.Max, markdownName(t.worst.Demangled))
+		}
+		m.line(fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.spills))))
+	}
+	if r.Diff != nil {
+		m.diff(r.Diff)
+	}
+	_, err := io.WriteString(w, m.String())
+	return err
+}
+
+// worstChanges is the number of changed kernels in the summary.
+const worstChanges = 10
+
+// diff writes the differences from an older build: the architectures, and the worst changes of
+// kernels.
+func (m *markdown) diff(d *kernels.Diff) {
+	m.line("")
+	m.line("#### Changes")
+	m.line("")
+	same := 0
+	var changed []kernels.ChangedArch
+	for _, a := range d.Archs {
+		if a.Change == kernels.Same {
+			same++
+		} else {
+			changed = append(changed, a)
+		}
+	}
+	if len(changed) == 0 && len(d.Kernels) == 0 {
+		m.line("No device code differs.")
+		return
+	}
+	m.line("| Architecture | | Old | New | Difference |")
+	m.line("| --- | --- | ---: | ---: | ---: |")
+	for i, a := range changed {
+		if i == maxMarkdownRows {
+			m.line(fmt.Sprintf("| and %d more | | | | |", len(changed)-i))
+			break
+		}
+		m.line(fmt.Sprintf("| %s | %s | %s | %s | %s |", markdownName(dash(a.Arch)), a.Change, printable.Size(a.OldSize), printable.Size(a.NewSize), growth(a)))
+	}
+	if same > 0 {
+		m.line(fmt.Sprintf("| %s | same | | | |", plural(same, "more architecture")))
+	}
+	m.line("")
+	if len(d.Kernels) == 0 {
+		m.line(fmt.Sprintf("No kernel differs, of %s.", grouped(int64(d.Equal))))
+		return
+	}
+	m.line("| Kernel | Architecture | | Difference |")
+	m.line("| --- | --- | --- | --- |")
+	for i := range d.Kernels[:min(worstChanges, len(d.Kernels))] {
+		k := &d.Kernels[i]
+		m.line(fmt.Sprintf("| %s | %s | %s | %s |", markdownName(k.Demangled), markdownName(dash(k.Arch)), k.Change, changes(k)))
+	}
+	m.line("")
+	if rest := len(d.Kernels) - worstChanges; rest > 0 {
+		m.line(fmt.Sprintf("And %s that differ; %s equal.", plural(rest, "more kernel"), grouped(int64(d.Equal))))
+	} else {
+		m.line(fmt.Sprintf("%s differ, %s equal.", plural(len(d.Kernels), "kernel"), grouped(int64(d.Equal))))
+	}
+}
+
+// growth returns the difference in size of an architecture, also in percent.
+func growth(a kernels.ChangedArch) string {
+	d := a.NewSize - a.OldSize
+	s := printable.Size(max(d, -d))
+	switch {
+	case d == 0:
+		return "0"
+	case d > 0:
+		s = "+" + s
+	default:
+		s = "-" + s
+	}
+	if a.OldSize > 0 && a.NewSize > 0 {
+		s += fmt.Sprintf(" (%+.1f %%)", 100*float64(d)/float64(a.OldSize))
+	}
+	return s
+}
+
+// filesOf names the first files.
+func filesOf(names []string) string {
+	const most = 5
+	var list []string
+	for i, name := range names {
+		if i == most {
+			list = append(list, fmt.Sprintf("%d more", len(names)-i))
+			break
+		}
+		list = append(list, markdownName(name))
+	}
+	return strings.Join(list, ", ")
+}
+
+// markdown collects lines up to a limit.
+type markdown struct {
+	strings.Builder
+	full bool
+}
+
+func (m *markdown) line(s string) {
+	if m.full || m.Len()+len(s) > maxMarkdown {
+		if !m.full {
+			m.WriteString("\nMore is in the page and in the JSON report.\n")
+		}
+		m.full = true
+		return
+	}
+	m.WriteString(s + "\n")
+}
+
+// markdownName returns a name from a file as text of Markdown, cut if it is long.
+func markdownName(s string) string {
+	s = printable.Name(s)
+	if utf8.RuneCountInString(s) > maxMarkdownName {
+		s = string([]rune(s)[:maxMarkdownName-1]) + "…"
+	}
+	return markdownEscaper.Replace(s)
+}
+
+// markdownEscaper escapes characters that Markdown, HTML and code hosts interpret as markup or
+// mentions.
+var markdownEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", `\|`, "`", "\\`", `\`, `\\`, "*", `\*`, "_", `\_`,
+	"[", `\[`, "]", `\]`, "~", `\~`, "#", "&#35;", "@", "&#64;", "://", "&#58;//")
+
+// plural returns a number with a noun.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return grouped(int64(n)) + " " + noun + "s"
+}
+
+// grouped returns a number with a comma before each three digits.
+func grouped(n int64) string {
+	s := fmt.Sprint(n)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// dash makes an empty name visible.
+func dash(s string) string {
+	if s == "" {
+		return "–"
+	}
+	return s
+}

@@ -1,0 +1,253 @@
+// Package report writes reports of the device code in files: a self-contained page, a Markdown
+// summary for comments, and JSON. The bytes of a report depend only on the files.
+package report
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/kernels"
+)
+
+// Report is the data of a report.
+type Report struct {
+	Files []*engine.DeviceFile
+	// Diff is the difference to an older build, nil without one.
+	Diff *kernels.Diff
+}
+
+// Compare sets Diff to the difference between older files and those of the report.
+func (r *Report) Compare(old []*engine.DeviceFile) {
+	r.Diff = kernels.Compare(described(old), described(r.Files))
+}
+
+// described returns the images of all files.
+func described(files []*engine.DeviceFile) []kernels.Image {
+	var all []kernels.Image
+	for _, f := range files {
+		all = append(all, f.Images...)
+	}
+	return all
+}
+
+// names returns the display names of files: relative paths unchanged, outputs of Bazel without
+// the directory of their configuration, and absolute paths without their common directories.
+func names(files []*engine.DeviceFile) []string {
+	all := make([]string, len(files))
+	var common []string // directories
+	first := true
+	for i, f := range files {
+		all[i] = path.Clean(f.Name)
+		if !path.IsAbs(all[i]) {
+			all[i] = withoutConfiguration(all[i])
+			continue
+		}
+		dirs := strings.Split(path.Dir(all[i]), "/")
+		if first {
+			common, first = dirs, false
+			continue
+		}
+		n := 0
+		for n < len(common) && n < len(dirs) && common[n] == dirs[n] {
+			n++
+		}
+		common = common[:n]
+	}
+	prefix := strings.TrimSuffix(strings.Join(common, "/"), "/") + "/"
+	for i, name := range all {
+		if path.IsAbs(name) {
+			all[i] = strings.TrimPrefix(name, prefix)
+		}
+	}
+	return all
+}
+
+// withoutConfiguration returns a path without bazel-out/CONFIGURATION/bin/.
+func withoutConfiguration(name string) string {
+	if parts := strings.SplitN(name, "/", 4); len(parts) == 4 && parts[0] == "bazel-out" && parts[2] == "bin" {
+		return parts[3]
+	}
+	return name
+}
+
+// A bundle is a container of images: a bundle, an offload binary, or a single image.
+type bundle struct {
+	name  string
+	size  int64 // of the images, in bytes
+	archs []arch
+}
+
+// An arch is the images of a bundle for one architecture.
+type arch struct {
+	name     string
+	size     int64 // of the images, in bytes
+	images   int
+	sections []kernels.Section // by name, in the order of the images
+	kernels  []*kernels.Kernel
+}
+
+// bundles returns the containers in a file, in the order of the images.
+func bundles(f *engine.DeviceFile) []bundle {
+	type key struct {
+		members, section string
+		container        int64
+	}
+	var list []bundle
+	index := map[key]int{}
+	for i, e := range f.Found {
+		if hostEntry(e) {
+			continue
+		}
+		k := key{strings.Join(e.Members, "\x00"), e.Section, e.Container}
+		at, ok := index[k]
+		if !ok {
+			at = len(list)
+			index[k] = at
+			list = append(list, bundle{name: bundleName(e)})
+		}
+		list[at].add(e, &f.Images[i])
+	}
+	return list
+}
+
+// hostEntry reports whether an image is the empty host entry.
+func hostEntry(e *images.DeviceImage) bool { return e.Offload == "host" && e.Size == 0 }
+
+// bundleName returns the display name of a container: its form and its place.
+func bundleName(e *images.DeviceImage) string {
+	where := append(slices.Clone(e.Members), e.Section)
+	where = slices.DeleteFunc(where, func(s string) bool { return s == "" })
+	return strings.Join(append(where, string(e.Form)+" at "+hex(e.Container)), " ")
+}
+
+func hex(n int64) string {
+	const digits = "0123456789abcdef"
+	s := ""
+	for n >= 16 {
+		s, n = digits[n&15:n&15+1]+s, n>>4
+	}
+	return "0x" + digits[n:n+1] + s
+}
+
+// add adds an image to the bundle.
+func (b *bundle) add(e *images.DeviceImage, img *kernels.Image) {
+	name := archOf(e, img)
+	i := slices.IndexFunc(b.archs, func(a arch) bool { return a.name == name })
+	if i < 0 {
+		i = len(b.archs)
+		b.archs = append(b.archs, arch{name: name})
+	}
+	a := &b.archs[i]
+	b.size += e.Size
+	a.size += e.Size
+	a.images++
+	for _, s := range img.Sections {
+		if k := slices.IndexFunc(a.sections, func(t kernels.Section) bool { return t.Name == s.Name }); k >= 0 {
+			a.sections[k].Size += s.Size
+		} else {
+			a.sections = append(a.sections, s)
+		}
+	}
+	for k := range img.Kernels {
+		a.kernels = append(a.kernels, &img.Kernels[k])
+	}
+}
+
+// archOf returns the architecture of an image, or else its triple.
+func archOf(e *images.DeviceImage, img *kernels.Image) string {
+	return cmp.Or(img.Arch, e.Arch, e.Triple)
+}
+
+// total is the sum for all images of an architecture.
+type total struct {
+	arch    string
+	images  int
+	size    int64 // bytes
+	kernels int
+	worst   *kernels.Kernel // the lowest occupancy, nil if none is known
+	spills  int             // kernels with spilled registers
+	scratch int             // kernels with scratch memory
+}
+
+// totals returns the totals of all files, by architecture.
+func (r *Report) totals() []total {
+	var list []total
+	index := map[string]int{}
+	for _, f := range r.Files {
+		for i, e := range f.Found {
+			if hostEntry(e) {
+				continue
+			}
+			img := &f.Images[i]
+			name := archOf(e, img)
+			at, ok := index[name]
+			if !ok {
+				at = len(list)
+				index[name] = at
+				list = append(list, total{arch: name})
+			}
+			t := &list[at]
+			t.images++
+			t.size += e.Size
+			for k := range img.Kernels {
+				t.add(&img.Kernels[k])
+			}
+		}
+	}
+	slices.SortFunc(list, func(a, b total) int { return cmp.Compare(a.arch, b.arch) })
+	return list
+}
+
+// add counts a kernel.
+func (t *total) add(k *kernels.Kernel) {
+	t.kernels++
+	if positive(k.SGPRSpills) || positive(k.VGPRSpills) {
+		t.spills++
+	}
+	if positive(k.Scratch) {
+		t.scratch++
+	}
+	if worse(k.Occupancy, t.worst) {
+		t.worst = k
+	}
+}
+
+func positive(n *int64) bool { return n != nil && *n > 0 }
+
+// worse reports whether an occupancy is lower than that of a kernel.
+func worse(o *kernels.Occupancy, than *kernels.Kernel) bool {
+	if o == nil || than == nil {
+		return o != nil
+	}
+	t := than.Occupancy
+	return o.WavesPerSIMD*t.Max < t.WavesPerSIMD*o.Max
+}
+
+// figures are the figures of a kernel that a difference shows, in this order.
+var figures = []struct{ name, label string }{
+	{"code_size", "code"}, {"vgprs", "VGPRs"}, {"agprs", "AGPRs"}, {"sgprs", "SGPRs"}, {"vgpr_spills", "VGPR spills"}, {"sgpr_spills", "SGPR spills"},
+	{"scratch", "scratch"}, {"lds", "LDS"}, {"kernarg", "kernarg"}, {"max_workgroup_size", "workgroup"}, {"occupancy", "occupancy"},
+}
+
+// changes returns the differences of the figures of a kernel.
+func changes(k *kernels.ChangedKernel) string {
+	var list []string
+	for _, f := range figures {
+		if d, ok := k.Deltas[f.name]; ok {
+			list = append(list, f.label+" "+signed(d))
+		}
+	}
+	return strings.Join(list, ", ")
+}
+
+// signed returns a number with its sign.
+func signed(n int64) string {
+	if n > 0 {
+		return "+" + grouped(n)
+	}
+	return grouped(n)
+}

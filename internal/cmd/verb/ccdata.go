@@ -1,0 +1,66 @@
+package verb
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/sizes"
+)
+
+var ccDataVerb = verb{
+	name:    "cc-data",
+	operand: " [FILE]",
+	summary: "Embeds a file with device code in an object as a C array, and writes a header for it.",
+	details: "The object defines NAME, an array of unsigned char, and NAME_size, its size in bytes, of type size_t.\n\n" +
+		"FILE has device code that a runtime can load from memory, for example with hipModuleLoadData: a bundle, compressed or not, a code object, a cubin, a CUDA fat binary, PTX or SPIR-V.",
+	examples: []example{
+		{"Make the object and the header of a fat binary", "offload cc-data --symbol kernels --triple x86_64-unknown-linux-gnu --output kernels.o --header kernels.h kernels.hipfb"},
+	},
+	flags: func() action { return new(ccDataFlags) },
+}
+
+// ccDataFlags are the flags of offload cc-data.
+type ccDataFlags struct {
+	opt engine.DataOptions
+}
+
+func (f *ccDataFlags) define(flags *flagSet) {
+	flags.StringVar(&f.opt.Symbol, "symbol", "", "the `name` of the C array")
+	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu or x86_64-pc-windows-msvc")
+	flags.input(&f.opt.Input, "the `file` with device code")
+	flags.Func("align", "the alignment of the data, a `size` that is a power of two (default 16)", func(s string) error {
+		n, err := sizes.Parse(s)
+		if err != nil || bits.OnesCount64(uint64(n)) != 1 || n > math.MaxUint32 {
+			return fmt.Errorf("found %q, expected a power of two such as 4096", s)
+		}
+		f.opt.Align = uint64(n)
+		return nil
+	})
+	flags.StringVar(&f.opt.Output, "output", "", "the object, a `file`; - is standard output")
+	flags.StringVar(&f.opt.Header, "header", "", "the header, a `file`")
+}
+
+func (f *ccDataFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := required("symbol", f.opt.Symbol); err != nil {
+		return err
+	}
+	switch {
+	case f.opt.Output == "" && f.opt.Header == "":
+		return usageError("--output or --header is missing")
+	case f.opt.Output == "" && (len(operands) > 0 || f.opt.Input != ""):
+		return usageError("--output is missing")
+	case f.opt.Output == "":
+		return call.Session.Data(ctx, f.opt)
+	}
+	if err := required("triple", f.opt.Triple); err != nil {
+		return err
+	}
+	if err := oneInput(&f.opt.Input, operands); err != nil {
+		return err
+	}
+	return call.Session.Data(ctx, f.opt)
+}

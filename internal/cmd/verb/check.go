@@ -1,0 +1,148 @@
+package verb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/coverage"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+)
+
+var checkVerb = verb{
+	name:    "check",
+	operand: " FILE, or --covers=GPUS FILE|DIR...",
+	summary: "Verifies a bundle, or reports whether files have code for given GPUs.",
+	details: "\nWith --covers, the operands are files and directories: libraries, unpacked wheels, directories of Tensile. Each file with device code must have code that the HIP runtime loads on each GPU.",
+	examples: []example{
+		{"Check a bundle for damage, and against a size budget", "offload check --max-size 100MB kernels.hipfb"},
+		{"Check that a bundle has these images and no others", "offload check kernels.hipfb --entry host-x86_64-unknown-linux-gnu= --entry gfx942=gfx942.co"},
+		{"Check that all libraries in a directory have code for GPUs", "offload check --covers=gfx942,gfx90a:xnack+ /opt/rocm/lib"},
+	},
+	flags: func() action { return new(checkFlags) },
+}
+
+// checkFlags are the flags of offload check.
+type checkFlags struct {
+	entries []entryFlag
+	kind    string
+	inputs  []string
+	opt     engine.CheckOptions
+	covers  []coverage.GPU
+	json    bool
+}
+
+func (f *checkFlags) define(flags *flagSet) {
+	entriesFlag(flags, &f.entries, "an entry that the bundle must have, and the file with its contents; without FILE the entry is empty. If the flag is given, the bundle must have no other entries.")
+	kindFlag(flags, &f.kind)
+	flags.inputs(&f.inputs)
+	flags.StringVar(&f.opt.Report, "output", "", "if the checks pass, write the entries, or with --covers the verdicts, as JSON to a `file`")
+	flags.size(&f.opt.MaxSize, "max-size", "the largest `size` of the bundle, such as 100MB (default: no limit)")
+	flags.BoolVar(&f.opt.DeviceCode, "device-code", false, "require images for AMD GPUs to be complete AMDGPU ELF files, LLVM bitcode or SPIR-V")
+	flags.repeated("covers", "comma-separated `GPUs` that the files must have code for, such as gfx942,gfx90a:xnack+. A feature without + or - stands for both states.", f.addGPUs)
+	flags.BoolVar(&f.json, "json", false, "with --covers, print a JSON object with the verdict for each file, GPU and mode")
+	flags.BoolVar(&f.opt.Linked, "linked", false, "require the bundle to fit into a program, which can address 2 GiB of data")
+}
+
+// addGPUs adds the GPUs of a list to those of --covers.
+func (f *checkFlags) addGPUs(list string) error {
+	for name := range strings.SplitSeq(list, ",") {
+		if err := checkGPU(name); err != nil {
+			return err
+		}
+		gpu, err := coverage.ParseGPU(name)
+		switch {
+		case err != nil:
+			return err
+		case slices.ContainsFunc(f.covers, func(other coverage.GPU) bool { return other.Name == name }):
+			return fmt.Errorf("%s is named twice", name)
+		}
+		f.covers = append(f.covers, gpu)
+	}
+	return nil
+}
+
+func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if len(f.covers) > 0 {
+		return f.runCovers(ctx, call, operands)
+	}
+	if f.json {
+		return usageError("--json requires --covers")
+	}
+	inputs := append(f.inputs, operands...)
+	switch len(inputs) {
+	case 0:
+		return usageError("the input is missing: expected FILE, or --covers=GPU and files or directories")
+	case 1:
+		f.opt.Input = inputs[0]
+	default:
+		return usageError(fmt.Sprintf("expected one bundle, found %d: %s; to report which GPUs have code, add --covers=GPU", len(inputs), strings.Join(inputs, ", ")))
+	}
+	if len(f.entries) > 0 {
+		entries, err := bundleEntries(f.entries, f.kind)
+		if err != nil {
+			return err
+		}
+		f.opt.Entries = entries
+	}
+	warnings, err := call.Session.Check(ctx, f.opt)
+	for _, warning := range warnings {
+		fmt.Fprintf(call.Stderr, "offload check: warning: %s\n", printable.Error(warning))
+	}
+	return err
+}
+
+// runCovers reports whether GPUs find code in files and directories.
+func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands []string) error {
+	inputs, err := someInputs(f.inputs, operands, "files or directories for --covers")
+	switch {
+	case err != nil:
+		return err
+	case len(f.entries) > 0:
+		return usageError("--entry cannot be combined with --covers")
+	case f.opt.MaxSize != 0:
+		return usageError("--max-size cannot be combined with --covers")
+	case f.opt.DeviceCode:
+		return usageError("--device-code cannot be combined with --covers")
+	case f.opt.Linked:
+		return usageError("--linked cannot be combined with --covers")
+	}
+	report, err := call.Session.Covers(ctx, engine.CoversOptions{Inputs: inputs, GPUs: f.covers})
+	if err != nil {
+		return err
+	}
+	if f.opt.Report != "" && report.Covered() {
+		if err := f.writeCoverage(call, report); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.json:
+		err = listing.CoverageJSON(call.Stdout, report)
+	case f.opt.Report == "":
+		err = listing.Coverage(call.Stdout, report)
+	}
+	if err == nil && !report.Covered() {
+		err = errors.New(report.Missing())
+	}
+	return err
+}
+
+// writeCoverage writes the verdicts to the file of --output.
+func (f *checkFlags) writeCoverage(call *command.Call, report *coverage.Report) error {
+	out := call.Session.Files().Outputs()
+	defer out.Abort()
+	file, err := out.Create(f.opt.Report)
+	if err != nil {
+		return err
+	}
+	if err := listing.CoverageJSON(file, report); err != nil {
+		return err
+	}
+	return out.Commit()
+}

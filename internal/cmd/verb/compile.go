@@ -1,0 +1,53 @@
+package verb
+
+import (
+	"context"
+	"errors"
+
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
+)
+
+var compileVerb = verb{
+	name:    "compile",
+	operand: " -- CLANG [ARG...]",
+	summary: "Runs clang and lists the headers that it does not read, for Bazel's unused_inputs_list.",
+	details: "Clang gets the standard streams, the environment and signals. The exit code is that of clang.\n\n" +
+		"Only headers of the --headers file are listed. The list is empty if clang may read files without naming them in a dependency file: with modules, precompiled headers, plugins, overlays of the file system, and .incbin or .include in inline assembly.",
+	examples: []example{
+		{"Compile a source, and list which of the headers it did not read", "offload compile --headers headers.txt --unused unused.txt -- clang++ -c -o a.o a.cc"},
+	},
+	flags: func() action { return new(compileFlags) },
+}
+
+// IsCompile reports whether arguments of the program run a compiler. In these, @file
+// is for the compiler.
+func IsCompile(args []string) bool { return len(args) > 0 && args[0] == compileVerb.name }
+
+// compileFlags are the flags of offload compile.
+type compileFlags struct {
+	opt compilation.Options
+}
+
+func (f *compileFlags) define(flags *flagSet) {
+	flags.StringVar(&f.opt.Headers, "headers", "", "a `file` with paths of headers, one per line")
+	flags.StringVar(&f.opt.Stdin, "stdin", "", "the `file` that clang reads from standard input, if the command opens it")
+	flags.StringVar(&f.opt.Unused, "unused", "", "the list to write, a `file`: headers that clang did not read, one per line")
+}
+
+func (f *compileFlags) run(_ context.Context, call *command.Call, operands []string) error {
+	if call.Worker {
+		return errors.New("compile: a worker cannot run a compiler; start the program for each compilation")
+	}
+	if err := required("headers", f.opt.Headers); err != nil {
+		return err
+	}
+	if err := required("unused", f.opt.Unused); err != nil {
+		return err
+	}
+	if len(operands) == 0 {
+		return usageError("no compiler: add -- and clang's command line")
+	}
+	f.opt.Command = operands
+	return compilation.Run(f.opt)
+}

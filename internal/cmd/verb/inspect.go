@@ -1,0 +1,98 @@
+package verb
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+)
+
+var inspectVerb = verb{
+	name:    "inspect",
+	operand: " FILE...",
+	summary: "Lists the device images in any file: objects, programs, libraries, archives, bitcode, offload binaries, bundles, code objects.",
+	examples: []example{
+		{"List the device images of a library", "offload inspect /opt/rocm/lib/librccl.so"},
+		{"Show the size of its code for each architecture", "offload inspect --summary /opt/rocm/lib/librccl.so"},
+		{"List the registers, spills and occupancy of all kernels", "offload inspect --kernels kernels.hipfb gfx942.co"},
+		{"The same as JSON", "offload inspect --kernels --json kernels.hipfb"},
+	},
+	flags: func() action { return new(inspectFlags) },
+}
+
+// inspectFlags are the flags of offload inspect.
+type inspectFlags struct {
+	inputs                          []string
+	json, kernels, summary, mangled bool
+}
+
+func (f *inspectFlags) define(flags *flagSet) {
+	flags.inputs(&f.inputs)
+	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each image, or for each kernel; sizes and offsets in bytes")
+	flags.BoolVar(&f.kernels, "kernels", false, "list the kernels of the images: registers, spills, memory, code size, occupancy and its limit")
+	flags.BoolVar(&f.summary, "summary", false, "print totals for each architecture instead of single images")
+	flags.BoolVar(&f.mangled, "mangled", false, "with --kernels, print mangled names")
+}
+
+func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	switch {
+	case f.kernels && f.summary:
+		return usageError("--kernels cannot be combined with --summary")
+	case f.mangled && !f.kernels:
+		return usageError("--mangled requires --kernels")
+	}
+	inputs, err := someInputs(f.inputs, operands, "at least one FILE")
+	if err != nil {
+		return err
+	}
+	several := len(inputs) > 1
+	var files []*engine.DeviceFile
+	for _, name := range inputs {
+		file, err := f.read(ctx, call, name)
+		if err != nil {
+			return err
+		}
+		files = append(files, file)
+		switch {
+		case f.json:
+		case len(file.Found) == 0:
+			fmt.Fprintf(call.Stderr, "offload inspect: %s: no device images\n", printable.Name(name))
+		case f.kernels && !hasKernels(file):
+			fmt.Fprintf(call.Stderr, "offload inspect: %s: no kernels\n", printable.Name(name))
+		}
+	}
+	switch {
+	case f.kernels && f.json:
+		return listing.KernelsJSON(call.Stdout, files, several)
+	case f.kernels && !slices.ContainsFunc(files, hasKernels):
+		return nil
+	case f.kernels:
+		return listing.Kernels(call.Stdout, files, several, f.mangled)
+	case f.summary && f.json:
+		return listing.SummaryJSON(call.Stdout, files)
+	case f.summary:
+		return listing.Summary(call.Stdout, files)
+	case f.json:
+		return listing.ImagesJSON(call.Stdout, files, several)
+	}
+	return listing.Images(call.Stdout, files, several)
+}
+
+// hasKernels reports whether a file has a kernel.
+func hasKernels(file *engine.DeviceFile) bool {
+	return slices.ContainsFunc(file.Images, func(img kernels.Image) bool { return len(img.Kernels) > 0 })
+}
+
+// read finds the images of a file, and their kernels if they are requested.
+func (f *inspectFlags) read(ctx context.Context, call *command.Call, name string) (*engine.DeviceFile, error) {
+	inspect := call.Session.Inspect
+	if f.kernels {
+		inspect = call.Session.Kernels
+	}
+	return inspect(ctx, engine.InspectOptions{Input: name})
+}

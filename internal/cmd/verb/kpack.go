@@ -1,0 +1,291 @@
+package verb
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+)
+
+var kpackListVerb = verb{
+	name:    "kpack list",
+	operand: " FILE...",
+	summary: "Lists the code objects in kpack archives, and the markers of libraries whose code is in such archives.",
+	examples: []example{
+		{"List an archive", "offload kpack list math_gfx90a.kpack"},
+		{"Show where a library looks for its code", "offload kpack list librocrand.so.1"},
+	},
+	flags: func() action { return new(kpackListFlags) },
+}
+
+// kpackListFlags are the flags of offload kpack list.
+type kpackListFlags struct {
+	inputs []string
+	json   bool
+}
+
+func (f *kpackListFlags) define(flags *flagSet) {
+	flags.inputs(&f.inputs)
+	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each file; sizes in bytes")
+}
+
+func (f *kpackListFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	inputs, err := someInputs(f.inputs, operands, "at least one FILE")
+	if err != nil {
+		return err
+	}
+	list, err := call.Session.KpackList(ctx, inputs)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return writeJSON(call.Stdout, list)
+	}
+	for _, file := range list {
+		listKpack(call, file)
+	}
+	return nil
+}
+
+// listKpack prints a file for people.
+func listKpack(call *command.Call, file engine.KpackFile) {
+	line := func(format string, args ...any) {
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf(format, args...)))
+	}
+	if h := file.Host; h != nil {
+		line("%s: library %s, %d wrappers", h.File, h.KernelName, len(h.Wrappers))
+		for _, p := range h.SearchPaths {
+			line("  search path %s", p)
+		}
+		return
+	}
+	a := file.Archive
+	line("%s: group %s, for %v, %s, %d code objects", a.File, a.Group, a.Archs, a.Scheme, len(a.Entries))
+	for _, e := range a.Entries {
+		line("  %s %s %d bytes", e.Key, e.Arch, e.Size)
+	}
+}
+
+var kpackExtractVerb = verb{
+	name:    "kpack extract",
+	operand: " FILE",
+	summary: "Extracts code objects from a kpack archive.",
+	examples: []example{
+		{"Extract one code object", "offload kpack extract --input math_gfx90a.kpack --binary lib/libm.so#0 --arch gfx90a --output m.hsaco"},
+		{"Extract all code objects", "offload kpack extract --input math_gfx90a.kpack --output-dir objects"},
+	},
+	flags: func() action { return new(kpackExtractFlags) },
+}
+
+// kpackExtractFlags are the flags of offload kpack extract.
+type kpackExtractFlags struct{ opt engine.KpackExtractOptions }
+
+func (f *kpackExtractFlags) define(flags *flagSet) {
+	flags.input(&f.opt.Input, "the archive, a `file`")
+	flags.StringVar(&f.opt.Binary, "binary", "", "the `key` of the code object: NAME#INDEX")
+	flags.StringVar(&f.opt.Arch, "arch", "", "the target `ID` of the code object")
+	flags.StringVar(&f.opt.Output, "output", "", "the `file` for the code object; - is standard output")
+	flags.StringVar(&f.opt.OutputDir, "output-dir", "", "the `directory` for all code objects, or for those of --arch")
+	flags.completeDirectories("output-dir")
+}
+
+func (f *kpackExtractFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := oneInput(&f.opt.Input, operands); err != nil {
+		return err
+	}
+	switch o := f.opt; {
+	case o.Output == "" && o.OutputDir == "":
+		return usageError("--output or --output-dir is missing")
+	case o.Output != "" && o.OutputDir != "":
+		return usageError("--output cannot be combined with --output-dir")
+	case o.Output != "" && (o.Binary == "" || o.Arch == ""):
+		return usageError("--output is for one code object: expected --binary and --arch as well")
+	}
+	written, err := call.Session.KpackExtract(ctx, f.opt)
+	if err != nil || f.opt.OutputDir == "" {
+		return err
+	}
+	for _, name := range written {
+		fmt.Fprintln(call.Stdout, printable.Text(name))
+	}
+	return nil
+}
+
+var kpackVerifyVerb = verb{
+	name:    "kpack verify",
+	operand: " FILE...",
+	summary: "Verifies kpack archives, and libraries with the archives that have their code.",
+	details: "Errors that readers accept are warnings on standard error. With a library and its archives, it checks that each wrapper of the library finds code.",
+	examples: []example{
+		{"Check an archive", "offload kpack verify math_gfx90a.kpack"},
+		{"Check that a library finds its code", "offload kpack verify lib/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
+	},
+	flags: func() action { return new(kpackVerifyFlags) },
+}
+
+// kpackVerifyFlags are the flags of offload kpack verify.
+type kpackVerifyFlags struct{ inputs []string }
+
+func (f *kpackVerifyFlags) define(flags *flagSet) { flags.inputs(&f.inputs) }
+
+func (f *kpackVerifyFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	inputs, err := someInputs(f.inputs, operands, "at least one FILE")
+	if err != nil {
+		return err
+	}
+	problems, err := call.Session.KpackVerify(ctx, inputs)
+	for _, p := range problems {
+		if p.Warning {
+			fmt.Fprintf(call.Stderr, "offload kpack verify: warning: %s: %s\n", printable.Name(p.File), printable.Text(p.Text))
+		}
+	}
+	return err
+}
+
+var kpackSplitVerb = verb{
+	name:    "kpack split",
+	operand: " FILE, or --tree IN OUT",
+	summary: "Splits a library into a library without device code and a kpack archive for each target.",
+	details: "The HIP runtime finds the archives through a marker in the library, which has their path relative to the library.",
+	examples: []example{
+		{"Split a library", "offload kpack split --input librocrand.so.1.1 --output out/lib/librocrand.so.1.1 --kpack-dir out/.kpack --group rocrand"},
+		{"Split all libraries of an installation", "offload kpack split --group math --kpack-dir .kpack --tree math split"},
+	},
+	flags: func() action { return new(kpackSplitFlags) },
+}
+
+// kpackSplitFlags are the flags of offload kpack split.
+type kpackSplitFlags struct {
+	opt  engine.KpackSplitOptions
+	json bool
+	tree bool
+}
+
+func (f *kpackSplitFlags) define(flags *flagSet) {
+	o := &f.opt
+	flags.input(&o.Input, "the library or program, a `file`")
+	flags.StringVar(&o.Output, "output", "", "the library without device code, a `file`")
+	flags.StringVar(&o.Dir, "kpack-dir", "", "the `directory` for archives")
+	flags.completeDirectories("kpack-dir")
+	flags.StringVar(&o.Group, "group", "", "the prefix of the `name` of archives, which are NAME_TARGET.kpack")
+	flags.StringVar(&o.Name, "kernel-name", "", "the `name` of the library in archives (default: the file name of --output)")
+	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) {
+		o.Uncompressed = s == "none"
+	})
+	levelFlag(flags, &o.Level)
+	flags.repeated("archs", "`A,...`: write archives for these targets only, and drop other code", func(s string) (err error) {
+		o.Archs, err = addTargets(o.Archs, s)
+		return err
+	})
+	flags.StringVar(&o.SearchPath, "search-path", "", "the `path` of archives relative to the library, with @GFXARCH@ for the target (default: made from --output and --kpack-dir)")
+	flags.BoolVar(&o.Append, "append", false, "add the code to existing archives of the group")
+	flags.BoolVar(&o.Complete, "complete", false, "also put code for a processor into the archives of its variants if a source has no code for them; older HIP runtimes require it")
+	flags.BoolVar(&o.Verify, "verify", false, "check the structure of the output")
+	flags.BoolVar(&f.tree, "tree", false, "split the libraries in directory IN into a new directory OUT, instead of --input and --output; --kpack-dir is relative to OUT, .kpack by default")
+	flags.BoolVar(&f.json, "json", false, "print a JSON object with the outputs; sizes in bytes")
+}
+
+func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if f.tree {
+		return f.runTree(ctx, call, operands)
+	}
+	if err := oneInput(&f.opt.Input, operands); err != nil {
+		return err
+	}
+	for _, r := range [][2]string{{"output", f.opt.Output}, {"kpack-dir", f.opt.Dir}, {"group", f.opt.Group}} {
+		if err := required(r[0], r[1]); err != nil {
+			return err
+		}
+	}
+	report, err := call.Session.KpackSplit(ctx, f.opt)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return writeJSON(call.Stdout, report)
+	}
+	for _, w := range report.Warnings {
+		fmt.Fprintf(call.Stderr, "offload kpack split: %s: %s\n", printable.Name(report.Input), printable.Text(w))
+	}
+	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", report.Output, report.SizeBefore, report.SizeAfter)))
+	for _, a := range report.Archives {
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d code objects, %d bytes", a.File, a.Entries, a.Size)))
+	}
+	return nil
+}
+
+// runTree splits the libraries of a directory.
+func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, operands []string) error {
+	opt := &f.opt
+	if err := treeOperands(operands, &opt.Input, &opt.Output); err != nil {
+		return err
+	}
+	switch {
+	case opt.Name != "":
+		return usageError("--kernel-name is for one library, so it cannot be combined with --tree")
+	case opt.SearchPath != "":
+		return usageError("--search-path is for one library, so it cannot be combined with --tree")
+	case opt.Append:
+		return usageError("--append is for one library, so it cannot be combined with --tree")
+	case opt.Dir == "":
+		opt.Dir = ".kpack"
+	}
+	if err := required("group", opt.Group); err != nil {
+		return err
+	}
+	report, err := call.Session.KpackSplitTree(ctx, *opt)
+	if err != nil {
+		return err
+	}
+	if f.json {
+		return writeJSON(call.Stdout, report)
+	}
+	for _, w := range report.Warnings {
+		fmt.Fprintf(call.Stderr, "offload kpack split: %s\n", printable.Text(w))
+	}
+	for _, file := range report.Files {
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", file.Output, file.SizeBefore, file.SizeAfter)))
+	}
+	for _, a := range report.Archives {
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d code objects, %d bytes", a.File, a.Entries, a.Size)))
+	}
+	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d files, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, len(report.Files))))
+	return nil
+}
+
+var kpackMergeVerb = verb{
+	name:    "kpack merge",
+	operand: " ARCHIVE...",
+	summary: "Merges the code in kpack archives back into a split library.",
+	examples: []example{
+		{"Merge a split library", "offload kpack merge --input lib/libm.so --output fat/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
+	},
+	flags: func() action { return new(kpackMergeFlags) },
+}
+
+// kpackMergeFlags are the flags of offload kpack merge.
+type kpackMergeFlags struct{ opt engine.KpackMergeOptions }
+
+func (f *kpackMergeFlags) define(flags *flagSet) {
+	flags.StringVar(&f.opt.Input, "input", "", "the split library, a `file`")
+	flags.StringVar(&f.opt.Output, "output", "", "the library with its code, a `file`")
+	flags.BoolVar(&f.opt.Compress, "compress", false, "compress the bundles")
+	levelFlag(flags, &f.opt.Level)
+	flags.BoolVar(&f.opt.Verify, "verify", false, "check the structure of the output")
+}
+
+func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if err := required("input", f.opt.Input); err != nil {
+		return err
+	}
+	if err := required("output", f.opt.Output); err != nil {
+		return err
+	}
+	if len(operands) == 0 {
+		return usageError("the archives are missing: expected at least one ARCHIVE")
+	}
+	f.opt.Archives = operands
+	return call.Session.KpackMerge(ctx, f.opt)
+}

@@ -1,0 +1,145 @@
+package verb
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+)
+
+var manVerb = verb{
+	name:     "man",
+	operand:  " DIRECTORY",
+	summary:  "Writes the man pages of offload and its verbs to an existing directory.",
+	examples: []example{{"Install the man pages", "offload man /usr/local/share/man/man1"}},
+	flags:    func() action { return new(manFlags) },
+}
+
+// manFlags are the flags of offload man: none.
+type manFlags struct{}
+
+func (*manFlags) define(*flagSet) {}
+
+func (*manFlags) run(_ context.Context, call *command.Call, operands []string) error {
+	if len(operands) != 1 {
+		return usageError(fmt.Sprintf("expected one directory, found %d", len(operands)))
+	}
+	out := call.Session.Files().Outputs()
+	defer out.Abort()
+	for name, page := range manPages() {
+		file, err := out.Create(path.Join(operands[0], name))
+		if err != nil {
+			return err
+		}
+		if _, err := file.Write([]byte(page)); err != nil {
+			return err
+		}
+	}
+	return out.Commit()
+}
+
+// manPages returns the man pages by the names of their files.
+func manPages() map[string]string {
+	pages := map[string]string{}
+	var program manPage
+	program.head("offload", overview)
+	program.section("SYNOPSIS", "offload VERB [flags]\noffload help [VERB]\noffload version")
+	program.section("DESCRIPTION", overview+"\n"+inputsEverywhere+"\n"+parameterFiles+"\n"+dropIns)
+	program.title("VERBS")
+	var also []string
+	for _, s := range sections() {
+		program.WriteString(".SS " + roff(s.title) + "\n")
+		for _, v := range s.verbs {
+			program.item(v.page(), v.summary)
+			also = append(also, v.page())
+			pages["offload-"+strings.ReplaceAll(v.name, " ", "-")+".1"] = v.manPage(s.verbs)
+		}
+	}
+	program.items("ENVIRONMENT", environment)
+	program.items("EXIT STATUS", exitCodes)
+	program.section("SEE ALSO", strings.Join(also, ", "))
+	pages["offload.1"] = program.String()
+	return pages
+}
+
+// page returns the name of the man page of a verb, with its section.
+func (v *verb) page() string { return "offload-" + strings.ReplaceAll(v.name, " ", "-") + "(1)" }
+
+// manPage returns the man page of a verb; related are the verbs of the same section of help.
+func (v *verb) manPage(related []*verb) string {
+	var p manPage
+	p.head("offload-"+strings.ReplaceAll(v.name, " ", "-"), v.summary)
+	p.section("SYNOPSIS", v.usage())
+	p.section("DESCRIPTION", strings.TrimSpace(v.summary+"\n"+v.details))
+	_, flags := v.prepare()
+	p.title("OPTIONS")
+	flags.VisitAll(func(f *flag.Flag) {
+		value, usage := describe(f)
+		p.item(strings.TrimSpace("--"+f.Name+" "+value), usage)
+	})
+	p.items("ENVIRONMENT", environment[:verbVariables])
+	p.items("EXIT STATUS", exitCodes)
+	p.title("EXAMPLES")
+	for _, e := range v.examples {
+		p.WriteString(".PP\n" + roff(e.purpose) + ":\n.PP\n.nf\n.RS\n" + roff(e.command) + "\n.RE\n.fi\n")
+	}
+	also := "offload(1)"
+	for _, other := range related {
+		if other != v {
+			also += ", " + other.page()
+		}
+	}
+	p.section("SEE ALSO", also)
+	return p.String()
+}
+
+// manPage is the source of a man page, for man(7).
+type manPage struct{ strings.Builder }
+
+func (p *manPage) head(name, summary string) {
+	fmt.Fprintf(p, ".TH %q 1 \"\" %q \"rules_offload\"\n.nh\n.ad l\n", strings.ToUpper(name), "offload "+Version)
+	p.section("NAME", name+" - "+strings.TrimSuffix(summary, "."))
+}
+
+func (p *manPage) title(s string) { p.WriteString(".SH " + s + "\n") }
+
+// section writes a section with a paragraph for each line of text.
+func (p *manPage) section(title, text string) {
+	p.title(title)
+	first := true
+	for line := range strings.SplitSeq(text, "\n") {
+		if line == "" {
+			continue
+		}
+		if !first {
+			p.WriteString(".PP\n")
+		}
+		p.WriteString(roff(line) + "\n")
+		first = false
+	}
+}
+
+// item writes a term and its description.
+func (p *manPage) item(term, text string) {
+	p.WriteString(".TP\n\\fB" + roff(term) + "\\fR\n" + roff(text) + "\n")
+}
+
+// items writes a section with rows.
+func (p *manPage) items(title string, rows []row) {
+	p.title(title)
+	for _, r := range rows {
+		p.item(r.term, r.text)
+	}
+}
+
+// roff escapes a line of text for man(7).
+func roff(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`, "`", `\(ga`, "'", `\(aq`, "^", `\(ha`, "~", `\(ti`, "\"", `\(dq`).Replace(s)
+	if strings.HasPrefix(s, ".") {
+		s = `\&` + s
+	}
+	return s
+}

@@ -1,0 +1,194 @@
+package verb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/prune"
+)
+
+var pruneVerb = verb{
+	name:    "prune",
+	operand: " FILE, or --tree IN OUT",
+	summary: "Removes, replaces, compresses or decompresses the device code in a library, program, object, archive or bundle.",
+	details: "Addresses, symbols and the build ID of the file do not change, and it can be stripped afterwards.",
+	examples: []example{
+		{"Keep the code of one GPU in a library", "offload prune --input librccl.so.1 --output small/librccl.so.1 --keep gfx90a"},
+		{"Show what that would save", "offload prune --input librccl.so.1 --output small/librccl.so.1 --keep gfx90a --dry-run"},
+		{"Prune an installation", "offload prune --keep gfx90a --ignore-missing --tree /opt/rocm rocm-gfx90a"},
+		{"Compress what a build left uncompressed", "offload prune --input librccl.so.1 --output small/librccl.so.1 --compress"},
+	},
+	flags: func() action { return new(pruneFlags) },
+}
+
+// pruneFlags are the flags of offload prune.
+type pruneFlags struct {
+	flags *flagSet
+	opt   engine.PruneOptions
+	json  bool
+	tree  bool
+}
+
+func (f *pruneFlags) define(flags *flagSet) {
+	opt := &f.opt
+	flags.input(&opt.Input, "the `file` to read")
+	flags.StringVar(&opt.Output, "output", "", "the `file` to write, which must not be the input")
+	flags.repeated("keep", "`A,...`: keep the device code of these targets only. A target is a processor, which includes its variants (gfx90a), a target ID (gfx90a:xnack+) or a whole entry ID.", func(s string) (err error) {
+		opt.Keep, err = addTargets(opt.Keep, s)
+		return err
+	})
+	flags.repeated("drop", "`A,...`: remove the device code of these targets", func(s string) (err error) {
+		opt.Drop, err = addTargets(opt.Drop, s)
+		return err
+	})
+	flags.repeated("replace", "`A=FILE`: replace the contents of every entry of this target by FILE. May be repeated.", func(s string) error {
+		name, file, ok := strings.Cut(s, "=")
+		if !ok || name == "" || file == "" {
+			return fmt.Errorf("found %q, expected A=FILE", s)
+		}
+		if err := checkProcessor(name); err != nil {
+			return err
+		}
+		opt.Replace = append(opt.Replace, engine.PruneReplacement{Name: name, File: file})
+		return nil
+	})
+	flags.BoolVar(&opt.Compress, "compress", false, "compress bundles that are not compressed")
+	flags.BoolVar(&opt.Decompress, "decompress", false, "decompress compressed bundles")
+	levelFlag(flags, &opt.Level)
+	f.flags = flags
+	flags.BoolVar(&opt.IgnoreMissing, "ignore-missing", false, "warn about missing targets of --keep instead of failing, and copy files without device code")
+	flags.BoolVar(&opt.DryRun, "dry-run", false, "write nothing, and report sizes; those of compressed code are upper bounds")
+	flags.BoolVar(&opt.Verify, "verify", false, "check the structure of the output")
+	flags.BoolVar(&f.tree, "tree", false, "prune the files in directory IN into a new directory OUT, instead of --input and --output; files without device code are copied, links are kept")
+	flags.BoolVar(&f.json, "json", false, "print a JSON object with the changes to each bundle; sizes in bytes")
+}
+
+func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	opt := &f.opt
+	if f.tree {
+		return f.runTree(ctx, call, operands)
+	}
+	if err := oneInput(&opt.Input, operands); err != nil {
+		return err
+	}
+	if opt.Output == "" {
+		return usageError("--output is missing: add --output NEW; " + opt.Input + " does not change")
+	}
+	if err := f.what(); err != nil {
+		return err
+	}
+	report, err := call.Session.Prune(ctx, *opt)
+	if err != nil {
+		return pruneAdvice(err)
+	}
+	if f.json {
+		return writeJSON(call.Stdout, report)
+	}
+	for _, warning := range report.Warnings {
+		fmt.Fprintf(call.Stderr, "offload prune: %s: %s\n", printable.Name(opt.Input), printable.Text(warning))
+	}
+	_, err = fmt.Fprintln(call.Stdout, printable.Text(pruneLine(&report)))
+	return err
+}
+
+// runTree prunes a directory.
+func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands []string) error {
+	opt := &f.opt
+	if err := treeOperands(operands, &opt.Input, &opt.Output); err != nil {
+		return err
+	}
+	if err := f.what(); err != nil {
+		return err
+	}
+	report, err := call.Session.PruneTree(ctx, *opt)
+	if err != nil {
+		return pruneAdvice(err)
+	}
+	if f.json {
+		return writeJSON(call.Stdout, report)
+	}
+	for _, file := range report.Files {
+		for _, warning := range file.Warnings {
+			fmt.Fprintf(call.Stderr, "offload prune: %s: %s\n", printable.Name(file.Input), printable.Text(warning))
+		}
+		fmt.Fprintln(call.Stdout, printable.Text(pruneLine(&file)))
+	}
+	for _, warning := range report.Warnings {
+		fmt.Fprintf(call.Stderr, "offload prune: %s\n", printable.Text(warning))
+	}
+	_, err = fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d files, %d with device code", report.Output, report.SizeBefore, report.SizeAfter, report.Count, len(report.Files))))
+	return err
+}
+
+// pruneAdvice adds advice to the error for a file without the requested code.
+func pruneAdvice(err error) error {
+	switch {
+	case errors.Is(err, engine.ErrNoDeviceCode):
+		return fmt.Errorf("%w; to copy it, add --ignore-missing", err)
+	case errors.As(err, new(*prune.MissingError)):
+		return fmt.Errorf("%w; name one of them, or add --ignore-missing", err)
+	}
+	return err
+}
+
+// treeOperands returns the directories of --tree, which replace --input and --output.
+func treeOperands(operands []string, input, output *string) error {
+	switch {
+	case *input != "" || *output != "":
+		return usageError("--tree takes two directories instead of --input and --output")
+	case len(operands) != 2:
+		return usageError(fmt.Sprintf("--tree: expected two directories, IN and OUT, found %d", len(operands)))
+	}
+	*input, *output = operands[0], operands[1]
+	return nil
+}
+
+// what checks that the flags request a change and do not conflict.
+func (f *pruneFlags) what() error {
+	switch opt := &f.opt; {
+	case len(opt.Keep) > 0 && len(opt.Drop) > 0:
+		return usageError("--keep cannot be combined with --drop")
+	case opt.Compress && opt.Decompress:
+		return usageError("--compress cannot be combined with --decompress")
+	case len(opt.Keep) == 0 && len(opt.Drop) == 0 && len(opt.Replace) == 0 && !opt.Compress && !opt.Decompress:
+		return usageError("nothing to do: expected --keep, --drop, --replace, --compress or --decompress")
+	}
+	return nil
+}
+
+// addTargets adds the targets of a list with commas.
+func addTargets(names []string, list string) ([]string, error) {
+	for name := range strings.SplitSeq(list, ",") {
+		switch {
+		case name == "":
+			return nil, fmt.Errorf("found %q, expected targets separated by commas", list)
+		case slices.Contains(names, name):
+			return nil, fmt.Errorf("%s is named twice", name)
+		}
+		if err := checkProcessor(name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, nil
+}
+
+// pruneLine returns a one-line summary.
+func pruneLine(r *engine.PruneReport) string {
+	kept, all := r.Architectures()
+	bundles := "1 bundle"
+	if len(r.Bundles) != 1 {
+		bundles = fmt.Sprintf("%d bundles", len(r.Bundles))
+	}
+	names := strings.Join(kept, ", ")
+	if slices.Equal(kept, all) && len(kept) > 1 {
+		names = "all"
+	}
+	return fmt.Sprintf("%s: %d -> %d bytes, kept %s of %d architectures in %s", r.Output, r.SizeBefore, r.SizeAfter, names, len(all), bundles)
+}

@@ -1,0 +1,133 @@
+package verb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/cmd/report"
+)
+
+var reportVerb = verb{
+	name:    "report",
+	operand: " FILE...",
+	summary: "Writes a report of the device code in files as a web page, as Markdown or as JSON.",
+	details: "\nThe page is one self-contained file, with a map of what takes the space and a table of all kernels to search and sort. With --fail-on and --max-growth, the exit code is 1 if a limit is exceeded; the reports are written in either case.",
+	examples: []example{
+		{"Show what a library consists of", "offload report --html report.html /opt/rocm/lib/librccl.so"},
+		{"Show what a change did to it", "offload report --html report.html --base old/librccl.so new/librccl.so"},
+		{"Summarize the outputs of a build, for a comment on a change", "offload report --markdown comment.md --json report.json kernels.hipfb program"},
+	},
+	flags: func() action { return new(reportFlags) },
+}
+
+// reportFlags are the flags of offload report.
+type reportFlags struct {
+	html, markdown, json string
+	inputs, base         []string
+	limits               kernels.Limits
+}
+
+func (f *reportFlags) define(flags *flagSet) {
+	flags.inputs(&f.inputs)
+	flags.StringVar(&f.html, "html", "", "write a page to a `file`; - is standard output")
+	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown summary of less than 65,536 characters to a `file`")
+	flags.StringVar(&f.json, "json", "", "write all values as JSON to a `file`")
+	flags.repeated("base", "compare with an older `file`, and report what changed. May be repeated.", func(s string) error {
+		f.base = append(f.base, s)
+		return nil
+	})
+	limitsFlags(flags, &f.limits)
+}
+
+func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	operands, err := someInputs(f.inputs, operands, "at least one FILE")
+	if err != nil {
+		return err
+	}
+	if f.html == "" && f.markdown == "" && f.json == "" {
+		return usageError("the output is missing: expected --html, --markdown or --json")
+	}
+	if len(f.base) == 0 && (len(f.limits.Rules) > 0 || f.limits.MaxGrowth != nil) {
+		return usageError("--fail-on and --max-growth compare with an older file: --base is missing")
+	}
+	var r report.Report
+	if r.Files, err = f.read(ctx, call, operands); err != nil {
+		return err
+	}
+	if err := withCode(call, r.Files); err != nil {
+		return err
+	}
+	if len(f.base) > 0 {
+		old, err := f.read(ctx, call, f.base)
+		if err != nil {
+			return err
+		}
+		r.Compare(old)
+		f.limits.Check(r.Diff)
+	}
+	out := call.Session.Files().Outputs()
+	defer out.Abort()
+	for _, o := range []struct {
+		name  string
+		write func(io.Writer) error
+	}{{f.html, r.WriteHTML}, {f.markdown, r.WriteMarkdown}, {f.json, r.WriteJSON}} {
+		if o.name == "" {
+			continue
+		}
+		file, err := out.Create(o.name)
+		if err != nil {
+			return err
+		}
+		if err := o.write(file); err != nil {
+			return err
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	if err := out.Commit(); err != nil {
+		return err
+	}
+	if r.Diff != nil && len(r.Diff.Failures) > 0 {
+		return errors.New(strings.Join(operands, ", ") + ": " + listing.Failures(r.Diff))
+	}
+	return nil
+}
+
+// withCode returns an error if no file has device code, and warns about single ones.
+func withCode(call *command.Call, files []*engine.DeviceFile) error {
+	var without []string
+	for _, file := range files {
+		if len(file.Found) == 0 {
+			without = append(without, file.Name)
+		}
+	}
+	if len(without) == len(files) {
+		return errors.New(strings.Join(without, ", ") + ": no device code")
+	}
+	for _, name := range without {
+		fmt.Fprintf(call.Stderr, "offload report: warning: %s: no device code\n", printable.Name(name))
+	}
+	return nil
+}
+
+// read reads the kernels of files.
+func (f *reportFlags) read(ctx context.Context, call *command.Call, names []string) ([]*engine.DeviceFile, error) {
+	var all []*engine.DeviceFile
+	for _, name := range names {
+		file, err := call.Session.Kernels(ctx, engine.InspectOptions{Input: name, Hash: len(f.base) > 0})
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, file)
+	}
+	return all, nil
+}

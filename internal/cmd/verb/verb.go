@@ -1,0 +1,282 @@
+// Package verb implements the command line of offload. Each verb is one
+// file: a struct of flags, the help text with examples, and a method that converts the flags to
+// the options of an engine operation. Help, completion scripts and man pages are generated from
+// the same descriptions.
+package verb
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
+	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+)
+
+// A verb is a command of offload.
+type verb struct {
+	name    string
+	operand string // the arguments after the flags, for the usage line: " FILE...". May be empty.
+	summary string // one sentence
+	// details follow the summary in help: paragraphs of one line each, separated by empty
+	// lines. May be empty.
+	details string
+	// examples are shown in help, in this order. At least one.
+	examples []example
+	// flags returns the flags of one call, at their defaults.
+	flags func() action
+}
+
+// An example is a command line with its purpose.
+type example struct {
+	purpose string // without a full stop
+	command string // begins with "offload "
+}
+
+// An action is a verb with the flags of one call.
+type action interface {
+	// define defines the flags. The name of a flag's value is between backquotes in
+	// its usage.
+	define(flags *flagSet)
+	// run runs the verb with its flags and the operands.
+	run(ctx context.Context, call *command.Call, operands []string) error
+}
+
+// A section is a group of verbs in help.
+type section struct {
+	title string
+	verbs []*verb
+}
+
+// sections returns all verbs, in the order of help.
+func sections() []section {
+	return []section{
+		{"Bundles", []*verb{&bundleVerb, &unbundleVerb, &listVerb, &checkVerb, &archiveVerb, &unbundleArchiveVerb}},
+		{"Device code in any file", []*verb{&inspectVerb, &reportVerb, &diffVerb, &extractVerb}},
+		{"Installed libraries", []*verb{&pruneVerb, &kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb}},
+		{"Objects and links", []*verb{&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb}},
+		{"Steps of Bazel rules", []*verb{&compressPartVerb, &compressPlanVerb, &assembleVerb, &compileVerb, &linkDeviceVerb, &deviceDepsVerb}},
+		{"Installation", []*verb{&completionVerb, &manVerb}},
+	}
+}
+
+// verbs returns all verbs, in the order of help.
+func verbs() []*verb {
+	var all []*verb
+	for _, s := range sections() {
+		all = append(all, s.verbs...)
+	}
+	return all
+}
+
+// find returns the verb of that name, or nil.
+func find(name string) *verb {
+	for _, v := range verbs() {
+		if v.name == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// Exit codes of verbs.
+const (
+	exitOK      = 0
+	exitFailure = 1
+	exitUsage   = 2
+)
+
+// usageError is a mistake in the command line, not in a file.
+type usageError string
+
+func (e usageError) Error() string { return string(e) }
+
+// Run runs a command line and returns its exit code: 0 for success, 1 for a failure, 2 for an
+// invalid command line. It writes one line on call.Stderr for each error.
+func Run(ctx context.Context, call *command.Call) int {
+	return command.Buffered(call, func(call *command.Call) int {
+		return dispatch(ctx, call)
+	}, func(stderr io.Writer, err error) int {
+		fmt.Fprintf(stderr, "offload: standard output: %s\n", printable.Error(err))
+		return exitFailure
+	})
+}
+
+// dispatch runs the verb that the first argument names.
+func dispatch(ctx context.Context, call *command.Call) int {
+	if len(call.Args) == 0 {
+		programHelp(call)
+		return exitOK
+	}
+	switch call.Args[0] {
+	case "-h", "-help", "--help", "help":
+		return help(call, call.Args[1:])
+	case "-version", "--version", "version":
+		if len(call.Args) > 1 {
+			return mistake(call, "offload", "unexpected argument "+call.Args[1], "offload --version")
+		}
+		fmt.Fprintln(call.Stdout, versionLine())
+		return exitOK
+	case completeCommand:
+		return complete(call)
+	}
+	first := call.Args[0]
+	if isGroup(first) {
+		second := ""
+		if len(call.Args) > 1 {
+			second = call.Args[1]
+		}
+		if call.Args = joinVerb(call.Args); find(call.Args[0]) == nil {
+			return groupCall(call, first, second)
+		}
+		first = call.Args[0]
+	}
+	if v := find(first); v != nil {
+		return v.exit(call, v.run(ctx, call))
+	}
+	return unknownVerb(call, call.Args)
+}
+
+// help answers offload help [VERB].
+func help(call *command.Call, args []string) int {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+		programHelp(call)
+		return exitOK
+	}
+	if isGroup(args[0]) && len(args) == 1 {
+		return groupCall(call, args[0], "help")
+	}
+	words := joinVerb(args)
+	v := find(words[0])
+	switch {
+	case v == nil && isGroup(args[0]):
+		return groupCall(call, args[0], args[1])
+	case v == nil:
+		return unknownVerb(call, words)
+	case len(words) > 1:
+		return mistake(call, "offload help", "unexpected argument "+words[1], "offload help "+v.name)
+	}
+	verbHelp(call, v)
+	return exitOK
+}
+
+// unknownVerb reports that the first argument is not a verb.
+func unknownVerb(call *command.Call, args []string) int {
+	name := args[0]
+	if strings.HasPrefix(name, "-") {
+		return misplacedFlag(call, args)
+	}
+	message := fmt.Sprintf("unknown verb %q", name)
+	if run, ok := strings.CutPrefix(name, "kpack-"); ok && find("kpack "+run) != nil {
+		return mistake(call, "offload", message+"; did you mean kpack "+run+"?", "offload help")
+	}
+	if near := nearest.Name(name, append(verbNames(), "version")); near != "" {
+		message += "; did you mean " + near + "?"
+	}
+	return mistake(call, "offload", message, "offload help")
+}
+
+// misplacedFlag reports a flag where a verb is expected.
+func misplacedFlag(call *command.Call, args []string) int {
+	flag, _, _ := strings.Cut(args[0], "=")
+	for i, arg := range args {
+		if find(arg) != nil {
+			line := append(append([]string{"offload", arg}, args[:i]...), args[i+1:]...)
+			return mistake(call, "offload", flag+": flags follow the verb: "+strings.Join(line, " "), "offload help")
+		}
+	}
+	message := "unknown flag " + flag
+	switch near := nearest.Name(strings.TrimLeft(flag, "-"), []string{"help", "version"}); {
+	case near != "":
+		message += "; did you mean --" + near + "?"
+	case strings.EqualFold(flag, "-v"):
+		message += "; did you mean --version?"
+	default:
+		message += "; expected a verb before the flags"
+	}
+	return mistake(call, "offload", message, "offload help")
+}
+
+// mistake reports an invalid command line, with the command for help.
+func mistake(call *command.Call, where, message, try string) int {
+	if !strings.HasSuffix(message, "?") {
+		message += "."
+	}
+	fmt.Fprintf(call.Stderr, "%s: %s Try: %s\n", where, printable.Name(message), printable.Name(try))
+	return exitUsage
+}
+
+// verbNames returns the names of the verbs, with help.
+func verbNames() []string {
+	var names []string
+	for _, v := range verbs() {
+		names = append(names, v.name)
+	}
+	return append(names, "help")
+}
+
+// run parses the flags of a call and runs the verb.
+func (v *verb) run(ctx context.Context, call *command.Call) error {
+	action, flags := v.prepare()
+	operands, err := parse(flags, call.Args[1:])
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		verbHelp(call, v)
+		return nil
+	case err != nil:
+		return err
+	case flags.memory > 0 && call.Worker:
+		return usageError("--max-memory: the requests of a worker share its memory; pass the flag to the worker instead")
+	case flags.memory > 0:
+		limited := *call
+		if limited.Session, err = call.WithMemory(flags.memory); err != nil {
+			return err
+		}
+		call = &limited
+	}
+	call.Session.Files().RejectPointers = true
+	return action.run(call.Session.Context(ctx), call, operands)
+}
+
+// prepare returns the flags of a call, defined and at their defaults.
+func (v *verb) prepare() (action, *flagSet) {
+	flags := &flagSet{}
+	flags.Init(v.name, flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // messages are printed once, by exit
+	flags.Usage = func() {}
+	action := v.flags()
+	action.define(flags)
+	memoryFlag(flags)
+	return action, flags
+}
+
+// exit reports the error of a verb and returns the exit code.
+func (v *verb) exit(call *command.Call, err error) int {
+	var wrong usageError
+	var compiler *compilation.ExitError
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &compiler):
+		return compiler.Code
+	case errors.As(err, &wrong):
+		return mistake(call, "offload "+v.name, err.Error(), "offload "+v.name+" --help")
+	}
+	for _, line := range messages(call, err) {
+		fmt.Fprintf(call.Stderr, "offload: %s\n", line)
+	}
+	return exitFailure
+}
+
+// noOperands rejects operands, for verbs without operands.
+func noOperands(operands []string) error {
+	if len(operands) > 0 {
+		return usageError("unexpected argument " + operands[0])
+	}
+	return nil
+}

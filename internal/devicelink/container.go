@@ -1,0 +1,119 @@
+package devicelink
+
+import (
+	"bytes"
+	"encoding/binary"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/engine/target"
+)
+
+// NeedsContainer reports whether linked images for a triple, of OpenMP, are put
+// into a container of their own before they are packed: Intel's runtime reads
+// SPIR-V only there.
+func NeedsContainer(triple string) bool {
+	return isSPIRV(triple) && strings.Contains(target.ParseTriple(triple).Normalize(), "-intel")
+}
+
+// WriteContainer writes SPIR-V for Intel's OpenMP runtime: up to LLVM 22 as an ELF
+// file with notes, later as an offload binary.
+func WriteContainer(out content.Sink, release int, triple string, spirv content.Content) error {
+	if release > lastELFContainer {
+		return offloadbinary.Write(out, 2, []offloadbinary.Image{{
+			Kind: offloadbinary.SPIRV, Offload: offloadbinary.OpenMP, Content: spirv,
+			Strings: []offloadbinary.String{{Key: "triple", Value: triple}, {Key: "version", Value: "1.0"}},
+		}})
+	}
+	return writeIntelELF(out, spirv)
+}
+
+// lastELFContainer is the last release of LLVM whose runtime reads the ELF file.
+const lastELFContainer = 22
+
+// writeIntelELF writes a 64-bit ELF file of machine 205 with the notes of an
+// OpenMP image and the image itself, in sections without addresses.
+func writeIntelELF(out content.Sink, spirv content.Content) error {
+	const (
+		headerSize, sectionSize = 64, 64
+		dynamic, machine        = 3, 205
+		note, progbits, strtab  = 7, 1, 3
+	)
+	le := binary.LittleEndian
+	notes := intelNote(1, "1.0")                             // version
+	notes = append(notes, intelNote(3, "0\x001\x00\x00")...) // image 0, SPIR-V, without options of compiler and linker
+	notes = append(notes, intelNote(2, "1")...)              // how many images
+	names := "\x00.note.inteloneompoffload\x00__openmp_offload_spirv_0\x00.shstrtab\x00"
+	at := func(name string) uint32 { return uint32(bytes.Index([]byte(names), []byte("\x00"+name+"\x00")) + 1) }
+
+	type section struct {
+		name, typ           uint32
+		offset, size, align uint64
+	}
+	notesAt := uint64(headerSize)
+	imageAt := align(notesAt+uint64(len(notes)), 8)
+	namesAt := imageAt + uint64(spirv.Len())
+	tableAt := align(namesAt+uint64(len(names)), 8)
+	sections := []section{
+		{},
+		{at(".note.inteloneompoffload"), note, notesAt, uint64(len(notes)), 4},
+		{at("__openmp_offload_spirv_0"), progbits, imageAt, uint64(spirv.Len()), 1},
+		{at(".shstrtab"), strtab, namesAt, uint64(len(names)), 1},
+	}
+	head := []byte("\x7fELF\x02\x01\x01")
+	head = append(head, make([]byte, 16-len(head))...)
+	head = le.AppendUint16(head, dynamic)
+	head = le.AppendUint16(head, machine)
+	head = le.AppendUint32(head, 1)
+	head = le.AppendUint64(head, 0) // entry
+	head = le.AppendUint64(head, 0) // segments
+	head = le.AppendUint64(head, tableAt)
+	head = le.AppendUint32(head, 0) // flags
+	for _, v := range []uint16{headerSize, 0, 0, sectionSize, uint16(len(sections)), uint16(len(sections) - 1)} {
+		head = le.AppendUint16(head, v)
+	}
+	var table []byte
+	for _, s := range sections {
+		table = le.AppendUint32(table, s.name)
+		table = le.AppendUint32(table, s.typ)
+		for _, v := range []uint64{0, 0, s.offset, s.size, 0, s.align, 0} {
+			table = le.AppendUint64(table, v)
+		}
+	}
+	if _, err := out.Write(append(head, notes...)); err != nil {
+		return err
+	}
+	if err := out.Zeros(int64(imageAt - notesAt - uint64(len(notes)))); err != nil {
+		return err
+	}
+	if err := out.Append(spirv); err != nil {
+		return err
+	}
+	if _, err := out.Write([]byte(names)); err != nil {
+		return err
+	}
+	if err := out.Zeros(int64(tableAt - namesAt - uint64(len(names)))); err != nil {
+		return err
+	}
+	_, err := out.Write(table)
+	return err
+}
+
+// intelNote returns a note of Intel's offloading.
+func intelNote(typ uint32, body string) []byte {
+	const owner = "INTELONEOMPOFFLOAD\x00"
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, uint32(len(owner)))
+	b = le.AppendUint32(b, uint32(len(body)))
+	b = le.AppendUint32(b, typ)
+	for _, part := range []string{owner, body} {
+		b = append(b, part...)
+		for len(b)%4 != 0 {
+			b = append(b, 0)
+		}
+	}
+	return b
+}
+
+func align(n, to uint64) uint64 { return (n + to - 1) &^ (to - 1) }

@@ -1,0 +1,125 @@
+package object
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/engine/content"
+)
+
+// NewSection is a section to append to an object.
+type NewSection struct {
+	Name    string
+	Content content.Content
+	// Type, Flags and Align are sh_type, sh_flags and sh_addralign.
+	Type  uint32
+	Flags uint64
+	Align uint64
+	// Characteristics replaces them in a COFF object.
+	Characteristics uint32
+}
+
+// BundleSection returns the section for one entry of a bundle of type o, as written by
+// `llvm-objcopy --add-section=NAME=FILE --set-section-flags=NAME=readonly,exclude`,
+// the command that clang-offload-bundler of LLVM 22 runs.
+func BundleSection(name string, c content.Content) NewSection {
+	return NewSection{
+		Name: name, Content: c,
+		Type: ShtProgbits, Flags: ShfExclude, Align: 1,
+		Characteristics: scnMemRead | scnLnkRemove,
+	}
+}
+
+// OffloadingSection returns the `.llvm.offloading` section with device images
+// for a host object, as clang's -fembed-offload-object writes it
+// (clang/lib/CodeGen/BackendUtil.cpp of LLVM 22).
+func OffloadingSection(c content.Content) NewSection {
+	return NewSection{
+		Name: ".llvm.offloading", Content: c,
+		Type: ShtOffloading, Flags: ShfExclude, Align: 8,
+		Characteristics: scnLnkRemove | scnAlign8 | scnMemDiscardable,
+	}
+}
+
+// Edits are the changes that Rewrite makes to an object. All names are those of
+// the input: sections are removed first, then symbols and sections are renamed,
+// then sections are added.
+type Edits struct {
+	// Remove selects the sections to remove. Their relocation sections and the
+	// symbols defined in them are also removed.
+	Remove func(name []byte) bool
+	// RenameSection and RenameSymbol map old names to new ones. A relocation
+	// section is renamed with the section that it applies to.
+	RenameSection, RenameSymbol map[string]string
+	// Add are the sections to append, in order.
+	Add []NewSection
+}
+
+// ErrUnwritable is wrapped by errors of Rewrite for inputs that it cannot write:
+// formats that Parse does not read, and ELF files without section headers or
+// with more segments than the header can count.
+var ErrUnwritable = errors.New("sections of this format cannot be changed")
+
+// Rewrite writes in with the changes of e to out, with the layout of
+// llvm-objcopy 22. Contents are passed to out as ranges of in.
+func Rewrite(in content.Content, e Edits, out content.Sink) error {
+	switch format := Identify(in.Bytes()); {
+	case format.IsELF():
+		return rewriteELF(in, e, out)
+	case format.IsCOFF():
+		return rewriteCOFF(in, e, out)
+	default:
+		return fmt.Errorf("%w: %s", ErrUnwritable, format)
+	}
+}
+
+// AddSections appends sections to the object in.
+func AddSections(in content.Content, add []NewSection, out content.Sink) error {
+	return Rewrite(in, Edits{Add: add}, out)
+}
+
+// RemoveSections removes the sections of in that match selects.
+func RemoveSections(in content.Content, match func(name []byte) bool, out content.Sink) error {
+	return Rewrite(in, Edits{Remove: match}, out)
+}
+
+// piece is a sequence of bytes at an offset of the output.
+type piece struct {
+	off     uint64
+	content content.Content
+}
+
+// writePieces writes pieces, which must be in order and not overlap, with zeros
+// between them and up to size.
+func writePieces(pieces []piece, size uint64, out content.Sink) error {
+	var at uint64
+	for _, p := range pieces {
+		if p.content.Len() == 0 {
+			continue
+		}
+		if p.off > at {
+			if err := out.Zeros(int64(p.off - at)); err != nil {
+				return err
+			}
+		}
+		if err := out.Append(p.content); err != nil {
+			return err
+		}
+		at = p.off + uint64(p.content.Len())
+	}
+	if size > at {
+		return out.Zeros(int64(size - at))
+	}
+	return nil
+}
+
+// maxOutput returns the largest output size of a rewrite of input bytes. Only
+// alignment and, in COFF, uninitialised data add bytes, and a header may state
+// any size.
+func maxOutput(input int, add []NewSection) uint64 {
+	n := uint64(input)
+	for i := range add {
+		n += uint64(add[i].Content.Len())
+	}
+	return 2*n + 1<<30
+}

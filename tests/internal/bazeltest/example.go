@@ -1,0 +1,91 @@
+package bazeltest
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/root"
+)
+
+// Prebuilt is the flag with which an example takes the program of the test
+// instead of building its own.
+const Prebuilt = "--extra_toolchains=//prebuilt:all"
+
+// Sources returns the folder of the project's sources. Under Bazel, where the
+// test must be unsandboxed, it is where the file in RULES_MODULE is a link to.
+func Sources(t testing.TB) string {
+	t.Helper()
+	if !root.Bazel() {
+		project, err := root.Project()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return project
+	}
+	module, err := root.Runfile("RULES_MODULE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if module, err = filepath.EvalSymlinks(module); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Dir(module)
+}
+
+// Example is a copy of one of the workspaces in examples/, two folders below the
+// project's sources as there, with a Bazel server of its own that ends with the
+// test.
+func Example(t testing.TB, name string) *Workspace {
+	t.Helper()
+	sources, project := Sources(t), t.TempDir()
+	entries, err := os.ReadDir(sources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if entry.Name() == "examples" || entry.Name() == ".git" || strings.HasPrefix(entry.Name(), "bazel-") {
+			continue
+		}
+		if err := os.Symlink(filepath.Join(sources, entry.Name()), filepath.Join(project, entry.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w := &Workspace{Dir: filepath.Join(project, "examples", name), t: t}
+	from := filepath.Join(sources, "examples", name)
+	err = filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if strings.HasPrefix(d.Name(), "bazel-") || d.Name() == ".bazelrc.user" {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if d.IsDir() {
+			return nil
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		w.copyFile(path, rel, info.Mode().Perm())
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write("prebuilt/BUILD.bazel", toolchainFile)
+	w.copyFile(llvm.Offload(t), "prebuilt/offload", 0o755)
+	w.findBazel(sources)
+	t.Cleanup(w.end)
+	return w
+}
