@@ -310,6 +310,24 @@ def hip_host_step(compiler, *, rdc, copts):
         words = ["--offload-host-only"] + (["--offload-new-driver", "-fgpu-rdc"] if rdc else []) + ["-fPIC", "-c"],
     )
 
+def c_step(compiler, *, copts):
+    """Returns a compilation of C for the host, in a target whose other sources are HIP.
+
+    Args:
+      compiler: result of `compiler_of`.
+      copts: list of strings for `add_flags`.
+
+    Returns:
+      a step whose output is an object.
+    """
+    return _step(
+        env = host_environment(compiler.cc, "c"),
+        first = compiler.target + compiler.host_flags["c"],
+        flags = [flag for flag in copts if not flag.startswith(("-std=c++", "-std=gnu++"))],
+        language = ["-x", "c"],
+        words = ["-fPIC", "-c"],
+    )
+
 def parse_step(compiler, *, language, copts):
     """Returns a compilation of a header by itself, for the host. Its output is an empty file.
 

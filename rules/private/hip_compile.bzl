@@ -2,7 +2,7 @@
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "hip_targets")
-load(":compilation.bzl", "compile", "hip_device_step", "hip_host_step")
+load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
 load(":messages.bzl", "name_of")
@@ -131,6 +131,37 @@ def _check_copies(ctx, *, objects, library, labels, out):
         progress_message = "Checking the device_deps of %{label}",
     )
 
+def _device_sources_of(ctx):
+    """Returns the files in srcs that can have device code."""
+    return [src for src in sources_of(ctx) if src.extension != "c"]
+
+def c_objects(ctx, compiler, *, copts):
+    """Compiles the C sources of a rule.
+
+    Args:
+      ctx: the rule's context; it has `CLANG_GROUPS` and `HOST_ATTRS`.
+      compiler: result of `compiler_of`.
+      copts: compiler flags.
+
+    Returns:
+      list of objects.
+    """
+    sources = [src for src in sources_of(ctx) if src.extension == "c"]
+    objects = []
+    for src, name in zip(sources, object_names(ctx, sources)):
+        out = ctx.actions.declare_file("{}/c/{}.o".format(ctx.label.name, name))
+        compile(
+            ctx,
+            compiler,
+            c_step(compiler, copts = copts),
+            message = "Compiling {}".format(src.short_path),
+            mnemonic = "OffloadHipHostCompile",
+            out = out,
+            src = src,
+        )
+        objects.append(out)
+    return objects
+
 def hip_sources(ctx, where):
     """Returns the sources that a rule compiles for any architecture.
 
@@ -141,7 +172,7 @@ def hip_sources(ctx, where):
     Returns:
       list of Files: those of `srcs`, then those of `arch_srcs`.
     """
-    sources = {src: None for src in sources_of(ctx)}
+    sources = {src: None for src in _device_sources_of(ctx)}
     for dep in ctx.attr.arch_srcs:
         for src in dep.files.to_list():
             if src in sources:
@@ -184,7 +215,7 @@ def hip_images(ctx, compiler, *, where, rdc, copts, linkopts, per_source = False
         id = target_ids.entry_id(target.kind, target.triple, arch)
         flags = copts + arch_copts_of(ctx, target)
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
-        sources = sources_of(ctx) + arch_sources_of(ctx, target, where)
+        sources = _device_sources_of(ctx) + arch_sources_of(ctx, target, where)
         if not sources and not per_source:
             fail("{}: no source for {}: srcs is empty, and arch_srcs has no source for it".format(where, arch))
         compiled = {

@@ -10,7 +10,7 @@ load(":compilation.bzl", "compiler_of")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":flags.bzl", "expand_flags")
 load(":headers.bzl", "library_headers")
-load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_host_objects", "hip_images", "hip_sources")
+load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "c_objects", "hip_host_objects", "hip_images", "hip_sources")
 load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "parse_headers")
@@ -41,7 +41,8 @@ def _linked_alone(ctx, *, where, host_objects, units):
     names = object_names(ctx, sources)
     objects = isolate_objects(ctx, host_objects, suffixes)
     bundles = []
-    for name, suffix, unit in zip(names, suffixes, units):
+    hosts = list(objects)
+    for name, suffix, unit, host in zip(names, suffixes, units, hosts):
         bundle = bundle_images(
             ctx,
             host = host_triple(ctx),
@@ -50,7 +51,7 @@ def _linked_alone(ctx, *, where, host_objects, units):
             where = where,
         )
         bundles.append(bundle)
-        objects.append(hold_fat_binary(ctx, bundle = bundle.file, name = name, suffix = suffix))
+        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, name = name, suffix = suffix))
     return objects, bundles
 
 def _unlinked(ctx, *, host_objects, device_objects):
@@ -73,6 +74,13 @@ def _runtime_of(ctx, compiler):
         return runtime
     return compiler.clang.hip_runtime or runtime
 
+def _openmp_runtime_of(ctx, host_copts):
+    """Returns clang's OpenMP runtime if host code uses it, a list."""
+    for flag in host_copts + ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts:
+        if flag in ("-fopenmp", "-fopenmp=libomp"):
+            return [ctx.attr._host_openmp_runtime]
+    return []
+
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
     rdc = ctx.attr.rdc
@@ -92,7 +100,8 @@ def _hip_library_impl(ctx):
         rdc = rdc,
         where = where,
     )
-    host_objects = hip_host_objects(ctx, compiler, copts = copts + expand_flags(ctx, "host_copts"), rdc = rdc, sources = hip_sources(ctx, where))
+    host_copts = copts + expand_flags(ctx, "host_copts")
+    host_objects = hip_host_objects(ctx, compiler, copts = host_copts, rdc = rdc, sources = hip_sources(ctx, where))
     providers = [made.objects] if rdc else []
     bundles = []
     if not ctx.attr.device_link:
@@ -102,10 +111,11 @@ def _hip_library_impl(ctx):
         objects, bundles = _linked_together(ctx, host_objects = host_objects, unit = made.units[0], where = where)
     else:
         objects, bundles = _linked_alone(ctx, host_objects = host_objects, units = made.units, where = where)
+    objects = objects + c_objects(ctx, compiler, copts = host_copts)
     if len(bundles) == 1:
         providers.append(bundles[0])
     images = [image for unit in made.units for image in unit.images]
-    return library_providers(ctx, counted = True, headers = headers, objects = objects, runtime = _runtime_of(ctx, compiler)) + providers + [
+    return library_providers(ctx, counted = True, headers = headers, objects = objects, runtimes = [_runtime_of(ctx, compiler)] + _openmp_runtime_of(ctx, host_copts)) + providers + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = depset(parse_headers(ctx, compiler, language = ["-x", "hip", "--offload-host-only"]), transitive = [
@@ -166,9 +176,13 @@ Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one arch
             doc = "Whether to compile to relocatable device code (hipcc's `-fgpu-rdc`), so that sources can call device functions of each other. Sources are compiled to bitcode, and the device link generates code.",
         ),
         "srcs": attr.label_list(
-            doc = "HIP sources. Each source is compiled separately. Only the sources of this target can include headers in this list.",
+            doc = "HIP sources. Each source is compiled separately, `.c` as C, for the host only. Only the sources of this target can include headers in this list.",
             mandatory = True,
-            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"] + HEADERS,
+            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx", ".c"] + HEADERS,
+        ),
+        "_host_openmp_runtime": attr.label(
+            default = "//rules/settings:host_openmp_runtime",
+            providers = [CcInfo],
         ),
         "_runtime": attr.label(
             default = "//rules/settings:hip_runtime",

@@ -115,7 +115,7 @@ def hip_binary(name, srcs, deps = [], visibility = None, **kwargs):
 
     Args:
       name: name of the program.
-      srcs: HIP sources, one of them with `main`.
+      srcs: HIP sources, one of them with `main`. Sources with the extension `.c` are compiled as C, as hipcc does.
       deps: libraries to link.
       visibility: visibility of the program.
       **kwargs: attributes of `cc_binary` for linking and running (`linkopts`, `data`, `args`, `env` and the

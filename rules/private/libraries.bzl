@@ -145,14 +145,14 @@ def merged_object(ctx, objects):
 # Extensions of files for which coverage is collected.
 _COUNTED = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inl"]
 
-def library_providers(ctx, *, headers, objects, runtime, counted = False):
+def library_providers(ctx, *, headers, objects, runtimes, counted = False):
     """Returns the providers of such a rule for C++ programs.
 
     Args:
       ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
       headers: result of `library_headers`.
       objects: list of position-independent objects.
-      runtime: the Target with the runtime that launches device code; programs are linked with it.
+      runtimes: list of Targets with the runtimes that host code calls; programs are linked with them.
       counted: whether `bazel coverage` collects the coverage of the sources.
 
     Returns:
@@ -165,14 +165,14 @@ def library_providers(ctx, *, headers, objects, runtime, counted = False):
     return [
         DefaultInfo(
             files = depset(objects),
-            runfiles = runfiles_of(ctx, ctx.files.data, deps + [runtime] + ctx.attr.data),
+            runfiles = runfiles_of(ctx, ctx.files.data, deps + runtimes + ctx.attr.data),
         ),
         linked_cc_info(
             ctx,
             additional_inputs = ctx.files.additional_linker_inputs,
             alwayslink = ctx.attr.alwayslink,
             compilation_context = headers.context,
-            deps = [dep[CcInfo] for dep in deps + [runtime]],
+            deps = [dep[CcInfo] for dep in deps + runtimes],
             linkopts = expand_flags(ctx, "linkopts"),
             linkstatic = ctx.attr.linkstatic,
             objects = objects,

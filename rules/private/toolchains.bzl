@@ -198,6 +198,9 @@ toolchain(
 # The attribute of a rule that uses a device compiler.
 DEVICE_ATTRS = {
     "_device_compiler": attr.label(default = "//rules/settings:device_compiler"),
+    "_device_keep_copts": attr.label(default = "//rules/settings:device_keep_copts"),
+    "_explain_flags": attr.label(default = "//rules/settings:explain_flags"),
+    "_host_skip_copts": attr.label(default = "//rules/settings:host_skip_copts"),
     "_track_headers": attr.label(default = "//rules/settings:track_headers"),
 }
 

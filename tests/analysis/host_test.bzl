@@ -66,6 +66,14 @@ _USER = {
 }
 _user_test = actions_test_with(_USER)
 _values_test = actions_test_with({"//command_line_option:copt": ["-Xarch_host", "-mavx2", "-DX", "-working-directory", "-mfma", "-fsanitize=undefined"]})
+_SETTINGS = "//rules/settings:"
+_amdgpu_test = actions_test_with({"//command_line_option:copt": ["-munsafe-fp-atomics", "-mcumode", "-mavx2", "-mllvm", "-option"]})
+_settings_test = actions_test_with({
+    str(Label(_SETTINGS + "device_keep_copts")): ["default", "-fsanitize=undefined", "-D_FORTIFY_SOURCE"],
+    str(Label(_SETTINGS + "explain_flags")): True,
+    str(Label(_SETTINGS + "host_skip_copts")): ["default", "-fmine"],
+    "//command_line_option:copt": ["-fsanitize=undefined", "-fsanitize=address", "-D_FORTIFY_SOURCE=3", "-fmine=1", "-flto"],
+})
 _features_test = actions_test_with({"//command_line_option:features": ["asan"]})
 _dbg_test = actions_test_with({"//command_line_option:compilation_mode": "dbg"})
 _opt_test = actions_test_with({"//command_line_option:compilation_mode": "opt"})
@@ -159,6 +167,11 @@ def host_tests(name):
         ("values_hip", _values_test, hip_host, {"argv": ["-Xarch_host -mavx2 -DX -working-directory -mfma -fsanitize=undefined"]}),
         ("values_hip_device", _values_test, hip_device, {"argv": ["-Xarch_host -mavx2 -DX -working-directory -mfma"], "not_in_argv": ["-fsanitize=undefined"]}),
         ("values_openmp_device", _values_test, openmp_device, {"argv": ["-DX -working-directory -mfma"], "not_in_argv": ["-mavx2", "-Xarch_host"]}),
+        ("amdgpu_device", _amdgpu_test, hip_device, {"argv": ["-munsafe-fp-atomics -mcumode -mllvm -option"], "not_in_argv": ["-mavx2"]}),
+        ("amdgpu_code_objects", _amdgpu_test, ("host_code_objects", "OffloadHipCompile", "host_code_objects/gfx942/a.o"), {"argv": ["-munsafe-fp-atomics -mcumode -mllvm -option"], "not_in_argv": ["-mavx2"]}),
+        ("amdgpu_openmp", _amdgpu_test, openmp_device, {"argv": ["-munsafe-fp-atomics -Xclang -target-feature -Xclang +cumode -mllvm -option"], "not_in_argv": ["-mavx2"]}),
+        ("settings_host", _settings_test, hip_host, {"argv": ["-fsanitize=undefined -fsanitize=address -D_FORTIFY_SOURCE=3"], "not_in_argv": ["-fmine=1", "-flto"]}),
+        ("settings_device", _settings_test, hip_device, {"argv": ["-fsanitize=undefined -D_FORTIFY_SOURCE=3 -fmine=1"], "not_in_argv": ["-fsanitize=address", "-flto"]}),
         ("feature_hip", _features_test, hip_host, {"argv": ["-fsanitize=address"]}),
         ("feature_hip_device", _features_test, hip_device, {"not_in_argv": ["-fsanitize=address"]}),
         ("feature_attribute", _opt_test, features_host, {"argv": ["-fsanitize=address"], "not_in_argv": ["-O2"]}),
