@@ -62,7 +62,12 @@ func (s *Session) Context(ctx context.Context) context.Context {
 // the File report faults of the content.
 func (s *Session) Open(ctx context.Context, name string, opt images.Options) (*images.File, error) {
 	opt.Budget = s.budget
-	return images.Open(ctx, s.files, name, opt)
+	input, err := s.files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	opt.OpenMember = func(path string) (images.Input, error) { return s.files.OpenRegular(path) }
+	return images.Read(ctx, input, opt)
 }
 
 // ReadOptions select how bundles are read.

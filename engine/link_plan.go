@@ -194,13 +194,13 @@ func (l *linkInput) read() (err error) {
 	if l.images, err = l.file.All(); err != nil {
 		return err
 	}
-	data := l.file.Input().Bytes()
+	data := l.file.Content().Bytes()
 	switch l.format = object.Identify(data); l.format {
 	case object.ELFSharedObject:
 		l.images = nil // they are already linked
 	case object.ELFRelocatable:
 		if l.keep, err = entrySymbols(data); err != nil {
-			return in(l.file.Input(), err)
+			return nameError(l.file.Name(), err)
 		}
 	}
 	return nil

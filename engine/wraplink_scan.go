@@ -58,7 +58,7 @@ func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, w
 	found.opened = append(found.opened, f)
 	var format object.Format
 	err = files.Contain(func() error {
-		data := f.Input().All()
+		data := f.Content()
 		format = object.Identify(data.Bytes())
 		if withEntries && format != object.ELFSharedObject {
 			found.entries = append(found.entries, s.hostEntries(in.Name, data, 0)...)
