@@ -184,7 +184,7 @@ type File struct {
 	fault   error // the fault that ended the search
 
 	mu     sync.Mutex
-	opened []Input        // members of thin archives
+	opened []Input               // members of thin archives
 	memory []*budget.Reservation // for the images and bundles found
 }
 

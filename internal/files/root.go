@@ -31,6 +31,10 @@ type Root struct {
 	// Stdout receives, on commit, the content of outputs named "-". If nil, that
 	// name is an error.
 	Stdout io.Writer
+	// Contents are inputs in memory by name, which hide files of these names.
+	Contents map[string][]byte
+	// Writers receive, on commit, the contents of outputs by name, instead of files.
+	Writers map[string]io.Writer
 	// TempDir is the directory of temporary files for outputs in directories that
 	// are not writable, and for streams; "" means /tmp.
 	TempDir string
