@@ -9,15 +9,20 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
+
+// RelocatableSection is the section of images after a relocatable link: they are registered, and
+// no later device link links them.
+const RelocatableSection = ".llvm.offloading.relocatable"
 
 // Sections of images, and their alignment.
 const (
-	offloadingSection  = ".llvm.offloading"
-	relocatableSection = ".llvm.offloading.relocatable"
-	offloadingAlign    = 8
-	hipAlign           = 4096 // the runtime maps code objects in place
-	cudaAlign          = 16
+	offloadingSection = ".llvm.offloading"
+	offloadingAlign   = 8
+	hipAlign          = 4096 // the runtime maps code objects in place
+	cudaAlign         = 16
 )
 
 // largeImage is the size in bytes from which images are marked as large. Only
@@ -41,9 +46,9 @@ type names struct {
 	align          uint64
 }
 
-var fatBinary = map[Kind]names{
-	HIP:  {".hip_fatbin", ".hipFatBinSegment", 0x48495046, hipAlign},
-	CUDA: {".nv_fatbin", ".nvFatBinSegment", 0x466243b1, cudaAlign},
+var fatBinary = map[offloadbinary.OffloadKind]names{
+	offloadbinary.HIP:  {".hip_fatbin", ".hipFatBinSegment", 0x48495046, hipAlign},
+	offloadbinary.CUDA: {".nv_fatbin", ".nvFatBinSegment", 0x466243b1, cudaAlign},
 }
 
 // module is an object that is being built.
@@ -85,7 +90,7 @@ func newModule(o *Object) (*module, error) {
 	}
 	m.entries, m.relocatable = entries, o.Relocatable
 	// SYCL registers images without the entries of the program.
-	bounded := slices.ContainsFunc(o.Registrations, func(r Registration) bool { return r.Kind != SYCL })
+	bounded := slices.ContainsFunc(o.Registrations, func(r Registration) bool { return r.Kind != offloadbinary.SYCL })
 	if o.COFF {
 		if o.Relocatable {
 			return nil, errors.New("relocatable registration requires ELF, found COFF")
@@ -155,9 +160,9 @@ func (m *module) register(r *Registration) error {
 		return err
 	}
 	switch r.Kind {
-	case OpenMP:
+	case offloadbinary.OpenMP:
 		m.openMP(r)
-	case SYCL:
+	case offloadbinary.SYCL:
 		return m.sycl(r)
 	default:
 		m.fatBinary(r)
@@ -170,7 +175,7 @@ func (m *module) register(r *Registration) error {
 func (m *module) openMP(r *Registration) {
 	section := object.BuilderSection{Name: offloadingSection, Type: object.ShtOffloading, Align: offloadingAlign}
 	if m.relocatable {
-		section.Name, section.Type = relocatableSection, object.ShtProgbits
+		section.Name, section.Type = RelocatableSection, object.ShtProgbits
 	}
 	type device struct {
 		image object.SymbolID
