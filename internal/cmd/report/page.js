@@ -75,6 +75,28 @@
       return (down ? compare(b, a) : compare(a, b)) || list[x] - list[y];
     }).map(k => list[k]);
   };
+  // Names in the table and in the map: without the result type, namespaces, a wrapper whose first argument is the kernel's
+  // function, and parameters. Kernels that differ in these parts only keep them. The title of a row has the full name.
+  const parameters = name => {
+    if (!name.endsWith(')')) return name.length;
+    for (let at = name.length - 1, depth = 0; at > 0; at--) {
+      if (name[at] === ')') depth++;
+      else if (name[at] === '(' && --depth === 0) return at;
+    }
+    return name.length;
+  };
+  const brief = name => name.slice(0, parameters(name)).replace(/^void /, '').replace(/\(anonymous namespace\)::/g, '').replace(/\b[A-Za-z_]\w*::/g, '').replace(/^\w+<&(?:void )?(?=\w)/, '') || name;
+  const owners = new Map(); // of brief names: the full name, or null if there are several
+  for (const index of new Set(K.demangled)) {
+    const short = brief(S[index]);
+    owners.set(short, owners.has(short) ? null : index);
+  }
+  const shortName = i => {
+    const name = value('demangled', i), short = brief(name);
+    return owners.get(short) === null ? name.replace(/^void /, '') : short;
+  };
+  // Long names keep both ends: kernels of a library often differ at the end.
+  const ends = text => text.length > 110 ? text.slice(0, 72) + ' … ' + text.slice(-34) : text;
   const row = position => {
     const i = view[position], tr = element('tr');
     tr.dataset.arch = value('arch', i);
@@ -86,12 +108,12 @@
       td.dataset.field = field;
       if (texts.has(field)) {
         const text = printable(v ?? '');
-        td.append(field === 'demangled' ? element('bdi', text) : text);
+        td.append(field === 'demangled' ? element('bdi', ends(printable(shortName(i)))) : text);
         td.title = text.length > 2000 ? text.slice(0, 2000) + '…' : text;
         td.className = 't';
       } else if (v !== null && v !== undefined) {
         td.textContent = v;
-        if (v > 0 && /spills|scratch/.test(field) || field === 'occupancy' && v * 4 < K.occupancy_max[i]) td.className = 'low';
+        if (v > 0 && /vgpr_spills|scratch/.test(field) || field === 'occupancy' && v * 4 < K.occupancy_max[i]) td.className = 'low';
       }
       tr.append(td);
     }
@@ -260,7 +282,7 @@
   const kindNames = { file: 'file', bundle: 'bundle', arch: 'architecture', section: 'section', kernel: 'kernel', other: '' };
   const map = $('treemap');
   const node = (kind, name, size, children, extra) => ({ kind, name, size, children: children ?? [], ...extra });
-  const kernelNode = (i, arch) => node('kernel', value('demangled', i), K.code_size[i] ?? 0, null, { arch, kernel: i });
+  const kernelNode = (i, arch) => node('kernel', shortName(i), K.code_size[i] ?? 0, null, { arch, kernel: i });
   // A node's children are made when it is drawn. limit is how many kernels of each
   // architecture to draw.
   const archNode = a => {
