@@ -334,6 +334,11 @@ func (f *buildFiles) write() {
 				fmt.Fprintf(&head, "load(%q, %q)\n", from, name)
 			}
 		}
+		if header, err := os.ReadFile(filepath.Join(f.w.project, "examples/hip_kernels/runtime/hip/hip_runtime.h")); err != nil {
+			f.t.Fatal(err)
+		} else {
+			f.w.write(f.t, f.w.dir, path.Join(file.pkg, standIn), string(header))
+		}
 		f.w.write(f.t, f.w.dir, path.Join(file.pkg, "BUILD.bazel"), head.String()+file.text.String()+tail.String())
 	}
 }
@@ -422,6 +427,9 @@ func (s *stubs) target(rule, attribute, name string) string {
 	return library("")
 }
 
+// standIn is the path of the header with what HIP sources use, which each package has a copy of.
+const standIn = "hip_stand_in.h"
+
 // source writes a source file, unless it exists.
 func (s *stubs) source(rule, name string) {
 	file := path.Join(s.file.pkg, name)
@@ -433,7 +441,10 @@ func (s *stubs) source(rule, name string) {
 	content := ""
 	switch ext := path.Ext(name); ext {
 	case ".hip", ".cu", ".cpp":
-		content = fmt.Sprintf("__attribute__((global)) void kernel_%s() {}\n", stem)
+		content = fmt.Sprintf("#include \"%s\"\n__global__ void kernel_%s() {}\n", standIn, stem)
+		if ext == ".cu" {
+			content = fmt.Sprintf("__attribute__((global)) void kernel_%s() {}\n", stem)
+		}
 		if program {
 			content += "int main() { return 0; }\n"
 		}

@@ -26,8 +26,8 @@ var (
 // expected values. They are constants, because packages that compute them would slow down every
 // start of the program.
 const (
-	styleHash  = "sha256-/ezVubG3QESbwpCXXbqtUExhZRPtA/a7ERKtqaBT1I8="
-	scriptHash = "sha256-LZedkH0pmipaPo2cMQVDGvoFG7MQQOtZ4ApVu89VDUA="
+	styleHash  = "sha256-VkCGsjOTAJiQr+sRkWq4SEaDbpzOO7UtAGYa5cNpPu8="
+	scriptHash = "sha256-EvoG+6+xEYdqR2uS64hlLr3Mo6Fu5JJRqoryFuEPoz4="
 )
 
 // WriteHTML writes the report as a page: one file that loads nothing.

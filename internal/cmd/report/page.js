@@ -85,16 +85,54 @@
     }
     return name.length;
   };
-  const brief = name => name.slice(0, parameters(name)).replace(/^void /, '').replace(/\(anonymous namespace\)::/g, '').replace(/\b[A-Za-z_]\w*::/g, '').replace(/^\w+<&(?:void )?(?=\w)/, '') || name;
-  const owners = new Map(); // of brief names: the full name, or null if there are several
-  for (const index of new Set(K.demangled)) {
-    const short = brief(S[index]);
-    owners.set(short, owners.has(short) ? null : index);
-  }
-  const shortName = i => {
-    const name = value('demangled', i), short = brief(name);
-    return owners.get(short) === null ? name.replace(/^void /, '') : short;
+  // template divides a name into what precedes the first template arguments, and these.
+  const template = name => {
+    const open = name.indexOf('<'), args = [];
+    if (open < 0) return { head: name, args };
+    let depth = 0, from = open + 1, at = open;
+    for (; at < name.length; at++) {
+      const c = name[at];
+      if (c === '<' || c === '(') depth++;
+      else if (c === '>' || c === ')') depth--;
+      if (depth === 0 || depth === 1 && c === ',') {
+        args.push(name.slice(from, at).trim());
+        from = at + 1;
+      }
+      if (depth === 0) break;
+    }
+    return { head: name.slice(0, open), args, end: at + 1 };
   };
+  const brief = name => {
+    const plain = name.slice(0, parameters(name)).replace(/^void /, '').replace(/\(anonymous namespace\)::/g, '').replace(/\b[A-Za-z_]\w*::/g, '');
+    const wrapped = plain.replace(/^\w+<&(?:void )?(?=\w)/, '');
+    return (wrapped === plain ? plain : wrapped.slice(0, template(wrapped).end)) || name;
+  };
+  // abridge returns a form of names in which template arguments that all kernels of a template share are "…".
+  const abridge = simplify => {
+    const parts = new Map(), values = new Map(); // by name; by template and position of the argument
+    const slot = ({ head, args }, k) => `${head} ${args.length} ${k}`;
+    for (const index of new Set(K.demangled)) {
+      const one = template(brief(S[index]));
+      one.args = one.args.map(simplify);
+      parts.set(S[index], one);
+      one.args.forEach((arg, k) => values.set(slot(one, k), (values.get(slot(one, k)) ?? new Set()).add(arg)));
+    }
+    return name => {
+      const one = parts.get(name), shown = one.args.map((arg, k) => values.get(slot(one, k)).size > 1 ? arg : '…');
+      if (shown.every(arg => arg === '…')) return brief(name);
+      return `${one.head}<${shown.filter((arg, k) => arg !== '…' || shown[k - 1] !== '…').join(', ')}>`;
+    };
+  };
+  // The shortest of these forms that no other name has.
+  const forms = [abridge(arg => arg.replace(/<.*>/, '')), abridge(arg => arg), brief, name => name.replace(/^void /, '')];
+  const names = new Set(Array.from(K.demangled, index => S[index]));
+  const owners = forms.map(form => {
+    const counts = new Map();
+    for (const name of names) counts.set(form(name), (counts.get(form(name)) ?? 0) + 1);
+    return counts;
+  });
+  const shortNames = new Map(Array.from(names, name => [name, (forms.find((form, k) => owners[k].get(form(name)) === 1) ?? forms.at(-1))(name)]));
+  const shortName = i => shortNames.get(value('demangled', i));
   // Long names keep both ends: kernels of a library often differ at the end.
   const ends = text => text.length > 110 ? text.slice(0, 72) + ' … ' + text.slice(-34) : text;
   const row = position => {
