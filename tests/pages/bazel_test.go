@@ -37,8 +37,10 @@ register_toolchains("@offload_system_clang//:all")
 `
 	settings = `common --flag_alias=hip_runtime=@rules_offload//rules/settings:hip_runtime
 common --flag_alias=offload_archs=@rules_offload//rules/settings:offload_archs
+common --flag_alias=openmp_runtime=@rules_offload//rules/settings:openmp_runtime
 build --hip_runtime=//runtime
 build --offload_archs=gfx90a
+build --openmp_runtime=@offload_system_clang//:openmp_runtime
 `
 	program = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain")
 
@@ -324,6 +326,9 @@ func (f *buildFiles) write() {
 				}
 			})
 		}
+		if strings.Contains(file.text.String(), " archs.") {
+			called["archs"] = true
+		}
 		for _, name := range []string{"hip_library", "hip_code_objects", "offload_bundle", "offload_binary", "offload_archive", "openmp_library"} {
 			if strings.Contains(tail.String(), name+"(") {
 				called[name] = true
@@ -333,11 +338,6 @@ func (f *buildFiles) write() {
 			if from := provider(name, f.known); from != "" && !loaded[name] {
 				fmt.Fprintf(&head, "load(%q, %q)\n", from, name)
 			}
-		}
-		if header, err := os.ReadFile(filepath.Join(f.w.project, "examples/hip_kernels/runtime/hip/hip_runtime.h")); err != nil {
-			f.t.Fatal(err)
-		} else {
-			f.w.write(f.t, f.w.dir, path.Join(file.pkg, standIn), string(header))
 		}
 		f.w.write(f.t, f.w.dir, path.Join(file.pkg, "BUILD.bazel"), head.String()+file.text.String()+tail.String())
 	}
@@ -350,6 +350,8 @@ func provider(name string, known map[string][]string) string {
 		return "@rules_cc//cc:defs.bzl"
 	case name == "device_toolchain" || name == "offload_program_toolchain":
 		return "@rules_offload//rules:toolchains.bzl"
+	case name == "archs":
+		return "@rules_offload//rules:archs.bzl"
 	case strings.HasPrefix(name, "if_") || strings.HasPrefix(name, "requires_"):
 		return "@rules_offload//rules:defs.bzl"
 	case len(known[name]) > 0:
@@ -427,8 +429,11 @@ func (s *stubs) target(rule, attribute, name string) string {
 	return library("")
 }
 
-// standIn is the path of the header with what HIP sources use, which each package has a copy of.
-const standIn = "hip_stand_in.h"
+// standIn is what clang requires of HIP to compile host code with kernels.
+const standIn = `struct dim3 { unsigned x, y, z; };
+extern "C" int hipLaunchKernel(const void *, dim3, dim3, void **, decltype(sizeof(0)), void *);
+extern "C" int __hipPopCallConfiguration(dim3 *, dim3 *, decltype(sizeof(0)) *, void **);
+`
 
 // source writes a source file, unless it exists.
 func (s *stubs) source(rule, name string) {
@@ -441,7 +446,7 @@ func (s *stubs) source(rule, name string) {
 	content := ""
 	switch ext := path.Ext(name); ext {
 	case ".hip", ".cu", ".cpp":
-		content = fmt.Sprintf("#include \"%s\"\n__global__ void kernel_%s() {}\n", standIn, stem)
+		content = standIn + fmt.Sprintf("__attribute__((global)) void kernel_%s() {}\n", stem)
 		if ext == ".cu" {
 			content = fmt.Sprintf("__attribute__((global)) void kernel_%s() {}\n", stem)
 		}
@@ -467,6 +472,16 @@ func (s *stubs) source(rule, name string) {
 				content = string(from)
 			}
 		}
+	case ".bc":
+		cmd := exec.Command(llvm.Tool(s.f.t, "clang"), "--target=amdgcn-amd-amdhsa", "-nogpulib", "-x", "c", "-emit-llvm", "-c", "-o", filepath.Join(s.f.w.dir, "stub.bc"), "/dev/null")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			s.f.t.Fatalf("%v\n%s", err, out)
+		}
+		from, err := os.ReadFile(filepath.Join(s.f.w.dir, "stub.bc"))
+		if err != nil {
+			s.f.t.Fatal(err)
+		}
+		content = string(from)
 	case ".so":
 		from, err := os.ReadFile(filepath.Join(s.f.w.dir, "libmath.so"))
 		if err != nil {
