@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/ptx"
 	"github.com/rules-offload/rules_offload/internal/register"
@@ -47,7 +48,7 @@ func (s *Session) Data(ctx context.Context, opt DataOptions) error {
 	d := register.Data{Symbol: opt.Symbol, Align: opt.Align}
 	if opt.Output != "" {
 		var err error
-		if d.Machine, d.COFF, err = hostMachine(opt.Triple); err != nil {
+		if d.Machine, d.COFF, err = register.HostMachine(opt.Triple); err != nil {
 			return err
 		}
 		if input, err = s.files.Open(opt.Input); err != nil {
@@ -72,7 +73,7 @@ func (s *Session) Data(ctx context.Context, opt DataOptions) error {
 		if err != nil {
 			return err
 		}
-		return in(input, files.Contain(func() error {
+		return in(input, guard.Contain(func() error {
 			d.Content = input.All()
 			data := d.Content.Bytes()
 			if err := loadable(data); err != nil {
