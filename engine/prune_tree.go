@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
@@ -120,7 +121,7 @@ func (s *Session) newTree(ctx context.Context, input, output string, dryRun bool
 			return err
 		}
 	}
-	if err := files.Contain(func() error { return fn(t) }); err != nil {
+	if err := guard.Contain(func() error { return fn(t) }); err != nil {
 		return err
 	}
 	if t.tree == nil {

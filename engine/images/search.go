@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -221,7 +222,7 @@ func (s *search) archive(ctx context.Context, c content.Content, at place) error
 	ahead, left := 4*s.opt.Budget.Cores(), s.left
 	err = budget.Ordered(ctx, s.opt.Budget, len(batches), ahead, func(ctx context.Context, i int) (*looked, error) {
 		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left, hash: s.hash}
-		fault := files.Contain(func() error {
+		fault := guard.Contain(func() error {
 			for k := range batches[i] {
 				if err := inner.member(ctx, c, at, &batches[i][k]); err != nil {
 					return err
