@@ -2,6 +2,7 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -371,6 +372,10 @@ func (s *search) member(ctx context.Context, c content.Content, archive place, m
 	at.path = ar.MemberPath(archive.path, m.Name)
 	input, err := s.opt.OpenMember(at.path)
 	if err != nil {
+		var failure *files.Error
+		if errors.As(err, &failure) {
+			failure.In = archive.path
+		}
 		return s.fault(at, err)
 	}
 	defer func() { s.in.keep(input, hasImages(s.sources)) }()

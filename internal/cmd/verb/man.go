@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"path"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
@@ -31,7 +30,7 @@ func (*manFlags) run(ctx context.Context, call *command.Call, operands []string)
 	}
 	var outputs []engine.Output
 	for name, page := range manPages() {
-		outputs = append(outputs, engine.Output{Name: path.Join(operands[0], name), Write: func(w io.Writer) error {
+		outputs = append(outputs, engine.Output{Name: strings.TrimSuffix(operands[0], "/") + "/" + name, Write: func(w io.Writer) error {
 			_, err := io.WriteString(w, page)
 			return err
 		}})
