@@ -1,5 +1,6 @@
 """Actions that run the `offload` program, in a worker if Bazel allows it."""
 
+load("@offload_bazel//:version.bzl", "MULTIPLEX_SANDBOXING")
 load(":toolchains.bzl", "PROGRAM_TYPE")
 
 # The exec group of every action that runs the program. Users can select a
@@ -11,12 +12,11 @@ PROGRAM_GROUPS = {BUNDLE_GROUP: exec_group(toolchains = [PROGRAM_TYPE])}
 
 _REQUIREMENTS = {
     "requires-worker-protocol": "proto",
-    "supports-multiplex-sandboxing": "1",
     "supports-multiplex-workers": "1",
     "supports-path-mapping": "1",
     "supports-worker-cancellation": "1",
     "supports-workers": "1",
-}
+} | ({"supports-multiplex-sandboxing": "1"} if MULTIPLEX_SANDBOXING else {})
 
 def _copying_resources(_os, _inputs):
     # The kernel copies the data, and inputs are memory-mapped.
