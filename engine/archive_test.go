@@ -15,9 +15,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
@@ -234,7 +234,7 @@ func BenchmarkUnbundleArchive(b *testing.B) {
 			for range 200 {
 				code[random.IntN(len(code))]++
 			}
-			items = append(items, bundle.Item{ID: gfx + arch, Content: files.Memory(elf(b, ".text", string(code)))})
+			items = append(items, bundle.Item{ID: gfx + arch, Content: content.Memory(elf(b, ".text", string(code)))})
 		}
 		plain = append(plain, fixture.BundleOf(b, bundle.Options{Align: 4096}, items...))
 		size += len(plain[len(plain)-1])

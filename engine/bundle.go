@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
@@ -101,11 +102,11 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 		case text && opt.Compress == nil:
 			return bundle.WriteText(output, items, comment)
 		case text:
-			var plain files.Buffer
+			var plain content.Buffer
 			if err := bundle.WriteText(&plain, items, comment); err != nil {
 				return err
 			}
-			pieces := []ccob.Piece{{Content: files.Memory(plain.Bytes())}}
+			pieces := []ccob.Piece{{Content: content.Memory(plain.Bytes())}}
 			return s.compress(ctx, output, pieces, opt.Compress, &result)
 		case opt.Type == bundle.ObjectType && host >= 0 && object.IsObject(items[host].Content.Bytes()):
 			result.Sections = true
@@ -145,7 +146,7 @@ func (s *Session) writeLayout(ctx context.Context, output *files.Output, layout 
 
 // layoutPieces returns a binary bundle as the pieces to compress.
 func layoutPieces(layout *bundle.Layout) []ccob.Piece {
-	pieces := []ccob.Piece{{Content: files.Memory(layout.Header)}}
+	pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
 	for _, p := range layout.Contents {
 		pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
 	}
@@ -153,7 +154,7 @@ func layoutPieces(layout *bundle.Layout) []ccob.Piece {
 }
 
 // compress writes the compressed bundle of pieces.
-func (s *Session) compress(ctx context.Context, output files.Sink, pieces []ccob.Piece, c *Compression, result *BundleResult) error {
+func (s *Session) compress(ctx context.Context, output content.Sink, pieces []ccob.Piece, c *Compression, result *BundleResult) error {
 	start := time.Now()
 	for _, p := range pieces {
 		s.meter.expect(p.Content.Len())
@@ -171,14 +172,14 @@ func (s *Session) compress(ctx context.Context, output files.Sink, pieces []ccob
 
 // addSections writes the host object with a section for every entry. The host's
 // section has one zero byte, since the object itself is the host's content.
-func addSections(output files.Sink, items []bundle.Item, host int) error {
+func addSections(output content.Sink, items []bundle.Item, host int) error {
 	sections := make([]object.NewSection, len(items))
 	for i, item := range items {
-		content := item.Content
+		body := item.Content
 		if i == host {
-			content = files.Memory([]byte{0})
+			body = content.Memory([]byte{0})
 		}
-		sections[i] = object.BundleSection(bundle.SectionPrefix+item.ID, content)
+		sections[i] = object.BundleSection(bundle.SectionPrefix+item.ID, body)
 	}
 	return object.AddSections(items[host].Content, sections, output)
 }

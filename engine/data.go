@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
@@ -79,7 +80,7 @@ func (s *Session) Data(ctx context.Context, opt DataOptions) error {
 			}
 			if ptx.Is(data) {
 				d.Size = int64(len(data))
-				d.Content = files.Memory(append(data[:len(data):len(data)], 0))
+				d.Content = content.Memory(append(data[:len(data):len(data)], 0))
 			}
 			return d.Write(output)
 		}))

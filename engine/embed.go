@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/files"
@@ -60,7 +61,7 @@ func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
 }
 
 // checkOffloadBinaries checks that c consists of offload binaries.
-func checkOffloadBinaries(c files.Content) error {
+func checkOffloadBinaries(c content.Content) error {
 	if c.Len() == 0 {
 		return errors.New("an empty file, expected an offload binary")
 	}
@@ -75,7 +76,7 @@ func checkOffloadBinaries(c files.Content) error {
 // untypedOffloading checks that c is a relocatable object. It returns the edits
 // that set the section type of offload binaries that objcopy added by name
 // only: some linkers fail if sections of both types have the same name.
-func untypedOffloading(c files.Content) (object.Edits, error) {
+func untypedOffloading(c content.Content) (object.Edits, error) {
 	var edits object.Edits
 	format := object.Identify(c.Bytes())
 	if format != object.ELFRelocatable && format != object.COFFObject {
@@ -96,14 +97,14 @@ func untypedOffloading(c files.Content) (object.Edits, error) {
 		if err != nil {
 			return edits, err
 		}
-		content := c.Slice(int64(section.Offset), int64(len(data)))
+		body := c.Slice(int64(section.Offset), int64(len(data)))
 		if section.Type != object.ShtOffloading {
 			untyped = true
-			if err := checkOffloadBinaries(content); err != nil {
+			if err := checkOffloadBinaries(body); err != nil {
 				return edits, fmt.Errorf("section %s: %w", images.OffloadingSection, err)
 			}
 		}
-		add = append(add, object.OffloadingSection(content))
+		add = append(add, object.OffloadingSection(body))
 	}
 	if untyped {
 		edits.Remove = func(name []byte) bool { return string(name) == images.OffloadingSection }

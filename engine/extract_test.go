@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/budget"
@@ -130,10 +131,10 @@ func TestInspect(t *testing.T) {
 		}
 		return all
 	}
-	nested := bytesOf(t, func(out files.Sink) error {
+	nested := bytesOf(t, func(out content.Sink) error {
 		return offloadbinary.Write(out, 2, []offloadbinary.Image{
-			{Content: files.Memory(slices.Concat(one, two))},
-			{Offload: offloadbinary.SYCL, Content: files.Memory([]byte("spv"))},
+			{Content: content.Memory(slices.Concat(one, two))},
+			{Offload: offloadbinary.SYCL, Content: content.Memory([]byte("spv"))},
 		})
 	})
 	for _, test := range []struct {
@@ -249,8 +250,8 @@ func TestHostileNesting(t *testing.T) {
 	// deep: 2 to the power of 30 images.
 	inner := packedImage(t, "gfx1", "x")
 	for range 30 {
-		p := bytesOf(t, func(out files.Sink) error {
-			return offloadbinary.Write(out, 2, []offloadbinary.Image{{Content: files.Memory(inner)}, {}})
+		p := bytesOf(t, func(out content.Sink) error {
+			return offloadbinary.Write(out, 2, []offloadbinary.Image{{Content: content.Memory(inner)}, {}})
 		})
 		copy(p[32+40+24:], p[32+24:32+40])
 		inner = p

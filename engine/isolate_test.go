@@ -8,14 +8,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 func TestIsolate(t *testing.T) {
 	data := merged(t, object.BuilderSection{
-		Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: files.Memory([]byte("linked")),
+		Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: content.Memory([]byte("linked")),
 	})
 	s, dir := newSession(t, map[string][]byte{"merged.o": data, "plain.o": elf(t, ".text", "code")})
 	suffixes := map[string]bool{}
@@ -62,7 +62,7 @@ func TestIsolateErrors(t *testing.T) {
 	s, dir := newSession(t, map[string][]byte{
 		"good.o": good, "plain.o": elf(t, ".text", "code"), "text": []byte("text"), "cut.o": good[:100],
 		"registered.o": merged(t, object.BuilderSection{
-			Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfAlloc, Align: 8, Content: files.Memory([]byte("linked")),
+			Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfAlloc, Align: 8, Content: content.Memory([]byte("linked")),
 		}),
 	})
 	for _, test := range []struct{ input, suffix, want string }{
@@ -85,26 +85,26 @@ func TestIsolateErrors(t *testing.T) {
 // FuzzHostObject has everything that reads host objects read a file that need
 // not be one.
 func FuzzHostObject(f *testing.F) {
-	f.Add(merged(f, object.BuilderSection{Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Content: files.Memory([]byte("linked"))}))
+	f.Add(merged(f, object.BuilderSection{Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Content: content.Memory([]byte("linked"))}))
 	f.Add(elf(f, ".llvm.offloading", string(packedImage(f, "gfx1", "one"))))
 	f.Add(hostObject(f, ".offloading.entry.f"))
 	f.Add(packedImage(f, "gfx1", "one"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		content := files.Memory(data)
+		body := content.Memory(data)
 		entrySymbols(data)
 		for kind := register.OpenMP; kind <= register.SYCL; kind++ {
-			registered(&register.Registration{Kind: kind}, content)
+			registered(&register.Registration{Kind: kind}, body)
 		}
 		for _, edit := range []func() (object.Edits, error){
 			func() (object.Edits, error) { return isolation(data, "x") },
-			func() (object.Edits, error) { return untypedOffloading(content) },
+			func() (object.Edits, error) { return untypedOffloading(body) },
 		} {
 			edits, err := edit()
 			if err != nil {
 				continue
 			}
-			var out files.Buffer
-			if len(data) < 1<<16 && object.Rewrite(content, edits, limited{&out}) == nil {
+			var out content.Buffer
+			if len(data) < 1<<16 && object.Rewrite(body, edits, limited{&out}) == nil {
 				if _, err := object.Parse(out.Bytes()); err != nil {
 					t.Errorf("what was written cannot be read: %v", err)
 				}
@@ -114,7 +114,7 @@ func FuzzHostObject(f *testing.F) {
 }
 
 // limited refuses outputs that alignments made huge.
-type limited struct{ *files.Buffer }
+type limited struct{ *content.Buffer }
 
 func (l limited) Zeros(n int64) error {
 	if n > 1<<20 {
@@ -132,10 +132,10 @@ func TestIsolateFatBinary(t *testing.T) {
 		{"__hip_module_ctor", "math", " __hip_module_ctor "},
 	} {
 		b := object.NewBuilder(object.MachineX8664)
-		section := b.Section(object.BuilderSection{Name: ".hipFatBinSegment", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Content: files.Memory(make([]byte, 24))})
+		section := b.Section(object.BuilderSection{Name: ".hipFatBinSegment", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Content: content.Memory(make([]byte, 24))})
 		b.Relocate(section, 8, 1, b.Symbol(object.BuilderSymbol{Name: test.name, Bind: object.BindGlobal}), 0)
 		b.Symbol(object.BuilderSymbol{Name: "__hip_fatbin_wrapper", Section: section, Size: 24})
-		s, dir := newSession(t, map[string][]byte{"host.o": bytesOf(t, func(out files.Sink) error { return b.Write(out) })})
+		s, dir := newSession(t, map[string][]byte{"host.o": bytesOf(t, func(out content.Sink) error { return b.Write(out) })})
 		if err := s.Isolate(context.Background(), IsolateOptions{Input: "host.o", Output: "out.o", Suffix: test.suffix}); err != nil {
 			t.Fatal(err)
 		}

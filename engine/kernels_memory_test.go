@@ -11,6 +11,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/files"
@@ -22,18 +23,18 @@ func TestKernelsWithLittleMemory(t *testing.T) {
 	const size = 6 << 20
 	var items []bundle.Item
 	for i, arch := range []string{"gfx906", "gfx90a", "gfx942", "gfx1100"} {
-		content := bytes.Repeat([]byte{byte(i), 1, 2, 3}, size/4)
-		items = append(items, bundle.Item{ID: "hipv4-amdgcn-amd-amdhsa--" + arch, Content: files.Memory(content)})
+		body := bytes.Repeat([]byte{byte(i), 1, 2, 3}, size/4)
+		items = append(items, bundle.Item{ID: "hipv4-amdgcn-amd-amdhsa--" + arch, Content: content.Memory(body)})
 	}
 	layout, err := bundle.NewLayout(items, bundle.Options{Align: 4096})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pieces := []ccob.Piece{{Content: files.Memory(layout.Header)}}
+	pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
 	for _, p := range layout.Contents {
 		pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
 	}
-	var packed files.Buffer
+	var packed content.Buffer
 	if _, err := ccob.Encode(t.Context(), &packed, pieces, ccob.EncodeOptions{Frames: ccob.FramesEntry}); err != nil {
 		t.Fatal(err)
 	}

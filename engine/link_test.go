@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // fakeClang makes the test program link as Clang does for Link: the output is
@@ -63,9 +63,9 @@ func fatObject(t testing.TB, images ...string) []byte {
 	for _, image := range images {
 		fields := strings.Fields(image)
 		kind, _ := offloadbinary.ParseOffloadKind(fields[2])
-		section = append(section, bytesOf(t, func(out files.Sink) error {
+		section = append(section, bytesOf(t, func(out content.Sink) error {
 			return offloadbinary.Write(out, 1, []offloadbinary.Image{{
-				Kind: offloadbinary.Object, Offload: kind, Content: files.Memory([]byte(fields[3])),
+				Kind: offloadbinary.Object, Offload: kind, Content: content.Memory([]byte(fields[3])),
 				Strings: []offloadbinary.String{{Key: "triple", Value: fields[0]}, {Key: "arch", Value: fields[1]}},
 			}})
 		})...)

@@ -3,7 +3,7 @@ package engine
 import (
 	"sync/atomic"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // Meter counts the progress of the operations of a Session. Its methods may be
@@ -33,7 +33,7 @@ func (m *Meter) add(n int64) {
 }
 
 // watch returns a Sink that writes to sink and counts the bytes as done.
-func (m *Meter) watch(sink files.Sink) files.Sink {
+func (m *Meter) watch(sink content.Sink) content.Sink {
 	if m == nil {
 		return sink
 	}
@@ -42,7 +42,7 @@ func (m *Meter) watch(sink files.Sink) files.Sink {
 
 // meteredSink is a Sink that counts bytes for a Meter.
 type meteredSink struct {
-	sink  files.Sink
+	sink  content.Sink
 	meter *Meter
 }
 
@@ -53,13 +53,13 @@ func (s *meteredSink) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Append implements files.Sink.
-func (s *meteredSink) Append(c files.Content) error {
+// Append implements content.Sink.
+func (s *meteredSink) Append(c content.Content) error {
 	s.meter.add(c.Len())
 	return s.sink.Append(c)
 }
 
-// Zeros implements files.Sink.
+// Zeros implements content.Sink.
 func (s *meteredSink) Zeros(n int64) error {
 	s.meter.add(n)
 	return s.sink.Zeros(n)

@@ -13,9 +13,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 func TestList(t *testing.T) {
@@ -156,7 +156,7 @@ func TestPack(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for p, err := range offloadbinary.Parse(files.Memory(data), offloadbinary.Options{}) {
+			for p, err := range offloadbinary.Parse(content.Memory(data), offloadbinary.Options{}) {
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -179,8 +179,8 @@ func TestPack(t *testing.T) {
 }
 
 func TestCheck(t *testing.T) {
-	content := "\x7fELFgfx90a"
-	inputs := map[string][]byte{"bundle": bundled(t, "gfx90a"), "image": []byte(content), "other": []byte("other"), "cut": bundled(t, "gfx90a")[:0x1001]}
+	body := "\x7fELFgfx90a"
+	inputs := map[string][]byte{"bundle": bundled(t, "gfx90a"), "image": []byte(body), "other": []byte("other"), "cut": bundled(t, "gfx90a")[:0x1001]}
 	host, own := BundleEntry{Target: parse(t, "host-x86_64-unknown-linux-gnu-")}, BundleEntry{Target: parse(t, gfx+"gfx90a"), Input: "image"}
 	changed := own
 	changed.Input = "other"

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/budget"
@@ -238,7 +239,7 @@ func hostMachine(triple string) (machine uint16, coff bool, err error) {
 
 // registered returns the images of a file for a registration. The caller has
 // reserved the memory for compressed offload binaries.
-func registered(r *register.Registration, c files.Content) ([]register.Image, error) {
+func registered(r *register.Registration, c content.Content) ([]register.Image, error) {
 	kind := r.Kind
 	switch {
 	case c.Len() == 0:
@@ -282,7 +283,7 @@ func registered(r *register.Registration, c files.Content) ([]register.Image, er
 
 // verifyCompressed checks the bundles in c as unbundling would, if c begins with
 // a compressed bundle.
-func (s *Session) verifyCompressed(ctx context.Context, c files.Content) error {
+func (s *Session) verifyCompressed(ctx context.Context, c content.Content) error {
 	if !ccob.Is(c.Bytes()) {
 		return nil
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
@@ -22,7 +22,7 @@ const linux = "x86_64-unknown-linux-gnu"
 func hostObject(t testing.TB, symbols ...string) []byte {
 	b := object.NewBuilder(object.MachineX8664)
 	entries := b.Section(object.BuilderSection{
-		Name: register.EntriesSection, Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: files.Memory(make([]byte, 56)),
+		Name: register.EntriesSection, Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: content.Memory(make([]byte, 56)),
 	})
 	for _, name := range symbols {
 		b.Symbol(object.BuilderSymbol{Name: name, Section: entries, Bind: object.BindWeak, Type: object.TypeObject})
@@ -40,11 +40,11 @@ func sectionData(t testing.TB, data []byte, name string) []string {
 	var found []string
 	for i := range file.Sections {
 		if string(file.Sections[i].Name) == name {
-			content, err := file.Data(i)
+			body, err := file.Data(i)
 			if err != nil {
 				t.Fatal(err)
 			}
-			found = append(found, string(content))
+			found = append(found, string(body))
 		}
 	}
 	return found
@@ -71,8 +71,8 @@ func symbolNames(t testing.TB, data []byte) string {
 func TestRegister(t *testing.T) {
 	one := packedImage(t, "gfx1", "one")
 	both := append(bytes.Clone(one), packedImage(t, "gfx2", "second")...)
-	second := bytesOf(t, func(out files.Sink) error {
-		return offloadbinary.Write(out, 2, []offloadbinary.Image{{Content: files.Memory([]byte("a"))}, {Content: files.Memory([]byte("bcd"))}})
+	second := bytesOf(t, func(out content.Sink) error {
+		return offloadbinary.Write(out, 2, []offloadbinary.Image{{Content: content.Memory([]byte("a"))}, {Content: content.Memory([]byte("bcd"))}})
 	})
 	s, dir := newSession(t, map[string][]byte{
 		"both": both, "two": second, "bare": []byte("bare image"), "zipped": deflated(t, "inflated"), "bundle": bundled(t, "gfx3"),
@@ -153,7 +153,7 @@ func TestRegisterForWindows(t *testing.T) {
 func TestRegisterErrors(t *testing.T) {
 	s, dir := newSession(t, map[string][]byte{
 		"package": packedImage(t, "gfx1", "one"), "cut": packedImage(t, "gfx1", "one")[:100], "empty": nil, "image": []byte("\x50\xed\x55\xba image"), "a.hip": []byte("__global__ void f() {}\n"), "text": []byte("text"),
-		"none": bytesOf(t, func(out files.Sink) error { return offloadbinary.Write(out, 2, nil) }),
+		"none": bytesOf(t, func(out content.Sink) error { return offloadbinary.Write(out, 2, nil) }),
 	})
 	tests := []struct {
 		opt  RegisterOptions
@@ -259,10 +259,10 @@ func TestEmbed(t *testing.T) {
 // merged is what ld -r makes of host objects and a registration object.
 func merged(t testing.TB, images object.BuilderSection) []byte {
 	b := object.NewBuilder(object.MachineX8664)
-	entries := b.Section(object.BuilderSection{Name: "llvm_offload_entries", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: files.Memory(make([]byte, 56))})
-	text := b.Section(object.BuilderSection{Name: ".text", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Content: files.Memory(make([]byte, 32))})
+	entries := b.Section(object.BuilderSection{Name: "llvm_offload_entries", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: content.Memory(make([]byte, 56))})
+	text := b.Section(object.BuilderSection{Name: ".text", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Content: content.Memory(make([]byte, 32))})
 	b.Section(images)
-	b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfExclude, Align: 8, Content: files.Memory(packedImage(t, "gfx1", "one"))})
+	b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfExclude, Align: 8, Content: content.Memory(packedImage(t, "gfx1", "one"))})
 	function := b.Symbol(object.BuilderSymbol{Name: "f", Section: text, Bind: object.BindGlobal, Type: object.TypeFunc})
 	start := b.Symbol(object.BuilderSymbol{Name: "__start_llvm_offload_entries", Bind: object.BindGlobal, Visibility: object.VisHidden})
 	stop := b.Symbol(object.BuilderSymbol{Name: "__stop_llvm_offload_entries", Bind: object.BindGlobal, Visibility: object.VisHidden})

@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/kpack"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
@@ -28,8 +29,8 @@ func hipLibrary(t testing.TB, sources ...[]string) []byte {
 	for i, archs := range sources {
 		items := []bundle.Item{{ID: "host-x86_64-unknown-linux-gnu-"}}
 		for _, arch := range archs {
-			content := fmt.Sprintf("\x7fELF source %d for %s %s", i, arch, strings.Repeat("code", 1200))
-			items = append(items, bundle.Item{ID: "hipv4-amdgcn-amd-amdhsa--" + arch, Content: files.Memory([]byte(content))})
+			text := fmt.Sprintf("\x7fELF source %d for %s %s", i, arch, strings.Repeat("code", 1200))
+			items = append(items, bundle.Item{ID: "hipv4-amdgcn-amd-amdhsa--" + arch, Content: content.Memory([]byte(text))})
 		}
 		l.Bundles, l.Wrappers = append(l.Bundles, fixture.BundleOf(t, bundle.Options{Align: 4096}, items...)), append(l.Wrappers, i)
 	}

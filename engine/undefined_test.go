@@ -10,17 +10,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // referring returns an object that refers to symbols.
 func referring(t *testing.T, names ...string) []byte {
 	t.Helper()
-	return bytesOf(t, func(out files.Sink) error {
+	return bytesOf(t, func(out content.Sink) error {
 		const amdgpu = 224
 		b := object.NewBuilder(amdgpu)
-		text := b.Section(object.BuilderSection{Name: ".text", Type: 1, Flags: 6, Align: 4, Content: files.Memory(make([]byte, 64))})
+		text := b.Section(object.BuilderSection{Name: ".text", Type: 1, Flags: 6, Align: 4, Content: content.Memory(make([]byte, 64))})
 		for i, name := range names {
 			b.Relocate(text, uint64(8*i), 1, b.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindGlobal}), 0)
 		}

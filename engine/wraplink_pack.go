@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
@@ -88,12 +89,12 @@ func (w *wrapLink) packOpenMP(ctx context.Context, list []int) (packages []strin
 		defer input.Close()
 		image := w.packaged(&w.links[l])
 		image.Content = input.All()
-		var contained files.Buffer
+		var contained content.Buffer
 		if devicelink.NeedsContainer(w.links[l].Triple) {
 			if err := devicelink.WriteContainer(&contained, w.Device.Release, w.links[l].Triple, image.Content); err != nil {
 				return nil, err
 			}
-			image.Content = files.Memory(contained.Bytes())
+			image.Content = content.Memory(contained.Bytes())
 		}
 		err = w.session.write(ctx, func(out *files.Outputs) error {
 			output, err := out.Create(name)
@@ -175,7 +176,7 @@ func (w *wrapLink) placeHIP(p *packedKind, targets []target.ID, images []string,
 	if err != nil {
 		return err
 	}
-	p.image = &register.Image{Content: files.Memory(layout.Header)}
+	p.image = &register.Image{Content: content.Memory(layout.Header)}
 	for _, placed := range layout.Contents {
 		if placed.Content.Len() > 0 {
 			p.image.Parts = append(p.image.Parts, object.Part{Offset: placed.Offset, Content: placed.Content})

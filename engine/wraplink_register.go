@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
@@ -120,7 +121,7 @@ func (w *wrapLink) placeholders(p *packedKind) ([]register.Image, error) {
 	case register.OpenMP:
 		var images []register.Image
 		for _, l := range p.links {
-			var b files.Buffer
+			var b content.Buffer
 			image := w.packaged(&w.links[l])
 			if len(w.Override) > 0 {
 				input, err := w.session.files.Open(w.linked[l])
@@ -128,13 +129,13 @@ func (w *wrapLink) placeholders(p *packedKind) ([]register.Image, error) {
 					return nil, err
 				}
 				defer input.Close()
-				image.Content = files.Memory(slices.Clone(input.Bytes()))
+				image.Content = content.Memory(slices.Clone(input.Bytes()))
 			}
 			if err := offloadbinary.Write(&b, 1, []offloadbinary.Image{image}); err != nil {
 				return nil, err
 			}
 			r := register.Registration{Kind: register.OpenMP}
-			packed, err := registered(&r, files.Memory(b.Bytes()))
+			packed, err := registered(&r, content.Memory(b.Bytes()))
 			if err != nil {
 				return nil, err
 			}

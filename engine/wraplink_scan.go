@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
@@ -95,8 +96,8 @@ func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, w
 
 // appendPlain writes an image of an offload binary.
 func appendPlain(output *files.Output, image *images.DeviceImage) error {
-	content, _ := image.Plain()
-	return output.Append(content)
+	body, _ := image.Plain()
+	return output.Append(body)
 }
 
 // maxArchiveDepth is the largest nesting depth of archives.
@@ -112,7 +113,7 @@ func isDirectory(name string) bool {
 
 // hostEntries returns the symbols of the offload entries in an object or in the
 // members of an archive. Files that cannot be read are left to the linker.
-func (s *Session) hostEntries(path string, c files.Content, depth int) (names []string) {
+func (s *Session) hostEntries(path string, c content.Content, depth int) (names []string) {
 	data := c.Bytes()
 	switch format := object.Identify(data); format {
 	case object.ELFRelocatable:

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // rawEntry is one entry of a header that a test writes field by field.
@@ -165,8 +165,8 @@ func BenchmarkParse(b *testing.B) {
 
 // A header is read from any prefix that holds it, and asks for more before.
 func TestParsePrefix(t *testing.T) {
-	var out files.Buffer
-	items := []Item{{ID: "host-x86_64-unknown-linux--"}, {ID: "hip-amdgcn-amd-amdhsa--gfx942", Content: files.Memory(make([]byte, 5000))}}
+	var out content.Buffer
+	items := []Item{{ID: "host-x86_64-unknown-linux--"}, {ID: "hip-amdgcn-amd-amdhsa--gfx942", Content: content.Memory(make([]byte, 5000))}}
 	if err := write(&out, items, Options{Align: 4096}); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // markers returns what comes before and after the content of an entry, up to
@@ -68,7 +68,7 @@ func ParseText(data []byte, comment string) ([]Entry, error) {
 // WriteText writes a text bundle of items, in their order, as LLVM does. It
 // rejects items that could not be read back: two items with the same ID, an ID
 // with a line break, and a content that contains an END line.
-func WriteText(sink files.Sink, items []Item, comment string) error {
+func WriteText(sink content.Sink, items []Item, comment string) error {
 	if err := distinct(items); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // idAndContent is an entry with its bytes, for comparisons.
@@ -25,7 +25,7 @@ func contents(data []byte, entries []Entry) []idAndContent {
 func items(from []idAndContent) []Item {
 	var out []Item
 	for _, e := range from {
-		out = append(out, Item{e.ID, files.Memory([]byte(e.Content))})
+		out = append(out, Item{e.ID, content.Memory([]byte(e.Content))})
 	}
 	return out
 }
@@ -72,7 +72,7 @@ func TestParseText(t *testing.T) {
 }
 
 func TestWriteText(t *testing.T) {
-	var buf files.Buffer
+	var buf content.Buffer
 	if err := WriteText(&buf, items([]idAndContent{{"host-x", "a\n"}, {"hip-y", ""}}), ";"); err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestWriteTextRefuses(t *testing.T) {
 		{[]idAndContent{{"a\nb", ""}}, `entry 1 of 1: "a\nb": an ID in a text bundle cannot have a line break`},
 		{[]idAndContent{{"a", "x\n// " + Magic + "__END__ b\n"}}, "entry 1 of 1: a: its content has the END line of a bundle at byte 0x2, so it could not be read back"},
 	} {
-		var buf files.Buffer
+		var buf content.Buffer
 		if err := WriteText(&buf, items(tt.items), "//"); message(err) != tt.err {
 			t.Errorf("error %q, want %q", message(err), tt.err)
 		}
@@ -124,7 +124,7 @@ func TestTextRoundTrip(t *testing.T) {
 		for _, id := range ids {
 			want = append(want, idAndContent{id, strings.Join(rapid.SliceOf(part).Draw(t, "content"), "")})
 		}
-		var buf files.Buffer
+		var buf content.Buffer
 		if WriteText(&buf, items(want), comment) != nil {
 			return
 		}
@@ -151,7 +151,7 @@ func FuzzParseText(f *testing.F) {
 			}
 			pos = e.Offset + e.Size
 		}
-		var buf files.Buffer
+		var buf content.Buffer
 		if WriteText(&buf, items(contents(data, entries)), comment) != nil {
 			return
 		}
@@ -173,13 +173,13 @@ func BenchmarkParseText(b *testing.B) {
 		{"markers", strings.Repeat(line, 12<<10)},
 	} {
 		b.Run(bm.name, func(b *testing.B) {
-			var buf files.Buffer
-			content := []byte(bm.content)
-			if err := WriteText(&buf, []Item{{"a", files.Memory(content)}, {"b", files.Memory(content)}}, "//"); err != nil {
+			var buf content.Buffer
+			data := []byte(bm.content)
+			if err := WriteText(&buf, []Item{{"a", content.Memory(data)}, {"b", content.Memory(data)}}, "//"); err != nil {
 				b.Fatal(err)
 			}
 			b.SetBytes(buf.Len())
-			data := bytes.Clone(buf.Bytes())
+			data = bytes.Clone(buf.Bytes())
 			for b.Loop() {
 				if _, err := ParseText(data, "//"); err != nil {
 					b.Fatal(err)

@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // Item is an entry of a bundle to write.
 type Item struct {
 	ID      string
-	Content files.Content
+	Content content.Content
 }
 
 // Options are the layout options of a binary bundle.
@@ -39,7 +39,7 @@ type Layout struct {
 // are zeros.
 type Placed struct {
 	Offset  int64 // from the start of the bundle
-	Content files.Content
+	Content content.Content
 	ID      string // of the first entry that has the content
 }
 
@@ -84,7 +84,7 @@ func NewLayout(items []Item, opt Options) (*Layout, error) {
 
 // find returns the stored content that equals c. All stored contents have the
 // size of c.
-func find(stored []Placed, c files.Content) (Placed, bool) {
+func find(stored []Placed, c content.Content) (Placed, bool) {
 	for _, p := range stored {
 		if bytes.Equal(p.Content.Bytes(), c.Bytes()) {
 			return p, true
@@ -95,7 +95,7 @@ func find(stored []Placed, c files.Content) (Placed, bool) {
 
 // Write writes the bundle to sink from start to end. A caller that can write at
 // offsets may write Header and Contents in parallel instead.
-func (l *Layout) Write(sink files.Sink) error {
+func (l *Layout) Write(sink content.Sink) error {
 	if _, err := sink.Write(l.Header); err != nil {
 		return err
 	}

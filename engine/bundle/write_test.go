@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/files"
 )
 
@@ -35,7 +36,7 @@ func TestWrite(t *testing.T) {
 			raw(4, []rawEntry{entry(144, 2, "host"), entry(146, 2, "hipx"), entry(144, 2, "hipy"), entry(148, 2, "hipz")}, "abcdef")},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			var buf files.Buffer
+			var buf content.Buffer
 			if err := write(&buf, items(tt.items), tt.opt); err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +78,7 @@ func TestRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var buf files.Buffer
+		var buf content.Buffer
 		if err := l.Write(&buf); err != nil {
 			t.Fatal(err)
 		}
@@ -181,7 +182,7 @@ func BenchmarkWrite(b *testing.B) {
 }
 
 // write writes a binary bundle of items to sink.
-func write(sink files.Sink, items []Item, opt Options) error {
+func write(sink content.Sink, items []Item, opt Options) error {
 	l, err := NewLayout(items, opt)
 	if err != nil {
 		return err

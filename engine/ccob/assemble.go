@@ -6,7 +6,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
@@ -22,7 +22,7 @@ func (p *placed) end() int64 { return p.at + p.RawSize }
 // Assemble writes the compressed bundle of a plan: the parts, in order, must have
 // exactly the entries of the plan. Of the options, Version is the container
 // version of the bundle.
-func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o EncodeOptions) (Stats, error) {
+func Assemble(ctx context.Context, out content.Sink, plan *Plan, parts []*Part, o EncodeOptions) (Stats, error) {
 	s, err := newStats(o.Version, plan.index.raw)
 	if err != nil {
 		return s, err
@@ -32,8 +32,8 @@ func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o 
 		return s, err
 	}
 	s.Hash = plan.index.hash
-	var data []files.Content
-	add := func(frame files.Content) {
+	var data []content.Content
+	add := func(frame content.Content) {
 		data = append(data, frame)
 		s.DataSize += frame.Len()
 		s.Frames++
@@ -51,7 +51,7 @@ func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o 
 			p := list[0]
 			data, s.DataSize, s.Frames = append(data, p.data), s.DataSize+p.data.Len(), s.Frames+len(p.frames)
 			if p.end() < end {
-				add(files.Memory(zeroFrame(nil, end-p.end())))
+				add(content.Memory(zeroFrame(nil, end-p.end())))
 			}
 		} else {
 			var alone *single
@@ -74,7 +74,7 @@ func Assemble(ctx context.Context, out files.Sink, plan *Plan, parts []*Part, o 
 	if err != nil {
 		return s, err
 	}
-	for _, d := range slices.Concat([]files.Content{files.Memory(h)}, data, []files.Content{files.Memory(last)}) {
+	for _, d := range slices.Concat([]content.Content{content.Memory(h)}, data, []content.Content{content.Memory(last)}) {
 		if err := out.Append(d); err != nil {
 			return s, err
 		}
@@ -116,7 +116,7 @@ func (plan *Plan) place(parts []*Part) ([]placed, error) {
 
 // encodeFrame encodes one frame from the parts and all other bytes between start and
 // end. If it is the only frame, alone is not nil, and the hash is the hash of its bytes.
-func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end int64, o EncodeOptions, alone *single) (frame files.Content, hash uint64, err error) {
+func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end int64, o EncodeOptions, alone *single) (frame content.Content, hash uint64, err error) {
 	b := orOneCore(o.Budget)
 	err = b.WithBytes(ctx, end-start, func(ctx context.Context) error {
 		raw, release, err := newMemory(end - start)
@@ -143,7 +143,7 @@ func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end in
 			return err
 		}
 		units := []func(context.Context) error{func(ctx context.Context) error {
-			var buf files.Buffer
+			var buf content.Buffer
 			w := &frameWriter{WriteCloser: nopCloser{&buf}}
 			size, err := longzstd.EncodeTo(ctx, w, raw, longzstd.Options{Level: plan.level, Cores: b.Cores()})
 			if err == nil && alone != nil {
@@ -151,7 +151,7 @@ func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end in
 					buf.Bytes()[frameFlags] = alone.flags
 				}
 			}
-			frame = files.Memory(buf.Bytes())
+			frame = content.Memory(buf.Bytes())
 			return err
 		}}
 		if alone != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // code returns n bytes that look like machine code: runs from a small vocabulary,
@@ -51,10 +51,10 @@ func plain(align int64, ids []string, contents [][]byte) ([]Piece, []byte) {
 		h = binary.LittleEndian.AppendUint64(h, uint64(len(contents[i])))
 		h = binary.LittleEndian.AppendUint64(h, uint64(len(id)))
 		h = append(h, id...)
-		pieces = append(pieces, Piece{Offset: pos, Content: files.Memory(contents[i]), ID: id})
+		pieces = append(pieces, Piece{Offset: pos, Content: content.Memory(contents[i]), ID: id})
 		pos += int64(len(contents[i]))
 	}
-	pieces[0].Content = files.Memory(h)
+	pieces[0].Content = content.Memory(h)
 	raw := make([]byte, pos)
 	for _, p := range pieces {
 		copy(raw[p.Offset:], p.Content.Bytes())
@@ -78,7 +78,7 @@ var processors = []string{"gfx1010", "gfx1030", "gfx1100", "gfx803", "gfx90a"}
 // encode is Encode to memory.
 func encode(t testing.TB, pieces []Piece, o EncodeOptions) []byte {
 	t.Helper()
-	var b files.Buffer
+	var b content.Buffer
 	s, err := Encode(context.Background(), &b, pieces, o)
 	if err != nil {
 		t.Fatal(err)

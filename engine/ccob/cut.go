@@ -8,16 +8,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/budget"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Piece is a range of raw bytes: the header of the plain bundle or an entry.
 type Piece struct {
-	Offset  int64         // in the raw bytes; bytes between pieces are zero
-	Content files.Content // may be empty
-	ID      string        // entry ID, empty for the header
+	Offset  int64           // in the raw bytes; bytes between pieces are zero
+	Content content.Content // may be empty
+	ID      string          // entry ID, empty for the header
 }
 
 func (p Piece) end() int64 { return p.Offset + p.Content.Len() }

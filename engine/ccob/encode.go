@@ -10,6 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
@@ -57,7 +58,7 @@ type placer interface {
 // other files are copied. The header is first in the file, but computed last: if
 // out is a files.Output, frames are written as they are produced and the header
 // at the end; otherwise the compressed bundle is assembled in memory.
-func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (Stats, error) {
+func Encode(ctx context.Context, out content.Sink, raw []Piece, o EncodeOptions) (Stats, error) {
 	size, err := checkPieces(raw)
 	if err != nil {
 		return Stats{}, err
@@ -66,8 +67,8 @@ func Encode(ctx context.Context, out files.Sink, raw []Piece, o EncodeOptions) (
 	if err != nil {
 		return s, err
 	}
-	var memory files.Buffer
-	var data files.Sink = &memory
+	var memory content.Buffer
+	var data content.Sink = &memory
 	at := int64(0)
 	place, placed := out.(placer)
 	if placed {
@@ -324,9 +325,9 @@ func (s *Stats) header() ([]byte, error) {
 // closes it. If beside is not nil, it meanwhile hashes as much as time permits. If it is the
 // only frame, alone is not nil. It returns the size of the frame.
 func encodeFrame(ctx context.Context, w io.WriteCloser, b *budget.Budget, pieces []Piece, start, end int64, level Level, beside *hashing, alone *single) (int64, error) {
-	parts := make([]files.Part, len(pieces))
+	parts := make([]content.Part, len(pieces))
 	for i, p := range pieces {
-		parts[i] = files.Part{Offset: p.Offset - start, Content: p.Content}
+		parts[i] = content.Part{Offset: p.Offset - start, Content: p.Content}
 	}
 	raw, err := files.Join(end-start, parts)
 	if err != nil {

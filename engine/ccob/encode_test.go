@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/files"
 )
 
@@ -77,7 +78,7 @@ func TestEncodeCutShort(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "e2"), 5000); err != nil {
 		t.Fatal(err)
 	}
-	_, err := Encode(context.Background(), &files.Buffer{}, inFiles, EncodeOptions{Budget: cores})
+	_, err := Encode(context.Background(), &content.Buffer{}, inFiles, EncodeOptions{Budget: cores})
 	if err == nil || !strings.Contains(err.Error(), "'e2': the file shrank from") {
 		t.Error(err)
 	}

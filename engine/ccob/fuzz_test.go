@@ -10,7 +10,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // small bundles to start from.
@@ -89,7 +89,7 @@ func FuzzIndex(f *testing.F) {
 		binary.LittleEndian.PutUint32(end[4:], uint32(size-frameHead))
 		end = append(appendBits(end, uint64(size), lengthSize), indexEnd...)
 		b := withEnd(data, at, end)
-		_, _ = ParsePart(files.Memory(b[headerSize(3):])) // must not panic
+		_, _ = ParsePart(content.Memory(b[headerSize(3):])) // must not panic
 		r, err := Open(b, Options{})
 		if err != nil {
 			return
@@ -135,7 +135,7 @@ func FuzzWalk(f *testing.F) {
 func FuzzAssemble(f *testing.F) {
 	pieces, _ := sample(16, 300, "gfx900", "gfx1030")
 	for _, how := range []Frames{FramesAuto, FramesEntry} {
-		var planned, first, second files.Buffer
+		var planned, first, second content.Buffer
 		o := EncodeOptions{Frames: how}
 		if err := errors.Join(
 			EncodePlan(context.Background(), &planned, pieces, o),
@@ -147,19 +147,19 @@ func FuzzAssemble(f *testing.F) {
 		f.Add(planned.Bytes(), first.Bytes(), second.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, planned, first, second []byte) {
-		plan, err := ParsePlan(files.Memory(planned))
+		plan, err := ParsePlan(content.Memory(planned))
 		if err != nil || plan.index.raw > 1<<20 {
 			return
 		}
 		var parts []*Part
 		for _, b := range [][]byte{first, second} {
-			p, err := ParsePart(files.Memory(b))
+			p, err := ParsePart(content.Memory(b))
 			if err != nil {
 				return
 			}
 			parts = append(parts, p)
 		}
-		var b files.Buffer
+		var b content.Buffer
 		if s, err := Assemble(context.Background(), &b, plan, parts, EncodeOptions{}); err != nil || len(plan.starts) > 1 {
 			return // copied parts are not decoded
 		} else if s.RawSize != plan.index.raw {

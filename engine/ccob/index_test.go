@@ -12,7 +12,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // indexed is a bundle with an index, and where the index begins.
@@ -369,7 +369,7 @@ func TestFamily(t *testing.T) {
 
 func TestCut(t *testing.T) {
 	at := func(off, n int64, id string) Piece {
-		return Piece{Offset: off, Content: files.Memory(make([]byte, n)), ID: id}
+		return Piece{Offset: off, Content: content.Memory(make([]byte, n)), ID: id}
 	}
 	m := int64(autoLeast)
 	small := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, 5, "x-gfx900"), at(15, 5, "x-gfx1030")}
@@ -378,7 +378,7 @@ func TestCut(t *testing.T) {
 	table := code(1, 1, 4<<20)
 	same := []Piece{at(0, 10, "")}
 	for i, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100"} {
-		same = append(same, Piece{Offset: same[i].end(), Content: files.Memory(slices.Concat(code(uint64(i), 2, 2<<20), table)), ID: id})
+		same = append(same, Piece{Offset: same[i].end(), Content: content.Memory(slices.Concat(code(uint64(i), 2, 2<<20), table)), ID: id})
 	}
 	// A family in two places, not farther from each other than LLVM's window.
 	mixed := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1030"), at(m+10, m, "x-gfx900"), at(2*m+10, m, "x-gfx1010"), at(3*m+10, m, "x-gfx906"), at(4*m+10, m, "x-gfx1100")}
@@ -389,14 +389,14 @@ func TestCut(t *testing.T) {
 	rand.NewChaCha8([32]byte{}).Read(noise)
 	dense := []Piece{at(0, 10, "")}
 	for _, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100", "x-gfx1101", "x-gfx1102", "x-gfx1150", "x-gfx1151", "x-gfx1200", "x-gfx90a"} {
-		dense = append(dense, Piece{Offset: dense[len(dense)-1].end(), Content: files.Memory(noise), ID: id})
+		dense = append(dense, Piece{Offset: dense[len(dense)-1].end(), Content: content.Memory(noise), ID: id})
 	}
 	// Each with its own: little is lost, if it is large.
 	own := []Piece{at(0, 10, "")}
 	for i, id := range []string{"x-gfx803", "x-gfx1030", "x-gfx1100"} {
 		noise := make([]byte, 14<<20)
 		rand.NewChaCha8([32]byte{byte(i)}).Read(noise)
-		own = append(own, Piece{Offset: own[i].end(), Content: files.Memory(noise), ID: id})
+		own = append(own, Piece{Offset: own[i].end(), Content: content.Memory(noise), ID: id})
 	}
 	for _, tt := range []struct {
 		pieces []Piece

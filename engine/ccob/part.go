@@ -5,7 +5,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // A compressed bundle can be assembled from parts that are compressed separately.
@@ -25,7 +25,7 @@ import (
 // EncodePart compresses the pieces and the zeros after them up to size, and writes the
 // result to out with an index. The offsets of the pieces are relative to the part. The
 // result is one zstd frame, or several if the pieces are large (see FramesAuto).
-func EncodePart(ctx context.Context, out files.Sink, pieces []Piece, size int64, o EncodeOptions) error {
+func EncodePart(ctx context.Context, out content.Sink, pieces []Piece, size int64, o EncodeOptions) error {
 	end, err := checkPieces(pieces)
 	if err != nil {
 		return err
@@ -70,7 +70,7 @@ func indexPieces(pieces []Piece, sums []uint64) []indexPiece {
 
 // sum returns the XXH64 of c and calls pass with its bytes. It reads c without
 // mapping it.
-func sum(ctx context.Context, c files.Content, pass func([]byte) error) (uint64, error) {
+func sum(ctx context.Context, c content.Content, pass func([]byte) error) (uint64, error) {
 	d := xxhash.New()
 	buf := make([]byte, min(hashRead, c.Len()))
 	for off := int64(0); off < c.Len(); {
@@ -92,14 +92,14 @@ func sum(ctx context.Context, c files.Content, pass func([]byte) error) (uint64,
 
 // Part is the output of EncodePart.
 type Part struct {
-	RawSize int64         // decompressed size in bytes
-	data    files.Content // without the index
+	RawSize int64           // decompressed size in bytes
+	data    content.Content // without the index
 	frames  []frame
 	index   *index
 }
 
 // ParsePart checks the structure of a part without decoding it.
-func ParsePart(c files.Content) (*Part, error) {
+func ParsePart(c content.Content) (*Part, error) {
 	data := c.Bytes()
 	x := readIndex(data)
 	if x == nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/budget"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // parts makes a part of each range of pieces that belong together. If pad is set, a
@@ -44,12 +44,12 @@ func part(t testing.TB, pieces []Piece, size int64, o EncodeOptions) *Part {
 	for i, first := 0, pieces[0].Offset; i < len(pieces); i++ {
 		pieces[i].Offset -= first
 	}
-	var b files.Buffer
+	var b content.Buffer
 	o.Budget = cores
 	if err := EncodePart(context.Background(), &b, pieces, size, o); err != nil {
 		t.Fatal(err)
 	}
-	part, err := ParsePart(files.Memory(b.Bytes()))
+	part, err := ParsePart(content.Memory(b.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,12 +58,12 @@ func part(t testing.TB, pieces []Piece, size int64, o EncodeOptions) *Part {
 
 func plan(t testing.TB, pieces []Piece, o EncodeOptions) *Plan {
 	t.Helper()
-	var b files.Buffer
+	var b content.Buffer
 	o.Budget = cores
 	if err := EncodePlan(context.Background(), &b, pieces, o); err != nil {
 		t.Fatal(err)
 	}
-	plan, err := ParsePlan(files.Memory(b.Bytes()))
+	plan, err := ParsePlan(content.Memory(b.Bytes()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func plan(t testing.TB, pieces []Piece, o EncodeOptions) *Plan {
 
 func assemble(t testing.TB, plan *Plan, parts []*Part, o EncodeOptions) []byte {
 	t.Helper()
-	var b files.Buffer
+	var b content.Buffer
 	s, err := Assemble(context.Background(), &b, plan, parts, o)
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestAssembleRefuses(t *testing.T) {
 	pieces, _ := sample(4096, 20_000, processors...)
 	list, right := parts(t, pieces, never, false, EncodeOptions{}), plan(t, pieces, EncodeOptions{Frames: FramesEntry})
 	assemble := func(plan *Plan, list []*Part, version int) error {
-		_, err := Assemble(ctx, &files.Buffer{}, plan, list, EncodeOptions{Version: version})
+		_, err := Assemble(ctx, &content.Buffer{}, plan, list, EncodeOptions{Version: version})
 		return err
 	}
 	with := func(i int, p *Part) []*Part {
@@ -168,7 +168,7 @@ func TestAssembleRefuses(t *testing.T) {
 	wide.RawSize += 1 << 20
 	over := *list[last-1]
 	over.RawSize += 1 << 20
-	damaged, err := ParsePart(files.Memory(list[1].index.append(zeroFrame(nil, list[1].RawSize))))
+	damaged, err := ParsePart(content.Memory(list[1].index.append(zeroFrame(nil, list[1].RawSize))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestAssembleRefuses(t *testing.T) {
 		"order":          {assemble(right, with(2, list[3]), 0), "part 3 of"},
 		"missing":        {assemble(right, list[:last], 0), "of the plan are in no part"},
 		"twice":          {assemble(right, append(slices.Clone(list), list[last]), 0), "the plan has only 0 left"},
-		"other content":  {assemble(right, with(2, part(t, []Piece{{Content: files.Memory(make([]byte, pieces[3].Content.Len()))}}, 0, EncodeOptions{})), 0), "the part belongs to another bundle"},
+		"other content":  {assemble(right, with(2, part(t, []Piece{{Content: content.Memory(make([]byte, pieces[3].Content.Len()))}}, 0, EncodeOptions{})), 0), "the part belongs to another bundle"},
 		"over the end":   {assemble(right, with(last, &wide), 0), "overlap adjacent parts"},
 		"over the next":  {assemble(right, with(last-1, &over), 0), "overlap adjacent parts"},
 		"version":        {assemble(right, list, 1), "version 1"},
@@ -189,7 +189,7 @@ func TestAssembleRefuses(t *testing.T) {
 		"no plan":        {parsePlan([]byte("x")), "not a plan of"},
 		"other header":   {parsePlan((&index{raw: 5, pieces: []indexPiece{{0, 4, 1}}}).append([]byte("head"))), "differ from its index"},
 		"plan of a part": {parsePlan((&index{raw: 5}).append(zeroFrame(nil, 4))), "differ from its index"},
-		"no header":      {EncodePlan(ctx, &files.Buffer{}, nil, EncodeOptions{}), "needs its header"},
+		"no header":      {EncodePlan(ctx, &content.Buffer{}, nil, EncodeOptions{}), "needs its header"},
 		"damaged":        {assemble(plan(t, pieces, EncodeOptions{}), with(1, damaged), 0), "the data is damaged"},
 		"hashed twice":   {NewHasher().Add(ctx, pieces[0], pieces[0]), "are already hashed"},
 	} {
@@ -200,17 +200,17 @@ func TestAssembleRefuses(t *testing.T) {
 }
 
 func parsePart(b []byte) error {
-	_, err := ParsePart(files.Memory(b))
+	_, err := ParsePart(content.Memory(b))
 	return err
 }
 
 func parsePlan(b []byte) error {
-	_, err := ParsePlan(files.Memory(b))
+	_, err := ParsePlan(content.Memory(b))
 	return err
 }
 
 func TestHasherZeros(t *testing.T) {
-	pieces := []Piece{{Content: files.Memory([]byte("a"))}, {Offset: 20_000_000, Content: files.Memory([]byte("b"))}}
+	pieces := []Piece{{Content: content.Memory([]byte("a"))}, {Offset: 20_000_000, Content: content.Memory([]byte("b"))}}
 	raw := make([]byte, 20_000_001)
 	raw[0], raw[len(raw)-1] = 'a', 'b'
 	a, b := NewHasher(), NewHasher()
@@ -225,17 +225,17 @@ func TestHasherZeros(t *testing.T) {
 
 func TestEncodeRefuses(t *testing.T) {
 	ctx := context.Background()
-	one := files.Memory([]byte("abc"))
+	one := content.Memory([]byte("abc"))
 	for name, pieces := range map[string][]Piece{
 		"overlap":  {{Content: one}, {Offset: 2, Content: one}},
 		"negative": {{Offset: -1, Content: one}},
 		"overflow": {{Offset: math.MaxInt64 - 1, Content: one}},
 	} {
-		if _, err := Encode(ctx, &files.Buffer{}, pieces, EncodeOptions{}); err == nil {
+		if _, err := Encode(ctx, &content.Buffer{}, pieces, EncodeOptions{}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
-	if _, err := Encode(ctx, &files.Buffer{}, nil, EncodeOptions{Version: 1}); err == nil || !strings.Contains(err.Error(), "version 1") {
+	if _, err := Encode(ctx, &content.Buffer{}, nil, EncodeOptions{Version: 1}); err == nil || !strings.Contains(err.Error(), "version 1") {
 		t.Error(err)
 	}
 }
@@ -258,12 +258,12 @@ func TestVersion2Limits(t *testing.T) {
 
 type discard struct{}
 
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-func (discard) Append(files.Content) error  { return nil }
-func (discard) Zeros(int64) error           { return nil }
+func (discard) Write(p []byte) (int, error)  { return len(p), nil }
+func (discard) Append(content.Content) error { return nil }
+func (discard) Zeros(int64) error            { return nil }
 
 func TestEmpty(t *testing.T) {
-	var b files.Buffer
+	var b content.Buffer
 	if _, err := Encode(context.Background(), &b, nil, EncodeOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
@@ -21,7 +21,7 @@ import (
 //	the index of the bundle; its hash is 0 if there is but one frame, whose bytes
 //	Assemble has at hand
 type Plan struct {
-	head    files.Content
+	head    content.Content
 	starts  []int64
 	level   Level
 	indexed bool
@@ -34,7 +34,7 @@ const planTail = 24
 // EncodePlan writes the plan of a plain bundle, given as its pieces in order. The
 // first piece is the plain bundle's header. The options Level and Frames must be those
 // of the compressed bundle.
-func EncodePlan(ctx context.Context, out files.Sink, pieces []Piece, o EncodeOptions) error {
+func EncodePlan(ctx context.Context, out content.Sink, pieces []Piece, o EncodeOptions) error {
 	size, err := checkPieces(pieces)
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func sumAndHash(ctx context.Context, pieces []Piece, sums []uint64, done func(n 
 }
 
 // ParsePlan checks a plan.
-func ParsePlan(c files.Content) (*Plan, error) {
+func ParsePlan(c content.Content) (*Plan, error) {
 	le := binary.LittleEndian
 	data := c.Bytes()
 	x := readIndex(data)

@@ -236,7 +236,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return len(p), f(p) }
 // Range is a range of the raw bytes and its destination.
 type Range struct {
 	Offset, Size int64
-	// W receives the bytes in order, from one goroutine. If it is a files.Sink, it
+	// W receives the bytes in order, from one goroutine. If it is a content.Sink, it
 	// receives as few pieces as possible.
 	W interface{ Write([]byte) (int, error) }
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/budget"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 var cores = budget.New(4, 1<<30)
@@ -130,7 +130,7 @@ func TestPropertyRoundTrip(t *testing.T) {
 		}
 		pieces, raw := plain(rapid.Int64Range(1, 5000).Draw(t, "align"), ids, contents)
 		how := rapid.SampledFrom([]Frames{FramesAuto, FramesEntry, FramesOne}).Draw(t, "frames")
-		var b files.Buffer
+		var b content.Buffer
 		if _, err := Encode(context.Background(), &b, pieces, EncodeOptions{Frames: how, Budget: cores}); err != nil {
 			t.Fatal(err)
 		}
@@ -250,9 +250,9 @@ func decodeErr(data []byte, o Options) error {
 
 func TestStats(t *testing.T) {
 	pieces, raw := sample(4096, 1000, processors...)
-	var b files.Buffer
+	var b content.Buffer
 	for _, version := range []int{2, 3} {
-		b = files.Buffer{}
+		b = content.Buffer{}
 		want, err := Encode(context.Background(), &b, pieces, EncodeOptions{Version: version, Frames: FramesEntry})
 		if err != nil {
 			t.Fatal(err)
@@ -361,7 +361,7 @@ func TestCancel(t *testing.T) {
 			t.Error("Extract:", err)
 		}
 	}
-	if _, err := Encode(ctx, &files.Buffer{}, pieces, EncodeOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := Encode(ctx, &content.Buffer{}, pieces, EncodeOptions{}); !errors.Is(err, context.Canceled) {
 		t.Error("Encode:", err)
 	}
 }
@@ -369,8 +369,8 @@ func TestCancel(t *testing.T) {
 // A prefix of a bundle that has fewer bytes than its header states ends where they end.
 func TestShortPrefix(t *testing.T) {
 	raw := bytes.Repeat([]byte("some device code "), 50)
-	var out files.Buffer
-	if _, err := Encode(t.Context(), &out, []Piece{{Content: files.Memory(raw)}}, EncodeOptions{Frames: FramesOne}); err != nil {
+	var out content.Buffer
+	if _, err := Encode(t.Context(), &out, []Piece{{Content: content.Memory(raw)}}, EncodeOptions{Frames: FramesOne}); err != nil {
 		t.Fatal(err)
 	}
 	data := out.Bytes()

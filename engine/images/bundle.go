@@ -12,9 +12,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -27,7 +27,7 @@ func (s *search) fileType() bundle.FileType {
 }
 
 // bundleFile reads a file of a type of clang-offload-bundler.
-func (s *search) bundleFile(ctx context.Context, c files.Content, at place) error {
+func (s *search) bundleFile(ctx context.Context, c content.Content, at place) error {
 	extents, err := s.extents(c.Bytes())
 	if err != nil {
 		return s.fault(at, err)
@@ -94,7 +94,7 @@ func faultAtStart(data []byte) error {
 }
 
 // bundles reads adjacent bundles, plain and compressed.
-func (s *search) bundles(ctx context.Context, c files.Content, at place) error {
+func (s *search) bundles(ctx context.Context, c content.Content, at place) error {
 	for e, err := range ccob.Walk(c.Bytes(), bundle.End) {
 		if err != nil {
 			return s.fault(at, err)
@@ -107,7 +107,7 @@ func (s *search) bundles(ctx context.Context, c files.Content, at place) error {
 }
 
 // bundle adds the entries of one of the bundles in c.
-func (s *search) bundle(ctx context.Context, c files.Content, e ccob.Extent, at place) error {
+func (s *search) bundle(ctx context.Context, c content.Content, e ccob.Extent, at place) error {
 	if err := s.step(ctx, at); err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (s *search) nextBundle() int {
 }
 
 // compressed adds the entries of a compressed bundle.
-func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent, at place) error {
+func (s *search) compressed(ctx context.Context, c content.Content, e ccob.Extent, at place) error {
 	reader, err := s.open(ctx, c.Bytes()[e.Offset:e.End])
 	if err != nil {
 		return err
@@ -186,12 +186,12 @@ func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent,
 		}
 		return s.entries(ctx, b, at, func(stored bundle.Entry, image *DeviceImage) {
 			image.Form, image.Container, image.Offset = FormCompressed, e.Offset, stored.Offset
-			image.content = content{reader: reader, offset: stored.Offset, size: stored.Size}
+			image.content = origin{reader: reader, offset: stored.Offset, size: stored.Size}
 		})
 	case s.opt.Scope != Bundles:
 		return errors.New("its uncompressed contents are not a bundle")
 	case !text && s.fileType() != bundle.ObjectType && s.fileType() != bundle.ArchiveType:
-		s.setSelf(content{reader: reader, size: reader.RawSize()}, at)
+		s.setSelf(origin{reader: reader, size: reader.RawSize()}, at)
 		return nil
 	}
 	// The format is unknown before everything is decoded.
@@ -203,19 +203,19 @@ func (s *search) compressed(ctx context.Context, c files.Content, e ccob.Extent,
 		defer d.forget()
 	}
 	at.base = e.Offset
-	return s.unpacked(ctx, files.Memory(d.raw.Bytes()), d, at)
+	return s.unpacked(ctx, content.Memory(d.raw.Bytes()), d, at)
 }
 
 // unpacked reads a file or the content of a compressed bundle that does not
 // have the header of a bundle: a text bundle, a bundled object, or neither.
-func (s *search) unpacked(ctx context.Context, c files.Content, d *decoded, at place) error {
+func (s *search) unpacked(ctx context.Context, c content.Content, d *decoded, at place) error {
 	form, container := FormCompressed, at.base
-	part := func(offset, size int64) content {
-		return content{reader: d.reader, search: d, offset: offset, size: size}
+	part := func(offset, size int64) origin {
+		return origin{reader: d.reader, search: d, offset: offset, size: size}
 	}
 	if d == nil {
 		form, container = FormSection, 0
-		part = func(offset, size int64) content { return content{plain: c.Slice(offset, size)} }
+		part = func(offset, size int64) origin { return origin{plain: c.Slice(offset, size)} }
 	}
 	s.setSelf(part(0, c.Len()), at)
 	add := func(e *DeviceImage, index int) error {
@@ -238,7 +238,7 @@ func (s *search) unpacked(ctx context.Context, c files.Content, d *decoded, at p
 }
 
 // textEntries adds the entries of a text bundle.
-func (s *search) textEntries(c files.Content, comment string, part func(offset, size int64) content, add func(*DeviceImage, int) error) error {
+func (s *search) textEntries(c content.Content, comment string, part func(offset, size int64) origin, add func(*DeviceImage, int) error) error {
 	entries, err := bundle.ParseText(c.Bytes(), comment)
 	if err != nil || len(entries) == 0 {
 		return err
@@ -257,7 +257,7 @@ func (s *search) textEntries(c files.Content, comment string, part func(offset, 
 }
 
 // sectionEntries adds the entries stored as sections of an object.
-func (s *search) sectionEntries(c files.Content, part func(offset, size int64) content, add func(*DeviceImage, int) error) error {
+func (s *search) sectionEntries(c content.Content, part func(offset, size int64) origin, add func(*DeviceImage, int) error) error {
 	f, err := object.Parse(c.Bytes())
 	if err != nil {
 		return err
@@ -297,7 +297,7 @@ func (s *search) sectionEntries(c files.Content, part func(offset, size int64) c
 func isEntrySection(name []byte) bool { return bundle.Is(name) }
 
 // setSelf adds the source itself as an image.
-func (s *search) setSelf(c content, at place) {
+func (s *search) setSelf(c origin, at place) {
 	self := &DeviceImage{Place: at.Place, Offload: "none", content: c}
 	self.Size = c.size
 	if c.reader == nil {

@@ -7,8 +7,8 @@ import (
 	"unsafe"
 
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/budget"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -88,9 +88,9 @@ func (f *File) Copy(ctx context.Context, copies []Copy) error {
 // copyDirect writes an image that is readable, or a host object.
 func (f *File) copyDirect(ctx context.Context, c Copy) error {
 	at := &c.Image.content
-	sink, ok := c.To.(files.Sink)
+	sink, ok := c.To.(content.Sink)
 	if !ok {
-		sink = &files.WriterSink{W: c.To}
+		sink = &content.WriterSink{W: c.To}
 	}
 	whole, readable := at.readable()
 	switch {
@@ -104,13 +104,13 @@ func (f *File) copyDirect(ctx context.Context, c Copy) error {
 		return err
 	}
 	defer raw.Release()
-	return object.RemoveSections(files.Memory(raw.Bytes()), isEntrySection, sink)
+	return object.RemoveSections(content.Memory(raw.Bytes()), isEntrySection, sink)
 }
 
 // Contents are the contents of images, readable until Close. They are also
 // invalid after their File is closed.
 type Contents struct {
-	list   []files.Content
+	list   []content.Content
 	memory *budget.Reservation
 }
 
@@ -121,9 +121,9 @@ type Contents struct {
 // the file may be mapped: read them under [files.Guard].
 func (f *File) Load(ctx context.Context, list ...*DeviceImage) (*Contents, error) {
 	ctx = f.account.Context(ctx)
-	c := &Contents{list: make([]files.Content, len(list))}
+	c := &Contents{list: make([]content.Content, len(list))}
 	var copies []Copy
-	var buffers []*files.Buffer
+	var buffers []*content.Buffer
 	var places []int
 	size := int64(0)
 	for i, image := range list {
@@ -133,7 +133,7 @@ func (f *File) Load(ctx context.Context, list ...*DeviceImage) (*Contents, error
 			continue
 		}
 		size += at.length()
-		buffer := files.NewBuffer(at.length())
+		buffer := content.NewBuffer(at.length())
 		buffers, places = append(buffers, buffer), append(places, i)
 		copies = append(copies, Copy{Image: image, To: buffer})
 	}
@@ -149,13 +149,13 @@ func (f *File) Load(ctx context.Context, list ...*DeviceImage) (*Contents, error
 		return nil, err
 	}
 	for k, i := range places {
-		c.list[i] = files.Memory(buffers[k].Bytes())
+		c.list[i] = content.Memory(buffers[k].Bytes())
 	}
 	return c, nil
 }
 
 // Get returns the content of image i of the loaded images.
-func (c *Contents) Get(i int) files.Content { return c.list[i] }
+func (c *Contents) Get(i int) content.Content { return c.list[i] }
 
 // Close releases the memory.
 func (c *Contents) Close() {
@@ -164,7 +164,7 @@ func (c *Contents) Close() {
 }
 
 // length returns the length of c in bytes.
-func (c *content) length() int64 {
+func (c *origin) length() int64 {
 	if c.reader != nil {
 		return c.size
 	}
@@ -173,16 +173,16 @@ func (c *content) length() int64 {
 
 // readable returns the bytes if they are in the file or in memory. For a host object,
 // they include the sections to remove.
-func (c *content) readable() (files.Content, bool) {
+func (c *origin) readable() (content.Content, bool) {
 	if c.search != nil && c.search.raw != nil {
-		return files.Memory(c.search.raw.Bytes()).Slice(c.offset, c.size), true
+		return content.Memory(c.search.raw.Bytes()).Slice(c.offset, c.size), true
 	}
 	return c.plain, c.reader == nil
 }
 
 // Plain returns the content of an image that is stored uncompressed, and false
 // for other images: see File.Load.
-func (e *DeviceImage) Plain() (files.Content, bool) {
+func (e *DeviceImage) Plain() (content.Content, bool) {
 	return e.content.plain, e.content.reader == nil && !e.content.host
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/check"
@@ -90,14 +91,14 @@ func forms(t *testing.T, r *rand.Rand) []*form {
 			if f.contents[id] = nil; i > 0 {
 				f.contents[id] = codeLike(r, size+r.IntN(size))
 			}
-			items = append(items, bundle.Item{ID: id, Content: files.Memory(f.contents[id])})
+			items = append(items, bundle.Item{ID: id, Content: content.Memory(f.contents[id])})
 			f.entries = append(f.entries, check.Entry{ID: id, Content: f.contents[id]})
 		}
 		layout, err := bundle.NewLayout(items, bundle.Options{Align: align})
 		if err != nil {
 			t.Fatal(err)
 		}
-		pieces := []ccob.Piece{{Content: files.Memory(layout.Header)}}
+		pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
 		for _, p := range layout.Contents {
 			pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
 		}
@@ -107,7 +108,7 @@ func forms(t *testing.T, r *rand.Rand) []*form {
 	}
 	ours := func(opt ccob.EncodeOptions) func([]ccob.Piece, []byte) []byte {
 		return func(pieces []ccob.Piece, raw []byte) []byte {
-			return fixture.Bytes(t, func(out files.Sink) error {
+			return fixture.Bytes(t, func(out content.Sink) error {
 				_, err := ccob.Encode(t.Context(), out, pieces, opt)
 				return err
 			})
@@ -239,9 +240,9 @@ func FuzzOpen(f *testing.F) {
 	plain := fixture.Bundle(f, "gfx1", "gfx2")
 	packed := fixture.Compressed(f, plain)
 	one := fixture.OffloadBinary(f, "gfx3", "three")
-	var v3 files.Buffer
+	var v3 content.Buffer
 	err := offloadbinary.WriteCompressed(f.Context(), &v3, []offloadbinary.Image{{
-		Kind: offloadbinary.Object, Offload: offloadbinary.HIP, Content: files.Memory(bytes.Repeat([]byte("code"), 40)),
+		Kind: offloadbinary.Object, Offload: offloadbinary.HIP, Content: content.Memory(bytes.Repeat([]byte("code"), 40)),
 		Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: "gfx942"}},
 	}}, offloadbinary.Compression{})
 	if err != nil {

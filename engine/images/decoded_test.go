@@ -12,17 +12,17 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/budget"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
 // textBundle returns a text bundle of type i with the given contents.
 func textBundle(t testing.TB, contents ...string) []byte {
-	return fixture.Bytes(t, func(out files.Sink) error {
+	return fixture.Bytes(t, func(out content.Sink) error {
 		var items []bundle.Item
-		for i, content := range contents {
-			items = append(items, bundle.Item{ID: fmt.Sprint("hip-amdgcn-amd-amdhsa--gfx", i), Content: files.Memory([]byte(content))})
+		for i, body := range contents {
+			items = append(items, bundle.Item{ID: fmt.Sprint("hip-amdgcn-amd-amdhsa--gfx", i), Content: content.Memory([]byte(body))})
 		}
 		return bundle.WriteText(out, items, "//")
 	})
@@ -39,9 +39,9 @@ func source(n int) string {
 }
 
 // objectBundle returns a bundled object with an entry and a host object.
-func objectBundle(t testing.TB, content string) []byte {
+func objectBundle(t testing.TB, body string) []byte {
 	const prefix = "__CLANG_OFFLOAD_BUNDLE__"
-	return fixture.ELF(t, ".text", "code", prefix+"hip-amdgcn-amd-amdhsa--gfx1", content, prefix+"host-x86_64-unknown-linux-gnu-", "\x00")
+	return fixture.ELF(t, ".text", "code", prefix+"hip-amdgcn-amd-amdhsa--gfx1", body, prefix+"host-x86_64-unknown-linux-gnu-", "\x00")
 }
 
 // loaded returns the contents of all images, from Load and from Copy, which must be equal.
@@ -59,7 +59,7 @@ func loaded(t testing.TB, f *File) []string {
 	var all []string
 	for i, e := range list {
 		all = append(all, string(contents.Get(i).Bytes()))
-		var out files.Buffer
+		var out content.Buffer
 		if err := f.Copy(t.Context(), []Copy{{Image: e, To: &out}}); err != nil {
 			t.Fatal(err)
 		}
@@ -89,8 +89,8 @@ func TestDecodedOnce(t *testing.T) {
 			f := open(t, test.data, Options{Scope: Bundles, Type: test.kind})
 			clear(f.Input().Bytes()) // small files are not mapped
 			got := loaded(t, f)
-			for i, content := range got {
-				if strings.HasPrefix(content, "\x7fELF") && !strings.Contains(content, "device") {
+			for i, body := range got {
+				if strings.HasPrefix(body, "\x7fELF") && !strings.Contains(body, "device") {
 					got[i] = "host object"
 				}
 			}
@@ -155,7 +155,7 @@ func TestDecodedMemory(t *testing.T) {
 				t.Fatalf("%d images, error %v, expected %d", len(list), err, test.want)
 			}
 			for _, e := range list {
-				var out files.Buffer
+				var out content.Buffer
 				if err := f.Copy(t.Context(), []Copy{{Image: e, To: &out}}); err != nil {
 					t.Fatal(err)
 				}

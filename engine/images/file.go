@@ -311,7 +311,7 @@ func (f *File) Images() iter.Seq2[*DeviceImage, error] {
 // object that is not stored in a container.
 func (f *File) Self() *DeviceImage {
 	c := f.input.All()
-	e := &DeviceImage{Size: c.Len(), Offload: "none", content: content{plain: c}}
+	e := &DeviceImage{Size: c.Len(), Offload: "none", content: origin{plain: c}}
 	e.File, e.Form = f.name, FormFile
 	return e
 }

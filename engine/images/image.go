@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Form is the form in which a device image is stored. Reports print the values.
@@ -117,18 +117,18 @@ type DeviceImage struct {
 
 	binary  bool   // an entry of a binary bundle
 	endID   string // the ID in the END line of a text bundle
-	content content
+	content origin
 	nested  []*DeviceImage
 	fault   error // of the nested images
 }
 
-// content is the location of the bytes of an image.
-type content struct {
-	plain  files.Content // if they are in a file or in memory
-	reader *ccob.Reader  // if they are in a compressed bundle
-	search *decoded      // of the reader, if the search decoded the bundle
-	offset int64         // in the compressed bundle
-	size   int64         // in the compressed bundle
+// origin is where the bytes of an image are stored.
+type origin struct {
+	plain  content.Content // if they are in a file or in memory
+	reader *ccob.Reader    // if they are in a compressed bundle
+	search *decoded        // of the reader, if the search decoded the bundle
+	offset int64           // in the compressed bundle
+	size   int64           // in the compressed bundle
 	// host reports whether the content is the host object of a bundled object: the
 	// object without the sections of its entries.
 	host bool

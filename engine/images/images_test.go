@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
@@ -168,7 +169,7 @@ func TestContents(t *testing.T) {
 			var loaded, copied []string
 			for i, e := range list {
 				loaded = append(loaded, string(contents.Get(i).Bytes()))
-				var out files.Buffer
+				var out content.Buffer
 				if err := f.Copy(t.Context(), []Copy{{Image: e, To: &out}}); err != nil {
 					t.Fatal(err)
 				}
@@ -309,7 +310,7 @@ func TestNumberIsBounded(t *testing.T) {
 	f := &File{name: "in", budget: budget.New(2, 1<<20)}
 	for left := range things + 1 {
 		s := &search{in: f, memory: new(inflation), left: left, opt: Options{Budget: f.budget}}
-		err := s.file(t.Context(), files.Memory(data), place{Place: Place{File: "in"}, path: "in"})
+		err := s.file(t.Context(), content.Memory(data), place{Place: Place{File: "in"}, path: "in"})
 		if left == things && err != nil || left < things && (err == nil || !strings.Contains(err.Error(), "more than 1048576 images and archive members")) {
 			t.Errorf("%d: %v", left, err)
 		}

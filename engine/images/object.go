@@ -9,8 +9,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -18,7 +18,7 @@ import (
 const OffloadingSection = ".llvm.offloading"
 
 // object searches the sections of an object file.
-func (s *search) object(ctx context.Context, c files.Content, at place) error {
+func (s *search) object(ctx context.Context, c content.Content, at place) error {
 	file, err := object.Parse(c.Bytes())
 	if err != nil {
 		if s.opt.Scope == Everything && object.Identify(c.Bytes()).IsCOFF() {
@@ -62,7 +62,7 @@ func (s *search) object(ctx context.Context, c files.Content, at place) error {
 }
 
 // looker searches a content for images.
-type looker = func(context.Context, files.Content, place) error
+type looker = func(context.Context, content.Content, place) error
 
 // lookInto returns the looker for a section, or nil if the section is not
 // searched. ELF sections with offload binaries have a section type; objcopy
@@ -89,7 +89,7 @@ func (s *search) lookInto(file *object.File, section *object.Section) looker {
 
 // offloading searches a section for offload binaries. The OpenMP registration
 // of older releases stores bare images there.
-func (s *search) offloading(ctx context.Context, c files.Content, at place) error {
+func (s *search) offloading(ctx context.Context, c content.Content, at place) error {
 	if s.opt.Scope == Everything && !offloadbinary.Is(c.Bytes()) {
 		return s.bare(ctx, c, at)
 	}
@@ -98,7 +98,7 @@ func (s *search) offloading(ctx context.Context, c files.Content, at place) erro
 
 // untypedOffloading searches a section that has the name, but not the type, of
 // sections with offload binaries.
-func (s *search) untypedOffloading(ctx context.Context, c files.Content, at place) error {
+func (s *search) untypedOffloading(ctx context.Context, c content.Content, at place) error {
 	if !offloadbinary.Is(c.Bytes()) {
 		return nil
 	}
@@ -106,8 +106,8 @@ func (s *search) untypedOffloading(ctx context.Context, c files.Content, at plac
 }
 
 // entrySection adds a section of a bundled object.
-func (s *search) entrySection(ctx context.Context, c files.Content, at place) error {
-	e := &DeviceImage{Size: c.Len(), Format: offloadbinary.KindOfData(c.Bytes()), content: content{plain: c}}
+func (s *search) entrySection(ctx context.Context, c content.Content, at place) error {
+	e := &DeviceImage{Size: c.Len(), Format: offloadbinary.KindOfData(c.Bytes()), content: origin{plain: c}}
 	e.describe(strings.TrimPrefix(at.Section, bundle.SectionPrefix))
 	e.Form, e.Offset = FormSection, at.base
 	return s.add(ctx, e, at)
@@ -115,7 +115,7 @@ func (s *search) entrySection(ctx context.Context, c files.Content, at place) er
 
 // fatSection searches a section that, by its name, contains bundles or CUDA
 // fatbinaries.
-func (s *search) fatSection(ctx context.Context, c files.Content, at place) error {
+func (s *search) fatSection(ctx context.Context, c content.Content, at place) error {
 	if data := c.Bytes(); !bundle.Is(data) && !ccob.Is(data) && startsFatbinary(data) {
 		return s.fatbinaries(ctx, c, at)
 	}
@@ -125,7 +125,7 @@ func (s *search) fatSection(ctx context.Context, c files.Content, at place) erro
 // otherSection searches a section that begins with a bundle. The magic of a
 // bundle without a header is other data, such as a string in a program that
 // reads bundles.
-func (s *search) otherSection(ctx context.Context, c files.Content, at place) error {
+func (s *search) otherSection(ctx context.Context, c content.Content, at place) error {
 	var err error
 	switch data := c.Bytes(); {
 	case bundle.Is(data):
@@ -142,8 +142,8 @@ func (s *search) otherSection(ctx context.Context, c files.Content, at place) er
 }
 
 // bare adds an image without any information except its content.
-func (s *search) bare(ctx context.Context, c files.Content, at place) error {
-	e := &DeviceImage{Size: c.Len(), Offload: "none", Format: offloadbinary.KindOfData(c.Bytes()), content: content{plain: c}}
+func (s *search) bare(ctx context.Context, c content.Content, at place) error {
+	e := &DeviceImage{Size: c.Len(), Offload: "none", Format: offloadbinary.KindOfData(c.Bytes()), content: origin{plain: c}}
 	e.Form, e.Offset = FormSection, at.base
 	return s.add(ctx, e, at)
 }
@@ -156,7 +156,7 @@ func startsFatbinary(data []byte) bool {
 
 // fatbinaries adds adjacent CUDA fatbinaries, padded with zeros: magic, u16
 // version, u16 size of this header, u64 size of the rest.
-func (s *search) fatbinaries(ctx context.Context, c files.Content, at place) error {
+func (s *search) fatbinaries(ctx context.Context, c content.Content, at place) error {
 	const header = 16
 	data := c.Bytes()
 	for pos := int64(0); ; {
@@ -176,7 +176,7 @@ func (s *search) fatbinaries(ctx context.Context, c files.Content, at place) err
 			return s.fault(at, fmt.Errorf("CUDA fatbinary at byte 0x%x: header 0x%x + size 0x%x passes the end at 0x%x", pos, head, body, len(data)))
 		}
 		size := int64(head + body)
-		e := &DeviceImage{Size: size, Format: offloadbinary.Fatbinary, Offload: "cuda", content: content{plain: c.Slice(pos, size)}}
+		e := &DeviceImage{Size: size, Format: offloadbinary.Fatbinary, Offload: "cuda", content: origin{plain: c.Slice(pos, size)}}
 		e.Form, e.Container, e.Offset = FormFatbinary, pos, at.base+pos
 		if err := s.add(ctx, e, at); err != nil {
 			return err

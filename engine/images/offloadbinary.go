@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // offloadBinaries reads the adjacent offload binaries in c.
-func (s *search) offloadBinaries(ctx context.Context, c files.Content, at place) error {
+func (s *search) offloadBinaries(ctx context.Context, c content.Content, at place) error {
 	for p, err := range offloadbinary.Parse(c, offloadbinary.Options{Inflate: s.memory.inflate}) {
 		if err != nil {
 			return s.fault(at, err)
@@ -34,7 +34,7 @@ func (s *search) packed(p *offloadbinary.Binary, i int, at place) *DeviceImage {
 	e := &DeviceImage{
 		Size: img.Content.Len(), Format: img.Kind, Offload: img.Offload.String(),
 		Triple: img.Get("triple"), Arch: img.Get("arch"), Properties: img.Strings,
-		content: content{plain: img.Content},
+		content: origin{plain: img.Content},
 	}
 	e.File, e.Members, e.Section = at.File, at.Members, at.Section
 	e.Form, e.Container, e.Index, e.Offset = FormOffloadBinary, p.Offset, i, img.Offset

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/budget"
@@ -135,7 +136,7 @@ func (s *search) add(ctx context.Context, e *DeviceImage, at place) error {
 }
 
 // file searches a file or archive member.
-func (s *search) file(ctx context.Context, c files.Content, at place) error {
+func (s *search) file(ctx context.Context, c content.Content, at place) error {
 	if err := s.step(ctx, at); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (s *search) file(ctx context.Context, c files.Content, at place) error {
 }
 
 // read finds the images in the source, which has the content c.
-func (s *search) read(ctx context.Context, c files.Content, at place) error {
+func (s *search) read(ctx context.Context, c content.Content, at place) error {
 	if s.opt.Scope == Bundles {
 		return s.bundleFile(ctx, c, at)
 	}
@@ -189,7 +190,7 @@ func (s *search) read(ctx context.Context, c files.Content, at place) error {
 }
 
 // archive searches the members of an archive, in parallel.
-func (s *search) archive(ctx context.Context, c files.Content, at place) error {
+func (s *search) archive(ctx context.Context, c content.Content, at place) error {
 	archive, err := ar.Parse(c.Bytes())
 	if err != nil {
 		return s.fault(at, err)
@@ -292,7 +293,7 @@ func (s *search) expect(ctx context.Context, raw int64) error {
 // wait until they are known, so it avoids page faults: it reads headers that are far
 // from each other from the file.
 type headReader struct {
-	content files.Content
+	content content.Content
 	last    int64  // end of the last header in memory
 	buffer  []byte // bytes read from the file
 	at      int64  // their offset
@@ -360,7 +361,7 @@ func (p place) member(name string) place {
 }
 
 // member searches a member of the archive c.
-func (s *search) member(ctx context.Context, c files.Content, archive place, m *ar.Member) error {
+func (s *search) member(ctx context.Context, c content.Content, archive place, m *ar.Member) error {
 	at := archive.member(m.Name)
 	if !m.Thin {
 		return s.file(ctx, c.Slice(m.DataOffset, int64(len(m.Data))), at)
@@ -378,13 +379,13 @@ func (s *search) member(ctx context.Context, c files.Content, archive place, m *
 }
 
 // bitcode searches for the offload binaries that clang embedded.
-func (s *search) bitcode(ctx context.Context, c files.Content, at place) error {
+func (s *search) bitcode(ctx context.Context, c content.Content, at place) error {
 	objects, err := bitcode.EmbeddedObjects(c.Bytes())
 	if err != nil {
 		return s.fault(at, err)
 	}
 	for _, data := range objects {
-		if err := s.offloading(ctx, files.Memory(data), at); err != nil {
+		if err := s.offloading(ctx, content.Memory(data), at); err != nil {
 			return err
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/budget"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/pages"
 )
 
@@ -19,8 +19,8 @@ type Visit struct {
 
 // Load makes the contents of images of the source readable, as File.Load does.
 // They are valid until the file is closed.
-func (v *Visit) Load(ctx context.Context, list ...*DeviceImage) ([]files.Content, error) {
-	contents := make([]files.Content, len(list))
+func (v *Visit) Load(ctx context.Context, list ...*DeviceImage) ([]content.Content, error) {
+	contents := make([]content.Content, len(list))
 	size := int64(0)
 	for i, image := range list {
 		if at := &image.content; at.reader == nil && !at.host {
@@ -41,7 +41,7 @@ func (v *Visit) Load(ctx context.Context, list ...*DeviceImage) ([]files.Content
 	if err != nil {
 		return nil, err
 	}
-	buffers := make([]files.Buffer, len(list))
+	buffers := make([]content.Buffer, len(list))
 	var copies []Copy
 	for i, image := range list {
 		at := &image.content
@@ -49,7 +49,7 @@ func (v *Visit) Load(ctx context.Context, list ...*DeviceImage) ([]files.Content
 			continue
 		}
 		n := at.length()
-		buffers[i] = files.BufferIn(memory[:0:n])
+		buffers[i] = content.BufferIn(memory[:0:n])
 		memory = memory[n:]
 		copies = append(copies, Copy{Image: image, To: &buffers[i]})
 	}
@@ -58,7 +58,7 @@ func (v *Visit) Load(ctx context.Context, list ...*DeviceImage) ([]files.Content
 	}
 	for i, image := range list {
 		if at := &image.content; at.reader != nil || at.host {
-			contents[i] = files.Memory(buffers[i].Bytes())
+			contents[i] = content.Memory(buffers[i].Bytes())
 		}
 	}
 	return contents, nil

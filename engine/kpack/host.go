@@ -7,9 +7,9 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // markerSection holds the marker of a split file.
@@ -86,7 +86,7 @@ type Host struct {
 var ErrNoMarker = errors.New("neither a kpack archive nor a file with a marker: no wrapper points to one")
 
 // ParseHost reads a library or program with a marker.
-func ParseHost(c files.Content) (*Host, error) {
+func ParseHost(c content.Content) (*Host, error) {
 	if bytes.HasPrefix(c.Bytes(), []byte("MZ")) {
 		return parsePE(c)
 	}

@@ -37,8 +37,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/tinylib/msgp/msgp"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/budget"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 var le = binary.LittleEndian
@@ -90,7 +90,7 @@ type Entry struct {
 	Target string
 
 	// Stored are the bytes in the archive, compressed or not.
-	Stored files.Content
+	Stored content.Content
 }
 
 // SplitKey returns the name and the index in a key. For a key without an index, it
@@ -116,7 +116,7 @@ func Key(name string, index int) string {
 func Is(data []byte) bool { return len(data) >= 4 && string(data[:4]) == magic }
 
 // Parse parses an archive. It checks everything except the compressed data.
-func Parse(c files.Content) (*Archive, error) {
+func Parse(c content.Content) (*Archive, error) {
 	data := c.Bytes()
 	if !Is(data) || len(data) < headerSize {
 		return nil, fmt.Errorf("not a kpack archive: found %d bytes without the magic %s", len(data), magic)
@@ -212,10 +212,10 @@ var errCut = errors.New("MessagePack data is cut short or damaged")
 // parser reads a table of contents that checkValue has accepted.
 type parser struct {
 	a    *Archive
-	data files.Content
+	data content.Content
 	end  uint64 // of the data
 
-	blobs      []files.Content
+	blobs      []content.Content
 	haveBlobs  bool
 	zstdAt     uint64
 	zstdSize   uint64
@@ -540,7 +540,7 @@ func (e *Entry) window(scheme Scheme) int64 {
 }
 
 // WriteTo writes the code object of an entry to sink.
-func (e *Entry) WriteTo(ctx context.Context, b *budget.Budget, sink files.Sink, scheme Scheme) error {
+func (e *Entry) WriteTo(ctx context.Context, b *budget.Budget, sink content.Sink, scheme Scheme) error {
 	if scheme == None {
 		return sink.Append(e.Stored)
 	}
@@ -563,18 +563,18 @@ func (e *Entry) WriteTo(ctx context.Context, b *budget.Budget, sink files.Sink, 
 
 // Content returns the code object of an entry, and the reservation of its memory if
 // it was decompressed.
-func (e *Entry) Content(ctx context.Context, b *budget.Budget, scheme Scheme) (files.Content, *budget.Reservation, error) {
+func (e *Entry) Content(ctx context.Context, b *budget.Budget, scheme Scheme) (content.Content, *budget.Reservation, error) {
 	if scheme == None {
 		return e.Stored, nil, nil
 	}
 	memory, err := b.Reserve(ctx, e.Size)
 	if err != nil {
-		return files.Content{}, nil, err
+		return content.Content{}, nil, err
 	}
-	out := files.NewBuffer(e.Size)
+	out := content.NewBuffer(e.Size)
 	if err := e.WriteTo(ctx, b, out, scheme); err != nil {
 		memory.Release()
-		return files.Content{}, nil, err
+		return content.Content{}, nil, err
 	}
-	return files.Memory(out.Bytes()), memory, nil
+	return content.Memory(out.Bytes()), memory, nil
 }

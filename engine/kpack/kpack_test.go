@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/tinylib/msgp/msgp"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 )
@@ -27,7 +27,7 @@ func sample(t testing.TB, scheme Scheme) *Archive {
 				t.Fatal(err)
 			}
 		}
-		e := Entry{Key: key, Arch: arch, Type: "hsaco", Ordinal: ordinal, Size: int64(len(data)), Metadata: metadata, Stored: files.Memory(stored)}
+		e := Entry{Key: key, Arch: arch, Type: "hsaco", Ordinal: ordinal, Size: int64(len(data)), Metadata: metadata, Stored: content.Memory(stored)}
 		e.Target, _ = metadata["target"].(string)
 		a.Entries = append(a.Entries, e)
 	}
@@ -40,7 +40,7 @@ func sample(t testing.TB, scheme Scheme) *Archive {
 
 func write(t testing.TB, a *Archive) []byte {
 	t.Helper()
-	var out files.Buffer
+	var out content.Buffer
 	if err := Write(&out, a); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, scheme := range []Scheme{None, Zstd} {
 		t.Run(string(scheme), func(t *testing.T) {
 			data := write(t, sample(t, scheme))
-			got, err := Parse(files.Memory(data))
+			got, err := Parse(content.Memory(data))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestRoundTrip(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				var w files.Content
+				var w content.Content
 				for j := range want.Entries {
 					if want.Entries[j].Key == got.Entries[i].Key {
 						w, _, _ = want.Entries[j].Content(t.Context(), nil, scheme)
@@ -70,7 +70,7 @@ func TestRoundTrip(t *testing.T) {
 				if !bytes.Equal(g.Bytes(), w.Bytes()) {
 					t.Errorf("%s: content differs", got.Entries[i].Key)
 				}
-				got.Entries[i].Stored = files.Content{}
+				got.Entries[i].Stored = content.Content{}
 			}
 			if !bytes.Equal(write(t, mustParse(t, data)), data) {
 				t.Error("written again, the archive has other bytes")
@@ -91,7 +91,7 @@ func TestRoundTrip(t *testing.T) {
 
 func mustParse(t testing.TB, data []byte) *Archive {
 	t.Helper()
-	a, err := Parse(files.Memory(data))
+	a, err := Parse(content.Memory(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func mustParse(t testing.TB, data []byte) *Archive {
 
 // exercise reads everything in an archive.
 func exercise(data []byte) error {
-	a, err := Parse(files.Memory(data))
+	a, err := Parse(content.Memory(data))
 	if err != nil {
 		return err
 	}
@@ -232,7 +232,7 @@ func TestVerify(t *testing.T) {
 		return testelf.CodeObject{ABI: 3, Flags: flags, Kernels: []testelf.Kernel{{Name: name, CodeSize: 64}}}.Build()
 	}
 	archive := func(arch string, data []byte, archs ...string) *Archive {
-		return &Archive{Group: "g", Family: arch, Archs: archs, Scheme: None, Entries: []Entry{{Key: "a#0", Arch: arch, Type: "hsaco", Size: int64(len(data)), Stored: files.Memory(data)}}}
+		return &Archive{Group: "g", Family: arch, Archs: archs, Scheme: None, Entries: []Entry{{Key: "a#0", Arch: arch, Type: "hsaco", Size: int64(len(data)), Stored: content.Memory(data)}}}
 	}
 	const gfx90a, gfx942 = 0x3f, 0x4c
 	tests := map[string]struct {
@@ -274,7 +274,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(write(f, sample(f, Zstd)))
 	f.Add(archiveOf([]byte{0xdf, 0xff, 0xff, 0xff, 0xff}))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		a, err := Parse(files.Memory(data))
+		a, err := Parse(content.Memory(data))
 		if err != nil {
 			return
 		}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
@@ -82,7 +82,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 			at = (c.Size + 4095) / 4096 * 4096
 			places[name] = at
 			for _, p := range parts {
-				c.Parts = append(c.Parts, files.Part{Offset: int64(at) + p.Offset, Content: p.Content})
+				c.Parts = append(c.Parts, content.Part{Offset: int64(at) + p.Offset, Content: p.Content})
 			}
 			c.Size = at + uint64(size)
 		}
@@ -132,7 +132,7 @@ func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[stri
 	key := Key(h.Name, int(w.Index))
 	var signature []byte
 	for _, e := range entries[key] {
-		content, reserved, err := e.Content(ctx, b, e.scheme)
+		body, reserved, err := e.Content(ctx, b, e.scheme)
 		if err != nil {
 			return nil, "", fmt.Errorf("%s for %s: %w", clip(key), e.Arch, err)
 		}
@@ -142,35 +142,35 @@ func bundleItems(ctx context.Context, h *Host, w prune.Wrapper, entries map[stri
 			id = "hipv4-amdgcn-amd-amdhsa--" + e.Arch
 		}
 		if i := slices.IndexFunc(items, func(other bundle.Item) bool { return other.ID == id }); i >= 0 {
-			if !bytes.Equal(items[i].Content.Bytes(), content.Bytes()) {
+			if !bytes.Equal(items[i].Content.Bytes(), body.Bytes()) {
 				return nil, "", fmt.Errorf("%s: two archives have different code for %s", clip(key), id)
 			}
 			continue
 		}
-		items = append(items, bundle.Item{ID: id, Content: content})
+		items = append(items, bundle.Item{ID: id, Content: body})
 		signature = fmt.Appendf(signature, "%d %d %q\n", e.archive, e.Ordinal, id)
 	}
 	return items, string(signature), nil
 }
 
 // bundleParts returns the bytes of a bundle.
-func bundleParts(ctx context.Context, items []bundle.Item, o *MergeOptions) ([]files.Part, int64, error) {
+func bundleParts(ctx context.Context, items []bundle.Item, o *MergeOptions) ([]content.Part, int64, error) {
 	layout, err := bundle.NewLayout(items, bundle.Options{Align: 4096})
 	if err != nil {
 		return nil, 0, err
 	}
 	if o.Compress {
-		pieces := []ccob.Piece{{Content: files.Memory(layout.Header)}}
+		pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
 		for _, p := range layout.Contents {
 			pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
 		}
-		var out files.Buffer
+		var out content.Buffer
 		_, err := ccob.Encode(ctx, &out, pieces, ccob.EncodeOptions{Level: ccob.Level(longzstd.FromNumber(o.Level)), Budget: o.Budget})
-		return []files.Part{{Content: files.Memory(out.Bytes())}}, out.Len(), err
+		return []content.Part{{Content: content.Memory(out.Bytes())}}, out.Len(), err
 	}
-	parts := []files.Part{{Content: files.Memory(layout.Header)}}
+	parts := []content.Part{{Content: content.Memory(layout.Header)}}
 	for _, p := range layout.Contents {
-		parts = append(parts, files.Part{Offset: p.Offset, Content: p.Content})
+		parts = append(parts, content.Part{Offset: p.Offset, Content: p.Content})
 	}
 	return parts, layout.Size, nil
 }

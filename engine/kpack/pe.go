@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/prune"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Names of sections in PE files.
@@ -17,12 +17,12 @@ const (
 )
 
 // parsePE reads a Windows library or program with a marker.
-func parsePE(c files.Content) (*Host, error) {
+func parsePE(c content.Content) (*Host, error) {
 	f, err := pe.NewFile(bytes.NewReader(c.Bytes()))
 	if err != nil {
 		return nil, fmt.Errorf("PE file: %w", err)
 	}
-	content := func(s *pe.Section) []byte {
+	body := func(s *pe.Section) []byte {
 		if uint64(s.Offset)+uint64(s.Size) > uint64(c.Len()) {
 			return nil
 		}
@@ -32,15 +32,15 @@ func parsePE(c files.Content) (*Host, error) {
 	if marker == nil || wrappers == nil {
 		return nil, ErrNoMarker
 	}
-	if len(content(marker)) == 0 {
+	if len(body(marker)) == 0 {
 		return nil, errors.New("PE file: the section of the marker passes the end of the file")
 	}
-	m, err := parseMarker(content(marker))
+	m, err := parseMarker(body(marker))
 	if err != nil {
 		return nil, err
 	}
 	h := &Host{Marker: m}
-	data := content(wrappers)
+	data := body(wrappers)
 	for at := 0; at+24 <= len(data); {
 		magic := le.Uint32(data[at:])
 		if magic != prune.MagicBundle && magic != prune.MagicPack || le.Uint32(data[at+4:]) != 1 {

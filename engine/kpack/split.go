@@ -8,11 +8,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
@@ -52,7 +52,7 @@ type Split struct {
 type item struct {
 	wrapper, bundle, entry int
 	id                     string
-	content                files.Content
+	content                content.Content
 }
 
 // SplitCode splits a library into its parts.
@@ -181,7 +181,7 @@ func (o *SplitOptions) archive(ctx context.Context, arch string, items []item) (
 	first := next
 	ordinals := make(map[[2]int]int) // by bundle and entry
 	var added []Entry
-	var contents []files.Content
+	var contents []content.Content
 	for _, it := range items {
 		e := Entry{
 			Key: Key(o.Name, it.wrapper), Arch: arch, Type: "hsaco", Size: it.content.Len(),
@@ -217,7 +217,7 @@ func (o *SplitOptions) archive(ctx context.Context, arch string, items []item) (
 
 // has reports whether an archive has an entry. An entry with different bytes is
 // an error.
-func (a *Archive) has(ctx context.Context, b *budget.Budget, e *Entry, content files.Content) (bool, error) {
+func (a *Archive) has(ctx context.Context, b *budget.Budget, e *Entry, body content.Content) (bool, error) {
 	for i := range a.Entries {
 		old := &a.Entries[i]
 		if old.Key != e.Key || old.Arch != e.Arch {
@@ -228,7 +228,7 @@ func (a *Archive) has(ctx context.Context, b *budget.Budget, e *Entry, content f
 		if err != nil {
 			return false, fmt.Errorf("%s for %s in the archive: %w", e.Key, e.Arch, err)
 		}
-		if !bytes.Equal(c.Bytes(), content.Bytes()) {
+		if !bytes.Equal(c.Bytes(), body.Bytes()) {
 			return false, fmt.Errorf("the archive has different code of %s for %s; give the library another name in archives, or create new archives", e.Key, e.Arch)
 		}
 		return true, nil
@@ -237,14 +237,14 @@ func (a *Archive) has(ctx context.Context, b *budget.Budget, e *Entry, content f
 }
 
 // store returns the stored form of contents in a scheme.
-func (o *SplitOptions) store(ctx context.Context, scheme Scheme, contents []files.Content) ([]files.Content, error) {
+func (o *SplitOptions) store(ctx context.Context, scheme Scheme, contents []content.Content) ([]content.Content, error) {
 	if scheme == None {
 		return contents, nil
 	}
-	stored := make([]files.Content, len(contents))
+	stored := make([]content.Content, len(contents))
 	err := o.Budget.Each(ctx, len(contents), func(ctx context.Context, i int) error {
 		frame, err := longzstd.Encode(ctx, nil, contents[i].Bytes(), longzstd.FromNumber(o.Level))
-		stored[i] = files.Memory(frame)
+		stored[i] = content.Memory(frame)
 		return err
 	})
 	return stored, err
@@ -254,7 +254,7 @@ func (o *SplitOptions) store(ctx context.Context, scheme Scheme, contents []file
 func (o *SplitOptions) host(code *prune.Code) (*elfedit.Layout, error) {
 	marker := o.Marker.bytes()
 	e := elfedit.Edit{Changes: []elfedit.Change{{
-		Section: code.Section, Size: uint64(len(marker)), Parts: []files.Part{{Content: files.Memory(marker)}},
+		Section: code.Section, Size: uint64(len(marker)), Parts: []content.Part{{Content: content.Memory(marker)}},
 		Slots: make(map[uint64]uint64), Reference: markerSection, Align: 1,
 	}}}
 	for i, w := range code.Wrappers {

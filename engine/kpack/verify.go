@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/codeobject"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Problem is a fault that a Verifier found.
@@ -91,13 +91,13 @@ func (v *Verifier) entry(ctx context.Context, name string, a *Archive, e *Entry)
 	if e.Type != "hsaco" {
 		v.warn(name, "%s: found type %.100q, expected \"hsaco\"", where, e.Type)
 	}
-	content, memory, err := e.Content(ctx, v.Budget, a.Scheme)
+	body, memory, err := e.Content(ctx, v.Budget, a.Scheme)
 	if err != nil {
 		v.fail(name, "%s: %v", where, err)
 		return
 	}
 	defer memory.Release()
-	data := content.Bytes()
+	data := body.Bytes()
 	if !codeobject.Is(data) {
 		v.warn(name, "%s: not an AMDGPU ELF file", where)
 		return
@@ -141,7 +141,7 @@ func fits(t codeobject.Target, arch string) bool {
 }
 
 // Host checks a library or program with a marker.
-func (v *Verifier) Host(name string, h *Host, c files.Content) {
+func (v *Verifier) Host(name string, h *Host, c content.Content) {
 	v.hosts = append(v.hosts, namedHost{name, h})
 	if h.file == nil {
 		return

@@ -7,18 +7,19 @@ import (
 
 	"github.com/tinylib/msgp/msgp"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Write writes an archive. Entries with the same ordinal share their data, and all
 // ordinals from 0 must be in use. Stored must have the form of the scheme. Keys and
 // target IDs are written in the order of their first entries.
-func Write(sink files.Sink, a *Archive) error {
-	var blobs []files.Content
+func Write(sink content.Sink, a *Archive) error {
+	var blobs []content.Content
 	for i := range a.Entries {
 		e := &a.Entries[i]
 		for len(blobs) <= e.Ordinal {
-			blobs = append(blobs, files.Content{})
+			blobs = append(blobs, content.Content{})
 		}
 		blobs[e.Ordinal] = e.Stored
 	}
@@ -68,7 +69,7 @@ func (a *Archive) fits(size int64, pieces int) error {
 		a.Group, strings.Join(a.Archs, ", "), size, pieces, int64(maxSize), maxFrames)
 }
 
-func tableOfContents(a *Archive, blobs []files.Content, end uint64) []byte {
+func tableOfContents(a *Archive, blobs []content.Content, end uint64) []byte {
 	count := uint32(8)
 	if a.Scheme == None {
 		count = 7
@@ -164,7 +165,7 @@ func appendEntry(b []byte, e *Entry) []byte {
 type Writer struct {
 	out     *files.Output
 	archive Archive
-	offsets []files.Content // for their sizes only
+	offsets []content.Content // for their sizes only
 	size    int64
 }
 

@@ -3,7 +3,7 @@ package offloadbinary
 import (
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 func FuzzParse(f *testing.F) {
@@ -14,7 +14,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(compress(f, write(f, 2, twoImages(2)), "zlib"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		end := int64(0)
-		for p, err := range Parse(files.Memory(data), Options{Inflate: UpTo(1 << 20)}) {
+		for p, err := range Parse(content.Memory(data), Options{Inflate: UpTo(1 << 20)}) {
 			if err != nil {
 				if e, ok := err.(*Error); !ok || e.Error() == "" {
 					t.Fatalf("error %v of type %T", err, err)
@@ -31,7 +31,7 @@ func FuzzParse(f *testing.F) {
 				}
 			}
 			// What was read can be written and read again.
-			var out files.Buffer
+			var out content.Buffer
 			if Write(&out, 2, p.Images) != nil {
 				continue // a key with a NUL
 			}

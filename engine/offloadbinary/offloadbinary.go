@@ -38,7 +38,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -58,7 +58,7 @@ type Image struct {
 	Flags   uint32
 	// Strings are the properties of the image, in file order.
 	Strings []String
-	Content files.Content
+	Content content.Content
 	// Offset is the offset of Content in the argument of Parse or, if the package
 	// is compressed, in the inflated package.
 	Offset int64

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"iter"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // Sizes of the parts of a package, in bytes.
@@ -70,7 +70,7 @@ func (e *Error) Error() string { return e.reason }
 // first is at the start; zeros after a package are padding. The sequence ends with
 // the first error, of type *Error or from Options. The contents of images are slices
 // of c, except in compressed packages.
-func Parse(c files.Content, opt Options) iter.Seq2[*Binary, error] {
+func Parse(c content.Content, opt Options) iter.Seq2[*Binary, error] {
 	return func(yield func(*Binary, error) bool) {
 		data := c.Bytes()
 		for at := int64(0); ; {
@@ -113,7 +113,7 @@ type header struct {
 	length   uint64 // of the header
 }
 
-func parseAt(c files.Content, at int64, opt Options) (*Binary, error) {
+func parseAt(c content.Content, at int64, opt Options) (*Binary, error) {
 	data := c.Bytes()[at:]
 	h, err := parseHeader(data)
 	if err != nil {
@@ -148,7 +148,7 @@ func parseAt(c files.Content, at int64, opt Options) (*Binary, error) {
 		return nil, err.from(at)
 	}
 	h.size = h.inflated
-	p.Images, err = parseImages(files.Memory(whole), h)
+	p.Images, err = parseImages(content.Memory(whole), h)
 	if err != nil {
 		err.reason += " (offsets in the inflated package)"
 	}
@@ -238,7 +238,7 @@ type entry struct {
 }
 
 // parseImages reads the entries of the package c.
-func parseImages(c files.Content, h header) ([]Image, *Error) {
+func parseImages(c content.Content, h header) ([]Image, *Error) {
 	t := texts{
 		data:   c.Bytes(),
 		record: recordSize,

@@ -14,13 +14,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"pgregory.net/rapid"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // write returns the bytes of an offload binary.
 func write(t testing.TB, version int, images []Image) []byte {
 	t.Helper()
-	var out files.Buffer
+	var out content.Buffer
 	if err := Write(&out, version, images); err != nil {
 		t.Fatal(err)
 	}
@@ -29,7 +29,7 @@ func write(t testing.TB, version int, images []Image) []byte {
 
 // parse returns all packages and the first error.
 func parse(data []byte, opt Options) (packages []*Binary, err error) {
-	for p, err := range Parse(files.Memory(data), opt) {
+	for p, err := range Parse(content.Memory(data), opt) {
 		if err != nil {
 			return packages, err
 		}
@@ -50,7 +50,7 @@ func images(packages []*Binary) []Image {
 var compareImages = cmp.Options{
 	cmpopts.EquateEmpty(),
 	cmpopts.IgnoreFields(Image{}, "Offset"),
-	cmp.Comparer(func(a, b files.Content) bool { return bytes.Equal(a.Bytes(), b.Bytes()) }),
+	cmp.Comparer(func(a, b content.Content) bool { return bytes.Equal(a.Bytes(), b.Bytes()) }),
 }
 
 func TestRoundTrip(t *testing.T) {
@@ -64,11 +64,11 @@ func TestRoundTrip(t *testing.T) {
 				Strings: rapid.SliceOf(rapid.Custom(func(t *rapid.T) String {
 					return String{text.Draw(t, "key"), text.Draw(t, "value")}
 				})).Draw(t, "strings"),
-				Content: files.Memory(rapid.SliceOf(rapid.Byte()).Draw(t, "content")),
+				Content: content.Memory(rapid.SliceOf(rapid.Byte()).Draw(t, "content")),
 			}
 		})).Draw(t, "images")
 		for version := 1; version <= 2; version++ {
-			var out files.Buffer
+			var out content.Buffer
 			if err := Write(&out, version, want); err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestVersion3(t *testing.T) {
 func TestBombs(t *testing.T) {
 	huge := bytes.Repeat([]byte{0}, 1<<20)
 	for _, method := range []string{"zstd", "zlib"} {
-		p := compress(t, write(t, 2, []Image{{Content: files.Memory(huge)}}), method)
+		p := compress(t, write(t, 2, []Image{{Content: content.Memory(huge)}}), method)
 		if _, err := parse(p, Options{Inflate: UpTo(2 << 20)}); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
@@ -197,7 +197,7 @@ func TestBombs(t *testing.T) {
 			t.Errorf("%s: %v", method, err)
 		}
 		// Two that are each within the limit are not together.
-		p = compress(t, write(t, 2, []Image{{Content: files.Memory(huge)}}), method)
+		p = compress(t, write(t, 2, []Image{{Content: content.Memory(huge)}}), method)
 		packages, err := parse(append(bytes.Clone(p), p...), Options{Inflate: UpTo(3 << 19)})
 		if err != nil || len(packages) != 2 || packages[0].NotInflated || !packages[1].NotInflated {
 			t.Errorf("%s: %+v, %v", method, packages, err)
@@ -207,11 +207,11 @@ func TestBombs(t *testing.T) {
 
 // v1 is a version 1 package with one property and an image, to be spoiled.
 func v1(t testing.TB) []byte {
-	return write(t, 1, []Image{{Kind: Object, Strings: []String{{"arch", "gfx1"}}, Content: files.Memory([]byte("image"))}})
+	return write(t, 1, []Image{{Kind: Object, Strings: []String{{"arch", "gfx1"}}, Content: content.Memory([]byte("image"))}})
 }
 
 func v2(t testing.TB) []byte {
-	return write(t, 2, []Image{{Kind: Object, Strings: []String{{"arch", "gfx1"}}, Content: files.Memory([]byte("image"))}})
+	return write(t, 2, []Image{{Kind: Object, Strings: []String{{"arch", "gfx1"}}, Content: content.Memory([]byte("image"))}})
 }
 
 func TestErrors(t *testing.T) {
@@ -385,7 +385,7 @@ func TestKinds(t *testing.T) {
 
 // Reading takes time in proportion to the size whatever the alignment.
 func BenchmarkParse(b *testing.B) {
-	image := Image{Kind: Object, Offload: HIP, Content: files.Memory(make([]byte, 1<<10)), Strings: []String{{"triple", "amdgcn-amd-amdhsa"}, {"arch", "gfx942"}}}
+	image := Image{Kind: Object, Offload: HIP, Content: content.Memory(make([]byte, 1<<10)), Strings: []String{{"triple", "amdgcn-amd-amdhsa"}, {"arch", "gfx942"}}}
 	all := make([]Image, 1000)
 	for i := range all {
 		all[i] = image

@@ -9,7 +9,7 @@ import (
 
 	"github.com/klauspost/compress/zlib"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -17,7 +17,7 @@ import (
 // Write writes images in LLVM's format: version 1 as LLVM 22, with a package for each image;
 // version 2 as LLVM 23 and version 3 as LLVM 24, with one package for all. The properties of an
 // image keep their order; see Order for LLVM's order.
-func Write(sink files.Sink, version int, images []Image) error {
+func Write(sink content.Sink, version int, images []Image) error {
 	for i := range images {
 		for _, s := range images[i].Strings {
 			if strings.ContainsRune(s.Key, 0) || version == 1 && strings.ContainsRune(s.Value, 0) {
@@ -53,11 +53,11 @@ const (
 
 // WriteCompressed writes images as one compressed package of version 3, as LLVM 24 does; the
 // compressed bytes differ from LLVM's. The package is assembled in memory.
-func WriteCompressed(ctx context.Context, sink files.Sink, images []Image, c Compression) error {
+func WriteCompressed(ctx context.Context, sink content.Sink, images []Image, c Compression) error {
 	if c.Zlib && (c.Level < zlib.NoCompression || c.Level > zlib.BestCompression) {
 		return fmt.Errorf("invalid zlib compression level %d; expected a value in [0, 9]", c.Level)
 	}
-	var plain files.Buffer
+	var plain content.Buffer
 	if err := Write(&plain, 3, images); err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func WriteCompressed(ctx context.Context, sink files.Sink, images []Image, c Com
 }
 
 // writePackage writes one package that holds images.
-func writePackage(sink files.Sink, version int, images []Image) error {
+func writePackage(sink content.Sink, version int, images []Image) error {
 	p, err := newPackage(version, images)
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // ordered gives properties the order that LLVM writes them in.
@@ -33,10 +33,10 @@ func ordered(version int, properties ...String) []String {
 func twoImages(version int) []Image {
 	return []Image{
 		{
-			Kind: PTX, Offload: HIP, Content: files.Memory([]byte("image")),
+			Kind: PTX, Offload: HIP, Content: content.Memory([]byte("image")),
 			Strings: ordered(version, String{"file", ""}, String{"triple", "x-y-z"}, String{"arch", "gfx1"}, String{"kind", ""}, String{"feature", "chain"}, String{"x", "ain"}),
 		},
-		{Kind: Bitcode, Content: files.Memory([]byte("BC\xc0\xdeir")), Strings: ordered(version, String{"file", ""}, String{"empty", ""})},
+		{Kind: Bitcode, Content: content.Memory([]byte("BC\xc0\xdeir")), Strings: ordered(version, String{"file", ""}, String{"empty", ""})},
 	}
 }
 
@@ -57,7 +57,7 @@ var goldens = map[int]string{
 
 func TestWriteGolden(t *testing.T) {
 	for version, golden := range goldens {
-		var out files.Buffer
+		var out content.Buffer
 		if err := Write(&out, version, twoImages(version)); err != nil {
 			t.Fatal(err)
 		}
@@ -69,16 +69,16 @@ func TestWriteGolden(t *testing.T) {
 
 // What is compressed is read back as what is not.
 func TestWriteCompressed(t *testing.T) {
-	content := bytes.Repeat([]byte("a part of the image, "), 5000)
+	part := bytes.Repeat([]byte("a part of the image, "), 5000)
 	images := twoImages(3)
-	images[0].Content = files.Memory(content)
-	var plain files.Buffer
+	images[0].Content = content.Memory(part)
+	var plain content.Buffer
 	if err := Write(&plain, 3, images); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []Compression{{Level: DefaultZstdLevel}, {Level: 19}, {Level: -7}, {Zlib: true, Level: DefaultZlibLevel}, {Zlib: true}, {Zlib: true, Level: 9}} {
 		for _, list := range [][]Image{images, images[1:], nil} {
-			var out files.Buffer
+			var out content.Buffer
 			if err := WriteCompressed(context.Background(), &out, list, c); err != nil {
 				t.Fatal(err)
 			}
@@ -87,7 +87,7 @@ func TestWriteCompressed(t *testing.T) {
 			}
 			two := append(bytes.Clone(out.Bytes()), plain.Bytes()...)
 			n := 0
-			for p, err := range Parse(files.Memory(two), Options{Inflate: UpTo(1 << 20)}) {
+			for p, err := range Parse(content.Memory(two), Options{Inflate: UpTo(1 << 20)}) {
 				if err != nil {
 					t.Fatalf("%+v: %v", c, err)
 				}
@@ -109,7 +109,7 @@ func TestWriteCompressed(t *testing.T) {
 	}
 	for _, level := range []int{-3, 10, 12} {
 		want := fmt.Sprintf("invalid zlib compression level %d; expected a value in [0, 9]", level)
-		if err := WriteCompressed(context.Background(), new(files.Buffer), images, Compression{Zlib: true, Level: level}); err == nil || err.Error() != want {
+		if err := WriteCompressed(context.Background(), new(content.Buffer), images, Compression{Zlib: true, Level: level}); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
@@ -117,7 +117,7 @@ func TestWriteCompressed(t *testing.T) {
 
 func TestWriteNothing(t *testing.T) {
 	for version, want := range map[int]int64{1: 0, 2: 40, 3: 48} {
-		var out files.Buffer
+		var out content.Buffer
 		if err := Write(&out, version, nil); err != nil || out.Len() != want {
 			t.Errorf("version %d: %d bytes, %v; want %d", version, out.Len(), err, want)
 		}
@@ -136,7 +136,7 @@ func TestWriteRefuses(t *testing.T) {
 		{1, image("a", "\x00"), `property "a" of image 1 of 1: contains a NUL`},
 		{2, image("\x00", ""), `property "\x00" of image 1 of 1: contains a NUL`},
 	} {
-		var out files.Buffer
+		var out content.Buffer
 		if err := Write(&out, test.version, test.images); err == nil || err.Error() != test.want {
 			t.Errorf("Write(%d): %v, want %s", test.version, err, test.want)
 		}
@@ -147,14 +147,14 @@ func TestWriteRefuses(t *testing.T) {
 func BenchmarkWrite(b *testing.B) {
 	images := make([]Image, 10_000)
 	for i := range images {
-		images[i] = Image{Kind: Object, Offload: HIP, Content: files.Memory([]byte("image")), Strings: []String{
+		images[i] = Image{Kind: Object, Offload: HIP, Content: content.Memory([]byte("image")), Strings: []String{
 			{"triple", "amdgcn-amd-amdhsa"}, {"arch", fmt.Sprintf("gfx%d", i)}, {"symbols", fmt.Sprintf("kernel_%d", i)},
 		}}
 	}
 	for version := 1; version <= 2; version++ {
 		b.Run(fmt.Sprintf("version%d", version), func(b *testing.B) {
 			for b.Loop() {
-				var out files.Buffer
+				var out content.Buffer
 				if err := Write(&out, version, images); err != nil {
 					b.Fatal(err)
 				}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 const memberHeader = 60
@@ -22,7 +22,7 @@ const memberHeader = 60
 type stored struct {
 	header int64 // offset of its header
 	prefix int64 // bytes of the name between header and data
-	data   files.Content
+	data   content.Content
 	end    int64
 	work   *Work // nil if it is copied
 	index  string
@@ -88,7 +88,7 @@ func (w *Work) openArchive(ctx context.Context) error {
 }
 
 // readMembers returns everything in an archive, in order.
-func readMembers(in files.Content, members map[int64]ar.Member, kind ar.Kind) ([]stored, error) {
+func readMembers(in content.Content, members map[int64]ar.Member, kind ar.Kind) ([]stored, error) {
 	data := in.Bytes()
 	var all []stored
 	indices := 0
@@ -136,8 +136,8 @@ func readMembers(in files.Content, members map[int64]ar.Member, kind ar.Kind) ([
 
 // buildArchive writes the archive with changed members. Only the sizes in headers
 // and the offsets in the index change.
-func buildArchive(in files.Content, all []stored, o *Options) (*elfedit.Layout, error) {
-	layout := &elfedit.Layout{Parts: []files.Part{{Content: in.Slice(0, 8)}}, Size: 8}
+func buildArchive(in content.Content, all []stored, o *Options) (*elfedit.Layout, error) {
+	layout := &elfedit.Layout{Parts: []content.Part{{Content: in.Slice(0, 8)}}, Size: 8}
 	moved := make(map[int64]int64)
 	bodies := make([]*elfedit.Layout, len(all))
 	at := int64(8)
@@ -168,16 +168,16 @@ func buildArchive(in files.Content, all []stored, o *Options) (*elfedit.Layout, 
 			if err != nil {
 				return nil, err
 			}
-			bodies[i] = wholeFile(files.Memory(index))
+			bodies[i] = wholeFile(content.Memory(index))
 		}
-		layout.Parts = append(layout.Parts, files.Part{Offset: s.newHeader, Content: files.Memory(header)})
+		layout.Parts = append(layout.Parts, content.Part{Offset: s.newHeader, Content: content.Memory(header)})
 		base := s.newHeader + int64(len(header))
 		for _, part := range bodies[i].Parts {
-			layout.Parts = append(layout.Parts, files.Part{Offset: base + part.Offset, Content: part.Content})
+			layout.Parts = append(layout.Parts, content.Part{Offset: base + part.Offset, Content: part.Content})
 		}
 		layout.Size = base + bodies[i].Size
 		if size%2 != 0 {
-			layout.Parts = append(layout.Parts, files.Part{Offset: layout.Size, Content: files.Memory([]byte{'\n'})})
+			layout.Parts = append(layout.Parts, content.Part{Offset: layout.Size, Content: content.Memory([]byte{'\n'})})
 			layout.Size++
 		}
 	}

@@ -4,17 +4,17 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // CodeEntry is a device entry of a bundle in a linked file.
 type CodeEntry struct {
 	ID      string
 	Target  target.ID
-	Content files.Content
+	Content content.Content
 
 	entry entry
 }
@@ -44,7 +44,7 @@ func (c *Code) Close() {
 
 // ReadCode reads the device code that wrappers point to. Entries of compressed
 // bundles are in memory until Close.
-func ReadCode(ctx context.Context, in files.Content, budget *budget.Budget) (*Code, error) {
+func ReadCode(ctx context.Context, in content.Content, budget *budget.Budget) (*Code, error) {
 	if !elfedit.Is(in.Bytes()) {
 		if len(in.Bytes()) >= 2 && string(in.Bytes()[:2]) == "MZ" {
 			return nil, fmt.Errorf("PE files are not supported; expected an ELF file")
@@ -88,7 +88,7 @@ func ReadCode(ctx context.Context, in files.Content, budget *budget.Budget) (*Co
 				return nil, fmt.Errorf("%s: %w", u.where(), err)
 			}
 			c.release = append(c.release, raw.Release)
-			plain = files.Memory(raw.Bytes())
+			plain = content.Memory(raw.Bytes())
 		}
 		var entries []CodeEntry
 		for _, e := range u.entries {

@@ -7,9 +7,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // openBundles finds the adjacent bundles in a file.
@@ -29,7 +29,7 @@ func (w *Work) openBundles(ctx context.Context) error {
 }
 
 // consecutive returns the adjacent bundles from the start of c.
-func consecutive(ctx context.Context, c files.Content, o *Options) ([]*unit, error) {
+func consecutive(ctx context.Context, c content.Content, o *Options) ([]*unit, error) {
 	var units []*unit
 	plainEnd := func(data []byte) (int64, error) {
 		b, err := bundle.Parse(data)
@@ -64,7 +64,7 @@ func lay(units []*unit, align uint64) *elfedit.Layout {
 		}
 		u.newAt = int64(roundUp(uint64(p.Size), align))
 		for _, part := range u.parts {
-			p.Parts = append(p.Parts, files.Part{Offset: u.newAt + part.Offset, Content: part.Content})
+			p.Parts = append(p.Parts, content.Part{Offset: u.newAt + part.Offset, Content: part.Content})
 		}
 		p.Size = u.newAt + u.size
 	}
@@ -77,7 +77,7 @@ const maxInflated = 1 << 30
 
 // offloadBinaries returns the adjacent offload binaries in c. Memory for inflated ones is reserved
 // until Close.
-func (w *Work) offloadBinaries(ctx context.Context, c files.Content) ([]*unit, error) {
+func (w *Work) offloadBinaries(ctx context.Context, c content.Content) ([]*unit, error) {
 	var units []*unit
 	allowed := offloadbinary.UpTo(maxInflated)
 	inflate := func(size int64) (bool, error) {
@@ -157,8 +157,8 @@ func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit
 	if s.InFile() == 0 || s.Flags&elfedit.ShfAlloc == 0 {
 		return nil, nil
 	}
-	content := f.Content(section)
-	units, err := w.offloadBinaries(ctx, content)
+	body := f.Content(section)
+	units, err := w.offloadBinaries(ctx, body)
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.Name, err)
 	}

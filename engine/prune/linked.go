@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -164,7 +164,7 @@ func (w *Work) openHIP(ctx context.Context, f *elfedit.File) (func() (elfedit.Ch
 			u.newAt = int64(pos - s.Addr)
 			pos += uint64(u.size)
 			for _, part := range u.parts {
-				c.Parts = append(c.Parts, files.Part{Offset: u.newAt + part.Offset, Content: part.Content})
+				c.Parts = append(c.Parts, content.Part{Offset: u.newAt + part.Offset, Content: part.Content})
 			}
 		}
 		c.Size = pos - s.Addr
@@ -221,14 +221,14 @@ func openBundles(ctx context.Context, f *elfedit.File, section int, wrappers []W
 	}
 	slices.Sort(starts)
 	starts = slices.Compact(starts)
-	content := f.Content(section)
+	body := f.Content(section)
 	byStart := make(map[int64]*unit)
 	for i, start := range starts {
-		end := content.Len()
+		end := body.Len()
 		if i+1 < len(starts) {
 			end = starts[i+1]
 		}
-		u, err := openBundle(ctx, content, start, end, o)
+		u, err := openBundle(ctx, body, start, end, o)
 		if err != nil {
 			return nil, nil, fmt.Errorf("section %s: bundle at byte 0x%x: %w", s.Name, start, err)
 		}

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -73,7 +73,7 @@ func (w *Work) openObject(ctx context.Context) error {
 }
 
 // buildObject returns the object with changed and removed sections.
-func buildObject(in files.Content, o *elfedit.Object, changes []elfedit.ObjectChange, loose *unit) (*elfedit.Layout, error) {
+func buildObject(in content.Content, o *elfedit.Object, changes []elfedit.ObjectChange, loose *unit) (*elfedit.Layout, error) {
 	removed := make(map[string]bool)
 	loose.size = 0
 	for _, e := range loose.entries {
@@ -85,7 +85,7 @@ func buildObject(in files.Content, o *elfedit.Object, changes []elfedit.ObjectCh
 			c := e.replacement.Content
 			loose.size += c.Len()
 			changes = append(changes, elfedit.ObjectChange{
-				Section: int(e.offset), Size: uint64(c.Len()), Parts: []files.Part{{Content: c}},
+				Section: int(e.offset), Size: uint64(c.Len()), Parts: []content.Part{{Content: c}},
 				Move: func(offset uint64) (uint64, bool) { return offset, offset == 0 },
 			})
 		default:
@@ -104,11 +104,11 @@ func buildObject(in files.Content, o *elfedit.Object, changes []elfedit.ObjectCh
 	}
 	whole := in
 	if len(changes) > 0 {
-		var buffer files.Buffer
+		var buffer content.Buffer
 		if err := layout.Write(&buffer); err != nil {
 			return nil, err
 		}
-		whole = files.Memory(buffer.Bytes())
+		whole = content.Memory(buffer.Bytes())
 	}
 	var out partSink
 	err := object.RemoveSections(whole, func(name []byte) bool { return removed[string(name)] }, &out)
@@ -118,29 +118,29 @@ func buildObject(in files.Content, o *elfedit.Object, changes []elfedit.ObjectCh
 // objectHIP finds the bundles in a section of an object: those that wrappers point to
 // or, without wrappers, adjacent ones.
 func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int, targets map[elfedit.Place]uint64) (func() elfedit.ObjectChange, error) {
-	content := o.Content(section)
+	data := o.Content(section)
 	var units []*unit
 	var err error
 	if len(targets) == 0 {
-		if units, err = consecutive(ctx, content, &w.opt); err != nil {
+		if units, err = consecutive(ctx, data, &w.opt); err != nil {
 			return nil, fmt.Errorf("section %s: %w", HIPSection, err)
 		}
 	} else {
 		var starts []uint64
 		for _, t := range targets {
-			if t >= uint64(content.Len()) {
-				return nil, fmt.Errorf("section %s: a wrapper points to byte 0x%x of %d", HIPSection, t, content.Len())
+			if t >= uint64(data.Len()) {
+				return nil, fmt.Errorf("section %s: a wrapper points to byte 0x%x of %d", HIPSection, t, data.Len())
 			}
 			starts = append(starts, t)
 		}
 		slices.Sort(starts)
 		starts = slices.Compact(starts)
 		for i, start := range starts {
-			end := content.Len()
+			end := data.Len()
 			if i+1 < len(starts) {
 				end = int64(starts[i+1])
 			}
-			u, err := openBundle(ctx, content, int64(start), end, &w.opt)
+			u, err := openBundle(ctx, data, int64(start), end, &w.opt)
 			if err != nil {
 				return nil, fmt.Errorf("section %s: bundle at byte 0x%x: %w", HIPSection, start, err)
 			}
@@ -159,7 +159,7 @@ func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int, ta
 			u.newAt = int64(pos)
 			pos += uint64(u.size)
 			for _, part := range u.parts {
-				c.Parts = append(c.Parts, files.Part{Offset: u.newAt + part.Offset, Content: part.Content})
+				c.Parts = append(c.Parts, content.Part{Offset: u.newAt + part.Offset, Content: part.Content})
 			}
 		}
 		c.Size = pos

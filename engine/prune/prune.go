@@ -13,11 +13,11 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
@@ -104,7 +104,7 @@ type Work struct {
 
 // work holds the device code of a file.
 type work struct {
-	in     files.Content
+	in     content.Content
 	opt    Options
 	format string
 	units  []*unit
@@ -122,7 +122,7 @@ func (w *work) warn(format string, args ...any) {
 }
 
 // Open finds the device code in a file and selects the changes.
-func Open(ctx context.Context, in files.Content, opt Options) (*Work, error) {
+func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
 	w := &Work{work{in: in, opt: opt}}
 	data := in.Bytes()
 	var err error
@@ -183,10 +183,10 @@ func (w *Work) Layout(ctx context.Context) (*elfedit.Layout, error) {
 }
 
 // wholeFile returns the layout that copies a file.
-func wholeFile(in files.Content) *elfedit.Layout {
+func wholeFile(in content.Content) *elfedit.Layout {
 	p := &elfedit.Layout{Size: in.Len()}
 	if in.Len() > 0 {
-		p.Parts = []files.Part{{Content: in}}
+		p.Parts = []content.Part{{Content: in}}
 	}
 	return p
 }

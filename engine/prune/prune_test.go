@@ -13,11 +13,11 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
@@ -28,16 +28,16 @@ func code(t testing.TB, compress bool, archs ...string) []byte {
 	t.Helper()
 	items := []bundle.Item{{ID: "host-x86_64-unknown-linux-gnu-"}}
 	for i, arch := range archs {
-		content := append([]byte("\x7fELF\x02\x01\x01\x40________\x03\x00\xe0\x00"), bytes.Repeat([]byte(arch), 600+100*i)...)
-		items = append(items, bundle.Item{ID: prefix + arch, Content: files.Memory(content)})
+		body := append([]byte("\x7fELF\x02\x01\x01\x40________\x03\x00\xe0\x00"), bytes.Repeat([]byte(arch), 600+100*i)...)
+		items = append(items, bundle.Item{ID: prefix + arch, Content: content.Memory(body)})
 	}
 	layout, err := bundle.NewLayout(items, bundle.Options{Align: 4096})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out files.Buffer
+	var out content.Buffer
 	if compress {
-		pieces := []ccob.Piece{{Content: files.Memory(layout.Header)}}
+		pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
 		for _, p := range layout.Contents {
 			pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
 		}
@@ -56,7 +56,7 @@ func apply(data []byte, o Options) ([]byte, Report, error) {
 	if o.Budget == nil {
 		o.Budget = budget.New(1, 1<<30)
 	}
-	w, err := Open(context.Background(), files.Memory(data), o)
+	w, err := Open(context.Background(), content.Memory(data), o)
 	if err != nil {
 		return nil, Report{}, err
 	}
@@ -65,7 +65,7 @@ func apply(data []byte, o Options) ([]byte, Report, error) {
 	if err != nil {
 		return nil, Report{}, err
 	}
-	var out files.Buffer
+	var out content.Buffer
 	if !o.DryRun {
 		if plan.Size > 1<<30 {
 			return nil, Report{}, fmt.Errorf("%d bytes are too many for a test", plan.Size)
@@ -78,7 +78,7 @@ func apply(data []byte, o Options) ([]byte, Report, error) {
 // contents returns the entries that each wrapper of a linked file leads to.
 func contents(t testing.TB, data []byte) (all []string) {
 	t.Helper()
-	f, err := elfedit.Parse(files.Memory(data))
+	f, err := elfedit.Parse(content.Memory(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,8 +100,8 @@ func contents(t testing.TB, data []byte) (all []string) {
 				t.Fatal(err)
 			}
 			for _, e := range b.Entries {
-				content := string(e.Content(data))
-				text += fmt.Sprintf("%s %d %.5s;", strings.TrimPrefix(e.ID, prefix), e.Size, content[max(len(content)-5, 0):])
+				body := string(e.Content(data))
+				text += fmt.Sprintf("%s %d %.5s;", strings.TrimPrefix(e.ID, prefix), e.Size, body[max(len(body)-5, 0):])
 			}
 		}
 		all = append(all, text)
@@ -248,7 +248,7 @@ func TestBundles(t *testing.T) {
 	plain, packed := code(t, false, "gfx90a", "gfx942"), code(t, true, "gfx90a", "gfx942")
 	one := code(t, false, "gfx942")
 	two := append(append(bytes.Clone(plain), make([]byte, 4096-len(plain)%4096)...), one...)
-	replacement := []Replacement{{"gfx942", files.Memory([]byte("anything"))}}
+	replacement := []Replacement{{"gfx942", content.Memory([]byte("anything"))}}
 	tests := map[string]struct {
 		data     []byte
 		o        Options
@@ -276,7 +276,7 @@ func TestBundles(t *testing.T) {
 				t.Error("not replaced")
 			}
 		}},
-		"replace missing": {data: plain, o: Options{Replace: []Replacement{{"gfx906", files.Memory(nil)}}}, err: "no entry for gfx906"},
+		"replace missing": {data: plain, o: Options{Replace: []Replacement{{"gfx906", content.Memory(nil)}}}, err: "no entry for gfx906"},
 		"compressed": {data: packed, o: Options{Keep: []string{"gfx942"}}, kept: "gfx942", check: func(t *testing.T, out []byte) {
 			if h, err := ccob.Parse(out); err != nil || h.Version != 3 {
 				t.Errorf("%+v, %v", h, err)
@@ -335,14 +335,14 @@ func damagedHash(packed []byte) []byte {
 
 // TestPackages changes offload binaries of both versions.
 func TestPackages(t *testing.T) {
-	image := func(arch, content string) offloadbinary.Image {
+	image := func(arch, body string) offloadbinary.Image {
 		return offloadbinary.Image{
-			Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: files.Memory([]byte(content)),
+			Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: content.Memory([]byte(body)),
 			Strings: []offloadbinary.String{{Key: "arch", Value: arch}, {Key: "triple", Value: "amdgcn-amd-amdhsa"}},
 		}
 	}
 	for version := 1; version <= 2; version++ {
-		var all, want files.Buffer
+		var all, want content.Buffer
 		if err := offloadbinary.Write(&all, version, []offloadbinary.Image{image("gfx90a", "one"), image("gfx942", "two"), image("gfx1100", "three")}); err != nil {
 			t.Fatal(err)
 		}
@@ -363,7 +363,7 @@ func TestHostile(t *testing.T) {
 	middle := uint64(100)
 	section := func(data []byte, name string) []byte {
 		table := binary.LittleEndian.Uint64(data[40:])
-		f, err := elfedit.Parse(files.Memory(data))
+		f, err := elfedit.Parse(content.Memory(data))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -417,7 +417,7 @@ func TestHostile(t *testing.T) {
 
 // movePointer adds to the addend of a relocation of a wrapper.
 func movePointer(t *testing.T, data []byte, n int, by uint64) []byte {
-	f, err := elfedit.Parse(files.Memory(data))
+	f, err := elfedit.Parse(content.Memory(data))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +444,7 @@ func growBundle(t *testing.T, data []byte) []byte {
 func TestBitFlips(t *testing.T) {
 	small := [][]byte{code(t, false, "gfx90a", "gfx942")}
 	data := testelf.Library{Bundles: small, Wrappers: []int{0}}.Build()
-	f, err := elfedit.Parse(files.Memory(data))
+	f, err := elfedit.Parse(content.Memory(data))
 	if err != nil {
 		t.Fatal(err)
 	}

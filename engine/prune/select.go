@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // entry is an entry of a bundle or an image of an offload binary.
@@ -93,7 +93,7 @@ func (e *entry) is(name string) bool {
 // Replacement is the new content for every entry with a name.
 type Replacement struct {
 	Name    string
-	Content files.Content
+	Content content.Content
 }
 
 // choose selects the changes to the entries of all units.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 var le = binary.LittleEndian
@@ -21,9 +21,9 @@ var le = binary.LittleEndian
 // unit is a bundle, a range of sections with entries, or a package of images.
 type unit struct {
 	member, section string
-	at              int64         // offset in the section or file
-	stored          files.Content // its bytes
-	reader          *ccob.Reader  // of a compressed bundle
+	at              int64           // offset in the section or file
+	stored          content.Content // its bytes
+	reader          *ccob.Reader    // of a compressed bundle
 	entries         []entry
 	align           uint64 // of the entries
 	share           bool   // equal contents are stored once
@@ -31,7 +31,7 @@ type unit struct {
 	loose           bool // the entries are sections of an object
 
 	// the result of the changes
-	parts      []files.Part
+	parts      []content.Part
 	size       int64
 	compressed bool
 	newAt      int64
@@ -55,7 +55,7 @@ const maxHeader = 16 << 20
 
 // openBundle reads the bundle that begins at an offset of c. end is the limit of the
 // bundle: the next bundle or the end of the section.
-func openBundle(ctx context.Context, c files.Content, at, end int64, o *Options) (*unit, error) {
+func openBundle(ctx context.Context, c content.Content, at, end int64, o *Options) (*unit, error) {
 	data := c.Bytes()[at:end]
 	u := &unit{at: at}
 	switch {
@@ -150,7 +150,7 @@ func (u *unit) changes(o *Options) bool {
 // keep keeps the unit unchanged.
 func (u *unit) keep() {
 	u.size = u.stored.Len()
-	u.parts = []files.Part{{Content: u.stored}}
+	u.parts = []content.Part{{Content: u.stored}}
 	u.compressed = u.reader != nil
 }
 
@@ -175,9 +175,9 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 				return nil, err
 			}
 			release = raw.Release
-			plain = files.Memory(raw.Bytes())
+			plain = content.Memory(raw.Bytes())
 		default:
-			plain = files.Content{} // only sizes
+			plain = content.Content{} // only sizes
 		}
 	}
 	if u.reader != nil && o.Decompress {
@@ -193,7 +193,7 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 		if err != nil {
 			return release, err
 		}
-		u.parts, u.size = []files.Part{{Content: files.Memory(buffer)}}, int64(len(buffer))
+		u.parts, u.size = []content.Part{{Content: content.Memory(buffer)}}, int64(len(buffer))
 		if release != nil {
 			release()
 		}
@@ -202,12 +202,12 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 	u.size = layout.Size
 	if o.DryRun && u.reader != nil {
 		u.size = u.dryRun(layout, o)
-		u.parts = []files.Part{{Content: nothing(u.size)}}
+		u.parts = []content.Part{{Content: nothing(u.size)}}
 		return release, nil
 	}
-	u.parts = []files.Part{{Content: files.Memory(layout.Header)}}
+	u.parts = []content.Part{{Content: content.Memory(layout.Header)}}
 	for _, p := range layout.Contents {
-		u.parts = append(u.parts, files.Part{Offset: p.Offset, Content: p.Content})
+		u.parts = append(u.parts, content.Part{Offset: p.Offset, Content: p.Content})
 	}
 	return release, nil
 }
@@ -242,10 +242,10 @@ func (u *unit) dryRun(layout *bundle.Layout, o *Options) int64 {
 }
 
 // nothing replaces n bytes that a dry run does not compute.
-func nothing(int64) files.Content { return files.Content{} }
+func nothing(int64) content.Content { return content.Content{} }
 
 // items returns the kept entries with their contents.
-func (u *unit) items(plain files.Content, empty bool) []bundle.Item {
+func (u *unit) items(plain content.Content, empty bool) []bundle.Item {
 	var items []bundle.Item
 	for i := range u.entries {
 		e := &u.entries[i]
@@ -272,12 +272,12 @@ func (u *unit) compress(ctx context.Context, layout *bundle.Layout, o *Options) 
 		h := u.reader.Header()
 		version, method = h.Version, h.Method
 	}
-	var out files.Buffer
+	var out content.Buffer
 	if version == 1 || method == ccob.Zlib {
 		err := compressOld(ctx, &out, layout, version, method)
 		return out.Bytes(), err
 	}
-	pieces := []ccob.Piece{{Content: files.Memory(layout.Header)}}
+	pieces := []ccob.Piece{{Content: content.Memory(layout.Header)}}
 	for _, p := range layout.Contents {
 		pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
 	}
@@ -287,8 +287,8 @@ func (u *unit) compress(ctx context.Context, layout *bundle.Layout, o *Options) 
 
 // compressOld writes compressed bundles of the kinds that package ccob only reads:
 // version 1, and those compressed with zlib.
-func compressOld(ctx context.Context, out *files.Buffer, layout *bundle.Layout, version int, method ccob.Method) error {
-	var plain files.Buffer
+func compressOld(ctx context.Context, out *content.Buffer, layout *bundle.Layout, version int, method ccob.Method) error {
+	var plain content.Buffer
 	if err := layout.Write(&plain); err != nil {
 		return err
 	}
@@ -309,7 +309,7 @@ func compressOld(ctx context.Context, out *files.Buffer, layout *bundle.Layout, 
 		data.Write(encoder.EncodeAll(plain.Bytes(), nil))
 	}
 	h := ccob.NewHasher()
-	if err := h.Add(ctx, ccob.Piece{Content: files.Memory(plain.Bytes())}); err != nil {
+	if err := h.Add(ctx, ccob.Piece{Content: content.Memory(plain.Bytes())}); err != nil {
 		return err
 	}
 	head := append([]byte(ccob.Magic), byte(version), 0, byte(method), 0)
@@ -370,32 +370,32 @@ func (u *unit) rewriteOffloadBinary() error {
 
 // partSink is a Sink that collects its input as parts.
 type partSink struct {
-	parts    []files.Part
+	parts    []content.Part
 	size     int64
 	appended []int64 // offsets of the contents passed to Append
 }
 
 // Write implements io.Writer.
 func (s *partSink) Write(p []byte) (int, error) {
-	s.add(files.Memory(bytes.Clone(p)))
+	s.add(content.Memory(bytes.Clone(p)))
 	return len(p), nil
 }
 
-// Append implements files.Sink.
-func (s *partSink) Append(c files.Content) error {
+// Append implements content.Sink.
+func (s *partSink) Append(c content.Content) error {
 	s.appended = append(s.appended, s.size)
 	s.add(c)
 	return nil
 }
 
-func (s *partSink) add(c files.Content) {
+func (s *partSink) add(c content.Content) {
 	if c.Len() > 0 {
-		s.parts = append(s.parts, files.Part{Offset: s.size, Content: c})
+		s.parts = append(s.parts, content.Part{Offset: s.size, Content: c})
 	}
 	s.size += c.Len()
 }
 
-// Zeros implements files.Sink.
+// Zeros implements content.Sink.
 func (s *partSink) Zeros(n int64) error {
 	s.size += n
 	return nil

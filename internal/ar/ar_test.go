@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // head returns a member header.
@@ -306,7 +306,7 @@ func TestMemberPath(t *testing.T) {
 	}
 }
 
-func memory(s string) files.Content { return files.Memory([]byte(s)) }
+func memory(s string) content.Content { return content.Memory([]byte(s)) }
 
 // The bytes are those of llvm-ar --format=gnu rcsD.
 func TestWrite(t *testing.T) {
@@ -349,7 +349,7 @@ func TestWrite(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var b files.Buffer
+			var b content.Buffer
 			if err := Write(context.Background(), &b, c.members); err != nil {
 				t.Fatal(err)
 			}
@@ -363,7 +363,7 @@ func TestWrite(t *testing.T) {
 func TestWriteErrors(t *testing.T) {
 	ctx := context.Background()
 	for _, name := range []string{"", "a\nb", "a\x00b"} {
-		var b files.Buffer
+		var b content.Buffer
 		if err := Write(ctx, &b, []NewMember{{Name: name}}); err == nil || b.Len() != 0 {
 			t.Errorf("name %q: error %v, %d bytes written", name, err, b.Len())
 		}
@@ -371,7 +371,7 @@ func TestWriteErrors(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	cause := errors.New("nobody wants it")
 	cancel(cause)
-	if err := Write(ctx, new(files.Buffer), []NewMember{{Name: "a"}}); !errors.Is(err, cause) {
+	if err := Write(ctx, new(content.Buffer), []NewMember{{Name: "a"}}); !errors.Is(err, cause) {
 		t.Errorf("cancelled: got %v", err)
 	}
 }
@@ -389,7 +389,7 @@ func TestWriteRead(t *testing.T) {
 		var symbols []string
 		threshold := rapid.SampledFrom([]int64{sym64, 1, 200, 300}).Draw(t, "threshold")
 		for i := range rapid.IntRange(0, 6).Draw(t, "members") {
-			m := NewMember{Name: name.Draw(t, "name"), Data: files.Memory(rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "data"))}
+			m := NewMember{Name: name.Draw(t, "name"), Data: content.Memory(rapid.SliceOfN(rapid.Byte(), 0, 9).Draw(t, "data"))}
 			want = append(want, fmt.Sprintf("%d %s size %d: %q", i, m.Name, m.Data.Len(), m.Data.Bytes()))
 			if m.Object = rapid.Bool().Draw(t, "object"); m.Object {
 				m.Symbols = rapid.SliceOfN(rapid.StringMatching(`[a-z]{1,5}`), 0, 4).Draw(t, "symbols")
@@ -399,7 +399,7 @@ func TestWriteRead(t *testing.T) {
 			}
 			members = append(members, m)
 		}
-		var b files.Buffer
+		var b content.Buffer
 		if err := write(context.Background(), &b, members, threshold); err != nil {
 			t.Fatal(err)
 		}
@@ -506,13 +506,13 @@ func many(tb testing.TB) ([]NewMember, []byte) {
 	var members []NewMember
 	data := make([]byte, 10_001)
 	for i := range 400 {
-		m := NewMember{Name: fmt.Sprintf("some_kernel_source_%d.o", i), Data: files.Memory(data), Object: true}
+		m := NewMember{Name: fmt.Sprintf("some_kernel_source_%d.o", i), Data: content.Memory(data), Object: true}
 		for k := range 20 {
 			m.Symbols = append(m.Symbols, fmt.Sprintf("_ZN6kernel%dEi%d", i, k))
 		}
 		members = append(members, m)
 	}
-	var b files.Buffer
+	var b content.Buffer
 	if err := Write(context.Background(), &b, members); err != nil {
 		tb.Fatal(err)
 	}
@@ -543,9 +543,9 @@ func BenchmarkMembers(b *testing.B) {
 // sink accepts and discards everything.
 type sink struct{}
 
-func (sink) Write(p []byte) (int, error)  { return len(p), nil }
-func (sink) Append(c files.Content) error { return nil }
-func (sink) Zeros(n int64) error          { return nil }
+func (sink) Write(p []byte) (int, error)    { return len(p), nil }
+func (sink) Append(c content.Content) error { return nil }
+func (sink) Zeros(n int64) error            { return nil }
 
 func BenchmarkWrite(b *testing.B) {
 	members, data := many(b)

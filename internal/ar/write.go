@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 // NewMember is a file to add to an archive.
 type NewMember struct {
 	Name string
-	Data files.Content
+	Data content.Content
 
 	// Object reports whether Data is a readable object or bitcode file. An archive
 	// with such a member gets a symbol index, even if it is empty.
@@ -32,13 +32,13 @@ type NewMember struct {
 // and owners are zero, modes 644; names of 16 bytes and more, or with a slash,
 // are in a table; the symbol index comes first, with 64-bit offsets if a member
 // starts at 4 GiB or later. Contents are passed to w one by one.
-func Write(ctx context.Context, w files.Sink, members []NewMember) error {
+func Write(ctx context.Context, w content.Sink, members []NewMember) error {
 	return write(ctx, w, members, sym64)
 }
 
 // write is Write with sym64, the offset from which the index uses 64-bit
 // offsets.
-func write(ctx context.Context, w files.Sink, members []NewMember, sym64 int64) error {
+func write(ctx context.Context, w content.Sink, members []NewMember, sym64 int64) error {
 	l, err := lay(members, sym64)
 	if err != nil {
 		return err
@@ -156,7 +156,7 @@ func (l *layout) place(text int64) {
 
 // writeIndex writes the symbol index: a count, for each symbol the offset of its
 // member, the names.
-func (l *layout) writeIndex(w files.Sink, members []NewMember) error {
+func (l *layout) writeIndex(w content.Sink, members []NewMember) error {
 	b := bufio.NewWriterSize(w, 64<<10)
 	field := "/"
 	number := func(v int64) { b.Write(binary.BigEndian.AppendUint32(b.AvailableBuffer(), uint32(v))) }

@@ -15,7 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	bundlepkg "github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
@@ -248,7 +248,7 @@ func layout(t *testing.T, entries []Entry, o bundlepkg.Options) []byte {
 	t.Helper()
 	var items []bundlepkg.Item
 	for _, e := range entries {
-		items = append(items, bundlepkg.Item{ID: e.ID, Content: files.Memory(e.Content)})
+		items = append(items, bundlepkg.Item{ID: e.ID, Content: content.Memory(e.Content)})
 	}
 	return fixture.BundleOf(t, o, items...)
 }

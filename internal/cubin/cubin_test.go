@@ -6,8 +6,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -26,8 +26,8 @@ func record(attr byte, words ...uint32) []byte {
 // contents of .nv.info.
 func build(t testing.TB, info []byte) []byte {
 	b := object.NewBuilder(190)
-	section := func(name string, content []byte) object.SectionID {
-		return b.Section(object.BuilderSection{Name: name, Type: object.ShtProgbits, Content: files.Memory(content)})
+	section := func(name string, data []byte) object.SectionID {
+		return b.Section(object.BuilderSection{Name: name, Type: object.ShtProgbits, Content: content.Memory(data)})
 	}
 	text := section(".text._Z4gemmPf", make([]byte, 384))
 	section(".text.helper", make([]byte, 64))
@@ -37,7 +37,7 @@ func build(t testing.TB, info []byte) []byte {
 	section(".nv.constant0._Z4gemmPf", make([]byte, 376))
 	b.Section(object.BuilderSection{Name: ".nv.shared._Z4gemmPf", Type: object.ShtNobits, Size: 4096})
 	b.Symbol(object.BuilderSymbol{Name: "_Z4gemmPf", Section: text, Size: 384, Bind: object.BindGlobal, Type: object.TypeFunc})
-	var out files.Buffer
+	var out content.Buffer
 	if err := b.Write(&out); err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,9 @@ import (
 	"encoding/binary"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // NeedsContainer reports whether linked images for a triple, of OpenMP, are put
@@ -19,7 +19,7 @@ func NeedsContainer(triple string) bool {
 
 // WriteContainer writes SPIR-V for Intel's OpenMP runtime: up to LLVM 22 as an ELF
 // file with notes, later as an offload binary.
-func WriteContainer(out files.Sink, release int, triple string, spirv files.Content) error {
+func WriteContainer(out content.Sink, release int, triple string, spirv content.Content) error {
 	if release > lastELFContainer {
 		return offloadbinary.Write(out, 2, []offloadbinary.Image{{
 			Kind: offloadbinary.SPIRV, Offload: offloadbinary.OpenMP, Content: spirv,
@@ -34,7 +34,7 @@ const lastELFContainer = 22
 
 // writeIntelELF writes a 64-bit ELF file of machine 205 with the notes of an
 // OpenMP image and the image itself, in sections without addresses.
-func writeIntelELF(out files.Sink, spirv files.Content) error {
+func writeIntelELF(out content.Sink, spirv content.Content) error {
 	const (
 		headerSize, sectionSize = 64, 64
 		dynamic, machine        = 3, 205
@@ -101,13 +101,13 @@ func writeIntelELF(out files.Sink, spirv files.Content) error {
 }
 
 // intelNote returns a note of Intel's offloading.
-func intelNote(typ uint32, content string) []byte {
+func intelNote(typ uint32, body string) []byte {
 	const owner = "INTELONEOMPOFFLOAD\x00"
 	le := binary.LittleEndian
 	b := le.AppendUint32(nil, uint32(len(owner)))
-	b = le.AppendUint32(b, uint32(len(content)))
+	b = le.AppendUint32(b, uint32(len(body)))
 	b = le.AppendUint32(b, typ)
-	for _, part := range []string{owner, content} {
+	for _, part := range []string{owner, body} {
 		b = append(b, part...)
 		for len(b)%4 != 0 {
 			b = append(b, 0)

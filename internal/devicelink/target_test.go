@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -48,8 +48,8 @@ func TestContainer(t *testing.T) {
 			t.Errorf("%s: %v", triple, !want)
 		}
 	}
-	spirv := files.Memory([]byte("\x03\x02\x23\x07 and code"))
-	var elf, pack files.Buffer
+	spirv := content.Memory([]byte("\x03\x02\x23\x07 and code"))
+	var elf, pack content.Buffer
 	if err := errors.Join(WriteContainer(&elf, 22, "spirv64-intel", spirv), WriteContainer(&pack, 23, "spirv64-intel", spirv)); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestContainer(t *testing.T) {
 		t.Errorf("sections are\n%s\nexpected\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	var images []offloadbinary.Image
-	for p, err := range offloadbinary.Parse(files.Memory(pack.Bytes()), offloadbinary.Options{}) {
+	for p, err := range offloadbinary.Parse(content.Memory(pack.Bytes()), offloadbinary.Options{}) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // tail is the end of the new file.
@@ -471,19 +471,19 @@ func (p *planner) staticRelocations(table *Section) {
 
 // write assembles the file.
 func (p *planner) write() error {
-	var parts []files.Part
-	add := func(off uint64, c files.Content) {
+	var parts []content.Part
+	add := func(off uint64, c content.Content) {
 		if c.Len() > 0 {
-			parts = append(parts, files.Part{Offset: int64(off), Content: c})
+			parts = append(parts, content.Part{Offset: int64(off), Content: c})
 		}
 	}
 	codeEnd := min(p.codeEnd(), uint64(len(p.data)))
 	table := p.segmentTable()
-	add(0, files.Memory(p.fileHeader()))
-	add(p.shift(p.tableAt), files.Memory(table))
-	add(p.tail.tableOff, files.Memory(p.sectionTable()))
+	add(0, content.Memory(p.fileHeader()))
+	add(p.shift(p.tableAt), content.Memory(table))
+	add(p.tail.tableOff, content.Memory(p.sectionTable()))
 	if p.tail.names != nil {
-		add(p.tail.namesOff, files.Memory(p.tail.names))
+		add(p.tail.namesOff, content.Memory(p.tail.names))
 	}
 	for _, c := range p.changes {
 		for _, part := range c.Parts {
@@ -506,7 +506,7 @@ func (p *planner) write() error {
 		add(uint64(p.result.Size), p.in.Slice(int64(codeEnd), int64(p.result.Appended)))
 		p.result.Size += int64(p.result.Appended)
 	}
-	slices.SortStableFunc(parts, func(a, b files.Part) int { return compare(uint64(a.Offset), uint64(b.Offset)) })
+	slices.SortStableFunc(parts, func(a, b content.Part) int { return compare(uint64(a.Offset), uint64(b.Offset)) })
 	at := int64(0)
 	for _, part := range parts {
 		if part.Offset < at {
@@ -587,10 +587,10 @@ func (p *planner) kept(codeEnd, table uint64) [][2]uint64 {
 const near = 4096
 
 // copied adds a range of the input, with its patches, to parts.
-func (p *planner) copied(parts []files.Part, lo, hi, to uint64) []files.Part {
-	emit := func(off uint64, c files.Content) {
+func (p *planner) copied(parts []content.Part, lo, hi, to uint64) []content.Part {
+	emit := func(off uint64, c content.Content) {
 		if c.Len() > 0 {
-			parts = append(parts, files.Part{Offset: int64(to + (off - lo)), Content: c})
+			parts = append(parts, content.Part{Offset: int64(to + (off - lo)), Content: c})
 		}
 	}
 	at := lo
@@ -607,7 +607,7 @@ func (p *planner) copied(parts []files.Part, lo, hi, to uint64) []files.Part {
 			copy(b[p.patches[i].off-from:], p.patches[i].data)
 		}
 		emit(at, p.in.Slice(int64(at), int64(from-at)))
-		emit(from, files.Memory(b))
+		emit(from, content.Memory(b))
 		at = end
 	}
 	emit(at, p.in.Slice(int64(at), int64(hi-at)))

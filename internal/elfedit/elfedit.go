@@ -19,7 +19,7 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 var le = binary.LittleEndian
@@ -136,7 +136,7 @@ type File struct {
 	Segments []Segment
 	Sections []Section
 
-	in       files.Content
+	in       content.Content
 	data     []byte
 	phoff    uint64
 	shoff    uint64
@@ -167,7 +167,7 @@ func IsRelocatable(data []byte) bool {
 // Parse reads the headers of a linked ELF file. It returns an error for files of
 // other classes, byte orders, machines and types, files without section headers,
 // and headers that are inconsistent with each other or the size of the file.
-func Parse(in files.Content) (*File, error) {
+func Parse(in content.Content) (*File, error) {
 	data := in.Bytes()
 	if !Is(data) || len(data) < headerSize {
 		return nil, fmt.Errorf("not an ELF file: found %d bytes without an ELF header", len(data))
@@ -387,10 +387,10 @@ func (f *File) Section(name string) (int, error) {
 }
 
 // Content returns the content of a section.
-func (f *File) Content(section int) files.Content {
+func (f *File) Content(section int) content.Content {
 	s := &f.Sections[section]
 	if s.InFile() == 0 {
-		return files.Content{} // its offset can be outside of the file
+		return content.Content{} // its offset can be outside of the file
 	}
 	return f.in.Slice(int64(s.Offset), int64(s.InFile()))
 }

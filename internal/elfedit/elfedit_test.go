@@ -5,21 +5,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
 // replace returns an edit that gives the device code of a file other content.
-func replace(t testing.TB, f *File, content []byte, slots int) Edit {
+func replace(t testing.TB, f *File, data []byte, slots int) Edit {
 	t.Helper()
 	section, err := f.Section(".hip_fatbin")
 	if err != nil || section < 0 {
 		t.Skip("no device code")
 	}
 	c := Change{
-		Section: section, Size: uint64(len(content)), Align: 4096, Slots: make(map[uint64]uint64),
-		Parts: []files.Part{{Content: files.Memory(content)}},
+		Section: section, Size: uint64(len(data)), Align: 4096, Slots: make(map[uint64]uint64),
+		Parts: []content.Part{{Content: content.Memory(data)}},
 		Move:  func(offset uint64) (uint64, bool) { return 0, offset == 0 },
 	}
 	if wrappers, err := f.Section(".hipFatBinSegment"); err == nil && wrappers >= 0 {
@@ -32,7 +32,7 @@ func replace(t testing.TB, f *File, content []byte, slots int) Edit {
 
 func write(t testing.TB, p *Layout) []byte {
 	t.Helper()
-	var out files.Buffer
+	var out content.Buffer
 	if err := p.Write(&out); err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +49,12 @@ func TestSizes(t *testing.T) {
 	} {
 		before := l.Build()
 		for _, size := range []int{1, 100, 4095, 4096, 4097, 8000, len(old) - 4096, len(old) - 4000, len(old) - 1, len(old), len(old) + 1, 2 * len(old), 1 << 20} {
-			f, err := Parse(files.Memory(before))
+			f, err := Parse(content.Memory(before))
 			if err != nil {
 				t.Fatal(err)
 			}
-			content := bytes.Repeat([]byte{'n'}, size)
-			layout, err := f.Layout(replace(t, f, content, 2))
+			body := bytes.Repeat([]byte{'n'}, size)
+			layout, err := f.Layout(replace(t, f, body, 2))
 			if err != nil {
 				t.Fatalf("%d bytes: %v", size, err)
 			}
@@ -62,12 +62,12 @@ func TestSizes(t *testing.T) {
 			for _, found := range append(elfcheck.Check(after), elfcheck.Compare(before, after, ".hip_fatbin")...) {
 				t.Errorf("%d bytes: %v", size, found)
 			}
-			g, err := Parse(files.Memory(after))
+			g, err := Parse(content.Memory(after))
 			if err != nil {
 				t.Fatal(err)
 			}
 			i, _ := g.Section(".hip_fatbin")
-			if !bytes.Equal(g.Content(i).Bytes(), content) {
+			if !bytes.Equal(g.Content(i).Bytes(), body) {
 				t.Errorf("%d bytes: the section has other content", size)
 			}
 			page := int(g.pageSize())
@@ -96,7 +96,7 @@ func TestSizes(t *testing.T) {
 func TestReference(t *testing.T) {
 	old := bytes.Repeat([]byte("old code"), 4000)
 	before := testelf.Library{Bundles: [][]byte{old}, Wrappers: []int{0}}.Build()
-	f, err := Parse(files.Memory(before))
+	f, err := Parse(content.Memory(before))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestReference(t *testing.T) {
 		t.Fatal(err)
 	}
 	split := write(t, layout)
-	g, err := Parse(files.Memory(split))
+	g, err := Parse(content.Memory(split))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestReference(t *testing.T) {
 				t.Errorf("%d bytes: %v", size, found)
 			}
 		}
-		h, err := Parse(files.Memory(whole))
+		h, err := Parse(content.Memory(whole))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func TestEmptySegment(t *testing.T) {
 	le.PutUint64(data[last+16:], far)
 	le.PutUint64(data[last+48:], 4096)
 	for _, size := range []int{100, 20_000} {
-		f, err := Parse(files.Memory(data))
+		f, err := Parse(content.Memory(data))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +217,7 @@ func TestHeadersThatDoNotFit(t *testing.T) {
 		for _, found := range elfcheck.Check(data) {
 			broken[found.Rule]++
 		}
-		f, err := Parse(files.Memory(data))
+		f, err := Parse(content.Memory(data))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,7 +250,7 @@ func TestRefused(t *testing.T) {
 		"power":    {func(d []byte) []byte { le.PutUint64(d[le.Uint64(d[40:])+64+48:], 12); return d }, "alignment 0xc is no power of two"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Parse(files.Memory(test.damage(bytes.Clone(good)))); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := Parse(content.Memory(test.damage(bytes.Clone(good)))); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, expected %q", err, test.want)
 			}
 		})
@@ -263,7 +263,7 @@ func FuzzPlan(f *testing.F) {
 	f.Add(testelf.Library{Bundles: [][]byte{old}, Wrappers: []int{0}, Relr: true}.Build(), 5000)
 	f.Add(testelf.Library{Bundles: [][]byte{old}, Wrappers: []int{0}, Exec: true}.Build(), 10000)
 	f.Fuzz(func(t *testing.T, data []byte, size int) {
-		file, err := Parse(files.Memory(data))
+		file, err := Parse(content.Memory(data))
 		if err != nil || size < 0 || size > 1<<16 {
 			return
 		}
@@ -287,7 +287,7 @@ func FuzzPlan(f *testing.F) {
 func FuzzObject(f *testing.F) {
 	f.Add(testelf.Library{Bundles: [][]byte{[]byte("code")}, Wrappers: []int{0}}.Build())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		o, err := ParseObject(files.Memory(data))
+		o, err := ParseObject(content.Memory(data))
 		if err != nil {
 			return
 		}
@@ -295,7 +295,7 @@ func FuzzObject(f *testing.F) {
 			if o.Sections[i].InFile() == 0 {
 				continue
 			}
-			_, _ = o.Layout([]ObjectChange{{Section: i, Size: 100, Parts: []files.Part{{Content: files.Memory(make([]byte, 100))}}, Move: func(offset uint64) (uint64, bool) { return offset, true }}})
+			_, _ = o.Layout([]ObjectChange{{Section: i, Size: 100, Parts: []content.Part{{Content: content.Memory(make([]byte, 100))}}, Move: func(offset uint64) (uint64, bool) { return offset, true }}})
 			break
 		}
 	})

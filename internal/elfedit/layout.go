@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // Change replaces the content of one section.
@@ -16,7 +16,7 @@ type Change struct {
 	Section int
 	// Parts are the new content by offset in the section, in order, Size bytes in
 	// total. Bytes outside all parts are zero.
-	Parts []files.Part
+	Parts []content.Part
 	Size  uint64
 	// Align is the alignment of the content if it is moved.
 	Align uint64
@@ -53,7 +53,7 @@ type Edit struct {
 type Layout struct {
 	// Parts are the bytes of the file by offset, in order, Size bytes in total. Bytes
 	// outside all parts are zero.
-	Parts []files.Part
+	Parts []content.Part
 	Size  int64
 	// Appended is the number of bytes after the last section and header of the
 	// input. They remain at the end.
@@ -63,7 +63,7 @@ type Layout struct {
 }
 
 // Write writes the file.
-func (p *Layout) Write(sink files.Sink) error {
+func (p *Layout) Write(sink content.Sink) error {
 	at := int64(0)
 	for _, part := range p.Parts {
 		if err := sink.Zeros(part.Offset - at); err != nil {
@@ -576,12 +576,12 @@ func (p *planner) makeRoom(more int) ([]block, error) {
 
 // giveLead assigns bytes at the start of a change to the program header table.
 func (p *planner) giveLead(c *change, hi uint64) {
-	content := c.keep - c.lead
+	body := c.keep - c.lead
 	lead := roundUp(hi-c.off, max(c.Align, 8))
-	if lead+content > c.old {
+	if lead+body > c.old {
 		c.fixed, lead = true, 0 // the hole is not closed, so that it requires no header
 	}
-	c.lead, c.keep = lead, lead+content
+	c.lead, c.keep = lead, lead+body
 }
 
 // foundBy maps types of sections to the dynamic tags through which they are found.

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // Object is a relocatable ELF file.
 type Object struct{ File }
 
 // ParseObject reads the headers of a relocatable 64-bit little-endian ELF file.
-func ParseObject(in files.Content) (*Object, error) {
+func ParseObject(in content.Content) (*Object, error) {
 	data := in.Bytes()
 	if !Is(data) || len(data) < headerSize {
 		return nil, fmt.Errorf("not an ELF file: found %d bytes without an ELF header", len(data))
@@ -81,7 +81,7 @@ func (o *Object) References(visit func(Reference) error) error {
 // ObjectChange replaces the content of a section of an object.
 type ObjectChange struct {
 	Section int
-	Parts   []files.Part
+	Parts   []content.Part
 	Size    uint64
 	Slots   map[Place]uint64 // as Change.Slots
 	Move    func(offset uint64) (moved uint64, exact bool)
@@ -200,14 +200,14 @@ func (p *planner) objectSymbols() {
 }
 
 func (p *planner) writeObject() (*Layout, error) {
-	var parts []files.Part
+	var parts []content.Part
 	header := bytes.Clone(p.data[:headerSize])
 	table := p.shift(p.shoff)
 	le.PutUint64(header[40:], table)
-	parts = append(parts, files.Part{Content: files.Memory(header)}, files.Part{Offset: int64(table), Content: files.Memory(p.sectionTable())})
+	parts = append(parts, content.Part{Content: content.Memory(header)}, content.Part{Offset: int64(table), Content: content.Memory(p.sectionTable())})
 	for _, c := range p.changes {
 		for _, part := range c.Parts {
-			parts = append(parts, files.Part{Offset: int64(c.newOff) + part.Offset, Content: part.Content})
+			parts = append(parts, content.Part{Offset: int64(c.newOff) + part.Offset, Content: part.Content})
 		}
 	}
 	if err := p.sortPatches(); err != nil {
@@ -217,8 +217,8 @@ func (p *planner) writeObject() (*Layout, error) {
 	for _, r := range p.kept(size, 0) {
 		parts = p.copied(parts, r[0], r[1], p.shift(r[0]))
 	}
-	parts = slices.DeleteFunc(parts, func(part files.Part) bool { return part.Content.Len() == 0 })
-	slices.SortStableFunc(parts, func(a, b files.Part) int { return compare(uint64(a.Offset), uint64(b.Offset)) })
+	parts = slices.DeleteFunc(parts, func(part content.Part) bool { return part.Content.Len() == 0 })
+	slices.SortStableFunc(parts, func(a, b content.Part) int { return compare(uint64(a.Offset), uint64(b.Offset)) })
 	at := int64(0)
 	for _, part := range parts {
 		if part.Offset < at {

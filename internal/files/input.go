@@ -9,6 +9,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 const (
@@ -219,13 +221,41 @@ func (in *Input) Mode() fs.FileMode { return in.mode }
 // Bytes returns all bytes. They must not be modified.
 func (in *Input) Bytes() []byte { return in.data }
 
-// All returns the complete input as a Content.
-func (in *Input) All() Content { return in.Content(0, in.Size()) }
+// All returns the complete input as a Content, valid until Close.
+func (in *Input) All() content.Content { return in.Content(0, in.Size()) }
 
 // Content returns n bytes starting at off. Like slicing a []byte, it panics if
 // the range is not inside the input: check untrusted ranges first.
-func (in *Input) Content(off, n int64) Content {
-	return Content{data: in.data, in: in}.Slice(off, n)
+func (in *Input) Content(off, n int64) content.Content {
+	return content.Of(in, in.data, 0).Slice(off, n)
+}
+
+// ReadAt implements io.ReaderAt. Bytes of a mapped file are read from the file, so that its mapping
+// takes no memory.
+func (in *Input) ReadAt(p []byte, off int64) (int, error) {
+	if off < 0 || off > in.Size() {
+		return 0, io.EOF
+	}
+	n := int(min(int64(len(p)), in.Size()-off))
+	if in.mapping == nil {
+		copy(p, in.data[off:])
+	} else if k, err := in.file.ReadAt(p[:n], off); k < n {
+		if errors.Is(err, io.EOF) {
+			return k, in.lost(off + int64(k))
+		}
+		return k, fileError(in.name, err)
+	}
+	if n < len(p) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// inputOf returns the Input that c is a range of and the offset in it, nil for other contents.
+func inputOf(c content.Content) (*Input, int64) {
+	file, off := c.File()
+	in, _ := file.(*Input)
+	return in, off
 }
 
 // Close releases the mapping and the file. Contents and slices of the input

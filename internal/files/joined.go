@@ -1,18 +1,16 @@
 package files
 
-import "fmt"
+import (
+	"fmt"
 
-// Part is a content and its offset.
-type Part struct {
-	Offset  int64
-	Content Content
-}
+	"github.com/rules-offload/rules_offload/engine/content"
+)
 
 // Joined is several contents as one sequence of bytes. If the offsets allow it,
 // whole pages of the files are mapped at adjacent addresses instead of copied.
 type Joined struct {
 	data     []byte
-	rest     []Part // to be copied by Fill
+	rest     []content.Part // to be copied by Fill
 	copied   int64
 	memory   []byte     // memory that Close unmaps; nil for the heap
 	mappings []*mapping // inside memory
@@ -22,7 +20,7 @@ type Joined struct {
 // order and inside the size. The bytes are complete after Fill, which copies
 // the data that cannot be mapped; bytes outside all parts are zero. The inputs
 // of the contents must stay open until Close.
-func Join(size int64, parts []Part) (*Joined, error) {
+func Join(size int64, parts []content.Part) (*Joined, error) {
 	if int64(int(size)) != size {
 		return nil, fmt.Errorf("%d bytes cannot be mapped", size)
 	}
@@ -43,10 +41,10 @@ func Join(size int64, parts []Part) (*Joined, error) {
 }
 
 // join maps the whole pages of p, if possible, and records the rest for Fill.
-func (j *Joined) join(p Part) error {
+func (j *Joined) join(p content.Part) error {
 	c := p.Content
 	n := c.Len()
-	if c.in != nil && c.in.mapping != nil && j.memory != nil && (c.off-p.Offset)%pageSize == 0 {
+	if in, off := inputOf(c); in != nil && in.mapping != nil && j.memory != nil && (off-p.Offset)%pageSize == 0 {
 		head := min((pageSize-p.Offset%pageSize)%pageSize, n)
 		if whole := (n - head) / pageSize * pageSize; whole > 0 {
 			if err := j.mapPages(p.Offset+head, c.Slice(head, whole)); err != nil {
@@ -61,9 +59,9 @@ func (j *Joined) join(p Part) error {
 	return nil
 }
 
-func (j *Joined) later(off int64, c Content) {
+func (j *Joined) later(off int64, c content.Content) {
 	if c.Len() > 0 {
-		j.rest = append(j.rest, Part{off, c})
+		j.rest = append(j.rest, content.Part{Offset: off, Content: c})
 	}
 }
 

@@ -2,7 +2,11 @@
 
 package files
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/rules-offload/rules_offload/engine/content"
+)
 
 const pageSize = 4096
 
@@ -11,7 +15,7 @@ func (j *Joined) reserve(size int) error {
 	return nil
 }
 
-func (j *Joined) mapPages(int64, Content) error { return errors.ErrUnsupported }
+func (j *Joined) mapPages(int64, content.Content) error { return errors.ErrUnsupported }
 
 // Trim releases the memory of mapped pages. Here it has no effect.
 func (j *Joined) Trim() {}

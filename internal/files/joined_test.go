@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"os"
 	"path/filepath"
 	"strings"
@@ -31,7 +32,7 @@ func TestJoin(t *testing.T) {
 	}
 	defer in.Close()
 	rapid.Check(t, func(t *rapid.T) {
-		var parts []Part
+		var parts []content.Part
 		var want []byte
 		near := rapid.SampledFrom([]int{0, 1, 100, 4095, 4096, 4097, 100_000, 300_000})
 		for range rapid.IntRange(0, 5).Draw(t, "parts") {
@@ -42,9 +43,9 @@ func TestJoin(t *testing.T) {
 			want = append(want, make([]byte, gap)...)
 			c := in.Content(int64(off), int64(n))
 			if rapid.Bool().Draw(t, "memory") {
-				c = Memory(numbered(2, n))
+				c = content.Memory(numbered(2, n))
 			}
-			parts = append(parts, Part{int64(len(want)), c})
+			parts = append(parts, content.Part{Offset: int64(len(want)), Content: c})
 			want = append(want, c.Bytes()...)
 		}
 		want = append(want, make([]byte, near.Draw(t, "tail"))...)
@@ -82,7 +83,7 @@ func TestJoinMaps(t *testing.T) {
 	if a.mapping == nil {
 		t.Skip("files are not mapped here")
 	}
-	parts := []Part{{0, Memory([]byte("header"))}, {1 << 16, a.All()}, {1 << 19, b.All()}}
+	parts := []content.Part{{Offset: 0, Content: content.Memory([]byte("header"))}, {Offset: 1 << 16, Content: a.All()}, {Offset: 1 << 19, Content: b.All()}}
 	j, err := Join(1<<20, parts)
 	if err != nil {
 		t.Fatal(err)

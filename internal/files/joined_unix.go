@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/rules-offload/rules_offload/internal/pages"
+
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 var pageSize = int64(os.Getpagesize())
@@ -34,13 +36,14 @@ func (j *Joined) reserve(size int) error {
 }
 
 // mapPages maps c, which consists of whole pages of a file, at off.
-func (j *Joined) mapPages(off int64, c Content) error {
+func (j *Joined) mapPages(off int64, c content.Content) error {
 	dst := j.memory[off : off+c.Len()]
-	_, err := unix.MmapPtr(int(c.in.file.Fd()), c.off, unsafe.Pointer(unsafe.SliceData(dst)), uintptr(len(dst)), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
+	in, from := inputOf(c)
+	_, err := unix.MmapPtr(int(in.file.Fd()), from, unsafe.Pointer(unsafe.SliceData(dst)), uintptr(len(dst)), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
 	if err != nil {
-		return fileError(c.in.name, err)
+		return fileError(in.name, err)
 	}
-	m := &mapping{data: dst, in: c.in, off: c.off}
+	m := &mapping{data: dst, in: in, off: from}
 	mappings.Store(m, struct{}{})
 	j.mappings = append(j.mappings, m)
 	return nil

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 const (
@@ -30,7 +32,7 @@ const (
 	holeFrom = 4 << 10
 )
 
-// Output is one file of Outputs. It is a Sink: Write, Append and Zeros append
+// Output is one file of Outputs. It is a content.Sink: Write, Append and Zeros append
 // to it and must not be called concurrently. WriteAt and CopyAt write at given
 // offsets and may be called concurrently, also with the former, as long as no
 // two calls write the same bytes; Reserve reserves a range for them.
@@ -90,33 +92,33 @@ func (o *Output) KeepMode(m fs.FileMode) { o.mode, o.exactMode = m.Perm(), true 
 
 // Write implements io.Writer.
 func (o *Output) Write(p []byte) (int, error) {
-	if err := o.add(Memory(p), outputBuffer); err != nil {
+	if err := o.add(content.Memory(p), outputBuffer); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// Append implements Sink. For an output that is a stream, c must stay valid
+// Append implements content.Sink. For an output that is a stream, c must stay valid
 // until Commit.
-func (o *Output) Append(c Content) error { return o.add(c, appendDirectly) }
+func (o *Output) Append(c content.Content) error { return o.add(c, appendDirectly) }
 
 // add appends c. It may buffer c if it has fewer than direct bytes.
-func (o *Output) add(c Content, direct int) error {
+func (o *Output) add(c content.Content, direct int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	gather := o.gather(c.Len())
-	if !gather && (len(o.buf)+len(c.data) > outputBuffer || len(c.data) >= direct) {
+	if !gather && (len(o.buf)+len(c.Bytes()) > outputBuffer || len(c.Bytes()) >= direct) {
 		o.flush()
 	}
 	pos := o.advance(c.Len())
 	if o.err != nil {
 		return o.err
 	}
-	if !gather && len(c.data) >= direct {
+	if !gather && len(c.Bytes()) >= direct {
 		o.fail(o.put(c, pos))
 		return o.err
 	}
-	o.buf = append(o.buf, c.data...)
+	o.buf = append(o.buf, c.Bytes()...)
 	return nil
 }
 
@@ -167,11 +169,11 @@ func (o *Output) compare() bool {
 	return true
 }
 
-// Zeros implements Sink. Zeros of a page or more are written as a hole, which
+// Zeros implements content.Sink. Zeros of a page or more are written as a hole, which
 // takes no time and no space.
 func (o *Output) Zeros(n int64) error {
 	if 0 <= n && n < holeFrom {
-		return o.add(Memory(zeros[:n]), outputBuffer)
+		return o.add(content.Memory(zeros[:n]), outputBuffer)
 	}
 	_, err := o.Reserve(n)
 	return err
@@ -191,7 +193,7 @@ func (o *Output) Reserve(n int64) (int64, error) {
 // WriteAt implements io.WriterAt. It may fill a reserved range or overwrite
 // earlier bytes.
 func (o *Output) WriteAt(p []byte, off int64) (int, error) {
-	if err := o.CopyAt(Memory(p), off); err != nil {
+	if err := o.CopyAt(content.Memory(p), off); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -199,7 +201,7 @@ func (o *Output) WriteAt(p []byte, off int64) (int, error) {
 
 // CopyAt writes c at off, and copies it inside the kernel if possible. For an
 // output that is a stream, c must stay valid until Commit.
-func (o *Output) CopyAt(c Content, off int64) error {
+func (o *Output) CopyAt(c content.Content, off int64) error {
 	if err := o.place(off, c.Len()); err != nil {
 		return err
 	}
@@ -241,7 +243,7 @@ func (o *Output) advance(n int64) int64 {
 // flush writes the buffered bytes. It requires mu.
 func (o *Output) flush() {
 	if len(o.buf) > 0 && o.err == nil {
-		o.fail(o.put(Memory(o.buf), o.pos-int64(len(o.buf))))
+		o.fail(o.put(content.Memory(o.buf), o.pos-int64(len(o.buf))))
 		o.buf = o.buf[:0]
 	}
 }
@@ -254,7 +256,7 @@ func (o *Output) fail(err error) {
 }
 
 // put writes c at off, without the buffer.
-func (o *Output) put(c Content, off int64) error {
+func (o *Output) put(c content.Content, off int64) error {
 	if o.pieces != nil {
 		return o.pieces.add(c, off)
 	}
@@ -363,18 +365,19 @@ func outOfDescriptors(err error) bool {
 
 // copyTo writes c to f at off: inside the kernel if possible, and the rest from
 // the mapping.
-func copyTo(f *os.File, c Content, off int64) error {
+func copyTo(f *os.File, c content.Content, off int64) error {
 	var done int64
-	if c.in != nil && c.in.file != nil {
-		done = copyRange(f, off, c.in.file, c.off, c.Len())
+	in, from := inputOf(c)
+	if in != nil && in.file != nil {
+		done = copyRange(f, off, in.file, from, c.Len())
 	}
 	if done == c.Len() {
 		return nil
 	}
-	_, err := f.WriteAt(c.data[done:], off+done)
-	if errors.Is(err, syscall.EFAULT) && c.in != nil && c.in.mapping != nil {
+	_, err := f.WriteAt(c.Bytes()[done:], off+done)
+	if errors.Is(err, syscall.EFAULT) && in != nil && in.mapping != nil {
 		// The kernel reached the end of a mapped file that was truncated.
-		return &inputLost{c.in.lost(c.off + done)}
+		return &inputLost{in.lost(from + done)}
 	}
 	return err
 }

@@ -3,6 +3,7 @@ package files
 import (
 	"bytes"
 	"errors"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"io"
 	"io/fs"
 	"math"
@@ -42,13 +43,13 @@ func listing(t *testing.T, dir string) map[string]string {
 	return got
 }
 
-func create(t *testing.T, outs *Outputs, name, content string) *Output {
+func create(t *testing.T, outs *Outputs, name, body string) *Output {
 	t.Helper()
 	o, err := outs.Create(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := o.Write([]byte(content)); err != nil {
+	if _, err := o.Write([]byte(body)); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -306,7 +307,7 @@ func TestOutputProperty(t *testing.T) {
 			}
 			copy(want[off:], p)
 		}
-		content := func() Content {
+		some := func() content.Content {
 			in := rapid.SampledFrom(ins).Draw(t, "in")
 			off := rapid.Int64Range(0, in.Size()).Draw(t, "from")
 			return in.Content(off, rapid.Int64Range(0, in.Size()-off).Draw(t, "n"))
@@ -320,7 +321,7 @@ func TestOutputProperty(t *testing.T) {
 				end += len(p)
 				do = func(o *Output) error { _, err := o.Write(slices.Clone(p)); return err }
 			case 1:
-				c := content()
+				c := some()
 				patch(c.Bytes(), end)
 				end += int(c.Len())
 				do = func(o *Output) error { return o.Append(c) }
@@ -331,7 +332,7 @@ func TestOutputProperty(t *testing.T) {
 				end += n
 			case 3:
 				n := rapid.IntRange(0, 10000).Draw(t, "room")
-				c := content()
+				c := some()
 				patch(nil, end+n)
 				at := end
 				patch(c.Slice(0, min(c.Len(), int64(n))).Bytes(), at)
@@ -454,9 +455,9 @@ func TestTooLarge(t *testing.T) {
 }
 
 func TestBuffer(t *testing.T) {
-	var b Buffer
+	var b content.Buffer
 	b.Write([]byte("ab"))
-	b.Append(Memory([]byte("cd")))
+	b.Append(content.Memory([]byte("cd")))
 	b.Zeros(2)
 	if string(b.Bytes()) != "abcd\x00\x00" || b.Len() != 6 {
 		t.Errorf("%q, %d", b.Bytes(), b.Len())

@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"sync"
+
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // pieces holds the contents of a stream, by reference, until the transaction
@@ -26,7 +28,7 @@ const spillFrom = 1 << 20
 // piece is a range of a content or, if n is not zero, of the spilled file.
 type piece struct {
 	off   int64
-	c     Content
+	c     content.Content
 	at, n int64
 }
 
@@ -48,22 +50,22 @@ func (p *piece) part(off, end int64) piece {
 }
 
 // add adds c at off. It copies bytes in memory, which belong to the caller.
-func (s *pieces) add(c Content, off int64) error {
+func (s *pieces) add(c content.Content, off int64) error {
 	if c.Len() == 0 {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	p := piece{off: off, c: c}
-	if c.in == nil {
+	if file, _ := c.File(); file == nil {
 		if s.memory+c.Len() > spillFrom {
 			var err error
-			if p, err = s.spill(c.data, off); err != nil {
+			if p, err = s.spill(c.Bytes(), off); err != nil {
 				return err
 			}
 		} else {
 			s.memory += c.Len()
-			p.c = Memory(slices.Clone(c.data))
+			p.c = content.Memory(slices.Clone(c.Bytes()))
 		}
 	}
 	s.list = append(s.list, p)
@@ -102,19 +104,19 @@ func (s *pieces) close() {
 func (s *pieces) writeTo(w io.Writer, size int64) error {
 	pos := int64(0)
 	for _, p := range s.resolve() {
-		if err := writeZeros(w, p.off-pos); err != nil {
+		if err := content.WriteZeros(w, p.off-pos); err != nil {
 			return err
 		}
 		if p.n > 0 {
 			if _, err := io.Copy(w, io.NewSectionReader(s.spilled, p.at, p.n)); err != nil {
 				return err
 			}
-		} else if _, err := w.Write(p.c.data); err != nil {
+		} else if _, err := w.Write(p.c.Bytes()); err != nil {
 			return err
 		}
 		pos = p.end()
 	}
-	return writeZeros(w, size-pos)
+	return content.WriteZeros(w, size-pos)
 }
 
 // resolve returns the pieces by offset, without the parts that later pieces
@@ -149,15 +151,4 @@ func (s *pieces) resolve() []piece {
 	}
 	slices.SortFunc(out, func(a, b piece) int { return cmp.Compare(a.off, b.off) })
 	return out
-}
-
-func writeZeros(w io.Writer, n int64) error {
-	for n > 0 {
-		k, err := w.Write(zeros[:min(n, int64(len(zeros)))])
-		if err != nil {
-			return err
-		}
-		n -= int64(k)
-	}
-	return nil
 }

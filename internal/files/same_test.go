@@ -2,6 +2,7 @@ package files
 
 import (
 	"bytes"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"os"
 	"path/filepath"
 	"testing"
@@ -108,7 +109,7 @@ func TestSameBytes(t *testing.T) {
 func appends(parts ...string) func(o *Output) error {
 	return func(o *Output) error {
 		for _, part := range parts {
-			if err := o.Append(Memory([]byte(part))); err != nil {
+			if err := o.Append(content.Memory([]byte(part))); err != nil {
 				return err
 			}
 		}
@@ -119,20 +120,20 @@ func appends(parts ...string) func(o *Output) error {
 // One Outputs buffers at most compareAtOnce bytes and writes the rest.
 func TestSameBytesOfMany(t *testing.T) {
 	dir := t.TempDir()
-	content := bytes.Repeat([]byte("content"), compareUpTo/7)
+	body := bytes.Repeat([]byte("content"), compareUpTo/7)
 	const files = compareAtOnce/compareUpTo + 4
 	outputs := NewRoot(dir).Outputs()
 	defer outputs.Abort()
 	for i := range files {
 		name := string(rune('a' + i))
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name), body, 0o666); err != nil {
 			t.Fatal(err)
 		}
 		o, err := outputs.Create(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := o.Append(Memory(content)); err != nil {
+		if err := o.Append(content.Memory(body)); err != nil {
 			t.Fatal(err)
 		}
 		if n := outputs.gathered.Load(); n > compareAtOnce {
@@ -143,7 +144,7 @@ func TestSameBytesOfMany(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range files {
-		if got, err := os.ReadFile(filepath.Join(dir, string(rune('a'+i)))); err != nil || !bytes.Equal(got, content) {
+		if got, err := os.ReadFile(filepath.Join(dir, string(rune('a'+i)))); err != nil || !bytes.Equal(got, body) {
 			t.Errorf("file %d has %d bytes, error %v", i, len(got), err)
 		}
 	}
@@ -161,7 +162,7 @@ func TestSameBytesBesideAFailure(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := o.Append(Memory([]byte("content"))); err != nil {
+	if err := o.Append(content.Memory([]byte("content"))); err != nil {
 		t.Fatal(err)
 	}
 	other, err := outputs.Create("other")

@@ -7,17 +7,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // loop returns a module with what modules can have. The result of content is in
 // its constant data.
-func loop(content []byte) *Module {
+func loop(image []byte) *Module {
 	pair := Named("pair", I32, Ptr)
-	data := &Global{Name: "data", Init: &Bytes{Content: files.Memory(content)}, Linkage: Internal, Constant: true, Section: ".data.image", Align: 4096, Unsanitized: true}
+	data := &Global{Name: "data", Init: &Bytes{Content: content.Memory(image)}, Linkage: Internal, Constant: true, Section: ".data.image", Align: 4096, Unsanitized: true}
 	data.Content = data.Init.Type()
-	text := &Global{Name: "a \"name\"", Init: &Bytes{Content: files.Memory([]byte("text")), Terminated: true}, Linkage: Weak, UnnamedAddr: true}
+	text := &Global{Name: "a \"name\"", Init: &Bytes{Content: content.Memory([]byte("text")), Terminated: true}, Linkage: Weak, UnnamedAddr: true}
 	text.Content = text.Init.Type()
 	bound := &Global{Name: "bound", Content: Array(0, pair), Hidden: true, Constant: true}
 	table := &Global{Name: "table", Linkage: WeakODR, Init: &Aggregate{T: pair, Values: []Value{Int{I32, -7}, &Address{Inbounds: true, Element: I8, Base: data, Indices: []Value{Int{I64, 2}}}}}}
@@ -78,9 +78,9 @@ func TestWriteText(t *testing.T) {
 func TestWriteBitcode(t *testing.T) {
 	want := []string{"a \"name\"", "bound", "callee", "table"}
 	for size := range 200 {
-		content := bytes.Repeat([]byte{0xa5}, size)
+		body := bytes.Repeat([]byte{0xa5}, size)
 		var b bytes.Buffer
-		if err := loop(content).WriteBitcode(&b); err != nil {
+		if err := loop(body).WriteBitcode(&b); err != nil {
 			t.Fatal(err)
 		}
 		names, err := bitcode.Symbols(b.Bytes())
@@ -90,7 +90,7 @@ func TestWriteBitcode(t *testing.T) {
 			t.Fatalf("%d bytes: symbols %q, %v", size, names, err)
 		}
 		checkBlocks(t, b.Bytes())
-		if !hasBits(b.Bytes(), content) {
+		if !hasBits(b.Bytes(), body) {
 			t.Fatalf("%d bytes: the data is not there", size)
 		}
 	}
@@ -110,9 +110,9 @@ func checkBlocks(t *testing.T, data []byte) {
 }
 
 // hasBits reports whether data has content, at any bit.
-func hasBits(data, content []byte) bool {
+func hasBits(data, body []byte) bool {
 	for range 8 {
-		if bytes.Contains(data, content) {
+		if bytes.Contains(data, body) {
 			return true
 		}
 		shifted := make([]byte, len(data))
@@ -129,16 +129,16 @@ func hasBits(data, content []byte) bool {
 
 // TestLargeData writes data that does not fit the buffer.
 func TestLargeData(t *testing.T) {
-	content := make([]byte, 3*bufferSize+5)
-	for i := range content {
-		content[i] = byte(i * i >> 3)
+	body := make([]byte, 3*bufferSize+5)
+	for i := range body {
+		body[i] = byte(i * i >> 3)
 	}
 	var b bytes.Buffer
-	if err := loop(content).WriteBitcode(&b); err != nil {
+	if err := loop(body).WriteBitcode(&b); err != nil {
 		t.Fatal(err)
 	}
 	checkBlocks(t, b.Bytes())
-	if !hasBits(b.Bytes(), content) {
+	if !hasBits(b.Bytes(), body) {
 		t.Error("the data is not there")
 	}
 }

@@ -7,7 +7,7 @@
 // 15 and later.
 package llvmir
 
-import "github.com/rules-offload/rules_offload/internal/files"
+import "github.com/rules-offload/rules_offload/engine/content"
 
 // Module is a module of IR.
 type Module struct {
@@ -106,7 +106,7 @@ func (z Zero) Type() *Type { return z.T }
 // Bytes is an array of bytes, with a zero at the end if Terminated. It can be
 // large: its content is written piece by piece.
 type Bytes struct {
-	Content    files.Content
+	Content    content.Content
 	Terminated bool
 }
 

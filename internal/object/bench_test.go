@@ -4,24 +4,24 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // nowhere is a Sink that forgets.
 type nowhere struct{}
 
-func (nowhere) Write(p []byte) (int, error)  { return len(p), nil }
-func (nowhere) Append(c files.Content) error { return nil }
-func (nowhere) Zeros(n int64) error          { return nil }
+func (nowhere) Write(p []byte) (int, error)    { return len(p), nil }
+func (nowhere) Append(c content.Content) error { return nil }
+func (nowhere) Zeros(n int64) error            { return nil }
 
 // large is an object with many sections and symbols.
 func large(b *testing.B) []byte {
 	o := NewBuilder(MachineX8664)
 	for i := range 20000 {
-		s := o.Section(BuilderSection{Name: fmt.Sprintf(".text._ZN5large6sample%dEv", i), Type: ShtProgbits, Flags: ShfAlloc, Content: files.Memory(make([]byte, 64))})
+		s := o.Section(BuilderSection{Name: fmt.Sprintf(".text._ZN5large6sample%dEv", i), Type: ShtProgbits, Flags: ShfAlloc, Content: content.Memory(make([]byte, 64))})
 		o.Symbol(BuilderSymbol{Name: fmt.Sprintf("_ZN5large6sample%dEv", i), Section: s, Bind: BindGlobal, Type: TypeFunc})
 	}
-	var out files.Buffer
+	var out content.Buffer
 	if err := o.Write(&out); err != nil {
 		b.Fatal(err)
 	}
@@ -30,11 +30,11 @@ func large(b *testing.B) []byte {
 
 func BenchmarkAddSections(b *testing.B) {
 	in := large(b)
-	add := []NewSection{BundleSection("__CLANG_OFFLOAD_BUNDLE__x", files.Memory(make([]byte, 1<<20)))}
+	add := []NewSection{BundleSection("__CLANG_OFFLOAD_BUNDLE__x", content.Memory(make([]byte, 1<<20)))}
 	b.SetBytes(int64(len(in)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := AddSections(files.Memory(in), add, nowhere{}); err != nil {
+		if err := AddSections(content.Memory(in), add, nowhere{}); err != nil {
 			b.Fatal(err)
 		}
 	}

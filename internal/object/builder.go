@@ -5,7 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // Machine types of ELF files. Builder writes objects for the first two.
@@ -48,7 +48,7 @@ type BuilderSection struct {
 	Align   uint64 // in bytes; 0 means 1
 	EntSize uint64
 	// Content is written unchanged; it is not copied through memory.
-	Content files.Content
+	Content content.Content
 	// Parts are more content, in the order of their offsets; zeros fill the gaps.
 	Parts []Part
 	// Size is the size in memory of a ShtNobits section, which has no content.
@@ -58,7 +58,7 @@ type BuilderSection struct {
 // Part is content at an offset in a section.
 type Part struct {
 	Offset  int64
-	Content files.Content
+	Content content.Content
 }
 
 // size returns the number of bytes in the file.
@@ -71,8 +71,8 @@ func (s *BuilderSection) size() uint64 {
 }
 
 // pieces returns the content of a section that begins at an offset in the file.
-func (s *BuilderSection) pieces(at uint64, content files.Content) []piece {
-	list := []piece{{at, content}}
+func (s *BuilderSection) pieces(at uint64, body content.Content) []piece {
+	list := []piece{{at, body}}
 	for _, p := range s.Parts {
 		list = append(list, piece{at + uint64(p.Offset), p.Content})
 	}
@@ -132,7 +132,7 @@ func (b *Builder) Relocate(section SectionID, offset uint64, typ uint32, symbol 
 
 // Write computes the layout of the object and writes it: the sections, the
 // symbol table, the relocations, the names and the section headers.
-func (b *Builder) Write(out files.Sink) error {
+func (b *Builder) Write(out content.Sink) error {
 	names := NewStringTable()
 	numbers, symbols, locals := b.numberSymbols()
 	refs := make([]int, len(symbols))
@@ -153,19 +153,19 @@ func (b *Builder) Write(out files.Sink) error {
 	}
 
 	// Contents in the order of headers: sections, symbols, relocations, names.
-	contents := make([]files.Content, len(headers))
+	contents := make([]content.Content, len(headers))
 	n := len(b.sections)
 	for i := range b.sections {
 		contents[i] = b.sections[i].Content
 	}
-	contents[n] = files.Memory(table.buf)
+	contents[n] = content.Memory(table.buf)
 	for i, at := 0, n+1; i < n; i++ {
 		if len(b.relocs[i]) > 0 {
-			contents[at] = files.Memory(b.encodeRelocs(b.relocs[i], numbers))
+			contents[at] = content.Memory(b.encodeRelocs(b.relocs[i], numbers))
 			at++
 		}
 	}
-	contents[len(contents)-1] = files.Memory(names.Bytes())
+	contents[len(contents)-1] = content.Memory(names.Bytes())
 
 	at := b.h.ehdrSize()
 	var pieces []piece
@@ -189,10 +189,10 @@ func (b *Builder) Write(out files.Sink) error {
 	for i := range headers {
 		end.section(&headers[i], names.Offset(titles[i]))
 	}
-	pieces = append(pieces, piece{shoff, files.Memory(end.buf)})
+	pieces = append(pieces, piece{shoff, content.Memory(end.buf)})
 	head := elfEncoder{h: &b.h}
 	head.header(0, shoff, 0, count, strtab)
-	pieces = append([]piece{{0, files.Memory(head.buf)}}, pieces...)
+	pieces = append([]piece{{0, content.Memory(head.buf)}}, pieces...)
 	return writePieces(pieces, 0, out)
 }
 

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // build makes an object with something of everything.
 func build(t testing.TB, machine uint16) []byte {
 	b := NewBuilder(machine)
-	text := b.Section(BuilderSection{Name: ".text.startup", Type: ShtProgbits, Flags: ShfAlloc | ShfExec, Align: 16, Content: files.Memory(make([]byte, 32))})
-	image := b.Section(BuilderSection{Name: ".hip_fatbin", Type: ShtProgbits, Flags: ShfAlloc | ShfRetain, Align: 4096, Content: files.Memory([]byte("image"))})
+	text := b.Section(BuilderSection{Name: ".text.startup", Type: ShtProgbits, Flags: ShfAlloc | ShfExec, Align: 16, Content: content.Memory(make([]byte, 32))})
+	image := b.Section(BuilderSection{Name: ".hip_fatbin", Type: ShtProgbits, Flags: ShfAlloc | ShfRetain, Align: 4096, Content: content.Memory([]byte("image"))})
 	bss := b.Section(BuilderSection{Name: ".bss", Type: ShtNobits, Flags: ShfAlloc | ShfWrite, Align: 8, Size: 8})
 	b.Section(BuilderSection{Name: ".note.GNU-stack", Type: ShtProgbits})
 	global := b.Symbol(BuilderSymbol{Name: "handle", Section: bss, Size: 8, Bind: BindGlobal, Type: TypeObject, Visibility: VisHidden})
@@ -23,7 +23,7 @@ func build(t testing.TB, machine uint16) []byte {
 	b.Relocate(text, 16, 1, local, 0)
 	b.Relocate(image, 0, 1, start, 0)
 	b.Relocate(text, 24, 1, global, 0)
-	var out files.Buffer
+	var out content.Buffer
 	if err := b.Write(&out); err != nil {
 		t.Fatal(err)
 	}
@@ -79,18 +79,18 @@ func TestBuilder(t *testing.T) {
 // TestParts makes a section of contents with gaps between them.
 func TestParts(t *testing.T) {
 	section := BuilderSection{
-		Name: ".image", Type: ShtProgbits, Flags: ShfAlloc, Align: 16, Content: files.Memory([]byte("head")),
-		Parts: []Part{{4, files.Memory([]byte("er"))}, {16, files.Memory([]byte("part"))}},
+		Name: ".image", Type: ShtProgbits, Flags: ShfAlloc, Align: 16, Content: content.Memory([]byte("head")),
+		Parts: []Part{{4, content.Memory([]byte("er"))}, {16, content.Memory([]byte("part"))}},
 	}
 	want := "header\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00part"
-	after := BuilderSection{Name: ".after", Type: ShtProgbits, Flags: ShfAlloc, Align: 1, Content: files.Memory([]byte("after"))}
+	after := BuilderSection{Name: ".after", Type: ShtProgbits, Flags: ShfAlloc, Align: 1, Content: content.Memory([]byte("after"))}
 	for name, b := range map[string]interface {
 		Section(BuilderSection) SectionID
-		Write(files.Sink) error
+		Write(content.Sink) error
 	}{"ELF": NewBuilder(MachineX8664), "COFF": NewCOFFBuilder()} {
 		b.Section(section)
 		b.Section(after)
-		var out files.Buffer
+		var out content.Buffer
 		if err := b.Write(&out); err != nil {
 			t.Fatal(err)
 		}
@@ -114,8 +114,8 @@ func TestParts(t *testing.T) {
 
 func TestBuilderErrors(t *testing.T) {
 	b := NewBuilder(MachineX8664)
-	b.Section(BuilderSection{Name: ".bss", Type: ShtNobits, Content: files.Memory([]byte("x"))})
-	if err := b.Write(&files.Buffer{}); err == nil {
+	b.Section(BuilderSection{Name: ".bss", Type: ShtNobits, Content: content.Memory([]byte("x"))})
+	if err := b.Write(&content.Buffer{}); err == nil {
 		t.Error("a section without content has some")
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // coffSample is a COFF object with relocations, a COMDAT section and one that is
@@ -207,7 +207,7 @@ func TestCOFFManyRelocations(t *testing.T) {
 	le.PutUint32(h[24:], at)
 	le.PutUint16(h[32:], 0xffff)
 	le.PutUint32(h[36:], le.Uint32(h[36:])|scnRelocOverflow)
-	out := rewrite(t, in, Edits{Add: []NewSection{BundleSection("added", files.Memory([]byte("x")))}})
+	out := rewrite(t, in, Edits{Add: []NewSection{BundleSection("added", content.Memory([]byte("x")))}})
 	f, err := Parse(out)
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +223,7 @@ func TestCOFFManySections(t *testing.T) {
 	in := coffSample(false)
 	var add []NewSection
 	for i := range coffMaxSections {
-		add = append(add, BundleSection(bundleMagic+fmt.Sprint(i), files.Memory([]byte{1})))
+		add = append(add, BundleSection(bundleMagic+fmt.Sprint(i), content.Memory([]byte{1})))
 	}
 	fat := rewrite(t, in, Edits{Add: add})
 	if !bytes.Contains(fat[:64], bigObjUUID) {

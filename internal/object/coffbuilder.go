@@ -6,7 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // Relocations of COFF for x86-64.
@@ -63,7 +63,7 @@ func (b *COFFBuilder) Relocate(section SectionID, offset uint64, typ uint32, sym
 
 // Write computes the layout of the object and writes it: the headers, each
 // section with its relocations, the symbols and the names.
-func (b *COFFBuilder) Write(out files.Sink) error {
+func (b *COFFBuilder) Write(out content.Sink) error {
 	le := binary.LittleEndian
 	names := newCOFFStringTable()
 	titles, refs := make([]int, len(b.sections)), make([]int, len(b.symbols))
@@ -87,7 +87,7 @@ func (b *COFFBuilder) Write(out files.Sink) error {
 	head = append(head, make([]byte, coffHeaderSize-4)...) // the rest follows
 	var pieces []piece
 	at := uint64(coffHeaderSize + coffSectionSize*len(b.sections))
-	place := func(c files.Content) uint32 {
+	place := func(c content.Content) uint32 {
 		if c.Len() == 0 {
 			return 0
 		}
@@ -98,7 +98,7 @@ func (b *COFFBuilder) Write(out files.Sink) error {
 	}
 	for i := range b.sections {
 		s, relocs := &b.sections[i], b.relocs[i]
-		content, err := b.content(i)
+		data, err := b.content(i)
 		if err != nil {
 			return err
 		}
@@ -120,12 +120,12 @@ func (b *COFFBuilder) Write(out files.Sink) error {
 		if s.Type != ShtNobits {
 			if size = s.size(); size > 0 {
 				start = uint32(at)
-				pieces = append(pieces, s.pieces(at, content)...)
+				pieces = append(pieces, s.pieces(at, data)...)
 				at += size
 			}
 		}
 		head = append(head, name[:]...)
-		for _, v := range [...]uint32{0, 0, uint32(size), start, place(files.Memory(encoded)), 0} {
+		for _, v := range [...]uint32{0, 0, uint32(size), start, place(content.Memory(encoded)), 0} {
 			head = le.AppendUint32(head, v)
 		}
 		head = le.AppendUint16(head, uint16(len(relocs)))
@@ -138,16 +138,16 @@ func (b *COFFBuilder) Write(out files.Sink) error {
 	le.PutUint32(head[8:], uint32(at))
 	symbols := b.encodeSymbols(names, titles, refs, numbers)
 	le.PutUint32(head[12:], uint32(len(symbols)/coffSymbolSize))
-	place(files.Memory(symbols))
-	place(files.Memory(names.Bytes()))
-	return writePieces(append([]piece{{0, files.Memory(head)}}, pieces...), 0, out)
+	place(content.Memory(symbols))
+	place(content.Memory(names.Bytes()))
+	return writePieces(append([]piece{{0, content.Memory(head)}}, pieces...), 0, out)
 }
 
 // content returns the content of a section, with the addends of its relocations.
-func (b *COFFBuilder) content(i int) (files.Content, error) {
+func (b *COFFBuilder) content(i int) (content.Content, error) {
 	s := &b.sections[i]
 	if s.Type == ShtNobits {
-		return files.Content{}, nil
+		return content.Content{}, nil
 	}
 	var data []byte
 	for _, r := range b.relocs[i] {
@@ -158,14 +158,14 @@ func (b *COFFBuilder) content(i int) (files.Content, error) {
 			data = slices.Clone(s.Content.Bytes())
 		}
 		if r.typ != COFFAddr64 || r.offset+8 > uint64(len(data)) {
-			return files.Content{}, fmt.Errorf("section %q: the relocation at 0x%x cannot have an addend", s.Name, r.offset)
+			return content.Content{}, fmt.Errorf("section %q: the relocation at 0x%x cannot have an addend", s.Name, r.offset)
 		}
 		binary.LittleEndian.PutUint64(data[r.offset:], uint64(r.addend))
 	}
 	if data == nil {
 		return s.Content, nil
 	}
-	return files.Memory(data), nil
+	return content.Memory(data), nil
 }
 
 // numberSymbols returns the record number of each symbol. The first records are

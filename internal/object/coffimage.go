@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // peImage is the part of a PE image before its sections that objects do not
@@ -136,6 +136,6 @@ func (r *coffRewriter) relocateDebug() error {
 		}
 		le.PutUint32(entry[24:], r.sections[i].rawOffset+uint32(to)-r.sections[i].virtualAddress)
 	}
-	s.content = files.Memory(b)
+	s.content = content.Memory(b)
 	return nil
 }

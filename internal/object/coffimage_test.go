@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // peSample is a PE32+ image of two sections with a debug directory and a checksum.
@@ -68,7 +68,7 @@ func TestImageLLVM(t *testing.T) {
 		digest string
 	}{
 		{"copy", Edits{}, "519ba7402e32018e"},
-		{"add", Edits{Add: []NewSection{BundleSection(bundleMagic+"id", files.Memory([]byte("payload")))}}, "899cd53be984d8ef"},
+		{"add", Edits{Add: []NewSection{BundleSection(bundleMagic+"id", content.Memory([]byte("payload")))}}, "899cd53be984d8ef"},
 		{"remove", Edits{Remove: isName(".text")}, "a1ff82a280770edd"},
 	} {
 		got := rewrite(t, in, test.e)
@@ -91,7 +91,7 @@ func TestImageLLVM(t *testing.T) {
 		t.Errorf("got %q, %v", got, err)
 	}
 	settled := settle(t, in)
-	fat := rewrite(t, settled, Edits{Add: []NewSection{BundleSection("added", files.Memory([]byte("payload")))}})
+	fat := rewrite(t, settled, Edits{Add: []NewSection{BundleSection("added", content.Memory([]byte("payload")))}})
 	if got := rewrite(t, fat, Edits{Remove: isName("added")}); !bytes.Equal(got, settled) {
 		t.Error("adding and removing a section changed the image")
 	}

@@ -6,7 +6,7 @@ import (
 	"hash/crc32"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // outCOFFSection is a section to write.
@@ -14,7 +14,7 @@ type outCOFFSection struct {
 	coffSectionHeader
 	title   []byte
 	number  uint32 // in the output, from 1
-	content files.Content
+	content content.Content
 	relocs  []byte // as in the input, coffRelocSize each
 	nameRef int
 	removed bool
@@ -33,7 +33,7 @@ type outCOFFSymbol struct {
 
 type coffRewriter struct {
 	f        *File
-	in       files.Content
+	in       content.Content
 	edits    Edits
 	image    *peImage // nil for objects
 	bigObj   bool
@@ -43,7 +43,7 @@ type coffRewriter struct {
 	strings  *StringTable
 }
 
-func rewriteCOFF(in files.Content, e Edits, out files.Sink) error {
+func rewriteCOFF(in content.Content, e Edits, out content.Sink) error {
 	f, err := Parse(in.Bytes())
 	if err != nil {
 		return err
@@ -299,7 +299,7 @@ func (r *coffRewriter) renumberTables() error {
 			}
 			le.PutUint32(b[at:], sym.index)
 		}
-		s.content = files.Memory(b)
+		s.content = content.Memory(b)
 		def.aux = slices.Clone(def.aux)
 		le.PutUint32(def.aux[8:], ^crc32.Update(^uint32(0), crc32.IEEETable, b))
 	}
@@ -324,7 +324,7 @@ func (r *coffRewriter) buildStrings() error {
 	return r.strings.Finish()
 }
 
-func (r *coffRewriter) write(out files.Sink) error {
+func (r *coffRewriter) write(out content.Sink) error {
 	headerSize := pick(r.bigObj, bigObjHeaderSize, coffHeaderSize) + coffSectionSize*uint64(len(r.sections))
 	fileAlign := uint64(1)
 	if p := r.image; p != nil {
@@ -354,10 +354,10 @@ func (r *coffRewriter) write(out files.Sink) error {
 						s.number, clip(s.title), fill, len(r.f.data))
 				}
 				// Code is padded with int3, as in LLVM.
-				pieces = append(pieces, piece{at + uint64(s.content.Len()), files.Memory(slices.Repeat([]byte{0xcc}, int(fill)))})
+				pieces = append(pieces, piece{at + uint64(s.content.Len()), content.Memory(slices.Repeat([]byte{0xcc}, int(fill)))})
 			}
 		}
-		pieces = append(pieces, piece{uint64(s.relocsAt), files.Memory(relocs[i])})
+		pieces = append(pieces, piece{uint64(s.relocsAt), content.Memory(relocs[i])})
 	}
 	symbols, err := r.encodeSymbols()
 	if err != nil {
@@ -368,9 +368,9 @@ func (r *coffRewriter) write(out files.Sink) error {
 	if r.image != nil && len(symbols) == 0 && len(names) <= 4 {
 		names, end, symbolsAt = nil, symbolsAt, 0
 	}
-	pieces = append(pieces, piece{symbolsAt, files.Memory(symbols)}, piece{symbolsAt + uint64(len(symbols)), files.Memory(names)})
+	pieces = append(pieces, piece{symbolsAt, content.Memory(symbols)}, piece{symbolsAt + uint64(len(symbols)), content.Memory(names)})
 	headers := r.encodeHeaders(uint32(symbolsAt), uint32(uint64(len(symbols))/r.symbolSize()))
-	pieces = append([]piece{{0, files.Memory(headers)}}, pieces...)
+	pieces = append([]piece{{0, content.Memory(headers)}}, pieces...)
 	return writePieces(pieces, alignUp(end, fileAlign, 0), out)
 }
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // The layout is that of llvm-objcopy: first the program segments, then the
@@ -33,7 +33,7 @@ type outSection struct {
 	role    sectionRole
 	index   uint32 // in the output
 	place   uint64 // offset in the input; the largest number for new sections
-	content files.Content
+	content content.Content
 	linked  *outSection // sh_link
 	applies *outSection // sh_info of relocation sections
 	segment *outSegment
@@ -68,7 +68,7 @@ type outSegment struct {
 type elfRewriter struct {
 	f        *File
 	h        *elfHeader
-	in       files.Content
+	in       content.Content
 	edits    Edits
 	sections []*outSection
 	segments []*outSegment
@@ -82,7 +82,7 @@ type elfRewriter struct {
 	shoff                uint64
 }
 
-func rewriteELF(in files.Content, e Edits, out files.Sink) error {
+func rewriteELF(in content.Content, e Edits, out content.Sink) error {
 	f, err := Parse(in.Bytes())
 	if err != nil {
 		return err
@@ -671,7 +671,7 @@ func (r *elfRewriter) buildStrings() error {
 		if err := s.strings.Finish(); err != nil {
 			return err
 		}
-		s.content = files.Memory(s.strings.Bytes())
+		s.content = content.Memory(s.strings.Bytes())
 		s.Size = uint64(s.content.Len())
 	}
 	return nil
@@ -750,25 +750,25 @@ func (r *elfRewriter) loose() []*outSection {
 }
 
 // write writes the output to out.
-func (r *elfRewriter) write(size uint64, out files.Sink) error {
+func (r *elfRewriter) write(size uint64, out content.Sink) error {
 	pieces := r.segmentPieces()
-	pieces = overlay(pieces, piece{0, files.Memory(r.encodeHeader())})
-	pieces = overlay(pieces, piece{r.phdrs.offset, files.Memory(r.encodeSegments())})
+	pieces = overlay(pieces, piece{0, content.Memory(r.encodeHeader())})
+	pieces = overlay(pieces, piece{r.phdrs.offset, content.Memory(r.encodeSegments())})
 	for _, s := range r.loose() {
 		if s.Type == shtNobits {
 			continue
 		}
 		switch s.role {
 		case roleSymtab:
-			s.content = files.Memory(r.encodeSymbols())
+			s.content = content.Memory(r.encodeSymbols())
 		case roleShndx:
-			s.content = files.Memory(r.encodeIndices())
+			s.content = content.Memory(r.encodeIndices())
 		case roleGroup:
-			s.content = files.Memory(r.encodeGroup(s))
+			s.content = content.Memory(r.encodeGroup(s))
 		}
 		pieces = append(pieces, piece{s.Offset, s.content})
 	}
-	pieces = append(pieces, piece{r.shoff, files.Memory(r.encodeSections())})
+	pieces = append(pieces, piece{r.shoff, content.Memory(r.encodeSections())})
 	return writePieces(pieces, size, out)
 }
 
@@ -829,7 +829,7 @@ func (r *elfRewriter) renumber() error {
 			for i := range relocs {
 				relocs[i].symbol = r.newNumber(relocs[i].symbol)
 			}
-			s.content = files.Memory(encodeCREL(relocs, r.h.is64))
+			s.content = content.Memory(encodeCREL(relocs, r.h.is64))
 			s.Size = uint64(s.content.Len())
 			continue
 		}
@@ -837,7 +837,7 @@ func (r *elfRewriter) renumber() error {
 		for at := 0; at < len(b); at += step {
 			r.setRelocSymbol(b[at:], r.newNumber(r.relocSymbol(b[at:])))
 		}
-		s.content = files.Memory(b)
+		s.content = content.Memory(b)
 	}
 	return nil
 }

@@ -3,7 +3,7 @@ package object
 import (
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // FuzzParse reads whatever it is given.
@@ -29,10 +29,10 @@ func FuzzRewrite(f *testing.F) {
 			return
 		}
 		out := &limited{left: 1 << 22}
-		err := Rewrite(files.Memory(data), Edits{
+		err := Rewrite(content.Memory(data), Edits{
 			Remove:       func(name []byte) bool { return len(name) == 5 },
 			RenameSymbol: map[string]string{"use": "used"},
-			Add:          []NewSection{BundleSection(bundleMagic, files.Memory([]byte("payload")))},
+			Add:          []NewSection{BundleSection(bundleMagic, content.Memory([]byte("payload")))},
 		}, out)
 		if err != nil {
 			return
@@ -49,7 +49,7 @@ func FuzzRewrite(f *testing.F) {
 		if !found {
 			t.Fatal("the new section is not in the output")
 		}
-		if err := Rewrite(files.Memory(out.Bytes()), Edits{Remove: isBundle}, &limited{left: 1 << 23}); err != nil && err != errFull {
+		if err := Rewrite(content.Memory(out.Bytes()), Edits{Remove: isBundle}, &limited{left: 1 << 23}); err != nil && err != errFull {
 			t.Fatalf("the output cannot be rewritten: %v", err)
 		}
 	})
@@ -57,7 +57,7 @@ func FuzzRewrite(f *testing.F) {
 
 // limited is a Buffer with a maximum size.
 type limited struct {
-	files.Buffer
+	content.Buffer
 	left int64
 }
 
@@ -68,7 +68,7 @@ func (l *limited) take(n int64) error {
 	return nil
 }
 
-func (l *limited) Append(c files.Content) error {
+func (l *limited) Append(c content.Content) error {
 	if err := l.take(c.Len()); err != nil {
 		return err
 	}

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // NewSection is a section to append to an object.
 type NewSection struct {
 	Name    string
-	Content files.Content
+	Content content.Content
 	// Type, Flags and Align are sh_type, sh_flags and sh_addralign.
 	Type  uint32
 	Flags uint64
@@ -22,9 +22,9 @@ type NewSection struct {
 // BundleSection returns the section for one entry of a bundle of type o, as written by
 // `llvm-objcopy --add-section=NAME=FILE --set-section-flags=NAME=readonly,exclude`,
 // the command that clang-offload-bundler of LLVM 22 runs.
-func BundleSection(name string, content files.Content) NewSection {
+func BundleSection(name string, c content.Content) NewSection {
 	return NewSection{
-		Name: name, Content: content,
+		Name: name, Content: c,
 		Type: ShtProgbits, Flags: ShfExclude, Align: 1,
 		Characteristics: scnMemRead | scnLnkRemove,
 	}
@@ -33,9 +33,9 @@ func BundleSection(name string, content files.Content) NewSection {
 // OffloadingSection returns the `.llvm.offloading` section with device images
 // for a host object, as clang's -fembed-offload-object writes it
 // (clang/lib/CodeGen/BackendUtil.cpp of LLVM 22).
-func OffloadingSection(content files.Content) NewSection {
+func OffloadingSection(c content.Content) NewSection {
 	return NewSection{
-		Name: ".llvm.offloading", Content: content,
+		Name: ".llvm.offloading", Content: c,
 		Type: ShtOffloading, Flags: ShfExclude, Align: 8,
 		Characteristics: scnLnkRemove | scnAlign8 | scnMemDiscardable,
 	}
@@ -62,7 +62,7 @@ var ErrUnwritable = errors.New("sections of this format cannot be changed")
 
 // Rewrite writes in with the changes of e to out, with the layout of
 // llvm-objcopy 22. Contents are passed to out as ranges of in.
-func Rewrite(in files.Content, e Edits, out files.Sink) error {
+func Rewrite(in content.Content, e Edits, out content.Sink) error {
 	switch format := Identify(in.Bytes()); {
 	case format.IsELF():
 		return rewriteELF(in, e, out)
@@ -74,24 +74,24 @@ func Rewrite(in files.Content, e Edits, out files.Sink) error {
 }
 
 // AddSections appends sections to the object in.
-func AddSections(in files.Content, add []NewSection, out files.Sink) error {
+func AddSections(in content.Content, add []NewSection, out content.Sink) error {
 	return Rewrite(in, Edits{Add: add}, out)
 }
 
 // RemoveSections removes the sections of in that match selects.
-func RemoveSections(in files.Content, match func(name []byte) bool, out files.Sink) error {
+func RemoveSections(in content.Content, match func(name []byte) bool, out content.Sink) error {
 	return Rewrite(in, Edits{Remove: match}, out)
 }
 
 // piece is a sequence of bytes at an offset of the output.
 type piece struct {
 	off     uint64
-	content files.Content
+	content content.Content
 }
 
 // writePieces writes pieces, which must be in order and not overlap, with zeros
 // between them and up to size.
-func writePieces(pieces []piece, size uint64, out files.Sink) error {
+func writePieces(pieces []piece, size uint64, out content.Sink) error {
 	var at uint64
 	for _, p := range pieces {
 		if p.content.Len() == 0 {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"pgregory.net/rapid"
 )
 
@@ -45,8 +45,8 @@ func TestLLVM(t *testing.T) {
 				}
 			}
 			added := rewrite(t, in, Edits{Add: []NewSection{
-				BundleSection(bundleMagic+"host-"+test.name+"-", files.Memory([]byte{0})),
-				BundleSection(bundleMagic+"hip-amdgcn-amd-amdhsa--gfx906", files.Memory([]byte("payload"))),
+				BundleSection(bundleMagic+"host-"+test.name+"-", content.Memory([]byte{0})),
+				BundleSection(bundleMagic+"hip-amdgcn-amd-amdhsa--gfx906", content.Memory([]byte("payload"))),
 			}})
 			check("added", test.added, added)
 			check("removed", test.removed, rewrite(t, added, Edits{Remove: isBundle}))
@@ -86,7 +86,7 @@ func TestAddThenRemove(t *testing.T) {
 		var payloads [][]byte
 		for i := range rapid.IntRange(1, 6).Draw(rt, "sections") {
 			payload := rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(rt, "payload")
-			s := BundleSection(fmt.Sprintf("%s%s%d", bundleMagic, rapid.StringMatching(`[a-z0-9:+-]{0,40}`).Draw(rt, "id"), i), files.Memory(payload))
+			s := BundleSection(fmt.Sprintf("%s%s%d", bundleMagic, rapid.StringMatching(`[a-z0-9:+-]{0,40}`).Draw(rt, "id"), i), content.Memory(payload))
 			if rapid.Bool().Draw(rt, "aligned") {
 				s.Align = 16
 			}
@@ -183,7 +183,7 @@ func TestRemoveInUse(t *testing.T) {
 
 func TestOffloadingSection(t *testing.T) {
 	for _, name := range []string{"x86_64.o", "mips.o", "x86_64-coff.o"} {
-		out := rewrite(t, fixture(t, name), Edits{Add: []NewSection{OffloadingSection(files.Memory([]byte("\x10\xff\x10\xad")))}})
+		out := rewrite(t, fixture(t, name), Edits{Add: []NewSection{OffloadingSection(content.Memory([]byte("\x10\xff\x10\xad")))}})
 		f, err := Parse(out)
 		if err != nil {
 			t.Fatal(err)
@@ -206,7 +206,7 @@ func TestManySections(t *testing.T) {
 			in := sample(k.is64, k.order, MachineX8664)
 			var add []NewSection
 			for i := range shnLoReserve {
-				add = append(add, BundleSection(bundleMagic+fmt.Sprint(i), files.Memory([]byte{byte(i)})))
+				add = append(add, BundleSection(bundleMagic+fmt.Sprint(i), content.Memory([]byte{byte(i)})))
 			}
 			fat := rewrite(t, in, Edits{Add: add})
 			f, err := Parse(fat)
@@ -300,7 +300,7 @@ func TestSegments(t *testing.T) {
 	binary.LittleEndian.PutUint64(in[32:], phoff)
 	binary.LittleEndian.PutUint16(in[54:], 56)
 	binary.LittleEndian.PutUint16(in[56:], 2)
-	out := rewrite(t, in, Edits{Add: []NewSection{BundleSection("added", files.Memory([]byte("payload")))}})
+	out := rewrite(t, in, Edits{Add: []NewSection{BundleSection("added", content.Memory([]byte("payload")))}})
 	if f, err = Parse(out); err != nil {
 		t.Fatal(err)
 	}
@@ -353,12 +353,12 @@ func (f *failing) step() error {
 	}
 	return nil
 }
-func (f *failing) Write(p []byte) (int, error)  { return len(p), f.step() }
-func (f *failing) Append(c files.Content) error { return f.step() }
-func (f *failing) Zeros(n int64) error          { return f.step() }
+func (f *failing) Write(p []byte) (int, error)    { return len(p), f.step() }
+func (f *failing) Append(c content.Content) error { return f.step() }
+func (f *failing) Zeros(n int64) error            { return f.step() }
 
 func TestSinkErrors(t *testing.T) {
-	in := files.Memory(fixture(t, "x86_64.o"))
+	in := content.Memory(fixture(t, "x86_64.o"))
 	for n := range 8 {
 		if err := AddSections(in, nil, &failing{n}); err != errFull {
 			t.Errorf("after %d calls: got %v", n, err)

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // kinds are the four shapes of ELF file.
@@ -128,8 +128,8 @@ func rewrite(t testing.TB, in []byte, e Edits) []byte {
 }
 
 func tryRewrite(in []byte, e Edits) ([]byte, error) {
-	var out files.Buffer
-	err := Rewrite(files.Memory(in), e, &out)
+	var out content.Buffer
+	err := Rewrite(content.Memory(in), e, &out)
 	return out.Bytes(), err
 }
 

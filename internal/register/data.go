@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -24,7 +24,7 @@ type Data struct {
 	// Align is the alignment of the data in bytes, a power of two; 0 means 16.
 	Align uint64
 	// Content is the content of the file. It must not be empty.
-	Content files.Content
+	Content content.Content
 	// Size is the value of NAME_size in bytes; 0 means the size of Content.
 	Size int64
 }
@@ -36,7 +36,7 @@ const dataAlign = 16
 const maxCOFFAlign = 8192
 
 // Write writes the object. Its bytes depend only on the fields.
-func (d *Data) Write(out files.Sink) error {
+func (d *Data) Write(out content.Sink) error {
 	m, err := newBare(d.Machine, d.COFF)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (d *Data) Write(out files.Sink) error {
 		number[i] = byte(size >> (8 * i))
 	}
 	m.export(d.Symbol+"_size", m.Section(object.BuilderSection{
-		Name: m.machine.readOnly(), Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: word, Content: files.Memory(number[:]),
+		Name: m.machine.readOnly(), Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: word, Content: content.Memory(number[:]),
 	}), word)
 	return m.finish(out)
 }

@@ -3,7 +3,7 @@ package register
 import (
 	"encoding/binary"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -20,9 +20,9 @@ func (m *module) exceptions(section object.SectionID, list []function, starts []
 		frames = append(frames, f.code.unwind...)
 	}
 	text := m.local(".text.startup", section, 0, 0, object.TypeNone)
-	described := m.Section(object.BuilderSection{Name: ".xdata", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 4, Content: files.Memory(frames)})
+	described := m.Section(object.BuilderSection{Name: ".xdata", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 4, Content: content.Memory(frames)})
 	xdata := m.local(".xdata", described, 0, 0, object.TypeNone)
-	pdata := m.Section(object.BuilderSection{Name: ".pdata", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 4, Content: files.Memory(data)})
+	pdata := m.Section(object.BuilderSection{Name: ".pdata", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 4, Content: content.Memory(data)})
 	for i := range list {
 		m.Relocate(pdata, uint64(record*i), object.COFFAddr32, text, 0)
 		m.Relocate(pdata, uint64(record*i+4), object.COFFAddr32, text, 0)

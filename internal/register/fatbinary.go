@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -17,11 +17,11 @@ type FatBinary struct {
 	// Symbol is the name of the symbol, which other objects of the same link see.
 	Symbol string
 	// Content is the fat binary. Its alignment is 4096 bytes.
-	Content files.Content
+	Content content.Content
 }
 
 // Write writes the object. Its bytes depend only on the fields.
-func (f *FatBinary) Write(out files.Sink) error {
+func (f *FatBinary) Write(out content.Sink) error {
 	m, err := newBare(f.Machine, false)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ type Requirement struct {
 }
 
 // Write writes the object. Its bytes depend only on the fields.
-func (r *Requirement) Write(out files.Sink) error {
+func (r *Requirement) Write(out content.Sink) error {
 	m, err := newBare(r.Machine, false)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (r *Requirement) Write(out files.Sink) error {
 	const pointer = 8
 	section := m.Section(object.BuilderSection{
 		Name: ".data.rel.ro.required", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: pointer,
-		Content: files.Memory(make([]byte, pointer*len(r.Symbols))),
+		Content: content.Memory(make([]byte, pointer*len(r.Symbols))),
 	})
 	for i, name := range r.Symbols {
 		symbol := m.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindGlobal, Visibility: object.VisHidden})
@@ -70,10 +70,10 @@ func (r *Requirement) Write(out files.Sink) error {
 	// With --gc-sections, linkers keep constructors and the symbols that they reference.
 	nothing := []byte(m.machine.code.nothing.register.text)
 	text := m.Section(object.BuilderSection{
-		Name: ".text.required", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: 16, Content: files.Memory(nothing),
+		Name: ".text.required", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: 16, Content: content.Memory(nothing),
 	})
 	constructors := m.Section(object.BuilderSection{
-		Name: ".init_array.101", Type: object.ShtInitArray, Flags: object.ShfAlloc | object.ShfWrite, Align: pointer, Content: files.Memory(make([]byte, pointer)),
+		Name: ".init_array.101", Type: object.ShtInitArray, Flags: object.ShfAlloc | object.ShfWrite, Align: pointer, Content: content.Memory(make([]byte, pointer)),
 	})
 	m.Relocate(constructors, 0, m.machine.abs64, m.local(".required", text, 0, uint64(len(nothing)), object.TypeFunc), 0)
 	m.Relocate(constructors, 0, m.machine.none, m.local(".required.symbols", section, 0, 0, object.TypeObject), 0)

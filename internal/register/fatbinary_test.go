@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 func TestFatBinaryUnderASymbol(t *testing.T) {
 	for _, machine := range []uint16{object.MachineX8664, object.MachineAArch64} {
-		var out files.Buffer
-		f := FatBinary{Machine: machine, Symbol: "__hip_fatbin_1a", Content: files.Memory([]byte("fat"))}
+		var out content.Buffer
+		f := FatBinary{Machine: machine, Symbol: "__hip_fatbin_1a", Content: content.Memory([]byte("fat"))}
 		if err := f.Write(&out); err != nil {
 			t.Fatal(err)
 		}
@@ -55,10 +55,10 @@ func TestFatBinaryErrors(t *testing.T) {
 		want string
 	}{
 		{FatBinary{Machine: object.MachineX8664, Symbol: "a"}, "the fat binary is empty"},
-		{FatBinary{Machine: object.MachineX8664, Symbol: "a b", Content: files.Memory([]byte("x"))}, `symbol "a b" is not a C identifier`},
-		{FatBinary{Machine: 3, Symbol: "a", Content: files.Memory([]byte("x"))}, "machine 3 is not x86-64 or AArch64"},
+		{FatBinary{Machine: object.MachineX8664, Symbol: "a b", Content: content.Memory([]byte("x"))}, `symbol "a b" is not a C identifier`},
+		{FatBinary{Machine: 3, Symbol: "a", Content: content.Memory([]byte("x"))}, "machine 3 is not x86-64 or AArch64"},
 	} {
-		var out files.Buffer
+		var out content.Buffer
 		if err := test.f.Write(&out); err == nil || err.Error() != test.want {
 			t.Errorf("error is %v, expected %s", err, test.want)
 		}
@@ -67,7 +67,7 @@ func TestFatBinaryErrors(t *testing.T) {
 
 func TestRequirement(t *testing.T) {
 	for _, machine := range []uint16{object.MachineX8664, object.MachineAArch64} {
-		var out files.Buffer
+		var out content.Buffer
 		r := Requirement{Machine: machine, Symbols: []string{"device link of //a", "other"}}
 		if err := r.Write(&out); err != nil {
 			t.Fatal(err)
@@ -89,7 +89,7 @@ func TestRequirement(t *testing.T) {
 			t.Errorf("%d of 2 symbols are undefined", undefined)
 		}
 	}
-	var out files.Buffer
+	var out content.Buffer
 	if err := (&Requirement{Machine: object.MachineX8664}).Write(&out); err == nil {
 		t.Error("no symbol is no error")
 	}

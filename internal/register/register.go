@@ -33,7 +33,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -75,7 +75,7 @@ type Range struct {
 type Image struct {
 	// Content is stored in the program. Its alignment is 4096 bytes for HIP, whose runtime
 	// maps it, 8 for OpenMP, and 16 for other kinds.
-	Content files.Content
+	Content content.Content
 	// Parts are more content, for a fat binary in several files.
 	Parts []object.Part
 	// Devices are the device images in Content that are registered with OpenMP; nil
@@ -131,7 +131,7 @@ type Object struct {
 }
 
 // Write writes the object. Its bytes depend only on the fields.
-func (o *Object) Write(out files.Sink) error {
+func (o *Object) Write(out content.Sink) error {
 	m, err := newModule(o)
 	if err != nil {
 		return err

@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 func write(t *testing.T, o *Object) []byte {
 	t.Helper()
-	var first, second files.Buffer
-	for _, b := range []*files.Buffer{&first, &second} {
+	var first, second content.Buffer
+	for _, b := range []*content.Buffer{&first, &second} {
 		if err := o.Write(b); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func symbols(t *testing.T, data []byte) (list []string) {
 }
 
 func image(size int) Image {
-	return Image{Content: files.Memory(bytes.Repeat([]byte("image"), size/5+1)[:size])}
+	return Image{Content: content.Memory(bytes.Repeat([]byte("image"), size/5+1)[:size])}
 }
 
 func TestOpenMP(t *testing.T) {
@@ -172,14 +172,14 @@ type streamed struct {
 
 func (s *streamed) Write(p []byte) (int, error) { s.written += int64(len(p)); return len(p), nil }
 func (s *streamed) Zeros(int64) error           { return nil }
-func (s *streamed) Append(c files.Content) error {
+func (s *streamed) Append(c content.Content) error {
 	s.appended += c.Len()
 	return nil
 }
 
 func TestImagesAreNotCopied(t *testing.T) {
 	const size = 64 << 20
-	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: HIP, Images: []Image{{Content: files.Memory(make([]byte, size))}}}}}
+	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: HIP, Images: []Image{{Content: content.Memory(make([]byte, size))}}}}}
 	var sink streamed
 	allocated := testing.AllocsPerRun(1, func() {
 		if err := o.Write(&sink); err != nil {
@@ -233,7 +233,7 @@ func TestErrors(t *testing.T) {
 		if test.o.Machine == 0 {
 			test.o.Machine = object.MachineX8664
 		}
-		err := test.o.Write(&files.Buffer{})
+		err := test.o.Write(&content.Buffer{})
 		if err == nil || err.Error() != test.want {
 			t.Errorf("got error %v, want %s", err, test.want)
 		}
@@ -254,8 +254,8 @@ func TestParseKind(t *testing.T) {
 }
 
 func BenchmarkWrite(b *testing.B) {
-	content := files.Memory(make([]byte, 1<<20))
-	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: HIP, Images: []Image{{Content: content}}}}}
+	body := content.Memory(make([]byte, 1<<20))
+	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: HIP, Images: []Image{{Content: body}}}}}
 	for b.Loop() {
 		if err := o.Write(&streamed{}); err != nil {
 			b.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -65,7 +65,7 @@ type builder interface {
 	Section(object.BuilderSection) object.SectionID
 	Symbol(object.BuilderSymbol) object.SymbolID
 	Relocate(section object.SectionID, offset uint64, typ uint32, symbol object.SymbolID, addend int64)
-	Write(files.Sink) error
+	Write(content.Sink) error
 }
 
 // scope maps the names in code to symbols.
@@ -95,7 +95,7 @@ func newModule(o *Object) (*module, error) {
 		}
 		// Linkers drop a section if all of its pieces are empty, and with it the
 		// bounds.
-		m.Section(object.BuilderSection{Name: entries + "$A", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(make([]byte, 8))})
+		m.Section(object.BuilderSection{Name: entries + "$A", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: content.Memory(make([]byte, 8))})
 		for _, bound := range []struct{ name, section string }{{"start", "$OA"}, {"stop", "$OZ"}} {
 			empty := m.Section(object.BuilderSection{Name: entries + bound.section, Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8})
 			m.outside[bound.name] = m.weak("__"+bound.name+"_"+entries, empty, 0, 0)
@@ -234,7 +234,7 @@ func (m *module) fatBinary(r *Registration) {
 	binary.LittleEndian.PutUint32(wrapper, n.magic)
 	binary.LittleEndian.PutUint32(wrapper[4:], version)
 	segment := m.Section(object.BuilderSection{
-		Name: n.wrapper, Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: files.Memory(wrapper),
+		Name: n.wrapper, Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: content.Memory(wrapper),
 	})
 	m.Relocate(segment, 8, m.machine.abs64, image, 0)
 	handle := m.Section(object.BuilderSection{Name: ".bss", Type: object.ShtNobits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Size: 8})
@@ -282,7 +282,7 @@ func (m *module) functionsAt(names scope, priority int, destructor bool, list []
 		text = append(text, f.code.text...)
 	}
 	section := m.Section(object.BuilderSection{
-		Name: ".text.startup", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: align, Content: files.Memory(text),
+		Name: ".text.startup", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: align, Content: content.Memory(text),
 	})
 	for i, f := range list {
 		names[f.name] = m.local(f.symbol, section, uint64(starts[i]), uint64(len(f.code.text)), object.TypeFunc)
@@ -301,7 +301,7 @@ func (m *module) functionsAt(names scope, priority int, destructor bool, list []
 		if m.machine.coff {
 			flags = object.ShfAlloc
 		}
-		table := m.Section(object.BuilderSection{Name: name, Type: typ, Flags: flags, Align: 8, Content: files.Memory(make([]byte, 8))})
+		table := m.Section(object.BuilderSection{Name: name, Type: typ, Flags: flags, Align: 8, Content: content.Memory(make([]byte, 8))})
 		m.Relocate(table, 0, m.machine.abs64, names[f.name], 0)
 		if i == 0 && !m.machine.coff {
 			for _, symbol := range m.keep {
@@ -336,20 +336,20 @@ func (m *module) resolve(names scope, name string) object.SymbolID {
 }
 
 // finish adds the common parts of all objects and writes the object.
-func (m *module) finish(out files.Sink) error {
+func (m *module) finish(out content.Sink) error {
 	if m.machine.coff {
 		return m.Write(out)
 	}
 	if len(m.unwinding.data) > 0 {
 		frames := m.Section(object.BuilderSection{
-			Name: ".eh_frame", Type: m.machine.unwind, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(m.unwinding.data),
+			Name: ".eh_frame", Type: m.machine.unwind, Flags: object.ShfAlloc, Align: 8, Content: content.Memory(m.unwinding.data),
 		})
 		for i, r := range m.unwinding.relocs {
 			m.Relocate(frames, r.offset, r.typ, m.unwound[i][r.symbol], r.addend)
 		}
 	}
 	m.Section(object.BuilderSection{
-		Name: ".note.gnu.property", Type: object.ShtNote, Flags: object.ShfAlloc, Align: 8, Content: files.Memory(m.machine.note()),
+		Name: ".note.gnu.property", Type: object.ShtNote, Flags: object.ShfAlloc, Align: 8, Content: content.Memory(m.machine.note()),
 	})
 	// Without this note the linker would make the stack executable.
 	m.Section(object.BuilderSection{Name: ".note.GNU-stack", Type: object.ShtProgbits})

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -46,7 +46,7 @@ func (m *module) sycl(r *Registration) error {
 }
 
 // offloading adds an image in a section that tools list.
-func (m *module) offloading(image files.Content) object.SectionID {
+func (m *module) offloading(image content.Content) object.SectionID {
 	return m.Section(object.BuilderSection{
 		Name: offloadingSection, Type: object.ShtOffloading, Flags: m.machine.imageFlags(image.Len()), Align: offloadingAlign, Content: image,
 	})
@@ -55,7 +55,7 @@ func (m *module) offloading(image files.Content) object.SectionID {
 // constants adds constant data with pointers.
 func (m *module) constants(data []byte) object.SectionID {
 	return m.Section(object.BuilderSection{
-		Name: m.machine.constants(), Type: object.ShtProgbits, Flags: m.machine.constantFlags(), Align: 16, Content: files.Memory(data),
+		Name: m.machine.constants(), Type: object.ShtProgbits, Flags: m.machine.constantFlags(), Align: 16, Content: content.Memory(data),
 	})
 }
 
@@ -113,12 +113,12 @@ func (m *module) syclDescriptor(images []Image) (object.SymbolID, error) {
 	data = append(data, syclRecords(images)...)
 
 	rodata := m.local(".sycl_offloading.texts", m.Section(object.BuilderSection{
-		Name: m.machine.readOnly(), Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 1, Content: files.Memory(strs.data),
+		Name: m.machine.readOnly(), Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 1, Content: content.Memory(strs.data),
 	}), 0, uint64(len(strs.data)), object.TypeObject)
 	var nameTexts object.SymbolID
 	if len(names.data) > 0 {
 		nameTexts = m.local(".offloading.entry_name", m.Section(object.BuilderSection{
-			Name: ".llvm.rodata.offloading", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 1, Content: files.Memory(names.data),
+			Name: ".llvm.rodata.offloading", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 1, Content: content.Memory(names.data),
 		}), 0, uint64(len(names.data)), object.TypeObject)
 	}
 	contents := make([]object.SymbolID, len(images))
@@ -195,7 +195,7 @@ func (m *module) syclEntries(symbols *texts, names object.SymbolID) {
 		name += "$OE"
 	}
 	section := m.Section(object.BuilderSection{
-		Name: name, Type: object.ShtProgbits, Flags: object.ShfAlloc | m.entryFlags, Align: 8, Content: files.Memory(data),
+		Name: name, Type: object.ShtProgbits, Flags: object.ShfAlloc | m.entryFlags, Align: 8, Content: content.Memory(data),
 	})
 	for i, symbol := range symbols.once {
 		offset := uint64(entrySize * i)

@@ -10,8 +10,8 @@ import (
 	"io"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
 	ir "github.com/rules-offload/rules_offload/internal/llvmir"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
@@ -308,7 +308,7 @@ var machOFatBinaries = map[register.Kind]names{
 }
 
 // fatBinary makes the module for HIP or CUDA.
-func (b *builder) fatBinary(kind register.Kind, content register.Image) {
+func (b *builder) fatBinary(kind register.Kind, body register.Image) {
 	n := fatBinaries[kind]
 	if b.format == "macho" {
 		n = machOFatBinaries[kind]
@@ -320,7 +320,7 @@ func (b *builder) fatBinary(kind register.Kind, content register.Image) {
 	if kind == register.HIP && b.PageAligned {
 		align = 4096
 	}
-	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: content.Content}, Linkage: ir.Internal, Constant: true, Section: n.image, Align: align})
+	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: body.Content}, Linkage: ir.Internal, Constant: true, Section: n.image, Align: align})
 	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: n.wrapper, Unsanitized: b.Release >= llvm23, Align: 8,
 		Init: &ir.Aggregate{T: wrapperType, Values: []ir.Value{i32(n.magic), i32(1), image, null}}})
 	runtime := kind.String()
@@ -449,7 +449,7 @@ func (b *builder) sycl(images []register.Image) {
 		return name
 	}
 	text := func(name, s string) *ir.Global {
-		return b.global(ir.Global{Name: name, Init: &ir.Bytes{Content: files.Memory([]byte(s)), Terminated: true}, Linkage: ir.Internal, UnnamedAddr: true, Constant: true})
+		return b.global(ir.Global{Name: name, Init: &ir.Bytes{Content: content.Memory([]byte(s)), Terminated: true}, Linkage: ir.Internal, UnnamedAddr: true, Constant: true})
 	}
 	named := map[string]*ir.Global{} // the text of a symbol's name
 	var texts, records []ir.Value

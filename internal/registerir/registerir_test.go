@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
 
@@ -21,10 +21,10 @@ func print(t *testing.T, m Module) string {
 // TestWrite checks what differs from module to module. Tests that have LLVM
 // compare whole modules with those of llvm-offload-wrapper.
 func TestWrite(t *testing.T) {
-	image := register.Image{Content: files.Memory([]byte("a\"b\\c\x00\xffz"))}
+	image := register.Image{Content: content.Memory([]byte("a\"b\\c\x00\xffz"))}
 	part := image
 	part.Devices = []register.Range{{Offset: 0, Size: 3}, {Offset: 2, Size: 4}}
-	sycl := register.Image{Content: files.Memory([]byte("x")), Triple: "spirv64", Symbols: []string{"k\n", "l"}, ImageKind: 6}
+	sycl := register.Image{Content: content.Memory([]byte("x")), Triple: "spirv64", Symbols: []string{"k\n", "l"}, ImageKind: 6}
 	for _, test := range []struct {
 		name string
 		m    Module

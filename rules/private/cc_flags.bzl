@@ -125,6 +125,9 @@ _LANGUAGE = (
     "-Wno-builtin-macro-redefined",
 )
 
+# Flags for the target of the C++ toolchain.
+_TARGET = ("--target", "-target")
+
 # Of these, flags only for headers and compilers of the host.
 _NOT_LANGUAGE = (
     "-D_FORTIFY_SOURCE",
@@ -192,18 +195,21 @@ _GCC_COVERAGE = ["--coverage", "-fprofile-arcs", "-ftest-coverage"]
 
 _PARSE_HEADERS = "parse_headers"
 
-def cc_configuration(ctx, counts = False):
+def cc_configuration(ctx, counts = False, mandatory = True):
     """Returns the C++ toolchain of a target, configured by its features.
 
     Args:
       ctx: the rule's context; the rule uses the C++ toolchain and the fragment `cpp`.
       counts: whether flags are for code that `bazel coverage` can instrument, in clang's format.
+      mandatory: whether to fail if the target platform has no C++ toolchain.
 
     Returns:
-      a struct: counted, whether code is instrumented; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`
+      None without a C++ toolchain, otherwise a struct: counted, whether code is instrumented; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`
       without the feature parse_headers; flag_features, that for flags; parses_headers, whether that feature is enabled.
     """
-    toolchain = find_cc_toolchain(ctx)
+    toolchain = find_cc_toolchain(ctx, mandatory = mandatory)
+    if not toolchain:
+        return None
     features = cc_common.configure_features(
         ctx = ctx,
         cc_toolchain = toolchain,
@@ -265,7 +271,18 @@ def host_environment(cc, language = "c++"):
         variables = cc_common.empty_variables(),
     )
 
-def device_flags(ctx, cc = None, language = "c++", for_cpu = False):
+def headers_files(cc):
+    """Returns the files of the C++ toolchain: headers, which flags of `device_flags` refer to, and others.
+
+    Args:
+      cc: result of `cc_configuration`, or None.
+
+    Returns:
+      a depset of Files.
+    """
+    return cc.toolchain.all_files if cc else depset()
+
+def device_flags(ctx, cc = None, language = "c++", for_cpu = False, parses_host = False):
     """Returns the flags for C++ that also apply to device code.
 
     These are the flags of `--copt`, `--cxxopt` and `--conlyopt`, except those for a CPU, and the C++ toolchain's flags for
@@ -273,9 +290,10 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False):
 
     Args:
       ctx: the rule's context; the rule has the fragment `cpp`.
-      cc: result of `cc_configuration`; None in rules that do not use the C++ toolchain.
+      cc: result of `cc_configuration`; None without a C++ toolchain.
       language: `c` or `c++`.
       for_cpu: whether the device is a CPU like the host, so that flags for its instructions (`-mavx2`) apply.
+      parses_host: whether the compilation also reads declarations of the host, so that the C++ toolchain's target applies.
 
     Returns:
       list of strings for `add_flags`.
@@ -283,7 +301,7 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False):
     flags = [
         flag
         for flag in (_flags(_command_line(cc, language, [])) if cc else [])
-        if (flag[0].startswith(_LANGUAGE) and not _joined(flag).startswith(_NOT_LANGUAGE)) or (for_cpu and _is_for_a_cpu(flag[0]))
+        if (flag[0].startswith(_LANGUAGE + (_TARGET if parses_host else ())) and not _joined(flag).startswith(_NOT_LANGUAGE)) or (for_cpu and _is_for_a_cpu(flag[0]))
     ] + [
         flag
         for flag in _flags(_user_flags(ctx, language))

@@ -1,12 +1,14 @@
 """cuda_ptx compiles CUDA kernels to PTX."""
 
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of")
-load(":cc_flags.bzl", "device_flags")
+load(":cc_flags.bzl", "cc_configuration", "device_flags", "headers_files")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_CODE_ATTRS", "HEADERS", "LINK_GROUP", "add_headers", "clang_arguments", "compilation_id", "headers_of", "object_names", "run_clang", "sources_of")
 load(":device_link.bzl", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags", "expand_flags")
 load(":images.bzl", "declare_images", "image_providers")
+load(":linking.bzl", "HOST_ATTRS", "linux_triple")
 load(":messages.bzl", "place")
 load(":ptx.bzl", "ptx_feature")
 load(":target_ids.bzl", "target_ids")
@@ -24,10 +26,11 @@ def _ptx_flags(copts, processor):
 # Without these, the link would again unroll loops that the compilations have already unrolled.
 _UNROLL_ONCE = [word for option in ["-unroll-max-count=1", "-unroll-full-max-count=1"] for word in ["-Xlinker", "-plugin-opt=" + option]]
 
-def _compile(ctx, toolchain, headers, src, out, target, rdc, copts):
+def _compile(ctx, toolchain, cc, headers, src, out, target, rdc, copts):
     processor = target.target_id
     args = clang_arguments(ctx)
     args.add_all(["-x", "cuda"])
+    args.add_all([linux_triple(ctx)], format_each = "--target=%s")
     args.add_all(toolchain.compile_flags)
     args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
     if not _has_cuda(copts):
@@ -46,7 +49,7 @@ def _compile(ctx, toolchain, headers, src, out, target, rdc, copts):
         arguments = args,
         group = COMPILE_GROUP,
         headers = headers.headers,
-        inputs = depset([src], transitive = [headers.files]),
+        inputs = depset([src], transitive = [headers.files, headers_files(cc)]),
         mnemonic = "OffloadCudaCompile",
         out = out,
         progress_message = "Compiling {} for {}".format(src.short_path, processor),
@@ -88,19 +91,20 @@ def _cuda_ptx_impl(ctx):
             fail("{}: offload_archs: {} is not an NVIDIA GPU, such as sm_70 or sm_90a".format(where, target_ids.name(target)))
     compiler = device_toolchain_of(ctx, COMPILE_GROUP)
     linker = device_toolchain_of(ctx, LINK_GROUP)
-    copts = device_flags(ctx) + expand_flags(ctx, "copts")
+    cc = cc_configuration(ctx, mandatory = False)
+    copts = device_flags(ctx, cc, parses_host = True) + expand_flags(ctx, "copts")
     headers = headers_of(ctx)
     names = object_names(ctx, sources_of(ctx))
     images = declare_images(ctx, targets, "ptx")
     for target, image in zip(targets, images):
         flags = copts + arch_copts_of(ctx, target)
         if len(sources_of(ctx)) == 1 and not ctx.attr.device_linkopts:
-            _compile(ctx, compiler, headers, sources_of(ctx)[0], image.file, target, rdc = False, copts = flags)
+            _compile(ctx, compiler, cc, headers, sources_of(ctx)[0], image.file, target, rdc = False, copts = flags)
             continue
         objects = []
         for src, name in zip(sources_of(ctx), names):
             out = ctx.actions.declare_file("{}/{}/{}.bc".format(ctx.label.name, image.target_id, name))
-            _compile(ctx, compiler, headers, src, out, target, rdc = True, copts = flags)
+            _compile(ctx, compiler, cc, headers, src, out, target, rdc = True, copts = flags)
             objects.append(out)
         _link(ctx, linker, objects, target, image, flags)
     return image_providers(ctx, images)
@@ -125,7 +129,7 @@ cuda_ptx(
 )
 ```
 """,
-    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | DEVICE_CODE_ATTRS | {
+    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | DEVICE_CODE_ATTRS | {
         "srcs": attr.label_list(
             doc = "CUDA sources. Each source is compiled separately. Only the sources of this target can include headers in this list.",
             mandatory = True,
@@ -135,4 +139,5 @@ cuda_ptx(
     exec_groups = CLANG_GROUPS,
     fragments = ["cpp"],
     provides = [OffloadImagesInfo],
+    toolchains = use_cc_toolchain(mandatory = False),
 )

@@ -1,12 +1,14 @@
 """device_bitcode_library builds device functions as LLVM bitcode, which compilations link."""
 
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "offload_bitcode")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_COPTS_ATTRS", "arch_copts_of", "check_compiler", "hip_targets")
-load(":cc_flags.bzl", "device_flags")
+load(":cc_flags.bzl", "cc_configuration", "device_flags", "headers_files")
 load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "headers_of", "include_folders", "object_names", "rocm_inputs", "run_clang", "sources_of")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "add_flags", "expand_defines", "expand_flags")
+load(":linking.bzl", "HOST_ATTRS", "linux_triple")
 load(":messages.bzl", "name_of", "place")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
@@ -28,11 +30,13 @@ def _target_flags(target):
         return ["--target=amdgcn-amd-amdhsa", "-mcpu=" + target.target_id]
     return ["--target=spirv64-amd-amdhsa"]
 
-def _compile(ctx, toolchain, headers, src, name, target):
+def _compile(ctx, toolchain, cc, headers, src, name, target):
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, target_ids.file_name(target.target_id), name, _BITCODE))
     language, flags = _LANGUAGES[src.extension]
     args = clang_arguments(ctx)
     args.add_all(["-x", language])
+    if language == "hip":
+        args.add_all([linux_triple(ctx)], format_each = "--target=%s")
     args.add_all(toolchain.compile_flags)
     args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
     if language == "hip":
@@ -48,7 +52,7 @@ def _compile(ctx, toolchain, headers, src, name, target):
     if language != "ir":
         add_headers(args, headers, out)
         if language != "cl":
-            add_flags(args, device_flags(ctx, language = "c" if language == "c" else "c++"), out)
+            add_flags(args, device_flags(ctx, cc, language = "c" if language == "c" else "c++", parses_host = language == "hip"), out)
         add_flags(args, expand_flags(ctx, "copts"), out)
         add_flags(args, arch_copts_of(ctx, target), out)
     args.add("-o", out)
@@ -59,7 +63,7 @@ def _compile(ctx, toolchain, headers, src, name, target):
         group = COMPILE_GROUP,
         # Portable code contains the compiler's command line.
         headers = headers.headers if language != "ir" and target_ids.is_amdgpu(target.triple) else None,
-        inputs = depset([src], transitive = ([] if language == "ir" else [headers.files]) + [rocm_inputs(toolchain, target.target_id)]),
+        inputs = depset([src], transitive = ([] if language == "ir" else [headers.files, headers_files(cc)]) + [rocm_inputs(toolchain, target.target_id)]),
         maps_paths = target_ids.is_amdgpu(target.triple),
         mnemonic = "OffloadBitcodeCompile",
         out = out,
@@ -110,12 +114,13 @@ def _device_bitcode_library_impl(ctx):
     bitcode = []
     toolchain = device_toolchain_of(ctx, COMPILE_GROUP) if sources or len(made) > 1 else None
     if sources:
+        cc = cc_configuration(ctx, mandatory = False)
         headers = headers_of(ctx)
         names = object_names(ctx, sources)
         targets = hip_targets(ctx, where)
         check_compiler(toolchain, targets, where)
         for target in targets:
-            files = [_compile(ctx, toolchain, headers, src, name, target) for src, name in zip(sources, names)]
+            files = [_compile(ctx, toolchain, cc, headers, src, name, target) for src, name in zip(sources, names)]
             bitcode.append(offload_bitcode(
                 file = _merge(ctx, toolchain, files + made, target),
                 label = ctx.label,
@@ -171,7 +176,7 @@ hip_code_objects(
 HIP sources declare functions of C and OpenCL C as `extern "C" __device__ float scale(float);`. Each source that calls a
 function gets its own copy of the library's variables. The host cannot set these variables.
 """,
-    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | {
+    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | HOST_ATTRS | {
         "arch_bitcode": attr.label_keyed_string_dict(
             doc = "Bitcode files (`.bc`) for some architectures. The value is the target ID or processor of the file, such as `{\"isa_90a.bc\": \"gfx90a\"}`.",
             allow_files = [".bc"],
@@ -206,6 +211,7 @@ function gets its own copy of the library's variables. The host cannot set these
     exec_groups = {COMPILE_GROUP: CLANG_GROUPS[COMPILE_GROUP]},
     fragments = ["cpp"],
     provides = [CcInfo, OffloadDeviceBitcodeInfo],
+    toolchains = use_cc_toolchain(mandatory = False),
 )
 
 def bitcode_for(device_deps, target, where):

@@ -1,19 +1,23 @@
 """hip_code_objects compiles HIP kernels to one code object per architecture."""
 
+load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
-load(":cc_flags.bzl", "device_flags")
+load(":cc_flags.bzl", "cc_configuration", "device_flags")
 load(":clang.bzl", "CLANG_GROUPS", "DEVICE_CODE_ATTRS", "HEADERS", "headers_of")
 load(":flags.bzl", "expand_flags")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images")
 load(":images.bzl", "image_providers")
+load(":linking.bzl", "HOST_ATTRS")
 load(":messages.bzl", "place")
 load(":toolchains.bzl", "DEVICE_ATTRS")
 
 def _hip_code_objects_impl(ctx):
+    cc = cc_configuration(ctx, mandatory = False)
     made = hip_images(
         ctx,
-        copts = device_flags(ctx) + expand_flags(ctx, "copts"),
+        cc = cc,
+        copts = device_flags(ctx, cc, parses_host = True) + expand_flags(ctx, "copts"),
         headers = headers_of(ctx),
         linkopts = expand_flags(ctx, "device_linkopts"),
         rdc = ctx.attr.rdc,
@@ -49,7 +53,7 @@ hip_code_objects(
 )
 ```
 """,
-    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | ARCH_SRCS_ATTRS | DEVICE_CODE_ATTRS | {
+    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | ARCH_SRCS_ATTRS | HOST_ATTRS | DEVICE_CODE_ATTRS | {
         "rdc": attr.bool(
             doc = "Whether to compile to relocatable device code, so that sources can call device functions of each other. Sources are compiled to bitcode, and the device link generates code.",
         ),
@@ -61,4 +65,5 @@ hip_code_objects(
     exec_groups = CLANG_GROUPS,
     fragments = ["cpp"],
     provides = [OffloadImagesInfo],
+    toolchains = use_cc_toolchain(mandatory = False),
 )

@@ -2,12 +2,12 @@
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "hip_targets")
-load(":cc_flags.bzl", "host_environment", "host_flags")
+load(":cc_flags.bzl", "headers_files", "host_environment", "host_flags")
 load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "rocm_inputs", "run_clang", "source_name", "sources_of")
 load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
 load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "flags_for")
 load(":flags.bzl", "add_flags")
-load(":linking.bzl", "host_triple")
+load(":linking.bzl", "host_triple", "linux_triple")
 load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
@@ -41,13 +41,14 @@ DEVICE_DEPS_ATTRS = {
 def _arguments(ctx, toolchain, src):
     args = clang_arguments(ctx)
     args.add_all(["-x", "hip"])
+    args.add_all([linux_triple(ctx)], format_each = "--target=%s")
     args.add_all(toolchain.compile_flags)
     args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
     add_rocm(args, toolchain)
     args.add(compilation_id(ctx, src), format = "-cuid=%s")
     return args
 
-def _compile(ctx, toolchain, headers, src, name, target, rdc, copts, library):
+def _compile(ctx, toolchain, cc, headers, src, name, target, rdc, copts, library):
     arch = target.target_id
     bitcode = rdc or _is_portable(target)
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(
@@ -78,7 +79,7 @@ def _compile(ctx, toolchain, headers, src, name, target, rdc, copts, library):
         group = COMPILE_GROUP,
         # Portable code contains the compiler's command line, from which the runtime takes the optimization level.
         headers = None if _is_portable(target) else headers.headers,
-        inputs = depset([src] + library, transitive = [headers.files, rocm_inputs(toolchain, arch)]),
+        inputs = depset([src] + library, transitive = [headers.files, headers_files(cc), rocm_inputs(toolchain, arch)]),
         maps_paths = not _is_portable(target),
         mnemonic = "OffloadHipPortableCompile" if _is_portable(target) else "OffloadHipCompile",
         out = out,
@@ -210,12 +211,13 @@ def hip_sources(ctx, where):
             sources[src] = None
     return sources.keys()
 
-def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False, linked = True):
+def hip_images(ctx, *, where, cc, headers, rdc, copts, linkopts, per_source = False, linked = True):
     """Compiles the sources of a rule for its architectures and links the code of each architecture.
 
     Args:
-      ctx: the rule's context; it has `srcs`, `ARCH_SRCS_ATTRS`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `ARCHITECTURES_ATTRS` and `ARCH_COPTS_ATTRS`.
+      ctx: the rule's context; it has `srcs`, `ARCH_SRCS_ATTRS`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `HOST_ATTRS`, `ARCHITECTURES_ATTRS` and `ARCH_COPTS_ATTRS`.
       where: prefix of error messages, `label: rule`.
+      cc: result of `cc_configuration`, or None.
       headers: result of `headers_of`.
       rdc: whether sources are compiled to bitcode and the link generates code.
       copts: compiler flags.
@@ -252,7 +254,7 @@ def hip_images(ctx, *, where, headers, rdc, copts, linkopts, per_source = False,
             fail("{}: no source for {}: srcs is empty, and arch_srcs has no source for it".format(where, arch))
         compiled = {
             names[src]: struct(
-                file = _compile(ctx, compiler, headers, src, names[src], target, rdc, flags, bitcode),
+                file = _compile(ctx, compiler, cc, headers, src, names[src], target, rdc, flags, bitcode),
                 id = id,
                 label = ctx.label,
                 source = source_name(ctx.label, src),

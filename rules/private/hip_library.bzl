@@ -81,7 +81,8 @@ def _hip_library_impl(ctx):
     headers = library_headers(ctx, cc)
     made = hip_images(
         ctx,
-        copts = device_flags(ctx, cc) + copts + expand_flags(ctx, "device_copts"),
+        cc = cc,
+        copts = device_flags(ctx, cc, parses_host = True) + copts + expand_flags(ctx, "device_copts"),
         headers = headers,
         linked = ctx.attr.device_link,
         linkopts = expand_flags(ctx, "device_linkopts"),

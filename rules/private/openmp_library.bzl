@@ -320,7 +320,7 @@ def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, fol
     args.add("-c")
     add_headers(args, headers, out)
     for_cpu = host.split("-")[0] == target.triple.split("-")[0]
-    flags = without_inclusions(device_flags(ctx, cc, _language(src), for_cpu = for_cpu) + expand_flags(ctx, "copts")) + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target)
+    flags = without_inclusions(device_flags(ctx, cc, _language(src), for_cpu = for_cpu, parses_host = gpu) + expand_flags(ctx, "copts")) + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target)
     add_flags(args, _flags_of_gpu(flags, target) if gpu else flags, out)
     add_bitcode(args, bitcode)
     args.add("-o", out)

@@ -263,7 +263,7 @@ of the built files:
 | `labels` | `NAME.json` |
 
 `bazel run` of the target builds the page and prints its address. See
-[Which device code is in a program?](howto/report.md)
+[Which device code is in a program?](howto/inspect.md#report)
 
 ```starlark
 offload_report(

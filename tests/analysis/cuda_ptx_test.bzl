@@ -29,7 +29,7 @@ def cuda_ptx_tests(name):
     actions_test(
         name = "ptx_compile_test",
         argv = [
-            "-x cuda -toolchain-flag -fastbuild-flag -nocudainc -nocudalib",
+            "-x cuda --target=x86_64-unknown-linux-gnu -toolchain-flag -fastbuild-flag -nocudainc -nocudalib",
             "--cuda-device-only -fgpu-rdc -emit-llvm -c --offload-arch=sm_90a --cuda-feature=+ptx80",
             "-DOWN=2",
             "-Wall -o BIN/tests/analysis/ptx/sm_90a/a.bc tests/analysis/a.cu",

@@ -40,7 +40,7 @@ def hip_code_objects_tests(name):
         name = "hip_compile_test",
         argv = [
             "tests/analysis/a.h",
-            "--unused=BIN/tests/analysis/hip/gfx90a_sramecc-_xnack+/a.o.unused -- tests/analysis/clang.sh -x hip -toolchain-flag -fastbuild-flag --rocm-path=tests/analysis/rocm",
+            "--unused=BIN/tests/analysis/hip/gfx90a_sramecc-_xnack+/a.o.unused -- tests/analysis/clang.sh -x hip --target=x86_64-unknown-linux-gnu -toolchain-flag -fastbuild-flag --rocm-path=tests/analysis/rocm",
             "--offload-device-only --no-gpu-bundle-output --offload-arch=gfx90a:sramecc-:xnack+ -S -Xclang -emit-obj",
             "-DOWN=2",
             "-DLIB=1",

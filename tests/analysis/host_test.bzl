@@ -4,7 +4,7 @@ load("@rules_cc//cc:action_names.bzl", "ACTION_NAMES")
 load("@rules_cc//cc:cc_toolchain_config_lib.bzl", "env_entry", "env_set", "feature", "flag_group", "flag_set", "tool_path")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/toolchains:cc_toolchain_config_info.bzl", "CcToolchainConfigInfo")
-load("//rules:defs.bzl", "cuda_ptx", "hip_code_objects", "hip_library", "openmp_library")
+load("//rules:defs.bzl", "cuda_ptx", "device_bitcode_library", "hip_code_objects", "hip_library", "openmp_library")
 load(":testing.bzl", "actions_test_with")
 
 _COMPILE = [ACTION_NAMES.c_compile, ACTION_NAMES.cpp_compile]
@@ -103,6 +103,12 @@ def host_tests(name):
         offload_archs = ["gfx942"],
         tags = ["manual"],
     )
+    device_bitcode_library(
+        name = "host_bitcode",
+        srcs = ["a.c", "a.hip"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
     cuda_ptx(
         name = "host_cuda",
         srcs = ["a.cu"],
@@ -161,7 +167,11 @@ def host_tests(name):
             "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"],
             "not_in_argv": ["-flto", "-fmodule-name=", "c++"],
         }),
-        ("cross_hip_device", _cross_test, hip_device, {"argv": ["-nostdinc++ -isystem libcxx -std=c++20"], "not_in_argv": ["-mcpu=neoverse-n1", "--target=aarch64-linux-musl", "-Wall"]}),
+        ("cross_hip_device", _cross_test, hip_device, {"argv": ["-x hip --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"], "not_in_argv": ["-mcpu=neoverse-n1", "-Wall"]}),
+        ("cross_code_objects", _cross_test, ("host_code_objects", "OffloadHipCompile", "host_code_objects/gfx942/a.o"), {"argv": ["-x hip --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"]}),
+        ("cross_cuda", _cross_test, ("host_cuda", "OffloadCudaCompile", "host_cuda/sm_70.ptx"), {"argv": ["-x cuda --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"]}),
+        ("cross_bitcode_c", _cross_test, ("host_bitcode", "OffloadBitcodeCompile", "host_bitcode/gfx942/a.bc"), {"argv": ["-nostdinc++ -isystem libcxx"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"], "not_in_argv": ["--target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl"]}),
+        ("cross_bitcode_hip", _cross_test, ("host_bitcode", "OffloadBitcodeCompile", "host_bitcode/gfx942/a_hip.bc"), {"argv": ["-x hip --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"]}),
         ("cross_hip_features", _cross_test, features_device, {"not_in_argv": ["-fsanitize=address"]}),
         ("cross_register", _cross_test, ("host_hip", "OffloadRegister", "host_hip/host/a.fatbin.o"), {"argv": ["--triple=aarch64-unknown-linux-gnu"]}),
         ("cross_openmp", _cross_test, host_ir, {"argv": ["--target=aarch64-unknown-linux-gnu"], "shell": True}),

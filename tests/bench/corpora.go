@@ -21,6 +21,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/llvm"
@@ -223,7 +224,7 @@ func memberName(i int) string { return fmt.Sprintf("m%03d", i) }
 func writeBundles(ctx context.Context, name string, library []byte, bundles []*bundle.Bundle) error {
 	var list []ar.NewMember
 	for i, b := range bundles[:min(20, len(bundles))] {
-		list = append(list, ar.NewMember{Name: fmt.Sprintf("tu%02d.o", i), Data: files.Memory(library[b.Start:b.End])})
+		list = append(list, ar.NewMember{Name: fmt.Sprintf("tu%02d.o", i), Data: content.Memory(library[b.Start:b.End])})
 	}
 	return writeArchive(ctx, name, list)
 }

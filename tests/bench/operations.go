@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // bench is what all measurements have in common.
@@ -134,7 +134,7 @@ func (w *work) makeArchives(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				list = append(list, ar.NewMember{Name: fmt.Sprintf("%s-%d.o", name, copies), Data: files.Memory(data)})
+				list = append(list, ar.NewMember{Name: fmt.Sprintf("%s-%d.o", name, copies), Data: content.Memory(data)})
 			}
 		}
 		if err := writeArchive(ctx, w.path(form), list); err != nil {

@@ -12,9 +12,9 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/internal/testelf"
@@ -60,7 +60,7 @@ func TestCodeObjectManager(t *testing.T) {
 			items := []bundle.Item{{ID: "host-x86_64-unknown-linux-gnu-"}}
 			images := []coverage.Image{{ID: "host-x86_64-unknown-linux-gnu-"}}
 			add := func(id string, data []byte, code *codeobject.Target) {
-				items = append(items, bundle.Item{ID: id, Content: files.Memory(data)})
+				items = append(items, bundle.Item{ID: id, Content: content.Memory(data)})
 				images = append(images, coverage.Image{ID: id, Size: int64(len(data)), Code: code})
 			}
 			named := make(map[string]bool)
@@ -122,9 +122,9 @@ func TestCodeObjectManager(t *testing.T) {
 }
 
 // entryOf returns the ID of the entry with that content, "" for no content.
-func entryOf(items []bundle.Item, content []byte) string {
+func entryOf(items []bundle.Item, body []byte) string {
 	for _, item := range items {
-		if len(content) > 0 && bytes.Equal(item.Content.Bytes(), content) {
+		if len(body) > 0 && bytes.Equal(item.Content.Bytes(), body) {
 			return item.ID
 		}
 	}

@@ -32,7 +32,7 @@ EXAMPLES = [
     "examples/hip_kernels/portable/scale.cu",
     "examples/hip_kernels/portable/scaled.cu",
     "examples/hip_kernels/runtime/BUILD.bazel",
-    "examples/hip_kernels/runtime/hip_runtime_api.h",
+    "examples/hip_kernels/runtime/hip/hip_runtime.h",
     "examples/hip_kernels/runtime/stand_in.c",
     "examples/monorepo/.bazelrc",
     "examples/monorepo/.bazelversion",

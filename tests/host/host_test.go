@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	llvm.Main(m, "qemu-aarch64", "aarch64-linux-gnu-g++")
+	llvm.Main(m, "qemu-aarch64", "aarch64-linux-gnu-g++", "buildbox-casd")
 }
 
 const buildFile = `load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_shared_library")

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/llvm"
 )
 
@@ -87,8 +87,8 @@ func testOpenMP(t *testing.T, linker, kind string) {
 	records.WriteString(".section .data.rel.ro,\"aw\",@progbits\n.p2align 3\n.globl records\n.hidden records\nrecords:\n")
 	archs := []string{"gfx90a", "gfx942", "gfx1100"}
 	for i, arch := range archs {
-		var out files.Buffer
-		img := offloadbinary.Image{Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: files.Memory(image(i)),
+		var out content.Buffer
+		img := offloadbinary.Image{Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP, Content: content.Memory(image(i)),
 			Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: arch}}}
 		if err := offloadbinary.Write(&out, 1, []offloadbinary.Image{img}); err != nil {
 			t.Fatal(err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/files"
@@ -149,7 +150,7 @@ func objectFor(number int, arch string) []byte {
 func writeBundle(t *testing.T, name string, number int) {
 	items := []bundle.Item{{ID: "host-x86_64-unknown-linux-gnu-"}}
 	for _, arch := range archs {
-		items = append(items, bundle.Item{ID: "hipv4-amdgcn-amd-amdhsa--" + arch, Content: files.Memory(objectFor(number, arch))})
+		items = append(items, bundle.Item{ID: "hipv4-amdgcn-amd-amdhsa--" + arch, Content: content.Memory(objectFor(number, arch))})
 	}
 	if err := os.WriteFile(name, fixture.BundleOf(t, bundle.Options{Align: 4096}, items...), 0o644); err != nil {
 		t.Fatal(err)

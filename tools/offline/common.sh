@@ -1,5 +1,5 @@
 # What the scripts of the offline root share: where things are kept, and how they speak.
-# Sourced by bazelw and tools/offline/run; see docs/offline.md.
+# Sourced by bazelw and tools/offline/run; see docs/internals/offline.md.
 # shellcheck shell=bash disable=SC2034
 
 offline_dir=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)

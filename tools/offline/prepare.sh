@@ -58,7 +58,7 @@ prepare() {
             *) left+=" ${old##*/}" ;;
         esac
     done
-    [[ -z $left ]] || say "      roots of earlier recipes, which can be deleted (see docs/offline.md):$left"
+    [[ -z $left ]] || say "      roots of earlier recipes, which can be deleted (see docs/internals/offline.md):$left"
 }
 
 step() {

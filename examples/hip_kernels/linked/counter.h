@@ -1,5 +1,5 @@
 #pragma once
-#include "runtime/hip_runtime_api.h"
+#include <hip/hip_runtime.h>
 
 #ifdef __HIP__
 extern __device__ int count;

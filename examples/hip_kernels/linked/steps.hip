@@ -2,7 +2,7 @@
 
 #include "linked/counter.h"
 
-__global__ void step_kernel(int *out) { out[global_id()] = next(); }
+__global__ void step_kernel(int *out) { out[blockIdx.x * blockDim.x + threadIdx.x] = next(); }
 
 int step(int *out) {
   step_kernel<<<1, 64>>>(out);

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "runtime/hip_runtime_api.h"
+#include <hip/hip_runtime.h>
 
 // Device code of another source: that is what relocatable device code is for.
 __device__ float madd(float a, float b, float c);

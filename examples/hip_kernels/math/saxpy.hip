@@ -1,12 +1,12 @@
 #include "math/saxpy.h"
 
 #include "math/madd.h"
-#include "runtime/hip_runtime_api.h"
+#include <hip/hip_runtime.h>
 
 __device__ float bias = 0;
 
 __global__ void saxpy_kernel(float a, const float *x, float *y, int n) {
-  unsigned i = global_id();
+  unsigned i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < (unsigned)n) y[i] = madd(a, x[i], y[i]) + bias;
 }
 

@@ -1,6 +1,7 @@
 // A stand-in for HIP's runtime: it prints what programs register and launch.
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct wrapper {
@@ -88,3 +89,15 @@ int hipLaunchKernel(const void *host, struct dim3 grid, struct dim3 block) {
   printf("launch of a kernel that nobody registered\n");
   return 1;
 }
+
+int hipMalloc(void **memory, size_t size) {
+  *memory = malloc(size);
+  return *memory == 0;
+}
+
+int hipFree(void *memory) {
+  free(memory);
+  return 0;
+}
+
+int hipDeviceSynchronize(void) { return 0; }

@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
@@ -164,9 +165,9 @@ func archive(t testing.TB, pairs ...string) string {
 	t.Helper()
 	var members []ar.NewMember
 	for pair := range slices.Chunk(pairs, 2) {
-		members = append(members, ar.NewMember{Name: pair[0], Data: files.Memory([]byte(pair[1]))})
+		members = append(members, ar.NewMember{Name: pair[0], Data: content.Memory([]byte(pair[1]))})
 	}
-	var out files.Buffer
+	var out content.Buffer
 	if err := ar.Write(context.Background(), &out, members); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func plainBundle(t testing.TB, pairs ...string) string {
 	t.Helper()
 	var items []bundle.Item
 	for pair := range slices.Chunk(pairs, 2) {
-		items = append(items, bundle.Item{ID: pair[0], Content: files.Memory([]byte(pair[1]))})
+		items = append(items, bundle.Item{ID: pair[0], Content: content.Memory([]byte(pair[1]))})
 	}
 	return string(fixture.BundleOf(t, bundle.Options{Align: 8}, items...))
 }
@@ -189,8 +190,8 @@ func lines(s string) []string { return strings.Split(strings.TrimSuffix(s, "\n")
 // compressedObject returns any data compressed as LLVM compresses bundles.
 func compressedObject(t testing.TB, data string) string {
 	t.Helper()
-	var out files.Buffer
-	_, err := ccob.Encode(context.Background(), &out, []ccob.Piece{{Content: files.Memory([]byte(data))}}, ccob.EncodeOptions{})
+	var out content.Buffer
+	_, err := ccob.Encode(context.Background(), &out, []ccob.Piece{{Content: content.Memory([]byte(data))}}, ccob.EncodeOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

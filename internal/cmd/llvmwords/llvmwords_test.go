@@ -7,9 +7,9 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // head returns a member header.
@@ -157,7 +157,7 @@ func TestOffloadBinary(t *testing.T) {
 		offloadbinary.Magic + "\x01\x00\x00\x00\xff":                                                          invalidData,
 		offloadbinary.Magic + "\x01\x00\x00\x00\xff\x00\x00\x00\x00\x00\x00\x00" + strings.Repeat("\x00", 16): endOfFile,
 	} {
-		for _, err := range offloadbinary.Parse(files.Memory([]byte(data)), offloadbinary.Options{}) {
+		for _, err := range offloadbinary.Parse(content.Memory([]byte(data)), offloadbinary.Options{}) {
 			var e *offloadbinary.Error
 			if !errors.As(err, &e) || offloadBinary(e) != want {
 				t.Errorf("%q: %v", data, err)

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 )
@@ -38,12 +38,12 @@ func device(name string, vgprs, scratch int) testelf.Kernel {
 func writeAll(t *testing.T, contents map[string][]byte) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	for name, content := range contents {
+	for name, body := range contents {
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(file, content, 0o666); err != nil {
+		if err := os.WriteFile(file, body, 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -284,12 +284,12 @@ func TestCovers(t *testing.T) {
 // splitLibrary returns an object whose device code is in packages of their own.
 func splitLibrary() []byte {
 	b := object.NewBuilder(object.MachineX8664)
-	for name, content := range map[string][]byte{
+	for name, body := range map[string][]byte{
 		".hip_fatbin": make([]byte, 8192), ".hipFatBinSegment": []byte("HIPK\x01\x00\x00\x00marker.."), ".rocm_kpack_ref": []byte("marker"),
 	} {
-		b.Section(object.BuilderSection{Name: name, Type: object.ShtProgbits, Flags: object.ShfAlloc, Content: files.Memory(content)})
+		b.Section(object.BuilderSection{Name: name, Type: object.ShtProgbits, Flags: object.ShfAlloc, Content: content.Memory(body)})
 	}
-	var out files.Buffer
+	var out content.Buffer
 	if err := b.Write(&out); err != nil {
 		panic(err)
 	}

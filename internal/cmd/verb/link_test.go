@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/files"
@@ -56,16 +57,16 @@ func TestLinkInWorker(t *testing.T) {
 // fatObject writes a host object with an OpenMP image for the host's processor.
 func fatObject(t *testing.T, dir, name string) {
 	t.Helper()
-	var section, fat files.Buffer
+	var section, fat content.Buffer
 	err := offloadbinary.Write(&section, 1, []offloadbinary.Image{{
-		Offload: offloadbinary.OpenMP, Content: files.Memory([]byte("image")),
+		Offload: offloadbinary.OpenMP, Content: content.Memory([]byte("image")),
 		Strings: []offloadbinary.String{{Key: "triple", Value: "x86_64-pc-linux-gnu"}, {Key: "arch", Value: "generic"}},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b := object.NewBuilder(object.MachineX8664)
-	b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfExclude, Align: 8, Content: files.Memory(section.Bytes())})
+	b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfExclude, Align: 8, Content: content.Memory(section.Bytes())})
 	if err := b.Write(&fat); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	deviceimages "github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kerneldiff"
@@ -179,9 +180,9 @@ func readText(data []byte) error {
 				return fmt.Errorf("entry %+v after byte %d", e, pos)
 			}
 			pos = e.Offset + e.Size
-			items = append(items, bundle.Item{ID: e.ID, Content: files.Memory(e.Content(data))})
+			items = append(items, bundle.Item{ID: e.ID, Content: content.Memory(e.Content(data))})
 		}
-		var out files.Buffer
+		var out content.Buffer
 		if bundle.WriteText(&out, items, comment) != nil {
 			continue
 		}
@@ -317,13 +318,13 @@ func fixIndex(data []byte) []byte {
 // readParts holds a bundle that was put together against its plan.
 func readParts(data []byte, most int64) error {
 	parts := split(data, 3)
-	plan, err := ccob.ParsePlan(files.Memory(parts[0]))
+	plan, err := ccob.ParsePlan(content.Memory(parts[0]))
 	if err != nil {
 		return serious(err)
 	}
 	var list []*ccob.Part
 	for _, b := range parts[1:] {
-		p, err := ccob.ParsePart(files.Memory(b))
+		p, err := ccob.ParsePart(content.Memory(b))
 		if err != nil {
 			return serious(err)
 		}
@@ -348,7 +349,7 @@ func readParts(data []byte, most int64) error {
 
 // limited is a Buffer with a largest size.
 type limited struct {
-	files.Buffer
+	content.Buffer
 	left int64
 }
 
@@ -361,7 +362,7 @@ func (l *limited) take(n int64) error {
 	return nil
 }
 
-func (l *limited) Append(c files.Content) error {
+func (l *limited) Append(c content.Content) error {
 	if err := l.take(c.Len()); err != nil {
 		return err
 	}
@@ -386,7 +387,7 @@ func (l *limited) Write(p []byte) (int, error) {
 // again against what was read.
 func readPackages(data []byte, most int64) error {
 	end := int64(0)
-	for p, err := range offloadbinary.Parse(files.Memory(data), offloadbinary.Options{Inflate: offloadbinary.UpTo(most)}) {
+	for p, err := range offloadbinary.Parse(content.Memory(data), offloadbinary.Options{Inflate: offloadbinary.UpTo(most)}) {
 		if err != nil {
 			if e, ok := err.(*offloadbinary.Error); !ok || e.Error() == "" {
 				return fmt.Errorf("error %v of type %T", err, err)
@@ -407,11 +408,11 @@ func readPackages(data []byte, most int64) error {
 				return err
 			}
 		}
-		var out files.Buffer
+		var out content.Buffer
 		if offloadbinary.Write(&out, 2, p.Images) != nil {
 			continue // a key with a NUL
 		}
-		for again, err := range offloadbinary.Parse(files.Memory(out.Bytes()), offloadbinary.Options{}) {
+		for again, err := range offloadbinary.Parse(content.Memory(out.Bytes()), offloadbinary.Options{}) {
 			if err != nil || len(again.Images) != len(p.Images) {
 				return fmt.Errorf("written again: %v", err)
 			}
@@ -459,9 +460,9 @@ func readObject(data []byte) error {
 		return serious(err)
 	}
 	for i := range o.Sections {
-		content, err := o.Data(i)
-		if err == nil && len(content) > len(data) {
-			return fmt.Errorf("section %d of %d bytes", i, len(content))
+		body, err := o.Data(i)
+		if err == nil && len(body) > len(data) {
+			return fmt.Errorf("section %d of %d bytes", i, len(body))
 		}
 	}
 	n := 0
@@ -499,10 +500,10 @@ const added = "__CLANG_OFFLOAD_BUNDLE__added"
 func rewriteObject(data []byte) error {
 	const most = 4 << 20
 	out := &limited{left: most}
-	err := object.Rewrite(files.Memory(data), object.Edits{
+	err := object.Rewrite(content.Memory(data), object.Edits{
 		Remove:       func(name []byte) bool { return len(name) == 5 },
 		RenameSymbol: map[string]string{"use": "used", "main": "begin"},
-		Add:          []object.NewSection{object.BundleSection(added, files.Memory([]byte("payload")))},
+		Add:          []object.NewSection{object.BundleSection(added, content.Memory([]byte("payload")))},
 	}, out)
 	if err != nil {
 		return serious(err)
@@ -513,14 +514,14 @@ func rewriteObject(data []byte) error {
 	}
 	found := false
 	for i := range o.Sections {
-		content, err := o.Data(i)
-		found = found || err == nil && string(o.Sections[i].Name) == added && string(content) == "payload"
+		body, err := o.Data(i)
+		found = found || err == nil && string(o.Sections[i].Name) == added && string(body) == "payload"
 	}
 	if !found {
 		return errors.New("the new section is not in the output")
 	}
 	again := &limited{left: 2 * most}
-	err = object.Rewrite(files.Memory(out.Bytes()), object.Edits{Remove: func(name []byte) bool { return string(name) == added }}, again)
+	err = object.Rewrite(content.Memory(out.Bytes()), object.Edits{Remove: func(name []byte) bool { return string(name) == added }}, again)
 	if err != nil && !errors.Is(err, errFull) {
 		return fmt.Errorf("the output cannot be written again: %w", err)
 	}
@@ -628,7 +629,7 @@ func readPTX(data []byte) error {
 }
 
 func readKpack(data []byte, most int64) error {
-	a, err := kpack.Parse(files.Memory(data))
+	a, err := kpack.Parse(content.Memory(data))
 	if err != nil {
 		return serious(err)
 	}
@@ -645,11 +646,11 @@ func readKpack(data []byte, most int64) error {
 		}
 	}
 	a.Sorted()
-	var out files.Buffer
+	var out content.Buffer
 	if kpack.Write(&out, a) != nil {
 		return nil
 	}
-	again, err := kpack.Parse(files.Memory(out.Bytes()))
+	again, err := kpack.Parse(content.Memory(out.Bytes()))
 	if err != nil || len(again.Entries) != len(a.Entries) {
 		return fmt.Errorf("written again: %v", err)
 	}
@@ -657,11 +658,11 @@ func readKpack(data []byte, most int64) error {
 }
 
 func readHost(data []byte) error {
-	_, err := kpack.ParseHost(files.Memory(data))
+	_, err := kpack.ParseHost(content.Memory(data))
 	if err := serious(err); err != nil {
 		return err
 	}
-	f, err := elfedit.Parse(files.Memory(data))
+	f, err := elfedit.Parse(content.Memory(data))
 	if err != nil {
 		return serious(err)
 	}
@@ -673,7 +674,7 @@ func readHost(data []byte) error {
 
 // planLinked requires that a changed file breaks no rule that the file did not break.
 func planLinked(data []byte) error {
-	f, err := elfedit.Parse(files.Memory(data))
+	f, err := elfedit.Parse(content.Memory(data))
 	if err != nil {
 		return serious(err)
 	}
@@ -684,7 +685,7 @@ func planLinked(data []byte) error {
 	size := variant(data) % (1 << 14)
 	plan, err := f.Layout(elfedit.Edit{Changes: []elfedit.Change{{
 		Section: section, Size: uint64(size), Align: 64, Slots: map[uint64]uint64{},
-		Parts: []files.Part{{Content: files.Memory(make([]byte, size))}},
+		Parts: []content.Part{{Content: content.Memory(make([]byte, size))}},
 		Move:  func(offset uint64) (uint64, bool) { return 0, offset == 0 },
 	}}})
 	if err != nil {
@@ -705,7 +706,7 @@ func planLinked(data []byte) error {
 	if at > plan.Size || plan.Size > most {
 		return nil
 	}
-	var out files.Buffer
+	var out content.Buffer
 	if err := plan.Write(&out); err != nil {
 		return fmt.Errorf("the plan cannot be written: %w", err)
 	}
@@ -722,7 +723,7 @@ func planLinked(data []byte) error {
 }
 
 func planObject(data []byte) error {
-	o, err := elfedit.ParseObject(files.Memory(data))
+	o, err := elfedit.ParseObject(content.Memory(data))
 	if err != nil {
 		return serious(err)
 	}
@@ -732,7 +733,7 @@ func planObject(data []byte) error {
 		}
 		const size = 100
 		plan, err := o.Layout([]elfedit.ObjectChange{{
-			Section: i, Size: size, Parts: []files.Part{{Content: files.Memory(make([]byte, size))}},
+			Section: i, Size: size, Parts: []content.Part{{Content: content.Memory(make([]byte, size))}},
 			Move: func(offset uint64) (uint64, bool) { return offset, true },
 		}})
 		if err != nil {
@@ -753,7 +754,7 @@ func pruned(data []byte, b *budget.Budget) error {
 		{Compress: true, DryRun: true, Budget: b},
 		{Decompress: true, Budget: b},
 	}[variant(data)%3]
-	w, err := prune.Open(background, files.Memory(data), o)
+	w, err := prune.Open(background, content.Memory(data), o)
 	if err != nil {
 		return serious(err)
 	}
@@ -772,7 +773,7 @@ func pruned(data []byte, b *budget.Budget) error {
 	if serious(err) != nil {
 		return serious(err)
 	}
-	code, err := prune.ReadCode(background, files.Memory(data), b)
+	code, err := prune.ReadCode(background, content.Memory(data), b)
 	if err == nil {
 		code.Close()
 	}

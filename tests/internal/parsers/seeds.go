@@ -18,10 +18,10 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/kpack"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
@@ -40,7 +40,7 @@ func (fixtures) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 var t fixtures
 
 // written returns what write writes.
-func written(write func(files.Sink) error) []byte { return fixture.Bytes(t, write) }
+func written(write func(content.Sink) error) []byte { return fixture.Bytes(t, write) }
 
 // ids are the entries of the bundles.
 var ids = []string{"host-x86_64-unknown-linux-gnu-", "hipv4-amdgcn-amd-amdhsa--gfx906", "hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+"}
@@ -57,13 +57,13 @@ func images() [][]byte {
 func plainBundle(contents [][]byte, align uint64) (raw []byte, pieces []ccob.Piece) {
 	var items []bundle.Item
 	for i, c := range contents {
-		items = append(items, bundle.Item{ID: ids[i], Content: files.Memory(c)})
+		items = append(items, bundle.Item{ID: ids[i], Content: content.Memory(c)})
 	}
 	layout, err := bundle.NewLayout(items, bundle.Options{Align: align})
 	if err != nil {
 		panic(err)
 	}
-	pieces = append(pieces, ccob.Piece{Content: files.Memory(layout.Header)})
+	pieces = append(pieces, ccob.Piece{Content: content.Memory(layout.Header)})
 	for _, p := range layout.Contents {
 		pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
 	}
@@ -121,7 +121,7 @@ func compressed() [][]byte {
 			list = append(list, container(version, 1, raw, zstdOf(raw)), container(version, 0, raw, zlibOf(raw)))
 		}
 		for _, o := range []ccob.EncodeOptions{{Frames: ccob.FramesOne}, {Frames: ccob.FramesEntry}, {Frames: ccob.FramesEntry, Version: 2}} {
-			list = append(list, written(func(out files.Sink) error {
+			list = append(list, written(func(out content.Sink) error {
 				_, err := ccob.Encode(context.Background(), out, pieces, o)
 				return err
 			}))
@@ -136,7 +136,7 @@ func plansAndParts() [][]byte {
 	var list [][]byte
 	for _, frames := range []ccob.Frames{ccob.FramesAuto, ccob.FramesEntry} {
 		o := ccob.EncodeOptions{Frames: frames}
-		var planned, first, second files.Buffer
+		var planned, first, second content.Buffer
 		if err := errors.Join(
 			ccob.EncodePlan(context.Background(), &planned, pieces, o),
 			ccob.EncodePart(context.Background(), &first, []ccob.Piece{{Content: pieces[2].Content}}, pieces[3].Offset-pieces[2].Offset, o),
@@ -172,9 +172,9 @@ func split(data []byte, n int) [][]byte {
 
 // packages returns offload binaries of all versions.
 func packages() [][]byte {
-	image := func(arch, content string) offloadbinary.Image {
+	image := func(arch, body string) offloadbinary.Image {
 		return offloadbinary.Image{
-			Kind: offloadbinary.Object, Offload: offloadbinary.HIP, Content: files.Memory([]byte(content)),
+			Kind: offloadbinary.Object, Offload: offloadbinary.HIP, Content: content.Memory([]byte(body)),
 			Strings: []offloadbinary.String{{Key: "triple", Value: "amdgcn-amd-amdhsa"}, {Key: "arch", Value: arch}},
 		}
 	}
@@ -182,11 +182,11 @@ func packages() [][]byte {
 	two := append(slices.Clone(one), image("gfx90a:xnack+", strings.Repeat("the second ", 30)))
 	var list [][]byte
 	for version := 1; version <= 2; version++ {
-		list = append(list, written(func(out files.Sink) error { return offloadbinary.Write(out, version, one) }))
+		list = append(list, written(func(out content.Sink) error { return offloadbinary.Write(out, version, one) }))
 	}
-	list = append(list, written(func(out files.Sink) error { return offloadbinary.Write(out, 2, two) }))
+	list = append(list, written(func(out content.Sink) error { return offloadbinary.Write(out, 2, two) }))
 	for _, c := range []offloadbinary.Compression{{}, {Zlib: true, Level: 6}} {
-		list = append(list, written(func(out files.Sink) error {
+		list = append(list, written(func(out content.Sink) error {
 			return offloadbinary.WriteCompressed(context.Background(), out, two, c)
 		}))
 	}
@@ -195,14 +195,14 @@ func packages() [][]byte {
 
 // archives returns archives of all kinds.
 func archives() [][]byte {
-	gnu := written(func(out files.Sink) error {
+	gnu := written(func(out content.Sink) error {
 		return ar.Write(context.Background(), out, []ar.NewMember{
-			{Name: "a.o", Data: files.Memory([]byte("first")), Object: true, Symbols: []string{"f", "g"}},
-			{Name: "a_name_of_many_letters.o", Data: files.Memory([]byte("the second")), Object: true, Symbols: []string{"h"}},
+			{Name: "a.o", Data: content.Memory([]byte("first")), Object: true, Symbols: []string{"f", "g"}},
+			{Name: "a_name_of_many_letters.o", Data: content.Memory([]byte("the second")), Object: true, Symbols: []string{"h"}},
 		})
 	})
-	member := func(name, content string) string {
-		return fmt.Sprintf("%-16s%-12d%-6d%-6d%-8s%-10d`\n%s%s", name, 0, 0, 0, "644", len(content), content, strings.Repeat("\n", len(content)%2))
+	member := func(name, body string) string {
+		return fmt.Sprintf("%-16s%-12d%-6d%-6d%-8s%-10d`\n%s%s", name, 0, 0, 0, "644", len(body), body, strings.Repeat("\n", len(body)%2))
 	}
 	number := func(order binary.AppendByteOrder, width int, values ...uint64) string {
 		var b []byte
@@ -255,8 +255,8 @@ func cubins() [][]byte {
 		return b
 	}
 	b := object.NewBuilder(190)
-	section := func(name string, content []byte) object.SectionID {
-		return b.Section(object.BuilderSection{Name: name, Type: object.ShtProgbits, Content: files.Memory(content)})
+	section := func(name string, body []byte) object.SectionID {
+		return b.Section(object.BuilderSection{Name: name, Type: object.ShtProgbits, Content: content.Memory(body)})
 	}
 	text := section(".text._Z4gemmPf", make([]byte, 32))
 	section(".nv.info", append(record(0x2f, 1, 40), record(0x11, 1, 16)...))
@@ -334,10 +334,10 @@ func kpacks() (list [][]byte) {
 			if scheme == kpack.Zstd {
 				data = zstdOf(data)
 			}
-			e.Stored = files.Memory(data)
+			e.Stored = content.Memory(data)
 			a.Entries = append(a.Entries, e)
 		}
-		list = append(list, written(func(out files.Sink) error { return kpack.Write(out, a) }))
+		list = append(list, written(func(out content.Sink) error { return kpack.Write(out, a) }))
 	}
 	return append(list, append(bytes.Clone(list[0][:16]), 0xdf, 0xff, 0xff, 0xff, 0xff))
 }
@@ -383,12 +383,12 @@ func hostObjects() [][]byte {
 		fixture.HostObject(t, "\xc3"),
 	}
 	for _, kind := range []register.Kind{register.OpenMP, register.HIP} {
-		o := &register.Object{Machine: object.MachineX8664, Registrations: []register.Registration{{Kind: kind, Images: []register.Image{{Content: files.Memory(raw)}}}}}
+		o := &register.Object{Machine: object.MachineX8664, Registrations: []register.Registration{{Kind: kind, Images: []register.Image{{Content: content.Memory(raw)}}}}}
 		list = append(list, written(o.Write))
 	}
-	return append(list, written(func(out files.Sink) error {
+	return append(list, written(func(out content.Sink) error {
 		b := object.NewCOFFBuilder()
-		s := b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: object.ShtProgbits, Align: 8, Content: files.Memory(image)})
+		s := b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: object.ShtProgbits, Align: 8, Content: content.Memory(image)})
 		b.Symbol(object.BuilderSymbol{Name: "a_name_of_many_letters", Section: s, Size: 1, Bind: object.BindGlobal})
 		return b.Write(out)
 	}))
@@ -397,7 +397,7 @@ func hostObjects() [][]byte {
 // modules returns bitcode that the program writes.
 func modules() (list [][]byte) {
 	for _, kind := range []register.Kind{register.OpenMP, register.HIP} {
-		m := registerir.Module{Triple: "x86_64-unknown-linux-gnu", Registration: register.Registration{Kind: kind, Images: []register.Image{{Content: files.Memory([]byte("image"))}}}}
+		m := registerir.Module{Triple: "x86_64-unknown-linux-gnu", Registration: register.Registration{Kind: kind, Images: []register.Image{{Content: content.Memory([]byte("image"))}}}}
 		var b bytes.Buffer
 		if err := m.WriteBitcode(&b); err != nil {
 			panic(err)

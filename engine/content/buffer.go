@@ -1,4 +1,4 @@
-package files
+package content
 
 import "io"
 
@@ -48,4 +48,18 @@ func (s *WriterSink) Append(c Content) error {
 }
 
 // Zeros implements Sink.
-func (s *WriterSink) Zeros(n int64) error { return writeZeros(s.W, n) }
+func (s *WriterSink) Zeros(n int64) error { return WriteZeros(s.W, n) }
+
+var zeros [4096]byte
+
+// WriteZeros writes n zero bytes.
+func WriteZeros(w io.Writer, n int64) error {
+	for n > 0 {
+		k, err := w.Write(zeros[:min(n, int64(len(zeros)))])
+		if err != nil {
+			return err
+		}
+		n -= int64(k)
+	}
+	return nil
+}

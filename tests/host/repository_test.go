@@ -1,0 +1,183 @@
+package host
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/internal/reapi"
+)
+
+const repositoryBuild = `load("@bazel_tools//tools/cpp:unix_cc_toolchain_config.bzl", "cc_toolchain_config")
+load("@rules_cc//cc:defs.bzl", "cc_toolchain")
+
+ROOT = "external/" + repository_name().lstrip("@")
+
+filegroup(
+    name = "files",
+    srcs = glob(["libcxx/**", "sysroot/**"]),
+)
+
+filegroup(name = "empty")
+
+cc_toolchain_config(
+    name = "config",
+    abi_libc_version = "unknown",
+    abi_version = "unknown",
+    builtin_sysroot = ROOT + "/sysroot",
+    compile_flags = ["-isystem", ROOT + "/libcxx"],
+    compiler = "clang",
+    cpu = "CPU",
+    cxx_builtin_include_directories = [ROOT],
+    host_system_name = "local",
+    target_libc = "glibc",
+    target_system_name = "CPU-linux-gnu",
+    tool_paths = {
+        tool: "/bin/false"
+        for tool in ["ar", "cpp", "dwp", "gcc", "gcov", "ld", "llvm-cov", "llvm-profdata", "nm", "objcopy", "objdump", "strip"]
+    },
+    toolchain_identifier = "repository",
+)
+
+cc_toolchain(
+    name = "cc",
+    all_files = ":files",
+    ar_files = ":empty",
+    compiler_files = ":files",
+    dwp_files = ":empty",
+    linker_files = ":empty",
+    objcopy_files = ":empty",
+    strip_files = ":empty",
+    toolchain_config = ":config",
+)
+
+toolchain(
+    name = "toolchain",
+    target_compatible_with = [
+        "@platforms//cpu:PLATFORM",
+        "@platforms//os:linux",
+    ],
+    toolchain = ":cc",
+    toolchain_type = "@bazel_tools//tools/cpp:toolchain_type",
+)
+`
+
+// everyCompilation has a target of each rule that compiles. The sources include two headers of the C++ toolchain.
+const everyCompilation = `load("@rules_offload//rules:defs.bzl", "cuda_ptx", "device_bitcode_library", "hip_code_objects", "hip_library", "openmp_library")
+
+platform(
+    name = "aarch64",
+    constraint_values = [
+        "@platforms//cpu:aarch64",
+        "@platforms//os:linux",
+    ],
+)
+
+hip_code_objects(
+    name = "kernels",
+    srcs = ["kernel.hip"],
+    offload_archs = ["gfx90a"],
+)
+
+hip_library(
+    name = "library",
+    srcs = ["host.hip"],
+    offload_archs = ["gfx90a"],
+)
+
+cuda_ptx(
+    name = "ptx",
+    srcs = ["kernel.cu"],
+    offload_archs = ["sm_80"],
+)
+
+device_bitcode_library(
+    name = "bitcode",
+    srcs = ["function.c", "function.hip"],
+    offload_archs = ["gfx90a"],
+)
+
+openmp_library(
+    name = "openmp",
+    srcs = ["region.cc"],
+)
+`
+
+// The headers of a C++ toolchain from a repository, and the machine of the host, reach all compilations, in the
+// sandbox and on another machine.
+func TestToolchainFromRepository(t *testing.T) {
+	const includes = "#include <in_sysroot.h>\n#include <in_libcxx>\n"
+	const machine = "#if !defined(__aarch64__)\n#error the host is AArch64\n#endif\n"
+	const kernel = includes + machine + "extern \"C\" __attribute__((global)) void k(int *p) { *p = IN_SYSROOT + IN_LIBCXX; }\n"
+	contents := map[string]string{
+		"BUILD.bazel":                                 everyCompilation,
+		"repository/MODULE.bazel":                     "module(name = \"repository\")\n\nbazel_dep(name = \"platforms\", version = \"0.0.10\")\nbazel_dep(name = \"rules_cc\", version = \"0.0.17\")\n",
+		"repository/BUILD.bazel":                      strings.NewReplacer("CPU", "aarch64", "PLATFORM", "aarch64").Replace(repositoryBuild),
+		"repository/sysroot/usr/include/in_sysroot.h": "#pragma once\n#define IN_SYSROOT 1\n",
+		"repository/libcxx/in_libcxx":                 "#pragma once\n#define IN_LIBCXX 2\n",
+		".bazelignore":                                "repository\n",
+		"kernel.hip":                                  kernel,
+		"kernel.cu":                                   kernel,
+		"host.hip":                                    includes + machine + "int host() { return IN_SYSROOT + IN_LIBCXX; }\n",
+		"function.c":                                  includes + "int c(int a) { return a + IN_SYSROOT + IN_LIBCXX; }\n",
+		"function.hip":                                includes + machine + "extern \"C\" __attribute__((device)) int d(int a) { return a + IN_SYSROOT + IN_LIBCXX; }\n",
+		"region.cc": includes + machine + `int region(int *out) {
+#pragma omp target map(tofrom: out[:1])
+  out[0] = IN_SYSROOT + IN_LIBCXX;
+  return 0;
+}
+`,
+	}
+	w := bazeltest.New(t, t.TempDir(), contents)
+	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write("MODULE.bazel", string(module)+`
+bazel_dep(name = "platforms", version = "0.0.10")
+bazel_dep(name = "repository")
+local_path_override(
+    module_name = "repository",
+    path = "repository",
+)
+
+register_toolchains("@repository//:toolchain")
+`)
+	server, err := reapi.Start(context.Background(), reapi.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, runner := range []struct {
+		name  string
+		flags []string
+	}{
+		{"linux-sandbox", []string{"--spawn_strategy=linux-sandbox"}},
+		{"remote", []string{"--spawn_strategy=remote", "--remote_executor=" + server.Address(), "--noremote_local_fallback", "--noremote_accept_cached"}},
+	} {
+		t.Run(runner.name, func(t *testing.T) {
+			w.Bazel("clean")
+			result := w.Bazel(append([]string{"build", "--platforms=//:aarch64", "//:all"}, runner.flags...)...)
+			compilations := 0
+			for _, spawn := range result.Spawns {
+				switch spawn.Mnemonic {
+				case "OffloadHipCompile", "OffloadHipHostCompile", "OffloadCudaCompile", "OffloadBitcodeCompile", "OffloadOpenMpIncludes", "OffloadOpenMpCompile":
+					compilations++
+					if spawn.Runner != runner.name {
+						t.Errorf("%s ran by %s, want %s", spawn.Mnemonic, spawn.Runner, runner.name)
+					}
+				}
+			}
+			if compilations != 8 {
+				t.Errorf("%d compilations, want 8", compilations)
+			}
+		})
+	}
+}
