@@ -10,7 +10,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -161,7 +160,7 @@ func (s *Session) compress(ctx context.Context, output content.Sink, pieces []cc
 	}
 	stats, err := ccob.Encode(ctx, output, pieces, ccob.EncodeOptions{
 		Version: c.Version,
-		Level:   ccob.Level(longzstd.FromNumber(c.Level)),
+		Level:   ccob.LevelOf(c.Level),
 		Frames:  c.Frames,
 		Budget:  s.budget,
 		Done:    s.meter.add,

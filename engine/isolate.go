@@ -43,12 +43,17 @@ func (s *Session) Isolate(ctx context.Context, opt IsolateOptions) error {
 		return err
 	}
 	defer input.Close()
+	return s.isolate(ctx, input, opt.Output, opt.Suffix)
+}
+
+// isolate is Isolate for an open input.
+func (s *Session) isolate(ctx context.Context, input *files.Input, name, suffix string) error {
 	return s.write(ctx, func(out *files.Outputs) error {
-		edits, err := isolation(input.Bytes(), opt.Suffix)
+		edits, err := isolation(input.Bytes(), suffix)
 		if err != nil {
 			return in(input, err)
 		}
-		output, err := out.Create(opt.Output)
+		output, err := out.Create(name)
 		if err != nil {
 			return err
 		}

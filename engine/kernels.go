@@ -10,10 +10,10 @@ import (
 
 	"github.com/zeebo/xxh3"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/budget"
 )
 
 // maxKernels is the largest number of kernels read from a file, a limit for

@@ -91,7 +91,7 @@ func (s *Session) Link(ctx context.Context, opt LinkOptions) (messages string, e
 	}
 	command := []string{opt.Clang, "--no-default-config", "--target=" + opt.Triple, "-r", "-nostdlib", "-fuse-ld=lld", "-o", merged, registration}
 	for _, name := range opt.Inputs {
-		path, err := filepath.Abs(name)
+		path, err := s.files.Abs(name)
 		if err != nil {
 			return messages, err
 		}
@@ -113,7 +113,7 @@ func (s *Session) stage(ctx context.Context, opt LinkOptions) (plan *LinkPlan, k
 	if err != nil {
 		return nil, nil, err
 	}
-	plan, err = planLink(found, opt)
+	plan, err = s.planLink(found, opt)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -54,18 +54,18 @@ func (s *Session) PlanLink(ctx context.Context, opt LinkOptions) (*LinkPlan, err
 	if err != nil {
 		return nil, err
 	}
-	return planLink(found, opt)
+	return s.planLink(found, opt)
 }
 
 // planLink plans a link of open inputs.
-func planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
+func (s *Session) planLink(found []linkInput, opt LinkOptions) (*LinkPlan, error) {
 	command := devicelink.CommandOptions{Clang: opt.Clang, Args: opt.DeviceArgs}
 	var described []devicelink.Image
 	var planned []PlannedImage
 	for _, in := range found {
 		archive := in.format == object.Archive || in.format == object.ThinArchive
 		if archive || in.format == object.ELFSharedObject {
-			path, err := filepath.Abs(in.name)
+			path, err := s.files.Abs(in.name)
 			if err != nil {
 				return nil, err
 			}

@@ -3,7 +3,9 @@ package engine
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
+	"github.com/rules-offload/rules_offload/internal/process"
 )
 
 // fakeClang makes the test program link as Clang does for Link: the output is
@@ -33,7 +36,12 @@ func init() {
 		if arg == "-o" {
 			output = os.Args[i+1]
 		}
-		if strings.HasPrefix(arg, "image") {
+		named := strings.HasPrefix(arg, "image")
+		if mode == "files" { // of the working directory, or with an absolute path
+			info, err := os.Stat(arg)
+			named = err == nil && info.Mode().IsRegular() && i > 0 && os.Args[i-1] != "-o"
+		}
+		if named {
 			data, err := os.ReadFile(arg)
 			if err != nil {
 				panic(err)
@@ -308,5 +316,119 @@ func TestLinkErrors(t *testing.T) {
 		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("%s %s: took %v", test.mode, test.inputs, took)
 		}
+	}
+}
+
+// TestLinksInRoot links with names that are relative to the directory of the request.
+func TestLinksInRoot(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const amd = "amdgcn-amd-amdhsa"
+	inputs := map[string][]byte{
+		"host.o": fatObject(t, amd+" gfx90a hip HOST"), "lib.a": archive(t, "one.o", string(fatObject(t, amd+" gfx90a hip MEMBER"))),
+		"cpu.o": fatObject(t, "x86_64-pc-linux-gnu generic openmp CPU"),
+	}
+	t.Run("Link", func(t *testing.T) {
+		s, dir := newSession(t, inputs)
+		for i := range inputs {
+			if _, err := os.Stat(i); err == nil {
+				t.Fatalf("%s is in the working directory", i)
+			}
+		}
+		opt := LinkOptions{Inputs: []string{"host.o", "lib.a"}, Clang: self, Triple: linux, Output: "out.o", Scratch: t.TempDir(), Env: []string{fakeClang + "=files"}}
+		if _, err := s.Link(t.Context(), opt); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := os.ReadFile(filepath.Join(dir, "out.o")); err != nil || !bytes.Contains(out, []byte("HOSTMEMBER")) {
+			t.Errorf("%d bytes, %v", len(out), err)
+		}
+		// The library of a device link for the host is named with its path.
+		plan, err := s.PlanLink(t.Context(), LinkOptions{Inputs: []string{"cpu.o", "lib.a"}, Clang: self})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := filepath.Join(dir, "lib.a"); !slices.Contains(plan.Links[0].Command, want) {
+			t.Errorf("got %q, expected %s", plan.Links[0].Command, want)
+		}
+	})
+	t.Run("WrapLink", func(t *testing.T) {
+		s, dir := newSession(t, inputs)
+		if err := s.WrapLink(t.Context(), wrapOptions(self, t.TempDir())); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := os.ReadFile(filepath.Join(dir, "out.o")); err != nil || !bytes.Contains(out, []byte("HOSTMEMBER")) {
+			t.Errorf("%d bytes, %v", len(out), err)
+		}
+	})
+}
+
+// wrapOptions returns options of WrapLink for host.o and lib.a, with the test program as compiler
+// and linker.
+func wrapOptions(self, temp string) WrapLinkOptions {
+	return WrapLinkOptions{
+		Inputs: []WrapInput{{Name: "host.o"}, {Name: "lib.a"}}, HostTriple: linux, Output: "out.o",
+		Linker: self, LinkerArgs: []string{"-o", "out.o"}, ObjectsAt: 2,
+		Temp: temp, Env: []string{fakeClang + "=files"}, Find: func(string) (string, error) { return self, nil },
+		Slots: process.Limit(1), Stdout: io.Discard, Stderr: io.Discard,
+	}
+}
+
+// TestRelocatableKeepsFiles isolates the result of a host link: a file of the user with a similar
+// name stays, and the object keeps its mode.
+func TestRelocatableKeepsFiles(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, dir := newSession(t, map[string][]byte{"host.o": fatObject(t, "amdgcn-amd-amdhsa gfx90a hip HOST"), "lib.a": archive(t), "out.o.isolated": []byte("mine")})
+	out := filepath.Join(dir, "out.o")
+	if err := os.WriteFile(out, []byte("old"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	opt := wrapOptions(self, t.TempDir())
+	opt.Relocatable = true
+	if err := s.WrapLink(t.Context(), opt); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(out + ".isolated"); err != nil || string(got) != "mine" {
+		t.Errorf("the user's file: %q, %v", got, err)
+	}
+	if got, err := os.ReadFile(out); err != nil || len(got) < 4 || string(got[:4]) != "\x7fELF" {
+		t.Errorf("the output has %d bytes, %v: expected an ELF file", len(got), err)
+	}
+	if info, err := os.Stat(out); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("mode: %v, %v", info.Mode(), err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 4 {
+		t.Errorf("%v, %v: expected 4 files", entries, err)
+	}
+}
+
+// TestWrapCancelled cancels a link while it packs the images.
+func TestWrapCancelled(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, dir := newSession(t, map[string][]byte{"host.o": fatObject(t, "amdgcn-amd-amdhsa gfx90a hip HOST"), "lib.a": archive(t)})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("enough")
+	opt := wrapOptions(self, t.TempDir())
+	opt.FatbinOnly = true
+	opt.Phase = func(name, _ string) func() {
+		return func() {
+			if name == "Bundle linked output" {
+				cancel(cause)
+			}
+		}
+	}
+	if err := s.WrapLink(ctx, opt); !errors.Is(err, cause) {
+		t.Errorf("got %v, want %v", err, cause)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out.o")); err == nil {
+		t.Error("the output exists")
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // CompressPart, CompressPlan and Assemble write a compressed bundle in steps that
@@ -45,7 +44,7 @@ func (s *Session) CompressPart(ctx context.Context, opt PartOptions) error {
 		if err != nil {
 			return err
 		}
-		return ccob.EncodePart(ctx, output, pieces, pos, ccob.EncodeOptions{Level: longzstd.FromNumber(opt.Level), Budget: s.budget})
+		return ccob.EncodePart(ctx, output, pieces, pos, ccob.EncodeOptions{Level: ccob.LevelOf(opt.Level), Budget: s.budget})
 	})
 }
 
@@ -93,7 +92,7 @@ func (s *Session) CompressPlan(ctx context.Context, opt CompressPlanOptions) err
 			return err
 		}
 		return ccob.EncodePlan(ctx, output, layoutPieces(layout), ccob.EncodeOptions{
-			Level:  longzstd.FromNumber(opt.Level),
+			Level:  ccob.LevelOf(opt.Level),
 			Frames: opt.Frames,
 			Budget: s.budget,
 			Done:   s.meter.add,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -25,6 +26,9 @@ type LinkDeviceOptions struct {
 	Objects []LinkedObject
 	// Advice tells the user what to do about undefined symbols.
 	Advice string
+	// WithoutRuntime is the GPU for which an OpenMP link has no library, such as gfx90a. Such a
+	// link fails before it starts if an object calls LLVM's device runtime. Empty for other links.
+	WithoutRuntime string
 }
 
 // LinkedObject is an ELF object or a bitcode file in a device link.
@@ -37,6 +41,11 @@ type LinkedObject struct {
 // LinkDevice runs a device link and returns the output of the linker. For a link that fails
 // because of undefined symbols, the error is an [UndefinedSymbolsError].
 func (s *Session) LinkDevice(ctx context.Context, opt LinkDeviceOptions) (messages string, err error) {
+	if opt.WithoutRuntime != "" {
+		if err := s.checkRuntime(opt); err != nil {
+			return "", err
+		}
+	}
 	messages, err = combinedOutput(ctx, opt.Command, "", opt.Env)
 	var failed *process.ExitError
 	if !errors.As(err, &failed) {
@@ -93,6 +102,52 @@ func (e *UndefinedSymbolsError) Error() string {
 		lines = append(lines, line)
 	}
 	return strings.Join(lines, "\n")
+}
+
+// NoDeviceRuntimeError reports an OpenMP link without LLVM's device runtime, which its objects call.
+type NoDeviceRuntimeError struct {
+	Target string // the GPU
+	Source string // the first source that calls the runtime
+	LLVM   string // the directory of LLVM
+	Found  string // the runtime that this LLVM has, a path below LLVM; empty if it has none
+}
+
+// Error is one line that says what to install or set.
+func (e *NoDeviceRuntimeError) Error() string {
+	dir := filepath.Join("lib", deviceRuntime)
+	what := "this LLVM (" + e.LLVM + ") has no OpenMP device runtime, " + filepath.Join(dir, "libompdevice.a") + ": install an LLVM that is built with the runtime openmp for " + deviceRuntime + ", and name its directory"
+	if e.Found != "" {
+		what = "the link does not name LLVM's OpenMP device runtime, " + filepath.Join(e.LLVM, e.Found)
+		dir = filepath.Join(e.LLVM, dir)
+	} else {
+		dir = filepath.Join("/LLVM", dir)
+	}
+	return fmt.Sprintf("%s for %s: %s: device_linkopts = [\"%s=-L%s\", \"%s=-lompdevice\"]", e.Source, e.Target, what, deviceRuntime, dir, deviceRuntime)
+}
+
+// deviceRuntime is the directory of the runtime for AMD GPUs, below lib. It is also their triple.
+const deviceRuntime = "amdgcn-amd-amdhsa"
+
+// checkRuntime returns a [NoDeviceRuntimeError] if an object refers to LLVM's device runtime.
+func (s *Session) checkRuntime(opt LinkDeviceOptions) error {
+	for _, linked := range opt.Objects {
+		names, err := s.references(linked.File)
+		if err != nil || !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(name, "__kmpc_") }) {
+			continue // the linker reports what it cannot read
+		}
+		e := &NoDeviceRuntimeError{Target: opt.WithoutRuntime, Source: linked.Source}
+		clang, err := filepath.EvalSymlinks(opt.Command[0])
+		if err != nil {
+			clang = opt.Command[0]
+		}
+		e.LLVM = filepath.Dir(filepath.Dir(clang))
+		library := filepath.Join("lib", deviceRuntime, "libompdevice.a")
+		if _, err := os.Stat(filepath.Join(e.LLVM, library)); err == nil {
+			e.Found = library
+		}
+		return e
+	}
+	return nil
 }
 
 // lldUndefined matches lld's message for an undefined symbol.

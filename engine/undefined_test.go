@@ -83,3 +83,58 @@ func TestLinkDevice(t *testing.T) {
 		t.Errorf("no compiler: %v", err)
 	}
 }
+
+// TestDeviceRuntime links OpenMP objects without a library. The link does not start if an object calls the device runtime.
+func TestDeviceRuntime(t *testing.T) {
+	s, dir := newSession(t, map[string][]byte{
+		"calls.o": referring(t, "other", "__kmpc_target_init"),
+		"plain.o": referring(t, "other"),
+		"text":    []byte("text"),
+	})
+	llvm := filepath.Join(dir, "llvm")
+	if err := os.MkdirAll(filepath.Join(llvm, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	clang := filepath.Join(llvm, "bin", "clang")
+	if err := os.WriteFile(clang, []byte("#!/bin/sh\necho linked\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := func(target string, names ...string) (string, error) {
+		t.Helper()
+		opt := LinkDeviceOptions{Command: []string{clang}, WithoutRuntime: target}
+		for _, name := range names {
+			opt.Objects = append(opt.Objects, LinkedObject{File: name, Source: "k/" + name})
+		}
+		return s.LinkDevice(context.Background(), opt)
+	}
+	for _, names := range [][]string{{"plain.o", "text", "missing.o"}, {}} {
+		if printed, err := link("gfx90a", names...); err != nil || printed != "linked\n" {
+			t.Errorf("%q: %v, printed %q", names, err, printed)
+		}
+	}
+	if printed, err := link("", "calls.o"); err != nil || printed != "linked\n" {
+		t.Errorf("a link with libraries: %v, printed %q", err, printed)
+	}
+	check := func(want string) {
+		t.Helper()
+		printed, err := link("gfx90a", "plain.o", "calls.o")
+		var missing *NoDeviceRuntimeError
+		if !errors.As(err, &missing) || printed != "" {
+			t.Fatalf("%v, printed %q", err, printed)
+		}
+		if diff := cmp.Diff(want, err.Error()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+	check("k/calls.o for gfx90a: this LLVM (" + llvm + ") has no OpenMP device runtime, lib/amdgcn-amd-amdhsa/libompdevice.a: install an LLVM that is built with the runtime openmp for amdgcn-amd-amdhsa, and name its directory: " +
+		`device_linkopts = ["amdgcn-amd-amdhsa=-L/LLVM/lib/amdgcn-amd-amdhsa", "amdgcn-amd-amdhsa=-lompdevice"]`)
+	runtime := filepath.Join(llvm, "lib", "amdgcn-amd-amdhsa")
+	if err := os.MkdirAll(runtime, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(runtime, "libompdevice.a"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	check("k/calls.o for gfx90a: the link does not name LLVM's OpenMP device runtime, " + runtime + "/libompdevice.a: " +
+		`device_linkopts = ["amdgcn-amd-amdhsa=-L` + runtime + `", "amdgcn-amd-amdhsa=-lompdevice"]`)
+}

@@ -214,7 +214,7 @@ func (w *wrapLink) run(ctx context.Context) error {
 		return err
 	}
 	if w.FatbinOnly {
-		return w.fatbin(packed)
+		return w.fatbin(ctx, packed)
 	}
 	if w.Linker == "" {
 		return &WrapError{Fault: WrapNoLinker}
@@ -225,7 +225,7 @@ func (w *wrapLink) run(ctx context.Context) error {
 // runProgram runs a program that prints to the output of the host link. Long command lines
 // are passed in response files if the program reads them.
 func (w *wrapLink) runProgram(ctx context.Context, command []string, responses bool) error {
-	program := process.Command{Args: command, Env: w.Env, Stdout: w.Stdout, Stderr: w.Stderr}
+	program := process.Command{Args: command, Env: w.Env, Dir: w.session.files.Dir(), Stdout: w.Stdout, Stderr: w.Stderr}
 	if responses {
 		program.Responses, program.WindowsQuoting = w.Temp, isCOFFLinker(command[0])
 	}

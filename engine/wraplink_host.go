@@ -5,13 +5,13 @@ import (
 	"crypto/md5"
 	"encoding/binary"
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // hostLink runs the host linker and isolates its result if it is relocatable.
@@ -46,12 +46,11 @@ func isCOFFLinker(program string) bool {
 // section, in place.
 func (w *wrapLink) isolate(ctx context.Context) error {
 	defer w.Phase("Isolate", "")()
+	var input *files.Input
 	var data []byte
 	if !w.DryRun {
-		// A separate Session, because the result replaces its input.
-		own := New(Config{Budget: w.session.budget})
-		input, err := own.files.Open(w.Output)
-		if err != nil {
+		var err error
+		if input, err = w.session.files.OpenToReplace(w.Output); err != nil {
 			return err
 		}
 		defer input.Close()
@@ -65,14 +64,8 @@ func (w *wrapLink) isolate(ctx context.Context) error {
 	if w.DryRun {
 		return nil
 	}
-	own := New(Config{Budget: w.session.budget})
-	beside := w.Output + ".isolated"
-	defer os.Remove(beside)
-	if err := own.Isolate(ctx, IsolateOptions{Input: w.Output, Output: beside, Suffix: suffix}); err != nil {
-		return errors.Join(err, os.Remove(w.Output))
+	if err := w.session.isolate(ctx, input, w.Output, suffix); err != nil {
+		return errors.Join(err, w.session.files.Remove(w.Output))
 	}
-	if info, err := os.Stat(w.Output); err == nil {
-		os.Chmod(beside, info.Mode().Perm())
-	}
-	return os.Rename(beside, w.Output)
+	return nil
 }

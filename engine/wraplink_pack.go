@@ -205,7 +205,7 @@ func (w *wrapLink) fatbinary(ctx context.Context, list []int) ([]string, error) 
 }
 
 // fatbin writes the packed images to the output.
-func (w *wrapLink) fatbin(packed []packedKind) error {
+func (w *wrapLink) fatbin(ctx context.Context, packed []packedKind) error {
 	var images []string
 	for _, p := range packed {
 		images = append(images, p.images...)
@@ -221,7 +221,7 @@ func (w *wrapLink) fatbin(packed []packedKind) error {
 		return err
 	}
 	defer input.Close()
-	return w.session.write(context.Background(), func(out *files.Outputs) error {
+	return w.session.write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(w.Output)
 		if err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 
 	"github.com/rules-offload/rules_offload/internal/linkcache"
@@ -40,16 +39,19 @@ func (w *wrapLink) link(ctx context.Context) error {
 // linkOne runs one device link, or takes its result from the cache. What it prints goes to
 // messages.
 func (w *wrapLink) linkOne(ctx context.Context, i int, messages *bytes.Buffer) error {
-	program := process.Command{Args: w.commands[i], Env: w.Env, Stdout: messages, Stderr: messages, Responses: w.Temp}
+	program := process.Command{Args: w.commands[i], Env: w.Env, Dir: w.session.files.Dir(), Stdout: messages, Stderr: messages, Responses: w.Temp}
+	linked, err := w.session.files.Abs(w.linked[i])
+	if err != nil {
+		return err
+	}
 	key, cached := linkcache.Key{}, false
 	if w.Cache != nil && !w.SaveTemps {
-		var err error
 		if key, cached, err = linkcache.LinkKey(ctx, program, w.staged[i], w.linked[i]); err != nil {
 			return err
 		}
 	}
 	if cached {
-		printed, found, err := w.Cache.Get(key, w.linked[i])
+		printed, found, err := w.Cache.Get(key, linked)
 		if found {
 			messages.Write(printed)
 			return nil
@@ -61,11 +63,11 @@ func (w *wrapLink) linkOne(ctx context.Context, i int, messages *bytes.Buffer) e
 	if err := program.Run(ctx); err != nil {
 		return err
 	}
-	if info, err := os.Stat(w.linked[i]); err != nil || info.Size() == 0 {
+	if info, err := w.session.files.Stat(w.linked[i]); err != nil || info.Size() == 0 {
 		return &WrapError{WrapDeviceLink, program.Args[0], fmt.Errorf("the device link for %s succeeded but wrote no image", w.links[i].Name())}
 	}
 	if cached {
-		if err := w.Cache.Put(key, w.linked[i], messages.Bytes()); err != nil {
+		if err := w.Cache.Put(key, linked, messages.Bytes()); err != nil {
 			fmt.Fprintf(messages, "warning: %s: %v\n", w.Cache.Name, err)
 		}
 	}

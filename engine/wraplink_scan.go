@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -49,7 +48,7 @@ func (s *Session) scan(ctx context.Context, inputs []WrapInput, withEntries bool
 func (s *Session) scanInput(ctx context.Context, found *scanned, in WrapInput, withEntries bool) error {
 	f, err := s.Open(ctx, in.Name, images.Options{Scope: images.OffloadBinaries})
 	var system *files.Error
-	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || isDirectory(in.Name)) {
+	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || s.isDirectory(in.Name)) {
 		found.formats = append(found.formats, object.Unknown)
 		return nil
 	}
@@ -106,8 +105,8 @@ const maxArchiveDepth = 32
 // relocatableOffloading is the section of images after a relocatable link.
 const relocatableOffloading = ".llvm.offloading.relocatable"
 
-func isDirectory(name string) bool {
-	info, err := os.Stat(name)
+func (s *Session) isDirectory(name string) bool {
+	info, err := s.files.Stat(name)
 	return err == nil && info.IsDir()
 }
 

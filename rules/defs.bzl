@@ -19,7 +19,7 @@ load("//rules/private:hip_code_objects.bzl", _hip_code_objects = "hip_code_objec
 load("//rules/private:hip_device_link.bzl", _hip_device_link = "hip_device_link")
 load("//rules/private:hip_library.bzl", _hip_library = "hip_library")
 load("//rules/private:hip_programs.bzl", _hip_binary = "hip_binary", _hip_test = "hip_test")
-load("//rules/private:offload_archive.bzl", _offload_archive = "offload_archive", _offload_unbundle_archive = "offload_unbundle_archive")
+load("//rules/private:offload_archive.bzl", _offload_archive = "offload_archive")
 load("//rules/private:offload_binary.bzl", _offload_binary = "offload_binary")
 load("//rules/private:offload_bundle.bzl", _offload_bundle = "offload_bundle")
 load("//rules/private:offload_cc_data.bzl", _offload_cc_data = "offload_cc_data")
@@ -61,7 +61,6 @@ offload_prune = _offload_prune
 offload_register = _offload_register
 offload_report = _offload_report
 offload_unbundle = _offload_unbundle
-offload_unbundle_archive = _offload_unbundle_archive
 openmp_library = _openmp_library
 requires_arch = _requires_arch
 requires_cuda = _requires_cuda

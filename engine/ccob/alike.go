@@ -8,7 +8,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/rules-offload/rules_offload/internal/budget"
+	"github.com/rules-offload/rules_offload/engine/budget"
 )
 
 // Data that frames have in common, such as tables of constants or compressed debug sections,

@@ -145,7 +145,7 @@ func (plan *Plan) encodeFrame(ctx context.Context, parts []placed, start, end in
 		units := []func(context.Context) error{func(ctx context.Context) error {
 			var buf content.Buffer
 			w := &frameWriter{WriteCloser: nopCloser{&buf}}
-			size, err := longzstd.EncodeTo(ctx, w, raw, longzstd.Options{Level: plan.level, Cores: b.Cores()})
+			size, err := longzstd.EncodeTo(ctx, w, raw, longzstd.Options{Level: longzstd.Level(plan.level), Cores: b.Cores()})
 			if err == nil && alone != nil {
 				if _, err = alone.seal(w, raw, size); alone.flags != 0 {
 					buf.Bytes()[frameFlags] = alone.flags

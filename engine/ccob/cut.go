@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/budget"
 )
 
 // Piece is a range of raw bytes: the header of the plain bundle or an entry.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
@@ -339,7 +339,7 @@ func encodeFrame(ctx context.Context, w io.WriteCloser, b *budget.Budget, pieces
 		if err := raw.Fill(); err != nil {
 			return err
 		}
-		o := longzstd.Options{Level: level, Cores: b.Cores(), Passed: trimmer(raw)}
+		o := longzstd.Options{Level: longzstd.Level(level), Cores: b.Cores(), Passed: trimmer(raw)}
 		if beside != nil {
 			o.Beside = beside.beside(ctx, raw.Bytes(), start)
 			defer func() { beside.raw = nil }()

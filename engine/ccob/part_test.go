@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/budget"
 )
 
 // parts makes a part of each range of pieces that belong together. If pad is set, a

@@ -9,7 +9,6 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // Plan is the output of EncodePlan:
@@ -142,7 +141,7 @@ func ParsePlan(c content.Content) (*Plan, error) {
 		p.starts = append(p.starts, int64(le.Uint64(marks[i:])))
 	}
 	level := le.Uint32(marks[tail+4:])
-	if len(p.starts) == 0 || len(p.starts) != int(le.Uint32(marks[tail:])) || p.starts[0] != 0 || !slices.IsSorted(p.starts) || level > uint32(longzstd.Small) {
+	if len(p.starts) == 0 || len(p.starts) != int(le.Uint32(marks[tail:])) || p.starts[0] != 0 || !slices.IsSorted(p.starts) || level > uint32(Small) {
 		return nil, broken
 	}
 	p.level = Level(level)

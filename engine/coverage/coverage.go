@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/codeobject"
 )
 
 // Verdict is the result for a GPU: whether it finds code.
@@ -49,7 +48,7 @@ type GPU struct {
 // Mode is a GPU with a state, on or off, for every feature.
 type Mode struct {
 	Processor      string
-	SRAMECC, XNACK codeobject.Feature // Unsupported, Off or On
+	SRAMECC, XNACK target.FeatureState // Unsupported, Off or On
 }
 
 // String returns the name of the mode, such as gfx942:sramecc+:xnack-.
@@ -60,12 +59,12 @@ func (m Mode) features() string {
 	var b strings.Builder
 	for _, f := range []struct {
 		name  string
-		state codeobject.Feature
+		state target.FeatureState
 	}{{"sramecc", m.SRAMECC}, {"xnack", m.XNACK}} {
 		switch f.state {
-		case codeobject.On:
+		case target.FeatureOn:
 			b.WriteString(":" + f.name + "+")
-		case codeobject.Off:
+		case target.FeatureOff:
 			b.WriteString(":" + f.name + "-")
 		}
 	}
@@ -104,17 +103,17 @@ func ParseGPU(name string) (GPU, error) {
 	case strings.HasSuffix(id.Processor, "-generic"):
 		return fail("%s is a target for compilation; name a processor that runs the code", id.Processor)
 	}
-	states := map[string][]codeobject.Feature{"sramecc": {codeobject.Unsupported}, "xnack": {codeobject.Unsupported}}
+	states := map[string][]target.FeatureState{"sramecc": {target.FeatureUnsupported}, "xnack": {target.FeatureUnsupported}}
 	for _, f := range features {
-		states[f] = []codeobject.Feature{codeobject.Off, codeobject.On}
+		states[f] = []target.FeatureState{target.FeatureOff, target.FeatureOn}
 	}
 	for _, f := range id.Features {
 		if !slices.Contains(features, f.Name) {
 			return fail("%s has no feature %q", id.Processor, f.Name)
 		}
-		states[f.Name] = []codeobject.Feature{codeobject.Off}
+		states[f.Name] = []target.FeatureState{target.FeatureOff}
 		if f.On {
-			states[f.Name] = []codeobject.Feature{codeobject.On}
+			states[f.Name] = []target.FeatureState{target.FeatureOn}
 		}
 	}
 	gpu := GPU{Name: name}
@@ -131,7 +130,7 @@ type Image struct {
 	ID   string // entry ID, "" outside bundles
 	Size int64  // bytes
 	// Code is the target of an AMD code object; nil for other images.
-	Code *codeobject.Target
+	Code *target.CodeObject
 	// Empty reports whether the image has neither kernels nor exported variables.
 	Empty bool
 }
@@ -142,8 +141,8 @@ func (img *Image) loads(m Mode) bool {
 	if c == nil || c.Version == 0 {
 		return false
 	}
-	fits := func(code, gpu codeobject.Feature) bool {
-		return code != codeobject.On && code != codeobject.Off || code == gpu
+	fits := func(code, gpu target.FeatureState) bool {
+		return code != target.FeatureOn && code != target.FeatureOff || code == gpu
 	}
 	processor := c.Processor == m.Processor || c.Generic >= 1 && c.Processor != "" && c.Processor == generics[m.Processor]
 	return processor && fits(c.SRAMECC, m.SRAMECC) && fits(c.XNACK, m.XNACK)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/codeobject"
+	"github.com/rules-offload/rules_offload/engine/target"
 )
 
 func TestParseGPU(t *testing.T) {
@@ -37,20 +37,20 @@ func TestParseGPU(t *testing.T) {
 }
 
 // code returns what the ELF header of code for a target ID says.
-func code(id string) *codeobject.Target {
-	t := &codeobject.Target{Version: 6}
+func code(id string) *target.CodeObject {
+	t := &target.CodeObject{Version: 6}
 	t.Processor, _, _ = strings.Cut(id, ":")
 	if strings.HasSuffix(t.Processor, "-generic") {
 		t.Generic = 1
 	}
-	state := func(name string) codeobject.Feature {
+	state := func(name string) target.FeatureState {
 		switch {
 		case strings.Contains(id, name+"+"):
-			return codeobject.On
+			return target.FeatureOn
 		case strings.Contains(id, name+"-"):
-			return codeobject.Off
+			return target.FeatureOff
 		}
-		return codeobject.Any
+		return target.FeatureAny
 	}
 	t.SRAMECC, t.XNACK = state("sramecc"), state("xnack")
 	return t

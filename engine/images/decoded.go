@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/ccob"
-	"github.com/rules-offload/rules_offload/internal/budget"
 )
 
 // decoded is a compressed bundle that the search decoded to find its entries: a text

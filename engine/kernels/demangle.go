@@ -6,7 +6,7 @@ import (
 
 	"github.com/ianlancetaylor/demangle"
 
-	"github.com/rules-offload/rules_offload/internal/budget"
+	"github.com/rules-offload/rules_offload/engine/budget"
 )
 
 // Limits of demangling, for names crafted to waste time: a mangled name can

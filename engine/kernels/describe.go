@@ -63,7 +63,7 @@ func (img *Image) codeObject(data []byte) error {
 	if err != nil {
 		return err
 	}
-	img.Arch, img.Version, img.Target, img.Empty = o.ID(), o.Version, o.Target, o.Empty()
+	img.Arch, img.Version, img.Target, img.Empty = o.ID(), o.Version, o.CodeObject, o.Empty()
 	for _, s := range o.Sections {
 		img.Sections = append(img.Sections, Section{Name: string(s.Name), Size: int64(s.Size)})
 	}
@@ -94,7 +94,7 @@ func fromCodeObject(o *codeobject.Object, k *codeobject.Kernel) Kernel {
 			d.OMPMode = &mode
 		}
 	}
-	if usage, ok := Usage(o, k); ok {
+	if usage, ok := usageOf(o, k); ok {
 		if r, ok := p.Of(usage); ok {
 			d.Occupancy = &Occupancy{
 				WavesPerSIMD: int(r.Waves), Max: int(r.Max), Limits: r.Limits,
@@ -105,10 +105,10 @@ func fromCodeObject(o *codeobject.Object, k *codeobject.Kernel) Kernel {
 	return d
 }
 
-// Usage returns the resources on which the occupancy of a kernel depends, or
+// usageOf returns the resources on which the occupancy of a kernel depends, or
 // false if the code object does not state all of them: for unknown processors,
 // version 2, missing metadata, and VGPRs that waves allocate dynamically.
-func Usage(o *codeobject.Object, k *codeobject.Kernel) (occupancy.Usage, bool) {
+func usageOf(o *codeobject.Object, k *codeobject.Kernel) (occupancy.Usage, bool) {
 	p, d := occupancy.ByMach(o.Mach), k.Descriptor
 	if p == nil || d == nil || o.Version < 3 || k.WavefrontSize == nil || k.SGPRs == nil || k.VGPRs == nil ||
 		k.LDS == nil || k.MaxWorkgroupSize == nil || d.DynamicVGPRs() {

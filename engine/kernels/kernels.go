@@ -3,7 +3,7 @@
 // `offload inspect --kernels`, `offload diff` and `offload report` print.
 package kernels
 
-import "github.com/rules-offload/rules_offload/internal/codeobject"
+import "github.com/rules-offload/rules_offload/engine/target"
 
 // Image describes a device image. The fields up to Hash identify where it was
 // found; Describe does not set them.
@@ -31,7 +31,7 @@ type Image struct {
 	// Version is the version of a code object, 2 to 6; 0 for other images.
 	Version int
 	// Target is the target in the ELF header of a code object.
-	Target codeobject.Target
+	Target target.CodeObject
 	// Empty reports whether a code object or a SPIR-V module has neither kernels
 	// nor exported variables; __hip_cuid_* variables do not count.
 	Empty bool

@@ -8,13 +8,12 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/prune"
-	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // MergeOptions are the options of Merge.
@@ -165,7 +164,7 @@ func bundleParts(ctx context.Context, items []bundle.Item, o *MergeOptions) ([]c
 			pieces = append(pieces, ccob.Piece{Offset: p.Offset, Content: p.Content, ID: p.ID})
 		}
 		var out content.Buffer
-		_, err := ccob.Encode(ctx, &out, pieces, ccob.EncodeOptions{Level: ccob.Level(longzstd.FromNumber(o.Level)), Budget: o.Budget})
+		_, err := ccob.Encode(ctx, &out, pieces, ccob.EncodeOptions{Level: ccob.LevelOf(o.Level), Budget: o.Budget})
 		return []content.Part{{Content: content.Memory(out.Bytes())}}, out.Len(), err
 	}
 	parts := []content.Part{{Content: content.Memory(layout.Header)}}

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/codeobject"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 )
@@ -120,7 +120,7 @@ func (v *Verifier) entry(ctx context.Context, name string, a *Archive, e *Entry)
 }
 
 // fits reports whether code with the target t matches a target ID.
-func fits(t codeobject.Target, arch string) bool {
+func fits(t target.CodeObject, arch string) bool {
 	id, err := target.ParseTargetID(arch)
 	if err != nil || t.Processor == "" {
 		return true // unknown target
@@ -133,7 +133,7 @@ func fits(t codeobject.Target, arch string) bool {
 		if f.Name == "sramecc" {
 			state = t.SRAMECC
 		}
-		if state == codeobject.On && !f.On || state == codeobject.Off && f.On {
+		if state == target.FeatureOn && !f.On || state == target.FeatureOff && f.On {
 			return false
 		}
 	}

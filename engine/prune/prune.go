@@ -11,14 +11,13 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
 // ErrNoDeviceCode reports a file without device code.
@@ -231,7 +230,7 @@ func (w *Work) Report(p *elfedit.Layout) Report {
 
 // compression returns the options of compression.
 func (o *Options) compression(version int) ccob.EncodeOptions {
-	return ccob.EncodeOptions{Version: version, Level: ccob.Level(longzstd.FromNumber(o.Level)), Budget: o.Budget, Done: o.Done}
+	return ccob.EncodeOptions{Version: version, Level: ccob.LevelOf(o.Level), Budget: o.Budget, Done: o.Done}
 }
 
 // Linked reports whether the file is a shared library or a program.

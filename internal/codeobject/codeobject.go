@@ -11,31 +11,13 @@ package codeobject
 import (
 	"bytes"
 	"debug/elf"
-	"fmt"
-	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// Target is the target of a code object as stated in its ELF header.
-type Target struct {
-	// Version is the version of the code object, 2 to 6; 0 if the file states an
-	// unknown version, or an operating system other than HSA.
-	Version int
-	// Mach is the processor, the low byte of e_flags. Processor is its name, "" if
-	// it is unknown.
-	Mach      uint8
-	Processor string
-	// XNACK and SRAMECC are the states of the features.
-	XNACK, SRAMECC Feature
-	// Generic is the version of a generic processor, 1 or more for gfx9-generic
-	// and the like, else 0.
-	Generic int
-}
-
 // Object is a code object. It refers to the bytes that it was parsed from.
 type Object struct {
-	Target
+	target.CodeObject
 	// Relocatable reports whether the object has not been linked.
 	Relocatable bool
 	// HasMetadata reports whether a note describes the kernels.
@@ -51,17 +33,6 @@ type Object struct {
 
 	elf *file
 }
-
-// Feature is the state of a feature that a code object was compiled for.
-type Feature uint8
-
-// The states of features, numbered as in e_flags.
-const (
-	Unsupported Feature = iota // the processor does not have it
-	Any                        // the code works with and without it
-	Off
-	On
-)
 
 // Section is a section of the file.
 type Section struct {
@@ -122,7 +93,7 @@ func Parse(data []byte) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Object{Target: targetOf(data), Relocatable: f.typ == etRel, Sections: f.sectionList(), elf: f}
+	o := &Object{CodeObject: targetOf(data), Relocatable: f.typ == etRel, Sections: f.sectionList(), elf: f}
 	if err := f.readSymbols(); err != nil {
 		return nil, err
 	}
@@ -140,58 +111,36 @@ func Parse(data []byte) (*Object, error) {
 }
 
 // ParseTarget reads the target of a code object from only its ELF header.
-func ParseTarget(data []byte) (Target, error) {
+func ParseTarget(data []byte) (target.CodeObject, error) {
 	if !Is(data) {
-		return Target{}, notCodeObject(data)
+		return target.CodeObject{}, notCodeObject(data)
 	}
 	return targetOf(data), nil
 }
 
 // targetOf is ParseTarget for data that begins like a code object.
-func targetOf(data []byte) Target {
+func targetOf(data []byte) target.CodeObject {
 	const maxABI = 4
 	flags := u32(data[48:])
-	t := Target{Mach: uint8(flags), Processor: target.AMDGPUByMach(uint8(flags))}
+	t := target.CodeObject{Mach: uint8(flags), Processor: target.AMDGPUByMach(uint8(flags))}
 	if osabi, abi := data[7], data[8]; osabi == osabiHSA && abi <= maxABI {
 		t.Version = int(abi) + 2
 	}
 	switch t.Version {
 	case 2, 3:
 		if flags&0x100 != 0 {
-			t.XNACK = On
+			t.XNACK = target.FeatureOn
 		}
 		if flags&0x200 != 0 {
-			t.SRAMECC = On
+			t.SRAMECC = target.FeatureOn
 		}
 	case 4, 5, 6:
-		t.XNACK, t.SRAMECC = Feature(flags>>8&3), Feature(flags>>10&3)
+		t.XNACK, t.SRAMECC = target.FeatureState(flags>>8&3), target.FeatureState(flags>>10&3)
 		if t.Version == 6 {
 			t.Generic = int(flags >> 24)
 		}
 	}
 	return t
-}
-
-// ID returns the target ID that the ELF flags state, such as
-// gfx90a:sramecc+:xnack-. Unknown processors have a name of the form mach-0x7f.
-func (t Target) ID() string {
-	var b strings.Builder
-	b.WriteString(t.Processor)
-	if t.Processor == "" {
-		fmt.Fprintf(&b, "mach-0x%02x", t.Mach)
-	}
-	for _, f := range []struct {
-		name  string
-		state Feature
-	}{{"sramecc", t.SRAMECC}, {"xnack", t.XNACK}} {
-		switch f.state {
-		case On:
-			b.WriteString(":" + f.name + "+")
-		case Off:
-			b.WriteString(":" + f.name + "-")
-		}
-	}
-	return b.String()
 }
 
 // Empty reports whether the object has neither kernels nor exported variables.

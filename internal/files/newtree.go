@@ -94,7 +94,7 @@ func (r *Root) NewTree(name string) (*NewTree, error) {
 	if err := os.MkdirAll(filepath.Dir(target), 0o777); err != nil {
 		return nil, fileError(name, err)
 	}
-	temp, err := tempName(filepath.Dir(target), func(name string) error { return os.Mkdir(name, 0o777) })
+	temp, err := tempName(filepath.Dir(target), noInode, func(name string) error { return os.Mkdir(name, 0o777) })
 	if err != nil {
 		return nil, fileError(name, err)
 	}

@@ -549,7 +549,11 @@ func (o *Output) overwrite() error {
 // nameTemp gives a temporary name to a file without a name.
 func (o *Output) nameTemp() (err error) {
 	lockFile(o.file)
-	o.temp, err = tempName(filepath.Dir(o.target), func(name string) error { return linkFile(o.file, name) })
+	fi, err := o.file.Stat()
+	if err != nil {
+		return err
+	}
+	o.temp, err = tempName(filepath.Dir(o.target), inodeOf(fi), func(name string) error { return linkFile(o.file, name) })
 	return err
 }
 

@@ -4,17 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 )
 
 // Outputs is a transaction of all files that a request writes. Commit writes
@@ -262,77 +259,6 @@ func follow(path string) (string, fs.FileInfo, error) {
 // target of /dev/stdout does. Such a file is written to, not replaced.
 func descriptor(path string) bool {
 	return runtime.GOOS != "windows" && (strings.HasPrefix(path, "/proc/") || strings.HasPrefix(path, "/dev/fd/"))
-}
-
-// createTemp creates a new file in dir. If the system supports it, the file has
-// no name, so that it disappears if the process is killed; name is then "". The
-// umask is applied to mode.
-func createTemp(dir string, mode fs.FileMode) (f *os.File, name string, err error) {
-	if f, err = openUnnamed(dir, mode); err == nil {
-		return f, "", nil
-	}
-	name, err = tempName(dir, func(name string) (err error) {
-		f, err = os.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, mode)
-		return err
-	})
-	if err == nil {
-		lockFile(f)
-	}
-	return f, name, err
-}
-
-// staleAfter is the age of a temporary file that no process uses any longer.
-const staleAfter = time.Hour
-
-// cleaned holds the directories that removeStale has searched.
-var cleaned sync.Map
-
-// removeStale removes temporary files of killed processes from a directory,
-// before the first temporary name is created there. It keeps files that are new
-// or locked by a process.
-func removeStale(dir string) {
-	if _, again := cleaned.LoadOrStore(dir, true); again {
-		return
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return
-	}
-	defer d.Close()
-	const most = 4096 // number of names to read in a large directory
-	names, _ := d.Readdirnames(most)
-	for _, name := range names {
-		if !strings.HasPrefix(name, tempPrefix) {
-			continue
-		}
-		path := filepath.Join(dir, name)
-		if fi, err := os.Lstat(path); err != nil || !fi.Mode().IsRegular() || time.Since(fi.ModTime()) < staleAfter {
-			continue
-		}
-		if f, err := os.Open(path); err == nil {
-			if lockFile(f) {
-				os.Remove(path)
-			}
-			f.Close()
-		}
-	}
-}
-
-// tempPrefix is the prefix of the temporary names of outputs.
-const tempPrefix = ".offload-"
-
-// tempName calls create with random names in dir until one is new.
-func tempName(dir string, create func(name string) error) (string, error) {
-	removeStale(dir)
-	for {
-		name := filepath.Join(dir, tempPrefix+strconv.FormatUint(rand.Uint64(), 36))
-		switch err := create(name); {
-		case err == nil:
-			return name, nil
-		case !errors.Is(err, fs.ErrExist):
-			return "", err
-		}
-	}
 }
 
 // Commit completes all outputs and renames them to their final names. If it

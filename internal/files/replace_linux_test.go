@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 )
 
@@ -302,29 +301,5 @@ func TestSandboxLinks(t *testing.T) {
 	}
 	if got := listing(t, outside); len(got) != 1 || got["victim"] != "before" {
 		t.Errorf("outside: %v", got)
-	}
-}
-
-// Files of a killed process are removed if they are old and not locked.
-func TestRemoveStale(t *testing.T) {
-	root, dir := tree(t, map[string]string{"x": "old", ".offload-old": "", ".offload-new": "", ".offload-used": "", "offload-other": ""})
-	hourBefore := time.Now().Add(-2 * staleAfter)
-	for _, name := range []string{".offload-old", ".offload-used", "offload-other"} {
-		if err := os.Chtimes(filepath.Join(dir, name), hourBefore, hourBefore); err != nil {
-			t.Fatal(err)
-		}
-	}
-	used, err := os.Open(filepath.Join(dir, ".offload-used"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer used.Close()
-	if !lockFile(used) {
-		t.Fatal("the lock is taken")
-	}
-	replace(t, root, "x", "new")
-	want := map[string]string{"x": "new", ".offload-new": "", ".offload-used": "", "offload-other": ""}
-	if diff := cmp.Diff(want, listing(t, dir)); diff != "" {
-		t.Error(diff)
 	}
 }

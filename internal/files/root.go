@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -67,6 +68,20 @@ func (r *Root) Declare(paths []string) {
 }
 
 func (r *Root) tempDir() string { return cmp.Or(r.TempDir, "/tmp") }
+
+// Dir returns the directory that relative names are relative to; "" is the working directory
+// of the process.
+func (r *Root) Dir() string { return r.dir }
+
+// Abs returns the absolute path on disk of a name in the request.
+func (r *Root) Abs(name string) (string, error) { return filepath.Abs(r.path(name)) }
+
+// Stat describes a file that a program of the request wrote, or one that the request may
+// leave out. It does not check declared inputs.
+func (r *Root) Stat(name string) (fs.FileInfo, error) { return os.Stat(r.path(name)) }
+
+// Remove deletes a file that a program of the request wrote.
+func (r *Root) Remove(name string) error { return os.Remove(r.path(name)) }
 
 // path returns the path on disk of a name in the request.
 func (r *Root) path(name string) string {

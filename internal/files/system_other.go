@@ -21,6 +21,9 @@ func identify(path string, _ fs.FileInfo) fileID {
 	return fileID(strings.ToLower(path))
 }
 
+// inodeOf returns noInode: files have no numbers here.
+func inodeOf(fs.FileInfo) uint64 { return noInode }
+
 func mapFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func unmap([]byte) error { return nil }

@@ -18,6 +18,9 @@ func identify(_ string, fi fs.FileInfo) fileID {
 	return fileID{uint64(st.Dev), uint64(st.Ino)}
 }
 
+// inodeOf returns the inode number of a file.
+func inodeOf(fi fs.FileInfo) uint64 { return uint64(fi.Sys().(*syscall.Stat_t).Ino) }
+
 func mapFile(f *os.File, size int) ([]byte, error) {
 	return unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
 }

@@ -13,11 +13,12 @@ import (
 
 // Jobserver is the job server of GNU make, as a client sees it: one slot is the
 // client's own, the others are bytes in a pipe that each slot takes out and puts
-// back.
+// back. Several goroutines may acquire slots at the same time.
 type Jobserver struct {
 	read, write *os.File
 
-	own chan struct{} // has the slot that needs no token
+	own     chan struct{} // has the slot that needs no token
+	reading chan struct{} // full while a goroutine reads the pipe, whose deadline it may set
 }
 
 // OpenJobserver connects to the job server that the variable MAKEFLAGS names, by
@@ -32,7 +33,7 @@ func OpenJobserver(makeflags string) (*Jobserver, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &Jobserver{own: make(chan struct{}, 1)}
+	j := &Jobserver{own: make(chan struct{}, 1), reading: make(chan struct{}, 1)}
 	j.own <- struct{}{}
 	// Opened anew: other processes share the descriptors of make, and with them
 	// whether reads wait.
@@ -97,7 +98,19 @@ func (j *Jobserver) Acquire(ctx context.Context) (func(), error) {
 		return j.releaseOwn, nil
 	default:
 	}
-	// Whichever comes first: the own slot is free again, or there is a token.
+	select {
+	case <-j.own:
+		return j.releaseOwn, nil
+	case j.reading <- struct{}{}:
+		defer func() { <-j.reading }()
+		return j.acquireToken(ctx)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// acquireToken waits until the own slot is free or the pipe has a token. It requires reading.
+func (j *Jobserver) acquireToken(ctx context.Context) (func(), error) {
 	type result struct {
 		token byte
 		err   error
@@ -109,11 +122,13 @@ func (j *Jobserver) Acquire(ctx context.Context) (func(), error) {
 		_, err := j.read.Read(token[:])
 		got <- result{token[0], err}
 	}()
-	stop := func() result {
+	// stop ends the read. A token that it got meanwhile goes back.
+	stop := func() {
 		j.read.SetReadDeadline(time.Unix(1, 0))
-		r := <-got
+		if r := <-got; r.err == nil {
+			j.put(r.token)
+		}
 		j.read.SetReadDeadline(time.Time{})
-		return r
 	}
 	select {
 	case r := <-got:
@@ -122,14 +137,10 @@ func (j *Jobserver) Acquire(ctx context.Context) (func(), error) {
 		}
 		return j.releaseToken(r.token), nil
 	case <-j.own:
-		if r := stop(); r.err == nil { // both at once
-			j.put(r.token)
-		}
+		stop()
 		return j.releaseOwn, nil
 	case <-ctx.Done():
-		if r := stop(); r.err == nil {
-			j.put(r.token)
-		}
+		stop()
 		return nil, context.Cause(ctx)
 	}
 }

@@ -204,6 +204,61 @@ func TestJobserver(t *testing.T) {
 	}
 }
 
+// TestJobserverConcurrent acquires slots in several goroutines without a token, and cancels one
+// after the other: the rest wait until they get theirs.
+func TestJobserverConcurrent(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	j, err := OpenJobserver("--jobserver-auth=" + descriptors(r, w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	own, err := j.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 200 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var cancelled, waiting sync.WaitGroup
+		for range 3 {
+			cancelled.Go(func() {
+				if release, err := j.Acquire(ctx); err == nil {
+					release() // the token that is for the other goroutine
+				} else if !errors.Is(err, context.Canceled) {
+					t.Errorf("cancelled: got %v, want %v", err, context.Canceled)
+				}
+			})
+		}
+		waiting.Go(func() {
+			release, err := j.Acquire(t.Context())
+			if err != nil {
+				t.Errorf("waiting: %v", err)
+				return
+			}
+			release()
+		})
+		cancel()
+		cancelled.Wait()
+		if _, err := w.Write([]byte{'t'}); err != nil {
+			t.Fatal(err)
+		}
+		waiting.Wait()
+		var token [1]byte
+		if _, err := r.Read(token[:]); err != nil || token[0] != 't' {
+			t.Fatalf("token %q, %v", token, err)
+		}
+		if t.Failed() {
+			break
+		}
+	}
+	own()
+}
+
 func descriptors(r, w *os.File) string {
 	return itoa(int(r.Fd())) + "," + itoa(int(w.Fd()))
 }

@@ -13,7 +13,9 @@ HIP_KIND = "hipv4"
 # The attributes of a rule that compiles for architectures.
 ARCHITECTURES_ATTRS = {
     "offload_archs": attr.string_list(
-        doc = "Architectures to build for: target IDs such as `gfx942` or `gfx90a:xnack+`, groups such as `mi300`, and `native` for the GPUs of this machine. If empty, the value of the setting `//rules/settings:offload_archs`.",
+        doc = "Architectures of device code: target IDs such as `gfx942` or `gfx90a:xnack+`, groups such as `mi300`, and `native` for the GPUs of this machine; " +
+              "where other targets are possible, also triples such as `x86_64-pc-linux-gnu` and entry IDs such as `openmp-amdgcn-amd-amdhsa--gfx90a`. " +
+              "If empty, the value of the setting `//rules/settings:offload_archs`.",
     ),
     "_native": attr.label(
         default = native_for,

@@ -2,6 +2,7 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load(":clang_options.bzl", "VALUES", "VALUES_AFTER_PREFIX")
 load(":gcc_flags.bzl", "is_gcc_only")
 
 # Features whose flags only work with the compiler of the C++ toolchain: they refer to files that only its compilations
@@ -24,38 +25,6 @@ _UNSUPPORTED_FEATURES = [
     "use_header_modules",
     "xbinaryfdo",
 ]
-
-# Flags whose value can be a separate argument.
-_WITH_VALUE = {flag: True for flag in [
-    "--param",
-    "--sysroot",
-    "-B",
-    "-D",
-    "-I",
-    "-MF",
-    "-MQ",
-    "-MT",
-    "-U",
-    "-Xassembler",
-    "-Xclang",
-    "-Xlinker",
-    "-Xpreprocessor",
-    "-cxx-isystem",
-    "-idirafter",
-    "-imacros",
-    "-include",
-    "-iprefix",
-    "-iquote",
-    "-isysroot",
-    "-isystem",
-    "-iwithprefix",
-    "-iwithprefixbefore",
-    "-mllvm",
-    "-o",
-    "-resource-dir",
-    "-target",
-    "-x",
-]}
 
 # Prefixes of flags that HIP and OpenMP compilations never take from the C++ toolchain.
 _DROPPED = (
@@ -343,17 +312,26 @@ def _command_line(cc, language, user_flags):
     )
 
 def _flags(words):
-    """Splits the words of a command line into lists of a flag and its value."""
+    """Splits the words of a command line into lists of a flag and its values."""
     flags = []
-    incomplete = False
+    missing = 0
     for word in words:
-        if incomplete:
+        if missing:
             flags[-1].append(word)
-            incomplete = False
+            missing -= 1
         else:
             flags.append([word])
-            incomplete = word in _WITH_VALUE
+            missing = _values_after(word)
     return flags
+
+def _values_after(flag):
+    """Returns the number of words after a flag that are its values."""
+    if flag in VALUES:
+        return VALUES[flag]
+    for prefix, count in VALUES_AFTER_PREFIX.items():
+        if flag.startswith(prefix):
+            return count
+    return 0
 
 def _joined(flag):
     return "".join(flag)

@@ -261,7 +261,7 @@ def source_name(label, src):
     path = src.short_path
     return "{} ({})".format("external/" + path.removeprefix("../") if path.startswith("../") else path, name_of(label))
 
-def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, command = None, command_arguments = None, env = {}, headers = None, maps_paths = True, stdin = None, linked = None, advice = ""):
+def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progress_message, command = None, command_arguments = None, env = {}, headers = None, maps_paths = True, stdin = None, linked = None, advice = "", without_runtime = ""):
     """Registers an action that runs clang.
 
     If headers is set, the program runs clang and lists the headers that clang does not read. Bazel does not repeat the
@@ -286,6 +286,7 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
       linked: for the link of device code, a list of structs: file (an object or bitcode) and source (its name in
         messages). If lld reports undefined symbols, the build prints which sources refer to them.
       advice: what to do about undefined symbols, for the message.
+      without_runtime: the GPU of an OpenMP link without libraries, which fails if an object calls LLVM's device runtime.
     """
     files = [inputs, toolchain.compile_files if group == COMPILE_GROUP else toolchain.link_files]
     if group == LINK_GROUP:
@@ -305,6 +306,8 @@ def run_clang(ctx, *, group, toolchain, arguments, inputs, out, mnemonic, progre
         call.set_param_file_format("multiline")
         call.add("link-device")
         call.add(advice, format = "--advice=%s")
+        if without_runtime:
+            call.add(without_runtime, format = "--without-runtime=%s")
         for object in linked:
             call.add(object.file, format = "--object=%s")
             call.add(object.source, format = "--source=%s")

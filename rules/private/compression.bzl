@@ -1,6 +1,12 @@
 """Compression of bundles."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load(":messages.bzl", "flag_of")
+
+# The level that the program uses by default.
+_DEFAULT_LEVEL = "fast"
+
+_LEVELS = [_DEFAULT_LEVEL, "small"] + [str(number) for number in range(1, 23)]
 
 # The attributes of a rule that creates a bundle.
 COMPRESSION_ATTRS = {
@@ -12,8 +18,8 @@ COMPRESSION_ATTRS = {
         default = "auto",
         values = ["auto", "none", "zstd"],
     ),
-    "compression_level": attr.int(
-        doc = "Compression level, from 1 (fastest) to 22 (smallest). If 0, the value of the setting `//rules/settings:compression_level`.",
+    "compression_level": attr.string(
+        doc = "`fast`, `small`, or a level of LLVM's tools: `1` to `6` mean `fast`, `7` to `22` mean `small`. If empty, the value of the setting `//rules/settings:compression_level`.",
     ),
     "incremental": attr.string(
         doc = "Whether to build a compressed bundle in parts, with an action for each family of processors. A changed image then recompresses " +
@@ -55,14 +61,15 @@ def compression_of(ctx, where):
         incremental = "on" if ctx.attr.compress == "zstd" else "off"
     version = ctx.attr.bundle_version or ctx.attr._bundle_version[BuildSettingInfo].value
     level = ctx.attr.compression_level or ctx.attr._compression_level[BuildSettingInfo].value
+    by = "" if ctx.attr.compression_level else " (the setting {})".format(flag_of(ctx.attr._compression_level.label))
     if version not in (2, 3):
         fail("{}: bundle_version is {}, expected 3, or 2 for ROCm before 7".format(where, version))
-    if level < 0 or level > 22:
-        fail("{}: compression_level is {}, expected 1 to 22, or 0 for the default".format(where, level))
+    if level not in _LEVELS:
+        fail("{}: compression_level is {}{}, expected \"fast\", \"small\", or a level of LLVM's tools from \"1\" to \"22\"".format(where, repr(level), by))
     if compress == "none":
         return None
     return struct(
-        flags = ["--level={}".format(level)] if level else [],
+        flags = ["--level=" + level] if level != _DEFAULT_LEVEL else [],
         incremental = incremental == "on",
         version_flags = ["--format-version={}".format(version)],
     )

@@ -66,34 +66,23 @@ def image_providers(ctx, images):
         OutputGroupInfo(**image_groups(images)),
     ]
 
-# The attribute of a rule that extracts images; the rule also has `kind`.
-TARGETS_ATTRS = {
-    "targets": attr.string_list(
-        doc = "Targets to extract: target IDs such as `gfx90a:xnack+`, triples such as `x86_64-pc-linux-gnu`, or full entry IDs such as `openmp-amdgcn-amd-amdhsa--gfx90a`.",
-        mandatory = True,
+_KINDS = ["hip", "hipv4", "openmp", "cuda", "sycl"]
+
+# The attribute of a rule whose targets can have any offload kind.
+KIND_ATTRS = {
+    "kind": attr.string(
+        doc = "Offload kind of targets that do not specify one.",
+        default = "hipv4",
+        values = _KINDS,
     ),
 }
-
-def targets_of(ctx, where):
-    """Returns the targets in the attribute `targets` of a rule.
-
-    Args:
-      ctx: the rule's context; the rule has `TARGETS_ATTRS` and `kind`.
-      where: prefix of error messages, `label: rule`.
-
-    Returns:
-      list of structs returned by `target_ids.complete_all`.
-    """
-    if not ctx.attr.targets:
-        fail("{}: targets is empty: name the targets to extract, e.g. [\"gfx942\"]".format(where))
-    return target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
 
 def declare_images(ctx, targets, extension):
     """Declares a file for each target, in a directory with the name of the rule's target.
 
     Args:
       ctx: the rule's context.
-      targets: result of `targets_of`.
+      targets: list of structs returned by `target_ids.complete`.
       extension: extension of the files.
 
     Returns:

@@ -10,18 +10,18 @@ load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
 def _offload_embed_impl(ctx):
     where = place(ctx, "offload_embed")
-    if not ctx.attr.binaries:
-        fail("{}: binaries is empty: add offload_binary targets".format(where))
+    if not ctx.attr.images:
+        fail("{}: images is empty: add offload_binary targets".format(where))
     out = ctx.actions.declare_file(ctx.label.name + ".o")
-    binaries = [dep[OffloadBinaryInfo].file for dep in ctx.attr.binaries]
+    binaries = [dep[OffloadBinaryInfo].file for dep in ctx.attr.images]
     args = offload_arguments(ctx, "embed")
-    args.add(ctx.file.object, format = "--input=%s")
+    args.add(ctx.file.src, format = "--input=%s")
     args.add(out, format = "--output=%s")
     args.add_all(binaries)
     run_offload(
         ctx,
         arguments = args,
-        inputs = [ctx.file.object] + binaries,
+        inputs = [ctx.file.src] + binaries,
         mnemonic = "OffloadEmbed",
         outputs = [out],
         progress_message = "Embedding device images %{label}",
@@ -40,8 +40,8 @@ The result is a fat object. `offload_link` and clang link the device code in it 
 ```starlark
 offload_embed(
     name = "fat_object",
-    binaries = [":kernels_package"],
-    object = "host.o",
+    src = "host.o",
+    images = [":kernels_package"],
 )
 
 offload_link(
@@ -51,16 +51,16 @@ offload_link(
 ```
 """,
     attrs = {
-        "binaries": attr.label_list(
-            doc = "The `offload_binary` targets to embed.",
-            mandatory = True,
-            providers = [OffloadBinaryInfo],
-        ),
         "deps": attr.label_list(
             doc = "Libraries to link with the object.",
             providers = [CcInfo],
         ),
-        "object": attr.label(
+        "images": attr.label_list(
+            doc = "The `offload_binary` targets to embed.",
+            mandatory = True,
+            providers = [OffloadBinaryInfo],
+        ),
+        "src": attr.label(
             doc = "The host object, which must be position-independent.",
             mandatory = True,
             allow_single_file = [".o", ".obj"],

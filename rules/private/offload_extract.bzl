@@ -1,7 +1,8 @@
 """offload_extract extracts device images from any file."""
 
 load("//rules:providers.bzl", "OffloadBinaryInfo", "OffloadBundleInfo", "OffloadImagesInfo")
-load(":images.bzl", "TARGETS_ATTRS", "container_of", "declare_images", "image_providers", "targets_of")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
+load(":images.bzl", "KIND_ATTRS", "container_of", "declare_images", "image_providers")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "image_properties")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
@@ -11,7 +12,7 @@ _PROPERTIES = ["format", "id", "member", "section"]
 def _offload_extract_impl(ctx):
     where = place(ctx, "offload_extract")
     args = offload_arguments(ctx, "extract")
-    targets = targets_of(ctx, where)
+    targets = architectures_of(ctx, where, ctx.attr.kind)
     images = declare_images(ctx, targets, "a" if ctx.attr.archive else ctx.attr.extension)
     properties = []
     for name, value in ctx.attr.properties.items():
@@ -38,7 +39,7 @@ offload_extract = rule(
     implementation = _offload_extract_impl,
     doc = """Extracts device images from an object, a program, a library, an archive, bitcode, an offload binary or a bundle.
 
-The build fails if no image or more than one image is for a target. A program that was linked from several sources usually
+The build fails if no image or more than one image is for an architecture. A program that was linked from several sources usually
 has several: select one with `properties`, or extract all of them into an archive (`.a`) with `archive = True`.
 
 ```starlark
@@ -46,22 +47,17 @@ offload_extract(
     name = "server_code",
     src = ":server",
     archive = True,
-    targets = ["gfx942"],
+    offload_archs = ["gfx942"],
 )
 ```
 """,
-    attrs = TARGETS_ATTRS | {
+    attrs = ARCHITECTURES_ATTRS | KIND_ATTRS | {
         "archive": attr.bool(
-            doc = "Whether to write an archive for each target, which contains all images for it.",
+            doc = "Whether to write an archive for each architecture, which contains all images for it.",
         ),
         "extension": attr.string(
             doc = "Extension of the output files, without the dot.",
             default = "co",
-        ),
-        "kind": attr.string(
-            doc = "Offload kind of targets that do not specify one: `hip`, `hipv4`, `openmp`, `cuda` or `sycl`.",
-            default = "hipv4",
-            values = ["hip", "hipv4", "openmp", "cuda", "sycl"],
         ),
         "properties": attr.string_dict(
             doc = "Other properties that the images must have: `member` (of an archive: the object of the source), `section`, `id` (of a bundle entry) or `format`. `offload inspect` prints them.",

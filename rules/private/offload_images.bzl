@@ -1,7 +1,7 @@
 """offload_images declares existing files as device images."""
 
 load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
-load(":images.bzl", "image_providers")
+load(":images.bzl", "KIND_ATTRS", "image_providers")
 load(":messages.bzl", "name_of", "place")
 load(":target_ids.bzl", "target_ids")
 
@@ -41,12 +41,7 @@ offload_images(
 )
 ```
 """,
-    attrs = {
-        "kind": attr.string(
-            doc = "Offload kind of targets that do not specify one: `hip`, `hipv4`, `openmp`, `cuda` or `sycl`.",
-            default = "hipv4",
-            values = ["hip", "hipv4", "openmp", "cuda", "sycl"],
-        ),
+    attrs = KIND_ATTRS | {
         "srcs": attr.label_keyed_string_dict(
             doc = "The files, or targets with one file each. The value is the target of the file: a target ID such as `gfx90a:xnack+`, a triple, or a full entry ID.",
             mandatory = True,

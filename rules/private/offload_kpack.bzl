@@ -38,14 +38,14 @@ def _offload_kpack_impl(ctx):
     args.add_all(archives.values()[:1], map_each = _directory, format_each = "--kpack-dir=%s")
     args.add(group, format = "--group=%s")
     args.add(ctx.attr.kernel_name or src.basename, format = "--kernel-name=%s")
-    args.add(ctx.attr.scheme, format = "--scheme=%s")
+    args.add(ctx.attr.compress, format = "--scheme=%s")
     args.add_joined(archs, join_with = ",", format_joined = "--archs=%s")
     if ctx.attr.complete:
         args.add("--complete")
     run_offload(
         ctx,
         arguments = args,
-        coding = ctx.attr.scheme != "none",
+        coding = ctx.attr.compress != "none",
         inputs = [src],
         mnemonic = "OffloadKpack",
         outputs = [host] + archives.values(),
@@ -85,6 +85,11 @@ architectures. Code for other architectures is removed.
         "complete": attr.bool(
             doc = "Whether to also add code for a processor to the archives of its variants (`gfx90a:xnack-`) if a source has no code for the variant. HIP runtimes before the summer of 2026 require this.",
         ),
+        "compress": attr.string(
+            doc = "Compression of the code in archives: `zstd` or `none`.",
+            default = "zstd",
+            values = ["none", "zstd"],
+        ),
         "group": attr.string(
             doc = "Prefix of the archive names: `GROUP_ARCH.kpack`. The default is the name of the target.",
         ),
@@ -98,11 +103,6 @@ architectures. Code for other architectures is removed.
         "kpack_dir": attr.string(
             doc = "The directory of the archives, relative to the directory of the target.",
             default = ".kpack",
-        ),
-        "scheme": attr.string(
-            doc = "Compression of the code in archives.",
-            default = "zstd",
-            values = ["none", "zstd"],
         ),
         "src": attr.label(
             doc = "The library or program to split.",

@@ -4,7 +4,6 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolcha
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "named_architectures")
-load(":libraries.bzl", "runfiles_of")
 load(":messages.bzl", "flag_of", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
@@ -21,7 +20,7 @@ def _prune(ctx, file, keep):
     args.add(out, format = "--output=%s")
     args.add_joined(keep, join_with = ",", format_joined = "--keep=%s")
     args.add_all(_COMPRESS_FLAGS[ctx.attr.compress])
-    if ctx.attr.ignore_missing:
+    if ctx.attr.allow_missing:
         args.add("--ignore-missing")
     run_offload(
         ctx,
@@ -34,17 +33,41 @@ def _prune(ctx, file, keep):
     )
     return out
 
-def _own_libraries(src):
-    """Returns the libraries that a target itself links, without those of its dependencies."""
-    return [
-        library
-        for linker_input in src[CcInfo].linking_context.linker_inputs.to_list()
-        if linker_input.owner == src.label
-        for library in linker_input.libraries
-    ]
+def _pruned_library(ctx, library, keep, where, **kwargs):
+    """Prunes a library, its shared object or else its archive.
+
+    Args:
+      ctx: the rule's context.
+      library: a LibraryToLink.
+      keep: list of the architectures to keep.
+      where: prefix of error messages, `label: rule`.
+      **kwargs: arguments of `cc_common.create_library_to_link`.
+
+    Returns:
+      the pruned file and a LibraryToLink with it.
+    """
+    for name, file in [
+        ("dynamic_library", library.resolved_symlink_dynamic_library or library.dynamic_library),
+        ("pic_static_library", library.pic_static_library),
+        ("static_library", library.static_library),
+    ]:
+        if file:
+            kwargs[name] = _prune(ctx, file, keep)
+            return kwargs[name], cc_common.create_library_to_link(actions = ctx.actions, alwayslink = library.alwayslink, **kwargs)
+    return fail("{}: src: {} provides objects: set linkstatic = False on it, or name its archive or shared library".format(where, name_of(ctx.attr.src.label)))
 
 def _pruned_cc_info(ctx, src, keep, where):
-    """Prunes the shared objects and archives of a library; returns these files and a CcInfo with them."""
+    """Prunes the libraries of a target itself, without those of its dependencies.
+
+    Args:
+      ctx: the rule's context.
+      src: the Target, which has CcInfo.
+      keep: list of the architectures to keep.
+      where: prefix of error messages, `label: rule`.
+
+    Returns:
+      a struct: files, the pruned libraries; replaced, the original ones, as a dict; info, a CcInfo with the pruned ones.
+    """
     cc_toolchain = find_cc_toolchain(ctx)
     features = cc_common.configure_features(
         ctx = ctx,
@@ -53,40 +76,43 @@ def _pruned_cc_info(ctx, src, keep, where):
         unsupported_features = ctx.disabled_features,
     )
     files = []
-    libraries = []
-    for library in _own_libraries(src):
-        dynamic = library.resolved_symlink_dynamic_library or library.dynamic_library
-        static = library.pic_static_library or library.static_library
-        if not dynamic and not static:
-            fail("{}: src: {} provides objects: set linkstatic = False on it, or name its archive or shared library".format(where, name_of(src.label)))
-        pruned = {}
-        if dynamic:
-            pruned["dynamic_library"] = _prune(ctx, dynamic, keep)
-            files.append(pruned["dynamic_library"])
-        elif library.pic_static_library:
-            pruned["pic_static_library"] = _prune(ctx, library.pic_static_library, keep)
-            files.append(pruned["pic_static_library"])
-        else:
-            pruned["static_library"] = _prune(ctx, library.static_library, keep)
-            files.append(pruned["static_library"])
-        libraries.append(cc_common.create_library_to_link(
-            actions = ctx.actions,
-            alwayslink = library.alwayslink,
-            cc_toolchain = cc_toolchain,
-            feature_configuration = features,
-            **pruned
+    replaced = {}
+    linker_inputs = []
+    for linker_input in src[CcInfo].linking_context.linker_inputs.to_list():
+        if linker_input.owner != src.label:
+            linker_inputs.append(linker_input)
+            continue
+        libraries = []
+        for library in linker_input.libraries:
+            file, pruned = _pruned_library(ctx, library, keep, where, cc_toolchain = cc_toolchain, feature_configuration = features)
+            files.append(file)
+            libraries.append(pruned)
+            for original in [library.dynamic_library, library.resolved_symlink_dynamic_library]:
+                replaced[original] = None
+        linker_inputs.append(cc_common.create_linker_input(
+            additional_inputs = depset(linker_input.additional_inputs),
+            libraries = depset(libraries),
+            owner = ctx.label,
+            user_link_flags = linker_input.user_link_flags,
         ))
     if not files:
         fail("{}: src: {} has no library: name the target that has it, or a file".format(where, name_of(src.label)))
-    own = cc_common.create_linker_input(libraries = depset(libraries), owner = ctx.label)
-    others = [
-        linker_input
-        for linker_input in src[CcInfo].linking_context.linker_inputs.to_list()
-        if linker_input.owner != src.label
-    ]
-    return files, CcInfo(
-        compilation_context = src[CcInfo].compilation_context,
-        linking_context = cc_common.create_linking_context(linker_inputs = depset([own] + others, order = "topological")),
+    return struct(
+        files = files,
+        info = CcInfo(
+            compilation_context = src[CcInfo].compilation_context,
+            linking_context = cc_common.create_linking_context(linker_inputs = depset(linker_inputs, order = "topological")),
+        ),
+        replaced = replaced,
+    )
+
+def _runfiles_without(ctx, src, files, replaced):
+    """Returns the runfiles of a target, with other files instead of some of them."""
+    runfiles = src[DefaultInfo].default_runfiles
+    return ctx.runfiles(
+        files = files + [file for file in runfiles.files.to_list() if file not in replaced],
+        root_symlinks = {link.path: link.target_file for link in runfiles.root_symlinks.to_list()},
+        symlinks = {link.path: link.target_file for link in runfiles.symlinks.to_list()},
     )
 
 def _offload_prune_impl(ctx):
@@ -98,10 +124,13 @@ def _offload_prune_impl(ctx):
             flag_of(ctx.attr._offload_archs.label),
         ))
     if CcInfo in ctx.attr.src:
-        files, cc_info = _pruned_cc_info(ctx, ctx.attr.src, keep, where)
+        pruned = _pruned_cc_info(ctx, ctx.attr.src, keep, where)
         return [
-            DefaultInfo(files = depset(files), runfiles = runfiles_of(ctx, files, [])),
-            cc_info,
+            DefaultInfo(
+                files = depset(pruned.files),
+                runfiles = _runfiles_without(ctx, ctx.attr.src, pruned.files, pruned.replaced),
+            ),
+            pruned.info,
         ]
     sources = ctx.files.src
     if len(sources) != 1:
@@ -136,16 +165,16 @@ cc_binary(
 
 The file is otherwise unchanged: it loads, registers the same kernels, and keeps its addresses and its build ID. `src` is a
 file or a target with `CcInfo`, such as `cc_import`. In the latter case, this target also provides `CcInfo`, and its
-dependents link the pruned library.
+dependents link the pruned library, with the `linkopts` and `data` of `src`.
 """,
     attrs = ARCHITECTURES_ATTRS | {
+        "allow_missing": attr.bool(
+            doc = "If true, an architecture without code in the file causes a warning, and a file without device code is copied. If false, both fail the build.",
+        ),
         "compress": attr.string(
             doc = "`zstd` compresses uncompressed bundles, `none` decompresses compressed bundles, and `keep` does not change the compression.",
             default = "keep",
             values = ["keep", "none", "zstd"],
-        ),
-        "ignore_missing": attr.bool(
-            doc = "If true, an architecture without code in the file causes a warning, and a file without device code is copied. If false, both fail the build.",
         ),
         "src": attr.label(
             doc = "The file, or a target with `CcInfo`. The rule prunes the libraries of the target itself: its shared libraries, or else its archives.",

@@ -13,22 +13,22 @@ def _offload_register_impl(ctx):
     where = place(ctx, "offload_register")
     kind = ctx.attr.kind
     if kind == "openmp":
-        if ctx.attr.bundle or not ctx.attr.images:
-            fail("{}: kind is openmp, which registers single images: set images instead of bundle".format(where))
+        if ctx.attr.src or not ctx.attr.images:
+            fail("{}: kind is openmp, which registers single images: set images instead of src".format(where))
         images = images_of(ctx, where).to_list()
         for image in images:
             if image.kind != "openmp":
                 fail("{}: images: {} has an image of kind {}, expected openmp".format(where, name_of(image.label), image.kind))
         files = [image.file for image in images]
     else:
-        if ctx.attr.images or not ctx.attr.bundle:
+        if ctx.attr.images or not ctx.attr.src:
             one = "offload binary" if kind == "sycl" else "fat binary"
-            fail("{}: kind is {}, which registers one {}: set bundle instead of images".format(where, kind, one))
-        if OffloadBundleInfo in ctx.attr.bundle:
-            others = [id for id in ctx.attr.bundle[OffloadBundleInfo].entry_ids if not id.startswith(kind) and not id.startswith("host-")]
+            fail("{}: kind is {}, which registers one {}: set src instead of images".format(where, kind, one))
+        if OffloadBundleInfo in ctx.attr.src:
+            others = [id for id in ctx.attr.src[OffloadBundleInfo].entry_ids if not id.startswith(kind) and not id.startswith("host-")]
             if others:
-                fail("{}: bundle: {} has the entry {}, expected kind {}".format(where, name_of(ctx.attr.bundle.label), others[0], kind))
-        files = [container_of(ctx.attr.bundle, [OffloadBundleInfo], where, "bundle")]
+                fail("{}: src: {} has the entry {}, expected kind {}".format(where, name_of(ctx.attr.src.label), others[0], kind))
+        files = [container_of(ctx.attr.src, [OffloadBundleInfo], where, "src")]
     out = register_images(
         ctx,
         files = files,
@@ -55,16 +55,12 @@ The target platform is Linux on x86_64 or aarch64, or Windows on x86_64.
 ```starlark
 offload_register(
     name = "kernels_registered",
-    bundle = ":kernels_fat",
+    src = ":kernels_fat",
     deps = ["@offload_system_clang//:hip"],
 )
 ```
 """,
     attrs = HOST_ATTRS | WINDOWS_ATTRS | {
-        "bundle": attr.label(
-            doc = "If `kind` is `hip` or `cuda`, the fat binary: for HIP, an `offload_bundle` or a file with a bundle; for CUDA, the output of `fatbinary`. If `kind` is `sycl`, the offload binary from `clang-sycl-linker`.",
-            allow_files = True,
-        ),
         "deps": attr.label_list(
             doc = "Libraries to link with the object, such as the runtime, which is not linked automatically.",
             providers = [CcInfo],
@@ -83,6 +79,10 @@ offload_register(
             doc = "If `kind` is `sycl`, the LLVM release of the SYCL runtime that loads the code. Up to 22, the runtime expects a description of each image; from 23 on, the offload binary.",
             default = 22,
             values = [22, 23, 24],
+        ),
+        "src": attr.label(
+            doc = "If `kind` is `hip` or `cuda`, the fat binary: for HIP, an `offload_bundle` or a file with a bundle; for CUDA, the output of `fatbinary`. If `kind` is `sycl`, the offload binary from `clang-sycl-linker`.",
+            allow_files = True,
         ),
     },
     exec_groups = PROGRAM_GROUPS,

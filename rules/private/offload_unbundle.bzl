@@ -1,30 +1,50 @@
-"""offload_unbundle extracts device images from a bundle."""
+"""offload_unbundle extracts device images from a bundle, or from an archive of bundles."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
-load(":images.bzl", "TARGETS_ATTRS", "container_of", "declare_images", "image_providers", "targets_of")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "architectures_of")
+load(":images.bzl", "KIND_ATTRS", "container_of", "declare_images", "image_providers")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 
+_ARCHIVE = "a"
+
+# The extensions of images, by the type of the bundle.
+_EXTENSIONS = {
+    _ARCHIVE: "a",
+    "bc": "bc",
+    "o": "co",
+}
+
 def _offload_unbundle_impl(ctx):
     where = place(ctx, "offload_unbundle")
-    targets = targets_of(ctx, where)
-    if OffloadBundleInfo in ctx.attr.bundle:
-        target_ids.check_served(ctx.attr.bundle[OffloadBundleInfo].entry_ids, targets, where, name_of(ctx.attr.bundle.label))
+    src = ctx.attr.src or ctx.attr.bundle or fail("{}: src is missing: name a bundle".format(where))
+    archive = ctx.attr.type == _ARCHIVE
+    if ctx.attr.targets:
+        targets = target_ids.complete_all(ctx.attr.kind, ctx.attr.targets, where, "targets")
+    else:
+        targets = architectures_of(ctx, where, ctx.attr.kind)
+    if OffloadBundleInfo in src and not archive and not ctx.attr.allow_missing and not ctx.attr.hip_openmp_compatible:
+        target_ids.check_served(src[OffloadBundleInfo].entry_ids, targets, where, name_of(src.label))
 
-    bundle = container_of(ctx.attr.bundle, [OffloadBundleInfo], where, "bundle")
-    args = offload_arguments(ctx, "unbundle")
-    args.add("--type", ctx.attr.type)
-    args.add(bundle, format = "--input=%s")
-
-    images = declare_images(ctx, targets, "bc" if ctx.attr.type == "bc" else "co")
+    file = container_of(src, [OffloadBundleInfo], where, "src")
+    args = offload_arguments(ctx, "unbundle-archive" if archive else "unbundle")
+    if not archive:
+        args.add("--type", ctx.attr.type)
+    args.add(file, format = "--input=%s")
+    if ctx.attr.allow_missing:
+        args.add("--allow-missing")
+    if ctx.attr.hip_openmp_compatible:
+        args.add("--hip-openmp-compatible")
+    images = declare_images(ctx, targets, _EXTENSIONS[ctx.attr.type])
     for image in images:
         args.add(image.file, format = "--entry={}=%s".format(image.id))
     run_offload(
         ctx,
         arguments = args,
-        inputs = [bundle],
-        mnemonic = "OffloadUnbundle",
+        coding = archive,
+        inputs = [file],
+        mnemonic = "OffloadUnbundleArchive" if archive else "OffloadUnbundle",
         outputs = [image.file for image in images],
         progress_message = "Unbundling device images %{label}",
     )
@@ -32,35 +52,51 @@ def _offload_unbundle_impl(ctx):
 
 offload_unbundle = rule(
     implementation = _offload_unbundle_impl,
-    doc = """Extracts device images from a bundle.
+    doc = """Extracts device images from a bundle, or from an archive of bundles (`type = "a"`).
 
-LLVM's compatibility rules select the entry for each target. An exact match takes
-precedence. The build fails if the bundle has no entry for a target. If the bundle
-is a target with `OffloadBundleInfo`, this already fails the analysis.
+LLVM's compatibility rules select the entry for each architecture: for example, code for `gfx906` is compatible with
+`gfx906:xnack+`. An exact match takes precedence. The build fails if there is no compatible entry, unless `allow_missing` is
+set. If `src` is a target with `OffloadBundleInfo`, this already fails the analysis.
 
 ```starlark
 offload_unbundle(
     name = "kernels_gfx942",
-    bundle = ":kernels_fat",
-    targets = ["gfx942"],
+    src = ":kernels_fat",
+    offload_archs = ["gfx942"],
+)
+
+offload_unbundle(
+    name = "device_library_gfx942",
+    src = ":device_library",
+    offload_archs = ["gfx942"],
+    type = "a",
 )
 ```
+
+The image from an archive is an archive (`.a`) with all members for the architecture.
 """,
-    attrs = TARGETS_ATTRS | {
+    attrs = ARCHITECTURES_ATTRS | KIND_ATTRS | {
+        "allow_missing": attr.bool(
+            doc = "Whether to create an empty file for an architecture without a compatible entry, instead of failing.",
+        ),
         "bundle": attr.label(
-            doc = "The bundle: an `offload_bundle`, a `hip_library`, or a file.",
-            mandatory = True,
+            doc = "Old name of `src`.",
             allow_files = True,
         ),
-        "kind": attr.string(
-            doc = "Offload kind of targets that do not specify one: `hip`, `hipv4` or `openmp`.",
-            default = "hipv4",
-            values = ["hip", "hipv4", "openmp"],
+        "hip_openmp_compatible": attr.bool(
+            doc = "Whether code of the kinds hip and hipv4 is compatible with targets of the kind openmp, and vice versa.",
+        ),
+        "src": attr.label(
+            doc = "The bundle: an `offload_bundle`, a `hip_library`, or a file. If `type` is `a`, an `offload_archive` or a file.",
+            allow_files = True,
+        ),
+        "targets": attr.string_list(
+            doc = "Old name of `offload_archs`.",
         ),
         "type": attr.string(
-            doc = "File type of the bundle, as in `clang-offload-bundler -type`: `o` for code objects and host objects, `bc` for bitcode.",
+            doc = "File type of `src`, as in `clang-offload-bundler -type`: `o` for bundles of code objects and for host objects, `bc` for bitcode, `a` for archives.",
             default = "o",
-            values = ["o", "bc"],
+            values = ["o", "bc", _ARCHIVE],
         ),
     },
     exec_groups = PROGRAM_GROUPS,

@@ -343,6 +343,13 @@ def _device_object(ctx, toolchain, cc, headers, src, full, ir, name, target, fol
 
 _UNDEFINED = "add a definition to srcs, or add the device_bitcode_library that has one to device_deps; for symbols that begin with __kmpc_, add LLVM's device runtime to device_linkopts"
 
+def _has_library(flags):
+    """Reports whether flags of a link can name LLVM's device runtime, or allow undefined symbols."""
+    for flag in flags:
+        if flag.startswith(("-l", "-Wl,", "-Xlinker", "@")) or flag.endswith((".a", ".bc", ".o")):
+            return True
+    return False
+
 def _link(ctx, toolchain, linked, target, folder):
     objects = [object.file for object in linked]
     out = ctx.actions.declare_file("{}/{}.img".format(ctx.label.name, folder))
@@ -363,7 +370,8 @@ def _link(ctx, toolchain, linked, target, folder):
         copts = device_flags(ctx) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target)
         add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts, target), out)
     args.add_all(toolchain.link_flags)
-    add_flags(args, flags_for(target, expand_flags(ctx, "device_linkopts")), out)
+    linkopts = flags_for(target, expand_flags(ctx, "device_linkopts"))
+    add_flags(args, linkopts, out)
     args.add("-o", out)
     if _is_nvidia(target):
         args.add_all(objects, before_each = "-Xlinker")
@@ -382,6 +390,7 @@ def _link(ctx, toolchain, linked, target, folder):
         out = out,
         progress_message = "Linking %{label} for " + (target.target_id or _triple(target)),
         toolchain = toolchain,
+        without_runtime = target.target_id if target_ids.is_amdgpu(target.triple) and not _has_library(toolchain.link_flags + linkopts) else "",
     )
     return offload_image(
         file = out,
@@ -482,7 +491,7 @@ openmp_library(
 )
 ```
 
-Without it, the link fails with `undefined symbol: __kmpc_target_init`.
+Without it, the build fails with a message that says whether this LLVM has the runtime.
 
 For NVIDIA GPUs (`sm_80`), the image is LLVM bitcode, as with `clang -fopenmp-target-jit`. The build does not require CUDA.
 The runtime generates the code with CUDA's `ptxas` when the program starts.

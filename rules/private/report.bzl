@@ -10,11 +10,8 @@ load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 _ATTRIBUTES = [
     "_implicit_tests",
     "actual",
-    "archive",
     "base",
-    "binaries",
     "binary",
-    "bundle",
     "bundles",
     "cdeps",
     "data",
@@ -29,7 +26,6 @@ _ATTRIBUTES = [
     "layer",
     "layers",
     "manifests",
-    "object",
     "roots",
     "runtime_deps",
     "shared_library",
@@ -186,7 +182,7 @@ def _validate_coverage(ctx, files):
     return [out]
 
 def _offload_report_impl(ctx):
-    code = depset(transitive = [target[OffloadDeviceCodeInfo].code for target in ctx.attr.targets])
+    code = depset(transitive = [target[OffloadDeviceCodeInfo].code for target in ctx.attr.srcs])
     labels = ctx.actions.declare_file(ctx.label.name + ".json")
     ctx.actions.write(labels, json.encode_indent([
         {
@@ -200,18 +196,18 @@ def _offload_report_impl(ctx):
             ],
             "target": name_of(target.label),
         }
-        for target in ctx.attr.targets
+        for target in ctx.attr.srcs
     ], indent = "  ") + "\n")
 
-    files = depset(transitive = [target[DefaultInfo].files for target in ctx.attr.targets])
+    files = depset(transitive = [target[DefaultInfo].files for target in ctx.attr.srcs])
     base = depset(transitive = [target[DefaultInfo].files for target in ctx.attr.base])
     script = ctx.actions.declare_file(ctx.label.name + ".page.sh")
     if not files.to_list():
         # For example, a test suite has no files to report.
         if ctx.attr.base or ctx.attr.covers or ctx.attr.fail_on or ctx.attr.max_growth:
-            fail("{}: targets: {} have no files to check; name the programs and libraries".format(
+            fail("{}: srcs: {} have no files to check; name the programs and libraries".format(
                 place(ctx, "offload_report"),
-                ", ".join([name_of(target.label) for target in ctx.attr.targets]),
+                ", ".join([name_of(target.label) for target in ctx.attr.srcs]),
             ))
         ctx.actions.write(script, _NO_FILES.format(label = name_of(ctx.label)), is_executable = True)
         return [
@@ -268,17 +264,17 @@ of the built files:
 ```starlark
 offload_report(
     name = "app_report",
-    targets = [":app"],
+    srcs = [":app"],
 )
 ```
 """,
     attrs = {
         "base": attr.label_list(
-            doc = "Older files, such as those of the last release, to compare with the files of `targets`. The reports then include a section with the changes.",
+            doc = "Older files, such as those of the last release, to compare with the files of `srcs`. The reports then include a section with the changes.",
             allow_files = True,
         ),
         "covers": attr.string_list(
-            doc = "GPUs, such as `gfx942` and `gfx90a:xnack+`, that every file of `targets` must have code for, by the rules of the HIP runtime. An unspecified feature stands for both of its states. A validation of the target checks this.",
+            doc = "GPUs, such as `gfx942` and `gfx90a:xnack+`, that every file of `srcs` must have code for, by the rules of the HIP runtime. An unspecified feature stands for both of its states. A validation of the target checks this.",
         ),
         "fail_on": attr.string_list(
             doc = "Changes compared with `base` that fail the validation of the target: `spills`, `scratch` and `occupancy` for kernels that became worse, `removed-kernels`, and `removed-archs`.",
@@ -286,7 +282,7 @@ offload_report(
         "max_growth": attr.string(
             doc = "Maximum growth of the images of an architecture compared with `base`: a percentage such as `5%`, or a size such as `64KiB`. A validation of the target checks this. If empty, the growth is not limited.",
         ),
-        "targets": attr.label_list(
+        "srcs": attr.label_list(
             doc = "Programs, libraries, test suites, or other targets that depend on device code. Reports of the built files read the files of these targets.",
             mandatory = True,
             aspects = [offload_device_code_aspect],

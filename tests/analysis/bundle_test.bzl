@@ -1,6 +1,6 @@
 """Analysis tests of offload_bundle and offload_unbundle."""
 
-load("//rules:defs.bzl", "offload_archive", "offload_bundle", "offload_unbundle", "offload_unbundle_archive")
+load("//rules:defs.bzl", "offload_archive", "offload_bundle", "offload_unbundle")
 load(":fixtures.bzl", "bad_provider", "images")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
@@ -141,7 +141,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         name = "bundle_zstd",
         bundle_version = 2,
         compress = "zstd",
-        compression_level = 19,
+        compression_level = "19",
         images = [":images_gfx942"],
         tags = ["manual"],
     )
@@ -164,7 +164,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         name = "bundle_parts",
         bundle_version = 2,
         compress = "zstd",
-        compression_level = 19,
+        compression_level = "small",
         images = [":images_families"],
         tags = ["manual"],
     )
@@ -179,7 +179,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         actions_test(
             name = "bundle_part_{}_test".format(number),
             argv = [
-                "compress-part --align 4096 --level=19{} --output=BIN/tests/analysis/{} ".format(flags, part) +
+                "compress-part --align 4096 --level=small{} --output=BIN/tests/analysis/{} ".format(flags, part) +
                 " ".join([image + input for input in inputs]),
             ],
             count = 4,
@@ -192,7 +192,7 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     actions_test(
         name = "bundle_plan_test",
         argv = [
-            "compress-plan --align 4096 --level=19 --output=BIN/tests/analysis/bundle_parts.hipfb.plan --entry=host-x86_64-unknown-linux-gnu-= " +
+            "compress-plan --align 4096 --level=small --output=BIN/tests/analysis/bundle_parts.hipfb.plan --entry=host-x86_64-unknown-linux-gnu-= " +
             "--entry=hipv4-amdgcn-amd-amdhsa--gfx906={}0 --entry=hipv4-amdgcn-amd-amdhsa--gfx90a={}1".format(image, image),
         ],
         count = 1,
@@ -256,14 +256,14 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     )
     failure_test(
         name = "bundle_level_test",
-        compression_level = 23,
+        compression_level = "23",
         images = [":images_gfx942"],
-        message = "{}: offload_bundle: compression_level is 23, expected 1 to 22, or 0 for the default",
+        message = "{}: offload_bundle: compression_level is \"23\", expected \"fast\", \"small\", or a level of LLVM's tools from \"1\" to \"22\"",
         rule = offload_bundle,
     )
     offload_archive(
         name = "archive",
-        bundles = [":bundle", "a.h"],
+        srcs = [":bundle", "a.h"],
         tags = ["manual"],
     )
     actions_test(
@@ -276,16 +276,17 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     )
     failure_test(
         name = "archive_empty_test",
-        bundles = [],
-        message = "{}: offload_archive: bundles is empty: add offload_bundle targets or files",
+        srcs = [],
+        message = "{}: offload_archive: srcs is empty: add offload_bundle targets or files",
         rule = offload_archive,
     )
-    offload_unbundle_archive(
+    offload_unbundle(
         name = "unbundle_archive",
         allow_missing = True,
-        archive = ":archive",
+        src = ":archive",
         tags = ["manual"],
-        targets = ["gfx942", "openmp-amdgcn-amd-amdhsa--gfx942"],
+        offload_archs = ["gfx942", "openmp-amdgcn-amd-amdhsa--gfx942"],
+        type = "a",
     )
     actions_test(
         name = "unbundle_archive_action_test",
@@ -299,19 +300,66 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
         output = "unbundle_archive/gfx942.a",
         target = "unbundle_archive",
     )
+
+    # The attributes have had other names.
+    offload_archive(
+        name = "old_archive",
+        bundles = [":bundle", "a.h"],
+        out = "libold.a",
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "old_archive_test",
+        argv = ["archive --check --output=BIN/tests/analysis/libold.a BIN/tests/analysis/bundle.hipfb tests/analysis/a.h"],
+        count = 1,
+        mnemonic = "OffloadArchive",
+        output = "libold.a",
+        target = "old_archive",
+    )
+    offload_unbundle(
+        name = "old_unbundle",
+        bundle = ":bundle",
+        tags = ["manual"],
+        targets = ["gfx942"],
+    )
+    actions_test(
+        name = "old_unbundle_test",
+        argv = ["--input=BIN/tests/analysis/bundle.hipfb --entry=hipv4-amdgcn-amd-amdhsa--gfx942=BIN/tests/analysis/old_unbundle/gfx942.co"],
+        count = 1,
+        mnemonic = "OffloadUnbundle",
+        output = "old_unbundle/gfx942.co",
+        target = "old_unbundle",
+    )
+
+    # An entry that may be missing, or that code of another kind serves, is looked for when the program runs.
+    offload_unbundle(
+        name = "unbundle_missing_allowed",
+        src = ":bundle",
+        allow_missing = True,
+        hip_openmp_compatible = True,
+        offload_archs = ["gfx1100"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "unbundle_missing_allowed_test",
+        argv = ["unbundle --type o --input=BIN/tests/analysis/bundle.hipfb --allow-missing --hip-openmp-compatible --entry=hipv4-amdgcn-amd-amdhsa--gfx1100=BIN/tests/analysis/unbundle_missing_allowed/gfx1100.co"],
+        count = 1,
+        mnemonic = "OffloadUnbundle",
+        output = "unbundle_missing_allowed/gfx1100.co",
+        target = "unbundle_missing_allowed",
+    )
     failure_test(
-        name = "unbundle_archive_empty_test",
-        archive = "a.h",
-        message = "{}: offload_unbundle_archive: targets is empty: name the targets to extract, e.g. [\"gfx942\"]",
-        rule = offload_unbundle_archive,
-        targets = [],
+        name = "unbundle_no_src_test",
+        message = "{}: offload_unbundle: src is missing: name a bundle",
+        offload_archs = ["gfx942"],
+        rule = offload_unbundle,
     )
 
     offload_unbundle(
         name = "unbundle",
-        bundle = ":bundle",
+        src = ":bundle",
         tags = ["manual"],
-        targets = ["gfx90a:xnack+", "gfx942"],
+        offload_archs = ["gfx90a:xnack+", "gfx942"],
     )
     actions_test(
         name = "unbundle_action_test",
@@ -338,17 +386,16 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
     )
     failure_test(
         name = "unbundle_missing_test",
-        bundle = ":bundle",
-        message = "{}: offload_unbundle: targets: //tests/analysis:bundle has no image for gfx1100. It has host-x86_64-unknown-linux-gnu-, gfx90a:xnack+, gfx90a:xnack-, gfx942",
+        src = ":bundle",
+        message = "{}: offload_unbundle: offload_archs: //tests/analysis:bundle has no image for gfx1100. It has host-x86_64-unknown-linux-gnu-, gfx90a:xnack+, gfx90a:xnack-, gfx942",
+        offload_archs = ["gfx1100"],
         rule = offload_unbundle,
-        targets = ["gfx1100"],
     )
     failure_test(
         name = "unbundle_no_targets_test",
-        bundle = ":bundle",
-        message = "{}: offload_unbundle: targets is empty: name the targets to extract, e.g. [\"gfx942\"]",
+        src = ":bundle",
+        message = "{}: offload_unbundle: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with",
         rule = offload_unbundle,
-        targets = [],
     )
 
     messages = {
@@ -391,8 +438,11 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
                     "bundle_version_test",
                     "unbundle_action_test",
                     "unbundle_archive_action_test",
-                    "unbundle_archive_empty_test",
+                    "unbundle_no_src_test",
                     "unbundle_missing_test",
+                    "old_archive_test",
+                    "old_unbundle_test",
+                    "unbundle_missing_allowed_test",
                     "unbundle_no_targets_test",
                     "unbundle_provides_test",
                 ] + ["bundle_part_{}_test".format(number) for number in range(4)] +

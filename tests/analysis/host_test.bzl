@@ -65,6 +65,7 @@ _USER = {
     "//command_line_option:cxxopt": ["-std=c++23"],
 }
 _user_test = actions_test_with(_USER)
+_values_test = actions_test_with({"//command_line_option:copt": ["-Xarch_host", "-mavx2", "-DX", "-working-directory", "-mfma", "-fsanitize=undefined"]})
 _features_test = actions_test_with({"//command_line_option:features": ["asan"]})
 _dbg_test = actions_test_with({"//command_line_option:compilation_mode": "dbg"})
 _opt_test = actions_test_with({"//command_line_option:compilation_mode": "opt"})
@@ -154,6 +155,10 @@ def host_tests(name):
         # A CPU like that of the host has its instructions.
         ("user_openmp_cpu", _user_test, cpu_device, {"argv": ["-DCOPT=1", "-mavx2"], "not_in_argv": gcc_only + ["-fstack-protector-all", "-std=c++23"], "shell": True}),
         ("cross_openmp_cpu", _cross_user_test, cpu_device, {"argv": ["-DCOPT=1"], "not_in_argv": ["-mavx2", "-mcpu=neoverse-n1"], "shell": True}),
+        # Values in separate words stay with their flags, and only these.
+        ("values_hip", _values_test, hip_host, {"argv": ["-Xarch_host -mavx2 -DX -working-directory -mfma -fsanitize=undefined"]}),
+        ("values_hip_device", _values_test, hip_device, {"argv": ["-Xarch_host -mavx2 -DX -working-directory -mfma"], "not_in_argv": ["-fsanitize=undefined"]}),
+        ("values_openmp_device", _values_test, openmp_device, {"argv": ["-DX -working-directory -mfma"], "not_in_argv": ["-mavx2", "-Xarch_host"], "shell": True}),
         ("feature_hip", _features_test, hip_host, {"argv": ["-fsanitize=address"]}),
         ("feature_hip_device", _features_test, hip_device, {"not_in_argv": ["-fsanitize=address"]}),
         ("feature_attribute", _opt_test, features_host, {"argv": ["-fsanitize=address"], "not_in_argv": ["-O2"]}),

@@ -128,6 +128,7 @@ def library_tests(name):
             defines = [],
             headers = ["a.h", "_virtual_includes/like_cc_{}/prefix/lib.h".format(kind), "lib/lib.h", "sub/text.inc"],
             link_flags = ["-Wl,-T,tests/analysis/a.c", "-lm"],
+            link_inputs = ["a.c"],
             target = "like_cc_" + kind,
         )
 
@@ -168,7 +169,7 @@ def library_tests(name):
     )
     offload_register(
         name = "register_data",
-        bundle = ":lib",
+        src = ":lib",
         tags = ["manual"],
         deps = [":data_of_hip"],
     )
@@ -187,7 +188,7 @@ def library_tests(name):
 
     offload_register(
         name = "register_hip",
-        bundle = ":bundle",
+        src = ":bundle",
         tags = ["manual"],
     )
     actions_test(
@@ -214,7 +215,7 @@ def library_tests(name):
     )
     offload_register(
         name = "register_sycl",
-        bundle = "a.c",
+        src = "a.c",
         kind = "sycl",
         llvm_version = 23,
         tags = ["manual"],
@@ -242,12 +243,12 @@ def library_tests(name):
         tags = ["manual"],
     )
     for case, kwargs, message in [
-        ("bundle_kind", {"bundle": ":bundle_openmp"}, "bundle: //tests/analysis:bundle_openmp has the entry openmp-amdgcn-amd-amdhsa--gfx90a, expected kind hip"),
-        ("two_files", {"bundle": ":two_files"}, "bundle: //tests/analysis:two_files has 2 files, expected one; name a file, or a target with one"),
-        ("sycl_images", {"images": [":images_gfx942"], "kind": "sycl"}, "kind is sycl, which registers one offload binary: set bundle instead of images"),
-        ("hip_images", {"images": [":images_gfx942"]}, "kind is hip, which registers one fat binary: set bundle instead of images"),
+        ("bundle_kind", {"src": ":bundle_openmp"}, "src: //tests/analysis:bundle_openmp has the entry openmp-amdgcn-amd-amdhsa--gfx90a, expected kind hip"),
+        ("two_files", {"src": ":two_files"}, "src: //tests/analysis:two_files has 2 files, expected one; name a file, or a target with one"),
+        ("sycl_images", {"images": [":images_gfx942"], "kind": "sycl"}, "kind is sycl, which registers one offload binary: set src instead of images"),
+        ("hip_images", {"images": [":images_gfx942"]}, "kind is hip, which registers one fat binary: set src instead of images"),
         ("image_kind", {"images": [":images_gfx942"], "kind": "openmp"}, "images: //tests/analysis:images_gfx942 has an image of kind hipv4, expected openmp"),
-        ("openmp_bundle", {"bundle": ":bundle", "kind": "openmp"}, "kind is openmp, which registers single images: set images instead of bundle"),
+        ("openmp_bundle", {"src": ":bundle", "kind": "openmp"}, "kind is openmp, which registers single images: set images instead of src"),
     ]:
         failure_test(
             name = "register_{}_test".format(case),
@@ -259,7 +260,7 @@ def library_tests(name):
     offload_report(
         name = "report",
         tags = ["manual"],
-        targets = [":register_hip", ":lib"],
+        srcs = [":register_hip", ":lib"],
     )
     code_test(
         name = "report_test",
@@ -301,7 +302,7 @@ def library_tests(name):
             name = "report_" + case,
             testonly = True,
             tags = ["manual"],
-            targets = [":" + case],
+            srcs = [":" + case],
         )
         code_test(
             name = "report_{}_test".format(case),
@@ -330,7 +331,7 @@ def library_tests(name):
         fail_on = ["spills", "removed-archs"],
         max_growth = "5%",
         tags = ["manual"],
-        targets = [":bundle"],
+        srcs = [":bundle"],
     )
     provides_test(
         name = "report_validation_test",
@@ -371,16 +372,16 @@ def library_tests(name):
             name = "report_{}_test".format(case),
             message = "{}: offload_report: " + message,
             rule = offload_report,
-            targets = [":bundle"],
+            srcs = [":bundle"],
             **kwargs
         )
 
     failure_test(
         name = "report_files_test",
         covers = ["gfx942"],
-        message = "{}: offload_report: targets: //tests/analysis:suite have no files to check; name the programs and libraries",
+        message = "{}: offload_report: srcs: //tests/analysis:suite have no files to check; name the programs and libraries",
         rule = offload_report,
-        targets = [":suite"],
+        srcs = [":suite"],
         testonly = True,
     )
 
@@ -391,14 +392,14 @@ def library_tests(name):
     )
     offload_embed(
         name = "embedded",
-        binaries = [":embedded_binary"],
-        object = "host.o",
+        images = [":embedded_binary"],
+        src = "host.o",
         tags = ["manual"],
     )
     offload_report(
         name = "report_embedded",
         tags = ["manual"],
-        targets = [":embedded", ":archive", ":unbundle"],
+        srcs = [":embedded", ":archive", ":unbundle"],
     )
     code_test(
         name = "report_embedded_test",
@@ -419,9 +420,9 @@ def library_tests(name):
     )
     failure_test(
         name = "embed_empty_test",
-        binaries = [],
-        message = "{}: offload_embed: binaries is empty: add offload_binary targets",
-        object = "host.o",
+        images = [],
+        message = "{}: offload_embed: images is empty: add offload_binary targets",
+        src = "host.o",
         rule = offload_embed,
     )
     offload_link(

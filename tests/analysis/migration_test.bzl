@@ -68,9 +68,22 @@ def migration_tests(name):
         link_flags = ["-ldl"],
         target = "rocm",
     )
+    provides_test(
+        name = "rocm_alwayslink_test",
+        alwayslink = "True",
+        target = "rocm",
+        testonly = True,
+    )
+    provides_test(
+        name = "rocm_below_alwayslink_test",
+        alwayslink = "False",
+        target = "rocm_below",
+    )
     native.test_suite(
         name = name,
         tests = [
+            "rocm_alwayslink_test",
+            "rocm_below_alwayslink_test",
             "rocm_device_test",
             "rocm_host_test",
             "rocm_provides_test",

@@ -85,7 +85,7 @@ def programs_tests(name):
     offload_prune(
         name = "pruned_import",
         src = ":shared",
-        ignore_missing = True,
+        allow_missing = True,
         offload_archs = ["gfx942"],
         tags = ["manual"],
     )
@@ -102,6 +102,34 @@ def programs_tests(name):
         size = "small",
         libraries = ["pruned_import/libshared.so"],
         target_under_test = ":pruned_import",
+    )
+    cc_library(
+        name = "pruned_src",
+        srcs = ["a.c"],
+        additional_linker_inputs = ["a.h"],
+        data = ["host.o"],
+        linkopts = ["-lm", "-Wl,--version-script=$(location a.h)"],
+        tags = ["manual"],
+        deps = [":pruned_src_below"],
+    )
+    cc_library(
+        name = "pruned_src_below",
+        data = ["a.cu"],
+        linkopts = ["-ldl"],
+        tags = ["manual"],
+    )
+    offload_prune(
+        name = "pruned_linked",
+        src = ":pruned_src",
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    provides_test(
+        name = "prune_linked_test",
+        link_flags = ["-lm", "-Wl,--version-script=tests/analysis/a.h"],
+        link_inputs = ["a.h"],
+        runfiles = ["a.cu", "host.o", "pruned_linked/libpruned_src.so"],
+        target = "pruned_linked",
     )
     offload_kpack(
         name = "split",

@@ -151,6 +151,12 @@ def _provides_test_impl(ctx):
     if ctx.attr.link_flags:
         inputs = [input for input in target[CcInfo].linking_context.linker_inputs.to_list() if input.owner == target.label]
         asserts.equals(env, ctx.attr.link_flags, [flag for input in inputs for flag in input.user_link_flags])
+        got = [file.short_path.removeprefix(prefix) for input in inputs for file in input.additional_inputs]
+        asserts.equals(env, ctx.attr.link_inputs, got)
+    if ctx.attr.alwayslink:
+        inputs = target[CcInfo].linking_context.linker_inputs.to_list()
+        got = [str(library.alwayslink) for input in inputs if input.owner == target.label for library in input.libraries]
+        asserts.equals(env, [ctx.attr.alwayslink], got)
     for group, files in ctx.attr.groups.items():
         got = [file.short_path.removeprefix(prefix) for file in getattr(target[OutputGroupInfo], group).to_list()]
         asserts.equals(env, files, got)
@@ -159,12 +165,14 @@ def _provides_test_impl(ctx):
 _provides_test = analysistest.make(
     _provides_test_impl,
     attrs = {
+        "alwayslink": attr.string(),
         "defines": attr.string_list(),
         "entry_ids": attr.string_list(),
         "files": attr.string_list(),
         "headers": attr.string_list(),
-        "link_flags": attr.string_list(),
         "groups": attr.string_list_dict(),
+        "link_flags": attr.string_list(),
+        "link_inputs": attr.string_list(),
         "images": attr.string_list(),
         "runfiles": attr.string_list(),
     },
@@ -179,6 +187,7 @@ def provides_test(name, target, **kwargs):
       target: the target.
       **kwargs: images: strings `ENTRY_ID FILE`; entry_ids: of the bundle; files:
         the default outputs; runfiles; headers and defines: what dependents get; link_flags: its own;
+        link_inputs: the files that they refer to; alwayslink: of its library, `True` or `False`;
         groups: output group to files, all below this
         package.
     """

@@ -86,7 +86,7 @@ def toolchains_tests(name):
 
     offload_register(
         name = "register_on_riscv",
-        bundle = ":bundle",
+        src = ":bundle",
         tags = ["manual"],
     )
     for user in ["hip_library", "offload_link", "openmp_library"]:

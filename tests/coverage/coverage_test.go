@@ -14,6 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/coverage"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/codeobject"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/llvm"
@@ -59,7 +60,7 @@ func TestCodeObjectManager(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			items := []bundle.Item{{ID: "host-x86_64-unknown-linux-gnu-"}}
 			images := []coverage.Image{{ID: "host-x86_64-unknown-linux-gnu-"}}
-			add := func(id string, data []byte, code *codeobject.Target) {
+			add := func(id string, data []byte, code *target.CodeObject) {
 				items = append(items, bundle.Item{ID: id, Content: content.Memory(data)})
 				images = append(images, coverage.Image{ID: id, Size: int64(len(data)), Code: code})
 			}

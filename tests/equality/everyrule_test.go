@@ -35,7 +35,6 @@ func everyRule() map[string]string {
     "offload_register",
     "offload_report",
     "offload_unbundle",
-    "offload_unbundle_archive",
     "openmp_library",
 )
 
@@ -143,14 +142,14 @@ offload_bundle(
 
 offload_unbundle(
     name = "single",
-    bundle = ":fat",
-    targets = ["gfx90a:xnack-", "gfx1100"],
+    src = ":fat",
+    offload_archs = ["gfx90a:xnack-", "gfx1100"],
 )
 
 offload_unbundle(
     name = "decompressed",
-    bundle = ":compressed",
-    targets = ["gfx942"],
+    src = ":compressed",
+    offload_archs = ["gfx942"],
 )
 
 offload_binary(
@@ -161,7 +160,7 @@ offload_binary(
 offload_extract(
     name = "extracted",
     src = ":packed",
-    targets = ["gfx1100"],
+    offload_archs = ["gfx1100"],
 )
 
 offload_cc_data(
@@ -171,18 +170,19 @@ offload_cc_data(
 
 offload_archive(
     name = "archive",
-    bundles = [":fat", ":compressed"],
+    srcs = [":fat", ":compressed"],
 )
 
-offload_unbundle_archive(
+offload_unbundle(
     name = "device_archive",
-    archive = ":archive",
-    targets = ["gfx90a:xnack-", "gfx942"],
+    src = ":archive",
+    offload_archs = ["gfx90a:xnack-", "gfx942"],
+    type = "a",
 )
 
 offload_register(
     name = "register",
-    bundle = ":fat",
+    src = ":fat",
 )
 
 # A library with device code, and what takes it out again.
@@ -229,8 +229,8 @@ genrule(
 
 offload_embed(
     name = "embedded",
-    binaries = [":packed_objects"],
-    object = ":host_object",
+    images = [":packed_objects"],
+    src = ":host_object",
 )
 
 offload_link(
@@ -258,7 +258,7 @@ openmp_library(
 
 offload_report(
     name = "report",
-    targets = [":library", ":register", ":openmp"],
+    srcs = [":library", ":register", ":openmp"],
 )
 
 # Not an action of these rules, and one that Bazel maps no paths of.

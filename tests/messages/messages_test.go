@@ -24,29 +24,29 @@ func TestMain(m *testing.M) {
 
 const buildFile = `
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
-load("@rules_offload//rules:defs.bzl", "offload_archive", "offload_binary", "offload_cc_data", "hip_binary", "hip_device_link", "hip_library", "if_arch", "offload_embed", "offload_extract", "offload_images", "offload_link", "offload_per_arch", "offload_register", "offload_unbundle_archive", "openmp_library")
+load("@rules_offload//rules:defs.bzl", "offload_archive", "offload_binary", "offload_cc_data", "hip_binary", "hip_device_link", "hip_library", "if_arch", "offload_embed", "offload_extract", "offload_images", "offload_link", "offload_per_arch", "offload_register", "openmp_library")
 
 # Checks.
 offload_bundle(name = "over_budget", images = [":kernels"], max_size = "1KiB")
 offload_images(name = "mislabeled", srcs = {":one": "gfx942"})
-offload_unbundle(name = "one", bundle = ":fat", targets = ["gfx1100"])
+offload_unbundle(name = "one", src = ":fat", offload_archs = ["gfx1100"])
 offload_bundle(name = "mislabeled_fat", images = [":mislabeled"])
 
 # Files that are not what they should be, or do not have what they should.
-offload_unbundle(name = "no_bundle", bundle = "device.h", targets = ["gfx942"])
-offload_archive(name = "archive", bundles = [":fat"])
-offload_unbundle_archive(name = "not_in_archive", archive = ":archive", targets = ["gfx942"])
-offload_unbundle_archive(name = "no_archive", archive = "device.h", targets = ["gfx942"])
+offload_unbundle(name = "no_bundle", src = "device.h", offload_archs = ["gfx942"])
+offload_archive(name = "archive", srcs = [":fat"])
+offload_unbundle(name = "not_in_archive", src = ":archive", offload_archs = ["gfx942"], type = "a")
+offload_unbundle(name = "no_archive", src = "device.h", offload_archs = ["gfx942"], type = "a")
 offload_binary(name = "binary", images = [":kernels"])
-offload_extract(name = "not_in_binary", src = ":binary", targets = ["gfx942"])
-offload_extract(name = "nothing_in_it", src = "device.h", targets = ["gfx942"])
+offload_extract(name = "not_in_binary", src = ":binary", offload_archs = ["gfx942"])
+offload_extract(name = "nothing_in_it", src = "device.h", offload_archs = ["gfx942"])
 offload_binary(name = "twice", images = [":one", ":kernels"])
-offload_extract(name = "several", src = ":twice", targets = ["gfx1100"])
-offload_register(name = "registered_binary", bundle = ":binary")
-offload_embed(name = "embedded", binaries = [":binary"], object = "text.o")
+offload_extract(name = "several", src = ":twice", offload_archs = ["gfx1100"])
+offload_register(name = "registered_binary", src = ":binary")
+offload_embed(name = "embedded", images = [":binary"], src = "text.o")
 cc_library(name = "host_only", srcs = ["host.cc"])
 offload_link(name = "nothing_to_link", deps = [":host_only"])
-offload_archive(name = "conflict_archive", bundles = ["conflict.hipfb"])
+offload_archive(name = "conflict_archive", srcs = ["conflict.hipfb"])
 
 openmp_library(name = "omp", srcs = ["host.cc"])
 
@@ -56,10 +56,10 @@ hip_code_objects(name = "includes_hip", srcs = ["hip.hip"], offload_archs = ["gf
 hip_code_objects(name = "native", srcs = ["a.hip"], offload_archs = ["native"])
 hip_code_objects(name = "kernels_native", srcs = ["a.hip"])
 offload_bundle(name = "native_fat", images = [":native"])
-offload_unbundle(name = "not_native", bundle = ":native_fat", targets = ["gfx803"])
+offload_unbundle(name = "not_native", src = ":native_fat", offload_archs = ["gfx803"])
 offload_per_arch(name = "native_per_arch", images = [":kernels_native"], offload_archs = ["gfx1200", "native"])
 offload_bundle(name = "native_per_arch_fat", images = [":native_per_arch"])
-offload_unbundle(name = "not_native_per_arch", bundle = ":native_per_arch_fat", targets = ["gfx803"])
+offload_unbundle(name = "not_native_per_arch", src = ":native_per_arch_fat", offload_archs = ["gfx803"])
 
 # Programs without a runtime.
 hip_binary(name = "no_hip_runtime", srcs = ["launches.hip"], offload_archs = ["gfx942"])
@@ -70,7 +70,8 @@ hip_code_objects(name = "calls_nobody", srcs = ["calls.hip"], offload_archs = ["
 hip_code_objects(name = "calls_nobody_rdc", srcs = ["a.hip", "calls.hip"], offload_archs = ["gfx942"], rdc = True)
 hip_library(name = "calls_nobody_library", srcs = ["calls.hip"], device_link = False, offload_archs = ["gfx942"], rdc = True)
 hip_device_link(name = "calls_nobody_link", deps = [":calls_nobody_library"])
-openmp_library(name = "calls_nobody_openmp", srcs = ["calls.cc"], offload_archs = ["gfx942"])
+openmp_library(name = "calls_nobody_openmp", srcs = ["calls.cc"], device_linkopts = ["-Wl,--as-needed"], offload_archs = ["gfx942"])
+openmp_library(name = "calls_no_runtime", srcs = ["calls.cc"], offload_archs = ["gfx942"])
 genrule(
     name = "fat_object",
     srcs = ["calls.hip"],
@@ -80,8 +81,8 @@ genrule(
 offload_link(name = "calls_nobody_fat", srcs = ["calls.fat.o"])
 
 # Files that are no device code.
-offload_register(name = "registered_source", bundle = "a.hip")
-offload_archive(name = "archived_library", bundles = [":host_only"])
+offload_register(name = "registered_source", src = "a.hip")
+offload_archive(name = "archived_library", srcs = [":host_only"])
 offload_cc_data(name = "source_as_data", src = "a.hip")
 hip_code_objects(name = "choosing", srcs = if_arch({"cdna2": ["b.hip"]}, ["a.hip"]))
 hip_code_objects(
@@ -167,6 +168,7 @@ func TestMessages(t *testing.T) {
 		{"undefined symbol of a program", []string{"//:calls_nobody_link"}, []string{`offload: undefined device symbol "nowhere(int)": referenced by calls.hip (//:calls_nobody_library); add a definition to one of the libraries, or add the library that has one to deps`}},
 		{"undefined symbol of fat objects", []string{"//:calls_nobody_fat"}, []string{`undefined device symbol "nowhere(int)": referenced by `, `calls.fat.o; add the library that defines it to deps`}},
 		{"undefined symbol of OpenMP", []string{"//:calls_nobody_openmp"}, []string{`"nowhere(int)"`, "referenced by calls.cc (//:calls_nobody_openmp); add a definition to srcs", "for symbols that begin with __kmpc_, add LLVM's device runtime to device_linkopts"}},
+		{"OpenMP without a device runtime", []string{"//:calls_no_runtime"}, []string{"offload: calls.cc (//:calls_no_runtime) for gfx942: this LLVM (/usr/lib/llvm-22) has no OpenMP device runtime, lib/amdgcn-amd-amdhsa/libompdevice.a: install "}},
 		{"source for bundle", []string{"//:registered_source"}, []string{"offload: a.hip: found no device code, expected a bundle or a code object"}},
 		{"library for bundle", []string{"//:archived_library"}, []string{"libhost_only.a: found an archive, expected a bundle or a bundled object"}},
 		{"source as data", []string{"//:source_as_data"}, []string{"offload: a.hip: found no device code, expected a bundle or a code object"}},

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { llvm.Main(m) }
 // headers among them.
 var contents = map[string]string{
 	"BUILD.bazel": `load("@rules_cc//cc:defs.bzl", "cc_library")
-load("@rules_offload//rules:defs.bzl", "hip_code_objects", "hip_library", "offload_archive", "offload_binary", "offload_bundle", "offload_extract", "offload_register", "offload_unbundle", "offload_unbundle_archive", "openmp_library")
+load("@rules_offload//rules:defs.bzl", "hip_code_objects", "hip_library", "offload_archive", "offload_binary", "offload_bundle", "offload_extract", "offload_register", "offload_unbundle", "openmp_library")
 
 genrule(name = "factor", outs = ["include/factor.h"], cmd = "echo '#define FACTOR 3' > $@")
 
@@ -41,12 +41,12 @@ hip_code_objects(
 )
 
 offload_bundle(name = "fat", images = [":kernels"], compress = "zstd")
-offload_unbundle(name = "single", bundle = ":fat", targets = ["gfx90a"])
-offload_archive(name = "archive", bundles = [":fat"])
-offload_unbundle_archive(name = "from_archive", archive = ":archive", targets = ["gfx1100"])
+offload_unbundle(name = "single", src = ":fat", offload_archs = ["gfx90a"])
+offload_archive(name = "archive", srcs = [":fat"])
+offload_unbundle(name = "from_archive", src = ":archive", offload_archs = ["gfx1100"], type = "a")
 offload_binary(name = "binary", images = [":kernels"])
-offload_extract(name = "extracted", src = ":binary", targets = ["gfx1100"])
-offload_register(name = "registered", bundle = ":fat")
+offload_extract(name = "extracted", src = ":binary", offload_archs = ["gfx1100"])
+offload_register(name = "registered", src = ":fat")
 
 hip_library(
     name = "hip",

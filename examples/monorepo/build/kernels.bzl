@@ -44,6 +44,6 @@ def kernel_archive(name, libraries):
     """
     offload_archive(
         name = name,
-        bundles = libraries,
+        srcs = libraries,
         visibility = ["//visibility:public"],
     )

@@ -6,24 +6,23 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/kerneldiff"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
 // DiffJSON prints a difference as a JSON object.
-func DiffJSON(w io.Writer, d *kerneldiff.Diff) error { return writeJSON(w, d) }
+func DiffJSON(w io.Writer, d *kernels.Diff) error { return writeJSON(w, d) }
 
 // Diff prints a difference: a table of architectures, one of kernels, and how
 // many kernels differ.
-func Diff(w io.Writer, d *kerneldiff.Diff) error {
+func Diff(w io.Writer, d *kernels.Diff) error {
 	if len(d.Archs) == 0 {
 		_, err := fmt.Fprintln(w, "no device images in either file")
 		return err
 	}
 	if err := table(w, func(row func(...string)) {
 		row("ARCH", "OLD", "NEW", "CHANGE")
-		total := kerneldiff.Arch{Arch: "total", Change: kerneldiff.Changed}
+		total := kernels.ChangedArch{Arch: "total", Change: kernels.Changed}
 		for _, a := range d.Archs {
 			row(archRow(a)...)
 			total.OldSize += a.OldSize
@@ -46,29 +45,29 @@ func Diff(w io.Writer, d *kerneldiff.Diff) error {
 			return err
 		}
 	}
-	count := make(map[kerneldiff.Change]int)
+	count := make(map[kernels.Change]int)
 	for _, k := range d.Kernels {
 		count[k.Change]++
 	}
 	_, err := fmt.Fprintf(w, "\nkernels: %d changed, %d added, %d removed, %d equal\n",
-		count[kerneldiff.Changed], count[kerneldiff.Added], count[kerneldiff.Removed], d.Equal)
+		count[kernels.Changed], count[kernels.Added], count[kernels.Removed], d.Equal)
 	return err
 }
 
 // archRow returns the cells of an architecture.
-func archRow(a kerneldiff.Arch) []string {
+func archRow(a kernels.ChangedArch) []string {
 	old, new, change := printable.Size(a.OldSize), printable.Size(a.NewSize), string(a.Change)
 	switch {
-	case a.Change == kerneldiff.Added:
+	case a.Change == kernels.Added:
 		old = "-"
-	case a.Change == kerneldiff.Removed:
+	case a.Change == kernels.Removed:
 		new = "-"
 	case a.NewSize != a.OldSize:
 		change = signedSize(a.NewSize - a.OldSize)
 		if a.OldSize > 0 {
 			change += fmt.Sprintf(" (%+.1f%%)", float64(a.NewSize-a.OldSize)*100/float64(a.OldSize))
 		}
-	case a.Change == kerneldiff.Changed:
+	case a.Change == kernels.Changed:
 		change = "same size"
 	}
 	return []string{orDash(a.Arch), old, new, change}
@@ -85,7 +84,7 @@ func signedSize(n int64) string {
 var figureNames = []string{"occupancy", "sgpr_spills", "vgpr_spills", "scratch", "vgprs", "agprs", "sgprs", "lds", "kernarg", "max_workgroup_size"}
 
 // diffRow returns the cells of a kernel that differs.
-func diffRow(k *kerneldiff.Kernel) []string {
+func diffRow(k *kernels.ChangedKernel) []string {
 	var what []string
 	code := "-"
 	if n, ok := k.Deltas["code_size"]; ok {
@@ -97,11 +96,11 @@ func diffRow(k *kerneldiff.Kernel) []string {
 		}
 	}
 	switch k.Change {
-	case kerneldiff.Added:
+	case kernels.Added:
 		code = number(k.New.CodeSize)
-	case kerneldiff.Removed:
+	case kernels.Removed:
 		code = number(k.Old.CodeSize)
-	case kerneldiff.Changed:
+	case kernels.Changed:
 		if len(what) == 0 && code == "-" {
 			what = append(what, "attributes")
 		}
@@ -110,16 +109,16 @@ func diffRow(k *kerneldiff.Kernel) []string {
 }
 
 // fromTo prints the old and the new figure.
-func fromTo(k *kerneldiff.Kernel, name string) string {
+func fromTo(k *kernels.ChangedKernel, name string) string {
 	figure := func(k *kernels.Kernel) string {
-		n := kerneldiff.Figure(k, name)
+		n := kernels.Figure(k, name)
 		return number(n)
 	}
 	return figure(k.Old) + " to " + figure(k.New)
 }
 
 // Failures returns one line that lists the exceeded limits.
-func Failures(d *kerneldiff.Diff) string {
+func Failures(d *kernels.Diff) string {
 	const most = 3 // kernels that are named for each rule
 	var parts []string
 	for i := 0; i < len(d.Failures); {
@@ -134,8 +133,8 @@ func Failures(d *kerneldiff.Diff) string {
 			if f.Kernel != nil {
 				name += " " + kernels.Demangle(*f.Kernel)
 			}
-			if rule == kerneldiff.MaxGrowth {
-				at := slices.IndexFunc(d.Archs, func(a kerneldiff.Arch) bool { return a.Arch == f.Arch })
+			if rule == kernels.MaxGrowth {
+				at := slices.IndexFunc(d.Archs, func(a kernels.ChangedArch) bool { return a.Arch == f.Arch })
 				name += " by " + printable.Size(d.Archs[at].NewSize-d.Archs[at].OldSize)
 			}
 			names = append(names, name)

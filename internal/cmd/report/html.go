@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/kerneldiff"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -154,7 +153,7 @@ func (r *Report) diffSection() string {
 	fmt.Fprintf(&b, "<p>%s differ, %s equal. Those that got worse come first.</p>\n<div class=\"scroll\" id=\"diff-rows\"><table id=\"diff-kernels\">\n<thead><tr><th scope=\"col\">Kernel</th><th scope=\"col\" class=\"t\">Architecture</th><th scope=\"col\" class=\"t\">Change</th>",
 		plural(len(r.Diff.Kernels), "kernel"), grouped(int64(r.Diff.Equal)))
 	for _, f := range figures {
-		if !slices.ContainsFunc(r.Diff.Kernels, func(k kerneldiff.Kernel) bool { return len(pageFigures(&k)[f.name]) > 0 }) {
+		if !slices.ContainsFunc(r.Diff.Kernels, func(k kernels.ChangedKernel) bool { return len(pageFigures(&k)[f.name]) > 0 }) {
 			continue
 		}
 		fmt.Fprintf(&b, "<th scope=\"col\" data-figure=\"%s\">%s</th>", f.name, strings.ToUpper(f.label[:1])+f.label[1:])
@@ -205,20 +204,20 @@ type pageDiff struct {
 
 // pageFigures returns the old and new figures of a kernel that differs: those that changed, or,
 // for a kernel in only one build, all that are not 0.
-func pageFigures(k *kerneldiff.Kernel) map[string][]*int64 {
+func pageFigures(k *kernels.ChangedKernel) map[string][]*int64 {
 	all := map[string][]*int64{}
 	for _, f := range figures {
 		switch _, changed := k.Deltas[f.name]; {
 		case k.Old == nil:
-			if n := kerneldiff.Figure(k.New, f.name); n != nil && *n != 0 {
+			if n := kernels.Figure(k.New, f.name); n != nil && *n != 0 {
 				all[f.name] = []*int64{nil, n}
 			}
 		case k.New == nil:
-			if n := kerneldiff.Figure(k.Old, f.name); n != nil && *n != 0 {
+			if n := kernels.Figure(k.Old, f.name); n != nil && *n != 0 {
 				all[f.name] = []*int64{n, nil}
 			}
 		case changed:
-			all[f.name] = []*int64{kerneldiff.Figure(k.Old, f.name), kerneldiff.Figure(k.New, f.name)}
+			all[f.name] = []*int64{kernels.Figure(k.Old, f.name), kernels.Figure(k.New, f.name)}
 		}
 	}
 	return all
@@ -283,7 +282,7 @@ func (r *Report) pageData() *pageData {
 }
 
 // diff adds a kernel that differs.
-func (d *pageData) diff(k *kerneldiff.Kernel) {
+func (d *pageData) diff(k *kernels.ChangedKernel) {
 	p := pageDiff{Arch: d.string(k.Arch), Name: d.string(k.Name), Demangled: d.string(k.Demangled), Change: d.string(string(k.Change)), Figures: pageFigures(k)}
 	d.Diff = append(d.Diff, p)
 }

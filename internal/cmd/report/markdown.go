@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/rules-offload/rules_offload/engine/kerneldiff"
+	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
@@ -59,14 +59,14 @@ const worstChanges = 10
 
 // diff writes the differences from an older build: the architectures, and the worst changes of
 // kernels.
-func (m *markdown) diff(d *kerneldiff.Diff) {
+func (m *markdown) diff(d *kernels.Diff) {
 	m.line("")
 	m.line("#### Changes")
 	m.line("")
 	same := 0
-	var changed []kerneldiff.Arch
+	var changed []kernels.ChangedArch
 	for _, a := range d.Archs {
-		if a.Change == kerneldiff.Same {
+		if a.Change == kernels.Same {
 			same++
 		} else {
 			changed = append(changed, a)
@@ -108,7 +108,7 @@ func (m *markdown) diff(d *kerneldiff.Diff) {
 }
 
 // growth returns the difference in size of an architecture, also in percent.
-func growth(a kerneldiff.Arch) string {
+func growth(a kernels.ChangedArch) string {
 	d := a.NewSize - a.OldSize
 	s := printable.Size(max(d, -d))
 	switch {

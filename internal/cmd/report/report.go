@@ -10,7 +10,6 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/engine/kerneldiff"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
 
@@ -18,12 +17,12 @@ import (
 type Report struct {
 	Files []*engine.DeviceFile
 	// Diff is the difference to an older build, nil without one.
-	Diff *kerneldiff.Diff
+	Diff *kernels.Diff
 }
 
 // Compare sets Diff to the difference between older files and those of the report.
 func (r *Report) Compare(old []*engine.DeviceFile) {
-	r.Diff = kerneldiff.Compare(described(old), described(r.Files))
+	r.Diff = kernels.Compare(described(old), described(r.Files))
 }
 
 // described returns the images of all files.
@@ -235,7 +234,7 @@ var figures = []struct{ name, label string }{
 }
 
 // changes returns the differences of the figures of a kernel.
-func changes(k *kerneldiff.Kernel) string {
+func changes(k *kernels.ChangedKernel) string {
 	var list []string
 	for _, f := range figures {
 		if d, ok := k.Deltas[f.name]; ok {

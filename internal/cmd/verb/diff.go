@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/kerneldiff"
+	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 )
@@ -26,7 +26,7 @@ var diffVerb = verb{
 // diffFlags are the flags of offload diff.
 type diffFlags struct {
 	json   bool
-	limits kerneldiff.Limits
+	limits kernels.Limits
 }
 
 func (f *diffFlags) define(flags *flagSet) {
@@ -35,14 +35,14 @@ func (f *diffFlags) define(flags *flagSet) {
 }
 
 // limitsFlags defines the flags for limits on changes between two builds.
-func limitsFlags(flags *flagSet, limits *kerneldiff.Limits) {
+func limitsFlags(flags *flagSet, limits *kernels.Limits) {
 	flags.Func("fail-on", "comma-separated `rules`; fail when one of them is broken: spills, scratch, occupancy, removed-kernels, removed-archs", func(s string) error {
-		rules, err := kerneldiff.ParseRules(s)
+		rules, err := kernels.ParseRules(s)
 		limits.Rules = append(limits.Rules, rules...)
 		return err
 	})
 	flags.Func("max-growth", "fail when the images of an architecture grow by more than this `size`: bytes, KiB, MiB, GiB or a percentage, such as 64KiB, 5%, 0", func(s string) error {
-		growth, err := kerneldiff.ParseGrowth(s)
+		growth, err := kernels.ParseGrowth(s)
 		limits.MaxGrowth = &growth
 		return err
 	})

@@ -31,6 +31,7 @@ type linkDeviceFlags struct {
 
 func (f *linkDeviceFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Advice, "advice", "", "`text` about what to do, in the message about undefined symbols")
+	flags.StringVar(&f.opt.WithoutRuntime, "without-runtime", "", "the `GPU` of an OpenMP link without libraries: fail before the link if an object calls LLVM's device runtime")
 	flags.repeated("object", "`FILE`: a linked object or bitcode file, followed by its --source. May be repeated.", func(s string) error {
 		f.opt.Objects = append(f.opt.Objects, engine.LinkedObject{File: s, Source: s})
 		return nil

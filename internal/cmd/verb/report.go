@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/kerneldiff"
+	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/report"
@@ -30,7 +30,7 @@ var reportVerb = verb{
 type reportFlags struct {
 	html, markdown, json string
 	base                 []string
-	limits               kerneldiff.Limits
+	limits               kernels.Limits
 }
 
 func (f *reportFlags) define(flags *flagSet) {

@@ -18,12 +18,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	deviceimages "github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/engine/kerneldiff"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/kpack"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
@@ -31,7 +31,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/budget"
 	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
@@ -974,10 +973,10 @@ func readFlagFile(data []byte) error {
 // readOptions reads the values of options.
 func readOptions(data []byte) error {
 	s := string(data)
-	if g, err := kerneldiff.ParseGrowth(s); err == nil {
+	if g, err := kernels.ParseGrowth(s); err == nil {
 		_ = g.Permits(1000, 1<<40)
 	}
-	kerneldiff.ParseRules(s)
+	kernels.ParseRules(s)
 	if n, err := verb.ParseMemory(s); err == nil && n <= 0 {
 		return fmt.Errorf("%q is %d bytes of memory", s, n)
 	}

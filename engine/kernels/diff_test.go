@@ -1,4 +1,4 @@
-package kerneldiff_test
+package kernels_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/engine/kerneldiff"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
 
@@ -44,7 +43,7 @@ func image(arch string, size int64, list ...kernels.Kernel) kernels.Image {
 }
 
 // summary returns "change name: deltas" for each kernel.
-func summary(d *kerneldiff.Diff) (lines []string) {
+func summary(d *kernels.Diff) (lines []string) {
 	for _, k := range d.Kernels {
 		b, _ := json.Marshal(k.Deltas)
 		lines = append(lines, fmt.Sprintf("%s %s %s %s", k.Arch, k.Change, k.Name, b))
@@ -67,7 +66,7 @@ func TestOrder(t *testing.T) {
 			kernel("slower", "occupancy=5 vgprs=70"), kernel("scratchy", "scratch=8 code_size=11"), kernel("spilly", "sgpr_spills=2 code_size=30"),
 			kernel("faster", "occupancy=5"), kernel("added", "code_size=9"), kernel("unknown", "vgprs=3")),
 	}
-	d := kerneldiff.Compare(old, new)
+	d := kernels.Compare(old, new)
 	want := []string{
 		`gfx90a changed spilly {"code_size":20,"sgpr_spills":1}`,
 		`gfx90a changed scratchy {"code_size":1,"scratch":8}`,
@@ -82,7 +81,7 @@ func TestOrder(t *testing.T) {
 	if diff := cmp.Diff(want, summary(d)); diff != "" || d.Equal != 1 {
 		t.Errorf("%d equal, -want +got:\n%s", d.Equal, diff)
 	}
-	archs := []kerneldiff.Arch{{"gfx1100", "added", 0, 20}, {"gfx900", "removed", 10, 0}, {"gfx90a", "changed", 100, 120}}
+	archs := []kernels.ChangedArch{{"gfx1100", "added", 0, 20}, {"gfx900", "removed", 10, 0}, {"gfx90a", "changed", 100, 120}}
 	if diff := cmp.Diff(archs, d.Archs); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -97,7 +96,7 @@ func TestKey(t *testing.T) {
 		"table.static.aa":                              "table.static",
 		"a.intern.b.c":                                 "a.intern.b.c",
 	} {
-		if got := kerneldiff.Key(name); got != want {
+		if got := kernels.Key(name); got != want {
 			t.Errorf("Key(%q) = %q, want %q", name, got, want)
 		}
 	}
@@ -120,7 +119,7 @@ func TestPairs(t *testing.T) {
 			[]kernels.Kernel{kernel("k.intern.3", "vgprs=5"), kernel("k.intern.4", "vgprs=4")}, nil, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			d := kerneldiff.Compare([]kernels.Image{image("gfx90a", 1, test.old...)}, []kernels.Image{image("gfx90a", 1, test.new...)})
+			d := kernels.Compare([]kernels.Image{image("gfx90a", 1, test.old...)}, []kernels.Image{image("gfx90a", 1, test.new...)})
 			if diff := cmp.Diff(test.want, summary(d)); diff != "" || d.Equal != test.equal {
 				t.Errorf("%d equal, want %d; -want +got:\n%s", d.Equal, test.equal, diff)
 			}
@@ -147,21 +146,21 @@ func TestLimits(t *testing.T) {
 		{"", "1KiB", ""},
 	} {
 		t.Run(test.rules+test.growth, func(t *testing.T) {
-			var limits kerneldiff.Limits
+			var limits kernels.Limits
 			var err error
 			if test.rules != "" {
-				if limits.Rules, err = kerneldiff.ParseRules(test.rules); err != nil {
+				if limits.Rules, err = kernels.ParseRules(test.rules); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if test.growth != "" {
-				growth, err := kerneldiff.ParseGrowth(test.growth)
+				growth, err := kernels.ParseGrowth(test.growth)
 				if err != nil {
 					t.Fatal(err)
 				}
 				limits.MaxGrowth = &growth
 			}
-			d := kerneldiff.Compare(old, new)
+			d := kernels.Compare(old, new)
 			limits.Check(d)
 			var got []string
 			for _, f := range d.Failures {
@@ -180,16 +179,16 @@ func TestLimits(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	for _, bad := range []string{"", "x", "-1", "5 %", "1KB", "1e3", "99999999999999999999", "%"} {
-		if g, err := kerneldiff.ParseGrowth(bad); err == nil {
+		if g, err := kernels.ParseGrowth(bad); err == nil {
 			t.Errorf("ParseGrowth(%q) = %v, want an error", bad, g)
 		}
 	}
 	for _, bad := range []string{"", "max-growth", "spills,", "spill"} {
-		if r, err := kerneldiff.ParseRules(bad); err == nil {
+		if r, err := kernels.ParseRules(bad); err == nil {
 			t.Errorf("ParseRules(%q) = %v, want an error", bad, r)
 		}
 	}
-	if g, err := kerneldiff.ParseGrowth("1.5MiB"); err != nil || g.Bytes != 3<<19 {
+	if g, err := kernels.ParseGrowth("1.5MiB"); err != nil || g.Bytes != 3<<19 {
 		t.Errorf("got %v, %v", g, err)
 	}
 }

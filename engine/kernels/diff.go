@@ -1,7 +1,4 @@
-// Package kerneldiff compares the device images of two builds: the sizes of each
-// architecture and the figures of each kernel. Diff has the JSON form that
-// `offload diff` prints.
-package kerneldiff
+package kernels
 
 import (
 	"cmp"
@@ -10,8 +7,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/rules-offload/rules_offload/engine/kernels"
 )
 
 // Change is the kind of difference between the builds.
@@ -28,61 +23,61 @@ const (
 // Diff is the difference between two builds.
 type Diff struct {
 	// Archs are all architectures of either build, by name.
-	Archs []Arch `json:"archs"`
+	Archs []ChangedArch `json:"archs"`
 	// Kernels are the kernels that differ, for architectures that both builds
 	// have. Kernels that got worse are first.
-	Kernels []Kernel `json:"kernels"`
+	Kernels []ChangedKernel `json:"kernels"`
 	// Failures are the exceeded limits, see Limits.Check.
 	Failures []Failure `json:"failures"`
 	// Equal is the number of kernels that do not differ.
 	Equal int `json:"-"`
 }
 
-// Arch is an architecture in both builds. Sizes are totals of all its images,
+// ChangedArch is an architecture in both builds. Sizes are totals of all its images,
 // in bytes.
-type Arch struct {
+type ChangedArch struct {
 	Arch    string `json:"arch"`
 	Change  Change `json:"change"`
 	OldSize int64  `json:"old_size"`
 	NewSize int64  `json:"new_size"`
 }
 
-// Kernel is a kernel that differs between the builds.
-type Kernel struct {
-	Arch      string          `json:"arch"`
-	Name      string          `json:"name"` // of the new kernel, unless it is removed
-	Demangled string          `json:"demangled"`
-	Change    Change          `json:"change"` // Added, Removed or Changed
-	Old       *kernels.Kernel `json:"old"`
-	New       *kernels.Kernel `json:"new"`
+// ChangedKernel is a kernel that differs between the builds.
+type ChangedKernel struct {
+	Arch      string  `json:"arch"`
+	Name      string  `json:"name"` // of the new kernel, unless it is removed
+	Demangled string  `json:"demangled"`
+	Change    Change  `json:"change"` // Added, Removed or Changed
+	Old       *Kernel `json:"old"`
+	New       *Kernel `json:"new"`
 	// Deltas are new minus old figures, by name, if both are known and differ.
 	Deltas map[string]int64 `json:"deltas"`
 }
 
 // Compare compares two builds. Images are paired by architecture, kernels by
 // architecture and the Key of their name. Empty images are ignored.
-func Compare(old, new []kernels.Image) *Diff {
+func Compare(old, new []Image) *Diff {
 	before, after := collect(old), collect(new)
-	d := &Diff{Archs: []Arch{}, Kernels: []Kernel{}, Failures: []Failure{}}
+	d := &Diff{Archs: []ChangedArch{}, Kernels: []ChangedKernel{}, Failures: []Failure{}}
 	for name, o := range before {
 		n := after[name]
 		if n == nil {
-			d.Archs = append(d.Archs, Arch{Arch: name, Change: Removed, OldSize: o.size})
+			d.Archs = append(d.Archs, ChangedArch{Arch: name, Change: Removed, OldSize: o.size})
 			continue
 		}
 		change := Same
 		if !o.same(n) {
 			change = Changed
 		}
-		d.Archs = append(d.Archs, Arch{Arch: name, Change: change, OldSize: o.size, NewSize: n.size})
+		d.Archs = append(d.Archs, ChangedArch{Arch: name, Change: change, OldSize: o.size, NewSize: n.size})
 		d.kernels(name, o.kernels, n.kernels)
 	}
 	for name, n := range after {
 		if before[name] == nil {
-			d.Archs = append(d.Archs, Arch{Arch: name, Change: Added, NewSize: n.size})
+			d.Archs = append(d.Archs, ChangedArch{Arch: name, Change: Added, NewSize: n.size})
 		}
 	}
-	slices.SortFunc(d.Archs, func(a, b Arch) int { return cmp.Compare(a.Arch, b.Arch) })
+	slices.SortFunc(d.Archs, func(a, b ChangedArch) int { return cmp.Compare(a.Arch, b.Arch) })
 	slices.SortStableFunc(d.Kernels, compareKernels)
 	return d
 }
@@ -91,10 +86,10 @@ func Compare(old, new []kernels.Image) *Diff {
 type arch struct {
 	size    int64
 	hashes  []uint64
-	kernels []*kernels.Kernel
+	kernels []*Kernel
 }
 
-func collect(images []kernels.Image) map[string]*arch {
+func collect(images []Image) map[string]*arch {
 	byName := make(map[string]*arch)
 	for i := range images {
 		img := &images[i]
@@ -127,20 +122,20 @@ func (a *arch) same(b *arch) bool {
 const maxNear = 256
 
 // kernels compares the kernels of an architecture.
-func (d *Diff) kernels(arch string, old, new []*kernels.Kernel) {
-	open := make(map[string][]*kernels.Kernel) // kernels of the old build by key
+func (d *Diff) kernels(arch string, old, new []*Kernel) {
+	open := make(map[string][]*Kernel) // kernels of the old build by key
 	for _, k := range old {
 		key := Key(k.Name)
 		open[key] = append(open[key], k)
 	}
 	// A kernel with the same name and figures is the best partner, then one with
 	// the same name, then any with the same key.
-	partner := make([]*kernels.Kernel, len(new))
-	for _, fits := range []func(o, n *kernels.Kernel) bool{
-		func(o, n *kernels.Kernel) bool { return o.Name == n.Name && equal(o, n) },
-		func(o, n *kernels.Kernel) bool { return o.Name == n.Name },
+	partner := make([]*Kernel, len(new))
+	for _, fits := range []func(o, n *Kernel) bool{
+		func(o, n *Kernel) bool { return o.Name == n.Name && equal(o, n) },
+		func(o, n *Kernel) bool { return o.Name == n.Name },
 		equal,
-		func(o, n *kernels.Kernel) bool { return true },
+		func(o, n *Kernel) bool { return true },
 	} {
 		for i, n := range new {
 			key := Key(n.Name)
@@ -149,7 +144,7 @@ func (d *Diff) kernels(arch string, old, new []*kernels.Kernel) {
 				continue
 			}
 			near := list[:min(len(list), maxNear)]
-			if at := slices.IndexFunc(near, func(o *kernels.Kernel) bool { return fits(o, n) }); at >= 0 {
+			if at := slices.IndexFunc(near, func(o *Kernel) bool { return fits(o, n) }); at >= 0 {
 				partner[i] = list[at]
 				copy(list[1:at+1], list[:at])
 				open[key] = list[1:]
@@ -159,16 +154,16 @@ func (d *Diff) kernels(arch string, old, new []*kernels.Kernel) {
 	for i, n := range new {
 		switch o := partner[i]; {
 		case o == nil:
-			d.Kernels = append(d.Kernels, Kernel{Arch: arch, Name: n.Name, Demangled: n.Demangled, Change: Added, New: n, Deltas: map[string]int64{}})
+			d.Kernels = append(d.Kernels, ChangedKernel{Arch: arch, Name: n.Name, Demangled: n.Demangled, Change: Added, New: n, Deltas: map[string]int64{}})
 		case equal(o, n):
 			d.Equal++
 		default:
-			d.Kernels = append(d.Kernels, Kernel{Arch: arch, Name: n.Name, Demangled: n.Demangled, Change: Changed, Old: o, New: n, Deltas: deltas(o, n)})
+			d.Kernels = append(d.Kernels, ChangedKernel{Arch: arch, Name: n.Name, Demangled: n.Demangled, Change: Changed, Old: o, New: n, Deltas: deltas(o, n)})
 		}
 	}
 	for _, list := range open {
 		for _, o := range list {
-			d.Kernels = append(d.Kernels, Kernel{Arch: arch, Name: o.Name, Demangled: o.Demangled, Change: Removed, Old: o, Deltas: map[string]int64{}})
+			d.Kernels = append(d.Kernels, ChangedKernel{Arch: arch, Name: o.Name, Demangled: o.Demangled, Change: Removed, Old: o, Deltas: map[string]int64{}})
 		}
 	}
 }
@@ -197,9 +192,9 @@ func Key(name string) string {
 }
 
 // equal reports whether two kernels have the same figures.
-func equal(a, b *kernels.Kernel) bool {
+func equal(a, b *Kernel) bool {
 	x, y := *a, *b
-	for _, k := range []*kernels.Kernel{&x, &y} { // ignore their location
+	for _, k := range []*Kernel{&x, &y} { // ignore their location
 		k.Image, k.Members, k.Section, k.ID, k.Name, k.Demangled, k.Version = 0, nil, "", "", "", "", nil
 	}
 	return reflect.DeepEqual(x, y)
@@ -207,7 +202,7 @@ func equal(a, b *kernels.Kernel) bool {
 
 // figures returns the figures of a kernel by their JSON names; unknown figures
 // are nil.
-func figures(k *kernels.Kernel) map[string]*int64 {
+func figures(k *Kernel) map[string]*int64 {
 	all := map[string]*int64{
 		"code_size": k.CodeSize, "sgprs": k.SGPRs, "vgprs": k.VGPRs, "agprs": k.AGPRs,
 		"sgpr_spills": k.SGPRSpills, "vgpr_spills": k.VGPRSpills, "scratch": k.Scratch, "lds": k.LDS,
@@ -222,9 +217,9 @@ func figures(k *kernels.Kernel) map[string]*int64 {
 
 // Figure returns a figure of a kernel by its name in Deltas, or nil if it is
 // unknown.
-func Figure(k *kernels.Kernel, name string) *int64 { return figures(k)[name] }
+func Figure(k *Kernel, name string) *int64 { return figures(k)[name] }
 
-func deltas(old, new *kernels.Kernel) map[string]int64 {
+func deltas(old, new *Kernel) map[string]int64 {
 	d := make(map[string]int64)
 	before := figures(old)
 	for name, n := range figures(new) {
@@ -236,12 +231,12 @@ func deltas(old, new *kernels.Kernel) map[string]int64 {
 }
 
 // grew reports whether a figure of the kernel is larger in the new build.
-func (k *Kernel) grew(figures ...string) bool {
+func (k *ChangedKernel) grew(figures ...string) bool {
 	return slices.ContainsFunc(figures, func(f string) bool { return k.Deltas[f] > 0 })
 }
 
 // rank returns the severity of a change, for sorting.
-func (k *Kernel) rank() int {
+func (k *ChangedKernel) rank() int {
 	switch {
 	case k.grew("sgpr_spills", "vgpr_spills", "scratch"):
 		return 0
@@ -253,8 +248,8 @@ func (k *Kernel) rank() int {
 	return 3
 }
 
-func compareKernels(a, b Kernel) int {
-	size := func(k Kernel) int64 { return max(k.Deltas["code_size"], -k.Deltas["code_size"]) }
+func compareKernels(a, b ChangedKernel) int {
+	size := func(k ChangedKernel) int64 { return max(k.Deltas["code_size"], -k.Deltas["code_size"]) }
 	return cmp.Or(
 		cmp.Compare(a.rank(), b.rank()), cmp.Compare(size(b), size(a)),
 		cmp.Compare(a.Arch, b.Arch), cmp.Compare(a.Name, b.Name), image(a)-image(b),
@@ -263,7 +258,7 @@ func compareKernels(a, b Kernel) int {
 
 // image returns the index of the image of a kernel: several images may have
 // kernels of the same name.
-func image(k Kernel) int {
+func image(k ChangedKernel) int {
 	if k.New != nil {
 		return k.New.Image
 	}

@@ -1,4 +1,4 @@
-package kerneldiff
+package kernels
 
 import (
 	"fmt"
@@ -15,16 +15,16 @@ type Rule string
 
 // The rules.
 const (
-	Spills         Rule = "spills"          // a kernel spills more SGPRs or VGPRs
-	Scratch        Rule = "scratch"         // a kernel uses more scratch
-	Occupancy      Rule = "occupancy"       // a kernel has fewer waves
+	MoreSpills     Rule = "spills"          // a kernel spills more SGPRs or VGPRs
+	MoreScratch    Rule = "scratch"         // a kernel uses more scratch
+	LessOccupancy  Rule = "occupancy"       // a kernel has fewer waves
 	RemovedKernels Rule = "removed-kernels" // a kernel of an architecture of both builds is missing
 	RemovedArchs   Rule = "removed-archs"   // an architecture is missing
 	MaxGrowth      Rule = "max-growth"      // the images of an architecture grew too much
 )
 
 // rules are the rules that ParseRules accepts, in the order of failures.
-var rules = []Rule{Spills, Scratch, Occupancy, RemovedKernels, RemovedArchs}
+var rules = []Rule{MoreSpills, MoreScratch, LessOccupancy, RemovedKernels, RemovedArchs}
 
 // ParseRules parses a comma-separated list of rules. It does not accept
 // MaxGrowth, which has a number.
@@ -123,13 +123,13 @@ func (l Limits) Check(d *Diff) {
 }
 
 // broken reports whether the change of a kernel breaks the rule.
-func (r Rule) broken(k *Kernel) bool {
+func (r Rule) broken(k *ChangedKernel) bool {
 	switch r {
-	case Spills:
+	case MoreSpills:
 		return k.grew("sgpr_spills", "vgpr_spills")
-	case Scratch:
+	case MoreScratch:
 		return k.grew("scratch")
-	case Occupancy:
+	case LessOccupancy:
 		return k.Deltas["occupancy"] < 0
 	case RemovedKernels:
 		return k.Change == Removed

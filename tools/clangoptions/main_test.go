@@ -1,0 +1,82 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/internal/llvm"
+)
+
+var all = flag.Bool("all", false, "write the table again and compare; this takes minutes")
+
+func TestMain(m *testing.M) {
+	llvm.Main(m)
+}
+
+func table(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(output)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Every option of the table with values has as many in clang.
+func TestValues(t *testing.T) {
+	options := 0
+	for _, m := range regexp.MustCompile(`"(.*)": (\d+),`).FindAllStringSubmatch(table(t), -1) {
+		name, want := m[1], m[2]
+		got, err := expected(llvm.Tool(t, "clang"), name)
+		if err == nil && got == 0 {
+			got, err = expected(llvm.Tool(t, "clang"), name+"x")
+		}
+		if err != nil || strconv.Itoa(got) != want {
+			t.Errorf("%s has %d values, the table has %s: %v", name, got, want, err)
+		}
+		options++
+	}
+	if options < 100 {
+		t.Errorf("the table has %d options", options)
+	}
+}
+
+// Options are sorted out by what clang does with them.
+func TestTry(t *testing.T) {
+	for _, want := range []option{
+		{name: "-O2"},
+		{name: "-g"},
+		{name: "-I", values: 1},
+		{name: "--sysroot", values: 1},
+		{name: "-sectcreate", values: 3},
+		{name: "-Xarch_", values: 1, prefix: true},
+		{name: "-Xopenmp-target=", values: 1, prefix: true},
+		{name: "-mllvm", values: 1},
+		{name: "-mavx2"},
+		{name: "-mcumode", amdgpu: true},
+		{name: "-munsafe-fp-atomics", amdgpu: true},
+		{name: "-no-such-option"},
+	} {
+		got := option{name: want.name}
+		if err := try(llvm.Tool(t, "clang"), &got); err != nil || got != want {
+			t.Errorf("%+v, want %+v: %v", got, want, err)
+		}
+	}
+}
+
+func TestGenerated(t *testing.T) {
+	if !*all {
+		t.Skip("with -all")
+	}
+	want, err := generate(llvm.Tool(t, "clang"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if table(t) != string(want) {
+		t.Errorf("%s differs: run `go run ./tools/clangoptions`", output)
+	}
+}
