@@ -200,22 +200,9 @@ func TestPlatforms(t *testing.T) {
     for cpu in ["aarch64", "riscv64", "x86_64"]
 ]
 
-[
-    [
-        hip_code_objects(
-            name = "kernels_" + cpu,
-            srcs = ["a.hip"],
-            exec_compatible_with = ["@platforms//cpu:" + cpu],
-            offload_archs = ["gfx942"],
-        ),
-        offload_bundle(
-            name = "fat_" + cpu,
-            exec_compatible_with = ["@platforms//cpu:" + cpu],
-            images = [":kernels_" + cpu],
-        ),
-    ]
-    for cpu in ["aarch64", "x86_64"]
-]
+hip_code_objects(name = "kernels", srcs = ["a.hip"], offload_archs = ["gfx942"])
+
+offload_bundle(name = "fat", images = [":kernels"])
 `,
 		"a.hip": "",
 	})
@@ -246,15 +233,12 @@ offload.prebuilt(
     platforms = {"linux-aarch64": [%[7]q], "linux-x86_64": [%[7]q]},
 )
 use_repo(offload, "llvm", "program")
-register_execution_platforms("//:x86_64", "//:aarch64")
 `, armSum, x86Sum, arm, x86, sum, base64.StdEncoding.EncodeToString(sum[:]), program))
 	flags := []string{"--extra_toolchains=@llvm//:all,@program//:all", "--@rules_offload//rules/settings:device_compiler=llvm"}
 
-	commands := func(target string) []bazeltest.Command {
-		return w.Commands(`mnemonic("Offload(HipCompile|DeviceLink|Bundle)", deps(`+target+`))`, flags...)
-	}
 	for cpu, other := range map[string]string{"x86_64": "aarch64", "aarch64": "x86_64"} {
-		all := commands("//:fat_" + cpu)
+		platform := "--extra_execution_platforms=//:" + cpu
+		all := w.Commands(`mnemonic("Offload(HipCompile|DeviceLink|Bundle)", deps(//:fat))`, append(flags, platform)...)
 		if len(all) != 3 {
 			t.Errorf("%s: %d actions, want 3", cpu, len(all))
 		}
