@@ -6,10 +6,10 @@ import (
 	"path"
 	"path/filepath"
 
-	"github.com/rules-offload/rules_offload/engine/kpack"
-	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
 // KpackTreeReport describes what KpackSplitTree wrote.
@@ -159,7 +159,7 @@ func (s *Session) splitOne(ctx context.Context, t *treeCopy, e files.TreeEntry, 
 	}
 	defer code.Close()
 	split, err := kpack.SplitCode(ctx, code, kpack.SplitOptions{
-		Marker: kpack.Marker{Name: e.Path, SearchPaths: []string{report.SearchPath}}, Group: opt.Group, Scheme: opt.Scheme, Level: opt.Level,
+		Marker: kpack.Marker{Name: e.Path, SearchPaths: []string{report.SearchPath}}, Group: opt.Group, Scheme: opt.scheme(), Level: opt.Level,
 		Archs: opt.Archs, Complete: opt.Complete, MayDropAll: true, Budget: s.budget,
 	})
 	if err != nil {

@@ -8,7 +8,7 @@ register_toolchains("@offload_system_clang//:all")
 
 The repositories `offload_system_clang`, `offload_programs` and `offload_native` always exist; Bazel fetches them when they
 are used. Tags declare additional repositories, or replace `offload_system_clang`. Only tags of the root module are used. See
-docs/toolchains.md.
+[Toolchains](../toolchains.md).
 """
 
 load("//rules/private:bazel_version.bzl", "bazel_version")
@@ -317,18 +317,22 @@ def _prebuilt_program(tag):
         )
 
 def _default_programs(from_source):
-    """Declares the repositories with the program of these rules: downloads of the release, or built from source."""
+    """Declares the repositories with the program of these rules: downloads of the release, or built from source.
+
+    A platform for which the release has no program gets it from source.
+    """
     if len(from_source) > 1:
         fail("offload.from_source: found {} tags, expected one".format(len(from_source)))
-    platforms = SOURCE_PLATFORMS if from_source or not PROGRAMS else PROGRAMS
+    released = {} if from_source else PROGRAMS
+    platforms = (SOURCE_PLATFORMS | released).keys()
     program_toolchains(name = _PROGRAMS, programs = {platform: repository_of(_PROGRAM, platform) for platform in platforms})
     for platform in platforms:
         name = repository_of(_PROGRAM, platform)
-        if from_source or not PROGRAMS:
-            built_program(name = name, go = from_source[0].go if from_source else None, platform = platform)
-        else:
+        if platform in released:
             program = released_program("offload.prebuilt", platform, name)
             prebuilt_program(name = name, sha256 = program.sha256, urls = program.urls)
+        else:
+            built_program(name = name, go = from_source[0].go if from_source else None, platform = platform)
 
 def _offload_impl(module_ctx):
     names = {name: True for name in [_BAZEL, _NATIVE, _PROGRAMS]}

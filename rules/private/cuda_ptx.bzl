@@ -119,8 +119,6 @@ compiled in a separate action for each processor. The sources of a target can ca
 
 Sources that include CUDA's headers require the path of CUDA: `copts = ["--cuda-path=/usr/local/cuda"]`.
 
-Output groups named after processors (`sm_90`) contain the file of one processor.
-
 ```starlark
 cuda_ptx(
     name = "kernels_ptx",
@@ -128,6 +126,10 @@ cuda_ptx(
     offload_archs = ["sm_80", "sm_90"],
 )
 ```
+
+Default outputs: a PTX file for each architecture.
+
+Output groups: `sm_90` and so on, the file of one architecture.
 """,
     attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | DEVICE_CODE_ATTRS | {
         "srcs": attr.label_list(

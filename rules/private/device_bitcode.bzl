@@ -102,14 +102,15 @@ def _device_bitcode_library_impl(ctx):
     where = place(ctx, "device_bitcode_library")
     made = [file for file in sources_of(ctx) if file.extension == _BITCODE]
     sources = [file for file in sources_of(ctx) if file.extension != _BITCODE]
-    if not made and not sources and not ctx.attr.arch_bitcode:
-        fail("{}: the library is empty: set srcs or arch_bitcode".format(where))
+    if not made and not sources and not ctx.attr.arch_srcs:
+        fail("{}: the library is empty: set srcs or arch_srcs".format(where))
     by_arch = []
-    for target, name in ctx.attr.arch_bitcode.items():
-        arch = target_ids.complete("hipv4", name, where + ": arch_bitcode").target_id
-        if not arch:
-            fail("{}: arch_bitcode: {} is not an AMD GPU, expected a target ID such as gfx90a".format(where, repr(name)))
-        by_arch.extend([offload_bitcode(file = file, label = ctx.label, target_id = arch) for file in target.files.to_list()])
+    for target, names in ctx.attr.arch_srcs.items():
+        for name in names.split(" "):
+            arch = target_ids.complete("hipv4", name, where + ": arch_srcs").target_id
+            if not arch:
+                fail("{}: arch_srcs: {} is not an AMD GPU, expected a target ID such as gfx90a".format(where, repr(name)))
+            by_arch.extend([offload_bitcode(file = file, label = ctx.label, target_id = arch) for file in target.files.to_list()])
 
     bitcode = []
     toolchain = device_toolchain_of(ctx, COMPILE_GROUP) if sources or len(made) > 1 else None
@@ -175,10 +176,14 @@ hip_code_objects(
 
 HIP sources declare functions of C and OpenCL C as `extern "C" __device__ float scale(float);`. Each source that calls a
 function gets its own copy of the library's variables. The host cannot set these variables.
+
+Default outputs: the bitcode for each architecture.
+
+Output groups: `gfx942` and so on, the bitcode for one architecture; `any`, that for all.
 """,
     attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | HOST_ATTRS | {
-        "arch_bitcode": attr.label_keyed_string_dict(
-            doc = "Bitcode files (`.bc`) for some architectures. The value is the target ID or processor of the file, such as `{\"isa_90a.bc\": \"gfx90a\"}`.",
+        "arch_srcs": attr.label_keyed_string_dict(
+            doc = "Bitcode files (`.bc`) for some architectures. The value is a space-separated list of target IDs or processors, such as `{\"isa_90a.bc\": \"gfx90a\"}`.",
             allow_files = [".bc"],
         ),
         "copts": attr.string_list(

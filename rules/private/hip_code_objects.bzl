@@ -37,9 +37,6 @@ The architecture `amdgcnspirv` is AMD's portable code, SPIR-V (`.spv`). The HIP 
 entry of the bundle supports. Since LLVM 22, clang generates it directly and requires `llvm-link` in the same directory;
 `device_linkopts = ["-no-use-spirv-backend"]` selects the translator `llvm-spirv` instead.
 
-Output groups named after target IDs (`gfx90a:xnack+`) contain the code object of one
-architecture.
-
 ```starlark
 hip_code_objects(
     name = "kernels",
@@ -52,6 +49,10 @@ hip_code_objects(
     offload_archs = ["gfx90a", "gfx942", "gfx1100"],
 )
 ```
+
+Default outputs: a code object (`.co`, or `.spv` for `amdgcnspirv`) for each architecture.
+
+Output groups: `gfx942` and so on, the code object of one architecture.
 """,
     attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | ARCH_SRCS_ATTRS | HOST_ATTRS | DEVICE_CODE_ATTRS | {
         "rdc": attr.bool(

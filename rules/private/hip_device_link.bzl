@@ -165,6 +165,10 @@ cc_binary(name = "server", srcs = ["main.cc"], deps = [":device_code"])
 
 Dependencies through `cc_library` targets are included. If a program contains such a library and no `hip_device_link`, or
 two of them, the link fails with an error that names the library.
+
+Default outputs: the object that registers the device code.
+
+Output groups: `bundle`, the bundle; `gfx942` and so on, the images of one architecture; `_validation`, the [checks](../howto/validation.md).
 """,
     attrs = DEVICE_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | LINKER_INPUTS_ATTRS | {
         "copts": attr.string_list(

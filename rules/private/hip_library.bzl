@@ -150,6 +150,10 @@ cc_binary(
     deps = [":solver"],
 )
 ```
+
+Default outputs: the objects of the library.
+
+Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one architecture; `_validation`, the [checks](../howto/validation.md).
 """,
     attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
         "device_link": attr.bool(

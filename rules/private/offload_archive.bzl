@@ -45,6 +45,8 @@ offload_archive(
     srcs = [":math_fat", ":sort_fat"],
 )
 ```
+
+Default outputs: the archive.
 """,
     attrs = {
         "bundles": attr.label_list(

@@ -83,6 +83,10 @@ offload_binary(
     images = [":kernels"],
 )
 ```
+
+Default outputs: the offload binary.
+
+Output groups: `gfx942` and so on, the images of one target.
 """,
     attrs = {
         "binary_version": attr.int(

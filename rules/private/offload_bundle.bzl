@@ -48,6 +48,10 @@ offload_bundle(
     max_size = "1GiB",
 )
 ```
+
+Default outputs: the bundle.
+
+Output groups: `gfx942` and so on, the images of one target; `_validation`, the [checks](../howto/validation.md).
 """,
     attrs = VALIDATION_ATTRS | COMPRESSION_ATTRS | {
         "alignment": attr.int(

@@ -107,6 +107,7 @@ offload_cc_data(name = "kernels_data", src = ":kernels_fat")
 cc_binary(name = "server", srcs = ["main.cc"], deps = [":kernels_data"])
 ```
 
+<!-- not run: needs the headers of HIP; tests/flows compiles such a header and compares the data. -->
 ```c
 #include "math/kernels_data.h"  // the path of the target's package, and its name
 
@@ -114,6 +115,8 @@ hipModuleLoadData(&module, kernels_data);  // kernels_data_size bytes
 ```
 
 PTX is followed by a zero byte, which `cuModuleLoadData` requires. The size does not include this byte.
+
+Default outputs: the object with the data, and the header.
 """,
     attrs = HOST_ATTRS | WINDOWS_ATTRS | {
         "alignment": attr.int(

@@ -49,6 +49,8 @@ offload_link(
     deps = [":fat_object"],
 )
 ```
+
+Default outputs: the fat object.
 """,
     attrs = {
         "deps": attr.label_list(

@@ -50,6 +50,10 @@ offload_extract(
     offload_archs = ["gfx942"],
 )
 ```
+
+Default outputs: the image of each architecture, `NAME/ARCH.co`.
+
+Output groups: `gfx942` and so on, the image of one architecture.
 """,
     attrs = ARCHITECTURES_ATTRS | KIND_ATTRS | {
         "archive": attr.bool(

@@ -40,6 +40,10 @@ offload_images(
     },
 )
 ```
+
+Default outputs: the files in `srcs`.
+
+Output groups: `gfx942` and so on, the files for one target.
 """,
     attrs = KIND_ATTRS | {
         "srcs": attr.label_keyed_string_dict(

@@ -77,9 +77,12 @@ filegroup(
 ```
 
 In this example, the library is in `math/lib` and the archives are in `math/.kpack`. The library looks for them in
-`../.kpack`, so install both directories into the same parent directory. The output group `host` contains the library,
-`kpack` all archives, and `kpack_ARCH` the archive of one architecture. The library must have code for each of the
+`../.kpack`, so install both directories into the same parent directory. The library must have code for each of the
 architectures. Code for other architectures is removed.
+
+Default outputs: the file without device code, and the archives.
+
+Output groups: `host`, the file without device code; `kpack`, all archives; `kpack_gfx942` and so on, the archive of one architecture.
 """,
     attrs = ARCHITECTURES_ATTRS | {
         "complete": attr.bool(

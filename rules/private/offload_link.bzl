@@ -102,6 +102,8 @@ cc_binary(
     deps = [":device_code"],
 )
 ```
+
+Default outputs: the object that registers the device code.
 """,
     attrs = DEVICE_ATTRS | HOST_ATTRS | LINKER_INPUTS_ATTRS | {
         "deps": attr.label_list(

@@ -104,6 +104,10 @@ def offload_per_arch(name, images, offload_archs = [], **kwargs):
     )
     ```
 
+    Default outputs: the images of all architectures.
+
+    Output groups: `gfx942` and so on, the images of one architecture.
+
     Args:
       name: name of the target.
       images: targets that provide images for the architecture that they are built for. Their attribute `offload_archs` must be

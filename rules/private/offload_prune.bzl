@@ -166,6 +166,8 @@ cc_binary(
 The file is otherwise unchanged: it loads, registers the same kernels, and keeps its addresses and its build ID. `src` is a
 file or a target with `CcInfo`, such as `cc_import`. In the latter case, this target also provides `CcInfo`, and its
 dependents link the pruned library, with the `linkopts` and `data` of `src`.
+
+Default outputs: the pruned files.
 """,
     attrs = ARCHITECTURES_ATTRS | {
         "allow_missing": attr.bool(

@@ -59,6 +59,8 @@ offload_register(
     deps = ["@offload_system_clang//:hip"],
 )
 ```
+
+Default outputs: the object that registers the device code.
 """,
     attrs = HOST_ATTRS | WINDOWS_ATTRS | {
         "deps": attr.label_list(

@@ -74,6 +74,10 @@ offload_unbundle(
 ```
 
 The image from an archive is an archive (`.a`) with all members for the architecture.
+
+Default outputs: the image of each architecture, `NAME/ARCH.co`; if `type` is `bc` or `a`, with this extension.
+
+Output groups: `gfx942` and so on, the image of one architecture.
 """,
     attrs = ARCHITECTURES_ATTRS | KIND_ATTRS | {
         "allow_missing": attr.bool(

@@ -501,6 +501,10 @@ the actions can be cached and run remotely. Messages and debug information refer
 files outside of the workspace as `//system/usr/include/omp.h`.
 
 The setting `//rules/settings:openmp_runtime` selects the runtime. The default is `-lomptarget -lomp`.
+
+Default outputs: the objects of the library.
+
+Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one target; `_validation`, the headers with the feature `parse_headers`.
 """,
     attrs = DEVICE_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
         "device_deps": attr.label_list(

@@ -259,7 +259,7 @@ of the built files:
 | `labels` | `NAME.json` |
 
 `bazel run` of the target builds the page and prints its address. See
-[Which device code is in a program?](howto/inspect.md#report)
+[Which device code is in a program?](../howto/inspect.md#report)
 
 ```starlark
 offload_report(
@@ -267,6 +267,10 @@ offload_report(
     srcs = [":app"],
 )
 ```
+
+Default outputs: `NAME.json`, the labels of the targets that produce device code.
+
+Output groups: `html`, `markdown`, `json` and `labels`, see above; `_validation`, the results of `covers`, `fail_on` and `max_growth`.
 """,
     attrs = {
         "base": attr.label_list(

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -21,5 +23,80 @@ func TestWithoutExample(t *testing.T) {
 	want := []string{"rule_without", "rule_with_another", "macro_without", "tag_without"}
 	if got := withoutExample([]*module{m}); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestWithoutOutputs(t *testing.T) {
+	rules := []symbol{
+		{kind: "rule", name: "with", doc: "Does it.\n\nDefault outputs: the file.\n"},
+		{kind: "rule", name: "without", doc: "Does it."},
+		{kind: "function", name: "macro", doc: "Does it."},
+	}
+	modules := []*module{{file: "//rules:hip.bzl", symbols: rules}, {file: "//rules:toolchains.bzl", symbols: rules}}
+	if got, want := withoutOutputs(modules), []string{"without"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestOutsideVocabulary(t *testing.T) {
+	words := []word{{name: "src", kinds: "label"}, {name: "srcs", kinds: "list of labels, dict of label to string"}, {name: "unused", kinds: "bool"}}
+	modules := []*module{
+		{file: "//rules:a.bzl", symbols: []symbol{
+			{kind: "rule", name: "one", fields: []field{{name: "name", kind: "name"}, {name: "src", kind: "label"}, {name: "archive", kind: "label"}}},
+			{kind: "rule", name: "two", fields: []field{{name: "srcs", kind: "dict of label to string"}, {name: "src", kind: "list of labels"}}},
+			{kind: "rule", name: "three", fields: []field{{name: "bundle", kind: "label", doc: "Old name of `src`."}}},
+			{kind: "function", name: "macro", fields: []field{{name: "anything"}}},
+		}},
+		{file: "//rules:toolchains.bzl", symbols: []symbol{{kind: "rule", name: "toolchain", fields: []field{{name: "clang", kind: "label"}}}}},
+	}
+	err := errors.Join(outsideVocabulary(modules, words)...)
+	for _, want := range []string{
+		"one: the attribute archive is not in the vocabulary",
+		"two: the attribute src is a list of labels, expected a label as in other rules",
+		"the attribute unused, which no rule has",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+	if lines := strings.Count(err.Error(), "\n") + 1; lines != 3 {
+		t.Errorf("got %d problems, want 3: %v", lines, err)
+	}
+}
+
+func TestPage(t *testing.T) {
+	rule := func(name string) symbol {
+		return symbol{
+			kind: "rule", name: name,
+			doc:   "Does a|b.\n\nDefault outputs: the\nfile.\n\nOutput groups: `gfx942`.\n",
+			gives: []string{"CcInfo"},
+			fields: []field{
+				{name: "name", kind: "name", mandatory: true},
+				{name: "copts", kind: "list of strings", fallback: "[]", doc: "Flags."},
+				{name: "file", kind: "label", doc: "Old name of `src`."},
+				{name: "src", kind: "label", mandatory: true, doc: "The file of " + name + ", x | y."},
+			},
+		}
+	}
+	m := &module{file: "@@//rules:some.bzl", doc: "Some rules.\n\nThey do it.\n", symbols: []symbol{rule("one"), rule("two")}}
+	all := pages([]*module{m})
+	for page, wants := range map[string][]string{
+		"some": {
+			"# Some rules\n", "`@rules_offload//rules:some.bzl`: [one](#one), [two](#two)\n\nThey do it.\n",
+			"## one\n\nDoes a|b.\n\n- Default outputs: the file.\n- Output groups: `gfx942`.\n- Providers: `CcInfo`.\n",
+			"| attribute | value | meaning |\n| --- | --- | --- |\n| `src` | label; mandatory | The file of one, x \\| y. |\n",
+			"Shared attributes: [`copts`](attributes.md#copts).\n\nOld names of attributes, which are also accepted: `file` for `src`.\n",
+		},
+		"attributes": {"## copts\n\nList of strings; default `[]`.\n\nFlags.\n"},
+		"":           {"| [Some rules](rules/some.md) | `@rules_offload//rules:some.bzl` | [one](rules/some.md#one), [two](rules/some.md#two) |"},
+	} {
+		for _, want := range wants {
+			if !strings.Contains(all[page], want) {
+				t.Errorf("page %q does not have %q:\n%s", page, want, all[page])
+			}
+		}
+	}
+	if strings.Contains(all["attributes"], "src") || strings.Contains(all["attributes"], "## name") {
+		t.Errorf("attributes of one rule are on the page of shared ones:\n%s", all["attributes"])
 	}
 }

@@ -2,40 +2,128 @@ package main
 
 import (
 	"fmt"
-	"io"
+	"path"
+	"slices"
 	"strings"
 )
 
-// write writes the modules as one page of Markdown.
-func write(w io.Writer, title string, modules []*module) {
-	fmt.Fprintf(w, "# %s\n\nGenerated from the `.bzl` files by `./bazelw run //docs:update`. A test checks that it is current.\n", title)
+const (
+	generated  = "Generated from the `.bzl` files by `./bazelw run //docs:update`. A test checks that it is current.\n"
+	shared     = "attributes" // the page of attributes that several rules have
+	outputs    = "Default outputs:"
+	groups     = "Output groups:"
+	oldName    = "Old name of " // begins the documentation of an attribute that was renamed
+	everywhere = "Bazel's attributes for all rules (`tags`, `testonly`, `visibility`, `exec_properties`, `target_compatible_with` and so on) have their usual meaning."
+)
+
+// pages returns the pages by name; that of the index is empty.
+func pages(modules []*module) map[string]string {
+	common := sharedAttributes(modules)
+	all := map[string]string{"": index(modules), shared: sharedPage(common)}
 	for _, m := range modules {
-		fmt.Fprintf(w, "\n- `%s`:", m.load())
-		for i, s := range append(m.symbols[:len(m.symbols):len(m.symbols)], m.extensions...) {
-			if i > 0 {
-				fmt.Fprint(w, ",")
-			}
-			fmt.Fprintf(w, " [%s](#%s)", s.name, strings.ToLower(s.name))
-		}
+		all[m.name()] = m.page(common)
 	}
-	fmt.Fprintln(w)
+	return all
+}
+
+func index(modules []*module) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "# The rules\n\n%s\n`load(\"@rules_offload//rules:defs.bzl\", …)` loads any rule. Each family also has a file of its own:\n\n", generated)
+	fmt.Fprint(&w, "| page | load from | contents |\n| --- | --- | --- |\n")
 	for _, m := range modules {
-		fmt.Fprintf(w, "\n# %s\n", m.load())
-		if m.doc != "" {
-			fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(m.doc))
+		var names []string
+		for _, s := range append(slices.Clone(m.symbols), m.extensions...) {
+			names = append(names, fmt.Sprintf("[%s](rules/%s.md#%s)", s.name, m.name(), strings.ToLower(s.name)))
+		}
+		fmt.Fprintf(&w, "| [%s](rules/%s.md) | `%s` | %s |\n", m.title(), m.name(), m.load(), strings.Join(names, ", "))
+	}
+	fmt.Fprintf(&w, "\n## Attributes\n\nAn attribute has the same meaning in every rule. %s\n\n", everywhere)
+	fmt.Fprint(&w, "| attribute | meaning |\n| --- | --- |\n")
+	for _, word := range vocabulary {
+		fmt.Fprintf(&w, "| `%s` | %s |\n", word.name, word.meaning)
+	}
+	fmt.Fprintf(&w, "\n[Attributes of several rules](rules/%s.md) documents those that rules share.\n", shared)
+	fmt.Fprint(&w, `
+## Output groups, messages
+
+- Output groups are named after targets: `+"`--output_groups=gfx942`"+` builds only the images for gfx942.
+- Messages begin with the label of the target and the name of the rule.
+`)
+	return w.String()
+}
+
+// sharedAttributes returns the attributes that two rules or more have with the same documentation, by name.
+func sharedAttributes(modules []*module) map[string]field {
+	users := map[string]map[identity]int{}
+	first := map[identity]field{}
+	for _, m := range modules {
+		if m.declaresToolchains() {
+			continue
 		}
 		for _, s := range m.symbols {
-			s.write(w)
-		}
-		for _, e := range m.extensions {
-			e.write(w)
-			for _, tag := range e.tags {
-				fmt.Fprintf(w, "\n### %s.%s\n", e.name, tag.name)
-				tag.body(w)
+			if s.kind != "rule" {
+				continue
+			}
+			for _, f := range s.fields {
+				if users[f.name] == nil {
+					users[f.name] = map[identity]int{}
+				}
+				users[f.name][f.key()]++
+				first[f.key()] = f
 			}
 		}
 	}
+	common := map[string]field{}
+	for name, byKey := range users {
+		for key, n := range byKey {
+			if n > 1 && n > users[name][common[name].key()] && name != "name" && !strings.HasPrefix(key.doc, oldName) {
+				common[name] = first[key]
+			}
+		}
+	}
+	return common
 }
+
+// identity identifies what the documentation says of a field.
+type identity struct{ name, about, doc string }
+
+func (f field) key() identity { return identity{f.name, f.about("rule"), f.doc} }
+
+func sharedPage(common map[string]field) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "# Attributes of several rules\n\n%s", generated)
+	var names []string
+	for name := range common {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		f := common[name]
+		fmt.Fprintf(&w, "\n## %s\n\n%s\n\n%s\n", name, sentence(f.about("rule")), strings.Join(strings.Fields(f.doc), " "))
+	}
+	return w.String()
+}
+
+func sentence(about string) string {
+	if about == "" {
+		return ""
+	}
+	return strings.ToUpper(about[:1]) + about[1:] + "."
+}
+
+// title returns the first sentence of the documentation, without what follows a colon.
+func (m *module) title() string {
+	first, _, _ := strings.Cut(m.doc, "\n")
+	return strings.TrimSuffix(first[:strings.IndexAny(first+":", ":")], ".")
+}
+
+// name returns the name of the file, without its extension.
+func (m *module) name() string {
+	return strings.TrimSuffix(path.Base(strings.ReplaceAll(m.file, ":", "/")), ".bzl")
+}
+
+// declaresToolchains reports whether the rules of the module are for toolchains: they build nothing.
+func (m *module) declaresToolchains() bool { return m.name() == "toolchains" }
 
 // load returns the label that users load the module by.
 func (m *module) load() string {
@@ -46,40 +134,120 @@ func (m *module) load() string {
 	return "@rules_offload//" + path
 }
 
-func (s *symbol) write(w io.Writer) {
-	fmt.Fprintf(w, "\n## %s\n", s.name)
-	s.body(w)
+func (m *module) page(common map[string]field) string {
+	var w strings.Builder
+	fmt.Fprintf(&w, "# %s\n\n%s\n", m.title(), generated)
+	if len(m.extensions) == 0 {
+		fmt.Fprintf(&w, "Load from `%s`:", m.load())
+	} else {
+		fmt.Fprintf(&w, "Use from `%s`:", m.load())
+	}
+	for i, s := range append(slices.Clone(m.symbols), m.extensions...) {
+		if i > 0 {
+			fmt.Fprint(&w, ",")
+		}
+		fmt.Fprintf(&w, " [%s](#%s)", s.name, strings.ToLower(s.name))
+	}
+	fmt.Fprintln(&w)
+	doc := m.doc
+	if strings.HasPrefix(doc, m.title()+".") {
+		doc = doc[len(m.title())+1:]
+	}
+	if doc = strings.TrimSpace(doc); doc != "" {
+		fmt.Fprintf(&w, "\n%s\n", doc)
+	}
+	for _, s := range m.symbols {
+		fmt.Fprintf(&w, "\n## %s\n", s.name)
+		s.body(&w, common, m.declaresToolchains())
+	}
+	for _, e := range m.extensions {
+		fmt.Fprintf(&w, "\n## %s\n", e.name)
+		e.body(&w, nil, true)
+		for _, tag := range e.tags {
+			fmt.Fprintf(&w, "\n### %s.%s\n", e.name, tag.name)
+			tag.body(&w, nil, true)
+		}
+	}
+	return w.String()
 }
 
-func (s *symbol) body(w io.Writer) {
-	var names []string
-	for _, f := range s.fields {
-		names = append(names, f.name)
-	}
-	switch s.kind {
-	case "rule", "macro", "function", "tag":
-		fmt.Fprintf(w, "\n```starlark\n%s(%s)\n```\n", s.name, strings.Join(names, ", "))
-	case "provider", "aspect", "extension":
+func (s *symbol) body(w *strings.Builder, common map[string]field, plain bool) {
+	if s.kind == "provider" || s.kind == "aspect" || s.kind == "extension" {
 		fmt.Fprintf(w, "\n*%s*\n", s.kind)
 	}
-	if s.doc != "" {
-		fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(s.doc))
+	var doc, facts []string
+	for paragraph := range strings.SplitSeq(strings.TrimSpace(s.doc), "\n\n") {
+		if strings.HasPrefix(paragraph, outputs) || strings.HasPrefix(paragraph, groups) {
+			facts = append(facts, "- "+strings.Join(strings.Fields(paragraph), " "))
+		} else if paragraph != "" {
+			doc = append(doc, paragraph)
+		}
 	}
 	if len(s.gives) > 0 {
-		fmt.Fprintf(w, "\nProvides `%s`.\n", strings.Join(s.gives, "`, `"))
+		facts = append(facts, "- Providers: `"+strings.Join(s.gives, "`, `")+"`.")
 	}
-	if len(s.fields) > 0 {
-		fmt.Fprintln(w)
+	if len(doc) > 0 {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(doc, "\n\n"))
 	}
-	for _, f := range s.fields {
-		f.write(w, s.kind)
+	if len(facts) > 0 {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(facts, "\n"))
 	}
+	s.table(w, common, plain)
 	if s.returns != "" {
 		fmt.Fprintf(w, "\nReturns %s\n", strings.TrimSpace(s.returns))
 	}
 }
 
-func (f *field) write(w io.Writer, of string) {
+// memberNames are the heads of the first columns of tables.
+var memberNames = map[string]string{"function": "parameter", "macro": "parameter", "provider": "field"}
+
+// table writes the attributes, parameters or fields of a symbol; of attributes that common has, it only writes the names.
+func (s *symbol) table(w *strings.Builder, common map[string]field, plain bool) {
+	var rows []field
+	var links, old []string
+	for _, f := range s.fields {
+		switch other, ok := common[f.name]; {
+		case f.kind == "name":
+		case strings.HasPrefix(f.doc, oldName):
+			old = append(old, fmt.Sprintf("`%s` for %s", f.name, strings.TrimSuffix(f.doc[len(oldName):], ".")))
+		case !plain && s.kind == "rule" && ok && other.key() == f.key():
+			links = append(links, fmt.Sprintf("[`%s`](%s.md#%s)", f.name, shared, f.name))
+		default:
+			rows = append(rows, f)
+		}
+	}
+	head := memberNames[s.kind]
+	if head == "" {
+		head = "attribute"
+	}
+	switch {
+	case len(rows) == 0:
+	case s.kind == "provider":
+		fmt.Fprint(w, "\n| field | contents |\n| --- | --- |\n")
+		for _, f := range rows {
+			fmt.Fprintf(w, "| `%s` | %s |\n", f.name, cell(f.doc))
+		}
+	default:
+		fmt.Fprintf(w, "\n| %s | value | meaning |\n| --- | --- | --- |\n", head)
+		for _, f := range rows {
+			fmt.Fprintf(w, "| `%s` | %s | %s |\n", f.name, cell(f.about(s.kind)), cell(f.doc))
+		}
+	}
+	if len(links) > 0 {
+		fmt.Fprintf(w, "\nShared attributes: %s.\n", strings.Join(links, ", "))
+	}
+	if len(old) > 0 {
+		fmt.Fprintf(w, "\nOld names of attributes, which are also accepted: %s.\n", strings.Join(old, ", "))
+	}
+}
+
+// cell returns a text as a cell of a table.
+func cell(text string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`)
+}
+
+// about returns the type of a field of a symbol of a kind, its default and its possible values.
+func (f field) about(of string) string {
 	var about []string
 	if f.kind != "" && f.kind != "name" {
 		kind := f.kind
@@ -98,33 +266,5 @@ func (f *field) write(w io.Writer, of string) {
 	if len(f.values) > 0 {
 		about = append(about, "one of `"+strings.Join(f.values, "`, `")+"`")
 	}
-	fmt.Fprintf(w, "- `%s`", f.name)
-	if len(about) > 0 {
-		fmt.Fprintf(w, " (%s)", strings.Join(about, "; "))
-	}
-	if f.doc != "" {
-		fmt.Fprintf(w, ": %s", strings.Join(strings.Fields(f.doc), " "))
-	}
-	fmt.Fprintln(w)
-}
-
-// withoutExample returns the names of the rules, macros and tags whose documentation has no
-// example that calls them. A function that returns nothing is a macro.
-func withoutExample(modules []*module) []string {
-	var names []string
-	look := func(symbols []symbol) {
-		for _, s := range symbols {
-			callable := s.kind == "rule" || s.kind == "macro" || s.kind == "tag" || s.kind == "function" && s.returns == ""
-			if _, example, _ := strings.Cut(s.doc, "```starlark\n"); callable && !strings.Contains(example, s.name+"(") {
-				names = append(names, s.name)
-			}
-		}
-	}
-	for _, m := range modules {
-		look(m.symbols)
-		for _, extension := range m.extensions {
-			look(extension.tags)
-		}
-	}
-	return names
+	return strings.Join(about, "; ")
 }

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/link"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 var isolateVerb = verb{
@@ -20,7 +21,7 @@ var isolateVerb = verb{
 
 // isolateFlags are the flags of offload isolate.
 type isolateFlags struct {
-	opt engine.IsolateOptions
+	opt link.IsolateOptions
 }
 
 func (f *isolateFlags) define(flags *flagSet) {
@@ -39,8 +40,8 @@ func (f *isolateFlags) run(ctx context.Context, call *command.Call, operands []s
 	if err := required("output", f.opt.Output); err != nil {
 		return err
 	}
-	err := call.Session.Isolate(ctx, f.opt)
-	if errors.Is(err, engine.ErrRegistered) {
+	err := link.Isolate(ctx, call.Session, f.opt)
+	if errors.Is(err, register.ErrRegistered) {
 		return fmt.Errorf("%w; make the registration object with --relocatable", err)
 	}
 	return err

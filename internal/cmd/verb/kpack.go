@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/kpack"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -29,92 +28,21 @@ func (f *kpackListFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each file; sizes in bytes")
 }
 
-// listedArchive is an archive as --json prints it.
-type listedArchive struct {
-	File          string        `json:"file"`
-	Kind          string        `json:"kind"`
-	FormatVersion int           `json:"format_version"`
-	Group         string        `json:"group"`
-	Family        string        `json:"family"`
-	Archs         []string      `json:"archs"`
-	Scheme        kpack.Scheme  `json:"scheme"`
-	Entries       []listedEntry `json:"entries"`
-}
-
-// listedEntry is an entry of an archive as --json prints it.
-type listedEntry struct {
-	Key      string         `json:"key"`
-	Binary   string         `json:"binary"`
-	Index    *int           `json:"index"`
-	Arch     string         `json:"arch"`
-	Type     string         `json:"type"`
-	Ordinal  int            `json:"ordinal"`
-	Size     int64          `json:"size"`
-	Stored   int64          `json:"stored"`
-	Metadata map[string]any `json:"metadata"`
-}
-
-// listedHost is a file with a marker as --json prints it.
-type listedHost struct {
-	File        string          `json:"file"`
-	Kind        string          `json:"kind"`
-	KernelName  string          `json:"kernel_name"`
-	SearchPaths []string        `json:"search_paths"`
-	Wrappers    []listedWrapper `json:"wrappers"`
-}
-
-// listedWrapper is a wrapper as --json prints it.
-type listedWrapper struct {
-	Index   int    `json:"index"`
-	Magic   string `json:"magic"`
-	COIndex uint32 `json:"co_index"`
-}
-
 func (f *kpackListFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) == 0 {
 		return usageError("expected at least one file, found none")
 	}
-	return call.Session.KpackFiles(ctx, operands, func(all []engine.KpackFile) error {
-		if f.json {
-			list := []any{}
-			for _, file := range all {
-				list = append(list, listed(file))
-			}
-			return writeJSON(call.Stdout, list)
-		}
-		for _, file := range all {
-			listKpack(call, file)
-		}
-		return nil
-	})
-}
-
-// listed returns a file as --json prints it.
-func listed(file engine.KpackFile) any {
-	if h := file.Host; h != nil {
-		out := listedHost{File: file.Name, Kind: "host", KernelName: h.Name, SearchPaths: h.SearchPaths, Wrappers: []listedWrapper{}}
-		for i, w := range h.Wrappers {
-			out.Wrappers = append(out.Wrappers, listedWrapper{i, engine.WrapperMagic(w), w.Index})
-		}
-		return out
+	list, err := call.Session.KpackList(ctx, operands)
+	if err != nil {
+		return err
 	}
-	a := file.Archive
-	out := listedArchive{
-		File: file.Name, Kind: "archive", FormatVersion: 1, Group: a.Group, Family: a.Family, Archs: a.Archs,
-		Scheme: a.Scheme, Entries: []listedEntry{},
+	if f.json {
+		return writeJSON(call.Stdout, list)
 	}
-	for _, e := range a.Sorted() {
-		binary, index, ok := kpack.SplitKey(e.Key)
-		entry := listedEntry{
-			Key: e.Key, Binary: binary, Arch: e.Arch, Type: e.Type, Ordinal: e.Ordinal, Size: e.Size,
-			Stored: e.Stored.Len(), Metadata: e.Metadata,
-		}
-		if ok {
-			entry.Index = &index
-		}
-		out.Entries = append(out.Entries, entry)
+	for _, file := range list {
+		listKpack(call, file)
 	}
-	return out
+	return nil
 }
 
 // listKpack prints a file for people.
@@ -123,15 +51,15 @@ func listKpack(call *command.Call, file engine.KpackFile) {
 		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf(format, args...)))
 	}
 	if h := file.Host; h != nil {
-		line("%s: library %s, %d wrappers", file.Name, h.Name, len(h.Wrappers))
+		line("%s: library %s, %d wrappers", h.File, h.KernelName, len(h.Wrappers))
 		for _, p := range h.SearchPaths {
 			line("  search path %s", p)
 		}
 		return
 	}
 	a := file.Archive
-	line("%s: group %s, for %v, %s, %d code objects", file.Name, a.Group, a.Archs, a.Scheme, len(a.Entries))
-	for _, e := range a.Sorted() {
+	line("%s: group %s, for %v, %s, %d code objects", a.File, a.Group, a.Archs, a.Scheme, len(a.Entries))
+	for _, e := range a.Entries {
 		line("  %s %s %d bytes", e.Key, e.Arch, e.Size)
 	}
 }
@@ -232,7 +160,6 @@ type kpackSplitFlags struct {
 
 func (f *kpackSplitFlags) define(flags *flagSet) {
 	o := &f.opt
-	o.Scheme = kpack.Zstd
 	flags.StringVar(&o.Input, "input", "", "the library or program, a `file`")
 	flags.StringVar(&o.Output, "output", "", "the library without device code, a `file`")
 	flags.StringVar(&o.Dir, "kpack-dir", "", "the `directory` for archives")
@@ -240,11 +167,10 @@ func (f *kpackSplitFlags) define(flags *flagSet) {
 	flags.StringVar(&o.Group, "group", "", "the prefix of the `name` of archives, which are NAME_TARGET.kpack")
 	flags.StringVar(&o.Name, "kernel-name", "", "the `name` of the library in archives (default: the file name of --output)")
 	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) error {
-		scheme, ok := map[string]kpack.Scheme{"zstd": kpack.Zstd, "none": kpack.None}[s]
-		if !ok {
+		o.Uncompressed = s == "none"
+		if s != "zstd" && s != "none" {
 			return errors.New("expected zstd or none")
 		}
-		o.Scheme = scheme
 		return nil
 	})
 	flags.IntVar(&o.Level, "compression-level", 3, "compression `level`, on the scale of clang-offload-bundler")

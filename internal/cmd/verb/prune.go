@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
 var pruneVerb = verb{
@@ -127,7 +127,7 @@ func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands [
 // pruneAdvice adds advice to the error for a file without the requested code.
 func pruneAdvice(err error) error {
 	switch {
-	case errors.Is(err, prune.ErrNoDeviceCode):
+	case errors.Is(err, engine.ErrNoDeviceCode):
 		return fmt.Errorf("%w; to copy it, add --ignore-missing", err)
 	case errors.As(err, new(*prune.MissingError)):
 		return fmt.Errorf("%w; name one of them, or add --ignore-missing", err)
@@ -172,8 +172,8 @@ func addNames(names []string, list string) ([]string, error) {
 }
 
 // pruneLine returns a one-line summary.
-func pruneLine(r *prune.Report) string {
-	kept, all := prune.Architectures(r)
+func pruneLine(r *engine.PruneReport) string {
+	kept, all := r.Architectures()
 	bundles := "1 bundle"
 	if len(r.Bundles) != 1 {
 		bundles = fmt.Sprintf("%d bundles", len(r.Bundles))

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// word is an attribute that rules have, with the same meaning in all of them.
+type word struct {
+	name    string
+	kinds   string // names of attributeTypes, separated by ", "
+	meaning string
+}
+
+// vocabulary has the attributes of all rules for device code.
+var vocabulary = []word{
+	{"additional_compiler_inputs", "list of labels", "Files that compiler flags refer to."},
+	{"additional_linker_inputs", "list of labels", "Files that linker flags refer to."},
+	{"alignment", "int", "Alignment in bytes."},
+	{"allow_missing", "bool", "Whether an architecture without code is no error."},
+	{"alwayslink", "bool", "As in `cc_library`."},
+	{"arch_copts", "dict of string to list of strings", "Compiler flags for some architectures."},
+	{"arch_srcs", "dict of label to string", "Sources for some architectures."},
+	{"archive", "bool", "Whether the outputs are archives."},
+	{"base", "list of labels", "Older files to compare with."},
+	{"binary_version", "int", "Version of the format of offload binaries; also a setting."},
+	{"bundle_version", "int", "Version of the format of compressed bundles; also a setting."},
+	{"complete", "bool", "Whether archives of code also have compatible code of others."},
+	{"compress", "string", "Compression: `zstd`, `none`, and what the rule adds to these; also a setting."},
+	{"compression_level", "string", "`fast` or `small`; also a setting."},
+	{"copts", "list of strings", "Compiler flags, for host and device code."},
+	{"covers", "list of strings", "Architectures that all files must have code for."},
+	{"data", "list of labels", "As in `cc_library`."},
+	{"defines", "list of strings", "As in `cc_library`."},
+	{"deps", "list of labels", "C++ libraries, as in `cc_library`."},
+	{"device_copts", "list of strings", "Compiler flags for device code."},
+	{"device_deps", "list of labels", "Libraries of device functions."},
+	{"device_link", "bool", "Whether the target links its device code."},
+	{"device_linkopts", "list of strings", "Linker flags for device code."},
+	{"extension", "string", "Extension of the outputs."},
+	{"fail_on", "list of strings", "Changes that fail a validation."},
+	{"group", "string", "Prefix of the names of archives."},
+	{"hdrs", "list of labels", "As in `cc_library`."},
+	{"header", "string", "File name of the generated header."},
+	{"hip_openmp_compatible", "bool", "Whether HIP code is compatible with OpenMP targets."},
+	{"host", "string", "Triple of the host."},
+	{"host_copts", "list of strings", "Compiler flags for host code."},
+	{"host_dir", "string", "Directory of the file without device code."},
+	{"images", "list of labels", "Targets that provide device images."},
+	{"implementation_deps", "list of labels", "As in `cc_library`."},
+	{"include_prefix", "string", "As in `cc_library`."},
+	{"includes", "list of strings", "As in `cc_library`."},
+	{"incremental", "string", "Whether a bundle is built in parts; also a setting."},
+	{"kernel_name", "string", "Name of a library in archives."},
+	{"kind", "string", "Offload kind, such as `hip` or `openmp`."},
+	{"kpack_dir", "string", "Directory of archives."},
+	{"linkopts", "list of strings", "As in `cc_library`."},
+	{"linkstatic", "bool", "As in `cc_library`."},
+	{"llvm_version", "int", "LLVM release of a runtime."},
+	{"local_defines", "list of strings", "As in `cc_library`."},
+	{"max_growth", "string", "Maximum growth since `base`."},
+	{"max_size", "string", "Maximum size of the output."},
+	{"offload_archs", "list of strings", "Architectures, and where possible other targets, of device code; also a setting."},
+	{"out", "string", "File name of the output."},
+	{"properties", "dict of string to string", "Properties of images."},
+	{"rdc", "bool", "Whether to compile to relocatable device code."},
+	{"relocatable", "bool", "Whether the output is one object that programs of other builds can contain."},
+	{"src", "label", "The file that the rule reads, or a target with one."},
+	{"srcs", "list of labels, dict of label to string", "The files that the rule reads, or targets with them; for rules that compile, sources. `offload_images` has a target ID for each."},
+	{"strip_include_prefix", "string", "As in `cc_library`."},
+	{"symbol", "string", "Name in C."},
+	{"textual_hdrs", "list of labels", "As in `cc_library`."},
+	{"type", "string", "File type, as in `clang-offload-bundler -type`."},
+}
+
+// outsideVocabulary returns an error for each attribute of a rule that is not in the vocabulary, or has another type
+// there, and for each word that no rule has.
+func outsideVocabulary(modules []*module, vocabulary []word) []error {
+	var problems []error
+	used := map[string]bool{}
+	for _, m := range modules {
+		if m.declaresToolchains() {
+			continue
+		}
+		for _, s := range m.symbols {
+			for _, f := range s.fields {
+				if s.kind != "rule" || f.kind == "name" || strings.HasPrefix(f.doc, oldName) {
+					continue
+				}
+				used[f.name] = true
+				i := slices.IndexFunc(vocabulary, func(w word) bool { return w.name == f.name })
+				switch {
+				case i < 0:
+					problems = append(problems, fmt.Errorf("%s: the attribute %s is not in the vocabulary of tools/docs: use a word that is, or add it", s.name, f.name))
+				case !slices.Contains(strings.Split(vocabulary[i].kinds, ", "), f.kind):
+					problems = append(problems, fmt.Errorf("%s: the attribute %s is a %s, expected a %s as in other rules", s.name, f.name, f.kind, vocabulary[i].kinds))
+				}
+			}
+		}
+	}
+	for _, w := range vocabulary {
+		if !used[w.name] {
+			problems = append(problems, fmt.Errorf("the vocabulary of tools/docs has the attribute %s, which no rule has", w.name))
+		}
+	}
+	return problems
+}
