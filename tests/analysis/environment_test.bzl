@@ -30,7 +30,7 @@ _ABOVE = {
     "nothing": {},
     "race": {"@rules_go//go/config:pure": False, "@rules_go//go/config:race": True},
     "tags": {"@rules_go//go/config:tags": ["some_tag"]},
-    "zstd": {"//rules/settings:compress": "zstd", "//rules/settings:compression_level": 3},
+    "zstd": {"//rules/settings:compress": "zstd", "//rules/settings:compression_level": "small"},
 }
 _SETTINGS = {setting: None for values in _ABOVE.values() for setting in values}.keys()
 

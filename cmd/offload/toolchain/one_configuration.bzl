@@ -11,7 +11,7 @@ _DEFAULTS = {
     "//rules/settings:binary_version": 1,
     "//rules/settings:bundle_version": 3,
     "//rules/settings:compress": "auto",
-    "//rules/settings:compression_level": 0,
+    "//rules/settings:compression_level": "fast",
     "//rules/settings:cuda": True,
     "//rules/settings:device_compiler": "",
     "//rules/settings:gpu": True,
