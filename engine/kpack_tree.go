@@ -33,7 +33,7 @@ func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (Kp
 	report := KpackTreeReport{Input: opt.Input, Output: opt.Output, Files: []KpackSplitReport{}, Archives: []KpackArchiveFile{}, Warnings: []string{}}
 	dir := filepath.ToSlash(filepath.Clean(opt.Dir))
 	if !filepath.IsLocal(opt.Dir) || dir == "." {
-		return report, fmt.Errorf("'%s': expected a path inside the new directory, such as .kpack", opt.Dir)
+		return report, fmt.Errorf("%s: expected a path inside the new directory, such as .kpack", opt.Dir)
 	}
 	if err := checkGroup(opt.Group); err != nil {
 		return report, err

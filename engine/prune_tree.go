@@ -95,7 +95,7 @@ func (s *Session) newTree(ctx context.Context, input, output string, dryRun bool
 		}
 		defer t.tree.Abort()
 		if t.tree.Contains(input) {
-			return fmt.Errorf("'%s': is inside the input '%s'; name a directory outside of it", output, input)
+			return fmt.Errorf("%s: is inside the input %s; name a directory outside of it", output, input)
 		}
 	}
 	var hard []files.TreeEntry
