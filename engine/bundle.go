@@ -113,7 +113,7 @@ func (s *Session) Bundle(ctx context.Context, opt BundleOptions) (BundleResult, 
 				return nil
 			}
 			output.SetMode(hostMode)
-			return nameError(opt.Entries[host].Input, addSections(output, items, host))
+			return files.NameError(opt.Entries[host].Input, addSections(output, items, host))
 		}
 		layout, err := bundle.NewLayout(items, bundle.Options{Align: max(1, opt.Align), ShareEqual: opt.ShareEqual})
 		if err != nil {

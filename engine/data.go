@@ -47,7 +47,7 @@ func (s *Session) Data(ctx context.Context, opt DataOptions) error {
 	d := register.Data{Symbol: opt.Symbol, Align: opt.Align}
 	if opt.Output != "" {
 		var err error
-		if d.Machine, d.COFF, err = hostMachine(opt.Triple); err != nil {
+		if d.Machine, d.COFF, err = register.HostMachine(opt.Triple); err != nil {
 			return err
 		}
 		if input, err = s.files.Open(opt.Input); err != nil {

@@ -10,8 +10,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -125,29 +123,8 @@ func (opt *ReadOptions) tell(source *images.Source) {
 
 // write runs fn with a transaction of outputs and commits it if fn succeeds.
 func (s *Session) write(ctx context.Context, fn func(out *files.Outputs) error) error {
-	out := s.files.Outputs()
-	defer out.Abort()
-	if err := files.Contain(func() error { return fn(out) }); err != nil {
-		return err
-	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	return out.Commit()
+	return s.files.Write(ctx, fn)
 }
 
 // in prefixes an error about the format of a file with the name of the file.
-func in(input *files.Input, err error) error { return nameError(input.Name(), err) }
-
-// nameError prefixes an error with the name of a file, unless the error already
-// contains it.
-func nameError(name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	var known *files.Error
-	if errors.As(err, &known) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", name, err)
-}
+func in(input *files.Input, err error) error { return files.NameError(input.Name(), err) }

@@ -13,4 +13,7 @@ var (
 	fatbinary        = fixture.Fatbinary
 	elf              = fixture.ELF
 	archive          = fixture.Archive
+	hostObject       = fixture.HostEntries
+	sectionData      = fixture.SectionData
+	symbolNames      = fixture.SymbolNames
 )

@@ -2,52 +2,139 @@ package engine
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/kpack"
-	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
-// KpackFile is a file that KpackFiles has read. Either Archive or Host is set.
+// KpackFile describes an archive, or a library or program whose code is in archives. Either Archive
+// or Host is set. Its JSON form is that of the one that is set.
 type KpackFile struct {
-	Name    string
-	Archive *kpack.Archive
-	Host    *kpack.Host
+	Archive *KpackArchive
+	Host    *KpackHost
 }
 
-// KpackFiles calls fn with archives, and with libraries and programs that have a
-// marker. The files are valid until fn returns.
-func (s *Session) KpackFiles(ctx context.Context, names []string, fn func([]KpackFile) error) error {
+// MarshalJSON implements json.Marshaler.
+func (f KpackFile) MarshalJSON() ([]byte, error) {
+	if f.Host != nil {
+		return json.Marshal(f.Host)
+	}
+	return json.Marshal(f.Archive)
+}
+
+// KpackArchive describes an archive.
+type KpackArchive struct {
+	File          string `json:"file"`
+	Kind          string `json:"kind"` // "archive"
+	FormatVersion int    `json:"format_version"`
+	Group         string `json:"group"`
+	Family        string `json:"family"`
+	// Archs are the target IDs for which a runtime searches the archive.
+	Archs   []string     `json:"archs"`
+	Scheme  string       `json:"scheme"` // of compression, "none" or "zstd-per-kernel"
+	Entries []KpackEntry `json:"entries"`
+}
+
+// KpackEntry describes a code object in an archive. Sizes are in bytes.
+type KpackEntry struct {
+	Key string `json:"key"`
+	// Binary and Index are the parts of a key of the form BINARY#INDEX; Index is nil for other keys.
+	Binary   string         `json:"binary"`
+	Index    *int           `json:"index"`
+	Arch     string         `json:"arch"`
+	Type     string         `json:"type"`
+	Ordinal  int            `json:"ordinal"`
+	Size     int64          `json:"size"`
+	Stored   int64          `json:"stored"` // compressed
+	Metadata map[string]any `json:"metadata"`
+}
+
+// KpackHost describes a library or program whose code is in archives.
+type KpackHost struct {
+	File        string         `json:"file"`
+	Kind        string         `json:"kind"` // "host"
+	KernelName  string         `json:"kernel_name"`
+	SearchPaths []string       `json:"search_paths"`
+	Wrappers    []KpackWrapper `json:"wrappers"`
+}
+
+// KpackWrapper describes the record that a library passes to the HIP runtime for one source.
+type KpackWrapper struct {
+	Index int `json:"index"`
+	// Magic is "HIPK" for code in archives, "HIPF" for code in the library.
+	Magic string `json:"magic"`
+	// CodeObject is the number of the code object in the archives.
+	CodeObject uint32 `json:"co_index"`
+}
+
+// KpackList describes archives, and libraries and programs that have a marker.
+func (s *Session) KpackList(ctx context.Context, names []string) (list []KpackFile, err error) {
 	inputs, err := s.openAll(names)
 	defer closeAll(inputs)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return files.Contain(func() error {
-		var all []KpackFile
+	err = files.Contain(func() error {
 		for _, input := range inputs {
-			f, err := openKpack(input)
+			a, h, err := openKpack(input)
 			if err != nil {
 				return err
 			}
-			all = append(all, f)
+			if h != nil {
+				list = append(list, KpackFile{Host: describeHost(input.Name(), h)})
+			} else {
+				list = append(list, KpackFile{Archive: describeArchive(input.Name(), a)})
+			}
 		}
-		return fn(all)
+		return nil
 	})
+	return list, err
+}
+
+func describeHost(name string, h *kpack.Host) *KpackHost {
+	d := &KpackHost{File: name, Kind: "host", KernelName: h.Name, SearchPaths: h.SearchPaths, Wrappers: []KpackWrapper{}}
+	for i, w := range h.Wrappers {
+		magic := "HIPF"
+		if w.Magic == prune.MagicPack {
+			magic = "HIPK"
+		}
+		d.Wrappers = append(d.Wrappers, KpackWrapper{i, magic, w.Index})
+	}
+	return d
+}
+
+func describeArchive(name string, a *kpack.Archive) *KpackArchive {
+	d := &KpackArchive{
+		File: name, Kind: "archive", FormatVersion: 1, Group: a.Group, Family: a.Family, Archs: a.Archs,
+		Scheme: string(a.Scheme), Entries: []KpackEntry{},
+	}
+	for _, e := range a.Sorted() {
+		binary, index, ok := kpack.SplitKey(e.Key)
+		entry := KpackEntry{
+			Key: e.Key, Binary: binary, Arch: e.Arch, Type: e.Type, Ordinal: e.Ordinal, Size: e.Size,
+			Stored: e.Stored.Len(), Metadata: e.Metadata,
+		}
+		if ok {
+			entry.Index = &index
+		}
+		d.Entries = append(d.Entries, entry)
+	}
+	return d
 }
 
 // openKpack reads an archive, or a file with a marker.
-func openKpack(input *files.Input) (f KpackFile, err error) {
-	f.Name = input.Name()
+func openKpack(input *files.Input) (a *kpack.Archive, h *kpack.Host, err error) {
 	if kpack.Is(input.Bytes()) {
-		f.Archive, err = kpack.Parse(input.All())
+		a, err = kpack.Parse(input.All())
 	} else {
-		f.Host, err = kpack.ParseHost(input.All())
+		h, err = kpack.ParseHost(input.All())
 	}
-	return f, in(input, err)
+	return a, h, in(input, err)
 }
 
 // KpackExtractOptions are the options of KpackExtract.
@@ -160,10 +247,17 @@ func entryFile(e *kpack.Entry) string {
 	return strings.NewReplacer("/", "_", `\`, "_", ":", "_", "#", "_").Replace(e.Key + "-" + e.Arch + ".hsaco")
 }
 
+// KpackProblem is a fault that KpackVerify found.
+type KpackProblem struct {
+	File    string
+	Text    string
+	Warning bool // readers accept it
+}
+
 // KpackVerify checks archives, and libraries and programs with a marker,
 // individually and against each other. The error is about the first problem that
 // is not a warning.
-func (s *Session) KpackVerify(ctx context.Context, names []string) (problems []kpack.Problem, err error) {
+func (s *Session) KpackVerify(ctx context.Context, names []string) (problems []KpackProblem, err error) {
 	inputs, err := s.openAll(names)
 	defer closeAll(inputs)
 	if err != nil {
@@ -172,14 +266,14 @@ func (s *Session) KpackVerify(ctx context.Context, names []string) (problems []k
 	v := kpack.Verifier{Budget: s.budget}
 	err = files.Contain(func() error {
 		for _, input := range inputs {
-			f, err := openKpack(input)
+			a, h, err := openKpack(input)
 			if err != nil {
 				return err
 			}
-			if f.Archive != nil {
-				v.Archive(ctx, f.Name, f.Archive)
+			if a != nil {
+				v.Archive(ctx, input.Name(), a)
 			} else {
-				v.Host(f.Name, f.Host, input.All())
+				v.Host(input.Name(), h, input.All())
 			}
 		}
 		v.Finish()
@@ -188,13 +282,8 @@ func (s *Session) KpackVerify(ctx context.Context, names []string) (problems []k
 		}
 		return v.Err()
 	})
-	return v.Problems, err
-}
-
-// WrapperMagic returns the name of the magic of a wrapper.
-func WrapperMagic(w prune.Wrapper) string {
-	if w.Magic == prune.MagicPack {
-		return "HIPK"
+	for _, p := range v.Problems {
+		problems = append(problems, KpackProblem(p))
 	}
-	return "HIPF"
+	return problems, err
 }

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/kpack"
-	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
 // KpackSplitOptions are the options of KpackSplit.
@@ -21,9 +21,10 @@ type KpackSplitOptions struct {
 	// Dir is the directory for the archives, which are named Group_TARGET.kpack.
 	Dir, Group string
 	// Name is the library's name in keys; the file name of Output if empty.
-	Name   string
-	Scheme kpack.Scheme
-	Level  int // of compression
+	Name string
+	// Uncompressed stores code objects as they are, instead of with zstd at Level.
+	Uncompressed bool
+	Level        int
 	// Archs are the targets that get an archive; if empty, all targets do.
 	Archs []string
 	// SearchPath is the path of the archives relative to the directory of the
@@ -32,6 +33,13 @@ type KpackSplitOptions struct {
 	Append     bool // whether the code is added to existing archives
 	Complete   bool // see kpack.SplitOptions
 	Verify     bool // see PruneOptions
+}
+
+func (opt *KpackSplitOptions) scheme() kpack.Scheme {
+	if opt.Uncompressed {
+		return kpack.None
+	}
+	return kpack.Zstd
 }
 
 // KpackSplitReport describes what KpackSplit wrote.
@@ -87,7 +95,7 @@ func (s *Session) splitTo(ctx context.Context, input *files.Input, out *files.Ou
 	if err := checkGroup(opt.Group); err != nil {
 		return report, err
 	}
-	o := kpack.SplitOptions{Group: opt.Group, Scheme: opt.Scheme, Level: opt.Level, Archs: opt.Archs, Complete: opt.Complete, Budget: s.budget}
+	o := kpack.SplitOptions{Group: opt.Group, Scheme: opt.scheme(), Level: opt.Level, Archs: opt.Archs, Complete: opt.Complete, Budget: s.budget}
 	if o.Name = strings.ReplaceAll(opt.Name, `\`, "/"); o.Name == "" {
 		o.Name = path.Base(filepath.ToSlash(opt.Output))
 	}

@@ -6,10 +6,10 @@ import (
 	"path"
 	"path/filepath"
 
-	"github.com/rules-offload/rules_offload/engine/kpack"
-	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
 // KpackTreeReport describes what KpackSplitTree wrote.
@@ -33,7 +33,7 @@ func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (Kp
 	report := KpackTreeReport{Input: opt.Input, Output: opt.Output, Files: []KpackSplitReport{}, Archives: []KpackArchiveFile{}, Warnings: []string{}}
 	dir := filepath.ToSlash(filepath.Clean(opt.Dir))
 	if !filepath.IsLocal(opt.Dir) || dir == "." {
-		return report, fmt.Errorf("'%s': expected a path inside the new directory, such as .kpack", opt.Dir)
+		return report, fmt.Errorf("%s: expected a path inside the new directory, such as .kpack", opt.Dir)
 	}
 	if err := checkGroup(opt.Group); err != nil {
 		return report, err
@@ -159,7 +159,7 @@ func (s *Session) splitOne(ctx context.Context, t *treeCopy, e files.TreeEntry, 
 	}
 	defer code.Close()
 	split, err := kpack.SplitCode(ctx, code, kpack.SplitOptions{
-		Marker: kpack.Marker{Name: e.Path, SearchPaths: []string{report.SearchPath}}, Group: opt.Group, Scheme: opt.Scheme, Level: opt.Level,
+		Marker: kpack.Marker{Name: e.Path, SearchPaths: []string{report.SearchPath}}, Group: opt.Group, Scheme: opt.scheme(), Level: opt.Level,
 		Archs: opt.Archs, Complete: opt.Complete, MayDropAll: true, Budget: s.budget,
 	})
 	if err != nil {

@@ -3,9 +3,12 @@ package engine
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/prune"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
 // PruneOptions are the options of Prune.
@@ -31,9 +34,67 @@ type PruneOptions struct {
 // PruneReplacement is a file with new content for the entries with a name.
 type PruneReplacement struct{ Name, File string }
 
+// ErrNoDeviceCode reports a file without device code.
+var ErrNoDeviceCode = prune.ErrNoDeviceCode
+
+// PruneReport describes the changes to a file. Sizes are in bytes.
+type PruneReport struct {
+	Input  string `json:"input"`
+	Output string `json:"output"`
+	// Format is the kind of the file: "elf", "archive", "bundle" and others; "none" for a file without
+	// device code.
+	Format     string        `json:"format"`
+	SizeBefore int64         `json:"size_before"`
+	SizeAfter  int64         `json:"size_after"`
+	Bundles    []PruneBundle `json:"bundles"`
+	Warnings   []string      `json:"warnings"`
+}
+
+// PruneBundle describes the changes to a bundle. Sizes are stored sizes in bytes; Kept, Dropped and
+// Replaced are entry IDs.
+type PruneBundle struct {
+	Index            int      `json:"index"`
+	Member           string   `json:"member"`  // of an archive
+	Section          string   `json:"section"` // of an object
+	CompressedBefore bool     `json:"compressed_before"`
+	CompressedAfter  bool     `json:"compressed_after"`
+	SizeBefore       int64    `json:"size_before"`
+	SizeAfter        int64    `json:"size_after"`
+	Kept             []string `json:"kept"`
+	Dropped          []string `json:"dropped"`
+	Replaced         []string `json:"replaced"`
+}
+
+// Architectures returns the target IDs of the device code that was kept, and of all device code of the
+// file before, in file order.
+func (r *PruneReport) Architectures() (kept, all []string) {
+	add := func(list *[]string, id string) {
+		name := id
+		if parsed, err := target.Parse(id); err == nil && parsed.TargetID != "" {
+			name = parsed.TargetID
+		} else if _, arch, ok := strings.Cut(id, "--"); ok {
+			name = arch
+		}
+		host := id == string(target.Host) || strings.HasPrefix(id, string(target.Host)+"-")
+		if !host && !slices.Contains(*list, name) {
+			*list = append(*list, name)
+		}
+	}
+	for _, b := range r.Bundles {
+		for _, id := range b.Kept {
+			add(&kept, id)
+			add(&all, id)
+		}
+		for _, id := range b.Dropped {
+			add(&all, id)
+		}
+	}
+	return kept, all
+}
+
 // Prune writes a copy of a file with device code removed, replaced, or
 // compressed differently.
-func (s *Session) Prune(ctx context.Context, opt PruneOptions) (report prune.Report, err error) {
+func (s *Session) Prune(ctx context.Context, opt PruneOptions) (report PruneReport, err error) {
 	input, err := s.files.Open(opt.Input)
 	if err != nil {
 		return report, err
@@ -69,7 +130,7 @@ func (s *Session) pruneOptions(opt *PruneOptions) (o prune.Options, replacements
 }
 
 // pruneTo writes one file of a transaction.
-func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Outputs, output string, o prune.Options, verify bool) (report prune.Report, err error) {
+func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Outputs, output string, o prune.Options, verify bool) (report PruneReport, err error) {
 	work, err := prune.Open(ctx, input.All(), o)
 	if errors.Is(err, prune.ErrNoDeviceCode) && o.IgnoreMissing {
 		return s.copyTo(input, out, output, "no device code in the file", o.DryRun)
@@ -82,8 +143,14 @@ func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Ou
 	if err != nil {
 		return report, in(input, err)
 	}
-	report = work.Report(layout)
-	report.Input, report.Output = input.Name(), output
+	r := work.Report(layout)
+	report = PruneReport{
+		Input: input.Name(), Output: output, Format: r.Format, SizeBefore: r.SizeBefore, SizeAfter: r.SizeAfter,
+		Bundles: []PruneBundle{}, Warnings: r.Warnings,
+	}
+	for _, b := range r.Bundles {
+		report.Bundles = append(report.Bundles, PruneBundle(b))
+	}
 	if o.DryRun {
 		return report, nil
 	}
@@ -91,10 +158,10 @@ func (s *Session) pruneTo(ctx context.Context, input *files.Input, out *files.Ou
 }
 
 // copyTo copies a file without changes.
-func (s *Session) copyTo(input *files.Input, out *files.Outputs, output, why string, dryRun bool) (prune.Report, error) {
-	report := prune.Report{
+func (s *Session) copyTo(input *files.Input, out *files.Outputs, output, why string, dryRun bool) (PruneReport, error) {
+	report := PruneReport{
 		Input: input.Name(), Output: output, Format: "none", SizeBefore: input.Size(), SizeAfter: input.Size(),
-		Bundles: []prune.BundleReport{}, Warnings: []string{why},
+		Bundles: []PruneBundle{}, Warnings: []string{why},
 	}
 	if dryRun {
 		return report, nil

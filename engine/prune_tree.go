@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/prune"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
 // PruneTreeReport describes what PruneTree did with the files of a directory.
@@ -19,7 +19,7 @@ type PruneTreeReport struct {
 	SizeBefore int64  `json:"size_before"` // bytes of all files
 	SizeAfter  int64  `json:"size_after"`
 	// Files are the files with device code, by path.
-	Files []prune.Report `json:"files"`
+	Files []PruneReport `json:"files"`
 	// Warnings are about files that were copied without reading them.
 	Warnings []string `json:"warnings"`
 }
@@ -28,7 +28,7 @@ type PruneTreeReport struct {
 // are copied and links are preserved. With an error, the new directory is not
 // created.
 func (s *Session) PruneTree(ctx context.Context, opt PruneOptions) (PruneTreeReport, error) {
-	report := PruneTreeReport{Input: opt.Input, Output: opt.Output, Files: []prune.Report{}, Warnings: []string{}}
+	report := PruneTreeReport{Input: opt.Input, Output: opt.Output, Files: []PruneReport{}, Warnings: []string{}}
 	o, replacements, err := s.pruneOptions(&opt)
 	defer closeAll(replacements)
 	if err != nil {
@@ -36,7 +36,7 @@ func (s *Session) PruneTree(ctx context.Context, opt PruneOptions) (PruneTreeRep
 	}
 	err = s.newTree(ctx, opt.Input, opt.Output, opt.DryRun, func(t *treeCopy) error {
 		report.Links = t.links
-		found := make([]prune.Report, len(t.regular))
+		found := make([]PruneReport, len(t.regular))
 		err := t.each(ctx, func(ctx context.Context, i int, input *files.Input, out *files.Outputs, name string) error {
 			var err error
 			found[i], err = s.pruneTo(ctx, input, out, name, o, opt.Verify)
@@ -95,7 +95,7 @@ func (s *Session) newTree(ctx context.Context, input, output string, dryRun bool
 		}
 		defer t.tree.Abort()
 		if t.tree.Contains(input) {
-			return fmt.Errorf("'%s': is inside the input '%s'; name a directory outside of it", output, input)
+			return fmt.Errorf("%s: is inside the input %s; name a directory outside of it", output, input)
 		}
 	}
 	var hard []files.TreeEntry

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 	"github.com/rules-offload/rules_offload/internal/registerir"
 )
@@ -62,7 +59,7 @@ type RegisterOptions struct {
 // Register writes a registration object like that of clang-linker-wrapper from
 // LLVM 22.
 func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
-	machine, coff, err := hostMachine(opt.Triple)
+	machine, coff, err := register.HostMachine(opt.Triple)
 	if err != nil && !opt.IR {
 		return err
 	}
@@ -86,7 +83,7 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	for _, host := range hosts {
 		var keep []string
 		err := files.Contain(func() (err error) {
-			keep, err = entrySymbols(host.Bytes())
+			keep, err = register.EntrySymbols(host.Bytes())
 			return err
 		})
 		if err != nil {
@@ -100,9 +97,9 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	}
 	defer memory.Release()
 	return s.write(ctx, func(out *files.Outputs) error {
-		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == register.SYCL && opt.Release > lastSYCLDescriptor}
+		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == register.SYCL && opt.Release > register.LastSYCLDescriptor}
 		for _, input := range inputs {
-			images, err := registered(&r, input.All())
+			images, err := r.ReadImages(input.All())
 			if err == nil && opt.Check && (opt.Kind == register.HIP || opt.Kind == register.CUDA) {
 				err = loadable(input.Bytes())
 			}
@@ -197,7 +194,7 @@ type RequireOptions struct {
 // Require writes an object that makes the link of a program fail unless the
 // program defines certain symbols, see RegisterOptions.Define.
 func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
-	machine, coff, err := hostMachine(opt.Triple)
+	machine, coff, err := register.HostMachine(opt.Triple)
 	if err != nil {
 		return err
 	}
@@ -212,73 +209,6 @@ func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
 		o := register.Requirement{Machine: machine, Symbols: opt.Symbols}
 		return o.Write(output)
 	})
-}
-
-// lastSYCLDescriptor is the last LLVM release that passes each image to the
-// SYCL runtime separately.
-const lastSYCLDescriptor = 22
-
-// hostMachine returns the ELF machine number of a host triple, and reports whether
-// its objects are COFF.
-func hostMachine(triple string) (machine uint16, coff bool, err error) {
-	t := target.ParseTriple(target.Normalize(triple, 4))
-	if t.Format == "coff" && t.Arch == "x86_64" && !strings.HasPrefix(triple, "x86_64h") {
-		return object.MachineX8664, true, nil
-	}
-	if env := string(t.Env); t.Format == "elf" && !strings.HasSuffix(env, "x32") && !strings.HasSuffix(env, "ilp32") {
-		arch, _, _ := strings.Cut(triple, "-") // as spelt, because t.Arch may stand for several
-		switch arch {
-		case "x86_64", "amd64":
-			return object.MachineX8664, false, nil
-		case "aarch64", "arm64":
-			return object.MachineAArch64, false, nil
-		}
-	}
-	return 0, false, fmt.Errorf("triple %q: expected x86-64 or AArch64 ELF, such as x86_64-unknown-linux-gnu, or x86-64 Windows", triple)
-}
-
-// registered returns the images of a file for a registration. The caller has
-// reserved the memory for compressed offload binaries.
-func registered(r *register.Registration, c content.Content) ([]register.Image, error) {
-	kind := r.Kind
-	switch {
-	case c.Len() == 0:
-		return nil, errors.New("found an empty file, expected a device image")
-	case r.Package:
-		return []register.Image{{Content: c}}, nil
-	case kind == register.SYCL && !offloadbinary.Is(c.Bytes()):
-		return nil, errors.New("not an offload binary: SYCL registers the outputs of clang-sycl-linker")
-	case !offloadbinary.Is(c.Bytes()):
-		return []register.Image{{Content: c}}, nil
-	case kind != register.OpenMP && kind != register.SYCL:
-		return nil, fmt.Errorf("found an offload binary, expected a fat binary, which the runtime of %s loads", kind)
-	}
-	stored := register.Image{Content: c}
-	var images []register.Image
-	inflate := func(int64) (bool, error) { return true, nil }
-	for p, err := range offloadbinary.Parse(c, offloadbinary.Options{Inflate: inflate}) {
-		if err != nil {
-			return nil, err
-		}
-		for _, img := range p.Images {
-			if kind == register.SYCL {
-				images = append(images, register.Image{Content: img.Content, Triple: img.Get("triple"), ImageKind: uint8(img.Kind), Symbols: syclSymbols(&img)})
-				continue
-			}
-			if p.Inflated == 0 {
-				stored.Devices = append(stored.Devices, register.Range{Offset: img.Offset, Size: img.Content.Len()})
-			} else { // the runtime requires uncompressed images
-				images = append(images, register.Image{Content: img.Content})
-			}
-		}
-	}
-	if stored.Devices != nil {
-		images = append([]register.Image{stored}, images...)
-	}
-	if images == nil {
-		return nil, errors.New("an offload binary without images")
-	}
-	return images, nil
 }
 
 // verifyCompressed checks the bundles in c as unbundling would, if c begins with
@@ -303,37 +233,4 @@ func (s *Session) verifyCompressed(ctx context.Context, c content.Content) error
 		}
 	}
 	return nil
-}
-
-// syclSymbols returns the kernel names of an image, which its properties list
-// one per line.
-func syclSymbols(img *offloadbinary.Image) (names []string) {
-	for name := range strings.SplitSeq(img.Get("symbols"), "\n") {
-		if name != "" {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// entrySymbol is the prefix of the symbols of offload entries.
-const entrySymbol = ".offloading.entry."
-
-// entrySymbols returns the symbols of the offload entries that an object
-// defines.
-func entrySymbols(data []byte) ([]string, error) {
-	file, err := object.Parse(data)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for symbol, err := range file.Symbols() {
-		if err != nil {
-			return nil, err
-		}
-		if symbol.Global && symbol.Kind == object.Defined && strings.HasPrefix(string(symbol.Name), entrySymbol) {
-			names = append(names, string(symbol.Name))
-		}
-	}
-	return names, nil
 }

@@ -18,56 +18,6 @@ import (
 
 const linux = "x86_64-unknown-linux-gnu"
 
-// hostObject is a host object that defines symbols.
-func hostObject(t testing.TB, symbols ...string) []byte {
-	b := object.NewBuilder(object.MachineX8664)
-	entries := b.Section(object.BuilderSection{
-		Name: register.EntriesSection, Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: content.Memory(make([]byte, 56)),
-	})
-	for _, name := range symbols {
-		b.Symbol(object.BuilderSymbol{Name: name, Section: entries, Bind: object.BindWeak, Type: object.TypeObject})
-	}
-	return bytesOf(t, b.Write)
-}
-
-// sectionData returns the contents of the sections of a name.
-func sectionData(t testing.TB, data []byte, name string) []string {
-	t.Helper()
-	file, err := object.Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var found []string
-	for i := range file.Sections {
-		if string(file.Sections[i].Name) == name {
-			body, err := file.Data(i)
-			if err != nil {
-				t.Fatal(err)
-			}
-			found = append(found, string(body))
-		}
-	}
-	return found
-}
-
-// symbolNames returns the names of the symbols of an object, with a space
-// around each.
-func symbolNames(t testing.TB, data []byte) string {
-	t.Helper()
-	file, err := object.Parse(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	names := " "
-	for symbol, err := range file.Symbols() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		names += string(symbol.Name) + " "
-	}
-	return names
-}
-
 func TestRegister(t *testing.T) {
 	one := packedImage(t, "gfx1", "one")
 	both := append(bytes.Clone(one), packedImage(t, "gfx2", "second")...)
@@ -254,20 +204,4 @@ func TestEmbed(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "out.o")); err == nil {
 		t.Error("a failure left an output")
 	}
-}
-
-// merged is what ld -r makes of host objects and a registration object.
-func merged(t testing.TB, images object.BuilderSection) []byte {
-	b := object.NewBuilder(object.MachineX8664)
-	entries := b.Section(object.BuilderSection{Name: "llvm_offload_entries", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: content.Memory(make([]byte, 56))})
-	text := b.Section(object.BuilderSection{Name: ".text", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Content: content.Memory(make([]byte, 32))})
-	b.Section(images)
-	b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfExclude, Align: 8, Content: content.Memory(packedImage(t, "gfx1", "one"))})
-	function := b.Symbol(object.BuilderSymbol{Name: "f", Section: text, Bind: object.BindGlobal, Type: object.TypeFunc})
-	start := b.Symbol(object.BuilderSymbol{Name: "__start_llvm_offload_entries", Bind: object.BindGlobal, Visibility: object.VisHidden})
-	stop := b.Symbol(object.BuilderSymbol{Name: "__stop_llvm_offload_entries", Bind: object.BindGlobal, Visibility: object.VisHidden})
-	b.Relocate(entries, 16, 1, function, 0)
-	b.Relocate(text, 0, 1, start, 0)
-	b.Relocate(text, 8, 1, stop, 0)
-	return bytesOf(t, b.Write)
 }

@@ -15,10 +15,10 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/engine/kpack"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
@@ -179,7 +179,7 @@ func TestKpackSplitTree(t *testing.T) {
 	for _, scheme := range []kpack.Scheme{kpack.None, kpack.Zstd} {
 		t.Run(string(scheme), func(t *testing.T) {
 			out := out + string(scheme)
-			report, err := treeSession().KpackSplitTree(context.Background(), KpackSplitOptions{Input: in, Output: out, Dir: ".kpack", Group: "g", Scheme: scheme, Verify: true})
+			report, err := treeSession().KpackSplitTree(context.Background(), KpackSplitOptions{Input: in, Output: out, Dir: ".kpack", Group: "g", Uncompressed: scheme == kpack.None, Verify: true})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -194,25 +194,30 @@ func TestKpackSplitTree(t *testing.T) {
 				t.Errorf("%v, %v", err, problems)
 			}
 			var keys []string
-			err = treeSession().KpackFiles(context.Background(), names[2:], func(all []KpackFile) error {
-				for _, f := range all {
-					for _, e := range f.Archive.Entries {
-						c, _, err := e.Content(t.Context(), nil, scheme)
-						if err != nil {
-							return err
-						}
-						keys = append(keys, fmt.Sprintf("%s %s %.20q", e.Key, e.Arch, c.Bytes()))
-					}
+			for _, name := range names[2:] {
+				data, err := os.ReadFile(name)
+				if err != nil {
+					t.Fatal(err)
 				}
-				return nil
-			})
+				a, err := kpack.Parse(content.Memory(data))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, e := range a.Entries {
+					c, _, err := e.Content(t.Context(), nil, scheme)
+					if err != nil {
+						t.Fatal(err)
+					}
+					keys = append(keys, fmt.Sprintf("%s %s %.20q", e.Key, e.Arch, c.Bytes()))
+				}
+			}
 			want := []string{
 				`lib/deep/libb.so#0 gfx942 "\x7fELF source 0 for gf"`, `lib/liba.so.1#0 gfx942 "\x7fELF source 0 for gf"`, `lib/liba.so.1#1 gfx942 "\x7fELF source 1 for gf"`,
 				`lib/deep/libb.so#0 gfx90a "\x7fELF source 0 for gf"`, `lib/liba.so.1#0 gfx90a "\x7fELF source 0 for gf"`,
 				`lib/liba.so.1#1 gfx1100 "\x7fELF source 1 for gf"`,
 			}
-			if diff := cmp.Diff(want, keys); diff != "" || err != nil {
-				t.Error(diff, err)
+			if diff := cmp.Diff(want, keys); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}
@@ -226,7 +231,7 @@ func TestKpackSplitTree(t *testing.T) {
 			"group":  {KpackSplitOptions{Dir: ".kpack", Group: "a/b"}, "expected a name without slashes"},
 			"folder": {KpackSplitOptions{Dir: "../out", Group: "g"}, "expected a path inside"},
 		} {
-			test.opt.Input, test.opt.Output, test.opt.Scheme = in, filepath.Join(dir, "bad"), kpack.None
+			test.opt.Input, test.opt.Output, test.opt.Uncompressed = in, filepath.Join(dir, "bad"), true
 			if _, err := treeSession().KpackSplitTree(context.Background(), test.opt); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("%s: error %v, expected %q", name, err, test.want)
 			}
@@ -245,7 +250,7 @@ func TestKpackComplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := treeSession().KpackSplit(context.Background(), KpackSplitOptions{
-		Input: input, Output: filepath.Join(dir, "out.so"), Dir: filepath.Join(dir, "k"), Group: "g", Scheme: kpack.None, Complete: true,
+		Input: input, Output: filepath.Join(dir, "out.so"), Dir: filepath.Join(dir, "k"), Group: "g", Uncompressed: true, Complete: true,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -266,7 +271,7 @@ func TestKpackSPIRV(t *testing.T) {
 	if err := os.WriteFile(input, hipLibrary(t, []string{"gfx90a", "amdgcnspirv"}), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	opt := KpackSplitOptions{Input: input, Output: filepath.Join(dir, "out.so"), Dir: filepath.Join(dir, "k"), Group: "g", Scheme: kpack.None}
+	opt := KpackSplitOptions{Input: input, Output: filepath.Join(dir, "out.so"), Dir: filepath.Join(dir, "k"), Group: "g", Uncompressed: true}
 	if _, err := treeSession().KpackSplit(context.Background(), opt); err == nil || !strings.Contains(err.Error(), "do not load amdgcnspirv") {
 		t.Errorf("error %v", err)
 	}

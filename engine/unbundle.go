@@ -104,7 +104,7 @@ func (s *Session) unbundle(ctx context.Context, f *images.File, source *images.S
 	var result UnbundleResult
 	entries, err := opt.choose(source)
 	if err != nil {
-		return result, nameError(f.Name(), err)
+		return result, files.NameError(f.Name(), err)
 	}
 	err = s.write(ctx, func(out *files.Outputs) error {
 		var copies []images.Copy

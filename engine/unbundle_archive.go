@@ -159,7 +159,7 @@ func (p *picker) check(ctx context.Context, f *images.File) (members []*picked, 
 		}
 		if n := len(member.order); n > 0 && member.order[n-1].BadID != nil {
 			bad := member.order[n-1]
-			return nil, nameError(bad.Place.String(), badEntry(bad))
+			return nil, files.NameError(bad.Place.String(), badEntry(bad))
 		}
 		members = append(members, member)
 	}

@@ -7,7 +7,7 @@ Use them to write your own rules that produce device images for
 load("@rules_offload//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
 
 def _impl(ctx):
-    ...
+    out = ctx.file.src  # a code object for gfx942
     return [OffloadImagesInfo(images = depset([
         offload_image(kind = "hipv4", triple = "amdgcn-amd-amdhsa-", target_id = "gfx942", file = out, label = ctx.label),
     ]))]

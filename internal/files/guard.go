@@ -126,7 +126,7 @@ func faultError(v any) error {
 }
 
 func cutError(name string, from, to int64) error {
-	return fmt.Errorf("'%s': the file shrank from %d to %d bytes while it was read", name, from, to)
+	return reject(name, "the file shrank from %d to %d bytes while it was read", from, to)
 }
 
 // lost returns the error for a byte at off that is no longer readable.
@@ -147,7 +147,7 @@ func (in *Input) cut() error {
 
 // unreadable returns the error for a byte that cannot be read although the file has it.
 func (in *Input) unreadable(off int64) error {
-	return fmt.Errorf("'%s': cannot read byte 0x%x: the device or the file system failed", in.name, off)
+	return reject(in.name, "cannot read byte 0x%x: the device or the file system failed", off)
 }
 
 // PanicError is the recovered panic of a unit of work. Other requests of the

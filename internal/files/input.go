@@ -1,9 +1,9 @@
 package files
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -61,9 +61,9 @@ func (in *Input) same(fi fs.FileInfo) error {
 
 func changedError(name string, before, after state) error {
 	if before.size != after.size {
-		return fmt.Errorf("'%s': the file changed from %d to %d bytes while it was read: try again when no process writes to it", name, before.size, after.size)
+		return reject(name, "the file changed from %d to %d bytes while it was read: try again when no process writes to it", before.size, after.size)
 	}
-	return fmt.Errorf("'%s': the file was modified while it was read: try again when no process writes to it", name)
+	return reject(name, "the file was modified while it was read: try again when no process writes to it")
 }
 
 // FromMemory returns an Input with the bytes b, such as a decompressed file.
@@ -140,7 +140,17 @@ func (r *Root) openNamed(name string) (*Input, error) {
 	if in.file == nil {
 		f.Close()
 	}
+	if r.RejectPointers && isPointer(in.data) {
+		in.Close()
+		return nil, reject(name, "Git LFS pointer, not the file itself; run git lfs pull")
+	}
 	return in, nil
+}
+
+// isPointer reports whether the content of a file is a Git LFS pointer.
+func isPointer(data []byte) bool {
+	const most = 1024 // bytes, by the specification of Git LFS
+	return len(data) < most && bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/spec/"))
 }
 
 func (r *Root) openFile(name string, f *os.File) (*Input, error) {
@@ -204,7 +214,7 @@ func (r *Root) readStream(name string, in io.Reader) ([]byte, error) {
 		return nil, fileError(name, err)
 	}
 	if int64(len(b)) > most {
-		return nil, fmt.Errorf("'%s': more than %d bytes from an input that is not a regular file: use a file, or raise the limit of memory", name, most)
+		return nil, reject(name, "more than %d bytes from an input that is not a regular file: use a file, or raise the limit of memory", most)
 	}
 	return b, nil
 }

@@ -2,7 +2,6 @@ package files
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -87,7 +86,7 @@ func (r *Root) NewTree(name string) (*NewTree, error) {
 	}
 	target := filepath.Clean(path)
 	if left, err := os.ReadDir(target); err == nil && len(left) > 0 {
-		return nil, fmt.Errorf("'%s': already exists; name a new directory", name)
+		return nil, reject(name, "already exists; name a new directory")
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fileError(name, err)
 	}

@@ -5,110 +5,225 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/rules-offload/rules_offload/internal/process"
 )
 
-// variables of the environment change what compilers and linkers make, other than
-// by the commands that clang runs.
-var variables = []string{"LD_LIBRARY_PATH", "LD_RUN_PATH", "LIBRARY_PATH", "SOURCE_DATE_EPOCH", "LANG", "LC_ALL"}
+// A Link is a device link whose result can be cached.
+type Link struct {
+	// Key is the hash of everything that the result depends on.
+	Key Key
 
-// sideEffects are options with which a device link writes other files or is asked
-// for measurements: its image alone would not do.
-var sideEffects = []string{
-	"--save-temps", "-save-temps", "-Wl,--save-temps", "-ftime-trace", "-ftime-report", "-gsplit-dwarf", "-fsave-optimization-record", "-foptimization-record",
-	"-Map", "--Map", "--dependency-file", "--time-trace", "--print-", "-print-", "--trace", "--verbose", "-Wl,-Map", "-Wl,--Map", "-Wl,--dependency-file",
-	"-plugin-opt=stats", "--stats", "-stats", "-fproc-stat-report", "-MF", "-dependency-file",
+	read []fileState
 }
 
-// LinkKey returns the hash of everything that the image of a device link depends on:
-// the content of its inputs and of the libraries that it searches, the commands
-// that clang runs for it, and the programs of these. It asks clang for the
-// commands. ok is false for a link that has other effects than its image, or
-// that clang cannot be asked about.
-func LinkKey(ctx context.Context, link process.Command, inputs []string, output string) (key Key, ok bool, err error) {
-	if hasSideEffects(link.Args) {
-		return key, false, nil
+// Files returns the paths of the files that the key covers, without symbolic links for programs and
+// their libraries.
+func (l *Link) Files() (names []string) {
+	for _, state := range l.read {
+		names = append(names, state.name)
+	}
+	return names
+}
+
+// Unchanged reports whether all files that the key covers are still the same. Call it after the
+// link and before [Store.Put].
+func (l *Link) Unchanged() bool {
+	return !slices.ContainsFunc(l.read, func(before fileState) bool {
+		now, err := stateOf(before.name)
+		return err != nil || now != before
+	})
+}
+
+// Identify returns the key of a device link: the hash of the content of its inputs and of all files
+// that its commands name, of the libraries that it searches, of the commands that clang runs for it,
+// and of the programs of these with their shared libraries. It runs clang with -### to list the
+// commands.
+//
+// It returns nil for a link that cannot be cached: clang cannot list its commands, it writes other
+// files than its image, or it may read a file that Identify cannot find.
+func Identify(ctx context.Context, link process.Command, inputs []string, output string) (*Link, error) {
+	if uncacheable(link.Args) || loaderChanged(link.Env) {
+		return nil, nil
 	}
 	var printed bytes.Buffer
-	ask := link
-	ask.Args = append([]string{link.Args[0], "-###"}, link.Args[1:]...)
-	ask.Stdout, ask.Stderr = nil, &printed
+	list := link
+	list.Args = append([]string{link.Args[0], "-###"}, link.Args[1:]...)
+	list.Stdout, list.Stderr = nil, &printed
 	var exit *process.ExitError
-	if err := ask.Run(ctx); errors.As(err, &exit) {
-		return key, false, nil // the link will say why
+	if err := list.Run(ctx); errors.As(err, &exit) {
+		return nil, nil // the link reports the error
 	} else if err != nil {
-		return key, false, err
+		return nil, err
 	}
-	h := NewHash()
-	h.Text("device link 1")
-	// Names of files of this call, which are different in the next.
+	k := keyer{ctx: ctx, link: link, hash: NewHash(), temporary: map[string]bool{output: true}}
+	k.hash.Text("device link 2")
+	// The names of these files differ from call to call.
 	names := []string{output, "OUTPUT"}
 	for i, input := range inputs {
 		names = append(names, input, fmt.Sprintf("INPUT%d", i))
+		k.temporary[input] = true
 	}
-	rename := strings.NewReplacer(names...)
-	temporary := map[string]bool{output: true}
+	k.rename = strings.NewReplacer(names...)
 	for _, input := range inputs {
-		temporary[input] = true
-		if err := h.File(input); err != nil {
-			return key, false, err
+		if err := k.linked(fmt.Sprintf("input %d", len(k.read)), k.path(input)); err != nil {
+			return nil, context.Cause(ctx)
 		}
 	}
-	for _, name := range variables {
-		for _, variable := range link.Env {
-			if value, found := strings.CutPrefix(variable, name+"="); found {
-				h.Text(name)
-				h.Text(value)
-			}
-		}
-	}
-	if err := hashProgram(h, link.Args[0]); err != nil {
-		return key, false, nil
+	k.environment()
+	if err := k.program(link.Args[0]); err != nil {
+		return nil, context.Cause(ctx)
 	}
 	for line := range strings.Lines(printed.String()) {
 		words := commandWords(line)
 		if words == nil {
-			h.Text(line) // the version of clang, its directory
+			k.hash.Text(line) // the version of clang, its directory
 			continue
 		}
-		if hasSideEffects(words) || intermediate(words, temporary) {
-			return key, false, nil
-		}
-		for _, word := range words {
-			h.Text(rename.Replace(word))
-		}
-		if err := hashProgram(h, words[0]); err != nil {
-			return key, false, nil
-		}
-		if !hashFiles(h, words[1:], temporary) {
-			return key, false, nil
+		if err := k.command(words); err != nil {
+			return nil, context.Cause(ctx)
 		}
 	}
-	return h.Key(), true, nil
+	return &Link{Key: k.hash.Key(), read: k.read}, nil
 }
 
-func hasSideEffects(words []string) bool {
+// errUnknown reports a file whose influence on the link is unknown.
+var errUnknown = errors.New("cannot be hashed")
+
+// variables are the prefixes of environment variables that change the result of compilers and
+// linkers in another way than through the commands that clang lists.
+var variables = []string{
+	"LD_", "LLD_", "LLVM_", "CLANG_", "CCC_", "HIP_", "ROCM_", "CUDA_", "NVLINK_", "PTXAS_", "NVCC_", "GLIBC_TUNABLES=",
+	"LIBRARY_PATH=", "COMPILER_PATH=", "SOURCE_DATE_EPOCH=", "ZERO_AR_DATE=", "LANG=", "LANGUAGE=", "LC_",
+}
+
+// loaderChanged reports whether the environment has programs load other libraries than those that
+// they name, or has the linker write other files.
+func loaderChanged(env []string) bool {
+	return slices.ContainsFunc(env, func(variable string) bool {
+		return strings.HasPrefix(variable, "LD_PRELOAD=") || strings.HasPrefix(variable, "LD_AUDIT=") || strings.HasPrefix(variable, "LLD_REPRODUCE=")
+	})
+}
+
+// uncacheableOptions are the prefixes of options, without their dashes, with which a link writes other
+// files, prints measurements, loads code, or reads files that only another file names.
+var uncacheableOptions = []string{
+	"save-temps", "ftime-trace", "ftime-report", "gsplit-dwarf", "fsave-optimization-record", "foptimization-record", "fproc-stat-report",
+	"Map", "MF", "cref", "dependency-file", "time-trace", "print-", "trace", "verbose", "why-extract", "why-live", "reproduce", "stats",
+	"out-implib", "lto-obj-path", "obj-path", "opt-remarks-filename", "thinlto-", "dwo_dir", "dwo-dir",
+	"load", "fplugin", "fpass-plugin",
+	"T", "script", "default-script", "dT", "remap-inputs-file", "chroot", "format", "just-symbols", "config",
+}
+
+// uncacheableLetters are such options of one letter.
+var uncacheableLetters = map[string]bool{"M": true, "t": true, "b": true, "R": true}
+
+// uncacheable reports whether a command has an option of uncacheableOptions or a response file.
+func uncacheable(words []string) bool {
+	plugin := false // whether the word is an option of the LTO plugin, without dashes
 	for _, word := range words {
-		for _, option := range sideEffects {
-			if strings.HasPrefix(word, option) {
+		for part := range strings.SplitSeq(word, ",") { // of -Wl
+			if strings.HasPrefix(part, "@") || isUncacheable(part, plugin) {
 				return true
 			}
 		}
+		plugin = word == "-plugin-opt" || word == "--plugin-opt"
 	}
 	return false
 }
 
-// intermediate reports whether a command writes something else than the output:
-// then there are several, with files between them whose names are random.
-func intermediate(words []string, temporary map[string]bool) bool {
+// isUncacheable reports whether a word is an option of uncacheableOptions.
+func isUncacheable(word string, plugin bool) bool {
+	name := strings.TrimLeft(word, "-")
+	if name == word && !plugin {
+		return false
+	}
+	for _, prefix := range []string{"plugin-opt=", "mllvm="} {
+		name = strings.TrimLeft(strings.TrimPrefix(name, prefix), "-")
+	}
+	return uncacheableLetters[name] || slices.ContainsFunc(uncacheableOptions, func(option string) bool { return strings.HasPrefix(name, option) })
+}
+
+// keyer computes the key of a link.
+type keyer struct {
+	ctx       context.Context
+	link      process.Command
+	hash      *Hash
+	rename    *strings.Replacer
+	temporary map[string]bool // inputs and output
+	read      []fileState
+}
+
+// path returns the path of a file that a command names.
+func (k *keyer) path(name string) string {
+	if k.link.Dir == "" || filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(k.link.Dir, name)
+}
+
+// environment adds the variables that change results.
+func (k *keyer) environment() {
+	for _, variable := range k.link.Env {
+		if slices.ContainsFunc(variables, func(prefix string) bool { return strings.HasPrefix(variable, prefix) }) {
+			k.hash.Text(variable)
+		}
+	}
+}
+
+// command adds a command of clang.
+func (k *keyer) command(words []string) error {
+	// Of other linkers, it is not known which files they read.
+	tool := filepath.Base(words[0])
+	others, known := linkers[strings.TrimRight(tool, "-0123456789.")]
+	if !known || uncacheable(words) || k.intermediate(words) {
+		return errUnknown
+	}
+	for _, word := range words {
+		k.hash.Text(k.rename.Replace(word))
+	}
+	if err := k.program(words[0]); err != nil {
+		return err
+	}
+	for _, name := range others {
+		k.helper(name, words)
+	}
+	return k.files(words[1:])
+}
+
+// linkers are the linkers of device code whose inputs are known, and the programs that they run.
+var linkers = map[string][]string{"ld.lld": nil, "lld": nil, "clang-nvlink-wrapper": {"ptxas", "nvlink", "fatbinary", "clang"}}
+
+// helper adds a program that a linker runs, in all directories in which it can be.
+func (k *keyer) helper(name string, words []string) {
+	dirs := []string{filepath.Dir(words[0])}
+	for _, word := range words {
+		if dir, ok := strings.CutPrefix(word, "--cuda-path="); ok {
+			dirs = append(dirs, filepath.Join(dir, "bin"))
+		}
+	}
+	for _, variable := range k.link.Env {
+		if path, ok := strings.CutPrefix(variable, "PATH="); ok {
+			dirs = append(dirs, filepath.SplitList(path)...)
+		}
+	}
+	for _, dir := range dirs {
+		if err := k.program(filepath.Join(dir, name)); err != nil {
+			k.hash.Text("no program")
+		}
+	}
+}
+
+// intermediate reports whether a command writes something else than the output, for another command.
+// Such files have random names.
+func (k *keyer) intermediate(words []string) bool {
 	for i, word := range words[:len(words)-1] {
-		if word == "-o" && !temporary[words[i+1]] {
+		if word == "-o" && !k.temporary[words[i+1]] {
 			return true
 		}
 	}
@@ -118,8 +233,7 @@ func intermediate(words []string, temporary map[string]bool) bool {
 var quotedWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`) })
 var escaped = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\(.)`) })
 
-// commandWords returns the words of a command that clang -### prints, nil for
-// another line.
+// commandWords returns the words of a command that clang -### prints, or nil for another line.
 func commandWords(line string) (words []string) {
 	if !strings.HasPrefix(line, ` "`) {
 		return nil
@@ -128,81 +242,4 @@ func commandWords(line string) (words []string) {
 		words = append(words, escaped().ReplaceAllString(m[1], "$1"))
 	}
 	return words
-}
-
-// hashProgram adds a program by what changes when another one is installed.
-func hashProgram(h *Hash, name string) error {
-	real, err := filepath.EvalSymlinks(name)
-	if err != nil {
-		return err
-	}
-	info, err := os.Stat(real)
-	if err != nil {
-		return err
-	}
-	h.Text(fmt.Sprintf("%s %d %d", real, info.Size(), info.ModTime().UnixNano()))
-	return nil
-}
-
-// hashFiles adds the files that the words of a linker's command name: as they
-// are, after an equals sign, or by -l. It returns false if a library is not found.
-func hashFiles(h *Hash, words []string, temporary map[string]bool) bool {
-	var dirs []string
-	for i, word := range words {
-		if dir, ok := strings.CutPrefix(word, "-L"); ok {
-			if dir == "" && i+1 < len(words) {
-				dir = words[i+1]
-			}
-			dirs = append(dirs, dir)
-		}
-	}
-	file := func(name string) bool {
-		info, err := os.Stat(name)
-		return err == nil && info.Mode().IsRegular() && h.File(name) == nil
-	}
-	for i, word := range words {
-		if temporary[word] {
-			continue
-		}
-		if strings.HasPrefix(word, "-l") {
-			name := word[2:]
-			if name == "" && i+1 < len(words) {
-				name = words[i+1]
-			}
-			if !hashLibrary(name, dirs, file) {
-				return false
-			}
-			continue
-		}
-		if !strings.HasPrefix(word, "-") {
-			file(word)
-		} else if _, value, ok := strings.Cut(word, "="); ok {
-			for part := range strings.SplitSeq(value, ",") {
-				_, last, nested := strings.Cut(part, "=")
-				if nested {
-					part = last
-				}
-				if !temporary[part] {
-					file(part)
-				}
-			}
-		}
-	}
-	return true
-}
-
-// hashLibrary adds what -l names.
-func hashLibrary(name string, dirs []string, file func(string) bool) bool {
-	names := []string{"lib" + name + ".so", "lib" + name + ".a"}
-	if exact, ok := strings.CutPrefix(name, ":"); ok {
-		names = []string{exact}
-	}
-	for _, dir := range dirs {
-		for _, name := range names {
-			if file(filepath.Join(dir, name)) {
-				return true
-			}
-		}
-	}
-	return false
 }

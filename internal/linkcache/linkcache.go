@@ -1,20 +1,19 @@
-// Package linkcache keeps results of device links in a directory, by a hash of
-// everything that they depend on, so that a link with equal inputs is not run
-// again.
+// Package linkcache stores the results of device links in a directory, by a hash of everything that
+// they depend on, so that a link with the same inputs does not run again.
 //
 // # Layout
 //
-// DIR/v1/xx/KEY is one result, where KEY is 64 hexadecimal digits and xx its first
-// two: the image, then what the link printed, then a trailer of 56 bytes: the
-// SHA-256 of both, the sizes of both as 64-bit little-endian numbers, and a magic
-// number. A result is written under another name and renamed, so that processes
-// that use one directory at the same time see it complete or not at all; the time
-// of its last use is that of its last change.
+// DIR/v1/xx/KEY is one result. KEY has 64 hexadecimal digits, and xx is the first two of them. The file
+// has the image, then the output of the link, then a trailer of 56 bytes: the SHA-256 of both, the
+// sizes of both as 64-bit little-endian numbers, and a magic number. Each result is a transaction of
+// package files, so that processes that use the directory at the same time find it complete or not at
+// all. The time of a result is that of its last use.
 package linkcache
 
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
@@ -22,25 +21,25 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/process"
 )
 
-// DefaultLimit bounds a store for which nothing else is said, in bytes.
+// DefaultLimit is the size limit of a Store whose Limit is 0, in bytes.
 const DefaultLimit = 5 << 30
 
 const (
 	version     = "v1"
 	magic       = "OFFLINK1"
 	trailerSize = sha256.Size + 8 + 8 + len(magic)
-	// maxMessages bounds what a link printed, in bytes.
+	// maxMessages is the largest output of a link that is stored, in bytes.
 	maxMessages = 16 << 20
-	// abandoned is the age from which on a file that was never renamed is removed.
-	abandoned = time.Hour
 )
 
 // Key is the hash of everything that a result depends on.
@@ -49,15 +48,49 @@ type Key [sha256.Size]byte
 // String returns the key in hexadecimal digits.
 func (k Key) String() string { return hex.EncodeToString(k[:]) }
 
-// Store is a directory of results. Several processes may use it at once.
+// Store is a directory of results. Several processes may use it at the same time.
 type Store struct {
-	// Dir is made when it is first written to.
+	// Dir is created by the first Put.
 	Dir string
-	// Name names the store in warnings.
+	// Name is the name of the store in warnings.
 	Name string
-	// Limit bounds the results in bytes; 0 means DefaultLimit. The results that
-	// were not used for the longest time are removed first.
+	// Limit is the largest size of all results, in bytes; 0 means DefaultLimit. The
+	// least recently used results are removed first.
 	Limit int64
+}
+
+// Run runs a device link that writes output, or takes the result from the store. link must print to
+// messages. Faults of the store are warnings in messages.
+func (s *Store) Run(ctx context.Context, link process.Command, inputs []string, output string, messages *bytes.Buffer) error {
+	identified, err := Identify(ctx, link, inputs, output)
+	if err != nil {
+		return err
+	}
+	if identified == nil {
+		return link.Run(ctx)
+	}
+	warn := func(err error) { fmt.Fprintf(messages, "warning: %s: %v\n", s.Name, err) }
+	if link.Dir != "" && !filepath.IsAbs(output) {
+		output = filepath.Join(link.Dir, output)
+	}
+	printed, found, err := s.Get(identified.Key, output)
+	if found {
+		messages.Write(printed)
+		return nil
+	}
+	if err != nil {
+		warn(err)
+	}
+	if err := link.Run(ctx); err != nil {
+		return err
+	}
+	if info, err := os.Stat(output); err != nil || info.Size() == 0 || !identified.Unchanged() {
+		return nil
+	}
+	if err := s.Put(identified.Key, output, messages.Bytes()); err != nil {
+		warn(err)
+	}
+	return nil
 }
 
 func (s *Store) path(key Key) string {
@@ -65,8 +98,8 @@ func (s *Store) path(key Key) string {
 	return filepath.Join(s.Dir, version, name[:2], name)
 }
 
-// Get writes the image of a result to the file output and returns what the link
-// printed. found is false if there is no such result, or a damaged one, which is
+// Get writes the image of a result to the file output and returns the output of the
+// link. found is false if the result is missing or damaged. A damaged result is
 // removed.
 func (s *Store) Get(key Key, output string) (messages []byte, found bool, err error) {
 	name := s.path(key)
@@ -87,7 +120,7 @@ func (s *Store) Get(key Key, output string) (messages []byte, found bool, err er
 		return nil, false, err
 	}
 	now := time.Now()
-	os.Chtimes(name, now, now) // fails where the directory is read-only
+	_ = os.Chtimes(name, now, now) // fails if the directory is read-only
 	return messages, true, nil
 }
 
@@ -132,93 +165,78 @@ func extract(f *os.File, output string) (messages []byte, err error) {
 	return messages, nil
 }
 
-// Put keeps the image in a file, and what its link printed, as a result, and
-// removes others if the store is full.
+// Put stores the image in a file, and the output of its link, as a result. If the store is then
+// too large, Put removes other results.
 func (s *Store) Put(key Key, image string, messages []byte) error {
 	if len(messages) > maxMessages {
 		return nil
 	}
-	name := s.path(key)
-	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
-		return err
-	}
-	in, err := os.Open(image)
+	root := files.NewRoot("")
+	in, err := root.Open(image)
 	if err != nil {
 		return err
 	}
 	defer in.Close()
-	temp, err := create(filepath.Dir(name))
+	outputs := root.Outputs()
+	defer outputs.Abort()
+	name := s.path(key)
+	if err := outputs.MakeDir(filepath.Dir(name)); err != nil {
+		return err
+	}
+	err = files.Guard(func() error {
+		out, err := outputs.Create(name)
+		if err != nil {
+			return err
+		}
+		hash := sha256.New()
+		hash.Write(in.Bytes())
+		hash.Write(messages)
+		end := append(slices.Clone(messages), hash.Sum(nil)...)
+		end = binary.LittleEndian.AppendUint64(end, uint64(in.Size()))
+		end = binary.LittleEndian.AppendUint64(end, uint64(len(messages)))
+		if err := out.Append(in.All()); err != nil {
+			return err
+		}
+		_, err = out.Write(append(end, magic...))
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	defer os.Remove(temp.Name())
-	hash := sha256.New()
-	size, err := io.Copy(io.MultiWriter(temp, hash), in)
-	if err == nil {
-		hash.Write(messages)
-		end := append(slices.Clone(messages), hash.Sum(nil)...)
-		end = binary.LittleEndian.AppendUint64(end, uint64(size))
-		end = binary.LittleEndian.AppendUint64(end, uint64(len(messages)))
-		_, err = temp.Write(append(end, magic...))
-	}
-	if err = errors.Join(err, temp.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(temp.Name(), name); err != nil {
+	// Another process can remove an equal result, or its directory, at the same time.
+	if err := ignoreMissing(outputs.Commit()); err != nil {
 		return err
 	}
 	return s.trim()
 }
 
-// create makes a new file that others may read as far as the umask allows, which
-// those of os.CreateTemp are not.
-func create(dir string) (*os.File, error) {
-	for {
-		name := filepath.Join(dir, fmt.Sprintf("new-%x", rand.Uint64()))
-		f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-		if !errors.Is(err, fs.ErrExist) {
-			return f, err
-		}
-	}
+// result is a file of the store.
+type result struct {
+	name string
+	size int64
+	used time.Time
 }
 
-// trim removes what is too much, and files that were left half written.
+// trim removes the least recently used results if the store is too large.
 func (s *Store) trim() error {
 	limit := s.Limit
 	if limit == 0 {
 		limit = DefaultLimit
 	}
-	type result struct {
-		name string
-		size int64
-		used time.Time
-	}
-	var results []result
-	var total int64
-	err := filepath.WalkDir(filepath.Join(s.Dir, version), func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return ignoreMissing(err)
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return ignoreMissing(err)
-		}
-		if strings.HasPrefix(entry.Name(), "new-") {
-			if time.Since(info.ModTime()) > abandoned {
-				os.Remove(name)
-			}
-			return nil
-		}
-		results = append(results, result{name, info.Size(), info.ModTime()})
-		total += info.Size()
-		return nil
-	})
-	if err != nil || total <= limit {
+	results, err := s.results()
+	if err != nil {
 		return err
+	}
+	var total int64
+	for _, r := range results {
+		total += r.size
+	}
+	if total <= limit {
+		return nil
 	}
 	slices.SortFunc(results, func(a, b result) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.name, b.name)) })
 	for _, r := range results {
-		// Some room at once, so that not every result that is added costs another.
+		// Make room for several results, so that not every Put has to remove one.
 		if total <= limit-limit/10 {
 			break
 		}
@@ -230,7 +248,43 @@ func (s *Store) trim() error {
 	return nil
 }
 
-// ignoreMissing ignores that a file is gone: another process removed it.
+// results returns the results in the store. It skips files that have the name of no result.
+func (s *Store) results() (results []result, err error) {
+	dirs, err := os.ReadDir(filepath.Join(s.Dir, version))
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range dirs {
+		name := filepath.Join(s.Dir, version, dir.Name())
+		entries, err := os.ReadDir(name)
+		if err != nil && !dir.IsDir() {
+			continue
+		} else if err := ignoreMissing(err); err != nil {
+			return nil, err
+		}
+		for _, entry := range entries {
+			if !isResult(dir.Name(), entry) {
+				continue
+			}
+			info, err := entry.Info()
+			if err == nil {
+				results = append(results, result{filepath.Join(name, entry.Name()), info.Size(), info.ModTime()})
+			} else if err := ignoreMissing(err); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return results, nil
+}
+
+// isResult reports whether a directory entry has the name of a result.
+func isResult(dir string, entry fs.DirEntry) bool {
+	name := entry.Name()
+	sum, err := hex.DecodeString(name)
+	return err == nil && len(sum) == sha256.Size && strings.HasPrefix(name, dir) && len(dir) == 2 && entry.Type().IsRegular()
+}
+
+// ignoreMissing ignores the error for a file that another process removed.
 func ignoreMissing(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -238,7 +292,7 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Hash collects what a result depends on.
+// Hash computes a Key.
 type Hash struct {
 	h interface {
 		io.Writer
@@ -249,7 +303,7 @@ type Hash struct {
 // NewHash returns an empty Hash.
 func NewHash() *Hash { return &Hash{sha256.New()} }
 
-// Text adds a text. Texts that are added one after the other are told apart.
+// Text adds a text. Its length is added, too, so that "ab" and "c" differ from "a" and "bc".
 func (h *Hash) Text(s string) {
 	fmt.Fprintf(h.h, "%d:", len(s))
 	io.WriteString(h.h, s)
@@ -270,5 +324,5 @@ func (h *Hash) File(name string) error {
 	return nil
 }
 
-// Key returns the hash of what was added.
+// Key returns the hash of all that was added.
 func (h *Hash) Key() Key { return Key(h.h.Sum(nil)) }

@@ -11,13 +11,16 @@ import (
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
+// RelocatableSection is the section of images after a relocatable link: they are registered, and
+// no later device link links them.
+const RelocatableSection = ".llvm.offloading.relocatable"
+
 // Sections of images, and their alignment.
 const (
-	offloadingSection  = ".llvm.offloading"
-	relocatableSection = ".llvm.offloading.relocatable"
-	offloadingAlign    = 8
-	hipAlign           = 4096 // the runtime maps code objects in place
-	cudaAlign          = 16
+	offloadingSection = ".llvm.offloading"
+	offloadingAlign   = 8
+	hipAlign          = 4096 // the runtime maps code objects in place
+	cudaAlign         = 16
 )
 
 // largeImage is the size in bytes from which images are marked as large. Only
@@ -170,7 +173,7 @@ func (m *module) register(r *Registration) error {
 func (m *module) openMP(r *Registration) {
 	section := object.BuilderSection{Name: offloadingSection, Type: object.ShtOffloading, Align: offloadingAlign}
 	if m.relocatable {
-		section.Name, section.Type = relocatableSection, object.ShtProgbits
+		section.Name, section.Type = RelocatableSection, object.ShtProgbits
 	}
 	type device struct {
 		image object.SymbolID

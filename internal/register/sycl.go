@@ -200,9 +200,10 @@ func (m *module) syclEntries(symbols *texts, names object.SymbolID) {
 	for i, symbol := range symbols.once {
 		offset := uint64(entrySize * i)
 		m.Relocate(section, offset+24, m.machine.abs64, names, int64(symbols.at[symbol]))
-		m.weak(entrySymbol+symbol, section, offset, entrySize)
+		m.weak(EntryPrefix+symbol, section, offset, entrySize)
 	}
 }
 
-// entrySymbol is the prefix of the symbols of offload entries.
-const entrySymbol = ".offloading.entry."
+// LastSYCLDescriptor is the last LLVM release that passes each image to the
+// SYCL runtime separately.
+const LastSYCLDescriptor = 22

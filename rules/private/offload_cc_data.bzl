@@ -107,6 +107,7 @@ offload_cc_data(name = "kernels_data", src = ":kernels_fat")
 cc_binary(name = "server", srcs = ["main.cc"], deps = [":kernels_data"])
 ```
 
+<!-- not run: needs the headers of HIP; tests/flows compiles such a header and compares the data. -->
 ```c
 #include "math/kernels_data.h"  // the path of the target's package, and its name
 

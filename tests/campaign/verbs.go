@@ -53,7 +53,7 @@ var commandLines = []commandLine{
 	{"archive", "offload unbundle-archive --allow-missing --input IN --entry gfx906=o1", []string{"o1"}},
 	{"bundle", "offload check --input IN", []string{}},
 	{"bundle", "offload check --covers gfx90a:xnack+ IN", []string{}},
-	{"code", "offload pack --compress zstd --format-version 3 --output o1 --image file=IN,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip", []string{"o1"}},
+	{"code", "offload pack --compress --format-version 3 --output o1 --image file=IN,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip", []string{"o1"}},
 	{"object", "offload embed --input IN --output o1 PACKAGE", []string{"o1"}},
 	{"package", "offload embed --input HOST --output o1 IN", []string{"o1"}},
 	{"code", "offload cc-data --symbol data --triple x86_64-unknown-linux-gnu --output o1 --header o2 IN", []string{"o1", "o2"}},

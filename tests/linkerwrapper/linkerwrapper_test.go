@@ -23,7 +23,7 @@ const (
 	libraries = "/usr/lib/llvm-22/lib"
 )
 
-func TestMain(m *testing.M) { llvm.Main(m, "gcc", libraries+"/libomptarget.so") }
+func TestMain(m *testing.M) { llvm.Main(m, "gcc", "strace", libraries+"/libomptarget.so") }
 
 // fixture is a folder of inputs for links, made once and copied for each test.
 var fixture struct {

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/kpack"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
+	"github.com/rules-offload/rules_offload/internal/kpack"
 )
 
 // TestKpack splits files of many layouts, strips the host parts, and merges them again.
@@ -24,7 +24,7 @@ func TestKpack(t *testing.T) {
 			all := b.run(t, b.path)
 			scheme := []kpack.Scheme{kpack.Zstd, kpack.None}[i%2]
 			opt := engine.KpackSplitOptions{
-				Input: b.path, Output: filepath.Join(b.dir, "host"), Dir: filepath.Join(b.dir, "sub", ".kpack"), Group: "g", Scheme: scheme, Level: 3, Verify: true,
+				Input: b.path, Output: filepath.Join(b.dir, "host"), Dir: filepath.Join(b.dir, "sub", ".kpack"), Group: "g", Uncompressed: scheme == kpack.None, Level: 3, Verify: true,
 			}
 			report, err := session().KpackSplit(context.Background(), opt)
 			if err != nil {
@@ -95,7 +95,7 @@ func (b *built) checkHost(t *testing.T, all string) {
 	}
 	b.survives(t, "host", got)
 	if _, err := session().KpackSplit(context.Background(), engine.KpackSplitOptions{
-		Input: host, Output: filepath.Join(b.dir, "x"), Dir: filepath.Join(b.dir, "new"), Group: "g", Scheme: kpack.None,
+		Input: host, Output: filepath.Join(b.dir, "x"), Dir: filepath.Join(b.dir, "new"), Group: "g", Uncompressed: true,
 	}); err == nil || !strings.Contains(err.Error(), "already split") {
 		t.Errorf("splitting again: %v", err)
 	}

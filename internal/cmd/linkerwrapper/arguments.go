@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link"
 )
 
 // read reads the command line.
@@ -63,7 +63,7 @@ func (w *wrapper) readOption(word *word) {
 	case optOverrideImage:
 		kind, file, _ := strings.Cut(word.value(), "=")
 		bits, _ := offloadbinary.ParseOffloadKind(kind)
-		opt.Override = append(opt.Override, engine.WrapOverride{Kind: bits, File: file})
+		opt.Override = append(opt.Override, link.Override{Kind: bits, File: file})
 	case optEmitFatbinOnly:
 		opt.FatbinOnly = true
 	case optCompress:
@@ -132,29 +132,29 @@ func (w *wrapper) readHostLink(host *hostArgs, word *word) error {
 	switch word.id {
 	case optNone:
 		if word.input {
-			opt.Libraries = append(opt.Libraries, engine.WrapLibrary{Input: len(opt.Inputs)})
-			opt.Inputs = append(opt.Inputs, engine.WrapInput{Name: w.input(word.host[0]), Whole: host.whole})
+			opt.Libraries = append(opt.Libraries, link.Library{Input: len(opt.Inputs)})
+			opt.Inputs = append(opt.Inputs, link.Input{Name: w.input(word.host[0]), Whole: host.whole})
 		}
 	case optOutput:
 		opt.Output = word.value()
 		host.objectsAt = len(opt.LinkerArgs)
 	case optLibraryPath, optRPath:
-		opt.Libraries = append(opt.Libraries, engine.WrapLibrary{Words: word.host})
+		opt.Libraries = append(opt.Libraries, link.Library{Words: word.host})
 	case optLibrary:
-		opt.Libraries = append(opt.Libraries, engine.WrapLibrary{Words: word.host})
+		opt.Libraries = append(opt.Libraries, link.Library{Words: word.host})
 		name, err := w.library(word.value())
 		if err != nil {
 			return err
 		}
-		opt.Inputs = append(opt.Inputs, engine.WrapInput{Name: name, Whole: host.whole})
+		opt.Inputs = append(opt.Inputs, link.Input{Name: name, Whole: host.whole})
 	case optWholeArchiveOf:
-		opt.Inputs = append(opt.Inputs, engine.WrapInput{Name: w.input(word.value()), Whole: true})
+		opt.Inputs = append(opt.Inputs, link.Input{Name: w.input(word.value()), Whole: true})
 	case optWholeArchive:
 		host.whole = true
-		opt.Libraries = append(opt.Libraries, engine.WrapLibrary{Words: []string{"-Wl,--whole-archive"}})
+		opt.Libraries = append(opt.Libraries, link.Library{Words: []string{"-Wl,--whole-archive"}})
 	case optNoWholeArchive:
 		host.whole = w.wholeAll
-		opt.Libraries = append(opt.Libraries, engine.WrapLibrary{Words: []string{"-Wl,--no-whole-archive"}})
+		opt.Libraries = append(opt.Libraries, link.Library{Words: []string{"-Wl,--no-whole-archive"}})
 	}
 	return nil
 }

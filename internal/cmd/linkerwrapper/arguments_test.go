@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/internal/link"
 )
 
 // readWords reads a command line whose words are separated by spaces.
@@ -36,19 +37,19 @@ func TestReadHostLink(t *testing.T) {
 	x := filepath.Join(dir, "libx.a")
 	for _, test := range []struct {
 		line, output, args string // args: "|" is where the objects are inserted
-		inputs             []engine.WrapInput
+		inputs             []link.Input
 		libraries          string
 	}{
 		{"a.o -lx b.o -o out -L" + dir, "out", "a.o -l x b.o -o out | -L " + dir,
-			[]engine.WrapInput{{Name: "a.o"}, {Name: x}, {Name: "b.o"}}, "input 0, -l x, input 2, -L " + dir},
+			[]link.Input{{Name: "a.o"}, {Name: x}, {Name: "b.o"}}, "input 0, -l x, input 2, -L " + dir},
 		{"-L=" + dir + " --sysroot=/ --whole-archive -lx --no-whole-archive b.a", "a.out", "-L =" + dir + " --sysroot=/ --whole-archive -l x --no-whole-archive b.a |",
-			[]engine.WrapInput{{Name: x, Whole: true}, {Name: "b.a"}}, "-L =" + dir + ", -Wl,--whole-archive, -l x, -Wl,--no-whole-archive, input 1"},
+			[]link.Input{{Name: x, Whole: true}, {Name: "b.a"}}, "-L =" + dir + ", -Wl,--whole-archive, -l x, -Wl,--no-whole-archive, input 1"},
 		{"-o one a.o -o two b.o -rpath r", "two", "-o one a.o -o two | b.o -rpath r",
-			[]engine.WrapInput{{Name: "a.o"}, {Name: "b.o"}}, "input 0, input 1, -rpath r"},
+			[]link.Input{{Name: "a.o"}, {Name: "b.o"}}, "input 0, input 1, -rpath r"},
 		{"/out:p.exe a.lib /wholearchive /wholearchive:b.lib -no-whole-archive c.lib --host-triple=x86_64-pc-windows-msvc", "p.exe",
 			"/out:p.exe | a.lib /wholearchive /wholearchive:b.lib -no-whole-archive c.lib",
-			[]engine.WrapInput{{Name: "a.lib", Whole: true}, {Name: "b.lib", Whole: true}, {Name: "c.lib", Whole: true}}, "input 0, -Wl,--no-whole-archive, input 2"},
-		{"a.o --host-triple=x86_64-pc-windows-msvc", "a.exe", "a.o |", []engine.WrapInput{{Name: "a.o"}}, "input 0"},
+			[]link.Input{{Name: "a.lib", Whole: true}, {Name: "b.lib", Whole: true}, {Name: "c.lib", Whole: true}}, "input 0, -Wl,--no-whole-archive, input 2"},
+		{"a.o --host-triple=x86_64-pc-windows-msvc", "a.exe", "a.o |", []link.Input{{Name: "a.o"}}, "input 0"},
 	} {
 		w, _, err := readWords(t, test.line)
 		if err != nil {

@@ -3,7 +3,7 @@
 //
 //	Run             linkerwrapper.go
 //	parse           options.go    the words of the command line, by the option table
-//	wrapper.read    arguments.go  engine.WrapLinkOptions from the words
+//	wrapper.read    arguments.go  link.Options from the words
 //	wrapper.run     linkerwrapper.go
 //	Session.WrapLink              package engine: device links, registration, host link
 package linkerwrapper
@@ -19,13 +19,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/link"
 	"github.com/rules-offload/rules_offload/internal/process"
 )
 
@@ -44,7 +44,7 @@ func message(err error) string {
 	if errors.As(err, &system) {
 		return fmt.Sprintf("'%s': %s", system.Name, system.Reason())
 	}
-	var link *engine.WrapError
+	var link *link.Error
 	if errors.As(err, &link) {
 		if words := llvmwords.Link(link); link.Err != nil {
 			return words + ": " + link.Err.Error()
@@ -111,7 +111,7 @@ func (w *wrapper) llvmHelp(ctx context.Context) error {
 // wrapper is one call.
 type wrapper struct {
 	call *command.Call
-	opt  engine.WrapLinkOptions
+	opt  link.Options
 
 	// Of the host link:
 	search   []string // directories of libraries
@@ -158,7 +158,7 @@ func (w *wrapper) run(ctx context.Context) error {
 		defer os.RemoveAll(temp)
 		opt.Temp = temp
 	}
-	err = w.call.Session.WrapLink(ctx, *opt)
+	err = link.Run(ctx, w.call.Session, *opt)
 	if w.trace != nil {
 		err = errors.Join(err, w.trace.write(w.traceFile))
 	}

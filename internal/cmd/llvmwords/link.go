@@ -4,28 +4,28 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/internal/link"
 )
 
 // Link returns the words of clang-linker-wrapper for a fault of a link, without
 // the details.
-func Link(e *engine.WrapError) string {
+func Link(e *link.Error) string {
 	switch e.Fault {
-	case engine.WrapNoLinker:
+	case link.NoLinker:
 		return "linker path missing, must pass 'linker-path'"
-	case engine.WrapHost:
+	case link.UnknownHost:
 		return fmt.Sprintf("No available targets are compatible with triple %q", e.Subject)
-	case engine.WrapMixedSYCL:
+	case link.MixedSYCL:
 		return "Linking images of SYCL offload kind with images of any other kind is not supported"
-	case engine.WrapKind:
+	case link.NoRuntime:
 		return e.Subject + " bundling is not supported"
-	case engine.WrapDeviceLink:
+	case link.NoImage:
 		return fmt.Sprintf("'%s' failed", filepath.Base(e.Subject))
-	case engine.WrapBundle:
+	case link.NoBundle:
 		return "'clang-offload-bundler' failed"
-	case engine.WrapSeveralBundles:
+	case link.SeveralRuntimes:
 		return "Expected a single bundled image for direct fat binary output"
-	case engine.WrapRelocatable:
+	case link.NotELF:
 		return "Relocatable linking is not supported on COFF targets"
 	}
 	return e.Error()

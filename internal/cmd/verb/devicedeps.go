@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/link"
 )
 
 var deviceDepsVerb = verb{
@@ -22,7 +22,7 @@ var deviceDepsVerb = verb{
 
 // deviceDepsFlags are the flags of offload check-device-deps.
 type deviceDepsFlags struct {
-	opt engine.DeviceDepsOptions
+	opt link.DeviceDepsOptions
 }
 
 func (f *deviceDepsFlags) define(flags *flagSet) {
@@ -31,24 +31,24 @@ func (f *deviceDepsFlags) define(flags *flagSet) {
 	flags.repeated("library", "`LABEL=FILE`: a bitcode file of a library, linked if it defines a missing symbol. May be repeated.", func(s string) error {
 		label, file, ok := strings.Cut(s, "=")
 		if !ok || label == "" || file == "" {
-			return usageError("--library=" + s + ": expected LABEL=FILE")
+			return fmt.Errorf("found %q, expected LABEL=FILE", s)
 		}
-		f.opt.Library = append(f.opt.Library, engine.LibraryObject{File: file, Label: label})
+		f.opt.Library = append(f.opt.Library, link.LibraryObject{File: file, Label: label})
 		return nil
 	})
 }
 
 func (f *deviceDepsFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) == 0 {
-		return usageError("no bitcode to link")
+		return usageError("the input is missing: expected bitcode files")
 	}
 	f.opt.Objects = operands
-	err := call.Session.CheckDeviceDeps(ctx, f.opt)
-	var copied *engine.CopiedVariableError
+	err := link.CheckDeviceDeps(ctx, call.Session, f.opt)
+	var copied *link.CopiedVariableError
 	switch {
 	case errors.As(err, &copied):
 		return fmt.Errorf("%s: device_deps: %w; link both once: device_link = False in each hip_library, and a hip_device_link for the program, or move the variable to another source", copied.Target, err)
-	case errors.Is(err, engine.ErrNotBitcode):
+	case errors.Is(err, link.ErrNotBitcode):
 		return fmt.Errorf("%w; compile the device code with rdc = True", err)
 	}
 	return err

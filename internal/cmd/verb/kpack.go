@@ -2,11 +2,9 @@ package verb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/kpack"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -23,98 +21,32 @@ var kpackListVerb = verb{
 }
 
 // kpackListFlags are the flags of offload kpack list.
-type kpackListFlags struct{ json bool }
+type kpackListFlags struct {
+	inputs []string
+	json   bool
+}
 
 func (f *kpackListFlags) define(flags *flagSet) {
+	flags.inputs(&f.inputs)
 	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each file; sizes in bytes")
 }
 
-// listedArchive is an archive as --json prints it.
-type listedArchive struct {
-	File          string        `json:"file"`
-	Kind          string        `json:"kind"`
-	FormatVersion int           `json:"format_version"`
-	Group         string        `json:"group"`
-	Family        string        `json:"family"`
-	Archs         []string      `json:"archs"`
-	Scheme        kpack.Scheme  `json:"scheme"`
-	Entries       []listedEntry `json:"entries"`
-}
-
-// listedEntry is an entry of an archive as --json prints it.
-type listedEntry struct {
-	Key      string         `json:"key"`
-	Binary   string         `json:"binary"`
-	Index    *int           `json:"index"`
-	Arch     string         `json:"arch"`
-	Type     string         `json:"type"`
-	Ordinal  int            `json:"ordinal"`
-	Size     int64          `json:"size"`
-	Stored   int64          `json:"stored"`
-	Metadata map[string]any `json:"metadata"`
-}
-
-// listedHost is a file with a marker as --json prints it.
-type listedHost struct {
-	File        string          `json:"file"`
-	Kind        string          `json:"kind"`
-	KernelName  string          `json:"kernel_name"`
-	SearchPaths []string        `json:"search_paths"`
-	Wrappers    []listedWrapper `json:"wrappers"`
-}
-
-// listedWrapper is a wrapper as --json prints it.
-type listedWrapper struct {
-	Index   int    `json:"index"`
-	Magic   string `json:"magic"`
-	COIndex uint32 `json:"co_index"`
-}
-
 func (f *kpackListFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if len(operands) == 0 {
-		return usageError("expected at least one file, found none")
+	inputs, err := someInputs(f.inputs, operands, "at least one FILE")
+	if err != nil {
+		return err
 	}
-	return call.Session.KpackFiles(ctx, operands, func(all []engine.KpackFile) error {
-		if f.json {
-			list := []any{}
-			for _, file := range all {
-				list = append(list, listed(file))
-			}
-			return writeJSON(call.Stdout, list)
-		}
-		for _, file := range all {
-			listKpack(call, file)
-		}
-		return nil
-	})
-}
-
-// listed returns a file as --json prints it.
-func listed(file engine.KpackFile) any {
-	if h := file.Host; h != nil {
-		out := listedHost{File: file.Name, Kind: "host", KernelName: h.Name, SearchPaths: h.SearchPaths, Wrappers: []listedWrapper{}}
-		for i, w := range h.Wrappers {
-			out.Wrappers = append(out.Wrappers, listedWrapper{i, engine.WrapperMagic(w), w.Index})
-		}
-		return out
+	list, err := call.Session.KpackList(ctx, inputs)
+	if err != nil {
+		return err
 	}
-	a := file.Archive
-	out := listedArchive{
-		File: file.Name, Kind: "archive", FormatVersion: 1, Group: a.Group, Family: a.Family, Archs: a.Archs,
-		Scheme: a.Scheme, Entries: []listedEntry{},
+	if f.json {
+		return writeJSON(call.Stdout, list)
 	}
-	for _, e := range a.Sorted() {
-		binary, index, ok := kpack.SplitKey(e.Key)
-		entry := listedEntry{
-			Key: e.Key, Binary: binary, Arch: e.Arch, Type: e.Type, Ordinal: e.Ordinal, Size: e.Size,
-			Stored: e.Stored.Len(), Metadata: e.Metadata,
-		}
-		if ok {
-			entry.Index = &index
-		}
-		out.Entries = append(out.Entries, entry)
+	for _, file := range list {
+		listKpack(call, file)
 	}
-	return out
+	return nil
 }
 
 // listKpack prints a file for people.
@@ -123,21 +55,22 @@ func listKpack(call *command.Call, file engine.KpackFile) {
 		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf(format, args...)))
 	}
 	if h := file.Host; h != nil {
-		line("%s: library %s, %d wrappers", file.Name, h.Name, len(h.Wrappers))
+		line("%s: library %s, %d wrappers", h.File, h.KernelName, len(h.Wrappers))
 		for _, p := range h.SearchPaths {
 			line("  search path %s", p)
 		}
 		return
 	}
 	a := file.Archive
-	line("%s: group %s, for %v, %s, %d code objects", file.Name, a.Group, a.Archs, a.Scheme, len(a.Entries))
-	for _, e := range a.Sorted() {
+	line("%s: group %s, for %v, %s, %d code objects", a.File, a.Group, a.Archs, a.Scheme, len(a.Entries))
+	for _, e := range a.Entries {
 		line("  %s %s %d bytes", e.Key, e.Arch, e.Size)
 	}
 }
 
 var kpackExtractVerb = verb{
 	name:    "kpack extract",
+	operand: " FILE",
 	summary: "Extracts code objects from a kpack archive.",
 	examples: []example{
 		{"Extract one code object", "offload kpack extract --input math_gfx90a.kpack --binary lib/libm.so#0 --arch gfx90a --output m.hsaco"},
@@ -150,7 +83,7 @@ var kpackExtractVerb = verb{
 type kpackExtractFlags struct{ opt engine.KpackExtractOptions }
 
 func (f *kpackExtractFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Input, "input", "", "the archive, a `file`")
+	flags.input(&f.opt.Input, "the archive, a `file`")
 	flags.StringVar(&f.opt.Binary, "binary", "", "the `key` of the code object: NAME#INDEX")
 	flags.StringVar(&f.opt.Arch, "arch", "", "the target `ID` of the code object")
 	flags.StringVar(&f.opt.Output, "output", "", "the `file` for the code object; - is standard output")
@@ -159,17 +92,16 @@ func (f *kpackExtractFlags) define(flags *flagSet) {
 }
 
 func (f *kpackExtractFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := noOperands(operands); err != nil {
-		return err
-	}
-	if err := required("input", f.opt.Input); err != nil {
+	if err := oneInput(&f.opt.Input, operands); err != nil {
 		return err
 	}
 	switch o := f.opt; {
-	case (o.Output == "") == (o.OutputDir == ""):
-		return usageError("expected one of --output and --output-dir")
+	case o.Output == "" && o.OutputDir == "":
+		return usageError("--output or --output-dir is missing")
+	case o.Output != "" && o.OutputDir != "":
+		return usageError("--output cannot be combined with --output-dir")
 	case o.Output != "" && (o.Binary == "" || o.Arch == ""):
-		return usageError("--output is for one code object: expected --binary and --arch")
+		return usageError("--output is for one code object: expected --binary and --arch as well")
 	}
 	written, err := call.Session.KpackExtract(ctx, f.opt)
 	if err != nil || f.opt.OutputDir == "" {
@@ -185,7 +117,7 @@ var kpackVerifyVerb = verb{
 	name:    "kpack verify",
 	operand: " FILE...",
 	summary: "Verifies kpack archives, and libraries with the archives that have their code.",
-	details: "Faults that readers accept are warnings on standard error. With a library and its archives, it checks that each wrapper of the library finds code.",
+	details: "Errors that readers accept are warnings on standard error. With a library and its archives, it checks that each wrapper of the library finds code.",
 	examples: []example{
 		{"Check an archive", "offload kpack verify math_gfx90a.kpack"},
 		{"Check that a library finds its code", "offload kpack verify lib/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
@@ -194,15 +126,16 @@ var kpackVerifyVerb = verb{
 }
 
 // kpackVerifyFlags are the flags of offload kpack verify.
-type kpackVerifyFlags struct{}
+type kpackVerifyFlags struct{ inputs []string }
 
-func (f *kpackVerifyFlags) define(*flagSet) {}
+func (f *kpackVerifyFlags) define(flags *flagSet) { flags.inputs(&f.inputs) }
 
 func (f *kpackVerifyFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if len(operands) == 0 {
-		return usageError("expected at least one file, found none")
+	inputs, err := someInputs(f.inputs, operands, "at least one FILE")
+	if err != nil {
+		return err
 	}
-	problems, err := call.Session.KpackVerify(ctx, operands)
+	problems, err := call.Session.KpackVerify(ctx, inputs)
 	for _, p := range problems {
 		if p.Warning {
 			fmt.Fprintf(call.Stderr, "offload kpack verify: warning: %s: %s\n", printable.Name(p.File), printable.Text(p.Text))
@@ -213,7 +146,7 @@ func (f *kpackVerifyFlags) run(ctx context.Context, call *command.Call, operands
 
 var kpackSplitVerb = verb{
 	name:    "kpack split",
-	operand: " [--tree IN OUT]",
+	operand: " FILE, or --tree IN OUT",
 	summary: "Splits a library into a library without device code and a kpack archive for each target.",
 	details: "The HIP runtime finds the archives through a marker in the library, which has their path relative to the library.",
 	examples: []example{
@@ -232,29 +165,23 @@ type kpackSplitFlags struct {
 
 func (f *kpackSplitFlags) define(flags *flagSet) {
 	o := &f.opt
-	o.Scheme = kpack.Zstd
-	flags.StringVar(&o.Input, "input", "", "the library or program, a `file`")
+	flags.input(&o.Input, "the library or program, a `file`")
 	flags.StringVar(&o.Output, "output", "", "the library without device code, a `file`")
 	flags.StringVar(&o.Dir, "kpack-dir", "", "the `directory` for archives")
 	flags.completeDirectories("kpack-dir")
 	flags.StringVar(&o.Group, "group", "", "the prefix of the `name` of archives, which are NAME_TARGET.kpack")
 	flags.StringVar(&o.Name, "kernel-name", "", "the `name` of the library in archives (default: the file name of --output)")
-	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) error {
-		scheme, ok := map[string]kpack.Scheme{"zstd": kpack.Zstd, "none": kpack.None}[s]
-		if !ok {
-			return errors.New("expected zstd or none")
-		}
-		o.Scheme = scheme
-		return nil
+	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) {
+		o.Uncompressed = s == "none"
 	})
-	flags.IntVar(&o.Level, "compression-level", 3, "compression `level`, on the scale of clang-offload-bundler")
+	levelFlag(flags, &o.Level)
 	flags.repeated("archs", "`A,...`: write archives for these targets only, and drop other code", func(s string) (err error) {
-		o.Archs, err = addNames(o.Archs, s)
+		o.Archs, err = addTargets(o.Archs, s)
 		return err
 	})
 	flags.StringVar(&o.SearchPath, "search-path", "", "the `path` of archives relative to the library, with @GFXARCH@ for the target (default: made from --output and --kpack-dir)")
 	flags.BoolVar(&o.Append, "append", false, "add the code to existing archives of the group")
-	flags.BoolVar(&o.Complete, "complete", false, "also put code for a processor into the archives of its variants if a source has no code for them; runtimes from before the summer of 2026 need it")
+	flags.BoolVar(&o.Complete, "complete", false, "also put code for a processor into the archives of its variants if a source has no code for them; older HIP runtimes require it")
 	flags.BoolVar(&o.Verify, "verify", false, "check the structure of the output")
 	flags.BoolVar(&f.tree, "tree", false, "split the libraries in directory IN into a new directory OUT, instead of --input and --output; --kpack-dir is relative to OUT, .kpack by default")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with the outputs; sizes in bytes")
@@ -264,10 +191,10 @@ func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands 
 	if f.tree {
 		return f.runTree(ctx, call, operands)
 	}
-	if err := noOperands(operands); err != nil {
+	if err := oneInput(&f.opt.Input, operands); err != nil {
 		return err
 	}
-	for _, r := range [][2]string{{"input", f.opt.Input}, {"output", f.opt.Output}, {"kpack-dir", f.opt.Dir}, {"group", f.opt.Group}} {
+	for _, r := range [][2]string{{"output", f.opt.Output}, {"kpack-dir", f.opt.Dir}, {"group", f.opt.Group}} {
 		if err := required(r[0], r[1]); err != nil {
 			return err
 		}
@@ -289,15 +216,19 @@ func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands 
 	return nil
 }
 
-// runTree splits the libraries of a folder.
+// runTree splits the libraries of a directory.
 func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, operands []string) error {
 	opt := &f.opt
 	if err := treeOperands(operands, &opt.Input, &opt.Output); err != nil {
 		return err
 	}
 	switch {
-	case opt.Name != "" || opt.SearchPath != "" || opt.Append:
-		return usageError("--kernel-name, --search-path and --append are for one library, not for --tree")
+	case opt.Name != "":
+		return usageError("--kernel-name is for one library, so it cannot be combined with --tree")
+	case opt.SearchPath != "":
+		return usageError("--search-path is for one library, so it cannot be combined with --tree")
+	case opt.Append:
+		return usageError("--append is for one library, so it cannot be combined with --tree")
 	case opt.Dir == "":
 		opt.Dir = ".kpack"
 	}
@@ -341,7 +272,7 @@ func (f *kpackMergeFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Input, "input", "", "the split library, a `file`")
 	flags.StringVar(&f.opt.Output, "output", "", "the library with its code, a `file`")
 	flags.BoolVar(&f.opt.Compress, "compress", false, "compress the bundles")
-	flags.IntVar(&f.opt.Level, "compression-level", 3, "compression `level`, on the scale of clang-offload-bundler")
+	levelFlag(flags, &f.opt.Level)
 	flags.BoolVar(&f.opt.Verify, "verify", false, "check the structure of the output")
 }
 
@@ -353,7 +284,7 @@ func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands 
 		return err
 	}
 	if len(operands) == 0 {
-		return usageError("expected at least one archive, found none")
+		return usageError("the archives are missing: expected at least one ARCHIVE")
 	}
 	f.opt.Archives = operands
 	return call.Session.KpackMerge(ctx, f.opt)

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
+	"github.com/rules-offload/rules_offload/internal/link"
 )
 
 var linkVerb = verb{
@@ -28,7 +28,7 @@ var linkVerb = verb{
 
 // linkFlags are the flags of offload link.
 type linkFlags struct {
-	opt        engine.LinkOptions
+	opt        link.LinkOptions
 	scratch    string
 	plan, json bool
 }
@@ -56,14 +56,14 @@ func (f *linkFlags) define(flags *flagSet) {
 
 func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) == 0 {
-		return usageError("no inputs")
+		return usageError("the inputs are missing: expected the inputs of the host link")
 	}
 	if call.Worker {
 		return errors.New("link: cannot run as a worker request: found a persistent worker, expected a process with its own directory and PATH, to run the compiler in; remove supports-workers from the action")
 	}
 	f.opt.Inputs = operands
 	if f.plan || f.json {
-		planned, err := call.Session.PlanLink(ctx, f.opt)
+		planned, err := link.PlanLink(ctx, call.Session, f.opt)
 		if err != nil {
 			return err
 		}
@@ -94,14 +94,14 @@ func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []stri
 	}
 	path, _ := call.LookupEnv("PATH")
 	f.opt.Env = []string{"PATH=" + path, "TMPDIR=" + f.opt.Scratch}
-	messages, err := call.Session.Link(ctx, f.opt)
+	messages, err := link.Link(ctx, call.Session, f.opt)
 	io.WriteString(call.Stderr, printable.Text(messages))
 	return err
 }
 
 // printPlan prints what a device link does: a line for each command, or all of
 // it as JSON.
-func printPlan(w io.Writer, plan *engine.LinkPlan, asJSON bool) error {
+func printPlan(w io.Writer, plan *link.LinkPlan, asJSON bool) error {
 	if asJSON {
 		return writeJSON(w, plan)
 	}

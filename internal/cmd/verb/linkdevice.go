@@ -7,9 +7,9 @@ import (
 	"os"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/link"
 )
 
 var linkDeviceVerb = verb{
@@ -20,25 +20,24 @@ var linkDeviceVerb = verb{
 	examples: []example{
 		{"Link the code of a source", "offload link-device --object a.o --source a.hip -- clang --target=amdgcn-amd-amdhsa -mcpu=gfx942 -o a.co a.o"},
 	},
-	hidden: true,
-	flags:  func() action { return new(linkDeviceFlags) },
+	flags: func() action { return new(linkDeviceFlags) },
 }
 
 // linkDeviceFlags are the flags of offload link-device.
 type linkDeviceFlags struct {
-	opt engine.LinkDeviceOptions
+	opt link.LinkDeviceOptions
 }
 
 func (f *linkDeviceFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Advice, "advice", "", "`text` about what to do, in the message about undefined symbols")
 	flags.StringVar(&f.opt.WithoutRuntime, "without-runtime", "", "the `GPU` of an OpenMP link without libraries: fail before the link if an object calls LLVM's device runtime")
 	flags.repeated("object", "`FILE`: a linked object or bitcode file, followed by its --source. May be repeated.", func(s string) error {
-		f.opt.Objects = append(f.opt.Objects, engine.LinkedObject{File: s, Source: s})
+		f.opt.Objects = append(f.opt.Objects, link.LinkedObject{File: s, Source: s})
 		return nil
 	})
 	flags.repeated("source", "`TEXT`: what the object was compiled from, for messages (default: the name of the object). May be repeated.", func(s string) error {
 		if len(f.opt.Objects) == 0 {
-			return usageError("--source=" + s + ": expected --object before it")
+			return errors.New("expected --object before it")
 		}
 		f.opt.Objects[len(f.opt.Objects)-1].Source = s
 		return nil
@@ -59,7 +58,7 @@ func (f *linkDeviceFlags) run(ctx context.Context, call *command.Call, operands 
 		f.opt.Command = append(f.opt.Command, operand)
 	}
 	f.opt.Env = os.Environ()
-	messages, err := call.Session.LinkDevice(ctx, f.opt)
+	messages, err := link.LinkDevice(ctx, call.Session, f.opt)
 	io.WriteString(call.Stderr, printable.Text(messages))
 	return err
 }

@@ -1,0 +1,137 @@
+package kpack
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/tinylib/msgp/msgp"
+
+	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/prune"
+)
+
+// markerSection holds the marker of a split file.
+const markerSection = ".rocm_kpack_ref"
+
+// archPlaceholder stands for a target ID in search paths.
+const archPlaceholder = "@GFXARCH@"
+
+// Marker states where the runtime finds the code of a library.
+type Marker struct {
+	Name        string // of the library, as in keys
+	SearchPaths []string
+}
+
+// bytes returns the stored form of the marker.
+func (m *Marker) bytes() []byte {
+	b := msgp.AppendMapHeader(nil, 2)
+	b = msgp.AppendArrayHeader(msgp.AppendString(b, "kpack_search_paths"), uint32(len(m.SearchPaths)))
+	for _, p := range m.SearchPaths {
+		b = msgp.AppendString(b, p)
+	}
+	return msgp.AppendString(msgp.AppendString(b, "kernel_name"), m.Name)
+}
+
+// parseMarker reads the marker at the start of data.
+func parseMarker(data []byte) (*Marker, error) {
+	if len(data) == 0 || msgp.NextType(data) != msgp.MapType {
+		return nil, errors.New("marker: expected a MessagePack map")
+	}
+	if _, err := checkValue(data[:min(len(data), 1<<20)], maxDepth); err != nil {
+		return nil, fmt.Errorf("marker: %w", err)
+	}
+	m := &Marker{}
+	_, err := fields(data, "marker", func(key string, b []byte) ([]byte, error) {
+		switch key {
+		case "kernel_name":
+			return text(b, &m.Name)
+		case "kpack_search_paths":
+			n, b, err := msgp.ReadArrayHeaderBytes(b)
+			if err != nil {
+				return nil, errors.New("expected an array of text")
+			}
+			for range n {
+				var p string
+				if b, err = text(b, &p); err != nil {
+					return nil, err
+				}
+				m.SearchPaths = append(m.SearchPaths, p)
+			}
+			return b, nil
+		}
+		return msgp.Skip(b)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Name == "":
+		return nil, errors.New("marker: kernel_name is missing or empty")
+	case len(m.SearchPaths) == 0:
+		return nil, errors.New("marker: kpack_search_paths is missing or empty")
+	}
+	return m, nil
+}
+
+// Host is a library or program whose code is in archives.
+type Host struct {
+	*Marker
+	Wrappers []prune.Wrapper
+	// file is the ELF file; nil for a PE file.
+	file *elfedit.File
+}
+
+// ErrNoMarker reports a file without a marker.
+var ErrNoMarker = errors.New("not a kpack archive, and its code was not split")
+
+// ParseHost reads a library or program with a marker.
+func ParseHost(c content.Content) (*Host, error) {
+	if bytes.HasPrefix(c.Bytes(), []byte("MZ")) {
+		return parsePE(c)
+	}
+	f, err := elfedit.Parse(c)
+	if err != nil {
+		return nil, err
+	}
+	wrappers, err := prune.Wrappers(f)
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{file: f, Wrappers: wrappers}
+	at := uint64(0)
+	for i, w := range wrappers {
+		if w.Magic != prune.MagicPack {
+			continue
+		}
+		if h.Marker != nil && w.Target == at {
+			continue
+		}
+		off, ok := f.Offset(w.Target, 1)
+		if !ok {
+			return nil, fmt.Errorf("wrapper %d: its marker at address 0x%x is not in the file", i, w.Target)
+		}
+		m, err := parseMarker(c.Bytes()[off:loadedEnd(f, w.Target, off)])
+		if err != nil {
+			return nil, fmt.Errorf("wrapper %d: %w", i, err)
+		}
+		if h.Marker != nil && h.Marker.Name != m.Name {
+			return nil, fmt.Errorf("wrapper %d: its marker is for %q, that of others for %q", i, m.Name, h.Marker.Name)
+		}
+		h.Marker, at = m, w.Target
+	}
+	if h.Marker == nil {
+		return nil, ErrNoMarker
+	}
+	return h, nil
+}
+
+// loadedEnd returns the file offset after the segment that loads a byte.
+func loadedEnd(f *elfedit.File, addr, off uint64) uint64 {
+	for _, s := range f.Segments {
+		if s.Type == elfedit.PtLoad && addr >= s.Addr && addr-s.Addr < s.FileSize {
+			return s.Offset + s.FileSize
+		}
+	}
+	return off
+}

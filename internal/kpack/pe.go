@@ -1,0 +1,54 @@
+package kpack
+
+import (
+	"bytes"
+	"debug/pe"
+	"errors"
+	"fmt"
+
+	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/prune"
+)
+
+// Names of sections in PE files.
+const (
+	peWrappers = ".hipFatB"
+	peMarker   = ".kpackrf"
+)
+
+// parsePE reads a Windows library or program with a marker.
+func parsePE(c content.Content) (*Host, error) {
+	f, err := pe.NewFile(bytes.NewReader(c.Bytes()))
+	if err != nil {
+		return nil, fmt.Errorf("PE file: %w", err)
+	}
+	body := func(s *pe.Section) []byte {
+		if uint64(s.Offset)+uint64(s.Size) > uint64(c.Len()) {
+			return nil
+		}
+		return c.Bytes()[s.Offset : s.Offset+min(s.Size, max(s.VirtualSize, 1))]
+	}
+	marker, wrappers := f.Section(peMarker), f.Section(peWrappers)
+	if marker == nil || wrappers == nil {
+		return nil, ErrNoMarker
+	}
+	if len(body(marker)) == 0 {
+		return nil, errors.New("PE file: the section of the marker passes the end of the file")
+	}
+	m, err := parseMarker(body(marker))
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{Marker: m}
+	data := body(wrappers)
+	for at := 0; at+24 <= len(data); {
+		magic := le.Uint32(data[at:])
+		if magic != prune.MagicBundle && magic != prune.MagicPack || le.Uint32(data[at+4:]) != 1 {
+			at += 8
+			continue
+		}
+		h.Wrappers = append(h.Wrappers, prune.Wrapper{Magic: magic, Index: le.Uint32(data[at+16:]), Target: le.Uint64(data[at+8:])})
+		at += 24
+	}
+	return h, nil
+}

@@ -1,0 +1,143 @@
+package linkerwrapper
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/internal/linkcache"
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/process"
+)
+
+// opened matches a file that strace shows as read or run.
+var opened = regexp.MustCompile(`(?m)^\d+ +(?:openat\(AT_FDCWD, |open\(|execve\()"([^"]+)", ([^)]*)\) += \d`)
+
+// TestCacheKeyIsComplete traces a device link: the key covers all files that it opens, and changes
+// with each.
+func TestCacheKeyIsComplete(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	for _, command := range []string{
+		"cp gfx90a.bc main.o", "mkdir libs members", "cp empty90a.o members/member.o", "llvm-ar rcsT thin.a members/member.o", "llvm-ar rcs libs/libfoo.a empty90a.o",
+	} {
+		words := strings.Fields(command)
+		b.run(words[0], words[1:]...)
+	}
+	b.write("script", "{ global: *; };\n")
+	b.write("order", "kernel\n")
+	args := []string{
+		filepath.Join(llvm.Dir, "clang"), "--no-default-config", "-o", "out.img", "--target=" + amd, "-mcpu=gfx90a", "-nogpulib", "-O2", "-flto", "main.o",
+		"-Wl,--version-script=script", "-Wl,--symbol-ordering-file,order", "-Wl,--whole-archive", "thin.a", "-Llibs", "-lfoo",
+	}
+	identify := func() *linkcache.Link {
+		t.Helper()
+		command := process.Command{Args: args, Env: b.env, Dir: b.dir}
+		link, err := linkcache.Identify(t.Context(), command, []string{"main.o"}, "out.img")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return link
+	}
+	link := identify()
+	if link == nil {
+		t.Fatal("the link is not cached")
+	}
+	var covered []string
+	for _, name := range link.Files() {
+		covered = append(covered, b.real(name))
+	}
+	var own []string
+	for _, name := range b.trace(args) {
+		if !slices.Contains(covered, name) {
+			t.Errorf("the key does not cover %s", name)
+		}
+		if strings.HasPrefix(name, b.real(".")+"/") {
+			own = append(own, name)
+		}
+	}
+	for _, name := range []string{"main.o", "script", "order", "thin.a", "members/member.o", "libs/libfoo.a"} {
+		if !slices.Contains(own, b.real(name)) {
+			t.Errorf("the trace is without %s: %q", name, own)
+		}
+	}
+	for _, name := range own {
+		before, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, append(bytes.Clone(before), '\n'), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if changed := identify(); changed != nil && changed.Key == link.Key {
+			t.Errorf("%s: changed, but the key is the same", name)
+		}
+		if err := os.WriteFile(name, before, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if again := identify(); again == nil || again.Key != link.Key {
+		t.Error("the key depends on more than the files")
+	}
+}
+
+// trace runs a command and returns the files that it reads and runs.
+func (b *bench) trace(args []string) (names []string) {
+	b.Helper()
+	b.run("strace", append([]string{"-f", "-o", b.path("trace"), "-e", "trace=open,openat,execve", "--"}, args...)...)
+	for _, match := range opened.FindAllStringSubmatch(string(b.read("trace")), -1) {
+		name, mode := match[1], match[2]
+		if strings.Contains(mode, "O_DIRECTORY") || strings.Contains(mode, "O_CREAT") || strings.Contains(mode, "O_RDWR") {
+			continue
+		}
+		// The loader's index of libraries has no content of its own.
+		if slices.ContainsFunc([]string{"/proc/", "/sys/", "/dev/", "/etc/ld.so.cache"}, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			continue
+		}
+		if name = b.real(name); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// real returns the path of a file without symbolic links.
+func (b *bench) real(name string) string {
+	b.Helper()
+	if !filepath.IsAbs(name) {
+		name = b.path(name)
+	}
+	real, err := filepath.EvalSymlinks(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return real
+}
+
+// TestCacheOfResponseFile changes a response file that only the device linker reads.
+func TestCacheOfResponseFile(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.env = append(b.env, "OFFLOAD_CACHE="+b.path("cache"))
+	outputs := map[string]bool{}
+	for _, id := range []string{"0x11111111", "0x22222222"} {
+		b.write("response", "--build-id="+id)
+		for _, name := range []string{"first.so", "second.so"} {
+			if r := b.link("-shared", "kernels.o", "-o", name, "--device-compiler="+amd+"=-Wl,@response"); r.Code != 0 {
+				t.Fatal(r.Stderr)
+			}
+		}
+		if !bytes.Equal(b.read("first.so"), b.read("second.so")) {
+			t.Errorf("%s: the second link has other bytes", id)
+		}
+		outputs[string(b.read("second.so"))] = true
+	}
+	if len(outputs) != 2 {
+		t.Error("another content of the response file has the same image")
+	}
+	b.tidy()
+}

@@ -1,0 +1,467 @@
+package pages
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bazelbuild/buildtools/build"
+
+	"github.com/rules-offload/rules_offload/internal/llvm"
+)
+
+// A workspace is where pages are followed: the directory hello next to rules_offload, as the tutorial has it. All pages
+// use one Bazel server, one after the other.
+type workspace struct {
+	project, dir, bin string
+}
+
+const (
+	moduleFile = `bazel_dep(name = "rules_cc", version = "0.0.17")
+bazel_dep(name = "rules_offload", version = "0.1.0")
+local_path_override(
+    module_name = "rules_offload",
+    path = "../rules_offload",
+)
+
+`
+	compiler = `offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
+use_repo(offload, "offload_system_clang")
+register_toolchains("@offload_system_clang//:all")
+`
+	settings = `common --flag_alias=hip_runtime=@rules_offload//rules/settings:hip_runtime
+common --flag_alias=offload_archs=@rules_offload//rules/settings:offload_archs
+build --hip_runtime=//runtime
+build --offload_archs=gfx90a
+`
+	program = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain")
+
+offload_program_toolchain(
+    name = "prebuilt",
+    program = "offload",
+)
+
+toolchain(
+    name = "prebuilt_toolchain",
+    toolchain = ":prebuilt",
+    toolchain_type = "@rules_offload//rules/toolchain:program_type",
+)
+`
+	// wrapper is bazelw with a program that is already built, and without progress.
+	wrapper = `#!/usr/bin/env bash
+command=$1
+shift
+case $command in
+    build | run | test | cquery | query) set -- --extra_toolchains=//prebuilt:all --color=no --curses=no --noshow_progress --ui_event_filters=-debug "$@" ;;
+esac
+mkdir -p prebuilt
+cp -n %[2]q/* prebuilt/ 2>/dev/null
+%[1]q/bazelw --host_jvm_args=-Xmx1500m "$command" "$@" 2>&1 | grep --line-buffered -v -e '^INFO: Invocation ID' -e '^Starting local Bazel' -e 'Running Bazel server needs' -e 'Multiplexer process for'
+exit "${PIPESTATUS[0]}"
+`
+)
+
+func newWorkspace(t *testing.T) *workspace {
+	t.Helper()
+	project, _ := read(t)
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &workspace{project: project, dir: filepath.Join(top, "hello"), bin: filepath.Join(top, "bin")}
+	prebuilt := filepath.Join(top, "prebuilt")
+	for _, dir := range []string{w.bin, prebuilt, filepath.Join(top, "rules_offload")} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	content, err := os.ReadFile(llvm.Offload(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := fmt.Sprintf(wrapper, project, prebuilt)
+	w.write(t, prebuilt, "offload", string(content))
+	w.write(t, prebuilt, "BUILD.bazel", program)
+	w.write(t, w.bin, "bazel", run)
+	w.write(t, w.bin, "offload", string(content))
+	entries, err := os.ReadDir(project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if name := e.Name(); name != "bazelw" && name != ".git" && !strings.HasPrefix(name, "bazel-") {
+			if err := os.Symlink(filepath.Join(project, name), filepath.Join(top, "rules_offload", name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.write(t, filepath.Join(top, "rules_offload"), "bazelw", run)
+	t.Cleanup(func() {
+		w.empty(t)
+		cmd := exec.Command(filepath.Join(w.bin, "bazel"), "clean", "--expunge")
+		cmd.Dir = w.dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("clean: %v\n%s", err, out)
+		}
+	})
+	return w
+}
+
+// write writes an executable file.
+func (w *workspace) write(t *testing.T, dir, name, content string) {
+	t.Helper()
+	file := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(content), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// empty deletes the files of the last page. The stand-in for HIP's runtime and the module stay.
+func (w *workspace) empty(t *testing.T) {
+	t.Helper()
+	entries, _ := os.ReadDir(w.dir)
+	for _, e := range entries {
+		if err := os.RemoveAll(filepath.Join(w.dir, e.Name())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.write(t, w.dir, "MODULE.bazel", moduleFile+compiler)
+	w.write(t, w.dir, ".bazelrc", settings)
+	if err := os.CopyFS(filepath.Join(w.dir, "runtime"), os.DirFS(filepath.Join(w.project, "examples/hip_kernels/runtime"))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// kind says what a block of Starlark is: "BUILD.bazel", "MODULE.bazel", or another file.
+func (b *block) kind() string {
+	switch {
+	case b.language != "starlark" || b.excuse != "" || signature(b):
+		return ""
+	case b.file != "":
+		return strings.TrimPrefix(b.file, "+")
+	case regexp.MustCompile(`(?m)^(bazel_dep|use_repo|register_toolchains|offload\.|offload = )`).MatchString(b.text):
+		return "MODULE.bazel"
+	}
+	return "BUILD.bazel"
+}
+
+// TestTutorial follows the tutorial from an empty directory.
+func TestTutorial(t *testing.T) {
+	w := newWorkspace(t)
+	_, all := read(t)
+	for _, p := range all {
+		if p.path != "docs/tutorial.md" {
+			continue
+		}
+		var steps []step
+		for _, b := range p.blocks {
+			steps = append(steps, b.steps()...)
+		}
+		if len(steps) < 15 {
+			t.Errorf("%d steps, expected more", len(steps))
+		}
+		play(t, filepath.Dir(w.dir), environment(t, w.bin), steps)
+	}
+	play(t, w.dir, environment(t, w.bin), []step{{block: all[0].blocks[0], command: "bazel build //:device_code --output_groups=labels,json\n"}})
+	schema := schemas(t)
+	for file, name := range map[string]string{"math.hipfb.entries.json": "entries", "device_code.json": "labels", "device_code.kernels.json": "report"} {
+		content, err := os.ReadFile(filepath.Join(w.dir, "bazel-bin", file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		conform(t, schema, name, content)
+	}
+}
+
+// TestModules evaluates each MODULE.bazel block, and analyzes a target with the toolchains that it registers.
+func TestModules(t *testing.T) {
+	w := newWorkspace(t)
+	_, all := read(t)
+	for _, p := range all {
+		for _, b := range p.blocks {
+			if b.kind() != "MODULE.bazel" || p.path == "docs/tutorial.md" {
+				continue
+			}
+			t.Run(b.String(), func(t *testing.T) {
+				w.empty(t)
+				text := b.text
+				if !strings.Contains(text, "use_extension") {
+					text = "offload = use_extension(\"@rules_offload//rules:extensions.bzl\", \"offload\")\n" + text
+				}
+				if strings.Contains(text, `module_name = "rules_offload"`) {
+					t.Fatalf("%s names the source of the module: expected <!-- not run: REASON -->", b)
+				}
+				w.write(t, w.dir, "MODULE.bazel", moduleFile+text)
+				w.write(t, w.dir, "BUILD.bazel", "filegroup(name = \"nothing\")\n")
+				play(t, w.dir, environment(t, w.bin), []step{{block: b, command: "bazel build --nobuild @rules_offload//rules/settings:all\n"}})
+			})
+		}
+	}
+}
+
+// TestBuild writes the BUILD files of each page, with sources for them, builds all targets, and runs the commands.
+func TestBuild(t *testing.T) {
+	w := newWorkspace(t)
+	project, all := read(t)
+	attributes := documented(all)
+	for _, p := range all {
+		if forMaintainers(p) || p.path == "docs/tutorial.md" || strings.HasPrefix(p.path, "examples/") || !needsBazel(p) {
+			continue
+		}
+		t.Run(p.path, func(t *testing.T) {
+			w.empty(t)
+			libraries(t, project, w.dir)
+			objects(t, project, w.dir)
+			var steps []step
+			f := &buildFiles{t: t, w: w, known: attributes}
+			for _, b := range p.blocks {
+				switch kind := b.kind(); {
+				case kind == "BUILD.bazel":
+					f.add(b)
+				case kind != "" && kind != "MODULE.bazel" || b.language == "bazelrc" && b.excuse == "":
+					name := kind
+					if name == "" {
+						name = ".bazelrc.page"
+					}
+					w.write(t, w.dir, name, b.text)
+					if name == ".bazelrc.page" {
+						steps = append(steps, step{block: b, command: "bazel --bazelrc=.bazelrc.page info release > info.txt\n"})
+					}
+				case b.language == "console" || b.language == "sh":
+					steps = append(steps, b.steps()...)
+				}
+			}
+			f.write()
+			if f.targets > 0 {
+				steps = slices.Insert(steps, 0, step{block: p.blocks[0], command: "bazel build --keep_going --build_tag_filters=-manual //...\n"})
+			}
+			dir := w.dir
+			if p.path == "README.md" { // its commands build the program
+				play(t, copyOf(t, project), environment(t, w.bin), slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return strings.Contains(s.command, "bazel") }))
+				steps = slices.DeleteFunc(steps, func(s step) bool { return !strings.Contains(s.command, "bazel") })
+			}
+			play(t, dir, environment(t, w.bin), steps)
+		})
+	}
+}
+
+// buildFiles are the BUILD files of a page: blocks that define other targets are in one package.
+type buildFiles struct {
+	t       *testing.T
+	w       *workspace
+	known   map[string][]string
+	targets int
+	last    *buildFile
+	all     []*buildFile
+}
+
+type buildFile struct {
+	pkg     string
+	text    strings.Builder
+	defined map[string]bool
+	parsed  []*build.File
+}
+
+// add adds a block to the package of the last block, or to a new package if a target would exist twice.
+func (f *buildFiles) add(b *block) {
+	parsed, err := build.ParseBuild(b.String(), []byte(b.text))
+	if err != nil {
+		f.t.Errorf("%s: %v", b, err)
+		return
+	}
+	names := map[string]bool{}
+	for _, rule := range parsed.Rules("") {
+		names[rule.Name()] = rule.Name() != ""
+	}
+	clash := f.last == nil
+	for name := range names {
+		clash = clash || f.last.defined[name]
+	}
+	if clash {
+		pkg := ""
+		if len(f.all) > 0 {
+			pkg = fmt.Sprintf("line%d", b.line)
+		}
+		f.last = &buildFile{pkg: pkg, defined: map[string]bool{}}
+		f.all = append(f.all, f.last)
+	}
+	for name := range names {
+		f.last.defined[name] = true
+	}
+	f.last.text.WriteString(b.text)
+	f.last.parsed = append(f.last.parsed, parsed)
+	f.targets += len(names)
+}
+
+// write writes the packages, with targets and sources that the blocks name and do not define.
+func (f *buildFiles) write() {
+	for _, file := range f.all {
+		var head, tail strings.Builder
+		loaded, called := map[string]bool{}, map[string]bool{}
+		s := &stubs{f: f, file: file, text: &tail}
+		for _, parsed := range file.parsed {
+			build.Walk(parsed, func(e build.Expr, _ []build.Expr) {
+				switch e := e.(type) {
+				case *build.LoadStmt:
+					for _, to := range e.To {
+						loaded[to.Name] = true
+					}
+				case *build.CallExpr:
+					if name, ok := e.X.(*build.Ident); ok {
+						called[name.Name] = true
+						s.call(name.Name, e)
+					}
+				}
+			})
+		}
+		for _, name := range []string{"hip_library", "hip_code_objects", "offload_bundle", "offload_binary", "offload_archive", "openmp_library"} {
+			if strings.Contains(tail.String(), name+"(") {
+				called[name] = true
+			}
+		}
+		for name := range called {
+			if from := provider(name, f.known); from != "" && !loaded[name] {
+				fmt.Fprintf(&head, "load(%q, %q)\n", from, name)
+			}
+		}
+		f.w.write(f.t, f.w.dir, path.Join(file.pkg, "BUILD.bazel"), head.String()+file.text.String()+tail.String())
+	}
+}
+
+// provider returns the file that defines a rule or macro, or "" for rules of Bazel.
+func provider(name string, known map[string][]string) string {
+	switch {
+	case name == "cc_shared_library" || name == "cc_import" || name == "cc_library" || name == "cc_binary" || name == "cc_test":
+		return "@rules_cc//cc:defs.bzl"
+	case name == "device_toolchain" || name == "offload_program_toolchain":
+		return "@rules_offload//rules:toolchains.bzl"
+	case strings.HasPrefix(name, "if_") || strings.HasPrefix(name, "requires_"):
+		return "@rules_offload//rules:defs.bzl"
+	case len(known[name]) > 0:
+		return "@rules_offload//rules:defs.bzl"
+	}
+	return ""
+}
+
+// stubs writes what a package names and does not define.
+type stubs struct {
+	f    *buildFiles
+	file *buildFile
+	text *strings.Builder
+}
+
+// call looks at the labels in a call of a rule.
+func (s *stubs) call(rule string, call *build.CallExpr) {
+	for _, argument := range call.List {
+		set, ok := argument.(*build.AssignExpr)
+		if !ok {
+			continue
+		}
+		attribute := build.FormatString(set.LHS)
+		if attribute == "name" || attribute == "out" || attribute == "outs" || attribute == "cmd" {
+			continue
+		}
+		build.Walk(set.RHS, func(e build.Expr, stack []build.Expr) {
+			if text, ok := e.(*build.StringExpr); ok {
+				s.label(rule, attribute, text.Value)
+			}
+		})
+	}
+}
+
+var sourceName = regexp.MustCompile(`^[\w./-]+\.(hip|cu|cc|cpp|c|cl|ll|h|hpp|co|bc|o|a|so|txt|sh)$`)
+
+// label makes the target or the file of a label in the package.
+func (s *stubs) label(rule, attribute, label string) {
+	name, local := strings.CutPrefix(label, ":")
+	switch {
+	case local && !s.file.defined[name] && !strings.Contains(name, "."):
+		s.file.defined[name] = true
+		fmt.Fprintf(s.text, "\n%s\n", s.target(rule, attribute, name))
+	case sourceName.MatchString(label) && !strings.HasPrefix(label, "-"):
+		s.source(rule, label)
+	}
+}
+
+const stubArchs = `["gfx90a", "gfx942", "gfx1100"]`
+
+// target returns a target for an attribute of a rule.
+func (s *stubs) target(rule, attribute, name string) string {
+	library := func(more string) string {
+		s.source("hip_library", name+"_stub.hip")
+		return fmt.Sprintf("hip_library(name = %q, srcs = [%q], offload_archs = %s%s)", name, name+"_stub.hip", stubArchs, more)
+	}
+	images := func(name string) string {
+		s.source("hip_code_objects", name+"_stub.hip")
+		return fmt.Sprintf("hip_code_objects(name = %q, srcs = [%q], offload_archs = %s)", name, name+"_stub.hip", stubArchs)
+	}
+	switch {
+	case rule == "hip_device_link":
+		return library(", rdc = True, device_link = False")
+	case attribute == "device_deps":
+		return library(", rdc = True")
+	case rule == "offload_embed":
+		return images(name+"_images") + fmt.Sprintf("\noffload_binary(name = %q, images = [%q])", name, name+"_images")
+	case attribute == "images":
+		return images(name)
+	case rule == "offload_unbundle" && strings.Contains(name, "library"):
+		return images(name+"_images") + fmt.Sprintf("\noffload_bundle(name = %q, images = [%q])\noffload_archive(name = %q, srcs = [%q])", name+"_bundle", name+"_images", name, name+"_bundle")
+	case rule == "offload_unbundle" || rule == "offload_archive" || rule == "offload_cc_data" || rule == "offload_register":
+		return images(name+"_images") + fmt.Sprintf("\noffload_bundle(name = %q, images = [%q])", name, name+"_images")
+	}
+	return library("")
+}
+
+// source writes a source file, unless it exists.
+func (s *stubs) source(rule, name string) {
+	file := path.Join(s.file.pkg, name)
+	if _, err := os.Stat(filepath.Join(s.f.w.dir, file)); err == nil {
+		return
+	}
+	stem := regexp.MustCompile(`\W`).ReplaceAllString(strings.TrimSuffix(name, path.Ext(name)), "_")
+	program := strings.HasPrefix(stem, "main") || strings.HasSuffix(stem, "_main") || strings.HasSuffix(stem, "_test") || rule == "cc_binary" || rule == "cc_test"
+	content := ""
+	switch ext := path.Ext(name); ext {
+	case ".hip", ".cu", ".cpp":
+		content = fmt.Sprintf("__attribute__((global)) void kernel_%s() {}\n", stem)
+		if program {
+			content += "int main() { return 0; }\n"
+		}
+	case ".cc":
+		content = fmt.Sprintf("int function_%s() { return 0; }\n", stem)
+		if program {
+			content += "int main() { return 0; }\n"
+		}
+	case ".c":
+		content = fmt.Sprintf("int function_%s(void) { return 0; }\n", stem)
+	case ".ll":
+		content = fmt.Sprintf("define i32 @function_%s() {\n  ret i32 0\n}\n", stem)
+	case ".co":
+		for _, arch := range []string{"gfx90a", "gfx942", "gfx1100"} {
+			if strings.Contains(name, arch) {
+				from, err := os.ReadFile(filepath.Join(s.f.w.dir, arch+".co"))
+				if err != nil {
+					s.f.t.Fatal(err)
+				}
+				content = string(from)
+			}
+		}
+	case ".so":
+		from, err := os.ReadFile(filepath.Join(s.f.w.dir, "libmath.so"))
+		if err != nil {
+			s.f.t.Fatal(err)
+		}
+		content = string(from)
+	}
+	s.f.w.write(s.f.t, s.f.w.dir, file, content)
+}
