@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -129,7 +130,7 @@ func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.
 	if err != nil {
 		return nil, "", err
 	}
-	err = files.Contain(func() error {
+	err = guard.Contain(func() error {
 		split = externalCode(f.Input().Bytes())
 		return nil
 	})

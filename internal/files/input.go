@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 const (
@@ -27,10 +28,10 @@ type Input struct {
 	name    string
 	data    []byte
 	mode    fs.FileMode
-	file    *os.File // kept for copies inside the kernel; nil for memory
-	mapping *mapping // nil for memory
-	root    *Root    // nil for memory
-	state   state    // of the file when it was opened
+	file    *guard.File    // kept for copies inside the kernel; nil for memory
+	mapping *guard.Mapping // nil for memory
+	root    *Root          // nil for memory
+	state   state          // of the file when it was opened
 }
 
 // state is the metadata of a file that a write changes.
@@ -173,8 +174,8 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 	}
 	if size >= mapFrom {
 		if in.data, err = mapFile(f, int(size)); err == nil {
-			in.file, in.mapping = f, &mapping{data: in.data, in: in}
-			mappings.Store(in.mapping, struct{}{})
+			in.file = &guard.File{File: f, Label: name, Size: size}
+			in.mapping = guard.Map(in.data, in.file, 0)
 			r.reading(in)
 			return in, nil
 		}
@@ -251,7 +252,7 @@ func (in *Input) ReadAt(p []byte, off int64) (int, error) {
 		copy(p, in.data[off:])
 	} else if k, err := in.file.ReadAt(p[:n], off); k < n {
 		if errors.Is(err, io.EOF) {
-			return k, in.lost(off + int64(k))
+			return k, in.file.Lost(off + int64(k))
 		}
 		return k, fileError(in.name, err)
 	}
@@ -259,6 +260,14 @@ func (in *Input) ReadAt(p []byte, off int64) (int, error) {
 		return n, io.EOF
 	}
 	return n, nil
+}
+
+// MappedFile returns the file of the input if it is mapped, nil otherwise.
+func (in *Input) MappedFile() *guard.File {
+	if in.mapping == nil {
+		return nil
+	}
+	return in.file
 }
 
 // inputOf returns the Input that c is a range of and the offset in it, nil for other contents.
@@ -279,7 +288,7 @@ func (in *Input) Close() error {
 		in.root.doneReading(in)
 	}
 	if in.mapping != nil {
-		in.mapping.unmapping()
+		in.mapping.Forget()
 	}
 	f, data := in.file, in.data
 	in.file, in.data = nil, nil

@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
@@ -185,7 +186,7 @@ func openLinkInputs(ctx context.Context, s *engine.Session, names []string) (fou
 		}
 		input := linkInput{file: f, name: name}
 		found = append(found, input)
-		if err := files.Contain(found[len(found)-1].read); err != nil {
+		if err := guard.Contain(found[len(found)-1].read); err != nil {
 			return found, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
@@ -60,7 +61,7 @@ func scanInput(ctx context.Context, s *engine.Session, found *scanned, in Input,
 	}
 	found.opened = append(found.opened, f)
 	var format object.Format
-	err = files.Contain(func() error {
+	err = guard.Contain(func() error {
 		data := f.Input().All()
 		format = object.Identify(data.Bytes())
 		if withEntries && format != object.ELFSharedObject {

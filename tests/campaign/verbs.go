@@ -85,8 +85,8 @@ var commandLines = []commandLine{
 	{"object", "clang-linker-wrapper --dry-run --host-triple=x86_64-unknown-linux-gnu --linker-path=ld.lld -o o1 IN GOOD", []string{}},
 }
 
-// withoutFile are the verbs that read no file.
-var withoutFile = []string{"completion", "help"}
+// withoutFile are the verbs that read no device code themselves.
+var withoutFile = []string{"completion", "man", "compile", "link-device"}
 
 // tools are the programs in one: their entry functions.
 var tools = map[string]func(context.Context, *command.Call) int{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
@@ -30,7 +29,7 @@ func (*manFlags) run(_ context.Context, call *command.Call, operands []string) e
 	out := call.Session.Files().Outputs()
 	defer out.Abort()
 	for name, page := range manPages() {
-		file, err := out.Create(path.Join(operands[0], name))
+		file, err := out.Create(strings.TrimSuffix(operands[0], "/") + "/" + name)
 		if err != nil {
 			return err
 		}

@@ -23,6 +23,9 @@ func parse(flags *flagSet, args []string) (operands []string, err error) {
 		if arg == "--" {
 			return append(operands, args...), nil
 		}
+		if arg == "" {
+			return nil, usageError(`an argument is empty: found "", expected a file`)
+		}
 		if len(arg) < 2 || arg[0] != '-' {
 			operands = append(operands, arg)
 			continue

@@ -61,5 +61,5 @@ func (f *unbundleArchiveFlags) run(ctx context.Context, call *command.Call, oper
 	if len(missing.Stored) > 0 {
 		has = strings.Join(missing.Stored, ", ")
 	}
-	return fmt.Errorf("%s: no entry serves %s; the archive has %s; choose another target, or add --allow-missing", missing.Archive, missing.Target, has)
+	return fmt.Errorf("%s: no entry serves %s; the archive has %s; choose another target, or add --allow-missing (allow_missing = True in rules)", missing.Archive, missing.Target, has)
 }
