@@ -248,6 +248,8 @@ type Spawn struct {
 	Env      []string // NAME=VALUE
 	Inputs   []Input  // all of them, those of runfiles trees included
 	Outputs  []string // paths in the execution root
+	// Properties are those of the execution platform and of exec_properties.
+	Properties map[string]string
 }
 
 // Input is an input file of an action.
@@ -380,11 +382,17 @@ func readLog(name string) ([]Spawn, error) {
 				}
 			}
 			ListedOutputs []string
+			Platform      struct {
+				Properties []struct{ Name, Value string }
+			}
 		}
 		if err := decoder.Decode(&record); err != nil {
 			return nil, fmt.Errorf("execution log: %w", err)
 		}
-		spawn := Spawn{Mnemonic: record.Mnemonic, Runner: record.Runner, Args: record.CommandArgs, Outputs: record.ListedOutputs}
+		spawn := Spawn{Mnemonic: record.Mnemonic, Runner: record.Runner, Args: record.CommandArgs, Outputs: record.ListedOutputs, Properties: map[string]string{}}
+		for _, property := range record.Platform.Properties {
+			spawn.Properties[property.Name] = property.Value
+		}
 		for _, input := range record.Inputs {
 			spawn.Inputs = append(spawn.Inputs, Input{Path: input.Path, Size: input.Digest.SizeBytes})
 		}
