@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -308,5 +309,53 @@ func TestVerbs(t *testing.T) {
 	}
 	if calls < 50 {
 		t.Errorf("%d calls of offload on all pages, expected more", calls)
+	}
+}
+
+var testName = regexp.MustCompile(`\b(?:Test|Benchmark)[A-Z]\w*`)
+
+// TestDifferences looks for the tests that the rows of docs/differences.md name in comments.
+func TestDifferences(t *testing.T) {
+	project, all := read(t)
+	known := map[string]bool{}
+	for _, dir := range []string{"cmd", "engine", "internal", "tests", "worker"} {
+		err := filepath.WalkDir(filepath.Join(project, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)`).FindAllSubmatch(content, -1) {
+				known[string(m[1])] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := 0
+	for _, p := range all {
+		if p.path != "docs/differences.md" {
+			continue
+		}
+		for i, line := range p.lines {
+			_, comment, found := strings.Cut(line, "<!--")
+			if !found || !strings.HasPrefix(line, "|") {
+				continue
+			}
+			rows++
+			names := testName.FindAllString(comment, -1)
+			if len(names) == 0 {
+				t.Errorf("%s:%d: the comment names no test", p.path, i+1)
+			}
+			for _, name := range names {
+				if !known[name] {
+					t.Errorf("%s:%d: %s: no such test", p.path, i+1, name)
+				}
+			}
+		}
+	}
+	if rows < 80 {
+		t.Errorf("%d rows with tests, expected more", rows)
 	}
 }
