@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -129,8 +130,8 @@ func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.
 	if err != nil {
 		return nil, "", err
 	}
-	err = files.Contain(func() error {
-		split = externalCode(f.Input().Bytes())
+	err = guard.Contain(func() error {
+		split = externalCode(f.Content().Bytes())
 		return nil
 	})
 	return c.group(file), split, err

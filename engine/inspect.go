@@ -8,7 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/codeobject"
 	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/ptx"
 )
 
@@ -61,8 +61,8 @@ func (s *Session) inspect(ctx context.Context, f *images.File) (*DeviceFile, err
 	defer memory.Release()
 	if len(found) == 0 {
 		self := f.Self()
-		err := files.Contain(func() error {
-			if describeCodeObject(self, f.Input().Bytes()) {
+		err := guard.Contain(func() error {
+			if describeCodeObject(self, f.Content().Bytes()) {
 				found = append(found, self)
 			}
 			return nil
@@ -71,7 +71,7 @@ func (s *Session) inspect(ctx context.Context, f *images.File) (*DeviceFile, err
 			return nil, err
 		}
 	}
-	return &DeviceFile{Name: f.Name(), Size: f.Input().Size(), Found: found}, nil
+	return &DeviceFile{Name: f.Name(), Size: f.Content().Len(), Found: found}, nil
 }
 
 // describeCodeObject describes a file that is device code itself. It returns

@@ -133,6 +133,9 @@ func (s *Session) splitAll(ctx context.Context, t *treeCopy, fat []bool, out *fi
 		if err != nil {
 			return err
 		}
+		if err := outputs[arch].Close(); err != nil {
+			return err
+		}
 		report.Archives = append(report.Archives, KpackArchiveFile{
 			File: opt.Output + "/" + kpackFile(dir, opt.Group, arch), Arch: arch, Entries: entries, Size: outputs[arch].Size(),
 		})

@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 	"github.com/rules-offload/rules_offload/internal/registerir"
@@ -18,7 +19,7 @@ import (
 
 // RegisterOptions are the options of Register.
 type RegisterOptions struct {
-	Kind register.Kind
+	Kind offloadbinary.OffloadKind
 	// Triple is the host triple: x86-64 or AArch64 with ELF, or x86-64 Windows.
 	Triple string
 	// Release is the LLVM release whose SYCL runtime is called. Up to release 22,
@@ -87,7 +88,7 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	o := register.Object{Machine: machine, COFF: coff, Entries: opt.Entries, Relocatable: opt.Relocatable, Define: opt.Define}
 	for _, host := range hosts {
 		var keep []string
-		err := files.Contain(func() (err error) {
+		err := guard.Contain(func() (err error) {
 			keep, err = register.EntrySymbols(host.Bytes())
 			return err
 		})
@@ -102,10 +103,10 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	}
 	defer memory.Release()
 	return s.write(ctx, func(out *files.Outputs) error {
-		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == register.SYCL && opt.Release > register.LastSYCLDescriptor}
+		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == offloadbinary.SYCL && opt.Release > register.LastSYCLDescriptor}
 		for _, input := range inputs {
 			images, err := r.ReadImages(input.All())
-			if err == nil && opt.Check && (opt.Kind == register.HIP || opt.Kind == register.CUDA) {
+			if err == nil && opt.Check && (opt.Kind == offloadbinary.HIP || opt.Kind == offloadbinary.CUDA) {
 				err = loadable(input.Bytes())
 			}
 			if err == nil {
@@ -147,7 +148,7 @@ func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*
 		return false, nil
 	}
 	for _, input := range inputs {
-		err := files.Contain(func() error {
+		err := guard.Contain(func() error {
 			if !offloadbinary.Is(input.Bytes()) {
 				return nil
 			}
@@ -171,7 +172,7 @@ func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*
 
 // holdFatBinary writes the object of Register for a Symbol.
 func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*files.Input, opt RegisterOptions) error {
-	if opt.Kind != register.HIP || len(inputs) != 1 || len(opt.Define) > 0 || len(opt.KeepEntries) > 0 {
+	if opt.Kind != offloadbinary.HIP || len(inputs) != 1 || len(opt.Define) > 0 || len(opt.KeepEntries) > 0 {
 		return errors.New("a symbol requires one fat binary for HIP, without offload entries")
 	}
 	unused := false
@@ -202,7 +203,7 @@ func (s *Session) refersTo(name, symbol string) (found bool, err error) {
 		return false, err
 	}
 	defer host.Close()
-	err = files.Contain(func() error {
+	err = guard.Contain(func() error {
 		f, err := object.Parse(host.Bytes())
 		if err != nil {
 			return err

@@ -304,7 +304,8 @@ func (g *generator) newSources() []string {
 // isLeftOut reports whether another build file lists the sources of the folder without this one.
 func (g *generator) isLeftOut(src string) bool {
 	units := g.plan.unitsOf(g.folder)
-	return len(units) > 0 && !slices.ContainsFunc(units, func(u unit) bool { return slices.Contains(u.srcs, src) })
+	complete := g.folder.hints != nil && g.folder.hints.complete
+	return (complete || len(units) > 0) && !slices.ContainsFunc(units, func(u unit) bool { return slices.Contains(u.srcs, src) })
 }
 
 func (g *generator) kindFor(file string) string { return g.plan.kindFor(g.folder, file) }
@@ -379,9 +380,9 @@ func (g *generator) newGroup(kind, name string, test bool) *group {
 }
 
 // placeAlone makes one program of all sources of a folder that has one main function and no
-// other rules, if no build file describes it. It returns the sources that are left.
+// other rules. It returns the sources that are left.
 func (g *generator) placeAlone(sources []string) []string {
-	if g.settings.mode != packageMode || len(g.groups) > 0 || len(g.plan.unitsOf(g.folder)) > 0 || !slices.ContainsFunc(sources, func(src string) bool { return g.kindFor(src) == hipKind }) {
+	if len(sources) == 0 || g.settings.mode != packageMode || len(g.groups) > 0 || !slices.ContainsFunc(sources, func(src string) bool { return g.kindFor(src) == hipKind }) {
 		return sources
 	}
 	main := ""

@@ -15,6 +15,8 @@ type hints struct {
 	flags flags
 	// cuda is true if the file compiles with nvcc only.
 	cuda bool
+	// complete is true if the file lists all sources that are compiled.
+	complete bool
 	// unread are the parts of the file that only running it would reveal, such as $(shell …).
 	unread []string
 }

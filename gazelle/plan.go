@@ -26,6 +26,8 @@ type plan struct {
 	included map[string]bool
 	// shared is what each package provides to the rules of others.
 	shared map[string]*shared
+	// linked are the names of the units that have code for HIP or are linked with such a unit.
+	linked map[string]bool
 	// deepScans are the results of deep so far.
 	deepScans map[string]*scan
 }
@@ -53,7 +55,7 @@ type shared struct {
 func (l *offload) newPlan(c *config.Config) *plan {
 	p := &plan{
 		offload: l, c: c, folders: map[string]*folder{}, byName: map[string][]string{},
-		claimed: map[string]bool{}, included: map[string]bool{}, shared: map[string]*shared{}, deepScans: map[string]*scan{},
+		claimed: map[string]bool{}, included: map[string]bool{}, shared: map[string]*shared{}, deepScans: map[string]*scan{}, linked: map[string]bool{},
 	}
 	p.walk("", l.rootSettings)
 	rels := slices.Sorted(maps.Keys(p.folders))
@@ -61,6 +63,7 @@ func (l *offload) newPlan(c *config.Config) *plan {
 	for _, rel := range rels {
 		p.readHints(p.folders[rel], databases)
 	}
+	p.findLinked()
 	for _, rel := range rels {
 		p.claim(p.folders[rel])
 	}
@@ -131,7 +134,12 @@ func (p *plan) readHints(f *folder, databases map[string]map[string]*hints) {
 			}
 			databases[name] = found
 		}
-		f.hints = found[f.rel]
+		if f.hints = found[f.rel]; f.hints == nil && found != nil {
+			f.hints = &hints{file: name}
+		}
+		if f.hints != nil {
+			f.hints.complete = true
+		}
 		return
 	}
 	for _, name := range makefileNames {
@@ -149,18 +157,60 @@ func (p *plan) readHints(f *folder, databases map[string]map[string]*hints) {
 	}
 }
 
-// unitsOf returns the units of a folder that have code for HIP.
+// unitsOf returns the units of a folder that have code for HIP, and those that are linked with
+// one of these.
 func (p *plan) unitsOf(f *folder) []unit {
 	if f.hints == nil || f.hints.cuda {
 		return nil
 	}
 	var units []unit
 	for _, u := range f.hints.units {
-		if slices.ContainsFunc(u.srcs, func(src string) bool { return p.isHIP(f, src) }) {
+		if p.linked[u.name] || p.hasHIP(f, u) {
 			units = append(units, u)
 		}
 	}
 	return units
+}
+
+func (p *plan) hasHIP(f *folder, u unit) bool {
+	return slices.ContainsFunc(u.srcs, func(src string) bool { return p.isHIP(f, src) })
+}
+
+// findLinked finds the named units that have code for HIP, that link such a unit, or that such a
+// unit links.
+func (p *plan) findLinked() {
+	links := map[string][]string{}
+	for _, f := range p.folders {
+		if f.hints == nil || f.hints.cuda {
+			continue
+		}
+		for _, u := range f.hints.units {
+			if u.name == "" {
+				continue
+			}
+			links[u.name] = union(links[u.name], u.links)
+			if p.hasHIP(f, u) {
+				p.linked[u.name] = true
+			}
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		mark := func(name string) {
+			if _, known := links[name]; known && !p.linked[name] {
+				p.linked[name], changed = true, true
+			}
+		}
+		for name, others := range links {
+			for _, other := range others {
+				if p.linked[name] {
+					mark(other)
+				} else if p.linked[other] {
+					mark(name)
+				}
+			}
+		}
+	}
 }
 
 // isHIP reports whether a source, by its path in the repository, is for HIP.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 const (
@@ -27,10 +28,10 @@ type Input struct {
 	name    string
 	data    []byte
 	mode    fs.FileMode
-	file    *os.File // kept for copies inside the kernel; nil for memory
-	mapping *mapping // nil for memory
-	root    *Root    // nil for memory
-	state   state    // of the file when it was opened
+	file    *guard.File    // kept for copies inside the kernel; nil for memory
+	mapping *guard.Mapping // nil for memory
+	root    *Root          // nil for memory
+	state   state          // of the file when it was opened
 }
 
 // state is the metadata of a file that a write changes.
@@ -75,6 +76,9 @@ func FromMemory(name string, b []byte) *Input { return &Input{name: name, data: 
 // system are of type *Error; the error for a name outside the declared inputs
 // is of another type.
 func (r *Root) Open(name string) (*Input, error) {
+	if b, ok := r.Contents[name]; ok {
+		return FromMemory(name, b), nil
+	}
 	if name == "-" {
 		b, err := r.standardInput()
 		if err != nil {
@@ -92,6 +96,9 @@ func (r *Root) Open(name string) (*Input, error) {
 // request. It rejects devices and pipes, which may never end, and treats "-" as
 // a file name.
 func (r *Root) OpenRegular(name string) (*Input, error) {
+	if b, ok := r.Contents[name]; ok {
+		return FromMemory(name, b), nil
+	}
 	path, err := r.input(name)
 	if err != nil {
 		return nil, err
@@ -173,8 +180,8 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 	}
 	if size >= mapFrom {
 		if in.data, err = mapFile(f, int(size)); err == nil {
-			in.file, in.mapping = f, &mapping{data: in.data, in: in}
-			mappings.Store(in.mapping, struct{}{})
+			in.file = &guard.File{File: f, Label: name, Size: size}
+			in.mapping = guard.Map(in.data, in.file, 0)
 			r.reading(in)
 			return in, nil
 		}
@@ -251,7 +258,7 @@ func (in *Input) ReadAt(p []byte, off int64) (int, error) {
 		copy(p, in.data[off:])
 	} else if k, err := in.file.ReadAt(p[:n], off); k < n {
 		if errors.Is(err, io.EOF) {
-			return k, in.lost(off + int64(k))
+			return k, in.file.Lost(off + int64(k))
 		}
 		return k, fileError(in.name, err)
 	}
@@ -259,6 +266,14 @@ func (in *Input) ReadAt(p []byte, off int64) (int, error) {
 		return n, io.EOF
 	}
 	return n, nil
+}
+
+// MappedFile returns the file of the input if it is mapped, nil otherwise.
+func (in *Input) MappedFile() *guard.File {
+	if in.mapping == nil {
+		return nil
+	}
+	return in.file
 }
 
 // inputOf returns the Input that c is a range of and the offset in it, nil for other contents.
@@ -279,7 +294,7 @@ func (in *Input) Close() error {
 		in.root.doneReading(in)
 	}
 	if in.mapping != nil {
-		in.mapping.unmapping()
+		in.mapping.Forget()
 	}
 	f, data := in.file, in.data
 	in.file, in.data = nil, nil

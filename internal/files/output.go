@@ -44,6 +44,7 @@ type Output struct {
 	temp   string      // temporary name; "" for streams and while the file has no name
 	file   *os.File    // nil for streams and after Close
 	pieces *pieces     // content of a stream, written on commit
+	writer io.Writer   // of the stream; nil for a device or a pipe
 	id     fileID      // of the file that is replaced
 	exists bool        // whether a file is replaced
 	before fs.FileInfo // of the file that is replaced; nil for a new file
@@ -369,7 +370,7 @@ func copyTo(f *os.File, c content.Content, off int64) error {
 	var done int64
 	in, from := inputOf(c)
 	if in != nil && in.file != nil {
-		done = copyRange(f, off, in.file, from, c.Len())
+		done = copyRange(f, off, in.file.File, from, c.Len())
 	}
 	if done == c.Len() {
 		return nil
@@ -377,7 +378,7 @@ func copyTo(f *os.File, c content.Content, off int64) error {
 	_, err := f.WriteAt(c.Bytes()[done:], off+done)
 	if errors.Is(err, syscall.EFAULT) && in != nil && in.mapping != nil {
 		// The kernel reached the end of a mapped file that was truncated.
-		return &inputLost{in.lost(from + done)}
+		return &inputLost{in.file.Lost(from + done)}
 	}
 	return err
 }
@@ -591,10 +592,10 @@ func (o *Output) drop() {
 }
 
 // send writes the content of a stream to its destination.
-func (o *Output) send(stdout io.Writer) error {
+func (o *Output) send() error {
 	defer o.pieces.close()
-	w := stdout
-	if o.target != "" {
+	w := o.writer
+	if w == nil {
 		f, err := os.OpenFile(o.target, os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			return fileError(o.name, err)

@@ -13,8 +13,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
+
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // LinkPlan is what the device links of Link do.
@@ -68,7 +71,7 @@ func planLink(s *engine.Session, found []linkInput, opt LinkOptions) (*LinkPlan,
 	for _, in := range found {
 		archive := in.format == object.Archive || in.format == object.ThinArchive
 		if archive || in.format == object.ELFSharedObject {
-			path, err := s.Files().Abs(in.name)
+			path, err := session.Files(s).Abs(in.name)
 			if err != nil {
 				return nil, err
 			}
@@ -185,7 +188,7 @@ func openLinkInputs(ctx context.Context, s *engine.Session, names []string) (fou
 		}
 		input := linkInput{file: f, name: name}
 		found = append(found, input)
-		if err := files.Contain(found[len(found)-1].read); err != nil {
+		if err := guard.Contain(found[len(found)-1].read); err != nil {
 			return found, err
 		}
 	}
@@ -197,7 +200,7 @@ func (l *linkInput) read() (err error) {
 	if l.images, err = l.file.All(); err != nil {
 		return err
 	}
-	data := l.file.Input().Bytes()
+	data := l.file.Content().Bytes()
 	switch l.format = object.Identify(data); l.format {
 	case object.ELFSharedObject:
 		l.images = nil // they are already linked

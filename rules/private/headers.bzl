@@ -17,11 +17,15 @@ def contexts_of(targets):
     """
     return [target[CcInfo].compilation_context for target in targets if CcInfo in target]
 
+def _repository_define(ctx):
+    """Returns the definition with which C++ sources find their runfiles, as in cc_library."""
+    return "BAZEL_CURRENT_REPOSITORY=\"{}\"".format(ctx.label.repo_name)
+
 def _collected(ctx, context, local_defines = [], exported = None):
     """Returns headers in the form that compilations take."""
     return struct(
         context = exported or context,
-        defines = depset(local_defines, transitive = [context.defines]),
+        defines = depset(local_defines + [_repository_define(ctx)], transitive = [context.defines]),
         files = depset(ctx.files.additional_compiler_inputs, transitive = [context.headers]),
         headers = context.headers,
         includes = context.includes,

@@ -5,6 +5,7 @@ package compilation
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Options describe a compilation.
@@ -59,9 +62,10 @@ func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) 
 // process as well. Run returns an *ExitError if the compiler fails.
 func Run(opt Options) error {
 	command := slices.Clip(opt.Command)
-	depfile := opt.Unused + ".d"
+	depfile := ""
 	if opt.Unused != "" {
-		if err := os.Remove(depfile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		var err error
+		if depfile, err = createNew(opt.Unused + ".d"); err != nil {
 			return err
 		}
 		defer os.Remove(depfile)
@@ -74,22 +78,37 @@ func Run(opt Options) error {
 		}
 		command = append(command, flags...)
 	}
-	if err := compile(command, opt); err != nil {
+	outputs := map[string][]byte{}
+	if err := compile(command, opt, outputs); err != nil {
 		return err
 	}
 	if opt.Done != "" {
-		if err := os.WriteFile(opt.Done, nil, 0o666); err != nil {
+		outputs[opt.Done] = nil
+	}
+	if opt.Unused != "" {
+		list, err := list(depfile, opt)
+		if err != nil {
 			return err
 		}
+		outputs[opt.Unused] = list
 	}
-	if opt.Unused == "" {
+	return files.NewRoot("").Write(context.Background(), func(out *files.Outputs) error {
+		for name, content := range outputs {
+			output, err := out.Create(name)
+			if err != nil {
+				return err
+			}
+			if _, err := output.Write(content); err != nil {
+				return err
+			}
+		}
 		return nil
-	}
-	return list(depfile, opt)
+	})
 }
 
-// compile runs clang, with the standard input and output that the options name.
-func compile(command []string, opt Options) error {
+// compile runs clang, with the standard input and output that the options name. It adds the source
+// that clang prints to outputs.
+func compile(command []string, opt Options, outputs map[string][]byte) error {
 	stdin, stdout := os.Stdin, io.Writer(os.Stdout)
 	if opt.Stdin != "" {
 		file, err := os.Open(opt.Stdin)
@@ -106,24 +125,43 @@ func compile(command []string, opt Options) error {
 	if err := start(command, stdin, stdout); err != nil {
 		return err
 	}
-	if opt.Source == "" {
-		return nil
+	if opt.Source != "" {
+		outputs[opt.Source] = portable(printed.Bytes(), opt.EmptyLines)
 	}
-	return os.WriteFile(opt.Source, portable(printed.Bytes(), opt.EmptyLines), 0o666)
+	return nil
 }
 
-// list writes the list of headers that clang did not read.
-func list(depfile string, opt Options) error {
+// list returns the list of headers that clang did not read.
+func list(depfile string, opt Options) ([]byte, error) {
+	if info, err := os.Stat(depfile); err == nil && info.Size() == 0 { // clang did not write it
+		if err := os.Remove(depfile); err != nil {
+			return nil, err
+		}
+	}
 	headers, err := os.ReadFile(opt.Headers)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var list bytes.Buffer
 	for _, name := range unused(lines(headers), depfile, opt) {
 		list.WriteString(name)
 		list.WriteByte('\n')
 	}
-	return os.WriteFile(opt.Unused, list.Bytes(), 0o666)
+	return list.Bytes(), nil
+}
+
+// createNew creates an empty file with a name, or with the first free one of NAME.1, NAME.2 and so
+// on, and returns the name. The name is not random, because flags can record it in the output of clang.
+func createNew(name string) (string, error) {
+	for i, try := 1, name; ; i, try = i+1, fmt.Sprintf("%s.%d", name, i) {
+		f, err := os.OpenFile(try, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if err == nil {
+			return try, f.Close()
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+	}
 }
 
 // dependencyFlags are the flags with which clang writes a dependency file that names

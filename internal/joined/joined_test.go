@@ -1,14 +1,17 @@
-package files
+package joined
 
 import (
 	"bytes"
-	"github.com/rules-offload/rules_offload/engine/content"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 // numbered returns n bytes that differ from those of other seeds.
@@ -20,8 +23,9 @@ func numbered(seed, n int) []byte {
 	return b
 }
 
-func TestJoin(t *testing.T) {
-	root, dir := tree(t, nil)
+func TestParts(t *testing.T) {
+	dir := t.TempDir()
+	root := files.NewRoot(dir)
 	file := numbered(1, 1<<20)
 	if err := os.WriteFile(filepath.Join(dir, "f"), file, 0o666); err != nil {
 		t.Fatal(err)
@@ -49,7 +53,7 @@ func TestJoin(t *testing.T) {
 			want = append(want, c.Bytes()...)
 		}
 		want = append(want, make([]byte, near.Draw(t, "tail"))...)
-		j, err := Join(int64(len(want)), parts)
+		j, err := New(int64(len(want)), parts)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -68,8 +72,14 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-func TestJoinMaps(t *testing.T) {
-	root, dir := tree(t, map[string]string{"a": strings.Repeat("a", 300_001), "b": strings.Repeat("b", 400_000)})
+func TestPartsMap(t *testing.T) {
+	dir := t.TempDir()
+	root := files.NewRoot(dir)
+	for name, size := range map[string]int{"a": 300_001, "b": 400_000} {
+		if err := os.WriteFile(filepath.Join(dir, name), bytes.Repeat([]byte(name), size), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	a, err := root.Open("a")
 	if err != nil {
 		t.Fatal(err)
@@ -80,11 +90,11 @@ func TestJoinMaps(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if a.mapping == nil {
+	if a.MappedFile() == nil {
 		t.Skip("files are not mapped here")
 	}
 	parts := []content.Part{{Offset: 0, Content: content.Memory([]byte("header"))}, {Offset: 1 << 16, Content: a.All()}, {Offset: 1 << 19, Content: b.All()}}
-	j, err := Join(1<<20, parts)
+	j, err := New(1<<20, parts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +109,7 @@ func TestJoinMaps(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "b"), 1000); err != nil {
 		t.Fatal(err)
 	}
-	err = Guard(func() error {
+	err = guard.Faults(func() error {
 		sum := 0
 		for _, c := range j.Bytes()[1<<19:] {
 			sum += int(c)

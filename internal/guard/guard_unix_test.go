@@ -1,6 +1,6 @@
 //go:build unix
 
-package files
+package guard
 
 import (
 	"os"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // faultAt is a panic of the runtime for a fault.
@@ -15,27 +17,36 @@ type faultAt uintptr
 
 func (f faultAt) Addr() uintptr { return uintptr(f) }
 
-// TestFaultOfClosed has a fault on an input that was closed, in whose place another is
+const size = 64 << 10
+
+// mapped creates and maps a file.
+func mapped(t *testing.T, path string) *Mapping {
+	t.Helper()
+	if err := os.WriteFile(path, make([]byte, size), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	data, err := unix.Mmap(int(f.Fd()), 0, size, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Munmap(data) })
+	return Map(data, &File{File: f, Label: filepath.Base(path), Size: size}, 0)
+}
+
+// TestFaultOfClosed has a fault on a file that was closed, in whose place another is
 // mapped by now: the message names the one that was cut.
 func TestFaultOfClosed(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"cut", "whole"} {
-		if err := os.WriteFile(filepath.Join(dir, name), make([]byte, 2*mapFrom), 0o666); err != nil {
-			t.Fatal(err)
-		}
-	}
-	root := NewRoot(dir)
-	in, err := root.Open("whole")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	addr := uintptr(unsafe.Pointer(unsafe.SliceData(in.Bytes())))
-	closed, err := root.Open("cut")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	whole := mapped(t, filepath.Join(dir, "whole"))
+	defer whole.Forget()
+	addr := uintptr(unsafe.Pointer(unsafe.SliceData(whole.Bytes())))
+	cut := mapped(t, filepath.Join(dir, "cut"))
+	cut.Forget()
 	if err := os.Truncate(filepath.Join(dir, "cut"), 0); err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package files
+package joined
 
 import (
 	"errors"
@@ -10,18 +10,18 @@ import (
 
 const pageSize = 4096
 
-func (j *Joined) reserve(size int) error {
+func (j *Parts) reserve(size int) error {
 	j.data = make([]byte, size)
 	return nil
 }
 
-func (j *Joined) mapPages(int64, content.Content) error { return errors.ErrUnsupported }
+func (j *Parts) mapPages(int64, content.Content) error { return errors.ErrUnsupported }
 
 // Trim releases the memory of mapped pages. Here it has no effect.
-func (j *Joined) Trim() {}
+func (j *Parts) Trim() {}
 
 // Close releases the memory.
-func (j *Joined) Close() error {
-	*j = Joined{}
+func (j *Parts) Close() error {
+	*j = Parts{}
 	return nil
 }

@@ -1,6 +1,6 @@
 //go:build unix
 
-package files
+package joined
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/rules-offload/rules_offload/internal/pages"
-
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/pages"
 )
 
 var pageSize = int64(os.Getpagesize())
@@ -21,7 +21,7 @@ const joinFrom = 256 << 10
 
 // reserve allocates size bytes of zeros. Pages that are not written use no
 // memory.
-func (j *Joined) reserve(size int) error {
+func (j *Parts) reserve(size int) error {
 	if size < joinFrom {
 		j.data = make([]byte, size)
 		return nil
@@ -36,34 +36,32 @@ func (j *Joined) reserve(size int) error {
 }
 
 // mapPages maps c, which consists of whole pages of a file, at off.
-func (j *Joined) mapPages(off int64, c content.Content) error {
+func (j *Parts) mapPages(off int64, c content.Content) error {
 	dst := j.memory[off : off+c.Len()]
-	in, from := inputOf(c)
-	_, err := unix.MmapPtr(int(in.file.Fd()), from, unsafe.Pointer(unsafe.SliceData(dst)), uintptr(len(dst)), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
+	file, from := mappedFile(c)
+	_, err := unix.MmapPtr(int(file.Fd()), from, unsafe.Pointer(unsafe.SliceData(dst)), uintptr(len(dst)), unix.PROT_READ, unix.MAP_SHARED|unix.MAP_FIXED)
 	if err != nil {
-		return fileError(in.name, err)
+		return fmt.Errorf("cannot map '%s': %w", file.Label, err)
 	}
-	m := &mapping{data: dst, in: in, off: from}
-	mappings.Store(m, struct{}{})
-	j.mappings = append(j.mappings, m)
+	j.mappings = append(j.mappings, guard.Map(dst, file, from))
 	return nil
 }
 
 // Trim releases the memory of mapped pages. The system reads them from their
 // files again on the next use.
-func (j *Joined) Trim() {
+func (j *Parts) Trim() {
 	for _, m := range j.mappings {
-		_ = unix.Madvise(m.data, unix.MADV_DONTNEED)
+		_ = unix.Madvise(m.Bytes(), unix.MADV_DONTNEED)
 	}
 }
 
 // Close releases the mappings and the memory.
-func (j *Joined) Close() error {
+func (j *Parts) Close() error {
 	for _, m := range j.mappings {
-		m.unmapping()
+		m.Forget()
 	}
 	memory := j.memory
-	*j = Joined{}
+	*j = Parts{}
 	if memory == nil {
 		return nil
 	}
