@@ -9,6 +9,7 @@ load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":sources.bzl", "object_names", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
+load(":toolchains.bzl", "LINK_GROUP")
 
 # The attributes of a rule whose sources can call device functions of other targets.
 DEVICE_DEPS_ATTRS = {
