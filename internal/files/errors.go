@@ -15,7 +15,7 @@ import (
 type Error struct {
 	Name string // the file as the request named it
 	Err  error  // the cause; a syscall.Errno if the system reported one
-	In   string // the thin archive that names the file, or ""; only Plain has it
+	in   string // the thin archive that names the file, or ""
 }
 
 // Error returns the message in the format of LLVM's tools: 'x': No such file or
@@ -33,11 +33,17 @@ func (e *Error) Plain() string {
 	if name == "" {
 		name = `""`
 	}
-	if e.In != "" {
-		name = e.In + ": member " + name
+	if e.in != "" {
+		name = e.in + ": member " + name
 	}
 	return name + ": " + reason
 }
+
+// SetArchive sets the name of the thin archive that names the file. Only Plain has it.
+func (e *Error) SetArchive(name string) { e.in = name }
+
+// InArchive reports whether a thin archive names the file.
+func (e *Error) InArchive() bool { return e.in != "" }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
@@ -67,7 +73,7 @@ type SameFileError struct {
 
 // Error returns the message in the format of Error.
 func (e *SameFileError) Error() string {
-	if e.Input {
+	if e.input {
 		return fmt.Sprintf("'%s': is the same file as the input '%s': writing it would destroy the input", e.Output, e.Other)
 	}
 	return fmt.Sprintf("'%s': is the same file as the output '%s': each output must be a separate file", e.Output, e.Other)
@@ -76,9 +82,9 @@ func (e *SameFileError) Error() string {
 // Plain returns the message in the format of the verbs.
 func (e *SameFileError) Plain() string {
 	switch {
-	case e.Input && e.Output == e.Other:
+	case e.input && e.Output == e.Other:
 		return fmt.Sprintf("output %s is the input; choose another name", e.Output)
-	case e.Input:
+	case e.input:
 		return fmt.Sprintf("output %s is the input %s; choose another name", e.Output, e.Other)
 	case e.Output == e.Other:
 		return fmt.Sprintf("two outputs are the same file, %s; give each its own name", e.Output)
