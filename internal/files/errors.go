@@ -73,7 +73,7 @@ type SameFileError struct {
 
 // Error returns the message in the format of Error.
 func (e *SameFileError) Error() string {
-	if e.input {
+	if e.Input {
 		return fmt.Sprintf("'%s': is the same file as the input '%s': writing it would destroy the input", e.Output, e.Other)
 	}
 	return fmt.Sprintf("'%s': is the same file as the output '%s': each output must be a separate file", e.Output, e.Other)
@@ -82,9 +82,9 @@ func (e *SameFileError) Error() string {
 // Plain returns the message in the format of the verbs.
 func (e *SameFileError) Plain() string {
 	switch {
-	case e.input && e.Output == e.Other:
+	case e.Input && e.Output == e.Other:
 		return fmt.Sprintf("output %s is the input; choose another name", e.Output)
-	case e.input:
+	case e.Input:
 		return fmt.Sprintf("output %s is the input %s; choose another name", e.Output, e.Other)
 	case e.Output == e.Other:
 		return fmt.Sprintf("two outputs are the same file, %s; give each its own name", e.Output)
