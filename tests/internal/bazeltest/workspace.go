@@ -89,7 +89,7 @@ register_toolchains("//tools:all", "@offload_system_clang//:all")
 `, project)
 }
 
-const toolchainFile = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain")
+const toolchainFile = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain", "offload_target_program_toolchain")
 
 offload_program_toolchain(
     name = "prebuilt",
@@ -100,6 +100,17 @@ toolchain(
     name = "prebuilt_toolchain",
     toolchain = ":prebuilt",
     toolchain_type = "@rules_offload//rules/toolchain:program_type",
+)
+
+offload_target_program_toolchain(
+    name = "target_prebuilt",
+    program = "offload",
+)
+
+toolchain(
+    name = "target_prebuilt_toolchain",
+    toolchain = ":target_prebuilt",
+    toolchain_type = "@rules_offload//rules/toolchain:target_program_type",
 )
 `
 
