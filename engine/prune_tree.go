@@ -85,7 +85,7 @@ type treeCopy struct {
 // newTree creates a copy of a directory: it creates directories and links, and fn
 // writes the regular files.
 func (s *Session) newTree(ctx context.Context, input, output string, dryRun bool, fn func(t *treeCopy) error) error {
-	entries, err := s.files.EntriesBelow(input)
+	entries, err := s.files.EntriesBelow(ctx, input)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -35,7 +36,6 @@ const (
 // searched in parallel.
 type search struct {
 	in     *File
-	root   *files.Root
 	opt    Options
 	memory *inflation
 	left   int // remaining number of things to search
@@ -151,7 +151,7 @@ func (s *search) file(ctx context.Context, c content.Content, at place) error {
 	if archive {
 		return s.archive(ctx, c, at)
 	}
-	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format, llvm23: s.opt.LLVM23}
+	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format.String(), Archive: format == object.Archive || format == object.ThinArchive, format: format, llvm23: s.opt.LLVM23}
 	s.sources = append(s.sources, s.source)
 	defer s.forget()
 	err := s.read(ctx, c, at)
@@ -167,7 +167,7 @@ func (s *search) read(ctx context.Context, c content.Content, at place) error {
 	if s.opt.Scope == Bundles {
 		return s.bundleFile(ctx, c, at)
 	}
-	format := s.source.Format
+	format := s.source.format
 	switch format {
 	case object.OffloadBinary:
 		return s.offloadBinaries(ctx, c, at)
@@ -220,7 +220,7 @@ func (s *search) archive(ctx context.Context, c content.Content, at place) error
 	batches := batchesOf(members)
 	ahead, left := 4*s.opt.Budget.Cores(), s.left
 	err = budget.Ordered(ctx, s.opt.Budget, len(batches), ahead, func(ctx context.Context, i int) (*looked, error) {
-		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left, hash: s.hash}
+		inner := &search{in: s.in, opt: s.opt, memory: s.memory, left: left, hash: s.hash}
 		fault := guard.Contain(func() error {
 			for k := range batches[i] {
 				if err := inner.member(ctx, c, at, &batches[i][k]); err != nil {
@@ -371,8 +371,12 @@ func (s *search) member(ctx context.Context, c content.Content, archive place, m
 		return err
 	}
 	at.path = ar.MemberPath(archive.path, m.Name)
-	input, err := s.root.OpenRegular(at.path)
+	input, err := s.opt.OpenMember(at.path)
 	if err != nil {
+		var failure *files.Error
+		if errors.As(err, &failure) {
+			failure.In = archive.path
+		}
 		return s.fault(at, err)
 	}
 	defer func() { s.in.keep(input, hasImages(s.sources)) }()

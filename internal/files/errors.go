@@ -15,6 +15,7 @@ import (
 type Error struct {
 	Name string // the file as the request named it
 	Err  error  // the cause; a syscall.Errno if the system reported one
+	In   string // the thin archive that names the file, or ""; only Plain has it
 }
 
 // Error returns the message in the format of LLVM's tools: 'x': No such file or
@@ -23,15 +24,19 @@ func (e *Error) Error() string { return "'" + e.Name + "': " + e.Reason() }
 
 // Plain returns the message in the format of the verbs: x: no such file or directory.
 func (e *Error) Plain() string {
-	if e.Name == "" {
-		return e.Reason()
-	}
 	reason := e.Reason()
 	if errno := syscall.Errno(0); errors.As(e.Err, &errno) {
 		r, n := utf8.DecodeRuneInString(reason)
 		reason = string(unicode.ToLower(r)) + reason[n:]
 	}
-	return e.Name + ": " + reason
+	name := e.Name
+	if name == "" {
+		name = `""`
+	}
+	if e.In != "" {
+		name = e.In + ": member " + name
+	}
+	return name + ": " + reason
 }
 
 // Unwrap returns the cause.

@@ -18,6 +18,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/process"
 	"github.com/rules-offload/rules_offload/internal/register"
+
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // LinkOptions are the options of Link.
@@ -74,7 +76,7 @@ func Link(ctx context.Context, s *engine.Session, opt LinkOptions) (messages str
 			}
 			return fmt.Errorf("device link for %s: %w", planned.link.Name(), err)
 		}
-		made, err := s.Files().Open(filepath.Join(opt.Scratch, planned.output))
+		made, err := session.Files(s).Open(filepath.Join(opt.Scratch, planned.output))
 		if err != nil {
 			return fmt.Errorf("device link for %s: %s wrote no image: %w", planned.link.Name(), opt.Clang, err)
 		}
@@ -94,7 +96,7 @@ func Link(ctx context.Context, s *engine.Session, opt LinkOptions) (messages str
 	}
 	command := []string{opt.Clang, "--no-default-config", "--target=" + opt.Triple, "-r", "-nostdlib", "-fuse-ld=lld", "-o", merged, registration}
 	for _, name := range opt.Inputs {
-		path, err := s.Files().Abs(name)
+		path, err := session.Files(s).Abs(name)
 		if err != nil {
 			return messages, err
 		}
@@ -127,7 +129,7 @@ func stage(ctx context.Context, s *engine.Session, opt LinkOptions) (plan *LinkP
 		return nil, nil, err
 	}
 	staged := map[string]bool{}
-	err = s.Files().Write(ctx, func(out *files.Outputs) error {
+	err = session.Files(s).Write(ctx, func(out *files.Outputs) error {
 		for _, link := range plan.Links {
 			for _, image := range link.Images {
 				if staged[image.File] {
@@ -174,11 +176,11 @@ func wrap(ctx context.Context, s *engine.Session, plan *LinkPlan, o register.Obj
 	o.Relocatable = opt.Relocatable
 	for _, kind := range []struct {
 		bit  offloadbinary.OffloadKind
-		kind register.Kind
+		kind offloadbinary.OffloadKind
 		make func(context.Context, *engine.Session, *LinkPlan, []int, LinkOptions) (string, error)
 	}{
-		{offloadbinary.OpenMP, register.OpenMP, packLinked},
-		{offloadbinary.HIP, register.HIP, bundleLinked},
+		{offloadbinary.OpenMP, offloadbinary.OpenMP, packLinked},
+		{offloadbinary.HIP, offloadbinary.HIP, bundleLinked},
 	} {
 		list := devicelink.Of(plan.links(), kind.bit)
 		if list == nil {
@@ -188,7 +190,7 @@ func wrap(ctx context.Context, s *engine.Session, plan *LinkPlan, o register.Obj
 		if err != nil {
 			return err
 		}
-		input, err := s.Files().Open(name)
+		input, err := session.Files(s).Open(name)
 		if err != nil {
 			return err
 		}
@@ -199,7 +201,7 @@ func wrap(ctx context.Context, s *engine.Session, plan *LinkPlan, o register.Obj
 		}
 		o.Registrations = append(o.Registrations, r)
 	}
-	return s.Files().Write(ctx, func(out *files.Outputs) error {
+	return session.Files(s).Write(ctx, func(out *files.Outputs) error {
 		object, err := out.Create(output)
 		if err != nil {
 			return err
@@ -214,7 +216,7 @@ func packLinked(ctx context.Context, s *engine.Session, plan *LinkPlan, list []i
 	var images []offloadbinary.Image
 	for _, i := range list {
 		planned := &plan.Links[i]
-		input, err := s.Files().Open(filepath.Join(opt.Scratch, planned.output))
+		input, err := session.Files(s).Open(filepath.Join(opt.Scratch, planned.output))
 		if err != nil {
 			return "", err
 		}
@@ -223,7 +225,7 @@ func packLinked(ctx context.Context, s *engine.Session, plan *LinkPlan, list []i
 		image.Content = input.All()
 		images = append(images, image)
 	}
-	return name, s.Files().Write(ctx, func(out *files.Outputs) error {
+	return name, session.Files(s).Write(ctx, func(out *files.Outputs) error {
 		output, err := out.Create(name)
 		if err != nil {
 			return err

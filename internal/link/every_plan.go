@@ -16,6 +16,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
+
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // LinkPlan is what the device links of Link do.
@@ -69,7 +71,7 @@ func planLink(s *engine.Session, found []linkInput, opt LinkOptions) (*LinkPlan,
 	for _, in := range found {
 		archive := in.format == object.Archive || in.format == object.ThinArchive
 		if archive || in.format == object.ELFSharedObject {
-			path, err := s.Files().Abs(in.name)
+			path, err := session.Files(s).Abs(in.name)
 			if err != nil {
 				return nil, err
 			}
@@ -198,7 +200,7 @@ func (l *linkInput) read() (err error) {
 	if l.images, err = l.file.All(); err != nil {
 		return err
 	}
-	data := l.file.Input().Bytes()
+	data := l.file.Content().Bytes()
 	switch l.format = object.Identify(data); l.format {
 	case object.ELFSharedObject:
 		l.images = nil // they are already linked

@@ -13,6 +13,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/linkcache"
 	"github.com/rules-offload/rules_offload/internal/process"
+
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // Options are the options of WrapLink: a host link and the device links
@@ -161,7 +163,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // WrapLink links the device images of the inputs, writes the objects that
 // register the results, and runs the host linker with these objects.
 func Run(ctx context.Context, s *engine.Session, opt Options) error {
-	w := &linker{Options: opt, session: s, files: s.Files(), names: devicelink.Names{Dir: opt.Temp}, extracted: devicelink.Names{Dir: opt.Temp}}
+	w := &linker{Options: opt, session: s, files: session.Files(s), names: devicelink.Names{Dir: opt.Temp}, extracted: devicelink.Names{Dir: opt.Temp}}
 	if w.SaveTemps {
 		w.names = devicelink.Names{Dir: opt.Kept, Plain: true}
 		w.extracted = devicelink.Names{Plain: true}

@@ -21,7 +21,7 @@ import (
 
 // packedKind holds the images that are registered with one runtime.
 type packedKind struct {
-	kind   register.Kind
+	kind   offloadbinary.OffloadKind
 	links  []int    // that made the images
 	images []string // files
 	// image, if not nil, replaces the content of the only file, which is not
@@ -52,16 +52,16 @@ func (w *linker) packKind(ctx context.Context, kind offloadbinary.OffloadKind) (
 	p.links = devicelink.Of(w.links, kind)
 	switch kind {
 	case offloadbinary.OpenMP:
-		p.kind = register.OpenMP
+		p.kind = offloadbinary.OpenMP
 		p.images, err = w.packOpenMP(ctx, p.links)
 	case offloadbinary.HIP:
-		p.kind = register.HIP
+		p.kind = offloadbinary.HIP
 		err = w.bundleHIP(ctx, &p)
 	case offloadbinary.SYCL:
 		// The output of clang-sycl-linker contains all images.
-		p.kind, p.images = register.SYCL, []string{w.linked[p.links[0]]}
+		p.kind, p.images = offloadbinary.SYCL, []string{w.linked[p.links[0]]}
 	case offloadbinary.CUDA:
-		p.kind = register.CUDA
+		p.kind = offloadbinary.CUDA
 		p.images, err = w.fatbinary(ctx, p.links)
 	default:
 		err = &Error{Fault: NoRuntime, Subject: kind.String()}

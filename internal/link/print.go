@@ -5,6 +5,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/register"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // print prints a command if printing is enabled.
@@ -58,7 +60,7 @@ func (w *linker) printExtraction(found *scanned, staged []string) {
 
 // printWrapping prints the commands that would produce a registration object.
 func (w *linker) printWrapping(p *packedKind, ir, object string) {
-	if p.kind == register.OpenMP {
+	if p.kind == offloadbinary.OpenMP {
 		for i, l := range p.links {
 			link := &w.links[l]
 			text := fmt.Sprintf("--image=file=%s,kind=openmp,triple=%s", w.linked[l], link.Triple)
@@ -69,7 +71,7 @@ func (w *linker) printWrapping(p *packedKind, ir, object string) {
 		}
 	}
 	args := []string{"--kind=" + p.kind.String(), "--triple=" + w.HostTriple, "-o", ir}
-	if w.Relocatable && p.kind == register.OpenMP {
+	if w.Relocatable && p.kind == offloadbinary.OpenMP {
 		args = append(args, "--relocatable")
 	}
 	w.printTool("llvm-offload-wrapper", append(args, p.images...)...)

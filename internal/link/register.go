@@ -22,7 +22,7 @@ func (w *linker) register(ctx context.Context, p *packedKind) error {
 	stem := fmt.Sprintf("%s.%s.image.wrapper", w.base(), p.kind)
 	name := w.names.File(stem, ".o")
 	w.objects = append(w.objects, name)
-	r := register.Registration{Kind: p.kind, Package: p.kind == register.SYCL && w.Device.Release > register.LastSYCLDescriptor}
+	r := register.Registration{Kind: p.kind, Package: p.kind == offloadbinary.SYCL && w.Device.Release > register.LastSYCLDescriptor}
 	module := registerir.Module{Triple: w.HostTriple, Release: w.Device.Release, Relocatable: w.Relocatable}
 	if w.SaveTemps && w.Verbose {
 		w.printWrapping(p, strings.TrimSuffix(name, ".o")+".bc", name)
@@ -118,7 +118,7 @@ func (w *linker) compile(ctx context.Context, ir, object string) error {
 // placeholders returns the images of a dry run, which have no content.
 func (w *linker) placeholders(p *packedKind) ([]register.Image, error) {
 	switch p.kind {
-	case register.OpenMP:
+	case offloadbinary.OpenMP:
 		var images []register.Image
 		for _, l := range p.links {
 			var b content.Buffer
@@ -134,7 +134,7 @@ func (w *linker) placeholders(p *packedKind) ([]register.Image, error) {
 			if err := offloadbinary.Write(&b, 1, []offloadbinary.Image{image}); err != nil {
 				return nil, err
 			}
-			r := register.Registration{Kind: register.OpenMP}
+			r := register.Registration{Kind: offloadbinary.OpenMP}
 			packed, err := r.ReadImages(content.Memory(b.Bytes()))
 			if err != nil {
 				return nil, err
@@ -142,7 +142,7 @@ func (w *linker) placeholders(p *packedKind) ([]register.Image, error) {
 			images = append(images, packed...)
 		}
 		return images, nil
-	case register.SYCL:
+	case offloadbinary.SYCL:
 		return []register.Image{{Symbols: []string{"stub"}}}, nil
 	}
 	return []register.Image{{}}, nil

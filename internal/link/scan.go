@@ -17,6 +17,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
+
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // scanned holds the images and symbols of the inputs of a link.
@@ -52,7 +54,7 @@ func scan(ctx context.Context, s *engine.Session, inputs []Input, withEntries bo
 func scanInput(ctx context.Context, s *engine.Session, found *scanned, in Input, withEntries bool) error {
 	f, err := s.Open(ctx, in.Name, images.Options{Scope: images.OffloadBinaries})
 	var system *files.Error
-	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || isDirectory(s.Files(), in.Name)) {
+	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || isDirectory(session.Files(s), in.Name)) {
 		found.formats = append(found.formats, object.Unknown)
 		return nil
 	}
@@ -62,7 +64,7 @@ func scanInput(ctx context.Context, s *engine.Session, found *scanned, in Input,
 	found.opened = append(found.opened, f)
 	var format object.Format
 	err = guard.Contain(func() error {
-		data := f.Input().All()
+		data := f.Content()
 		format = object.Identify(data.Bytes())
 		if withEntries && format != object.ELFSharedObject {
 			found.entries = append(found.entries, hostEntries(s, in.Name, data, 0)...)
@@ -135,7 +137,7 @@ func hostEntries(s *engine.Session, path string, c content.Content, depth int) (
 				continue
 			}
 			name := ar.MemberPath(path, member.Name)
-			if input, err := s.Files().OpenRegular(name); err == nil {
+			if input, err := session.Files(s).OpenRegular(name); err == nil {
 				names = append(names, hostEntries(s, name, input.All(), depth+1)...)
 				input.Close()
 			}

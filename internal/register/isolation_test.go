@@ -1,6 +1,7 @@
 package register
 
 import (
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
@@ -16,7 +17,7 @@ func FuzzHostObject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := content.Memory(data)
 		EntrySymbols(data)
-		for kind := OpenMP; kind <= SYCL; kind++ {
+		for kind := offloadbinary.OpenMP; kind <= offloadbinary.SYCL; kind <<= 1 {
 			(&Registration{Kind: kind}).ReadImages(c)
 		}
 		edits, err := Isolation(data, "x")

@@ -76,7 +76,12 @@ func sharedAttributes(modules []*module) map[string]field {
 	common := map[string]field{}
 	for name, byKey := range users {
 		for key, n := range byKey {
-			if n > 1 && n > users[name][common[name].key()] && name != "name" && !strings.HasPrefix(key.doc, oldName) {
+			if n < 2 || name == "name" || strings.HasPrefix(key.doc, oldName) {
+				continue
+			}
+			// Of two equally frequent texts, the choice must not depend on the order of the map.
+			most := users[name][common[name].key()]
+			if n > most || n == most && key.doc < common[name].doc {
 				common[name] = first[key]
 			}
 		}

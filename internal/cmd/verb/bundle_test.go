@@ -57,7 +57,7 @@ func TestBundleListUnbundle(t *testing.T) {
 		{"archive --output l.a --check x z", 0, "", ""},
 		{"list l.a", 0, amd + "gfx942\n" + amd + "gfx90a:xnack+\nhost-x86_64-unknown-linux-gnu-\nhip-amdgcn-amd-amdhsa--gfx906\nhip-amdgcn-amd-amdhsa--gfx908:sramecc+:xnack-\n", ""},
 		{"unbundle-archive --input l.a --entry gfx942=o5.a --entry gfx906:xnack+=o6.a", 0, "", ""},
-		{"unbundle-archive --input l.a --entry gfx1030=none.a", 1, "", "offload: l.a: no entry serves " + amd + "gfx1030; the archive has hip-amdgcn-amd-amdhsa--gfx906, hip-amdgcn-amd-amdhsa--gfx908:sramecc+:xnack-, " + amd + "gfx90a:xnack+, " + amd + "gfx942, host-x86_64-unknown-linux-gnu-; choose another target, or add --allow-missing\n"},
+		{"unbundle-archive --input l.a --entry gfx1030=none.a", 1, "", "offload: l.a: no entry serves " + amd + "gfx1030; the archive has hip-amdgcn-amd-amdhsa--gfx906, hip-amdgcn-amd-amdhsa--gfx908:sramecc+:xnack-, " + amd + "gfx90a:xnack+, " + amd + "gfx942, host-x86_64-unknown-linux-gnu-; choose another target, or add --allow-missing (allow_missing = True in rules)\n"},
 		{"unbundle-archive --input l.a --entry gfx1030=o7.a --allow-missing", 0, "", ""},
 		{"list --json o7.a", 0, "[]\n", ""},
 		{"list nosuch", 1, "", "offload: nosuch: no such file or directory\n"},

@@ -35,7 +35,7 @@ type candidate struct {
 // complete answers a completion script.
 func complete(call *command.Call) int {
 	if len(call.Args) < 3 {
-		return completionVerb.exit(call, usageError("no words to complete"))
+		return completionVerb.exit(call, usageError("expected a shell and the words to complete"))
 	}
 	shell, words := call.Args[1], call.Args[2:]
 	if shell == "bash" {

@@ -373,6 +373,9 @@ func unbundleRequests(entries []entryFlag, kind string) ([]engine.UnbundleReques
 	}
 	all := make([]engine.UnbundleRequest, len(entries))
 	for i, entry := range entries {
+		if entry.file == "" {
+			return nil, usageError("--entry " + entry.target + "=: the output is missing, expected " + entry.target + "=FILE")
+		}
 		all[i] = engine.UnbundleRequest{Target: ids[i], Output: entry.file}
 	}
 	return all, nil

@@ -8,6 +8,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/files"
+
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // messages returns the message of an error as a line for each error that errors.Join combined.
@@ -30,20 +32,19 @@ func messages(call *command.Call, err error) []string {
 	}
 	if errors.As(err, &file) {
 		plain := file.Plain()
-		if dir := missingDirectory(call, err); dir != "" {
-			plain = "directory " + dir + " does not exist"
+		if name, dir := missingDirectory(call, err); dir != "" {
+			plain = name + ": directory " + dir + " does not exist"
 		}
 		message = strings.Replace(message, file.Error(), plain, 1)
 	}
 	return []string{printable.Name(message)}
 }
 
-// missingDirectory returns the directory that makes a file of an error missing, or "" if the
-// directory exists.
-func missingDirectory(call *command.Call, err error) string {
+// missingDirectory returns the file of an error and its directory, if that does not exist, or "".
+func missingDirectory(call *command.Call, err error) (name, dir string) {
 	var file *files.Error
-	if !errors.As(err, &file) || !errors.Is(err, fs.ErrNotExist) {
-		return ""
+	if !errors.As(err, &file) || !errors.Is(err, fs.ErrNotExist) || file.In != "" {
+		return "", ""
 	}
-	return call.Session.Files().MissingDirectory(file.Name)
+	return file.Name, session.Files(call.Session).MissingDirectory(file.Name)
 }
