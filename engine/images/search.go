@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
