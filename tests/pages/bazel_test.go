@@ -14,6 +14,7 @@ import (
 	"github.com/bazelbuild/buildtools/build"
 
 	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
 // A workspace is where pages are followed: the directory hello next to rules_offload, as the tutorial has it. All pages
@@ -41,19 +42,6 @@ common --flag_alias=openmp_runtime=@rules_offload//rules/settings:openmp_runtime
 build --hip_runtime=//runtime
 build --offload_archs=gfx90a
 build --openmp_runtime=@offload_system_clang//:openmp_runtime
-`
-	program = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain")
-
-offload_program_toolchain(
-    name = "prebuilt",
-    program = "offload",
-)
-
-toolchain(
-    name = "prebuilt_toolchain",
-    toolchain = ":prebuilt",
-    toolchain_type = "@rules_offload//rules/toolchain:program_type",
-)
 `
 	// wrapper is bazelw with a program that is already built, and without progress.
 	wrapper = `#!/usr/bin/env bash
@@ -89,7 +77,7 @@ func newWorkspace(t *testing.T) *workspace {
 	}
 	run := fmt.Sprintf(wrapper, project, prebuilt)
 	w.write(t, prebuilt, "offload", string(content))
-	w.write(t, prebuilt, "BUILD.bazel", program)
+	w.write(t, prebuilt, "BUILD.bazel", bazeltest.ToolchainFile)
 	w.write(t, w.bin, "bazel", run)
 	w.write(t, w.bin, "offload", string(content))
 	entries, err := os.ReadDir(project)
