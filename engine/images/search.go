@@ -12,7 +12,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -373,9 +372,9 @@ func (s *search) member(ctx context.Context, c content.Content, archive place, m
 	at.path = ar.MemberPath(archive.path, m.Name)
 	input, err := s.opt.OpenMember(at.path)
 	if err != nil {
-		var failure *files.Error
+		var failure interface{ SetArchive(name string) }
 		if errors.As(err, &failure) {
-			failure.In = archive.path
+			failure.SetArchive(archive.path)
 		}
 		return s.fault(at, err)
 	}
