@@ -36,7 +36,7 @@ func (w *linker) register(ctx context.Context, group []packed) error {
 	for i := range group {
 		p := &group[i]
 		w.Observer.Registered(&Registered{p.kind, p.links, p.images, stem(name) + ".bc", name})
-		r := register.Registration{Kind: p.kind, Package: p.kind == register.SYCL && w.Device.Release > register.LastSYCLDescriptor}
+		r := register.Registration{Kind: p.kind, Package: p.kind == register.SYCL && w.Device.Release.RegistersSYCLBinaries()}
 		if err := w.readImages(&r, p); err != nil {
 			return err
 		}

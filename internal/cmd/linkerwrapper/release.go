@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 )
 
@@ -17,14 +18,14 @@ var (
 
 // release returns the number of the LLVM release to follow: that of the environment variable,
 // or else that of the clang for device links, from its path or its output.
-func (w *wrapper) release(t *tools) (int, error) {
+func (w *wrapper) release(t *tools) (target.Release, error) {
 	if value, _ := w.call.LookupEnv(release.Variable); value != "" {
 		r, err := release.FromEnv(w.call.LookupEnv)
-		return r.Number, err
+		return r.Release, err
 	}
 	if t.suffix != "" {
 		n, _ := strconv.Atoi(t.suffix[1:])
-		return n, nil
+		return target.Release(n), nil
 	}
 	clang, err := t.find("clang")
 	if err != nil || filepath.Base(clang) == clang {
@@ -33,13 +34,13 @@ func (w *wrapper) release(t *tools) (int, error) {
 	if real, err := filepath.EvalSymlinks(clang); err == nil {
 		if m := inPath().FindStringSubmatch(real); m != nil {
 			n, _ := strconv.Atoi(m[1])
-			return n, nil
+			return target.Release(n), nil
 		}
 	}
 	out, err := exec.Command(clang, "--version").Output()
 	if m := inVersion().FindSubmatch(out); err == nil && m != nil {
 		n, _ := strconv.Atoi(string(m[1]))
-		return n, nil
+		return target.Release(n), nil
 	}
 	return release.Default, nil
 }

@@ -66,7 +66,7 @@ func newOptions(r release.Release) *options {
 	}}
 	t := &o.tool
 	t.Order, t.Syntax = order, r.Syntax
-	if r.NextBucket {
+	if r.LinearProbing() {
 		t.Order = orderNextBucket
 	}
 	if !r.Syntax.HelpAlias {
@@ -92,7 +92,7 @@ func newOptions(r release.Release) *options {
 // packerVersion returns the release that the program follows. Extraction and messages follow
 // LLVM 23, for every version of the container.
 func packerVersion(r release.Release) string {
-	if least, _ := release.Of(23); r.Number < least.Number {
+	if least, _ := release.Of(23); r.Release < least.Release {
 		return least.Version
 	}
 	return r.Version

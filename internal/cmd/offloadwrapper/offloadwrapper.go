@@ -32,7 +32,7 @@ func Run(ctx context.Context, call *command.Call) int {
 	}
 	// Without a release to follow, all options are accepted.
 	_, chosen := call.LookupEnv(release.Variable)
-	newest := !chosen || followed.Number >= firstSYCL
+	newest := !chosen || followed.Release >= firstSYCL
 
 	tool := llvmcl.Tool{
 		Overview: "Generate runtime registration code for a device binary image\n",
@@ -61,7 +61,7 @@ func Run(ctx context.Context, call *command.Call) int {
 	}
 	opt := engine.RegisterOptions{
 		Triple: triple.Value, Images: inputs.Value, Output: output.Value,
-		Relocatable: relocatable.Value, Release: followed.Number, FirstImage: true,
+		Relocatable: relocatable.Value, Release: followed.Release, FirstImage: true,
 		IR: !strings.HasSuffix(output.Value, ".o") && !strings.HasSuffix(output.Value, ".obj"),
 	}
 	if opt.Kind, err = register.ParseKind(kind.Value); err == nil {
