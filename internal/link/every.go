@@ -165,6 +165,13 @@ func (opt *EveryTargetOptions) options(s *engine.Session) (Options, error) {
 			return name
 		},
 		Linked: func(i int, _ *devicelink.Link) string { return fmt.Sprintf("linked%d.img", i) },
+		Packed: func(kind offloadbinary.OffloadKind) string {
+			suffix := ".hipfb"
+			if kind == offloadbinary.OpenMP {
+				suffix = ".openmp"
+			}
+			return filepath.Join(opt.Scratch, "linked"+suffix)
+		},
 	}
 	return o, nil
 }

@@ -167,6 +167,9 @@ type Names struct {
 	// Image and Linked, if not nil, name the file of image i and the result of link i.
 	Image  func(i int, image *images.DeviceImage) string
 	Linked func(i int, link *devicelink.Link) string
+	// Packed, if not nil, names the file of the packed images of a runtime, which then is always
+	// written.
+	Packed func(kind offloadbinary.OffloadKind) string
 }
 
 // Observer is called at the steps of a link. Its methods are called one at a time, except Phase.

@@ -113,7 +113,7 @@ func (w *linker) packOpenMP(ctx context.Context, links []*Link) (packages []stri
 		size = len(links)
 	}
 	for some := range slices.Chunk(links, size) {
-		name := w.Names.Images.File(stem(filepath.Base(some[0].Output)), ".openmp.offload")
+		name := w.packedFile(offloadbinary.OpenMP, &w.Names.Images, stem(filepath.Base(some[0].Output)), ".openmp.offload")
 		packages = append(packages, name)
 		if w.DryRun {
 			continue
@@ -123,6 +123,14 @@ func (w *linker) packOpenMP(ctx context.Context, links []*Link) (packages []stri
 		}
 	}
 	return packages, nil
+}
+
+// packedFile names the file of packed images.
+func (w *linker) packedFile(kind offloadbinary.OffloadKind, names *devicelink.Names, prefix, suffix string) string {
+	if w.Names.Packed != nil {
+		return w.Names.Packed(kind)
+	}
+	return names.File(prefix, suffix)
 }
 
 // packImages writes an offload binary of linked images.
@@ -170,7 +178,7 @@ func (w *linker) bundleHIP(ctx context.Context, p *packed, ids []string) error {
 	for _, link := range p.links {
 		images = append(images, w.path(link.Output))
 	}
-	name := w.Names.Files.File(w.base(), ".hipfb")
+	name := w.packedFile(offloadbinary.HIP, &w.Names.Files, w.base(), ".hipfb")
 	p.images = []string{name}
 	w.Observer.Bundled(ids, images, name)
 	if w.DryRun {
@@ -181,7 +189,7 @@ func (w *linker) bundleHIP(ctx context.Context, p *packed, ids []string) error {
 		return &Error{Fault: NoBundle, Err: err}
 	}
 	_, _, unknown := register.HostMachine(w.HostTriple)
-	if !w.Compress && !w.SaveTemps && w.Module == nil && w.Result != Fatbin && unknown == nil {
+	if !w.Compress && !w.SaveTemps && w.Module == nil && w.Result != Fatbin && w.Names.Packed == nil && unknown == nil {
 		return w.placeHIP(p, targets, images, hipAlign)
 	}
 	entries := []engine.BundleEntry{{Target: targets[0]}}
