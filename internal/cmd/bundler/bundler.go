@@ -31,7 +31,7 @@ type run struct {
 
 // Run runs a command line and returns its exit code: 0, or 1 for every failure.
 func Run(ctx context.Context, call *command.Call) int {
-	follow, err := release.FromEnv(call.LookupEnv)
+	follow, err := release.Follow(ctx, call)
 	if err != nil {
 		fmt.Fprintf(call.Stderr, "%s: error: %v\n", call.Name, err)
 		return 1

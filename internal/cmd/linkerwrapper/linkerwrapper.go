@@ -20,6 +20,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
@@ -75,7 +76,7 @@ func run(ctx context.Context, call *command.Call) error {
 			printHelp(call.Stdout, w.id == optHelpHidden)
 			return nil
 		case optVersion:
-			r, err := release.FromEnv(call.LookupEnv)
+			r, err := release.Follow(ctx, call)
 			if err != nil {
 				return err
 			}
@@ -139,11 +140,11 @@ func (w *wrapper) run(ctx context.Context) error {
 	tools := w.tools()
 	opt.Find = tools.find
 	opt.Fatbinary = tools.fatbinary
-	release, err := w.release(tools)
+	followed, err := w.release(ctx, tools)
 	if err != nil {
 		return err
 	}
-	opt.Device.Release, opt.Policy.Plan = release, devicelink.PolicyOf(release)
+	opt.Device.Release, opt.Policy.Plan = followed, devicelink.PolicyOf(followed)
 	opt.Env = os.Environ()
 	if opt.Cache, err = w.cache(); err != nil {
 		return err
@@ -160,7 +161,7 @@ func (w *wrapper) run(ctx context.Context) error {
 	opt.Names = link.Names{Files: devicelink.Names{Dir: opt.Temp}, Images: devicelink.Names{Dir: opt.Temp}}
 	if opt.SaveTemps {
 		opt.Names = link.Names{Files: devicelink.Names{Plain: true}, Images: devicelink.Names{Plain: true}}
-		if release > 22 { // others stay in the working directory
+		if followed > target.LLVM22 { // others stay in the working directory
 			opt.Names.Files.Dir = filepath.Dir(opt.Output)
 		}
 	}
