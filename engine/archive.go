@@ -46,6 +46,8 @@ func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 				if err := s.checkFile(ctx, opt.Inputs[i], opt); err != nil {
 					return err
 				}
+			} else if format := object.Identify(inputs[i].Bytes()); format == object.Unknown && opt.Read.Warn != nil {
+				opt.Read.Warn(fmt.Errorf("%s: not a bundle or an object", opt.Inputs[i]))
 			}
 			index(&members[i])
 			return nil

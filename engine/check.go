@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 // CheckOptions are the options of Check.
@@ -49,7 +50,7 @@ func (s *Session) Check(ctx context.Context, opt CheckOptions) (warnings []error
 	}
 	err = s.write(ctx, func(out *files.Outputs) error {
 		var result check.Result
-		err := files.Guard(func() error {
+		err := guard.Faults(func() error {
 			return s.budget.WithBytes(ctx, check.Memory(bundle.Bytes()), func(context.Context) error {
 				result = check.Bundle(bundle.Bytes(), checks)
 				return nil

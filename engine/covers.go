@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -130,7 +130,7 @@ func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.
 	if err != nil {
 		return nil, "", err
 	}
-	err = files.Contain(func() error {
+	err = guard.Contain(func() error {
 		split = externalCode(f.Input().Bytes())
 		return nil
 	})
@@ -229,9 +229,6 @@ type tensileFolder struct {
 	part      map[string]bool     // all files of both kinds
 }
 
-// processorName finds the processor in the name of a file.
-var processorName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`gfx(?:[0-9]+(?:-[0-9]+)?-generic|[0-9]+[a-f0-9]*)`) })
-
 // tensile recognizes a folder of Tensile by its catalogues and code files. It
 // returns nil for other folders.
 func tensile(folder files.Folder) *tensileFolder {
@@ -239,7 +236,7 @@ func tensile(folder files.Folder) *tensileFolder {
 	catalogues := 0
 	for _, name := range slices.Sorted(slices.Values(append(slices.Clone(folder.Files), folder.Links...))) {
 		base := filepath.Base(name)
-		processor := processorName().FindString(base)
+		processor := target.FindProcessor(base)
 		switch filepath.Ext(base) {
 		case ".dat":
 			catalogues++

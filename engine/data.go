@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/ptx"
 	"github.com/rules-offload/rules_offload/internal/register"
@@ -72,7 +73,7 @@ func (s *Session) Data(ctx context.Context, opt DataOptions) error {
 		if err != nil {
 			return err
 		}
-		return in(input, files.Contain(func() error {
+		return in(input, guard.Contain(func() error {
 			d.Content = input.All()
 			data := d.Content.Bytes()
 			if err := loadable(data); err != nil {

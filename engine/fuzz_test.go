@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 // Whatever a file holds, listing it and taking it apart ends, without a panic and
@@ -53,7 +53,7 @@ func FuzzRead(f *testing.F) {
 		s := bundleSession(dir)
 		ctx := context.Background()
 		check := func(err error) {
-			if _, ok := err.(*files.PanicError); ok {
+			if _, ok := err.(*guard.PanicError); ok {
 				t.Fatal(err)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/codeobject"
 	"github.com/rules-offload/rules_offload/internal/cubin"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/ptx"
 )
 
@@ -61,7 +61,7 @@ func (s *Session) inspect(ctx context.Context, f *images.File) (*DeviceFile, err
 	defer memory.Release()
 	if len(found) == 0 {
 		self := f.Self()
-		err := files.Contain(func() error {
+		err := guard.Contain(func() error {
 			if describeCodeObject(self, f.Input().Bytes()) {
 				found = append(found, self)
 			}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/prune"
 )
@@ -79,7 +80,7 @@ func (s *Session) KpackList(ctx context.Context, names []string) (list []KpackFi
 	if err != nil {
 		return nil, err
 	}
-	err = files.Contain(func() error {
+	err = guard.Contain(func() error {
 		for _, input := range inputs {
 			a, h, err := openKpack(input)
 			if err != nil {
@@ -264,7 +265,7 @@ func (s *Session) KpackVerify(ctx context.Context, names []string) (problems []K
 		return nil, err
 	}
 	v := kpack.Verifier{Budget: s.budget}
-	err = files.Contain(func() error {
+	err = guard.Contain(func() error {
 		for _, input := range inputs {
 			a, h, err := openKpack(input)
 			if err != nil {

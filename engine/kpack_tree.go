@@ -33,7 +33,7 @@ func (s *Session) KpackSplitTree(ctx context.Context, opt KpackSplitOptions) (Kp
 	report := KpackTreeReport{Input: opt.Input, Output: opt.Output, Files: []KpackSplitReport{}, Archives: []KpackArchiveFile{}, Warnings: []string{}}
 	dir := filepath.ToSlash(filepath.Clean(opt.Dir))
 	if !filepath.IsLocal(opt.Dir) || dir == "." {
-		return report, fmt.Errorf("'%s': expected a path inside the new directory, such as .kpack", opt.Dir)
+		return report, fmt.Errorf("%s: expected a path inside the new directory, such as .kpack", opt.Dir)
 	}
 	if err := checkGroup(opt.Group); err != nil {
 		return report, err
@@ -131,6 +131,9 @@ func (s *Session) splitAll(ctx context.Context, t *treeCopy, fat []bool, out *fi
 	for _, arch := range archs {
 		entries, err := writers[arch].Close()
 		if err != nil {
+			return err
+		}
+		if err := outputs[arch].Close(); err != nil {
 			return err
 		}
 		report.Archives = append(report.Archives, KpackArchiveFile{

@@ -6,7 +6,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 // ListOptions are the options of List.
@@ -77,7 +77,7 @@ func (s *Session) detectType(name string) (t bundle.FileType, err error) {
 	}
 	defer input.Close()
 	t = bundle.ObjectType
-	err = files.Guard(func() error {
+	err = guard.Faults(func() error {
 		if ar.Is(input.Bytes()) {
 			t = bundle.ArchiveType
 		}

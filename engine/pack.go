@@ -9,6 +9,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 // PackOptions are the options of Pack.
@@ -55,7 +56,7 @@ func (s *Session) Pack(ctx context.Context, opt PackOptions) (unknown []string, 
 			defer input.Close()
 			img := common
 			img.Content = input.All()
-			err = files.Guard(func() error {
+			err = guard.Faults(func() error {
 				img.Kind = imageKind(name, input.Bytes(), opt)
 				return nil
 			})

@@ -4,12 +4,13 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/joined"
 )
 
 // checkLayout checks the structure of a linked file to be written. It ignores faults
 // that the input also has.
 func checkLayout(input *files.Input, layout *elfedit.Layout) error {
-	joined, err := files.Join(layout.Size, layout.Parts)
+	joined, err := joined.New(layout.Size, layout.Parts)
 	if err != nil {
 		return err
 	}

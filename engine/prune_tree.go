@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
@@ -84,7 +85,7 @@ type treeCopy struct {
 // newTree creates a copy of a directory: it creates directories and links, and fn
 // writes the regular files.
 func (s *Session) newTree(ctx context.Context, input, output string, dryRun bool, fn func(t *treeCopy) error) error {
-	entries, err := s.files.EntriesBelow(input)
+	entries, err := s.files.EntriesBelow(ctx, input)
 	if err != nil {
 		return err
 	}
@@ -95,7 +96,7 @@ func (s *Session) newTree(ctx context.Context, input, output string, dryRun bool
 		}
 		defer t.tree.Abort()
 		if t.tree.Contains(input) {
-			return fmt.Errorf("'%s': is inside the input '%s'; name a directory outside of it", output, input)
+			return fmt.Errorf("%s: is inside the input %s; name a directory outside of it", output, input)
 		}
 	}
 	var hard []files.TreeEntry
@@ -120,7 +121,7 @@ func (s *Session) newTree(ctx context.Context, input, output string, dryRun bool
 			return err
 		}
 	}
-	if err := files.Contain(func() error { return fn(t) }); err != nil {
+	if err := guard.Contain(func() error { return fn(t) }); err != nil {
 		return err
 	}
 	if t.tree == nil {

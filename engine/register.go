@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/register"
 	"github.com/rules-offload/rules_offload/internal/registerir"
 )
@@ -82,7 +83,7 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	o := register.Object{Machine: machine, COFF: coff, Entries: opt.Entries, Relocatable: opt.Relocatable, Define: opt.Define}
 	for _, host := range hosts {
 		var keep []string
-		err := files.Contain(func() (err error) {
+		err := guard.Contain(func() (err error) {
 			keep, err = register.EntrySymbols(host.Bytes())
 			return err
 		})
@@ -142,7 +143,7 @@ func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*
 		return false, nil
 	}
 	for _, input := range inputs {
-		err := files.Contain(func() error {
+		err := guard.Contain(func() error {
 			if !offloadbinary.Is(input.Bytes()) {
 				return nil
 			}

@@ -2,6 +2,7 @@ package offload
 
 import (
 	"fmt"
+	"iter"
 	"log"
 	"os"
 	"path"
@@ -17,6 +18,7 @@ import (
 // generator generates the rules of one package.
 type generator struct {
 	*offload
+	folder *folder
 	language.GenerateArgs
 	settings *settings
 	taken    map[string]bool // names of targets
@@ -37,12 +39,15 @@ type group struct {
 	// leaf is true for linked programs and tests. No rule depends on them, so they can depend
 	// on the libraries of the package.
 	leaf bool
-	// The results for the includes: headers, libraries of the package that have the headers,
-	// and unresolved includes.
-	hdrs, local []string
+	// flags are those of the unit that the rule is for, or of the folder.
+	flags flags
+	links []string // names of the units that it links
+	// The results for the includes: headers and other files of the package, libraries of the
+	// package that have the headers, and what dependencies must provide.
+	hdrs, textual, local []string
 	// includes are the folders of the package from which the headers are included.
 	includes  []string
-	elsewhere []include
+	elsewhere []wanted
 }
 
 // perFile reports whether the rule is for a single source and named after it.
@@ -56,11 +61,18 @@ func (gr *group) perFile(suffix string) bool {
 
 // GenerateRules generates the rules of one package. Gazelle calls it for subfolders first.
 func (l *offload) GenerateRules(args language.GenerateArgs) language.GenerateResult {
+	if l.plan == nil {
+		l.plan = l.newPlan(args.Config)
+	}
 	g := &generator{
 		offload:      l,
+		folder:       l.plan.folders[args.Rel],
 		GenerateArgs: args,
 		settings:     settingsOf(args.Config),
 		taken:        make(map[string]bool),
+	}
+	if g.folder == nil {
+		g.folder = &folder{rel: args.Rel, files: args.RegularFiles, settings: g.settings, build: args.File}
 	}
 	l.noteLibraries(args.Config, args.Rel, args.OtherGen)
 	if !g.settings.enabled {
@@ -70,6 +82,7 @@ func (l *offload) GenerateRules(args language.GenerateArgs) language.GenerateRes
 		g.taken[r.Name()] = true
 	}
 	g.keep()
+	g.placeUnits()
 	g.place(g.newSources())
 	removed := g.removeEmpty()
 	if len(g.groups) > 0 || len(args.OtherGen) > 0 {
@@ -87,6 +100,7 @@ func (l *offload) GenerateRules(args language.GenerateArgs) language.GenerateRes
 		g.write(gr)
 	}
 	g.writeBundles(removed)
+	g.writeShared()
 	return g.result
 }
 
@@ -105,7 +119,7 @@ func (g *generator) keep() {
 		if !isCompiled(kind) {
 			continue
 		}
-		gr := &group{kind: kind, name: r.Name(), testonly: isTrue(r, testonlyAttr), old: r}
+		gr := &group{kind: kind, name: r.Name(), testonly: kind == testKind || isTrue(r, testonlyAttr), old: r}
 		if listed, plain := literals(r.Attr(srcsAttr)); plain {
 			for _, src := range listed {
 				if g.isThere(src) {
@@ -121,8 +135,120 @@ func (g *generator) keep() {
 				}
 			}
 		}
+		g.describe(gr)
 		g.groups = append(g.groups, gr)
 	}
+}
+
+// describe sets the flags of a group from the unit that has its sources.
+func (g *generator) describe(gr *group) {
+	if g.folder.hints == nil {
+		return
+	}
+	gr.flags = g.folder.hints.flags
+	for _, u := range g.folder.hints.units {
+		if len(u.srcs) > 0 && slices.ContainsFunc(gr.srcs, func(src string) bool { return g.isMain(u, g.fileOf(src)) }) {
+			gr.flags, gr.links = u.flags, u.links
+			return
+		}
+	}
+}
+
+// isMain reports whether a source is the one that names the rule of a unit.
+func (g *generator) isMain(u unit, src string) bool {
+	if mains := g.mainsOf(u); len(mains) > 0 {
+		return slices.Contains(mains, src)
+	}
+	return src == u.srcs[0]
+}
+
+// mainsOf returns the sources of a unit that have a main function.
+func (g *generator) mainsOf(u unit) []string {
+	var mains []string
+	for _, src := range u.srcs {
+		if s := g.scanFile(g.Config.RepoRoot, src); s != nil && s.main && !g.plan.included[src] {
+			mains = append(mains, src)
+		}
+	}
+	return mains
+}
+
+// fileOf returns the path in the repository of a source of a rule: a file of the package or a
+// target for sources of another package.
+func (g *generator) fileOf(src string) string {
+	if file, ok := g.plan.sourceOf(src); ok {
+		return file
+	}
+	return path.Join(g.Rel, src)
+}
+
+// sourceLabel returns the name that a rule of the package has for a source.
+func (g *generator) sourceLabel(src string) string {
+	if owner := g.plan.ownerOf(src); owner != g.Rel {
+		return label.New("", owner, sourceTarget(owner, src)).String()
+	}
+	return g.name(src)
+}
+
+// placeUnits makes rules for the units that other build files describe.
+func (g *generator) placeUnits() {
+	if g.File == nil && g.settings.updateOnly {
+		return
+	}
+	for _, u := range g.plan.unitsOf(g.folder) {
+		srcs := slices.DeleteFunc(slices.Clone(u.srcs), func(src string) bool { return g.plan.included[src] })
+		mains := g.mainsOf(u)
+		if len(mains) == 0 {
+			g.placeUnit(u, "", srcs)
+		}
+		for _, main := range mains {
+			own := slices.DeleteFunc(slices.Clone(srcs), func(src string) bool { return src != main && slices.Contains(mains, src) })
+			g.placeUnit(u, main, own)
+		}
+	}
+}
+
+// placeUnit makes the rule for a unit, unless a rule has its main source.
+func (g *generator) placeUnit(u unit, main string, srcs []string) {
+	var names []string
+	for _, src := range srcs {
+		names = append(names, g.sourceLabel(src))
+	}
+	if len(names) == 0 {
+		return
+	}
+	key := names[0]
+	if main != "" {
+		key = g.sourceLabel(main)
+	}
+	if g.isListed(key) || slices.ContainsFunc(g.groups, func(gr *group) bool { return slices.Contains(gr.srcs, key) && (main != "" || gr.name == u.name) }) {
+		return
+	}
+	want := u.name
+	if want == "" {
+		want = stemOf(key)
+	}
+	gr := &group{kind: libraryKind, flags: u.flags, links: u.links, srcs: names}
+	if main != "" {
+		gr.kind, gr.leaf = programKind, true
+		if g.settings.isTest(main) {
+			gr.kind, gr.testonly = testKind, true
+		}
+	}
+	gr.name = g.free(want, "_hip")
+	g.groups = append(g.groups, gr)
+	g.note(gr, "flags and sources from %s", g.folder.hints.file)
+	for _, part := range g.folder.hints.unread {
+		g.note(gr, "without %s, which only runs in a shell", part)
+	}
+}
+
+// isListed reports whether an existing rule, or one of another extension, lists a source.
+func (g *generator) isListed(src string) bool {
+	return slices.ContainsFunc(slices.Concat(g.existing(), g.OtherGen), func(r *rule.Rule) bool {
+		e := r.Attr(srcsAttr)
+		return e != nil && r.Kind() != sourcesKind && patternsOf(e).match(src)
+	})
 }
 
 // removeEmpty removes the rules without sources, and returns their names.
@@ -155,19 +281,18 @@ func (g *generator) isThere(src string) bool {
 
 // newSources returns the sources with device code that no rule lists yet.
 func (g *generator) newSources() []string {
-	var listed patterns
-	for _, r := range slices.Concat(g.existing(), g.OtherGen) {
-		if e := r.Attr(srcsAttr); e != nil && r.Kind() != "filegroup" {
-			listed.add(e)
-		}
-	}
 	var sources []string
 	for _, file := range g.RegularFiles {
-		if g.kindFor(file) == "" || listed.match(file) {
+		src := path.Join(g.Rel, file)
+		if g.kindFor(file) == "" || g.isListed(file) || g.plan.claimed[src] || slices.ContainsFunc(g.groups, func(gr *group) bool { return slices.Contains(gr.srcs, file) }) {
+			continue
+		}
+		if g.isLeftOut(src) {
+			g.skip(file, "%s does not build it", g.folder.hints.file)
 			continue
 		}
 		// A rule of the parent package lists it, and this folder is not a package yet.
-		if g.File == nil && slices.ContainsFunc(g.settings.listed, func(p patterns) bool { return p.match(path.Join(g.Rel, file)) }) {
+		if g.plan.isListedAbove(g.folder, src) {
 			continue
 		}
 		sources = append(sources, file)
@@ -176,83 +301,32 @@ func (g *generator) newSources() []string {
 	return sources
 }
 
-// kindFor returns the kind of rule for a single source, or "" if it has no device code. A
-// source of hipKind can also be in a libraryKind: see hipKindIn.
-func (g *generator) kindFor(file string) string {
-	switch path.Ext(file) {
-	case ".hip":
-		return hipKind
-	case ".cu":
-		if s := g.scan(file); s != nil && !s.isCUDA() {
-			return hipKind
-		}
-	case ".cc", ".cpp", ".cxx":
-		if s := g.scan(file); s != nil && (s.kernel || s.chevrons || g.deviceOnly(file)) {
-			return hipKind
-		} else if s != nil && s.target {
-			return openmpKind
-		}
-	case ".c", ".C", ".c++":
-		if s := g.scan(file); s != nil && s.target {
-			return openmpKind
-		}
-	}
-	return ""
+// isLeftOut reports whether another build file lists the sources of the folder without this one.
+func (g *generator) isLeftOut(src string) bool {
+	units := g.plan.unitsOf(g.folder)
+	complete := g.folder.hints != nil && g.folder.hints.complete
+	return (complete || len(units) > 0) && !slices.ContainsFunc(units, func(u unit) bool { return slices.Contains(u.srcs, src) })
+}
+
+func (g *generator) kindFor(file string) string { return g.plan.kindFor(g.folder, file) }
+
+func (g *generator) deviceOnly(file string) bool {
+	return g.plan.deviceOnly(g.folder, path.Join(g.Rel, file))
 }
 
 func (g *generator) scan(file string) *scan {
-	return g.scanFile(g.Config.RepoRoot, path.Join(g.Rel, file))
+	return g.scanFile(g.Config.RepoRoot, g.fileOf(file))
 }
 
-// deviceOnly reports whether a C++ source has __device__ functions and no syntax that requires
-// HIP's compiler. It returns false for a source that C++ compilers can also read, alone or with
-// the headers of the repository that it includes, because the source may be for them.
-func (g *generator) deviceOnly(file string) bool {
-	switch path.Ext(file) {
-	case ".cc", ".cpp", ".cxx":
-	default:
-		return false
-	}
-	s := g.scan(file)
-	if s == nil || !s.device || s.kernel || s.chevrons || s.target {
-		return false
-	}
-	seen := make(map[string]bool)
-	queue := []string{path.Join(g.Rel, file)}
-	for len(queue) > 0 {
-		name := queue[0]
-		queue = queue[1:]
-		s := g.scanFile(g.Config.RepoRoot, name)
-		if seen[name] || s == nil {
-			continue
-		}
-		seen[name] = true
-		if s.portable || s.isCUDA() {
-			return false
-		}
-		for _, inc := range s.includes {
-			queue = append(queue, inc.candidates(g.settings.includes)...)
-		}
-	}
-	return true
-}
-
-// isCUDA reports whether a source is for nvcc, not for HIP: it includes CUDA's own headers or
-// calls its functions.
-func (s *scan) isCUDA() bool {
-	cuda := s.cudaAPI && !s.hipAPI
-	for _, inc := range s.includes {
-		if strings.HasPrefix(inc.path, "hip/") {
-			return false
-		}
-		cuda = cuda || strings.HasPrefix(path.Base(inc.path), "cuda")
-	}
-	return cuda
+// launches reports whether a source or a header that it includes launches kernels.
+func (g *generator) launches(file string) bool {
+	return g.plan.deep(g.folder, path.Join(g.Rel, file)).launch
 }
 
 // place assigns the new sources to rules, to existing ones if possible.
 func (g *generator) place(sources []string) {
 	base, packaged := path.Base(g.Rel), g.settings.mode == packageMode
+	sources = g.placeAlone(sources)
 	kindIn := make(map[string]string)
 	for _, file := range sources {
 		kindIn[file] = g.kindFor(file)
@@ -260,7 +334,7 @@ func (g *generator) place(sources []string) {
 			kindIn[file] = g.hipKindIn(file, sources)
 		}
 	}
-	for _, kind := range []string{hipKind, libraryKind, programKind, openmpKind} {
+	for _, kind := range []string{hipKind, libraryKind, programKind, testKind, openmpKind} {
 		name, suffix := base, "_hip"
 		if g.Rel == "" {
 			name = "kernels"
@@ -275,7 +349,7 @@ func (g *generator) place(sources []string) {
 			if kindIn[file] != kind {
 				continue
 			}
-			stem, test := stemOf(file), isTest(file)
+			stem, test := stemOf(file), g.settings.isTest(file)
 			want := name
 			switch {
 			case !packaged, isLinked(kind) && g.isProgram(file):
@@ -285,8 +359,7 @@ func (g *generator) place(sources []string) {
 			}
 			gr := g.groupFor(kind, want, suffix, test, want != stem)
 			if gr == nil {
-				gr = &group{kind: kind, name: g.free(want, suffix), testonly: test}
-				g.groups = append(g.groups, gr)
+				gr = g.newGroup(kind, g.free(want, suffix), test)
 			}
 			gr.srcs = append(gr.srcs, file)
 		}
@@ -296,23 +369,76 @@ func (g *generator) place(sources []string) {
 	}
 }
 
+// newGroup adds a rule for sources of no unit. They get the flags of the folder.
+func (g *generator) newGroup(kind, name string, test bool) *group {
+	gr := &group{kind: kind, name: name, testonly: test}
+	if g.folder.hints != nil && kind != openmpKind {
+		gr.flags = g.folder.hints.flags
+	}
+	g.groups = append(g.groups, gr)
+	return gr
+}
+
+// placeAlone makes one program of all sources of a folder that has one main function and no
+// other rules. It returns the sources that are left.
+func (g *generator) placeAlone(sources []string) []string {
+	if len(sources) == 0 || g.settings.mode != packageMode || len(g.groups) > 0 || !slices.ContainsFunc(sources, func(src string) bool { return g.kindFor(src) == hipKind }) {
+		return sources
+	}
+	main := ""
+	var srcs []string
+	for _, file := range g.RegularFiles {
+		src := path.Join(g.Rel, file)
+		s := g.scan(file)
+		switch {
+		case !isSource(file) || s == nil || g.plan.included[src] || g.plan.claimed[src] || s.isCUDA():
+			continue
+		case s.main && main != "", s.target, s.loads, g.settings.isTest(file), g.isListed(file), path.Dir(file) != ".":
+			return sources
+		case s.main:
+			main = file
+		}
+		srcs = append(srcs, file)
+	}
+	if main == "" {
+		return sources
+	}
+	slices.Sort(srcs)
+	needed := slices.DeleteFunc(slices.Clone(srcs), func(src string) bool { return src != main && g.isLoaded(src, srcs) })
+	gr := g.newGroup(programKind, g.free(stemOf(main), "_hip"), false)
+	gr.srcs = needed
+	gr.leaf = true
+	return slices.DeleteFunc(sources, func(src string) bool { return slices.Contains(needed, src) })
+}
+
+// isLoaded reports whether a source has only kernels that no other source names: programs load
+// them as code objects.
+func (g *generator) isLoaded(src string, all []string) bool {
+	s := g.scan(src)
+	if len(s.kernels) == 0 || s.launch || s.usesHIP() {
+		return false
+	}
+	return !slices.ContainsFunc(all, func(other string) bool {
+		return other != src && slices.ContainsFunc(s.kernels, func(kernel string) bool { return g.scan(other).mentions[kernel] })
+	})
+}
+
 // hipKindIn returns the kind of rule for a new HIP source in its package. Kernels and the code
 // that launches them must be in one library. Kernels that no source of the package launches are
 // code objects. Device functions are for the device code of others: in a package without
 // kernels, they are a library.
 func (g *generator) hipKindIn(file string, sources []string) string {
-	launches := func(src string) bool {
-		s := g.scan(src)
-		return s != nil && s.launch
-	}
+	launches := g.launches
+	isTest := g.settings.isTest
 	program := g.isProgram(file)
 	alone := g.settings.mode == fileMode || program
 	switch {
+	case program && isTest(file):
+		return testKind
+	case program:
+		return programKind
 	case launches(file) || alone && g.deviceOnly(file):
 		return libraryKind
-	case program && !isTest(file):
-		// It launches only kernels that it loads, so it does not need code objects.
-		return programKind
 	case alone:
 		return hipKind
 	}
@@ -385,25 +511,70 @@ func (g *generator) free(name, suffix string) string {
 func (g *generator) write(gr *group) {
 	r := rule.NewRule(gr.kind, gr.name)
 	setManaged(r, gr.old, srcsAttr, gr.srcs)
-	setManaged(r, gr.old, hdrsAttr, gr.hdrs)
+	setManaged(r, gr.old, hdrsAttr, g.withExisting(gr.old, hdrsAttr, gr.hdrs))
+	setManaged(r, gr.old, textualAttr, g.withExisting(gr.old, textualAttr, gr.textual))
 	if len(gr.includes) > 0 && (gr.old == nil || gr.old.Attr(includesAttr) == nil) {
 		r.SetAttr(includesAttr, gr.includes)
 	}
 	g.setArchs(r, gr.old)
 	g.setDefaults(r, gr)
-	imports := imports{includes: gr.elsewhere, local: gr.local}
+	imports := imports{wanted: gr.elsewhere, local: gr.local, libs: gr.flags.libs, links: gr.links, folder: g.Rel}
 	if gr.old != nil {
 		imports.deps = gr.old.Attr(depsAttr)
+		imports.unread = slices.ContainsFunc(gr.srcs, func(src string) bool { return g.scan(src) == nil })
+	} else {
+		g.report.written(g.Rel, gr.kind, gr.name)
 	}
 	g.add(r, imports)
-	for _, inc := range gr.elsewhere {
-		for _, file := range inc.candidates(g.settings.includes) {
+	for name := range g.unitNames(gr) {
+		g.units[name] = label.New(g.Config.RepoName, g.Rel, gr.name)
+	}
+	for _, w := range gr.elsewhere {
+		files := append(slices.Clone(g.settings.includes), path.Dir(w.found.file))
+		for _, dir := range files {
+			file := path.Join(dir, path.Base(w.path))
+			if dir == "." || dir == "" {
+				continue
+			}
 			g.result.RelsToIndex = append(g.result.RelsToIndex, path.Dir(file))
-			if pkg, ok := g.packageOf(g.Config, file); ok && isFile(g.Config.RepoRoot, file) {
+			if pkg, ok := g.packageOf(g.Config, file); ok {
 				g.result.RelsToIndex = append(g.result.RelsToIndex, pkg)
 			}
 		}
+		if w.found.file == "" && !w.angle {
+			g.result.RelsToIndex = append(g.result.RelsToIndex, path.Clean(path.Dir(w.path)))
+		}
 	}
+}
+
+// unitNames yields the names of the units of other tools that a rule is for.
+func (g *generator) unitNames(gr *group) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		if g.folder.hints == nil || isProgramKind(gr.kind) {
+			return
+		}
+		for _, u := range g.folder.hints.units {
+			if u.name != "" && len(u.srcs) > 0 && slices.Contains(gr.srcs, g.sourceLabel(u.srcs[0])) && !yield(u.name) {
+				return
+			}
+		}
+	}
+}
+
+// withExisting adds the values of an attribute that are files, or targets, and in no source of
+// the rule. They stay because a macro or a condition can include them.
+func (g *generator) withExisting(old *rule.Rule, attr string, values []string) []string {
+	if old == nil {
+		return values
+	}
+	listed, _ := literals(old.Attr(attr))
+	for _, value := range listed {
+		if g.isThere(value) {
+			values = union(values, []string{value})
+		}
+	}
+	slices.Sort(values)
+	return values
 }
 
 // setArchs sets the architectures: those of the directive or, without a directive, those of the
@@ -421,11 +592,19 @@ func (g *generator) setDefaults(r *rule.Rule, gr *group) {
 	if gr.old != nil {
 		return
 	}
-	if gr.kind != openmpKind && slices.ContainsFunc(gr.srcs, g.deviceOnly) {
+	if gr.kind != openmpKind && (gr.flags.rdc || slices.ContainsFunc(gr.srcs, g.deviceOnly)) {
 		r.SetAttr(rdcAttr, true) // kernels of other sources call its functions
 	}
+	if len(gr.flags.copts) > 0 {
+		r.SetAttr(coptsAttr, gr.flags.copts)
+	}
+	if len(gr.flags.linkopts) > 0 && isLinked(gr.kind) {
+		r.SetAttr(linkoptsAttr, gr.flags.linkopts)
+	}
 	if gr.testonly {
-		r.SetAttr(testonlyAttr, true)
+		if gr.kind != testKind {
+			r.SetAttr(testonlyAttr, true)
+		}
 	} else if g.File == nil || !g.File.HasDefaultVisibility() {
 		r.SetAttr(visibilityAttr, []string{rule.CheckInternalVisibility(g.Rel, "//visibility:public")})
 	}
@@ -481,12 +660,6 @@ func (g *generator) writeBundles(removed []string) {
 func stemOf(file string) string {
 	base := path.Base(file)
 	return strings.TrimSuffix(base, path.Ext(base))
-}
-
-// isTest reports whether a source has the name of a test.
-func isTest(file string) bool {
-	stem := stemOf(file)
-	return strings.HasSuffix(stem, "_test") || strings.HasPrefix(stem, "test_")
 }
 
 func isTrue(r *rule.Rule, attr string) bool {

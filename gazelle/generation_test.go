@@ -20,6 +20,7 @@ const (
 	buildBefore = "BUILD.in"    // the BUILD.bazel that Gazelle finds
 	buildAfter  = "BUILD.out"   // the BUILD.bazel that it leaves
 	wantStderr  = "stderr.txt"  // what it says
+	wantReport  = "report.out"  // the report that it writes to report.md
 	arguments   = "args.txt"    // one argument in each line
 	buildFile   = "BUILD.bazel" // never in testdata
 )
@@ -42,9 +43,21 @@ func TestGenerate(t *testing.T) {
 			workspace, args := before(t, golden)
 			stderr := run(t, binary, workspace, args)
 			got := buildFiles(t, workspace, buildFile)
+			report, err := os.ReadFile(filepath.Join(workspace, "report.md"))
+			if err != nil && !os.IsNotExist(err) {
+				t.Fatal(err)
+			}
 			if *update {
 				write(t, golden, got, stderr)
+				if report != nil {
+					if err := os.WriteFile(filepath.Join(golden, wantReport), report, 0o644); err != nil {
+						t.Fatal(err)
+					}
+				}
 				return
+			}
+			if wanted, _ := os.ReadFile(filepath.Join(golden, wantReport)); !bytes.Equal(wanted, report) {
+				t.Errorf("report (-want +got):\n%s", cmp.Diff(string(wanted), string(report)))
 			}
 			if diff := cmp.Diff(buildFiles(t, golden, buildAfter), got); diff != "" {
 				t.Errorf("BUILD files (-want +got):\n%s", diff)
@@ -128,7 +141,7 @@ func before(t *testing.T, golden string) (workspace string, args []string) {
 	}
 	walk(t, golden, func(name string, content []byte) {
 		switch filepath.Base(name) {
-		case buildAfter, wantStderr:
+		case buildAfter, wantStderr, wantReport:
 			return
 		case arguments:
 			args = strings.Fields(string(content))

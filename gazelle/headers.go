@@ -1,58 +1,106 @@
 package offload
 
 import (
-	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
-// headers follows the includes of the sources of a group through the headers of the package,
-// and sets hdrs, local and elsewhere.
+// wanted is an include that a dependency must provide.
+type wanted struct {
+	include
+	found location // zero if no directory of the search path has it
+}
+
+// headers follows the includes of the sources of a group through the headers of the repository
+// that no library has, and sets hdrs, textual, includes, local and elsewhere.
 func (g *generator) headers(gr *group) {
+	dirs := union(slices.Clone(g.settings.includes), gr.flags.includes)
 	seen := make(map[string]bool)
 	var queue []string
 	for _, src := range gr.srcs {
-		queue = append(queue, path.Join(g.Rel, src))
+		queue = append(queue, g.fileOf(src))
 	}
-	for len(queue) > 0 {
+	for ; len(queue) > 0; queue = queue[1:] {
 		file := queue[0]
-		queue = queue[1:]
-		if seen[file] {
+		s := g.scanFile(g.Config.RepoRoot, file)
+		if seen[file] || s == nil {
 			continue
 		}
 		seen[file] = true
-		s := g.scanFile(g.Config.RepoRoot, file)
-		if s == nil {
-			continue
-		}
 		for _, inc := range s.includes {
-			header, folder, ours := g.ownHeader(inc)
+			found, ok := g.plan.find(inc, dirs)
+			if !ok || g.settings.overrides(inc, found.file) {
+				gr.want(wanted{include: inc})
+				continue
+			}
+			owner := g.plan.ownerOf(found.file)
+			provided, shared := g.plan.isProvided(found.file), g.plan.isShared(found.file)
 			library := ""
-			if ours && gr.leaf {
-				library = g.headerOf(header)
+			if owner == g.Rel && gr.leaf && !provided {
+				library = g.headerOf(g.name(found.file))
 			}
 			switch {
-			case !ours:
-				gr.elsewhere = append(gr.elsewhere, inc)
 			case library != "":
-				if dep := ":" + library; !slices.Contains(gr.local, dep) {
-					gr.local = append(gr.local, dep)
+				gr.local = union(gr.local, []string{":" + library})
+			case owner != g.Rel || provided || shared && !g.keepsHeaders(gr):
+				gr.want(wanted{include: inc, found: found})
+				if !provided || shared {
+					queue = append(queue, found.file)
 				}
 			default:
-				queue = append(queue, path.Join(g.Rel, header))
-				if folder != "" && !slices.Contains(gr.includes, folder) {
-					gr.includes = append(gr.includes, folder)
-				}
-				if !slices.Contains(gr.hdrs, header) && path.Join(g.Rel, header) != inc.file {
-					gr.hdrs = append(gr.hdrs, header)
-				}
+				queue = append(queue, found.file)
+				g.own(gr, found, inc)
 			}
 		}
 	}
 	slices.Sort(gr.hdrs)
+	slices.Sort(gr.textual)
+}
+
+// keepsHeaders reports whether other packages get the headers of a group from its rule.
+func (g *generator) keepsHeaders(gr *group) bool {
+	s := g.plan.shared[g.Rel]
+	return isLinked(gr.kind) && !gr.leaf && s != nil && len(s.includes) == 0
+}
+
+// own adds a header of the package to a group.
+func (g *generator) own(gr *group, found location, inc include) {
+	name := g.name(found.file)
+	if !found.near {
+		gr.includes = union(gr.includes, []string{relative(g.Rel, found.dir)})
+	}
+	switch {
+	case found.file == inc.file || slices.Contains(gr.srcs, name):
+	case isHeader(name):
+		gr.hdrs = union(gr.hdrs, []string{name})
+	default:
+		gr.textual = union(gr.textual, []string{name})
+	}
+}
+
+func (gr *group) want(w wanted) {
+	same := func(other wanted) bool {
+		return other.path == w.path && other.angle == w.angle && other.found == w.found
+	}
+	if !slices.ContainsFunc(gr.elsewhere, same) {
+		gr.elsewhere = append(gr.elsewhere, w)
+	}
+}
+
+// name returns the name in the package of a file of the repository.
+func (g *generator) name(file string) string {
+	name, _ := pathIn(g.Rel, file)
+	return name
+}
+
+// relative returns the path of a directory of the repository from another one.
+func relative(from, to string) string {
+	up, err := filepath.Rel("/"+filepath.FromSlash(from), "/"+filepath.FromSlash(to))
+	if err != nil {
+		return "."
+	}
+	return filepath.ToSlash(up)
 }
 
 // headerOf returns the library of the package that has a header: the
@@ -72,110 +120,6 @@ func (g *generator) headerOf(header string) string {
 		only = gr.name
 	}
 	return only
-}
-
-// ownHeader returns the header of an include, by its path in the package, if the header is in
-// the package and not in a separate library there. folder is the folder of the package that
-// compilers must search for it, "" if they search it by default.
-func (g *generator) ownHeader(inc include) (header, folder string, ours bool) {
-	if inc.angle {
-		return "", "", false
-	}
-	near := inc.candidates(nil)
-	candidates := inc.candidates(g.settings.includes)
-	if file := g.onlyHeader(g.Config.RepoRoot, inc); file != "" {
-		candidates = append(candidates, file)
-	}
-	for _, file := range candidates {
-		name, inside := pathIn(g.Rel, file)
-		if !inside {
-			if isFile(g.Config.RepoRoot, file) {
-				return "", "", false
-			}
-			continue
-		}
-		if !slices.Contains(g.GenFiles, name) {
-			if !isFile(g.Config.RepoRoot, file) {
-				continue
-			}
-			if pkg, ok := g.packageOf(g.Config, file); ok && len(pkg) > len(g.Rel) {
-				return "", "", false
-			}
-		}
-		for _, lib := range g.libraries[g.Rel] {
-			if lib.provides(g.Config, file) {
-				return "", "", false
-			}
-		}
-		if !slices.Contains(near, file) {
-			if folder = strings.TrimSuffix(strings.TrimSuffix(name, inc.path), "/"); folder == "" {
-				folder = "."
-			}
-		}
-		return name, folder, true
-	}
-	return "", "", false
-}
-
-// candidates returns the paths at which a compiler searches for an include in quotes: in the
-// folder of the file that includes it, then from the root of the repository, then in folders.
-func (inc include) candidates(folders []string) []string {
-	var files []string
-	places := []string{path.Dir(inc.file), ""}
-	for _, folder := range append(places, folders...) {
-		file := path.Join(folder, inc.path)
-		if !strings.HasPrefix(file, "../") && !path.IsAbs(file) && !slices.Contains(files, file) {
-			files = append(files, file)
-		}
-	}
-	return files
-}
-
-// onlyHeader returns the header of the repository whose path ends with that of an
-// include in quotes, "" unless there is exactly one.
-func (l *offload) onlyHeader(root string, inc include) string {
-	if inc.angle || strings.HasPrefix(inc.path, "../") {
-		return ""
-	}
-	if l.headerFiles == nil {
-		l.headerFiles = headersBelow(root)
-	}
-	found := ""
-	for _, file := range l.headerFiles[path.Base(inc.path)] {
-		if !strings.HasSuffix("/"+file, "/"+inc.path) {
-			continue
-		}
-		if found != "" {
-			return ""
-		}
-		found = file
-	}
-	return found
-}
-
-// headersBelow returns the headers of a repository by base name. It skips hidden folders and
-// links, such as Bazel's outputs.
-func headersBelow(root string) map[string][]string {
-	found := make(map[string][]string)
-	// Unreadable folders are skipped.
-	_ = filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return nil
-		case d.IsDir() && name != root && strings.HasPrefix(d.Name(), "."):
-			return fs.SkipDir
-		case !d.Type().IsRegular():
-			return nil
-		}
-		switch filepath.Ext(name) {
-		case ".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tcc":
-			if rel, err := filepath.Rel(root, name); err == nil {
-				found[d.Name()] = append(found[d.Name()], filepath.ToSlash(rel))
-			}
-		}
-		return nil
-	})
-	return found
 }
 
 // isFile reports whether a path in the repository is a file.

@@ -4,14 +4,11 @@
 package offload
 
 import (
-	"os"
-	"path/filepath"
-
 	"github.com/bazelbuild/bazel-gazelle/config"
+	"github.com/bazelbuild/bazel-gazelle/label"
 	"github.com/bazelbuild/bazel-gazelle/language"
 	"github.com/bazelbuild/bazel-gazelle/resolve"
 	"github.com/bazelbuild/bazel-gazelle/rule"
-	"github.com/bazelbuild/buildtools/build"
 )
 
 // languageName is the name of the extension, in directives such as
@@ -22,21 +19,33 @@ const languageName = "offload"
 const (
 	moduleName = "rules_offload"
 	defsFile   = "//rules:defs.bzl"
+	ccModule   = "rules_cc"
 )
 
 // The generated rules.
 const (
 	hipKind     = "hip_code_objects" // only kernels
 	libraryKind = "hip_library"      // kernels and the host code that launches them
-	programKind = "hip_binary"       // programs that launch kernels of other files
+	programKind = "hip_binary"       // programs
+	testKind    = "hip_test"         // programs that are tests
 	openmpKind  = "openmp_library"
 	bundleKind  = "offload_bundle"
+)
+
+// Rules of others that the extension writes: of C++, and of Bazel itself. It does not declare
+// them, because other extensions do.
+const (
+	headersKind = "cc_library" // headers for rules of other packages
+	sourcesKind = "filegroup"  // sources for rules of other packages
 )
 
 // The generated attributes.
 const (
 	srcsAttr       = "srcs"
 	hdrsAttr       = "hdrs"
+	textualAttr    = "textual_hdrs"
+	coptsAttr      = "copts"
+	linkoptsAttr   = "linkopts"
 	depsAttr       = "deps"
 	archsAttr      = "offload_archs"
 	imagesAttr     = "images"
@@ -51,6 +60,7 @@ var kinds = map[string]rule.KindInfo{
 	hipKind:     compiledKind,
 	libraryKind: compiledKind,
 	programKind: compiledKind,
+	testKind:    compiledKind,
 	openmpKind:  compiledKind,
 	bundleKind: {
 		NonEmptyAttrs:   map[string]bool{imagesAttr: true},
@@ -61,7 +71,7 @@ var kinds = map[string]rule.KindInfo{
 
 var compiledKind = rule.KindInfo{
 	NonEmptyAttrs:  map[string]bool{srcsAttr: true},
-	MergeableAttrs: map[string]bool{srcsAttr: true, hdrsAttr: true, archsAttr: true},
+	MergeableAttrs: map[string]bool{srcsAttr: true, hdrsAttr: true, textualAttr: true, archsAttr: true},
 	ResolveAttrs:   map[string]bool{depsAttr: true},
 }
 
@@ -70,12 +80,16 @@ func isCompiled(kind string) bool { return kind == hipKind || isLinked(kind) }
 
 // isLinked reports whether rules of a kind are C++ programs or libraries for C++ programs.
 func isLinked(kind string) bool {
-	return kind == libraryKind || kind == programKind || kind == openmpKind
+	return kind == libraryKind || isProgramKind(kind) || kind == openmpKind
 }
+
+// isProgramKind reports whether rules of a kind are programs.
+func isProgramKind(kind string) bool { return kind == programKind || kind == testKind }
 
 // offload is the extension. A run of Gazelle uses one value, in one goroutine.
 type offload struct {
 	language.BaseLang
+	language.BaseLifecycleManager
 
 	// ownModule is true in the workspace of rules_offload itself.
 	ownModule bool
@@ -85,8 +99,17 @@ type offload struct {
 	packages map[string]bool
 	// libraries are the C++ libraries from other extensions or users, by package.
 	libraries map[string][]*library
-	// headers are the headers of the repository by base name, nil before the first search.
-	headerFiles map[string][]string
+	// plan is nil before the first rule is generated.
+	plan *plan
+	// units are the labels of the rules for units of other tools, by the names of the units.
+	units map[string]label.Label
+	// sharedHeaders are the libraries with headers that no other library has, by header.
+	sharedHeaders map[string]label.Label
+	// rootSettings are the settings above the root.
+	rootSettings *settings
+	// reportFile is the file for the report, from the command line.
+	reportFile string
+	report     report
 	// bundled holds the labels of all images of the bundles seen so far.
 	bundled map[string]bool
 }
@@ -94,6 +117,7 @@ type offload struct {
 var (
 	_ language.Language            = (*offload)(nil)
 	_ language.ModuleAwareLanguage = (*offload)(nil)
+	_ language.LifecycleManager    = (*offload)(nil)
 	_ resolve.CrossResolver        = (*offload)(nil)
 )
 
@@ -104,6 +128,9 @@ func NewLanguage() language.Language {
 		packages:  make(map[string]bool),
 		libraries: make(map[string][]*library),
 		bundled:   make(map[string]bool),
+
+		units:         make(map[string]label.Label),
+		sharedHeaders: make(map[string]label.Label),
 	}
 }
 
@@ -129,29 +156,15 @@ func (l *offload) ApparentLoads(moduleToApparentName func(string) string) []rule
 	if l.ownModule {
 		file = defsFile
 	}
-	return []rule.LoadInfo{{
+	loads := []rule.LoadInfo{{
 		Name:    file,
-		Symbols: []string{programKind, hipKind, libraryKind, bundleKind, openmpKind},
+		Symbols: []string{programKind, testKind, hipKind, libraryKind, bundleKind, openmpKind},
 	}}
-}
-
-// isModule reports whether the workspace at root is that module.
-func isModule(root, name string) bool {
-	path := filepath.Join(root, "MODULE.bazel")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return false
+	// Bazel 9 requires it; Bazel 7 and 8 also have the rule themselves.
+	if cc := moduleToApparentName(ccModule); cc != "" {
+		loads = append(loads, rule.LoadInfo{Name: "@" + cc + "//cc:cc_library.bzl", Symbols: []string{headersKind}})
 	}
-	file, err := build.ParseModule(path, data)
-	if err != nil {
-		return false
-	}
-	for _, r := range file.Rules("module") {
-		if r.Name() == name {
-			return true
-		}
-	}
-	return false
+	return loads
 }
 
 // kindOf returns the original kind of an existing rule, which directives such as map_kind and

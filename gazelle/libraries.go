@@ -19,6 +19,8 @@ type library struct {
 	label label.Label
 	pkg   string
 	hdrs  patterns
+	// shared is true for a library that writeHeaders wrote.
+	shared bool
 	// roots are further folders from which headers can be included, each with the prefix of the
 	// include.
 	roots []root
@@ -34,11 +36,12 @@ func isLibrary(kind string) bool {
 // noteLibraries records the libraries of a package.
 func (l *offload) noteLibraries(c *config.Config, rel string, rules []*rule.Rule) {
 	for _, r := range rules {
-		hdrs := r.Attr(hdrsAttr)
-		if hdrs == nil || !isLibrary(kindOf(c, r)) {
+		if r.Attr(hdrsAttr) == nil && r.Attr(textualAttr) == nil || !isLibrary(kindOf(c, r)) {
 			continue
 		}
-		lib := &library{label: label.New(c.RepoName, rel, r.Name()), pkg: rel, hdrs: patternsOf(hdrs)}
+		lib := &library{label: label.New(c.RepoName, rel, r.Name()), pkg: rel, shared: isShared(r)}
+		lib.hdrs.add(r.Attr(hdrsAttr))
+		lib.hdrs.add(r.Attr(textualAttr))
 		for _, folder := range r.AttrStrings("includes") {
 			lib.roots = append(lib.roots, root{folder: path.Join(rel, folder)})
 		}

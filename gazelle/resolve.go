@@ -1,8 +1,8 @@
 package offload
 
 import (
+	"fmt"
 	"log"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -17,23 +17,28 @@ import (
 
 // imports is the information that GenerateRules passes to Resolve for one rule.
 type imports struct {
-	includes []include
+	wanted []wanted
 	// local are the required libraries of the same package.
 	local []string
+	// libs are libraries of ROCm, links the names of units of other tools.
+	libs, links []string
 	// deps is the attribute of the rule in the BUILD file, or nil.
 	deps build.Expr
+	// unread is true if not all sources of the rule could be read.
+	unread bool
+	folder string
 }
 
 // ccLanguage is the name under which the extension for C++ indexes headers.
 const ccLanguage = "cc"
 
 // Imports returns the paths in includes of the headers of a library from the extension.
-func (*offload) Imports(c *config.Config, r *rule.Rule, f *rule.File) []resolve.ImportSpec {
-	if kind := kindOf(c, r); !isLinked(kind) || kind == programKind {
+func (l *offload) Imports(c *config.Config, r *rule.Rule, f *rule.File) []resolve.ImportSpec {
+	if kind := kindOf(c, r); !isLinked(kind) || isProgramKind(kind) || l.hasMain(c, f.Pkg, r) {
 		return nil
 	}
 	specs := []resolve.ImportSpec{}
-	for _, header := range r.AttrStrings(hdrsAttr) {
+	for _, header := range slices.Concat(r.AttrStrings(hdrsAttr), r.AttrStrings(textualAttr)) {
 		specs = append(specs, resolve.ImportSpec{Lang: languageName, Imp: path.Join(f.Pkg, header)})
 	}
 	return specs
@@ -47,6 +52,14 @@ func (*offload) CrossResolve(c *config.Config, ix *resolve.RuleIndex, imp resolv
 	return ix.FindRulesByImport(resolve.ImportSpec{Lang: languageName, Imp: imp.Imp}, languageName)
 }
 
+// hasMain reports whether a rule is a program: no rule depends on it.
+func (l *offload) hasMain(c *config.Config, pkg string, r *rule.Rule) bool {
+	return slices.ContainsFunc(r.AttrStrings(srcsAttr), func(src string) bool {
+		s := l.scanFile(c.RepoRoot, path.Join(pkg, src))
+		return s != nil && s.main
+	})
+}
+
 // Resolve sets deps to the libraries whose headers the sources include.
 func (l *offload) Resolve(c *config.Config, ix *resolve.RuleIndex, _ *repo.RemoteCache, r *rule.Rule, imported any, from label.Label) {
 	found := imported.(imports)
@@ -57,20 +70,32 @@ func (l *offload) Resolve(c *config.Config, ix *resolve.RuleIndex, _ *repo.Remot
 		}
 	}
 	deps := slices.Clone(found.local)
-	add := func(dep string) {
-		if !slices.Contains(deps, dep) {
-			deps = append(deps, dep)
+	add := func(dep string) { deps = union(deps, []string{dep}) }
+	for _, w := range found.wanted {
+		if l.isIndexed(c, ix, w.include.file, from) {
+			continue // a dependency has the includes of its headers
 		}
-	}
-	for _, inc := range found.includes {
-		if dep, ok := l.resolve(c, ix, inc, from); ok {
+		if dep, ok := l.resolve(c, ix, w, from); ok {
 			add(dep.Rel(from.Repo, from.Pkg).String())
 		}
 	}
-	// No index has the headers of other repositories, so existing values are kept.
+	for _, name := range found.links {
+		if dep, ok := l.units[name]; ok && !dep.Equal(from) {
+			add(dep.Rel(from.Repo, from.Pkg).String())
+		} else if !ok {
+			l.report.unresolved(found.folder, fmt.Sprintf("%s links %s, which no rule is for", from.Name, name), "add it to deps")
+		}
+	}
+	for _, name := range found.libs {
+		if dep := l.rocmDep(c, from, "-l"+name, name); dep != "" {
+			add(dep)
+		}
+	}
+	// No index has the headers of other repositories, so existing values are kept. All are kept
+	// if the includes of the rule are not known.
 	kept, _ := literals(found.deps)
 	for _, dep := range kept {
-		if strings.HasPrefix(dep, "@") {
+		if strings.HasPrefix(dep, "@") || found.unread {
 			add(dep)
 		}
 	}
@@ -81,72 +106,125 @@ func (l *offload) Resolve(c *config.Config, ix *resolve.RuleIndex, _ *repo.Remot
 	}
 }
 
+// isIndexed reports whether a library of the extension in another package has a header.
+func (l *offload) isIndexed(c *config.Config, ix *resolve.RuleIndex, file string, from label.Label) bool {
+	pkg, ok := l.packageOf(c, file)
+	return ok && pkg != from.Pkg && len(ix.FindRulesByImportWithConfig(c, resolve.ImportSpec{Lang: languageName, Imp: file}, languageName)) > 0
+}
+
+// rocmDep returns the target of a library of ROCm, "" if no directive names its repository.
+func (l *offload) rocmDep(c *config.Config, from label.Label, what, library string) string {
+	if rocm := settingsOf(c).rocm; rocm != "" {
+		return rocm + "//:" + library
+	}
+	l.report.unresolved(from.Pkg, what+" is a part of ROCm", "# gazelle:"+rocmDirective+" @REPOSITORY")
+	return ""
+}
+
 // resolve returns the library of an include. ok is false if there is no library or more than
 // one, or if it is the rule itself.
-func (l *offload) resolve(c *config.Config, ix *resolve.RuleIndex, inc include, from label.Label) (dep label.Label, ok bool) {
-	files := []string{inc.path}
-	if !inc.angle {
-		files = inc.candidates(settingsOf(c).includes)
-		if file := l.onlyHeader(c.RepoRoot, inc); file != "" && !slices.ContainsFunc(files, func(f string) bool { return isFile(c.RepoRoot, f) }) {
-			files = append(files, file)
-		}
-	}
-	for _, file := range append(files, inc.path) {
+func (l *offload) resolve(c *config.Config, ix *resolve.RuleIndex, w wanted, from label.Label) (dep label.Label, ok bool) {
+	for _, file := range []string{w.found.file, w.path} {
 		for _, lang := range []string{languageName, ccLanguage} {
-			if dep, ok := resolve.FindRuleWithOverride(c, resolve.ImportSpec{Lang: lang, Imp: file}, languageName); ok {
+			if dep, ok := resolve.FindRuleWithOverride(c, resolve.ImportSpec{Lang: lang, Imp: file}, languageName); ok && file != "" {
 				return dep, !dep.Equal(from)
 			}
 		}
 	}
-	for i, file := range files {
-		labels := l.find(c, ix, inc, file, file == inc.path || i == len(files)-1)
-		if named := slices.IndexFunc(labels, func(l label.Label) bool { return l.Name == stemOf(file) }); named >= 0 {
-			labels = labels[named : named+1]
-		}
-		switch {
-		case slices.ContainsFunc(labels, from.Equal):
-			return label.NoLabel, false
-		case len(labels) == 1:
-			return labels[0], true
-		case len(labels) > 1:
-			log.Printf("%s:%d: %s is in more than one library: %s; choose one with # gazelle:resolve %s %s LABEL", inc.file, inc.line, inc.path, join(labels, from.Repo), languageName, inc.path)
-			return label.NoLabel, false
-		case !inc.angle && isFile(c.RepoRoot, file):
-			log.Printf("%s:%d: %s is not in hdrs of a library; add one, or # gazelle:resolve %s %s LABEL", inc.file, inc.line, file, languageName, inc.path)
-			return label.NoLabel, false
-		}
+	labels := l.find(c, ix, w)
+	name := path.Base(w.path)
+	if named := slices.IndexFunc(labels, func(l label.Label) bool { return l.Name == stemOf(name) }); named >= 0 {
+		labels = labels[named : named+1]
 	}
+	switch {
+	case slices.ContainsFunc(labels, from.Equal):
+		return label.NoLabel, false
+	case len(labels) == 1:
+		return labels[0], true
+	case len(labels) > 1:
+		l.problem(from, w, fmt.Sprintf("%s is in more than one library: %s; choose one with", w.path, join(labels, from.Repo)), fmt.Sprintf("# gazelle:%s %s %s LABEL", resolveDirective, languageName, w.path))
+		return label.NoLabel, false
+	}
+	if w.found.file != "" {
+		if shared, ok := l.sharedHeaders[w.found.file]; ok {
+			return shared, !shared.Equal(from)
+		}
+		l.problem(from, w, fmt.Sprintf("%s is not in hdrs or textual_hdrs of a library; run Gazelle in its directory, add one, or", w.found.file), fmt.Sprintf("# gazelle:%s %s %s LABEL", resolveDirective, languageName, w.path))
+		return label.NoLabel, false
+	}
+	if strings.HasPrefix(w.path, "hip/") {
+		return label.NoLabel, false // compilations of HIP get these headers
+	}
+	if library := rocmLibraryFor(w.path); library != "" {
+		if dep, err := label.Parse(l.rocmDep(c, from, w.path, library)); err == nil && dep.Name != "" {
+			return dep, true
+		}
+		return label.NoLabel, false
+	}
+	l.ambiguous(from, w)
 	return label.NoLabel, false
 }
 
-// find returns the libraries that have a file, by its path in the repository, and with
-// asWritten also the libraries that provide a header by the path of the include.
-func (l *offload) find(c *config.Config, ix *resolve.RuleIndex, inc include, file string, asWritten bool) []label.Label {
+// maxCandidates limits the length of a message.
+const maxCandidates = 6
+
+// ambiguous reports an include that no search path finds, with the files that can be meant.
+func (l *offload) ambiguous(from label.Label, w wanted) {
+	candidates := l.plan.candidates(w.include)
+	switch {
+	case w.angle:
+	case len(candidates) > 1:
+		more := ""
+		if left := len(candidates) - maxCandidates; left > 0 {
+			candidates, more = candidates[:maxCandidates], fmt.Sprintf(" or %d others", left)
+		}
+		dir := strings.TrimSuffix(strings.TrimSuffix(candidates[0], w.path), "/")
+		l.problem(from, w, fmt.Sprintf("%s can be %s%s; choose one with", w.path, strings.Join(candidates, ", "), more),
+			fmt.Sprintf("# gazelle:%s %s", includeDirective, relative(from.Pkg, dir)))
+	default:
+		l.report.unresolved(from.Pkg, fmt.Sprintf("%s:%d: %s is not in the repository", w.include.file, w.line, w.path), fmt.Sprintf("# gazelle:%s %s %s LABEL", resolveDirective, languageName, w.path))
+	}
+}
+
+// problem reports an include without a dependency, and the line that resolves it.
+func (l *offload) problem(from label.Label, w wanted, text, line string) {
+	log.Printf("%s:%d: %s %s", w.include.file, w.line, text, line)
+	l.report.unresolved(from.Pkg, fmt.Sprintf("%s:%d: %s", w.include.file, w.line, text), line)
+}
+
+// find returns the libraries that have the file of an include, or those that provide an include
+// that was not found as a file.
+func (l *offload) find(c *config.Config, ix *resolve.RuleIndex, w wanted) []label.Label {
 	var labels []label.Label
 	add := func(found label.Label) {
 		if !slices.ContainsFunc(labels, found.Equal) {
 			labels = append(labels, found)
 		}
 	}
-	for _, lang := range []string{languageName, ccLanguage} {
-		for _, result := range ix.FindRulesByImportWithConfig(c, resolve.ImportSpec{Lang: lang, Imp: file}, lang) {
-			add(result.Label)
-		}
+	files := []string{w.found.file}
+	if w.found.file == "" {
+		files = append([]string{w.path}, w.candidates(settingsOf(c).includes)...)
 	}
-	if pkg, ok := l.packageOf(c, file); ok && !inc.angle {
-		for _, lib := range l.libraries[pkg] {
-			if lib.provides(c, file) {
-				add(lib.label)
+	for _, file := range files {
+		for _, lang := range []string{languageName, ccLanguage} {
+			for _, result := range ix.FindRulesByImportWithConfig(c, resolve.ImportSpec{Lang: lang, Imp: file}, lang) {
+				add(result.Label)
 			}
 		}
-	}
-	if asWritten && len(labels) == 0 {
-		for _, pkg := range slices.Sorted(maps.Keys(l.libraries)) {
+		if pkg, ok := l.packageOf(c, file); ok && (!w.angle || w.found.file != "") {
 			for _, lib := range l.libraries[pkg] {
-				if lib.providesAs(c, inc.path) {
+				if lib.provides(c, file) {
 					add(lib.label)
 				}
 			}
+		}
+		if len(labels) > 0 {
+			return labels
+		}
+	}
+	if w.found.file == "" {
+		for _, lib := range l.plan.providers(w.include) {
+			add(lib.label)
 		}
 	}
 	return labels
@@ -162,4 +240,19 @@ func join(labels []label.Label, repo string) string {
 		names = append(names, l.String())
 	}
 	return strings.Join(names, ", ")
+}
+
+// candidates returns the paths at which a compiler searches for an include in quotes: in the
+// folder of the file that includes it, in directories, then from the root of the repository.
+func (inc include) candidates(dirs []string) []string {
+	if inc.angle {
+		return nil
+	}
+	var files []string
+	for _, dir := range slices.Concat([]string{path.Dir(inc.file)}, dirs, []string{""}) {
+		if file := path.Join(dir, inc.path); !strings.HasPrefix(file, "../") && !path.IsAbs(file) {
+			files = union(files, []string{file})
+		}
+	}
+	return files
 }

@@ -6,6 +6,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +23,10 @@ type scan struct {
 	main     bool // has a main function
 	cudaAPI  bool // uses declarations of CUDA's runtime or driver
 	hipAPI   bool // uses declarations of HIP's runtime
+	loads    bool // loads code objects
+	// kernels are the names of the __global__ functions, mentions all names in the file.
+	kernels  []string
+	mentions map[string]bool
 }
 
 // include is an #include directive.
@@ -59,7 +64,11 @@ var (
 	launchPattern  = regexp.MustCompile(`\bhipLaunch(?:Cooperative)?Kernel(?:GGL|ExC?)?\b`)
 	cudaPattern    = regexp.MustCompile(`\b(?:cuda[A-Z]\w*|cu[A-Z]\w+\s*\()`)
 	hipPattern     = regexp.MustCompile(`\bhip[A-Z]\w*`)
-	mainPattern    = regexp.MustCompile(`\b(?:int|auto)\s+main\s*\(`)
+	mainPattern    = regexp.MustCompile(`\b(?:int|auto|void)\s+main\s*\(`)
+	globalPattern  = regexp.MustCompile(`\b__global__\b[^;{}()]*?\b(\w+)\s*\(`)
+	boundsPattern  = regexp.MustCompile(`\b(?:__launch_bounds__|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)+`)
+	namePattern    = regexp.MustCompile(`[A-Za-z_]\w*`)
+	modulePattern  = regexp.MustCompile(`\bhipModuleLoad(?:Data(?:Ex)?)?\b`)
 )
 
 // scanSource scans C, C++ or HIP.
@@ -92,10 +101,37 @@ func scanSource(data []byte) *scan {
 	s.device = devicePattern.MatchString(statements.String())
 	s.chevrons = strings.Contains(code.String(), "<<<")
 	s.launch = s.chevrons || launchPattern.MatchString(code.String())
+	s.findNames(code.String())
 	s.cudaAPI = cudaPattern.MatchString(code.String())
 	s.hipAPI = hipPattern.MatchString(code.String())
+	s.loads = modulePattern.MatchString(code.String())
 	s.main = mainPattern.MatchString(code.String())
 	return s
+}
+
+// usesHIP reports whether a file calls HIP's runtime or includes its headers.
+func (s *scan) usesHIP() bool {
+	return s.hipAPI || slices.ContainsFunc(s.includes, func(inc include) bool { return strings.HasPrefix(inc.path, "hip/") })
+}
+
+// isCUDA reports whether a file is for nvcc, not for HIP: it includes CUDA's own headers or calls
+// its functions, and none of HIP's.
+func (s *scan) isCUDA() bool {
+	return !s.usesHIP() && (s.cudaAPI || slices.ContainsFunc(s.includes, include.isCUDAHeader))
+}
+
+// findNames sets the names of the kernels, and all names if there are launches or kernels.
+func (s *scan) findNames(code string) {
+	for _, m := range globalPattern.FindAllStringSubmatch(boundsPattern.ReplaceAllString(code, " "), -1) {
+		s.kernels = append(s.kernels, m[1])
+	}
+	if len(s.kernels) == 0 && !s.launch {
+		return
+	}
+	s.mentions = map[string]bool{}
+	for _, name := range namePattern.FindAllString(code, -1) {
+		s.mentions[name] = true
+	}
 }
 
 // isTarget reports whether a pragma requests code or data on a device.

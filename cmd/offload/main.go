@@ -5,12 +5,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -121,11 +123,15 @@ func runOnce(ctx context.Context) int {
 	return verb.Run(ctx, call)
 }
 
-// readAll returns a function that reads a whole parameter file.
+// readAll returns a function that reads a whole parameter file. Its errors do not name the file.
 func readAll(root *files.Root) func(string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
 		in, err := root.Open(name)
-		if err != nil {
+		var failure *files.Error
+		switch {
+		case errors.As(err, &failure):
+			return nil, errors.New(strings.TrimPrefix(failure.Plain(), name+": "))
+		case err != nil:
 			return nil, err
 		}
 		defer in.Close()

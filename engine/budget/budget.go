@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 // Budget limits the cores and the memory that all requests of a process share.
@@ -144,7 +144,7 @@ func (b *Budget) withoutCore(ctx context.Context, core *slot, fn func() error) e
 // and waits for all of them. It returns the error of the lowest index that
 // failed, independent of timing; higher indices are cancelled or not started.
 // If ctx is done first, it returns the cause of ctx as soon as the running
-// units have returned. A panic in fn becomes an error (see [files.Contain]).
+// units have returned. A panic in fn becomes an error (see [guard.Contain]).
 func (b *Budget) Each(ctx context.Context, n int, fn func(ctx context.Context, i int) error) error {
 	return Ordered(ctx, b, n, n,
 		func(ctx context.Context, i int) (struct{}, error) { return struct{}{}, fn(ctx, i) },
@@ -255,7 +255,7 @@ func (p *pipeline[T]) take(ctx context.Context) {
 	p.mu.Unlock()
 
 	var r result[T]
-	r.err = files.Contain(func() (err error) {
+	r.err = guard.Contain(func() (err error) {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

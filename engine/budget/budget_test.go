@@ -11,7 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 // soon fails the test if fn does not return in time.
@@ -110,7 +110,7 @@ func TestEachLowestError(t *testing.T) {
 func TestEachPanic(t *testing.T) {
 	for _, cores := range []int{1, 4} {
 		err := New(cores, 1).Each(t.Context(), 5, func(context.Context, int) error { panic("broken") })
-		var p *files.PanicError
+		var p *guard.PanicError
 		if !errors.As(err, &p) || p.Value != "broken" {
 			t.Errorf("%v", err)
 		}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/joined"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 )
 
@@ -44,19 +44,13 @@ type Stats struct {
 // Rate returns the compression ratio.
 func (s Stats) Rate() float64 { return float64(s.RawSize) / float64(s.DataSize) }
 
-// placer is a Sink that can write at offsets: a files.Output.
-type placer interface {
-	Reserve(n int64) (int64, error)
-	WriteAt(p []byte, off int64) (int, error)
-}
-
 // Encode compresses a plain bundle, given as its pieces in order, and writes the
 // compressed bundle to out. The first piece is the plain bundle's header.
 //
 // Frames are compressed, and the hash is computed, in parallel. Files that begin
 // at a page boundary of the bundle are read in place; the bytes of a frame with
 // other files are copied. The header is first in the file, but computed last: if
-// out is a files.Output, frames are written as they are produced and the header
+// out is a content.Space, frames are written as they are produced and the header
 // at the end; otherwise the compressed bundle is assembled in memory.
 func Encode(ctx context.Context, out content.Sink, raw []Piece, o EncodeOptions) (Stats, error) {
 	size, err := checkPieces(raw)
@@ -70,7 +64,7 @@ func Encode(ctx context.Context, out content.Sink, raw []Piece, o EncodeOptions)
 	var memory content.Buffer
 	var data content.Sink = &memory
 	at := int64(0)
-	place, placed := out.(placer)
+	place, placed := out.(content.Space)
 	if placed {
 		data = out
 		if at, err = place.Reserve(headerSize(s.Version)); err != nil {
@@ -329,7 +323,7 @@ func encodeFrame(ctx context.Context, w io.WriteCloser, b *budget.Budget, pieces
 	for i, p := range pieces {
 		parts[i] = content.Part{Offset: p.Offset - start, Content: p.Content}
 	}
-	raw, err := files.Join(end-start, parts)
+	raw, err := joined.New(end-start, parts)
 	if err != nil {
 		return 0, err
 	}
@@ -367,7 +361,7 @@ const trimLeast = 32 << 20
 // trimmer returns a function that takes the number of compressed bytes of raw, and sometimes
 // returns their memory to the system. It does not do so in each call, because that costs time.
 // The system loads pages again, a few at a time, if matches reference them.
-func trimmer(raw *files.Joined) func(n int) {
+func trimmer(raw *joined.Parts) func(n int) {
 	kept := max(trimLeast, len(raw.Bytes())/4)
 	next := kept
 	return func(n int) {

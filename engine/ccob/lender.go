@@ -3,7 +3,7 @@ package ccob
 import (
 	"context"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 const (
@@ -30,7 +30,7 @@ func newLender(ctx context.Context, window int64, emit func([]byte) error) *lend
 	l := &lender{full: make(chan [][]byte, window/2/(lendAtOnce*maxBlock)-2), done: make(chan struct{})}
 	go func() {
 		defer close(l.done)
-		l.err = files.Contain(func() error {
+		l.err = guard.Contain(func() error {
 			for blocks := range l.full {
 				if ctx.Err() != nil {
 					return context.Cause(ctx)

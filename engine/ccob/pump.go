@@ -4,7 +4,7 @@ import (
 	"errors"
 	"sync"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 const (
@@ -37,7 +37,7 @@ func pumped(consume func(i int, b []byte) error, produce func(emit func(i int, b
 	go func() {
 		defer close(done)
 		for c := range full {
-			if failure = files.Contain(func() error { return consume(c.i, c.b) }); failure != nil {
+			if failure = guard.Contain(func() error { return consume(c.i, c.b) }); failure != nil {
 				return
 			}
 			c.b = c.b[:0]
@@ -54,7 +54,7 @@ func pumped(consume func(i int, b []byte) error, produce func(emit func(i int, b
 			return errStopped
 		}
 	}
-	err := files.Contain(func() error {
+	err := guard.Contain(func() error {
 		return produce(func(i int, b []byte) error {
 			if cur.i != i && len(cur.b) > 0 {
 				if err := next(); err != nil {

@@ -61,6 +61,15 @@ func (c Content) Slice(off, n int64) Content {
 	return c
 }
 
+// Space is a Sink that also writes at given offsets.
+type Space interface {
+	Sink
+	// Reserve reserves n bytes at the end and returns their offset. Bytes that are not written
+	// are zero.
+	Reserve(n int64) (offset int64, err error)
+	io.WriterAt
+}
+
 // Part is a Content and its offset in a file or in memory, in bytes.
 type Part struct {
 	Offset  int64

@@ -118,7 +118,7 @@ type Contents struct {
 // that are not stored uncompressed in the file, and keeps them in memory that it
 // reserves from the budget. Load all images that are required at the same time
 // with one call, because each call decodes every compressed bundle once. Bytes of
-// the file may be mapped: read them under [files.Guard].
+// the file may be mapped: read them under [guard.Faults].
 func (f *File) Load(ctx context.Context, list ...*DeviceImage) (*Contents, error) {
 	ctx = f.account.Context(ctx)
 	c := &Contents{list: make([]content.Content, len(list))}

@@ -37,6 +37,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -193,7 +194,7 @@ func (f *File) search(ctx context.Context, root *files.Root, opt Options) error 
 	for reserved := int64(0); ; {
 		memory := &inflation{left: reserved}
 		s := &search{in: f, root: root, opt: opt, memory: memory, left: maxFound}
-		f.fault = files.Contain(func() error {
+		f.fault = guard.Contain(func() error {
 			return s.file(ctx, f.input.All(), place{Place: Place{File: f.name}, path: f.name})
 		})
 		if err := context.Cause(ctx); err != nil {

@@ -2,6 +2,7 @@ package images
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -220,7 +222,7 @@ func (s *search) archive(ctx context.Context, c content.Content, at place) error
 	ahead, left := 4*s.opt.Budget.Cores(), s.left
 	err = budget.Ordered(ctx, s.opt.Budget, len(batches), ahead, func(ctx context.Context, i int) (*looked, error) {
 		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left, hash: s.hash}
-		fault := files.Contain(func() error {
+		fault := guard.Contain(func() error {
 			for k := range batches[i] {
 				if err := inner.member(ctx, c, at, &batches[i][k]); err != nil {
 					return err
@@ -372,6 +374,10 @@ func (s *search) member(ctx context.Context, c content.Content, archive place, m
 	at.path = ar.MemberPath(archive.path, m.Name)
 	input, err := s.root.OpenRegular(at.path)
 	if err != nil {
+		var failure *files.Error
+		if errors.As(err, &failure) {
+			failure.In = archive.path
+		}
 		return s.fault(at, err)
 	}
 	defer func() { s.in.keep(input, hasImages(s.sources)) }()

@@ -178,7 +178,7 @@ func TestLimits(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	for _, bad := range []string{"", "x", "-1", "5 %", "1KB", "1e3", "99999999999999999999", "%"} {
+	for _, bad := range []string{"", "x", "-1", "5 %", "1e3", "99999999999999999999", "%", "1PiB", "1e3%"} {
 		if g, err := kernels.ParseGrowth(bad); err == nil {
 			t.Errorf("ParseGrowth(%q) = %v, want an error", bad, g)
 		}

@@ -2,12 +2,11 @@ package kernels
 
 import (
 	"fmt"
-	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/rules-offload/rules_offload/internal/sizes"
 )
 
 // Rule is a limit on the difference between two builds.
@@ -32,14 +31,15 @@ func ParseRules(list string) ([]Rule, error) {
 	var found []Rule
 	for name := range strings.SplitSeq(list, ",") {
 		if !slices.Contains(rules, Rule(name)) {
-			return nil, fmt.Errorf("found %q, expected a list of: %s", name, strings.Join(ruleNames(), ", "))
+			return nil, fmt.Errorf("found %q, expected a list of: %s", name, strings.Join(RuleNames(), ", "))
 		}
 		found = append(found, Rule(name))
 	}
 	return found, nil
 }
 
-func ruleNames() []string {
+// RuleNames returns the names of the rules that ParseRules accepts.
+func RuleNames() []string {
 	var names []string
 	for _, r := range rules {
 		names = append(names, string(r))
@@ -55,24 +55,21 @@ type Growth struct {
 	Relative bool
 }
 
-var growthForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)(%|KiB|MiB|GiB|)$`) })
-
-// ParseGrowth parses a growth: a number followed by %, KiB, MiB, GiB or, for
-// bytes, nothing.
+// ParseGrowth parses a growth: a size as internal/sizes reads it, such as 64KiB, or a percentage
+// such as 5%.
 func ParseGrowth(s string) (Growth, error) {
-	m := growthForm().FindStringSubmatch(s)
-	if m == nil {
-		return Growth{}, fmt.Errorf("found %q, expected a number of bytes such as 4096, 64KiB, 1.5MiB or 1GiB, or a percentage such as 5%%", s)
+	if number, ok := strings.CutSuffix(s, "%"); ok {
+		percent, err := strconv.ParseFloat(number, 64)
+		if err != nil || strings.Trim(number, "0123456789.") != "" {
+			return Growth{}, fmt.Errorf("found %q, expected a percentage such as 5%%", s)
+		}
+		return Growth{Percent: percent, Relative: true}, nil
 	}
-	n, err := strconv.ParseFloat(m[1], 64)
-	if err != nil || n > math.MaxInt64/(1<<31) {
-		return Growth{}, fmt.Errorf("found %q, expected a smaller number", s)
+	size, err := sizes.Parse(s)
+	if err != nil {
+		return Growth{}, fmt.Errorf("%w, or a percentage such as 5%%", err)
 	}
-	if m[2] == "%" {
-		return Growth{Percent: n, Relative: true}, nil
-	}
-	unit := map[string]float64{"": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}[m[2]]
-	return Growth{Bytes: int64(n * unit)}, nil
+	return Growth{Bytes: size}, nil
 }
 
 // Permits reports whether images may grow from one size to another, in bytes.

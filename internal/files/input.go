@@ -1,9 +1,9 @@
 package files
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 const (
@@ -27,10 +28,10 @@ type Input struct {
 	name    string
 	data    []byte
 	mode    fs.FileMode
-	file    *os.File // kept for copies inside the kernel; nil for memory
-	mapping *mapping // nil for memory
-	root    *Root    // nil for memory
-	state   state    // of the file when it was opened
+	file    *guard.File    // kept for copies inside the kernel; nil for memory
+	mapping *guard.Mapping // nil for memory
+	root    *Root          // nil for memory
+	state   state          // of the file when it was opened
 }
 
 // state is the metadata of a file that a write changes.
@@ -61,9 +62,9 @@ func (in *Input) same(fi fs.FileInfo) error {
 
 func changedError(name string, before, after state) error {
 	if before.size != after.size {
-		return fmt.Errorf("'%s': the file changed from %d to %d bytes while it was read: try again when no process writes to it", name, before.size, after.size)
+		return reject(name, "the file changed from %d to %d bytes while it was read: try again when no process writes to it", before.size, after.size)
 	}
-	return fmt.Errorf("'%s': the file was modified while it was read: try again when no process writes to it", name)
+	return reject(name, "the file was modified while it was read: try again when no process writes to it")
 }
 
 // FromMemory returns an Input with the bytes b, such as a decompressed file.
@@ -140,7 +141,17 @@ func (r *Root) openNamed(name string) (*Input, error) {
 	if in.file == nil {
 		f.Close()
 	}
+	if r.RejectPointers && isPointer(in.data) {
+		in.Close()
+		return nil, reject(name, "Git LFS pointer, not the file itself; run git lfs pull")
+	}
 	return in, nil
+}
+
+// isPointer reports whether the content of a file is a Git LFS pointer.
+func isPointer(data []byte) bool {
+	const most = 1024 // bytes, by the specification of Git LFS
+	return len(data) < most && bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/spec/"))
 }
 
 func (r *Root) openFile(name string, f *os.File) (*Input, error) {
@@ -163,8 +174,8 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 	}
 	if size >= mapFrom {
 		if in.data, err = mapFile(f, int(size)); err == nil {
-			in.file, in.mapping = f, &mapping{data: in.data, in: in}
-			mappings.Store(in.mapping, struct{}{})
+			in.file = &guard.File{File: f, Label: name, Size: size}
+			in.mapping = guard.Map(in.data, in.file, 0)
 			r.reading(in)
 			return in, nil
 		}
@@ -204,7 +215,7 @@ func (r *Root) readStream(name string, in io.Reader) ([]byte, error) {
 		return nil, fileError(name, err)
 	}
 	if int64(len(b)) > most {
-		return nil, fmt.Errorf("'%s': more than %d bytes from an input that is not a regular file: use a file, or raise the limit of memory", name, most)
+		return nil, reject(name, "more than %d bytes from an input that is not a regular file: use a file, or raise the limit of memory", most)
 	}
 	return b, nil
 }
@@ -241,7 +252,7 @@ func (in *Input) ReadAt(p []byte, off int64) (int, error) {
 		copy(p, in.data[off:])
 	} else if k, err := in.file.ReadAt(p[:n], off); k < n {
 		if errors.Is(err, io.EOF) {
-			return k, in.lost(off + int64(k))
+			return k, in.file.Lost(off + int64(k))
 		}
 		return k, fileError(in.name, err)
 	}
@@ -249,6 +260,14 @@ func (in *Input) ReadAt(p []byte, off int64) (int, error) {
 		return n, io.EOF
 	}
 	return n, nil
+}
+
+// MappedFile returns the file of the input if it is mapped, nil otherwise.
+func (in *Input) MappedFile() *guard.File {
+	if in.mapping == nil {
+		return nil
+	}
+	return in.file
 }
 
 // inputOf returns the Input that c is a range of and the offset in it, nil for other contents.
@@ -269,7 +288,7 @@ func (in *Input) Close() error {
 		in.root.doneReading(in)
 	}
 	if in.mapping != nil {
-		in.mapping.unmapping()
+		in.mapping.Forget()
 	}
 	f, data := in.file, in.data
 	in.file, in.data = nil, nil

@@ -1,8 +1,8 @@
 package files
 
 import (
+	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,9 +21,9 @@ type TreeEntry struct {
 	Same string
 }
 
-// EntriesBelow lists the entries below a directory, by path; a directory precedes its
-// content. Entries other than files, directories and symbolic links are an error.
-func (r *Root) EntriesBelow(name string) ([]TreeEntry, error) {
+// EntriesBelow lists the entries below a directory; a directory precedes its content. Entries
+// other than files, directories and symbolic links are an error.
+func (r *Root) EntriesBelow(ctx context.Context, name string) ([]TreeEntry, error) {
 	root, err := r.input(name)
 	if err != nil {
 		return nil, err
@@ -35,38 +35,34 @@ func (r *Root) EntriesBelow(name string) ([]TreeEntry, error) {
 	}
 	var all []TreeEntry
 	seen := make(map[fileID]string)
-	err = filepath.WalkDir(root+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error {
+	w := walker{root: r, ctx: ctx, visit: func(found walked) (bool, error) {
+		rel, err := filepath.Rel(name, found.name)
 		if err != nil {
-			return fileError(path, err)
+			return false, err
 		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil || rel == "." {
-			return err
-		}
-		fi, err := d.Info()
-		if err != nil {
-			return fileError(path, err)
-		}
-		e := TreeEntry{Path: filepath.ToSlash(rel), Mode: fi.Mode()}
+		e := TreeEntry{Path: filepath.ToSlash(rel), Mode: found.info.Mode()}
 		switch {
-		case fi.IsDir():
-		case fi.Mode()&fs.ModeSymlink != 0:
-			if e.Link, err = os.Readlink(path); err != nil {
-				return fileError(path, err)
+		case e.Mode.IsDir():
+		case e.Mode&fs.ModeSymlink != 0:
+			if e.Link, err = os.Readlink(found.path); err != nil {
+				return false, fileError(found.name, err)
 			}
-		case fi.Mode().IsRegular():
-			e.Size = fi.Size()
-			id := identify(path, fi)
+		case e.Mode.IsRegular():
+			e.Size = found.info.Size()
+			id := identify(found.path, found.info)
 			if e.Same = seen[id]; e.Same == "" {
 				seen[id] = e.Path
 			}
 		default:
-			return &Error{Name: path, Err: errors.New("not a file, a directory or a symbolic link")}
+			return false, &Error{Name: found.name, Err: errors.New("not a file, a directory or a symbolic link")}
 		}
 		all = append(all, e)
-		return nil
-	})
-	return all, err
+		return true, nil
+	}}
+	if err := w.walk(name, root); err != nil {
+		return nil, err
+	}
+	return all, nil
 }
 
 // NewTree is a new directory that is either committed completely or not
@@ -87,7 +83,7 @@ func (r *Root) NewTree(name string) (*NewTree, error) {
 	}
 	target := filepath.Clean(path)
 	if left, err := os.ReadDir(target); err == nil && len(left) > 0 {
-		return nil, fmt.Errorf("'%s': already exists; name a new directory", name)
+		return nil, reject(name, "already exists; name a new directory")
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fileError(name, err)
 	}

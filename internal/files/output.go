@@ -369,7 +369,7 @@ func copyTo(f *os.File, c content.Content, off int64) error {
 	var done int64
 	in, from := inputOf(c)
 	if in != nil && in.file != nil {
-		done = copyRange(f, off, in.file, from, c.Len())
+		done = copyRange(f, off, in.file.File, from, c.Len())
 	}
 	if done == c.Len() {
 		return nil
@@ -377,7 +377,7 @@ func copyTo(f *os.File, c content.Content, off int64) error {
 	_, err := f.WriteAt(c.Bytes()[done:], off+done)
 	if errors.Is(err, syscall.EFAULT) && in != nil && in.mapping != nil {
 		// The kernel reached the end of a mapped file that was truncated.
-		return &inputLost{in.lost(from + done)}
+		return &inputLost{in.file.Lost(from + done)}
 	}
 	return err
 }

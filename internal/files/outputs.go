@@ -2,7 +2,6 @@ package files
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -169,7 +168,7 @@ func (s *Outputs) open(o *Output) error {
 	}
 	at := place{identify(dir, dfi), base}
 	if other, ok := s.places[at]; ok {
-		return fmt.Errorf("'%s': is the same file as the output '%s': each output must be a separate file", o.name, other)
+		return &SameFileError{Output: o.name, Other: other}
 	}
 	if o.exists && !o.inPlace && fi.Size() <= compareUpTo {
 		o.later.Store(true)
@@ -183,7 +182,7 @@ func (s *Outputs) open(o *Output) error {
 // overInput returns an error for an output that would replace an input.
 func (s *Outputs) overInput(o *Output) error {
 	if in, ok := s.root.inputNamed(o.id); ok && o.exists {
-		return fmt.Errorf("'%s': is the same file as the input '%s': writing it would destroy the input", o.name, in)
+		return &SameFileError{Output: o.name, Other: in, Input: true}
 	}
 	return nil
 }
@@ -196,10 +195,10 @@ func (r *Root) output(name string) (string, error) {
 	}
 	rel, ok := r.relative(name)
 	if !ok {
-		return "", fmt.Errorf("'%s': is outside of the directory of the action, so it cannot be one of its outputs", name)
+		return "", reject(name, "is outside of the directory of the action, so it cannot be one of its outputs")
 	}
 	if r.declared[rel] {
-		return "", fmt.Errorf("'%s': is an input of the action: writing it would destroy the input", name)
+		return "", reject(name, "is an input of the action: writing it would destroy the input")
 	}
 	return r.path(filepath.FromSlash(rel)), nil
 }
@@ -219,7 +218,7 @@ func (r *Root) inSandbox(name, target string) error {
 		return fileError(name, err)
 	}
 	if rel, err := filepath.Rel(root, dir); err != nil || !filepath.IsLocal(rel) {
-		return fmt.Errorf("'%s': a symbolic link points out of the sandbox, to '%s': an action writes its outputs inside the sandbox", name, target)
+		return reject(name, "a symbolic link points out of the sandbox, to %s: an action writes its outputs inside the sandbox", target)
 	}
 	return nil
 }

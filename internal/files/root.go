@@ -2,7 +2,6 @@ package files
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"io/fs"
 	"maps"
@@ -31,6 +30,9 @@ type Root struct {
 	// Stdout receives, on commit, the content of outputs named "-". If nil, that
 	// name is an error.
 	Stdout io.Writer
+	// RejectPointers makes opening a Git LFS pointer, which stands for a file that was not
+	// downloaded, an error.
+	RejectPointers bool
 	// TempDir is the directory of temporary files for outputs in directories that
 	// are not writable, and for streams; "" means /tmp.
 	TempDir string
@@ -115,7 +117,7 @@ func (r *Root) input(name string) (string, error) {
 	}
 	rel, ok := r.relative(name)
 	if !ok {
-		return "", fmt.Errorf("'%s': is outside of the directory of the action, so it cannot be one of its declared inputs", name)
+		return "", reject(name, "is outside of the directory of the action, so it cannot be one of its declared inputs")
 	}
 	for p := rel; ; {
 		if r.declared[p] {
@@ -124,7 +126,7 @@ func (r *Root) input(name string) (string, error) {
 		}
 		i := strings.LastIndexByte(p, '/')
 		if i < 0 {
-			return "", fmt.Errorf("'%s': not a declared input of the action: declare it as an input", name)
+			return "", reject(name, "not a declared input of the action: declare it as an input")
 		}
 		p = p[:i]
 	}
@@ -197,4 +199,17 @@ func (r *Root) standardInput() ([]byte, error) {
 		r.stdinData, r.stdinErr = r.readStream("-", r.Stdin)
 	})
 	return r.stdinData, r.stdinErr
+}
+
+// MissingDirectory returns the directory in the name of a file if that directory does not exist,
+// otherwise "".
+func (r *Root) MissingDirectory(name string) string {
+	dir := filepath.Dir(name)
+	if dir == "." {
+		return ""
+	}
+	if _, err := os.Stat(r.path(dir)); !os.IsNotExist(err) {
+		return ""
+	}
+	return dir
 }

@@ -12,6 +12,8 @@ import (
 	"testing/iotest"
 
 	"go.uber.org/goleak"
+
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -193,14 +195,14 @@ func TestGuardFileCutShort(t *testing.T) {
 		}
 		return nil
 	}
-	if err := Guard(read); message(err) != want {
+	if err := guard.Faults(read); message(err) != want {
 		t.Errorf("reading: %v", err)
 	}
-	if err := Contain(read); message(err) != want {
+	if err := guard.Contain(read); message(err) != want {
 		t.Errorf("reading, contained: %v", err)
 	}
 	buf := make([]byte, size)
-	if err := Guard(func() error { copy(buf, in.Bytes()); return nil }); message(err) != want {
+	if err := guard.Faults(func() error { copy(buf, in.Bytes()); return nil }); message(err) != want {
 		t.Errorf("copying: %v", err)
 	}
 	outs := root.Outputs()
@@ -222,7 +224,7 @@ func TestGuardFileCutShort(t *testing.T) {
 func TestGuardFileCutShortAndClosed(t *testing.T) {
 	const size = 1 << 20
 	root, dir := tree(t, map[string]string{"big": strings.Repeat("x", size), "other": strings.Repeat("y", size)})
-	err := Guard(func() error {
+	err := guard.Faults(func() error {
 		in, err := root.Open("big")
 		if err != nil {
 			return err
@@ -251,29 +253,5 @@ func TestGuardFileCutShortAndClosed(t *testing.T) {
 	const want = "'big': the file shrank from 1048576 to 5000 bytes while it was read"
 	if message(err) != want {
 		t.Errorf("error %q, want %q", message(err), want)
-	}
-}
-
-func TestGuardPassesOthers(t *testing.T) {
-	want := errors.New("own")
-	if err := Guard(func() error { return want }); err != want {
-		t.Error(err)
-	}
-	func() {
-		defer func() {
-			if v := recover(); v != "other" {
-				t.Errorf("recovered %v", v)
-			}
-		}()
-		Guard(func() error { panic("other") })
-	}()
-	err := Contain(func() error { panic("other") })
-	var p *PanicError
-	if !errors.As(err, &p) || message(err) != "internal error: other" || !strings.Contains(string(p.Stack), "TestGuardPassesOthers") {
-		t.Errorf("%v", err)
-	}
-	var m map[string]int
-	if err := Contain(func() error { m["x"] = 1; return nil }); !errors.As(err, &p) {
-		t.Errorf("%v", err)
 	}
 }

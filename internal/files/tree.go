@@ -3,10 +3,8 @@ package files
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 )
 
@@ -38,7 +36,8 @@ func (r *Root) Tree(ctx context.Context, name string) (folders []Folder, isDir b
 	if !fi.IsDir() {
 		return nil, false, nil
 	}
-	w := treeWalk{root: r, ctx: ctx, seen: make(map[fileID]bool), folders: make(map[string]*Folder)}
+	w := treeWalk{seen: make(map[fileID]bool), folders: make(map[string]*Folder)}
+	w.walker = walker{root: r, ctx: ctx, most: maxTree, visit: w.add}
 	if err := w.folder(name, path, fi); err != nil {
 		return nil, false, err
 	}
@@ -59,14 +58,12 @@ func (r *Root) Tree(ctx context.Context, name string) (folders []Folder, isDir b
 	return folders, true, nil
 }
 
-// treeWalk walks a tree.
+// treeWalk walks a tree for Tree.
 type treeWalk struct {
-	root    *Root
-	ctx     context.Context
+	walker
 	seen    map[fileID]bool
 	links   []link
 	folders map[string]*Folder
-	count   int
 }
 
 // link is a symbolic link in a folder.
@@ -77,48 +74,36 @@ type link struct {
 
 // folder adds the files of a directory and of those below it.
 func (w *treeWalk) folder(name, path string, fi fs.FileInfo) error {
-	if err := context.Cause(w.ctx); err != nil {
-		return err
-	}
-	if id := identify(path, fi); w.seen[id] {
+	if !w.begin(name, path, fi) {
 		return nil
-	} else {
-		w.seen[id] = true
 	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return fileError(name, err)
+	return w.walk(name, path)
+}
+
+// begin adds a directory and reports whether it is new.
+func (w *treeWalk) begin(name, path string, fi fs.FileInfo) bool {
+	id := identify(path, fi)
+	if w.seen[id] {
+		return false
 	}
-	folder := &Folder{Name: name}
-	w.folders[name] = folder
-	if w.count += len(entries); w.count > maxTree {
-		return &Error{Name: name, Err: fmt.Errorf("more than %d files in the directory and its subdirectories", maxTree)}
+	w.seen[id] = true
+	w.folders[name] = &Folder{Name: name}
+	return true
+}
+
+// add adds an entry of a directory. It leaves links for later.
+func (w *treeWalk) add(e walked) (bool, error) {
+	folder := w.folders[e.dir]
+	switch mode := e.info.Mode(); {
+	case mode&fs.ModeSymlink != 0:
+		w.links = append(w.links, link{folder, e.name})
+	case mode.IsDir():
+		return w.begin(e.name, e.path, e.info), nil
+	case mode.IsRegular():
+		w.seen[identify(e.path, e.info)] = true
+		folder.Files = append(folder.Files, e.name)
 	}
-	for _, e := range entries {
-		inner := filepath.Join(name, e.Name())
-		switch e.Type() {
-		case fs.ModeSymlink:
-			w.links = append(w.links, link{folder, inner})
-		case fs.ModeDir, 0:
-			path, err := w.root.input(inner)
-			if err != nil {
-				return err
-			}
-			fi, err := e.Info()
-			if err != nil {
-				return fileError(inner, err)
-			}
-			if fi.IsDir() {
-				if err := w.folder(inner, path, fi); err != nil {
-					return err
-				}
-				continue
-			}
-			w.seen[identify(path, fi)] = true
-			folder.Files = append(folder.Files, inner)
-		}
-	}
-	return nil
+	return false, nil
 }
 
 // link adds the target of a link.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 // Write runs fn with a transaction of outputs. It commits the outputs if fn succeeds and ctx is not
@@ -11,7 +13,7 @@ import (
 func (r *Root) Write(ctx context.Context, fn func(out *Outputs) error) error {
 	out := r.Outputs()
 	defer out.Abort()
-	if err := Contain(func() error { return fn(out) }); err != nil {
+	if err := guard.Contain(func() error { return fn(out) }); err != nil {
 		return err
 	}
 	if err := context.Cause(ctx); err != nil {

@@ -83,7 +83,7 @@ type Host struct {
 }
 
 // ErrNoMarker reports a file without a marker.
-var ErrNoMarker = errors.New("neither a kpack archive nor a file with a marker: no wrapper points to one")
+var ErrNoMarker = errors.New("not a kpack archive, and its code was not split")
 
 // ParseHost reads a library or program with a marker.
 func ParseHost(c content.Content) (*Host, error) {

@@ -8,7 +8,6 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Write writes an archive. Entries with the same ordinal share their data, and all
@@ -163,14 +162,14 @@ func appendEntry(b []byte, e *Entry) []byte {
 // Writer writes an archive to a file incrementally. It does not keep the data
 // of code objects.
 type Writer struct {
-	out     *files.Output
+	out     content.Space
 	archive Archive
 	offsets []content.Content // for their sizes only
 	size    int64
 }
 
 // NewWriter begins an archive with the Group, Family, Archs and Scheme of a.
-func NewWriter(out *files.Output, a Archive) (*Writer, error) {
+func NewWriter(out content.Space, a Archive) (*Writer, error) {
 	w := &Writer{out: out, archive: a, size: dataOffset}
 	if a.Scheme == Zstd {
 		w.size += 4
@@ -224,5 +223,5 @@ func (w *Writer) Close() (entries int, err error) {
 			return 0, err
 		}
 	}
-	return len(w.archive.Entries), w.out.Close()
+	return len(w.archive.Entries), nil
 }

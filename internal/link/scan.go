@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
@@ -42,7 +43,7 @@ func (w *linker) scanInput(ctx context.Context, found *Plan, in Input) error {
 	}
 	found.opened = append(found.opened, f)
 	var format object.Format
-	err = files.Contain(func() error {
+	err = guard.Contain(func() error {
 		data := f.Input().All()
 		format = object.Identify(data.Bytes())
 		return w.scanEntries(found, in.Name, format, data)

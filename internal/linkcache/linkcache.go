@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/process"
 )
 
@@ -183,7 +184,7 @@ func (s *Store) Put(key Key, image string, messages []byte) error {
 	if err := outputs.MakeDir(filepath.Dir(name)); err != nil {
 		return err
 	}
-	err = files.Guard(func() error {
+	err = guard.Faults(func() error {
 		out, err := outputs.Create(name)
 		if err != nil {
 			return err

@@ -16,7 +16,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 // Command is a program to run.
@@ -185,7 +185,7 @@ func Jobs(ctx context.Context, slots Slots, n int, start func(i int), job func(c
 		}
 		wg.Go(func() {
 			defer release()
-			if err := files.Contain(func() error { return job(running, i) }); err != nil {
+			if err := guard.Contain(func() error { return job(running, i) }); err != nil {
 				fail(err)
 			}
 		})

@@ -1,22 +1,9 @@
 """Named groups of architectures."""
 
-# AMD's GPU generations, by names of products and of instruction sets. Names are identifiers because //rules:archs.bzl
-# uses them as fields.
-ARCH_GROUPS = {
-    "cdna1": ["gfx908"],
-    "cdna2": ["gfx90a"],
-    "cdna3": ["gfx942"],
-    "cdna4": ["gfx950"],
-    "mi100": ["gfx908"],
-    "mi200": ["gfx90a"],
-    "mi300": ["gfx942"],
-    "mi350": ["gfx950"],
-    "rdna1": ["gfx1010", "gfx1011", "gfx1012", "gfx1013"],
-    "rdna2": ["gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036"],
-    "rdna3": ["gfx1100", "gfx1101", "gfx1102", "gfx1103"],
-    "rdna3_5": ["gfx1150", "gfx1151", "gfx1152", "gfx1153"],
-    "rdna4": ["gfx1200", "gfx1201"],
-}
+load(":processors.bzl", _ARCH_GROUPS = "ARCH_GROUPS")
+
+# AMD's GPU generations, by names of products and of instruction sets.
+ARCH_GROUPS = _ARCH_GROUPS
 
 # The name for the GPUs of this machine.
 NATIVE = "native"

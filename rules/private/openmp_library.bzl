@@ -481,6 +481,7 @@ libraries, also from other build systems.
 Targets are AMD GPUs (`gfx90a`) and the CPU itself (`x86_64-pc-linux-gnu`). The CPU is the default if `offload_archs` and
 the setting are empty. For GPUs, `device_linkopts` must include LLVM's device runtime:
 
+<!-- not run: names a directory with LLVM's device runtime; tests/devicecode links for GPUs. -->
 ```starlark
 openmp_library(
     name = "stats",

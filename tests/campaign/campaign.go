@@ -32,6 +32,8 @@ func parts() []part {
 		{"races", races},
 		{"load", load},
 		{"verbs", verbs},
+		{"mistakes", mistakes},
+		{"witness", witnesses},
 		{"parsers", damagedInputs},
 	}
 }

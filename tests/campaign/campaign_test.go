@@ -98,3 +98,38 @@ func TestCommandLines(t *testing.T) {
 		}
 	}
 }
+
+// TestWitness runs each command line among files of a user: with new outputs, with outputs that it
+// replaces, and killed.
+func TestWitness(t *testing.T) {
+	c := &campaign{dir: t.TempDir(), seed: 1, program: llvm.Offload(t)}
+	w, err := newWitness(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range slices.Concat(commandLines, linkLines) {
+		works := false
+		for _, s := range w.seeds[line.format] {
+			status, err := w.watch(t.Context(), &line, s.Data(), false, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if works = status == 0; !works {
+				continue
+			}
+			kill := killAt[i%3] // the calls that give names to files
+			for _, kill := range []string{"", kill} {
+				if _, err := w.watch(t.Context(), &line, s.Data(), true, kill); err != nil {
+					t.Fatal(err)
+				}
+			}
+			break
+		}
+		if !works {
+			t.Errorf("%s: no file of format %s works", line.words, line.format)
+		}
+	}
+	for _, fault := range c.faults {
+		t.Error(fault)
+	}
+}

@@ -53,7 +53,7 @@ var commandLines = []commandLine{
 	{"archive", "offload unbundle-archive --allow-missing --input IN --entry gfx906=o1", []string{"o1"}},
 	{"bundle", "offload check --input IN", []string{}},
 	{"bundle", "offload check --covers gfx90a:xnack+ IN", []string{}},
-	{"code", "offload pack --compress zstd --format-version 3 --output o1 --image file=IN,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip", []string{"o1"}},
+	{"code", "offload pack --compress --format-version 3 --output o1 --image file=IN,triple=amdgcn-amd-amdhsa,arch=gfx906,kind=hip", []string{"o1"}},
 	{"object", "offload embed --input IN --output o1 PACKAGE", []string{"o1"}},
 	{"package", "offload embed --input HOST --output o1 IN", []string{"o1"}},
 	{"code", "offload cc-data --symbol data --triple x86_64-unknown-linux-gnu --output o1 --header o2 IN", []string{"o1", "o2"}},
@@ -85,8 +85,8 @@ var commandLines = []commandLine{
 	{"object", "clang-linker-wrapper --dry-run --host-triple=x86_64-unknown-linux-gnu --linker-path=ld.lld -o o1 IN GOOD", []string{}},
 }
 
-// withoutFile are the verbs that read no file.
-var withoutFile = []string{"completion", "help"}
+// withoutFile are the verbs that read no device code themselves.
+var withoutFile = []string{"completion", "man", "compile", "link-device"}
 
 // tools are the programs in one: their entry functions.
 var tools = map[string]func(context.Context, *command.Call) int{

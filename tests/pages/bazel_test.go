@@ -37,8 +37,10 @@ register_toolchains("@offload_system_clang//:all")
 `
 	settings = `common --flag_alias=hip_runtime=@rules_offload//rules/settings:hip_runtime
 common --flag_alias=offload_archs=@rules_offload//rules/settings:offload_archs
+common --flag_alias=openmp_runtime=@rules_offload//rules/settings:openmp_runtime
 build --hip_runtime=//runtime
 build --offload_archs=gfx90a
+build --openmp_runtime=@offload_system_clang//:openmp_runtime
 `
 	program = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain")
 
@@ -324,6 +326,9 @@ func (f *buildFiles) write() {
 				}
 			})
 		}
+		if strings.Contains(file.text.String(), " archs.") {
+			called["archs"] = true
+		}
 		for _, name := range []string{"hip_library", "hip_code_objects", "offload_bundle", "offload_binary", "offload_archive", "openmp_library"} {
 			if strings.Contains(tail.String(), name+"(") {
 				called[name] = true
@@ -345,6 +350,8 @@ func provider(name string, known map[string][]string) string {
 		return "@rules_cc//cc:defs.bzl"
 	case name == "device_toolchain" || name == "offload_program_toolchain":
 		return "@rules_offload//rules:toolchains.bzl"
+	case name == "archs":
+		return "@rules_offload//rules:archs.bzl"
 	case strings.HasPrefix(name, "if_") || strings.HasPrefix(name, "requires_"):
 		return "@rules_offload//rules:defs.bzl"
 	case len(known[name]) > 0:
@@ -422,6 +429,12 @@ func (s *stubs) target(rule, attribute, name string) string {
 	return library("")
 }
 
+// standIn is what clang requires of HIP to compile host code with kernels.
+const standIn = `struct dim3 { unsigned x, y, z; };
+extern "C" int hipLaunchKernel(const void *, dim3, dim3, void **, decltype(sizeof(0)), void *);
+extern "C" int __hipPopCallConfiguration(dim3 *, dim3 *, decltype(sizeof(0)) *, void **);
+`
+
 // source writes a source file, unless it exists.
 func (s *stubs) source(rule, name string) {
 	file := path.Join(s.file.pkg, name)
@@ -433,7 +446,10 @@ func (s *stubs) source(rule, name string) {
 	content := ""
 	switch ext := path.Ext(name); ext {
 	case ".hip", ".cu", ".cpp":
-		content = fmt.Sprintf("__attribute__((global)) void kernel_%s() {}\n", stem)
+		content = standIn + fmt.Sprintf("__attribute__((global)) void kernel_%s() {}\n", stem)
+		if ext == ".cu" {
+			content = fmt.Sprintf("__attribute__((global)) void kernel_%s() {}\n", stem)
+		}
 		if program {
 			content += "int main() { return 0; }\n"
 		}
@@ -456,6 +472,16 @@ func (s *stubs) source(rule, name string) {
 				content = string(from)
 			}
 		}
+	case ".bc":
+		cmd := exec.Command(llvm.Tool(s.f.t, "clang"), "--target=amdgcn-amd-amdhsa", "-nogpulib", "-x", "c", "-emit-llvm", "-c", "-o", filepath.Join(s.f.w.dir, "stub.bc"), "/dev/null")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			s.f.t.Fatalf("%v\n%s", err, out)
+		}
+		from, err := os.ReadFile(filepath.Join(s.f.w.dir, "stub.bc"))
+		if err != nil {
+			s.f.t.Fatal(err)
+		}
+		content = string(from)
 	case ".so":
 		from, err := os.ReadFile(filepath.Join(s.f.w.dir, "libmath.so"))
 		if err != nil {

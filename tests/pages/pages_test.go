@@ -275,7 +275,7 @@ func TestVerbs(t *testing.T) {
 		}
 		calls++
 		name := m[1]
-		if name == "help" || name == "binary" || name == "binaries" || strings.HasPrefix(command, "offload --") {
+		if name == "help" || name == "version" || name == "binary" || name == "binaries" || strings.HasPrefix(command, "offload --") {
 			return
 		}
 		flags := flagsOf(t, name)

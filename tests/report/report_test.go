@@ -642,30 +642,67 @@ func TestDiff(t *testing.T) {
 	quiet(t, p, url)
 }
 
-// TestScreenshots writes the pictures of docs/ if OFFLOAD_SCREENSHOTS names a
-// directory, and looks that a page is drawn otherwise.
+// TestScreenshots takes the pictures of docs/howto: of a library in OFFLOAD_LIBRARY, written to the directory in
+// OFFLOAD_SCREENSHOTS. Without them, it checks that a page is drawn. For rocRAND, whose kernels have all colors:
+//
+//	OFFLOAD_LIBRARY=ROCM/lib/librocrand.so.1 OFFLOAD_SCREENSHOTS=$PWD/docs/howto tools/offline/run go test ./tests/report -run TestScreenshots
 func TestScreenshots(t *testing.T) {
 	dir := t.TempDir()
-	url, _ := report(t, dir, "--base="+build(t, dir, "old-", 120, 0)[0], build(t, dir, "", 120, 2)[0])
+	library := os.Getenv("OFFLOAD_LIBRARY")
+	if library == "" {
+		library = build(t, dir, "", 120, 2)[0]
+	} else {
+		content, err := os.ReadFile(library)
+		if err != nil {
+			t.Fatal(err)
+		}
+		library = strings.TrimSuffix(filepath.Base(library), ".1")
+		write(t, filepath.Join(dir, library), content)
+	}
+	url, _ := report(t, dir, library)
 	p := chromium.Start(t, 1200, 800)
 	for _, shot := range []struct {
-		name, scheme, fragment string
-		width, height          int
+		name, scheme, fragment, above string
 	}{
-		{"light", "light", "", 1200, 1400}, {"dark", "dark", "#q=kernel_0001&sort=occupancy", 1200, 1400}, {"narrow", "light", "", 400, 1600},
-		{"zoom", "dark", "#at=0.0.2", 1200, 900}, {"table", "light", "#sort=-vgpr_spills&q=gfx1100", 1400, 3000},
+		{"report_light", "light", "", "h1"}, {"report_dark", "dark", "#sort=-vgprs&q=gfx90a", "#kernels-title"},
 	} {
-		p.Resize(shot.width, shot.height)
+		p.Resize(1200, 760)
 		p.Scheme(shot.scheme)
 		p.Open(url + shot.fragment)
 		p.Settle()
+		p.Evaluate(`scrollBy(0, document.querySelector('`+shot.above+`').getBoundingClientRect().top - 24)`, nil)
+		p.Settle()
 		png := p.Screenshot()
-		if len(png) < 10_000 {
-			t.Errorf("%s: a picture of %d bytes", shot.name, len(png))
+		if len(png) < 10_000 || len(png) > 200_000 {
+			t.Errorf("%s: a picture of %d bytes, expected 10 to 200 kB", shot.name, len(png))
 		}
 		if out := os.Getenv("OFFLOAD_SCREENSHOTS"); out != "" {
 			write(t, filepath.Join(out, shot.name+".png"), png)
 		}
 	}
 	quiet(t, p, url)
+}
+
+// kernelsNamed writes a code object with kernels of these names.
+func kernelsNamed(t *testing.T, dir string, names []string) []string {
+	t.Helper()
+	object := testelf.CodeObject{ABI: 3, Flags: 0x3f}
+	for i, name := range names {
+		object.Kernels = append(object.Kernels, testelf.Kernel{Name: name, CodeSize: uint64(100 + i), Keys: map[string]any{".wavefront_size": 64, ".sgpr_count": 8, ".vgpr_count": 8}})
+	}
+	write(t, filepath.Join(dir, "names.co"), object.Build())
+	return []string{"names.co"}
+}
+
+// spillingKernels writes a code object with kernels that spill registers of each kind.
+func spillingKernels(t *testing.T, dir string) []string {
+	t.Helper()
+	object := testelf.CodeObject{ABI: 3, Flags: 0x3f}
+	for name, figures := range map[string][3]int{"none": {}, "scalar": {5, 0, 0}, "vector": {0, 5, 0}, "both": {5, 5, 0}, "scratch": {0, 0, 64}} {
+		object.Kernels = append(object.Kernels, testelf.Kernel{Name: name, CodeSize: 100, Keys: map[string]any{
+			".wavefront_size": 64, ".sgpr_count": 8, ".vgpr_count": 8, ".sgpr_spill_count": figures[0], ".vgpr_spill_count": figures[1], ".private_segment_fixed_size": figures[2],
+		}})
+	}
+	write(t, filepath.Join(dir, "spills.co"), object.Build())
+	return []string{"spills.co"}
 }

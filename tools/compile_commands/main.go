@@ -12,7 +12,9 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,13 +54,16 @@ func run(args []string) error {
 	}
 	// Without dependencies, which would occur a second time for the execution platform.
 	query := fmt.Sprintf(`mnemonic("^(%s)$", %s)`, strings.Join(mnemonics, "|"), strings.Join(targets, " + "))
-	actions, err := b.output("aquery", "--output=jsonproto", "--include_param_files", "--noinclude_artifacts", query)
-	if err != nil {
-		return err
-	}
+	actions, failed := b.output("aquery", "--keep_going", "--output=jsonproto", "--include_param_files", "--noinclude_artifacts", query)
 	graph := &actionGraph{}
 	if err := json.Unmarshal(actions, graph); err != nil {
+		if failed != nil {
+			return failed
+		}
 		return fmt.Errorf("the output of `%s aquery`: %w", b.program, err)
+	}
+	if failed != nil && len(graph.Actions) == 0 {
+		return failed
 	}
 	c := converter{workspace: workspace, execroot: string(bytes.TrimSpace(execroot)), resourceDir: resourceDir}
 	entries := c.entries(graph)
@@ -74,6 +79,9 @@ func run(args []string) error {
 		return err
 	}
 	fmt.Printf("%s: %d compilations\n", name, len(entries))
+	if failed != nil {
+		fmt.Fprintln(os.Stderr, "compile_commands: targets with errors are missing:", failed)
+	}
 	return nil
 }
 
@@ -83,14 +91,17 @@ type bazel struct {
 	flags              []string
 }
 
-// output returns what a command writes to standard output. Its messages go to
-// standard error.
+// output returns what a command writes to standard output, also if the command fails. Its
+// messages go to standard error.
 func (b bazel) output(command string, args ...string) ([]byte, error) {
 	cmd := exec.Command(b.program, append(append([]string{command}, b.flags...), args...)...)
 	cmd.Dir, cmd.Stderr = b.workspace, os.Stderr
 	out, err := cmd.Output()
-	if err != nil {
+	switch {
+	case errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("%s %s: %w; if bazel has a different name on this machine, set BAZEL", b.program, command, err)
+	case err != nil:
+		return out, fmt.Errorf("%s %s: %w", b.program, command, err)
 	}
 	return out, nil
 }

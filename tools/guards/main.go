@@ -1,8 +1,8 @@
 // Guards checks that no goroutine can end the process when a mapped file is cut short. Reading
 // behind the new end of the file is a fault, which ends the process unless the goroutine that
-// reads is below files.Guard or files.Contain, or has called debug.SetPanicOnFault itself.
+// reads is below guard.Faults or guard.Contain, or has called debug.SetPanicOnFault itself.
 //
-// Each call of the program starts below files.Guard (see package command). So the faults that
+// Each call of the program starts below guard.Faults (see package command). So the faults that
 // are left are those of goroutines started later. In the packages of the given directories,
 // every go statement, and every call of a method Go or a function AfterFunc, must start a
 // function that guards itself, or have a comment beside or above it that begins with
@@ -113,7 +113,7 @@ func (p *pkg) file(f *ast.File) (found []string) {
 		}
 		at := p.files.Position(n.Pos())
 		if !p.guarded(started) && !excused[at.Line] {
-			found = append(found, fmt.Sprintf("%s:%d: the goroutine reads mapped files unguarded: begin it with files.Contain, or say with a comment \"unguarded:\" why it reads no input", at.Filename, at.Line))
+			found = append(found, fmt.Sprintf("%s:%d: the goroutine reads mapped files unguarded: begin it with guard.Contain, or say with a comment \"unguarded:\" why it reads no input", at.Filename, at.Line))
 		}
 		return true
 	})
@@ -144,7 +144,7 @@ func guards(body *ast.BlockStmt) (yes bool) {
 			case *ast.SelectorExpr:
 				name = f.Sel.Name
 			}
-			yes = yes || name == "Contain" || name == "Guard" || name == "SetPanicOnFault"
+			yes = yes || name == "Contain" || name == "Faults" || name == "SetPanicOnFault"
 		}
 		return !yes
 	})

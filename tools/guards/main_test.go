@@ -14,8 +14,8 @@ func TestCheck(t *testing.T) {
 		"good.go": `package p
 
 func good() {
-	go func() { files.Contain(work) }()
-	wg.Go(func() { err = Guard(work) })
+	go func() { guard.Contain(work) }()
+	wg.Go(func() { err = Faults(work) })
 	go own()
 	// unguarded: it waits for a signal
 	go func() { work() }()

@@ -21,6 +21,9 @@ import (
 type data struct {
 	AMDGCN  []processor `json:"amdgcn"`
 	Removed []processor `json:"removed"` // known by their e_flags alone
+	// Groups are AMD's GPU generations, by names of products and of instruction sets. Names are
+	// identifiers, because //rules:archs.bzl uses them as fields.
+	Groups map[string][]string `json:"groups"`
 	// FamilyAliases are other names of families of instruction sets.
 	FamilyAliases map[string]string `json:"family_aliases"`
 	// Cuts are families of processors with similar code, as sets of families of instruction
@@ -130,6 +133,13 @@ func (d *data) check() error {
 			return fmt.Errorf("%s: no cut has the family %s", p.Name, p.Family)
 		}
 	}
+	for group, members := range d.Groups {
+		for _, name := range members {
+			if !names[name] {
+				return fmt.Errorf("the group %s has %s, which is not a processor", group, name)
+			}
+		}
+	}
 	for alias, family := range d.FamilyAliases {
 		if !families[family] {
 			return fmt.Errorf("%s stands for %s, which no processor has", alias, family)
@@ -209,6 +219,14 @@ var amdgcnProcessors = map[string]processor{
 	b.WriteString("}\n\n// isaAliases are other names of families of instruction sets.\nvar isaAliases = map[string]string{\n")
 	for _, alias := range slices.Sorted(maps.Keys(d.FamilyAliases)) {
 		fmt.Fprintf(&b, "%q: %q,\n", alias, d.FamilyAliases[alias])
+	}
+	b.WriteString("}\n\n// archGroups are the processors of AMD's GPU generations, by names of products and of instruction sets.\nvar archGroups = map[string][]string{\n")
+	for _, name := range slices.Sorted(maps.Keys(d.Groups)) {
+		fmt.Fprintf(&b, "%q: {\"%s\"},\n", name, strings.Join(d.Groups[name], `", "`))
+	}
+	b.WriteString("}\n\n// processorNames are the names of all processors of AMD and NVIDIA GPUs, in the order of their instruction sets.\nvar processorNames = []string{\n")
+	for _, p := range slices.Concat(d.AMDGCN, d.NVPTX) {
+		fmt.Fprintf(&b, "%q,\n", p.Name)
 	}
 	b.WriteString("}\n\n// r600Processors are the processors of r600 triples by canonical name.\nvar r600Processors = map[string]processor{\n")
 	for _, p := range d.R600 {
@@ -294,6 +312,10 @@ PROCESSORS = [
 	families := d.codeFamilies()
 	for _, name := range slices.Sorted(maps.Keys(families)) {
 		fmt.Fprintf(&b, "    %q: %q,\n", name, families[name])
+	}
+	b.WriteString("}\n\n# AMD's GPU generations, by names of products and of instruction sets.\nARCH_GROUPS = {\n")
+	for _, name := range slices.Sorted(maps.Keys(d.Groups)) {
+		fmt.Fprintf(&b, "    %q: [\"%s\"],\n", name, strings.Join(d.Groups[name], `", "`))
 	}
 	b.WriteString("}\n")
 	return b.Bytes()

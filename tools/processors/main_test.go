@@ -34,6 +34,7 @@ func TestContradictions(t *testing.T) {
 		"have the number 0x1":   cuts + `"amdgcn": [{"name": "gfx900", "isa": "9.00", "family": "9", "mach": "0x1"}, {"name": "gfx901", "isa": "9.01", "family": "9", "mach": "0x1"}]`,
 		"is not its family's":   cuts + `"amdgcn": [{"name": "gfx9-generic", "isa": "9.0", "family": "9", "mach": "0x1", "generic": true}]`,
 		"no cut has the family": cuts + `"amdgcn": [{"name": "gfx1000", "isa": "10.00", "family": "10", "mach": "0x1"}]`,
+		"which is not a proc":   cuts + `"groups": {"mi400": ["gfx1250"]}`,
 		"which no processor":    cuts + `"family_aliases": {"9.5": "9.4"}`,
 		"unknown field":         `"what": 1`,
 	} {

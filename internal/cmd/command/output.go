@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
 // stdoutBuffer is the size of the buffer of standard output, in bytes.
@@ -17,7 +17,7 @@ const stdoutBuffer = 16 << 10
 // Buffered runs a command line with a buffered call.Stdout, and returns the result of run. If
 // writing standard output fails, it calls report once; if run returned 0, the result of report
 // is the exit code, because lost output is a failure. Text on call.Stderr appears after earlier
-// text on call.Stdout. It calls run in files.Guard, so that truncating a mapped input is an
+// text on call.Stdout. It calls run in guard.Faults, so that truncating a mapped input is an
 // error of the command.
 func Buffered(call *Call, run func(*Call) int, report func(stderr io.Writer, err error) int) int {
 	out := &stdout{w: bufio.NewWriterSize(call.Stdout, stdoutBuffer)}
@@ -25,7 +25,7 @@ func Buffered(call *Call, run func(*Call) int, report func(stderr io.Writer, err
 	buffered.Stdout = out
 	buffered.Stderr = &stderr{out: out, w: call.Stderr}
 	code := 1
-	if err := files.Guard(func() error {
+	if err := guard.Faults(func() error {
 		code = run(&buffered)
 		return nil
 	}); err != nil {

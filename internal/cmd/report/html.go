@@ -26,8 +26,8 @@ var (
 // expected values. They are constants, because packages that compute them would slow down every
 // start of the program.
 const (
-	styleHash  = "sha256-WHryJATHo5tVUQYG4cFeRFV/koXSFG2TQk4WnmXcR6Q="
-	scriptHash = "sha256-+GDKdVXEZJQPKpPnKBrVa6zCTBZTZz2qmevW88WihEU="
+	styleHash  = "sha256-VkCGsjOTAJiQr+sRkWq4SEaDbpzOO7UtAGYa5cNpPu8="
+	scriptHash = "sha256-EvoG+6+xEYdqR2uS64hlLr3Mo6Fu5JJRqoryFuEPoz4="
 )
 
 // WriteHTML writes the report as a page: one file that loads nothing.
@@ -74,7 +74,8 @@ func (r *Report) heads() string {
 		all.images += t.images
 		all.size += t.size
 		all.kernels += t.kernels
-		all.spills += t.spills
+		all.sgprs += t.sgprs
+		all.memory += t.memory
 		if t.worst != nil && worse(t.worst.Occupancy, all.worst) {
 			all.worst = t.worst
 		}
@@ -87,17 +88,26 @@ func (r *Report) heads() string {
 		worst = fmt.Sprintf("%d of %d", all.worst.Occupancy.WavesPerSIMD, all.worst.Occupancy.Max)
 	}
 	var b strings.Builder
-	for _, figure := range [][2]string{
+	for _, figure := range [][3]string{
 		{printable.Size(size), noun(len(r.Files), "file")},
 		{printable.Size(all.size), noun(all.images, "image")},
 		{grouped(int64(len(totals))), noun2(len(totals), "architecture")},
 		{grouped(int64(all.kernels)), noun2(all.kernels, "kernel")},
-		{grouped(int64(all.spills)), noun2(all.spills, "kernel") + " with spills"},
+		{grouped(int64(all.memory)), noun2(all.memory, "kernel") + " with VGPR spills or scratch", bad(all.memory)},
+		{grouped(int64(all.sgprs)), noun2(all.sgprs, "kernel") + " with SGPR spills"},
 		{worst, "waves in the worst case"},
 	} {
-		fmt.Fprintf(&b, "<li><b>%s</b>%s</li>\n", html.EscapeString(figure[0]), html.EscapeString(figure[1]))
+		fmt.Fprintf(&b, "<li><b%s>%s</b>%s</li>\n", figure[2], html.EscapeString(figure[0]), html.EscapeString(figure[1]))
 	}
 	return b.String()
+}
+
+// bad returns the attribute of a number of kernels that access memory for lack of registers.
+func bad(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return ` class="low"`
 }
 
 // noun returns the noun for what a size measures.
@@ -119,8 +129,8 @@ func (r *Report) archRows() string {
 		if t.worst != nil {
 			worst = fmt.Sprintf("%d of %d", t.worst.Occupancy.WavesPerSIMD, t.worst.Occupancy.Max)
 		}
-		fmt.Fprintf(&b, "<tr data-arch=\"%s\"><td>%s</td><td data-field=\"images\">%d</td><td>%s</td><td data-field=\"size\">%d</td><td data-field=\"kernels\">%d</td><td data-field=\"worst\">%s</td><td data-field=\"spills\">%d</td><td data-field=\"scratch\">%d</td></tr>\n",
-			html.EscapeString(t.arch), html.EscapeString(printable.Name(dash(t.arch))), t.images, printable.Size(t.size), t.size, t.kernels, worst, t.spills, t.scratch)
+		fmt.Fprintf(&b, "<tr data-arch=\"%s\"><td>%s</td><td data-field=\"images\">%d</td><td>%s</td><td data-field=\"size\">%d</td><td data-field=\"kernels\">%d</td><td data-field=\"worst\">%s</td><td data-field=\"sgpr_spills\">%d</td><td data-field=\"vgpr_spills\"%s>%d</td><td data-field=\"scratch\"%s>%d</td></tr>\n",
+			html.EscapeString(t.arch), html.EscapeString(printable.Name(dash(t.arch))), t.images, printable.Size(t.size), t.size, t.kernels, worst, t.sgprs, bad(t.vgprs), t.vgprs, bad(t.scratch), t.scratch)
 	}
 	return b.String()
 }

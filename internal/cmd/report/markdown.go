@@ -34,7 +34,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	}
 	m.line(fmt.Sprintf("%s: %s of images for %s, %s", filesOf(names), printable.Size(size), plural(len(totals), "architecture"), plural(kernels, "kernel")))
 	m.line("")
-	m.line("| Architecture | Images | Size | Kernels | Worst occupancy | Kernels with spills |")
+	m.line("| Architecture | Images | Size | Kernels | Worst occupancy | VGPR spills or scratch |")
 	m.line("| --- | ---: | ---: | ---: | --- | ---: |")
 	for i, t := range totals {
 		if i == maxMarkdownRows {
@@ -45,7 +45,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		if t.worst != nil {
 			worst = fmt.Sprintf("%d of %d: %s", t.worst.Occupancy.WavesPerSIMD, t.worst.Occupancy.Max, markdownName(t.worst.Demangled))
 		}
-		m.line(fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.spills))))
+		m.line(fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.memory))))
 	}
 	if r.Diff != nil {
 		m.diff(r.Diff)

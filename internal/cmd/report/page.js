@@ -75,6 +75,66 @@
       return (down ? compare(b, a) : compare(a, b)) || list[x] - list[y];
     }).map(k => list[k]);
   };
+  // Names in the table and in the map: without the result type, namespaces, a wrapper whose first argument is the kernel's
+  // function, and parameters. Kernels that differ in these parts only keep them. The title of a row has the full name.
+  const parameters = name => {
+    if (!name.endsWith(')')) return name.length;
+    for (let at = name.length - 1, depth = 0; at > 0; at--) {
+      if (name[at] === ')') depth++;
+      else if (name[at] === '(' && --depth === 0) return at;
+    }
+    return name.length;
+  };
+  // template divides a name into what precedes the first template arguments, and these.
+  const template = name => {
+    const open = name.indexOf('<'), args = [];
+    if (open < 0) return { head: name, args };
+    let depth = 0, from = open + 1, at = open;
+    for (; at < name.length; at++) {
+      const c = name[at];
+      if (c === '<' || c === '(') depth++;
+      else if (c === '>' || c === ')') depth--;
+      if (depth === 0 || depth === 1 && c === ',') {
+        args.push(name.slice(from, at).trim());
+        from = at + 1;
+      }
+      if (depth === 0) break;
+    }
+    return { head: name.slice(0, open), args, end: at + 1 };
+  };
+  const brief = name => {
+    const plain = name.slice(0, parameters(name)).replace(/^void /, '').replace(/\(anonymous namespace\)::/g, '').replace(/\b[A-Za-z_]\w*::/g, '');
+    const wrapped = plain.replace(/^\w+<&(?:void )?(?=\w)/, '');
+    return (wrapped === plain ? plain : wrapped.slice(0, template(wrapped).end)) || name;
+  };
+  // abridge returns a form of names in which template arguments that all kernels of a template share are "…".
+  const abridge = simplify => {
+    const parts = new Map(), values = new Map(); // by name; by template and position of the argument
+    const slot = ({ head, args }, k) => `${head} ${args.length} ${k}`;
+    for (const index of new Set(K.demangled)) {
+      const one = template(brief(S[index]));
+      one.args = one.args.map(simplify);
+      parts.set(S[index], one);
+      one.args.forEach((arg, k) => values.set(slot(one, k), (values.get(slot(one, k)) ?? new Set()).add(arg)));
+    }
+    return name => {
+      const one = parts.get(name), shown = one.args.map((arg, k) => values.get(slot(one, k)).size > 1 ? arg : '…');
+      if (shown.every(arg => arg === '…')) return brief(name);
+      return `${one.head}<${shown.filter((arg, k) => arg !== '…' || shown[k - 1] !== '…').join(', ')}>`;
+    };
+  };
+  // The shortest of these forms that no other name has.
+  const forms = [abridge(arg => arg.replace(/<.*>/, '')), abridge(arg => arg), brief, name => name.replace(/^void /, '')];
+  const names = new Set(Array.from(K.demangled, index => S[index]));
+  const owners = forms.map(form => {
+    const counts = new Map();
+    for (const name of names) counts.set(form(name), (counts.get(form(name)) ?? 0) + 1);
+    return counts;
+  });
+  const shortNames = new Map(Array.from(names, name => [name, (forms.find((form, k) => owners[k].get(form(name)) === 1) ?? forms.at(-1))(name)]));
+  const shortName = i => shortNames.get(value('demangled', i));
+  // Long names keep both ends: kernels of a library often differ at the end.
+  const ends = text => text.length > 110 ? text.slice(0, 72) + ' … ' + text.slice(-34) : text;
   const row = position => {
     const i = view[position], tr = element('tr');
     tr.dataset.arch = value('arch', i);
@@ -86,12 +146,12 @@
       td.dataset.field = field;
       if (texts.has(field)) {
         const text = printable(v ?? '');
-        td.append(field === 'demangled' ? element('bdi', text) : text);
+        td.append(field === 'demangled' ? element('bdi', ends(printable(shortName(i)))) : text);
         td.title = text.length > 2000 ? text.slice(0, 2000) + '…' : text;
         td.className = 't';
       } else if (v !== null && v !== undefined) {
         td.textContent = v;
-        if (v > 0 && /spills|scratch/.test(field) || field === 'occupancy' && v * 4 < K.occupancy_max[i]) td.className = 'low';
+        if (v > 0 && /vgpr_spills|scratch/.test(field) || field === 'occupancy' && v * 4 < K.occupancy_max[i]) td.className = 'low';
       }
       tr.append(td);
     }
@@ -260,7 +320,7 @@
   const kindNames = { file: 'file', bundle: 'bundle', arch: 'architecture', section: 'section', kernel: 'kernel', other: '' };
   const map = $('treemap');
   const node = (kind, name, size, children, extra) => ({ kind, name, size, children: children ?? [], ...extra });
-  const kernelNode = (i, arch) => node('kernel', value('demangled', i), K.code_size[i] ?? 0, null, { arch, kernel: i });
+  const kernelNode = (i, arch) => node('kernel', shortName(i), K.code_size[i] ?? 0, null, { arch, kernel: i });
   // A node's children are made when it is drawn. limit is how many kernels of each
   // architecture to draw.
   const archNode = a => {

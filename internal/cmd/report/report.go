@@ -169,8 +169,10 @@ type total struct {
 	size    int64 // bytes
 	kernels int
 	worst   *kernels.Kernel // the lowest occupancy, nil if none is known
-	spills  int             // kernels with spilled registers
+	sgprs   int             // kernels that spill SGPRs, usually to VGPRs
+	vgprs   int             // kernels that spill VGPRs, to scratch memory
 	scratch int             // kernels with scratch memory
+	memory  int             // kernels with either of the latter
 }
 
 // totals returns the totals of all files, by architecture.
@@ -205,12 +207,15 @@ func (r *Report) totals() []total {
 // add counts a kernel.
 func (t *total) add(k *kernels.Kernel) {
 	t.kernels++
-	if positive(k.SGPRSpills) || positive(k.VGPRSpills) {
-		t.spills++
+	count := func(n *int, condition bool) {
+		if condition {
+			*n++
+		}
 	}
-	if positive(k.Scratch) {
-		t.scratch++
-	}
+	count(&t.sgprs, positive(k.SGPRSpills))
+	count(&t.vgprs, positive(k.VGPRSpills))
+	count(&t.scratch, positive(k.Scratch))
+	count(&t.memory, positive(k.VGPRSpills) || positive(k.Scratch))
 	if worse(k.Occupancy, t.worst) {
 		t.worst = k
 	}

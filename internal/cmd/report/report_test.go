@@ -174,7 +174,7 @@ func TestMarkdown(t *testing.T) {
 
 dir/a.so: 17.6 KiB of images for 2 architectures, 6 kernels
 
-| Architecture | Images | Size | Kernels | Worst occupancy | Kernels with spills |
+| Architecture | Images | Size | Kernels | Worst occupancy | VGPR spills or scratch |
 | --- | ---: | ---: | ---: | --- | ---: |
 | gfx900 | 1 | 8.8 KiB | 3 | 1 of 8: kernel\_2 | 3 |
 | gfx901 | 1 | 8.8 KiB | 3 | 1 of 8: kernel\_2 | 3 |

@@ -19,12 +19,14 @@ var archiveVerb = verb{
 
 // archiveFlags are the flags of offload archive.
 type archiveFlags struct {
+	inputs []string
 	output string
 	check  bool
 	read   engine.ReadOptions
 }
 
 func (f *archiveFlags) define(flags *flagSet) {
+	flags.inputs(&f.inputs)
 	flags.StringVar(&f.output, "output", "", "the archive, a `file`; - is standard output")
 	flags.BoolVar(&f.check, "check", false, "reject files with entries that cannot be in one bundle")
 	readFlags(flags, &f.read)
@@ -34,8 +36,9 @@ func (f *archiveFlags) run(ctx context.Context, call *command.Call, operands []s
 	if err := required("output", f.output); err != nil {
 		return err
 	}
-	if len(operands) == 0 {
-		return usageError("no files: name the bundles and objects to put into the archive")
+	inputs, err := someInputs(f.inputs, operands, "the bundles and objects to put into the archive")
+	if err != nil {
+		return err
 	}
-	return call.Session.Archive(ctx, engine.ArchiveOptions{Inputs: operands, Output: f.output, Check: f.check, Read: warned(call, "archive", f.read)})
+	return call.Session.Archive(ctx, engine.ArchiveOptions{Inputs: inputs, Output: f.output, Check: f.check, Read: warned(call, "archive", f.read)})
 }

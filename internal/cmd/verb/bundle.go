@@ -30,6 +30,7 @@ type bundleFlags struct {
 	output     string
 	align      uint64
 	shareEqual bool
+	flags      *flagSet
 	compression
 }
 
@@ -38,14 +39,15 @@ func (f *bundleFlags) define(flags *flagSet) {
 	kindFlag(flags, &f.kind)
 	typeFlag(flags, &f.fileType, "o")
 	flags.StringVar(&f.output, "output", "", "the bundle, a `file`; - is standard output")
-	flags.Uint64Var(&f.align, "align", 1, "alignment of entries in `bytes`")
+	flags.align(&f.align)
 	flags.BoolVar(&f.shareEqual, "share-equal", false, "store identical contents once")
 	f.compression.define(flags)
+	f.flags = flags
 }
 
 func (f *bundleFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := noOperands(operands); err != nil {
-		return err
+	if len(operands) > 0 {
+		return usageError("unexpected argument " + operands[0] + "; write --entry TARGET=" + operands[0])
 	}
 	if err := required("output", f.output); err != nil {
 		return err
@@ -57,8 +59,12 @@ func (f *bundleFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err != nil {
 		return err
 	}
+	compress, err := f.options(f.flags)
+	if err != nil {
+		return err
+	}
 	_, err = call.Session.Bundle(ctx, engine.BundleOptions{
-		Type: f.fileType, Entries: entries, Output: f.output, Align: f.align, ShareEqual: f.shareEqual, Compress: f.compression.options(),
+		Type: f.fileType, Entries: entries, Output: f.output, Align: f.align, ShareEqual: f.shareEqual, Compress: compress,
 	})
 	return sizeAdvice(err)
 }

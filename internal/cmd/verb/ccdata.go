@@ -3,10 +3,12 @@ package verb
 import (
 	"context"
 	"fmt"
-	"strconv"
+	"math"
+	"math/bits"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/sizes"
 )
 
 var ccDataVerb = verb{
@@ -29,10 +31,13 @@ type ccDataFlags struct {
 func (f *ccDataFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Symbol, "symbol", "", "the `name` of the C array")
 	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu or x86_64-pc-windows-msvc")
-	flags.Func("align", "the alignment of the data in `bytes`, a power of two (default 16)", func(s string) (err error) {
-		if f.opt.Align, err = strconv.ParseUint(s, 10, 32); err != nil || f.opt.Align == 0 {
+	flags.input(&f.opt.Input, "the `file` with device code")
+	flags.Func("align", "the alignment of the data, a `size` that is a power of two (default 16)", func(s string) error {
+		n, err := sizes.Parse(s)
+		if err != nil || bits.OnesCount64(uint64(n)) != 1 || n > math.MaxUint32 {
 			return fmt.Errorf("found %q, expected a power of two such as 4096", s)
 		}
+		f.opt.Align = uint64(n)
 		return nil
 	})
 	flags.StringVar(&f.opt.Output, "output", "", "the object, a `file`; - is standard output")
@@ -46,7 +51,7 @@ func (f *ccDataFlags) run(ctx context.Context, call *command.Call, operands []st
 	switch {
 	case f.opt.Output == "" && f.opt.Header == "":
 		return usageError("--output or --header is missing")
-	case f.opt.Output == "" && len(operands) > 0:
+	case f.opt.Output == "" && (len(operands) > 0 || f.opt.Input != ""):
 		return usageError("--output is missing")
 	case f.opt.Output == "":
 		return call.Session.Data(ctx, f.opt)
@@ -54,8 +59,7 @@ func (f *ccDataFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err := required("triple", f.opt.Triple); err != nil {
 		return err
 	}
-	var err error
-	if f.opt.Input, err = oneFile(operands); err != nil {
+	if err := oneInput(&f.opt.Input, operands); err != nil {
 		return err
 	}
 	return call.Session.Data(ctx, f.opt)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
@@ -15,12 +16,12 @@ import (
 
 var checkVerb = verb{
 	name:    "check",
-	operand: " [FILE|DIR...]",
+	operand: " FILE, or --covers=GPUS FILE|DIR...",
 	summary: "Verifies a bundle, or reports whether files have code for given GPUs.",
-	details: "\nWith --covers, the operands are files and directories: libraries, unpacked wheels, Tensile folders. Each file with device code must have code that the HIP runtime loads on each GPU.",
+	details: "\nWith --covers, the operands are files and directories: libraries, unpacked wheels, directories of Tensile. Each file with device code must have code that the HIP runtime loads on each GPU.",
 	examples: []example{
-		{"Check a bundle for damage, and against a size budget", "offload check --max-size 100000000 --input kernels.hipfb"},
-		{"Check that a bundle has these images and no others", "offload check --input kernels.hipfb --entry host-x86_64-unknown-linux-gnu= --entry gfx942=gfx942.co"},
+		{"Check a bundle for damage, and against a size budget", "offload check --max-size 100MB kernels.hipfb"},
+		{"Check that a bundle has these images and no others", "offload check kernels.hipfb --entry host-x86_64-unknown-linux-gnu= --entry gfx942=gfx942.co"},
 		{"Check that all libraries in a directory have code for GPUs", "offload check --covers=gfx942,gfx90a:xnack+ /opt/rocm/lib"},
 	},
 	flags: func() action { return new(checkFlags) },
@@ -30,6 +31,7 @@ var checkVerb = verb{
 type checkFlags struct {
 	entries []entryFlag
 	kind    string
+	inputs  []string
 	opt     engine.CheckOptions
 	covers  []coverage.GPU
 	json    bool
@@ -38,9 +40,9 @@ type checkFlags struct {
 func (f *checkFlags) define(flags *flagSet) {
 	entriesFlag(flags, &f.entries, "an entry that the bundle must have, and the file with its contents; without FILE the entry is empty. If the flag is given, the bundle must have no other entries.")
 	kindFlag(flags, &f.kind)
-	flags.StringVar(&f.opt.Input, "input", "", "the bundle, a `file`")
+	flags.inputs(&f.inputs)
 	flags.StringVar(&f.opt.Report, "output", "", "if the checks pass, write the entries, or with --covers the verdicts, as JSON to a `file`")
-	flags.Int64Var(&f.opt.MaxSize, "max-size", 0, "the largest size of the bundle in `bytes`; 0 for no limit")
+	flags.size(&f.opt.MaxSize, "max-size", "the largest `size` of the bundle, such as 100MB (default: no limit)")
 	flags.BoolVar(&f.opt.DeviceCode, "device-code", false, "require images for AMD GPUs to be complete AMDGPU ELF files, LLVM bitcode or SPIR-V")
 	flags.repeated("covers", "comma-separated `GPUs` that the files must have code for, such as gfx942,gfx90a:xnack+. A feature without + or - stands for both states.", f.addGPUs)
 	flags.BoolVar(&f.json, "json", false, "with --covers, print a JSON object with the verdict for each file, GPU and mode")
@@ -50,9 +52,15 @@ func (f *checkFlags) define(flags *flagSet) {
 // addGPUs adds the GPUs of a list to those of --covers.
 func (f *checkFlags) addGPUs(list string) error {
 	for name := range strings.SplitSeq(list, ",") {
-		gpu, err := coverage.ParseGPU(name)
-		if err != nil {
+		if err := checkGPU(name); err != nil {
 			return err
+		}
+		gpu, err := coverage.ParseGPU(name)
+		switch {
+		case err != nil:
+			return err
+		case slices.ContainsFunc(f.covers, func(other coverage.GPU) bool { return other.Name == name }):
+			return fmt.Errorf("%s is named twice", name)
 		}
 		f.covers = append(f.covers, gpu)
 	}
@@ -66,11 +74,14 @@ func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []str
 	if f.json {
 		return usageError("--json requires --covers")
 	}
-	if err := noOperands(operands); err != nil {
-		return err
-	}
-	if err := required("input", f.opt.Input); err != nil {
-		return err
+	inputs := append(f.inputs, operands...)
+	switch len(inputs) {
+	case 0:
+		return usageError("the input is missing: expected FILE, or --covers=GPU and files or directories")
+	case 1:
+		f.opt.Input = inputs[0]
+	default:
+		return usageError(fmt.Sprintf("expected one bundle, found %d: %s; to report which GPUs have code, add --covers=GPU", len(inputs), strings.Join(inputs, ", ")))
 	}
 	if len(f.entries) > 0 {
 		entries, err := bundleEntries(f.entries, f.kind)
@@ -88,13 +99,20 @@ func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []str
 
 // runCovers reports whether GPUs find code in files and directories.
 func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands []string) error {
+	inputs, err := someInputs(f.inputs, operands, "files or directories for --covers")
 	switch {
-	case len(operands) == 0:
-		return usageError("--covers: expected at least one file or directory, found none")
-	case f.opt.Input != "" || len(f.entries) > 0 || f.opt.MaxSize != 0 || f.opt.DeviceCode || f.opt.Linked:
-		return usageError("--covers cannot be combined with the flags that check a bundle")
+	case err != nil:
+		return err
+	case len(f.entries) > 0:
+		return usageError("--entry cannot be combined with --covers")
+	case f.opt.MaxSize != 0:
+		return usageError("--max-size cannot be combined with --covers")
+	case f.opt.DeviceCode:
+		return usageError("--device-code cannot be combined with --covers")
+	case f.opt.Linked:
+		return usageError("--linked cannot be combined with --covers")
 	}
-	report, err := call.Session.Covers(ctx, engine.CoversOptions{Inputs: operands, GPUs: f.covers})
+	report, err := call.Session.Covers(ctx, engine.CoversOptions{Inputs: inputs, GPUs: f.covers})
 	if err != nil {
 		return err
 	}

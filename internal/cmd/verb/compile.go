@@ -17,8 +17,7 @@ var compileVerb = verb{
 	examples: []example{
 		{"Compile a source, and list which of the headers it did not read", "offload compile --headers headers.txt --unused unused.txt -- clang++ -c -o a.o a.cc"},
 	},
-	hidden: true,
-	flags:  func() action { return new(compileFlags) },
+	flags: func() action { return new(compileFlags) },
 }
 
 // IsCompile reports whether arguments of the program run a compiler. In these, @file

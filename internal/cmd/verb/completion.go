@@ -35,7 +35,7 @@ type candidate struct {
 // complete answers a completion script.
 func complete(call *command.Call) int {
 	if len(call.Args) < 3 {
-		return completionVerb.exit(call, usageError("no words to complete"))
+		return completionVerb.exit(call, usageError("expected a shell and the words to complete"))
 	}
 	shell, words := call.Args[1], call.Args[2:]
 	if shell == "bash" {
@@ -82,12 +82,12 @@ func completions(words []string) (candidates []candidate, answer string) {
 	typed := words[len(words)-1]
 	if len(words) == 1 {
 		for _, v := range verbs() {
-			if !v.hidden && !strings.Contains(v.name, " ") {
+			if !strings.Contains(v.name, " ") {
 				candidates = append(candidates, candidate{v.name, v.summary})
 			}
 		}
 		candidates = append(candidates, groups...)
-		candidates = append(candidates, candidate{"help", "Describes the flags of a verb."})
+		candidates = append(candidates, candidate{"help", "Describes the flags of a verb."}, candidate{"version", "Prints the version."})
 		if strings.HasPrefix(typed, "-") {
 			candidates = []candidate{{"--help", overview}, {"--version", "print the version"}}
 		}
@@ -198,11 +198,11 @@ func (*completionFlags) define(*flagSet) {}
 
 func (*completionFlags) run(_ context.Context, call *command.Call, operands []string) error {
 	if len(operands) != 1 {
-		return usageError(fmt.Sprintf("found %d arguments, expected one shell: %s", len(operands), strings.Join(shells, ", ")))
+		return usageError(fmt.Sprintf("expected one shell, %s, found %d", alternatives(shells), len(operands)))
 	}
 	script, ok := map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[operands[0]]
 	if !ok {
-		return usageError(fmt.Sprintf("found %q, expected one of %s", operands[0], strings.Join(shells, ", ")))
+		return usageError(oneOf(operands[0], shells).Error())
 	}
 	_, err := fmt.Fprint(call.Stdout, script)
 	return err

@@ -31,7 +31,7 @@ func (f *deviceDepsFlags) define(flags *flagSet) {
 	flags.repeated("library", "`LABEL=FILE`: a bitcode file of a library, linked if it defines a missing symbol. May be repeated.", func(s string) error {
 		label, file, ok := strings.Cut(s, "=")
 		if !ok || label == "" || file == "" {
-			return usageError("--library=" + s + ": expected LABEL=FILE")
+			return fmt.Errorf("found %q, expected LABEL=FILE", s)
 		}
 		f.opt.Library = append(f.opt.Library, link.LibraryObject{File: file, Label: label})
 		return nil
@@ -40,7 +40,7 @@ func (f *deviceDepsFlags) define(flags *flagSet) {
 
 func (f *deviceDepsFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) == 0 {
-		return usageError("no bitcode to link")
+		return usageError("the input is missing: expected bitcode files")
 	}
 	f.opt.Objects = operands
 	err := link.CheckDeviceDeps(ctx, call.Session, f.opt)

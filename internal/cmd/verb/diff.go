@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/kernels"
@@ -36,12 +37,17 @@ func (f *diffFlags) define(flags *flagSet) {
 
 // limitsFlags defines the flags for limits on changes between two builds.
 func limitsFlags(flags *flagSet, limits *kernels.Limits) {
-	flags.Func("fail-on", "comma-separated `rules`; fail when one of them is broken: spills, scratch, occupancy, removed-kernels, removed-archs", func(s string) error {
+	flags.repeated("fail-on", "comma-separated `rules`; fail when one of them is broken: spills, scratch, occupancy, removed-kernels, removed-archs", func(s string) error {
+		for name := range strings.SplitSeq(s, ",") {
+			if err := oneOf(name, kernels.RuleNames()); err != nil {
+				return err
+			}
+		}
 		rules, err := kernels.ParseRules(s)
 		limits.Rules = append(limits.Rules, rules...)
 		return err
 	})
-	flags.Func("max-growth", "fail when the images of an architecture grow by more than this `size`: bytes, KiB, MiB, GiB or a percentage, such as 64KiB, 5%, 0", func(s string) error {
+	flags.Func("max-growth", "fail when the images of an architecture grow by more than this `size` or percentage, such as 64KiB, 5% or 0", func(s string) error {
 		growth, err := kernels.ParseGrowth(s)
 		limits.MaxGrowth = &growth
 		return err

@@ -35,7 +35,7 @@ func (f *embedFlags) run(ctx context.Context, call *command.Call, operands []str
 		return err
 	}
 	if len(operands) == 0 {
-		return usageError("no offload binary to embed")
+		return usageError("the offload binaries are missing: expected at least one PACKAGE")
 	}
 	f.opt.Binaries = operands
 	return call.Session.Embed(ctx, f.opt)

@@ -25,6 +25,7 @@ var extractVerb = verb{
 
 // extractFlags are the flags of offload extract.
 type extractFlags struct {
+	input   string
 	images  [][]offloadbinary.String
 	dir     string
 	archive bool
@@ -32,6 +33,7 @@ type extractFlags struct {
 
 func (f *extractFlags) define(flags *flagSet) {
 	imagesFlag(flags, &f.images, storedKinds, "`KEY=VALUE,...,file=OUTPUT`: write the image with these properties to a file. Keys are kind, triple, arch, id (of a bundle entry), member, section, format and other keys of offload binaries. Without --image, all images are written. May be repeated.")
+	flags.input(&f.input, "the `file` to read")
 	flags.StringVar(&f.dir, "output-dir", ".", "`directory` for images without file=")
 	flags.completeDirectories("output-dir")
 	flags.BoolVar(&f.archive, "archive", false, "write an archive of all images that an --image selects")
@@ -48,13 +50,13 @@ func (flags *extractFlags) check() error {
 }
 
 func (flags *extractFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	name, err := oneFile(operands)
-	if err != nil {
+	if err := oneInput(&flags.input, operands); err != nil {
 		return err
 	}
 	if err := flags.check(); err != nil {
 		return err
 	}
+	name := flags.input
 	f, err := call.Session.Open(ctx, name, images.Options{})
 	if err != nil {
 		return err

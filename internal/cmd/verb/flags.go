@@ -1,9 +1,12 @@
 package verb
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
@@ -11,15 +14,18 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/sizes"
 )
 
-// flagSet contains the flags of one call, and the properties of their values for completion.
+// flagSet contains the flags of one call, and the properties of their values.
 type flagSet struct {
 	flag.FlagSet
 	values      map[string][]string // by flag: all possible values
 	directories map[string]bool     // flags whose value is a directory
 	repeatable  map[string]bool     // flags that may be given several times
+	given       map[string]string   // the flags of the call, with the last value of each
 	memory      int64               // --max-memory in bytes, 0 for the default
 }
 
@@ -30,9 +36,109 @@ func (f *flagSet) repeated(name, usage string, add func(string) error) {
 }
 
 // choice defines a flag with a fixed set of values: set receives the value.
-func (f *flagSet) choice(name, usage string, values []string, set func(string) error) {
-	f.Func(name, usage, set)
+func (f *flagSet) choice(name, usage string, values []string, set func(string)) {
+	f.Func(name, usage, func(s string) error {
+		if err := oneOf(s, values); err != nil {
+			return err
+		}
+		set(s)
+		return nil
+	})
 	f.complete(name, values...)
+}
+
+// oneOf returns an error if a value is not in a list.
+func oneOf(s string, values []string) error {
+	switch near := nearest.Name(s, values); {
+	case slices.Contains(values, s):
+		return nil
+	case near != "" && 3*nearest.Distance(s, near) <= len(s):
+		return fmt.Errorf("found %q, did you mean %s?", s, near)
+	}
+	return fmt.Errorf("found %q, expected %s", s, alternatives(values))
+}
+
+// alternatives returns names as a list with "or": a, b or c.
+func alternatives(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+// number defines a flag with a whole number in a range.
+func (f *flagSet) number(to *int, name, usage string, least, most int) {
+	f.Func(name, usage, func(s string) error {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < least || n > most {
+			return fmt.Errorf("found %q, expected a number from %d to %d", s, least, most)
+		}
+		*to = n
+		return nil
+	})
+}
+
+// size defines a flag with a size in bytes.
+func (f *flagSet) size(to *int64, name, usage string) {
+	f.Func(name, usage, func(s string) (err error) {
+		*to, err = sizes.Parse(s)
+		return err
+	})
+}
+
+// mostAlign is the largest alignment of entries, in bytes. A larger one only adds a hole to the
+// file.
+const mostAlign = 1 << 30
+
+// align defines --align, the alignment of entries.
+func (f *flagSet) align(to *uint64) {
+	*to = 1
+	f.Func("align", "alignment of entries, a `size` such as 4096 or 4KiB (default 1)", func(s string) error {
+		n, err := sizes.Parse(s)
+		if err == nil && (n < 1 || n > mostAlign) {
+			err = fmt.Errorf("found %q, expected 1 to 1GiB", s)
+		}
+		*to = uint64(n)
+		return err
+	})
+}
+
+// input defines --input, the file that a verb reads. It can be an operand instead, see oneInput.
+func (f *flagSet) input(to *string, usage string) {
+	f.StringVar(to, "input", "", usage+"; the same as FILE")
+}
+
+// inputs defines --input for verbs that read several files. They precede those of operands, see
+// someInputs.
+func (f *flagSet) inputs(to *[]string) {
+	f.repeated("input", "a `file`; the same as a FILE. May be repeated.", func(s string) error {
+		*to = append(*to, s)
+		return nil
+	})
+}
+
+// oneInput completes the input of a verb from its operands.
+func oneInput(input *string, operands []string) error {
+	all := operands
+	if *input != "" {
+		all = append([]string{*input}, operands...)
+	}
+	switch len(all) {
+	case 0:
+		return usageError("the input is missing: expected FILE or --input FILE")
+	case 1:
+		*input = all[0]
+		return nil
+	}
+	return usageError(fmt.Sprintf("expected one input, found %d: %s", len(all), strings.Join(all, ", ")))
+}
+
+// someInputs returns the inputs of a verb that reads several files. what describes them.
+func someInputs(inputs, operands []string, what string) ([]string, error) {
+	if all := append(inputs, operands...); len(all) > 0 {
+		return all, nil
+	}
+	return nil, usageError("the input is missing: expected " + what)
 }
 
 // complete makes completion offer these values for a flag.
@@ -60,7 +166,10 @@ func entriesFlag(flags *flagSet, entries *[]entryFlag, usage string) {
 	flags.repeated("entry", "`TARGET=FILE`: "+usage+" A target is a target ID (gfx942, gfx90a:xnack+) or a whole entry ID. May be repeated.", func(s string) error {
 		name, file, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
-			return fmt.Errorf("expected TARGET=FILE")
+			return fmt.Errorf("found %q, expected TARGET=FILE", s)
+		}
+		if err := checkProcessor(name); err != nil {
+			return err
 		}
 		*entries = append(*entries, entryFlag{name, file})
 		return nil
@@ -69,15 +178,15 @@ func entriesFlag(flags *flagSet, entries *[]entryFlag, usage string) {
 
 // kindFlag defines --kind.
 func kindFlag(flags *flagSet, kind *string) {
-	flags.StringVar(kind, "kind", string(target.HIPv4), "offload `kind` of targets given without one: hip, hipv4 or openmp")
-	flags.complete("kind", "hip", "hipv4", "openmp")
+	*kind = string(target.HIPv4)
+	flags.choice("kind", "offload `kind` of targets given without one: hip, hipv4 or openmp (default hipv4)", []string{"hip", "hipv4", "openmp"}, func(s string) { *kind = s })
 }
 
 // readFlags defines the flags of verbs that read bundles.
 func readFlags(flags *flagSet, opt *engine.ReadOptions) {
 	flags.BoolVar(&opt.Lenient, "lenient", false, "accept compressed bundles whose hash or sizes are wrong, as LLVM does")
 	flags.BoolVar(&opt.Verify, "verify", false, "check the hash of compressed bundles from other tools even if they are large")
-	flags.Int64Var(&opt.MaxSize, "max-size", 0, "the largest uncompressed size of a compressed bundle in `bytes`; 0 for no limit")
+	flags.size(&opt.MaxSize, "max-size", "the largest uncompressed `size` of a compressed bundle, such as 1GiB (default: no limit)")
 }
 
 // warned returns read options that print warnings.
@@ -98,38 +207,64 @@ type compression struct {
 func (c *compression) define(flags *flagSet) {
 	flags.BoolVar(&c.on, "compress", false, "compress the bundle with zstd")
 	levelFlag(flags, &c.opt.Level)
-	flags.choice("format-version", "`version` of compressed bundles, 2 or 3 (default 3)", []string{"2", "3"}, func(s string) error {
-		if s != "2" && s != "3" {
-			return errors.New("expected 2 or 3")
-		}
+	c.opt.Version = 3
+	flags.choice("format-version", "`version` of compressed bundles, 2 or 3 (default 3)", []string{"2", "3"}, func(s string) {
 		c.opt.Version = int(s[0] - '0')
-		return nil
 	})
 	framesFlag(flags, &c.opt.Frames)
 }
 
-// options returns nil without compression.
-func (c *compression) options() *engine.Compression {
-	if !c.on {
+// options returns nil without compression. It rejects flags that have no effect without it.
+func (c *compression) options(flags *flagSet) (*engine.Compression, error) {
+	if c.on {
+		return &c.opt, nil
+	}
+	return nil, flags.requires("compress", "level", "format-version", "frames")
+}
+
+// requires returns an error if one of several flags is given without a flag that they require.
+func (f *flagSet) requires(flag string, names ...string) error {
+	if _, ok := f.given[flag]; ok {
 		return nil
 	}
-	return &c.opt
+	for _, name := range names {
+		if _, ok := f.given[name]; ok {
+			return usageError("--" + name + " requires --" + flag)
+		}
+	}
+	return nil
 }
+
+// The levels of compression, as numbers of LLVM's tools.
+const (
+	fastLevel  = 3 // the default
+	smallLevel = 9
+	mostLevel  = 22 // of LLVM's tools
+)
 
 // levelFlag defines --level.
 func levelFlag(flags *flagSet, level *int) {
-	flags.IntVar(level, "level", 3, "compression `level`, on the scale of clang-offload-bundler")
+	*level = fastLevel
+	flags.Func("level", "compression `level`: fast (the default) has the size of LLVM's level 3; small takes about twice the time and has the size of LLVM's level 9. LLVM's numbers are accepted: 1 to 6 mean fast, 7 to 22 mean small.", func(s string) error {
+		switch n, err := strconv.Atoi(s); {
+		case s == "fast":
+			*level = fastLevel
+		case s == "small":
+			*level = smallLevel
+		case err == nil && 1 <= n && n <= mostLevel:
+			*level = n
+		default:
+			return fmt.Errorf("found %q, expected fast, small, or a level of LLVM from 1 to %d", s, mostLevel)
+		}
+		return nil
+	})
+	flags.complete("level", "fast", "small")
 }
 
 // framesFlag defines --frames.
 func framesFlag(flags *flagSet, frames *ccob.Frames) {
-	flags.choice("frames", "`how` to divide a compressed bundle into frames: auto, entry or one (default auto)", []string{"auto", "entry", "one"}, func(s string) error {
-		how, ok := map[string]ccob.Frames{"auto": ccob.FramesAuto, "entry": ccob.FramesEntry, "one": ccob.FramesOne}[s]
-		if !ok {
-			return errors.New("expected auto, entry or one")
-		}
-		*frames = how
-		return nil
+	flags.choice("frames", "`how` to divide a compressed bundle into frames: auto, entry or one (default auto)", []string{"auto", "entry", "one"}, func(s string) {
+		*frames = map[string]ccob.Frames{"auto": ccob.FramesAuto, "entry": ccob.FramesEntry, "one": ccob.FramesOne}[s]
 	})
 }
 
@@ -158,9 +293,8 @@ var fileTypes = []string{"i", "ii", "cui", "hipi", "d", "ll", "bc", "s", "o", "a
 
 // typeFlag defines --type. usage describes the default.
 func typeFlag(flags *flagSet, fileType *bundle.FileType, usage string) {
-	flags.choice("type", "file `type`, with the names of clang-offload-bundler -type (default "+usage+")", fileTypes, func(s string) (err error) {
-		*fileType, err = bundle.ParseFileType(s)
-		return err
+	flags.choice("type", "file `type`, with the names of clang-offload-bundler -type (default "+usage+")", fileTypes, func(s string) {
+		*fileType = bundle.FileType(s)
 	})
 }
 
@@ -181,9 +315,41 @@ func targets(entries []entryFlag, kind string, op target.Operation) ([]target.ID
 	for i, entry := range entries {
 		names[i] = entry.target
 	}
-	return target.CheckTargets(names, func(s string) (target.ID, error) {
+	ids, err := target.CheckTargets(names, func(s string) (target.ID, error) {
 		return target.Complete(s, target.Kind(kind))
 	}, op)
+	var conflict *target.ConflictError
+	switch {
+	case errors.As(err, new(*target.DuplicateError)):
+		return nil, twoEntries(entries, kind)
+	case errors.As(err, &conflict):
+		return nil, usageError(fmt.Sprintf("--entry: %s and %s cannot be in one bundle: either all entries for %s set %s, or none", conflict.First, conflict.Second, conflict.Processor, conflict.Feature))
+	case err != nil:
+		return nil, usageError("--entry: " + strings.ReplaceAll(err.Error(), "'", `"`))
+	}
+	return ids, nil
+}
+
+// twoEntries reports the first two entries for one target, in any spelling.
+func twoEntries(entries []entryFlag, kind string) error {
+	first := map[string]entryFlag{}
+	for _, entry := range entries {
+		id, err := target.Complete(entry.target, target.Kind(kind))
+		if err != nil {
+			return usageError("--entry: " + err.Error())
+		}
+		other, twice := first[id.String()]
+		if !twice {
+			first[id.String()] = entry
+			continue
+		}
+		name := entry.target
+		if other.target != name {
+			name = other.target + " and " + name + ", which are the same target"
+		}
+		return usageError(fmt.Sprintf("two --entry for %s: %s, %s; remove one", name, cmp.Or(other.file, "no file"), cmp.Or(entry.file, "no file")))
+	}
+	return usageError("--entry: two for the same target; remove one")
 }
 
 // bundleEntries returns the entries of a bundle with their completed targets.
@@ -207,6 +373,9 @@ func unbundleRequests(entries []entryFlag, kind string) ([]engine.UnbundleReques
 	}
 	all := make([]engine.UnbundleRequest, len(entries))
 	for i, entry := range entries {
+		if entry.file == "" {
+			return nil, usageError("--entry " + entry.target + "=: the output is missing, expected " + entry.target + "=FILE")
+		}
 		all[i] = engine.UnbundleRequest{Target: ids[i], Output: entry.file}
 	}
 	return all, nil

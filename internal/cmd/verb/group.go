@@ -12,7 +12,7 @@ import (
 // A group is the first word of several verbs: "kpack" of "kpack list".
 
 // groups returns the groups, with the summary of each.
-var groups = []candidate{{"kpack", "Lists, extracts, verifies, splits and merges kpack archives, which hold the device code of libraries in files of their own."}}
+var groups = []candidate{{"kpack", "Lists, extracts, verifies, splits and merges kpack archives, which are files with the device code of libraries."}}
 
 // isGroup reports whether verbs begin with a word.
 func isGroup(word string) bool {
@@ -45,17 +45,22 @@ func groupCall(call *command.Call, group, second string) int {
 		names = append(names, c.word)
 	}
 	switch second {
-	case "-h", "-help", "--help", "help":
-		fmt.Fprintf(call.Stdout, "usage: offload %s %s [flags]\n\n", group, strings.Join(names, "|"))
+	case "", "-h", "-help", "--help", "help":
+		w := helpWriter{w: call.Stdout, color: call.Color}
+		w.line("usage: offload " + group + " " + strings.Join(names, "|") + " [flags]")
+		w.line("")
+		w.paragraph("", groups[slices.IndexFunc(groups, func(g candidate) bool { return g.word == group })].meaning)
+		w.heading("Verbs")
 		for _, c := range inGroup(group) {
-			fmt.Fprintf(call.Stdout, "  %-8s  %s\n", c.word, c.meaning)
+			w.paragraph(fmt.Sprintf("  %-8s  ", c.word), c.meaning)
 		}
+		w.line("")
+		w.paragraph("", "offload "+group+" VERB --help describes the flags of a verb.")
 		return exitOK
 	}
-	hint := "expected one of " + strings.Join(names, ", ")
+	message := fmt.Sprintf("unknown verb %q; expected %s", second, alternatives(names))
 	if near := nearest.Name(second, names); near != "" {
-		hint = "did you mean " + group + " " + near + "?"
+		message = fmt.Sprintf("unknown verb %q; did you mean %s %s?", second, group, near)
 	}
-	fmt.Fprintf(call.Stderr, "offload %s: %s\n", group, withTry(fmt.Sprintf("unknown verb %q; %s", second, hint), "offload "+group+" --help"))
-	return exitUsage
+	return mistake(call, "offload "+group, message, "offload "+group+" --help")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 )
 
-// Version is the release of the program. A release sets it.
+// Version is the release of offload. A release sets it.
 var Version = "unreleased"
 
 // versionLine returns the output of --version.
@@ -20,40 +20,83 @@ func versionLine() string {
 }
 
 const (
-	// overview is the description of the program in help.
+	// overview is the description of offload in help.
 	overview = "Creates, inspects and unpacks GPU offload bundles, offload binaries and the objects that contain them."
 
 	// parameterFiles describes arguments that every verb accepts.
 	parameterFiles = "An argument @FILE is replaced by the lines of FILE, an argument each."
 
-	// exitCodes are the exit codes of every verb, a line each.
-	exitCodes = "0  the verb succeeded\n" +
-		"1  the verb or a requested check failed; one line on standard error names the file and the problem\n" +
-		"2  the command line is invalid"
+	// inputsEverywhere describes how verbs get their inputs.
+	inputsEverywhere = "Flags can precede or follow operands. Where a verb reads FILE, --input FILE is the same. Sizes have units, such as 4096, 100MB or 1GiB."
 
 	helpWidth = 80
 )
 
-// programHelp prints the help of the program.
+// A row of help is a term and its description.
+type row struct{ term, text string }
+
+// exitCodes are the exit codes of every verb.
+var exitCodes = []row{
+	{"0", "the verb succeeded"},
+	{"1", "the verb or a requested check failed; a line on standard error for each error names the file and the problem"},
+	{"2", "the command line is invalid; the line on standard error names the argument and what to type instead"},
+}
+
+// environment are the variables that offload and its drop-ins read.
+var environment = []row{
+	{"OFFLOAD_MAX_MEMORY", "the default of --max-memory, also for drop-ins and workers"},
+	{"NO_COLOR", "if set, help has no bold headings"},
+	{"TERM", "if dumb or not set, help has no bold headings, and no progress is shown"},
+	{"TMPDIR", "the directory for temporary files, /tmp by default"},
+	{"PATH", "where link finds the compiler of --clang, and compile and link-device find theirs"},
+	{"OFFLOAD_LLVM_VERSION", "the release of LLVM that drop-ins behave like: 22, 23 or 24"},
+	{"OFFLOAD_CACHE", "the directory in which clang-linker-wrapper keeps the results of device links; none by default"},
+	{"OFFLOAD_CACHE_SIZE", "the maximum size of that directory, such as 20G"},
+	{"OFFLOAD_BUNDLER_COMPRESSION_LEVEL", "the compression level of clang-offload-bundler, as in LLVM's"},
+	{"COMPRESSED_BUNDLE_FORMAT_VERSION", "the version of bundles that clang-offload-bundler compresses, as in LLVM's"},
+}
+
+// verbVariables is the number of variables at the start of environment that verbs read.
+const verbVariables = 5
+
+// dropIns describes the drop-ins for LLVM's tools.
+const dropIns = "Called by the name of one of LLVM's tools, offload has its command line: clang-offload-bundler, clang-offload-packager, clang-linker-wrapper, llvm-offload-binary, llvm-offload-wrapper, also with a release such as clang-offload-bundler-22. Make a symbolic link with that name."
+
+// maxMemory is the name of the flag of all verbs, which help describes once.
+const maxMemory = "max-memory"
+
+// programHelp prints the help of offload.
 func programHelp(call *command.Call) {
 	w := helpWriter{w: call.Stdout, color: call.Color}
-	w.line("usage: offload VERB [flags]")
+	w.line("usage: offload VERB [flags] [FILE...]")
+	w.line("       offload help VERB")
+	w.line("       offload version")
 	w.line("")
 	w.paragraph("", overview)
-	w.heading("Verbs")
-	width := 0
-	for _, v := range verbs() {
-		width = max(width, len(v.name))
-	}
-	for _, v := range verbs() {
-		if !v.hidden {
-			w.paragraph(fmt.Sprintf("  %-*s  ", width, v.name), v.summary)
+	for _, s := range sections() {
+		w.heading(s.title)
+		var rows []row
+		for _, v := range s.verbs {
+			rows = append(rows, row{v.name, v.summary})
 		}
+		w.rows(rows)
 	}
-	w.heading("Exit codes")
-	w.table(exitCodes)
+	w.heading("Flags of all verbs")
+	_, flags := listVerb.prepare()
+	w.flag(flags.Lookup(maxMemory))
+	w.line("  --help")
+	w.paragraph("        ", "describe the verb and its flags")
 	w.line("")
-	w.paragraph("", "offload help VERB, or offload VERB --help, describes the flags of a verb. offload --version prints the version. "+parameterFiles)
+	w.paragraph("", inputsEverywhere+" "+parameterFiles)
+	w.heading("Environment variables")
+	for _, e := range environment {
+		w.line("  " + e.term)
+		w.paragraph("        ", e.text)
+	}
+	w.heading("Drop-ins")
+	w.paragraph("  ", dropIns)
+	w.heading("Exit codes")
+	w.rows(exitCodes)
 }
 
 // verbHelp prints the help of a verb.
@@ -62,8 +105,11 @@ func verbHelp(call *command.Call, v *verb) {
 	w.line("usage: " + v.usage())
 	w.line("")
 	w.paragraph("", v.summary)
-	for paragraph := range strings.SplitSeq(v.details, "\n") {
-		w.paragraph("", paragraph)
+	for paragraph := range strings.SplitSeq(v.details, "\n\n") {
+		if paragraph = strings.TrimSpace(paragraph); paragraph != "" {
+			w.line("")
+			w.paragraph("", paragraph)
+		}
 	}
 	w.heading("Examples")
 	for i, e := range v.examples {
@@ -74,12 +120,16 @@ func verbHelp(call *command.Call, v *verb) {
 		w.line("  " + e.command)
 	}
 	_, flags := v.prepare()
-	if len(flags.names()) > 0 {
+	if len(flags.names()) > 1 {
 		w.heading("Flags")
-		flags.VisitAll(w.flag)
+		flags.VisitAll(func(f *flag.Flag) {
+			if f.Name != maxMemory {
+				w.flag(f)
+			}
+		})
 	}
-	w.heading("Exit codes")
-	w.table(exitCodes)
+	w.line("")
+	w.paragraph("", "offload help lists the flags of all verbs, environment variables and exit codes.")
 }
 
 // usage is the usage line of a verb.
@@ -101,11 +151,14 @@ func (w helpWriter) heading(s string) {
 	fmt.Fprintf(w.w, "\n%s:\n", s)
 }
 
-// table writes lines with a short key and a text.
-func (w helpWriter) table(lines string) {
-	for line := range strings.SplitSeq(lines, "\n") {
-		key, text, _ := strings.Cut(line, "  ")
-		w.paragraph("  "+key+"  ", text)
+// rows writes rows in two columns.
+func (w helpWriter) rows(rows []row) {
+	width := 0
+	for _, r := range rows {
+		width = max(width, len(r.term))
+	}
+	for _, r := range rows {
+		w.paragraph(fmt.Sprintf("  %-*s  ", width, r.term), r.text)
 	}
 }
 

@@ -3,8 +3,10 @@ package verb
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
@@ -25,10 +27,12 @@ var inspectVerb = verb{
 
 // inspectFlags are the flags of offload inspect.
 type inspectFlags struct {
+	inputs                          []string
 	json, kernels, summary, mangled bool
 }
 
 func (f *inspectFlags) define(flags *flagSet) {
+	flags.inputs(&f.inputs)
 	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each image, or for each kernel; sizes and offsets in bytes")
 	flags.BoolVar(&f.kernels, "kernels", false, "list the kernels of the images: registers, spills, memory, code size, occupancy and its limit")
 	flags.BoolVar(&f.summary, "summary", false, "print totals for each architecture instead of single images")
@@ -37,27 +41,36 @@ func (f *inspectFlags) define(flags *flagSet) {
 
 func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	switch {
-	case len(operands) == 0:
-		return usageError("expected at least one file, found none")
 	case f.kernels && f.summary:
-		return usageError("--kernels and --summary cannot be used together")
+		return usageError("--kernels cannot be combined with --summary")
 	case f.mangled && !f.kernels:
 		return usageError("--mangled requires --kernels")
 	}
-	several := len(operands) > 1
+	inputs, err := someInputs(f.inputs, operands, "at least one FILE")
+	if err != nil {
+		return err
+	}
+	several := len(inputs) > 1
 	var files []*engine.DeviceFile
-	for _, name := range operands {
+	for _, name := range inputs {
 		file, err := f.read(ctx, call, name)
 		if err != nil {
 			return err
 		}
-		if files = append(files, file); len(file.Found) == 0 && !f.json {
+		files = append(files, file)
+		switch {
+		case f.json:
+		case len(file.Found) == 0:
 			fmt.Fprintf(call.Stderr, "offload inspect: %s: no device images\n", printable.Name(name))
+		case f.kernels && !hasKernels(file):
+			fmt.Fprintf(call.Stderr, "offload inspect: %s: no kernels\n", printable.Name(name))
 		}
 	}
 	switch {
 	case f.kernels && f.json:
 		return listing.KernelsJSON(call.Stdout, files, several)
+	case f.kernels && !slices.ContainsFunc(files, hasKernels):
+		return nil
 	case f.kernels:
 		return listing.Kernels(call.Stdout, files, several, f.mangled)
 	case f.summary && f.json:
@@ -68,6 +81,11 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 		return listing.ImagesJSON(call.Stdout, files, several)
 	}
 	return listing.Images(call.Stdout, files, several)
+}
+
+// hasKernels reports whether a file has a kernel.
+func hasKernels(file *engine.DeviceFile) bool {
+	return slices.ContainsFunc(file.Images, func(img kernels.Image) bool { return len(img.Kernels) > 0 })
 }
 
 // read finds the images of a file, and their kernels if they are requested.

@@ -12,6 +12,7 @@ import (
 
 var isolateVerb = verb{
 	name:    "isolate",
+	operand: " FILE",
 	summary: "Completes a relocatable device link: makes the object's offload entries private to it.",
 	examples: []example{
 		{"Complete an object that ld -r linked with a registration object", "offload isolate --input linked.o --output isolated.o"},
@@ -25,16 +26,13 @@ type isolateFlags struct {
 }
 
 func (f *isolateFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Input, "input", "", "the object, a `file` that ld -r linked from host objects and a registration object; with --suffix, it can be a host object")
+	flags.input(&f.opt.Input, "the object, a `file` that ld -r linked from host objects and a registration object; with --suffix, it can be a host object")
 	flags.StringVar(&f.opt.Output, "output", "", "the isolated object, a `file`; - is standard output")
 	flags.StringVar(&f.opt.Suffix, "suffix", "", "`text` for the section name of its entries, llvm_offload_entries_TEXT (default: a hash of the input)")
 }
 
 func (f *isolateFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := noOperands(operands); err != nil {
-		return err
-	}
-	if err := required("input", f.opt.Input); err != nil {
+	if err := oneInput(&f.opt.Input, operands); err != nil {
 		return err
 	}
 	if err := required("output", f.opt.Output); err != nil {

@@ -170,8 +170,8 @@ func TestDiff(t *testing.T) {
 		{"diff --fail-on removed-archs old.co b.co", 1, []string{"gfx900  -        1", "removed"}, "offload: b.co: limits exceeded: removed-archs: gfx90a\n"},
 		{"diff --max-growth=0 new.co new.co", 0, nil, ""},
 		{"diff old.co", 2, nil, "offload diff: expected two files, OLD and NEW, found 1. Try: offload diff --help\n"},
-		{"diff --max-growth=x old.co new.co", 2, nil, "offload diff: invalid value \"x\" for flag -max-growth: found \"x\", expected a number of bytes such as 4096, 64KiB, 1.5MiB or 1GiB, or a percentage such as 5%. Try: offload diff --help\n"},
-		{"diff old.co missing", 1, nil, "offload: 'missing': No such file or directory\n"},
+		{"diff --max-growth=x old.co new.co", 2, nil, "offload diff: --max-growth: found \"x\", expected a size such as 4096, 100MB or 1GiB, or a percentage such as 5%. Try: offload diff --help\n"},
+		{"diff old.co missing", 1, nil, "offload: missing: no such file or directory\n"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			code, stdout, stderr := runIn(dir, strings.Fields(test.args)...)
@@ -234,7 +234,7 @@ func TestCovers(t *testing.T) {
 		{"gfx1100 split.so", 1, "split.so: gfx1100: no code for it (the device code is in the archives that section .rocm_kpack_ref names)\n"},
 		{"gfx1100 b.hipfb", 1, "b.hipfb: gfx1100: the code for it is empty\n"},
 		{"gfx11-generic a.co", 2, "--help\n"},
-		{"gfx1100", 2, "expected at least one file or directory, found none. Try: offload check --help\n"},
+		{"gfx1100", 2, "the input is missing: expected files or directories for --covers. Try: offload check --help\n"},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			code, _, stderr := runIn(dir, append([]string{"check", "--covers"}, strings.Fields(test.args)...)...)

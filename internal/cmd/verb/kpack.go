@@ -2,7 +2,6 @@ package verb
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine"
@@ -22,17 +21,22 @@ var kpackListVerb = verb{
 }
 
 // kpackListFlags are the flags of offload kpack list.
-type kpackListFlags struct{ json bool }
+type kpackListFlags struct {
+	inputs []string
+	json   bool
+}
 
 func (f *kpackListFlags) define(flags *flagSet) {
+	flags.inputs(&f.inputs)
 	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each file; sizes in bytes")
 }
 
 func (f *kpackListFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if len(operands) == 0 {
-		return usageError("expected at least one file, found none")
+	inputs, err := someInputs(f.inputs, operands, "at least one FILE")
+	if err != nil {
+		return err
 	}
-	list, err := call.Session.KpackList(ctx, operands)
+	list, err := call.Session.KpackList(ctx, inputs)
 	if err != nil {
 		return err
 	}
@@ -66,6 +70,7 @@ func listKpack(call *command.Call, file engine.KpackFile) {
 
 var kpackExtractVerb = verb{
 	name:    "kpack extract",
+	operand: " FILE",
 	summary: "Extracts code objects from a kpack archive.",
 	examples: []example{
 		{"Extract one code object", "offload kpack extract --input math_gfx90a.kpack --binary lib/libm.so#0 --arch gfx90a --output m.hsaco"},
@@ -78,7 +83,7 @@ var kpackExtractVerb = verb{
 type kpackExtractFlags struct{ opt engine.KpackExtractOptions }
 
 func (f *kpackExtractFlags) define(flags *flagSet) {
-	flags.StringVar(&f.opt.Input, "input", "", "the archive, a `file`")
+	flags.input(&f.opt.Input, "the archive, a `file`")
 	flags.StringVar(&f.opt.Binary, "binary", "", "the `key` of the code object: NAME#INDEX")
 	flags.StringVar(&f.opt.Arch, "arch", "", "the target `ID` of the code object")
 	flags.StringVar(&f.opt.Output, "output", "", "the `file` for the code object; - is standard output")
@@ -87,17 +92,16 @@ func (f *kpackExtractFlags) define(flags *flagSet) {
 }
 
 func (f *kpackExtractFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := noOperands(operands); err != nil {
-		return err
-	}
-	if err := required("input", f.opt.Input); err != nil {
+	if err := oneInput(&f.opt.Input, operands); err != nil {
 		return err
 	}
 	switch o := f.opt; {
-	case (o.Output == "") == (o.OutputDir == ""):
-		return usageError("expected one of --output and --output-dir")
+	case o.Output == "" && o.OutputDir == "":
+		return usageError("--output or --output-dir is missing")
+	case o.Output != "" && o.OutputDir != "":
+		return usageError("--output cannot be combined with --output-dir")
 	case o.Output != "" && (o.Binary == "" || o.Arch == ""):
-		return usageError("--output is for one code object: expected --binary and --arch")
+		return usageError("--output is for one code object: expected --binary and --arch as well")
 	}
 	written, err := call.Session.KpackExtract(ctx, f.opt)
 	if err != nil || f.opt.OutputDir == "" {
@@ -113,7 +117,7 @@ var kpackVerifyVerb = verb{
 	name:    "kpack verify",
 	operand: " FILE...",
 	summary: "Verifies kpack archives, and libraries with the archives that have their code.",
-	details: "Faults that readers accept are warnings on standard error. With a library and its archives, it checks that each wrapper of the library finds code.",
+	details: "Errors that readers accept are warnings on standard error. With a library and its archives, it checks that each wrapper of the library finds code.",
 	examples: []example{
 		{"Check an archive", "offload kpack verify math_gfx90a.kpack"},
 		{"Check that a library finds its code", "offload kpack verify lib/libm.so .kpack/math_gfx90a.kpack .kpack/math_gfx1100.kpack"},
@@ -122,15 +126,16 @@ var kpackVerifyVerb = verb{
 }
 
 // kpackVerifyFlags are the flags of offload kpack verify.
-type kpackVerifyFlags struct{}
+type kpackVerifyFlags struct{ inputs []string }
 
-func (f *kpackVerifyFlags) define(*flagSet) {}
+func (f *kpackVerifyFlags) define(flags *flagSet) { flags.inputs(&f.inputs) }
 
 func (f *kpackVerifyFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if len(operands) == 0 {
-		return usageError("expected at least one file, found none")
+	inputs, err := someInputs(f.inputs, operands, "at least one FILE")
+	if err != nil {
+		return err
 	}
-	problems, err := call.Session.KpackVerify(ctx, operands)
+	problems, err := call.Session.KpackVerify(ctx, inputs)
 	for _, p := range problems {
 		if p.Warning {
 			fmt.Fprintf(call.Stderr, "offload kpack verify: warning: %s: %s\n", printable.Name(p.File), printable.Text(p.Text))
@@ -141,7 +146,7 @@ func (f *kpackVerifyFlags) run(ctx context.Context, call *command.Call, operands
 
 var kpackSplitVerb = verb{
 	name:    "kpack split",
-	operand: " [--tree IN OUT]",
+	operand: " FILE, or --tree IN OUT",
 	summary: "Splits a library into a library without device code and a kpack archive for each target.",
 	details: "The HIP runtime finds the archives through a marker in the library, which has their path relative to the library.",
 	examples: []example{
@@ -160,27 +165,23 @@ type kpackSplitFlags struct {
 
 func (f *kpackSplitFlags) define(flags *flagSet) {
 	o := &f.opt
-	flags.StringVar(&o.Input, "input", "", "the library or program, a `file`")
+	flags.input(&o.Input, "the library or program, a `file`")
 	flags.StringVar(&o.Output, "output", "", "the library without device code, a `file`")
 	flags.StringVar(&o.Dir, "kpack-dir", "", "the `directory` for archives")
 	flags.completeDirectories("kpack-dir")
 	flags.StringVar(&o.Group, "group", "", "the prefix of the `name` of archives, which are NAME_TARGET.kpack")
 	flags.StringVar(&o.Name, "kernel-name", "", "the `name` of the library in archives (default: the file name of --output)")
-	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) error {
+	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) {
 		o.Uncompressed = s == "none"
-		if s != "zstd" && s != "none" {
-			return errors.New("expected zstd or none")
-		}
-		return nil
 	})
-	flags.IntVar(&o.Level, "compression-level", 3, "compression `level`, on the scale of clang-offload-bundler")
+	levelFlag(flags, &o.Level)
 	flags.repeated("archs", "`A,...`: write archives for these targets only, and drop other code", func(s string) (err error) {
-		o.Archs, err = addNames(o.Archs, s)
+		o.Archs, err = addTargets(o.Archs, s)
 		return err
 	})
 	flags.StringVar(&o.SearchPath, "search-path", "", "the `path` of archives relative to the library, with @GFXARCH@ for the target (default: made from --output and --kpack-dir)")
 	flags.BoolVar(&o.Append, "append", false, "add the code to existing archives of the group")
-	flags.BoolVar(&o.Complete, "complete", false, "also put code for a processor into the archives of its variants if a source has no code for them; runtimes from before the summer of 2026 need it")
+	flags.BoolVar(&o.Complete, "complete", false, "also put code for a processor into the archives of its variants if a source has no code for them; older HIP runtimes require it")
 	flags.BoolVar(&o.Verify, "verify", false, "check the structure of the output")
 	flags.BoolVar(&f.tree, "tree", false, "split the libraries in directory IN into a new directory OUT, instead of --input and --output; --kpack-dir is relative to OUT, .kpack by default")
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with the outputs; sizes in bytes")
@@ -190,10 +191,10 @@ func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands 
 	if f.tree {
 		return f.runTree(ctx, call, operands)
 	}
-	if err := noOperands(operands); err != nil {
+	if err := oneInput(&f.opt.Input, operands); err != nil {
 		return err
 	}
-	for _, r := range [][2]string{{"input", f.opt.Input}, {"output", f.opt.Output}, {"kpack-dir", f.opt.Dir}, {"group", f.opt.Group}} {
+	for _, r := range [][2]string{{"output", f.opt.Output}, {"kpack-dir", f.opt.Dir}, {"group", f.opt.Group}} {
 		if err := required(r[0], r[1]); err != nil {
 			return err
 		}
@@ -215,15 +216,19 @@ func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands 
 	return nil
 }
 
-// runTree splits the libraries of a folder.
+// runTree splits the libraries of a directory.
 func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, operands []string) error {
 	opt := &f.opt
 	if err := treeOperands(operands, &opt.Input, &opt.Output); err != nil {
 		return err
 	}
 	switch {
-	case opt.Name != "" || opt.SearchPath != "" || opt.Append:
-		return usageError("--kernel-name, --search-path and --append are for one library, not for --tree")
+	case opt.Name != "":
+		return usageError("--kernel-name is for one library, so it cannot be combined with --tree")
+	case opt.SearchPath != "":
+		return usageError("--search-path is for one library, so it cannot be combined with --tree")
+	case opt.Append:
+		return usageError("--append is for one library, so it cannot be combined with --tree")
 	case opt.Dir == "":
 		opt.Dir = ".kpack"
 	}
@@ -267,7 +272,7 @@ func (f *kpackMergeFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Input, "input", "", "the split library, a `file`")
 	flags.StringVar(&f.opt.Output, "output", "", "the library with its code, a `file`")
 	flags.BoolVar(&f.opt.Compress, "compress", false, "compress the bundles")
-	flags.IntVar(&f.opt.Level, "compression-level", 3, "compression `level`, on the scale of clang-offload-bundler")
+	levelFlag(flags, &f.opt.Level)
 	flags.BoolVar(&f.opt.Verify, "verify", false, "check the structure of the output")
 }
 
@@ -279,7 +284,7 @@ func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands 
 		return err
 	}
 	if len(operands) == 0 {
-		return usageError("expected at least one archive, found none")
+		return usageError("the archives are missing: expected at least one ARCHIVE")
 	}
 	f.opt.Archives = operands
 	return call.Session.KpackMerge(ctx, f.opt)

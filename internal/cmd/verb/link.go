@@ -56,7 +56,7 @@ func (f *linkFlags) define(flags *flagSet) {
 
 func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) == 0 {
-		return usageError("no inputs")
+		return usageError("the inputs are missing: expected the inputs of the host link")
 	}
 	if call.Worker {
 		return errors.New("link: cannot run as a worker request: found a persistent worker, expected a process with its own directory and PATH, to run the compiler in; remove supports-workers from the action")

@@ -20,8 +20,7 @@ var linkDeviceVerb = verb{
 	examples: []example{
 		{"Link the code of a source", "offload link-device --object a.o --source a.hip -- clang --target=amdgcn-amd-amdhsa -mcpu=gfx942 -o a.co a.o"},
 	},
-	hidden: true,
-	flags:  func() action { return new(linkDeviceFlags) },
+	flags: func() action { return new(linkDeviceFlags) },
 }
 
 // linkDeviceFlags are the flags of offload link-device.
@@ -38,7 +37,7 @@ func (f *linkDeviceFlags) define(flags *flagSet) {
 	})
 	flags.repeated("source", "`TEXT`: what the object was compiled from, for messages (default: the name of the object). May be repeated.", func(s string) error {
 		if len(f.opt.Objects) == 0 {
-			return usageError("--source=" + s + ": expected --object before it")
+			return errors.New("expected --object before it")
 		}
 		f.opt.Objects[len(f.opt.Objects)-1].Source = s
 		return nil

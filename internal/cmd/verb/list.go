@@ -24,22 +24,24 @@ var listVerb = verb{
 
 // listFlags are the flags of offload list.
 type listFlags struct {
+	input    string
 	fileType bundle.FileType // empty: detected
 	json     bool
 	read     engine.ReadOptions
 }
 
 func (f *listFlags) define(flags *flagSet) {
+	flags.input(&f.input, "the `file` to read")
 	typeFlag(flags, &f.fileType, "a for archives, o for other files")
 	flags.BoolVar(&f.json, "json", false, "print a JSON array of {id, member, bundle, offset, size, compressed}; offset and size in bytes")
 	readFlags(flags, &f.read)
 }
 
 func (f *listFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	file, err := oneFile(operands)
-	if err != nil {
+	if err := oneInput(&f.input, operands); err != nil {
 		return err
 	}
+	file := f.input
 	entries, err := call.Session.List(ctx, engine.ListOptions{Type: f.fileType, Input: file, Read: warned(call, "list", f.read)})
 	if err != nil {
 		return err
@@ -51,7 +53,7 @@ func (f *listFlags) run(ctx context.Context, call *command.Call, operands []stri
 		return writeJSON(call.Stdout, entries)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintf(call.Stderr, "offload list: %[1]s: no bundle entries in it; for the device images of a program or library run: offload inspect %[1]s\n", printable.Name(file))
+		fmt.Fprintf(call.Stderr, "offload list: %[1]s: no bundle entries; for the device images of a program or library, run offload inspect %[1]s\n", printable.Name(file))
 	}
 	for _, entry := range entries {
 		fmt.Fprintln(call.Stdout, printable.Name(entry.ID))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"path"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
@@ -13,9 +12,8 @@ import (
 var manVerb = verb{
 	name:     "man",
 	operand:  " DIRECTORY",
-	summary:  "Writes the man pages of the program and its verbs to an existing directory.",
+	summary:  "Writes the man pages of offload and its verbs to an existing directory.",
 	examples: []example{{"Install the man pages", "offload man /usr/local/share/man/man1"}},
-	hidden:   true,
 	flags:    func() action { return new(manFlags) },
 }
 
@@ -31,7 +29,7 @@ func (*manFlags) run(_ context.Context, call *command.Call, operands []string) e
 	out := call.Session.Files().Outputs()
 	defer out.Abort()
 	for name, page := range manPages() {
-		file, err := out.Create(path.Join(operands[0], name))
+		file, err := out.Create(strings.TrimSuffix(operands[0], "/") + "/" + name)
 		if err != nil {
 			return err
 		}
@@ -47,43 +45,53 @@ func manPages() map[string]string {
 	pages := map[string]string{}
 	var program manPage
 	program.head("offload", overview)
-	program.section("SYNOPSIS", "offload VERB [flags]\noffload help [VERB]\noffload --version")
-	program.section("DESCRIPTION", overview+"\n"+parameterFiles)
+	program.section("SYNOPSIS", "offload VERB [flags]\noffload help [VERB]\noffload version")
+	program.section("DESCRIPTION", overview+"\n"+inputsEverywhere+"\n"+parameterFiles+"\n"+dropIns)
 	program.title("VERBS")
 	var also []string
-	for _, v := range verbs() {
-		if v.hidden {
-			continue
+	for _, s := range sections() {
+		program.WriteString(".SS " + roff(s.title) + "\n")
+		for _, v := range s.verbs {
+			program.item(v.page(), v.summary)
+			also = append(also, v.page())
+			pages["offload-"+strings.ReplaceAll(v.name, " ", "-")+".1"] = v.manPage(s.verbs)
 		}
-		program.item("offload-"+strings.ReplaceAll(v.name, " ", "-")+"(1)", v.summary)
-		also = append(also, "offload-"+strings.ReplaceAll(v.name, " ", "-")+"(1)")
-		pages["offload-"+strings.ReplaceAll(v.name, " ", "-")+".1"] = v.manPage()
 	}
-	program.exitCodes()
+	program.items("ENVIRONMENT", environment)
+	program.items("EXIT STATUS", exitCodes)
 	program.section("SEE ALSO", strings.Join(also, ", "))
 	pages["offload.1"] = program.String()
 	return pages
 }
 
-// manPage returns the man page of a verb.
-func (v *verb) manPage() string {
+// page returns the name of the man page of a verb, with its section.
+func (v *verb) page() string { return "offload-" + strings.ReplaceAll(v.name, " ", "-") + "(1)" }
+
+// manPage returns the man page of a verb; related are the verbs of the same section of help.
+func (v *verb) manPage(related []*verb) string {
 	var p manPage
 	p.head("offload-"+strings.ReplaceAll(v.name, " ", "-"), v.summary)
 	p.section("SYNOPSIS", v.usage())
 	p.section("DESCRIPTION", strings.TrimSpace(v.summary+"\n"+v.details))
-	if _, flags := v.prepare(); len(flags.names()) > 0 {
-		p.title("OPTIONS")
-		flags.VisitAll(func(f *flag.Flag) {
-			value, usage := describe(f)
-			p.item(strings.TrimSpace("--"+f.Name+" "+value), usage)
-		})
-	}
-	p.exitCodes()
+	_, flags := v.prepare()
+	p.title("OPTIONS")
+	flags.VisitAll(func(f *flag.Flag) {
+		value, usage := describe(f)
+		p.item(strings.TrimSpace("--"+f.Name+" "+value), usage)
+	})
+	p.items("ENVIRONMENT", environment[:verbVariables])
+	p.items("EXIT STATUS", exitCodes)
 	p.title("EXAMPLES")
 	for _, e := range v.examples {
 		p.WriteString(".PP\n" + roff(e.purpose) + ":\n.PP\n.nf\n.RS\n" + roff(e.command) + "\n.RE\n.fi\n")
 	}
-	p.section("SEE ALSO", "offload(1)")
+	also := "offload(1)"
+	for _, other := range related {
+		if other != v {
+			also += ", " + other.page()
+		}
+	}
+	p.section("SEE ALSO", also)
 	return p.String()
 }
 
@@ -118,11 +126,11 @@ func (p *manPage) item(term, text string) {
 	p.WriteString(".TP\n\\fB" + roff(term) + "\\fR\n" + roff(text) + "\n")
 }
 
-func (p *manPage) exitCodes() {
-	p.title("EXIT STATUS")
-	for line := range strings.SplitSeq(exitCodes, "\n") {
-		code, meaning, _ := strings.Cut(line, "  ")
-		p.item(code, meaning)
+// items writes a section with rows.
+func (p *manPage) items(title string, rows []row) {
+	p.title(title)
+	for _, r := range rows {
+		p.item(r.term, r.text)
 	}
 }
 

@@ -1,6 +1,7 @@
 package verb
 
 import (
+	"compress/zlib"
 	"context"
 	"fmt"
 	"slices"
@@ -8,7 +9,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
@@ -24,45 +27,34 @@ var packVerb = verb{
 // packFlags are the flags of offload pack.
 type packFlags struct {
 	opt      engine.PackOptions
-	compress string
+	compress bool
+	format   string
 	level    int
+	flags    *flagSet
 }
 
 func (f *packFlags) define(flags *flagSet) {
 	imagesFlag(flags, &f.opt.Images, packedKinds, "`file=FILE,triple=TRIPLE,kind=KIND,KEY=VALUE...`: an image and its properties. KIND is openmp, cuda, hip, sycl or none; clang also writes arch. May be repeated.")
 	flags.StringVar(&f.opt.Output, "output", "", "the offload binary, a `file`; - is standard output")
-	flags.IntVar(&f.opt.Version, "format-version", 1, "`version` of the container: 1 for LLVM 15 and later, 2 for LLVM 23 and later, or 3 for LLVM 24 and later")
-	flags.complete("format-version", "1", "2", "3")
-	flags.StringVar(&f.compress, "compress", "none", "compression `format` of the container: zstd, zlib or none; requires version 3")
-	flags.complete("compress", "zstd", "zlib", "none")
-	flags.IntVar(&f.level, "level", 0, "compression `level`; 0 is the default of the format")
+	f.opt.Version = 1
+	flags.choice("format-version", "`version` of the container: 1 for LLVM 15 and later, 2 for LLVM 23 and later, or 3 for LLVM 24 and later (default 1)", []string{"1", "2", "3"}, func(s string) {
+		f.opt.Version = int(s[0] - '0')
+	})
+	flags.BoolVar(&f.compress, "compress", false, "compress the container; requires --format-version 3")
+	flags.choice("compression-format", "`format` of compression, zstd or zlib (default zstd)", []string{"zstd", "zlib"}, func(s string) { f.format = s })
+	levelFlag(flags, &f.level)
+	f.flags = flags
 }
 
 func (f *packFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := noOperands(operands); err != nil {
-		return err
+	if len(operands) > 0 {
+		return usageError("unexpected argument " + operands[0] + "; write --image file=" + operands[0] + ",triple=TRIPLE,kind=KIND")
 	}
 	if err := required("output", f.opt.Output); err != nil {
 		return err
 	}
-	if f.opt.Version < 1 || f.opt.Version > 3 {
-		return usageError(fmt.Sprintf("--format-version: found %d, expected 1, 2 or 3", f.opt.Version))
-	}
-	switch f.compress {
-	case "none":
-	case "zstd", "zlib":
-		if f.opt.Version != 3 {
-			return usageError(fmt.Sprintf("--compress requires --format-version 3, found %d", f.opt.Version))
-		}
-		f.opt.Compress = &offloadbinary.Compression{Zlib: f.compress == "zlib", Level: f.level}
-		if f.level == 0 {
-			f.opt.Compress.Level = offloadbinary.DefaultZstdLevel
-			if f.opt.Compress.Zlib {
-				f.opt.Compress.Level = offloadbinary.DefaultZlibLevel
-			}
-		}
-	default:
-		return usageError(fmt.Sprintf("--compress: found %q, expected zstd, zlib or none", f.compress))
+	if err := f.compression(); err != nil {
+		return err
 	}
 	if len(f.opt.Images) == 0 {
 		return usageError("no --image: name at least one, e.g. --image file=dev.o,triple=amdgcn-amd-amdhsa,arch=gfx942,kind=hip")
@@ -70,7 +62,14 @@ func (f *packFlags) run(ctx context.Context, call *command.Call, operands []stri
 	for _, image := range f.opt.Images {
 		for _, key := range []string{"file", "triple"} {
 			if value(image, key) == "" {
-				return usageError(fmt.Sprintf("--image %s has no %s=", joined(image), key))
+				return usageError(fmt.Sprintf("--image %s: %s= is missing", joined(image), key))
+			}
+		}
+	}
+	for _, image := range f.opt.Images {
+		if arch := value(image, "arch"); arch != "" && target.ParseTriple(value(image, "triple")).Arch == target.ArchAMDGCN {
+			if err := checkGPU(arch); err != nil {
+				fmt.Fprintf(call.Stderr, "offload pack: warning: --image: arch=%s: %s\n", printable.Name(arch), printable.Error(err))
 			}
 		}
 	}
@@ -81,6 +80,26 @@ func (f *packFlags) run(ctx context.Context, call *command.Call, operands []stri
 	for _, name := range unknown {
 		fmt.Fprintf(call.Stderr, "offload pack: warning: %s: neither its name nor its contents indicate a format; packed without one\n", printable.Name(name))
 	}
+	return nil
+}
+
+// compression sets the compression of the container.
+func (f *packFlags) compression() error {
+	if !f.compress {
+		return f.flags.requires("compress", "compression-format", "level")
+	}
+	if f.opt.Version != 3 {
+		return usageError("--compress requires --format-version 3")
+	}
+	c := &offloadbinary.Compression{Zlib: f.format == "zlib", Level: f.level}
+	_, chosen := f.flags.given["level"]
+	switch {
+	case c.Zlib && !chosen:
+		c.Level = offloadbinary.DefaultZlibLevel
+	case c.Zlib:
+		c.Level = min(c.Level, zlib.BestCompression)
+	}
+	f.opt.Compress = c
 	return nil
 }
 
@@ -96,8 +115,14 @@ func imagesFlag(flags *flagSet, images *[][]offloadbinary.String, kinds []string
 				return fmt.Errorf("found %q, expected KEY=VALUE,...", part)
 			case seen[key]:
 				return fmt.Errorf("%s= is given twice", key)
-			case key == "kind" && !slices.Contains(kinds, value):
-				return fmt.Errorf("kind: found %q, expected one of %s", value, strings.Join(kinds, ", "))
+			}
+			if key == "kind" {
+				if err := oneOf(value, kinds); err != nil {
+					return fmt.Errorf("kind=: %w", err)
+				}
+			}
+			if near := nearest.Name(key, imageKeys); near != "" && !slices.Contains(imageKeys, key) {
+				return fmt.Errorf("unknown key %s; did you mean %s?", key, near)
 			}
 			seen[key] = true
 		}
@@ -105,6 +130,9 @@ func imagesFlag(flags *flagSet, images *[][]offloadbinary.String, kinds []string
 		return nil
 	})
 }
+
+// imageKeys are the keys of --image with a meaning. Offload binaries can have others.
+var imageKeys = []string{"file", "triple", "arch", "kind", "id", "member", "section", "format"}
 
 // packedKinds are the offload kinds of offload binaries, storedKinds those that
 // bundles have in addition.

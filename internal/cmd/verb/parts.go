@@ -29,7 +29,7 @@ type compressPartFlags struct {
 
 func (f *compressPartFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Output, "output", "", "the part, a `file`")
-	flags.Uint64Var(&f.opt.Align, "align", 1, "alignment of entries in the bundle, in `bytes`")
+	flags.align(&f.opt.Align)
 	flags.BoolVar(&f.opt.Pad, "pad", false, "fill the part up to a multiple of --align, because other images follow in the bundle")
 	levelFlag(flags, &f.opt.Level)
 }
@@ -39,7 +39,7 @@ func (f *compressPartFlags) run(ctx context.Context, call *command.Call, operand
 		return err
 	}
 	if len(operands) == 0 {
-		return usageError("no files: name the images of the part, in the order of the bundle")
+		return usageError("the inputs are missing: expected the images of the part, in the order of the bundle")
 	}
 	f.opt.Inputs = operands
 	return call.Session.CompressPart(ctx, f.opt)
@@ -65,7 +65,7 @@ func (f *compressPlanFlags) define(flags *flagSet) {
 	entriesFlag(flags, &f.entries, "an entry of the bundle; without FILE it is empty.")
 	kindFlag(flags, &f.kind)
 	flags.StringVar(&f.opt.Output, "output", "", "the plan, a `file`")
-	flags.Uint64Var(&f.opt.Align, "align", 1, "alignment of entries in `bytes`")
+	flags.align(&f.opt.Align)
 	levelFlag(flags, &f.opt.Level)
 	framesFlag(flags, &f.opt.Frames)
 }
@@ -103,7 +103,10 @@ type assembleFlags struct {
 func (f *assembleFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Plan, "plan", "", "the output of compress-plan, a `file`")
 	flags.StringVar(&f.opt.Output, "output", "", "the bundle, a `file`; - is standard output")
-	flags.IntVar(&f.opt.Version, "format-version", 3, "`version` of the compressed bundle, 2 or 3")
+	f.opt.Version = 3
+	flags.choice("format-version", "`version` of the compressed bundle, 2 or 3 (default 3)", []string{"2", "3"}, func(s string) {
+		f.opt.Version = int(s[0] - '0')
+	})
 }
 
 func (f *assembleFlags) run(ctx context.Context, call *command.Call, operands []string) error {
@@ -112,6 +115,9 @@ func (f *assembleFlags) run(ctx context.Context, call *command.Call, operands []
 	}
 	if err := required("output", f.opt.Output); err != nil {
 		return err
+	}
+	if len(operands) == 0 {
+		return usageError("the parts are missing: expected at least one PART")
 	}
 	f.opt.Parts = operands
 	return sizeAdvice(call.Session.Assemble(ctx, f.opt))

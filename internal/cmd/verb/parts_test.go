@@ -43,8 +43,8 @@ func TestParts(t *testing.T) {
 		{"assemble --plan p1 --output z p1 p2", 1, "offload: p1: byte 0x0: not a plan of a compressed bundle"},
 		{"assemble --plan plan --output z plan p2", 1, "offload: plan: byte 0x0: found 5f 5f 43 4c, expected a zstd frame"},
 		{"assemble --output z p1 p2", 2, "offload assemble: --plan is missing"},
-		{"compress-part --output z", 2, "offload compress-part: no files"},
-		{"compress-plan --output z --frames two" + entries, 2, "offload compress-plan: invalid value \"two\" for flag -frames: expected auto, entry or one"},
+		{"compress-part --output z", 2, "offload compress-part: the inputs are missing"},
+		{"compress-plan --output z --frames two" + entries, 2, "offload compress-plan: --frames: found \"two\", expected auto, entry or one"},
 		{"compress-plan --output z", 2, "offload compress-plan: no --entry"},
 	} {
 		code, stdout, stderr := runIn(dir, strings.Fields(test.args)...)

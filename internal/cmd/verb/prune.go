@@ -15,7 +15,7 @@ import (
 
 var pruneVerb = verb{
 	name:    "prune",
-	operand: " [--tree IN OUT]",
+	operand: " FILE, or --tree IN OUT",
 	summary: "Removes, replaces, compresses or decompresses the device code in a library, program, object, archive or bundle.",
 	details: "Addresses, symbols and the build ID of the file do not change, and it can be stripped afterwards.",
 	examples: []example{
@@ -29,34 +29,39 @@ var pruneVerb = verb{
 
 // pruneFlags are the flags of offload prune.
 type pruneFlags struct {
-	opt  engine.PruneOptions
-	json bool
-	tree bool
+	flags *flagSet
+	opt   engine.PruneOptions
+	json  bool
+	tree  bool
 }
 
 func (f *pruneFlags) define(flags *flagSet) {
 	opt := &f.opt
-	flags.StringVar(&opt.Input, "input", "", "the `file` to read")
+	flags.input(&opt.Input, "the `file` to read")
 	flags.StringVar(&opt.Output, "output", "", "the `file` to write, which must not be the input")
 	flags.repeated("keep", "`A,...`: keep the device code of these targets only. A target is a processor, which includes its variants (gfx90a), a target ID (gfx90a:xnack+) or a whole entry ID.", func(s string) (err error) {
-		opt.Keep, err = addNames(opt.Keep, s)
+		opt.Keep, err = addTargets(opt.Keep, s)
 		return err
 	})
 	flags.repeated("drop", "`A,...`: remove the device code of these targets", func(s string) (err error) {
-		opt.Drop, err = addNames(opt.Drop, s)
+		opt.Drop, err = addTargets(opt.Drop, s)
 		return err
 	})
 	flags.repeated("replace", "`A=FILE`: replace the contents of every entry of this target by FILE. May be repeated.", func(s string) error {
 		name, file, ok := strings.Cut(s, "=")
 		if !ok || name == "" || file == "" {
-			return errors.New("expected A=FILE")
+			return fmt.Errorf("found %q, expected A=FILE", s)
+		}
+		if err := checkProcessor(name); err != nil {
+			return err
 		}
 		opt.Replace = append(opt.Replace, engine.PruneReplacement{Name: name, File: file})
 		return nil
 	})
 	flags.BoolVar(&opt.Compress, "compress", false, "compress bundles that are not compressed")
 	flags.BoolVar(&opt.Decompress, "decompress", false, "decompress compressed bundles")
-	flags.IntVar(&opt.Level, "compression-level", 3, "compression `level`, on the scale of clang-offload-bundler")
+	levelFlag(flags, &opt.Level)
+	f.flags = flags
 	flags.BoolVar(&opt.IgnoreMissing, "ignore-missing", false, "warn about missing targets of --keep instead of failing, and copy files without device code")
 	flags.BoolVar(&opt.DryRun, "dry-run", false, "write nothing, and report sizes; those of compressed code are upper bounds")
 	flags.BoolVar(&opt.Verify, "verify", false, "check the structure of the output")
@@ -69,16 +74,13 @@ func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []str
 	if f.tree {
 		return f.runTree(ctx, call, operands)
 	}
-	if err := noOperands(operands); err != nil {
+	if err := oneInput(&opt.Input, operands); err != nil {
 		return err
 	}
-	if err := required("input", opt.Input); err != nil {
-		return err
+	if opt.Output == "" {
+		return usageError("--output is missing: add --output NEW; " + opt.Input + " does not change")
 	}
-	if err := required("output", opt.Output); err != nil {
-		return err
-	}
-	if err := pruneWhat(opt); err != nil {
+	if err := f.what(); err != nil {
 		return err
 	}
 	report, err := call.Session.Prune(ctx, *opt)
@@ -95,13 +97,13 @@ func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []str
 	return err
 }
 
-// runTree prunes a folder.
+// runTree prunes a directory.
 func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands []string) error {
 	opt := &f.opt
 	if err := treeOperands(operands, &opt.Input, &opt.Output); err != nil {
 		return err
 	}
-	if err := pruneWhat(opt); err != nil {
+	if err := f.what(); err != nil {
 		return err
 	}
 	report, err := call.Session.PruneTree(ctx, *opt)
@@ -147,24 +149,30 @@ func treeOperands(operands []string, input, output *string) error {
 	return nil
 }
 
-// pruneWhat checks that the flags request a change and do not conflict.
-func pruneWhat(opt *engine.PruneOptions) error {
-	switch {
+// what checks that the flags request a change and do not conflict.
+func (f *pruneFlags) what() error {
+	switch opt := &f.opt; {
 	case len(opt.Keep) > 0 && len(opt.Drop) > 0:
-		return usageError("--keep and --drop cannot be used together")
+		return usageError("--keep cannot be combined with --drop")
 	case opt.Compress && opt.Decompress:
-		return usageError("--compress and --decompress cannot be used together")
+		return usageError("--compress cannot be combined with --decompress")
 	case len(opt.Keep) == 0 && len(opt.Drop) == 0 && len(opt.Replace) == 0 && !opt.Compress && !opt.Decompress:
 		return usageError("nothing to do: expected --keep, --drop, --replace, --compress or --decompress")
 	}
 	return nil
 }
 
-// addNames adds the names of a list with commas.
-func addNames(names []string, list string) ([]string, error) {
+// addTargets adds the targets of a list with commas.
+func addTargets(names []string, list string) ([]string, error) {
 	for name := range strings.SplitSeq(list, ",") {
-		if name == "" {
-			return nil, errors.New("expected comma-separated names")
+		switch {
+		case name == "":
+			return nil, fmt.Errorf("found %q, expected targets separated by commas", list)
+		case slices.Contains(names, name):
+			return nil, fmt.Errorf("%s is named twice", name)
+		}
+		if err := checkProcessor(name); err != nil {
+			return nil, err
 		}
 		names = append(names, name)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
 
@@ -24,12 +25,12 @@ type registerFlags struct {
 }
 
 func (f *registerFlags) define(flags *flagSet) {
-	flags.choice("kind", "the `runtime`: openmp, hip, cuda or sycl", []string{"openmp", "hip", "cuda", "sycl"}, func(s string) (err error) {
-		f.opt.Kind, err = register.ParseKind(s)
-		return err
+	flags.choice("kind", "the `runtime`: openmp, hip, cuda or sycl", []string{"openmp", "hip", "cuda", "sycl"}, func(s string) {
+		f.opt.Kind, _ = register.ParseKind(s)
 	})
 	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu or x86_64-pc-windows-msvc")
-	flags.IntVar((*int)(&f.opt.Release), "llvm-version", 22, "the LLVM `release` of the SYCL runtime: up to 22, it registers single images, from 23, offload binaries")
+	f.opt.Release = release.Default
+	flags.number((*int)(&f.opt.Release), "llvm-version", "the LLVM `release` of the SYCL runtime: up to 22, it registers single images, from 23, offload binaries (default 22)", 15, 99)
 	flags.StringVar(&f.opt.Output, "output", "", "the object, a `file`; - is standard output")
 	flags.StringVar(&f.opt.Entries, "entries", register.EntriesSection, "the `section` of the offload entries that belong to the images")
 	flags.repeated("keep-entries", "a host object `file` whose offload entries lld must keep with --gc-sections. May be repeated.", func(s string) error {
@@ -51,7 +52,7 @@ func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []
 	case f.opt.Kind == 0:
 		return usageError("--kind is missing")
 	case len(operands) == 0:
-		return usageError("no device image to register")
+		return usageError("the images are missing: expected at least one IMAGE")
 	case f.opt.Kind != register.OpenMP && len(operands) > 1:
 		return usageError(f.opt.Kind.String() + " registers one fat binary or offload binary: first combine the images")
 	}

@@ -3,6 +3,7 @@ package verb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/report"
 )
 
@@ -29,14 +31,15 @@ var reportVerb = verb{
 // reportFlags are the flags of offload report.
 type reportFlags struct {
 	html, markdown, json string
-	base                 []string
+	inputs, base         []string
 	limits               kernels.Limits
 }
 
 func (f *reportFlags) define(flags *flagSet) {
+	flags.inputs(&f.inputs)
 	flags.StringVar(&f.html, "html", "", "write a page to a `file`; - is standard output")
 	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown summary of less than 65,536 characters to a `file`")
-	flags.StringVar(&f.json, "json", "", "write all figures as JSON to a `file`")
+	flags.StringVar(&f.json, "json", "", "write all values as JSON to a `file`")
 	flags.repeated("base", "compare with an older `file`, and report what changed. May be repeated.", func(s string) error {
 		f.base = append(f.base, s)
 		return nil
@@ -45,18 +48,21 @@ func (f *reportFlags) define(flags *flagSet) {
 }
 
 func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if len(operands) == 0 {
-		return usageError("expected at least one file, found none")
+	operands, err := someInputs(f.inputs, operands, "at least one FILE")
+	if err != nil {
+		return err
 	}
 	if f.html == "" && f.markdown == "" && f.json == "" {
-		return usageError("no output: expected --html, --markdown or --json")
+		return usageError("the output is missing: expected --html, --markdown or --json")
 	}
 	if len(f.base) == 0 && (len(f.limits.Rules) > 0 || f.limits.MaxGrowth != nil) {
-		return usageError("--fail-on and --max-growth require --base")
+		return usageError("--fail-on and --max-growth compare with an older file: --base is missing")
 	}
 	var r report.Report
-	var err error
 	if r.Files, err = f.read(ctx, call, operands); err != nil {
+		return err
+	}
+	if err := withCode(call, r.Files); err != nil {
 		return err
 	}
 	if len(f.base) > 0 {
@@ -92,6 +98,23 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 	}
 	if r.Diff != nil && len(r.Diff.Failures) > 0 {
 		return errors.New(strings.Join(operands, ", ") + ": " + listing.Failures(r.Diff))
+	}
+	return nil
+}
+
+// withCode returns an error if no file has device code, and warns about single ones.
+func withCode(call *command.Call, files []*engine.DeviceFile) error {
+	var without []string
+	for _, file := range files {
+		if len(file.Found) == 0 {
+			without = append(without, file.Name)
+		}
+	}
+	if len(without) == len(files) {
+		return errors.New(strings.Join(without, ", ") + ": no device code")
+	}
+	for _, name := range without {
+		fmt.Fprintf(call.Stderr, "offload report: warning: %s: no device code\n", printable.Name(name))
 	}
 	return nil
 }

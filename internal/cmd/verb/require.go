@@ -30,7 +30,7 @@ func (f *requireFlags) define(flags *flagSet) {
 func (f *requireFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	f.opt.Symbols = operands
 	if len(operands) == 0 {
-		return usageError("no symbol to require")
+		return usageError("the symbols are missing: expected at least one SYMBOL")
 	}
 	if err := required("triple", f.opt.Triple); err != nil {
 		return err

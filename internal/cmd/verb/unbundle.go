@@ -2,6 +2,7 @@ package verb
 
 import (
 	"context"
+	"math"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -10,11 +11,12 @@ import (
 
 var unbundleVerb = verb{
 	name:    "unbundle",
+	operand: " FILE",
 	summary: "Extracts device images from a bundle.",
 	details: "\nA target gets the entry with the same target ID, or else an entry that leaves features unspecified.",
 	examples: []example{
-		{"Write the code object for one GPU to a file", "offload unbundle --input kernels.hipfb --entry gfx942=gfx942.co"},
-		{"Find out why no entry serves a target", "offload unbundle --explain --input kernels.hipfb --entry gfx90a:xnack-=gfx90a.co"},
+		{"Write the code object for one GPU to a file", "offload unbundle kernels.hipfb --entry gfx942=gfx942.co"},
+		{"Find out why no entry serves a target", "offload unbundle --explain kernels.hipfb --entry gfx90a:xnack-=gfx90a.co"},
 	},
 	flags: func() action { return &unbundleFlags{fileType: "o"} },
 }
@@ -35,18 +37,15 @@ func (f *unbundleFlags) define(flags *flagSet) {
 	entriesFlag(flags, &f.entries, "write the image that serves a target to a file.")
 	kindFlag(flags, &f.kind)
 	typeFlag(flags, &f.fileType, "o")
-	flags.StringVar(&f.input, "input", "", "the bundle, a `file`; - is standard input")
+	flags.input(&f.input, "the bundle, a `file`; - is standard input")
 	flags.BoolVar(&f.allowMissing, "allow-missing", false, "write an empty file for a target that no entry of the bundle serves")
-	flags.IntVar(&f.number, "bundle", 0, "the bundle to read if the file has several, counted from 1; 0 means the first that serves a target")
+	flags.number(&f.number, "bundle", "the `number` of the bundle to read if the file has several, from 1 (default: the first that serves a target)", 1, math.MaxInt32)
 	readFlags(flags, &f.read)
 	f.matching.define(flags)
 }
 
 func (f *unbundleFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := noOperands(operands); err != nil {
-		return err
-	}
-	if err := required("input", f.input); err != nil {
+	if err := oneInput(&f.input, operands); err != nil {
 		return err
 	}
 	if err := entriesType(f.fileType, "unbundle-archive"); err != nil {

@@ -12,9 +12,10 @@ import (
 
 var unbundleArchiveVerb = verb{
 	name:    "unbundle-archive",
+	operand: " FILE",
 	summary: "Extracts the device images for a target from an archive into a new archive.",
 	examples: []example{
-		{"Make a library of the device code for one GPU", "offload unbundle-archive --input libkernels.a --entry gfx942=libkernels-gfx942.a"},
+		{"Make a library of the device code for one GPU", "offload unbundle-archive libkernels.a --entry gfx942=libkernels-gfx942.a"},
 	},
 	flags: func() action { return new(unbundleArchiveFlags) },
 }
@@ -33,7 +34,7 @@ type unbundleArchiveFlags struct {
 func (f *unbundleArchiveFlags) define(flags *flagSet) {
 	entriesFlag(flags, &f.entries, "write the images that serve a target to an archive.")
 	kindFlag(flags, &f.kind)
-	flags.StringVar(&f.input, "input", "", "the archive, a `file`; - is standard input")
+	flags.input(&f.input, "the archive, a `file`; - is standard input")
 	flags.BoolVar(&f.allowMissing, "allow-missing", false, "write an empty archive for a target that no entry serves")
 	flags.BoolVar(&f.check, "check", false, "reject members with entries that cannot be in one bundle")
 	readFlags(flags, &f.read)
@@ -41,10 +42,7 @@ func (f *unbundleArchiveFlags) define(flags *flagSet) {
 }
 
 func (f *unbundleArchiveFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := noOperands(operands); err != nil {
-		return err
-	}
-	if err := required("input", f.input); err != nil {
+	if err := oneInput(&f.input, operands); err != nil {
 		return err
 	}
 	requests, err := unbundleRequests(f.entries, f.kind)
@@ -63,5 +61,5 @@ func (f *unbundleArchiveFlags) run(ctx context.Context, call *command.Call, oper
 	if len(missing.Stored) > 0 {
 		has = strings.Join(missing.Stored, ", ")
 	}
-	return fmt.Errorf("%s: no entry serves %s; the archive has %s: choose another target, or allow missing ones", missing.Archive, missing.Target, has)
+	return fmt.Errorf("%s: no entry serves %s; the archive has %s; choose another target, or add --allow-missing (allow_missing = True in rules)", missing.Archive, missing.Target, has)
 }

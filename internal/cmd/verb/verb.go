@@ -1,4 +1,4 @@
-// Package verb implements the command line of the program under its own name. Each verb is one
+// Package verb implements the command line of offload. Each verb is one
 // file: a struct of flags, the help text with examples, and a method that converts the flags to
 // the options of an engine operation. Help, completion scripts and man pages are generated from
 // the same descriptions.
@@ -18,18 +18,16 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
-// A verb is a command of the program.
+// A verb is a command of offload.
 type verb struct {
 	name    string
-	operand string // the arguments after the flags, for the usage line: " FILE..."
+	operand string // the arguments after the flags, for the usage line: " FILE...". May be empty.
 	summary string // one sentence
 	// details follow the summary in help: paragraphs of one line each, separated by empty
 	// lines. May be empty.
 	details string
 	// examples are shown in help, in this order. At least one.
 	examples []example
-	// hidden verbs are for Bazel's actions: help of the program does not list them.
-	hidden bool
 	// flags returns the flags of one call, at their defaults.
 	flags func() action
 }
@@ -49,16 +47,31 @@ type action interface {
 	run(ctx context.Context, call *command.Call, operands []string) error
 }
 
+// A section is a group of verbs in help.
+type section struct {
+	title string
+	verbs []*verb
+}
+
+// sections returns all verbs, in the order of help.
+func sections() []section {
+	return []section{
+		{"Bundles", []*verb{&bundleVerb, &unbundleVerb, &listVerb, &checkVerb, &archiveVerb, &unbundleArchiveVerb}},
+		{"Device code in any file", []*verb{&inspectVerb, &reportVerb, &diffVerb, &extractVerb}},
+		{"Installed libraries", []*verb{&pruneVerb, &kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb}},
+		{"Objects and links", []*verb{&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb}},
+		{"Steps of Bazel rules", []*verb{&compressPartVerb, &compressPlanVerb, &assembleVerb, &compileVerb, &linkDeviceVerb, &deviceDepsVerb}},
+		{"Installation", []*verb{&completionVerb, &manVerb}},
+	}
+}
+
 // verbs returns all verbs, in the order of help.
 func verbs() []*verb {
-	return []*verb{
-		&bundleVerb, &unbundleVerb, &listVerb, &inspectVerb, &reportVerb, &diffVerb, &extractVerb,
-		&archiveVerb, &unbundleArchiveVerb, &checkVerb,
-		&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &linkDeviceVerb, &isolateVerb, &requireVerb, &deviceDepsVerb, &pruneVerb,
-		&kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb,
-		&compressPartVerb, &compressPlanVerb, &assembleVerb, &compileVerb,
-		&completionVerb, &manVerb,
+	var all []*verb
+	for _, s := range sections() {
+		all = append(all, s.verbs...)
 	}
+	return all
 }
 
 // find returns the verb of that name, or nil.
@@ -71,7 +84,7 @@ func find(name string) *verb {
 	return nil
 }
 
-// Exit codes of the program.
+// Exit codes of verbs.
 const (
 	exitOK      = 0
 	exitFailure = 1
@@ -84,7 +97,7 @@ type usageError string
 func (e usageError) Error() string { return string(e) }
 
 // Run runs a command line and returns its exit code: 0 for success, 1 for a failure, 2 for an
-// invalid command line. It writes one line on call.Stderr for a failure.
+// invalid command line. It writes one line on call.Stderr for each error.
 func Run(ctx context.Context, call *command.Call) int {
 	return command.Buffered(call, func(call *command.Call) int {
 		return dispatch(ctx, call)
@@ -100,30 +113,33 @@ func dispatch(ctx context.Context, call *command.Call) int {
 		programHelp(call)
 		return exitOK
 	}
-	switch first := call.Args[0]; first {
+	switch call.Args[0] {
 	case "-h", "-help", "--help", "help":
 		return help(call, call.Args[1:])
-	case "-version", "--version":
+	case "-version", "--version", "version":
+		if len(call.Args) > 1 {
+			return mistake(call, "offload", "unexpected argument "+call.Args[1], "offload --version")
+		}
 		fmt.Fprintln(call.Stdout, versionLine())
 		return exitOK
 	case completeCommand:
 		return complete(call)
-	default:
-		if isGroup(first) {
-			second := ""
-			if len(call.Args) > 1 {
-				second = call.Args[1]
-			}
-			if call.Args = joinVerb(call.Args); find(call.Args[0]) == nil {
-				return groupCall(call, first, second)
-			}
-			first = call.Args[0]
-		}
-		if v := find(first); v != nil {
-			return v.exit(call, v.run(ctx, call))
-		}
-		return unknownVerb(call, first)
 	}
+	first := call.Args[0]
+	if isGroup(first) {
+		second := ""
+		if len(call.Args) > 1 {
+			second = call.Args[1]
+		}
+		if call.Args = joinVerb(call.Args); find(call.Args[0]) == nil {
+			return groupCall(call, first, second)
+		}
+		first = call.Args[0]
+	}
+	if v := find(first); v != nil {
+		return v.exit(call, v.run(ctx, call))
+	}
+	return unknownVerb(call, call.Args)
 }
 
 // help answers offload help [VERB].
@@ -135,36 +151,71 @@ func help(call *command.Call, args []string) int {
 	if isGroup(args[0]) && len(args) == 1 {
 		return groupCall(call, args[0], "help")
 	}
-	args = joinVerb(args)
-	v := find(args[0])
-	if v == nil {
-		return unknownVerb(call, args[0])
+	words := joinVerb(args)
+	v := find(words[0])
+	switch {
+	case v == nil && isGroup(args[0]):
+		return groupCall(call, args[0], args[1])
+	case v == nil:
+		return unknownVerb(call, words)
+	case len(words) > 1:
+		return mistake(call, "offload help", "unexpected argument "+words[1], "offload help "+v.name)
 	}
 	verbHelp(call, v)
 	return exitOK
 }
 
-// unknownVerb reports a verb that does not exist.
-func unknownVerb(call *command.Call, name string) int {
-	names := verbNames()
-	hint := "expected one of " + strings.Join(names, ", ")
-	if near := nearest.Name(name, names); near != "" {
-		hint = "did you mean " + near + "?"
-	}
+// unknownVerb reports that the first argument is not a verb.
+func unknownVerb(call *command.Call, args []string) int {
+	name := args[0]
 	if strings.HasPrefix(name, "-") {
-		hint = "flags follow the verb, one of " + strings.Join(names, ", ")
+		return misplacedFlag(call, args)
 	}
-	fmt.Fprintf(call.Stderr, "offload: %s\n", withTry(fmt.Sprintf("unknown verb %q; %s", name, hint), "offload help"))
+	message := fmt.Sprintf("unknown verb %q", name)
+	if run, ok := strings.CutPrefix(name, "kpack-"); ok && find("kpack "+run) != nil {
+		return mistake(call, "offload", message+"; did you mean kpack "+run+"?", "offload help")
+	}
+	if near := nearest.Name(name, append(verbNames(), "version")); near != "" {
+		message += "; did you mean " + near + "?"
+	}
+	return mistake(call, "offload", message, "offload help")
+}
+
+// misplacedFlag reports a flag where a verb is expected.
+func misplacedFlag(call *command.Call, args []string) int {
+	flag, _, _ := strings.Cut(args[0], "=")
+	for i, arg := range args {
+		if find(arg) != nil {
+			line := append(append([]string{"offload", arg}, args[:i]...), args[i+1:]...)
+			return mistake(call, "offload", flag+": flags follow the verb: "+strings.Join(line, " "), "offload help")
+		}
+	}
+	message := "unknown flag " + flag
+	switch near := nearest.Name(strings.TrimLeft(flag, "-"), []string{"help", "version"}); {
+	case near != "":
+		message += "; did you mean --" + near + "?"
+	case strings.EqualFold(flag, "-v"):
+		message += "; did you mean --version?"
+	default:
+		message += "; expected a verb before the flags"
+	}
+	return mistake(call, "offload", message, "offload help")
+}
+
+// mistake reports an invalid command line, with the command for help.
+func mistake(call *command.Call, where, message, try string) int {
+	if !strings.HasSuffix(message, "?") {
+		message += "."
+	}
+	fmt.Fprintf(call.Stderr, "%s: %s Try: %s\n", where, printable.Name(message), printable.Name(try))
 	return exitUsage
 }
 
-// verbNames returns the names of the verbs that help lists.
+// verbNames returns the names of the verbs, with help.
 func verbNames() []string {
 	var names []string
 	for _, v := range verbs() {
-		if !v.hidden {
-			names = append(names, v.name)
-		}
+		names = append(names, v.name)
 	}
 	return append(names, "help")
 }
@@ -188,6 +239,7 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 		}
 		call = &limited
 	}
+	call.Session.Files().RejectPointers = true
 	return action.run(call.Session.Context(ctx), call, operands)
 }
 
@@ -205,41 +257,26 @@ func (v *verb) prepare() (action, *flagSet) {
 
 // exit reports the error of a verb and returns the exit code.
 func (v *verb) exit(call *command.Call, err error) int {
-	var mistake usageError
+	var wrong usageError
 	var compiler *compilation.ExitError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &compiler):
 		return compiler.Code
-	case errors.As(err, &mistake):
-		fmt.Fprintf(call.Stderr, "offload %s: %s\n", v.name, withTry(printable.Error(err), "offload "+v.name+" --help"))
-		return exitUsage
+	case errors.As(err, &wrong):
+		return mistake(call, "offload "+v.name, err.Error(), "offload "+v.name+" --help")
 	}
-	fmt.Fprintf(call.Stderr, "offload: %s\n", printable.Error(err))
+	for _, line := range messages(call, err) {
+		fmt.Fprintf(call.Stderr, "offload: %s\n", line)
+	}
 	return exitFailure
-}
-
-// withTry adds the command for help to the message of a mistake.
-func withTry(message, try string) string {
-	if !strings.HasSuffix(message, "?") {
-		message += "."
-	}
-	return message + " Try: " + try
 }
 
 // noOperands rejects operands, for verbs without operands.
 func noOperands(operands []string) error {
 	if len(operands) > 0 {
-		return usageError(fmt.Sprintf("unexpected argument %q", operands[0]))
+		return usageError("unexpected argument " + operands[0])
 	}
 	return nil
-}
-
-// oneFile returns the operand of verbs with one file.
-func oneFile(operands []string) (string, error) {
-	if len(operands) != 1 {
-		return "", usageError(fmt.Sprintf("expected one file, found %d", len(operands)))
-	}
-	return operands[0], nil
 }

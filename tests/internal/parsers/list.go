@@ -38,6 +38,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/flagfile"
+	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/prune"
@@ -111,7 +112,7 @@ var background = context.Background()
 
 // serious returns err if it is a panic that was recovered, which a file must not cause.
 func serious(err error) error {
-	var p *files.PanicError
+	var p *guard.PanicError
 	if errors.As(err, &p) {
 		return &panicError{p.Value, p.Stack}
 	}

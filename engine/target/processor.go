@@ -1,0 +1,93 @@
+package target
+
+import (
+	"slices"
+	"strings"
+)
+
+// Processors returns the names of all processors of AMD and NVIDIA GPUs in LLVM 22 to 24, without
+// aliases.
+func Processors() []string { return slices.Clone(processorNames) }
+
+// KnownProcessor reports whether target IDs can begin with a name: that of a processor in LLVM 22
+// to 24, an alias of one (fiji), the name of AMD's portable SPIR-V code (amdgcnspirv), or a
+// processor that LLVM 22 no longer defines (gfx940).
+func KnownProcessor(name string) bool {
+	if _, _, ok := lookupProcessor(Triple{Arch: ArchAMDGCN}, name); ok || slices.Contains(processorNames, name) || name == spirvProcessor {
+		return true
+	}
+	for _, known := range amdgcnMachs {
+		if name == known {
+			return true
+		}
+	}
+	return false
+}
+
+// ArchGroup returns the processors of a generation of AMD's GPUs by its name, such as mi300 or
+// rdna3, or nil.
+func ArchGroup(name string) []string { return slices.Clone(archGroups[name]) }
+
+// FindProcessor returns the name of the first AMD GPU processor in a text such as the name of a
+// file, or "". A name ends before a letter, a digit or the end of the text. A name of the form of
+// processors that LLVM 22 to 24 do not define is returned, too.
+func FindProcessor(text string) string {
+	for at := 0; ; {
+		i := strings.Index(text[at:], "gfx")
+		if i < 0 {
+			return ""
+		}
+		at += i
+		longest := ""
+		for _, known := range amdgcnMachs {
+			if rest, ok := strings.CutPrefix(text[at:], known); ok && len(known) > len(longest) && !continues(rest) {
+				longest = known
+			}
+		}
+		if longest == "" {
+			longest = processorForm(text[at:])
+		}
+		if longest != "" {
+			return longest
+		}
+		at += len("gfx")
+	}
+}
+
+// processorForm returns the name at the start of text, which begins with gfx, that has the form of
+// a processor, or "": gfx1999, gfx1999-strict, gfx19-9-generic.
+func processorForm(text string) string {
+	digits := func(from int, set string) int {
+		for from < len(text) && strings.IndexByte(set, text[from]) >= 0 {
+			from++
+		}
+		return from
+	}
+	const decimal = "0123456789"
+	end := digits(len("gfx"), decimal)
+	if end == len("gfx") {
+		return ""
+	}
+	end = digits(end, decimal+"abcdef")
+	suffix := end
+	if suffix+1 < len(text) && text[suffix] == '-' {
+		if n := digits(suffix+1, decimal); n > suffix+1 {
+			suffix = n
+		}
+	}
+	for _, kind := range []string{"-generic", "-strict"} {
+		if rest, ok := strings.CutPrefix(text[suffix:], kind); ok && !continues(rest) {
+			return text[:suffix+len(kind)]
+		}
+	}
+	return text[:end]
+}
+
+// continues reports whether a name continues in the text after it.
+func continues(rest string) bool {
+	if rest == "" {
+		return false
+	}
+	c := rest[0] | 0x20
+	return '0' <= rest[0] && rest[0] <= '9' || 'a' <= c && c <= 'z'
+}

@@ -1,0 +1,2 @@
+#include "scale.h"
+int main() { hipFree(0); scale(); }

@@ -1,0 +1,2 @@
+#include "scale.h"
+int main() { scale(); }

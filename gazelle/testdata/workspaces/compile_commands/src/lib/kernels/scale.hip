@@ -1,0 +1,3 @@
+#include <scale.h>
+__global__ void k() {}
+void scale() { k<<<1, 1>>>(); }

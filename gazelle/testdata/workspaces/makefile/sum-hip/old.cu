@@ -1,0 +1,2 @@
+__global__ void old(int *x) {}
+int main() {}

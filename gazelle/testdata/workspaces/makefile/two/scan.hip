@@ -1,0 +1,2 @@
+#include "scan.h"
+int main() { hipFree(0); }

@@ -1,0 +1,1 @@
+int reference() { return 1; }

@@ -1,0 +1,1 @@
+#include <rocprim/rocprim.hpp>

@@ -1,0 +1,48 @@
+package verb
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/files"
+)
+
+// messages returns the message of an error as a line for each error that errors.Join combined.
+// Errors of files have the format of LLVM's tools, for the drop-ins; messages of verbs have names
+// of files without quotes.
+func messages(call *command.Call, err error) []string {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var lines, plain []string
+		for _, e := range joined.Unwrap() {
+			lines, plain = append(lines, messages(call, e)...), append(plain, e.Error())
+		}
+		if strings.Join(plain, "\n") == err.Error() {
+			return lines
+		}
+	}
+	message := err.Error()
+	var file interface {
+		error
+		Plain() string
+	}
+	if errors.As(err, &file) {
+		plain := file.Plain()
+		if name, dir := missingDirectory(call, err); dir != "" {
+			plain = name + ": directory " + dir + " does not exist"
+		}
+		message = strings.Replace(message, file.Error(), plain, 1)
+	}
+	return []string{printable.Name(message)}
+}
+
+// missingDirectory returns the file of an error and its directory, if that does not exist, or "".
+func missingDirectory(call *command.Call, err error) (name, dir string) {
+	var file *files.Error
+	if !errors.As(err, &file) || !errors.Is(err, fs.ErrNotExist) || file.In != "" {
+		return "", ""
+	}
+	return file.Name, call.Session.Files().MissingDirectory(file.Name)
+}
