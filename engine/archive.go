@@ -119,7 +119,7 @@ func (s *Session) checkFile(ctx context.Context, name string, opt ArchiveOptions
 		return err
 	}
 	defer f.Close()
-	found, format := 0, object.Unknown
+	found, archive, format := 0, false, ""
 	for source, err := range f.Sources() {
 		opt.Read.tell(source)
 		if err == nil {
@@ -128,10 +128,10 @@ func (s *Session) checkFile(ctx context.Context, name string, opt ArchiveOptions
 		if err != nil {
 			return err
 		}
-		found, format = found+len(source.Images), source.Format
+		found, archive, format = found+len(source.Images), source.Archive, source.Format
 	}
 	switch {
-	case found == 0 && (format == object.Archive || format == object.ThinArchive):
+	case found == 0 && archive:
 		return fmt.Errorf("%s: found an archive, expected a bundle or a bundled object; pass its members instead", name)
 	case found == 0:
 		return fmt.Errorf("%s: found %s without a bundle, expected a bundle or a bundled object, such as the output of clang-offload-bundler or offload_bundle", name, format)

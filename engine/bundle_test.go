@@ -16,12 +16,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
 func bundleSession(dir string) *Session {
-	return New(Config{Files: files.NewRoot(dir), Budget: budget.New(2, 64<<20)})
+	return New(Config{Dir: dir, Budget: budget.New(2, 64<<20)})
 }
 
 // bundledHost returns an ELF object.

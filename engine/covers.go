@@ -131,7 +131,7 @@ func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.
 		return nil, "", err
 	}
 	err = guard.Contain(func() error {
-		split = externalCode(f.Input().Bytes())
+		split = externalCode(f.Content().Bytes())
 		return nil
 	})
 	return c.group(file), split, err

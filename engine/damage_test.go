@@ -14,7 +14,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/register"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // unevenWords returns n bytes that compress as code does.
@@ -161,7 +162,7 @@ func TestDamagedBundles(t *testing.T) {
 				// Registration copies the bundle unchanged: the damage must be detected or
 				// irrelevant.
 				s := bundleSession(dir)
-				err := s.Register(ctx, RegisterOptions{Kind: register.HIP, Triple: "x86_64-unknown-linux-gnu", Images: []string{"x"}, Output: "r"})
+				err := s.Register(ctx, RegisterOptions{Kind: offloadbinary.HIP, Triple: "x86_64-unknown-linux-gnu", Images: []string{"x"}, Output: "r"})
 				if all := s.unbundleAll(ctx, t, dir, names); err == nil && at >= 4 && !all {
 					t.Fatalf("byte %d of %d: registered", at, len(good))
 				}

@@ -10,20 +10,38 @@ package engine
 
 import (
 	"context"
+	"io"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // Config configures a Session. The zero value is valid.
 type Config struct {
-	// Files resolves the paths of the request and protects its inputs from being
-	// overwritten. If nil, paths are relative to the working directory, and
-	// standard input and output are not available.
-	Files *files.Root
+	// Dir is the directory of relative paths; "" is the working directory of the process.
+	Dir string
+	// Inputs, if not nil, are the only files that the Session may read, by their paths in options. A
+	// directory stands for everything in it.
+	Inputs []string
+	// Contents are inputs in memory: an option that names one of them reads it instead of a file. They
+	// must not change while the Session is in use.
+	Contents map[string][]byte
+	// Writers are outputs that are not files: an option that names one of them writes to it instead of
+	// to a file, once all outputs of the operation are complete.
+	Writers map[string]io.Writer
+	// Stdin and Stdout are the input and the output with the name "-"; if nil, that name is an error.
+	Stdin  io.Reader
+	Stdout io.Writer
+	// MaxStream limits the bytes of Stdin, or of a pipe or device, that are read into memory; 0 means
+	// 8 GiB.
+	MaxStream int64
+	// TempDir is the directory of temporary files for outputs in directories that are not writable, and
+	// for Writers and Stdout; "" means /tmp.
+	TempDir string
 	// Budget limits the cores and the memory of the operations. The Sessions of a
 	// process share one; nil means the default of budget.Budget.
 	Budget *budget.Budget
@@ -31,23 +49,66 @@ type Config struct {
 	Meter *Meter
 }
 
-// Session runs the operations of one request.
+// Session runs the operations of one request: it protects the inputs of the request from being
+// overwritten by its outputs. Operations of a Session can run concurrently if none of them reads or
+// writes what another one writes; Sessions are independent of each other.
 type Session struct {
 	files  *files.Root
 	budget *budget.Budget
 	meter  *Meter
 }
 
+func init() { session.Files = func(s any) *files.Root { return s.(*Session).files } }
+
 // New returns a Session.
 func New(c Config) *Session {
-	if c.Files == nil {
-		c.Files = files.NewRoot("")
+	root := files.NewRoot(c.Dir)
+	if c.Inputs != nil {
+		root.Declare(c.Inputs)
 	}
-	return &Session{files: c.Files, budget: c.Budget, meter: c.Meter}
+	root.Contents, root.Writers = c.Contents, c.Writers
+	root.Stdin, root.Stdout, root.MaxStream, root.TempDir = c.Stdin, c.Stdout, c.MaxStream, c.TempDir
+	return &Session{files: root, budget: c.Budget, meter: c.Meter}
 }
 
-// Files returns the files of the request.
-func (s *Session) Files() *files.Root { return s.files }
+// WithBudget returns a Session for the same request with another budget and another limit of streams,
+// see Config. Do not use the old one afterwards.
+func (s *Session) WithBudget(b *budget.Budget, maxStream int64) *Session {
+	s.files.MaxStream = maxStream
+	return &Session{files: s.files, budget: b, meter: s.meter}
+}
+
+// OpenFile opens an input of the request. The error is that of the operating system, see package
+// io/fs, or about a file that is not an input.
+func (s *Session) OpenFile(name string) (images.Input, error) {
+	in, err := s.files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// Output is a file for WriteFiles.
+type Output struct {
+	Name  string
+	Write func(io.Writer) error
+}
+
+// WriteFiles writes files that are outputs of the request, all of them or none.
+func (s *Session) WriteFiles(ctx context.Context, outputs ...Output) error {
+	return s.write(ctx, func(out *files.Outputs) error {
+		for _, o := range outputs {
+			file, err := out.Create(o.Name)
+			if err != nil {
+				return err
+			}
+			if err := o.Write(file); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
 
 // Context returns a context in which all operations of the Session share one account of
 // memory, see budget.Account, so that each takes the memory of the others into account.
@@ -61,7 +122,12 @@ func (s *Session) Context(ctx context.Context) context.Context {
 // the File report faults of the content.
 func (s *Session) Open(ctx context.Context, name string, opt images.Options) (*images.File, error) {
 	opt.Budget = s.budget
-	return images.Open(ctx, s.files, name, opt)
+	input, err := s.files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	opt.OpenMember = func(path string) (images.Input, error) { return s.files.OpenRegular(path) }
+	return images.Read(ctx, input, opt)
 }
 
 // ReadOptions select how bundles are read.

@@ -11,7 +11,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // workspace returns a session in a new directory with two code objects, and a
@@ -26,7 +25,7 @@ func workspace() (*engine.Session, func()) {
 			log.Fatal(err)
 		}
 	}
-	return engine.New(engine.Config{Files: files.NewRoot(dir)}), func() { os.RemoveAll(dir) }
+	return engine.New(engine.Config{Dir: dir}), func() { os.RemoveAll(dir) }
 }
 
 // entries returns the entries of a bundle of two code objects.
@@ -103,12 +102,12 @@ func ExampleSession_Unbundle() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	input, err := s.Files().Open("gpu.co")
+	input, err := s.OpenFile("gpu.co")
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer input.Close()
-	fmt.Printf("%q\n", input.Bytes())
+	fmt.Printf("%q\n", input.All().Bytes())
 	// Output: "\x7fELF code for gfx942"
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
@@ -36,7 +35,7 @@ func newSession(t testing.TB, inputs map[string][]byte) (*Session, string) {
 			t.Fatal(err)
 		}
 	}
-	return New(Config{Files: files.NewRoot(dir), Budget: budget.New(2, 1<<30)}), dir
+	return New(Config{Dir: dir, Budget: budget.New(2, 1<<30)}), dir
 }
 
 // brief describes an image for comparison.
@@ -394,9 +393,7 @@ func FuzzInspect(f *testing.F) {
 	f.Add(elf(f, ".llvm.offloading:offloading", one, ".hip_fatbin", string(compressed(f, bundled(f, "gfx3"))), ".nv_fatbin", string(fatbinary("x"))))
 	f.Add(archive(f, "a", one, "b", string(archive(f, "c", one))))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		root := files.NewRoot("")
-		root.Stdin = bytes.NewReader(data)
-		s := New(Config{Files: root, Budget: budget.New(1, 64<<20)})
+		s := New(Config{Stdin: bytes.NewReader(data), Budget: budget.New(1, 64<<20)})
 		images, err := unwrapped(s, "-")
 		if err != nil && (err.Error() == "" || strings.Contains(err.Error(), "panic")) {
 			t.Fatal(err)

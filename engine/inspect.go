@@ -62,7 +62,7 @@ func (s *Session) inspect(ctx context.Context, f *images.File) (*DeviceFile, err
 	if len(found) == 0 {
 		self := f.Self()
 		err := guard.Contain(func() error {
-			if describeCodeObject(self, f.Input().Bytes()) {
+			if describeCodeObject(self, f.Content().Bytes()) {
 				found = append(found, self)
 			}
 			return nil
@@ -71,7 +71,7 @@ func (s *Session) inspect(ctx context.Context, f *images.File) (*DeviceFile, err
 			return nil, err
 		}
 	}
-	return &DeviceFile{Name: f.Name(), Size: f.Input().Size(), Found: found}, nil
+	return &DeviceFile{Name: f.Name(), Size: f.Content().Len(), Found: found}, nil
 }
 
 // describeCodeObject describes a file that is device code itself. It returns

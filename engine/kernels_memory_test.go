@@ -14,7 +14,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Images that do not fit into memory in parallel are described one after the other; an image that
@@ -43,7 +42,7 @@ func TestKernelsWithLittleMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	describe := func(memory int64) ([]kernels.Image, error) {
-		s := New(Config{Files: files.NewRoot(dir), Budget: budget.New(4, memory)})
+		s := New(Config{Dir: dir, Budget: budget.New(4, memory)})
 		file, err := s.Kernels(s.Context(t.Context()), InspectOptions{Input: "in", Hash: true})
 		if err != nil {
 			return nil, err

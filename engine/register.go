@@ -19,7 +19,7 @@ import (
 
 // RegisterOptions are the options of Register.
 type RegisterOptions struct {
-	Kind register.Kind
+	Kind offloadbinary.OffloadKind
 	// Triple is the host triple: x86-64 or AArch64 with ELF, or x86-64 Windows.
 	Triple string
 	// Release is the release whose SYCL runtime is called, see
@@ -98,10 +98,10 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	}
 	defer memory.Release()
 	return s.write(ctx, func(out *files.Outputs) error {
-		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == register.SYCL && opt.Release.RegistersSYCLBinaries()}
+		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == offloadbinary.SYCL && opt.Release.RegistersSYCLBinaries()}
 		for _, input := range inputs {
 			images, err := r.ReadImages(input.All())
-			if err == nil && opt.Check && (opt.Kind == register.HIP || opt.Kind == register.CUDA) {
+			if err == nil && opt.Check && (opt.Kind == offloadbinary.HIP || opt.Kind == offloadbinary.CUDA) {
 				err = loadable(input.Bytes())
 			}
 			if err == nil {
@@ -167,7 +167,7 @@ func (s *Session) reserveInflated(ctx context.Context, inputs []*files.Input) (*
 
 // holdFatBinary writes the object of Register for a Symbol.
 func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*files.Input, opt RegisterOptions) error {
-	if opt.Kind != register.HIP || len(inputs) != 1 || len(opt.Define) > 0 || len(opt.KeepEntries) > 0 {
+	if opt.Kind != offloadbinary.HIP || len(inputs) != 1 || len(opt.Define) > 0 || len(opt.KeepEntries) > 0 {
 		return errors.New("a symbol requires one fat binary for HIP, without offload entries")
 	}
 	return s.write(ctx, func(out *files.Outputs) error {

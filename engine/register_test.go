@@ -13,7 +13,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 const linux = "x86_64-unknown-linux-gnu"
@@ -43,7 +42,7 @@ func TestRegister(t *testing.T) {
 		}
 		return data
 	}
-	object := register1(RegisterOptions{Kind: register.OpenMP, Images: []string{"both", "two", "bare", "zipped"}, KeepEntries: []string{"host.o"}})
+	object := register1(RegisterOptions{Kind: offloadbinary.OpenMP, Images: []string{"both", "two", "bare", "zipped"}, KeepEntries: []string{"host.o"}})
 	want := []string{string(both), string(second), "bare image", "inflated"}
 	if diff := cmp.Diff(want, sectionData(t, object, ".llvm.offloading")); diff != "" {
 		t.Errorf("images (-want +got):\n%s", diff)
@@ -56,23 +55,23 @@ func TestRegister(t *testing.T) {
 		t.Errorf("symbols are %s", names)
 	}
 
-	object = register1(RegisterOptions{Kind: register.HIP, Triple: "aarch64-linux-gnu", Images: []string{"bundle"}, Entries: "entries_of_mine"})
+	object = register1(RegisterOptions{Kind: offloadbinary.HIP, Triple: "aarch64-linux-gnu", Images: []string{"bundle"}, Entries: "entries_of_mine"})
 	if got := sectionData(t, object, ".hip_fatbin"); len(got) != 1 || got[0] != string(bundled(t, "gfx3")) {
 		t.Errorf("the fat binary is %q", got)
 	}
 	if names := symbolNames(t, object); !strings.Contains(names, " __stop_entries_of_mine ") {
 		t.Errorf("symbols are %s", names)
 	}
-	register1(RegisterOptions{Kind: register.OpenMP, Images: []string{"bare"}, Relocatable: true})
+	register1(RegisterOptions{Kind: offloadbinary.OpenMP, Images: []string{"bare"}, Relocatable: true})
 
-	object = register1(RegisterOptions{Kind: register.HIP, Images: []string{"bundle"}, Symbol: "__hip_fatbin_mine"})
+	object = register1(RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"bundle"}, Symbol: "__hip_fatbin_mine"})
 	if got := sectionData(t, object, ".hip_fatbin"); len(got) != 1 || got[0] != string(bundled(t, "gfx3")) {
 		t.Errorf("the fat binary is %q", got)
 	}
 	if names := symbolNames(t, object); !strings.Contains(names, " __hip_fatbin_mine ") || strings.Contains(names, "Register") {
 		t.Errorf("symbols are %s", names)
 	}
-	object = register1(RegisterOptions{Kind: register.HIP, Images: []string{"bundle"}, Define: []string{"device link of //a"}})
+	object = register1(RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"bundle"}, Define: []string{"device link of //a"}})
 	if names := symbolNames(t, object); !strings.Contains(names, " device link of //a ") {
 		t.Errorf("symbols are %s", names)
 	}
@@ -83,7 +82,7 @@ const windows = "x86_64-pc-windows-msvc"
 
 func TestRegisterForWindows(t *testing.T) {
 	s, dir := newSession(t, map[string][]byte{"package": packedImage(t, "gfx1", "one")})
-	for _, kind := range []register.Kind{register.OpenMP, register.SYCL} {
+	for _, kind := range []offloadbinary.OffloadKind{offloadbinary.OpenMP, offloadbinary.SYCL} {
 		for _, triple := range []string{windows, "x86_64-w64-windows-gnu"} {
 			err := s.Register(context.Background(), RegisterOptions{Kind: kind, Triple: triple, Images: []string{"package"}, Output: "out.obj"})
 			if err != nil {
@@ -109,30 +108,30 @@ func TestRegisterErrors(t *testing.T) {
 		opt  RegisterOptions
 		want string
 	}{
-		{RegisterOptions{Kind: register.OpenMP, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end at 100"},
-		{RegisterOptions{Kind: register.OpenMP, Images: []string{"empty"}}, "empty: found an empty file, expected a device image"},
-		{RegisterOptions{Kind: register.OpenMP, Images: []string{"none"}}, "none: an offload binary without images"},
-		{RegisterOptions{Kind: register.HIP, Images: []string{"package"}}, "package: found an offload binary, expected a fat binary, which the runtime of hip loads"},
-		{RegisterOptions{Kind: register.CUDA, Images: []string{"image", "image"}}, "cuda: 2 images, expected one fat binary"},
-		{RegisterOptions{Kind: register.HIP, Images: []string{"missing"}}, "'missing': No such file or directory"},
-		{RegisterOptions{Kind: register.HIP, Images: []string{"image"}, KeepEntries: []string{"text"}}, "text: not an object file: found unknown, expected ELF or COFF"},
-		{RegisterOptions{Kind: register.HIP, Images: []string{"image"}, Entries: "a.b"}, `section "a.b" for offload entries: linkers define its start and end only if it is a C identifier`},
+		{RegisterOptions{Kind: offloadbinary.OpenMP, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end at 100"},
+		{RegisterOptions{Kind: offloadbinary.OpenMP, Images: []string{"empty"}}, "empty: found an empty file, expected a device image"},
+		{RegisterOptions{Kind: offloadbinary.OpenMP, Images: []string{"none"}}, "none: an offload binary without images"},
+		{RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"package"}}, "package: found an offload binary, expected a fat binary, which the runtime of hip loads"},
+		{RegisterOptions{Kind: offloadbinary.CUDA, Images: []string{"image", "image"}}, "cuda: 2 images, expected one fat binary"},
+		{RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"missing"}}, "'missing': No such file or directory"},
+		{RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"image"}, KeepEntries: []string{"text"}}, "text: not an object file: found unknown, expected ELF or COFF"},
+		{RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"image"}, Entries: "a.b"}, `section "a.b" for offload entries: linkers define its start and end only if it is a C identifier`},
 	}
 	tests = append(tests, []struct {
 		opt  RegisterOptions
 		want string
 	}{
-		{RegisterOptions{Kind: register.HIP, Triple: linux, Images: []string{"a.hip"}, Check: true}, "a.hip: found no device code, expected a bundle or a code object (or a cubin, PTX or SPIR-V)"},
-		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"image"}}, "image: not an offload binary: SYCL registers the outputs of clang-sycl-linker"},
-		{RegisterOptions{Kind: register.SYCL, Triple: linux, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end at 100"},
-		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Relocatable: true}, "relocatable registration requires ELF, found COFF"},
-		{RegisterOptions{Kind: register.HIP, Triple: windows, Images: []string{"image"}, Symbol: "__hip_fatbin"}, `triple "x86_64-pc-windows-msvc": a fat binary with a symbol requires ELF`},
+		{RegisterOptions{Kind: offloadbinary.HIP, Triple: linux, Images: []string{"a.hip"}, Check: true}, "a.hip: found no device code, expected a bundle or a code object (or a cubin, PTX or SPIR-V)"},
+		{RegisterOptions{Kind: offloadbinary.SYCL, Triple: linux, Images: []string{"image"}}, "image: not an offload binary: SYCL registers the outputs of clang-sycl-linker"},
+		{RegisterOptions{Kind: offloadbinary.SYCL, Triple: linux, Images: []string{"cut"}}, "cut: offload binary at byte 0x0: its size of 152 bytes passes the end at 100"},
+		{RegisterOptions{Kind: offloadbinary.HIP, Triple: windows, Images: []string{"image"}, Relocatable: true}, "relocatable registration requires ELF, found COFF"},
+		{RegisterOptions{Kind: offloadbinary.HIP, Triple: windows, Images: []string{"image"}, Symbol: "__hip_fatbin"}, `triple "x86_64-pc-windows-msvc": a fat binary with a symbol requires ELF`},
 	}...)
 	for _, triple := range []string{"aarch64-pc-windows-msvc", "i686-pc-windows-msvc", "arm64-apple-macos", "aarch64_be-linux-gnu", "x86_64-linux-gnux32", "aarch64-linux-gnu_ilp32", "i386-linux-gnu", ""} {
 		tests = append(tests, struct {
 			opt  RegisterOptions
 			want string
-		}{RegisterOptions{Kind: register.HIP, Triple: triple, Images: []string{"image"}},
+		}{RegisterOptions{Kind: offloadbinary.HIP, Triple: triple, Images: []string{"image"}},
 			`triple "` + triple + `": expected x86-64 or AArch64 ELF, such as x86_64-unknown-linux-gnu, or x86-64 Windows`})
 	}
 	for i, test := range tests {

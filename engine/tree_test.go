@@ -16,7 +16,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/testelf"
@@ -103,7 +102,7 @@ func shape(t testing.TB, dir string) (lines []string) {
 }
 
 func treeSession() *Session {
-	return New(Config{Files: files.NewRoot(""), Budget: budget.New(4, 1<<30)})
+	return New(Config{Budget: budget.New(4, 1<<30)})
 }
 
 func TestPruneTree(t *testing.T) {

@@ -1,4 +1,4 @@
-"""Module extension: device compilers and prebuilt programs.
+"""Module extension: device compilers and the `offload` program.
 
 ```starlark
 offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
@@ -6,37 +6,46 @@ use_repo(offload, "offload_system_clang")
 register_toolchains("@offload_system_clang//:all")
 ```
 
-The repositories `offload_system_clang` and `offload_native` always exist; Bazel fetches them when they are used. Tags
-declare additional repositories, or replace `offload_system_clang`. Only tags of the root module are used. See
+The repositories `offload_system_clang`, `offload_programs` and `offload_native` always exist; Bazel fetches them when they
+are used. Tags declare additional repositories, or replace `offload_system_clang`. Only tags of the root module are used. See
 [Toolchains](../toolchains.md).
 """
 
-load("//rules/private:clang_repositories.bzl", "archive_clang", "archive_clang_toolchain", "archive_rocm", "system_clang")
+load("//rules/private:bazel_version.bzl", "bazel_version")
+load("//rules/private:clang_repositories.bzl", "archive_clang", "archive_rocm", "compiler_toolchains", "system_clang")
+load("//rules/private:download.bzl", "ARCHIVE_ATTRS", "DOWNLOAD_ATTRS")
 load("//rules/private:native.bzl", "native_repository")
-load("//rules/private:prebuilt.bzl", "locked_program", "prebuilt_program", "prebuilt_program_toolchain")
+load("//rules/private:platforms.bzl", "platform_name", "repository_of")
+load("//rules/private:programs.bzl", "SOURCE_PLATFORMS", "built_program", "prebuilt_program", "program_toolchains", "released_program")
+load("//rules/private:release.bzl", "PROGRAMS")
 
+_BAZEL = "offload_bazel"
 _DEFAULT = "offload_system_clang"
 _NATIVE = "offload_native"
+_PROGRAM = "offload_program"
+_PROGRAMS = "offload_programs"
 
+# The attributes of a tag with a download for one execution platform, or for several.
 _PLATFORM_ATTRS = {
+    "checksums": attr.string_dict(
+        doc = "With `platforms`: SHA-256 in hex, or integrity, of each download.",
+    ),
     "cpu": attr.string(
         doc = "CPU of the execution platform, as a constraint of `@platforms//cpu`.",
         default = "x86_64",
-        values = ["x86_64", "aarch64"],
     ),
     "os": attr.string(
         doc = "Operating system of the execution platform, as a constraint of `@platforms//os`.",
         default = "linux",
     ),
+    "platforms": attr.string_list_dict(
+        doc = "Instead of `urls`, `os` and `cpu`, for several execution platforms: from `OS-CPU`, such as `linux-aarch64`, to URLs. Bazel downloads the file of a platform only if an action on that platform uses it.",
+    ),
 }
 
-_DOWNLOAD_ATTRS = {
-    "sha256": attr.string(
-        doc = "SHA-256 of the download, in hex. If it is not set, the fetch fails and the error message shows the value.",
-    ),
-    "urls": attr.string_list(
-        doc = "URLs to download from. The first one that responds is used.",
-        mandatory = True,
+_STRIP_PREFIXES = {
+    "strip_prefixes": attr.string_dict(
+        doc = "With `platforms`: values of `strip_prefix` that differ.",
     ),
 }
 
@@ -90,16 +99,13 @@ use_repo(offload, "clang_22")
 register_toolchains("@clang_22//:all")
 ```
 """,
-    attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | _FLAGS_ATTRS | {
+    attrs = ARCHIVE_ATTRS | _PLATFORM_ATTRS | _STRIP_PREFIXES | _FLAGS_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`.",
             mandatory = True,
         ),
         "strip_prefix": attr.string(
             doc = "The directory in the archive that contains `bin/clang`.",
-        ),
-        "type": attr.string(
-            doc = "Type of the archive, e.g. `tar.xz`. Required only if the URL does not end with the type.",
         ),
     },
 )
@@ -121,7 +127,7 @@ use_repo(offload, "rocm_7")
 register_toolchains("@rocm_7//:all")
 ```
 """,
-    attrs = _DOWNLOAD_ATTRS | _PLATFORM_ATTRS | _FLAGS_ATTRS | {
+    attrs = ARCHIVE_ATTRS | _PLATFORM_ATTRS | _STRIP_PREFIXES | _FLAGS_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository, and of the compiler in the setting `//rules/settings:device_compiler`. If these rules " +
                   "do not know the header directory of a library, its target is in `@NAME_files` and has the name of the directory; add that repository to `use_repo`.",
@@ -130,75 +136,220 @@ register_toolchains("@rocm_7//:all")
         "strip_prefix": attr.string(
             doc = "The directory in the archive that contains `include/hip` and `lib/llvm` or `llvm`.",
         ),
-        "type": attr.string(
-            doc = "Type of the archive, e.g. `tar.xz`. Required only if the URL does not end with the type.",
+    },
+)
+
+_overlay = tag_class(
+    doc = """Extracts another archive over the one of a tag `archive_rocm`, for a ROCm that comes in several packages.
+
+Later tags replace files of earlier ones.
+
+```starlark
+offload.archive_rocm(
+    name = "rocm_7",
+    sha256 = "...",
+    strip_prefix = "_rocm_sdk_core",
+    type = "zip",
+    urls = ["https://example.com/rocm_sdk_core-7-py3-none-linux_x86_64.whl"],
+)
+offload.overlay(
+    name = "rocm_7",
+    sha256 = "...",
+    strip_prefix = "_rocm_sdk_devel",
+    type = "zip",
+    urls = ["https://example.com/rocm_sdk_devel-7-py3-none-linux_x86_64.whl"],
+)
+```
+""",
+    attrs = {name: attribute for name, attribute in ARCHIVE_ATTRS.items() if name not in ["auth_patterns", "netrc"]} | {
+        "directory": attr.string(
+            doc = "The directory of ROCm to extract to, such as `lib/llvm`; ROCm's own by default.",
+        ),
+        "name": attr.string(
+            doc = "Name of the tag `archive_rocm`. Its `netrc` and `auth_patterns` apply.",
+            mandatory = True,
+        ),
+        "platform": attr.string(
+            doc = "The only platform, `OS-CPU`, that the archive is for; all platforms by default.",
         ),
     },
 )
 
 _prebuilt = tag_class(
-    doc = """Uses a prebuilt `offload` program instead of building it from source. Register `@NAME//:all`.
+    doc = """Uses a prebuilt `offload` program other than the one of this release. Register `@NAME//:all`.
 
-Without `urls`, the program of this release is used. The module contains its checksum.
+Without `urls` and `platforms`, the program of this release is used. The module contains its checksum.
 
 ```starlark
 offload.prebuilt(
-    name = "offload_program",
+    name = "my_offload",
     sha256 = "...",
     urls = ["https://example.com/offload-linux-x86_64"],
 )
-use_repo(offload, "offload_program")
-register_toolchains("@offload_program//:all")
+use_repo(offload, "my_offload")
+register_toolchains("@my_offload//:all")
 ```
 """,
-    attrs = _PLATFORM_ATTRS | {
+    attrs = DOWNLOAD_ATTRS | _PLATFORM_ATTRS | {
         "name": attr.string(
             doc = "Name of the repository.",
             mandatory = True,
         ),
-        "sha256": attr.string(
-            doc = "SHA-256 of the file in `urls`, in hex. If it is not set, the fetch fails and the error message shows the value.",
-        ),
-        "urls": attr.string_list(
-            doc = "URLs to download from. The first one that responds is used. If empty, the program that was released with these rules.",
+    },
+)
+
+_from_source = tag_class(
+    doc = """Builds the `offload` program from source instead of downloading the one of this release.
+
+Go builds it once for each execution platform, when an action uses it. Without a release, as in a checkout, this is the
+default.
+
+```starlark
+offload.from_source()
+```
+""",
+    attrs = {
+        "go": attr.label(
+            doc = "The `go` program, such as `@my_sdk//:bin/go`. By default, the one on `PATH`, which downloads the release of Go in go.mod if it is older.",
         ),
     },
 )
 
-def _files_of(tag):
-    """Returns the name of the repository with the download of a tag; the repository named after the tag has the toolchain."""
-    return tag.name + "_files"
+def _downloads(tag, kind):
+    """Returns the downloads of a tag: a dict from `OS-CPU` to a struct with urls, sha256, integrity and strip_prefix."""
+    prefix = getattr(tag, "strip_prefix", "")
+    if not tag.platforms:
+        if not tag.urls:
+            fail("offload.{}: {} has no urls: set urls, or platforms for several execution platforms".format(kind, repr(tag.name)))
+        return {platform_name(tag.os, tag.cpu): struct(integrity = tag.integrity, sha256 = tag.sha256, strip_prefix = prefix, urls = tag.urls)}
+    if tag.urls or tag.sha256 or tag.integrity:
+        fail("offload.{}: {} has platforms, and urls or a checksum of one download: set platforms and checksums, or urls and sha256".format(kind, repr(tag.name)))
+    prefixes = getattr(tag, "strip_prefixes", {})
+    for platform in tag.checksums.keys() + prefixes.keys():
+        if platform not in tag.platforms:
+            fail("offload.{}: {}: {} is not in platforms: found {}".format(kind, repr(tag.name), repr(platform), ", ".join(tag.platforms)))
+    downloads = {}
+    for platform, urls in tag.platforms.items():
+        checksum = tag.checksums.get(platform, "")
+        in_hex = "-" not in checksum
+        downloads[platform] = struct(
+            integrity = "" if in_hex else checksum,
+            sha256 = checksum if in_hex else "",
+            strip_prefix = prefixes.get(platform, prefix),
+            urls = urls,
+        )
+    return downloads
 
-def _archive(tag, archive, rocm = False):
-    """Declares the two repositories of a compiler from an archive."""
-    archive_clang_toolchain(
+def _files_of(tag, downloads):
+    """Returns the repositories with the downloads of a tag, by platform; the repository named after the tag has the toolchains."""
+    if len(downloads) == 1:
+        return {platform: tag.name + "_files" for platform in downloads}
+    return {platform: repository_of(tag.name, platform) for platform in downloads}
+
+def _archive(tag, kind, rule, **kwargs):
+    """Declares the repositories of a compiler from an archive."""
+    downloads = _downloads(tag, kind)
+    files = _files_of(tag, downloads)
+    compiler_toolchains(
         name = tag.name,
         compiler_name = tag.name,
-        cpu = tag.cpu,
-        files = _files_of(tag),
-        os = tag.os,
-        rocm = rocm,
+        files = files,
+        rocm = kind == "archive_rocm",
     )
-    archive(
-        name = _files_of(tag),
-        compile_flags = tag.compile_flags,
-        link_flags = tag.link_flags,
-        sha256 = tag.sha256,
-        strip_prefix = tag.strip_prefix,
-        type = tag.type,
-        urls = tag.urls,
-    )
+    for platform, download in downloads.items():
+        rule(
+            name = files[platform],
+            auth_patterns = tag.auth_patterns,
+            compile_flags = tag.compile_flags,
+            integrity = download.integrity,
+            link_flags = tag.link_flags,
+            netrc = tag.netrc,
+            sha256 = download.sha256,
+            strip_prefix = download.strip_prefix,
+            type = tag.type,
+            urls = download.urls,
+            **{name: value[platform] for name, value in kwargs.items()}
+        )
+
+def _rocm(tag, overlays):
+    platforms = tag.platforms or [platform_name(tag.os, tag.cpu)]
+    own = [overlay for overlay in overlays if overlay.name == tag.name]
+    for overlay in own:
+        if overlay.platform and overlay.platform not in platforms:
+            fail("offload.overlay: {}: the tag archive_rocm is not for {}, but for {}".format(repr(tag.name), overlay.platform, ", ".join(platforms)))
+        if not overlay.urls:
+            fail("offload.overlay: {} has no urls".format(repr(tag.name)))
+    _archive(tag, "archive_rocm", archive_rocm, overlays = {
+        platform: [
+            json.encode(struct(
+                directory = overlay.directory,
+                integrity = overlay.integrity,
+                sha256 = overlay.sha256,
+                strip_prefix = overlay.strip_prefix,
+                type = overlay.type,
+                urls = overlay.urls,
+            ))
+            for overlay in own
+            if overlay.platform in ["", platform]
+        ]
+        for platform in platforms
+    })
+
+def _prebuilt_program(tag):
+    if tag.urls or tag.platforms:
+        downloads = _downloads(tag, "prebuilt")
+    else:
+        platform = platform_name(tag.os, tag.cpu)
+        program = released_program("offload.prebuilt", platform, tag.name)
+        if tag.sha256 or tag.integrity:
+            fail("offload.prebuilt: {} has a checksum without urls: set both, or neither for the program of this release".format(repr(tag.name)))
+        downloads = {platform: struct(integrity = "", sha256 = program.sha256, urls = program.urls)}
+    files = _files_of(tag, downloads)
+    program_toolchains(name = tag.name, programs = files)
+    for platform, download in downloads.items():
+        prebuilt_program(
+            name = files[platform],
+            auth_patterns = tag.auth_patterns,
+            integrity = download.integrity,
+            netrc = tag.netrc,
+            sha256 = download.sha256,
+            urls = download.urls,
+        )
+
+def _default_programs(from_source):
+    """Declares the repositories with the program of these rules: downloads of the release, or built from source.
+
+    A platform for which the release has no program gets it from source.
+    """
+    if len(from_source) > 1:
+        fail("offload.from_source: found {} tags, expected one".format(len(from_source)))
+    released = {} if from_source else PROGRAMS
+    platforms = (SOURCE_PLATFORMS | released).keys()
+    program_toolchains(name = _PROGRAMS, programs = {platform: repository_of(_PROGRAM, platform) for platform in platforms})
+    for platform in platforms:
+        name = repository_of(_PROGRAM, platform)
+        if platform in released:
+            program = released_program("offload.prebuilt", platform, name)
+            prebuilt_program(name = name, sha256 = program.sha256, urls = program.urls)
+        else:
+            built_program(name = name, go = from_source[0].go if from_source else None, platform = platform)
 
 def _offload_impl(module_ctx):
-    names = {_NATIVE: True}
+    names = {name: True for name in [_BAZEL, _NATIVE, _PROGRAMS]}
+    from_source = []
     for module in module_ctx.modules:
         if not module.is_root:
             continue
-        for tag in module.tags.system_clang + module.tags.archive_clang + module.tags.archive_rocm + module.tags.prebuilt:
+        tags = module.tags
+        from_source.extend(tags.from_source)
+        for tag in tags.system_clang + tags.archive_clang + tags.archive_rocm + tags.prebuilt:
             if tag.name in names:
                 fail("offload: two tags have the name {}: give each tag a different name".format(repr(tag.name)))
             names[tag.name] = True
-        for tag in module.tags.system_clang:
+        for overlay in tags.overlay:
+            if overlay.name not in [tag.name for tag in tags.archive_rocm]:
+                fail("offload.overlay: {} is not the name of a tag archive_rocm".format(repr(overlay.name)))
+        for tag in tags.system_clang:
             system_clang(
                 name = tag.name,
                 compile_flags = tag.compile_flags,
@@ -207,23 +358,14 @@ def _offload_impl(module_ctx):
                 path = tag.path,
                 rocm_path = tag.rocm_path,
             )
-        for tag in module.tags.archive_clang:
-            _archive(tag, archive_clang)
-        for tag in module.tags.archive_rocm:
-            _archive(tag, archive_rocm, rocm = True)
-        for tag in module.tags.prebuilt:
-            prebuilt_program_toolchain(
-                name = tag.name,
-                cpu = tag.cpu,
-                files = _files_of(tag),
-                os = tag.os,
-            )
-            program = locked_program(tag)
-            prebuilt_program(
-                name = _files_of(tag),
-                sha256 = program.sha256,
-                urls = program.urls,
-            )
+        for tag in tags.archive_clang:
+            _archive(tag, "archive_clang", archive_clang)
+        for tag in tags.archive_rocm:
+            _rocm(tag, tags.overlay)
+        for tag in tags.prebuilt:
+            _prebuilt_program(tag)
+    _default_programs(from_source)
+    bazel_version(name = _BAZEL)
     native_repository(name = _NATIVE)
     if _DEFAULT not in names:
         system_clang(name = _DEFAULT, compiler_name = _DEFAULT)
@@ -231,10 +373,12 @@ def _offload_impl(module_ctx):
 
 offload = module_extension(
     implementation = _offload_impl,
-    doc = "Creates a repository with a toolchain for each tag, `offload_system_clang` for the clang and lld found on this machine, and `offload_native` for the GPUs of this machine.",
+    doc = "Creates a repository with toolchains for each tag, `offload_system_clang` for the clang and lld found on this machine, `offload_programs` for the `offload` program, and `offload_native` for the GPUs of this machine.",
     tag_classes = {
         "archive_clang": _archive_clang,
         "archive_rocm": _archive_rocm,
+        "from_source": _from_source,
+        "overlay": _overlay,
         "prebuilt": _prebuilt,
         "system_clang": _system_clang,
     },

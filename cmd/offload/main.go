@@ -78,10 +78,9 @@ func runOnce(ctx context.Context) int {
 		fmt.Fprintf(os.Stderr, "offload: %s\n", printable.Error(err))
 		return 1
 	}
-	root := files.NewRoot("")
-	root.Stdin, root.Stdout, root.TempDir = os.Stdin, os.Stdout, os.TempDir()
-	root.MaxStream = budget.Memory() / streamShare
-	config := engine.Config{Files: root, Budget: budget}
+	config := engine.Config{
+		Stdin: os.Stdin, Stdout: os.Stdout, TempDir: os.TempDir(), MaxStream: budget.Memory() / streamShare, Budget: budget,
+	}
 	call := &command.Call{
 		Name:      os.Args[0],
 		Args:      os.Args[1:],
@@ -96,12 +95,12 @@ func runOnce(ctx context.Context) int {
 		config.Meter, call.Stderr = &progress.meter, progress
 	}
 	call.Session = engine.New(config)
-	call.WithMemory = func(limit int64) (_ *engine.Session, err error) {
-		if config.Budget, err = newBudget(limit, raise); err != nil {
+	call.WithMemory = func(limit int64) (*engine.Session, error) {
+		budget, err := newBudget(limit, raise)
+		if err != nil {
 			return nil, err
 		}
-		root.MaxStream = limit / streamShare
-		return engine.New(config), nil
+		return call.Session.WithBudget(budget, limit/streamShare), nil
 	}
 	if run != nil {
 		// Scripts read the names in files as LLVM's tools print them.
@@ -116,7 +115,7 @@ func runOnce(ctx context.Context) int {
 	if verb.IsCompletion(call.Args) || verb.IsCompile(call.Args) {
 		return verb.Run(ctx, call)
 	}
-	if call.Args, err = flagfile.Expand(call.Args, readAll(root)); err != nil {
+	if call.Args, err = flagfile.Expand(call.Args, readAll(call.Session)); err != nil {
 		fmt.Fprintf(os.Stderr, "offload: %s\n", printable.Error(err))
 		return 1
 	}
@@ -124,9 +123,9 @@ func runOnce(ctx context.Context) int {
 }
 
 // readAll returns a function that reads a whole parameter file. Its errors do not name the file.
-func readAll(root *files.Root) func(string) ([]byte, error) {
+func readAll(s *engine.Session) func(string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
-		in, err := root.Open(name)
+		in, err := s.OpenFile(name)
 		var failure *files.Error
 		switch {
 		case errors.As(err, &failure):
@@ -135,6 +134,6 @@ func readAll(root *files.Root) func(string) ([]byte, error) {
 			return nil, err
 		}
 		defer in.Close()
-		return slices.Clone(in.Bytes()), nil
+		return slices.Clone(in.All().Bytes()), nil
 	}
 }

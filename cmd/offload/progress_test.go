@@ -9,7 +9,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 func TestProgress(t *testing.T) {
@@ -19,13 +18,12 @@ func TestProgress(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("%q before anything is known", out.String())
 	}
-	root := files.NewRoot(t.TempDir())
-	root.Stdin = strings.NewReader(strings.Repeat("x", 3_000_000))
+	dir := t.TempDir()
 	id, err := target.Parse("hip-amdgcn-amd-amdhsa--gfx942")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := engine.New(engine.Config{Files: root, Budget: budget.New(1, 1<<20), Meter: &p.meter})
+	s := engine.New(engine.Config{Dir: dir, Stdin: strings.NewReader(strings.Repeat("x", 3_000_000)), Budget: budget.New(1, 1<<20), Meter: &p.meter})
 	if _, err := s.Bundle(t.Context(), engine.BundleOptions{Type: "bc", Align: 1, Output: "out", Entries: []engine.BundleEntry{{Target: id, Input: "-"}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/worker"
 )
 
@@ -36,13 +35,13 @@ func serve(ctx context.Context, args []string) int {
 	stdout := os.Stdout
 	os.Stdout = os.Stderr // stray output must not reach Bazel as a response
 	handler := func(ctx context.Context, req *worker.Request) int {
-		root := files.NewRoot(req.SandboxDir)
-		root.MaxStream = budget.Memory() / streamShare
-		root.Declare(slices.Collect(maps.Keys(req.Inputs)))
 		return verb.Run(ctx, &command.Call{
-			Name:      "offload",
-			Args:      append(slices.Clone(startup), req.Arguments...),
-			Session:   engine.New(engine.Config{Files: root, Budget: budget}),
+			Name: "offload",
+			Args: append(slices.Clone(startup), req.Arguments...),
+			Session: engine.New(engine.Config{
+				Dir: req.SandboxDir, Inputs: slices.AppendSeq([]string{}, maps.Keys(req.Inputs)),
+				MaxStream: budget.Memory() / streamShare, Budget: budget,
+			}),
 			Stdout:    req.Output,
 			Stderr:    req.Output,
 			Worker:    true,

@@ -31,8 +31,7 @@ var (
 
 // fromMemory finds the images in a file that is in memory.
 func fromMemory(ctx context.Context, data []byte, opt Options) (*File, error) {
-	f := &File{name: "in", budget: opt.Budget, account: opt.Budget.Account(ctx), input: files.FromMemory("in", data)}
-	return f, f.search(f.account.Context(ctx), files.NewRoot(""), opt)
+	return Read(ctx, files.FromMemory("in", data), opt)
 }
 
 // form is a file whose every byte is covered by a checksum.

@@ -87,7 +87,7 @@ func TestDecodedOnce(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := open(t, test.data, Options{Scope: Bundles, Type: test.kind})
-			clear(f.Input().Bytes()) // small files are not mapped
+			clear(f.Content().Bytes()) // small files are not mapped
 			got := loaded(t, f)
 			for i, body := range got {
 				if strings.HasPrefix(body, "\x7fELF") && !strings.Contains(body, "device") {
@@ -104,7 +104,7 @@ func TestDecodedOnce(t *testing.T) {
 		f := open(t, fixture.Archive(t, "a.o", string(fixture.Compressed(t, objectBundle(t, "device")))), Options{
 			Scope: Bundles, Type: bundle.ArchiveType,
 			Visit: func(ctx context.Context, v *Visit) error {
-				clear(v.search.in.Input().Bytes())
+				clear(v.search.in.Content().Bytes())
 				contents, err := v.Load(ctx, v.Source.Images...)
 				if err == nil {
 					visited = string(contents[0].Bytes()) == "device"

@@ -8,7 +8,7 @@
 // Open returns a File, which is valid until Close. It lists the images in the
 // order of the file, with their places:
 //
-//	f, err := images.Open(ctx, root, "lib.so", images.Options{})
+//	f, err := images.Open(ctx, "lib.so", images.Options{})
 //	if err != nil {
 //		return err
 //	}
@@ -27,6 +27,7 @@ package images
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 	"slices"
 	"sync"
@@ -35,6 +36,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
@@ -83,16 +85,30 @@ type Options struct {
 	// are decoded twice.
 	Visit func(context.Context, *Visit) error
 
+	// OpenMember opens a member of a thin archive, which is a file of its own, by its path. If nil,
+	// such members are files of the operating system.
+	OpenMember func(path string) (Input, error)
 	// Budget limits the cores and the memory; nil means the budget of the process.
 	Budget *budget.Budget
+}
+
+// Input is an open file. Its content is valid until Close.
+type Input interface {
+	// Name returns the name of the file in messages and in places of images.
+	Name() string
+	// All returns all bytes.
+	All() content.Content
+	io.Closer
 }
 
 // Source is a file or an archive member that was searched for images.
 type Source struct {
 	Place // only File and Members
 	Size  int64
-	// Format is the format that the content appears to have.
-	Format object.Format
+	// Format is the format that the content appears to have, such as "archive", for messages.
+	Format string
+	// Archive reports whether the content is an archive. Its members are Sources of their own.
+	Archive bool
 	// Bundles are the binary and compressed bundles in the source, in order.
 	Bundles []Bundle
 	// NumBundles is the number of the last bundle, see Place.Bundle. Compressed
@@ -105,6 +121,7 @@ type Source struct {
 	// bundle in it.
 	Self *DeviceImage
 
+	format   object.Format
 	complete bool
 	release  target.Release
 }
@@ -158,28 +175,34 @@ type File struct {
 	ids      descriptions        // of entries
 	decoded  []*decoded          // bundles that the search decoded, for Copy and Load
 
-	input   *files.Input
+	input   Input
 	sources []*Source
 	fault   error // the fault that ended the search
 
 	mu     sync.Mutex
-	opened []*files.Input        // members of thin archives
+	opened []Input               // members of thin archives
 	memory []*budget.Reservation // for the images and bundles found
 }
 
-// Open opens a file and finds the device images in it. It returns an error if
-// the file cannot be opened or ctx is done; Images and Sources report faults of
-// the content. A nil root is the working directory.
-func Open(ctx context.Context, root *files.Root, name string, opt Options) (*File, error) {
-	if root == nil {
-		root = files.NewRoot("")
-	}
-	input, err := root.Open(name)
+// Open opens a file of the operating system and finds the device images in it. It returns an error if
+// the file cannot be opened or ctx is done; Images and Sources report faults of the content.
+func Open(ctx context.Context, name string, opt Options) (*File, error) {
+	input, err := files.NewRoot("").Open(name)
 	if err != nil {
 		return nil, err
 	}
-	f := &File{name: name, budget: opt.Budget, account: opt.Budget.Account(ctx), input: input}
-	if err := f.search(f.account.Context(ctx), root, opt); err != nil {
+	return Read(ctx, input, opt)
+}
+
+// Read finds the device images in an open file. It closes the file if it returns an error, and else
+// File.Close does. The error is that of ctx; Images and Sources report faults of the content.
+func Read(ctx context.Context, input Input, opt Options) (*File, error) {
+	if opt.OpenMember == nil {
+		root := files.NewRoot("")
+		opt.OpenMember = func(path string) (Input, error) { return root.OpenRegular(path) }
+	}
+	f := &File{name: input.Name(), budget: opt.Budget, account: opt.Budget.Account(ctx), input: input}
+	if err := f.search(f.account.Context(ctx), opt); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -190,10 +213,10 @@ func Open(ctx context.Context, root *files.Root, name string, opt Options) (*Fil
 // images, so they are inflated to reserved memory. Their sizes are known after
 // reading their headers, and those of nested ones after inflating the outer
 // ones. The search then starts again with the required memory.
-func (f *File) search(ctx context.Context, root *files.Root, opt Options) error {
+func (f *File) search(ctx context.Context, opt Options) error {
 	for reserved := int64(0); ; {
 		memory := &inflation{left: reserved}
-		s := &search{in: f, root: root, opt: opt, memory: memory, left: maxFound}
+		s := &search{in: f, opt: opt, memory: memory, left: maxFound}
 		f.fault = guard.Contain(func() error {
 			return s.file(ctx, f.input.All(), place{Place: Place{File: f.name}, path: f.name})
 		})
@@ -261,8 +284,8 @@ func (f *File) closeMembers() {
 // Name returns the name of the file as the request wrote it.
 func (f *File) Name() string { return f.name }
 
-// Input returns the file itself, which is valid until Close.
-func (f *File) Input() *files.Input { return f.input }
+// Content returns the bytes of the file itself, which are valid until Close.
+func (f *File) Content() content.Content { return f.input.All() }
 
 // Sources returns the files and archive members that were searched, in order. A
 // fault ends the sequence. It comes with its source, as far as that was read, or
@@ -343,7 +366,7 @@ func (f *File) Unwrapped() ([]*DeviceImage, error) {
 
 // keep keeps the file of a thin archive's member open, or closes it if it has no
 // images.
-func (f *File) keep(input *files.Input, has bool) {
+func (f *File) keep(input Input, has bool) {
 	if !has {
 		input.Close()
 		return

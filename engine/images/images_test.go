@@ -28,7 +28,13 @@ func open(t testing.TB, data []byte, opt Options) *File {
 	if opt.Budget == nil {
 		opt.Budget = budget.New(2, 1<<30)
 	}
-	f, err := Open(t.Context(), files.NewRoot(dir), "in", opt)
+	root := files.NewRoot(dir)
+	input, err := root.Open("in")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt.OpenMember = func(path string) (Input, error) { return root.OpenRegular(path) }
+	f, err := Read(t.Context(), input, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +332,7 @@ func TestOpenCancelled(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "in"), fixture.Bundle(t, "gfx1"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(ctx, files.NewRoot(dir), "in", Options{}); err != cause {
+	if _, err := Open(ctx, filepath.Join(dir, "in"), Options{}); err != cause {
 		t.Errorf("error %v", err)
 	}
 }
@@ -334,13 +340,13 @@ func TestOpenCancelled(t *testing.T) {
 // Open reads any file without options, as one that is missing.
 func TestOpenDefaults(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "in")
-	if _, err := Open(t.Context(), nil, name, Options{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Open(t.Context(), name, Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("error %v", err)
 	}
 	if err := os.WriteFile(name, fixture.Bundle(t, "gfx1"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Open(t.Context(), nil, name, Options{})
+	f, err := Open(t.Context(), name, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -36,7 +35,6 @@ const (
 // searched in parallel.
 type search struct {
 	in     *File
-	root   *files.Root
 	opt    Options
 	memory *inflation
 	left   int // remaining number of things to search
@@ -152,7 +150,7 @@ func (s *search) file(ctx context.Context, c content.Content, at place) error {
 	if archive {
 		return s.archive(ctx, c, at)
 	}
-	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format, release: s.opt.Release}
+	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format.String(), Archive: format == object.Archive || format == object.ThinArchive, format: format, release: s.opt.Release}
 	s.sources = append(s.sources, s.source)
 	defer s.forget()
 	err := s.read(ctx, c, at)
@@ -168,7 +166,7 @@ func (s *search) read(ctx context.Context, c content.Content, at place) error {
 	if s.opt.Scope == Bundles {
 		return s.bundleFile(ctx, c, at)
 	}
-	format := s.source.Format
+	format := s.source.format
 	switch format {
 	case object.OffloadBinary:
 		return s.offloadBinaries(ctx, c, at)
@@ -221,7 +219,7 @@ func (s *search) archive(ctx context.Context, c content.Content, at place) error
 	batches := batchesOf(members)
 	ahead, left := 4*s.opt.Budget.Cores(), s.left
 	err = budget.Ordered(ctx, s.opt.Budget, len(batches), ahead, func(ctx context.Context, i int) (*looked, error) {
-		inner := &search{in: s.in, root: s.root, opt: s.opt, memory: s.memory, left: left, hash: s.hash}
+		inner := &search{in: s.in, opt: s.opt, memory: s.memory, left: left, hash: s.hash}
 		fault := guard.Contain(func() error {
 			for k := range batches[i] {
 				if err := inner.member(ctx, c, at, &batches[i][k]); err != nil {
@@ -372,11 +370,11 @@ func (s *search) member(ctx context.Context, c content.Content, archive place, m
 		return err
 	}
 	at.path = ar.MemberPath(archive.path, m.Name)
-	input, err := s.root.OpenRegular(at.path)
+	input, err := s.opt.OpenMember(at.path)
 	if err != nil {
-		var failure *files.Error
+		var failure interface{ SetArchive(name string) }
 		if errors.As(err, &failure) {
-			failure.In = archive.path
+			failure.SetArchive(archive.path)
 		}
 		return s.fault(at, err)
 	}

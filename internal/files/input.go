@@ -76,6 +76,9 @@ func FromMemory(name string, b []byte) *Input { return &Input{name: name, data: 
 // system are of type *Error; the error for a name outside the declared inputs
 // is of another type.
 func (r *Root) Open(name string) (*Input, error) {
+	if b, ok := r.Contents[name]; ok {
+		return FromMemory(name, b), nil
+	}
 	if name == "-" {
 		b, err := r.standardInput()
 		if err != nil {
@@ -93,6 +96,9 @@ func (r *Root) Open(name string) (*Input, error) {
 // request. It rejects devices and pipes, which may never end, and treats "-" as
 // a file name.
 func (r *Root) OpenRegular(name string) (*Input, error) {
+	if b, ok := r.Contents[name]; ok {
+		return FromMemory(name, b), nil
+	}
 	path, err := r.input(name)
 	if err != nil {
 		return nil, err

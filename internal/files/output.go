@@ -44,6 +44,7 @@ type Output struct {
 	temp   string      // temporary name; "" for streams and while the file has no name
 	file   *os.File    // nil for streams and after Close
 	pieces *pieces     // content of a stream, written on commit
+	writer io.Writer   // of the stream; nil for a device or a pipe
 	id     fileID      // of the file that is replaced
 	exists bool        // whether a file is replaced
 	before fs.FileInfo // of the file that is replaced; nil for a new file
@@ -591,10 +592,10 @@ func (o *Output) drop() {
 }
 
 // send writes the content of a stream to its destination.
-func (o *Output) send(stdout io.Writer) error {
+func (o *Output) send() error {
 	defer o.pieces.close()
-	w := stdout
-	if o.target != "" {
+	w := o.writer
+	if w == nil {
 		f, err := os.OpenFile(o.target, os.O_WRONLY|os.O_TRUNC, 0)
 		if err != nil {
 			return fileError(o.name, err)

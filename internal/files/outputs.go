@@ -119,14 +119,17 @@ func (s *Outputs) park() bool {
 }
 
 func (s *Outputs) open(o *Output) error {
-	switch o.name {
-	case "":
+	writer := s.root.Writers[o.name]
+	switch {
+	case o.name == "":
 		return &Error{Name: o.name, Err: syscall.ENOENT}
-	case "-":
-		if s.root.Stdout == nil {
+	case writer == nil && o.name == "-":
+		if writer = s.root.Stdout; writer == nil {
 			return &Error{Name: o.name, Err: syscall.EBADF}
 		}
-		o.pieces = &pieces{dir: s.root.tempDir()}
+	}
+	if writer != nil {
+		o.pieces, o.writer = &pieces{dir: s.root.tempDir()}, writer
 		return nil
 	}
 	path, err := s.root.output(o.name)
@@ -295,7 +298,7 @@ func (s *Outputs) Commit() (err error) {
 	}
 	for _, o := range s.list {
 		if o.pieces != nil {
-			if err := o.send(s.root.Stdout); err != nil {
+			if err := o.send(); err != nil {
 				return err
 			}
 		}

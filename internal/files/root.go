@@ -30,6 +30,10 @@ type Root struct {
 	// Stdout receives, on commit, the content of outputs named "-". If nil, that
 	// name is an error.
 	Stdout io.Writer
+	// Contents are inputs in memory by name, which hide files of these names.
+	Contents map[string][]byte
+	// Writers receive, on commit, the contents of outputs by name, instead of files.
+	Writers map[string]io.Writer
 	// RejectPointers makes opening a Git LFS pointer, which stands for a file that was not
 	// downloaded, an error.
 	RejectPointers bool

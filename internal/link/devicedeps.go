@@ -11,6 +11,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/files"
+
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // DeviceDepsOptions are the options of CheckDeviceDeps.
@@ -110,7 +112,7 @@ func CheckDeviceDeps(ctx context.Context, s *engine.Session, opt DeviceDepsOptio
 	if opt.Output == "" {
 		return nil
 	}
-	return s.Files().Write(ctx, func(out *files.Outputs) error {
+	return session.Files(s).Write(ctx, func(out *files.Outputs) error {
 		_, err := out.Create(opt.Output)
 		return err
 	})
@@ -118,7 +120,7 @@ func CheckDeviceDeps(ctx context.Context, s *engine.Session, opt DeviceDepsOptio
 
 // globals returns the global values of a bitcode file.
 func globals(s *engine.Session, name string) ([]bitcode.Global, error) {
-	input, err := s.Files().Open(name)
+	input, err := session.Files(s).Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/images"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // newSession returns a session in a new directory with files.
@@ -23,7 +22,7 @@ func newSession(t testing.TB, inputs map[string][]byte) (*engine.Session, string
 			t.Fatal(err)
 		}
 	}
-	return engine.New(engine.Config{Files: files.NewRoot(dir), Budget: budget.New(2, 1<<30)}), dir
+	return engine.New(engine.Config{Dir: dir, Budget: budget.New(2, 1<<30)}), dir
 }
 
 // inspected describes the images in a file.

@@ -8,6 +8,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
+
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // IsolateOptions are the options of Isolate.
@@ -34,12 +36,12 @@ type IsolateOptions struct {
 // library with one suffix, and create their registration object for the section with
 // that suffix.
 func Isolate(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
-	input, err := s.Files().Open(opt.Input)
+	input, err := session.Files(s).Open(opt.Input)
 	if err != nil {
 		return err
 	}
 	defer input.Close()
-	return isolate(ctx, s.Files(), input, opt)
+	return isolate(ctx, session.Files(s), input, opt)
 }
 
 // isolate is Isolate for an input that is open.

@@ -30,6 +30,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/linkcache"
 	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // Options are a host link and the device links that it requires.
@@ -284,7 +285,7 @@ func newLinker(s *engine.Session, opt Options) *linker {
 	if opt.Observer == nil {
 		opt.Observer = unobserved{}
 	}
-	return &linker{Options: opt, session: s, files: s.Files()}
+	return &linker{Options: opt, session: s, files: session.Files(s)}
 }
 
 // run runs the steps of the link.

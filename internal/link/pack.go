@@ -20,7 +20,7 @@ import (
 
 // packed holds the images that are registered with one runtime.
 type packed struct {
-	kind   register.Kind
+	kind   offloadbinary.OffloadKind
 	links  []*Link  // that made the images
 	images []string // files
 	// image, if not nil, replaces the content of the only file, which is not
@@ -89,16 +89,16 @@ func (w *linker) packGroup(ctx context.Context, links []devicelink.Link, kinds [
 func (w *linker) packKind(ctx context.Context, p *packed, kind offloadbinary.OffloadKind, targets []string) (err error) {
 	switch kind {
 	case offloadbinary.OpenMP:
-		p.kind = register.OpenMP
+		p.kind = offloadbinary.OpenMP
 		p.images, err = w.packOpenMP(ctx, p.links)
 	case offloadbinary.HIP:
-		p.kind = register.HIP
+		p.kind = offloadbinary.HIP
 		err = w.bundleHIP(ctx, p, targets)
 	case offloadbinary.SYCL:
 		// The output of clang-sycl-linker contains all images.
-		p.kind, p.images = register.SYCL, []string{p.links[0].Output}
+		p.kind, p.images = offloadbinary.SYCL, []string{p.links[0].Output}
 	case offloadbinary.CUDA:
-		p.kind = register.CUDA
+		p.kind = offloadbinary.CUDA
 		p.images, err = w.fatbinary(ctx, p.links)
 	default:
 		err = &Error{Fault: NoRuntime, Subject: kind.String()}

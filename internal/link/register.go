@@ -15,7 +15,7 @@ import (
 
 // Registered describes a registration object for Observer.
 type Registered struct {
-	Kind   register.Kind
+	Kind   offloadbinary.OffloadKind
 	Links  []*Link
 	Images []string // the files of the packed images
 	// IR and Object are the files of the module and of the object.
@@ -36,7 +36,7 @@ func (w *linker) register(ctx context.Context, group []packed) error {
 	for i := range group {
 		p := &group[i]
 		w.Observer.Registered(&Registered{p.kind, p.links, p.images, stem(name) + ".bc", name})
-		r := register.Registration{Kind: p.kind, Package: p.kind == register.SYCL && w.Device.Release.RegistersSYCLBinaries()}
+		r := register.Registration{Kind: p.kind, Package: p.kind == offloadbinary.SYCL && w.Device.Release.RegistersSYCLBinaries()}
 		if err := w.readImages(&r, p); err != nil {
 			return err
 		}
@@ -118,7 +118,7 @@ func (w *linker) compile(ctx context.Context, ir, object string) error {
 // placeholders returns the images of a dry run, which have no content.
 func (w *linker) placeholders(p *packed) ([]register.Image, error) {
 	switch p.kind {
-	case register.OpenMP:
+	case offloadbinary.OpenMP:
 		var images []register.Image
 		for _, link := range p.links {
 			var b content.Buffer
@@ -134,7 +134,7 @@ func (w *linker) placeholders(p *packed) ([]register.Image, error) {
 			if err := offloadbinary.Write(&b, 1, []offloadbinary.Image{image}); err != nil {
 				return nil, err
 			}
-			r := register.Registration{Kind: register.OpenMP}
+			r := register.Registration{Kind: offloadbinary.OpenMP}
 			packed, err := r.ReadImages(content.Memory(b.Bytes()))
 			if err != nil {
 				return nil, err
@@ -142,7 +142,7 @@ func (w *linker) placeholders(p *packed) ([]register.Image, error) {
 			images = append(images, packed...)
 		}
 		return images, nil
-	case register.SYCL:
+	case offloadbinary.SYCL:
 		return []register.Image{{Symbols: []string{"stub"}}}, nil
 	}
 	return []register.Image{{}}, nil

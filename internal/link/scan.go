@@ -44,7 +44,7 @@ func (w *linker) scanInput(ctx context.Context, found *Plan, in Input) error {
 	found.opened = append(found.opened, f)
 	var format object.Format
 	err = guard.Contain(func() error {
-		data := f.Input().All()
+		data := f.Content()
 		format = object.Identify(data.Bytes())
 		return w.scanEntries(found, in.Name, format, data)
 	})

@@ -18,6 +18,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/process"
+
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // LinkDeviceOptions are the options of LinkDevice.
@@ -199,7 +201,7 @@ func undefinedSymbols(s *engine.Session, output string, objects []LinkedObject, 
 // references returns the names of the symbols that an ELF object or a bitcode file uses and does
 // not define.
 func references(s *engine.Session, name string) ([]string, error) {
-	input, err := s.Files().Open(name)
+	input, err := session.Files(s).Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,7 @@
 package register
 
+import "github.com/rules-offload/rules_offload/engine/offloadbinary"
+
 // code is an assembled function. The assembler source in asm has the instructions in readable form.
 type code struct {
 	text   string  // the instructions
@@ -35,11 +37,11 @@ type assembled struct {
 // of returns the functions that register images with the runtime of r.
 func (a *assembled) of(r *Registration) functions {
 	switch {
-	case r.Kind == OpenMP:
+	case r.Kind == offloadbinary.OpenMP:
 		return a.openMP
-	case r.Kind == HIP:
+	case r.Kind == offloadbinary.HIP:
 		return a.hip
-	case r.Kind == CUDA:
+	case r.Kind == offloadbinary.CUDA:
 		return a.cuda
 	case r.Package:
 		return a.syclPackage

@@ -6,6 +6,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // FatBinary is an object that defines a symbol for a HIP fat binary, and registers
@@ -32,7 +34,7 @@ func (f *FatBinary) Write(out content.Sink) error {
 	if !identifier(f.Symbol) {
 		return fmt.Errorf("symbol %q is not a C identifier", f.Symbol)
 	}
-	names := fatBinary[HIP]
+	names := fatBinary[offloadbinary.HIP]
 	m.define(f.Symbol, m.Section(object.BuilderSection{
 		Name: names.image, Type: object.ShtProgbits, Flags: m.machine.imageFlags(f.Content.Len()), Align: names.align, Content: f.Content,
 	}), uint64(f.Content.Len()))

@@ -18,11 +18,11 @@ func (r *Registration) ReadImages(c content.Content) ([]Image, error) {
 		return nil, errors.New("found an empty file, expected a device image")
 	case r.Package:
 		return []Image{{Content: c}}, nil
-	case kind == SYCL && !offloadbinary.Is(c.Bytes()):
+	case kind == offloadbinary.SYCL && !offloadbinary.Is(c.Bytes()):
 		return nil, errors.New("not an offload binary: SYCL registers the outputs of clang-sycl-linker")
 	case !offloadbinary.Is(c.Bytes()):
 		return []Image{{Content: c}}, nil
-	case kind != OpenMP && kind != SYCL:
+	case kind != offloadbinary.OpenMP && kind != offloadbinary.SYCL:
 		return nil, fmt.Errorf("found an offload binary, expected a fat binary, which the runtime of %s loads", kind)
 	}
 	stored := Image{Content: c}
@@ -33,7 +33,7 @@ func (r *Registration) ReadImages(c content.Content) ([]Image, error) {
 			return nil, err
 		}
 		for _, img := range p.Images {
-			if kind == SYCL {
+			if kind == offloadbinary.SYCL {
 				images = append(images, Image{Content: img.Content, Triple: img.Get("triple"), ImageKind: uint8(img.Kind), Symbols: syclSymbols(&img)})
 				continue
 			}

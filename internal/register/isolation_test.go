@@ -3,6 +3,8 @@ package register
 import (
 	"testing"
 
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
@@ -16,7 +18,7 @@ func FuzzHostObject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := content.Memory(data)
 		EntrySymbols(data)
-		for kind := OpenMP; kind <= SYCL; kind++ {
+		for kind := offloadbinary.OpenMP; kind <= offloadbinary.SYCL; kind <<= 1 {
 			(&Registration{Kind: kind}).ReadImages(c)
 		}
 		edits, err := Isolation(data, "x")

@@ -35,32 +35,17 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
-)
 
-// Kind is a runtime with which images are registered.
-type Kind uint8
-
-// The runtimes.
-const (
-	OpenMP Kind = iota + 1 // libomptarget
-	HIP
-	CUDA
-	SYCL
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // ParseKind returns the kind with a name: openmp, hip, cuda or sycl.
-func ParseKind(name string) (Kind, error) {
-	for k := OpenMP; k <= SYCL; k++ {
-		if k.String() == name {
-			return k, nil
-		}
+func ParseKind(name string) (offloadbinary.OffloadKind, error) {
+	k, ok := offloadbinary.ParseOffloadKind(name)
+	if !ok || k == 0 {
+		return 0, fmt.Errorf("kind: found %q, expected one of openmp, hip, cuda, sycl", name)
 	}
-	return 0, fmt.Errorf("kind: found %q, expected one of openmp, hip, cuda, sycl", name)
-}
-
-// String returns the name of k, as ParseKind reads it.
-func (k Kind) String() string {
-	return [...]string{"none", "openmp", "hip", "cuda", "sycl"}[k]
+	return k, nil
 }
 
 // EntriesSection is the section into which compilers put offload entries.
@@ -99,7 +84,7 @@ func (img *Image) size() int64 {
 
 // Registration registers images with one runtime.
 type Registration struct {
-	Kind Kind
+	Kind offloadbinary.OffloadKind
 	// Images has one element or more for OpenMP and SYCL, and exactly one, the fat
 	// binary, for HIP and CUDA.
 	Images []Image
@@ -146,12 +131,12 @@ func (o *Object) Write(out content.Sink) error {
 
 func (r *Registration) check() error {
 	switch {
-	case r.Kind < OpenMP || r.Kind > SYCL:
+	case r.Kind != offloadbinary.OpenMP && r.Kind != offloadbinary.HIP && r.Kind != offloadbinary.CUDA && r.Kind != offloadbinary.SYCL:
 		return fmt.Errorf("unknown kind %d", r.Kind)
 	case len(r.Images) == 0:
 		return errors.New("no image to register")
-	case r.Kind == SYCL && !r.Package:
-	case r.Kind != OpenMP && len(r.Images) > 1:
+	case r.Kind == offloadbinary.SYCL && !r.Package:
+	case r.Kind != offloadbinary.OpenMP && len(r.Images) > 1:
 		return fmt.Errorf("%d images, expected one fat binary", len(r.Images))
 	}
 	for i, img := range r.Images {

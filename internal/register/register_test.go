@@ -10,6 +10,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 func write(t *testing.T, o *Object) []byte {
@@ -81,7 +83,7 @@ func TestOpenMP(t *testing.T) {
 	first.Devices = []Range{{8, 16}, {64, 36}}
 	data := write(t, &Object{
 		Machine:       object.MachineX8664,
-		Registrations: []Registration{{Kind: OpenMP, Images: []Image{first, second}}},
+		Registrations: []Registration{{Kind: offloadbinary.OpenMP, Images: []Image{first, second}}},
 		Keep:          []string{".offloading.entry.f"},
 	})
 	want := []string{
@@ -121,7 +123,7 @@ func TestOpenMP(t *testing.T) {
 func TestRelocatable(t *testing.T) {
 	data := write(t, &Object{
 		Machine:       object.MachineAArch64,
-		Registrations: []Registration{{Kind: OpenMP, Images: []Image{image(9)}}},
+		Registrations: []Registration{{Kind: offloadbinary.OpenMP, Images: []Image{image(9)}}},
 		Relocatable:   true, Entries: "llvm_offload_entries_7f",
 	})
 	got := sections(t, data)
@@ -138,7 +140,7 @@ func TestFatBinaries(t *testing.T) {
 	for _, machine := range []uint16{object.MachineX8664, object.MachineAArch64} {
 		data := write(t, &Object{
 			Machine:       machine,
-			Registrations: []Registration{{Kind: HIP, Images: []Image{image(5000)}}, {Kind: CUDA, Images: []Image{image(60)}}},
+			Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{image(5000)}}, {Kind: offloadbinary.CUDA, Images: []Image{image(60)}}},
 		})
 		var got []string
 		for _, s := range sections(t, data) {
@@ -179,7 +181,7 @@ func (s *streamed) Append(c content.Content) error {
 
 func TestImagesAreNotCopied(t *testing.T) {
 	const size = 64 << 20
-	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: HIP, Images: []Image{{Content: content.Memory(make([]byte, size))}}}}}
+	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{{Content: content.Memory(make([]byte, size))}}}}}
 	var sink streamed
 	allocated := testing.AllocsPerRun(1, func() {
 		if err := o.Write(&sink); err != nil {
@@ -220,14 +222,14 @@ func TestErrors(t *testing.T) {
 	}{
 		{Object{Machine: object.MachineAArch64, COFF: true}, "machine 183 is not x86-64, as COFF requires"},
 		{Object{COFF: true, Relocatable: true}, "relocatable registration requires ELF, found COFF"},
-		{Object{Registrations: []Registration{{Kind: SYCL, Images: []Image{image(1), image(2)}, Package: true}}}, "sycl: 2 images, expected one fat binary"},
+		{Object{Registrations: []Registration{{Kind: offloadbinary.SYCL, Images: []Image{image(1), image(2)}, Package: true}}}, "sycl: 2 images, expected one fat binary"},
 		{Object{Machine: 3}, "machine 3 is not x86-64 or AArch64"},
 		{Object{Entries: "a-b"}, `section "a-b" for offload entries: linkers define its start and end only if it is a C identifier`},
 		{Object{Entries: "9"}, `section "9" for offload entries: linkers define its start and end only if it is a C identifier`},
-		{Object{Registrations: []Registration{{Kind: OpenMP, Images: nil}}}, "openmp: no image to register"},
-		{Object{Registrations: []Registration{{Kind: HIP, Images: []Image{image(1), image(1)}}}}, "hip: 2 images, expected one fat binary"},
-		{Object{Registrations: []Registration{{Kind: OpenMP, Images: []Image{image(1), {}}}}}, "openmp: image 2 of 2 is empty"},
-		{Object{Registrations: []Registration{{Kind: OpenMP, Images: []Image{outside}}}}, "openmp: image 1 of 1: device image at 0x8 + 0x3 passes its end at 0xa"},
+		{Object{Registrations: []Registration{{Kind: offloadbinary.OpenMP, Images: nil}}}, "openmp: no image to register"},
+		{Object{Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{image(1), image(1)}}}}, "hip: 2 images, expected one fat binary"},
+		{Object{Registrations: []Registration{{Kind: offloadbinary.OpenMP, Images: []Image{image(1), {}}}}}, "openmp: image 2 of 2 is empty"},
+		{Object{Registrations: []Registration{{Kind: offloadbinary.OpenMP, Images: []Image{outside}}}}, "openmp: image 1 of 1: device image at 0x8 + 0x3 passes its end at 0xa"},
 	}
 	for _, test := range tests {
 		if test.o.Machine == 0 {
@@ -255,7 +257,7 @@ func TestParseKind(t *testing.T) {
 
 func BenchmarkWrite(b *testing.B) {
 	body := content.Memory(make([]byte, 1<<20))
-	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: HIP, Images: []Image{{Content: body}}}}}
+	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{{Content: body}}}}}
 	for b.Loop() {
 		if err := o.Write(&streamed{}); err != nil {
 			b.Fatal(err)
@@ -268,7 +270,7 @@ func TestSYCL(t *testing.T) {
 	first, second := image(100), image(40)
 	first.Triple, first.Symbols = "spirv64", []string{"a", "b"}
 	second.Triple, second.Symbols, second.ImageKind = "spirv64-x", []string{"b"}, 6
-	data := write(t, &Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: SYCL, Images: []Image{first, second}}}})
+	data := write(t, &Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: offloadbinary.SYCL, Images: []Image{first, second}}}})
 	want := []string{
 		".rodata type 1 flags 2 align 1 size 19",
 		".llvm.rodata.offloading type 1 flags 2 align 1 size 4",
@@ -307,7 +309,7 @@ func TestSYCL(t *testing.T) {
 		}
 	}
 
-	data = write(t, &Object{Machine: object.MachineAArch64, Registrations: []Registration{{Kind: SYCL, Images: []Image{first}, Package: true}}})
+	data = write(t, &Object{Machine: object.MachineAArch64, Registrations: []Registration{{Kind: offloadbinary.SYCL, Images: []Image{first}, Package: true}}})
 	if got := sections(t, data)[:2]; got[0] != ".llvm.offloading type 6fff4c0b flags 2 align 8 size 100" || got[1] != ".data.rel.ro type 1 flags 3 align 16 size 16" {
 		t.Errorf("sections are %q", got)
 	}
@@ -315,7 +317,7 @@ func TestSYCL(t *testing.T) {
 
 // TestCOFF checks objects for Windows. Tests that have LLVM's linker link them.
 func TestCOFF(t *testing.T) {
-	data := write(t, &Object{Machine: object.MachineX8664, COFF: true, Registrations: []Registration{{Kind: HIP, Images: []Image{image(5000)}}, {Kind: OpenMP, Images: []Image{image(9)}}}})
+	data := write(t, &Object{Machine: object.MachineX8664, COFF: true, Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{image(5000)}}, {Kind: offloadbinary.OpenMP, Images: []Image{image(9)}}}})
 	f, err := object.Parse(data)
 	if err != nil {
 		t.Fatal(err)

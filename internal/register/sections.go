@@ -9,6 +9,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/object"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // RelocatableSection is the section of images after a relocatable link: they are registered, and
@@ -44,9 +46,9 @@ type names struct {
 	align          uint64
 }
 
-var fatBinary = map[Kind]names{
-	HIP:  {".hip_fatbin", ".hipFatBinSegment", 0x48495046, hipAlign},
-	CUDA: {".nv_fatbin", ".nvFatBinSegment", 0x466243b1, cudaAlign},
+var fatBinary = map[offloadbinary.OffloadKind]names{
+	offloadbinary.HIP:  {".hip_fatbin", ".hipFatBinSegment", 0x48495046, hipAlign},
+	offloadbinary.CUDA: {".nv_fatbin", ".nvFatBinSegment", 0x466243b1, cudaAlign},
 }
 
 // module is an object that is being built.
@@ -88,7 +90,7 @@ func newModule(o *Object) (*module, error) {
 	}
 	m.entries, m.relocatable = entries, o.Relocatable
 	// SYCL registers images without the entries of the program.
-	bounded := slices.ContainsFunc(o.Registrations, func(r Registration) bool { return r.Kind != SYCL })
+	bounded := slices.ContainsFunc(o.Registrations, func(r Registration) bool { return r.Kind != offloadbinary.SYCL })
 	if o.COFF {
 		if o.Relocatable {
 			return nil, errors.New("relocatable registration requires ELF, found COFF")
@@ -158,9 +160,9 @@ func (m *module) register(r *Registration) error {
 		return err
 	}
 	switch r.Kind {
-	case OpenMP:
+	case offloadbinary.OpenMP:
 		m.openMP(r)
-	case SYCL:
+	case offloadbinary.SYCL:
 		return m.sycl(r)
 	default:
 		m.fatBinary(r)

@@ -14,6 +14,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 	ir "github.com/rules-offload/rules_offload/internal/llvmir"
 	"github.com/rules-offload/rules_offload/internal/register"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // Module is the module of one registration.
@@ -74,13 +76,13 @@ func (m *Module) build() (*ir.Module, error) {
 	}
 	r := &m.Registration
 	switch {
-	case r.Kind == register.OpenMP:
+	case r.Kind == offloadbinary.OpenMP:
 		b.openMP(r.Images)
-	case r.Kind == register.SYCL && r.Package && len(r.Images) == 1:
+	case r.Kind == offloadbinary.SYCL && r.Package && len(r.Images) == 1:
 		b.syclPackage(r.Images[0])
-	case r.Kind == register.SYCL && !r.Package:
+	case r.Kind == offloadbinary.SYCL && !r.Package:
 		b.sycl(r.Images)
-	case (r.Kind == register.HIP || r.Kind == register.CUDA) && len(r.Images) == 1:
+	case (r.Kind == offloadbinary.HIP || r.Kind == offloadbinary.CUDA) && len(r.Images) == 1:
 		b.fatBinary(r.Kind, r.Images[0])
 	default:
 		return nil, errors.New("expected one image")
@@ -294,18 +296,18 @@ type names struct {
 	magic, kind    int64
 }
 
-var fatBinaries = map[register.Kind]names{
-	register.HIP:  {".hip_fatbin", ".hipFatBinSegment", 0x48495046, 4},
-	register.CUDA: {".nv_fatbin", ".nvFatBinSegment", 0x466243b1, 2},
+var fatBinaries = map[offloadbinary.OffloadKind]names{
+	offloadbinary.HIP:  {".hip_fatbin", ".hipFatBinSegment", 0x48495046, 4},
+	offloadbinary.CUDA: {".nv_fatbin", ".nvFatBinSegment", 0x466243b1, 2},
 }
 
-var machOFatBinaries = map[register.Kind]names{
-	register.HIP:  {"__HIP,__hip_fatbin", "__HIP,__fatbin", 0x48495046, 4},
-	register.CUDA: {"__NV_CUDA,__nv_fatbin", "__NV_CUDA,__fatbin", 0x466243b1, 2},
+var machOFatBinaries = map[offloadbinary.OffloadKind]names{
+	offloadbinary.HIP:  {"__HIP,__hip_fatbin", "__HIP,__fatbin", 0x48495046, 4},
+	offloadbinary.CUDA: {"__NV_CUDA,__nv_fatbin", "__NV_CUDA,__fatbin", 0x466243b1, 2},
 }
 
 // fatBinary makes the module for HIP or CUDA.
-func (b *builder) fatBinary(kind register.Kind, body register.Image) {
+func (b *builder) fatBinary(kind offloadbinary.OffloadKind, body register.Image) {
 	n := fatBinaries[kind]
 	if b.format == "macho" {
 		n = machOFatBinaries[kind]
@@ -314,7 +316,7 @@ func (b *builder) fatBinary(kind register.Kind, body register.Image) {
 	wrapperType := b.named("fatbin_wrapper", ir.I32, ir.I32, ir.Ptr, ir.Ptr)
 	b.bounds()
 	align := int64(0)
-	if kind == register.HIP && b.PageAligned {
+	if kind == offloadbinary.HIP && b.PageAligned {
 		align = 4096
 	}
 	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: body.Content}, Linkage: ir.Internal, Constant: true, Section: n.image, Align: align})
@@ -335,7 +337,7 @@ func (b *builder) fatBinary(kind register.Kind, body register.Image) {
 	binary := start.Call(addBinary, wrapper)
 	start.Store(binary, handle, 8)
 	start.Call(entries, binary)
-	if kind == register.CUDA {
+	if kind == offloadbinary.CUDA {
 		start.Call(addEnd, binary)
 	}
 	start.Call(atexit, remove)
@@ -390,7 +392,7 @@ func (b *builder) entries(runtime string, kind int64) *ir.Function {
 	isGlobal.Jump(next)
 	isManaged.Call(managed, binary, aux, address, name, size, data)
 	isManaged.Jump(next)
-	if runtime == register.HIP.String() { // only HIP registers surfaces and textures
+	if runtime == offloadbinary.HIP.String() { // only HIP registers surfaces and textures
 		isSurface.Call(surface, binary, address, name, name, data, external)
 		isTexture.Call(texture, binary, address, name, name, data, normalized, external)
 	}

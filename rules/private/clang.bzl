@@ -116,6 +116,17 @@ DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATT
     ),
 }
 
+def repository_define(ctx):
+    """Returns the definition with which C++ sources find their runfiles, as in cc_library.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      a string for `add_flags`.
+    """
+    return "BAZEL_CURRENT_REPOSITORY=\"{}\"".format(ctx.label.repo_name)
+
 def headers_of(ctx):
     """Returns the headers for sources, from the attributes hdrs, includes and defines, and the CcInfo of deps and device_deps.
 
@@ -132,7 +143,7 @@ def headers_of(ctx):
     workspace = ctx.label.workspace_root or "."
     headers = depset(ctx.files.hdrs + private_headers_of(ctx), transitive = [compilation.headers])
     return struct(
-        defines = depset(expand_defines(ctx, "defines"), transitive = [compilation.defines]),
+        defines = depset(expand_defines(ctx, "defines") + [repository_define(ctx)], transitive = [compilation.defines]),
         files = depset(ctx.files.additional_compiler_inputs, transitive = [headers]),
         headers = headers,
         includes = depset(include_folders(ctx), transitive = [compilation.includes]),

@@ -1,7 +1,8 @@
 """Repositories with a clang and lld as a device toolchain, from the system or an archive."""
 
-load(":download.bzl", "PLATFORM_ATTRS", "constraints_of", "download_attrs", "download_checked", "platform_constraints")
+load(":download.bzl", "ARCHIVE_ATTRS", "download_archive", "reproducible")
 load(":messages.bzl", "flag_of")
+load(":platforms.bzl", "constraints_of", "host_constraints")
 load(":rocm_layout.bzl", "KNOWN_LIBRARIES", "LLVM_FOLDERS", "find_device_libraries", "find_version")
 load(":rocm_targets.bzl", "no_rocm_targets", "rocm_targets")
 
@@ -45,7 +46,7 @@ _TOOLCHAIN = """
 load("{device_toolchain}", "chosen_by_name")
 
 chosen_by_name(
-    name = "clang",
+    name = "{name}",
     compiler = "{compiler}",
     compiler_name = {compiler_name},
     exec_compatible_with = {constraints},
@@ -115,8 +116,9 @@ def _compiler(repository_ctx, llvm = None, programs = None, missing = "", proces
         toolchains = Label("//rules:toolchains.bzl"),
     )
 
-def _toolchain(compiler, compiler_name, constraints):
+def _toolchain(compiler, compiler_name, constraints, name = "clang"):
     return _TOOLCHAIN.format(
+        name = name,
         compiler = compiler,
         compiler_name = repr(compiler_name),
         constraints = repr(constraints),
@@ -136,17 +138,6 @@ def _openmp(libraries, where):
         )),
         missing = Label("//rules/private:missing.bzl"),
     )
-
-_CPUS = {
-    "aarch64": "aarch64",
-    "amd64": "x86_64",
-    "arm64": "aarch64",
-    "x86_64": "x86_64",
-}
-
-def _host_constraints(repository_ctx):
-    cpu = _CPUS.get(repository_ctx.os.arch)
-    return constraints_of("linux", cpu) if repository_ctx.os.name.lower() == "linux" and cpu else []
 
 # The system's compiler.
 
@@ -302,7 +293,7 @@ def _system_clang_impl(repository_ctx):
             rocm_build = no_rocm_targets(" on this machine")
         build_file = _compiler(repository_ctx, hip_runtime = hip_runtime, processors = _processors(repository_ctx, root + "/bin/clang"), programs = programs, release = _major(repository_ctx, root + "/bin/clang"), rocm = bool(rocm))
         build_file += _openmp(_link_openmp(repository_ctx, root), " in {}/lib".format(root)) + rocm_build
-        constraints = _host_constraints(repository_ctx)
+        constraints = host_constraints(repository_ctx.os)
     repository_ctx.file("BUILD.bazel", build_file + _toolchain(":clang", repository_ctx.attr.compiler_name, constraints))
 
 _COMPILER_ATTRS = {
@@ -369,28 +360,29 @@ def _check_archive(repository_ctx, tag, llvm):
     return release
 
 def _archive_clang_impl(repository_ctx):
-    download_checked(repository_ctx, "offload.archive_clang", strip_prefix = repository_ctx.attr.strip_prefix, type = repository_ctx.attr.type)
+    download_archive(repository_ctx, "offload.archive_clang")
     release = _check_archive(repository_ctx, "offload.archive_clang", ".")
     repository_ctx.file(
         "BUILD.bazel",
         _compiler(repository_ctx, processors = _processors(repository_ctx, "./bin/clang"), programs = _archive_programs(repository_ctx, "."), release = release) +
         _openmp(_link_openmp(repository_ctx, "."), " in " + repository_ctx.attr.urls[0]),
     )
+    return reproducible(repository_ctx)
 
 archive_clang = repository_rule(
     implementation = _archive_clang_impl,
     doc = "A clang and lld from an archive.",
-    attrs = _COMPILER_ATTRS | download_attrs | {
-        "strip_prefix": attr.string(doc = "The directory in the archive that contains `bin/clang`."),
-        "type": attr.string(doc = "Type of the archive, if the URL does not end with it."),
-    },
+    attrs = _COMPILER_ATTRS | ARCHIVE_ATTRS,
 )
 
 # A ROCm from an archive, including its compiler.
 
 def _archive_rocm_impl(repository_ctx):
     tag = "offload.archive_rocm"
-    download_checked(repository_ctx, tag, output = "rocm", strip_prefix = repository_ctx.attr.strip_prefix, type = repository_ctx.attr.type)
+    download_archive(repository_ctx, tag, output = "rocm")
+    for overlay in repository_ctx.attr.overlays:
+        archive = struct(**json.decode(overlay))
+        download_archive(repository_ctx, "offload.overlay", archive = archive, output = "rocm/" + archive.directory if archive.directory else "rocm")
     llvms = [folder for folder in LLVM_FOLDERS if repository_ctx.path("rocm/{}/bin/clang".format(folder)).exists]
     llvm = "rocm/" + (llvms or LLVM_FOLDERS)[0]
     release = _check_archive(repository_ctx, tag, llvm)
@@ -415,42 +407,57 @@ def _archive_rocm_impl(repository_ctx):
         _openmp(_link_openmp(repository_ctx, llvm), " in " + repository_ctx.attr.urls[0]) +
         targets.build,
     )
+    return reproducible(repository_ctx)
 
 archive_rocm = repository_rule(
     implementation = _archive_rocm_impl,
     doc = "ROCm from an archive.",
-    attrs = _COMPILER_ATTRS | download_attrs | {
-        "strip_prefix": attr.string(doc = "The directory in the archive that contains `include/hip`."),
-        "type": attr.string(doc = "Type of the archive, if the URL does not end with it."),
+    attrs = _COMPILER_ATTRS | ARCHIVE_ATTRS | {
+        "overlays": attr.string_list(doc = "Archives to extract over the first one, as JSON of `directory`, `integrity`, `sha256`, `strip_prefix`, `type` and `urls`."),
     },
 )
 
-# The toolchain for both kinds of archives.
+# The toolchains for both kinds of archives.
+
+_SETTING = """
+config_setting(
+    name = "{platform}",
+    constraint_values = {constraints},
+)
+"""
 
 _ALIASES = """
 [
     alias(
         name = name,
-        actual = "@{files}//:" + name,
+        actual = {actual},
         visibility = ["//visibility:public"],
     )
     for name in {names}
 ]
 """
 
-def _archive_clang_toolchain_impl(repository_ctx):
-    names = ["openmp_runtime"] + (KNOWN_LIBRARIES if repository_ctx.attr.rocm else [])
-    repository_ctx.file("BUILD.bazel", _ALIASES.format(files = repository_ctx.attr.files, names = repr(names)) + _toolchain(
-        "@{}//:clang".format(repository_ctx.attr.files),
-        repository_ctx.attr.compiler_name,
-        platform_constraints(repository_ctx),
-    ))
+def _library_of(files):
+    """Returns the expression for a target of the repository of the target platform, which has its libraries."""
+    if len(files) == 1:
+        return "\"@{}//:\" + name".format(files.values()[0])
+    return "select({{{}}})".format(", ".join(["\"{}\": \"@{}//:\" + name".format(platform, name) for platform, name in files.items()]))
 
-archive_clang_toolchain = repository_rule(
-    implementation = _archive_clang_toolchain_impl,
-    doc = "The toolchain of an `archive_clang` or `archive_rocm`.",
-    attrs = PLATFORM_ATTRS | _NAME_ATTRS | {
-        "files": attr.string(mandatory = True, doc = "Name of the repository with the compiler."),
-        "rocm": attr.bool(doc = "Whether the repository also has ROCm's libraries."),
+def _compiler_toolchains_impl(repository_ctx):
+    files = repository_ctx.attr.files
+    names = ["openmp_runtime"] + (KNOWN_LIBRARIES if repository_ctx.attr.rocm else [])
+    text = "".join([_SETTING.format(constraints = repr(constraints_of(platform)), platform = platform) for platform in files]) if len(files) > 1 else ""
+    text += _ALIASES.format(actual = _library_of(files), names = repr(names))
+    for platform, repository in files.items():
+        text += _toolchain("@{}//:clang".format(repository), repository_ctx.attr.compiler_name, constraints_of(platform), name = "clang" if len(files) == 1 else "clang_" + platform)
+    repository_ctx.file("BUILD.bazel", text)
+    return reproducible(repository_ctx)
+
+compiler_toolchains = repository_rule(
+    implementation = _compiler_toolchains_impl,
+    doc = "The toolchains of an `archive_clang` or `archive_rocm`.",
+    attrs = _NAME_ATTRS | {
+        "files": attr.string_dict(mandatory = True, doc = "From `OS-CPU` to the name of the repository with the compiler."),
+        "rocm": attr.bool(doc = "Whether the repositories also have ROCm's libraries."),
     },
 )

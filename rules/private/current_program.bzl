@@ -1,9 +1,9 @@
-"""A target with the program of the toolchain, to run it."""
+"""A target with the program for the target platform, to run it."""
 
-load(":toolchains.bzl", "PROGRAM_TYPE")
+load(":toolchains.bzl", "TARGET_PROGRAM_TYPE")
 
 def _current_program_impl(ctx):
-    program = ctx.toolchains[PROGRAM_TYPE].offload_program
+    program = ctx.toolchains[TARGET_PROGRAM_TYPE].offload_program
     out = ctx.actions.declare_file("offload")
     ctx.actions.symlink(is_executable = True, output = out, target_file = program.executable)
     return [DefaultInfo(
@@ -15,5 +15,5 @@ def _current_program_impl(ctx):
 current_program = rule(
     implementation = _current_program_impl,
     executable = True,
-    toolchains = [PROGRAM_TYPE],
+    toolchains = [TARGET_PROGRAM_TYPE],
 )

@@ -17,17 +17,8 @@ load(":toolchains.bzl", "device_toolchain_of")
 # are compiled to bitcode, and bitcode is linked to SPIR-V.
 _is_portable = target_ids.is_portable
 
-# Compilations require only the compiler; the program checks only the device code of other targets.
-def _program_for(device_deps):
-    return Label("//rules/toolchain:program") if device_deps else None
-
 # The attributes of a rule whose sources can call device functions of other targets.
 DEVICE_DEPS_ATTRS = {
-    "_checking_program": attr.label(
-        cfg = "exec",
-        default = _program_for,
-        executable = True,
-    ),
     "device_deps": attr.label_list(
         doc = "Targets whose device functions the sources call, compiled for the same architectures: `hip_library` and " +
               "`hip_code_objects` with `rdc = True`. Their sources are linked into the device code like objects of an archive: " +
@@ -186,7 +177,7 @@ def _check_copies(ctx, *, objects, library, labels, out):
     run_offload(
         ctx,
         arguments = args,
-        executable = ctx.attr._checking_program[DefaultInfo].files_to_run,
+        group = LINK_GROUP,
         inputs = objects + library,
         mnemonic = "OffloadDeviceDeps",
         outputs = [out],

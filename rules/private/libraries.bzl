@@ -4,7 +4,7 @@ load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS")
 load(":cc_flags.bzl", "host_environment", "host_flags")
-load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "include_folders", "object_names", "private_headers_of", "rocm_inputs", "run_clang")
+load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "include_folders", "object_names", "private_headers_of", "repository_define", "rocm_inputs", "run_clang")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "expand_defines", "expand_flags")
 load(":linking.bzl", "host_triple", "linked_cc_info")
@@ -119,7 +119,7 @@ def library_headers(ctx, cc):
     )
     return struct(
         context = context,
-        defines = depset(local_defines, transitive = [own.defines]),
+        defines = depset(local_defines + [repository_define(ctx)], transitive = [own.defines]),
         files = depset(ctx.files.additional_compiler_inputs, transitive = [own.headers]),
         headers = own.headers,
         includes = own.includes,

@@ -1,5 +1,6 @@
 """Actions that run the `offload` program, in a worker if Bazel allows it."""
 
+load("@offload_bazel//:version.bzl", "MULTIPLEX_SANDBOXING")
 load(":toolchains.bzl", "PROGRAM_TYPE")
 
 # The exec group of every action that runs the program. Users can select a
@@ -11,12 +12,11 @@ PROGRAM_GROUPS = {BUNDLE_GROUP: exec_group(toolchains = [PROGRAM_TYPE])}
 
 _REQUIREMENTS = {
     "requires-worker-protocol": "proto",
-    "supports-multiplex-sandboxing": "1",
     "supports-multiplex-workers": "1",
     "supports-path-mapping": "1",
     "supports-worker-cancellation": "1",
     "supports-workers": "1",
-}
+} | ({"supports-multiplex-sandboxing": "1"} if MULTIPLEX_SANDBOXING else {})
 
 def _copying_resources(_os, _inputs):
     # The kernel copies the data, and inputs are memory-mapped.
@@ -49,11 +49,11 @@ def offload_arguments(ctx, verb):
     args.add(verb)
     return args
 
-def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, coding = False, one_frame = False, executable = None):
+def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, coding = False, one_frame = False, group = BUNDLE_GROUP):
     """Registers an action that runs the program of the toolchain.
 
     Args:
-      ctx: the rule's context; the rule has `PROGRAM_GROUPS` in its exec_groups.
+      ctx: the rule's context; the rule has `PROGRAM_GROUPS`, or `group`, in its exec_groups.
       arguments: result of `offload_arguments`, with all arguments added.
       inputs: list or depset of Files that the program reads.
       outputs: list of Files that it writes.
@@ -61,12 +61,12 @@ def run_offload(ctx, *, arguments, inputs, outputs, mnemonic, progress_message, 
       progress_message: the action's progress message, with Bazel's placeholders.
       coding: whether the program compresses or decompresses; this sets the resources of the action.
       one_frame: whether the program compresses at most one frame.
-      executable: the program, for a rule without `PROGRAM_GROUPS`.
+      group: the exec group, which has `PROGRAM_TYPE`.
     """
     ctx.actions.run(
         arguments = [arguments],
-        exec_group = None if executable else BUNDLE_GROUP,
-        executable = executable or ctx.exec_groups[BUNDLE_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+        exec_group = group,
+        executable = ctx.exec_groups[group].toolchains[PROGRAM_TYPE].offload_program,
         execution_requirements = _REQUIREMENTS,
         inputs = inputs,
         mnemonic = mnemonic,

@@ -4,7 +4,9 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":arch_groups.bzl", "expand_archs")
 load(":cc_flags.bzl", "cc_configuration")
+load(":native.bzl", "OffloadNativeInfo")
 
 def _merged(ctx, compilation_context, linker_inputs):
     return cc_common.merge_cc_infos(
@@ -90,7 +92,7 @@ def serves(name, archs):
     return False
 
 def _rocm_library_impl(ctx):
-    archs = ctx.attr._offload_archs[BuildSettingInfo].value
+    archs = expand_archs(ctx.attr._offload_archs[BuildSettingInfo].value, ctx.attr._native[OffloadNativeInfo].archs)
     data = [file for file in ctx.files.data if serves(file.basename, archs)]
     folder = ctx.label.workspace_root + "/" + ctx.attr.include if ctx.label.workspace_root else ctx.attr.include
     context = cc_common.create_compilation_context(
@@ -119,6 +121,7 @@ rocm_library = rule(
         "hdrs": attr.label_list(allow_files = True, doc = "The headers."),
         "include": attr.string(doc = "The include directory for dependents, relative to this repository."),
         "linkopts": attr.string_list(doc = "Linker flags of programs."),
+        "_native": attr.label(default = "//rules/settings:native_archs", providers = [OffloadNativeInfo]),
         "_offload_archs": attr.label(default = "//rules/settings:offload_archs"),
     },
     provides = [CcInfo],

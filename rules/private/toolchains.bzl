@@ -1,10 +1,11 @@
-"""The two toolchain rules, and functions for rules that use them."""
+"""The toolchain rules, and functions for rules that use them."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":messages.bzl", "flag_of", "name_of")
 
 PROGRAM_TYPE = Label("//rules/toolchain:program_type")
+TARGET_PROGRAM_TYPE = Label("//rules/toolchain:target_program_type")
 DEVICE_TYPE = Label("//rules/toolchain:device_type")
 
 def _offload_program_toolchain_impl(ctx):
@@ -16,8 +17,8 @@ offload_program_toolchain = rule(
     implementation = _offload_program_toolchain_impl,
     doc = """Declares an `offload` program, which creates and reads bundles.
 
-The toolchain type is `@rules_offload//rules/toolchain:program_type`. This module registers a toolchain that builds the
-program from source; toolchains that the root module registers take precedence. The `ToolchainInfo` has the field
+The toolchain type is `@rules_offload//rules/toolchain:program_type`. This module registers toolchains with the program of
+its release; toolchains that the root module registers take precedence. The `ToolchainInfo` has the field
 `offload_program`, a `FilesToRunProvider`.
 
 ```starlark
@@ -41,6 +42,39 @@ toolchain(
             allow_single_file = True,
             executable = True,
             cfg = "exec",
+        ),
+    },
+)
+
+offload_target_program_toolchain = rule(
+    implementation = _offload_program_toolchain_impl,
+    doc = """Declares an `offload` program that runs on the target platform: the target `@rules_offload//rules/toolchain:program`.
+
+The toolchain type is `@rules_offload//rules/toolchain:target_program_type`. Actions run the program of
+`offload_program_toolchain`; this one is for `bazel run`, the tools of a genrule and the data of tests. The `ToolchainInfo`
+has the field `offload_program`, a `FilesToRunProvider`.
+
+```starlark
+offload_target_program_toolchain(
+    name = "target_offload",
+    program = "bin/offload",
+)
+
+toolchain(
+    name = "target_offload_toolchain",
+    target_compatible_with = ["@platforms//os:linux", "@platforms//cpu:x86_64"],
+    toolchain = ":target_offload",
+    toolchain_type = "@rules_offload//rules/toolchain:target_program_type",
+)
+```
+""",
+    attrs = {
+        "program": attr.label(
+            doc = "The program, for the target platform.",
+            mandatory = True,
+            allow_single_file = True,
+            executable = True,
+            cfg = "target",
         ),
     },
 )

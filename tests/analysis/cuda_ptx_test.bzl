@@ -49,7 +49,7 @@ def cuda_ptx_tests(name):
     )
     actions_test(
         name = "ptx_cuda_compile_test",
-        argv = ["--cuda-device-only -S --offload-arch=sm_90 -iquote ."],
+        argv = ["--cuda-device-only -S --offload-arch=sm_90", "-iquote ."],
         mnemonic = "OffloadCudaCompile",
         not_in_argv = ["-nocudainc", "-nocudalib"],
         output = "ptx_cuda/sm_90.ptx",

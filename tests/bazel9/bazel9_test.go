@@ -237,7 +237,7 @@ func TestVersions(t *testing.T) {
 	}
 	for version, want := range map[string]bool{
 		"7.5.0": false, "7.6.0": true, "7.7.1": true,
-		"8.0.0": false, "8.0.1": false, "8.1.0": false, "8.1.1": false, "8.2.0": true, "8.7.0": true,
+		"8.0.0": true, "8.0.1": true, "8.1.0": true, "8.1.1": true, "8.2.0": true, "8.7.0": true,
 		"9.0.0": true, "9.2.0": true, "10.0.0": true,
 	} {
 		if got := accepted(t, constraints, version); got != want {

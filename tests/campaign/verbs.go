@@ -20,7 +20,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/offloadwrapper"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/tests/internal/parsers"
 )
 
@@ -193,12 +192,10 @@ func (r *verbRun) newCall(line *commandLine) (*command.Call, *[2]bytes.Buffer) {
 	// LLVM's tools look for response files in the working directory of the process.
 	words := strings.Fields(strings.ReplaceAll(line.words, "DIR/", r.dir+"/"))
 	printed := new([2]bytes.Buffer)
-	root := files.NewRoot(r.dir)
-	root.TempDir = r.dir
 	call := &command.Call{
 		Name: words[0], Args: words[1:], Stdout: &printed[0], Stderr: &printed[1],
 		LookupEnv: func(string) (string, bool) { return "", false },
-		Session:   engine.New(engine.Config{Files: root, Budget: budget.New(2, 256<<20)}),
+		Session:   engine.New(engine.Config{Dir: r.dir, TempDir: r.dir, Budget: budget.New(2, 256<<20)}),
 	}
 	call.WithMemory = func(limit int64) (*engine.Session, error) { return call.Session, nil }
 	return call, printed

@@ -26,7 +26,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/llvm"
 )
@@ -280,7 +279,7 @@ func (b *built) run(t *testing.T, path string) string {
 }
 
 func session() *engine.Session {
-	return engine.New(engine.Config{Files: files.NewRoot(""), Budget: budget.New(2, 1<<30)})
+	return engine.New(engine.Config{Budget: budget.New(2, 1<<30)})
 }
 
 // prune prunes a file into another in the same folder.

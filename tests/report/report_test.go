@@ -17,7 +17,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/root"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 	"github.com/rules-offload/rules_offload/tests/internal/chromium"
@@ -84,7 +83,7 @@ func run(t *testing.T, dir string, args ...string) {
 	var out bytes.Buffer
 	code := verb.Run(t.Context(), &command.Call{
 		Name: "offload", Args: args, Stdout: &out, Stderr: &out,
-		Session: engine.New(engine.Config{Files: files.NewRoot(dir), Budget: budget.New(2, 256<<20)}),
+		Session: engine.New(engine.Config{Dir: dir, Budget: budget.New(2, 256<<20)}),
 	})
 	if code != 0 {
 		t.Fatalf("%q: exit code %d: %s", args, code, out.String())

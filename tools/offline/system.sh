@@ -1,8 +1,8 @@
 # The Bazel of the system: whether there is one that can be used.
 # shellcheck shell=bash disable=SC2034,SC2154
 
-# find_system_bazel: sets system_bazel to a bazel or bazelisk on PATH that runs and is 7.6 or newer, but not 8.0 or 8.1
-# (see bazel_compatibility in MODULE.bazel), or to nothing; why_not then says what was found.
+# find_system_bazel: sets system_bazel to a bazel or bazelisk on PATH that runs and is 7.6 or newer (see
+# bazel_compatibility in MODULE.bazel), or to nothing; why_not then says what was found.
 find_system_bazel() {
     local name path version
     system_bazel=
@@ -11,12 +11,12 @@ find_system_bazel() {
         path=$(type -P "$name") || continue
         [[ $(readlink -f -- "$path") != "$project_dir/bazelw" ]] || continue
         version=$(system_version "$path")
-        if [[ $version =~ ^([0-9]+)\.([0-9]+) && $version != 8.[01].* ]] &&
+        if [[ $version =~ ^([0-9]+)\.([0-9]+) ]] &&
             ((BASH_REMATCH[1] > 7 || BASH_REMATCH[1] == 7 && BASH_REMATCH[2] >= 6)); then
             system_bazel=$path
             return 0
         fi
-        why_not="$path is ${version:+version }${version:-not usable}, expected 7.6 or newer, except 8.0 and 8.1"
+        why_not="$path is ${version:+version }${version:-not usable}, expected 7.6 or newer"
     done
     return 1
 }

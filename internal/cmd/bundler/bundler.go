@@ -120,12 +120,12 @@ func (r *run) print(entries []engine.ListedEntry) {
 
 // isArchive reports whether an input is an archive.
 func (r *run) isArchive(name string) bool {
-	input, err := r.Session.Files().Open(name)
+	input, err := r.Session.OpenFile(name)
 	if err != nil {
 		return false
 	}
 	defer input.Close()
-	return ar.Is(input.Bytes())
+	return ar.Is(input.All().Bytes())
 }
 
 // readType returns the type of the file to list or unbundle.
@@ -134,12 +134,12 @@ func (r *run) readType() bundle.FileType {
 	if t.Check() == nil || !r.release.AnyTypeOfEmpty {
 		return t
 	}
-	input, err := r.Session.Files().Open(r.input.Value[0])
+	input, err := r.Session.OpenFile(r.input.Value[0])
 	if err != nil {
 		return t
 	}
 	defer input.Close()
-	if input.Size() == 0 {
+	if input.All().Len() == 0 {
 		return bundle.ObjectType
 	}
 	return t

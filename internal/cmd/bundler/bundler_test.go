@@ -17,7 +17,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 )
 
@@ -41,11 +40,9 @@ func newBench(t testing.TB) *bench { return &bench{TB: t, dir: t.TempDir()} }
 func (b *bench) call(args ...string) (code int, stdout, stderr string) {
 	b.Helper()
 	var out, errs bytes.Buffer
-	root := files.NewRoot(b.dir)
-	root.Stdin, root.Stdout = strings.NewReader(b.stdin), &out
 	code = Run(context.Background(), &command.Call{
 		Name: "bundler", Args: args, Stdout: &out, Stderr: &errs,
-		Session:   engine.New(engine.Config{Files: root, Budget: budget.New(2, 64<<20)}),
+		Session:   engine.New(engine.Config{Dir: b.dir, Stdin: strings.NewReader(b.stdin), Stdout: &out, Budget: budget.New(2, 64<<20)}),
 		LookupEnv: func(name string) (string, bool) { value, ok := b.env[name]; return value, ok },
 	})
 	if code != 0 && code != 1 || strings.Contains(errs.String(), "panic") {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/link"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
@@ -124,7 +125,7 @@ func (p *printer) Registered(r *link.Registered) {
 	if !p.opt.SaveTemps || !p.verbose {
 		return
 	}
-	if r.Kind == register.OpenMP {
+	if r.Kind == offloadbinary.OpenMP {
 		for i, link := range r.Links {
 			text := fmt.Sprintf("--image=file=%s,kind=openmp,triple=%s", link.Output, link.Triple)
 			if len(p.opt.Override) == 0 || link.Processor() != "" {
@@ -134,7 +135,7 @@ func (p *printer) Registered(r *link.Registered) {
 		}
 	}
 	args := []string{"--kind=" + r.Kind.String(), "--triple=" + p.opt.HostTriple, "-o", r.IR}
-	if p.opt.Relocatable && r.Kind == register.OpenMP {
+	if p.opt.Relocatable && r.Kind == offloadbinary.OpenMP {
 		args = append(args, "--relocatable")
 	}
 	p.printTool("llvm-offload-wrapper", append(args, r.Images...)...)

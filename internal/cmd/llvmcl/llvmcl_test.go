@@ -11,7 +11,6 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // sample is a tool with an option of every type.
@@ -48,7 +47,7 @@ func (s *sample) parse(dir string, args ...string) (exit Exit, stdout, stderr st
 	var out, errs bytes.Buffer
 	exit = s.tool.Parse(&command.Call{
 		Name: "bin/sample", Args: args, Stdout: &out, Stderr: &errs,
-		Session: engine.New(engine.Config{Files: files.NewRoot(dir)}),
+		Session: engine.New(engine.Config{Dir: dir}),
 	})
 	return exit, out.String(), errs.String()
 }
@@ -189,7 +188,7 @@ func TestChoice(t *testing.T) {
 		tool.Positionals(" <in>")
 		tool.RequirePositional()
 		var out, errs bytes.Buffer
-		tool.Parse(&command.Call{Name: "bin/sample", Args: args, Stdout: &out, Stderr: &errs, Session: engine.New(engine.Config{Files: files.NewRoot("")})})
+		tool.Parse(&command.Call{Name: "bin/sample", Args: args, Stdout: &out, Stderr: &errs, Session: engine.New(engine.Config{})})
 		return kind.Value, out.String(), errs.String()
 	}
 	if kind, _, stderr := parse("--kind=two", "in"); kind != "two" || stderr != "" {

@@ -17,12 +17,12 @@ func (t *Tool) parser(call *command.Call) *parser {
 // readFile returns a function that reads the response files of a call.
 func readFile(call *command.Call) func(name string) ([]byte, error) {
 	return func(name string) ([]byte, error) {
-		in, err := call.Session.Files().Open(name)
+		in, err := call.Session.OpenFile(name)
 		if err != nil {
 			return nil, err
 		}
 		defer in.Close()
-		return slices.Clone(in.Bytes()), nil
+		return slices.Clone(in.All().Bytes()), nil
 	}
 }
 

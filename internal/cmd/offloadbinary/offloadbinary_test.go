@@ -16,7 +16,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // tool runs command lines of the tool in a directory.
@@ -41,11 +40,9 @@ func newTool(t testing.TB, inputs map[string]string) *tool {
 func (t *tool) run(stdin string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	root := files.NewRoot(t.dir)
-	root.Stdin, root.Stdout = strings.NewReader(stdin), &out
 	code = Run(context.Background(), &command.Call{
 		Name: t.name, Args: args, Stdout: &out, Stderr: &errs,
-		Session:   engine.New(engine.Config{Files: root, Budget: budget.New(1, 64<<20)}),
+		Session:   engine.New(engine.Config{Dir: t.dir, Stdin: strings.NewReader(stdin), Stdout: &out, Budget: budget.New(1, 64<<20)}),
 		LookupEnv: func(name string) (string, bool) { return t.release, name == release.Variable },
 	})
 	return code, out.String(), errs.String()

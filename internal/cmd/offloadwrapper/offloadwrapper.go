@@ -18,6 +18,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/register"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // firstSYCL is the first release of LLVM whose tool wraps for SYCL, and has the
@@ -64,7 +66,7 @@ func Run(ctx context.Context, call *command.Call) int {
 		IR: !strings.HasSuffix(output.Value, ".o") && !strings.HasSuffix(output.Value, ".obj"),
 	}
 	if opt.Kind, err = register.ParseKind(kind.Value); err == nil {
-		if opt.Kind == register.SYCL {
+		if opt.Kind == offloadbinary.SYCL {
 			opt.Release = max(opt.Release, firstSYCL)
 		}
 		err = run(ctx, call, opt)
@@ -83,10 +85,10 @@ func run(ctx context.Context, call *command.Call, opt engine.RegisterOptions) er
 		return errors.New("No such file or directory")
 	case opt.Output == "-":
 		opt.Output = "./-" // a name like any other
-	case opt.Kind != register.OpenMP && len(opt.Images) > 1:
+	case opt.Kind != offloadbinary.OpenMP && len(opt.Images) > 1:
 		return errors.New("CUDA / HIP offloading uses a single fatbinary or offload bundle")
 	}
-	opt.Relocatable = opt.Relocatable && opt.Kind == register.OpenMP
+	opt.Relocatable = opt.Relocatable && opt.Kind == offloadbinary.OpenMP
 	if opt.Triple == "" {
 		opt.Triple = defaultTriple()
 	}

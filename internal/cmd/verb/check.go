@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/coverage"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
@@ -56,7 +58,10 @@ func (f *checkFlags) addGPUs(list string) error {
 			return err
 		}
 		gpu, err := coverage.ParseGPU(name)
+		var malformed *target.TargetIDError
 		switch {
+		case errors.As(err, &malformed):
+			return fmt.Errorf("%q: %s", name, strings.ReplaceAll(malformed.Reason, "'", `"`))
 		case err != nil:
 			return err
 		case slices.ContainsFunc(f.covers, func(other coverage.GPU) bool { return other.Name == name }):
@@ -117,7 +122,7 @@ func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands
 		return err
 	}
 	if f.opt.Report != "" && report.Covered() {
-		if err := f.writeCoverage(call, report); err != nil {
+		if err := f.writeCoverage(ctx, call, report); err != nil {
 			return err
 		}
 	}
@@ -134,15 +139,7 @@ func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands
 }
 
 // writeCoverage writes the verdicts to the file of --output.
-func (f *checkFlags) writeCoverage(call *command.Call, report *coverage.Report) error {
-	out := call.Session.Files().Outputs()
-	defer out.Abort()
-	file, err := out.Create(f.opt.Report)
-	if err != nil {
-		return err
-	}
-	if err := listing.CoverageJSON(file, report); err != nil {
-		return err
-	}
-	return out.Commit()
+func (f *checkFlags) writeCoverage(ctx context.Context, call *command.Call, report *coverage.Report) error {
+	write := func(w io.Writer) error { return listing.CoverageJSON(w, report) }
+	return call.Session.WriteFiles(ctx, engine.Output{Name: f.opt.Report, Write: write})
 }

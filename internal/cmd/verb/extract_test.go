@@ -14,17 +14,14 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // runIn runs a command line in a directory.
 func runIn(dir string, args ...string) (code int, stdout, stderr string) {
 	var out, errs bytes.Buffer
-	root := files.NewRoot(dir)
-	root.Stdout = &out
 	code = Run(context.Background(), &command.Call{
 		Name: "offload", Args: args, Stdout: &out, Stderr: &errs,
-		Session: engine.New(engine.Config{Files: root, Budget: budget.New(1, 64<<20)}),
+		Session: engine.New(engine.Config{Dir: dir, Stdout: &out, Budget: budget.New(1, 64<<20)}),
 	})
 	return code, out.String(), errs.String()
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
-	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Help of a verb is the same however it is asked for, and complete.
@@ -169,7 +168,7 @@ func TestLostOutput(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			var out, errs bytes.Buffer
 			call := func(stdout *bytes.Buffer) (code int) {
-				c := &command.Call{Args: strings.Fields(args), Stdout: full{}, Stderr: &errs, Session: engine.New(engine.Config{Files: files.NewRoot(dir), Budget: budget.New(1, 64<<20)})}
+				c := &command.Call{Args: strings.Fields(args), Stdout: full{}, Stderr: &errs, Session: engine.New(engine.Config{Dir: dir, Budget: budget.New(1, 64<<20)})}
 				if stdout != nil {
 					c.Stdout = stdout
 				}

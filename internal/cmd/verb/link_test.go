@@ -12,7 +12,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -47,7 +46,7 @@ func TestLinkInWorker(t *testing.T) {
 	var errs bytes.Buffer
 	code := Run(context.Background(), &command.Call{
 		Name: "offload", Args: []string{"link", "--triple=x86_64-unknown-linux-gnu", "--output=o", "a.o"}, Stdout: &errs, Stderr: &errs, Worker: true,
-		Session: engine.New(engine.Config{Files: files.NewRoot(t.TempDir())}),
+		Session: engine.New(engine.Config{Dir: t.TempDir()}),
 	})
 	if want := "offload: link: cannot run as a worker request: "; code != 1 || !strings.HasPrefix(errs.String(), want) {
 		t.Errorf("exit code %d, printed %q, want %s", code, errs.String(), want)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 )
 
@@ -22,22 +24,18 @@ type manFlags struct{}
 
 func (*manFlags) define(*flagSet) {}
 
-func (*manFlags) run(_ context.Context, call *command.Call, operands []string) error {
+func (*manFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if len(operands) != 1 {
 		return usageError(fmt.Sprintf("expected one directory, found %d", len(operands)))
 	}
-	out := call.Session.Files().Outputs()
-	defer out.Abort()
+	var outputs []engine.Output
 	for name, page := range manPages() {
-		file, err := out.Create(strings.TrimSuffix(operands[0], "/") + "/" + name)
-		if err != nil {
+		outputs = append(outputs, engine.Output{Name: strings.TrimSuffix(operands[0], "/") + "/" + name, Write: func(w io.Writer) error {
+			_, err := io.WriteString(w, page)
 			return err
-		}
-		if _, err := file.Write([]byte(page)); err != nil {
-			return err
-		}
+		}})
 	}
-	return out.Commit()
+	return call.Session.WriteFiles(ctx, outputs...)
 }
 
 // manPages returns the man pages by the names of their files.

@@ -8,6 +8,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/files"
+
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // messages returns the message of an error as a line for each error that errors.Join combined.
@@ -41,8 +43,8 @@ func messages(call *command.Call, err error) []string {
 // missingDirectory returns the file of an error and its directory, if that does not exist, or "".
 func missingDirectory(call *command.Call, err error) (name, dir string) {
 	var file *files.Error
-	if !errors.As(err, &file) || !errors.Is(err, fs.ErrNotExist) || file.In != "" {
+	if !errors.As(err, &file) || !errors.Is(err, fs.ErrNotExist) || file.InArchive() {
 		return "", ""
 	}
-	return file.Name, call.Session.Files().MissingDirectory(file.Name)
+	return file.Name, session.Files(call.Session).MissingDirectory(file.Name)
 }

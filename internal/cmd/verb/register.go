@@ -7,6 +7,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/register"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 var registerVerb = verb{
@@ -53,7 +55,7 @@ func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []
 		return usageError("--kind is missing")
 	case len(operands) == 0:
 		return usageError("the images are missing: expected at least one IMAGE")
-	case f.opt.Kind != register.OpenMP && len(operands) > 1:
+	case f.opt.Kind != offloadbinary.OpenMP && len(operands) > 1:
 		return usageError(f.opt.Kind.String() + " registers one fat binary or offload binary: first combine the images")
 	}
 	if err := required("triple", f.opt.Triple); err != nil {

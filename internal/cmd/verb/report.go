@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
@@ -73,27 +73,9 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 		r.Compare(old)
 		f.limits.Check(r.Diff)
 	}
-	out := call.Session.Files().Outputs()
-	defer out.Abort()
-	for _, o := range []struct {
-		name  string
-		write func(io.Writer) error
-	}{{f.html, r.WriteHTML}, {f.markdown, r.WriteMarkdown}, {f.json, r.WriteJSON}} {
-		if o.name == "" {
-			continue
-		}
-		file, err := out.Create(o.name)
-		if err != nil {
-			return err
-		}
-		if err := o.write(file); err != nil {
-			return err
-		}
-	}
-	if err := context.Cause(ctx); err != nil {
-		return err
-	}
-	if err := out.Commit(); err != nil {
+	outputs := []engine.Output{{Name: f.html, Write: r.WriteHTML}, {Name: f.markdown, Write: r.WriteMarkdown}, {Name: f.json, Write: r.WriteJSON}}
+	outputs = slices.DeleteFunc(outputs, func(o engine.Output) bool { return o.Name == "" })
+	if err := call.Session.WriteFiles(ctx, outputs...); err != nil {
 		return err
 	}
 	if r.Diff != nil && len(r.Diff.Failures) > 0 {

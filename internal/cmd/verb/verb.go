@@ -16,6 +16,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
 	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 // A verb is a command of offload.
@@ -239,7 +241,7 @@ func (v *verb) run(ctx context.Context, call *command.Call) error {
 		}
 		call = &limited
 	}
-	call.Session.Files().RejectPointers = true
+	session.Files(call.Session).RejectPointers = true
 	return action.run(call.Session.Context(ctx), call, operands)
 }
 

@@ -89,7 +89,7 @@ register_toolchains("//tools:all", "@offload_system_clang//:all")
 `, project)
 }
 
-const toolchainFile = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain")
+const toolchainFile = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain", "offload_target_program_toolchain")
 
 offload_program_toolchain(
     name = "prebuilt",
@@ -100,6 +100,17 @@ toolchain(
     name = "prebuilt_toolchain",
     toolchain = ":prebuilt",
     toolchain_type = "@rules_offload//rules/toolchain:program_type",
+)
+
+offload_target_program_toolchain(
+    name = "target_prebuilt",
+    program = "offload",
+)
+
+toolchain(
+    name = "target_prebuilt_toolchain",
+    toolchain = ":target_prebuilt",
+    toolchain_type = "@rules_offload//rules/toolchain:target_program_type",
 )
 `
 
@@ -237,6 +248,8 @@ type Spawn struct {
 	Env      []string // NAME=VALUE
 	Inputs   []Input  // all of them, those of runfiles trees included
 	Outputs  []string // paths in the execution root
+	// Properties are those of the execution platform and of exec_properties.
+	Properties map[string]string
 }
 
 // Input is an input file of an action.
@@ -369,11 +382,17 @@ func readLog(name string) ([]Spawn, error) {
 				}
 			}
 			ListedOutputs []string
+			Platform      struct {
+				Properties []struct{ Name, Value string }
+			}
 		}
 		if err := decoder.Decode(&record); err != nil {
 			return nil, fmt.Errorf("execution log: %w", err)
 		}
-		spawn := Spawn{Mnemonic: record.Mnemonic, Runner: record.Runner, Args: record.CommandArgs, Outputs: record.ListedOutputs}
+		spawn := Spawn{Mnemonic: record.Mnemonic, Runner: record.Runner, Args: record.CommandArgs, Outputs: record.ListedOutputs, Properties: map[string]string{}}
+		for _, property := range record.Platform.Properties {
+			spawn.Properties[property.Name] = property.Value
+		}
 		for _, input := range record.Inputs {
 			spawn.Inputs = append(spawn.Inputs, Input{Path: input.Path, Size: input.Digest.SizeBytes})
 		}

@@ -812,9 +812,7 @@ func searchImages(data []byte, b *budget.Budget) error {
 	case 2:
 		opt.Scope, opt.Type = deviceimages.Bundles, "ii"
 	}
-	root := files.NewRoot("")
-	root.Stdin = bytes.NewReader(data)
-	f, err := deviceimages.Open(background, root, "-", opt)
+	f, err := deviceimages.Read(background, files.FromMemory("-", data), opt)
 	if err != nil {
 		return fmt.Errorf("cannot open: %w", err)
 	}

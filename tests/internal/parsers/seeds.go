@@ -382,7 +382,7 @@ func hostObjects() [][]byte {
 		fixture.ELF(t, "__CLANG_OFFLOAD_BUNDLE__hip-amdgcn-amd-amdhsa--gfx906", "one"),
 		fixture.HostObject(t, "\xc3"),
 	}
-	for _, kind := range []register.Kind{register.OpenMP, register.HIP} {
+	for _, kind := range []offloadbinary.OffloadKind{offloadbinary.OpenMP, offloadbinary.HIP} {
 		o := &register.Object{Machine: object.MachineX8664, Registrations: []register.Registration{{Kind: kind, Images: []register.Image{{Content: content.Memory(raw)}}}}}
 		list = append(list, written(o.Write))
 	}
@@ -396,7 +396,7 @@ func hostObjects() [][]byte {
 
 // modules returns bitcode that the program writes.
 func modules() (list [][]byte) {
-	for _, kind := range []register.Kind{register.OpenMP, register.HIP} {
+	for _, kind := range []offloadbinary.OffloadKind{offloadbinary.OpenMP, offloadbinary.HIP} {
 		m := registerir.Module{Triple: "x86_64-unknown-linux-gnu", Registration: register.Registration{Kind: kind, Images: []register.Image{{Content: content.Memory([]byte("image"))}}}}
 		var b bytes.Buffer
 		if err := m.WriteBitcode(&b); err != nil {

@@ -1,0 +1,308 @@
+// Package repositories checks the repositories that the module extension
+// declares: what they download, with which credentials, for which platforms,
+// and what they do not fetch.
+package repositories
+
+import (
+	"archive/tar"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
+)
+
+func TestMain(m *testing.M) { llvm.Main(m, "clang") }
+
+// extend appends to the MODULE.bazel of a workspace.
+func extend(t *testing.T, w *bazeltest.Workspace, text string) {
+	t.Helper()
+	name := filepath.Join(w.Dir, "MODULE.bazel")
+	module, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write("MODULE.bazel", string(module)+text)
+}
+
+// script writes an executable file.
+func script(t *testing.T, w *bazeltest.Workspace, name, content string) {
+	t.Helper()
+	w.Write(name, content)
+	if err := os.Chmod(filepath.Join(w.Dir, name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// archive writes a tar archive, and returns its URL and its SHA-256.
+func archive(t *testing.T, w *bazeltest.Workspace, name string, files map[string]string) (url, sum string) {
+	t.Helper()
+	var data bytes.Buffer
+	out := tar.NewWriter(&data)
+	for path, content := range files {
+		if err := out.WriteHeader(&tar.Header{Name: path, Mode: 0o755, Size: int64(len(content))}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Write([]byte(content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	w.Write(name, data.String())
+	return "file://" + filepath.Join(w.Dir, name), fmt.Sprintf("%x", sha256.Sum256(data.Bytes()))
+}
+
+// fetched returns the repositories that exist, by the names that the extension
+// gave them.
+func fetched(t *testing.T, w *bazeltest.Workspace) []string {
+	t.Helper()
+	base := strings.TrimSpace(w.Bazel("info", "output_base").Stdout)
+	entries, err := os.ReadDir(filepath.Join(base, "external"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, entry := range entries {
+		_, name, ok := strings.Cut(strings.ReplaceAll(entry.Name(), "+", "~"), "~offload~")
+		if ok && entry.IsDir() {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// succeeds and fails run a build that only analyzes.
+func succeeds(t *testing.T, w *bazeltest.Workspace, args ...string) {
+	t.Helper()
+	w.Bazel(append([]string{"build", "--nobuild"}, args...)...)
+}
+
+func fails(t *testing.T, w *bazeltest.Workspace, want string, args ...string) {
+	t.Helper()
+	if result, err := w.Try(append([]string{"build", "--nobuild"}, args...)...); err == nil || !strings.Contains(result.Output, want) {
+		t.Errorf("%q: %v, want %q in\n%s", args, err, want, result.Output)
+	}
+}
+
+// TestCredentials downloads a program from a server that asks for a password.
+func TestCredentials(t *testing.T) {
+	program := []byte("#!/bin/sh\n")
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, ok := r.BasicAuth(); !ok || user != "me" || password != "secret" {
+			w.Header().Set("WWW-Authenticate", "Basic")
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write(program)
+	}))
+	t.Cleanup(server.Close)
+	host, _, _ := strings.Cut(strings.TrimPrefix(server.URL, "http://"), ":")
+	sum := sha256.Sum256(program)
+	integrity := "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+
+	w := bazeltest.New(t, t.TempDir(), bazeltest.Kernels())
+	w.Write("netrc", "machine "+host+" login me password secret\n")
+	script(t, w, "helper", "#!/bin/sh\necho '{\"headers\": {\"Authorization\": [\"Basic "+base64.StdEncoding.EncodeToString([]byte("me:secret"))+"\"]}}'\n")
+	extend(t, w, fmt.Sprintf(`
+URLS = ["%s/offload"]
+offload.prebuilt(name = "without", integrity = "%s", urls = URLS)
+offload.prebuilt(name = "again", integrity = "%[2]s", urls = ["%[1]s/again"])
+offload.prebuilt(name = "third", integrity = "%[2]s", urls = ["%[1]s/third"])
+offload.prebuilt(name = "with", integrity = "%[2]s", netrc = "%s", urls = URLS)
+offload.prebuilt(name = "wrong", integrity = "sha256-%s", netrc = "%[3]s", urls = ["%[1]s/wrong"])
+use_repo(offload, "again", "third", "with", "without", "wrong")
+`, server.URL, integrity, filepath.Join(w.Dir, "netrc"), base64.StdEncoding.EncodeToString(make([]byte, 32))))
+	use := func(name string, flags ...string) []string {
+		return append(flags, "--extra_toolchains=@"+name+"//:all", "--repository_cache=", "//:fat")
+	}
+	fails(t, w, "401 Unauthorized", use("without")...)
+	succeeds(t, w, use("with")...)
+	succeeds(t, w, use("again", "--repo_env=NETRC="+filepath.Join(w.Dir, "netrc"))...)
+	succeeds(t, w, use("third", "--credential_helper=%workspace%/helper")...)
+	fails(t, w, "Checksum was sha256-", use("wrong")...)
+}
+
+// TestOverlay makes one ROCm of two archives.
+func TestOverlay(t *testing.T) {
+	w := bazeltest.New(t, t.TempDir(), bazeltest.Kernels())
+	core, coreSum := archive(t, w, "core.tar", map[string]string{
+		"core/include/hip/hip_runtime.h": "",
+		"core/lib/llvm/bin/clang":        "",
+		"core/lib/llvm/bin/ld.lld":       "",
+		"core/share/hip/version":         "old",
+	})
+	more, moreSum := archive(t, w, "more.tar", map[string]string{
+		"more/include/rocprim/rocprim.hpp":  "#include <hip/hip_runtime.h>\n",
+		"more/lib/llvm/amdgcn/bitcode/a.bc": "",
+		"more/share/hip/version":            "new",
+	})
+	bitcode, bitcodeSum := archive(t, w, "bitcode.tar", map[string]string{"ockl.bc": ""})
+	tag := fmt.Sprintf("\noffload.archive_rocm(name = \"rocm\", sha256 = %q, strip_prefix = \"core\", urls = [%q])\nuse_repo(offload, \"rocm\", \"rocm_files\")\n", coreSum, core)
+	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Write("MODULE.bazel", string(module)+tag)
+	use := []string{"--extra_toolchains=@rocm//:all", "--@rules_offload//rules/settings:device_compiler=rocm", "//:kernels"}
+	fails(t, w, "device libraries (amdgcn/bitcode/ockl.bc) is missing in the archive", use...)
+
+	overlay := func(name, url, sum, rest string) string {
+		return fmt.Sprintf("offload.overlay(name = %q, sha256 = %q, urls = [%q]%s)\n", name, sum, url, rest)
+	}
+	w.Write("MODULE.bazel", string(module)+tag+
+		overlay("rocm", more, moreSum, `, strip_prefix = "more"`)+
+		overlay("rocm", bitcode, bitcodeSum, `, directory = "lib/llvm/amdgcn/bitcode", platform = "linux-x86_64"`))
+	succeeds(t, w, use...)
+	if result := w.Bazel("query", "@rocm_files//:rocprim"); !strings.Contains(result.Stdout, "//:rocprim") {
+		t.Errorf("no rocprim: %s", result.Output)
+	}
+	base := strings.TrimSpace(w.Bazel("info", "output_base").Stdout)
+	versions, err := filepath.Glob(filepath.Join(base, "external", "*rocm_files", "rocm", "share", "hip", "version"))
+	if err != nil || len(versions) != 1 {
+		t.Fatalf("%q, %v", versions, err)
+	}
+	if content, err := os.ReadFile(versions[0]); err != nil || string(content) != "new" {
+		t.Errorf("the version is %q, %v, want that of the second archive", content, err)
+	}
+
+	for tags, want := range map[string]string{
+		tag + overlay("rock", more, moreSum, ""):                                                                 `offload.overlay: "rock" is not the name of a tag archive_rocm`,
+		tag + overlay("rocm", more, moreSum, `, platform = "linux-aarch64"`):                                     `offload.overlay: "rocm": the tag archive_rocm is not for linux-aarch64, but for linux-x86_64`,
+		`offload.archive_clang(name = "a")`:                                                                      `offload.archive_clang: "a" has no urls: set urls, or platforms`,
+		`offload.archive_clang(name = "a", platforms = {"x": []}, urls = ["b"])`:                                 `offload.archive_clang: "a" has platforms, and urls or a checksum of one download`,
+		`offload.archive_clang(name = "a", platforms = {"linux-x86_64": ["b"]}, checksums = {"linux-arm": "c"})`: `offload.archive_clang: "a": "linux-arm" is not in platforms: found linux-x86_64`,
+		"offload.from_source()\noffload.from_source()":                                                           `offload.from_source: found 2 tags, expected one`,
+	} {
+		w.Write("MODULE.bazel", string(module)+tags)
+		fails(t, w, want, "//:kernels")
+	}
+}
+
+// TestPlatforms uses the compilers and programs of two execution platforms, which
+// one tag declares.
+func TestPlatforms(t *testing.T) {
+	w := bazeltest.New(t, t.TempDir(), map[string]string{
+		"BUILD.bazel": `load("@rules_offload//rules:defs.bzl", "hip_code_objects", "offload_bundle")
+
+[
+    platform(name = cpu, constraint_values = ["@platforms//cpu:" + cpu, "@platforms//os:linux"])
+    for cpu in ["aarch64", "riscv64", "x86_64"]
+]
+
+hip_code_objects(name = "kernels", srcs = ["a.hip"], offload_archs = ["gfx942"])
+
+offload_bundle(name = "fat", images = [":kernels"])
+`,
+		"a.hip": "",
+	})
+	compiler := func(name string) (string, string) {
+		return archive(t, w, name+".tar", map[string]string{name + "/bin/clang": "", name + "/bin/ld.lld": ""})
+	}
+	x86, x86Sum := compiler("x86")
+	arm, armSum := compiler("arm")
+	program := "file://" + filepath.Join(w.Dir, "tools/offload")
+	content, err := os.ReadFile(filepath.Join(w.Dir, "tools/offload"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	extend(t, w, fmt.Sprintf(`
+bazel_dep(name = "platforms", version = "0.0.10")
+
+offload.archive_clang(
+    name = "llvm",
+    checksums = {"linux-aarch64": %q, "linux-x86_64": %q},
+    platforms = {"linux-aarch64": [%q], "linux-riscv64": ["file:///nowhere"], "linux-x86_64": [%q]},
+    strip_prefix = "x86",
+    strip_prefixes = {"linux-aarch64": "arm"},
+)
+offload.prebuilt(
+    name = "program",
+    checksums = {"linux-aarch64": "%x", "linux-x86_64": "sha256-%s"},
+    platforms = {"linux-aarch64": [%[7]q], "linux-x86_64": [%[7]q]},
+)
+use_repo(offload, "llvm", "program")
+`, armSum, x86Sum, arm, x86, sum, base64.StdEncoding.EncodeToString(sum[:]), program))
+	flags := []string{"--extra_toolchains=@llvm//:all,@program//:all", "--@rules_offload//rules/settings:device_compiler=llvm"}
+
+	for cpu, other := range map[string]string{"x86_64": "aarch64", "aarch64": "x86_64"} {
+		platform := "--extra_execution_platforms=//:" + cpu
+		all := w.Commands(`mnemonic("Offload(HipCompile|DeviceLink|Bundle)", deps(//:fat))`, append(flags, platform)...)
+		if len(all) != 3 {
+			t.Errorf("%s: %d actions, want 3", cpu, len(all))
+		}
+		for _, command := range all {
+			line := strings.Join(command.Arguments, " ")
+			if !strings.Contains(line, "program_linux_"+cpu+"/offload") || strings.Contains(line, "linux_"+other) {
+				t.Errorf("%s: %s runs %s", cpu, command.Mnemonic, line)
+			}
+			if command.Mnemonic != "OffloadBundle" && !strings.Contains(line, "llvm_linux_"+cpu+"/bin/clang") {
+				t.Errorf("%s: %s does not run the compiler of the platform: %s", cpu, command.Mnemonic, line)
+			}
+		}
+	}
+	names := fetched(t, w)
+	if slices.Contains(names, "llvm_linux_riscv64") || !slices.Contains(names, "llvm_linux_aarch64") {
+		t.Errorf("fetched %q", names)
+	}
+}
+
+// TestNative checks that Bazel looks for GPUs only where "native" is used.
+func TestNative(t *testing.T) {
+	w := bazeltest.New(t, t.TempDir(), map[string]string{
+		"BUILD.bazel": `load("@rules_offload//rules:defs.bzl", "hip_code_objects", "offload_bundle", "offload_per_arch")
+load("@rules_offload//rules/private:rocm_library.bzl", "rocm_library")
+
+hip_code_objects(name = "kernels", srcs = ["a.hip"])
+
+offload_per_arch(name = "named", images = [":kernels"], offload_archs = ["gfx90a", "mi300"])
+
+offload_per_arch(name = "of_setting", images = [":kernels"])
+
+offload_bundle(name = "fat", images = [":of_setting"])
+
+rocm_library(name = "library", data = ["Kernels_gfx90a.co", "Kernels_gfx942.co"])
+
+filegroup(name = "data", srcs = [":library"], output_group = "data")
+`,
+		"a.hip":             "__attribute__((global)) void a() {}\n",
+		"Kernels_gfx90a.co": "",
+		"Kernels_gfx942.co": "",
+	})
+	setting := "--@rules_offload//rules/settings:offload_archs="
+	succeeds(t, w, "//:named", "//:fat", "//:library", setting+"gfx1100,cdna2")
+	if names := fetched(t, w); slices.Contains(names, "offload_native") {
+		t.Errorf("without native, Bazel looked for GPUs: fetched %q", names)
+	}
+	native := []string{setting + "native", "--repo_env=OFFLOAD_ARCHS=gfx942,gfx1100"}
+	var archs []string
+	for _, command := range w.Commands(`mnemonic("OffloadHipCompile", deps(//:fat))`, native...) {
+		for _, argument := range command.Arguments {
+			if arch, ok := strings.CutPrefix(argument, "--offload-arch="); ok {
+				archs = append(archs, arch)
+			}
+		}
+	}
+	slices.Sort(archs)
+	if want := []string{"gfx1100", "gfx942"}; !slices.Equal(archs, want) {
+		t.Errorf("native: compiled for %q, want %q", archs, want)
+	}
+	result := w.Bazel(append([]string{"cquery", "//:data", "--output=files"}, native...)...)
+	if got := strings.TrimSpace(result.Stdout); got != "Kernels_gfx942.co" {
+		t.Errorf("native: the data of a library are %q", got)
+	}
+	if names := fetched(t, w); !slices.Contains(names, "offload_native") {
+		t.Errorf("with native, Bazel did not look for GPUs: fetched %q", names)
+	}
+}
