@@ -80,6 +80,9 @@ func untypedOffloading(c content.Content) (object.Edits, error) {
 	var edits object.Edits
 	format := object.Identify(c.Bytes())
 	if format != object.ELFRelocatable && format != object.COFFObject {
+		if format == object.Unknown {
+			return edits, errors.New("found a file of an unknown format, expected an ELF or COFF object")
+		}
 		return edits, fmt.Errorf("found %s, expected an ELF or COFF object", format)
 	}
 	file, err := object.Parse(c.Bytes())

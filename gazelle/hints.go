@@ -29,6 +29,8 @@ type unit struct {
 	flags flags
 	// links are the names of the units that it links.
 	links []string
+	// hip is true if hipcc links it, so that its .cu sources are HIP.
+	hip bool
 }
 
 // flags are the parts of command lines that rules have attributes for.

@@ -547,6 +547,9 @@ func (m *makefile) program(r makeRule) (u unit, compiler string, ok bool) {
 			u.flags.copts = nil // those of the compilations
 			linked := unit{}
 			for i, word := range command[1:] {
+				if archive := m.archive(word); archive != "" {
+					word = archive // its sources are part of the program
+				}
 				if command[i] != "-o" {
 					m.input(&linked, word, map[string]bool{})
 				}
@@ -557,7 +560,9 @@ func (m *makefile) program(r makeRule) (u unit, compiler string, ok bool) {
 			if len(linked.srcs) > 0 {
 				u.srcs = union(u.srcs, linked.srcs)
 				u.flags.add(linked.flags)
+				u.flags.linkopts = slices.DeleteFunc(u.flags.linkopts, func(opt string) bool { return m.archive(opt) != "" })
 				compiler, ok = command[0], true
+				u.hip = u.hip || compiler == "hipcc"
 				if slices.Contains(command, "nvcc") {
 					compiler = "nvcc"
 				}
@@ -565,6 +570,19 @@ func (m *makefile) program(r makeRule) (u unit, compiler string, ok bool) {
 		}
 	}
 	return u, compiler, ok
+}
+
+// archive returns the archive of another rule that a flag -l names, "" if there is none.
+func (m *makefile) archive(word string) string {
+	name, ok := strings.CutPrefix(word, "-l")
+	for _, r := range m.rules {
+		for _, target := range r.targets {
+			if ok && path.Base(target) == "lib"+name+".a" {
+				return target
+			}
+		}
+	}
+	return ""
 }
 
 // input adds a file of a link to a unit: a source, or what an object or an archive is made of.

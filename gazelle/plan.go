@@ -173,7 +173,7 @@ func (p *plan) unitsOf(f *folder) []unit {
 }
 
 func (p *plan) hasHIP(f *folder, u unit) bool {
-	return slices.ContainsFunc(u.srcs, func(src string) bool { return p.isHIP(f, src) })
+	return slices.ContainsFunc(u.srcs, func(src string) bool { return p.isHIP(src) || u.hip && path.Ext(src) == ".cu" })
 }
 
 // findLinked finds the named units that have code for HIP, that link such a unit, or that such a
@@ -214,7 +214,7 @@ func (p *plan) findLinked() {
 }
 
 // isHIP reports whether a source, by its path in the repository, is for HIP.
-func (p *plan) isHIP(f *folder, src string) bool {
+func (p *plan) isHIP(src string) bool {
 	s := p.scanFile(p.c.RepoRoot, src)
 	if s == nil {
 		return false
@@ -319,9 +319,19 @@ func (p *plan) locate(inc include, dirs []string) (location, bool) {
 	return location{}, false
 }
 
+// isProject reports whether an include in angle brackets can be of the repository: it names a
+// directory that is none of the system's, the compiler's or ROCm's.
+func (inc include) isProject() bool {
+	folder, _, ok := strings.Cut(inc.path, "/")
+	return ok && folder != "hip" && rocmLibraryOf(folder) == "" && !inc.isCUDAHeader() && !slices.Contains(systemFolders, folder)
+}
+
+// systemFolders are directories of headers of the system and its compilers.
+var systemFolders = []string{"arpa", "asm", "bits", "boost", "experimental", "ext", "gnu", "linux", "net", "netinet", "openssl", "sys", "tr1", "x86_64-linux-gnu"}
+
 // candidates returns the files of the repository whose path ends with that of an include.
 func (p *plan) candidates(inc include) []string {
-	if inc.angle || strings.HasPrefix(inc.path, "../") {
+	if strings.HasPrefix(inc.path, "../") || inc.angle && !inc.isProject() {
 		return nil
 	}
 	var found []string

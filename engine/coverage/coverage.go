@@ -91,7 +91,7 @@ func ParseGPU(name string) (GPU, error) {
 	}
 	id, err := target.ParseTargetID(name)
 	if err != nil {
-		return fail("%v", err)
+		return GPU{}, fmt.Errorf("%q is not a GPU: %w", name, err)
 	}
 	features, ok := target.AMDGPUFeatures(id.Processor)
 	if strings.HasPrefix(id.Processor, "gfx125") {

@@ -372,9 +372,9 @@ func (s *search) member(ctx context.Context, c content.Content, archive place, m
 	at.path = ar.MemberPath(archive.path, m.Name)
 	input, err := s.opt.OpenMember(at.path)
 	if err != nil {
-		var failure *files.Error
+		var failure interface{ SetArchive(name string) }
 		if errors.As(err, &failure) {
-			failure.In = archive.path
+			failure.SetArchive(archive.path)
 		}
 		return s.fault(at, err)
 	}

@@ -335,10 +335,14 @@ func (c *checker) number(what string) (uint64, error) {
 func (c *checker) header() ([]Found, error) {
 	magic := make([]byte, len(plainMagic))
 	if err := c.read(magic, "the magic"); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("not a bundle: %w", err)
 	}
-	if string(magic) != plainMagic {
-		return nil, fmt.Errorf("found %q, expected the magic of a bundle", magic)
+	switch {
+	case string(magic) == plainMagic:
+	case string(magic[:4]) == "\x7fELF":
+		return nil, errors.New("not a bundle: found an ELF file")
+	default:
+		return nil, fmt.Errorf("not a bundle: found %q, expected the magic %q", magic[:8], plainMagic)
 	}
 	n, err := c.number("the number of entries")
 	if err != nil {

@@ -143,7 +143,7 @@ func TestProblems(t *testing.T) {
 		want []string
 	}{
 		"empty":            {data: nil, want: []string{"the bundle ends at byte 0x0, inside the magic"}},
-		"no bundle":        {data: []byte("\x7fELF\x02\x01\x01................."), want: []string{`found "\x7fELF\x02\x01\x01.................", expected the magic of a bundle`}},
+		"no bundle":        {data: []byte("\x7fELF\x02\x01\x01................."), want: []string{"not a bundle: found an ELF file"}},
 		"cut short":        {data: raw[:len(raw)-1], want: []string{"the bundle ends at byte 0x200234, inside entry " + gfx942}},
 		"too long":         {data: append(bytes.Clone(raw), 0), want: []string{"1 bytes after the last entry"}},
 		"count":            {data: changed(raw, 24, 0xff, 0xff, 0xff, 0xff), want: []string{"number of entries at byte 0x18: found 4294967295, expected at most 65536"}},

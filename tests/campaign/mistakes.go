@@ -245,7 +245,7 @@ func wrongAnswer(call *command.Call, status int, printed *[2]bytes.Buffer, panic
 	switch {
 	case status == 0 || !verb:
 		return ""
-	case slices.Contains(call.Args, "--explain"): // it prints lines about entries
+	case slices.ContainsFunc(call.Args, func(arg string) bool { return strings.Contains(arg, "-explain") }): // it prints lines about entries
 		return ""
 	case slices.ContainsFunc(lines, func(line string) bool { return !strings.HasPrefix(line, "offload") }):
 		return "a line without its origin: " + stderr

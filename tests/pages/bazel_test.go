@@ -203,9 +203,11 @@ func TestModules(t *testing.T) {
 				if strings.Contains(text, `module_name = "rules_offload"`) {
 					t.Fatalf("%s names the source of the module: expected <!-- not run: REASON -->", b)
 				}
-				w.write(t, w.dir, "MODULE.bazel", moduleFile+text)
-				w.write(t, w.dir, "BUILD.bazel", "filegroup(name = \"nothing\")\n")
-				play(t, w.dir, environment(t, w.bin), []step{{block: b, command: "bazel build --nobuild @rules_offload//rules/settings:all\n"}})
+				w.write(t, w.dir, "MODULE.bazel", moduleFile+text+strings.NewReplacer("offload = use", "system = use", "use_repo(offload", "use_repo(system").Replace(compiler))
+				w.write(t, w.dir, ".bazelrc", "")
+				w.write(t, w.dir, "BUILD.bazel", "load(\"@rules_offload//rules:hip.bzl\", \"hip_code_objects\")\nhip_code_objects(name = \"k\", srcs = [\"k.hip\"], offload_archs = [\"gfx90a\"])\n")
+				w.write(t, w.dir, "k.hip", "")
+				play(t, w.dir, environment(t, w.bin), []step{{block: b, command: "bazel build --nobuild //:k\n"}})
 			})
 		}
 	}
@@ -395,6 +397,12 @@ func (s *stubs) label(rule, attribute, label string) {
 	case local && !s.file.defined[name] && !strings.Contains(name, "."):
 		s.file.defined[name] = true
 		fmt.Fprintf(s.text, "\n%s\n", s.target(rule, attribute, name))
+	case (attribute == "deps" || attribute == "device_deps") && strings.HasPrefix(label, "//") && !strings.HasPrefix(label, "//runtime"):
+		pkg, target, found := strings.Cut(label[2:], ":")
+		if !found {
+			target = path.Base(pkg)
+		}
+		s.f.w.write(s.f.t, s.f.w.dir, path.Join(pkg, "BUILD.bazel"), fmt.Sprintf("load(%q, \"cc_library\")\n\ncc_library(\n    name = %q,\n    visibility = [\"//visibility:public\"],\n)\n", "@rules_cc//cc:defs.bzl", target))
 	case sourceName.MatchString(label) && !strings.HasPrefix(label, "-"):
 		s.source(rule, label)
 	}

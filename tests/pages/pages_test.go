@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -108,7 +109,7 @@ func TestIndex(t *testing.T) {
 
 // languages are the languages of blocks, and whether blocks of it run.
 var languages = map[string]bool{
-	"": false, "c": true, "console": true, "go": true, "json": true, "sh": true, "starlark": true, "bazelrc": true, "yaml": false, "hip": true, "cpp": true, "text": false,
+	"": false, "c": true, "console": true, "go": true, "json": true, "make": false, "sh": true, "starlark": true, "bazelrc": true, "yaml": false, "hip": true, "cpp": true, "text": false,
 }
 
 func TestLanguages(t *testing.T) {
@@ -308,5 +309,98 @@ func TestVerbs(t *testing.T) {
 	}
 	if calls < 50 {
 		t.Errorf("%d calls of offload on all pages, expected more", calls)
+	}
+}
+
+var testName = regexp.MustCompile(`\b(?:Test|Benchmark)[A-Z]\w*`)
+
+// TestDifferences looks for the tests that the rows of docs/differences.md name in comments.
+func TestDifferences(t *testing.T) {
+	project, all := read(t)
+	known := map[string]bool{}
+	for _, dir := range []string{"cmd", "engine", "internal", "tests", "worker"} {
+		err := filepath.WalkDir(filepath.Join(project, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			for _, m := range regexp.MustCompile(`(?m)^func ((?:Test|Benchmark)\w+)`).FindAllSubmatch(content, -1) {
+				known[string(m[1])] = true
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	rows := 0
+	for _, p := range all {
+		if p.path != "docs/differences.md" {
+			continue
+		}
+		for i, line := range p.lines {
+			_, comment, found := strings.Cut(line, "<!--")
+			if !found || !strings.HasPrefix(line, "|") {
+				continue
+			}
+			rows++
+			names := testName.FindAllString(comment, -1)
+			if len(names) == 0 {
+				t.Errorf("%s:%d: the comment names no test", p.path, i+1)
+			}
+			for _, name := range names {
+				if !known[name] {
+					t.Errorf("%s:%d: %s: no such test", p.path, i+1, name)
+				}
+			}
+		}
+	}
+	if rows < 80 {
+		t.Errorf("%d rows with tests, expected more", rows)
+	}
+}
+
+// TestImports checks the rules for imports in docs/internals/architecture.md.
+func TestImports(t *testing.T) {
+	project, _ := read(t)
+	const module = "github.com/rules-offload/rules_offload/"
+	imported := regexp.MustCompile(`"` + regexp.QuoteMeta(module) + `([^"]+)"`)
+	opensFiles := []string{"engine", "engine/images", "internal/link", "internal/linkcache"}
+	checked := 0
+	for _, dir := range []string{"engine", "internal", "worker"} {
+		err := filepath.WalkDir(filepath.Join(project, dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			content, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(project, filepath.Dir(path))
+			if err != nil {
+				return err
+			}
+			from := filepath.ToSlash(rel)
+			checked++
+			for _, m := range imported.FindAllSubmatch(content, -1) {
+				to := string(m[1])
+				above := strings.HasPrefix(to, "internal/cmd") || strings.HasPrefix(to, "cmd/") || to == "worker"
+				switch {
+				case strings.HasPrefix(from, "engine") && above:
+				case strings.HasPrefix(from, "worker") && strings.HasPrefix(to, "engine"):
+				case !strings.HasPrefix(from, "internal/cmd") && to == "internal/files" && !slices.Contains(opensFiles, from):
+				default:
+					continue
+				}
+				t.Errorf("%s imports %s", from, to)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if checked < 100 {
+		t.Errorf("%d files, expected more", checked)
 	}
 }

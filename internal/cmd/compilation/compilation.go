@@ -4,6 +4,7 @@ package compilation
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/rules-offload/rules_offload/internal/files"
 )
 
 // Options describe a compilation.
@@ -45,13 +48,18 @@ func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) 
 // this process go to the compiler. If such a signal ends the compiler, it ends this
 // process as well. Run returns an *ExitError if the compiler fails.
 func Run(opt Options) error {
-	depfile := opt.Unused + ".d"
-	if err := os.Remove(depfile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	depfile, err := createNew(opt.Unused + ".d")
+	if err != nil {
 		return err
 	}
 	defer os.Remove(depfile)
 	if err := start(append(opt.Command[:len(opt.Command):len(opt.Command)], dependencyFlags(depfile)...)); err != nil {
 		return err
+	}
+	if info, err := os.Stat(depfile); err == nil && info.Size() == 0 { // clang did not write it
+		if err := os.Remove(depfile); err != nil {
+			return err
+		}
 	}
 	headers, err := os.ReadFile(opt.Headers)
 	if err != nil {
@@ -62,7 +70,28 @@ func Run(opt Options) error {
 		list.WriteString(name)
 		list.WriteByte('\n')
 	}
-	return os.WriteFile(opt.Unused, list.Bytes(), 0o666)
+	return files.NewRoot("").Write(context.Background(), func(out *files.Outputs) error {
+		output, err := out.Create(opt.Unused)
+		if err != nil {
+			return err
+		}
+		_, err = output.Write(list.Bytes())
+		return err
+	})
+}
+
+// createNew creates an empty file with a name, or with the first free one of NAME.1, NAME.2 and so
+// on, and returns the name. The name is not random, because flags can record it in the output of clang.
+func createNew(name string) (string, error) {
+	for i, try := 1, name; ; i, try = i+1, fmt.Sprintf("%s.%d", name, i) {
+		f, err := os.OpenFile(try, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+		if err == nil {
+			return try, f.Close()
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return "", err
+		}
+	}
 }
 
 // dependencyFlags are the flags with which clang writes a dependency file that names

@@ -159,7 +159,11 @@ func TestRun(t *testing.T) {
 			if test.unused == "-" && err == nil || test.unused != "-" && (err != nil || string(got) != test.unused) {
 				t.Errorf("listed %q, want %q: %v", got, test.unused, err)
 			}
-			if _, err := os.Stat(filepath.Join(dir, "unused.d")); err == nil {
+			// A file of the user, or of a killed process, stays and is not read.
+			if got, err := os.ReadFile(filepath.Join(dir, "unused.d")); err != nil || string(got) != "x: a.h b.h\n" {
+				t.Errorf("the other file: %q, %v", got, err)
+			}
+			if _, err := os.Stat(filepath.Join(dir, "unused.d.1")); err == nil {
 				t.Error("the dependency file is left")
 			}
 		})

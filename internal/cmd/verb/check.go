@@ -10,6 +10,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/coverage"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
@@ -57,7 +58,10 @@ func (f *checkFlags) addGPUs(list string) error {
 			return err
 		}
 		gpu, err := coverage.ParseGPU(name)
+		var malformed *target.TargetIDError
 		switch {
+		case errors.As(err, &malformed):
+			return fmt.Errorf("%q: %s", name, strings.ReplaceAll(malformed.Reason, "'", `"`))
 		case err != nil:
 			return err
 		case slices.ContainsFunc(f.covers, func(other coverage.GPU) bool { return other.Name == name }):

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
 var diffVerb = verb{
@@ -61,6 +63,11 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 	d, err := call.Session.Diff(ctx, engine.DiffOptions{Old: operands[0], New: operands[1], Limits: f.limits})
 	if err != nil {
 		return err
+	}
+	for name, gone := range map[string]kernels.Change{operands[0]: kernels.Added, operands[1]: kernels.Removed} {
+		if len(d.Archs) > 0 && !slices.ContainsFunc(d.Archs, func(a kernels.ChangedArch) bool { return a.Change != gone }) {
+			fmt.Fprintf(call.Stderr, "offload diff: warning: %s: no device code\n", printable.Name(name))
+		}
 	}
 	if f.json {
 		err = listing.DiffJSON(call.Stdout, d)

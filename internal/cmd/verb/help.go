@@ -190,11 +190,12 @@ func (w helpWriter) flag(f *flag.Flag) {
 	w.paragraph("        ", usage)
 }
 
-// describe returns the name of a flag's value, "" if it has none, and its usage with
+// describe returns the name of a flag's value in capitals, "" if it has none, and its usage with
 // the default.
 func describe(f *flag.Flag) (value, usage string) {
 	value, usage = flag.UnquoteUsage(f)
 	usage = strings.TrimPrefix(usage, value+": ")
+	value = strings.ToUpper(value)
 	if f.DefValue != "" && f.DefValue != "0" && f.DefValue != "false" {
 		usage += " (default " + f.DefValue + ")"
 	}

@@ -25,8 +25,8 @@ func TestLimits(t *testing.T) {
 		args   string
 		stderr string // its beginning
 	}{
-		{"check --linked --input fits", "offload: fits: found "},
-		{"check --input large", "offload: large: found "},
+		{"check --linked --input fits", "offload: fits: not a bundle: found "},
+		{"check --input large", "offload: large: not a bundle: found "},
 		{"check --linked --input large", "offload: large: found 2080374785 bytes, expected at most 2080374784, because a program can address 2 GiB of data: compress the bundle, or remove architectures\n"},
 		{"check --max-size 2080374784 --input large", "offload: large: found 2080374785 bytes, expected at most 2080374784, the size budget: compress the bundle, remove architectures, or raise the budget\n"},
 		{"bundle --compress --format-version 2 --entry gfx942=image --output none", "offload: Uncompressed size exceeds version 2 limit, which is 4 GiB: write version 3, or remove targets\n"},

@@ -54,7 +54,7 @@ func parse(flags *flagSet, args []string) (operands []string, err error) {
 func (f *flagSet) next(of *flag.Flag, args []string) (string, error) {
 	what, _ := describe(of)
 	if len(args) == 0 {
-		return "", errors.New("a value is missing, expected " + strings.ToUpper(what))
+		return "", errors.New("a value is missing, expected " + what)
 	}
 	name, _, _ := strings.Cut(strings.TrimLeft(args[0], "-"), "=")
 	if strings.HasPrefix(args[0], "-") && f.Lookup(name) != nil {
@@ -74,7 +74,7 @@ func (f *flagSet) set(of *flag.Flag, value string, hasValue bool) error {
 		return errors.New("given twice")
 	case takesValue(of) && value == "":
 		what, _ := describe(of)
-		return errors.New("found an empty value, expected " + strings.ToUpper(what))
+		return errors.New("found an empty value, expected " + what)
 	case !takesValue(of) && !hasValue:
 		value = "true"
 	}

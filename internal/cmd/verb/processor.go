@@ -32,6 +32,8 @@ func checkGPU(name string) error {
 func checkName(name, processor string, wholeIDs bool) error {
 	group := target.ArchGroup(processor)
 	switch {
+	case strings.ContainsAny(name, " ;"):
+		return fmt.Errorf("%q is not one target: separate targets with commas, or repeat the flag", name)
 	case group != nil:
 		return fmt.Errorf("%s is a group: use %s", processor, strings.Join(group, ","))
 	case processor == native:

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 )
 
@@ -54,7 +55,11 @@ func (f *unbundleArchiveFlags) run(ctx context.Context, call *command.Call, oper
 		Read: warned(call, "unbundle-archive", f.read), Rules: f.rules, Trace: f.trace(call),
 	})
 	var missing *engine.NoCodeObjectError
-	if !errors.As(err, &missing) {
+	var format *ar.FormatError
+	switch {
+	case errors.As(err, &format) && format.Fault == ar.NoArchive:
+		return fmt.Errorf("%s: not an archive; for a bundle, run offload unbundle", f.input)
+	case !errors.As(err, &missing):
 		return err
 	}
 	has := "no entries"

@@ -1,0 +1,3 @@
+#include <proj/tool.h>
+#include <sys/tool.h>
+__global__ void t() {}
