@@ -1,3 +1,6 @@
+// Package budget limits the cores and the memory that operations share: the requests of a worker, the
+// entries of a bundle, the members of an archive. A *Budget is given to the operations in their
+// options; nil stands for all cores and DefaultMemory.
 package budget
 
 import (

@@ -12,7 +12,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -151,7 +150,7 @@ func (s *search) file(ctx context.Context, c content.Content, at place) error {
 	if archive {
 		return s.archive(ctx, c, at)
 	}
-	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format.String(), Archive: format == object.Archive || format == object.ThinArchive, format: format, llvm23: s.opt.LLVM23}
+	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format.String(), Archive: format == object.Archive || format == object.ThinArchive, format: format, release: s.opt.Release}
 	s.sources = append(s.sources, s.source)
 	defer s.forget()
 	err := s.read(ctx, c, at)
@@ -373,9 +372,9 @@ func (s *search) member(ctx context.Context, c content.Content, archive place, m
 	at.path = ar.MemberPath(archive.path, m.Name)
 	input, err := s.opt.OpenMember(at.path)
 	if err != nil {
-		var failure *files.Error
+		var failure interface{ SetArchive(name string) }
 		if errors.As(err, &failure) {
-			failure.In = archive.path
+			failure.SetArchive(archive.path)
 		}
 		return s.fault(at, err)
 	}

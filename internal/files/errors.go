@@ -15,7 +15,7 @@ import (
 type Error struct {
 	Name string // the file as the request named it
 	Err  error  // the cause; a syscall.Errno if the system reported one
-	In   string // the thin archive that names the file, or ""; only Plain has it
+	in   string // the thin archive that names the file, or ""
 }
 
 // Error returns the message in the format of LLVM's tools: 'x': No such file or
@@ -33,11 +33,17 @@ func (e *Error) Plain() string {
 	if name == "" {
 		name = `""`
 	}
-	if e.In != "" {
-		name = e.In + ": member " + name
+	if e.in != "" {
+		name = e.in + ": member " + name
 	}
 	return name + ": " + reason
 }
+
+// SetArchive sets the name of the thin archive that names the file. Only Plain has it.
+func (e *Error) SetArchive(name string) { e.in = name }
+
+// InArchive reports whether a thin archive names the file.
+func (e *Error) InArchive() bool { return e.in != "" }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }

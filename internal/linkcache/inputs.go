@@ -51,8 +51,8 @@ func (k *keyer) file(role, name string) (head []byte, err error) {
 		return nil, err
 	}
 	head = head[:n]
-	k.hash.Text(role)
-	if err := k.hash.File(name); err != nil {
+	k.hash.text(role)
+	if err := k.hash.file(name); err != nil {
 		return nil, err
 	}
 	k.read = append(k.read, state)
@@ -326,7 +326,7 @@ func (k *keyer) installed(name string) error {
 	if err != nil {
 		return err
 	}
-	k.hash.Text(fmt.Sprintf("%s %d %d", real, state.size, state.modified))
+	k.hash.text(fmt.Sprintf("%s %d %d", real, state.size, state.modified))
 	k.read = append(k.read, state)
 	return nil
 }

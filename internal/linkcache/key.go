@@ -61,8 +61,8 @@ func Identify(ctx context.Context, link process.Command, inputs []string, output
 	} else if err != nil {
 		return nil, err
 	}
-	k := keyer{ctx: ctx, link: link, hash: NewHash(), temporary: map[string]bool{output: true}}
-	k.hash.Text("device link 2")
+	k := keyer{ctx: ctx, link: link, hash: newHasher(), temporary: map[string]bool{output: true}}
+	k.hash.text("device link 2")
 	// The names of these files differ from call to call.
 	names := []string{output, "OUTPUT"}
 	for i, input := range inputs {
@@ -82,14 +82,14 @@ func Identify(ctx context.Context, link process.Command, inputs []string, output
 	for line := range strings.Lines(printed.String()) {
 		words := commandWords(line)
 		if words == nil {
-			k.hash.Text(line) // the version of clang, its directory
+			k.hash.text(line) // the version of clang, its directory
 			continue
 		}
 		if err := k.command(words); err != nil {
 			return nil, context.Cause(ctx)
 		}
 	}
-	return &Link{Key: k.hash.Key(), read: k.read}, nil
+	return &Link{Key: k.hash.key(), read: k.read}, nil
 }
 
 // errUnknown reports a file whose influence on the link is unknown.
@@ -153,7 +153,7 @@ func isUncacheable(word string, plugin bool) bool {
 type keyer struct {
 	ctx       context.Context
 	link      process.Command
-	hash      *Hash
+	hash      hasher
 	rename    *strings.Replacer
 	temporary map[string]bool // inputs and output
 	read      []fileState
@@ -171,7 +171,7 @@ func (k *keyer) path(name string) string {
 func (k *keyer) environment() {
 	for _, variable := range k.link.Env {
 		if slices.ContainsFunc(variables, func(prefix string) bool { return strings.HasPrefix(variable, prefix) }) {
-			k.hash.Text(variable)
+			k.hash.text(variable)
 		}
 	}
 }
@@ -185,7 +185,7 @@ func (k *keyer) command(words []string) error {
 		return errUnknown
 	}
 	for _, word := range words {
-		k.hash.Text(k.rename.Replace(word))
+		k.hash.text(k.rename.Replace(word))
 	}
 	if err := k.program(words[0]); err != nil {
 		return err
@@ -214,7 +214,7 @@ func (k *keyer) helper(name string, words []string) {
 	}
 	for _, dir := range dirs {
 		if err := k.program(filepath.Join(dir, name)); err != nil {
-			k.hash.Text("no program")
+			k.hash.text("no program")
 		}
 	}
 }

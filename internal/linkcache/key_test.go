@@ -236,7 +236,7 @@ func TestUnknownLinker(t *testing.T) {
 
 // TestSharedLibraries checks that a key has the shared libraries of a program.
 func TestSharedLibraries(t *testing.T) {
-	k := keyer{ctx: t.Context(), hash: NewHash(), link: process.Command{Env: []string{"PATH=/usr/bin:/bin"}}}
+	k := keyer{ctx: t.Context(), hash: newHasher(), link: process.Command{Env: []string{"PATH=/usr/bin:/bin"}}}
 	if err := k.program("/bin/sh"); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -32,8 +33,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/process"
 )
 
-// DefaultLimit is the size limit of a Store whose Limit is 0, in bytes.
-const DefaultLimit = 5 << 30
+// defaultLimit is the size limit of a Store whose Limit is 0, in bytes.
+const defaultLimit = 5 << 30
 
 const (
 	version     = "v1"
@@ -55,7 +56,7 @@ type Store struct {
 	Dir string
 	// Name is the name of the store in warnings.
 	Name string
-	// Limit is the largest size of all results, in bytes; 0 means DefaultLimit. The
+	// Limit is the largest size of all results, in bytes; 0 means defaultLimit. The
 	// least recently used results are removed first.
 	Limit int64
 }
@@ -222,7 +223,7 @@ type result struct {
 func (s *Store) trim() error {
 	limit := s.Limit
 	if limit == 0 {
-		limit = DefaultLimit
+		limit = defaultLimit
 	}
 	results, err := s.results()
 	if err != nil {
@@ -293,25 +294,19 @@ func ignoreMissing(err error) error {
 	return err
 }
 
-// Hash computes a Key.
-type Hash struct {
-	h interface {
-		io.Writer
-		Sum([]byte) []byte
-	}
+// hasher computes a Key.
+type hasher struct{ hash.Hash }
+
+func newHasher() hasher { return hasher{sha256.New()} }
+
+// text adds a text. Its length is added, too, so that "ab" and "c" differ from "a" and "bc".
+func (h hasher) text(s string) {
+	fmt.Fprintf(h, "%d:", len(s))
+	io.WriteString(h, s)
 }
 
-// NewHash returns an empty Hash.
-func NewHash() *Hash { return &Hash{sha256.New()} }
-
-// Text adds a text. Its length is added, too, so that "ab" and "c" differ from "a" and "bc".
-func (h *Hash) Text(s string) {
-	fmt.Fprintf(h.h, "%d:", len(s))
-	io.WriteString(h.h, s)
-}
-
-// File adds the content of a file.
-func (h *Hash) File(name string) error {
+// file adds the content of a file.
+func (h hasher) file(name string) error {
 	f, err := os.Open(name)
 	if err != nil {
 		return err
@@ -321,9 +316,9 @@ func (h *Hash) File(name string) error {
 	if _, err := io.Copy(content, f); err != nil {
 		return err
 	}
-	h.Text(string(content.Sum(nil)))
+	h.text(string(content.Sum(nil)))
 	return nil
 }
 
-// Key returns the hash of all that was added.
-func (h *Hash) Key() Key { return Key(h.h.Sum(nil)) }
+// key returns the hash of all that was added.
+func (h hasher) key() Key { return Key(h.Sum(nil)) }

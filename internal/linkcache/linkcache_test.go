@@ -11,9 +11,9 @@ import (
 )
 
 func key(s string) Key {
-	h := NewHash()
-	h.Text(s)
-	return h.Key()
+	h := newHasher()
+	h.text(s)
+	return h.key()
 }
 
 func TestStore(t *testing.T) {
@@ -26,7 +26,7 @@ func TestStore(t *testing.T) {
 		}
 		k := key(content)
 		if _, found, err := s.Get(k, output); found || err != nil {
-			t.Fatalf("found before it is there: %v", err)
+			t.Fatalf("found a result before Put: %v", err)
 		}
 		if err := s.Put(k, image, []byte("printed")); err != nil {
 			t.Fatal(err)
@@ -39,7 +39,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestDamage changes each part of a result: it is not used, and removed.
+// TestDamage changes each byte of a result. Get removes the result and does not use it.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	s := Store{Dir: dir}
@@ -67,10 +67,10 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, found, err := s.Get(k, output); found || err != nil {
-			t.Errorf("%q is taken: %v", data, err)
+			t.Errorf("%q: found, %v; want a result that is not found", data, err)
 		}
 		if _, err := os.Stat(name); err == nil {
-			t.Errorf("%q stays", data)
+			t.Errorf("%q: not removed", data)
 		}
 	}
 }
@@ -104,18 +104,18 @@ func TestLimit(t *testing.T) {
 		return err
 	})
 	if total > s.Limit || total < s.Limit/2 {
-		t.Errorf("%d bytes of %d", total, s.Limit)
+		t.Errorf("got %d bytes, want between %d and %d", total, s.Limit/2, s.Limit)
 	}
 	if _, found, _ := s.Get(key("1"), output); found {
-		t.Error("the oldest result is there")
+		t.Error("found the oldest result, want it removed")
 	}
 	if _, found, _ := s.Get(key("29"), output); !found {
-		t.Error("the newest result is not there")
+		t.Error("the newest result is missing")
 	}
 }
 
-// TestConcurrent has many goroutines put and get the same results, in a store that
-// is too small for them.
+// TestConcurrent puts and gets the same results in many goroutines, in a store that is
+// too small for all of them.
 func TestConcurrent(t *testing.T) {
 	dir := t.TempDir()
 	s := Store{Dir: filepath.Join(dir, "cache"), Limit: 4 << 10}
@@ -135,7 +135,7 @@ func TestConcurrent(t *testing.T) {
 				if _, found, err := s.Get(k, output); err != nil {
 					t.Error(err)
 				} else if got, _ := os.ReadFile(output); found && !bytes.Equal(got, content) {
-					t.Errorf("%d: other content", i)
+					t.Errorf("%d: got another content than that of Put", i)
 				}
 			}
 		})
@@ -144,15 +144,15 @@ func TestConcurrent(t *testing.T) {
 }
 
 func TestHash(t *testing.T) {
-	a, b := NewHash(), NewHash()
-	a.Text("ab")
-	a.Text("c")
-	b.Text("a")
-	b.Text("bc")
-	if a.Key() == b.Key() {
-		t.Error("texts run together")
+	a, b := newHasher(), newHasher()
+	a.text("ab")
+	a.text("c")
+	b.text("a")
+	b.text("bc")
+	if a.key() == b.key() {
+		t.Error("the same key for ab and c as for a and bc")
 	}
-	if err := a.File(filepath.Join(t.TempDir(), "missing")); err == nil {
+	if err := a.file(filepath.Join(t.TempDir(), "missing")); err == nil {
 		t.Error("a missing file has a hash")
 	}
 }

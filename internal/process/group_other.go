@@ -4,5 +4,5 @@ package process
 
 import "os/exec"
 
-// ownGroup does nothing where there are no process groups.
+// ownGroup has no effect on systems without process groups.
 func ownGroup(*exec.Cmd) {}

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ownGroup puts the process into a group of its own, and has cancellation kill
+// ownGroup starts the process in a group of its own, and makes cancellation kill
 // the whole group.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

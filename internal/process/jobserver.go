@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// Jobserver is the job server of GNU make, as a client sees it: one slot is the
-// client's own, the others are bytes in a pipe that each slot takes out and puts
-// back. Several goroutines may acquire slots at the same time.
+// Jobserver is a client of the job server of GNU make. The client has one slot of its own.
+// The other slots are bytes in a pipe: acquiring one reads a byte, releasing it writes the
+// byte back. Several goroutines may acquire slots at the same time.
 type Jobserver struct {
 	read, write *os.File
 
@@ -35,8 +35,8 @@ func OpenJobserver(makeflags string) (*Jobserver, error) {
 	}
 	j := &Jobserver{own: make(chan struct{}, 1), reading: make(chan struct{}, 1)}
 	j.own <- struct{}{}
-	// Opened anew: other processes share the descriptors of make, and with them
-	// whether reads wait.
+	// Open the pipe again, because other processes share the descriptors of make and their
+	// flag for non-blocking reads.
 	if j.read, err = openPipe(readName, os.O_RDWR); err != nil {
 		if j.read, err = openPipe(readName, os.O_RDONLY); err != nil {
 			return nil, fmt.Errorf("job server %s: %w", auth, err)
@@ -49,8 +49,8 @@ func OpenJobserver(makeflags string) (*Jobserver, error) {
 	return j, nil
 }
 
-// jobserverAuth returns how MAKEFLAGS names the job server: of several, the last
-// one counts.
+// jobserverAuth returns the name of the job server in MAKEFLAGS. If it has several, the last
+// one applies.
 func jobserverAuth(makeflags string) (auth string) {
 	for _, word := range strings.Fields(makeflags) {
 		for _, option := range []string{"--jobserver-auth=", "--jobserver-fds="} {
@@ -79,7 +79,7 @@ func jobserverFiles(auth string) (read, write string, err error) {
 	return fmt.Sprintf("/proc/self/fd/%d", rfd), fmt.Sprintf("/proc/self/fd/%d", wfd), nil
 }
 
-// openPipe opens a pipe such that reads can be interrupted.
+// openPipe opens a pipe so that reads can be interrupted.
 func openPipe(name string, flag int) (*os.File, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -154,5 +154,5 @@ func (j *Jobserver) releaseToken(token byte) func() {
 
 func (j *Jobserver) put(token byte) { j.write.Write([]byte{token}) }
 
-// Close ends the connection. All slots must have been given back.
+// Close closes the pipe. All slots must have been released.
 func (j *Jobserver) Close() error { return errors.Join(j.read.Close(), j.write.Close()) }

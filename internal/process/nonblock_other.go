@@ -2,5 +2,5 @@
 
 package process
 
-// nonblock does nothing where there are no pipes in the file system.
+// nonblock has no effect on systems without pipes in the file system.
 const nonblock = 0

@@ -4,5 +4,5 @@ package process
 
 import "syscall"
 
-// nonblock has a file opened such that reads of it can be interrupted.
+// nonblock is the flag for opening a file so that reads can be interrupted.
 const nonblock = syscall.O_NONBLOCK

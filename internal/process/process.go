@@ -1,6 +1,6 @@
-// Package process runs programs: one to its end, or several at a time as far as slots are
-// free, such as those of the job server of GNU make. It passes long command lines in
-// response files, and kills what a cancelled program started.
+// Package process runs programs: one, or several at a time, limited by slots such as those of
+// the job server of GNU make. It passes long command lines in response files. If a program is
+// cancelled, it also kills the processes that the program started.
 package process
 
 import (
@@ -26,12 +26,12 @@ type Command struct {
 	Env  []string // all of its environment
 	// Dir is its working directory, "" for that of this process.
 	Dir string
-	// Stdout and Stderr take what the program prints. A nil one is dropped.
+	// Stdout and Stderr receive the output of the program. nil discards it.
 	Stdout, Stderr io.Writer
-	// Responses is the directory for a response file, in which the arguments go
-	// if they do not fit a command line. "" means that the program reads none.
+	// Responses is the directory for a response file with the arguments, if they are too
+	// long for a command line. "" means that the program reads no response files.
 	Responses string
-	// WindowsQuoting has the response file quoted as programs of Windows read it.
+	// WindowsQuoting quotes the response file for programs of Windows.
 	WindowsQuoting bool
 }
 
@@ -47,12 +47,12 @@ func (e *ExitError) Error() string { return fmt.Sprintf("'%s' failed", filepath.
 // Unwrap returns what the system reported.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-// maxCommandLine is how many bytes of arguments are passed on a command line.
-// Systems take at least this much, beside the environment.
+// maxCommandLine is the largest size of arguments on a command line, in bytes. All
+// systems accept it, in addition to the environment.
 const maxCommandLine = 96 << 10
 
-// Run runs a program to its end. When ctx is done before, it kills the program
-// and what that started, and returns the cause.
+// Run runs a program and waits until it ends. If ctx is done before, Run kills the program
+// and the processes that it started, and returns the cause.
 func (p *Command) Run(ctx context.Context) error {
 	args := p.Args[1:]
 	if p.Responses != "" && commandLineSize(args) > maxCommandLine {
@@ -67,7 +67,7 @@ func (p *Command) Run(ctx context.Context) error {
 	cmd.Dir = p.Dir
 	cmd.Env = append([]string{}, p.Env...) // not nil, which would be the environment of this process
 	cmd.Stdout, cmd.Stderr = p.Stdout, p.Stderr
-	cmd.WaitDelay = time.Second // for what the program started
+	cmd.WaitDelay = time.Second // for processes that the program started
 	ownGroup(cmd)
 	err := cmd.Run()
 	if cause := context.Cause(ctx); cause != nil {
@@ -93,7 +93,7 @@ func writeResponse(dir string, args []string, windows bool) (name string, err er
 	if err != nil {
 		return "", err
 	}
-	_, err = f.Write(Response(args, windows))
+	_, err = f.Write(response(args, windows))
 	if err = errors.Join(err, f.Close()); err != nil {
 		os.Remove(f.Name())
 		return "", err
@@ -101,9 +101,9 @@ func writeResponse(dir string, args []string, windows bool) (name string, err er
 	return f.Name(), nil
 }
 
-// Response returns the content of a response file with args, an argument a line:
-// quoted as GNU's tools and clang read it, or as programs of Windows do.
-func Response(args []string, windows bool) []byte {
+// response returns the content of a response file with one argument in each line, quoted
+// for GNU's tools and clang, or for programs of Windows.
+func response(args []string, windows bool) []byte {
 	var b bytes.Buffer
 	for _, arg := range args {
 		b.WriteByte('"')
@@ -132,10 +132,10 @@ func Response(args []string, windows bool) []byte {
 	return b.Bytes()
 }
 
-// Slots bounds how many jobs run at a time.
+// Slots limits the number of jobs that run at a time.
 type Slots interface {
-	// Acquire waits for a slot and returns what gives it back. It returns the
-	// cause if ctx is done before.
+	// Acquire waits for a slot and returns the function that releases it. If ctx is done
+	// before, it returns the cause.
 	Acquire(ctx context.Context) (release func(), err error)
 }
 
@@ -157,9 +157,9 @@ func (s slots) Acquire(ctx context.Context) (func(), error) {
 	}
 }
 
-// Jobs runs job for 0 to n-1, as many at a time as there are slots. Before each
-// it calls start, if that is not nil: in order, while others run. At the first
-// failure it cancels the others, waits for them and returns that failure.
+// Jobs runs job for 0 to n-1, as many at a time as there are slots. Before each job, it calls
+// start, if that is not nil. It calls start in order, while other jobs run. If a job fails, Jobs
+// cancels the other jobs, waits for them and returns the first error.
 func Jobs(ctx context.Context, slots Slots, n int, start func(i int), job func(ctx context.Context, i int) error) error {
 	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

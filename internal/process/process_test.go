@@ -73,10 +73,10 @@ func TestRun(t *testing.T) {
 
 func TestResponse(t *testing.T) {
 	args := []string{`a b`, `c"d\`, ``, `\\x`}
-	if got, want := string(Response(args, false)), "\"a b\"\n\"c\\\"d\\\\\"\n\"\"\n\"\\\\\\\\x\"\n"; got != want {
+	if got, want := string(response(args, false)), "\"a b\"\n\"c\\\"d\\\\\"\n\"\"\n\"\\\\\\\\x\"\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got, want := string(Response(args, true)), "\"a b\"\n\"c\\\"d\\\\\"\n\"\"\n\"\\\\x\"\n"; got != want {
+	if got, want := string(response(args, true)), "\"a b\"\n\"c\\\"d\\\\\"\n\"\"\n\"\\\\x\"\n"; got != want {
 		t.Errorf("Windows: %q, want %q", got, want)
 	}
 }

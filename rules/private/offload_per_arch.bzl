@@ -10,30 +10,28 @@ load(":target_ids.bzl", "target_ids")
 
 _ARCH = "//rules/settings:offload_arch"
 _ARCHS = "//rules/settings:offload_archs"
-_PROCESSOR = "//rules/settings:offload_processor"
 
 def _split(settings, attr, detected):
     return {
         arch: {
             _ARCH: arch,
             _ARCHS: [arch],
-            _PROCESSOR: arch.split(":")[0],
         }
         for arch in expand_archs(attr.offload_archs or settings[_ARCHS], detected)
         # Without architectures, the rule fails with a better message.
-    } or {"": {_ARCH: "", _ARCHS: [], _PROCESSOR: ""}}
+    } or {"": {_ARCH: "", _ARCHS: []}}
 
 _per_arch = transition(
     implementation = lambda settings, attr: _split(settings, attr, None),
     inputs = [_ARCHS],
-    outputs = [_ARCH, _ARCHS, _PROCESSOR],
+    outputs = [_ARCH, _ARCHS],
 )
 
 # Bazel looks for the GPUs of this machine wherever this transition is used.
 _per_native_arch = transition(
     implementation = lambda settings, attr: _split(settings, attr, settings[NATIVE_SETTING]),
     inputs = [_ARCHS, NATIVE_SETTING],
-    outputs = [_ARCH, _ARCHS, _PROCESSOR],
+    outputs = [_ARCH, _ARCHS],
 )
 
 def _offload_per_arch_impl(ctx):

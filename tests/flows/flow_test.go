@@ -1,3 +1,5 @@
+// Package flows runs complete offloading flows with this project's program in the place of LLVM's tools,
+// from sources to a program that ran.
 package flows
 
 import (
@@ -9,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/programs"
 )
 
 const (
@@ -33,16 +36,8 @@ type flow struct {
 func newFlow(t testing.TB) *flow {
 	t.Helper()
 	f := &flow{TB: t, dir: t.TempDir()}
-	sources, err := programs.ReadDir("program")
-	if err != nil {
+	if err := os.CopyFS(f.dir, programs.Sources()); err != nil {
 		t.Fatal(err)
-	}
-	for _, s := range sources {
-		data, err := programs.ReadFile("program/" + s.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.write(s.Name(), data)
 	}
 	return f
 }

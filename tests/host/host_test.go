@@ -15,8 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/tests/flows"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/internal/programs"
 )
 
 func TestMain(m *testing.M) {
@@ -275,7 +275,7 @@ func TestHost(t *testing.T) {
 		contents[name] = content
 	}
 	for _, name := range []string{"hip.h", "hiprt.c"} {
-		content, err := fs.ReadFile(flows.Sources(), name)
+		content, err := fs.ReadFile(programs.Sources(), name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/tests/flows"
+	"github.com/rules-offload/rules_offload/tests/internal/programs"
 )
 
 const (
@@ -88,7 +88,7 @@ func makeFixture() (dir string, err error) {
 	if dir, err = llvm.Scratch(); err != nil {
 		return "", err
 	}
-	if err := os.CopyFS(dir, flows.Sources()); err != nil {
+	if err := os.CopyFS(dir, programs.Sources()); err != nil {
 		return "", err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "empty.c"), nil, 0o666); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/bazelbuild/buildtools/build"
 
 	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
 // A workspace is where pages are followed: the directory hello next to rules_offload, as the tutorial has it. All pages
@@ -32,7 +33,7 @@ local_path_override(
 
 `
 	compiler = `offload = use_extension("@rules_offload//rules:extensions.bzl", "offload")
-use_repo(offload, "offload_system_clang")
+use_repo(offload, "offload_native", "offload_system_clang")
 register_toolchains("@offload_system_clang//:all")
 `
 	settings = `common --flag_alias=hip_runtime=@rules_offload//rules/settings:hip_runtime
@@ -41,19 +42,6 @@ common --flag_alias=openmp_runtime=@rules_offload//rules/settings:openmp_runtime
 build --hip_runtime=//runtime
 build --offload_archs=gfx90a
 build --openmp_runtime=@offload_system_clang//:openmp_runtime
-`
-	program = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain")
-
-offload_program_toolchain(
-    name = "prebuilt",
-    program = "offload",
-)
-
-toolchain(
-    name = "prebuilt_toolchain",
-    toolchain = ":prebuilt",
-    toolchain_type = "@rules_offload//rules/toolchain:program_type",
-)
 `
 	// wrapper is bazelw with a program that is already built, and without progress.
 	wrapper = `#!/usr/bin/env bash
@@ -89,7 +77,7 @@ func newWorkspace(t *testing.T) *workspace {
 	}
 	run := fmt.Sprintf(wrapper, project, prebuilt)
 	w.write(t, prebuilt, "offload", string(content))
-	w.write(t, prebuilt, "BUILD.bazel", program)
+	w.write(t, prebuilt, "BUILD.bazel", bazeltest.ToolchainFile)
 	w.write(t, w.bin, "bazel", run)
 	w.write(t, w.bin, "offload", string(content))
 	entries, err := os.ReadDir(project)
@@ -152,6 +140,9 @@ func (b *block) kind() string {
 		return strings.TrimPrefix(b.file, "+")
 	case regexp.MustCompile(`(?m)^(bazel_dep|use_repo|register_toolchains|offload\.|offload = )`).MatchString(b.text):
 		return "MODULE.bazel"
+	}
+	if regexp.MustCompile(`(?m)^def `).MatchString(b.text) {
+		return fmt.Sprintf("line%d.bzl", b.line)
 	}
 	return "BUILD.bazel"
 }
@@ -238,6 +229,12 @@ func TestBuild(t *testing.T) {
 						name = ".bazelrc.page"
 					}
 					w.write(t, w.dir, name, b.text)
+					if strings.HasSuffix(name, ".bzl") { // evaluated by a package that loads it
+						w.write(t, w.dir, name, b.text+"\nloaded = True\n")
+						w.write(t, w.dir, fmt.Sprintf("bzl%d/BUILD.bazel", b.line), fmt.Sprintf("load(%q, \"loaded\")\n", "//:"+name))
+						w.write(t, w.dir, "BUILD.bazel", "")
+						f.targets++
+					}
 					if name == ".bazelrc.page" {
 						steps = append(steps, step{block: b, command: "bazel --bazelrc=.bazelrc.page info release > info.txt\n"})
 					}
@@ -350,7 +347,7 @@ func provider(name string, known map[string][]string) string {
 	switch {
 	case name == "cc_shared_library" || name == "cc_import" || name == "cc_library" || name == "cc_binary" || name == "cc_test":
 		return "@rules_cc//cc:defs.bzl"
-	case name == "device_toolchain" || name == "offload_program_toolchain":
+	case name == "device_toolchain" || strings.HasPrefix(name, "offload_") && strings.HasSuffix(name, "_toolchain"):
 		return "@rules_offload//rules:toolchains.bzl"
 	case name == "archs":
 		return "@rules_offload//rules:archs.bzl"
@@ -403,6 +400,8 @@ func (s *stubs) label(rule, attribute, label string) {
 			target = path.Base(pkg)
 		}
 		s.f.w.write(s.f.t, s.f.w.dir, path.Join(pkg, "BUILD.bazel"), fmt.Sprintf("load(%q, \"cc_library\")\n\ncc_library(\n    name = %q,\n    visibility = [\"//visibility:public\"],\n)\n", "@rules_cc//cc:defs.bzl", target))
+	case strings.HasPrefix(label, "bin/"):
+		s.f.w.write(s.f.t, s.f.w.dir, path.Join(s.file.pkg, label), "#!/bin/sh\n")
 	case sourceName.MatchString(label) && !strings.HasPrefix(label, "-"):
 		s.source(rule, label)
 	}
@@ -481,21 +480,44 @@ func (s *stubs) source(rule, name string) {
 			}
 		}
 	case ".bc":
-		cmd := exec.Command(llvm.Tool(s.f.t, "clang"), "--target=amdgcn-amd-amdhsa", "-nogpulib", "-x", "c", "-emit-llvm", "-c", "-o", filepath.Join(s.f.w.dir, "stub.bc"), "/dev/null")
-		if out, err := cmd.CombinedOutput(); err != nil {
+		content = s.compile("--target=amdgcn-amd-amdhsa", "-nogpulib", "-emit-llvm", "-c", "-x", "c", "/dev/null")
+	case ".o":
+		content = s.compile("-c", "-x", "c", "/dev/null")
+	case ".a": // a fat object of clang, in an archive
+		s.compile("-c", "-x", "hip", "-nogpuinc", "-nogpulib", "--offload-new-driver", "-fgpu-rdc", "--offload-arch=gfx942", "-I"+s.headers(), s.math())
+		archive := filepath.Join(s.f.w.dir, "stub.a")
+		os.Remove(archive)
+		if out, err := exec.Command(llvm.Tool(s.f.t, "llvm-ar"), "rcs", archive, filepath.Join(s.f.w.dir, "stub.out")).CombinedOutput(); err != nil {
 			s.f.t.Fatalf("%v\n%s", err, out)
 		}
-		from, err := os.ReadFile(filepath.Join(s.f.w.dir, "stub.bc"))
+		from, err := os.ReadFile(archive)
 		if err != nil {
 			s.f.t.Fatal(err)
 		}
 		content = string(from)
 	case ".so":
-		from, err := os.ReadFile(filepath.Join(s.f.w.dir, "libmath.so"))
-		if err != nil {
+		s.compile("-c", "-x", "hip", "-nogpuinc", "-nogpulib", "--no-offload-new-driver", "--offload-arch=gfx90a", "--offload-arch=gfx942", "--offload-arch=gfx1100", "-fPIC", "-I"+s.headers(), s.math())
+		if err := os.Rename(filepath.Join(s.f.w.dir, "stub.out"), filepath.Join(s.f.w.dir, "stub.o")); err != nil {
 			s.f.t.Fatal(err)
 		}
-		content = string(from)
+		content = s.compile("-shared", "-fuse-ld=lld", "stub.o")
 	}
 	s.f.w.write(s.f.t, s.f.w.dir, file, content)
 }
+
+// compile runs clang++ in the workspace, and returns its output, which stub.out also has.
+func (s *stubs) compile(args ...string) string {
+	cmd := exec.Command(llvm.Tool(s.f.t, "clang++"), append(args, "-o", "stub.out")...)
+	cmd.Dir = s.f.w.dir
+	if out, err := cmd.CombinedOutput(); err != nil {
+		s.f.t.Fatalf("%q: %v\n%s", args, err, out)
+	}
+	content, err := os.ReadFile(filepath.Join(s.f.w.dir, "stub.out"))
+	if err != nil {
+		s.f.t.Fatal(err)
+	}
+	return string(content)
+}
+
+func (s *stubs) headers() string { return filepath.Join(s.f.w.project, "examples/hip_kernels/runtime") }
+func (s *stubs) math() string    { return filepath.Join(s.f.w.project, "tests/pages/program/math.hip") }

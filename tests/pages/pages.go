@@ -7,6 +7,8 @@
 //	<!-- not run: REASON -->   the block is only parsed
 //	<!-- file: NAME -->        the block is the content of a file that later blocks use
 //
+// A block that depends on libraries of ROCm does not run here either: tests/rocm has such programs.
+//
 // A block whose first line is a comment with a file name, such as "# MODULE.bazel", is that file.
 package pages
 
@@ -43,6 +45,7 @@ func (b *block) String() string { return fmt.Sprintf("%s:%d", b.page.path, b.lin
 var (
 	fence     = regexp.MustCompile("^( *)```(\\S*)\\s*$")
 	directive = regexp.MustCompile(`^\s*<!-- (not run|file): (.*?) -->$`)
+	ofROCm    = regexp.MustCompile(`"@rocm//|@offload_system_clang//:(?:hip|roc)`)
 	fileName  = regexp.MustCompile(`^(?:#|//) ([\w./-]*(?:BUILD\.bazel|MODULE\.bazel|\.bazelrc|\.bzl|\.hip|\.cc|\.h|\.cpp))$`)
 )
 
@@ -60,6 +63,9 @@ func parse(path, content string) (*page, error) {
 		case open != nil && m != nil && m[2] == "":
 			if m := fileName.FindStringSubmatch(strings.SplitN(open.text, "\n", 2)[0]); m != nil && open.file == "" {
 				open.file = m[1]
+			}
+			if open.language == "starlark" && open.excuse == "" && ofROCm.MatchString(open.text) {
+				open.excuse = "needs the libraries of ROCm: tests/rocm builds programs with them"
 			}
 			p.blocks = append(p.blocks, open)
 			open = nil

@@ -139,7 +139,7 @@ func documented(all []*page) map[string][]string {
 			continue
 		}
 		heading := ""
-		for _, line := range p.lines {
+		for _, line := range p.prose() {
 			if strings.HasPrefix(line, "#") {
 				_, heading, _ = strings.Cut(line, " ")
 			} else if m := attribute.FindStringSubmatch(line); m != nil {

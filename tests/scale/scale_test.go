@@ -1,3 +1,4 @@
+// Package scale measures what Bazel and `offload` need for workspaces with many bundles.
 package scale
 
 import (
@@ -9,6 +10,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
+	"github.com/rules-offload/rules_offload/tests/internal/workspaces"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }
@@ -46,7 +48,7 @@ func rounds() int {
 // workers and by one process each, and tells how much more the latter takes. The
 // numbers depend on the machine, so nothing is asked of them but that both ways end.
 func TestThousandBundles(t *testing.T) {
-	scale := Workspace{Packages: 20, Bundles: 50, Archs: []string{
+	scale := workspaces.Workspace{Packages: 20, Bundles: 50, Archs: []string{
 		"gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1200", "gfx1201",
 	}}
 	if !*full {

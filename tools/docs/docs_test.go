@@ -100,3 +100,18 @@ func TestPage(t *testing.T) {
 		t.Errorf("attributes of one rule are on the page of shared ones:\n%s", all["attributes"])
 	}
 }
+
+func TestSharedAttributes(t *testing.T) {
+	rule := func(docs string) symbol { return symbol{kind: "rule", fields: []field{{name: "copts", doc: docs}}} }
+	for _, test := range []struct{ docs, want string }{{"abab", "a"}, {"baba", "b"}, {"abbab", "b"}, {"abc", ""}} {
+		m := &module{file: "//rules:some.bzl"}
+		for _, docs := range strings.Split(test.docs, "") {
+			m.symbols = append(m.symbols, rule(docs))
+		}
+		for range 20 {
+			if got := sharedAttributes([]*module{m})["copts"].doc; got != test.want {
+				t.Errorf("%s: got %q, want %q", test.docs, got, test.want)
+			}
+		}
+	}
+}

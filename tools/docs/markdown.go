@@ -52,10 +52,11 @@ func index(modules []*module) string {
 	return w.String()
 }
 
-// sharedAttributes returns the attributes that two rules or more have with the same documentation, by name.
+// sharedAttributes returns the attributes that two rules or more have with the same documentation, by name. Of several
+// texts for a name, the most frequent one wins, then the first one.
 func sharedAttributes(modules []*module) map[string]field {
-	users := map[string]map[identity]int{}
-	first := map[identity]field{}
+	users := map[identity]int{}
+	var all []field
 	for _, m := range modules {
 		if m.declaresToolchains() {
 			continue
@@ -65,25 +66,17 @@ func sharedAttributes(modules []*module) map[string]field {
 				continue
 			}
 			for _, f := range s.fields {
-				if users[f.name] == nil {
-					users[f.name] = map[identity]int{}
+				if f.kind != "name" && !strings.HasPrefix(f.doc, oldName) {
+					users[f.key()]++
+					all = append(all, f)
 				}
-				users[f.name][f.key()]++
-				first[f.key()] = f
 			}
 		}
 	}
 	common := map[string]field{}
-	for name, byKey := range users {
-		for key, n := range byKey {
-			if n < 2 || name == "name" || strings.HasPrefix(key.doc, oldName) {
-				continue
-			}
-			// Of two equally frequent texts, the choice must not depend on the order of the map.
-			most := users[name][common[name].key()]
-			if n > most || n == most && key.doc < common[name].doc {
-				common[name] = first[key]
-			}
+	for _, f := range all {
+		if n := users[f.key()]; n > 1 && n > users[common[f.name].key()] {
+			common[f.name] = f
 		}
 	}
 	return common

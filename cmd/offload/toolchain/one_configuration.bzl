@@ -19,7 +19,6 @@ _DEFAULTS = {
     "//rules/settings:incremental": "auto",
     "//rules/settings:offload_arch": "",
     "//rules/settings:offload_archs": [],
-    "//rules/settings:offload_processor": "",
     "//rules/settings:openmp": True,
     "//rules/settings:track_headers": True,
     "//rules/settings:validation": True,

@@ -43,7 +43,7 @@ func messages(call *command.Call, err error) []string {
 // missingDirectory returns the file of an error and its directory, if that does not exist, or "".
 func missingDirectory(call *command.Call, err error) (name, dir string) {
 	var file *files.Error
-	if !errors.As(err, &file) || !errors.Is(err, fs.ErrNotExist) || file.In != "" {
+	if !errors.As(err, &file) || !errors.Is(err, fs.ErrNotExist) || file.InArchive() {
 		return "", ""
 	}
 	return file.Name, session.Files(call.Session).MissingDirectory(file.Name)

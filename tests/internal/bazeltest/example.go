@@ -83,7 +83,7 @@ func Example(t testing.TB, name string) *Workspace {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.Write("prebuilt/BUILD.bazel", toolchainFile)
+	w.Write("prebuilt/BUILD.bazel", ToolchainFile)
 	w.copyFile(llvm.Offload(t), "prebuilt/offload", 0o755)
 	w.findBazel(sources)
 	t.Cleanup(w.end)

@@ -46,7 +46,7 @@ func New(t testing.TB, dir string, contents map[string]string) *Workspace {
 	project, program := locate(t)
 	w := &Workspace{Dir: dir, t: t}
 	w.Write("MODULE.bazel", moduleFile(project))
-	w.Write("tools/BUILD.bazel", toolchainFile)
+	w.Write("tools/BUILD.bazel", ToolchainFile)
 	w.copyFile(program, "tools/offload", 0o755)
 	for name, content := range contents {
 		w.Write(name, content)
@@ -89,7 +89,8 @@ register_toolchains("//tools:all", "@offload_system_clang//:all")
 `, project)
 }
 
-const toolchainFile = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain", "offload_target_program_toolchain")
+// ToolchainFile is a BUILD file with toolchains for the program offload in its package.
+const ToolchainFile = `load("@rules_offload//rules:toolchains.bzl", "offload_program_toolchain", "offload_target_program_toolchain")
 
 offload_program_toolchain(
     name = "prebuilt",

@@ -1,6 +1,5 @@
-// Package scale makes workspaces with many bundles and measures what Bazel and
-// the program need for each.
-package scale
+// Package workspaces makes workspaces with many bundles.
+package workspaces
 
 import (
 	"fmt"

@@ -1,6 +1,5 @@
-// Package flows runs complete offloading flows with this project's program in
-// the place of LLVM's tools, from sources to a program that ran.
-package flows
+// Package programs has the sources of programs with device code that tests of several packages build.
+package programs
 
 import (
 	"embed"
@@ -15,7 +14,7 @@ var programs embed.FS
 func Sources() fs.FS {
 	sources, err := fs.Sub(programs, "program")
 	if err != nil {
-		panic(err) // the folder is in the program
+		panic(err) // the directory is embedded
 	}
 	return sources
 }
