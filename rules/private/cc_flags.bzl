@@ -58,7 +58,7 @@ def cc_configuration(ctx, counts = False, mandatory = True):
       mandatory: whether to fail if the target platform has no C++ toolchain.
 
     Returns:
-      None without a C++ toolchain, otherwise a struct: counted, whether code is instrumented; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`
+      None without a C++ toolchain, otherwise a struct: computed, a dict for `_once`; counted, whether code is instrumented; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`
       without the feature parse_headers; flag_features, that for flags; parses_headers, whether that feature is enabled.
     """
     toolchain = find_cc_toolchain(ctx, mandatory = mandatory)
@@ -73,6 +73,7 @@ def cc_configuration(ctx, counts = False, mandatory = True):
     counted = counts and ctx.coverage_instrumented()
     unsupported = _UNSUPPORTED_FEATURES + ([] if counted else _COVERAGE)
     return struct(
+        computed = {},
         counted = counted,
         features = cc_common.configure_features(
             ctx = ctx,
@@ -90,6 +91,12 @@ def cc_configuration(ctx, counts = False, mandatory = True):
         toolchain = toolchain,
     )
 
+def _once(cc, key, compute):
+    """Returns what a function returns. It is called once for each target, not for each source and architecture."""
+    if key not in cc.computed:
+        cc.computed[key] = compute()
+    return cc.computed[key]
+
 def host_flags(ctx, cc, language = "c++"):
     """Returns the C++ toolchain's flags for compilations of host code, without those that clang does not accept.
 
@@ -101,6 +108,9 @@ def host_flags(ctx, cc, language = "c++"):
     Returns:
       list of strings for `add_flags`.
     """
+    return _once(cc, "host flags of " + language, lambda: _host_flags(ctx, cc, language))
+
+def _host_flags(ctx, cc, language):
     kept = []
     skipped = []
     for flag in _flags(_command_line(cc, language, _user_flags(ctx, language))):
@@ -137,11 +147,11 @@ def host_environment(cc, language = "c++"):
     """
 
     # As Bazel does for C++: debug information must not contain the working directory of an action.
-    return {"PWD": "/proc/self/cwd"} | cc_common.get_environment_variables(
+    return _once(cc, "environment of " + language, lambda: {"PWD": "/proc/self/cwd"} | cc_common.get_environment_variables(
         action_name = _action(language),
         feature_configuration = cc.flag_features,
         variables = cc_common.empty_variables(),
-    )
+    ))
 
 def headers_files(cc):
     """Returns the files of the C++ toolchain: headers, which flags of `device_flags` refer to, and others.
@@ -173,7 +183,7 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False, parses_host 
     keep = ctx.attr._device_keep_copts[FlagBeginningsInfo].beginnings + (TARGET if parses_host else [])
     kept = []
     skipped = []
-    own = _flags(_command_line(cc, language, [])) if cc else []
+    own = _once(cc, "toolchain flags of " + language, lambda: _flags(_command_line(cc, language, []))) if cc else []
     for i, flag in enumerate(own + _flags(_user_flags(ctx, language))):
         # The longest entry decides: -D is for both, -D_FORTIFY_SOURCE for the host.
         text = _joined(flag)
