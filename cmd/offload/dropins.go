@@ -16,7 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/offloadwrapper"
 )
 
-// dropIns are the LLVM tools whose command lines the program implements, by the name under
+// dropIns are the LLVM tools whose command lines offload implements, by the name under
 // which it is called.
 var dropIns = map[string]func(context.Context, *command.Call) int{
 	"clang-offload-bundler":  bundler.Run,
@@ -26,7 +26,7 @@ var dropIns = map[string]func(context.Context, *command.Call) int{
 	"llvm-offload-wrapper":   offloadwrapper.Run,
 }
 
-// dropIn returns the drop-in for the name under which the program is called, or nil. Packages
+// dropIn returns the drop-in for the name under which offload is called, or nil. Packages
 // append the release to the names of tools: clang-offload-bundler-22.
 func dropIn(name string) func(context.Context, *command.Call) int {
 	name = strings.TrimSuffix(filepath.Base(name), ".exe")

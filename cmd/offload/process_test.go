@@ -16,7 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/workertest"
 )
 
-// asProgram makes the test binary be the program, under the name it holds.
+// asProgram is an environment variable: the test binary runs as offload, under the name in it.
 const asProgram = "OFFLOAD_TEST_PROGRAM"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// program returns a command that runs the program under a name.
+// program returns a command that runs offload under a name.
 func program(t *testing.T, dir, name string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()

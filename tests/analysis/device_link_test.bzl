@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_library")
 load("//rules:defs.bzl", "cuda_ptx", "hip_code_objects", "hip_device_link", "hip_library", "offload_archive", "offload_bundle", "offload_unbundle", "openmp_library")
-load(":testing.bzl", "actions_test", "failure_test", "provides_test")
+load(":testing.bzl", "actions_test", "failure_test", "one_argument", "provides_test")
 
 _LEVELS = {
     "gfx90a": ["-O1"],
@@ -175,7 +175,7 @@ def device_link_tests(name):
     )
     actions_test(
         name = "unlinked_requires_test",
-        argv = ["hip_device_link of //tests/analysis:unlinked (hip_library with device_link = False)"],
+        argv = [one_argument("hip_device_link of //tests/analysis:unlinked (hip_library with device_link = False)")],
         mnemonic = "OffloadRequire",
         output = "unlinked.require.o",
         target = "unlinked",
@@ -197,8 +197,8 @@ def device_link_tests(name):
         name = "device_link_register_test",
         argv = [
             "--entries=llvm_offload_entries_hip_device_link --keep-entries=BIN/tests/analysis/unlinked_user/host/a.own.o --keep-entries=BIN/tests/analysis/unlinked/host/a.own.o",
-            "--define=hip_device_link of //tests/analysis:unlinked (hip_library with device_link = False)",
-            "--define=hip_device_link of //tests/analysis:unlinked_user (hip_library with device_link = False)",
+            one_argument("--define=hip_device_link of //tests/analysis:unlinked (hip_library with device_link = False)"),
+            one_argument("--define=hip_device_link of //tests/analysis:unlinked_user (hip_library with device_link = False)"),
             "BIN/tests/analysis/program_code.hipfb",
         ],
         count = 1,

@@ -1,7 +1,7 @@
 """Analysis tests of how rules take flags."""
 
 load("//rules:defs.bzl", "cuda_ptx", "hip_code_objects", "hip_library", "offload_link", "openmp_library")
-load(":testing.bzl", "actions_test", "failure_test")
+load(":testing.bzl", "actions_test", "failure_test", "one_argument")
 
 def _variables_impl(_ctx):
     return [platform_common.TemplateVariableInfo({
@@ -15,7 +15,8 @@ make_variables = rule(implementation = _variables_impl)
 
 # In every attribute with flags: several in one string, quoted, with Make variables, a dollar and a generated file.
 _FLAGS = ["-DA='b c' -DD=\\\"e\\\"", "$(NESTED)", "-DM=$(LEVEL)$$X", "-include $(execpath :flag_file)"]
-_WORDS = "-DA=b c -DD=\"e\" -O3 -g -DM=3$X -include BIN/tests/analysis/flag_file.h"
+_WORDS = one_argument("-DA=b c") + " -DD=\"e\" -O3 -g -DM=3$X -include BIN/tests/analysis/flag_file.h"
+_DEFINES = one_argument("-DE=f g") + " -DL=3"
 _WITHOUT_INCLUSIONS = _WORDS.partition(" -include")[0]
 _COMMON = {
     "additional_compiler_inputs": [":flag_file"],
@@ -94,15 +95,15 @@ def flags_tests(name):
         tags = ["manual"],
     )
     cases = [
-        ("hip_device", "flags_hip", "OffloadHipCompile", "flags_hip/gfx942/a.bc", [_WORDS + " -device 3", "-DE=f g -DL=3"]),
-        ("hip_host", "flags_hip", "OffloadHipHostCompile", "flags_hip/host/a.o", [_WORDS + " -host 3", "-DE=f g -DL=3"]),
+        ("hip_device", "flags_hip", "OffloadHipCompile", "flags_hip/gfx942/a.bc", [_WORDS + " -device 3", _DEFINES]),
+        ("hip_host", "flags_hip", "OffloadHipHostCompile", "flags_hip/host/a.o", [_WORDS + " -host 3", _DEFINES]),
         ("hip_link", "flags_hip", "OffloadDeviceLink", "flags_hip/gfx942.co", [_WORDS]),
-        ("code_objects", "flags_code_objects", "OffloadHipCompile", "flags_code_objects/gfx942/a.o", [_WORDS, "-DE=f g -DL=3"]),
+        ("code_objects", "flags_code_objects", "OffloadHipCompile", "flags_code_objects/gfx942/a.o", [_WORDS, _DEFINES]),
         ("code_objects_link", "flags_code_objects", "OffloadDeviceLink", "flags_code_objects/gfx942.co", [_WORDS]),
-        ("not_split", "flags_not_split", "OffloadHipCompile", "flags_not_split/gfx942/a.o", ["-DA='b c' -DD=\\\"e\\\" -O3 -g -DM=3$X -include BIN/tests/analysis/flag_file.h"]),
-        ("cuda", "flags_cuda", "OffloadCudaCompile", "flags_cuda/sm_70/a.bc", [_WORDS, "-DE=f g -DL=3"]),
-        ("cuda_link", "flags_cuda", "OffloadDeviceLink", "flags_cuda/sm_70.ptx", ["-DA=b c -DD=\"e\" -O3 -g -DM=3$X -include BIN/tests/analysis/flag_file.h"]),
-        ("openmp_includes", "flags_openmp", "OffloadOpenMpIncludes", "flags_openmp/a.full.c", [_WORDS + " -host 3", "-DE=f g -DL=3"]),
+        ("not_split", "flags_not_split", "OffloadHipCompile", "flags_not_split/gfx942/a.o", [" ".join([one_argument("-DA='b c' -DD=\\\"e\\\""), "-O3 -g -DM=3$X", one_argument("-include BIN/tests/analysis/flag_file.h")])]),
+        ("cuda", "flags_cuda", "OffloadCudaCompile", "flags_cuda/sm_70/a.bc", [_WORDS, _DEFINES]),
+        ("cuda_link", "flags_cuda", "OffloadDeviceLink", "flags_cuda/sm_70.ptx", [_WORDS]),
+        ("openmp_includes", "flags_openmp", "OffloadOpenMpIncludes", "flags_openmp/a.full.c", [_WORDS + " -host 3", _DEFINES]),
         ("openmp_device", "flags_openmp", "OffloadOpenMpCompile", "flags_openmp/x86_64-pc-linux-gnu/a.o", [_WITHOUT_INCLUSIONS + " -device 3"]),
         ("openmp_host", "flags_openmp", "OffloadOpenMpHostCompile", "flags_openmp/host/a.bc", [_WITHOUT_INCLUSIONS + " -host 3"]),
         ("openmp_link", "flags_openmp", "OffloadDeviceLink", "flags_openmp/x86_64-pc-linux-gnu.img", ["-TBIN/tests/analysis/flag_file.h -other"]),

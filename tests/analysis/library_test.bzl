@@ -3,7 +3,7 @@
 load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
 load("//rules:defs.bzl", "hip_library", "offload_binary", "offload_bundle", "offload_embed", "offload_link", "offload_register", "offload_report", "openmp_library")
 load(":fixtures.bzl", "container", "layer")
-load(":testing.bzl", "actions_test", "actions_test_with", "code_test", "failure_test", "provides_test")
+load(":testing.bzl", "actions_test", "actions_test_with", "code_test", "failure_test", "one_argument", "provides_test")
 
 _windows_test = actions_test_with({
     "//command_line_option:extra_toolchains": [str(Label("//tests/analysis:windows_cc"))],
@@ -106,7 +106,7 @@ def library_tests(name):
         )
         actions_test(
             name = "like_cc_{}_compile_test".format(kind),
-            argv = ["-DIMPL=1 -DLOCAL=a b", "-I BIN/tests/analysis/_virtual_includes/like_cc_" + kind],
+            argv = ["-DIMPL=1 " + one_argument("-DLOCAL=a b"), "-I BIN/tests/analysis/_virtual_includes/like_cc_" + kind],
             count = 1,
             inputs = ["tests/analysis/a.h", "tests/analysis/sub/impl.h", "tests/analysis/sub/text.inc", "tests/analysis/_virtual_includes/like_cc_{}/prefix/lib.h".format(kind)],
             mnemonic = mnemonic,

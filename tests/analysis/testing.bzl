@@ -59,11 +59,11 @@ def _actions_test_impl(ctx):
         asserts.equals(env, output, actions.keys())
         return analysistest.end(env)
     action, outputs = actions[output]
-    argv = " ".join(_plain(ctx, action.argv))
+    argv = _plain(ctx, action.argv)
     for words in ctx.attr.argv:
-        asserts.true(env, " " + words + " " in " " + argv + " ", "{} is not in {}".format(repr(words), argv))
+        asserts.true(env, _has(argv, _split(words)), "{} is not in {}".format(repr(words), argv))
     for words in ctx.attr.not_in_argv:
-        asserts.false(env, " " + words + " " in " " + argv + " ", "{} is in {}".format(repr(words), argv))
+        asserts.false(env, _has(argv, _split(words)), "{} is in {}".format(repr(words), argv))
     inputs = [file.short_path for file in action.inputs.to_list()]
     for input in ctx.attr.inputs:
         asserts.true(env, input in inputs, "{} is not in {}".format(input, inputs))
@@ -74,6 +74,26 @@ def _actions_test_impl(ctx):
     if ctx.attr.outputs:
         asserts.equals(env, ctx.attr.outputs, [file.short_path.removeprefix(ctx.label.package + "/") for file in outputs])
     return analysistest.end(env)
+
+_INSIDE = "\\ "
+
+def one_argument(text):
+    """An argument with spaces, for `argv` and `not_in_argv` of tests.
+
+    Args:
+      text: the argument.
+
+    Returns:
+      the argument, in which a backslash precedes each space.
+    """
+    return text.replace(" ", _INSIDE)
+
+def _split(words):
+    return [word.replace("\0", " ") for word in words.replace(_INSIDE, "\0").split(" ")]
+
+def _has(argv, words):
+    """Reports whether words follow each other in a list of arguments."""
+    return any([argv[i:i + len(words)] == words for i in range(len(argv) - len(words) + 1)])
 
 def _plain(ctx, argv):
     """Arguments without what depends on the configuration of the test."""
@@ -115,8 +135,8 @@ def actions_test(name, target, mnemonic, **kwargs):
       target: the target.
       mnemonic: of the actions.
       **kwargs: count: how many there are. output: the first output, below this
-        package, of the one to look at; argv: words that follow each other on its
-        command line (BIN stands for the output folder); not_in_argv: words that do
+        package, of the one to look at; argv: arguments that follow each other on its
+        command line, with `one_argument` for those with spaces (BIN stands for the output folder); not_in_argv: words that do
         not; env: some of its environment; inputs: paths among its inputs; outputs: all its outputs; shell: whether
         a shell runs it.
     """

@@ -1,4 +1,4 @@
-// Package command defines a call of the program. Processes and worker requests run the same
+// Package command defines a call of offload or a drop-in. Processes and worker requests run the same
 // code with it.
 package command
 
@@ -10,7 +10,7 @@ import (
 
 // Call is a command line with its environment.
 type Call struct {
-	// Name is the name the program was called under, as typed.
+	// Name is the name under which offload was called, as typed.
 	Name string
 	// Args are the arguments after the name, with parameter files expanded.
 	Args []string

@@ -80,8 +80,8 @@ func signedSize(n int64) string {
 	return printable.Size(n)
 }
 
-// figureNames are the names of figures in the order in which they are printed.
-var figureNames = []string{"occupancy", "sgpr_spills", "vgpr_spills", "scratch", "vgprs", "agprs", "sgprs", "lds", "kernarg", "max_workgroup_size"}
+// valueNames are the names of the values of a kernel, in the order in which they are printed.
+var valueNames = []string{"occupancy", "sgpr_spills", "vgpr_spills", "scratch", "vgprs", "agprs", "sgprs", "lds", "kernarg", "max_workgroup_size"}
 
 // diffRow returns the cells of a kernel that differs.
 func diffRow(k *kernels.ChangedKernel) []string {
@@ -90,7 +90,7 @@ func diffRow(k *kernels.ChangedKernel) []string {
 	if n, ok := k.Deltas["code_size"]; ok {
 		code = fmt.Sprintf("%+d", n)
 	}
-	for _, name := range figureNames {
+	for _, name := range valueNames {
 		if n, ok := k.Deltas[name]; ok {
 			what = append(what, fmt.Sprintf("%s %s (%+d)", strings.ReplaceAll(name, "_", " "), fromTo(k, name), n))
 		}
@@ -108,13 +108,13 @@ func diffRow(k *kernels.ChangedKernel) []string {
 	return []string{string(k.Change), orDash(k.Arch), code, orDash(strings.Join(what, ", ")), orDash(k.Demangled)}
 }
 
-// fromTo prints the old and the new figure.
+// fromTo returns the old and the new value.
 func fromTo(k *kernels.ChangedKernel, name string) string {
-	figure := func(k *kernels.Kernel) string {
+	value := func(k *kernels.Kernel) string {
 		n := kernels.Figure(k, name)
 		return number(n)
 	}
-	return figure(k.Old) + " to " + figure(k.New)
+	return value(k.Old) + " to " + value(k.New)
 }
 
 // Failures returns one line that lists the exceeded limits.

@@ -255,7 +255,7 @@ func kernelRow(file string, k *kernels.Kernel, named, mangled bool) []string {
 	return append(cells, orDash(name))
 }
 
-// number prints a figure, a dash if the image does not state it.
+// number returns a value as text, a dash if the image does not state it.
 func number(n *int64) string {
 	if n == nil {
 		return "-"

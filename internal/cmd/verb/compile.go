@@ -20,7 +20,7 @@ var compileVerb = verb{
 	flags: func() action { return new(compileFlags) },
 }
 
-// IsCompile reports whether arguments of the program run a compiler. In these, @file
+// IsCompile reports whether arguments run a compiler. In these, @file
 // is for the compiler.
 func IsCompile(args []string) bool { return len(args) > 0 && args[0] == compileVerb.name }
 
@@ -37,7 +37,7 @@ func (f *compileFlags) define(flags *flagSet) {
 
 func (f *compileFlags) run(_ context.Context, call *command.Call, operands []string) error {
 	if call.Worker {
-		return errors.New("compile: a worker cannot run a compiler; start the program for each compilation")
+		return errors.New("compile: a worker cannot run a compiler; start offload for each compilation")
 	}
 	if err := required("headers", f.opt.Headers); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 )
 
 // completeCommand is the verb that completion scripts call. Its arguments are the
-// shell, and the words of the command line after the program's name, up to and
+// shell, and the words of the command line after offload, up to and
 // including the one to complete. It prints a line for each candidate, or one of the
 // answers below.
 const completeCommand = "__complete"

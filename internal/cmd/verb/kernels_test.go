@@ -22,7 +22,7 @@ const (
 	gfx1100 = 0x41
 )
 
-// device returns a kernel with the figures that occupancy needs.
+// device returns a kernel with the values that occupancy depends on.
 func device(name string, vgprs, scratch int) testelf.Kernel {
 	return testelf.Kernel{
 		Name: name, CodeSize: uint64(64 + vgprs), Rsrc1: uint32((vgprs - 1) / 8),
