@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/register"
@@ -21,10 +22,9 @@ type RegisterOptions struct {
 	Kind offloadbinary.OffloadKind
 	// Triple is the host triple: x86-64 or AArch64 with ELF, or x86-64 Windows.
 	Triple string
-	// Release is the LLVM release whose SYCL runtime is called. Up to release 22,
-	// the runtime takes each image; later, it takes the offload binary. 0 means
-	// 22.
-	Release int
+	// Release is the release whose SYCL runtime is called, see
+	// target.Release.RegistersSYCLBinaries, and which reads the bitcode of IR.
+	Release target.Release
 	// Images are files with device images: for OpenMP any number of images and
 	// offload binaries, where each image is registered; for HIP and CUDA one fat
 	// binary; for SYCL one offload binary.
@@ -98,7 +98,7 @@ func (s *Session) Register(ctx context.Context, opt RegisterOptions) error {
 	}
 	defer memory.Release()
 	return s.write(ctx, func(out *files.Outputs) error {
-		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == offloadbinary.SYCL && opt.Release > register.LastSYCLDescriptor}
+		r := register.Registration{Kind: opt.Kind, Package: opt.Kind == offloadbinary.SYCL && opt.Release.RegistersSYCLBinaries()}
 		for _, input := range inputs {
 			images, err := r.ReadImages(input.All())
 			if err == nil && opt.Check && (opt.Kind == offloadbinary.HIP || opt.Kind == offloadbinary.CUDA) {

@@ -173,7 +173,7 @@ def cc_configuration(ctx, counts = False, mandatory = True):
       mandatory: whether to fail if the target platform has no C++ toolchain.
 
     Returns:
-      None without a C++ toolchain, otherwise a struct: counted, whether code is instrumented; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`
+      None without a C++ toolchain, otherwise a struct: computed, a dict for `_once`; counted, whether code is instrumented; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`
       without the feature parse_headers; flag_features, that for flags; parses_headers, whether that feature is enabled.
     """
     toolchain = find_cc_toolchain(ctx, mandatory = mandatory)
@@ -188,6 +188,7 @@ def cc_configuration(ctx, counts = False, mandatory = True):
     counted = counts and ctx.coverage_instrumented()
     unsupported = _UNSUPPORTED_FEATURES + ([] if counted else _COVERAGE)
     return struct(
+        computed = {},
         counted = counted,
         features = cc_common.configure_features(
             ctx = ctx,
@@ -205,6 +206,12 @@ def cc_configuration(ctx, counts = False, mandatory = True):
         toolchain = toolchain,
     )
 
+def _once(cc, key, compute):
+    """Returns what a function returns. It is called once for each target, not for each source and architecture."""
+    if key not in cc.computed:
+        cc.computed[key] = compute()
+    return cc.computed[key]
+
 def host_flags(ctx, cc, language = "c++"):
     """Returns the C++ toolchain's flags for compilations of host code, without those that clang does not accept.
 
@@ -216,11 +223,11 @@ def host_flags(ctx, cc, language = "c++"):
     Returns:
       list of strings for `add_flags`.
     """
-    return _NO_WARNINGS + _words([
+    return _once(cc, "host flags of " + language, lambda: _NO_WARNINGS + _words([
         flag
         for flag in _flags(_command_line(cc, language, _user_flags(ctx, language)))
         if not flag[0].startswith(_DROPPED) and not is_gcc_only(flag[0]) and not (cc.counted and flag[0] in _GCC_COVERAGE)
-    ])
+    ]))
 
 def host_environment(cc, language = "c++"):
     """Returns the environment of the C++ toolchain's compilations.
@@ -234,11 +241,11 @@ def host_environment(cc, language = "c++"):
     """
 
     # As Bazel does for C++: debug information must not contain the working directory of an action.
-    return {"PWD": "/proc/self/cwd"} | cc_common.get_environment_variables(
+    return _once(cc, "environment of " + language, lambda: {"PWD": "/proc/self/cwd"} | cc_common.get_environment_variables(
         action_name = _action(language),
         feature_configuration = cc.flag_features,
         variables = cc_common.empty_variables(),
-    )
+    ))
 
 def headers_files(cc):
     """Returns the files of the C++ toolchain: headers, which flags of `device_flags` refer to, and others.
@@ -269,7 +276,7 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False, parses_host 
     """
     flags = [
         flag
-        for flag in (_flags(_command_line(cc, language, [])) if cc else [])
+        for flag in (_once(cc, "toolchain flags of " + language, lambda: _flags(_command_line(cc, language, []))) if cc else [])
         if (flag[0].startswith(_LANGUAGE + (_TARGET if parses_host else ())) and not _joined(flag).startswith(_NOT_LANGUAGE)) or (for_cpu and _is_for_a_cpu(flag[0]))
     ] + [
         flag

@@ -1,0 +1,151 @@
+package scale
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
+)
+
+// libraries makes count libraries of four sources: HIP for four GPUs below hip/,
+// and C++ below cc/.
+func libraries(count int) map[string]string {
+	const each = 30
+	files := map[string]string{"BUILD.bazel": ""}
+	for p := range (count + each - 1) / each {
+		n := min(each, count-p*each)
+		files[fmt.Sprintf("hip/p%d/BUILD.bazel", p)] = fmt.Sprintf(`load("@rules_offload//rules:defs.bzl", "hip_library")
+
+[
+    hip_library(
+        name = "l%%d" %% i,
+        srcs = ["s%%d.hip" %% s for s in range(4)],
+        offload_archs = ["gfx90a", "gfx942", "gfx1100", "gfx1201"],
+    )
+    for i in range(%d)
+]
+`, n)
+		files[fmt.Sprintf("cc/p%d/BUILD.bazel", p)] = fmt.Sprintf(`load("@rules_cc//cc:defs.bzl", "cc_library")
+
+[
+    cc_library(
+        name = "l%%d" %% i,
+        srcs = ["s%%d.cc" %% s for s in range(4)],
+    )
+    for i in range(%d)
+]
+`, n)
+		for s := range 4 {
+			files[fmt.Sprintf("hip/p%d/s%d.hip", p, s)] = ""
+			files[fmt.Sprintf("cc/p%d/s%d.cc", p, s)] = ""
+		}
+	}
+	return files
+}
+
+// analysis is what Bazel needs to analyze targets.
+type analysis struct {
+	seconds float64 // processor time of the server
+	heap    int     // MB after garbage collection
+}
+
+// analyze analyzes targets again, in a configuration that the server has not seen.
+func analyze(t *testing.T, w *bazeltest.Workspace, round int, target string) analysis {
+	t.Helper()
+	pid := strings.TrimSpace(w.Bazel("info", "server_pid").Stdout)
+	before := processorTime(t, pid)
+	w.Bazel("build", "--nobuild", "--define", fmt.Sprintf("round=%d", round), target)
+	seconds := processorTime(t, pid) - before
+	heap := strings.TrimSuffix(strings.TrimSpace(w.Bazel("info", "used-heap-size-after-gc").Stdout), "MB")
+	megabytes, err := strconv.Atoi(heap)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return analysis{seconds, megabytes}
+}
+
+// processorTime returns the seconds that a process used.
+func processorTime(t *testing.T, pid string) float64 {
+	t.Helper()
+	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	ticks := 0.0
+	for _, field := range strings.Fields(rest)[11:13] {
+		n, err := strconv.ParseFloat(field, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return ticks / 100
+}
+
+func median(values []float64) float64 {
+	values = slices.Clone(values)
+	slices.Sort(values)
+	return values[len(values)/2]
+}
+
+// TestAnalysis compares the analysis of 1,200 hip_library with that of as many
+// cc_library, or of sixty without -full. The program is prebuilt.
+func TestAnalysis(t *testing.T) {
+	count := 60
+	if *full {
+		count = 1200
+	}
+	w := bazeltest.New(t, t.TempDir(), libraries(count))
+	var ratios []float64
+	for round := range 2 * rounds() {
+		cc := analyze(t, w, round, "//cc/...")
+		hip := analyze(t, w, round, "//hip/...")
+		t.Logf("%d libraries: %.1f s and %d MB for cc_library; %.1f s and %d MB for hip_library", count, cc.seconds, cc.heap, hip.seconds, hip.heap)
+		if round > 0 { // The server is slow at first, and loads packages.
+			ratios = append(ratios, hip.seconds/cc.seconds)
+		}
+	}
+	t.Logf("%d libraries: hip_library takes %.2f times as long, median of %d", count, median(ratios), len(ratios))
+}
+
+// TestChain analyzes chains of device_deps. The time must grow with their length,
+// not with its square.
+func TestChain(t *testing.T) {
+	files := map[string]string{"a.hip": ""}
+	for _, depth := range []int{100, 200} {
+		files[fmt.Sprintf("chain%d/BUILD.bazel", depth)] = fmt.Sprintf(`load("@rules_offload//rules:defs.bzl", "hip_library")
+
+[
+    hip_library(
+        name = "l%%d" %% i,
+        srcs = ["//:a.hip"],
+        device_deps = [":l%%d" %% (i - 1)] if i else [],
+        device_link = i == %[1]d - 1,
+        offload_archs = ["gfx90a", "gfx942"],
+        rdc = True,
+    )
+    for i in range(%[1]d)
+]
+`, depth)
+	}
+	files["BUILD.bazel"] = `exports_files(["a.hip"])` + "\n"
+	w := bazeltest.New(t, t.TempDir(), files)
+	var ratios []float64
+	for round := range 4 {
+		short := analyze(t, w, round, "//chain100:l99")
+		long := analyze(t, w, round, "//chain200:l199")
+		t.Logf("%.2f s for 100 libraries, %.2f s for 200", short.seconds, long.seconds)
+		if round > 0 {
+			ratios = append(ratios, long.seconds/short.seconds)
+		}
+	}
+	if ratio := median(ratios); ratio > 3 {
+		t.Errorf("a chain of twice the length takes %.1f times as long, want 2", ratio)
+	}
+}
