@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/session"
 )
@@ -140,9 +141,9 @@ type ReadOptions struct {
 	// MaxSize limits the uncompressed size of a compressed bundle, in bytes; 0
 	// means any size that the compressed data can have.
 	MaxSize int64
-	// LLVM23 selects the order in which LLVM 23 and later visit the entries of binary
-	// bundles, see target.Order23.
-	LLVM23 bool
+	// Release decides the order in which the entries of binary bundles are visited, see
+	// target.Release.Order.
+	Release target.Release
 	// Stats, if not nil, is called with every bundle before it is used. Compressed
 	// bundles are then decoded in full to check their hash.
 	Stats func(images.Bundle)
@@ -160,7 +161,7 @@ func (s *Session) openBundles(ctx context.Context, name string, t bundle.FileTyp
 func (opt *ReadOptions) options(t bundle.FileType) images.Options {
 	return images.Options{
 		Scope: images.Bundles, Type: t,
-		Lenient: opt.Lenient, Verify: opt.Verify, MaxSize: opt.MaxSize, LLVM23: opt.LLVM23, Measure: opt.Stats != nil,
+		Lenient: opt.Lenient, Verify: opt.Verify, MaxSize: opt.MaxSize, Release: opt.Release, Measure: opt.Stats != nil,
 	}
 }
 

@@ -74,9 +74,8 @@ type Options struct {
 	// MaxSize limits the uncompressed size of a compressed bundle, in bytes; 0
 	// means any size that the compressed data can have.
 	MaxSize int64
-	// LLVM23 makes BundlerOrder use the order of LLVM 23 and later, see
-	// target.Order23.
-	LLVM23 bool
+	// Release decides the order of BundlerOrder, see target.Release.Order.
+	Release target.Release
 	// Measure decodes and hashes every compressed bundle, see Bundle.
 	Measure bool
 	// Visit, if not nil, is called with each source that was searched without a
@@ -124,7 +123,7 @@ type Source struct {
 
 	format   object.Format
 	complete bool
-	llvm23   bool // as Options.LLVM23
+	release  target.Release
 }
 
 // Bundle is a bundle found in a file.
@@ -153,11 +152,7 @@ func (s *Source) BundlerOrder() []*DeviceImage {
 			for i, image := range rest[:n] {
 				ids[i] = image.ID
 			}
-			order := target.Order
-			if s.llvm23 {
-				order = target.Order23
-			}
-			for _, i := range order(ids) {
+			for _, i := range s.release.Order(ids) {
 				ordered = append(ordered, rest[i])
 			}
 		} else {

@@ -150,7 +150,7 @@ func (s *search) file(ctx context.Context, c content.Content, at place) error {
 	if archive {
 		return s.archive(ctx, c, at)
 	}
-	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format.String(), Archive: format == object.Archive || format == object.ThinArchive, format: format, llvm23: s.opt.LLVM23}
+	s.source = &Source{Place: at.Place, Size: c.Len(), Format: format.String(), Archive: format == object.Archive || format == object.ThinArchive, format: format, release: s.opt.Release}
 	s.sources = append(s.sources, s.source)
 	defer s.forget()
 	err := s.read(ctx, c, at)

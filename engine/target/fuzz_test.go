@@ -110,7 +110,7 @@ func FuzzTargetID(f *testing.F) {
 func TestOrderProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := rapid.SliceOf(rapid.StringN(0, 3, -1)).Draw(t, "keys")
-		order := Order(keys)
+		order := LLVM22.Order(keys)
 		visited := make([]string, 0, len(order))
 		for _, i := range order {
 			visited = append(visited, keys[i])

@@ -84,7 +84,7 @@ func TestOrderLikeLLVM(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, got = []int{}, Order(keys[:count])
+			want, got = []int{}, LLVM22.Order(keys[:count])
 		} else if got == nil {
 			keys = append(keys, row[0])
 		} else if i, err := strconv.Atoi(row[0]); err == nil {

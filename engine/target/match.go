@@ -60,20 +60,9 @@ func (m Match) String() string {
 type Rules struct {
 	// HIPOpenMP makes the kinds hip and hipv4 compatible with openmp.
 	HIPOpenMP bool
-	// LLVM23 selects the order in which LLVM 23 and later visit requests, see
-	// Order23.
-	LLVM23 bool
-	// Release is the number of the release of LLVM whose processors decide about
-	// features: LLVM 22 has no xnack for gfx1250. 0 stands for the newest.
-	Release int
-}
-
-// order returns the order in which requests with the given names are visited.
-func (r Rules) order(names []string) []int {
-	if r.LLVM23 {
-		return Order23(names)
-	}
-	return Order(names)
+	// Release decides the order in which requests are visited, see Release.Order, and which
+	// features processors have: for LLVM 22, gfx1250 has no xnack.
+	Release Release
 }
 
 // Match reports whether the stored entry matches the request. It uses the
@@ -194,7 +183,7 @@ func (r Rules) Serve(entries, requests []ID, trace func(Match)) []int {
 		served[i] = -1
 		best[i].Verdict = KindOrTripleMismatch
 	}
-	open := r.order(names)
+	open := r.Release.Order(names)
 	for e, entry := range entries {
 		for k, i := range open {
 			m := r.match(entry, standard[i])

@@ -108,7 +108,7 @@ func TestExplain(t *testing.T) {
 
 // Code for any setting of a feature serves a request for one where the release has the feature for the processor.
 func TestFeaturesOfReleases(t *testing.T) {
-	for release, want := range map[int]string{22: "", 23: "sramecc", 24: "xnack", 0: "xnack"} {
+	for release, want := range map[Release]string{22: "", 23: "sramecc", 24: "xnack", 0: "xnack"} {
 		for _, feature := range []string{"sramecc", "xnack"} {
 			for _, processor := range []string{"gfx1250", "gfx1251"} {
 				m := Rules{Release: release}.Match(parse(t, amd+processor), parse(t, amd+processor+":"+feature+"+"))

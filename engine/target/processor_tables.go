@@ -23,7 +23,7 @@ type processor struct {
 
 // earlier is what a processor had in releases of LLVM up to one, oldest first.
 type earlier struct {
-	until    int
+	until    Release
 	features uint8
 }
 

@@ -2,20 +2,7 @@ package target
 
 import "github.com/zeebo/xxh3"
 
-// Order returns the order in which LLVM 22 iterates over a StringMap with the
-// given keys, inserted in order, as indices into keys. LLVM stores the entries
-// of a bundle and the requests for unbundling in such a map. Of equal keys,
-// only the last is in the result, because it replaces the value of the first.
-//
-// The map is an open hash table that starts with 16 buckets, probes at growing
-// distance, and doubles if more than three quarters are full. The keys are then
-// moved in the order of the old buckets.
-func Order(keys []string) []int { return order(keys, 1) }
-
-// Order23 is Order for LLVM 23 and later, whose hash tables use linear probing.
-func Order23(keys []string) []int { return order(keys, 0) }
-
-// order is Order for tables in which the distance of buckets grows by growth with each probe.
+// order is Release.Order for tables in which the distance of buckets grows by growth with each probe.
 func order(keys []string, growth uint32) []int {
 	const empty = -1
 	type slot struct {

@@ -132,7 +132,7 @@ func CheckTargetID(triple Triple, s string) error {
 const newest = 0
 
 // illegal returns a feature of t that p does not have in a release of LLVM.
-func (p processor) illegal(t TargetID, release int) (Feature, bool) {
+func (p processor) illegal(t TargetID, release Release) (Feature, bool) {
 	for _, e := range p.earlier {
 		if release != newest && release <= e.until {
 			p.features = e.features

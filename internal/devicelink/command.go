@@ -54,7 +54,7 @@ type CommandOptions struct {
 	// Output is the output of the host link, as given, from which clang derives the names of
 	// other outputs. "" leaves the names to clang.
 	Output  string
-	Release int // of LLVM: up to 22, AMD GPUs are linked with -flto
+	Release target.Release // up to LLVM 22, AMD GPUs are linked with -flto
 
 	LLVM         []LLVMArg
 	SaveTemps    bool
@@ -89,7 +89,7 @@ func (l *Link) Command(opt *CommandOptions, files []string, output string) []str
 	default:
 		args = append(args, "-march="+processor)
 	}
-	if amd && opt.Release <= lastLTO {
+	if amd && opt.Release <= target.LLVM22 {
 		args = append(args, "-flto")
 	}
 	for _, arg := range opt.LLVM {
@@ -115,7 +115,7 @@ func (l *Link) Command(opt *CommandOptions, files []string, output string) []str
 	}
 	if l.Kinds == offloadbinary.SYCL {
 		args = append(args, "--sycl-link")
-		if opt.Release < firstSame { // clang passes these itself from that release
+		if opt.Release < target.LLVM24 { // clang passes these itself from that release
 			args = append(args, "-Xlinker", "-triple="+l.Triple, "-Xlinker", "-arch="+processor)
 		}
 	}
@@ -137,12 +137,9 @@ func (l *Link) Command(opt *CommandOptions, files []string, output string) []str
 	return args
 }
 
-// lastLTO is the last release whose clang-linker-wrapper requests LTO itself.
-const lastLTO = 22
-
 // forTriple returns the argument in the value of --device-linker or
 // --device-compiler, and whether it is for a triple.
-func forTriple(value, triple string, release int) (string, bool) {
+func forTriple(value, triple string, release target.Release) (string, bool) {
 	left, right, _ := strings.Cut(value, "=")
 	switch {
 	case target.ParseTriple(left).Arch == target.ArchUnknown:
@@ -150,6 +147,6 @@ func forTriple(value, triple string, release int) (string, bool) {
 	case right == "":
 		return left, true
 	}
-	compatible := release >= firstSame && target.ParseTriple(left).CompatibleWith(target.ParseTriple(triple))
+	compatible := release >= target.LLVM24 && target.ParseTriple(left).CompatibleWith(target.ParseTriple(triple))
 	return right, left == triple || compatible
 }

@@ -19,8 +19,8 @@ func NeedsContainer(triple string) bool {
 
 // WriteContainer writes SPIR-V for Intel's OpenMP runtime: up to LLVM 22 as an ELF
 // file with notes, later as an offload binary.
-func WriteContainer(out content.Sink, release int, triple string, spirv content.Content) error {
-	if release > lastELFContainer {
+func WriteContainer(out content.Sink, release target.Release, triple string, spirv content.Content) error {
+	if release > target.LLVM22 {
 		return offloadbinary.Write(out, 2, []offloadbinary.Image{{
 			Kind: offloadbinary.SPIRV, Offload: offloadbinary.OpenMP, Content: spirv,
 			Strings: []offloadbinary.String{{Key: "triple", Value: triple}, {Key: "version", Value: "1.0"}},
@@ -28,9 +28,6 @@ func WriteContainer(out content.Sink, release int, triple string, spirv content.
 	}
 	return writeIntelELF(out, spirv)
 }
-
-// lastELFContainer is the last release of LLVM whose runtime reads the ELF file.
-const lastELFContainer = 22
 
 // writeIntelELF writes a 64-bit ELF file of machine 205 with the notes of an
 // OpenMP image and the image itself, in sections without addresses.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/engine/target"
 )
 
 const (
@@ -195,7 +196,7 @@ func TestPlanErrors(t *testing.T) {
 }
 
 func TestPolicyOf(t *testing.T) {
-	for release, want := range map[int]Policy{0: LLVM22, 22: LLVM22, 23: LLVM22, 24: LLVM24, 25: LLVM24} {
+	for release, want := range map[target.Release]Policy{0: LLVM22, 22: LLVM22, 23: LLVM22, 24: LLVM24, 25: LLVM24} {
 		if got := PolicyOf(release); got != want {
 			t.Errorf("release %d: policy %d, expected %d", release, got, want)
 		}

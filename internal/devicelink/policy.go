@@ -32,15 +32,12 @@ const (
 )
 
 // PolicyOf returns the policy of a release of clang-linker-wrapper.
-func PolicyOf(release int) Policy {
-	if release >= firstSame {
+func PolicyOf(release target.Release) Policy {
+	if release >= target.LLVM24 {
 		return LLVM24
 	}
 	return LLVM22
 }
-
-// firstSame is the first release that compares targets, not the text of triples.
-const firstSame = 24
 
 // rules are the differences between policies.
 type rules struct {

@@ -3,7 +3,6 @@ package files
 import (
 	"bytes"
 	"errors"
-	"github.com/rules-offload/rules_offload/engine/content"
 	"io"
 	"io/fs"
 	"math"
@@ -15,6 +14,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/rules-offload/rules_offload/engine/content"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"

@@ -2,11 +2,12 @@ package files
 
 import (
 	"bytes"
-	"github.com/rules-offload/rules_offload/engine/content"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/rules-offload/rules_offload/engine/content"
 )
 
 // A small file that has the bytes already stays, with a new time. All others are

@@ -11,19 +11,17 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-
+	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
-	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/process"
 	"github.com/rules-offload/rules_offload/internal/register"
-
 	"github.com/rules-offload/rules_offload/internal/session"
 )
 
-// LinkOptions are the options of Link.
-type LinkOptions struct {
+// EveryTargetOptions are the options of EveryTarget.
+type EveryTargetOptions struct {
 	// Inputs are the inputs of the host link, in its order: objects, archives and
 	// shared libraries.
 	Inputs []string
@@ -49,263 +47,207 @@ type LinkOptions struct {
 	Advice string
 }
 
-// Link links the device images of the inputs, with one process for each target,
-// and writes the object that registers the results. It returns the output of the
-// processes.
-func Link(ctx context.Context, s *engine.Session, opt LinkOptions) (messages string, err error) {
-	machine, coff, err := register.HostMachine(opt.Triple)
+// EveryTarget links the device images of the inputs for every target, with one process for each, and
+// writes the object that registers the results. It returns the output of the processes.
+func EveryTarget(ctx context.Context, s *engine.Session, opt EveryTargetOptions) (messages string, err error) {
+	_, coff, err := register.HostMachine(opt.Triple)
 	if err != nil {
 		return "", err
 	}
 	if coff && opt.Relocatable {
 		return "", fmt.Errorf("triple %q: relocatable linking requires ELF", opt.Triple)
 	}
-	plan, keep, err := stage(ctx, s, opt)
+	var printed bytes.Buffer
+	o, err := opt.options(s)
 	if err != nil {
 		return "", err
 	}
-	printed := make([]string, len(plan.Links))
-	err = process.Jobs(ctx, process.Limit(runtime.GOMAXPROCS(0)), len(plan.Links), nil, func(ctx context.Context, i int) (err error) {
-		planned := &plan.Links[i]
-		if printed[i], err = run(ctx, planned.Command, opt.Scratch, opt.Env); err != nil {
-			var failed *processError
-			if errors.As(err, &failed) {
-				if undefined := undefinedSymbols(s, failed.output, linkedObjects(planned, opt.Scratch), opt.Advice); undefined != nil {
-					return fmt.Errorf("device link for %s: %w\n%w", planned.link.Name(), err, undefined)
-				}
-			}
-			return fmt.Errorf("device link for %s: %w", planned.link.Name(), err)
+	o.Stdout, o.Stderr = &printed, &printed
+	if opt.Relocatable {
+		o.Result, o.Merged = Program, filepath.Join(opt.Scratch, "merged.o")
+		o.Linker = opt.Clang
+		o.LinkerArgs = []string{"--no-default-config", "--target=" + opt.Triple, "-r", "-nostdlib", "-fuse-ld=lld", "-o", o.Merged}
+		o.ObjectsAt = len(o.LinkerArgs)
+		for _, library := range o.Libraries {
+			o.LinkerArgs = append(o.LinkerArgs, library.Path)
 		}
-		made, err := session.Files(s).Open(filepath.Join(opt.Scratch, planned.output))
-		if err != nil {
-			return fmt.Errorf("device link for %s: %s wrote no image: %w", planned.link.Name(), opt.Clang, err)
-		}
-		return made.Close()
-	})
-	messages = strings.Join(printed, "")
+	}
+	err = Run(ctx, s, o)
+	return printed.String(), err
+}
+
+// EveryTargetPlan is what the device links of EveryTarget do.
+type EveryTargetPlan struct {
+	Links []PlannedLink `json:"links"`
+}
+
+// PlannedLink is the device link for one target.
+type PlannedLink struct {
+	Triple string   `json:"triple"`
+	Arch   string   `json:"arch"`
+	Kinds  []string `json:"kinds"` // offload kinds that the result is registered for
+	// Images are the linked images, in the order of the link.
+	Images []PlannedImage `json:"images"`
+	// Command is run in a directory with the images under their names.
+	Command []string `json:"command"`
+}
+
+// PlannedImage is an image in one of the inputs.
+type PlannedImage struct {
+	Input  string `json:"input"`
+	Member string `json:"member,omitempty"` // of an archive
+	Arch   string `json:"arch"`
+	File   string `json:"file"` // its name in the command
+	Size   int64  `json:"size"` // bytes
+}
+
+// PlanEveryTarget returns the plan that EveryTarget would run.
+func PlanEveryTarget(ctx context.Context, s *engine.Session, opt EveryTargetOptions) (*EveryTargetPlan, error) {
+	options, err := opt.options(s)
 	if err != nil {
-		return messages, err
+		return nil, err
 	}
-	object := register.Object{Machine: machine, COFF: coff, Keep: keep}
-	if !opt.Relocatable {
-		return messages, wrap(ctx, s, plan, object, opt, opt.Output)
+	w := newLinker(s, options)
+	plan, err := w.scan(ctx)
+	defer plan.Close()
+	if err != nil {
+		return nil, err
 	}
-	registration, merged := filepath.Join(opt.Scratch, "registration.o"), filepath.Join(opt.Scratch, "merged.o")
-	if err := wrap(ctx, s, plan, object, opt, registration); err != nil {
-		return messages, err
+	if err := w.divide(plan); err != nil {
+		return nil, err
 	}
-	command := []string{opt.Clang, "--no-default-config", "--target=" + opt.Triple, "-r", "-nostdlib", "-fuse-ld=lld", "-o", merged, registration}
-	for _, name := range opt.Inputs {
+	w.planCommands(plan)
+	planned := new(EveryTargetPlan)
+	for _, link := range plan.Links {
+		p := PlannedLink{Triple: link.Triple, Arch: link.Arch, Command: link.Command}
+		if link.Kinds != 0 {
+			p.Kinds = strings.Split(link.Kinds.String(), ",")
+		}
+		for k, i := range link.Images {
+			image := plan.Images[i]
+			p.Images = append(p.Images, PlannedImage{Input: image.File, Member: lastMember(image), Arch: image.Arch, File: link.Files[k], Size: image.Size})
+		}
+		planned.Links = append(planned.Links, p)
+	}
+	return planned, nil
+}
+
+// options returns the options of Run for a registration object.
+func (opt *EveryTargetOptions) options(s *engine.Session) (Options, error) {
+	sources := map[string]string{} // of the files of images
+	o := Options{
+		Device: devicelink.CommandOptions{Clang: opt.Clang, Args: opt.DeviceArgs},
+		Policy: Policy{
+			Plan: devicelink.EveryTarget, Missing: true, Keep: ObjectEntries, Sorted: true, Joined: true, Check: checkEvery,
+			Failed: func(link *Link, messages fmt.Stringer, err error) error {
+				return opt.failed(s, link, sources, messages, err)
+			},
+		},
+		HostTriple: opt.Triple, Output: opt.Output, Result: Object, Relocatable: opt.Relocatable,
+		Dir: opt.Scratch, Temp: opt.Scratch, Env: opt.Env, Slots: process.Limit(runtime.GOMAXPROCS(0)),
+	}
+	for i, name := range opt.Inputs {
+		o.Inputs = append(o.Inputs, Input{Name: name, Whole: opt.WholeArchive})
 		path, err := session.Files(s).Abs(name)
 		if err != nil {
-			return messages, err
+			return o, err
 		}
-		command = append(command, path)
+		o.Libraries = append(o.Libraries, Library{Input: i, Path: path})
 	}
-	more, err := run(ctx, command, opt.Scratch, opt.Env)
-	messages += more
-	if err != nil {
-		return messages, fmt.Errorf("relocatable link: %w", err)
-	}
-	return messages, Isolate(ctx, s, IsolateOptions{Input: merged, Output: opt.Output})
-}
-
-// stage plans a link and writes the images in it to files. It also returns the
-// symbols of the offload entries in the inputs.
-func stage(ctx context.Context, s *engine.Session, opt LinkOptions) (plan *LinkPlan, keep []string, err error) {
-	found, err := openLinkInputs(ctx, s, opt.Inputs)
-	defer closeLinkInputs(found)
-	if err != nil {
-		return nil, nil, err
-	}
-	plan, err = planLink(s, found, opt)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(plan.Links) == 0 {
-		return nil, nil, errors.New("no device image in the inputs: nothing to link")
-	}
-	if err := plan.check(); err != nil {
-		return nil, nil, err
-	}
-	staged := map[string]bool{}
-	err = session.Files(s).Write(ctx, func(out *files.Outputs) error {
-		for _, link := range plan.Links {
-			for _, image := range link.Images {
-				if staged[image.File] {
-					continue // also for another target
-				}
-				staged[image.File] = true
-				output, err := out.Create(filepath.Join(opt.Scratch, image.File))
-				if err != nil {
-					return err
-				}
-				if err := appendPlain(output, image.image); err != nil {
-					return err
-				}
-				if err := output.Close(); err != nil {
-					return err
-				}
+	names := devicelink.Names{Dir: opt.Scratch, Plain: true}
+	o.Names = Names{
+		Files: names, Images: names,
+		Image: func(i int, image *images.DeviceImage) string {
+			name := stagedName(i, image)
+			sources[name] = image.File
+			if member := lastMember(image); member != "" {
+				sources[name] += "(" + member + ")"
 			}
-		}
-		return nil
-	})
-	for _, input := range found {
-		keep = append(keep, input.keep...)
+			return name
+		},
+		Linked: func(i int, _ *devicelink.Link) string { return fmt.Sprintf("linked%d.img", i) },
+		Packed: func(kind offloadbinary.OffloadKind) string {
+			suffix := ".hipfb"
+			if kind == offloadbinary.OpenMP {
+				suffix = ".openmp"
+			}
+			return filepath.Join(opt.Scratch, "linked"+suffix)
+		},
 	}
-	return plan, keep, err
+	return o, nil
 }
 
-// linkedObjects returns the files of a device link, with the names of the host
-// objects that they were in.
-func linkedObjects(link *PlannedLink, scratch string) []LinkedObject {
-	var objects []LinkedObject
-	for _, image := range link.Images {
-		source := image.Input
-		if image.Member != "" {
-			source += "(" + image.Member + ")"
+// stagedName names the file of an image for its link.
+func stagedName(number int, image *images.DeviceImage) string {
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._+-:", r) {
+			return r
 		}
-		objects = append(objects, LinkedObject{File: filepath.Join(scratch, image.File), Source: source})
-	}
-	return objects
+		return '_'
+	}, fmt.Sprintf("%s-%s-%s", stem(filepath.Base(image.Holder())), image.Triple, image.Arch))
+	const longest = 200
+	return fmt.Sprintf("image%d-%s.o", number, name[:min(len(name), longest)])
 }
 
-// wrap writes the registration object of the linked images: images for OpenMP
-// are in an offload binary, images for HIP in a bundle.
-func wrap(ctx context.Context, s *engine.Session, plan *LinkPlan, o register.Object, opt LinkOptions, output string) error {
-	o.Relocatable = opt.Relocatable
-	for _, kind := range []struct {
-		bit  offloadbinary.OffloadKind
-		kind offloadbinary.OffloadKind
-		make func(context.Context, *engine.Session, *LinkPlan, []int, LinkOptions) (string, error)
-	}{
-		{offloadbinary.OpenMP, offloadbinary.OpenMP, packLinked},
-		{offloadbinary.HIP, offloadbinary.HIP, bundleLinked},
-	} {
-		list := devicelink.Of(plan.links(), kind.bit)
-		if list == nil {
-			continue
-		}
-		name, err := kind.make(ctx, s, plan, list, opt)
-		if err != nil {
+// lastMember returns the member of an archive that has an image, "" for other images.
+func lastMember(image *images.DeviceImage) string {
+	if n := len(image.Members); n > 0 {
+		return image.Members[n-1]
+	}
+	return ""
+}
+
+// checkEvery rejects links whose results EveryTarget cannot register.
+func checkEvery(plan *Plan) error {
+	if len(plan.Links) == 0 {
+		return errors.New("no device image in the inputs: nothing to link")
+	}
+	links := plan.links()
+	if list := devicelink.Of(links, offloadbinary.HIP); list != nil {
+		ids := devicelink.HIPTargets(devicelink.EveryTarget, links, list)
+		if _, err := target.CheckTargets(ids, target.Parse, target.Bundling); err != nil {
 			return err
 		}
-		input, err := session.Files(s).Open(name)
-		if err != nil {
-			return err
-		}
-		defer input.Close()
-		r := register.Registration{Kind: kind.kind}
-		if r.Images, err = r.ReadImages(input.All()); err != nil {
-			return files.NameError(input.Name(), err)
-		}
-		o.Registrations = append(o.Registrations, r)
 	}
-	return session.Files(s).Write(ctx, func(out *files.Outputs) error {
-		object, err := out.Create(output)
-		if err != nil {
-			return err
+	for i := range links {
+		link := &links[i]
+		switch {
+		case link.Kinds == 0:
+			return fmt.Errorf("the images for %s, such as that of %s, have no offload kind", link.Name(), plan.Images[link.Images[0]].File)
+		case link.Kinds&offloadbinary.CUDA != 0:
+			return fmt.Errorf("the images for %s are for CUDA: make a fat binary with NVIDIA's fatbinary, and register it with offload register", link.Name())
+		case link.Kinds&^(offloadbinary.OpenMP|offloadbinary.HIP) != 0:
+			return fmt.Errorf("the images for %s are of kind %s; OpenMP and HIP can be linked", link.Name(), link.Kinds)
 		}
-		return o.Write(object)
-	})
+	}
+	return nil
 }
 
-// packLinked writes an offload binary of linked images and returns its name.
-func packLinked(ctx context.Context, s *engine.Session, plan *LinkPlan, list []int, opt LinkOptions) (string, error) {
-	name := filepath.Join(opt.Scratch, "linked.openmp")
-	var images []offloadbinary.Image
-	for _, i := range list {
-		planned := &plan.Links[i]
-		input, err := session.Files(s).Open(filepath.Join(opt.Scratch, planned.output))
-		if err != nil {
-			return "", err
-		}
-		defer input.Close()
-		image := openMPImage(&planned.link)
-		image.Content = input.All()
-		images = append(images, image)
-	}
-	return name, session.Files(s).Write(ctx, func(out *files.Outputs) error {
-		output, err := out.Create(name)
-		if err != nil {
-			return err
-		}
-		return offloadbinary.Write(output, 1, images)
-	})
-}
-
-// openMPImage returns the image of an offload binary for the result of a link, without its
-// content.
-func openMPImage(link *devicelink.Link) offloadbinary.Image {
-	return offloadbinary.Image{
-		Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP,
-		Strings: []offloadbinary.String{{Key: "triple", Value: link.Triple}, {Key: "arch", Value: link.Processor()}},
-	}
-}
-
-// hipAlign is the alignment of images in bundles for HIP, in bytes: the runtime maps them.
-const hipAlign = 4096
-
-// bundleLinked writes a bundle of linked images and returns its name.
-func bundleLinked(ctx context.Context, s *engine.Session, plan *LinkPlan, list []int, opt LinkOptions) (string, error) {
-	name := filepath.Join(opt.Scratch, "linked.hipfb")
-	targets, err := hipTargets(plan.links(), list)
-	if err != nil {
-		return "", err
-	}
-	entries := []engine.BundleEntry{{Target: targets[0]}}
-	for k, i := range list {
-		entries = append(entries, engine.BundleEntry{Target: targets[k+1], Input: filepath.Join(opt.Scratch, plan.Links[i].output)})
-	}
-	_, err = s.Bundle(ctx, engine.BundleOptions{Entries: entries, Output: name, Align: hipAlign})
-	return name, err
-}
-
-// hipTargets returns the targets of a bundle for HIP of the results of links, that of the empty
-// host entry first.
-func hipTargets(links []devicelink.Link, list []int) ([]target.ID, error) {
-	return target.CheckTargets(devicelink.HIPTargets(linkPolicy, links, list), target.Parse, target.Bundling)
-}
-
-// run runs a command in a directory and returns its output. Only env is in its
-// environment. If ctx is done before the process ends, run kills it and the
-// processes that it started. The error of a failed process contains its output.
-func run(ctx context.Context, command []string, dir string, env []string) (printed string, err error) {
-	printed, err = combinedOutput(ctx, command, dir, env)
-	var failed *process.ExitError
-	if !errors.As(err, &failed) {
-		return printed, err
-	}
+// failed describes a failure: which device link it is, and the sources that refer to undefined
+// symbols.
+func (opt *EveryTargetOptions) failed(s *engine.Session, link *Link, sources map[string]string, messages fmt.Stringer, err error) error {
 	var exit *exec.ExitError
-	if errors.As(failed.Err, &exit) {
-		return "", &processError{program: filepath.Base(command[0]), output: printed, err: exit}
+	exited := errors.As(err, &exit)
+	if exited {
+		err = fmt.Errorf("%s: %w", filepath.Base(opt.Clang), exit)
 	}
-	return printed, failed.Err
-}
-
-// processError reports a process that failed.
-type processError struct {
-	program, output string
-	err             error
-}
-
-// Error returns the status and the output.
-func (e *processError) Error() string {
-	return fmt.Sprintf("%s: %s\n%s", e.program, e.err, strings.TrimRight(e.output, "\n"))
-}
-
-// Unwrap returns what the system reported.
-func (e *processError) Unwrap() error { return e.err }
-
-// combinedOutput runs a command like run and returns its output. If the process could not be
-// started or failed, the error is a [process.ExitError].
-func combinedOutput(ctx context.Context, command []string, dir string, env []string) (printed string, err error) {
-	var output bytes.Buffer
-	p := process.Command{Args: command, Env: env, Dir: dir, Stdout: &output, Stderr: &output}
-	err = p.Run(ctx)
-	var failed *process.ExitError
-	if err != nil && !errors.As(err, &failed) {
-		return "", err
+	if link == nil {
+		return fmt.Errorf("relocatable link: %w", err)
 	}
-	return output.String(), err
+	var empty *Error
+	if errors.As(err, &empty) {
+		err = fmt.Errorf("%s wrote no image", opt.Clang)
+	}
+	printed := messages.String()
+	if exited {
+		err = fmt.Errorf("%w\n%s", err, strings.TrimRight(printed, "\n"))
+	}
+	var objects []LinkedObject
+	for _, name := range link.Files {
+		objects = append(objects, LinkedObject{File: filepath.Join(opt.Scratch, name), Source: sources[name]})
+	}
+	if undefined := undefinedSymbols(s, printed, objects, opt.Advice); exited && undefined != nil {
+		return fmt.Errorf("device link for %s: %w\n%w", link.Name(), err, undefined)
+	}
+	return fmt.Errorf("device link for %s: %w", link.Name(), err)
 }

@@ -1,6 +1,7 @@
 package link
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
@@ -14,11 +15,14 @@ import (
 // hostLink runs the host linker and isolates its result if it is relocatable.
 func (w *linker) hostLink(ctx context.Context) error {
 	command := slices.Concat([]string{w.Linker}, w.LinkerArgs[:w.ObjectsAt], w.objects, w.LinkerArgs[w.ObjectsAt:])
-	w.print(command)
+	w.Observer.Command(command)
 	if !w.DryRun {
-		end := w.Phase("Link host", filepath.Base(w.Linker))
+		end := w.Observer.Phase("Link host", filepath.Base(w.Linker))
 		err := w.runProgram(ctx, command, true)
 		end()
+		if err != nil && w.Policy.Failed != nil {
+			err = w.Policy.Failed(nil, nil, err)
+		}
 		if err != nil {
 			return err
 		}
@@ -40,24 +44,27 @@ func isCOFFLinker(program string) bool {
 }
 
 // isolate moves the offload entries of a relocatable object to a separate
-// section, in place.
+// section.
 func (w *linker) isolate(ctx context.Context) error {
-	defer w.Phase("Isolate", "")()
+	defer w.Observer.Phase("Isolate", "")()
 	if w.DryRun {
-		w.printIsolation(register.Suffix(nil))
+		w.Observer.Isolated(register.Suffix(nil))
 		return nil
 	}
-	input, err := w.files.OpenToReplace(w.Output)
+	merged := cmp.Or(w.Merged, w.Output)
+	input, err := w.files.OpenToReplace(merged)
 	if err != nil {
 		return err
 	}
 	defer input.Close()
-	suffix := register.Suffix(input.Bytes())
-	if w.Verbose {
-		w.printIsolation(suffix)
+	opt := IsolateOptions{Input: merged, Output: w.Output}
+	if w.Merged == "" {
+		opt.Suffix = register.Suffix(input.Bytes())
+		w.Observer.Isolated(opt.Suffix)
 	}
-	if err := isolate(ctx, w.files, input, IsolateOptions{Input: w.Output, Output: w.Output, Suffix: suffix}); err != nil {
-		return errors.Join(err, w.files.Remove(w.Output))
+	err = isolate(ctx, w.files, input, opt)
+	if err != nil && w.Merged == "" {
+		err = errors.Join(err, w.files.Remove(w.Output))
 	}
-	return nil
+	return err
 }

@@ -85,9 +85,9 @@ func fatObject(t testing.TB, images ...string) []byte {
 
 // planned returns a line for each link: the target, the offload kinds, and the
 // inputs and members of its images.
-func planned(t testing.TB, s *engine.Session, opt LinkOptions) []string {
+func planned(t testing.TB, s *engine.Session, opt EveryTargetOptions) []string {
 	t.Helper()
-	plan, err := PlanLink(context.Background(), s, opt)
+	plan, err := PlanEveryTarget(context.Background(), s, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestPlanLink(t *testing.T) {
 			"amdgcn-amd-amdhsa generic openmp: any.o",
 		}},
 	} {
-		got := planned(t, s, LinkOptions{Inputs: strings.Fields(test.inputs), Clang: "clang", WholeArchive: test.whole})
+		got := planned(t, s, EveryTargetOptions{Inputs: strings.Fields(test.inputs), Clang: "clang", WholeArchive: test.whole})
 		slices.SortFunc(got, func(a, b string) int { return strings.Compare(b, a) })
 		slices.SortFunc(test.want, func(a, b string) int { return strings.Compare(b, a) })
 		if diff := cmp.Diff(test.want, got); diff != "" {
@@ -198,7 +198,7 @@ func TestPlanLinkOrder(t *testing.T) {
 	s, _ := newSession(t, linkInputs(t))
 	inputs := []string{"any.o", "hip.o", "xnack.o", "lib.a"}
 	sorted := func(order []string) []string {
-		lines := planned(t, s, LinkOptions{Inputs: order, Clang: "clang"})
+		lines := planned(t, s, EveryTargetOptions{Inputs: order, Clang: "clang"})
 		for i, line := range lines {
 			target, images, _ := strings.Cut(line, ": ")
 			fields := strings.Fields(images)
@@ -226,9 +226,9 @@ func TestPlanLinkOrder(t *testing.T) {
 
 func TestLinkCommand(t *testing.T) {
 	s, dir := newSession(t, linkInputs(t))
-	opt := LinkOptions{Inputs: []string{"both.o", "cuda.o", filepath.Join(dir, "lib.a")}, Clang: "/llvm/clang"}
+	opt := EveryTargetOptions{Inputs: []string{"both.o", "cuda.o", filepath.Join(dir, "lib.a")}, Clang: "/llvm/clang"}
 	opt.DeviceArgs = []devicelink.Arg{{Arg: "-O2"}, {Triple: "x86_64-pc-linux-gnu", Arg: "-lomp"}}
-	plan, err := PlanLink(context.Background(), s, opt)
+	plan, err := PlanEveryTarget(context.Background(), s, opt)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func link(t testing.TB, mode string, inputs ...string) (messages string, object 
 		ctx, cancel = context.WithTimeout(context.Background(), 200*time.Millisecond)
 	}
 	defer cancel()
-	messages, err = Link(ctx, s, LinkOptions{
+	messages, err = EveryTarget(ctx, s, EveryTargetOptions{
 		Inputs: inputs, Clang: self, Triple: linux, Output: "out.o", Scratch: t.TempDir(), Env: []string{fakeClang + "=" + mode},
 	})
 	if err != nil {
@@ -336,15 +336,15 @@ func TestLinksInRoot(t *testing.T) {
 				t.Fatalf("%s is in the working directory", i)
 			}
 		}
-		opt := LinkOptions{Inputs: []string{"host.o", "lib.a"}, Clang: self, Triple: linux, Output: "out.o", Scratch: t.TempDir(), Env: []string{fakeClang + "=files"}}
-		if _, err := Link(t.Context(), s, opt); err != nil {
+		opt := EveryTargetOptions{Inputs: []string{"host.o", "lib.a"}, Clang: self, Triple: linux, Output: "out.o", Scratch: t.TempDir(), Env: []string{fakeClang + "=files"}}
+		if _, err := EveryTarget(t.Context(), s, opt); err != nil {
 			t.Fatal(err)
 		}
 		if out, err := os.ReadFile(filepath.Join(dir, "out.o")); err != nil || !bytes.Contains(out, []byte("HOSTMEMBER")) {
 			t.Errorf("%d bytes, %v", len(out), err)
 		}
 		// The library of a device link for the host is named with its path.
-		plan, err := PlanLink(t.Context(), s, LinkOptions{Inputs: []string{"cpu.o", "lib.a"}, Clang: self})
+		plan, err := PlanEveryTarget(t.Context(), s, EveryTargetOptions{Inputs: []string{"cpu.o", "lib.a"}, Clang: self})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -369,7 +369,8 @@ func wrapOptions(self, temp string) Options {
 	return Options{
 		Inputs: []Input{{Name: "host.o"}, {Name: "lib.a"}}, HostTriple: linux, Output: "out.o",
 		Linker: self, LinkerArgs: []string{"-o", "out.o"}, ObjectsAt: 2,
-		Temp: temp, Env: []string{fakeClang + "=files"}, Find: func(string) (string, error) { return self, nil },
+		Names: Names{Files: devicelink.Names{Dir: temp}, Images: devicelink.Names{Dir: temp}},
+		Temp:  temp, Env: []string{fakeClang + "=files"}, Find: func(string) (string, error) { return self, nil },
 		Slots: process.Limit(1), Stdout: io.Discard, Stderr: io.Discard,
 	}
 }
@@ -416,14 +417,12 @@ func TestWrapCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
 	opt := wrapOptions(self, t.TempDir())
-	opt.FatbinOnly = true
-	opt.Phase = func(name, _ string) func() {
-		return func() {
-			if name == "Bundle linked output" {
-				cancel(cause)
-			}
+	opt.Result = Fatbin
+	opt.Observer = phases{end: func(name string) {
+		if name == "Bundle linked output" {
+			cancel(cause)
 		}
-	}
+	}}
 	if err := Run(ctx, s, opt); !errors.Is(err, cause) {
 		t.Errorf("got %v, want %v", err, cause)
 	}
@@ -431,3 +430,11 @@ func TestWrapCancelled(t *testing.T) {
 		t.Error("the output exists")
 	}
 }
+
+// phases is an Observer that is called with the name of each phase that ends.
+type phases struct {
+	unobserved
+	end func(name string)
+}
+
+func (p phases) Phase(name, _ string) func() { return func() { p.end(name) } }

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
@@ -19,10 +18,10 @@ import (
 	"github.com/rules-offload/rules_offload/internal/register"
 )
 
-// packedKind holds the images that are registered with one runtime.
-type packedKind struct {
+// packed holds the images that are registered with one runtime.
+type packed struct {
 	kind   offloadbinary.OffloadKind
-	links  []int    // that made the images
+	links  []*Link  // that made the images
 	images []string // files
 	// image, if not nil, replaces the content of the only file, which is not
 	// written. It is valid while inputs are open.
@@ -30,111 +29,158 @@ type packedKind struct {
 	inputs []*files.Input
 }
 
-func (p *packedKind) close() { closeInputs(p.inputs) }
-
 // pack packs the linked images for each runtime, and writes the registration
-// objects if they are required.
-func (w *linker) pack(ctx context.Context) (packed []packedKind, err error) {
-	for _, kind := range devicelink.Kinds(w.links) {
-		p, err := w.packKind(ctx, kind)
+// objects if they are required. It returns the files of packed images.
+func (w *linker) pack(ctx context.Context) (images []string, err error) {
+	links := w.plan.links()
+	kinds := devicelink.Kinds(links)
+	groups := slices.Chunk(kinds, 1)
+	if w.Policy.Joined {
+		slices.Sort(kinds)
+		groups = slices.Chunk(kinds, max(1, len(kinds)))
+	}
+	for group := range groups {
+		some, err := w.packGroup(ctx, links, group)
 		if err != nil {
 			return nil, err
 		}
-		packed = append(packed, p)
+		images = append(images, some...)
 	}
-	return packed, nil
+	return images, nil
 }
 
-// packKind is pack for one runtime.
-func (w *linker) packKind(ctx context.Context, kind offloadbinary.OffloadKind) (p packedKind, err error) {
-	defer w.Phase("Bundle linked output", kind.String())()
-	defer func() { p.close() }()
-	p.links = devicelink.Of(w.links, kind)
+// links returns the links as devicelink plans them.
+func (p *Plan) links() []devicelink.Link {
+	links := make([]devicelink.Link, len(p.Links))
+	for i := range p.Links {
+		links[i] = p.Links[i].Link
+	}
+	return links
+}
+
+// packGroup is pack for the runtimes of one registration object.
+func (w *linker) packGroup(ctx context.Context, links []devicelink.Link, kinds []offloadbinary.OffloadKind) (images []string, err error) {
+	var group []packed
+	defer func() {
+		for _, p := range group {
+			closeInputs(p.inputs)
+		}
+	}()
+	for _, kind := range kinds {
+		defer w.Observer.Phase("Bundle linked output", kind.String())()
+		group = append(group, packed{})
+		p := &group[len(group)-1]
+		list := devicelink.Of(links, kind)
+		for _, l := range list {
+			p.links = append(p.links, &w.plan.Links[l])
+		}
+		if err := w.packKind(ctx, p, kind, devicelink.HIPTargets(w.Policy.Plan, links, list)); err != nil {
+			return nil, err
+		}
+		images = append(images, p.images...)
+	}
+	if w.Result == Fatbin {
+		return images, nil
+	}
+	return images, w.register(ctx, group)
+}
+
+// packKind packs the images of one runtime. targets are their entry IDs in a bundle for HIP.
+func (w *linker) packKind(ctx context.Context, p *packed, kind offloadbinary.OffloadKind, targets []string) (err error) {
 	switch kind {
 	case offloadbinary.OpenMP:
 		p.kind = offloadbinary.OpenMP
 		p.images, err = w.packOpenMP(ctx, p.links)
 	case offloadbinary.HIP:
 		p.kind = offloadbinary.HIP
-		err = w.bundleHIP(ctx, &p)
+		err = w.bundleHIP(ctx, p, targets)
 	case offloadbinary.SYCL:
 		// The output of clang-sycl-linker contains all images.
-		p.kind, p.images = offloadbinary.SYCL, []string{w.linked[p.links[0]]}
+		p.kind, p.images = offloadbinary.SYCL, []string{p.links[0].Output}
 	case offloadbinary.CUDA:
 		p.kind = offloadbinary.CUDA
 		p.images, err = w.fatbinary(ctx, p.links)
 	default:
 		err = &Error{Fault: NoRuntime, Subject: kind.String()}
 	}
-	if err != nil || w.FatbinOnly {
-		return p, err
-	}
-	return p, w.register(ctx, &p)
+	return err
 }
 
-// base returns the name of the output, which begins the names of other files.
-func (w *linker) base() string { return filepath.Base(w.Output) }
-
-// packOpenMP writes an offload binary for each image.
-func (w *linker) packOpenMP(ctx context.Context, list []int) (packages []string, err error) {
-	for _, l := range list {
-		base := filepath.Base(w.linked[l])
-		name := w.extracted.File(strings.TrimSuffix(base, filepath.Ext(base)), ".openmp.offload")
+// packOpenMP writes an offload binary for each image, or one for all.
+func (w *linker) packOpenMP(ctx context.Context, links []*Link) (packages []string, err error) {
+	size := 1
+	if w.Policy.Joined {
+		size = len(links)
+	}
+	for some := range slices.Chunk(links, size) {
+		name := w.packedFile(offloadbinary.OpenMP, &w.Names.Images, stem(filepath.Base(some[0].Output)), ".openmp.offload")
 		packages = append(packages, name)
 		if w.DryRun {
 			continue
 		}
-		input, err := w.files.Open(w.linked[l])
-		if err != nil {
-			return nil, err
-		}
-		defer input.Close()
-		image := w.packaged(&w.links[l])
-		image.Content = input.All()
-		var contained content.Buffer
-		if devicelink.NeedsContainer(w.links[l].Triple) {
-			if err := devicelink.WriteContainer(&contained, w.Device.Release, w.links[l].Triple, image.Content); err != nil {
-				return nil, err
-			}
-			image.Content = content.Memory(contained.Bytes())
-		}
-		err = w.files.Write(ctx, func(out *files.Outputs) error {
-			output, err := out.Create(name)
-			if err != nil {
-				return err
-			}
-			return offloadbinary.Write(output, 1, []offloadbinary.Image{image})
-		})
-		if err != nil {
+		if err := w.packImages(ctx, some, name); err != nil {
 			return nil, err
 		}
 	}
 	return packages, nil
 }
 
+// packedFile names the file of packed images.
+func (w *linker) packedFile(kind offloadbinary.OffloadKind, names *devicelink.Names, prefix, suffix string) string {
+	if w.Names.Packed != nil {
+		return w.Names.Packed(kind)
+	}
+	return names.File(prefix, suffix)
+}
+
+// packImages writes an offload binary of linked images.
+func (w *linker) packImages(ctx context.Context, links []*Link, name string) error {
+	var images []offloadbinary.Image
+	for _, link := range links {
+		input, err := w.files.Open(w.path(link.Output))
+		if err != nil {
+			return err
+		}
+		defer input.Close()
+		image := w.packaged(link)
+		image.Content = input.All()
+		if devicelink.NeedsContainer(link.Triple) {
+			var contained content.Buffer
+			if err := devicelink.WriteContainer(&contained, w.Device.Release, link.Triple, image.Content); err != nil {
+				return err
+			}
+			image.Content = content.Memory(contained.Bytes())
+		}
+		images = append(images, image)
+	}
+	return w.write(ctx, name, func(output *files.Output) error { return offloadbinary.Write(output, 1, images) })
+}
+
 // packaged describes the output of a link for its offload binary.
-func (w *linker) packaged(link *devicelink.Link) offloadbinary.Image {
-	image := openMPImage(link)
+func (w *linker) packaged(link *Link) offloadbinary.Image {
+	image := offloadbinary.Image{
+		Kind: offloadbinary.Object, Offload: offloadbinary.OpenMP,
+		Strings: []offloadbinary.String{{Key: "triple", Value: link.Triple}, {Key: "arch", Value: link.Processor()}},
+	}
 	if w.Device.EmbedBitcode {
 		image.Kind = offloadbinary.Bitcode
 	}
 	return image
 }
 
+// hipAlign is the alignment of images in bundles for HIP, in bytes: the runtime maps them.
+const hipAlign = 4096
+
 // bundleHIP makes a bundle of the images: in a file if a file is required, else
 // in the registration object.
-func (w *linker) bundleHIP(ctx context.Context, p *packedKind) error {
-	ids := devicelink.HIPTargets(w.policy(), w.links, p.links)
+func (w *linker) bundleHIP(ctx context.Context, p *packed, ids []string) error {
 	var images []string
-	for _, l := range p.links {
-		images = append(images, w.linked[l])
+	for _, link := range p.links {
+		images = append(images, w.path(link.Output))
 	}
-	name := w.names.File(w.base(), ".hipfb")
+	name := w.packedFile(offloadbinary.HIP, &w.Names.Files, w.base(), ".hipfb")
 	p.images = []string{name}
-	if w.DryRun || w.Verbose {
-		bundler := w.findToPrint("clang-offload-bundler")
-		w.print(devicelink.BundleCommand(bundler, w.Compress, w.CompressionLevel, ids, images, name))
-	}
+	w.Observer.Bundled(ids, images, name)
 	if w.DryRun {
 		return nil
 	}
@@ -143,7 +189,7 @@ func (w *linker) bundleHIP(ctx context.Context, p *packedKind) error {
 		return &Error{Fault: NoBundle, Err: err}
 	}
 	_, _, unknown := register.HostMachine(w.HostTriple)
-	if !w.Compress && !w.SaveTemps && !w.PrintModule && !w.FatbinOnly && unknown == nil {
+	if !w.Compress && !w.SaveTemps && w.Module == nil && w.Result != Fatbin && w.Names.Packed == nil && unknown == nil {
 		return w.placeHIP(p, targets, images, hipAlign)
 	}
 	entries := []engine.BundleEntry{{Target: targets[0]}}
@@ -164,7 +210,7 @@ func (w *linker) bundleHIP(ctx context.Context, p *packedKind) error {
 }
 
 // placeHIP computes the layout of a bundle of images without writing it.
-func (w *linker) placeHIP(p *packedKind, targets []target.ID, images []string, align uint64) error {
+func (w *linker) placeHIP(p *packed, targets []target.ID, images []string, align uint64) error {
 	items := []bundle.Item{{ID: targets[0].String()}}
 	for i, image := range images {
 		input, err := w.files.Open(image)
@@ -188,18 +234,18 @@ func (w *linker) placeHIP(p *packedKind, targets []target.ID, images []string, a
 }
 
 // fatbinary packs the images with NVIDIA's fatbinary.
-func (w *linker) fatbinary(ctx context.Context, list []int) ([]string, error) {
+func (w *linker) fatbinary(ctx context.Context, links []*Link) ([]string, error) {
 	program, err := w.Fatbinary()
 	if err != nil {
 		return nil, err
 	}
 	var archs, images []string
-	for _, l := range list {
-		archs, images = append(archs, w.links[l].Processor()), append(images, w.linked[l])
+	for _, link := range links {
+		archs, images = append(archs, link.Processor()), append(images, link.Output)
 	}
-	name := w.names.File(w.base(), ".fatbin")
+	name := w.Names.Files.File(w.base(), ".fatbin")
 	command := devicelink.FatbinaryCommand(program, w.HostTriple, archs, images, name)
-	w.print(command)
+	w.Observer.Command(command)
 	if w.DryRun {
 		return []string{name}, nil
 	}
@@ -207,11 +253,7 @@ func (w *linker) fatbinary(ctx context.Context, list []int) ([]string, error) {
 }
 
 // fatbin writes the packed images to the output.
-func (w *linker) fatbin(ctx context.Context, packed []packedKind) error {
-	var images []string
-	for _, p := range packed {
-		images = append(images, p.images...)
-	}
+func (w *linker) fatbin(ctx context.Context, images []string) error {
 	if len(images) == 0 || w.DryRun {
 		return nil
 	}
@@ -223,11 +265,11 @@ func (w *linker) fatbin(ctx context.Context, packed []packedKind) error {
 		return err
 	}
 	defer input.Close()
-	return w.files.Write(ctx, func(out *files.Outputs) error {
-		output, err := out.Create(w.Output)
-		if err != nil {
-			return err
-		}
-		return output.Append(input.All())
-	})
+	return w.write(ctx, w.Output, func(output *files.Output) error { return output.Append(input.All()) })
+}
+
+func closeInputs(inputs []*files.Input) {
+	for _, input := range inputs {
+		input.Close()
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
@@ -14,95 +13,96 @@ import (
 	"github.com/rules-offload/rules_offload/internal/registerir"
 )
 
-// register writes the registration object for one runtime.
-func (w *linker) register(ctx context.Context, p *packedKind) error {
+// Registered describes a registration object for Observer.
+type Registered struct {
+	Kind   offloadbinary.OffloadKind
+	Links  []*Link
+	Images []string // the files of the packed images
+	// IR and Object are the files of the module and of the object.
+	IR, Object string
+}
+
+// register writes the registration object of a group of runtimes.
+func (w *linker) register(ctx context.Context, group []packed) error {
 	if target.ParseTriple(w.HostTriple).Arch == target.ArchUnknown {
 		return &Error{Fault: UnknownHost, Subject: w.HostTriple}
 	}
-	stem := fmt.Sprintf("%s.%s.image.wrapper", w.base(), p.kind)
-	name := w.names.File(stem, ".o")
+	name := w.Output
+	if w.Result != Object {
+		name = w.Names.Files.File(fmt.Sprintf("%s.%s.image.wrapper", w.base(), group[0].kind), ".o")
+	}
 	w.objects = append(w.objects, name)
-	r := register.Registration{Kind: p.kind, Package: p.kind == offloadbinary.SYCL && w.Device.Release > register.LastSYCLDescriptor}
-	module := registerir.Module{Triple: w.HostTriple, Release: w.Device.Release, Relocatable: w.Relocatable}
-	if w.SaveTemps && w.Verbose {
-		w.printWrapping(p, strings.TrimSuffix(name, ".o")+".bc", name)
+	var registrations []register.Registration
+	for i := range group {
+		p := &group[i]
+		w.Observer.Registered(&Registered{p.kind, p.links, p.images, stem(name) + ".bc", name})
+		r := register.Registration{Kind: p.kind, Package: p.kind == offloadbinary.SYCL && w.Device.Release.RegistersSYCLBinaries()}
+		if err := w.readImages(&r, p); err != nil {
+			return err
+		}
+		if w.Module != nil {
+			module := w.module(r)
+			if err := module.WriteText(w.Module); err != nil {
+				return err
+			}
+		}
+		registrations = append(registrations, r)
 	}
 	if w.DryRun {
-		if !w.PrintModule {
-			return nil
-		}
-		var err error
-		if r.Images, err = w.placeholders(p); err != nil {
-			return err
-		}
-		module.Registration = r
-		return module.WriteText(w.Stderr)
+		return nil
 	}
-	inputs, err := w.readImages(&r, p)
-	defer closeInputs(inputs)
-	if err != nil {
-		return err
-	}
-	module.Registration = r
-	if w.PrintModule {
-		if err := module.WriteText(w.Stderr); err != nil {
-			return err
-		}
-	}
-	module.PageAligned = true
-	return w.writeRegistration(ctx, module, name)
+	return w.writeRegistration(ctx, registrations, name)
 }
 
-// readImages sets the images of a registration, which are valid while the inputs are open. The
-// caller must close the inputs, also after an error.
-func (w *linker) readImages(r *register.Registration, p *packedKind) (inputs []*files.Input, err error) {
-	if p.image != nil {
+// module returns a registration as LLVM IR.
+func (w *linker) module(r register.Registration) *registerir.Module {
+	return &registerir.Module{Triple: w.HostTriple, Release: w.Device.Release, Registration: r, Relocatable: w.Relocatable}
+}
+
+// readImages sets the images of a registration, which are valid while the inputs of p are open.
+func (w *linker) readImages(r *register.Registration, p *packed) (err error) {
+	switch {
+	case w.DryRun:
+		if w.Module != nil {
+			r.Images, err = w.placeholders(p)
+		}
+		return err
+	case p.image != nil:
 		r.Images = []register.Image{*p.image}
-		return nil, nil
+		return nil
 	}
 	for _, image := range p.images {
-		input, err := w.files.Open(image)
+		input, err := w.files.Open(w.path(image))
 		if err != nil {
-			return inputs, err
+			return err
 		}
-		inputs = append(inputs, input)
+		p.inputs = append(p.inputs, input)
 		found, err := r.ReadImages(input.All())
 		if err != nil {
-			return inputs, files.NameError(input.Name(), err)
+			return files.NameError(input.Name(), err)
 		}
 		r.Images = append(r.Images, found...)
 	}
-	return inputs, nil
+	return nil
 }
 
-// writeRegistration writes the object of a registration. For hosts that package register does
-// not support, clang compiles the module. The module is also written if files are kept.
-func (w *linker) writeRegistration(ctx context.Context, module registerir.Module, name string) error {
+// writeRegistration writes the object of registrations. For hosts that package register does
+// not support, clang compiles the module of the only registration. The module is also written if
+// files are kept.
+func (w *linker) writeRegistration(ctx context.Context, registrations []register.Registration, name string) error {
 	machine, coff, unsupported := register.HostMachine(w.HostTriple)
 	if w.SaveTemps || unsupported != nil {
-		ir := strings.TrimSuffix(name, ".o") + ".bc"
-		err := w.files.Write(ctx, func(out *files.Outputs) error {
-			output, err := out.Create(ir)
-			if err != nil {
-				return err
-			}
-			return module.WriteBitcode(output)
-		})
-		if err != nil {
+		ir, module := stem(name)+".bc", w.module(registrations[0])
+		module.PageAligned = true
+		if err := w.write(ctx, ir, func(output *files.Output) error { return module.WriteBitcode(output) }); err != nil {
 			return err
 		}
 		if unsupported != nil {
 			return w.compile(ctx, ir, name)
 		}
 	}
-	o := register.Object{Machine: machine, COFF: coff, Relocatable: w.Relocatable, Keep: w.keep, Registrations: []register.Registration{module.Registration}}
-	return w.files.Write(ctx, func(out *files.Outputs) error {
-		output, err := out.Create(name)
-		if err != nil {
-			return err
-		}
-		return o.Write(output)
-	})
+	o := register.Object{Machine: machine, COFF: coff, Relocatable: w.Relocatable, Keep: w.plan.entries, Registrations: registrations}
+	return w.write(ctx, name, func(output *files.Output) error { return o.Write(output) })
 }
 
 // compile compiles the module of a registration with clang.
@@ -116,15 +116,15 @@ func (w *linker) compile(ctx context.Context, ir, object string) error {
 }
 
 // placeholders returns the images of a dry run, which have no content.
-func (w *linker) placeholders(p *packedKind) ([]register.Image, error) {
+func (w *linker) placeholders(p *packed) ([]register.Image, error) {
 	switch p.kind {
 	case offloadbinary.OpenMP:
 		var images []register.Image
-		for _, l := range p.links {
+		for _, link := range p.links {
 			var b content.Buffer
-			image := w.packaged(&w.links[l])
+			image := w.packaged(link)
 			if len(w.Override) > 0 {
-				input, err := w.files.Open(w.linked[l])
+				input, err := w.files.Open(link.Output)
 				if err != nil {
 					return nil, err
 				}
@@ -146,10 +146,4 @@ func (w *linker) placeholders(p *packedKind) ([]register.Image, error) {
 		return []register.Image{{Symbols: []string{"stub"}}}, nil
 	}
 	return []register.Image{{}}, nil
-}
-
-func closeInputs(inputs []*files.Input) {
-	for _, input := range inputs {
-		input.Close()
-	}
 }

@@ -12,22 +12,28 @@ import (
 
 // link runs the device links.
 func (w *linker) link(ctx context.Context) error {
+	links := w.plan.Links
 	if w.DryRun {
-		for _, command := range w.commands {
-			w.print(command)
+		for i := range links {
+			w.Observer.Command(links[i].Command)
 		}
 		return nil
 	}
-	out := &ordered{w: w.Stderr, messages: make([]bytes.Buffer, len(w.commands)), ended: make([]bool, len(w.commands))}
+	out := &ordered{w: w.Stderr, messages: make([]bytes.Buffer, len(links)), ended: make([]bool, len(links))}
 	start := func(i int) {
 		out.mu.Lock()
 		defer out.mu.Unlock()
-		w.print(w.commands[i])
+		w.Observer.Command(links[i].Command)
 	}
-	err := process.Jobs(ctx, w.Slots, len(w.commands), start, func(ctx context.Context, i int) error {
-		defer w.Phase("Link device input", w.links[i].Name())()
+	err := process.Jobs(ctx, w.Slots, len(links), start, func(ctx context.Context, i int) error {
+		defer w.Observer.Phase("Link device input", links[i].Name())()
 		defer out.end(i)
-		return w.linkOne(ctx, i, &out.messages[i])
+		err := w.linkOne(ctx, &links[i], &out.messages[i])
+		if err != nil && w.Policy.Failed != nil {
+			err = w.Policy.Failed(&links[i], &out.messages[i], err)
+			out.messages[i].Reset()
+		}
+		return err
 	})
 	if err == nil {
 		err = out.err
@@ -37,19 +43,20 @@ func (w *linker) link(ctx context.Context) error {
 
 // linkOne runs one device link, or takes its result from the cache. What it prints goes to
 // messages.
-func (w *linker) linkOne(ctx context.Context, i int, messages *bytes.Buffer) error {
-	program := process.Command{Args: w.commands[i], Env: w.Env, Dir: w.files.Dir(), Stdout: messages, Stderr: messages, Responses: w.Temp}
+func (w *linker) linkOne(ctx context.Context, link *Link, messages *bytes.Buffer) error {
+	program := w.program(link.Command, messages, messages)
+	program.Responses = w.Temp
 	var err error
 	if w.Cache != nil && !w.SaveTemps {
-		err = w.Cache.Run(ctx, program, w.staged[i], w.linked[i], messages)
+		err = w.Cache.Run(ctx, program, link.Files, link.Output, messages)
 	} else {
 		err = program.Run(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	if info, err := w.files.Stat(w.linked[i]); err != nil || info.Size() == 0 {
-		return &Error{NoImage, program.Args[0], fmt.Errorf("the device link for %s succeeded but wrote no image", w.links[i].Name())}
+	if info, err := w.files.Stat(w.path(link.Output)); err != nil || info.Size() == 0 {
+		return &Error{NoImage, program.Args[0], fmt.Errorf("the device link for %s succeeded but wrote no image", link.Name())}
 	}
 	return nil
 }

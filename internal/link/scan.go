@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine"
-
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
@@ -17,33 +15,15 @@ import (
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
-
-	"github.com/rules-offload/rules_offload/internal/session"
 )
 
-// scanned holds the images and symbols of the inputs of a link.
-type scanned struct {
-	opened  []*images.File
-	formats []object.Format // by input
-	images  []*images.DeviceImage
-	member  []bool // by image: whether it is in an archive that is not linked whole
-	entries []string
-}
-
-func (found *scanned) close() {
-	for _, f := range found.opened {
-		f.Close()
-	}
-}
-
-// scan finds the images in the inputs, and withEntries the symbols of their
-// offload entries. Missing inputs and directories are left to the linker. The
-// caller must close the result, also after an error.
-func scan(ctx context.Context, s *engine.Session, inputs []Input, withEntries bool) (*scanned, error) {
-	ctx = s.Context(ctx)
-	found := new(scanned)
-	for _, in := range inputs {
-		if err := scanInput(ctx, s, found, in, withEntries); err != nil {
+// scan finds the images in the inputs, and the symbols of the offload entries to keep. The caller
+// must close the plan, also after an error.
+func (w *linker) scan(ctx context.Context) (*Plan, error) {
+	ctx = w.session.Context(ctx)
+	found := new(Plan)
+	for _, in := range w.Inputs {
+		if err := w.scanInput(ctx, found, in); err != nil {
 			return found, err
 		}
 	}
@@ -51,10 +31,10 @@ func scan(ctx context.Context, s *engine.Session, inputs []Input, withEntries bo
 }
 
 // scanInput adds the images and symbols of one input.
-func scanInput(ctx context.Context, s *engine.Session, found *scanned, in Input, withEntries bool) error {
-	f, err := s.Open(ctx, in.Name, images.Options{Scope: images.OffloadBinaries})
+func (w *linker) scanInput(ctx context.Context, found *Plan, in Input) error {
+	f, err := w.session.Open(ctx, in.Name, images.Options{Scope: images.OffloadBinaries})
 	var system *files.Error
-	if errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || isDirectory(session.Files(s), in.Name)) {
+	if !w.Policy.Missing && errors.As(err, &system) && (errors.Is(err, fs.ErrNotExist) || w.isDirectory(in.Name)) {
 		found.formats = append(found.formats, object.Unknown)
 		return nil
 	}
@@ -66,10 +46,7 @@ func scanInput(ctx context.Context, s *engine.Session, found *scanned, in Input,
 	err = guard.Contain(func() error {
 		data := f.Content()
 		format = object.Identify(data.Bytes())
-		if withEntries && format != object.ELFSharedObject {
-			found.entries = append(found.entries, hostEntries(s, in.Name, data, 0)...)
-		}
-		return nil
+		return w.scanEntries(found, in.Name, format, data)
 	})
 	if err != nil {
 		return files.NameError(in.Name, err)
@@ -89,7 +66,7 @@ func scanInput(ctx context.Context, s *engine.Session, found *scanned, in Input,
 		if image.Section == register.RelocatableSection {
 			continue
 		}
-		found.images = append(found.images, image)
+		found.Images = append(found.Images, image)
 		found.member = append(found.member, archive && !in.Whole)
 	}
 	if len(all) == 0 {
@@ -99,23 +76,32 @@ func scanInput(ctx context.Context, s *engine.Session, found *scanned, in Input,
 	return nil
 }
 
-// appendPlain writes an image of an offload binary.
-func appendPlain(output *files.Output, image *images.DeviceImage) error {
-	content, _ := image.Plain()
-	return output.Append(content)
+// scanEntries adds the symbols of offload entries in an input, as the policy selects them. For
+// AllEntries, files that cannot be read are left to the linker.
+func (w *linker) scanEntries(found *Plan, name string, format object.Format, data content.Content) error {
+	var symbols []string
+	var err error
+	switch {
+	case w.Policy.Keep == AllEntries && format != object.ELFSharedObject:
+		symbols = w.hostEntries(name, data, 0)
+	case w.Policy.Keep == ObjectEntries && format == object.ELFRelocatable:
+		symbols, err = register.EntrySymbols(data.Bytes())
+	}
+	found.entries = append(found.entries, symbols...)
+	return err
+}
+
+func (w *linker) isDirectory(name string) bool {
+	info, err := w.files.Stat(name)
+	return err == nil && info.IsDir()
 }
 
 // maxArchiveDepth is the largest nesting depth of archives.
 const maxArchiveDepth = 32
 
-func isDirectory(root *files.Root, name string) bool {
-	info, err := root.Stat(name)
-	return err == nil && info.IsDir()
-}
-
 // hostEntries returns the symbols of the offload entries in an object or in the
 // members of an archive. Files that cannot be read are left to the linker.
-func hostEntries(s *engine.Session, path string, c content.Content, depth int) (names []string) {
+func (w *linker) hostEntries(path string, c content.Content, depth int) (names []string) {
 	data := c.Bytes()
 	switch format := object.Identify(data); format {
 	case object.ELFRelocatable:
@@ -133,12 +119,12 @@ func hostEntries(s *engine.Session, path string, c content.Content, depth int) (
 				return names
 			}
 			if !member.Thin {
-				names = append(names, hostEntries(s, path, c.Slice(member.DataOffset, int64(len(member.Data))), depth+1)...)
+				names = append(names, w.hostEntries(path, c.Slice(member.DataOffset, int64(len(member.Data))), depth+1)...)
 				continue
 			}
 			name := ar.MemberPath(path, member.Name)
-			if input, err := session.Files(s).OpenRegular(name); err == nil {
-				names = append(names, hostEntries(s, name, input.All(), depth+1)...)
+			if input, err := w.files.OpenRegular(name); err == nil {
+				names = append(names, w.hostEntries(name, input.All(), depth+1)...)
 				input.Close()
 			}
 		}

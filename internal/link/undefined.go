@@ -1,6 +1,7 @@
 package link
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +52,10 @@ func LinkDevice(ctx context.Context, s *engine.Session, opt LinkDeviceOptions) (
 			return "", err
 		}
 	}
-	messages, err = combinedOutput(ctx, opt.Command, "", opt.Env)
+	var printed bytes.Buffer
+	program := process.Command{Args: opt.Command, Env: opt.Env, Stdout: &printed, Stderr: &printed}
+	err = program.Run(ctx)
+	messages = printed.String()
 	var failed *process.ExitError
 	if !errors.As(err, &failed) {
 		return messages, err

@@ -1,8 +1,9 @@
 package register
 
 import (
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"testing"
+
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/fixture"

@@ -203,7 +203,3 @@ func (m *module) syclEntries(symbols *texts, names object.SymbolID) {
 		m.weak(EntryPrefix+symbol, section, offset, entrySize)
 	}
 }
-
-// LastSYCLDescriptor is the last LLVM release that passes each image to the
-// SYCL runtime separately.
-const LastSYCLDescriptor = 22

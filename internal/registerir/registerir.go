@@ -22,8 +22,8 @@ import (
 type Module struct {
 	// Triple is the host's.
 	Triple string
-	// Release is the release of LLVM to follow. Values below 23, including 0, mean 22.
-	Release int
+	// Release is the release that reads the module.
+	Release target.Release
 	// Registration describes what to register. An empty image is allowed.
 	Registration register.Registration
 	// Relocatable keeps OpenMP's images from later device links.
@@ -39,7 +39,7 @@ func (m *Module) WriteText(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if m.Release < llvm24 {
+	if m.Release < target.LLVM24 {
 		module.Layout = ""
 	}
 	return module.WriteText(w)
@@ -55,15 +55,12 @@ func (m *Module) WriteBitcode(w io.Writer) error {
 	return module.WriteBitcode(w)
 }
 
-// Releases of LLVM that changed the module.
-const (
-	// Sanitizers leave the descriptor of a fat binary alone, Mach-O has a section
-	// for offload entries, and SYCL has no descriptor.
-	llvm23 = 23
-	// The module has a data layout, the linker keeps the section of the offload
-	// entries, and on Windows it has an entry before the first and after the last.
-	llvm24 = 24
-)
+// What releases of LLVM changed in the module:
+//
+//   - LLVM 23: sanitizers leave the descriptor of a fat binary alone, Mach-O has a section
+//     for offload entries, and SYCL has no descriptor.
+//   - LLVM 24: the module has a data layout, the linker keeps the section of the offload
+//     entries, and on Windows it has an entry before the first and after the last.
 
 func (m *Module) build() (*ir.Module, error) {
 	if strings.ContainsAny(m.Triple, "\"\\\n") {
@@ -189,7 +186,7 @@ func (b *builder) bounds() {
 	switch b.format {
 	case "coff":
 		t, align := none, int64(0)
-		if b.Release >= llvm24 {
+		if b.Release >= target.LLVM24 {
 			t, align = ir.Array(1, entry), 8
 		}
 		bound := func(name, section string) *ir.Global {
@@ -197,7 +194,7 @@ func (b *builder) bounds() {
 		}
 		start := bound("__start_llvm_offload_entries", "llvm_offload_entries$OA")
 		b.start, b.stop = start, bound("__stop_llvm_offload_entries", "llvm_offload_entries$OZ")
-		if b.Release >= llvm24 {
+		if b.Release >= target.LLVM24 {
 			const size = 56
 			b.start = &ir.Address{Inbounds: true, Element: ir.I8, Base: start, Indices: []ir.Value{i64(size)}}
 		}
@@ -205,7 +202,7 @@ func (b *builder) bounds() {
 	case "macho":
 		b.start = b.global(ir.Global{Name: "\x01section$start$__LLVM$offload_entries", Content: none, Hidden: true, Constant: true})
 		b.stop = b.global(ir.Global{Name: "\x01section$end$__LLVM$offload_entries", Content: none, Hidden: true, Constant: true})
-		if b.Release < llvm23 {
+		if b.Release < target.LLVM23 {
 			return
 		}
 		b.dummy("__LLVM,offload_entries")
@@ -220,7 +217,7 @@ func (b *builder) bounds() {
 func (b *builder) dummy(section string) {
 	dummy := b.global(ir.Global{Name: "__dummy." + section, Init: ir.Zero{T: ir.Array(0, b.entry)}, Linkage: ir.Internal, Constant: true, Section: section, Align: 8})
 	used := "llvm.compiler.used"
-	if b.Release >= llvm24 {
+	if b.Release >= target.LLVM24 {
 		used = "llvm.used"
 	}
 	b.global(ir.Global{Name: used, Init: array(ir.Ptr, dummy), Linkage: ir.Appending, Section: "llvm.metadata"})
@@ -235,7 +232,7 @@ func (b *builder) at(base *ir.Global, offset int64) ir.Value {
 	switch {
 	case offset == 0:
 		return base
-	case b.Release >= llvm24:
+	case b.Release >= target.LLVM24:
 		return &ir.Address{Element: ir.I8, Base: base, Indices: []ir.Value{i64(offset)}}
 	}
 	return &ir.Address{Element: base.Content, Base: base, Indices: []ir.Value{i64(0), i64(offset)}}
@@ -323,7 +320,7 @@ func (b *builder) fatBinary(kind offloadbinary.OffloadKind, body register.Image)
 		align = 4096
 	}
 	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: body.Content}, Linkage: ir.Internal, Constant: true, Section: n.image, Align: align})
-	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: n.wrapper, Unsanitized: b.Release >= llvm23, Align: 8,
+	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: n.wrapper, Unsanitized: b.Release >= target.LLVM23, Align: 8,
 		Init: &ir.Aggregate{T: wrapperType, Values: []ir.Value{i32(n.magic), i32(1), image, null}}})
 	runtime := kind.String()
 	handle := b.global(ir.Global{Name: "." + runtime + ".binary_handle", Linkage: ir.Internal, Init: null})
@@ -369,7 +366,7 @@ func (b *builder) entries(runtime string, kind int64) *ir.Function {
 		return loop.Load(name, t, loop.Element(b.entry, entry, i32(0), i32(number)), align)
 	}
 	word := int64(4) // alignment of 64-bit integers without a data layout
-	if b.Release >= llvm24 {
+	if b.Release >= target.LLVM24 {
 		word = 8
 	}
 	binary := f.Params[0]

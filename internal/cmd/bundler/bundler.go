@@ -31,7 +31,7 @@ type run struct {
 
 // Run runs a command line and returns its exit code: 0, or 1 for every failure.
 func Run(ctx context.Context, call *command.Call) int {
-	follow, err := release.FromEnv(call.LookupEnv)
+	follow, err := release.Follow(ctx, call)
 	if err != nil {
 		fmt.Fprintf(call.Stderr, "%s: error: %v\n", call.Name, err)
 		return 1
@@ -225,7 +225,7 @@ func (r *run) unbundleArchive(ctx context.Context) error {
 
 func (r *run) read() engine.ReadOptions {
 	opt := engine.ReadOptions{
-		Lenient: r.lenient.Value, LLVM23: r.release.NextBucket,
+		Lenient: r.lenient.Value, Release: r.release.Release,
 		Warn: func(err error) { r.warn("%s", printable.Error(err)) },
 	}
 	if r.talk {
@@ -235,7 +235,7 @@ func (r *run) read() engine.ReadOptions {
 }
 
 func (r *run) rules() target.Rules {
-	return target.Rules{HIPOpenMP: r.hipOpenMP.Value, LLVM23: r.release.NextBucket, Release: r.release.Number}
+	return target.Rules{HIPOpenMP: r.hipOpenMP.Value, Release: r.release.Release}
 }
 
 // trace returns the function that explains every comparison, nil if no explanation is

@@ -51,7 +51,7 @@ func newOptions(r release.Release) *options {
 		Syntax:  r.Syntax,
 	}}
 	t := &o.tool
-	if r.NextBucket {
+	if r.LinearProbing() {
 		t.Order = orderNextBucket
 	}
 	if !r.Syntax.HelpAlias {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,7 +66,7 @@ func (w *wrapper) readOption(word *word) {
 		bits, _ := offloadbinary.ParseOffloadKind(kind)
 		opt.Override = append(opt.Override, link.Override{Kind: bits, File: file})
 	case optEmitFatbinOnly:
-		opt.FatbinOnly = true
+		opt.Result = link.Fatbin
 	case optCompress:
 		opt.Compress = true
 	case optCompressionLevel:
@@ -79,9 +80,9 @@ func (w *wrapper) readOption(word *word) {
 	case optDryRun:
 		opt.DryRun = true
 	case optVerbose:
-		opt.Verbose = true
+		w.verbose = true
 	case optPrintModule:
-		opt.PrintModule = true
+		opt.Module = w.call.Stderr
 	case optTimeTrace:
 		w.traceFile = word.value()
 	case optTimeTraceGranularity:
@@ -174,7 +175,10 @@ func (w *wrapper) complete(host hostArgs) {
 	}
 	if w.traceFile != "" {
 		w.trace = newTrace(w.granularity)
-		opt.Phase = w.trace.start
+	}
+	// Linkers that collect sections drop the offload entries unless something refers to them.
+	if opt.Relocatable || slices.Contains(opt.LinkerArgs, "--gc-sections") || slices.Contains(opt.LinkerArgs, "-gc-sections") {
+		opt.Policy.Keep = link.AllEntries
 	}
 	opt.Device.Output = opt.Output
 	opt.Device.HostLLD = strings.HasSuffix(strings.TrimSuffix(opt.Linker, ".exe"), "lld")

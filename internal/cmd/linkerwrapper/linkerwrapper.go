@@ -20,10 +20,12 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
+	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/link"
 	"github.com/rules-offload/rules_offload/internal/process"
@@ -74,7 +76,7 @@ func run(ctx context.Context, call *command.Call) error {
 			printHelp(call.Stdout, w.id == optHelpHidden)
 			return nil
 		case optVersion:
-			r, err := release.FromEnv(call.LookupEnv)
+			r, err := release.Follow(ctx, call)
 			if err != nil {
 				return err
 			}
@@ -124,6 +126,7 @@ type wrapper struct {
 	traceFile   string
 	granularity int    // of the trace, in microseconds
 	jobs        string // the value of --wrapper-jobs
+	verbose     bool   // print commands and notes
 	hasJobs     bool
 
 	trace     *trace
@@ -137,19 +140,16 @@ func (w *wrapper) run(ctx context.Context) error {
 	tools := w.tools()
 	opt.Find = tools.find
 	opt.Fatbinary = tools.fatbinary
-	release, err := w.release(tools)
+	followed, err := w.release(ctx, tools)
 	if err != nil {
 		return err
 	}
-	opt.Device.Release = release
+	opt.Device.Release, opt.Policy.Plan = followed, devicelink.PolicyOf(followed)
 	opt.Env = os.Environ()
 	if opt.Cache, err = w.cache(); err != nil {
 		return err
 	}
 	opt.Temp = filepath.Join(os.TempDir(), "offload-dry-run")
-	if opt.SaveTemps && release > 22 {
-		opt.Kept = filepath.Dir(opt.Output)
-	}
 	if !opt.DryRun {
 		temp, err := os.MkdirTemp("", "offload-link-")
 		if err != nil {
@@ -158,6 +158,14 @@ func (w *wrapper) run(ctx context.Context) error {
 		defer os.RemoveAll(temp)
 		opt.Temp = temp
 	}
+	opt.Names = link.Names{Files: devicelink.Names{Dir: opt.Temp}, Images: devicelink.Names{Dir: opt.Temp}}
+	if opt.SaveTemps {
+		opt.Names = link.Names{Files: devicelink.Names{Plain: true}, Images: devicelink.Names{Plain: true}}
+		if followed > target.LLVM22 { // others stay in the working directory
+			opt.Names.Files.Dir = filepath.Dir(opt.Output)
+		}
+	}
+	opt.Observer = &printer{opt: opt, w: w.call.Stderr, trace: w.trace, verbose: w.verbose}
 	err = link.Run(ctx, w.call.Session, *opt)
 	if w.trace != nil {
 		err = errors.Join(err, w.trace.write(w.traceFile))

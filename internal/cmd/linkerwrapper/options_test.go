@@ -104,15 +104,6 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-func TestLookPath(t *testing.T) {
-	if got := lookPath("sh", "/no/such:/bin:/usr/bin"); got != "/bin/sh" {
-		t.Errorf("sh is %q", got)
-	}
-	if got := lookPath("no-such-program", "/bin"); got != "" {
-		t.Errorf("found %q", got)
-	}
-}
-
 func TestCache(t *testing.T) {
 	for size, want := range map[string]int64{"": 0, "100": 100, "5K": 5 << 10, "500M": 500 << 20, "20G": 20 << 30} {
 		w := wrapper{call: environment(map[string]string{"OFFLOAD_CACHE": "dir", "OFFLOAD_CACHE_SIZE": size})}

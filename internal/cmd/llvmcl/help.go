@@ -66,7 +66,7 @@ func (p *parser) printHelp(hidden, categories bool) {
 	width := 0
 	for _, o := range options {
 		width = max(width, len(o.spelling()))
-		for _, c := range o.choices {
+		for _, c := range o.shownChoices() {
 			width = max(width, len("    =")+len(c.Value))
 		}
 	}
@@ -111,7 +111,12 @@ func (o *option) printHelp(b *strings.Builder, width int) {
 		fmt.Fprintf(b, "%s%s\n", lead, strings.TrimSuffix(line, "\n"))
 		lead = strings.Repeat(" ", width+3)
 	}
-	for _, c := range o.choices {
+	for _, c := range o.shownChoices() {
 		fmt.Fprintf(b, "%-*s -   %s\n", width, "    ="+c.Value, c.Help)
 	}
+}
+
+// shownChoices returns the values that help lists.
+func (o *option) shownChoices() []Choice {
+	return slices.DeleteFunc(slices.Clone(o.choices), func(c Choice) bool { return c.Hidden })
 }

@@ -184,7 +184,7 @@ func FuzzTokenize(f *testing.F) {
 func TestChoice(t *testing.T) {
 	parse := func(args ...string) (string, string, string) {
 		tool := Tool{Overview: "Wraps\n", Category: "sample options"}
-		kind := tool.Choice("kind", "A kind:", Choice{"one", "The first"}, Choice{"two", "The second"})
+		kind := tool.Choice("kind", "A kind:", Choice{Value: "one", Help: "The first"}, Choice{Value: "two", Help: "The second"}, Choice{Value: "three", Hidden: true})
 		tool.Positionals(" <in>")
 		tool.RequirePositional()
 		var out, errs bytes.Buffer
@@ -194,7 +194,10 @@ func TestChoice(t *testing.T) {
 	if kind, _, stderr := parse("--kind=two", "in"); kind != "two" || stderr != "" {
 		t.Errorf("%q, %s", kind, stderr)
 	}
-	if _, _, stderr := parse("--kind", "three"); stderr != "sample: for the --kind option: Cannot find option named 'three'!\n"+
+	if kind, _, stderr := parse("--kind=three", "in"); kind != "three" || stderr != "" {
+		t.Errorf("a hidden value: %q, %s", kind, stderr)
+	}
+	if _, _, stderr := parse("--kind", "four"); stderr != "sample: for the --kind option: Cannot find option named 'four'!\n"+
 		"sample: Not enough positional command line arguments specified!\nMust specify at least 1 positional argument: See: bin/sample --help\n" {
 		t.Error(stderr)
 	}

@@ -160,7 +160,11 @@ func (t *Tool) List(name, operand, help string) *Opt[[]string] {
 }
 
 // Choice is one of the possible values of an option.
-type Choice struct{ Value, Help string }
+type Choice struct {
+	Value, Help string
+	// Hidden excludes the value from help.
+	Hidden bool
+}
 
 // Choice adds an option with a fixed set of values. The last one applies.
 func (t *Tool) Choice(name, help string, choices ...Choice) *Opt[string] {

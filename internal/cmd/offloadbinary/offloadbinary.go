@@ -39,7 +39,6 @@ type options struct {
 	archive *llvmcl.Opt[bool]
 	version *llvmcl.Opt[uint32]
 
-	// Nil for releases that cannot compress.
 	compress *llvmcl.Opt[bool]
 	format   *llvmcl.Opt[string]
 	level    *llvmcl.Opt[int32]
@@ -66,7 +65,7 @@ func newOptions(r release.Release) *options {
 	}}
 	t := &o.tool
 	t.Order, t.Syntax = order, r.Syntax
-	if r.NextBucket {
+	if r.LinearProbing() {
 		t.Order = orderNextBucket
 	}
 	if !r.Syntax.HelpAlias {
@@ -80,11 +79,14 @@ func newOptions(r release.Release) *options {
 	// An addition to LLVM's options.
 	o.version = t.Uint("format-version", "version", "Version of the container to write, 1, 2 or 3", uint32(r.Container))
 	o.version.Hide()
-	if r.CompressesContainers {
-		o.compress = t.Bool("compress", "Compress the packaged offload binary")
-		o.format = t.Choice("compression-format", "Format used with --compress",
-			llvmcl.Choice{Value: zstdFormat, Help: "Zstandard compression"}, llvmcl.Choice{Value: zlibFormat, Help: "zlib compression"})
-		o.level = t.Int("compression-level", "int", "Compression level used with --compress", 0)
+	o.compress = t.Bool("compress", "Compress the packaged offload binary")
+	o.format = t.Choice("compression-format", "Format used with --compress",
+		llvmcl.Choice{Value: zstdFormat, Help: "Zstandard compression"}, llvmcl.Choice{Value: zlibFormat, Help: "zlib compression"})
+	o.level = t.Int("compression-level", "int", "Compression level used with --compress", 0)
+	if !r.CompressesContainers { // accepted, because they can mean only one thing
+		o.compress.Hide()
+		o.format.Hide()
+		o.level.Hide()
 	}
 	return o
 }
@@ -92,7 +94,7 @@ func newOptions(r release.Release) *options {
 // packerVersion returns the release that the program follows. Extraction and messages follow
 // LLVM 23, for every version of the container.
 func packerVersion(r release.Release) string {
-	if least, _ := release.Of(23); r.Number < least.Number {
+	if least, _ := release.Of(23); r.Release < least.Release {
 		return least.Version
 	}
 	return r.Version
@@ -100,7 +102,7 @@ func packerVersion(r release.Release) string {
 
 // Run runs a command line and returns its exit code.
 func Run(ctx context.Context, call *command.Call) int {
-	follow, err := release.FromEnv(call.LookupEnv)
+	follow, err := release.Follow(ctx, call)
 	if err != nil {
 		fmt.Fprintf(call.Stderr, "%s: error: %v\n", call.Name, err)
 		return 1
@@ -164,10 +166,16 @@ func message(err error, input string) string {
 	return err.Error()
 }
 
+// compressedVersion is the version of compressed containers.
+const compressedVersion = 3
+
 // pack writes an offload binary.
 func (o *options) pack(ctx context.Context, call *command.Call) error {
 	opt := engine.PackOptions{Version: int(o.version.Value), Output: o.output.Value, LLVM: true}
-	if o.compress != nil && o.compress.Value {
+	if o.compress.Value {
+		if o.version.Count == 0 {
+			opt.Version = compressedVersion
+		}
 		c := &offloadbinary.Compression{Zlib: o.format.Value == zlibFormat, Level: offloadbinary.DefaultZstdLevel}
 		switch {
 		case o.level.Count > 0:

@@ -15,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/release"
 )
 
 // tool runs command lines of the tool in a directory.
@@ -22,6 +23,8 @@ type tool struct {
 	testing.TB
 	dir  string
 	name string
+	// release is the value of the variable that selects a release.
+	release string
 }
 
 func newTool(t testing.TB, inputs map[string]string) *tool {
@@ -31,7 +34,7 @@ func newTool(t testing.TB, inputs map[string]string) *tool {
 			t.Fatal(err)
 		}
 	}
-	return &tool{t, dir, "/bin/llvm-offload-binary"}
+	return &tool{TB: t, dir: dir, name: "/none/llvm-offload-binary"}
 }
 
 func (t *tool) run(stdin string, args ...string) (code int, stdout, stderr string) {
@@ -40,7 +43,7 @@ func (t *tool) run(stdin string, args ...string) (code int, stdout, stderr strin
 	code = Run(context.Background(), &command.Call{
 		Name: t.name, Args: args, Stdout: &out, Stderr: &errs,
 		Session:   engine.New(engine.Config{Dir: t.dir, Stdin: strings.NewReader(stdin), Stdout: &out, Budget: budget.New(1, 64<<20)}),
-		LookupEnv: func(string) (string, bool) { return "", false },
+		LookupEnv: func(name string) (string, bool) { return t.release, name == release.Variable },
 	})
 	return code, out.String(), errs.String()
 }
@@ -115,7 +118,7 @@ func TestMistakes(t *testing.T) {
 	tool.fails("No such file or directory: 'dir/x'", "-o", "dir/x", "--image=file=a.o")
 	tool.fails("offload binaries of version 4 cannot be written, expected 1, 2 or 3", "-o", "x", "--format-version=4", "--image=file=a.o")
 	code, _, stderr := tool.run("", "a", "b")
-	if want := "llvm-offload-binary: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: /bin/llvm-offload-binary --help\n"; code != 1 || stderr != want {
+	if want := "llvm-offload-binary: Too many positional arguments specified!\nCan specify at most 1 positional arguments: See: /none/llvm-offload-binary --help\n"; code != 1 || stderr != want {
 		t.Errorf("two inputs: exit code %d, %s", code, stderr)
 	}
 	tool.name = "clang-offload-packager"
@@ -154,11 +157,31 @@ func TestPackAndExtract(t *testing.T) {
 				t.Error("a filter without match wrote a file")
 			}
 			code, _, stderr := tool.run("", "in.bin", "--image=triple=t,file=z")
-			if want := "/bin/llvm-offload-binary: warning: Multiple inputs match to a single file, 'z'\n"; code != 0 || stderr != want {
+			if want := "/none/llvm-offload-binary: warning: Multiple inputs match to a single file, 'z'\n"; code != 0 || stderr != want {
 				t.Errorf("several for one file: exit code %d, %s", code, stderr)
 			}
 			tool.has("z", "ptx")
 		})
+	}
+}
+
+// TestCompress compresses for every release: the options exist since LLVM 24 and have one meaning.
+func TestCompress(t *testing.T) {
+	image := strings.Repeat("image", 1000)
+	for _, release := range []string{"", "22", "23", "24"} {
+		tool := newTool(t, map[string]string{"a": image})
+		tool.release = release
+		tool.must("-o", "packed", "--image=file=a,triple=t", "--compress", "--compression-format=zlib", "--compression-level=9")
+		if packed := tool.files()["packed"]; len(packed) > 1000 || packed[4] != compressedVersion {
+			t.Errorf("LLVM %q: %d bytes, version %d", release, len(packed), packed[4])
+		}
+		tool.must("packed", "--image=file=out,triple=t")
+		tool.has("out", image)
+		tool.fails("an offload binary of version 2 cannot be compressed", "-o", "packed", "--image=file=a,triple=t", "--compress", "--format-version=2")
+		code, help, _ := tool.run("", "--help")
+		if listed := strings.Contains(help, "--compress"); code != 0 || listed != (release == "24") {
+			t.Errorf("LLVM %q: --help lists --compress: %v", release, listed)
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
@@ -23,19 +24,15 @@ import (
 
 // firstSYCL is the first release of LLVM whose tool wraps for SYCL, and has the
 // option --relocatable.
-const firstSYCL = 23
+const firstSYCL = target.LLVM23
 
 // Run runs a command line and returns its exit code.
 func Run(ctx context.Context, call *command.Call) int {
-	followed, err := release.FromEnv(call.LookupEnv)
+	followed, err := release.Follow(ctx, call)
 	if err != nil {
 		fmt.Fprintf(call.Stderr, "%s: error: %v\n", call.Name, err)
 		return 1
 	}
-	// Without a release to follow, all options are accepted.
-	_, chosen := call.LookupEnv(release.Variable)
-	newest := !chosen || followed.Number >= firstSYCL
-
 	tool := llvmcl.Tool{
 		Overview: "Generate runtime registration code for a device binary image\n",
 		Category: "llvm-offload-wrapper options",
@@ -47,10 +44,12 @@ func Run(ctx context.Context, call *command.Call) int {
 		{Value: "cuda", Help: "Wrap CUDA binaries"},
 		{Value: "hip", Help: "Wrap HIP binaries"},
 	}
-	relocatable := &llvmcl.Opt[bool]{}
-	if newest {
-		kinds = append(kinds, llvmcl.Choice{Value: "sycl", Help: "Wrap SYCL binaries"})
-		relocatable = tool.Bool("relocatable", "Keep OpenMP images out of later device links")
+	// What only newer releases have can mean only one thing, and is accepted for all.
+	older := followed.Release < firstSYCL
+	kinds = append(kinds, llvmcl.Choice{Value: "sycl", Help: "Wrap SYCL binaries", Hidden: older})
+	relocatable := tool.Bool("relocatable", "Keep OpenMP images out of later device links")
+	if older {
+		relocatable.Hide()
 	}
 	output := tool.String("o", "file", "Write output to <file>.")
 	kind := tool.Choice("kind", "Wrap for offload kind:", kinds...)
@@ -63,7 +62,7 @@ func Run(ctx context.Context, call *command.Call) int {
 	}
 	opt := engine.RegisterOptions{
 		Triple: triple.Value, Images: inputs.Value, Output: output.Value,
-		Relocatable: relocatable.Value, Release: followed.Number, FirstImage: true,
+		Relocatable: relocatable.Value, Release: followed.Release, FirstImage: true,
 		IR: !strings.HasSuffix(output.Value, ".o") && !strings.HasSuffix(output.Value, ".obj"),
 	}
 	if opt.Kind, err = register.ParseKind(kind.Value); err == nil {

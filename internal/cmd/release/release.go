@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmcl"
 )
 
@@ -17,11 +18,12 @@ const Variable = "OFFLOAD_LLVM_VERSION"
 // Default is the number of the release that the tools follow by default: the newest whose
 // outputs all older releases read. llvm-offload-binary of LLVM 23 writes containers that 22
 // rejects.
-const Default = 22
+const Default = target.LLVM22
 
 // Release is the behavior of the tools of one release of LLVM.
 type Release struct {
-	Number  int    // 22, 23 or 24
+	// Release selects what the engine does.
+	target.Release
 	Version string // as --version has it, such as 22.1.8
 	Package string // the version of Debian's package, as --version of clang's tools has it
 
@@ -31,9 +33,6 @@ type Release struct {
 	// CompressesContainers reports whether llvm-offload-binary has the options --compress,
 	// --compression-format and --compression-level.
 	CompressesContainers bool
-	// NextBucket reports whether LLVM's hash tables search for a free bucket by linear probing
-	// instead of quadratic probing. The order of listings depends on it.
-	NextBucket bool
 	// SmallWords reports whether messages of clang-offload-bundler about compressed data begin
 	// with a lower-case letter, and the message about uncompressed data ends without a full
 	// stop.
@@ -49,22 +48,22 @@ type Release struct {
 
 // releases lists the supported releases, oldest first.
 var releases = []Release{
-	{Number: 22, Version: "22.1.8", Package: "1+b2", Container: 1},
+	{Release: target.LLVM22, Version: "22.1.8", Package: "1+b2", Container: 1},
 	{
-		Number: 23, Version: "23.1.4", Package: "2", Container: 2, NextBucket: true, SmallWords: true,
+		Release: target.LLVM23, Version: "23.1.4", Package: "2", Container: 2, SmallWords: true,
 		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true},
 	},
 	{
-		Number: 24, Version: "24.0.0", Package: "++20261025103442+7e3c57157096-1~exp1", Container: 3, NextBucket: true, SmallWords: true,
+		Release: target.LLVM24, Version: "24.0.0", Package: "++20261025103442+7e3c57157096-1~exp1", Container: 3, SmallWords: true,
 		AnyTypeOfEmpty: true, ListsMembers: true, Syntax: llvmcl.Syntax{EmptyQuotes: true, StrictBools: true, NoGroups: true, HelpAlias: true},
 		CompressesContainers: true,
 	},
 }
 
 // Of returns the release of that number.
-func Of(number int) (Release, bool) {
+func Of(number target.Release) (Release, bool) {
 	for _, r := range releases {
-		if r.Number == number {
+		if r.Release == number {
 			return r, true
 		}
 	}
@@ -81,10 +80,10 @@ func parse(s string) (Release, error) {
 	number, _, _ := strings.Cut(s, ".")
 	var known []string
 	for _, r := range releases {
-		if fmt.Sprint(r.Number) == number {
+		if fmt.Sprint(r.Release) == number {
 			return r, nil
 		}
-		known = append(known, fmt.Sprint(r.Number))
+		known = append(known, fmt.Sprint(r.Release))
 	}
 	return Release{}, fmt.Errorf("%s: found %q, expected %s; unset it to follow LLVM %d", Variable, s, strings.Join(known, ", "), Default)
 }

@@ -1,11 +1,15 @@
 package release
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/rules-offload/rules_offload/engine/target"
+)
 
 func TestParse(t *testing.T) {
-	for s, want := range map[string]int{"": Default, "22": 22, "23": 23, "24": 24, "23.1.4": 23, "24.0": 24} {
-		if r, err := parse(s); err != nil || r.Number != want {
-			t.Errorf("Parse(%q) = %d, %v, want %d", s, r.Number, err, want)
+	for s, want := range map[string]target.Release{"": Default, "22": 22, "23": 23, "24": 24, "23.1.4": 23, "24.0": 24} {
+		if r, err := parse(s); err != nil || r.Release != want {
+			t.Errorf("Parse(%q) = %d, %v, want %d", s, r.Release, err, want)
 		}
 	}
 	for s, want := range map[string]string{
@@ -20,15 +24,15 @@ func TestParse(t *testing.T) {
 }
 
 func TestFromEnv(t *testing.T) {
-	for value, want := range map[string]int{"23": 23, "": Default} {
+	for value, want := range map[string]target.Release{"23": 23, "": Default} {
 		r, err := FromEnv(func(name string) (string, bool) {
 			if name != Variable {
 				t.Errorf("%s is looked up", name)
 			}
 			return value, value != ""
 		})
-		if err != nil || r.Number != want {
-			t.Errorf("%q: %d, %v", value, r.Number, err)
+		if err != nil || r.Release != want {
+			t.Errorf("%q: %d, %v", value, r.Release, err)
 		}
 	}
 }
@@ -36,8 +40,8 @@ func TestFromEnv(t *testing.T) {
 // Containers of later releases are not read by earlier ones.
 func TestDefault(t *testing.T) {
 	for _, r := range releases {
-		if newest, _ := Of(Default); r.Number <= Default && r.Container > newest.Container || r.Number > Default && r.Container <= newest.Container {
-			t.Errorf("LLVM %d writes version %d", r.Number, r.Container)
+		if newest, _ := Of(Default); r.Release <= Default && r.Container > newest.Container || r.Release > Default && r.Container <= newest.Container {
+			t.Errorf("LLVM %d writes version %d", r.Release, r.Container)
 		}
 	}
 }

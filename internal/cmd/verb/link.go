@@ -28,7 +28,7 @@ var linkVerb = verb{
 
 // linkFlags are the flags of offload link.
 type linkFlags struct {
-	opt        link.LinkOptions
+	opt        link.EveryTargetOptions
 	scratch    string
 	plan, json bool
 }
@@ -63,7 +63,7 @@ func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []stri
 	}
 	f.opt.Inputs = operands
 	if f.plan || f.json {
-		planned, err := link.PlanLink(ctx, call.Session, f.opt)
+		planned, err := link.PlanEveryTarget(ctx, call.Session, f.opt)
 		if err != nil {
 			return err
 		}
@@ -94,14 +94,14 @@ func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []stri
 	}
 	path, _ := call.LookupEnv("PATH")
 	f.opt.Env = []string{"PATH=" + path, "TMPDIR=" + f.opt.Scratch}
-	messages, err := link.Link(ctx, call.Session, f.opt)
+	messages, err := link.EveryTarget(ctx, call.Session, f.opt)
 	io.WriteString(call.Stderr, printable.Text(messages))
 	return err
 }
 
 // printPlan prints what a device link does: a line for each command, or all of
 // it as JSON.
-func printPlan(w io.Writer, plan *link.LinkPlan, asJSON bool) error {
+func printPlan(w io.Writer, plan *link.EveryTargetPlan, asJSON bool) error {
 	if asJSON {
 		return writeJSON(w, plan)
 	}

@@ -32,7 +32,7 @@ func (f *registerFlags) define(flags *flagSet) {
 	})
 	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu or x86_64-pc-windows-msvc")
 	f.opt.Release = release.Default
-	flags.number(&f.opt.Release, "llvm-version", "the LLVM `release` of the SYCL runtime: up to 22, it registers single images, from 23, offload binaries (default 22)", 15, 99)
+	flags.number((*int)(&f.opt.Release), "llvm-version", "the LLVM `release` of the SYCL runtime: up to 22, it registers single images, from 23, offload binaries (default 22)", 15, 99)
 	flags.StringVar(&f.opt.Output, "output", "", "the object, a `file`; - is standard output")
 	flags.StringVar(&f.opt.Entries, "entries", register.EntriesSection, "the `section` of the offload entries that belong to the images")
 	flags.repeated("keep-entries", "a host object `file` whose offload entries lld must keep with --gc-sections. May be repeated.", func(s string) error {
@@ -44,6 +44,7 @@ func (f *registerFlags) define(flags *flagSet) {
 		return nil
 	})
 	flags.StringVar(&f.opt.Symbol, "symbol", "", "define this `symbol` as HIP's fat binary, without registration: host code compiled without -fgpu-rdc registers it")
+	flags.StringVar(&f.opt.ReferencedBy, "referenced-by", "", "the host object, a `file`, that may refer to the --symbol: if it does not, the output is an object without content")
 	flags.BoolVar(&f.opt.Check, "check", false, "reject a fat binary of HIP or CUDA that has no device code")
 	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "hide OpenMP images from later device links")
 }

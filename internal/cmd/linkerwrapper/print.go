@@ -1,0 +1,152 @@
+package linkerwrapper
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/rules-offload/rules_offload/engine/images"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/link"
+	"github.com/rules-offload/rules_offload/internal/register"
+)
+
+// printer prints the commands of a link as LLVM's tool does, also those of programs that it runs
+// and this program does not. It implements link.Observer.
+type printer struct {
+	opt   *link.Options
+	w     io.Writer
+	trace *trace // nil for none
+
+	verbose bool
+}
+
+// print prints a command if printing is enabled.
+func (p *printer) print(command []string) {
+	if !p.opt.DryRun && !p.verbose {
+		return
+	}
+	line := ` "` + command[0] + `"`
+	for _, arg := range command[1:] {
+		line += " " + arg
+	}
+	fmt.Fprintln(p.w, line)
+}
+
+// printTool prints the command of an LLVM program that is not run.
+func (p *printer) printTool(name string, args ...string) {
+	if !p.opt.DryRun && !p.verbose {
+		return
+	}
+	program, err := p.opt.Find(name)
+	if err != nil {
+		program = name
+	}
+	p.print(append([]string{program}, args...))
+}
+
+// Command implements link.Observer.
+func (p *printer) Command(command []string) { p.print(command) }
+
+// Phase implements link.Observer.
+func (p *printer) Phase(name, detail string) (end func()) {
+	if p.trace == nil {
+		return func() {}
+	}
+	return p.trace.start(name, detail)
+}
+
+// Planned prints which images no link uses.
+func (p *printer) Planned(plan *link.Plan) {
+	if !p.verbose {
+		return
+	}
+	used := map[int]bool{}
+	for l := range plan.Links {
+		link := &plan.Links[l]
+		for _, i := range link.Images {
+			used[i] = true
+		}
+		if link.Kinds == 0 {
+			fmt.Fprintf(p.w, "note: the images for %s have no offload kind: they are linked, but not registered with a runtime\n", link.Name())
+		}
+	}
+	for i, image := range plan.Images {
+		if !used[i] {
+			fmt.Fprintf(p.w, "note: %s: the image for %s is not linked: no object has that target\n", image.Holder(), strings.TrimSpace(image.Triple+" "+image.Arch))
+		}
+	}
+}
+
+// Staged prints the commands that would extract the images.
+func (p *printer) Staged(plan *link.Plan) {
+	if !p.opt.SaveTemps || !p.verbose {
+		return
+	}
+	for _, input := range p.opt.Inputs {
+		args := []string{input.Name}
+		for i, image := range plan.Images {
+			if plan.Files[i] == "" || image.File != input.Name {
+				continue
+			}
+			text := "--image=kind=" + image.Offload + ",triple=" + image.Triple
+			if image.Arch != "" {
+				text += ",arch=" + image.Arch
+			}
+			if len(image.Members) > 0 {
+				text += ",member=" + image.Member()
+			}
+			args = append(args, text+",file="+plan.Files[i])
+		}
+		if len(args) > 1 {
+			p.printTool("llvm-offload-binary", args...)
+		}
+	}
+}
+
+// Bundled prints the command of clang-offload-bundler that would make a bundle for HIP.
+func (p *printer) Bundled(targets, images []string, output string) {
+	args := []string{"-type=o", "-bundle-align=4096"}
+	if p.opt.Compress {
+		args = append(args, "-compress")
+	}
+	if level := p.opt.CompressionLevel; level != "" {
+		args = append(args, "-compression-level="+level)
+	}
+	args = append(args, "-targets="+strings.Join(targets, ","), "-input=/dev/null")
+	for _, image := range images {
+		args = append(args, "-input="+image)
+	}
+	p.printTool("clang-offload-bundler", append(args, "-output="+output)...)
+}
+
+// Registered prints the commands that would produce a registration object.
+func (p *printer) Registered(r *link.Registered) {
+	if !p.opt.SaveTemps || !p.verbose {
+		return
+	}
+	if r.Kind == offloadbinary.OpenMP {
+		for i, link := range r.Links {
+			text := fmt.Sprintf("--image=file=%s,kind=openmp,triple=%s", link.Output, link.Triple)
+			if len(p.opt.Override) == 0 || link.Processor() != "" {
+				text += ",arch=" + link.Processor()
+			}
+			p.printTool("llvm-offload-binary", "-o", r.Images[i], text)
+		}
+	}
+	args := []string{"--kind=" + r.Kind.String(), "--triple=" + p.opt.HostTriple, "-o", r.IR}
+	if p.opt.Relocatable && r.Kind == offloadbinary.OpenMP {
+		args = append(args, "--relocatable")
+	}
+	p.printTool("llvm-offload-wrapper", append(args, r.Images...)...)
+	p.printTool("clang", "--no-default-config", "--target="+p.opt.HostTriple, "-c", "-fPIC", "-o", r.Object, r.IR)
+}
+
+// Isolated prints the command that would isolate the output.
+func (p *printer) Isolated(suffix string) {
+	args := []string{p.opt.Output, "--remove-section", images.OffloadingSection, "--rename-section", register.EntriesSection + "=" + register.EntriesSection + "_" + suffix}
+	for _, bound := range []string{"__start_", "__stop_"} {
+		args = append(args, "--redefine-sym", bound+register.EntriesSection+"="+bound+register.EntriesSection+"_"+suffix)
+	}
+	p.printTool("llvm-objcopy", args...)
+}

@@ -1,0 +1,118 @@
+package release
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
+)
+
+// Follow returns the release that a drop-in follows: that of the environment variable, or else
+// that in the name of the drop-in (clang-offload-bundler-23), or else that of the clang in its
+// directory, before and after resolving symbolic links, or else Default.
+func Follow(ctx context.Context, call *command.Call) (Release, error) {
+	if value, _ := call.LookupEnv(Variable); value != "" {
+		return FromEnv(call.LookupEnv)
+	}
+	if n, ok := OfName(call.Name); ok {
+		return Nearest(n), nil
+	}
+	path, _ := call.LookupEnv("PATH")
+	for _, dir := range Dirs(call.Name, path, true) {
+		if clang := filepath.Join(dir, "clang"); Executable(clang) {
+			return Nearest(OfClang(ctx, clang)), nil
+		}
+	}
+	return Nearest(Default), nil
+}
+
+// Nearest returns the supported release that is nearest to a number.
+func Nearest(number target.Release) Release {
+	oldest, newest := releases[0], releases[len(releases)-1]
+	r, known := Of(min(max(number, oldest.Release), newest.Release))
+	if !known {
+		panic("the table of releases has a gap")
+	}
+	return r
+}
+
+// OfName returns the release in the name of a tool, which packages append: 23 of
+// clang-linker-wrapper-23.
+func OfName(name string) (target.Release, bool) {
+	name = strings.TrimSuffix(filepath.Base(name), ".exe")
+	number, _, _ := strings.Cut(name[strings.LastIndexByte(name, '-')+1:], ".")
+	n, err := strconv.ParseUint(number, 10, 16)
+	return target.Release(n), err == nil
+}
+
+var (
+	inPath    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:llvm|clang)(?:\+\+)?-([1-9][0-9])(?:$|[./-])`) })
+	inVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`clang version ([0-9]+)\.`) })
+)
+
+// OfClang returns the release of a clang, from its path or its output, or Default.
+func OfClang(ctx context.Context, clang string) target.Release {
+	if real, err := filepath.EvalSymlinks(clang); err == nil {
+		if m := inPath().FindStringSubmatch(real); m != nil {
+			n, _ := strconv.Atoi(m[1])
+			return target.Release(n)
+		}
+	}
+	out, err := exec.CommandContext(ctx, clang, "--version").Output()
+	if m := inVersion().FindSubmatch(out); err == nil && m != nil {
+		n, _ := strconv.Atoi(string(m[1]))
+		return target.Release(n)
+	}
+	return Default
+}
+
+// Dirs returns the directories in which a program that was called under a name searches for other
+// programs: its own directory, and if resolve is set, the one to which symbolic links lead. path is
+// the variable PATH.
+func Dirs(called, path string, resolve bool) (dirs []string) {
+	if !strings.ContainsRune(called, filepath.Separator) {
+		called = LookPath(called, path)
+	}
+	if called == "" {
+		return nil
+	}
+	// A name without a directory would be searched for on PATH.
+	if absolute, err := filepath.Abs(called); err == nil {
+		called = absolute
+	}
+	dirs = append(dirs, filepath.Dir(called))
+	if real, err := filepath.EvalSymlinks(called); resolve && err == nil && filepath.Dir(real) != filepath.Dir(called) {
+		dirs = append(dirs, filepath.Dir(real))
+	}
+	return dirs
+}
+
+// Executable reports whether a file is a program.
+func Executable(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() && info.Mode()&0o111 != 0
+}
+
+// LookPath returns the path of a program in the directories of a PATH, "" if it is not found.
+func LookPath(name, path string) string {
+	for _, dir := range filepath.SplitList(path) {
+		if dir == "" {
+			dir = "."
+		}
+		if file := filepath.Join(dir, name); Executable(file) {
+			if !slices.Contains([]string{"/", "."}, file[:1]) {
+				file = "./" + file
+			}
+			return file
+		}
+	}
+	return ""
+}
