@@ -292,17 +292,20 @@ func (m *makefile) expand(text string) string {
 			out.WriteByte('$')
 		case '(', '{':
 			n := closing(text[i:])
+			if n < 0 {
+				return out.String() // no end
+			}
 			out.WriteString(m.reference(text[i+1 : i+n]))
 			i += n
 		default:
 			out.WriteString(m.value(text[i : i+1]))
 		}
 	}
-	m.size += out.Len()
+	m.size += out.Len() + len(text)
 	return out.String()
 }
 
-// closing returns the index of the parenthesis that closes the first one.
+// closing returns the index of the parenthesis that closes the first one, -1 if there is none.
 func closing(text string) int {
 	open, end, depth := text[0], byte(')'), 0
 	if open == '{' {
@@ -318,7 +321,7 @@ func closing(text string) int {
 			}
 		}
 	}
-	return len(text) - 1
+	return -1
 }
 
 func (m *makefile) value(name string) string {

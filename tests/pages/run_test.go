@@ -288,3 +288,33 @@ func copyOf(t *testing.T, dir string) string {
 	}
 	return to
 }
+
+// TestGo builds the Go programs of the pages.
+func TestGo(t *testing.T) {
+	project, all := read(t)
+	programs := 0
+	for _, p := range all {
+		for _, b := range p.blocks {
+			if b.language != "go" || b.excuse != "" {
+				continue
+			}
+			programs++
+			t.Run(b.String(), func(t *testing.T) {
+				dir := t.TempDir()
+				source := filepath.Join(dir, "main.go")
+				if err := os.WriteFile(source, []byte(b.text), 0o666); err != nil {
+					t.Fatal(err)
+				}
+				// Files named on the command line are built in the module of the directory.
+				cmd := exec.Command("go", "build", "-buildvcs=false", "-o", filepath.Join(dir, "program"), source)
+				cmd.Dir = project
+				if out, err := cmd.CombinedOutput(); err != nil {
+					t.Errorf("%v:\n%s", err, out)
+				}
+			})
+		}
+	}
+	if programs == 0 {
+		t.Error("no Go program in the pages")
+	}
+}

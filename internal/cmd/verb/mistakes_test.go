@@ -268,3 +268,22 @@ func TestLevels(t *testing.T) {
 		}
 	}
 }
+
+// A directory of Tensile has code for a processor whose name begins with that of another.
+func TestTensileNames(t *testing.T) {
+	dir := t.TempDir()
+	for name, data := range map[string][]byte{
+		"TensileLibrary_gfx1250-strict.dat": nil,
+		"TensileLibrary_gfx1250-strict.co":  testelf.CodeObject{ABI: 4, Flags: 0xeb, Kernels: []testelf.Kernel{{Name: "k", CodeSize: 8}}}.Build(),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for gpu, want := range map[string]int{"gfx1250-strict": exitOK, "gfx1250": exitFailure} {
+		code, stdout, stderr := runIn(dir, "check", "--covers", gpu, ".")
+		if code != want || !strings.Contains(stdout, gpu+" ") {
+			t.Errorf("%s: exit code %d, %s%s", gpu, code, stdout, stderr)
+		}
+	}
+}

@@ -45,6 +45,7 @@ func (f *registerFlags) define(flags *flagSet) {
 		return nil
 	})
 	flags.StringVar(&f.opt.Symbol, "symbol", "", "define this `symbol` as HIP's fat binary, without registration: host code compiled without -fgpu-rdc registers it")
+	flags.StringVar(&f.opt.ReferencedBy, "referenced-by", "", "the host object, a `file`, that may refer to the --symbol: if it does not, the output is an object without content")
 	flags.BoolVar(&f.opt.Check, "check", false, "reject a fat binary of HIP or CUDA that has no device code")
 	flags.BoolVar(&f.opt.Relocatable, "relocatable", false, "hide OpenMP images from later device links")
 }
