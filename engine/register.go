@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 	"github.com/rules-offload/rules_offload/internal/registerir"
 )
@@ -32,7 +33,7 @@ type RegisterOptions struct {
 	Output string
 
 	// Entries is the section of the offload entries that are registered with the
-	// images; if empty, register.EntriesSection.
+	// images; if empty, embedding.EntriesSection.
 	Entries string
 	// KeepEntries are host objects whose offload entries linkers must keep,
 	// even lld with --gc-sections.
@@ -55,6 +56,10 @@ type RegisterOptions struct {
 	// without -fgpu-rdc registers the fat binary that it refers to as
 	// __hip_fatbin, see IsolateOptions.Suffix.
 	Symbol string
+	// ReferencedBy, if not empty, is the host object that may refer to Symbol. If it does
+	// not, because its source has no device code that the host uses, the object of
+	// Register is empty.
+	ReferencedBy string
 }
 
 // Register writes a registration object like that of clang-linker-wrapper from
@@ -170,6 +175,14 @@ func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*f
 	if opt.Kind != offloadbinary.HIP || len(inputs) != 1 || len(opt.Define) > 0 || len(opt.KeepEntries) > 0 {
 		return errors.New("a symbol requires one fat binary for HIP, without offload entries")
 	}
+	unused := false
+	if opt.ReferencedBy != "" {
+		referenced, err := s.refersTo(opt.ReferencedBy, opt.Symbol)
+		if err != nil {
+			return err
+		}
+		unused = !referenced
+	}
 	return s.write(ctx, func(out *files.Outputs) error {
 		if offloadbinary.Is(inputs[0].Bytes()) {
 			return in(inputs[0], errors.New("found an offload binary, expected a fat binary, which the runtime of hip loads"))
@@ -178,9 +191,34 @@ func (s *Session) holdFatBinary(ctx context.Context, machine uint16, inputs []*f
 		if err != nil {
 			return err
 		}
-		o := register.FatBinary{Machine: machine, Symbol: opt.Symbol, Content: inputs[0].All()}
+		o := register.FatBinary{Machine: machine, Symbol: opt.Symbol, Content: inputs[0].All(), Unused: unused}
 		return in(inputs[0], o.Write(output))
 	})
+}
+
+// refersTo reports whether a host object uses a symbol that it does not define.
+func (s *Session) refersTo(name, symbol string) (found bool, err error) {
+	host, err := s.files.Open(name)
+	if err != nil {
+		return false, err
+	}
+	defer host.Close()
+	err = guard.Contain(func() error {
+		f, err := object.Parse(host.Bytes())
+		if err != nil {
+			return err
+		}
+		for one, err := range f.Symbols() {
+			if err != nil {
+				return err
+			}
+			if one.Kind == object.Undefined && string(one.Name) == symbol {
+				found = true
+			}
+		}
+		return nil
+	})
+	return found, in(host, err)
 }
 
 // RequireOptions are the options of Require.

@@ -23,7 +23,15 @@ func TestRegister(t *testing.T) {
 	second := bytesOf(t, func(out content.Sink) error {
 		return offloadbinary.Write(out, 2, []offloadbinary.Image{{Content: content.Memory([]byte("a"))}, {Content: content.Memory([]byte("bcd"))}})
 	})
+	uses := bytesOf(t, func(out content.Sink) error {
+		const x8664 = 62
+		b := object.NewBuilder(x8664)
+		text := b.Section(object.BuilderSection{Name: ".text", Type: 1, Flags: 6, Align: 4, Content: content.Memory(make([]byte, 8))})
+		b.Relocate(text, 0, 1, b.Symbol(object.BuilderSymbol{Name: "__hip_fatbin_mine", Bind: object.BindGlobal}), 0)
+		return b.Write(out)
+	})
 	s, dir := newSession(t, map[string][]byte{
+		"uses": uses,
 		"both": both, "two": second, "bare": []byte("bare image"), "zipped": deflated(t, "inflated"), "bundle": bundled(t, "gfx3"),
 		"host.o": hostObject(t, ".offloading.entry.f", "other"),
 	})
@@ -42,37 +50,45 @@ func TestRegister(t *testing.T) {
 		}
 		return data
 	}
-	object := register1(RegisterOptions{Kind: offloadbinary.OpenMP, Images: []string{"both", "two", "bare", "zipped"}, KeepEntries: []string{"host.o"}})
+	made := register1(RegisterOptions{Kind: offloadbinary.OpenMP, Images: []string{"both", "two", "bare", "zipped"}, KeepEntries: []string{"host.o"}})
 	want := []string{string(both), string(second), "bare image", "inflated"}
-	if diff := cmp.Diff(want, sectionData(t, object, ".llvm.offloading")); diff != "" {
+	if diff := cmp.Diff(want, sectionData(t, made, ".llvm.offloading")); diff != "" {
 		t.Errorf("images (-want +got):\n%s", diff)
 	}
 	const record = 32
-	if n := len(sectionData(t, object, ".data.rel.ro")[0]) / record; n != 6+1 {
+	if n := len(sectionData(t, made, ".data.rel.ro")[0]) / record; n != 6+1 {
 		t.Errorf("%d records for 6 images and the descriptor", n)
 	}
-	if names := symbolNames(t, object); !strings.Contains(names, " .offloading.entry.f ") || strings.Contains(names, " other ") {
+	if names := symbolNames(t, made); !strings.Contains(names, " .offloading.entry.f ") || strings.Contains(names, " other ") {
 		t.Errorf("symbols are %s", names)
 	}
 
-	object = register1(RegisterOptions{Kind: offloadbinary.HIP, Triple: "aarch64-linux-gnu", Images: []string{"bundle"}, Entries: "entries_of_mine"})
-	if got := sectionData(t, object, ".hip_fatbin"); len(got) != 1 || got[0] != string(bundled(t, "gfx3")) {
+	made = register1(RegisterOptions{Kind: offloadbinary.HIP, Triple: "aarch64-linux-gnu", Images: []string{"bundle"}, Entries: "entries_of_mine"})
+	if got := sectionData(t, made, ".hip_fatbin"); len(got) != 1 || got[0] != string(bundled(t, "gfx3")) {
 		t.Errorf("the fat binary is %q", got)
 	}
-	if names := symbolNames(t, object); !strings.Contains(names, " __stop_entries_of_mine ") {
+	if names := symbolNames(t, made); !strings.Contains(names, " __stop_entries_of_mine ") {
 		t.Errorf("symbols are %s", names)
 	}
 	register1(RegisterOptions{Kind: offloadbinary.OpenMP, Images: []string{"bare"}, Relocatable: true})
 
-	object = register1(RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"bundle"}, Symbol: "__hip_fatbin_mine"})
-	if got := sectionData(t, object, ".hip_fatbin"); len(got) != 1 || got[0] != string(bundled(t, "gfx3")) {
+	made = register1(RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"bundle"}, Symbol: "__hip_fatbin_mine"})
+	if got := sectionData(t, made, ".hip_fatbin"); len(got) != 1 || got[0] != string(bundled(t, "gfx3")) {
 		t.Errorf("the fat binary is %q", got)
 	}
-	if names := symbolNames(t, object); !strings.Contains(names, " __hip_fatbin_mine ") || strings.Contains(names, "Register") {
+	if names := symbolNames(t, made); !strings.Contains(names, " __hip_fatbin_mine ") || strings.Contains(names, "Register") {
 		t.Errorf("symbols are %s", names)
 	}
-	object = register1(RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"bundle"}, Define: []string{"device link of //a"}})
-	if names := symbolNames(t, object); !strings.Contains(names, " device link of //a ") {
+	made = register1(RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"bundle"}, Symbol: "__hip_fatbin_mine", ReferencedBy: "uses"})
+	if got := sectionData(t, made, ".hip_fatbin"); len(got) != 1 {
+		t.Errorf("the host object refers to the fat binary, of which there are %d", len(got))
+	}
+	made = register1(RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"bundle"}, Symbol: "__hip_fatbin_other", ReferencedBy: "uses"})
+	if got, names := sectionData(t, made, ".hip_fatbin"), symbolNames(t, made); len(got) != 0 || strings.Contains(names, "fatbin") {
+		t.Errorf("the host object does not refer to the fat binary, but the object has %d and the symbols %s", len(got), names)
+	}
+	made = register1(RegisterOptions{Kind: offloadbinary.HIP, Images: []string{"bundle"}, Define: []string{"device link of //a"}})
+	if names := symbolNames(t, made); !strings.Contains(names, " device link of //a ") {
 		t.Errorf("symbols are %s", names)
 	}
 }

@@ -74,6 +74,9 @@ func readCMake(root, dir string) *hints {
 	return h
 }
 
+// maxCMakeSize limits the size of a variable, in bytes, for files whose values grow without end.
+const maxCMakeSize = 1 << 18
+
 // repositoryMark begins absolute paths below the root of the repository.
 const repositoryMark = "/\x00/"
 
@@ -132,7 +135,7 @@ func (c *cmakeLists) holds(condition []string) bool {
 func (c *cmakeLists) expand(args []string) []string {
 	var out []string
 	for _, arg := range args {
-		if name, ok := strings.CutPrefix(arg, "${"); ok && strings.Index(name, "}") == len(name)-1 {
+		if name, ok := strings.CutPrefix(arg, "${"); ok && name != "" && strings.Index(name, "}") == len(name)-1 {
 			out = append(out, c.vars[name[:len(name)-1]]...)
 			continue
 		}
@@ -223,6 +226,13 @@ func (c *cmakeLists) command(name string, args []string) {
 
 // set sets a variable, and the flags that some variables mean.
 func (c *cmakeLists) set(name string, values []string) {
+	size := 0
+	for _, value := range values {
+		size += 1 + len(value)
+	}
+	if size > maxCMakeSize {
+		values = nil
+	}
 	c.vars[name] = values
 	switch {
 	case name == "CMAKE_CXX_FLAGS" || name == "CMAKE_HIP_FLAGS":

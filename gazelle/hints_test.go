@@ -78,6 +78,15 @@ func TestMakefileGrowth(t *testing.T) {
 	}
 }
 
+// TestCMakeGrowth evaluates variables that double 60 times.
+func TestCMakeGrowth(t *testing.T) {
+	text := "set(A a)\nset(B b)\n" + strings.Repeat("set(A ${A} ${A})\nset(B \"${B}${B}\")\n", 60) + "add_executable(a a.cu ${A} ${B})\n"
+	dir := writeFiles(t, map[string]string{"CMakeLists.txt": text, "a.cu": ""})
+	if h := readCMake(dir, ""); h == nil || len(h.units) != 1 {
+		t.Errorf("%v", h)
+	}
+}
+
 func FuzzMakefile(f *testing.F) {
 	f.Add("CC = hipcc\nifeq ($(A),b)\nX += $(A:.c=.o)\nelse\nendif\na: a.cu ; hipcc $< -o $@\n%.o: %.cu\n\t$(CC) -c $<\ndefine x\nendef\n$(foreach a,b,$(a)) ${A")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -87,6 +96,7 @@ func FuzzMakefile(f *testing.F) {
 
 func FuzzCMake(f *testing.F) {
 	f.Add("set(A \"b;${C}\" x) # c (\nif(A)\nelseif(NOT CUDA)\nelse()\nendif()\nadd_executable(a ${A} a.cu)\ntarget_link_libraries(a PRIVATE b)\nf(SOURCES a.cu NAME)\nfile(GLOB_RECURSE A *.cu)")
+	f.Add("f(${")
 	f.Fuzz(func(t *testing.T, text string) {
 		readCMake(writeFiles(t, map[string]string{"CMakeLists.txt": text, "a.cu": ""}), "")
 	})

@@ -20,6 +20,8 @@ type FatBinary struct {
 	Symbol string
 	// Content is the fat binary. Its alignment is 4096 bytes.
 	Content content.Content
+	// Unused leaves the fat binary and the symbol out: no object refers to them.
+	Unused bool
 }
 
 // Write writes the object. Its bytes depend only on the fields.
@@ -33,6 +35,9 @@ func (f *FatBinary) Write(out content.Sink) error {
 	}
 	if !identifier(f.Symbol) {
 		return fmt.Errorf("symbol %q is not a C identifier", f.Symbol)
+	}
+	if f.Unused {
+		return m.finish(out)
 	}
 	names := fatBinary[offloadbinary.HIP]
 	m.define(f.Symbol, m.Section(object.BuilderSection{

@@ -1,9 +1,14 @@
 """Flags of the C++ toolchain, for compilations of HIP or OpenMP with clang."""
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load(":clang_options.bzl", "VALUES", "VALUES_AFTER_PREFIX")
+load(":flag_settings.bzl", "FlagBeginningsInfo")
+load(":flag_tables.bzl", "CPU_ONLY", "HOST_SKIP", "OF_PROCESSORS", "TARGET", "USER_KEEP")
+load(":flags.bzl", "check_rdc")
 load(":gcc_flags.bzl", "is_gcc_only")
+load(":messages.bzl", "name_of")
 
 # Features whose flags only work with the compiler of the C++ toolchain: they refer to files that only its compilations
 # have, or that only its compiler reads or writes.
@@ -26,127 +31,7 @@ _UNSUPPORTED_FEATURES = [
     "xbinaryfdo",
 ]
 
-# Prefixes of flags that HIP and OpenMP compilations never take from the C++ toolchain.
-_DROPPED = (
-    # The rule determines inputs, outputs and languages.
-    "-M",
-    "-o",
-    "-x",
-    "-gsplit-dwarf",
-    "-save-temps",
-    "--save-temps",
-    # Offload entries are read from machine code, which does not exist before the link with link-time optimization.
-    "-flto",
-    "-ffat-lto-objects",
-    "-fno-fat-lto-objects",
-    "-fsanitize=cfi",
-    "-fsanitize-cfi",
-    "-fsplit-lto-unit",
-    "-fthin",
-    "-fvirtual-function-elimination",
-    "-fwhole-program",
-    # Files of one compiler that others cannot read.
-    "-fauto-profile",
-    "-fmodule",
-    "-fpass-plugin",
-    "-fplugin",
-    "-fprebuilt-module",
-    "-fprofile-instr-use",
-    "-fprofile-sample-use",
-    "-fprofile-use",
-    "-resource-dir",
-    "-specs",
-    "--specs",
-)
-
-# Prefixes of the C++ toolchain's flags that also apply to device code, which requires the same declarations as host
-# code.
-_LANGUAGE = (
-    "--gcc-install-dir",
-    "--gcc-toolchain",
-    "--sysroot",
-    "-D",
-    "-I",
-    "-U",
-    "-cxx-isystem",
-    "-fchar8_t",
-    "-fno-char8_t",
-    "-fno-exceptions",
-    "-fno-rtti",
-    "-fno-short-enums",
-    "-fno-signed-char",
-    "-fno-unsigned-char",
-    "-fshort-enums",
-    "-fsigned-char",
-    "-fsized-deallocation",
-    "-funsigned-char",
-    "-idirafter",
-    "-imacros",
-    "-include",
-    "-iquote",
-    "-isysroot",
-    "-isystem",
-    "-nostdinc",
-    "-nostdlibinc",
-    "-std=",
-    "-stdlib",
-    # For toolchains that define __DATE__.
-    "-Wno-builtin-macro-redefined",
-)
-
-# Flags for the target of the C++ toolchain.
-_TARGET = ("--target", "-target")
-
-# Of these, flags only for headers and compilers of the host.
-_NOT_LANGUAGE = (
-    "-D_FORTIFY_SOURCE",
-    "-U_FORTIFY_SOURCE",
-)
-
-# Prefixes of flags for CPU code or for the CPU's linker.
-_CPU_ONLY = (
-    "--coverage",
-    "--target",
-    "-B",
-    "-D_FORTIFY_SOURCE",
-    "-L",
-    "-U_FORTIFY_SOURCE",
-    "-Wa,",
-    "-Wl,",
-    "-Xassembler",
-    "-Xlinker",
-    "-fPIC",
-    "-fPIE",
-    "-fcf-protection",
-    "-fcoverage",
-    "-finstrument",
-    "-fno-PIC",
-    "-fno-PIE",
-    "-fno-pic",
-    "-fno-pie",
-    "-fno-plt",
-    "-fno-sanitize",
-    "-fno-stack",
-    "-fpatchable",
-    "-fpic",
-    "-fpie",
-    "-fplt",
-    "-fprofile",
-    "-fsanitize",
-    "-fsplit-stack",
-    "-fstack",
-    "-ftest-coverage",
-    "-fuse-ld",
-    "-fxray",
-    "-l",
-    "-pg",
-    "-pie",
-    "-pthread",
-    "-rdynamic",
-    "-shared",
-    "-static",
-    "-target",
-)
+_UNWANTED = CPU_ONLY + HOST_SKIP
 
 # Flags that disable warnings about flags for another compiler.
 _NO_WARNINGS = [
@@ -223,11 +108,32 @@ def host_flags(ctx, cc, language = "c++"):
     Returns:
       list of strings for `add_flags`.
     """
-    return _once(cc, "host flags of " + language, lambda: _NO_WARNINGS + _words([
-        flag
-        for flag in _flags(_command_line(cc, language, _user_flags(ctx, language)))
-        if not flag[0].startswith(_DROPPED) and not is_gcc_only(flag[0]) and not (cc.counted and flag[0] in _GCC_COVERAGE)
-    ]))
+    return _once(cc, "host flags of " + language, lambda: _host_flags(ctx, cc, language))
+
+def _host_flags(ctx, cc, language):
+    kept = []
+    skipped = []
+    for flag in _flags(_command_line(cc, language, _user_flags(ctx, language))):
+        if flag[0].startswith(_skip(ctx)) or is_gcc_only(flag[0]) or (cc.counted and flag[0] in _GCC_COVERAGE):
+            skipped.append(flag)
+        else:
+            kept.append(flag)
+    _explain(ctx, language, "host", skipped)
+    return _NO_WARNINGS + _words(kept)
+
+def _skip(ctx):
+    return tuple(ctx.attr._host_skip_copts[FlagBeginningsInfo].beginnings)
+
+def _explain(ctx, language, half, skipped):
+    """Prints the flags that a half of the code does not get, if the setting explain_flags is on."""
+    if skipped and ctx.attr._explain_flags[BuildSettingInfo].value:
+        # buildifier: disable=print
+        print("{}: {} code in {} does not get these flags of the C++ toolchain and of --copt: {}".format(
+            name_of(ctx.label),
+            half,
+            "C" if language == "c" else "C++",
+            " ".join({" ".join(flag): None for flag in skipped}),
+        ))
 
 def host_environment(cc, language = "c++"):
     """Returns the environment of the C++ toolchain's compilations.
@@ -274,16 +180,37 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False, parses_host 
     Returns:
       list of strings for `add_flags`.
     """
-    flags = [
-        flag
-        for flag in (_once(cc, "toolchain flags of " + language, lambda: _flags(_command_line(cc, language, []))) if cc else [])
-        if (flag[0].startswith(_LANGUAGE + (_TARGET if parses_host else ())) and not _joined(flag).startswith(_NOT_LANGUAGE)) or (for_cpu and _is_for_a_cpu(flag[0]))
-    ] + [
-        flag
-        for flag in _flags(_user_flags(ctx, language))
-        if not _joined(flag).startswith(_CPU_ONLY) and not flag[0].startswith(_DROPPED) and not is_gcc_only(flag[0]) and (for_cpu or not _is_for_a_cpu(flag[0]))
-    ]
-    return _NO_WARNINGS + _words(flags) if flags else []
+    keep = ctx.attr._device_keep_copts[FlagBeginningsInfo].beginnings + (TARGET if parses_host else [])
+    kept = []
+    skipped = []
+    own = _once(cc, "toolchain flags of " + language, lambda: _flags(_command_line(cc, language, []))) if cc else []
+    for i, flag in enumerate(own + _flags(_user_flags(ctx, language))):
+        # The longest entry decides: -D is for both, -D_FORTIFY_SOURCE for the host.
+        text = _joined(flag)
+        by_user = i >= len(own)
+        wanted = _longest(text, keep + (USER_KEEP if by_user else []))
+        unwanted = _longest(text, _UNWANTED)
+        if for_cpu and not wanted and unwanted == len(OF_PROCESSORS) and text.startswith(OF_PROCESSORS):
+            takes = True
+        elif wanted or unwanted:
+            takes = wanted >= unwanted
+        else:
+            # Of the toolchain's flags, device code only takes those that it must have.
+            takes = by_user
+        if takes and not (by_user and is_gcc_only(flag[0])):
+            kept.append(flag)
+        else:
+            skipped.append(flag)
+    _explain(ctx, language, "device", skipped)
+    return _NO_WARNINGS + _words(kept) if kept else []
+
+def _longest(text, beginnings):
+    """Returns the length of the longest of several beginnings of a text, 0 without one."""
+    longest = 0
+    for beginning in beginnings:
+        if len(beginning) > longest and text.startswith(beginning):
+            longest = len(beginning)
+    return longest
 
 def without_inclusions(flags):
     """Returns flags for a source that is already written with its headers, including those of `-include`.
@@ -296,14 +223,12 @@ def without_inclusions(flags):
     """
     return _words([flag for flag in _flags(flags) if not flag[0].startswith("-include") and not flag[0].startswith("--include=")])
 
-def _is_for_a_cpu(flag):
-    return flag.startswith("-m") and flag != "-mllvm"
-
 def _action(language):
     return "c-compile" if language == "c" else "c++-compile"
 
 def _user_flags(ctx, language):
     cpp = ctx.fragments.cpp
+    check_rdc(ctx, "--copt", cpp.copts)
     return cpp.copts + (cpp.conlyopts if language == "c" else cpp.cxxopts)
 
 def _command_line(cc, language, user_flags):

@@ -5,98 +5,52 @@ load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "offload_bitcode")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_COPTS_ATTRS", "arch_copts_of", "check_compiler", "hip_targets")
-load(":cc_flags.bzl", "cc_configuration", "device_flags", "headers_files")
-load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "headers_of", "include_folders", "object_names", "rocm_inputs", "run_clang", "sources_of")
-load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "add_flags", "expand_defines", "expand_flags")
-load(":linking.bzl", "HOST_ATTRS", "linux_triple")
+load(":cc_flags.bzl", "cc_configuration")
+load(":compilation.bzl", "BITCODE_LANGUAGES", "bitcode_step", "compile", "compiler_of", "merge_step")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "expand_defines", "expand_flags")
+load(":headers.bzl", "contexts_of", "headers_of", "include_folders")
+load(":linking.bzl", "HOST_ATTRS")
 load(":messages.bzl", "name_of", "place")
+load(":sources.bzl", "HEADERS", "object_names", "sources_of")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
+load(":toolchains.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "DEVICE_ATTRS")
 
 _BITCODE = "bc"
 
-# The languages of sources, as values of clang's -x, and the flags that each requires.
-_LANGUAGES = {
-    "c": ("c", []),
-    "cl": ("cl", []),
-    "cu": ("hip", []),
-    "hip": ("hip", []),
-    "ll": ("ir", ["-Xclang", "-disable-llvm-passes"]),
-}
-
-def _target_flags(target):
-    """Returns the flags of a compilation of C, OpenCL C or LLVM IR for an AMD GPU."""
-    if target_ids.is_amdgpu(target.triple):
-        return ["--target=amdgcn-amd-amdhsa", "-mcpu=" + target.target_id]
-    return ["--target=spirv64-amd-amdhsa"]
-
-def _compile(ctx, toolchain, cc, headers, src, name, target):
+def _compile(ctx, compiler, src, name, target):
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, target_ids.file_name(target.target_id), name, _BITCODE))
-    language, flags = _LANGUAGES[src.extension]
-    args = clang_arguments(ctx)
-    args.add_all(["-x", language])
-    if language == "hip":
-        args.add_all([linux_triple(ctx)], format_each = "--target=%s")
-    args.add_all(toolchain.compile_flags)
-    args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
-    if language == "hip":
-        add_rocm(args, toolchain)
-        args.add(compilation_id(ctx, src), format = "-cuid=%s")
-        args.add_all(["--offload-device-only", "--no-gpu-bundle-output", "-fgpu-rdc"])
-        args.add(target.target_id, format = "--offload-arch=%s")
-    else:
-        args.add_all(_target_flags(target))
-        add_rocm(args, toolchain)
-    args.add_all(flags)
-    args.add_all(["-emit-llvm", "-c"])
-    if language != "ir":
-        add_headers(args, headers, out)
-        if language != "cl":
-            add_flags(args, device_flags(ctx, cc, language = "c" if language == "c" else "c++", parses_host = language == "hip"), out)
-        add_flags(args, expand_flags(ctx, "copts"), out)
-        add_flags(args, arch_copts_of(ctx, target), out)
-    args.add("-o", out)
-    args.add(src)
-    run_clang(
+    compile(
         ctx,
-        arguments = args,
-        group = COMPILE_GROUP,
-        # Portable code contains the compiler's command line.
-        headers = headers.headers if language != "ir" and target_ids.is_amdgpu(target.triple) else None,
-        inputs = depset([src], transitive = ([] if language == "ir" else [headers.files, headers_files(cc)]) + [rocm_inputs(toolchain, target.target_id)]),
-        maps_paths = target_ids.is_amdgpu(target.triple),
+        compiler,
+        bitcode_step(
+            compiler,
+            target,
+            copts = expand_flags(ctx, "copts") + arch_copts_of(ctx, target),
+            language = BITCODE_LANGUAGES[src.extension],
+        ),
+        message = "Compiling {} for {}".format(src.short_path, target.target_id),
         mnemonic = "OffloadBitcodeCompile",
         out = out,
-        progress_message = "Compiling {} for {}".format(src.short_path, target.target_id),
-        toolchain = toolchain,
+        src = src,
     )
     return out
 
-def _merge(ctx, toolchain, files, target):
-    """Merges bitcode files into one. It keeps all functions; compilations that link the file drop those that are not called."""
+def _merge(ctx, compiler, files, target):
+    """Merges bitcode files into one."""
     if len(files) == 1:
         return files[0]
     folder = target_ids.file_name(target.target_id) if target else "any"
     out = ctx.actions.declare_file("{}/{}.{}".format(ctx.label.name, folder, _BITCODE))
-    args = clang_arguments(ctx)
-    args.add_all(_target_flags(target) if target else ["--target=amdgcn-amd-amdhsa"])
-    args.add_all(["-nogpulib", "-Wno-unused-command-line-argument", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c", "-o", out])
-    args.add_all(files[1:], map_each = _linked)
-    args.add_all(["-x", "ir", files[0]])
-    run_clang(
+    compile(
         ctx,
-        arguments = args,
-        group = COMPILE_GROUP,
-        inputs = depset(files),
+        compiler,
+        merge_step(target, files[1:]),
+        message = "Merging the bitcode of %{label}" + (" for " + target.target_id if target else ""),
         mnemonic = "OffloadBitcodeMerge",
         out = out,
-        progress_message = "Merging the bitcode of %{label}" + (" for " + target.target_id if target else ""),
-        toolchain = toolchain,
+        src = files[0],
     )
     return out
-
-def _linked(file):
-    return ["-Xclang", "-mlink-bitcode-file", "-Xclang", file.path]
 
 def _device_bitcode_library_impl(ctx):
     where = place(ctx, "device_bitcode_library")
@@ -113,22 +67,21 @@ def _device_bitcode_library_impl(ctx):
             by_arch.extend([offload_bitcode(file = file, label = ctx.label, target_id = arch) for file in target.files.to_list()])
 
     bitcode = []
-    toolchain = device_toolchain_of(ctx, COMPILE_GROUP) if sources or len(made) > 1 else None
     if sources:
-        cc = cc_configuration(ctx, mandatory = False)
-        headers = headers_of(ctx)
+        compiler = compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers_of(ctx))
         names = object_names(ctx, sources)
         targets = hip_targets(ctx, where)
-        check_compiler(toolchain, targets, where)
+        check_compiler(compiler.clang, targets, where)
         for target in targets:
-            files = [_compile(ctx, toolchain, cc, headers, src, name, target) for src, name in zip(sources, names)]
+            files = [_compile(ctx, compiler, src, name, target) for src, name in zip(sources, names)]
             bitcode.append(offload_bitcode(
-                file = _merge(ctx, toolchain, files + made, target),
+                file = _merge(ctx, compiler, files + made, target),
                 label = ctx.label,
                 target_id = target.target_id,
             ))
     elif made:
-        bitcode.append(offload_bitcode(file = _merge(ctx, toolchain, made, None), label = ctx.label))
+        compiler = compiler_of(ctx) if len(made) > 1 else None
+        bitcode.append(offload_bitcode(file = _merge(ctx, compiler, made, None), label = ctx.label))
     deps = [dep[OffloadDeviceBitcodeInfo].bitcode for dep in ctx.attr.device_deps]
 
     # Each file precedes its dependencies.
@@ -146,7 +99,7 @@ def _device_bitcode_library_impl(ctx):
                 headers = depset(ctx.files.hdrs),
                 includes = depset(include_folders(ctx)),
             ),
-        ] + [dep[CcInfo].compilation_context for dep in ctx.attr.deps + ctx.attr.device_deps if CcInfo in dep])),
+        ] + contexts_of(ctx.attr.deps + ctx.attr.device_deps))),
         OutputGroupInfo(**{name: depset(files) for name, files in groups.items()}),
     ]
 
@@ -251,15 +204,3 @@ def bitcode_for(device_deps, target, where):
             ))
         files.extend(found)
     return files
-
-def add_bitcode(args, files):
-    """Adds the flags that link the result of `bitcode_for`.
-
-    Args:
-      args: an `Args` for clang that compiles for a device.
-      files: list of Files.
-    """
-    args.add_all(files, map_each = _linked_as_needed)
-
-def _linked_as_needed(file):
-    return ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", file.path]

@@ -1,6 +1,14 @@
-"""Flags of device links."""
+"""Links of device code, with clang's driver and lld. Everything that reaches lld's command line is in this file.
 
+A rule calls `device_link` for each link, with the result of `hip_link_step`, `ptx_link_step`, `openmp_link_step` or
+`merge_objects_step`. The flags of all links are in this order: target, flags of compilations that affect code generation,
+flags of the toolchain, flags of the Bazel target, inputs.
+"""
+
+load(":flags.bzl", "add_flags")
+load(":ptx.bzl", "ptx_feature")
 load(":target_ids.bzl", "target_ids")
+load(":toolchains.bzl", "LINK_GROUP", "PROGRAM_TYPE", "device_toolchain_of")
 
 # The documentation of the attribute device_linkopts.
 DEVICE_LINKOPTS_DOC = "Additional flags for the device link, as flags of clang's driver: `FLAG` for all targets, `TARGET=FLAG` for " + \
@@ -107,25 +115,242 @@ def flags_for(target, flags):
             result.append(value)
     return result
 
-def add_amdgpu_lto(args, objects, *, hip, library = [], release = 0):
-    """Adds the bitcode of an AMD GPU to a link that generates code for the whole bitcode, as clang's driver does.
+def generation_flags(ctx, toolchain, copts, target = None):
+    """Returns the flags of compilations that a link also requires if it generates code.
 
     Args:
-      args: an `Args` for clang.
-      objects: list of Files with bitcode.
-      hip: whether the code is HIP code, whose functions are not called from outside the link.
-      library: list of Files with bitcode that is linked like an archive: functions that are not called are left out.
-      release: release of LLVM, 0 if it is unknown.
-    """
-    args.add("-flto")
-    if hip:
-        args.add("-Wl,-plugin-opt=-amdgpu-internalize-symbols")
-        if _PARTITIONS_SINCE <= release and release <= _PARTITIONS_UNTIL:
-            args.add(_HIP_PARTITIONS, format = "-Wl,--lto-partitions=%s")
+      ctx: the rule's context.
+      toolchain: result of `device_toolchain_of`.
+      copts: list of strings for `add_flags`: the flags of the Bazel target's compilations.
+      target: as for `flags_of_device`.
 
-    # Only the linker gets these files: the driver would optimize bitcode again before linking it.
-    args.add_all(objects, before_each = "-Xlinker")
-    if library:
-        args.add("-Wl,--start-lib")
-        args.add_all(library, before_each = "-Xlinker")
-        args.add("-Wl,--end-lib")
+    Returns:
+      list of strings for `add_flags`.
+    """
+    return code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts, target)
+
+def _resources(_os, inputs):
+    return {"cpu": 1, "memory": 200 + inputs}
+
+def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", checked = []):
+    """Registers a link. If lld reports undefined symbols, the build prints which sources refer to them.
+
+    Args:
+      ctx: the rule's context; the rule has `CLANG_GROUPS`, `DEVICE_ATTRS` and `LINKER_INPUTS_ATTRS`.
+      step: result of a function in this file.
+      linked: list of structs: file (an object or bitcode) and source (its name in messages).
+      out: the File that the link writes.
+      mnemonic: the action's mnemonic.
+      message: the action's progress message, with Bazel's placeholders.
+      advice: what to do about undefined symbols, for the message.
+      checked: list of Files that must exist before the link.
+    """
+    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    objects = [object.file for object in linked]
+    library = [object.file for object in step.library]
+    call = ctx.actions.args()
+    call.use_param_file("@%s", use_always = True)
+    call.set_param_file_format("multiline")
+    call.add("link-device")
+    if advice:
+        call.add(advice, format = "--advice=%s")
+    if step.without_runtime:
+        call.add(step.without_runtime, format = "--without-runtime=%s")
+    for object in linked + step.library:
+        call.add(object.file, format = "--object=%s")
+        call.add(object.source, format = "--source=%s")
+    call.add("--")
+    call.add(toolchain.clang.executable)
+    args = ctx.actions.args()
+
+    # The program leaves files with two @ to clang, which reads another format.
+    args.use_param_file("@@%s")
+    args.set_param_file_format("shell")
+    args.add_all(step.words)
+    add_flags(args, step.generation, out)
+    args.add_all(toolchain.link_flags if step.linkopts != None else [])
+    add_flags(args, step.linkopts or [], out)
+    args.add("-o", out)
+    if step.by_linker:
+        # Only the linker gets these files: the driver would optimize bitcode again before linking it.
+        args.add_all(objects, before_each = "-Xlinker")
+        if library:
+            args.add("-Wl,--start-lib")
+            args.add_all(library, before_each = "-Xlinker")
+            args.add("-Wl,--end-lib")
+    else:
+        args.add_all(objects + library)
+    ctx.actions.run(
+        arguments = [call, args],
+        exec_group = LINK_GROUP,
+        executable = ctx.exec_groups[LINK_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+        execution_requirements = {"supports-path-mapping": "1"},
+        inputs = depset(objects + library + checked + getattr(ctx.files, "additional_linker_inputs", []), transitive = [toolchain.link_files]),
+        mnemonic = mnemonic,
+        outputs = [out],
+        progress_message = message,
+        resource_set = _resources,
+        tools = [toolchain.clang],
+    )
+
+def _step(*, words, by_linker = False, generation = [], library = [], linkopts = None, without_runtime = ""):
+    """Returns a step.
+
+    Args:
+      words: list of strings: the target, and what the link does.
+      by_linker: whether only the linker gets the objects, not clang's driver.
+      generation: list of strings for `add_flags`: flags of compilations.
+      library: list of structs like the linked objects, of which only the needed parts are linked.
+      linkopts: list of strings for `add_flags`: the flags of the Bazel target; None for links without flags of the toolchain.
+      without_runtime: the GPU of an OpenMP link without libraries.
+
+    Returns:
+      a struct for `device_link`.
+    """
+    return struct(
+        by_linker = by_linker,
+        generation = generation,
+        library = library,
+        linkopts = linkopts,
+        without_runtime = without_runtime,
+        words = words,
+    )
+
+# The compilations have linked the device libraries. Some releases of clang would link them again, others warn
+# that the flag is unused.
+_NO_LIBRARIES = ["-nogpulib", "-Wno-unused-command-line-argument"]
+
+# Clang's driver generates code for the whole bitcode of AMD GPUs in this way. Functions of HIP code are not called from
+# outside the link.
+_LTO = "-flto"
+_INTERNALIZE = "-Wl,-plugin-opt=-amdgpu-internalize-symbols"
+
+def hip_link_step(ctx, target, *, rdc, copts, linkopts, library = []):
+    """Returns the link of HIP code for an architecture.
+
+    Args:
+      ctx: the rule's context.
+      target: struct returned by `target_ids.complete`.
+      rdc: whether the link generates code.
+      copts: compiler flags, some of which apply if the link generates code.
+      linkopts: flags of the device link.
+      library: list of structs with bitcode, of which only the needed parts are linked.
+
+    Returns:
+      a step whose output is a code object, or SPIR-V for portable code.
+    """
+    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    portable = target_ids.is_portable(target)
+    if portable:
+        # Use LLVM's backend: few distributions have the translator.
+        words = ["--target=spirv64-amd-amdhsa", "-use-spirv-backend"]
+    else:
+        words = ["--target=amdgcn-amd-amdhsa", "-mcpu=" + target.target_id]
+    words.extend(_NO_LIBRARIES)
+    by_linker = rdc and not portable
+    if by_linker:
+        words.extend([_LTO, _INTERNALIZE])
+        if _PARTITIONS_SINCE <= toolchain.release and toolchain.release <= _PARTITIONS_UNTIL:
+            words.append("-Wl,--lto-partitions=" + _HIP_PARTITIONS)
+    return _step(
+        by_linker = by_linker,
+        generation = generation_flags(ctx, toolchain, copts, target) if rdc or portable else [],
+        library = library,
+        linkopts = flags_for(target, linkopts),
+        words = words,
+    )
+
+# Without these, the link would again unroll loops that the compilations have already unrolled.
+_UNROLL_ONCE = [word for option in ["-unroll-max-count=1", "-unroll-full-max-count=1"] for word in ["-Xlinker", "-plugin-opt=" + option]]
+
+def ptx_link_step(ctx, target, *, cuda, copts, linkopts):
+    """Returns the link of CUDA code for a processor.
+
+    Args:
+      ctx: the rule's context.
+      target: struct returned by `target_ids.complete`.
+      cuda: whether the compilations use CUDA, whose version decides about the version of PTX.
+      copts: compiler flags.
+      linkopts: flags of the device link.
+
+    Returns:
+      a step whose output is PTX.
+    """
+    generation = generation_flags(ctx, device_toolchain_of(ctx, LINK_GROUP), copts, target)
+    feature = ptx_feature(target.target_id)
+    return _step(
+        by_linker = True,
+        generation = generation,
+        linkopts = flags_for(target, linkopts),
+        words = ["--target=nvptx64-nvidia-cuda", "-march=" + target.target_id] +
+                (["--cuda-feature=" + feature] if feature and not cuda else []) +
+                [_LTO, "-Wl,--lto-emit-asm", "-Wno-unused-command-line-argument"] +
+                ([] if any(["-unroll-" in flag for flag in generation]) else _UNROLL_ONCE),
+    )
+
+def openmp_link_step(ctx, target, *, triple, copts, linkopts):
+    """Returns the link of OpenMP code for a device.
+
+    Args:
+      ctx: the rule's context.
+      target: struct returned by `target_ids.complete`.
+      triple: the triple of the target, as clang's flags have it.
+      copts: compiler flags.
+      linkopts: flags of the device link.
+
+    Returns:
+      a step whose output is an image: a code object, bitcode for NVIDIA GPUs, or a shared library for a CPU.
+    """
+    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    linkopts = flags_for(target, linkopts)
+    amd = target_ids.is_amdgpu(target.triple)
+    words = ["--target=" + triple]
+    if not target.target_id:
+        # The program is linked with the libraries that the image uses.
+        words.extend(["-fuse-ld=lld", "-nostdlib", "-shared", "-Wl,-Bsymbolic"])
+    elif amd:
+        words.extend(["-mcpu=" + target.target_id, "-nogpulib", _LTO])
+    else:
+        words.append("-march=" + target.target_id)
+        if ptx_feature(target.target_id):
+            words.append("--cuda-feature=" + ptx_feature(target.target_id))
+        words.extend([_LTO, "-Wl,--lto-emit-llvm"])
+    return _step(
+        by_linker = bool(target.target_id),
+        generation = generation_flags(ctx, toolchain, copts, target) if target.target_id else [],
+        linkopts = linkopts,
+        without_runtime = target.target_id if amd and not _has_library(toolchain.link_flags + linkopts) else "",
+        words = words + ["-Wno-unused-command-line-argument"],
+    )
+
+def _has_library(flags):
+    """Reports whether flags of a link can name LLVM's device runtime, or allow undefined symbols."""
+    for flag in flags:
+        if flag.startswith(("-l", "-Wl,", "-Xlinker", "@")) or flag.endswith((".a", ".bc", ".o")):
+            return True
+    return False
+
+def merge_objects_step(triple):
+    """Returns the link of host objects to one.
+
+    Args:
+      triple: the triple of the host.
+
+    Returns:
+      a step whose output is an object.
+    """
+    return _step(words = ["--target=" + triple, "-fuse-ld=lld", "-nostdlib", "-r"])
+
+def program_link_flags(ctx, toolchain, *, copts, linkopts):
+    """Returns the flags of the device links of `offload_link`, for which the program finds targets and inputs.
+
+    Args:
+      ctx: the rule's context.
+      toolchain: result of `device_toolchain_of`.
+      copts: compiler flags.
+      linkopts: flags of the device links.
+
+    Returns:
+      list of strings for `add_flags`.
+    """
+    return generation_flags(ctx, toolchain, copts) + toolchain.link_flags + linkopts

@@ -24,6 +24,8 @@ _LINK_ATTRIBUTES = ["linkopts", "device_linkopts"]
 # Prefixes of flags that select the architectures to compile for.
 _ARCH_FLAGS = ("--amdgpu-target", "--cuda-gpu-arch", "--offload-arch", "--no-offload-arch", "-mcpu=gfx")
 
+_RDC = "-fgpu-rdc"
+
 # Values of Make variables can refer to other variables. Deeper nesting means that a variable refers to itself.
 _DEEPEST = 10
 
@@ -70,12 +72,29 @@ def expand_texts(ctx, attribute, texts):
                 repr(text),
             ))
 
+        if "copts" in attribute and _RDC in expanded:
+            check_rdc(ctx, attribute, [expanded])
+
         # A text that is only a Make variable can expand to several flags.
         if split or (text.startswith("$(") and text.find(")") == len(text) - 1):
             flags.extend(_split(ctx, attribute, expanded))
         else:
             flags.append(expanded)
     return flags
+
+def check_rdc(ctx, origin, flags):
+    """Fails if flags ask for relocatable device code in a target whose attribute rdc is False.
+
+    Args:
+      ctx: the rule's context.
+      origin: where the flags come from, for the message.
+      flags: list of strings.
+    """
+    if getattr(ctx.attr, "rdc", True):
+        return
+    for flag in flags:
+        if _RDC in flag.split(" "):
+            fail("{}: {}: {}: set rdc = True instead: device code is then linked for all sources, and the flag is added".format(name_of(ctx.label), origin, _RDC))
 
 def expand_defines(ctx, attribute):
     """Returns the definitions in an attribute, with the syntax of cc_library: expanded like flags, one word each.

@@ -3,22 +3,22 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
-load(":cc_flags.bzl", "cc_configuration", "device_flags")
-load(":clang.bzl", "CLANG_GROUPS", "DEVICE_CODE_ATTRS", "HEADERS", "headers_of")
+load(":cc_flags.bzl", "cc_configuration")
+load(":compilation.bzl", "DEVICE_CODE_ATTRS", "compiler_of")
 load(":flags.bzl", "expand_flags")
+load(":headers.bzl", "headers_of")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images")
 load(":images.bzl", "image_providers")
 load(":linking.bzl", "HOST_ATTRS")
 load(":messages.bzl", "place")
-load(":toolchains.bzl", "DEVICE_ATTRS")
+load(":sources.bzl", "HEADERS")
+load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 
 def _hip_code_objects_impl(ctx):
-    cc = cc_configuration(ctx, mandatory = False)
     made = hip_images(
         ctx,
-        cc = cc,
-        copts = device_flags(ctx, cc, parses_host = True) + expand_flags(ctx, "copts"),
-        headers = headers_of(ctx),
+        compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers_of(ctx)),
+        copts = expand_flags(ctx, "copts"),
         linkopts = expand_flags(ctx, "device_linkopts"),
         rdc = ctx.attr.rdc,
         where = place(ctx, "hip_code_objects"),

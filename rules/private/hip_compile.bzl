@@ -2,20 +2,14 @@
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "hip_targets")
-load(":cc_flags.bzl", "headers_files", "host_environment", "host_flags")
-load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "compilation_id", "object_names", "rocm_inputs", "run_clang", "source_name", "sources_of")
-load(":device_bitcode.bzl", "add_bitcode", "bitcode_for")
-load(":device_link.bzl", "add_amdgpu_lto", "code_generation_flags", "flags_for")
-load(":flags.bzl", "add_flags")
-load(":linking.bzl", "host_triple", "linux_triple")
+load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step")
+load(":device_bitcode.bzl", "bitcode_for")
+load(":device_link.bzl", "device_link", "hip_link_step")
 load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
+load(":sources.bzl", "object_names", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "device_toolchain_of")
-
-# AMD's portable code is SPIR-V, which the runtime compiles for the GPU of the machine. It has no object format: sources
-# are compiled to bitcode, and bitcode is linked to SPIR-V.
-_is_portable = target_ids.is_portable
+load(":toolchains.bzl", "LINK_GROUP")
 
 # The attributes of a rule whose sources can call device functions of other targets.
 DEVICE_DEPS_ATTRS = {
@@ -29,65 +23,33 @@ DEVICE_DEPS_ATTRS = {
     ),
 }
 
-def _arguments(ctx, toolchain, src):
-    args = clang_arguments(ctx)
-    args.add_all(["-x", "hip"])
-    args.add_all([linux_triple(ctx)], format_each = "--target=%s")
-    args.add_all(toolchain.compile_flags)
-    args.add_all(toolchain.mode_flags[ctx.var["COMPILATION_MODE"]])
-    add_rocm(args, toolchain)
-    args.add(compilation_id(ctx, src), format = "-cuid=%s")
-    return args
-
-def _compile(ctx, toolchain, cc, headers, src, name, target, rdc, copts, library):
-    arch = target.target_id
-    bitcode = rdc or _is_portable(target)
+def _compile(ctx, compiler, src, name, target, rdc, copts, bitcode):
+    portable = target_ids.is_portable(target)
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(
         ctx.label.name,
-        target_ids.file_name(arch),
+        target_ids.file_name(target.target_id),
         name,
-        "bc" if bitcode else "o",
+        "bc" if rdc or portable else "o",
     ))
-    args = _arguments(ctx, toolchain, src)
-    args.add_all(["--offload-device-only", "--no-gpu-bundle-output"])
-    args.add(arch, format = "--offload-arch=%s")
-    if rdc:
-        args.add("-fgpu-rdc")
-    if bitcode:
-        args.add_all(["-emit-llvm", "-c"])
-    else:
-        # The driver links the code that it assembles. To keep the link in a separate
-        # action, these flags stop the driver earlier and make the compiler write an object.
-        args.add_all(["-S", "-Xclang", "-emit-obj"])
-    add_headers(args, headers, out)
-    add_flags(args, copts, out)
-    add_bitcode(args, library)
-    args.add("-o", out)
-    args.add(src)
-    run_clang(
+    compile(
         ctx,
-        arguments = args,
-        group = COMPILE_GROUP,
-        # Portable code contains the compiler's command line, from which the runtime takes the optimization level.
-        headers = None if _is_portable(target) else headers.headers,
-        inputs = depset([src] + library, transitive = [headers.files, headers_files(cc), rocm_inputs(toolchain, arch)]),
-        maps_paths = not _is_portable(target),
-        mnemonic = "OffloadHipPortableCompile" if _is_portable(target) else "OffloadHipCompile",
+        compiler,
+        hip_device_step(compiler, target, bitcode = bitcode, copts = copts, rdc = rdc),
+        message = "Compiling {} for {}".format(src.short_path, target.target_id),
+        mnemonic = "OffloadHipPortableCompile" if portable else "OffloadHipCompile",
         out = out,
-        progress_message = "Compiling {} for {}".format(src.short_path, arch),
-        toolchain = toolchain,
+        src = src,
     )
     return out
 
 _UNDEFINED = "add a definition to the source, or set rdc = True if another source has one, or add the device_bitcode_library that has one to device_deps"
 _UNDEFINED_RDC = "add a definition to srcs, or add the library that has one to device_deps"
 
-def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, library = [], checked = [], name = "", advice = None):
+def hip_link(ctx, *, target, objects, rdc, copts, linkopts, library = [], checked = [], name = "", advice = None):
     """Links device code for one architecture.
 
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS`.
-      toolchain: result of `device_toolchain_of` for LINK_GROUP.
       target: struct returned by `target_ids.complete`.
       objects: list of structs: file (an object, with rdc bitcode) and source (its name in messages).
       rdc: whether the link generates code.
@@ -102,44 +64,21 @@ def device_link(ctx, *, toolchain, target, objects, rdc, copts, linkopts, librar
       the image.
     """
     arch = target.target_id
-    portable = _is_portable(target)
-    linked = objects + library
-    objects = [object.file for object in objects]
-    library = [object.file for object in library]
-    out = ctx.actions.declare_file("{}/{}{}.{}".format(ctx.label.name, target_ids.file_name(arch), "/" + name if name else "", "spv" if portable else "co"))
-    args = clang_arguments(ctx)
-    if portable:
-        # Use LLVM's backend: few distributions have the translator.
-        args.add_all(["--target=spirv64-amd-amdhsa", "-use-spirv-backend"])
-    else:
-        args.add("--target=amdgcn-amd-amdhsa")
-        args.add(arch, format = "-mcpu=%s")
-
-    # The compilations have linked the device libraries. Some releases of clang would link them again, others warn
-    # that the flag is unused.
-    args.add_all(["-nogpulib", "-Wno-unused-command-line-argument"])
-    if rdc or portable:
-        add_flags(args, code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts, target), out)
-    args.add_all(toolchain.link_flags)
-    add_flags(args, flags_for(target, linkopts), out)
-    args.add("-o", out)
-    if portable:
-        args.add_all(objects + library)
-    elif rdc:
-        add_amdgpu_lto(args, objects, hip = True, library = library, release = toolchain.release)
-    else:
-        args.add_all(objects)
-    run_clang(
+    out = ctx.actions.declare_file("{}/{}{}.{}".format(
+        ctx.label.name,
+        target_ids.file_name(arch),
+        "/" + name if name else "",
+        "spv" if target_ids.is_portable(target) else "co",
+    ))
+    device_link(
         ctx,
-        arguments = args,
+        hip_link_step(ctx, target, copts = copts, library = library, linkopts = linkopts, rdc = rdc),
         advice = advice or (_UNDEFINED_RDC if rdc else _UNDEFINED),
-        group = LINK_GROUP,
-        inputs = depset(objects + library + checked),
-        linked = linked,
+        checked = checked,
+        linked = objects,
+        message = "Linking {}%{{label}} for {}".format(name + " of " if name else "", arch),
         mnemonic = "OffloadDeviceLink",
         out = out,
-        progress_message = "Linking {}%{{label}} for {}".format(name + " of " if name else "", arch),
-        toolchain = toolchain,
     )
     return out
 
@@ -184,6 +123,37 @@ def _check_copies(ctx, *, objects, library, labels, out):
         progress_message = "Checking the device_deps of %{label}",
     )
 
+def _device_sources_of(ctx):
+    """Returns the files in srcs that can have device code."""
+    return [src for src in sources_of(ctx) if src.extension != "c"]
+
+def c_objects(ctx, compiler, *, copts):
+    """Compiles the C sources of a rule.
+
+    Args:
+      ctx: the rule's context; it has `CLANG_GROUPS` and `HOST_ATTRS`.
+      compiler: result of `compiler_of`.
+      copts: compiler flags.
+
+    Returns:
+      list of objects.
+    """
+    sources = [src for src in sources_of(ctx) if src.extension == "c"]
+    objects = []
+    for src, name in zip(sources, object_names(ctx, sources)):
+        out = ctx.actions.declare_file("{}/c/{}.o".format(ctx.label.name, name))
+        compile(
+            ctx,
+            compiler,
+            c_step(compiler, copts = copts),
+            message = "Compiling {}".format(src.short_path),
+            mnemonic = "OffloadHipHostCompile",
+            out = out,
+            src = src,
+        )
+        objects.append(out)
+    return objects
+
 def hip_sources(ctx, where):
     """Returns the sources that a rule compiles for any architecture.
 
@@ -194,7 +164,7 @@ def hip_sources(ctx, where):
     Returns:
       list of Files: those of `srcs`, then those of `arch_srcs`.
     """
-    sources = {src: None for src in sources_of(ctx)}
+    sources = {src: None for src in _device_sources_of(ctx)}
     for dep in ctx.attr.arch_srcs:
         for src in dep.files.to_list():
             if src in sources:
@@ -202,14 +172,13 @@ def hip_sources(ctx, where):
             sources[src] = None
     return sources.keys()
 
-def hip_images(ctx, *, where, cc, headers, rdc, copts, linkopts, per_source = False, linked = True):
+def hip_images(ctx, compiler, *, where, rdc, copts, linkopts, per_source = False, linked = True):
     """Compiles the sources of a rule for its architectures and links the code of each architecture.
 
     Args:
       ctx: the rule's context; it has `srcs`, `ARCH_SRCS_ATTRS`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `HOST_ATTRS`, `ARCHITECTURES_ATTRS` and `ARCH_COPTS_ATTRS`.
+      compiler: result of `compiler_of`.
       where: prefix of error messages, `label: rule`.
-      cc: result of `cc_configuration`, or None.
-      headers: result of `headers_of`.
       rdc: whether sources are compiled to bitcode and the link generates code.
       copts: compiler flags.
       linkopts: flags of the device link.
@@ -229,9 +198,7 @@ def hip_images(ctx, *, where, cc, headers, rdc, copts, linkopts, per_source = Fa
     if relocatable and not rdc:
         fail("{}: device_deps requires rdc = True for {}: without it, a source can only call device functions of a device_bitcode_library".format(where, name_of(relocatable[0].label)))
     deps = depset(transitive = [_objects_of(dep, targets, where) for dep in relocatable])
-    compiler = device_toolchain_of(ctx, COMPILE_GROUP)
-    linker = device_toolchain_of(ctx, LINK_GROUP)
-    check_compiler(compiler, targets, where)
+    check_compiler(compiler.clang, targets, where)
     units = {name: [] for name in names.values()} if per_source and len(names) > 1 else {"": []}
 
     own = []
@@ -240,12 +207,12 @@ def hip_images(ctx, *, where, cc, headers, rdc, copts, linkopts, per_source = Fa
         id = target_ids.entry_id(target.kind, target.triple, arch)
         flags = copts + arch_copts_of(ctx, target)
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
-        sources = sources_of(ctx) + arch_sources_of(ctx, target, where)
+        sources = _device_sources_of(ctx) + arch_sources_of(ctx, target, where)
         if not sources and not per_source:
             fail("{}: no source for {}: srcs is empty, and arch_srcs has no source for it".format(where, arch))
         compiled = {
             names[src]: struct(
-                file = _compile(ctx, compiler, cc, headers, src, names[src], target, rdc, flags, bitcode),
+                file = _compile(ctx, compiler, src, names[src], target, rdc, flags, bitcode),
                 id = id,
                 label = ctx.label,
                 source = source_name(ctx.label, src),
@@ -270,17 +237,16 @@ def hip_images(ctx, *, where, cc, headers, rdc, copts, linkopts, per_source = Fa
             if not compiled or (unit and unit not in compiled):
                 # A source of arch_srcs that is not for this architecture.
                 continue
-            file = device_link(
+            file = hip_link(
                 ctx,
                 checked = checked,
-                copts = flags,
+                copts = compiler.language_flags["c++", True] + flags,
                 library = [_named(object) for object in library],
                 linkopts = linkopts,
                 name = unit,
                 objects = [compiled[unit]] if unit else compiled.values(),
                 rdc = rdc,
                 target = target,
-                toolchain = linker,
             )
             images.append(offload_image(
                 file = file,
@@ -294,52 +260,30 @@ def hip_images(ctx, *, where, cc, headers, rdc, copts, linkopts, per_source = Fa
         units = [struct(images = images, name = name) for name, images in units.items() if linked],
     )
 
-def hip_host_objects(ctx, *, sources, cc, headers, copts, rdc):
+def hip_host_objects(ctx, compiler, *, sources, copts, rdc):
     """Compiles the host code of the sources of a rule. The compilations do not depend on device code.
 
     Args:
       ctx: the rule's context; it has `CLANG_GROUPS` and `HOST_ATTRS`.
+      compiler: result of `compiler_of`.
       sources: result of `hip_sources`.
-      cc: result of `cc_configuration`.
-      headers: result of `headers_of`.
       copts: compiler flags.
       rdc: whether device code is relocatable.
 
     Returns:
       list of Files: with rdc, objects with offload entries; without rdc, objects that each refer to a fat binary.
     """
-    toolchain = device_toolchain_of(ctx, COMPILE_GROUP)
     objects = []
     for src, name in zip(sources, object_names(ctx, sources)):
         out = ctx.actions.declare_file("{}/host/{}.o".format(ctx.label.name, name))
-        args = clang_arguments(ctx)
-        args.add_all(["-x", "hip"])
-        args.add(host_triple(ctx), format = "--target=%s")
-        add_flags(args, host_flags(ctx, cc), out)
-        add_rocm(args, toolchain)
-        args.add(compilation_id(ctx, src), format = "-cuid=%s")
-
-        # With relocatable device code, host code lists its kernels in offload
-        # entries. Otherwise, it registers a fat binary, which is in a separate
-        # object because this action does not depend on it.
-        args.add("--offload-host-only")
-        args.add_all(["--offload-new-driver", "-fgpu-rdc"] if rdc else [])
-        args.add_all(["-fPIC", "-c"])
-        add_headers(args, headers, out)
-        add_flags(args, copts, out)
-        args.add("-o", out)
-        args.add(src)
-        run_clang(
+        compile(
             ctx,
-            arguments = args,
-            env = host_environment(cc),
-            group = COMPILE_GROUP,
-            headers = headers.headers,
-            inputs = depset([src], transitive = [headers.files, cc.toolchain.all_files, rocm_inputs(toolchain)]),
+            compiler,
+            hip_host_step(compiler, copts = copts, rdc = rdc),
+            message = "Compiling {} for the host".format(src.short_path),
             mnemonic = "OffloadHipHostCompile",
             out = out,
-            progress_message = "Compiling {} for the host".format(src.short_path),
-            toolchain = toolchain,
+            src = src,
         )
         objects.append(out)
     return objects

@@ -6,18 +6,17 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo", "offload_image")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "device_flags")
-load(":clang.bzl", "CLANG_GROUPS", "LINK_GROUP")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS", "expand_flags")
-load(":hip_compile.bzl", "device_link")
+load(":hip_compile.bzl", "hip_link")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "runfiles_of")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info", "register_images")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
+load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 HipUnlinkedInfo = provider(
@@ -91,12 +90,11 @@ def _hip_device_link_impl(ctx):
     libraries = depset(transitive = [dep[HipUnlinkedLibrariesInfo].libraries for dep in ctx.attr.deps]).to_list()
     if not libraries:
         fail("{}: nothing to link: no hip_library in the dependencies has rdc = True and device_link = False".format(where))
-    linker = device_toolchain_of(ctx, LINK_GROUP)
     images = []
     for target in _targets_of(libraries, where):
         id = target_ids.entry_id(target.kind, target.triple, target.target_id)
         images.append(offload_image(
-            file = device_link(
+            file = hip_link(
                 ctx,
                 advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
                 copts = device_flags(ctx) + expand_flags(ctx, "copts"),
@@ -104,7 +102,6 @@ def _hip_device_link_impl(ctx):
                 objects = [object for library in libraries for object in library.code if object.id == id],
                 rdc = True,
                 target = target,
-                toolchain = linker,
             ),
             kind = target.kind,
             label = ctx.label,

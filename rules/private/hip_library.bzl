@@ -5,18 +5,20 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
 load(":bundling.bzl", "bundle_images")
-load(":cc_flags.bzl", "cc_configuration", "device_flags")
-load(":clang.bzl", "CLANG_GROUPS", "COMPILE_GROUP", "HEADERS", "compilation_id", "object_names")
+load(":cc_flags.bzl", "cc_configuration")
+load(":compilation.bzl", "compiler_of")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":flags.bzl", "expand_flags")
-load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_host_objects", "hip_images", "hip_sources")
+load(":headers.bzl", "library_headers")
+load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "c_objects", "hip_host_objects", "hip_images", "hip_sources")
 load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
 load(":images.bzl", "image_groups")
-load(":libraries.bzl", "LIBRARY_ATTRS", "library_headers", "library_providers", "parse_headers")
+load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "parse_headers")
 load(":linking.bzl", "HOST_ATTRS", "hold_fat_binary", "host_triple", "isolate_objects", "register_images", "require_device_link")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
-load(":toolchains.bzl", "DEVICE_ATTRS", "device_toolchain_of")
+load(":sources.bzl", "HEADERS", "compilation_id", "object_names")
+load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
 def _linked_together(ctx, *, where, host_objects, unit):
@@ -39,7 +41,8 @@ def _linked_alone(ctx, *, where, host_objects, units):
     names = object_names(ctx, sources)
     objects = isolate_objects(ctx, host_objects, suffixes)
     bundles = []
-    for name, suffix, unit in zip(names, suffixes, units):
+    hosts = list(objects)
+    for name, suffix, unit, host in zip(names, suffixes, units, hosts):
         bundle = bundle_images(
             ctx,
             host = host_triple(ctx),
@@ -48,7 +51,7 @@ def _linked_alone(ctx, *, where, host_objects, units):
             where = where,
         )
         bundles.append(bundle)
-        objects.append(hold_fat_binary(ctx, bundle = bundle.file, name = name, suffix = suffix))
+        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, name = name, suffix = suffix))
     return objects, bundles
 
 def _unlinked(ctx, *, host_objects, device_objects):
@@ -64,12 +67,19 @@ def _unlinked(ctx, *, host_objects, device_objects):
 # The default of the setting.
 _DEFAULT_RUNTIME = Label("//rules/settings:amdhip64")
 
-def _runtime_of(ctx):
+def _runtime_of(ctx, compiler):
     """Returns HIP's runtime: from the setting, or else the toolchain's ROCm, or else the one that the linker finds."""
     runtime = ctx.attr._runtime
     if runtime.label != _DEFAULT_RUNTIME:
         return runtime
-    return device_toolchain_of(ctx, COMPILE_GROUP).hip_runtime or runtime
+    return compiler.clang.hip_runtime or runtime
+
+def _openmp_runtime_of(ctx, host_copts):
+    """Returns clang's OpenMP runtime if host code uses it, a list."""
+    for flag in host_copts + ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts:
+        if flag in ("-fopenmp", "-fopenmp=libomp"):
+            return [ctx.attr._host_openmp_runtime]
+    return []
 
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
@@ -79,18 +89,19 @@ def _hip_library_impl(ctx):
     cc = cc_configuration(ctx, counts = True)
     copts = expand_flags(ctx, "copts")
     headers = library_headers(ctx, cc)
+    compiler = compiler_of(ctx, cc = cc, headers = headers)
     made = hip_images(
         ctx,
-        cc = cc,
-        copts = device_flags(ctx, cc, parses_host = True) + copts + expand_flags(ctx, "device_copts"),
-        headers = headers,
+        compiler,
+        copts = copts + expand_flags(ctx, "device_copts"),
         linked = ctx.attr.device_link,
         linkopts = expand_flags(ctx, "device_linkopts"),
         per_source = not rdc,
         rdc = rdc,
         where = where,
     )
-    host_objects = hip_host_objects(ctx, cc = cc, copts = copts + expand_flags(ctx, "host_copts"), headers = headers, rdc = rdc, sources = hip_sources(ctx, where))
+    host_copts = copts + expand_flags(ctx, "host_copts")
+    host_objects = hip_host_objects(ctx, compiler, copts = host_copts, rdc = rdc, sources = hip_sources(ctx, where))
     providers = [made.objects] if rdc else []
     bundles = []
     if not ctx.attr.device_link:
@@ -100,13 +111,14 @@ def _hip_library_impl(ctx):
         objects, bundles = _linked_together(ctx, host_objects = host_objects, unit = made.units[0], where = where)
     else:
         objects, bundles = _linked_alone(ctx, host_objects = host_objects, units = made.units, where = where)
+    objects = objects + c_objects(ctx, compiler, copts = host_copts)
     if len(bundles) == 1:
         providers.append(bundles[0])
     images = [image for unit in made.units for image in unit.images]
-    return library_providers(ctx, counted = True, headers = headers, objects = objects, runtime = _runtime_of(ctx)) + providers + [
+    return library_providers(ctx, counted = True, headers = headers, objects = objects, runtimes = [_runtime_of(ctx, compiler)] + _openmp_runtime_of(ctx, host_copts)) + providers + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
-            _validation = depset(parse_headers(ctx, cc = cc, headers = headers, language = ["-x", "hip", "--offload-host-only"]), transitive = [
+            _validation = depset(parse_headers(ctx, compiler, language = ["-x", "hip", "--offload-host-only"]), transitive = [
                 validate_bundle(ctx, bundle = bundle, images = unit.images, linked = True, where = where)
                 for bundle, unit in zip(bundles, made.units)
             ]),
@@ -164,9 +176,13 @@ Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one arch
             doc = "Whether to compile to relocatable device code (hipcc's `-fgpu-rdc`), so that sources can call device functions of each other. Sources are compiled to bitcode, and the device link generates code.",
         ),
         "srcs": attr.label_list(
-            doc = "HIP sources. Each source is compiled separately. Only the sources of this target can include headers in this list.",
+            doc = "HIP sources. Each source is compiled separately, `.c` as C, for the host only. Only the sources of this target can include headers in this list.",
             mandatory = True,
-            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"] + HEADERS,
+            allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx", ".c"] + HEADERS,
+        ),
+        "_host_openmp_runtime": attr.label(
+            default = "//rules/settings:host_openmp_runtime",
+            providers = [CcInfo],
         ),
         "_runtime": attr.label(
             default = "//rules/settings:hip_runtime",

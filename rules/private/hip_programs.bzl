@@ -2,9 +2,9 @@
 
 load("@rules_cc//cc:cc_binary.bzl", "cc_binary")
 load("@rules_cc//cc:cc_test.bzl", "cc_test")
-load(":clang.bzl", "CLANG_GROUPS")
 load(":hip_library.bzl", "hip_library")
 load(":program.bzl", "PROGRAM_GROUPS")
+load(":toolchains.bzl", "CLANG_GROUPS")
 
 # Attributes of the program; all others are for the compilation of its sources.
 _PROGRAM_ATTRS = [
@@ -115,7 +115,7 @@ def hip_binary(name, srcs, deps = [], visibility = None, **kwargs):
 
     Args:
       name: name of the program.
-      srcs: HIP sources, one of them with `main`.
+      srcs: HIP sources, one of them with `main`. Sources with the extension `.c` are compiled as C, as hipcc does.
       deps: libraries to link.
       visibility: visibility of the program.
       **kwargs: attributes of `cc_binary` for linking and running (`linkopts`, `data`, `args`, `env` and the

@@ -1,14 +1,13 @@
 """Common code of rules that compile sources with device and host code to a library for C++ programs."""
 
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS")
-load(":cc_flags.bzl", "host_environment", "host_flags")
-load(":clang.bzl", "COMPILE_GROUP", "LINK_GROUP", "add_headers", "add_rocm", "clang_arguments", "include_folders", "object_names", "private_headers_of", "repository_define", "rocm_inputs", "run_clang")
-load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
-load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "expand_defines", "expand_flags")
+load(":compilation.bzl", "compile", "parse_step")
+load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "device_link", "merge_objects_step")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_flags")
 load(":linking.bzl", "host_triple", "linked_cc_info")
-load(":toolchains.bzl", "device_toolchain_of")
+load(":messages.bzl", "name_of")
+load(":sources.bzl", "object_names", "private_headers_of")
 
 # The attributes of such a rule, except srcs.
 LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
@@ -85,100 +84,35 @@ def runfiles_of(ctx, files, deps):
     """
     return ctx.runfiles(files).merge_all([dep[DefaultInfo].default_runfiles for dep in deps])
 
-def library_headers(ctx, cc):
-    """Returns the headers that the sources of such a rule can include, and those that dependents can include.
-
-    Args:
-      ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
-      cc: result of `cc_configuration`.
-
-    Returns:
-      a struct for `add_headers`, as returned by `headers_of`, with two more fields: context, the CcCompilationContext of
-      dependents, with a module map of the headers if the C++ toolchain uses them; and outputs, the CcCompilationOutputs
-      of the headers.
-    """
-    local_defines = expand_defines(ctx, "local_defines")
-    context, outputs = cc_common.compile(
-        actions = ctx.actions,
-        additional_inputs = ctx.files.additional_compiler_inputs,
-        cc_toolchain = cc.toolchain,
-        compilation_contexts = [dep[CcInfo].compilation_context for dep in _dependencies(ctx) if CcInfo in dep],
-        defines = expand_defines(ctx, "defines"),
-        feature_configuration = cc.features,
-        include_prefix = ctx.attr.include_prefix,
-        includes = include_folders(ctx),
-        local_defines = local_defines,
-        name = ctx.label.name,
-        private_hdrs = private_headers_of(ctx),
-        public_hdrs = ctx.files.hdrs,
-        strip_include_prefix = ctx.attr.strip_include_prefix,
-        textual_hdrs = ctx.files.textual_hdrs,
-    )
-    own = cc_common.merge_compilation_contexts(
-        compilation_contexts = [context] + [dep[CcInfo].compilation_context for dep in ctx.attr.implementation_deps],
-    )
-    return struct(
-        context = context,
-        defines = depset(local_defines + [repository_define(ctx)], transitive = [own.defines]),
-        files = depset(ctx.files.additional_compiler_inputs, transitive = [own.headers]),
-        headers = own.headers,
-        includes = own.includes,
-        outputs = outputs,
-        quote_includes = own.quote_includes,
-        system_includes = depset(transitive = [own.system_includes, own.external_includes]),
-    )
-
 # Extensions of headers that are included in the middle of other files.
 _TEXTUAL = ["inc"]
-_PARSE = """set -eu
-out=$1
-shift
-"$@"
-: > "$out\""""
 
-def parse_headers(ctx, *, cc, headers, language):
+def parse_headers(ctx, compiler, *, language):
     """Compiles each header separately, with the flags of host code, if the feature `parse_headers` is enabled.
 
     Args:
       ctx: the rule's context; the rule has `LIBRARY_ATTRS`, `HOST_ATTRS`, `CLANG_GROUPS` and `DEVICE_ATTRS`.
-      cc: result of `cc_configuration`.
-      headers: result of `library_headers`.
+      compiler: result of `compiler_of`.
       language: list of clang flags for the language.
 
     Returns:
       list of Files for the output group `_validation`; they are created only if the headers have no error.
     """
-    files = [file for file in ctx.files.hdrs + private_headers_of(ctx) if file.extension not in _TEXTUAL]
-    if not cc.parses_headers:
+    if not compiler.cc.parses_headers:
         return []
-    toolchain = device_toolchain_of(ctx, COMPILE_GROUP)
+    files = [file for file in ctx.files.hdrs + private_headers_of(ctx) if file.extension not in _TEXTUAL]
+    step = parse_step(compiler, copts = expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), language = language)
     parsed = []
     for file, name in zip(files, object_names(ctx, files)):
         out = ctx.actions.declare_file("{}/headers/{}.parsed".format(ctx.label.name, name))
-        before = ctx.actions.args()
-        before.add(out)
-        args = clang_arguments(ctx)
-        args.add_all(language)
-        args.add(host_triple(ctx), format = "--target=%s")
-        add_flags(args, host_flags(ctx, cc), out)
-        add_rocm(args, toolchain)
-        args.add_all(["-fsyntax-only", "-Wno-pragma-once-outside-header"])
-        add_headers(args, headers, out)
-        add_flags(args, expand_flags(ctx, "copts") + expand_flags(ctx, "host_copts"), out)
-        args.add(file)
-        run_clang(
+        compile(
             ctx,
-            arguments = args,
-            command = _PARSE,
-            command_arguments = before,
-            env = host_environment(cc),
-            group = COMPILE_GROUP,
-            headers = headers.headers,
-            inputs = depset([file], transitive = [headers.files, cc.toolchain.all_files, rocm_inputs(toolchain)]),
+            compiler,
+            step,
+            message = "Parsing {}".format(file.short_path),
             mnemonic = "OffloadParseHeader",
             out = out,
-            progress_message = "Parsing {}".format(file.short_path),
-            toolchain = toolchain,
+            src = file,
         )
         parsed.append(out)
     return parsed
@@ -198,33 +132,27 @@ def merged_object(ctx, objects):
       the object.
     """
     out = ctx.actions.declare_file(ctx.label.name + ".o")
-    args = clang_arguments(ctx)
-    args.add(host_triple(ctx), format = "--target=%s")
-    args.add_all(["-fuse-ld=lld", "-nostdlib", "-r", "-o", out])
-    args.add_all(objects)
-    run_clang(
+    device_link(
         ctx,
-        arguments = args,
-        group = LINK_GROUP,
-        inputs = depset(objects),
+        merge_objects_step(host_triple(ctx)),
+        linked = [struct(file = file, source = name_of(ctx.label)) for file in objects],
+        message = "Merging %{label}",
         mnemonic = "OffloadMerge",
         out = out,
-        progress_message = "Merging %{label}",
-        toolchain = device_toolchain_of(ctx, LINK_GROUP),
     )
     return out
 
 # Extensions of files for which coverage is collected.
 _COUNTED = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inl"]
 
-def library_providers(ctx, *, headers, objects, runtime, counted = False):
+def library_providers(ctx, *, headers, objects, runtimes, counted = False):
     """Returns the providers of such a rule for C++ programs.
 
     Args:
       ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
       headers: result of `library_headers`.
       objects: list of position-independent objects.
-      runtime: the Target with the runtime that launches device code; programs are linked with it.
+      runtimes: list of Targets with the runtimes that host code calls; programs are linked with them.
       counted: whether `bazel coverage` collects the coverage of the sources.
 
     Returns:
@@ -237,14 +165,14 @@ def library_providers(ctx, *, headers, objects, runtime, counted = False):
     return [
         DefaultInfo(
             files = depset(objects),
-            runfiles = runfiles_of(ctx, ctx.files.data, deps + [runtime] + ctx.attr.data),
+            runfiles = runfiles_of(ctx, ctx.files.data, deps + runtimes + ctx.attr.data),
         ),
         linked_cc_info(
             ctx,
             additional_inputs = ctx.files.additional_linker_inputs,
             alwayslink = ctx.attr.alwayslink,
             compilation_context = headers.context,
-            deps = [dep[CcInfo] for dep in deps + [runtime]],
+            deps = [dep[CcInfo] for dep in deps + runtimes],
             linkopts = expand_flags(ctx, "linkopts"),
             linkstatic = ctx.attr.linkstatic,
             objects = objects,

@@ -112,12 +112,14 @@ def isolate_objects(ctx, objects, suffixes = None):
         isolated.append(out)
     return isolated
 
-def hold_fat_binary(ctx, *, bundle, name, suffix):
+def hold_fat_binary(ctx, *, bundle, host, name, suffix):
     """Creates an object with the fat binary that a host object registers, after `isolate_objects`.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
       bundle: the fat binary.
+      host: the host object. If it does not refer to the fat binary, because its source has neither kernels nor device
+        variables, the result is an object without content.
       name: name of the source in the target.
       suffix: suffix of the host object.
 
@@ -130,11 +132,12 @@ def hold_fat_binary(ctx, *, bundle, name, suffix):
     args.add(host_triple(ctx), format = "--triple=%s")
     args.add(out, format = "--output=%s")
     args.add(suffix, format = "--symbol=__hip_fatbin_%s")
+    args.add(host, format = "--referenced-by=%s")
     args.add(bundle)
     run_offload(
         ctx,
         arguments = args,
-        inputs = [bundle],
+        inputs = [bundle, host],
         mnemonic = "OffloadRegister",
         outputs = [out],
         progress_message = "Holding %{input}",

@@ -4,14 +4,12 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":cc_flags.bzl", "device_flags")
-load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "code_generation_flags")
+load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "program_link_flags")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS", "add_flags", "expand_flags")
 load(":libraries.bzl", "runfiles_of")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info")
 load(":messages.bzl", "place")
-load(":toolchains.bzl", "DEVICE_ATTRS", "DEVICE_TYPE", "PROGRAM_TYPE", "device_toolchain_of")
-
-_GROUP = "link"
+load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS", "LINK_GROUP", "PROGRAM_TYPE", "device_toolchain_of")
 
 def _resources(_os, _inputs):
     # The links of all targets run in parallel.
@@ -35,7 +33,7 @@ def _offload_link_impl(ctx):
     inputs = _objects(linked) + ctx.files.srcs
     if not inputs:
         fail("{}: nothing to link: deps and srcs have neither objects nor archives".format(where))
-    toolchain = device_toolchain_of(ctx, _GROUP)
+    toolchain = device_toolchain_of(ctx, LINK_GROUP)
     out = ctx.actions.declare_file(ctx.label.name + ".register.o")
     args = ctx.actions.args()
     args.use_param_file("@%s", use_always = True)
@@ -48,13 +46,12 @@ def _offload_link_impl(ctx):
 
     # Here, the objects of libraries are in archives, and no other object refers to their members.
     args.add("--whole-archive")
-    generation = code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + device_flags(ctx), target = None)
-    add_flags(args, generation + toolchain.link_flags + expand_flags(ctx, "device_linkopts"), out, format_each = "--device-arg=%s")
+    add_flags(args, program_link_flags(ctx, toolchain, copts = device_flags(ctx), linkopts = expand_flags(ctx, "device_linkopts")), out, format_each = "--device-arg=%s")
     args.add_all(inputs)
     ctx.actions.run(
         arguments = [args],
-        exec_group = _GROUP,
-        executable = ctx.exec_groups[_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+        exec_group = LINK_GROUP,
+        executable = ctx.exec_groups[LINK_GROUP].toolchains[PROGRAM_TYPE].offload_program,
         execution_requirements = {"supports-path-mapping": "1"},
         inputs = depset(inputs + ctx.files.additional_linker_inputs, transitive = [toolchain.link_files]),
         mnemonic = "OffloadLink",
@@ -118,10 +115,7 @@ Default outputs: the object that registers the device code.
             allow_files = [".o", ".a"],
         ),
     },
-    exec_groups = {_GROUP: exec_group(toolchains = [
-        PROGRAM_TYPE,
-        config_common.toolchain_type(DEVICE_TYPE, mandatory = False),
-    ])},
+    exec_groups = {LINK_GROUP: CLANG_GROUPS[LINK_GROUP]},
     fragments = ["cpp"],
     provides = [CcInfo],
     toolchains = use_cc_toolchain(),

@@ -85,7 +85,7 @@ def _complete_short(kind, text, where):
     target_id = _canonical(text, where)
     nvidia = text.startswith("sm_")
     if nvidia and kind in ("hip", "hipv4"):
-        fail("{}: target {} does not have kind {}, which is for AMD GPUs".format(where, repr(text), kind))
+        fail("{}: {} is not an AMD GPU, which kind {} is for: name a target ID such as gfx942".format(where, text, kind))
     if nvidia:
         triple = _NVPTX_TRIPLE
     elif text == _SPIRV_PROCESSOR:

@@ -8,6 +8,20 @@ PROGRAM_TYPE = Label("//rules/toolchain:program_type")
 TARGET_PROGRAM_TYPE = Label("//rules/toolchain:target_program_type")
 DEVICE_TYPE = Label("//rules/toolchain:device_type")
 
+# The exec groups of compilations and of device links. Users can select a
+# platform or machine for each: exec_properties = {"compile.Pool": "large"}.
+COMPILE_GROUP = "compile"
+LINK_GROUP = "link"
+
+def _clang_group():
+    return exec_group(toolchains = [PROGRAM_TYPE, config_common.toolchain_type(DEVICE_TYPE, mandatory = False)])
+
+# The exec_groups of a rule that compiles and links device code.
+CLANG_GROUPS = {
+    COMPILE_GROUP: _clang_group(),
+    LINK_GROUP: _clang_group(),
+}
+
 def _offload_program_toolchain_impl(ctx):
     return [platform_common.ToolchainInfo(
         offload_program = ctx.attr.program[DefaultInfo].files_to_run,
@@ -218,6 +232,9 @@ toolchain(
 # The attribute of a rule that uses a device compiler.
 DEVICE_ATTRS = {
     "_device_compiler": attr.label(default = "//rules/settings:device_compiler"),
+    "_device_keep_copts": attr.label(default = "//rules/settings:device_keep_copts"),
+    "_explain_flags": attr.label(default = "//rules/settings:explain_flags"),
+    "_host_skip_copts": attr.label(default = "//rules/settings:host_skip_copts"),
     "_track_headers": attr.label(default = "//rules/settings:track_headers"),
 }
 

@@ -72,7 +72,7 @@ def device_bitcode_tests(name):
     )
     actions_test(
         name = "bitcode_hip_test",
-        argv = ["-x hip", "--offload-device-only --no-gpu-bundle-output -fgpu-rdc --offload-arch=gfx942:xnack+", "-for-gfx942"],
+        argv = ["-x hip", "--offload-device-only --no-gpu-bundle-output --offload-arch=gfx942:xnack+ -fgpu-rdc", "-for-gfx942"],
         mnemonic = "OffloadBitcodeCompile",
         output = "bitcode/gfx942_xnack+/a_hip.bc",
         target = "bitcode",
@@ -123,7 +123,6 @@ def device_bitcode_tests(name):
         argv = ["-Xclang -mlink-builtin-bitcode -Xclang BIN/tests/analysis/bitcode/gfx90a.bc"],
         mnemonic = "OffloadOpenMpCompile",
         output = "bitcode_openmp/gfx90a/a.bc",
-        shell = True,
         target = "bitcode_openmp",
     )
     actions_test(
@@ -131,7 +130,6 @@ def device_bitcode_tests(name):
         mnemonic = "OffloadOpenMpCompile",
         not_in_argv = ["-mlink-builtin-bitcode"],
         output = "bitcode_openmp/x86_64-unknown-linux-gnu/a.o",
-        shell = True,
         target = "bitcode_openmp",
     )
     tests = [

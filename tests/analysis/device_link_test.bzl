@@ -132,7 +132,6 @@ def device_link_tests(name):
         mnemonic = "OffloadOpenMpCompile",
         not_in_argv = ["-Dhost", "-mcumode"],
         output = "for_device_openmp/gfx1100/a.bc",
-        shell = True,
         target = "for_device_openmp",
     )
 
@@ -184,7 +183,8 @@ def device_link_tests(name):
         name = "device_link_link_test",
         argv = [
             "-O3",
-            "-Wl,-x -Wl,-y -o BIN/tests/analysis/program_code/gfx942.co -flto",
+            "-flto -Wl,-plugin-opt=-amdgpu-internalize-symbols",
+            "-Wl,-x -Wl,-y -o BIN/tests/analysis/program_code/gfx942.co",
             "-Xlinker BIN/tests/analysis/unlinked_user/gfx942/a.bc -Xlinker BIN/tests/analysis/unlinked/gfx942/a.bc",
         ],
         count = 1,
@@ -292,7 +292,6 @@ def device_link_tests(name):
         mnemonic = "OffloadOpenMpCompile",
         not_in_argv = ["-Wextra", "-never"],
         output = "arch_omp/x86_64-pc-linux-gnu/a.o",
-        shell = True,
         target = "arch_omp",
     )
     failure_test(

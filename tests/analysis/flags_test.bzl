@@ -116,7 +116,6 @@ def flags_tests(name):
             inputs = ["tests/analysis/flag_file.h"],
             mnemonic = mnemonic,
             output = output,
-            shell = "OpenMp" in mnemonic,
             target = target,
         )
     failures = [

@@ -1,7 +1,7 @@
 """Analysis tests of hip_code_objects."""
 
 load("@rules_cc//cc:defs.bzl", "cc_library")
-load("//rules:defs.bzl", "hip_code_objects")
+load("//rules:defs.bzl", "hip_code_objects", "hip_library")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
 def hip_code_objects_tests(name):
@@ -23,7 +23,7 @@ def hip_code_objects_tests(name):
         hdrs = ["a.h"],
         copts = ["-Wall"],
         defines = ["OWN=2"],
-        includes = ["sub"],
+        includes = ["sub", "..", "../other"],
         device_linkopts = ["-Wl,--no-undefined"],
         offload_archs = ["gfx90a:xnack+:sramecc-", "gfx942"],
         tags = ["manual"],
@@ -49,6 +49,7 @@ def hip_code_objects_tests(name):
             "-isystem tests/analysis/lib",
             "-I tests/analysis/sub",
             "-I BIN/tests/analysis/sub",
+            "-I tests -I BIN/tests -I tests/other -I BIN/tests/other",
             "-Wall -o BIN/tests/analysis/hip/gfx90a_sramecc-_xnack+/a.o tests/analysis/a.hip",
         ],
         count = 6,
@@ -109,7 +110,7 @@ def hip_code_objects_tests(name):
         argv = ["--offload-arch=amdgcnspirv -emit-llvm -c"],
         count = 2,
         mnemonic = "OffloadHipPortableCompile",
-        not_in_argv = ["-S", "-emit-obj", "-fgpu-rdc", "compile"],
+        not_in_argv = ["-S", "-emit-obj", "-fgpu-rdc"],
         output = "hip_portable/amdgcnspirv/a.bc",
         target = "hip_portable",
     )
@@ -184,7 +185,7 @@ def hip_code_objects_tests(name):
         "few_fields": (["hip-amdgcn-amd"], "{}: hip_code_objects: offload_archs: target \"hip-amdgcn-amd\" has 3 fields, expected <kind>-<arch>-<vendor>-<os>-<environment>[-<target ID>]"),
         "no_archs": ([], "{}: hip_code_objects: no architectures: set offload_archs, e.g. [\"gfx90a\", \"gfx942\"], or build with --//rules/settings:offload_archs=gfx90a,gfx942"),
         "no_processor": (["hipv4-amdgcn-amd-amdhsa-"], "{}: hip_code_objects: offload_archs: hipv4-amdgcn-amd-amdhsa-- is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+"),
-        "nvidia": (["sm_70"], "{}: hip_code_objects: offload_archs: target \"sm_70\" does not have kind hipv4, which is for AMD GPUs"),
+        "nvidia": (["sm_70"], "{}: hip_code_objects: offload_archs: sm_70 is not an AMD GPU, which kind hipv4 is for: name a target ID such as gfx942"),
         "spirv": (["hipv4-spirv64-unknown-unknown-"], "{}: hip_code_objects: offload_archs: hipv4-spirv64-unknown-unknown-unknown- is not an AMD GPU"),
         "twice": (["gfx942", "gfx942"], "{}: hip_code_objects: offload_archs names gfx942 twice"),
         "twice_otherwise": (["gfx90a:xnack+:sramecc-", "gfx90a:sramecc-:xnack+"], "{}: hip_code_objects: offload_archs names gfx90a:sramecc-:xnack+ twice: also as gfx90a:xnack+:sramecc-"),
@@ -207,10 +208,41 @@ def hip_code_objects_tests(name):
         rule = hip_code_objects,
     )
     failure_test(
+        name = "hip_fgpu_rdc_test",
+        srcs = ["a.hip"],
+        copts = ["-O2 -fgpu-rdc"],
+        message = "{}: copts: -fgpu-rdc: set rdc = True instead",
+        offload_archs = ["gfx942"],
+        rule = hip_code_objects,
+    )
+    failure_test(
+        name = "hip_fgpu_rdc_library_test",
+        srcs = ["a.hip"],
+        device_copts = ["-fgpu-rdc"],
+        message = "{}: device_copts: -fgpu-rdc: set rdc = True instead",
+        offload_archs = ["gfx942"],
+        rule = hip_library,
+    )
+    hip_code_objects(
+        name = "hip_fgpu_rdc",
+        srcs = ["a.hip"],
+        copts = ["-fgpu-rdc"],
+        offload_archs = ["gfx942"],
+        rdc = True,
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "hip_fgpu_rdc_twice_test",
+        argv = ["-fgpu-rdc"],
+        mnemonic = "OffloadHipCompile",
+        output = "hip_fgpu_rdc/gfx942/a.bc",
+        target = "hip_fgpu_rdc",
+    )
+    failure_test(
         name = "hip_includes_test",
         srcs = ["a.hip"],
-        includes = ["../other"],
-        message = "{}: includes: \"../other\" is outside of the package: name a directory in it, or depend on a cc_library of the other package",
+        includes = ["../../../other"],
+        message = "{}: includes: \"../../../other\" is outside of the workspace: name a directory in it, relative to the package",
         offload_archs = ["gfx942"],
         rule = hip_code_objects,
     )
@@ -231,6 +263,9 @@ def hip_code_objects_tests(name):
             "hip_portable_provides_test",
             "hip_provides_test",
             "hip_no_srcs_test",
+            "hip_fgpu_rdc_library_test",
+            "hip_fgpu_rdc_test",
+            "hip_fgpu_rdc_twice_test",
             "hip_includes_test",
         ] + ["hip_{}_test".format(case) for case in failures],
     )

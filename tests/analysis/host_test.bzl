@@ -66,6 +66,14 @@ _USER = {
 }
 _user_test = actions_test_with(_USER)
 _values_test = actions_test_with({"//command_line_option:copt": ["-Xarch_host", "-mavx2", "-DX", "-working-directory", "-mfma", "-fsanitize=undefined"]})
+_SETTINGS = "//rules/settings:"
+_amdgpu_test = actions_test_with({"//command_line_option:copt": ["-munsafe-fp-atomics", "-mcumode", "-mavx2", "-mllvm", "-option"]})
+_settings_test = actions_test_with({
+    str(Label(_SETTINGS + "device_keep_copts")): ["default", "-fsanitize=undefined", "-D_FORTIFY_SOURCE"],
+    str(Label(_SETTINGS + "explain_flags")): True,
+    str(Label(_SETTINGS + "host_skip_copts")): ["default", "-fmine"],
+    "//command_line_option:copt": ["-fsanitize=undefined", "-fsanitize=address", "-D_FORTIFY_SOURCE=3", "-fmine=1", "-flto"],
+})
 _features_test = actions_test_with({"//command_line_option:features": ["asan"]})
 _dbg_test = actions_test_with({"//command_line_option:compilation_mode": "dbg"})
 _opt_test = actions_test_with({"//command_line_option:compilation_mode": "opt"})
@@ -146,19 +154,24 @@ def host_tests(name):
         ("user_hip_device", _user_test, hip_device, {"argv": ["-DCOPT=1 -O1 -include tests/analysis/a.h -std=c++23 -both", "-toolchain-flag -fastbuild-flag"], "not_in_argv": gcc_only + host_only + ["-DCONLY"]}),
         ("user_code_objects", _user_test, ("host_code_objects", "OffloadHipCompile", "host_code_objects/gfx942/a.o"), {"argv": ["-DCOPT=1 -O1 -include tests/analysis/a.h -std=c++23"], "not_in_argv": gcc_only + host_only}),
         ("user_cuda", _user_test, ("host_cuda", "OffloadCudaCompile", "host_cuda/sm_70.ptx"), {"argv": ["-DCOPT=1 -O1 -include tests/analysis/a.h -std=c++23"], "not_in_argv": gcc_only + host_only}),
-        ("user_openmp_includes", _user_test, includes, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": ["-std=c++23"], "shell": True}),
-        ("user_openmp_ir", _user_test, host_ir, {"argv": ["-DCOPT=1", "-DCONLY"], "env": {"PWD": "/proc/self/cwd"}, "not_in_argv": ["-std=c++23", "-toolchain-flag"], "shell": True}),
-        ("user_openmp_ir_cxx", _user_test, host_ir_cxx, {"argv": ["-DCOPT=1", "-std=c++23"], "not_in_argv": ["-DCONLY"], "shell": True}),
+        ("user_openmp_includes", _user_test, includes, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": ["-std=c++23"]}),
+        ("user_openmp_ir", _user_test, host_ir, {"argv": ["-DCOPT=1", "-DCONLY"], "env": {"PWD": "/proc/self/cwd"}, "not_in_argv": ["-std=c++23", "-toolchain-flag"]}),
+        ("user_openmp_ir_cxx", _user_test, host_ir_cxx, {"argv": ["-DCOPT=1", "-std=c++23"], "not_in_argv": ["-DCONLY"]}),
         ("user_openmp_object", _user_test, host_object, {"argv": ["-DCOPT=1", "-mavx2"], "not_in_argv": ["-toolchain-flag"]}),
         ("user_openmp_link", _user_test, ("host_openmp", "OffloadDeviceLink", "host_openmp/gfx942.img"), {"argv": ["-O1"], "not_in_argv": host_only}),
-        ("user_openmp_device", _user_test, openmp_device, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": host_only + ["-std=c++23"], "shell": True}),
+        ("user_openmp_device", _user_test, openmp_device, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": host_only + ["-std=c++23"]}),
         # A CPU like that of the host has its instructions.
-        ("user_openmp_cpu", _user_test, cpu_device, {"argv": ["-DCOPT=1", "-mavx2"], "not_in_argv": gcc_only + ["-fstack-protector-all", "-std=c++23"], "shell": True}),
-        ("cross_openmp_cpu", _cross_user_test, cpu_device, {"argv": ["-DCOPT=1"], "not_in_argv": ["-mavx2", "-mcpu=neoverse-n1"], "shell": True}),
+        ("user_openmp_cpu", _user_test, cpu_device, {"argv": ["-DCOPT=1", "-mavx2"], "not_in_argv": gcc_only + ["-fstack-protector-all", "-std=c++23"]}),
+        ("cross_openmp_cpu", _cross_user_test, cpu_device, {"argv": ["-DCOPT=1"], "not_in_argv": ["-mavx2", "-mcpu=neoverse-n1"]}),
         # Values in separate words stay with their flags, and only these.
         ("values_hip", _values_test, hip_host, {"argv": ["-Xarch_host -mavx2 -DX -working-directory -mfma -fsanitize=undefined"]}),
         ("values_hip_device", _values_test, hip_device, {"argv": ["-Xarch_host -mavx2 -DX -working-directory -mfma"], "not_in_argv": ["-fsanitize=undefined"]}),
-        ("values_openmp_device", _values_test, openmp_device, {"argv": ["-DX -working-directory -mfma"], "not_in_argv": ["-mavx2", "-Xarch_host"], "shell": True}),
+        ("values_openmp_device", _values_test, openmp_device, {"argv": ["-DX -working-directory -mfma"], "not_in_argv": ["-mavx2", "-Xarch_host"]}),
+        ("amdgpu_device", _amdgpu_test, hip_device, {"argv": ["-munsafe-fp-atomics -mcumode -mllvm -option"], "not_in_argv": ["-mavx2"]}),
+        ("amdgpu_code_objects", _amdgpu_test, ("host_code_objects", "OffloadHipCompile", "host_code_objects/gfx942/a.o"), {"argv": ["-munsafe-fp-atomics -mcumode -mllvm -option"], "not_in_argv": ["-mavx2"]}),
+        ("amdgpu_openmp", _amdgpu_test, openmp_device, {"argv": ["-munsafe-fp-atomics -Xclang -target-feature -Xclang +cumode -mllvm -option"], "not_in_argv": ["-mavx2"]}),
+        ("settings_host", _settings_test, hip_host, {"argv": ["-fsanitize=undefined -fsanitize=address -D_FORTIFY_SOURCE=3"], "not_in_argv": ["-fmine=1", "-flto"]}),
+        ("settings_device", _settings_test, hip_device, {"argv": ["-fsanitize=undefined -D_FORTIFY_SOURCE=3 -fmine=1"], "not_in_argv": ["-fsanitize=address", "-flto"]}),
         ("feature_hip", _features_test, hip_host, {"argv": ["-fsanitize=address"]}),
         ("feature_hip_device", _features_test, hip_device, {"not_in_argv": ["-fsanitize=address"]}),
         ("feature_attribute", _opt_test, features_host, {"argv": ["-fsanitize=address"], "not_in_argv": ["-O2"]}),
@@ -179,7 +192,7 @@ def host_tests(name):
         ("cross_bitcode_hip", _cross_test, ("host_bitcode", "OffloadBitcodeCompile", "host_bitcode/gfx942/a_hip.bc"), {"argv": ["-x hip --target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -std=c++20"], "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"]}),
         ("cross_hip_features", _cross_test, features_device, {"not_in_argv": ["-fsanitize=address"]}),
         ("cross_register", _cross_test, ("host_hip", "OffloadRegister", "host_hip/host/a.fatbin.o"), {"argv": ["--triple=aarch64-unknown-linux-gnu"]}),
-        ("cross_openmp", _cross_test, host_ir, {"argv": ["--target=aarch64-unknown-linux-gnu"], "shell": True}),
+        ("cross_openmp", _cross_test, host_ir, {"argv": ["--target=aarch64-unknown-linux-gnu"]}),
         ("cross_dbg", _cross_dbg_test, hip_host, {"argv": ["-g"], "not_in_argv": ["-gsplit-dwarf"]}),
     ]:
         target, mnemonic, output = action

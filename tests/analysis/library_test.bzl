@@ -111,7 +111,6 @@ def library_tests(name):
             inputs = ["tests/analysis/a.h", "tests/analysis/sub/impl.h", "tests/analysis/sub/text.inc", "tests/analysis/_virtual_includes/like_cc_{}/prefix/lib.h".format(kind)],
             mnemonic = mnemonic,
             output = "like_cc_{}/{}".format(kind, output),
-            shell = kind == "openmp",
             target = "like_cc_" + kind,
         )
         actions_test(
@@ -161,7 +160,7 @@ def library_tests(name):
     )
     actions_test(
         name = "lib_device_deps_test",
-        argv = ["-flto -Wl,-plugin-opt=-amdgpu-internalize-symbols -Xlinker BIN/tests/analysis/lib_of_lib/gfx942/a.bc -Wl,--start-lib -Xlinker BIN/tests/analysis/lib/gfx942/a.bc -Xlinker BIN/tests/analysis/lib/gfx942/a_cu.bc -Wl,--end-lib"],
+        argv = ["-flto -Wl,-plugin-opt=-amdgpu-internalize-symbols", "-Xlinker BIN/tests/analysis/lib_of_lib/gfx942/a.bc -Wl,--start-lib -Xlinker BIN/tests/analysis/lib/gfx942/a.bc -Xlinker BIN/tests/analysis/lib/gfx942/a_cu.bc -Wl,--end-lib"],
         count = 1,
         mnemonic = "OffloadDeviceLink",
         output = "lib_of_lib/gfx942.co",
@@ -471,13 +470,12 @@ def library_tests(name):
         not_in_argv = ["-toolchain-flag", "-fastbuild-flag"],
         mnemonic = "OffloadOpenMpIncludes",
         output = "omp/a.full.c",
-        shell = True,
         target = "omp",
     )
     actions_test(
         name = "omp_host_ir_test",
         argv = [
-            "BIN/tests/analysis/omp/a.full.c tests/analysis/clang.sh -x c --target=x86_64-unknown-linux-gnu",
+            "--stdin=BIN/tests/analysis/omp/a.full.c -- tests/analysis/clang.sh -x c --target=x86_64-unknown-linux-gnu",
             "-fopenmp-targets=amdgcn-amd-amdhsa,x86_64-pc-linux-gnu --offload-host-only -emit-llvm -Xclang -disable-llvm-passes -c",
             "-iquote tests/analysis",
             "-o BIN/tests/analysis/omp/host/a.bc -",
@@ -486,7 +484,6 @@ def library_tests(name):
         inputs = ["tests/analysis/a.h", "tests/analysis/lib/lib.h", "tests/analysis/omp/a.full.c"],
         mnemonic = "OffloadOpenMpHostCompile",
         output = "omp/host/a.bc",
-        shell = True,
         target = "omp",
     )
     actions_test(
@@ -500,7 +497,6 @@ def library_tests(name):
         inputs = ["tests/analysis/omp/host/sub/a.bc", "tests/analysis/omp/sub/a.full.cc"],
         mnemonic = "OffloadOpenMpCompile",
         output = "omp/gfx90a_xnack+/sub/a.bc",
-        shell = True,
         target = "omp",
     )
     actions_test(
@@ -516,7 +512,7 @@ def library_tests(name):
     )
     actions_test(
         name = "omp_link_gpu_test",
-        argv = ["--target=amdgcn-amd-amdhsa -mcpu=gfx90a:xnack+ -nogpulib -Wno-unused-command-line-argument -link-flag -Wl,-device -lompdevice -o BIN/tests/analysis/omp/gfx90a_xnack+.img -flto -Xlinker BIN/tests/analysis/omp/gfx90a_xnack+/a.bc"],
+        argv = ["--target=amdgcn-amd-amdhsa -mcpu=gfx90a:xnack+ -nogpulib -flto -Wno-unused-command-line-argument -link-flag -Wl,-device -lompdevice -o BIN/tests/analysis/omp/gfx90a_xnack+.img -Xlinker BIN/tests/analysis/omp/gfx90a_xnack+/a.bc"],
         count = 2,
         mnemonic = "OffloadDeviceLink",
         output = "omp/gfx90a_xnack+.img",

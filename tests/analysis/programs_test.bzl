@@ -208,6 +208,28 @@ def programs_tests(name):
         offload_archs = ["gfx942"],
         tags = ["manual"],
     )
+    hip_binary(
+        name = "mixed",
+        srcs = ["a.hip", "a.c"],
+        copts = ["-std=c++20", "-DOPTION"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "hip_binary_c_test",
+        argv = ["-x c --target=x86_64-unknown-linux-gnu", "-fPIC -c", "-DOPTION -o BIN/tests/analysis/mixed_hip/c/a.o tests/analysis/a.c"],
+        count = 2,
+        mnemonic = "OffloadHipHostCompile",
+        not_in_argv = ["-std=c++20", "--offload-host-only"],
+        output = "mixed_hip/c/a.o",
+        target = "mixed_hip",
+    )
+    actions_test(
+        name = "hip_binary_c_device_test",
+        count = 1,
+        mnemonic = "OffloadHipCompile",
+        target = "mixed_hip",
+    )
     hip_test(
         name = "pool_test",
         srcs = ["a.hip"],
@@ -228,7 +250,7 @@ def programs_tests(name):
         inputs = ["tests/analysis/a.h"],
         mnemonic = "CppLink",
         output = "pool_test",
-        shell = True,
+        system_tool = True,
         target = "pool_test",
     )
     actions_test(

@@ -69,8 +69,9 @@ def _actions_test_impl(ctx):
         asserts.true(env, input in inputs, "{} is not in {}".format(input, inputs))
     for name, value in ctx.attr.env.items():
         asserts.equals(env, value, action.env.get(name))
-    for argument in action.argv[1:] if ctx.attr.shell else action.argv:
+    for argument in action.argv[1:] if ctx.attr.system_tool else action.argv:
         asserts.false(env, argument.startswith("/") and not argument.startswith("//"), "{} is an absolute path".format(argument))
+    asserts.false(env, action.argv[0].endswith("sh") and not action.argv[0].endswith("/clang.sh"), "a shell runs {}".format(action.argv))
     if ctx.attr.outputs:
         asserts.equals(env, ctx.attr.outputs, [file.short_path.removeprefix(ctx.label.package + "/") for file in outputs])
     return analysistest.end(env)
@@ -120,7 +121,7 @@ def actions_test_with(settings):
             "not_in_argv": attr.string_list(),
             "output": attr.string(),
             "outputs": attr.string_list(),
-            "shell": attr.bool(),
+            "system_tool": attr.bool(),
         },
         config_settings = _CONFIG | settings,
     )
@@ -137,8 +138,8 @@ def actions_test(name, target, mnemonic, **kwargs):
       **kwargs: count: how many there are. output: the first output, below this
         package, of the one to look at; argv: arguments that follow each other on its
         command line, with `one_argument` for those with spaces (BIN stands for the output folder); not_in_argv: words that do
-        not; env: some of its environment; inputs: paths among its inputs; outputs: all its outputs; shell: whether
-        a shell runs it.
+        not; env: some of its environment; inputs: paths among its inputs; outputs: all its outputs; system_tool: whether
+        its program is one of the machine.
     """
     _actions_test(
         name = name,

@@ -97,14 +97,6 @@ func (c converter) entry(a action) (entry, bool) {
 			args = args[at+1:]
 		}
 	}
-	if len(args) > 3 && filepath.Base(args[0]) == "bash" {
-		// bash -c SCRIPT NAME STDIN COMPILER FLAG...
-		at := slices.IndexFunc(args[3:], func(arg string) bool { return strings.HasPrefix(filepath.Base(arg), "clang") })
-		if at < 0 {
-			return entry{}, false
-		}
-		args = args[3+at:]
-	}
 	if len(args) == 0 {
 		return entry{}, false
 	}

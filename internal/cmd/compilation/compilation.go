@@ -1,5 +1,6 @@
-// Package compilation runs clang for an action of Bazel, and lists the headers among
-// the action's inputs that clang did not read.
+// Package compilation runs clang for an action of Bazel, and does what clang's command line
+// cannot: it lists the headers among the action's inputs that clang did not read, adds the headers
+// of OpenMP devices, and writes a source with its headers into one file.
 package compilation
 
 import (
@@ -7,11 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -21,18 +24,28 @@ import (
 
 // Options describe a compilation.
 type Options struct {
-	// Command is clang and its arguments, or a command that passes its last arguments
-	// on to clang. A name without a slash is searched for in PATH and, if the
-	// environment has no PATH, in the directories of the system.
+	// Command is clang and its arguments. A name without a slash is searched for in PATH
+	// and, if the environment has no PATH, in the directories of the system.
 	Command []string
-	// Stdin names the file that clang reads from standard input; "" if it reads none.
-	// The command opens it.
+	// Stdin names the file that clang reads from standard input; "" for that of this process.
 	Stdin string
 	// Headers names a file with the paths of headers, one per line, which can be listed.
 	Headers string
 	// Unused names the file to write: those of Headers that clang did not read, one per
-	// line, as in the file Headers.
+	// line, as in the file Headers. No file is written if it is "".
 	Unused string
+	// DeviceHeaders adds the flags with which clang's driver has the compiler find its
+	// headers for OpenMP devices before those of the system.
+	DeviceHeaders bool
+	// DeviceFunctions also adds the flags that include the functions of OpenMP devices.
+	DeviceFunctions bool
+	// Source names the file to write: what clang prints with -E -frewrite-includes, as
+	// a source for all compilations (see [portable]). "" leaves the output to clang.
+	Source string
+	// EmptyLines is the number of empty lines at the start of Source.
+	EmptyLines int
+	// Done names an empty file to write after clang succeeds; "" for none.
+	Done string
 }
 
 // ExitError reports a compiler that did not succeed and has reported the reason itself.
@@ -48,36 +61,93 @@ func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) 
 // this process go to the compiler. If such a signal ends the compiler, it ends this
 // process as well. Run returns an *ExitError if the compiler fails.
 func Run(opt Options) error {
-	depfile, err := createNew(opt.Unused + ".d")
-	if err != nil {
+	command := slices.Clip(opt.Command)
+	depfile := ""
+	if opt.Unused != "" {
+		var err error
+		if depfile, err = createNew(opt.Unused + ".d"); err != nil {
+			return err
+		}
+		defer os.Remove(depfile)
+		command = append(command, dependencyFlags(depfile)...)
+	}
+	if opt.DeviceHeaders || opt.DeviceFunctions {
+		flags, err := deviceFlags(opt.Command[0], opt.DeviceFunctions)
+		if err != nil {
+			return err
+		}
+		command = append(command, flags...)
+	}
+	outputs := map[string][]byte{}
+	if err := compile(command, opt, outputs); err != nil {
 		return err
 	}
-	defer os.Remove(depfile)
-	if err := start(append(opt.Command[:len(opt.Command):len(opt.Command)], dependencyFlags(depfile)...)); err != nil {
+	if opt.Done != "" {
+		outputs[opt.Done] = nil
+	}
+	if opt.Unused != "" {
+		list, err := list(depfile, opt)
+		if err != nil {
+			return err
+		}
+		outputs[opt.Unused] = list
+	}
+	return files.NewRoot("").Write(context.Background(), func(out *files.Outputs) error {
+		for name, content := range outputs {
+			output, err := out.Create(name)
+			if err != nil {
+				return err
+			}
+			if _, err := output.Write(content); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// compile runs clang, with the standard input and output that the options name. It adds the source
+// that clang prints to outputs.
+func compile(command []string, opt Options, outputs map[string][]byte) error {
+	stdin, stdout := os.Stdin, io.Writer(os.Stdout)
+	if opt.Stdin != "" {
+		file, err := os.Open(opt.Stdin)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		stdin = file
+	}
+	var printed bytes.Buffer
+	if opt.Source != "" {
+		stdout = &printed
+	}
+	if err := start(command, stdin, stdout); err != nil {
 		return err
 	}
+	if opt.Source != "" {
+		outputs[opt.Source] = portable(printed.Bytes(), opt.EmptyLines)
+	}
+	return nil
+}
+
+// list returns the list of headers that clang did not read.
+func list(depfile string, opt Options) ([]byte, error) {
 	if info, err := os.Stat(depfile); err == nil && info.Size() == 0 { // clang did not write it
 		if err := os.Remove(depfile); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	headers, err := os.ReadFile(opt.Headers)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var list bytes.Buffer
 	for _, name := range unused(lines(headers), depfile, opt) {
 		list.WriteString(name)
 		list.WriteByte('\n')
 	}
-	return files.NewRoot("").Write(context.Background(), func(out *files.Outputs) error {
-		output, err := out.Create(opt.Unused)
-		if err != nil {
-			return err
-		}
-		_, err = output.Write(list.Bytes())
-		return err
-	})
+	return list.Bytes(), nil
 }
 
 // createNew creates an empty file with a name, or with the first free one of NAME.1, NAME.2 and so
@@ -113,9 +183,9 @@ var forwarded = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, sys
 
 // start runs a command to its end. The command stays in the process group, as without
 // this process: who ends the group ends the compiler.
-func start(command []string) error {
+func start(command []string, stdin *os.File, stdout io.Writer) error {
 	cmd := exec.Command(find(command[0]), command[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, os.Stderr
 	endWithParent(cmd)
 	// With Linux, the compiler ends when the thread that starts it ends.
 	runtime.LockOSThread()

@@ -11,9 +11,9 @@ import (
 var compileVerb = verb{
 	name:    "compile",
 	operand: " -- CLANG [ARG...]",
-	summary: "Runs clang and lists the headers that it does not read, for Bazel's unused_inputs_list.",
+	summary: "Runs clang for an action of Bazel.",
 	details: "Clang gets the standard streams, the environment and signals. The exit code is that of clang.\n\n" +
-		"Only headers of the --headers file are listed. The list is empty if clang may read files without naming them in a dependency file: with modules, precompiled headers, plugins, overlays of the file system, and .incbin or .include in inline assembly.",
+		"With --unused, it lists the headers that clang does not read, for Bazel's unused_inputs_list. Only headers of the --headers file are listed. The list is empty if clang may read files without naming them in a dependency file: with modules, precompiled headers, plugins, overlays of the file system, and .incbin or .include in inline assembly.",
 	examples: []example{
 		{"Compile a source, and list which of the headers it did not read", "offload compile --headers headers.txt --unused unused.txt -- clang++ -c -o a.o a.cc"},
 	},
@@ -31,7 +31,12 @@ type compileFlags struct {
 
 func (f *compileFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Headers, "headers", "", "a `file` with paths of headers, one per line")
-	flags.StringVar(&f.opt.Stdin, "stdin", "", "the `file` that clang reads from standard input, if the command opens it")
+	flags.StringVar(&f.opt.Stdin, "stdin", "", "the `file` that clang reads from standard input")
+	flags.BoolVar(&f.opt.DeviceHeaders, "device-headers", false, "have clang find its headers for OpenMP devices first")
+	flags.BoolVar(&f.opt.DeviceFunctions, "device-functions", false, "have clang include the functions of OpenMP devices; implies --device-headers")
+	flags.StringVar(&f.opt.Source, "source", "", "the source to write, a `file`: what clang prints with -E -frewrite-includes, for compilations on all machines and for all targets")
+	flags.IntVar(&f.opt.EmptyLines, "empty-lines", 0, "the `number` of empty lines at the start of the --source")
+	flags.StringVar(&f.opt.Done, "done", "", "an empty `file` to write if clang succeeds")
 	flags.StringVar(&f.opt.Unused, "unused", "", "the list to write, a `file`: headers that clang did not read, one per line")
 }
 
@@ -39,11 +44,16 @@ func (f *compileFlags) run(_ context.Context, call *command.Call, operands []str
 	if call.Worker {
 		return errors.New("compile: a worker cannot run a compiler; start offload for each compilation")
 	}
-	if err := required("headers", f.opt.Headers); err != nil {
-		return err
+	if f.opt.Headers != "" || f.opt.Unused != "" {
+		if err := required("headers", f.opt.Headers); err != nil {
+			return err
+		}
+		if err := required("unused", f.opt.Unused); err != nil {
+			return err
+		}
 	}
-	if err := required("unused", f.opt.Unused); err != nil {
-		return err
+	if f.opt.EmptyLines < 0 {
+		return usageError("--empty-lines: found a negative number, expected 0 or more")
 	}
 	if len(operands) == 0 {
 		return usageError("no compiler: add -- and clang's command line")

@@ -1,0 +1,726 @@
+"""Compilations with clang. Everything that reaches clang's command line in a compilation is in this file.
+
+A rule calls `compiler_of` once for a target, and `compile` for each action, with a step: a struct that one of the functions
+`hip_device_step`, `hip_host_step`, `cuda_step`, `bitcode_step` and so on returns. The flags of all compilations are in this
+order: language, target and flags of the toolchain, ROCm, what the step does, headers, flags of the target, bitcode.
+"""
+
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":architectures.bzl", "ARCH_COPTS_ATTRS")
+load(":cc_flags.bzl", "device_flags", "headers_files", "host_environment", "host_flags", "without_inclusions")
+load(":device_link.bzl", "AMDGPU_FEATURES", "DEVICE_LINKOPTS_DOC", "flags_of_device")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags")
+load(":linking.bzl", "host_triple", "linux_triple")
+load(":processors.bzl", "INSTRUCTION_SETS")
+load(":ptx.bzl", "ptx_feature")
+load(":sources.bzl", "compilation_id")
+load(":target_ids.bzl", "target_ids")
+load(":toolchains.bzl", "COMPILE_GROUP", "PROGRAM_TYPE", "device_toolchain_of")
+
+# Attributes of rules that only compile device code.
+DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
+    "copts": attr.string_list(
+        doc = "Additional compiler flags.",
+    ),
+    "defines": attr.string_list(
+        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`.",
+    ),
+    "deps": attr.label_list(
+        doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`.",
+        providers = [CcInfo],
+    ),
+    "device_linkopts": attr.string_list(
+        doc = DEVICE_LINKOPTS_DOC,
+    ),
+    "hdrs": attr.label_list(
+        doc = "Headers that the sources include, by their path relative to the workspace.",
+        allow_files = True,
+    ),
+    "includes": attr.string_list(
+        doc = "Directories to add to the include path, relative to the package; `.` is the package itself.",
+    ),
+}
+
+def _resources(_os, _inputs):
+    return {"cpu": 1, "memory": 600}
+
+def compiler_of(ctx, *, headers = None, cc = None):
+    """Returns what the compilations of a target have in common.
+
+    Args:
+      ctx: the rule's context; the rule has `CLANG_GROUPS`, `DEVICE_ATTRS` and `HOST_ATTRS`.
+      headers: result of `headers_of` or `library_headers`; None if no source includes headers.
+      cc: result of `cc_configuration`; None without a C++ toolchain.
+
+    Returns:
+      a struct for `compile` and the functions that return steps.
+    """
+    clang = device_toolchain_of(ctx, COMPILE_GROUP)
+    return struct(
+        cc = cc,
+        clang = clang,
+        device_flags = clang.compile_flags + clang.mode_flags[ctx.var["COMPILATION_MODE"]],
+        headers = headers,
+        host_flags = {language: host_flags(ctx, cc, language) for language in ["c", "c++"]} if cc else {},
+        language_flags = {
+            (language, parses_host): device_flags(ctx, cc, language, parses_host = parses_host)
+            for language in ["c", "c++"]
+            for parses_host in [False, True]
+        },
+        target = [("--target=" + linux_triple(ctx))] if linux_triple(ctx) else [],
+        tracks_headers = ctx.attr._track_headers[BuildSettingInfo].value,
+    )
+
+def compile(ctx, compiler, step, *, src, out, mnemonic, message):
+    """Registers a compilation.
+
+    The program runs clang. It lists the headers that clang does not read: Bazel does not repeat the action if only they
+    change. The action's command line names all headers, so an additional or deleted header repeats it.
+
+    Args:
+      ctx: the rule's context.
+      compiler: result of `compiler_of`.
+      step: result of a function in this file.
+      src: the File that clang compiles.
+      out: the File that the action writes.
+      mnemonic: the action's mnemonic.
+      message: the action's progress message, with Bazel's placeholders.
+    """
+    headers = compiler.headers if step.reads_headers else None
+    outputs = [out]
+    listed = None
+    unused = None
+    if headers and compiler.tracks_headers and step.maps_paths:
+        unused = ctx.actions.declare_file(out.basename + ".unused", sibling = out)
+        outputs.append(unused)
+        listed = headers.headers
+    files = [compiler.clang.compile_files]
+    if step.uses_cc:
+        files.append(headers_files(compiler.cc))
+    if headers:
+        files.append(headers.files)
+    elif step.uses_cc:
+        files.append(depset(ctx.files.additional_compiler_inputs))
+    if step.rocm != None:
+        files.append(_rocm_inputs(compiler.clang, step.rocm.target_id))
+    ctx.actions.run(
+        arguments = _program_arguments(ctx, step, src, out, listed, unused) + _clang_arguments(ctx, compiler, step, headers, src, out),
+        env = step.env,
+        exec_group = COMPILE_GROUP,
+        executable = ctx.exec_groups[COMPILE_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+        execution_requirements = {"supports-path-mapping": "1"} if step.maps_paths else {},
+        inputs = depset([src] + step.bitcode + step.inputs, transitive = files),
+        mnemonic = mnemonic,
+        outputs = outputs,
+        progress_message = message,
+        resource_set = _resources,
+        tools = [compiler.clang.clang],
+        unused_inputs_list = unused,
+    )
+
+def _program_arguments(ctx, step, src, out, listed, unused):
+    """Returns the arguments with which the program runs clang, a list of `Args`."""
+    verb = ctx.actions.args()
+    verb.add("compile")
+    names = ctx.actions.args()
+    if unused:
+        names.use_param_file("--headers=%s", use_always = True)
+        names.set_param_file_format("multiline")
+        names.add_all(listed, expand_directories = False)
+    rest = ctx.actions.args()
+    if unused:
+        rest.add(unused, format = "--unused=%s")
+    if step.stdin:
+        rest.add(src, format = "--stdin=%s")
+    if step.written == _BY_PROGRAM:
+        rest.add(out, format = "--source=%s")
+    elif step.written == _NOTHING:
+        rest.add(out, format = "--done=%s")
+    rest.add_all(step.program)
+    rest.add("--")
+    return [verb, names, rest]
+
+def _clang_arguments(ctx, compiler, step, headers, src, out):
+    """Returns clang and its arguments, a list of `Args`."""
+    clang = ctx.actions.args()
+    clang.add(compiler.clang.clang.executable)
+    args = ctx.actions.args()
+    args.use_param_file("@%s")
+    args.set_param_file_format("shell")
+    args.add_all(step.language)
+    add_flags(args, step.first, out)
+    if step.rocm != None:
+        _add_rocm(args, compiler.clang)
+    if step.has_id:
+        args.add(compilation_id(ctx, src), format = "-cuid=%s")
+    for word in step.words:
+        if type(word) == "struct":
+            args.add_all([word.file], map_each = word.map_each, before_each = word.before)
+        else:
+            args.add(word)
+    if headers:
+        add_flags(args, headers.defines, out, format_each = "-D%s")
+        add_flags(args, headers.quote_includes, out, before_each = "-iquote")
+        add_flags(args, headers.includes, out, before_each = "-I")
+        add_flags(args, headers.system_includes, out, before_each = "-isystem")
+    add_flags(args, step.flags, out)
+    args.add_all(step.bitcode, map_each = step.links_bitcode)
+    if step.written == _BY_CLANG:
+        args.add("-o", out)
+    args.add_all(step.last)
+    if step.stdin:
+        args.add("-")
+    else:
+        args.add(src)
+    return [clang, args]
+
+# What writes the output of a step.
+_BY_CLANG = "clang"
+_BY_PROGRAM = "program"
+_NOTHING = "nothing"
+
+def _step(
+        *,
+        language,
+        first,
+        words,
+        flags = [],
+        bitcode = [],
+        env = {},
+        has_id = False,
+        inputs = [],
+        last = [],
+        links_bitcode = None,
+        maps_paths = True,
+        program = [],
+        reads_headers = True,
+        rocm = None,
+        stdin = False,
+        uses_cc = True,
+        written = _BY_CLANG):
+    """Returns a step.
+
+    Args:
+      language: list of flags for the language.
+      first: list of strings for `add_flags`: the target and the flags of the toolchain.
+      words: list of strings, Files and results of `_word`: what the step does.
+      flags: list of strings for `add_flags`: the flags of the Bazel target.
+      bitcode: list of Files that are linked into the code.
+      env: the action's environment.
+      has_id: whether symbols must differ between sources.
+      inputs: list of Files in words.
+      last: list of strings before the source.
+      links_bitcode: the function that returns the flags for a File in bitcode.
+      maps_paths: whether the output is the same if Bazel maps paths.
+      program: list of arguments of the program.
+      reads_headers: whether the source can include headers.
+      rocm: a struct with target_id, for device libraries, if the step uses HIP or the device libraries; else None.
+      stdin: whether clang reads the source from standard input.
+      uses_cc: whether flags or headers of the C++ toolchain apply.
+      written: what writes the output.
+
+    Returns:
+      a struct for `compile`.
+    """
+    return struct(
+        bitcode = bitcode,
+        env = env,
+        first = first,
+        flags = flags,
+        has_id = has_id,
+        inputs = inputs,
+        language = language,
+        last = last,
+        links_bitcode = links_bitcode,
+        maps_paths = maps_paths,
+        program = program,
+        reads_headers = reads_headers,
+        rocm = rocm,
+        stdin = stdin,
+        uses_cc = uses_cc,
+        words = words,
+        written = written,
+    )
+
+def _word(file, map_each = None, before = None):
+    """Returns a flag with the path of a file."""
+    return struct(before = before, file = file, map_each = map_each)
+
+# HIP.
+
+def hip_device_step(compiler, target, *, rdc, copts, bitcode = []):
+    """Returns a compilation of HIP for an architecture.
+
+    Args:
+      compiler: result of `compiler_of`.
+      target: struct returned by `target_ids.complete`.
+      rdc: whether device code is relocatable.
+      copts: list of strings for `add_flags`.
+      bitcode: list of Files of which the code uses functions.
+
+    Returns:
+      a step whose output is an object, for relocatable and portable code bitcode.
+    """
+    words = ["--offload-device-only", "--no-gpu-bundle-output", "--offload-arch=" + target.target_id]
+    if rdc:
+        words.append("-fgpu-rdc")
+    portable = target_ids.is_portable(target)
+    if rdc or portable:
+        words.extend(["-emit-llvm", "-c"])
+    else:
+        # The driver links the code that it assembles. To keep the link in a separate
+        # action, these flags stop the driver earlier and make the compiler write an object.
+        words.extend(["-S", "-Xclang", "-emit-obj"])
+    return _step(
+        bitcode = bitcode,
+        first = compiler.target + compiler.device_flags,
+        flags = compiler.language_flags["c++", True] + copts,
+        has_id = True,
+        language = ["-x", "hip"],
+        links_bitcode = _used_functions,
+        # Portable code contains the compiler's command line, from which the runtime takes the optimization level.
+        maps_paths = not portable,
+        rocm = target,
+        words = words,
+    )
+
+def hip_host_step(compiler, *, rdc, copts):
+    """Returns a compilation of HIP for the host. It does not depend on device code.
+
+    Args:
+      compiler: result of `compiler_of`.
+      rdc: whether device code is relocatable.
+      copts: list of strings for `add_flags`.
+
+    Returns:
+      a step whose output is an object: with rdc, one with offload entries; without rdc, one that refers to a fat binary.
+    """
+
+    # With relocatable device code, host code lists its kernels in offload
+    # entries. Otherwise, it registers a fat binary, which is in a separate
+    # object because this action does not depend on it.
+    return _step(
+        env = host_environment(compiler.cc),
+        first = compiler.target + compiler.host_flags["c++"],
+        flags = copts,
+        has_id = True,
+        language = ["-x", "hip"],
+        rocm = struct(target_id = None),
+        words = ["--offload-host-only"] + (["--offload-new-driver", "-fgpu-rdc"] if rdc else []) + ["-fPIC", "-c"],
+    )
+
+def c_step(compiler, *, copts):
+    """Returns a compilation of C for the host, in a target whose other sources are HIP.
+
+    Args:
+      compiler: result of `compiler_of`.
+      copts: list of strings for `add_flags`.
+
+    Returns:
+      a step whose output is an object.
+    """
+    return _step(
+        env = host_environment(compiler.cc, "c"),
+        first = compiler.target + compiler.host_flags["c"],
+        flags = [flag for flag in copts if not flag.startswith(("-std=c++", "-std=gnu++"))],
+        language = ["-x", "c"],
+        words = ["-fPIC", "-c"],
+    )
+
+def parse_step(compiler, *, language, copts):
+    """Returns a compilation of a header by itself, for the host. Its output is an empty file.
+
+    Args:
+      compiler: result of `compiler_of`.
+      language: list of clang flags for the language.
+      copts: list of strings for `add_flags`.
+
+    Returns:
+      a step.
+    """
+    return _step(
+        env = host_environment(compiler.cc),
+        first = compiler.target + compiler.host_flags["c++"],
+        flags = copts,
+        language = language,
+        rocm = struct(target_id = None),
+        words = ["-fsyntax-only", "-Wno-pragma-once-outside-header"],
+        written = _NOTHING,
+    )
+
+# CUDA.
+
+def has_cuda(copts):
+    """Reports whether flags name the directory of CUDA.
+
+    Args:
+      copts: list of strings.
+
+    Returns:
+      a bool.
+    """
+    return any([flag.startswith("--cuda-path=") for flag in copts])
+
+def cuda_step(compiler, target, *, rdc, copts):
+    """Returns a compilation of CUDA for a processor.
+
+    Args:
+      compiler: result of `compiler_of`.
+      target: struct returned by `target_ids.complete`.
+      rdc: whether device code is relocatable.
+      copts: list of strings for `add_flags`.
+
+    Returns:
+      a step whose output is PTX, with rdc bitcode.
+    """
+    words = ["--cuda-device-only"] + (["-fgpu-rdc", "-emit-llvm", "-c"] if rdc else ["-S"])
+    words.append("--offload-arch=" + target.target_id)
+    feature = ptx_feature(target.target_id)
+    if feature and not has_cuda(copts):
+        words.append("--cuda-feature=" + feature)
+    return _step(
+        first = compiler.target + compiler.device_flags + ([] if has_cuda(copts) else ["-nocudainc", "-nocudalib"]),
+        flags = compiler.language_flags["c++", True] + copts,
+        has_id = True,
+        language = ["-x", "cuda"],
+        words = words,
+    )
+
+# Bitcode.
+
+# The languages of sources, as values of clang's -x.
+BITCODE_LANGUAGES = {"c": "c", "cl": "cl", "cu": "hip", "hip": "hip", "ll": "ir"}
+
+def bitcode_step(compiler, target, *, language, copts):
+    """Returns a compilation of device functions.
+
+    Args:
+      compiler: result of `compiler_of`.
+      target: struct returned by `target_ids.complete`.
+      language: a value of `BITCODE_LANGUAGES`.
+      copts: list of strings for `add_flags`.
+
+    Returns:
+      a step whose output is bitcode.
+    """
+    if language == "hip":
+        return hip_device_step(compiler, target, copts = copts, rdc = True)
+    ir = language == "ir"
+    c = language == "c"
+    return _step(
+        first = compiler.device_flags + _amd_flags(target),
+        flags = [] if ir else flags_of_device((compiler.language_flags["c", False] if c else []) + copts, target),
+        language = ["-x", language],
+        # Portable code contains the compiler's command line.
+        maps_paths = target_ids.is_amdgpu(target.triple),
+        reads_headers = not ir,
+        rocm = target,
+        uses_cc = c,
+        words = (["-Xclang", "-disable-llvm-passes"] if ir else []) + ["-emit-llvm", "-c"],
+    )
+
+def merge_step(target, files):
+    """Returns the merge of bitcode files into one. It keeps all functions; compilations that link the file drop those that are not called.
+
+    Args:
+      target: struct returned by `target_ids.complete`, None for any AMD GPU.
+      files: list of Files, which are merged with the source of the step.
+
+    Returns:
+      a step.
+    """
+    return _step(
+        bitcode = files,
+        first = _amd_flags(target) if target else ["--target=amdgcn-amd-amdhsa"],
+        language = [],
+        last = ["-x", "ir"],
+        links_bitcode = _all_functions,
+        reads_headers = False,
+        uses_cc = False,
+        words = ["-nogpulib", "-Wno-unused-command-line-argument", "-Xclang", "-disable-llvm-passes", "-emit-llvm", "-c"],
+    )
+
+def _amd_flags(target):
+    """Returns the flags of a compilation of C, OpenCL C or LLVM IR for an AMD GPU."""
+    if target_ids.is_amdgpu(target.triple):
+        return ["--target=amdgcn-amd-amdhsa", "-mcpu=" + target.target_id]
+    return ["--target=spirv64-amd-amdhsa"]
+
+def _used_functions(file):
+    return ["-Xclang", "-mlink-builtin-bitcode", "-Xclang", file.path]
+
+def _all_functions(file):
+    return ["-Xclang", "-mlink-bitcode-file", "-Xclang", file.path]
+
+# OpenMP.
+#
+# Clang includes the device and inode numbers of the file with a target region in
+# the name of its kernel. They differ between machines, so that a host compilation
+# and a device compilation on different machines would use different names. Only if
+# there is no such file, as for standard input, clang uses just the function and line.
+# So each source is written once with all its headers (-frewrite-includes), and all
+# compilations read the result from standard input. The program, which writes it, changes the text:
+# - It adds empty lines at the start, a different number for each source, so that
+#   static functions with the same name have different line numbers.
+# - It restores conditions and inclusions that clang evaluated for the host.
+# - Line markers name files like labels, with `//` at the start. The names are for messages; no such file exists.
+#
+# For GPUs, clang's driver adds its own headers before those of the system. They declare variants of mathematical
+# functions, among others. They are part of the text, too; conditions guard their device code.
+
+def openmp_language(src):
+    """Returns the language of a source: `c` or `c++`.
+
+    Args:
+      src: a File.
+
+    Returns:
+      a string.
+    """
+    return "c" if src.extension == "c" else "c++"
+
+def _openmp_words(src):
+    return ["-fopenmp", "-fPIC", "-nogpulib", _word(src, before = "-iquote", map_each = _folder_of)]
+
+def _folder_of(src):
+    return src.dirname or "."
+
+def _name_words(src):
+    """Returns the name in debug information of a source that the compiler reads from standard input."""
+    return ["-Xclang", "-main-file-name", "-Xclang", _word(src, map_each = _like_label)]
+
+def _like_label(src):
+    return "//" + src.path
+
+def openmp_source_step(compiler, src, *, empty_lines, gpu, copts):
+    """Returns the step that writes a source with its headers.
+
+    Args:
+      compiler: result of `compiler_of`.
+      src: the source.
+      empty_lines: number of empty lines at the start.
+      gpu: whether the source is compiled for a GPU.
+      copts: list of strings for `add_flags`.
+
+    Returns:
+      a step.
+    """
+    language = openmp_language(src)
+    return _step(
+        env = host_environment(compiler.cc, language),
+        first = compiler.target + compiler.host_flags[language],
+        flags = copts,
+        language = ["-x", language],
+        program = ["--empty-lines={}".format(empty_lines)] + (["--device-headers"] if gpu else []),
+        words = _openmp_words(src) + ["-E", "-frewrite-includes"],
+        written = _BY_PROGRAM,
+    )
+
+def openmp_host_step(compiler, src, *, triples, copts):
+    """Returns the compilation of the result of `openmp_source_step` for the host.
+
+    Args:
+      compiler: result of `compiler_of`.
+      src: the source, before headers are written into it.
+      triples: list of the triples of the devices.
+      copts: list of strings for `add_flags`.
+
+    Returns:
+      a step whose output is bitcode, which compilations for devices read.
+    """
+    language = openmp_language(src)
+
+    # The passes run only once, when the object is generated. Otherwise, a sanitizer would instrument the code twice.
+    return _step(
+        env = host_environment(compiler.cc, language),
+        first = compiler.target + without_inclusions(compiler.host_flags[language]),
+        flags = without_inclusions(copts),
+        language = ["-x", language],
+        stdin = True,
+        words = _openmp_words(src) + _name_words(src) + ["-fopenmp-targets=" + ",".join(triples), "--offload-host-only", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-c"],
+    )
+
+def openmp_object_step(compiler, src, *, copts):
+    """Returns the compilation of the output of `openmp_host_step` to an object.
+
+    Args:
+      compiler: result of `compiler_of`.
+      src: the source.
+      copts: list of strings for `add_flags`.
+
+    Returns:
+      a step.
+    """
+    language = openmp_language(src)
+    return _step(
+        env = host_environment(compiler.cc, language),
+        first = compiler.target + without_inclusions(compiler.host_flags[language] + copts),
+        language = [],
+        last = [],
+        reads_headers = False,
+        words = ["-fPIC", "-x", "ir", "-c"],
+    )
+
+def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, bitcode):
+    """Returns the compilation of the result of `openmp_source_step` for a device.
+
+    Args:
+      ctx: the rule's context.
+      compiler: result of `compiler_of`.
+      src: the source, before headers are written into it.
+      target: struct returned by `target_ids.complete`.
+      ir: the output of `openmp_host_step`.
+      copts: list of strings for `add_flags`: those that also apply to the host.
+      device_copts: list of strings for `add_flags`: those for devices only.
+      bitcode: list of Files of which the code uses functions.
+
+    Returns:
+      a step whose output is bitcode for a GPU, an object for a CPU.
+    """
+    language = openmp_language(src)
+    gpu = bool(target.target_id)
+    host = host_triple(ctx)
+    if gpu:
+        flags = compiler.language_flags[language, True]
+    else:
+        flags = device_flags(ctx, compiler.cc, language, for_cpu = host.split("-")[0] == target.triple.split("-")[0])
+    flags = without_inclusions(flags + copts) + device_copts
+    return _step(
+        bitcode = bitcode,
+        first = compiler.device_flags,
+        flags = _flags_of_openmp(flags, target) if gpu else flags,
+        inputs = [ir],
+        language = ["-x", language],
+        links_bitcode = _used_functions,
+        program = ["--device-functions"] if gpu else [],
+        stdin = True,
+        words = _openmp_words(src) + _name_words(src) + _openmp_target(target, host, compiler.clang.release) + [
+            "-Xclang",
+            "-fopenmp-is-target-device",
+            "-Xclang",
+            "-aux-triple",
+            "-Xclang",
+            host,
+            "-Xclang",
+            "-fopenmp-host-ir-file-path",
+            "-Xclang",
+            ir,
+        ] + (["-emit-llvm"] if gpu else []) + ["-c"],
+    )
+
+def openmp_triple(target):
+    """Returns the triple of an OpenMP device, as clang's flags have it.
+
+    Args:
+      target: struct returned by `target_ids.complete`.
+
+    Returns:
+      a string.
+    """
+    triple = target.triple.removesuffix("-")
+    return triple.removesuffix("-unknown") if is_nvidia(target) else triple
+
+def is_nvidia(target):
+    """Reports whether a target is an NVIDIA GPU.
+
+    Args:
+      target: struct returned by `target_ids.complete`.
+
+    Returns:
+      a bool.
+    """
+    return target.triple.startswith("nvptx64-")
+
+# From this release on, the triple of an AMD GPU has its instruction set, and the settings of a target ID are flags of the
+# module, which only these flags of the compiler set.
+_INSTRUCTION_SETS_SINCE = 24
+_SETTING_FLAGS = {"+": "-m", "-": "-mno-"}
+
+def _openmp_target(target, host, release):
+    """Returns the flags for the target of a device compilation.
+
+    The driver cannot compile only for a device: it would first compile for the
+    host, from the same standard input. So these flags make the driver compile for
+    the host, where it finds the system's headers, and cc1 for the device.
+    """
+
+    # Flags that the driver adds for all devices, and those for GPUs that differ from the host.
+    words = ["-fvisibility=protected"]
+    if not target.target_id:
+        return words + ["--target=" + openmp_triple(target)]
+    words.extend(["-fno-math-errno", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables", "--target=" + host])
+    parts = target.target_id.split(":")
+    triple = openmp_triple(target)
+    features = [feature[-1] + feature[:-1] for feature in parts[1:]]
+    if target_ids.is_amdgpu(target.triple) and release >= _INSTRUCTION_SETS_SINCE:
+        words.extend([feature for setting in features for feature in ["-Xclang", _SETTING_FLAGS[setting[0]] + setting[1:]]])
+        features = []
+        if parts[0] in INSTRUCTION_SETS:
+            triple = "amdgpu{}-{}".format(INSTRUCTION_SETS[parts[0]], triple.partition("-")[2])
+    if is_nvidia(target):
+        # As with -fopenmp-target-jit, the link writes bitcode, and the runtime generates code from it.
+        words.extend(["-flto", "-fno-threadsafe-statics", "-mllvm", "-enable-memcpyopt-without-libcalls", "-Xclang", "-fcuda-is-device", "-Xclang", "-mframe-pointer=all"])
+        if ptx_feature(parts[0]):
+            features.append(ptx_feature(parts[0]))
+    for flag, value in [
+        ("-triple", triple),
+        ("-target-cpu", parts[0]),
+        ("-tune-cpu", parts[0]),
+    ] + [("-target-feature", feature) for feature in features]:
+        words.extend(["-Xclang", flag, "-Xclang", value])
+    return words
+
+# The prefix of a flag that the driver accepts only for AMD GPUs, and its translation.
+_CODE_OBJECT_VERSION = "-mcode-object-version="
+
+def _flags_of_openmp(flags, target):
+    """Returns flags for a GPU in the form that the driver passes on in a compilation for the host."""
+    result = []
+    version = None
+    for flag in flags_of_device(flags, target):
+        if flag in AMDGPU_FEATURES:
+            result.extend(["-Xclang", "-target-feature", "-Xclang", AMDGPU_FEATURES[flag]])
+        elif flag.startswith(_CODE_OBJECT_VERSION):
+            version = flag
+        else:
+            result.append(flag)
+    if version:
+        result.extend(["-Xclang", version, "-mllvm", "--amdhsa-code-object-version=" + version.removeprefix(_CODE_OBJECT_VERSION)])
+    return result
+
+# ROCm.
+
+def _rocm_folder(version):
+    return version.path.removesuffix("/share/hip/version")
+
+def _folder_without_rocm(header):
+    return header.path.rpartition("/hip/")[0]
+
+def _add_rocm(args, toolchain):
+    """Adds flags with the locations of HIP's headers and the device libraries, or flags that disable both.
+
+    Without ROCm, the inclusion of a header that only HIP has fails with an error message that explains what to do.
+    """
+    if toolchain.rocm:
+        args.add_all([toolchain.rocm.version], map_each = _rocm_folder, format_each = "--rocm-path=%s")
+    else:
+        args.add_all(["-nogpuinc", "-nogpulib"])
+        args.add_all(toolchain.without_rocm, before_each = "-idirafter", map_each = _folder_without_rocm, uniquify = True)
+
+# The device libraries that are for one processor each. Clang requires all others, including that of OpenCL.
+_ISA = "oclc_isa_version_"
+
+def _rocm_inputs(toolchain, target_id):
+    """Returns HIP's headers, and the device libraries that a compilation for a target ID links; None is the host."""
+    if not toolchain.rocm:
+        return depset(toolchain.without_rocm)
+    libraries = []
+    if target_id != None:
+        own = _ISA + target_id.split(":")[0].removeprefix("gfx") + ".bc"
+        libraries = [
+            library
+            for library in toolchain.rocm.device_libraries
+            if library.basename == own or not library.basename.startswith(_ISA)
+        ]
+    return depset(libraries, transitive = [toolchain.rocm.files])

@@ -1,0 +1,121 @@
+"""Headers of compilations: those of the target itself and of the libraries that it depends on."""
+
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
+load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":flags.bzl", "expand_defines")
+load(":messages.bzl", "name_of")
+load(":sources.bzl", "private_headers_of")
+
+def contexts_of(targets):
+    """Returns the compilation contexts of dependencies.
+
+    Args:
+      targets: list of Targets; those without `CcInfo` have no headers.
+
+    Returns:
+      list of CcCompilationContexts.
+    """
+    return [target[CcInfo].compilation_context for target in targets if CcInfo in target]
+
+def _repository_define(ctx):
+    """Returns the definition with which C++ sources find their runfiles, as in cc_library."""
+    return "BAZEL_CURRENT_REPOSITORY=\"{}\"".format(ctx.label.repo_name)
+
+def _collected(ctx, context, local_defines = [], exported = None):
+    """Returns headers in the form that compilations take."""
+    return struct(
+        context = exported or context,
+        defines = depset(local_defines + [_repository_define(ctx)], transitive = [context.defines]),
+        files = depset(ctx.files.additional_compiler_inputs, transitive = [context.headers]),
+        headers = context.headers,
+        includes = context.includes,
+        quote_includes = context.quote_includes,
+        system_includes = depset(transitive = [context.system_includes, context.external_includes]),
+    )
+
+def headers_of(ctx):
+    """Returns the headers that the sources of a rule without host code can include.
+
+    Args:
+      ctx: the rule's context; the rule has the attributes hdrs, includes, defines, deps and additional_compiler_inputs.
+
+    Returns:
+      a struct for `compiler_of`: headers is a depset of the headers; files, a depset of the headers and of the files that
+      flags refer to; context, the CcCompilationContext of the sources; defines, includes, quote_includes and
+      system_includes, depsets of strings.
+    """
+    own = cc_common.create_compilation_context(
+        defines = depset(expand_defines(ctx, "defines")),
+        headers = depset(ctx.files.hdrs + private_headers_of(ctx)),
+        includes = depset(include_folders(ctx)),
+        quote_includes = depset(_with_generated(ctx, [ctx.label.workspace_root or "."])),
+    )
+    return _collected(ctx, cc_common.merge_compilation_contexts(
+        compilation_contexts = [own] + contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", [])),
+    ))
+
+def library_headers(ctx, cc):
+    """Returns the headers that the sources of a library for C++ programs can include, and those that dependents can include.
+
+    Args:
+      ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
+      cc: result of `cc_configuration`.
+
+    Returns:
+      a struct as returned by `headers_of`, whose context is that of dependents, with a module map of the headers if the
+      C++ toolchain uses them.
+    """
+    local_defines = expand_defines(ctx, "local_defines")
+    context, _ = cc_common.compile(
+        actions = ctx.actions,
+        additional_inputs = ctx.files.additional_compiler_inputs,
+        cc_toolchain = cc.toolchain,
+        compilation_contexts = contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", [])),
+        defines = expand_defines(ctx, "defines"),
+        feature_configuration = cc.features,
+        include_prefix = ctx.attr.include_prefix,
+        includes = include_folders(ctx),
+        local_defines = local_defines,
+        name = ctx.label.name,
+        private_hdrs = private_headers_of(ctx),
+        public_hdrs = ctx.files.hdrs,
+        strip_include_prefix = ctx.attr.strip_include_prefix,
+        textual_hdrs = ctx.files.textual_hdrs,
+    )
+    own = cc_common.merge_compilation_contexts(
+        compilation_contexts = [context] + contexts_of(ctx.attr.implementation_deps),
+    )
+    return _collected(ctx, own, local_defines, exported = context)
+
+def include_folders(ctx):
+    """Returns the directories in the attribute includes.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      list of paths, including those of generated files.
+    """
+    root = ctx.label.workspace_root
+    folders = []
+    for include in ctx.attr.includes:
+        parts = [] if include.startswith("/") else [part for part in ctx.label.package.split("/") if part]
+        outside = include.startswith("/")
+        for part in include.split("/"):
+            if part == "..":
+                outside = outside or not parts
+                parts = parts[:-1]
+            elif part not in ("", "."):
+                parts.append(part)
+        if outside:
+            fail("{}: includes: {} is outside of the workspace: name a directory in it, relative to the package".format(name_of(ctx.label), repr(include)))
+        folders.append("/".join(([root] if root else []) + parts) or ".")
+    return _with_generated(ctx, folders)
+
+def _with_generated(ctx, folders):
+    """Returns source directories, each followed by the directory of its generated files."""
+    result = []
+    for folder in folders:
+        result.append(folder)
+        result.append(ctx.bin_dir.path if folder == "." else ctx.bin_dir.path + "/" + folder)
+    return result

@@ -1,0 +1,78 @@
+"""Sources of a target: which files are compiled, and the names of what is made of them."""
+
+load(":messages.bzl", "name_of")
+
+# Extensions of headers, which srcs also accepts.
+HEADERS = [".h", ".hh", ".hpp", ".hxx", ".cuh", ".inc", ".inl", ".ipp", ".tcc"]
+
+def sources_of(ctx):
+    """Returns the files in srcs that are compiled.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      list of Files.
+    """
+    return [file for file in ctx.files.srcs if "." + file.extension not in HEADERS]
+
+def private_headers_of(ctx):
+    """Returns the headers in srcs, which only the sources of the target can include.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      list of Files.
+    """
+    return [file for file in ctx.files.srcs if "." + file.extension in HEADERS]
+
+def object_names(ctx, srcs):
+    """Returns names for the outputs of compilations, relative to a directory of the target.
+
+    Args:
+      ctx: the rule's context.
+      srcs: list of Files.
+
+    Returns:
+      list of paths without extension, all different.
+    """
+    package = "/".join([part for part in [ctx.label.repo_name and "../" + ctx.label.repo_name, ctx.label.package] if part])
+    names = []
+    for src in srcs:
+        path = src.short_path
+        if package and path.startswith(package + "/"):
+            path = path[len(package) + 1:]
+        path = path.replace("../", "")
+        name = path.removesuffix("." + src.extension)
+        names.append(path.replace(".", "_") if name in names else name)
+    return names
+
+def compilation_id(ctx, src):
+    """Returns the compilation ID, which clang adds to names of symbols that must differ between sources.
+
+    Clang's default is a hash of paths and options. This ID is the same for every
+    architecture and machine, and different for every source.
+
+    Args:
+      ctx: the rule's context.
+      src: the source.
+
+    Returns:
+      a string for `-cuid=`.
+    """
+    name = "{} {}".format(ctx.label, src.short_path)
+    return "%x_%x" % (hash(name) + (1 << 31), hash(name[::-1]) + (1 << 31))
+
+def source_name(label, src):
+    """Returns the name of a source in messages of device links.
+
+    Args:
+      label: `Label` of the target that compiles it.
+      src: the source, a File.
+
+    Returns:
+      a string: the path, which is relative to the workspace, and the target.
+    """
+    path = src.short_path
+    return "{} ({})".format("external/" + path.removeprefix("../") if path.startswith("../") else path, name_of(label))
