@@ -166,7 +166,7 @@ func TestTutorial(t *testing.T) {
 	}
 	play(t, w.dir, environment(t, w.bin), []step{{block: all[0].blocks[0], command: "bazel build //:device_code --output_groups=labels,json\n"}})
 	schema := schemas(t)
-	for file, name := range map[string]string{"math.hipfb.entries.json": "entries", "device_code.json": "labels", "device_code.kernels.json": "report"} {
+	for file, name := range map[string]string{"kernels.hipfb.entries.json": "entries", "device_code.json": "labels", "device_code.kernels.json": "report"} {
 		content, err := os.ReadFile(filepath.Join(w.dir, "bazel-bin", file))
 		if err != nil {
 			t.Error(err)
