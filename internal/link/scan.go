@@ -19,13 +19,14 @@ import (
 )
 
 // scan finds the images in the inputs, and the symbols of the offload entries to keep. The caller
-// must close the plan, also after an error.
+// must close the plan.
 func (w *linker) scan(ctx context.Context) (*Plan, error) {
 	ctx = w.session.Context(ctx)
 	found := new(Plan)
 	for _, in := range w.Inputs {
 		if err := w.scanInput(ctx, found, in); err != nil {
-			return found, err
+			found.Close()
+			return nil, err
 		}
 	}
 	return found, nil
