@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
@@ -189,13 +191,6 @@ func coverageImage(e *images.DeviceImage, img *kernels.Image) coverage.Image {
 	return c
 }
 
-// Markers of a library whose device code is in separate packages.
-const (
-	kpackSection   = ".rocm_kpack_ref"
-	wrapperSection = ".hipFatBinSegment"
-	kpackMagic     = "HIPK" // of a wrapper, instead of HIPF
-)
-
 // externalCode describes where the device code of a library is, or returns ""
 // if it is in the library itself.
 func externalCode(data []byte) string {
@@ -209,15 +204,15 @@ func externalCode(data []byte) string {
 	wrapped := false
 	for i := range f.Sections {
 		switch string(f.Sections[i].Name) {
-		case kpackSection:
-			return "the device code is in the archives that section " + kpackSection + " names"
-		case wrapperSection:
+		case embedding.KpackSection:
+			return "the device code is in the archives that section " + embedding.KpackSection + " names"
+		case embedding.HIPWrappers:
 			wrapper, err := f.Data(i)
-			wrapped = err == nil && len(wrapper) >= 4 && string(wrapper[:4]) == kpackMagic
+			wrapped = err == nil && len(wrapper) >= 4 && binary.LittleEndian.Uint32(wrapper) == embedding.MagicKpack
 		}
 	}
 	if wrapped {
-		return "the device code is in other archives: section " + wrapperSection + " has the magic HIPK, and section " + kpackSection + " is missing"
+		return "the device code is in other archives: section " + embedding.HIPWrappers + " has the magic HIPK, and section " + embedding.KpackSection + " is missing"
 	}
 	return ""
 }

@@ -6,8 +6,8 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -93,7 +93,7 @@ func untypedOffloading(c content.Content) (object.Edits, error) {
 	var add []object.NewSection
 	for i := range file.Sections {
 		section := &file.Sections[i]
-		if string(section.Name) != images.OffloadingSection {
+		if string(section.Name) != embedding.OffloadSection {
 			continue
 		}
 		data, err := file.Data(i)
@@ -104,13 +104,13 @@ func untypedOffloading(c content.Content) (object.Edits, error) {
 		if section.Type != object.ShtOffloading {
 			untyped = true
 			if err := checkOffloadBinaries(body); err != nil {
-				return edits, fmt.Errorf("section %s: %w", images.OffloadingSection, err)
+				return edits, fmt.Errorf("section %s: %w", embedding.OffloadSection, err)
 			}
 		}
 		add = append(add, object.OffloadingSection(body))
 	}
 	if untyped {
-		edits.Remove = func(name []byte) bool { return string(name) == images.OffloadingSection }
+		edits.Remove = func(name []byte) bool { return string(name) == embedding.OffloadSection }
 		edits.Add = add
 	}
 	return edits, nil

@@ -7,10 +7,10 @@ import (
 	"path"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
 // KpackFile describes an archive, or a library or program whose code is in archives. Either Archive
@@ -101,7 +101,7 @@ func describeHost(name string, h *kpack.Host) *KpackHost {
 	d := &KpackHost{File: name, Kind: "host", KernelName: h.Name, SearchPaths: h.SearchPaths, Wrappers: []KpackWrapper{}}
 	for i, w := range h.Wrappers {
 		magic := "HIPF"
-		if w.Magic == prune.MagicPack {
+		if w.Magic == embedding.MagicKpack {
 			magic = "HIPK"
 		}
 		d.Wrappers = append(d.Wrappers, KpackWrapper{i, magic, w.Index})

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/prune"
@@ -83,7 +84,7 @@ func hasWrappers(input *files.Input) (fat bool, unknown string) {
 	if err != nil {
 		return false, err.Error()
 	}
-	section, err := f.Section(prune.HIPSection)
+	section, err := f.Section(embedding.HIPSection)
 	return err != nil || section >= 0 && f.Sections[section].InFile() > 0, ""
 }
 

@@ -33,7 +33,7 @@ type RegisterOptions struct {
 	Output string
 
 	// Entries is the section of the offload entries that are registered with the
-	// images; if empty, register.EntriesSection.
+	// images; if empty, embedding.EntriesSection.
 	Entries string
 	// KeepEntries are host objects whose offload entries linkers must keep,
 	// even lld with --gc-sections.

@@ -11,11 +11,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
-
-// OffloadingSection is the name of the sections with offload binaries.
-const OffloadingSection = ".llvm.offloading"
 
 // object searches the sections of an object file.
 func (s *search) object(ctx context.Context, c content.Content, at place) error {
@@ -73,9 +71,9 @@ func (s *search) lookInto(file *object.File, section *object.Section) looker {
 	name := string(section.Name)
 	switch {
 	case file.Format.IsELF() && section.Type == object.ShtOffloading,
-		file.Format.IsCOFF() && strings.HasPrefix(name, OffloadingSection):
+		file.Format.IsCOFF() && strings.HasPrefix(name, embedding.OffloadSection):
 		return s.offloading
-	case file.Format.IsELF() && section.Type == object.ShtProgbits && name == OffloadingSection:
+	case file.Format.IsELF() && section.Type == object.ShtProgbits && name == embedding.OffloadSection:
 		return s.untypedOffloading
 	case s.opt.Scope != Everything || section.Type == object.ShtNobits && file.Format.IsELF():
 		return nil

@@ -167,7 +167,7 @@ func TestEmbeddedObjectsContent(t *testing.T) {
 		image[0] |= 1
 		shift := rapid.IntRange(0, 20).Draw(t, "records before")
 		abbreviated := rapid.Bool().Draw(t, "abbreviated")
-		data := embedding(func(w *streamWriter) {
+		data := embeddings(func(w *streamWriter) {
 			for range shift {
 				w.record(cstSetType, 1)
 			}
@@ -186,7 +186,7 @@ func TestEmbeddedObjectsContent(t *testing.T) {
 }
 
 func TestEmbeddedObjectsAggregate(t *testing.T) {
-	data := embedding(func(w *streamWriter) {
+	data := embeddings(func(w *streamWriter) {
 		w.record(cstAggregate, 2, 3, 4, 2) // value 1
 		w.record(cstSetType, 0)
 		w.record(cstInteger, 65<<1)  // value 2
@@ -348,7 +348,7 @@ func BenchmarkEmbeddedObjects(b *testing.B) {
 	for i := range image {
 		image[i] = byte(r.Uint32()) | 1
 	}
-	data := embedding(func(w *streamWriter) {
+	data := embeddings(func(w *streamWriter) {
 		w.define(field{literal, cstString}, field{enc: array}, field{fixed, 8})
 		w.bytes(abbrevFirst, image)
 	})

@@ -3,13 +3,14 @@ package bitcode
 import (
 	"bytes"
 	"errors"
+
+	"github.com/rules-offload/rules_offload/internal/embedding"
 )
 
 const (
-	embeddedNode    = "llvm.embedded.objects" // the named metadata that lists images
-	embeddedSection = ".llvm.offloading"      // the section it names for them
-	maxEmbedded     = 1 << 16                 // entries of the list
-	maxElements     = 1 << 16                 // constants that arrays of bytes name; LLVM has 256
+	embeddedNode = "llvm.embedded.objects" // the named metadata that lists images
+	maxEmbedded  = 1 << 16                 // entries of the list
+	maxElements  = 1 << 16                 // constants that arrays of bytes name; LLVM has 256
 )
 
 // Metadata record codes.
@@ -203,7 +204,7 @@ func (m module) namedNodes() (nodes []uint64, err error) {
 	err = m.metadata(func(c *cursor, code, _ uint64, strings *stringTable) {
 		switch code {
 		case metaStrings:
-			if !bytes.Contains(strings.chars, []byte(embeddedSection)) {
+			if !bytes.Contains(strings.chars, []byte(embedding.OffloadSection)) {
 				c.err = errDone // no node can name the section
 			}
 		case metaName:
@@ -254,14 +255,14 @@ func (m module) nodeValues(nodes []uint64) ([]uint64, error) {
 	err = m.metadata(func(c *cursor, code, id uint64, strings *stringTable) {
 		switch code {
 		case metaStrings:
-			strings.find(embeddedSection, func(i uint64) {
+			strings.find(embedding.OffloadSection, func(i uint64) {
 				if _, ok := section[id+i+1]; ok {
 					section[id+i+1] = true
 				}
 			})
 		case metaStringOld:
 			if _, ok := section[id+1]; ok {
-				section[id+1] = string(c.text()) == embeddedSection
+				section[id+1] = string(c.text()) == embedding.OffloadSection
 			}
 		case metaValue: // type, value
 			if _, ok := value[id+1]; ok {

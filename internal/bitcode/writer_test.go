@@ -1,6 +1,10 @@
 package bitcode
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/rules-offload/rules_offload/internal/embedding"
+)
 
 // streamWriter writes bitstreams for tests, unabbreviated records mostly.
 type streamWriter struct {
@@ -143,7 +147,7 @@ func stringsBlob(list ...string) (data []byte, offset uint64) {
 // embedding returns a module with one global variable of the given content in
 // llvm.embedded.objects. init writes the constant with value number 1, of type
 // number 1 (array of i8), in a block with abbreviation IDs of 4 bits.
-func embedding(init func(w *streamWriter)) []byte {
+func embeddings(init func(w *streamWriter)) []byte {
 	w := newStream()
 	w.enter(moduleBlock, 3)
 	w.record(moduleVersion, 2)
@@ -159,7 +163,7 @@ func embedding(init func(w *streamWriter)) []byte {
 	w.end()
 	w.enter(metadataBlock, 4)
 	w.define(field{literal, metaStrings}, field{vbr, 6}, field{vbr, 6}, field{enc: blob})
-	data, off := stringsBlob("x", embeddedSection)
+	data, off := stringsBlob("x", embedding.OffloadSection)
 	w.blob(abbrevFirst, data, 2, off)
 	w.record(metaValue, 1, 0) // number 2
 	w.record(metaNode, 3, 2)  // number 3

@@ -9,11 +9,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
 )
-
-// markerSection holds the marker of a split file.
-const markerSection = ".rocm_kpack_ref"
 
 // archPlaceholder stands for a target ID in search paths.
 const archPlaceholder = "@GFXARCH@"
@@ -101,7 +99,7 @@ func ParseHost(c content.Content) (*Host, error) {
 	h := &Host{file: f, Wrappers: wrappers}
 	at := uint64(0)
 	for i, w := range wrappers {
-		if w.Magic != prune.MagicPack {
+		if w.Magic != embedding.MagicKpack {
 			continue
 		}
 		if h.Marker != nil && w.Target == at {

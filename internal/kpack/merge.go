@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
@@ -48,23 +49,23 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 	if h.file == nil {
 		return nil, errors.New("PE files are not supported; expected an ELF file")
 	}
-	section, err := h.file.Section(prune.HIPSection)
+	section, err := h.file.Section(embedding.HIPSection)
 	if err != nil {
 		return nil, err
 	}
 	if section < 0 {
-		return nil, fmt.Errorf("section %s: missing", prune.HIPSection)
+		return nil, fmt.Errorf("section %s: missing", embedding.HIPSection)
 	}
 	if h.file.Sections[section].InFile() > 0 {
-		return nil, fmt.Errorf("section %s: already has contents", prune.HIPSection)
+		return nil, fmt.Errorf("section %s: already has contents", embedding.HIPSection)
 	}
-	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: markerSection}
+	c := elfedit.Change{Section: section, Align: 4096, Slots: make(map[uint64]uint64), Restore: embedding.KpackSection}
 	e := elfedit.Edit{}
 	places := make(map[string]uint64) // of bundles, by their content
 	entries := byKey(o.Archives)
 	found := false
 	for i, w := range h.Wrappers {
-		if w.Magic != prune.MagicPack {
+		if w.Magic != embedding.MagicKpack {
 			return nil, fmt.Errorf("wrapper %d: points to a bundle, expected wrappers that point to a marker", i)
 		}
 		items, name, err := bundleItems(ctx, h, w, entries, o.Budget, memory)
@@ -87,7 +88,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 		}
 		c.Slots[w.Addr+8] = at
 		e.Patches = append(e.Patches,
-			elfedit.Patch{Addr: w.Addr, Data: le.AppendUint32(nil, prune.MagicBundle)},
+			elfedit.Patch{Addr: w.Addr, Data: le.AppendUint32(nil, embedding.MagicHIP)},
 			elfedit.Patch{Addr: w.Addr + 16, Data: make([]byte, 8)})
 	}
 	if !found {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
@@ -40,15 +41,8 @@ func parsePE(c content.Content) (*Host, error) {
 		return nil, err
 	}
 	h := &Host{Marker: m}
-	data := body(wrappers)
-	for at := 0; at+24 <= len(data); {
-		magic := le.Uint32(data[at:])
-		if magic != prune.MagicBundle && magic != prune.MagicPack || le.Uint32(data[at+4:]) != 1 {
-			at += 8
-			continue
-		}
-		h.Wrappers = append(h.Wrappers, prune.Wrapper{Magic: magic, Index: le.Uint32(data[at+16:]), Target: le.Uint64(data[at+8:])})
-		at += 24
+	for _, r := range embedding.Records(body(wrappers), 0) {
+		h.Wrappers = append(h.Wrappers, prune.Wrapper{Record: r})
 	}
 	return h, nil
 }

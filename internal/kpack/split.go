@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/longzstd"
 	"github.com/rules-offload/rules_offload/internal/prune"
 )
@@ -255,12 +256,12 @@ func (o *SplitOptions) host(code *prune.Code) (*elfedit.Layout, error) {
 	marker := o.Marker.bytes()
 	e := elfedit.Edit{Changes: []elfedit.Change{{
 		Section: code.Section, Size: uint64(len(marker)), Parts: []content.Part{{Content: content.Memory(marker)}},
-		Slots: make(map[uint64]uint64), Reference: markerSection, Align: 1,
+		Slots: make(map[uint64]uint64), Reference: embedding.KpackSection, Align: 1,
 	}}}
 	for i, w := range code.Wrappers {
 		e.Changes[0].Slots[w.Addr+8] = 0
 		e.Patches = append(e.Patches,
-			elfedit.Patch{Addr: w.Addr, Data: le.AppendUint32(nil, prune.MagicPack)},
+			elfedit.Patch{Addr: w.Addr, Data: le.AppendUint32(nil, embedding.MagicKpack)},
 			elfedit.Patch{Addr: w.Addr + 16, Data: le.AppendUint32(nil, uint32(i))})
 	}
 	return code.File.Layout(e)

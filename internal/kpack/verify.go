@@ -13,7 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/codeobject"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/prune"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 )
 
 // Problem is a fault that a Verifier found.
@@ -154,12 +154,12 @@ func (v *Verifier) Host(name string, h *Host, c content.Content) {
 			v.fail(name, "%s", f.Text)
 		}
 	}
-	section, err := h.file.Section(markerSection)
+	section, err := h.file.Section(embedding.KpackSection)
 	switch {
 	case err != nil:
 		v.fail(name, "%v", err)
 	case section < 0:
-		v.warn(name, "no section %s", markerSection)
+		v.warn(name, "no section %s", embedding.KpackSection)
 	}
 }
 
@@ -246,7 +246,7 @@ func (v *Verifier) complete(h namedHost) {
 		}
 	}
 	for i, w := range h.Wrappers {
-		if w.Magic != prune.MagicPack {
+		if w.Magic != embedding.MagicKpack {
 			continue
 		}
 		key := Key(h.Name, int(w.Index))

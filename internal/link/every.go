@@ -109,10 +109,10 @@ func PlanEveryTarget(ctx context.Context, s *engine.Session, opt EveryTargetOpti
 	}
 	w := newLinker(s, options)
 	plan, err := w.scan(ctx)
-	defer plan.Close()
 	if err != nil {
 		return nil, err
 	}
+	defer plan.Close()
 	if err := w.divide(plan); err != nil {
 		return nil, err
 	}

@@ -72,10 +72,10 @@ func (w *linker) override() error {
 func (w *linker) prepare(ctx context.Context) error {
 	defer w.Observer.Phase("ExtractDeviceCode", "")()
 	plan, err := w.scan(ctx)
-	defer plan.Close()
 	if err != nil {
 		return err
 	}
+	defer plan.Close()
 	if err := w.divide(plan); err != nil {
 		return err
 	}

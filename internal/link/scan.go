@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
@@ -18,13 +19,14 @@ import (
 )
 
 // scan finds the images in the inputs, and the symbols of the offload entries to keep. The caller
-// must close the plan, also after an error.
+// must close the plan.
 func (w *linker) scan(ctx context.Context) (*Plan, error) {
 	ctx = w.session.Context(ctx)
 	found := new(Plan)
 	for _, in := range w.Inputs {
 		if err := w.scanInput(ctx, found, in); err != nil {
-			return found, err
+			found.Close()
+			return nil, err
 		}
 	}
 	return found, nil
@@ -63,7 +65,7 @@ func (w *linker) scanInput(ctx context.Context, found *Plan, in Input) error {
 	for _, image := range all {
 		// Images of a relocatable link are already registered, also by LLVM's
 		// wrapper.
-		if image.Section == register.RelocatableSection {
+		if image.Section == embedding.RelocatableSection {
 			continue
 		}
 		found.Images = append(found.Images, image)
@@ -108,7 +110,7 @@ func (w *linker) hostEntries(path string, c content.Content, depth int) (names [
 		names, _ = register.EntrySymbols(data)
 	case object.Bitcode:
 		names, _ = bitcode.Symbols(data)
-		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, register.EntryPrefix) })
+		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, embedding.EntryPrefix) })
 	case object.Archive, object.ThinArchive:
 		archive, err := ar.Parse(data)
 		if err != nil || depth > maxArchiveDepth {

@@ -116,7 +116,7 @@ func (s *Store) Get(key Key, output string) (messages []byte, found bool, err er
 	messages, err = extract(f, output)
 	if errors.Is(err, errDamaged) {
 		os.Remove(output)
-		return nil, false, os.Remove(name)
+		return nil, false, ignoreMissing(os.Remove(name))
 	}
 	if err != nil {
 		return nil, false, err
@@ -202,11 +202,11 @@ func (s *Store) Put(key Key, image string, messages []byte) error {
 		_, err = out.Write(append(end, magic...))
 		return err
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = outputs.Commit()
 	}
-	// Another process can remove an equal result, or its directory, at the same time.
-	if err := ignoreMissing(outputs.Commit()); err != nil {
+	// Another process can remove an equal result at the same time. Then there is nothing to store.
+	if err := ignoreMissing(err); err != nil {
 		return err
 	}
 	return s.trim()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 )
 
 // NewSection is a section to append to an object.
@@ -35,7 +36,7 @@ func BundleSection(name string, c content.Content) NewSection {
 // (clang/lib/CodeGen/BackendUtil.cpp of LLVM 22).
 func OffloadingSection(c content.Content) NewSection {
 	return NewSection{
-		Name: ".llvm.offloading", Content: c,
+		Name: embedding.OffloadSection, Content: c,
 		Type: ShtOffloading, Flags: ShfExclude, Align: 8,
 		Characteristics: scnLnkRemove | scnAlign8 | scnMemDiscardable,
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 )
 
 // CodeEntry is a device entry of a bundle in a linked file.
@@ -56,22 +57,22 @@ func ReadCode(ctx context.Context, in content.Content, budget *budget.Budget) (*
 		return nil, err
 	}
 	c := &Code{File: f}
-	if c.Section, err = f.Section(HIPSection); err != nil {
+	if c.Section, err = f.Section(embedding.HIPSection); err != nil {
 		return nil, err
 	}
 	if c.Wrappers, err = Wrappers(f); err != nil {
 		return nil, err
 	}
 	for i, w := range c.Wrappers {
-		if w.Magic == MagicPack {
+		if w.Magic == embedding.MagicKpack {
 			return nil, fmt.Errorf("wrapper %d points to a marker: the file is already split", i)
 		}
 	}
 	if c.Section < 0 || f.Sections[c.Section].InFile() == 0 {
-		return nil, fmt.Errorf("no device code in the file: no section %s with content", HIPSection)
+		return nil, fmt.Errorf("no device code in the file: no section %s with content", embedding.HIPSection)
 	}
 	if len(c.Wrappers) == 0 {
-		return nil, fmt.Errorf("section %s: no wrapper in section %s points to it", HIPSection, wrapperSection)
+		return nil, fmt.Errorf("section %s: no wrapper in section %s points to it", embedding.HIPSection, embedding.HIPWrappers)
 	}
 	units, order, err := openBundles(ctx, f, c.Section, c.Wrappers, &Options{Budget: budget})
 	if err != nil {

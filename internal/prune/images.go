@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 )
 
 // openBundles finds the adjacent bundles in a file.
@@ -149,7 +150,7 @@ func (r *imageRange) newRange() (start, end uint64) {
 
 // openOpenMP finds the images of OpenMP through records with their starts and ends.
 func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit.Change, error), error) {
-	section, err := f.Section(offloadSection)
+	section, err := f.Section(embedding.OffloadSection)
 	if err != nil || section < 0 {
 		return nil, err
 	}

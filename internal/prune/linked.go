@@ -9,35 +9,19 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
-)
-
-const (
-	// HIPSection holds the bundles of HIP programs, wrapperSection the records
-	// passed to the HIP runtime, and offloadSection the images of OpenMP programs.
-	HIPSection     = ".hip_fatbin"
-	wrapperSection = ".hipFatBinSegment"
-	offloadSection = ".llvm.offloading"
-
-	// MagicBundle and MagicPack are the magics of wrappers, which point to a bundle
-	// or to the marker of a split file.
-	MagicBundle = 0x48495046
-	MagicPack   = 0x4B504948
-
-	wrapperSize = 24
 )
 
 // Wrapper is a record passed to the HIP runtime for one source.
 type Wrapper struct {
-	Addr   uint64 // of the record
-	Magic  uint32
-	Index  uint32 // of a split file: the number of the code object
-	Target uint64 // the address that it points to
+	embedding.Record
+	Addr uint64 // of the record
 }
 
 // Wrappers returns the wrappers of a file, in order.
 func Wrappers(f *elfedit.File) ([]Wrapper, error) {
-	section, err := f.Section(wrapperSection)
+	section, err := f.Section(embedding.HIPWrappers)
 	if err != nil || section < 0 {
 		return nil, err
 	}
@@ -47,21 +31,13 @@ func Wrappers(f *elfedit.File) ([]Wrapper, error) {
 		return nil, nil
 	}
 	if off, ok := f.Offset(s.Addr, s.Size); !ok || off != s.Offset {
-		return nil, fmt.Errorf("section %s: no segment loads its 0x%x bytes at address 0x%x", wrapperSection, s.Size, s.Addr)
+		return nil, fmt.Errorf("section %s: no segment loads its 0x%x bytes at address 0x%x", embedding.HIPWrappers, s.Size, s.Addr)
 	}
 	var all []Wrapper
 	index := make(map[uint64]int)
-	for at := (8 - s.Addr%8) % 8; uint64(len(data)) >= wrapperSize && at <= uint64(len(data))-wrapperSize; {
-		magic := le.Uint32(data[at:])
-		if magic != MagicBundle && magic != MagicPack || le.Uint32(data[at+4:]) != 1 {
-			at += 8
-			continue
-		}
+	for at, r := range embedding.Records(data, (8-s.Addr%8)%8) {
 		index[s.Addr+at+8] = len(all)
-		all = append(all, Wrapper{
-			Addr: s.Addr + at, Magic: magic, Index: le.Uint32(data[at+16:]), Target: le.Uint64(data[at+8:]),
-		})
-		at += wrapperSize
+		all = append(all, Wrapper{Addr: s.Addr + at, Record: r})
 	}
 	err = f.Pointers(func(p elfedit.Pointer) error {
 		if i, ok := index[p.Slot]; ok {
@@ -126,7 +102,7 @@ func MayHaveCode(data []byte) bool {
 	}
 	for i := range f.Sections {
 		s := &f.Sections[i]
-		if name := string(s.Name); (name == HIPSection || name == offloadSection || strings.HasPrefix(name, bundle.SectionPrefix)) && s.Type != elfedit.ShtNobits && s.Size > 0 {
+		if name := string(s.Name); (name == embedding.HIPSection || name == embedding.OffloadSection || strings.HasPrefix(name, bundle.SectionPrefix)) && s.Type != elfedit.ShtNobits && s.Size > 0 {
 			return true
 		}
 	}
@@ -135,7 +111,7 @@ func MayHaveCode(data []byte) bool {
 
 // openHIP finds the bundles that wrappers point to.
 func (w *Work) openHIP(ctx context.Context, f *elfedit.File) (func() (elfedit.Change, error), error) {
-	section, err := f.Section(HIPSection)
+	section, err := f.Section(embedding.HIPSection)
 	if err != nil || section < 0 {
 		return nil, err
 	}
@@ -148,7 +124,7 @@ func (w *Work) openHIP(ctx context.Context, f *elfedit.File) (func() (elfedit.Ch
 		return nil, err
 	}
 	if len(wrappers) == 0 {
-		return nil, fmt.Errorf("section %s: no wrapper in section %s points to it", HIPSection, wrapperSection)
+		return nil, fmt.Errorf("section %s: no wrapper in section %s points to it", embedding.HIPSection, embedding.HIPWrappers)
 	}
 	units, order, err := openBundles(ctx, f, section, wrappers, &w.opt)
 	if err != nil {
@@ -211,8 +187,8 @@ func openBundles(ctx context.Context, f *elfedit.File, section int, wrappers []W
 	s := &f.Sections[section]
 	var starts []int64
 	for i, wrapper := range wrappers {
-		if wrapper.Magic == MagicPack {
-			return nil, nil, fmt.Errorf("wrapper %d: the code is in kpack archives, but section %s has content", i, HIPSection)
+		if wrapper.Magic == embedding.MagicKpack {
+			return nil, nil, fmt.Errorf("wrapper %d: the code is in kpack archives, but section %s has content", i, embedding.HIPSection)
 		}
 		if wrapper.Target < s.Addr || wrapper.Target-s.Addr >= s.Size {
 			return nil, nil, fmt.Errorf("wrapper %d: points to address 0x%x, expected one in section %s (0x%x to 0x%x)", i, wrapper.Target, s.Name, s.Addr, s.Addr+s.Size)

@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -30,7 +31,7 @@ func (w *Work) openObject(ctx context.Context) error {
 		s := &o.Sections[i]
 		switch {
 		case s.InFile() == 0:
-		case s.Name == HIPSection:
+		case s.Name == embedding.HIPSection:
 			if targets == nil {
 				if targets, err = objectTargets(o); err != nil {
 					return err
@@ -41,7 +42,7 @@ func (w *Work) openObject(ctx context.Context) error {
 				return err
 			}
 			changes = append(changes, change)
-		case s.Name == offloadSection:
+		case s.Name == embedding.OffloadSection:
 			change, err := w.objectImages(ctx, o, i)
 			if err != nil {
 				return err
@@ -123,13 +124,13 @@ func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int, ta
 	var err error
 	if len(targets) == 0 {
 		if units, err = consecutive(ctx, data, &w.opt); err != nil {
-			return nil, fmt.Errorf("section %s: %w", HIPSection, err)
+			return nil, fmt.Errorf("section %s: %w", embedding.HIPSection, err)
 		}
 	} else {
 		var starts []uint64
 		for _, t := range targets {
 			if t >= uint64(data.Len()) {
-				return nil, fmt.Errorf("section %s: a wrapper points to byte 0x%x of %d", HIPSection, t, data.Len())
+				return nil, fmt.Errorf("section %s: a wrapper points to byte 0x%x of %d", embedding.HIPSection, t, data.Len())
 			}
 			starts = append(starts, t)
 		}
@@ -142,13 +143,13 @@ func (w *Work) objectHIP(ctx context.Context, o *elfedit.Object, section int, ta
 			}
 			u, err := openBundle(ctx, data, int64(start), end, &w.opt)
 			if err != nil {
-				return nil, fmt.Errorf("section %s: bundle at byte 0x%x: %w", HIPSection, start, err)
+				return nil, fmt.Errorf("section %s: bundle at byte 0x%x: %w", embedding.HIPSection, start, err)
 			}
 			units = append(units, u)
 		}
 	}
 	for _, u := range units {
-		u.section = HIPSection
+		u.section = embedding.HIPSection
 	}
 	w.units, w.order = append(w.units, units...), append(w.order, units...)
 	return func() elfedit.ObjectChange {
@@ -192,17 +193,13 @@ func objectTargets(o *elfedit.Object) (map[int]map[elfedit.Place]uint64, error) 
 func objectWrappers(o *elfedit.Object) map[elfedit.Place]bool {
 	slots := make(map[elfedit.Place]bool)
 	for i := range o.Sections {
-		if o.Sections[i].Name != wrapperSection {
+		if o.Sections[i].Name != embedding.HIPWrappers {
 			continue
 		}
-		data := o.Content(i).Bytes()
-		for at := uint64(0); at+wrapperSize <= uint64(len(data)); {
-			if le.Uint32(data[at:]) != MagicBundle || le.Uint32(data[at+4:]) != 1 {
-				at += 8
-				continue
+		for at, r := range embedding.Records(o.Content(i).Bytes(), 0) {
+			if r.Magic == embedding.MagicHIP {
+				slots[elfedit.Place{Section: i, Offset: at + 8}] = true
 			}
-			slots[elfedit.Place{Section: i, Offset: at + 8}] = true
-			at += wrapperSize
 		}
 	}
 	return slots
@@ -212,10 +209,10 @@ func objectWrappers(o *elfedit.Object) map[elfedit.Place]bool {
 func (w *Work) objectImages(ctx context.Context, o *elfedit.Object, section int) (func() elfedit.ObjectChange, error) {
 	units, err := w.offloadBinaries(ctx, o.Content(section))
 	if err != nil {
-		return nil, fmt.Errorf("section %s: %w", offloadSection, err)
+		return nil, fmt.Errorf("section %s: %w", embedding.OffloadSection, err)
 	}
 	for _, u := range units {
-		u.section = offloadSection
+		u.section = embedding.OffloadSection
 	}
 	w.units, w.order = append(w.units, units...), append(w.order, units...)
 	return func() elfedit.ObjectChange {

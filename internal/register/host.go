@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -27,9 +28,6 @@ func HostMachine(triple string) (machine uint16, coff bool, err error) {
 	return 0, false, fmt.Errorf("triple %q: expected x86-64 or AArch64 ELF, such as x86_64-unknown-linux-gnu, or x86-64 Windows", triple)
 }
 
-// EntryPrefix is the prefix of the symbols of offload entries.
-const EntryPrefix = ".offloading.entry."
-
 // EntrySymbols returns the symbols of the offload entries that an object
 // defines.
 func EntrySymbols(data []byte) ([]string, error) {
@@ -42,7 +40,7 @@ func EntrySymbols(data []byte) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if symbol.Global && symbol.Kind == object.Defined && strings.HasPrefix(string(symbol.Name), EntryPrefix) {
+		if symbol.Global && symbol.Kind == object.Defined && strings.HasPrefix(string(symbol.Name), embedding.EntryPrefix) {
 			names = append(names, string(symbol.Name))
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -31,9 +32,9 @@ func Isolation(data []byte, suffix string) (object.Edits, error) {
 	for i := range file.Sections {
 		s := &file.Sections[i]
 		switch name := string(s.Name); {
-		case name == EntriesSection:
+		case name == embedding.EntriesSection:
 			entries = true
-		case s.Type == object.ShtOffloading && name == RelocatableSection:
+		case s.Type == object.ShtOffloading && name == embedding.RelocatableSection:
 			// Images that LLVM's tools registered are not part of this library's images,
 			// and must not be linked again.
 		case s.Type == object.ShtOffloading && s.Flags&object.ShfAlloc != 0:
@@ -43,13 +44,13 @@ func Isolation(data []byte, suffix string) (object.Edits, error) {
 		}
 	}
 	if !entries && suffix == "" {
-		return edits, fmt.Errorf("no section %s: nothing to isolate", EntriesSection)
+		return edits, fmt.Errorf("no section %s: nothing to isolate", embedding.EntriesSection)
 	}
 	rename := suffix != ""
 	if !rename {
 		suffix = Suffix(data)
 	}
-	renamed := EntriesSection + "_" + suffix
+	renamed := embedding.EntriesSection + "_" + suffix
 	if strings.ContainsFunc(suffix, func(r rune) bool {
 		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_')
 	}) {
@@ -63,18 +64,18 @@ func Isolation(data []byte, suffix string) (object.Edits, error) {
 		}
 		return false
 	}
-	edits.RenameSection = map[string]string{EntriesSection: renamed}
+	edits.RenameSection = map[string]string{embedding.EntriesSection: renamed}
 	edits.RenameSymbol = map[string]string{
-		"__start_" + EntriesSection: "__start_" + renamed,
-		"__stop_" + EntriesSection:  "__stop_" + renamed,
+		"__start_" + embedding.EntriesSection: "__start_" + renamed,
+		"__stop_" + embedding.EntriesSection:  "__stop_" + renamed,
 	}
 	if rename {
 		for symbol, err := range file.Symbols() {
 			if err != nil {
 				return edits, err
 			}
-			if name := string(symbol.Name); symbol.Kind == object.Undefined && strings.HasPrefix(name, fatBinarySymbol) {
-				edits.RenameSymbol[name] = fatBinarySymbol + "_" + suffix
+			if name := string(symbol.Name); symbol.Kind == object.Undefined && strings.HasPrefix(name, embedding.HIPSymbol) {
+				edits.RenameSymbol[name] = embedding.HIPSymbol + "_" + suffix
 			}
 		}
 	}
@@ -86,7 +87,3 @@ func Suffix(data []byte) string {
 	sum := md5.Sum(data)
 	return strconv.FormatUint(binary.LittleEndian.Uint64(sum[:]), 16)
 }
-
-// fatBinarySymbol is the prefix of the symbol by which host code refers to a
-// HIP fat binary in another object.
-const fatBinarySymbol = "__hip_fatbin"

@@ -6,13 +6,14 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // FuzzHostObject reads files that need not be host objects or images.
 func FuzzHostObject(f *testing.F) {
-	f.Add(fixture.Merged(f, object.BuilderSection{Name: RelocatableSection, Type: object.ShtProgbits, Content: content.Memory([]byte("linked"))}))
+	f.Add(fixture.Merged(f, object.BuilderSection{Name: embedding.RelocatableSection, Type: object.ShtProgbits, Content: content.Memory([]byte("linked"))}))
 	f.Add(fixture.HostEntries(f, ".offloading.entry.f"))
 	f.Add(fixture.OffloadBinary(f, "gfx1", "one"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -48,9 +48,6 @@ func ParseKind(name string) (offloadbinary.OffloadKind, error) {
 	return k, nil
 }
 
-// EntriesSection is the section into which compilers put offload entries.
-const EntriesSection = "llvm_offload_entries"
-
 // Range is a range of bytes.
 type Range struct {
 	Offset, Size int64
@@ -101,7 +98,7 @@ type Object struct {
 	COFF bool
 	// Registrations run in this order.
 	Registrations []Registration
-	// Entries is the section of the offload entries; "" is EntriesSection. With
+	// Entries is the section of the offload entries; "" is embedding.EntriesSection. With
 	// another section, only the entries in it are registered. Its name must be a C
 	// identifier.
 	Entries string

@@ -8,21 +8,17 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
-// RelocatableSection is the section of images after a relocatable link: they are registered, and
-// no later device link links them.
-const RelocatableSection = ".llvm.offloading.relocatable"
-
-// Sections of images, and their alignment.
+// Alignment of images.
 const (
-	offloadingSection = ".llvm.offloading"
-	offloadingAlign   = 8
-	hipAlign          = 4096 // the runtime maps code objects in place
-	cudaAlign         = 16
+	offloadingAlign = 8
+	hipAlign        = 4096 // the runtime maps code objects in place
+	cudaAlign       = 16
 )
 
 // largeImage is the size in bytes from which images are marked as large. Only
@@ -47,8 +43,8 @@ type names struct {
 }
 
 var fatBinary = map[offloadbinary.OffloadKind]names{
-	offloadbinary.HIP:  {".hip_fatbin", ".hipFatBinSegment", 0x48495046, hipAlign},
-	offloadbinary.CUDA: {".nv_fatbin", ".nvFatBinSegment", 0x466243b1, cudaAlign},
+	offloadbinary.HIP:  {embedding.HIPSection, embedding.HIPWrappers, embedding.MagicHIP, hipAlign},
+	offloadbinary.CUDA: {embedding.CUDASection, embedding.CUDAWrappers, embedding.MagicCUDA, cudaAlign},
 }
 
 // module is an object that is being built.
@@ -79,7 +75,7 @@ type scope map[string]object.SymbolID
 func newModule(o *Object) (*module, error) {
 	entries := o.Entries
 	if entries == "" {
-		entries = EntriesSection
+		entries = embedding.EntriesSection
 	}
 	if !identifier(entries) {
 		return nil, fmt.Errorf("section %q for offload entries: linkers define its start and end only if it is a C identifier", entries)
@@ -173,9 +169,9 @@ func (m *module) register(r *Registration) error {
 // openMP adds the images, an array with the start and end of each device image
 // and of the offload entries, and the descriptor that points to the array.
 func (m *module) openMP(r *Registration) {
-	section := object.BuilderSection{Name: offloadingSection, Type: object.ShtOffloading, Align: offloadingAlign}
+	section := object.BuilderSection{Name: embedding.OffloadSection, Type: object.ShtOffloading, Align: offloadingAlign}
 	if m.relocatable {
-		section.Name, section.Type = RelocatableSection, object.ShtProgbits
+		section.Name, section.Type = embedding.RelocatableSection, object.ShtProgbits
 	}
 	type device struct {
 		image object.SymbolID

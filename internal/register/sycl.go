@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -48,7 +49,7 @@ func (m *module) sycl(r *Registration) error {
 // offloading adds an image in a section that tools list.
 func (m *module) offloading(image content.Content) object.SectionID {
 	return m.Section(object.BuilderSection{
-		Name: offloadingSection, Type: object.ShtOffloading, Flags: m.machine.imageFlags(image.Len()), Align: offloadingAlign, Content: image,
+		Name: embedding.OffloadSection, Type: object.ShtOffloading, Flags: m.machine.imageFlags(image.Len()), Align: offloadingAlign, Content: image,
 	})
 }
 
@@ -200,6 +201,6 @@ func (m *module) syclEntries(symbols *texts, names object.SymbolID) {
 	for i, symbol := range symbols.once {
 		offset := uint64(entrySize * i)
 		m.Relocate(section, offset+24, m.machine.abs64, names, int64(symbols.at[symbol]))
-		m.weak(EntryPrefix+symbol, section, offset, entrySize)
+		m.weak(embedding.EntryPrefix+symbol, section, offset, entrySize)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	ir "github.com/rules-offload/rules_offload/internal/llvmir"
 	"github.com/rules-offload/rules_offload/internal/register"
 
@@ -250,7 +251,7 @@ func (b *builder) openMP(images []register.Image) {
 	imageType := b.named("__tgt_device_image", ir.Ptr, ir.Ptr, ir.Ptr, ir.Ptr)
 	descriptorType := b.named("__tgt_bin_desc", ir.I32, ir.Ptr, ir.Ptr, ir.Ptr)
 	b.bounds()
-	section := ".llvm.offloading"
+	section := embedding.OffloadSection
 	if b.Relocatable {
 		section += ".relocatable"
 	}
@@ -297,13 +298,13 @@ type names struct {
 }
 
 var fatBinaries = map[offloadbinary.OffloadKind]names{
-	offloadbinary.HIP:  {".hip_fatbin", ".hipFatBinSegment", 0x48495046, 4},
-	offloadbinary.CUDA: {".nv_fatbin", ".nvFatBinSegment", 0x466243b1, 2},
+	offloadbinary.HIP:  {embedding.HIPSection, embedding.HIPWrappers, embedding.MagicHIP, 4},
+	offloadbinary.CUDA: {embedding.CUDASection, embedding.CUDAWrappers, embedding.MagicCUDA, 2},
 }
 
 var machOFatBinaries = map[offloadbinary.OffloadKind]names{
-	offloadbinary.HIP:  {"__HIP,__hip_fatbin", "__HIP,__fatbin", 0x48495046, 4},
-	offloadbinary.CUDA: {"__NV_CUDA,__nv_fatbin", "__NV_CUDA,__fatbin", 0x466243b1, 2},
+	offloadbinary.HIP:  {"__HIP,__hip_fatbin", "__HIP,__fatbin", embedding.MagicHIP, 4},
+	offloadbinary.CUDA: {"__NV_CUDA,__nv_fatbin", "__NV_CUDA,__fatbin", embedding.MagicCUDA, 2},
 }
 
 // fatBinary makes the module for HIP or CUDA.
@@ -409,7 +410,7 @@ func (b *builder) entries(runtime string, kind int64) *ir.Function {
 
 // syclPackage makes the module for SYCL from LLVM 23 on.
 func (b *builder) syclPackage(image register.Image) {
-	binary := b.global(ir.Global{Name: ".sycl_offloading.binary", Init: &ir.Bytes{Content: image.Content}, Linkage: ir.Internal, UnnamedAddr: true, Constant: true, Section: ".llvm.offloading"})
+	binary := b.global(ir.Global{Name: ".sycl_offloading.binary", Init: &ir.Bytes{Content: image.Content}, Linkage: ir.Internal, UnnamedAddr: true, Constant: true, Section: embedding.OffloadSection})
 	b.syclFunctions(binary, i64(image.Content.Len()))
 }
 
@@ -458,7 +459,7 @@ func (b *builder) sycl(images []register.Image) {
 		image := &images[i]
 		of := func(what string) string { return fmt.Sprintf(".sycl_offloading.%s.%d", what, i) }
 		triple, compile, link := text(of("target"), image.Triple), text(of("opts.compile"), ""), text(of("opts.link"), "")
-		data := b.global(ir.Global{Name: fmt.Sprintf(".sycl_offloading.%d.data", i), Init: &ir.Bytes{Content: image.Content}, Linkage: ir.Internal, UnnamedAddr: true, Constant: true, Section: ".llvm.offloading"})
+		data := b.global(ir.Global{Name: fmt.Sprintf(".sycl_offloading.%d.data", i), Init: &ir.Bytes{Content: image.Content}, Linkage: ir.Internal, UnnamedAddr: true, Constant: true, Section: embedding.OffloadSection})
 		var list []ir.Value
 		for _, symbol := range image.Symbols {
 			name, known := named[symbol]

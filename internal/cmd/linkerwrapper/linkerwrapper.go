@@ -5,7 +5,8 @@
 //	parse           options.go    the words of the command line, by the option table
 //	wrapper.read    arguments.go  link.Options from the words
 //	wrapper.run     linkerwrapper.go
-//	Session.WrapLink              package engine: device links, registration, host link
+//	link.Run                      package link: device links, registration, host link
+//	printer         print.go      prints the commands of the steps
 package linkerwrapper
 
 import (

@@ -5,10 +5,9 @@ import (
 	"io"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/link"
-	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 // printer prints the commands of a link as LLVM's tool does, also those of programs that it runs
@@ -144,9 +143,9 @@ func (p *printer) Registered(r *link.Registered) {
 
 // Isolated prints the command that would isolate the output.
 func (p *printer) Isolated(suffix string) {
-	args := []string{p.opt.Output, "--remove-section", images.OffloadingSection, "--rename-section", register.EntriesSection + "=" + register.EntriesSection + "_" + suffix}
+	args := []string{p.opt.Output, "--remove-section", embedding.OffloadSection, "--rename-section", embedding.EntriesSection + "=" + embedding.EntriesSection + "_" + suffix}
 	for _, bound := range []string{"__start_", "__stop_"} {
-		args = append(args, "--redefine-sym", bound+register.EntriesSection+"="+bound+register.EntriesSection+"_"+suffix)
+		args = append(args, "--redefine-sym", bound+embedding.EntriesSection+"="+bound+embedding.EntriesSection+"_"+suffix)
 	}
 	p.printTool("llvm-objcopy", args...)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
+	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/register"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
@@ -34,7 +35,7 @@ func (f *registerFlags) define(flags *flagSet) {
 	f.opt.Release = release.Default
 	flags.number((*int)(&f.opt.Release), "llvm-version", "the LLVM `release` of the SYCL runtime: up to 22, it registers single images, from 23, offload binaries (default 22)", 15, 99)
 	flags.StringVar(&f.opt.Output, "output", "", "the object, a `file`; - is standard output")
-	flags.StringVar(&f.opt.Entries, "entries", register.EntriesSection, "the `section` of the offload entries that belong to the images")
+	flags.StringVar(&f.opt.Entries, "entries", embedding.EntriesSection, "the `section` of the offload entries that belong to the images")
 	flags.repeated("keep-entries", "a host object `file` whose offload entries lld must keep with --gc-sections. May be repeated.", func(s string) error {
 		f.opt.KeepEntries = append(f.opt.KeepEntries, s)
 		return nil
