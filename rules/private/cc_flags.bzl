@@ -118,22 +118,29 @@ def _host_flags(ctx, cc, language):
             skipped.append(flag)
         else:
             kept.append(flag)
-    _explain(ctx, language, "host", skipped)
+    _explain(ctx, cc, language, "host", skipped)
     return _NO_WARNINGS + _words(kept)
 
 def _skip(ctx):
     return tuple(ctx.attr._host_skip_copts[FlagBeginningsInfo].beginnings)
 
-def _explain(ctx, language, half, skipped):
-    """Prints the flags that a half of the code does not get, if the setting explain_flags is on."""
-    if skipped and ctx.attr._explain_flags[BuildSettingInfo].value:
-        # buildifier: disable=print
-        print("{}: {} code in {} does not get these flags of the C++ toolchain and of --copt: {}".format(
-            name_of(ctx.label),
-            half,
-            "C" if language == "c" else "C++",
-            " ".join({" ".join(flag): None for flag in skipped}),
-        ))
+def _explain(ctx, cc, language, half, skipped):
+    """Prints the flags that a half of the code does not get, once, if the setting explain_flags is on."""
+    if not skipped or not ctx.attr._explain_flags[BuildSettingInfo].value:
+        return
+    text = "{}: {} code in {} does not get these flags of the C++ toolchain and of --copt: {}".format(
+        name_of(ctx.label),
+        half,
+        "C" if language == "c" else "C++",
+        " ".join({" ".join(flag): None for flag in skipped}),
+    )
+    if cc and text in cc.computed:
+        return
+    if cc:
+        cc.computed[text] = True
+
+    # buildifier: disable=print
+    print(text)
 
 def host_environment(cc, language = "c++"):
     """Returns the environment of the C++ toolchain's compilations.
@@ -201,7 +208,7 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False, parses_host 
             kept.append(flag)
         else:
             skipped.append(flag)
-    _explain(ctx, language, "device", skipped)
+    _explain(ctx, cc, language, "device", skipped)
     return _NO_WARNINGS + _words(kept) if kept else []
 
 def _longest(text, beginnings):
