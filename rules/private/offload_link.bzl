@@ -96,7 +96,10 @@ offload_link(
 cc_binary(
     name = "app",
     srcs = ["main.cc"],
-    deps = [":device_code"],
+    deps = [
+        ":device_code",
+        "@offload_system_clang//:hip",  # the runtime
+    ],
 )
 ```
 
