@@ -6,14 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-
-	"google.golang.org/protobuf/proto"
-
-	"github.com/rules-offload/rules_offload/internal/workerproto"
 )
 
-// frameReader reads WorkRequests, each preceded by its length as a varint. protodelim does the
-// same, but allocates the stated length before the first byte of the message arrives.
+// frameReader reads WorkRequests, each preceded by its length as a varint.
 type frameReader struct {
 	r       *bufio.Reader
 	maxSize int64
@@ -27,7 +22,7 @@ func newFrameReader(r io.Reader, maxSize int64) *frameReader {
 
 // next returns the next request and its encoded size. The error is io.EOF only
 // at the end of the stream between two messages.
-func (f *frameReader) next() (*workerproto.WorkRequest, int64, error) {
+func (f *frameReader) next() (*workRequest, int64, error) {
 	start := f.offset
 	size, err := f.length()
 	if err == io.EOF && f.offset == start {
@@ -40,9 +35,9 @@ func (f *frameReader) next() (*workerproto.WorkRequest, int64, error) {
 	if err == nil {
 		data, err = f.body(int64(size))
 	}
-	req := new(workerproto.WorkRequest)
+	var req *workRequest
 	if err == nil {
-		err = proto.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(data, req)
+		req, err = decodeRequest(data)
 	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("work request %d at byte 0x%x of the input: %w", f.count+1, start, noEOF(err))

@@ -11,10 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"google.golang.org/protobuf/encoding/protodelim"
-
-	"github.com/rules-offload/rules_offload/internal/workerproto"
 )
 
 const (
@@ -65,7 +61,7 @@ type server struct {
 	queue     list.List         // of *call, waiting to run
 	running   int               // handlers that have not returned
 	alone     bool              // the one running has id 0
-	responses []*workerproto.WorkResponse
+	responses []*workResponse
 	held      int64
 	readDone  bool
 	readErr   error
@@ -141,13 +137,13 @@ func (s *server) read(in io.Reader) {
 	frames := newFrameReader(in, s.opts.MaxRequestSize)
 	var err error
 	for s.waitForRoom() {
-		var m *workerproto.WorkRequest
+		var m *workRequest
 		var size int64
 		if m, size, err = frames.next(); err != nil {
 			break
 		}
-		if m.GetCancel() {
-			s.cancelRequest(m.GetRequestId())
+		if m.cancel {
+			s.cancelRequest(m.id)
 		} else {
 			s.admit(m, size)
 		}
@@ -174,23 +170,20 @@ func (s *server) waitForRoom() bool {
 
 // admit registers a request before it starts a goroutine for it, because its cancellation may
 // already be in the buffer.
-func (s *server) admit(m *workerproto.WorkRequest, size int64) {
+func (s *server) admit(m *workRequest, size int64) {
 	out := &output{limit: s.opts.MaxOutput}
 	c := &call{
-		id:     m.GetRequestId(),
+		id:     m.id,
 		output: out,
 		size:   size + callOverhead,
 		req: &Request{
-			ID:         m.GetRequestId(),
-			Arguments:  m.GetArguments(),
-			Inputs:     make(map[string][]byte, len(m.GetInputs())),
-			SandboxDir: m.GetSandboxDir(),
-			Verbosity:  int(m.GetVerbosity()),
+			ID:         m.id,
+			Arguments:  m.arguments,
+			Inputs:     m.inputs,
+			SandboxDir: m.sandboxDir,
+			Verbosity:  int(m.verbosity),
 			Output:     out,
 		},
-	}
-	for _, in := range m.GetInputs() {
-		c.req.Inputs[in.GetPath()] = in.GetDigest()
 	}
 	c.ctx, c.cancel = context.WithCancel(s.ctx)
 
@@ -204,7 +197,7 @@ func (s *server) admit(m *workerproto.WorkRequest, size int64) {
 	// their responses precede the one to the new request.
 	for _, old := range slices.Clone(s.active[c.id]) {
 		if old.cancelled {
-			s.answer(old, &workerproto.WorkResponse{WasCancelled: true})
+			s.answer(old, &workResponse{wasCancelled: true})
 		}
 	}
 	s.active[c.id] = append(s.active[c.id], c)
@@ -226,7 +219,7 @@ func (s *server) cancelRequest(id int32) {
 	c := s.active[id][i]
 	c.cancelled = true
 	c.cancel()
-	cancelled := &workerproto.WorkResponse{WasCancelled: true}
+	cancelled := &workResponse{wasCancelled: true}
 	switch {
 	case c.waiting != nil:
 		s.queue.Remove(c.waiting)
@@ -291,14 +284,14 @@ func (s *server) explain(c *call, cause any) {
 // finish ends a call whose handler has returned.
 func (s *server) finish(c *call, exitCode int) {
 	c.cancel()
-	response := &workerproto.WorkResponse{ExitCode: int32(exitCode), Output: c.output.take()}
+	response := &workResponse{exitCode: int32(exitCode), output: c.output.take()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running--
 	s.alone = false
 	s.release(c)
 	if c.cancelled {
-		response = &workerproto.WorkResponse{WasCancelled: true}
+		response = &workResponse{wasCancelled: true}
 	}
 	s.answer(c, response)
 	s.dispatch()
@@ -313,7 +306,7 @@ func (s *server) release(c *call) {
 }
 
 // answer passes a response to the writer if the call is not yet answered.
-func (s *server) answer(c *call, response *workerproto.WorkResponse) {
+func (s *server) answer(c *call, response *workResponse) {
 	if c.answered {
 		return
 	}
@@ -330,14 +323,14 @@ func (s *server) answer(c *call, response *workerproto.WorkResponse) {
 	if s.stopped {
 		return
 	}
-	response.RequestId = c.id
+	response.id = c.id
 	s.responses = append(s.responses, response)
 	s.held += responseSize(response)
 	s.changed.Broadcast()
 }
 
-func responseSize(r *workerproto.WorkResponse) int64 {
-	return int64(len(r.GetOutput())) + callOverhead
+func responseSize(r *workResponse) int64 {
+	return int64(len(r.output)) + callOverhead
 }
 
 // settle checks, after work begins or ends, whether the server is idle.
@@ -357,7 +350,7 @@ func (s *server) settle() {
 
 // write is the only user of out. It writes responses that are ready together in one call.
 func (s *server) write(out io.Writer) {
-	var frames frameBuffer
+	var frames []byte
 	for {
 		batch, more := s.nextResponses()
 		if !more {
@@ -366,10 +359,7 @@ func (s *server) write(out io.Writer) {
 		var written int64
 		for _, r := range batch {
 			written += responseSize(r)
-			if _, err := protodelim.MarshalTo(&frames, r); err != nil {
-				s.fail(err)
-				return
-			}
+			frames = r.append(frames)
 			if len(frames) < 64<<10 && r != batch[len(batch)-1] {
 				continue
 			}
@@ -389,17 +379,8 @@ func (s *server) write(out io.Writer) {
 	}
 }
 
-// frameBuffer is the data to write next.
-type frameBuffer []byte
-
-// Write appends p.
-func (b *frameBuffer) Write(p []byte) (int, error) {
-	*b = append(*b, p...)
-	return len(p), nil
-}
-
 // nextResponses waits for responses. It reports false if there will be no more.
-func (s *server) nextResponses() ([]*workerproto.WorkResponse, bool) {
+func (s *server) nextResponses() ([]*workResponse, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(s.responses) == 0 && !s.stopped {

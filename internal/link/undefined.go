@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/rules-offload/rules_offload/engine"
 
@@ -160,14 +161,16 @@ func checkRuntime(s *engine.Session, opt LinkDeviceOptions) error {
 }
 
 // lldUndefined matches lld's message for an undefined symbol.
-var lldUndefined = regexp.MustCompile(`(?m)^\S*lld: error: undefined (?:hidden |protected |internal )?symbol: (.+?)\r?$`)
+var lldUndefined = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?m)^\S*lld: error: undefined (?:hidden |protected |internal )?symbol: (.+?)\r?$`)
+})
 
 // undefinedSymbols returns an error for the undefined symbols in the output of lld, nil if it has
 // none. Objects that cannot be read refer to nothing.
 func undefinedSymbols(s *engine.Session, output string, objects []LinkedObject, advice string) error {
 	e := &UndefinedSymbolsError{Advice: advice}
 	index := map[string]int{}
-	for _, match := range lldUndefined.FindAllStringSubmatch(output, -1) {
+	for _, match := range lldUndefined().FindAllStringSubmatch(output, -1) {
 		name := match[1]
 		if _, seen := index[name]; !seen {
 			index[name] = len(e.Symbols)

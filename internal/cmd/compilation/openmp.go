@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // functions is the header of clang that declares the functions of OpenMP devices. Releases that do
@@ -45,13 +46,18 @@ const (
 
 var (
 	// entered matches the line marker at the start of an included file.
-	entered = regexp.MustCompile(`^# [0-9]+ ".*" 1( |$)`)
-	marker  = regexp.MustCompile(`^# [0-9]+ "`)
+	entered = once(`^# [0-9]+ ".*" 1( |$)`)
+	marker  = once(`^# [0-9]+ "`)
 	// inclusion matches a directive with a literal name, and has the name.
-	inclusion = regexp.MustCompile(`^[ \t]*#[ \t]*include[ \t]*(["<])`)
+	inclusion = once(`^[ \t]*#[ \t]*include[ \t]*(["<])`)
 	// alternative matches #elif, #else and similar directives.
-	alternative = regexp.MustCompile(`^[ \t]*#[ \t]*el`)
+	alternative = once(`^[ \t]*#[ \t]*el`)
 )
+
+// once returns a function that compiles an expression at its first call.
+func once(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
 
 // portable turns the output of clang -E -frewrite-includes into a source for compilations on any
 // machine, for the host and for devices:
@@ -79,7 +85,7 @@ func portable(text []byte, emptyLines int) []byte {
 func withInclusions(printed []string) []string {
 	read := map[string]bool{}
 	for _, line := range printed {
-		if entered.MatchString(line) {
+		if entered().MatchString(line) {
 			name := line[strings.IndexByte(line, '"')+1 : strings.LastIndexByte(line, '"')]
 			// A directive can name a file by the end of its path.
 			for found := true; found; _, name, found = strings.Cut(name, "/") {
@@ -91,14 +97,14 @@ func withInclusions(printed []string) []string {
 	folder := ""
 	for i := 0; i < len(printed); i++ {
 		line := printed[i]
-		if marker.MatchString(line) {
+		if marker().MatchString(line) {
 			name := line[strings.IndexByte(line, '"')+1:]
 			folder = name[:strings.LastIndexByte(name, '/')+1]
 		}
 		directive, name, quoted := "", "", false
 		if line == expanded && i+1 < len(printed) {
 			directive = printed[i+1]
-			if m := inclusion.FindStringSubmatchIndex(directive); m != nil {
+			if m := inclusion().FindStringSubmatchIndex(directive); m != nil {
 				quoted = directive[m[2]] == '"'
 				name = directive[m[3]:]
 				if end := strings.IndexAny(name, `">`); end >= 0 {
@@ -141,7 +147,7 @@ func withConditions(lines []string) []string {
 		switch {
 		case len(block) < length+2 || len(text) < 2 || text[len(text)-1] != "#endif":
 			result = append(result, block...)
-		case len(text) > 2 && text[0] == "#if 0" && alternative.MatchString(text[1]):
+		case len(text) > 2 && text[0] == "#if 0" && alternative().MatchString(text[1]):
 			result = append(result, text[1:len(text)-1]...)
 		default:
 			result = append(result, text[:len(text)-1]...)
@@ -153,7 +159,7 @@ func withConditions(lines []string) []string {
 
 // renamed returns a line marker with the name of its file like a label; other lines are unchanged.
 func renamed(line string) string {
-	at := marker.FindStringIndex(line)
+	at := marker().FindStringIndex(line)
 	if at == nil || at[1] == len(line) {
 		return line
 	}
