@@ -9,10 +9,10 @@ const amdgpu = "amdgpu"
 // parseISA returns the instruction set that follows amdgpu: that of a processor, such as 9.0a, or of a
 // family of processors, such as 9; otherwise "".
 func parseISA(s string) SubArch {
-	if family, ok := isaAliases[s]; ok {
+	if family, ok := isaAliases.get(s); ok {
 		s = family
 	}
-	if isaFamilies[s] != "" {
+	if isaFamilies.of(s) != "" {
 		return SubArch(s)
 	}
 	return ""
@@ -20,7 +20,7 @@ func parseISA(s string) SubArch {
 
 // isFamily reports whether an instruction set is the one of a family of
 // processors.
-func isFamily(isa SubArch) bool { return isaFamilies[string(isa)] == string(isa) }
+func isFamily(isa SubArch) bool { return isaFamilies.of(string(isa)) == string(isa) }
 
 // sameISA reports whether code for the instruction sets of two AMD GPU triples is interchangeable:
 // they are equal, one is the family of the other, or one triple has none. A name that LLVM does
@@ -34,8 +34,8 @@ func (t Triple) sameISA(o Triple) bool {
 	case t.SubArch == o.SubArch:
 		return true
 	}
-	family := isaFamilies[string(t.SubArch)]
-	return family == isaFamilies[string(o.SubArch)] && (isFamily(t.SubArch) || isFamily(o.SubArch))
+	family := isaFamilies.of(string(t.SubArch))
+	return family == isaFamilies.of(string(o.SubArch)) && (isFamily(t.SubArch) || isFamily(o.SubArch))
 }
 
 // isPlainAMDGPU reports whether the triple is for AMD GPUs and has no instruction set, not even an

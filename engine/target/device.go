@@ -66,7 +66,7 @@ func (d Device) Provides(o Device) bool {
 		return d.LinksWith(o)
 	}
 	own, other := d.code(), o.code()
-	return d.sameTriple(o) && (own == "" || own == other || own == isaFamilies[other]) && d.settings(o)
+	return d.sameTriple(o) && (own == "" || own == other || own == isaFamilies.of(other)) && d.settings(o)
 }
 
 // code returns the instruction set of code for an AMD GPU, "" for all. For other devices and
@@ -80,7 +80,7 @@ func (d Device) code() string {
 		if arch == "" {
 			return string(t.SubArch)
 		}
-		if p, known := amdgcnProcessors[arch]; known {
+		if p, known := amdgcnProcessors.get(arch); known {
 			return p.isa
 		}
 	}

@@ -4,7 +4,7 @@ package target
 // processor may set, in alphabetical order, or false if the name is not the
 // canonical name of a processor.
 func AMDGPUFeatures(processor string) (features []string, ok bool) {
-	p, ok := amdgcnProcessors[processor]
+	p, ok := amdgcnProcessors.get(processor)
 	return p.featureNames(), ok
 }
 
@@ -18,7 +18,7 @@ func AMDGPUByMach(mach uint8) string { return amdgcnMachs[mach] }
 // processor that LLVM 22 to 24 do not define is a separate family. processor is the canonical name,
 // without features.
 func CodeFamily(processor string) string {
-	if p, ok := amdgcnProcessors[processor]; ok {
+	if p, ok := amdgcnProcessors.get(processor); ok {
 		return p.family
 	}
 	return processor

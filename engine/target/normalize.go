@@ -51,7 +51,7 @@ func (n *normalizer) recognise(place int, s string) bool {
 	case archPlace:
 		return parseArch(s) != ArchUnknown
 	case vendorPlace:
-		n.vendor = vendorNames[s]
+		n.vendor = vendorNames.of(s)
 		return n.vendor != ""
 	case osPlace:
 		n.os = parseOS(s)

@@ -17,7 +17,7 @@ func KnownProcessor(name string) bool {
 		return true
 	}
 	for _, known := range amdgcnMachs {
-		if name == known {
+		if name != "" && name == known {
 			return true
 		}
 	}
@@ -26,7 +26,7 @@ func KnownProcessor(name string) bool {
 
 // ArchGroup returns the processors of a generation of AMD's GPUs by its name, such as mi300 or
 // rdna3, or nil.
-func ArchGroup(name string) []string { return slices.Clone(archGroups[name]) }
+func ArchGroup(name string) []string { return slices.Clone(archGroups.of(name)) }
 
 // FindProcessor returns the name of the first AMD GPU processor in a text such as the name of a
 // file, or "". A name ends before a letter, a digit or the end of the text. A name of the form of

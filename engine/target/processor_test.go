@@ -30,7 +30,8 @@ func TestFindProcessor(t *testing.T) {
 
 // Every processor is found in the name of a file.
 func TestFindEveryProcessor(t *testing.T) {
-	for name := range amdgcnProcessors {
+	for _, n := range amdgcnProcessors {
+		name := n.name
 		for _, text := range []string{name, "x_" + name + ".co", name + "-xnack+", name + "_fallback"} {
 			if got := FindProcessor(text); got != name {
 				t.Errorf("FindProcessor(%q) = %q", text, got)

@@ -159,22 +159,6 @@ func (p processor) featureNames() []string {
 	return names
 }
 
-// aliases returns the canonical name of each alias in a processor table.
-func aliases(table map[string]processor) map[string]string {
-	m := make(map[string]string)
-	for name, p := range table {
-		for _, a := range p.aliases {
-			m[a] = name
-		}
-	}
-	return m
-}
-
-var (
-	amdgcnAliases = aliases(amdgcnProcessors)
-	r600Aliases   = aliases(r600Processors)
-)
-
 // lookupProcessor finds an AMD GPU by its name or an alias, and returns its
 // canonical name. Other triples have no tables, so nothing is found.
 func lookupProcessor(triple Triple, name string) (string, processor, bool) {
@@ -186,17 +170,20 @@ func lookupProcessor(triple Triple, name string) (string, processor, bool) {
 	default:
 		return "", processor{}, false
 	}
-	if canonical, ok := alias[name]; ok {
+	if canonical, ok := alias.get(name); ok {
 		name = canonical
 	}
-	p, ok := table[name]
+	p, ok := table.get(name)
 	return name, p, ok
 }
 
 // isOffloadArch reports whether LLVM accepts the processor of an entry ID.
 func isOffloadArch(name string) bool {
-	_, ok := amdgcnProcessors[name]
-	return ok || otherOffloadArchs[name]
+	if _, ok := amdgcnProcessors.get(name); ok {
+		return true
+	}
+	_, ok := slices.BinarySearch(otherOffloadArchs, name)
+	return ok
 }
 
 // looksLikeProcessor reports whether s, which is a processor or an environment,

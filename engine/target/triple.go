@@ -1,6 +1,9 @@
 package target
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // Arch, SubArch, Vendor, OS, Env and ObjectFormat are the properties of a
 // triple that LLVM recognises. Spellings that are equivalent in LLVM (amd64 and
@@ -78,7 +81,7 @@ func ParseTriple(s string) Triple {
 		t.Env = impliedEnv(fields[0])
 	}
 	if len(fields) > 1 {
-		t.Vendor = vendorNames[fields[1]]
+		t.Vendor = vendorNames.of(fields[1])
 	}
 	if len(fields) > 2 {
 		t.OS = parseOS(fields[2])
@@ -193,7 +196,7 @@ func (t Triple) defaultFormat() ObjectFormat {
 }
 
 // archNames maps the names in archTable to values.
-var archNames = func() map[string]Arch {
+var archNames = sync.OnceValue(func() map[string]Arch {
 	m := make(map[string]Arch)
 	for _, e := range archTable {
 		for _, n := range e.names {
@@ -201,10 +204,10 @@ var archNames = func() map[string]Arch {
 		}
 	}
 	return m
-}()
+})
 
 func parseArch(s string) Arch {
-	if a, ok := archNames[s]; ok {
+	if a, ok := archNames()[s]; ok {
 		return a
 	}
 	switch {

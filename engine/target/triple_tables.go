@@ -71,23 +71,23 @@ var archTable = []struct {
 }
 
 // vendorNames are matched completely.
-var vendorNames = map[string]Vendor{
-	"apple":  vendorApple,
-	"pc":     "pc",
-	"scei":   "scei",
-	"sie":    "scei",
-	"fsl":    "freescale",
-	"ibm":    "ibm",
-	"img":    "imaginationtechnologies",
-	"mti":    "mipstechnologies",
-	"nvidia": "nvidia",
-	"csr":    "csr",
-	"amd":    "amd",
-	"mesa":   "mesa",
-	"suse":   vendorSUSE,
-	"oe":     "openembedded",
-	"intel":  "intel",
-	"meta":   "meta",
+var vendorNames = table[Vendor]{
+	{"amd", "amd"},
+	{"apple", vendorApple},
+	{"csr", "csr"},
+	{"fsl", "freescale"},
+	{"ibm", "ibm"},
+	{"img", "imaginationtechnologies"},
+	{"intel", "intel"},
+	{"mesa", "mesa"},
+	{"meta", "meta"},
+	{"mti", "mipstechnologies"},
+	{"nvidia", "nvidia"},
+	{"oe", "openembedded"},
+	{"pc", "pc"},
+	{"scei", "scei"},
+	{"sie", "scei"},
+	{"suse", vendorSUSE},
 }
 
 // prefixed is a name that is matched as a prefix (or, for object formats, as a

@@ -23,7 +23,7 @@ func TestCacheKeyIsComplete(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, command := range []string{
-		"cp gfx90a.bc main.o", "mkdir libs members", "cp empty90a.o members/member.o", "llvm-ar rcsT thin.a members/member.o", "llvm-ar rcs libs/libfoo.a empty90a.o",
+		"cp gfx90a.bc main.o", "mkdir libs members", "cp empty90a.o members/member.o", llvm.Dir + "/llvm-ar rcsT thin.a members/member.o", llvm.Dir + "/llvm-ar rcs libs/libfoo.a empty90a.o",
 	} {
 		words := strings.Fields(command)
 		b.run(words[0], words[1:]...)

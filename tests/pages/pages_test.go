@@ -382,6 +382,10 @@ func TestImports(t *testing.T) {
 			}
 			from := filepath.ToSlash(rel)
 			checked++
+			// Its descriptors are read at each start of a program.
+			if strings.Contains(string(content), `"google.golang.org/protobuf`) && from != "internal/workerproto" && from != "internal/workertest" {
+				t.Errorf("%s imports protobuf", from)
+			}
 			for _, m := range imported.FindAllSubmatch(content, -1) {
 				to := string(m[1])
 				above := strings.HasPrefix(to, "internal/cmd") || strings.HasPrefix(to, "cmd/") || to == "worker"

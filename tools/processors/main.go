@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -168,7 +169,6 @@ var featureNames = []string{"sramecc", "xnack"}
 // processor is what LLVM knows of a processor of one architecture.
 type processor struct {
 	features uint8    // settings that a target ID of this processor may name
-	aliases  []string // other names of the same processor
 	isa      string   // what follows amdgpu in its triple
 	family   string   // the processors whose code is alike, see CodeFamily
 	earlier  []earlier
@@ -179,72 +179,82 @@ type earlier struct {
 	until    Release
 	features uint8
 }
-
-// amdgcnProcessors are the processors of AMD GPUs by canonical name.
-var amdgcnProcessors = map[string]processor{
 `)
 	codeFamilies := d.codeFamilies()
+	processors, aliases := map[string]string{}, map[string]string{}
 	for _, p := range d.AMDGCN {
-		fmt.Fprintf(&b, "%q: {isa: %q, family: %q", p.Name, p.ISA, codeFamilies[p.Name])
+		value := fmt.Sprintf("processor{isa: %q, family: %q", p.ISA, codeFamilies[p.Name])
 		if p.Features != nil {
-			fmt.Fprintf(&b, ", features: %s", bits(p.Features))
+			value += ", features: " + bits(p.Features)
 		}
 		if p.Earlier != nil {
-			b.WriteString(", earlier: []earlier{")
+			value += ", earlier: []earlier{"
 			for _, e := range p.Earlier {
-				fmt.Fprintf(&b, "{until: %d, features: %s},", e.Until, bits(e.Features))
+				value += fmt.Sprintf("{until: %d, features: %s},", e.Until, bits(e.Features))
 			}
-			b.WriteString("}")
+			value += "}"
 		}
-		if p.Aliases != nil {
-			fmt.Fprintf(&b, ", aliases: %#v", p.Aliases)
+		processors[p.Name] = value + "}"
+		for _, alias := range p.Aliases {
+			aliases[alias] = strconv.Quote(p.Name)
 		}
-		b.WriteString("},\n")
 	}
-	b.WriteString("}\n\n// amdgcnMachs are the processors by their number in the flags of an ELF header.\nvar amdgcnMachs = map[uint8]string{\n")
+	goTable(&b, "amdgcnProcessors are the processors of AMD GPUs by canonical name.", "amdgcnProcessors", "processor", processors)
+	goTable(&b, "amdgcnAliases are other names of processors, with the canonical ones.", "amdgcnAliases", "string", aliases)
+	b.WriteString("// amdgcnMachs are the processors by their number in the flags of an ELF header.\nvar amdgcnMachs = [256]string{\n")
 	for _, p := range append(slices.Clone(d.AMDGCN), d.Removed...) {
 		fmt.Fprintf(&b, "%s: %q,\n", p.Mach, p.Name)
 	}
-	b.WriteString("}\n\n// isaFamilies are the instruction sets that may follow amdgpu in a triple, with those of their families.\nvar isaFamilies = map[string]string{\n")
-	families := map[string]bool{}
+	b.WriteString("}\n\n")
+	families := map[string]string{}
 	for _, p := range d.AMDGCN {
-		if !families[p.Family] {
-			families[p.Family] = true
-			fmt.Fprintf(&b, "%q: %q,\n", p.Family, p.Family)
-		}
-		if p.ISA != p.Family {
-			fmt.Fprintf(&b, "%q: %q,\n", p.ISA, p.Family)
-		}
+		families[p.Family], families[p.ISA] = strconv.Quote(p.Family), strconv.Quote(p.Family)
 	}
-	b.WriteString("}\n\n// isaAliases are other names of families of instruction sets.\nvar isaAliases = map[string]string{\n")
-	for _, alias := range slices.Sorted(maps.Keys(d.FamilyAliases)) {
-		fmt.Fprintf(&b, "%q: %q,\n", alias, d.FamilyAliases[alias])
+	goTable(&b, "isaFamilies are the instruction sets that may follow amdgpu in a triple, with those of their families.", "isaFamilies", "string", families)
+	others := map[string]string{}
+	for alias, family := range d.FamilyAliases {
+		others[alias] = strconv.Quote(family)
 	}
-	b.WriteString("}\n\n// archGroups are the processors of AMD's GPU generations, by names of products and of instruction sets.\nvar archGroups = map[string][]string{\n")
-	for _, name := range slices.Sorted(maps.Keys(d.Groups)) {
-		fmt.Fprintf(&b, "%q: {\"%s\"},\n", name, strings.Join(d.Groups[name], `", "`))
+	goTable(&b, "isaAliases are other names of families of instruction sets.", "isaAliases", "string", others)
+	groups := map[string]string{}
+	for name, list := range d.Groups {
+		groups[name] = fmt.Sprintf("%#v", list)
 	}
-	b.WriteString("}\n\n// processorNames are the names of all processors of AMD and NVIDIA GPUs, in the order of their instruction sets.\nvar processorNames = []string{\n")
+	goTable(&b, "archGroups are the processors of AMD's GPU generations, by names of products and of instruction sets.", "archGroups", "[]string", groups)
+	b.WriteString("// processorNames are the names of all processors of AMD and NVIDIA GPUs, in the order of their instruction sets.\nvar processorNames = []string{\n")
 	for _, p := range slices.Concat(d.AMDGCN, d.NVPTX) {
 		fmt.Fprintf(&b, "%q,\n", p.Name)
 	}
-	b.WriteString("}\n\n// r600Processors are the processors of r600 triples by canonical name.\nvar r600Processors = map[string]processor{\n")
+	b.WriteString("}\n\n")
+	processors, aliases = map[string]string{}, map[string]string{}
 	for _, p := range d.R600 {
-		if p.Aliases == nil {
-			fmt.Fprintf(&b, "%q: {},\n", p.Name)
-		} else {
-			fmt.Fprintf(&b, "%q: {aliases: %#v},\n", p.Name, p.Aliases)
+		processors[p.Name] = "processor{}"
+		for _, alias := range p.Aliases {
+			aliases[alias] = strconv.Quote(p.Name)
 		}
 	}
-	b.WriteString("}\n\n// otherOffloadArchs are the names that LLVM accepts as the processor of\n// an entry ID beside the canonical names of AMD GPUs.\nvar otherOffloadArchs = map[string]bool{\n")
+	goTable(&b, "r600Processors are the processors of r600 triples by canonical name.", "r600Processors", "processor", processors)
+	goTable(&b, "r600Aliases are other names of processors, with the canonical ones.", "r600Aliases", "string", aliases)
+	accepted := slices.Clone(d.Others)
 	for _, p := range d.NVPTX {
-		fmt.Fprintf(&b, "%q: true,\n", p.Name)
+		accepted = append(accepted, p.Name)
 	}
-	for _, name := range d.Others {
-		fmt.Fprintf(&b, "%q: true,\n", name)
+	slices.Sort(accepted)
+	b.WriteString("// otherOffloadArchs are the names that LLVM accepts as the processor of\n// an entry ID beside the canonical names of AMD GPUs, sorted.\nvar otherOffloadArchs = []string{\n")
+	for _, name := range accepted {
+		fmt.Fprintf(&b, "%q,\n", name)
 	}
 	b.WriteString("}\n")
 	return b.String()
+}
+
+// goTable writes a table of package target. The values are Go expressions.
+func goTable(b *strings.Builder, comment, name, valueType string, values map[string]string) {
+	fmt.Fprintf(b, "// %s\nvar %s = table[%s]{\n", comment, name, valueType)
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(b, "{%q, %s},\n", key, values[key])
+	}
+	b.WriteString("}\n\n")
 }
 
 // bits returns features as an expression.

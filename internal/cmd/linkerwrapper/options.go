@@ -3,6 +3,7 @@ package linkerwrapper
 import (
 	"fmt"
 	"strings"
+	"sync"
 )
 
 // option identifies an option of the wrapper.
@@ -71,7 +72,7 @@ type spelling struct {
 }
 
 // spellings is the option table of clang-linker-wrapper (LinkerWrapperOpts.td of LLVM 22).
-var spellings = func() (list []spelling) {
+var spellings = sync.OnceValue(func() (list []spelling) {
 	add := func(id option, style style, as string, texts ...string) {
 		for _, text := range texts {
 			list = append(list, spelling{text, style, id, as})
@@ -80,7 +81,7 @@ var spellings = func() (list []spelling) {
 	addOwnOptions(add)
 	addLinkerOptions(add)
 	return list
-}()
+})
 
 // dashes returns the spellings of options that begin with one or two dashes.
 func dashes(names ...string) (texts []string) {
@@ -216,8 +217,9 @@ func match(arg string) *spelling {
 		return nil
 	}
 	var best *spelling
-	for i := range spellings {
-		s := &spellings[i]
+	all := spellings()
+	for i := range all {
+		s := &all[i]
 		if !strings.HasPrefix(arg, s.text) || (s.style == flag || s.style == separate) && arg != s.text {
 			continue
 		}

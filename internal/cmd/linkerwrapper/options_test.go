@@ -129,7 +129,7 @@ func TestHelp(t *testing.T) {
 	printHelp(&short, false)
 	printHelp(&long, true)
 	// Every option that is for callers is in the help.
-	for _, s := range spellings {
+	for _, s := range spellings() {
 		name := strings.TrimRight(s.text, "=")
 		if strings.HasPrefix(name, "--") && s.id != optOutput && s.id != optLibraryPath && s.id != optRPath && s.id != optWholeArchive && s.id != optNoWholeArchive && s.id != optVersion && !strings.Contains(long.String(), name) {
 			t.Errorf("%s is not in the help", name)
