@@ -9,6 +9,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
@@ -134,7 +135,7 @@ func ParseHost(c content.Content) (*Host, error) {
 // loadedEnd returns the file offset after the segment that loads a byte.
 func loadedEnd(f *elfedit.File, addr, off uint64) uint64 {
 	for _, s := range f.Segments {
-		if s.Type == elfedit.PtLoad && addr >= s.Addr && addr-s.Addr < s.FileSize {
+		if s.Type == elf.PtLoad && addr >= s.Addr && addr-s.Addr < s.FileSize {
 			return s.Offset + s.FileSize
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 )
@@ -316,11 +317,11 @@ func TestCoversSplit(t *testing.T) {
 
 // splitLibrary returns an object whose device code is in packages of their own.
 func splitLibrary() []byte {
-	b := object.NewBuilder(object.MachineX8664)
+	b := object.NewBuilder(elf.MachineX8664)
 	for name, body := range map[string][]byte{
 		".hip_fatbin": make([]byte, 8192), ".hipFatBinSegment": []byte("HIPK\x01\x00\x00\x00marker.."), ".rocm_kpack_ref": []byte("marker"),
 	} {
-		b.Section(object.BuilderSection{Name: name, Type: object.ShtProgbits, Flags: object.ShfAlloc, Content: content.Memory(body)})
+		b.Section(object.BuilderSection{Name: name, Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Content: content.Memory(body)})
 	}
 	var out content.Buffer
 	if err := b.Write(&out); err != nil {
