@@ -44,7 +44,7 @@ func TestUnbundleArchive(t *testing.T) {
 	lib := archive(t,
 		"plain.o", string(bundled(t, "gfx90a", "gfx942")),
 		"packed.o", string(compressed(t, bundled(t, "gfx90a", "gfx1100"))),
-		"host.o", string(elf(t, ".text", "code")),
+		"host.o", string(elfObject(t, ".text", "code")),
 		"text.txt", "text")
 	conflict := archive(t, "bad.o", string(bundled(t, "gfx90a", "gfx90a:xnack+")))
 	for _, test := range []struct {
@@ -114,7 +114,7 @@ func TestUnbundleArchive(t *testing.T) {
 // Archive keeps the order of its inputs, and refuses what cannot be in one bundle.
 func TestArchive(t *testing.T) {
 	one, two := bundled(t, "gfx90a"), bundled(t, "gfx942")
-	s, dir := newSession(t, map[string][]byte{"host.o": elf(t, ".text", "code"), "lib.a": archive(t, "one.o", string(one)), "dir/one.o": one, "two.o": two, "bad.o": bundled(t, "gfx90a", "gfx90a:xnack+")})
+	s, dir := newSession(t, map[string][]byte{"host.o": elfObject(t, ".text", "code"), "lib.a": archive(t, "one.o", string(one)), "dir/one.o": one, "two.o": two, "bad.o": bundled(t, "gfx90a", "gfx90a:xnack+")})
 	if err := s.Archive(context.Background(), ArchiveOptions{Inputs: []string{"two.o", "dir/one.o"}, Output: "out.a", Check: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func BenchmarkUnbundleArchive(b *testing.B) {
 			for range 200 {
 				code[random.IntN(len(code))]++
 			}
-			items = append(items, bundle.Item{ID: gfx + arch, Content: content.Memory(elf(b, ".text", string(code)))})
+			items = append(items, bundle.Item{ID: gfx + arch, Content: content.Memory(elfObject(b, ".text", string(code)))})
 		}
 		plain = append(plain, fixture.BundleOf(b, bundle.Options{Align: 4096}, items...))
 		size += len(plain[len(plain)-1])

@@ -9,6 +9,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/check"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 	"github.com/rules-offload/rules_offload/internal/object"
@@ -124,7 +125,7 @@ func loadable(data []byte) error {
 		if len(data) < machineAt+2 {
 			return errors.New("found a truncated ELF file, " + expected)
 		}
-		if machine := binary.LittleEndian.Uint16(data[machineAt:]); machine != object.MachineAMDGPU && machine != object.MachineCUDA {
+		if machine := binary.LittleEndian.Uint16(data[machineAt:]); machine != elf.MachineAMDGPU && machine != elf.MachineCUDA {
 			return fmt.Errorf("found %s for machine %d, which is not a GPU, %s", format, machine, expected)
 		}
 		return nil

@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
@@ -101,7 +102,7 @@ func untypedOffloading(c content.Content) (object.Edits, error) {
 			return edits, err
 		}
 		body := c.Slice(int64(section.Offset), int64(len(data)))
-		if section.Type != object.ShtOffloading {
+		if section.Type != elf.ShtOffloading {
 			untyped = true
 			if err := checkOffloadBinaries(body); err != nil {
 				return edits, fmt.Errorf("section %s: %w", embedding.OffloadSection, err)

@@ -4,14 +4,15 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // FuzzHostObject edits host objects as Embed does.
 func FuzzHostObject(f *testing.F) {
-	f.Add(fixture.Merged(f, object.BuilderSection{Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Content: content.Memory([]byte("linked"))}))
-	f.Add(elf(f, ".llvm.offloading", string(packedImage(f, "gfx1", "one"))))
+	f.Add(fixture.Merged(f, object.BuilderSection{Name: ".llvm.offloading.relocatable", Type: elf.ShtProgbits, Content: content.Memory([]byte("linked"))}))
+	f.Add(elfObject(f, ".llvm.offloading", string(packedImage(f, "gfx1", "one"))))
 	f.Add(hostObject(f, ".offloading.entry.f"))
 	f.Add(packedImage(f, "gfx1", "one"))
 	f.Fuzz(func(t *testing.T, data []byte) {

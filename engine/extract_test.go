@@ -82,7 +82,7 @@ func TestInspect(t *testing.T) {
 	one, two := packedImage(t, "gfx1", "one"), packedImage(t, "gfx2", "second")
 	plain, zipped := bundled(t, "gfx3", "gfx4:xnack+"), compressed(t, bundled(t, "gfx5"))
 	pad := strings.Repeat("\x00", 4096)
-	object := elf(t,
+	object := elfObject(t,
 		".text", "text",
 		".llvm.offloading:offloading", string(one)+string(two),
 		".any:offloading", string(one),
@@ -172,12 +172,12 @@ func TestInspect(t *testing.T) {
 func TestScope(t *testing.T) {
 	one := string(packedImage(t, "gfx1", "one"))
 	s, _ := newSession(t, map[string][]byte{"in": archive(t,
-		"fat.o", string(elf(t, ".hip_fatbin", string(bundled(t, "gfx3")), ".nv_fatbin", string(fatbinary("ptx")), ".other", one)),
+		"fat.o", string(elfObject(t, ".hip_fatbin", string(bundled(t, "gfx3")), ".nv_fatbin", string(fatbinary("ptx")), ".other", one)),
 		"bundle", string(bundled(t, "gfx3")),
-		"named.o", string(elf(t, ".llvm.offloading", one)),
-		"typed.o", string(elf(t, ".any:offloading", one)),
-		"relocatable.o", string(elf(t, ".llvm.offloading.relocatable", one)),
-		"else.o", string(elf(t, ".llvm.offloading", "something else")),
+		"named.o", string(elfObject(t, ".llvm.offloading", one)),
+		"typed.o", string(elfObject(t, ".any:offloading", one)),
+		"relocatable.o", string(elfObject(t, ".llvm.offloading.relocatable", one)),
+		"else.o", string(elfObject(t, ".llvm.offloading", "something else")),
 	)})
 	var members []string
 	f, err := s.Open(context.Background(), "in", images.Options{Scope: images.OffloadBinaries})
@@ -227,10 +227,10 @@ func TestInspectErrors(t *testing.T) {
 		want string
 	}{
 		{"offload binary", bad, "in: offload binary at byte 0x0: its size of 255 bytes passes the end at 152"},
-		{"section", elf(t, ".llvm.offloading:offloading", string(bad)), "in: section .llvm.offloading: offload binary at byte 0x0: its size"},
-		{"member", archive(t, "good.o", string(packedImage(t, "a", "b")), "a/bad.o", string(elf(t, ".x:offloading", string(bad)))), "in(a/bad.o): section .x: offload binary at byte 0x0: its size"},
+		{"section", elfObject(t, ".llvm.offloading:offloading", string(bad)), "in: section .llvm.offloading: offload binary at byte 0x0: its size"},
+		{"member", archive(t, "good.o", string(packedImage(t, "a", "b")), "a/bad.o", string(elfObject(t, ".x:offloading", string(bad)))), "in(a/bad.o): section .x: offload binary at byte 0x0: its size"},
 		{"bundle", cut, "in: plain bundle at byte 0x0: entry 2 of 2 at byte 0x56: offset 0x1000 + size 0x8 passes the end"},
-		{"fatbinary", elf(t, ".nv_fatbin", string(fatbinary("x")[:16])), "in: section .nv_fatbin: CUDA fatbinary at byte 0x0: header 0x10 + size 0x1 passes the end at 0x10"},
+		{"fatbinary", elfObject(t, ".nv_fatbin", string(fatbinary("x")[:16])), "in: section .nv_fatbin: CUDA fatbinary at byte 0x0: header 0x10 + size 0x1 passes the end at 0x10"},
 		{"bitcode", []byte("BC\xc0\xde0"), "in: bitcode"},
 		{"archive", []byte("!<arch>\nshort"), "in: "},
 	} {
@@ -271,7 +271,7 @@ func TestHostileNesting(t *testing.T) {
 	for range 200 {
 		sections = append(sections, ".x:offloading", strings.Repeat(string(packedImage(t, "gfx1", "x")), 10))
 	}
-	p := elf(t, sections...)
+	p := elfObject(t, sections...)
 	headers := le.Uint64(p[40:])
 	for i := range 200 {
 		at := headers + 64*uint64(i+1) + 24
@@ -318,8 +318,8 @@ func read(t testing.TB, dir string) map[string]string {
 }
 
 func TestExtract(t *testing.T) {
-	fat := elf(t, ".hip_fatbin", string(compressed(t, bundled(t, "gfx5", "gfx6")))+string(bundled(t, "gfx7")))
-	lib := archive(t, "a.o", string(elf(t, ".llvm.offloading:offloading", string(packedImage(t, "gfx1", "one")))), "b.o", string(packedImage(t, "gfx/2", "second")), "fat.o", string(fat))
+	fat := elfObject(t, ".hip_fatbin", string(compressed(t, bundled(t, "gfx5", "gfx6")))+string(bundled(t, "gfx7")))
+	lib := archive(t, "a.o", string(elfObject(t, ".llvm.offloading:offloading", string(packedImage(t, "gfx1", "one")))), "b.o", string(packedImage(t, "gfx/2", "second")), "fat.o", string(fat))
 	for _, test := range []struct {
 		name     string
 		requests []string
@@ -390,7 +390,7 @@ func FuzzInspect(f *testing.F) {
 	f.Add(deflated(f, one))
 	f.Add(bundled(f, "gfx3"))
 	f.Add(compressed(f, bundled(f, "gfx3")))
-	f.Add(elf(f, ".llvm.offloading:offloading", one, ".hip_fatbin", string(compressed(f, bundled(f, "gfx3"))), ".nv_fatbin", string(fatbinary("x"))))
+	f.Add(elfObject(f, ".llvm.offloading:offloading", one, ".hip_fatbin", string(compressed(f, bundled(f, "gfx3"))), ".nv_fatbin", string(fatbinary("x"))))
 	f.Add(archive(f, "a", one, "b", string(archive(f, "c", one))))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := New(Config{Stdin: bytes.NewReader(data), Budget: budget.New(1, 64<<20)})

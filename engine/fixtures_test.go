@@ -11,7 +11,7 @@ var (
 	compressed       = fixture.Compressed
 	compressedByLLVM = fixture.CompressedByLLVM
 	fatbinary        = fixture.Fatbinary
-	elf              = fixture.ELF
+	elfObject        = fixture.ELF
 	archive          = fixture.Archive
 	hostObject       = fixture.HostEntries
 	sectionData      = fixture.SectionData

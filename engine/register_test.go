@@ -12,6 +12,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -27,7 +28,7 @@ func TestRegister(t *testing.T) {
 		const x8664 = 62
 		b := object.NewBuilder(x8664)
 		text := b.Section(object.BuilderSection{Name: ".text", Type: 1, Flags: 6, Align: 4, Content: content.Memory(make([]byte, 8))})
-		b.Relocate(text, 0, 1, b.Symbol(object.BuilderSymbol{Name: "__hip_fatbin_mine", Bind: object.BindGlobal}), 0)
+		b.Relocate(text, 0, 1, b.Symbol(object.BuilderSymbol{Name: "__hip_fatbin_mine", Bind: elf.BindGlobal}), 0)
 		return b.Write(out)
 	})
 	s, dir := newSession(t, map[string][]byte{
@@ -168,8 +169,8 @@ func TestRegisterErrors(t *testing.T) {
 func TestEmbed(t *testing.T) {
 	one, two := packedImage(t, "gfx1", "one"), packedImage(t, "gfx2", "second")
 	s, dir := newSession(t, map[string][]byte{
-		"plain.o": elf(t, ".text", "code"), "fat.o": elf(t, ".llvm.offloading:offloading", string(one)), "objcopy.o": elf(t, ".llvm.offloading", string(one)),
-		"wrong.o": elf(t, ".llvm.offloading", "not an offload binary"),
+		"plain.o": elfObject(t, ".text", "code"), "fat.o": elfObject(t, ".llvm.offloading:offloading", string(one)), "objcopy.o": elfObject(t, ".llvm.offloading", string(one)),
+		"wrong.o": elfObject(t, ".llvm.offloading", "not an offload binary"),
 		"one":     one, "two": two, "empty": nil,
 	})
 	embed := func(input string, packages ...string) error {
@@ -200,7 +201,7 @@ func TestEmbed(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, section := range file.Sections {
-			if string(section.Name) == ".llvm.offloading" && (section.Type != object.ShtOffloading || section.Align != 8) {
+			if string(section.Name) == ".llvm.offloading" && (section.Type != elf.ShtOffloading || section.Align != 8) {
 				t.Errorf("%s: section of type %x, alignment %d", test.input, section.Type, section.Align)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -70,12 +71,12 @@ type looker = func(context.Context, content.Content, place) error
 func (s *search) lookInto(file *object.File, section *object.Section) looker {
 	name := string(section.Name)
 	switch {
-	case file.Format.IsELF() && section.Type == object.ShtOffloading,
+	case file.Format.IsELF() && section.Type == elf.ShtOffloading,
 		file.Format.IsCOFF() && strings.HasPrefix(name, embedding.OffloadSection):
 		return s.offloading
-	case file.Format.IsELF() && section.Type == object.ShtProgbits && name == embedding.OffloadSection:
+	case file.Format.IsELF() && section.Type == elf.ShtProgbits && name == embedding.OffloadSection:
 		return s.untypedOffloading
-	case s.opt.Scope != Everything || section.Type == object.ShtNobits && file.Format.IsELF():
+	case s.opt.Scope != Everything || section.Type == elf.ShtNobits && file.Format.IsELF():
 		return nil
 	case strings.HasPrefix(name, bundle.SectionPrefix):
 		return s.entrySection

@@ -39,7 +39,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // Magic is the first bytes of every package.
@@ -144,8 +144,8 @@ func KindOfData(data []byte) ImageKind {
 		return SPIRV
 	case hasPrefix(data, "\x50\xed\x55\xba"):
 		return Fatbinary
-	case hasPrefix(data, "\x7fELF"):
-		if len(data) >= 20 && binary.LittleEndian.Uint16(data[18:]) == object.MachineCUDA {
+	case hasPrefix(data, elf.Magic):
+		if len(data) >= 20 && binary.LittleEndian.Uint16(data[18:]) == elf.MachineCUDA {
 			return Cubin
 		}
 		return Object

@@ -10,9 +10,9 @@ package codeobject
 
 import (
 	"bytes"
-	"debug/elf"
 
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // Object is a code object. It refers to the bytes that it was parsed from.
@@ -83,7 +83,7 @@ type OpenMP struct {
 // Is reports whether data begins like an AMD code object: a 64-bit ELF file for
 // the machine AMDGPU.
 func Is(data []byte) bool {
-	return len(data) >= ehdrSize && string(data[:6]) == "\x7fELF\x02\x01" && elf.Machine(u16(data[18:])) == elf.EM_AMDGPU
+	return len(data) >= elf.HeaderSize && string(data[:6]) == elf.Magic+"\x02\x01" && u16(data[18:]) == elf.MachineAMDGPU
 }
 
 // Parse reads a code object. An object without metadata is not an error.
@@ -93,7 +93,7 @@ func Parse(data []byte) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Object{CodeObject: targetOf(data), Relocatable: f.typ == etRel, Sections: f.sectionList(), elf: f}
+	o := &Object{CodeObject: targetOf(data), Relocatable: f.typ == elf.EtRel, Sections: f.sectionList(), elf: f}
 	if err := f.readSymbols(); err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ func targetOf(data []byte) target.CodeObject {
 	const maxABI = 4
 	flags := u32(data[48:])
 	t := target.CodeObject{Mach: uint8(flags), Processor: target.AMDGPUByMach(uint8(flags))}
-	if osabi, abi := data[7], data[8]; osabi == osabiHSA && abi <= maxABI {
+	if osabi, abi := data[7], data[8]; osabi == elf.OSABIHSA && abi <= maxABI {
 		t.Version = int(abi) + 2
 	}
 	switch t.Version {
@@ -150,7 +150,7 @@ func (o *Object) Empty() bool { return len(o.Kernels) == 0 && o.Variables == 0 }
 func (o *Object) kernelsOfDescriptors() {
 	for _, s := range o.elf.ordered {
 		name := s.name
-		if base, ok := bytes.CutSuffix(name, []byte(".kd")); ok && s.typ == sttObject && s.size == descriptorSize && len(base) > 0 {
+		if base, ok := bytes.CutSuffix(name, []byte(".kd")); ok && s.typ == elf.TypeObject && s.size == descriptorSize && len(base) > 0 {
 			o.Kernels = append(o.Kernels, Kernel{Name: base, Symbol: name})
 		}
 	}

@@ -2,45 +2,11 @@ package codeobject
 
 import (
 	"bytes"
-	"debug/elf"
 	"fmt"
 
 	"github.com/zeebo/xxh3"
-)
 
-// Values and sizes of the ELF format.
-const (
-	osabiHSA = 64
-
-	etRel = 1
-
-	ehdrSize = 64
-	shdrSize = 64
-	phdrSize = 56
-	symSize  = 24
-	dynSize  = 16
-
-	ptLoad    = 1
-	ptDynamic = 2
-	ptNote    = 4
-
-	shtSymtab = 2
-	shtStrtab = 3
-	shtNote   = 7
-	shtNobits = 8
-	shtDynsym = 11
-
-	dtNull    = 0
-	dtHash    = 4
-	dtStrtab  = 5
-	dtSymtab  = 6
-	dtStrsz   = 10
-	dtGnuHash = 0x6ffffef5
-
-	sttObject = 1
-
-	shnXindex = 0xffff
-	shnLo     = 0xff00
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // file is the ELF layer of a code object.
@@ -89,7 +55,7 @@ func open(data []byte) (*file, error) {
 
 // notCodeObject returns the error for data that is not a code object.
 func notCodeObject(data []byte) error {
-	return fmt.Errorf("not an AMD code object: found % x, expected a 64-bit ELF file for machine %d", data[:min(len(data), 20)], elf.EM_AMDGPU)
+	return fmt.Errorf("not an AMD code object: found % x, expected a 64-bit ELF file for machine %d", data[:min(len(data), 20)], elf.MachineAMDGPU)
 }
 
 // has reports whether the file has n bytes at offset off.
@@ -105,12 +71,12 @@ func (f *file) readSegments(off, entry, n uint64) error {
 	if off == 0 || n == 0 {
 		return nil
 	}
-	if entry != phdrSize || !f.has(off, n*phdrSize) {
-		return fmt.Errorf("program headers at byte 0x%x: found %d of %d bytes in a file of %d bytes, expected headers of %d bytes inside the file", off, n, entry, len(f.data), phdrSize)
+	if entry != elf.SegmentSize || !f.has(off, n*elf.SegmentSize) {
+		return fmt.Errorf("program headers at byte 0x%x: found %d of %d bytes in a file of %d bytes, expected headers of %d bytes inside the file", off, n, entry, len(f.data), elf.SegmentSize)
 	}
 	f.phdrs = make([]phdr, n)
 	for i := range f.phdrs {
-		b := f.bytes(off+uint64(i)*phdrSize, phdrSize)
+		b := f.bytes(off+uint64(i)*elf.SegmentSize, elf.SegmentSize)
 		f.phdrs[i] = phdr{typ: u32(b), flags: u32(b[4:]), offset: u64(b[8:]), addr: u64(b[16:]), filesize: u64(b[32:])}
 	}
 	return nil
@@ -120,30 +86,30 @@ func (f *file) readSections(off, entry, n, names uint64) error {
 	if off == 0 {
 		return nil
 	}
-	if entry != shdrSize || !f.has(off, shdrSize) {
-		return fmt.Errorf("section headers at byte 0x%x: found headers of %d bytes in a file of %d bytes, expected headers of %d bytes inside the file", off, entry, len(f.data), shdrSize)
+	if entry != elf.SectionSize || !f.has(off, elf.SectionSize) {
+		return fmt.Errorf("section headers at byte 0x%x: found headers of %d bytes in a file of %d bytes, expected headers of %d bytes inside the file", off, entry, len(f.data), elf.SectionSize)
 	}
-	if first := f.bytes(off, shdrSize); n == 0 {
+	if first := f.bytes(off, elf.SectionSize); n == 0 {
 		n = u64(first[32:])
 	}
-	if names == shnXindex {
-		names = uint64(u32(f.bytes(off, shdrSize)[40:]))
+	if names == elf.ShnXindex {
+		names = uint64(u32(f.bytes(off, elf.SectionSize)[40:]))
 	}
-	if n > (uint64(len(f.data))-off)/shdrSize {
-		return fmt.Errorf("section headers at byte 0x%x: %d headers of %d bytes pass the end of the file (%d bytes)", off, n, shdrSize, len(f.data))
+	if n > (uint64(len(f.data))-off)/elf.SectionSize {
+		return fmt.Errorf("section headers at byte 0x%x: %d headers of %d bytes pass the end of the file (%d bytes)", off, n, elf.SectionSize, len(f.data))
 	}
 	f.shdrs = make([]shdr, n)
 	for i := range f.shdrs {
-		b := f.bytes(off+uint64(i)*shdrSize, shdrSize)
+		b := f.bytes(off+uint64(i)*elf.SectionSize, elf.SectionSize)
 		f.shdrs[i] = shdr{typ: u32(b[4:]), addr: u64(b[16:]), offset: u64(b[24:]), size: u64(b[32:]), link: u32(b[40:]), entsize: u64(b[56:])}
 	}
 	if names >= n {
 		return nil
 	}
-	if s := f.shdrs[names]; s.typ == shtStrtab && f.has(s.offset, s.size) {
+	if s := f.shdrs[names]; s.typ == elf.ShtStrtab && f.has(s.offset, s.size) {
 		table := f.bytes(s.offset, s.size)
 		for i := range f.shdrs {
-			f.shdrs[i].name = stringAt(table, uint64(u32(f.data[off+uint64(i)*shdrSize:])), maxSectionName)
+			f.shdrs[i].name = stringAt(table, uint64(u32(f.data[off+uint64(i)*elf.SectionSize:])), maxSectionName)
 		}
 	}
 	return nil
@@ -168,7 +134,7 @@ func stringAt(table []byte, off uint64, most int) []byte {
 func (f *file) sectionList() []Section {
 	var list []Section
 	for i, s := range f.shdrs {
-		if i > 0 && s.typ != shtNobits && s.size > 0 && f.has(s.offset, s.size) {
+		if i > 0 && s.typ != elf.ShtNobits && s.size > 0 && f.has(s.offset, s.size) {
 			list = append(list, Section{Name: s.name, Size: s.size})
 		}
 	}
@@ -188,13 +154,13 @@ func (f *file) readSymbols() error {
 	if err != nil || t == nil {
 		return err
 	}
-	n := len(t.entries) / symSize
+	n := len(t.entries) / elf.SymbolSize
 	f.byName = make(map[uint64]int32, n)
 	// Names may share bytes, but the total is limited so that a small file cannot
 	// produce long lists.
 	room := 16*uint64(len(t.names)) + 1<<20
 	for i := range n {
-		b := t.entries[i*symSize:]
+		b := t.entries[i*elf.SymbolSize:]
 		name, section := u32(b), u16(b[6:])
 		if name == 0 || section == 0 {
 			continue
@@ -202,18 +168,18 @@ func (f *file) readSymbols() error {
 		s := symbol{typ: b[4] & 15, section: section, value: u64(b[8:]), size: u64(b[16:])}
 		if s.name = stringAt(t.names, uint64(name), maxName); len(s.name) == 0 {
 			if uint64(name) >= uint64(len(t.names)) {
-				return fmt.Errorf("symbol %d at byte 0x%x: its name at 0x%x lies outside of the table of names (%d bytes)", i, at+uint64(i)*symSize, name, len(t.names))
+				return fmt.Errorf("symbol %d at byte 0x%x: its name at 0x%x lies outside of the table of names (%d bytes)", i, at+uint64(i)*elf.SymbolSize, name, len(t.names))
 			}
 			continue
 		}
 		if uint64(len(s.name)) > room {
-			return fmt.Errorf("symbol %d at byte 0x%x: the names of the symbols overlap", i, at+uint64(i)*symSize)
+			return fmt.Errorf("symbol %d at byte 0x%x: the names of the symbols overlap", i, at+uint64(i)*elf.SymbolSize)
 		}
 		room -= uint64(len(s.name))
 		f.byName[xxh3.Hash(s.name)] = int32(len(f.ordered))
 		f.ordered = append(f.ordered, s)
 		local := b[4]>>4 == 0
-		if s.typ == sttObject && !local && !bytes.HasSuffix(s.name, []byte(".kd")) && !bytes.HasPrefix(s.name, []byte("__hip_cuid_")) {
+		if s.typ == elf.TypeObject && !local && !bytes.HasSuffix(s.name, []byte(".kd")) && !bytes.HasPrefix(s.name, []byte("__hip_cuid_")) {
 			f.variables++
 		}
 	}
@@ -222,12 +188,12 @@ func (f *file) readSymbols() error {
 
 // symbols returns the symbol table and its offset. The table is nil if the file has no symbols.
 func (f *file) symbols() (*symbolTable, uint64, error) {
-	t, at, err := f.symbolsIn(shtDynsym)
+	t, at, err := f.symbolsIn(elf.ShtDynsym)
 	if t == nil && err == nil {
 		t, at, err = f.dynamicSymbols()
 	}
 	if t == nil && err == nil {
-		t, at, err = f.symbolsIn(shtSymtab)
+		t, at, err = f.symbolsIn(elf.ShtSymtab)
 	}
 	return t, at, err
 }
@@ -239,14 +205,14 @@ func (f *file) symbolsIn(typ uint32) (*symbolTable, uint64, error) {
 		if s.typ != typ {
 			continue
 		}
-		if s.entsize != symSize || !f.has(s.offset, s.size) {
-			return nil, 0, fmt.Errorf("symbols at byte 0x%x: found %d bytes in entries of %d in a file of %d bytes, expected entries of %d bytes inside the file", s.offset, s.size, s.entsize, len(f.data), symSize)
+		if s.entsize != elf.SymbolSize || !f.has(s.offset, s.size) {
+			return nil, 0, fmt.Errorf("symbols at byte 0x%x: found %d bytes in entries of %d in a file of %d bytes, expected entries of %d bytes inside the file", s.offset, s.size, s.entsize, len(f.data), elf.SymbolSize)
 		}
 		if uint64(s.link) >= uint64(len(f.shdrs)) {
 			return nil, 0, fmt.Errorf("symbols at byte 0x%x: names in section %d of %d", s.offset, s.link, len(f.shdrs))
 		}
 		names := &f.shdrs[s.link]
-		if names.typ != shtStrtab || !f.has(names.offset, names.size) {
+		if names.typ != elf.ShtStrtab || !f.has(names.offset, names.size) {
 			return nil, 0, fmt.Errorf("names of symbols at byte 0x%x: %d bytes pass the end of the file (%d bytes), or are not a string table", names.offset, names.size, len(f.data))
 		}
 		return &symbolTable{f.bytes(s.offset, s.size), f.bytes(names.offset, names.size)}, s.offset, nil
@@ -258,7 +224,7 @@ func (f *file) symbolsIn(typ uint32) (*symbolTable, uint64, error) {
 func (f *file) dynamicSymbols() (*symbolTable, uint64, error) {
 	var dynamic []byte
 	for _, p := range f.phdrs {
-		if p.typ == ptDynamic {
+		if p.typ == elf.PtDynamic {
 			if !f.has(p.offset, p.filesize) {
 				return nil, 0, fmt.Errorf("dynamic segment at byte 0x%x: %d bytes pass the end of the file (%d bytes)", p.offset, p.filesize, len(f.data))
 			}
@@ -266,20 +232,20 @@ func (f *file) dynamicSymbols() (*symbolTable, uint64, error) {
 		}
 	}
 	var symtab, strtab, strsz, hash, gnu uint64
-	for ; len(dynamic) >= dynSize; dynamic = dynamic[dynSize:] {
+	for ; len(dynamic) >= elf.DynamicSize; dynamic = dynamic[elf.DynamicSize:] {
 		value := u64(dynamic[8:])
 		switch u64(dynamic) {
-		case dtNull:
+		case elf.DtNull:
 			dynamic = nil
-		case dtSymtab:
+		case elf.DtSymtab:
 			symtab = value
-		case dtStrtab:
+		case elf.DtStrtab:
 			strtab = value
-		case dtStrsz:
+		case elf.DtStrsz:
 			strsz = value
-		case dtHash:
+		case elf.DtHash:
 			hash = value
-		case dtGnuHash:
+		case elf.DtGNUHash:
 			gnu = value
 		}
 		if dynamic == nil {
@@ -298,12 +264,12 @@ func (f *file) dynamicSymbols() (*symbolTable, uint64, error) {
 	case gnu != 0:
 		n = f.gnuSymbols(gnu)
 	}
-	entries, ok1 := f.offset(symtab, n*symSize)
+	entries, ok1 := f.offset(symtab, n*elf.SymbolSize)
 	names, ok2 := f.offset(strtab, strsz)
 	if !ok1 || !ok2 {
 		return nil, 0, fmt.Errorf("dynamic symbols at address 0x%x: %d symbols and %d bytes of names do not lie in the file", symtab, n, strsz)
 	}
-	return &symbolTable{f.bytes(entries, n*symSize), f.bytes(names, strsz)}, entries, nil
+	return &symbolTable{f.bytes(entries, n*elf.SymbolSize), f.bytes(names, strsz)}, entries, nil
 }
 
 // gnuSymbols returns the number of symbols in a GNU hash table. It follows the
@@ -341,7 +307,7 @@ func (f *file) gnuSymbols(addr uint64) uint64 {
 // offset returns the file offset of n bytes at an address.
 func (f *file) offset(addr, n uint64) (uint64, bool) {
 	for _, p := range f.phdrs {
-		if p.typ == ptLoad && addr >= p.addr && addr-p.addr <= p.filesize && n <= p.filesize-(addr-p.addr) {
+		if p.typ == elf.PtLoad && addr >= p.addr && addr-p.addr <= p.filesize && n <= p.filesize-(addr-p.addr) {
 			off := p.offset + (addr - p.addr)
 			return off, off >= p.offset && f.has(off, n)
 		}
@@ -368,17 +334,17 @@ func (f *file) contents(s *symbol, n uint64) []byte {
 	if s.size < n {
 		return nil
 	}
-	if f.typ != etRel {
+	if f.typ != elf.EtRel {
 		if off, ok := f.offset(s.value, n); ok {
 			return f.bytes(off, n)
 		}
 		return nil
 	}
-	if int(s.section) >= len(f.shdrs) || s.section >= shnLo {
+	if int(s.section) >= len(f.shdrs) || s.section >= elf.ShnLoReserve {
 		return nil
 	}
 	h := &f.shdrs[s.section]
-	if h.typ == shtNobits || !f.has(h.offset, h.size) || s.value > h.size || n > h.size-s.value {
+	if h.typ == elf.ShtNobits || !f.has(h.offset, h.size) || s.value > h.size || n > h.size-s.value {
 		return nil
 	}
 	return f.bytes(h.offset+s.value, n)

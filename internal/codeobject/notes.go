@@ -3,6 +3,8 @@ package codeobject
 import (
 	"bytes"
 	"fmt"
+
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // Types of notes with the names AMDGPU and AMD.
@@ -17,7 +19,7 @@ func (o *Object) readNotes() error {
 	f := o.elf
 	segments := false
 	for _, p := range f.phdrs {
-		if p.typ != ptNote {
+		if p.typ != elf.PtNote {
 			continue
 		}
 		segments = true
@@ -32,7 +34,7 @@ func (o *Object) readNotes() error {
 		return nil
 	}
 	for _, s := range f.shdrs {
-		if s.typ != shtNote {
+		if s.typ != elf.ShtNote {
 			continue
 		}
 		if !f.has(s.offset, s.size) {

@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -45,7 +46,7 @@ type Kernel struct {
 
 // Is reports whether data begins like a cubin: an ELF file for the machine CUDA.
 func Is(data []byte) bool {
-	return len(data) >= 64 && string(data[:4]) == "\x7fELF" && data[5] == 1 && binary.LittleEndian.Uint16(data[18:]) == object.MachineCUDA
+	return len(data) >= elf.HeaderSize && string(data[:4]) == elf.Magic && data[5] == 1 && binary.LittleEndian.Uint16(data[18:]) == elf.MachineCUDA
 }
 
 // Arch returns the name of the processor, such as sm_80.
@@ -76,7 +77,7 @@ func Parse(data []byte) (*Object, error) {
 	p := parser{file: f, byName: make(map[string]int)}
 	for i := range f.Sections {
 		s := &f.Sections[i]
-		if s.Type != 0 && s.Type != object.ShtNobits && s.Size > 0 && s.Size <= uint64(len(data)) {
+		if s.Type != 0 && s.Type != elf.ShtNobits && s.Size > 0 && s.Size <= uint64(len(data)) {
 			o.Sections = append(o.Sections, Section{Name: s.Name, Size: s.Size})
 		}
 		if name, ok := bytes.CutPrefix(s.Name, []byte(".text.")); ok && len(name) > 0 && s.Size < 1<<62 {

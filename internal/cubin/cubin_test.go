@@ -8,6 +8,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/cubin"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -27,7 +28,7 @@ func record(attr byte, words ...uint32) []byte {
 func build(t testing.TB, info []byte) []byte {
 	b := object.NewBuilder(190)
 	section := func(name string, data []byte) object.SectionID {
-		return b.Section(object.BuilderSection{Name: name, Type: object.ShtProgbits, Content: content.Memory(data)})
+		return b.Section(object.BuilderSection{Name: name, Type: elf.ShtProgbits, Content: content.Memory(data)})
 	}
 	text := section(".text._Z4gemmPf", make([]byte, 384))
 	section(".text.helper", make([]byte, 64))
@@ -35,8 +36,8 @@ func build(t testing.TB, info []byte) []byte {
 	own := append(record(0x05, 256, 2, 1), 3, 0x19, 24, 0)
 	section(".nv.info._Z4gemmPf", append(own, record(0x10, 16, 16, 1)...))
 	section(".nv.constant0._Z4gemmPf", make([]byte, 376))
-	b.Section(object.BuilderSection{Name: ".nv.shared._Z4gemmPf", Type: object.ShtNobits, Size: 4096})
-	b.Symbol(object.BuilderSymbol{Name: "_Z4gemmPf", Section: text, Size: 384, Bind: object.BindGlobal, Type: object.TypeFunc})
+	b.Section(object.BuilderSection{Name: ".nv.shared._Z4gemmPf", Type: elf.ShtNobits, Size: 4096})
+	b.Symbol(object.BuilderSymbol{Name: "_Z4gemmPf", Section: text, Size: 384, Bind: elf.BindGlobal, Type: elf.TypeFunc})
 	var out content.Buffer
 	if err := b.Write(&out); err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // NeedsContainer reports whether linked images for a triple, of OpenMP, are put
@@ -29,14 +30,9 @@ func WriteContainer(out content.Sink, release target.Release, triple string, spi
 	return writeIntelELF(out, spirv)
 }
 
-// writeIntelELF writes a 64-bit ELF file of machine 205 with the notes of an
+// writeIntelELF writes a 64-bit ELF file with the notes of an
 // OpenMP image and the image itself, in sections without addresses.
 func writeIntelELF(out content.Sink, spirv content.Content) error {
-	const (
-		headerSize, sectionSize = 64, 64
-		dynamic, machine        = 3, 205
-		note, progbits, strtab  = 7, 1, 3
-	)
 	le := binary.LittleEndian
 	notes := intelNote(1, "1.0")                             // version
 	notes = append(notes, intelNote(3, "0\x001\x00\x00")...) // image 0, SPIR-V, without options of compiler and linker
@@ -48,26 +44,26 @@ func writeIntelELF(out content.Sink, spirv content.Content) error {
 		name, typ           uint32
 		offset, size, align uint64
 	}
-	notesAt := uint64(headerSize)
+	notesAt := uint64(elf.HeaderSize)
 	imageAt := align(notesAt+uint64(len(notes)), 8)
 	namesAt := imageAt + uint64(spirv.Len())
 	tableAt := align(namesAt+uint64(len(names)), 8)
 	sections := []section{
 		{},
-		{at(".note.inteloneompoffload"), note, notesAt, uint64(len(notes)), 4},
-		{at("__openmp_offload_spirv_0"), progbits, imageAt, uint64(spirv.Len()), 1},
-		{at(".shstrtab"), strtab, namesAt, uint64(len(names)), 1},
+		{at(".note.inteloneompoffload"), elf.ShtNote, notesAt, uint64(len(notes)), 4},
+		{at("__openmp_offload_spirv_0"), elf.ShtProgbits, imageAt, uint64(spirv.Len()), 1},
+		{at(".shstrtab"), elf.ShtStrtab, namesAt, uint64(len(names)), 1},
 	}
-	head := []byte("\x7fELF\x02\x01\x01")
+	head := []byte(elf.Magic + "\x02\x01\x01")
 	head = append(head, make([]byte, 16-len(head))...)
-	head = le.AppendUint16(head, dynamic)
-	head = le.AppendUint16(head, machine)
+	head = le.AppendUint16(head, elf.EtDyn)
+	head = le.AppendUint16(head, elf.MachineIntelGT)
 	head = le.AppendUint32(head, 1)
 	head = le.AppendUint64(head, 0) // entry
 	head = le.AppendUint64(head, 0) // segments
 	head = le.AppendUint64(head, tableAt)
 	head = le.AppendUint32(head, 0) // flags
-	for _, v := range []uint16{headerSize, 0, 0, sectionSize, uint16(len(sections)), uint16(len(sections) - 1)} {
+	for _, v := range []uint16{elf.HeaderSize, 0, 0, elf.SectionSize, uint16(len(sections)), uint16(len(sections) - 1)} {
 		head = le.AppendUint16(head, v)
 	}
 	var table []byte

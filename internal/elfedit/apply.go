@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // tail is the end of the new file.
@@ -66,7 +67,7 @@ func (p *planner) newSegment(end uint64) {
 	}
 	top := uint64(0)
 	for _, l := range p.Segments {
-		if l.Type == PtLoad {
+		if l.Type == elf.PtLoad {
 			top = max(top, l.Addr+l.MemSize)
 		}
 	}
@@ -89,7 +90,7 @@ func (p *planner) placeTables() error {
 		return nil
 	}
 	names := &p.Sections[p.shstrndx]
-	tableEnd := p.shoff + uint64(len(p.Sections))*sectionSize
+	tableEnd := p.shoff + uint64(len(p.Sections))*elf.SectionSize
 	pos, rest := codeEnd, uint64(0)
 	for i := range p.Sections {
 		if s := &p.Sections[i]; i != p.shstrndx && s.InFile() > 0 {
@@ -97,11 +98,11 @@ func (p *planner) placeTables() error {
 		}
 	}
 	for _, l := range p.Segments {
-		if l.Type == PtLoad && l.FileSize > 0 {
+		if l.Type == elf.PtLoad && l.FileSize > 0 {
 			rest = max(rest, l.Offset+l.FileSize)
 		}
 	}
-	rest = max(rest, p.phoff+uint64(len(p.Segments))*segmentSize)
+	rest = max(rest, p.phoff+uint64(len(p.Segments))*elf.SegmentSize)
 	if tableEnd == codeEnd && rest <= p.shoff {
 		pos = p.shoff
 		if end := names.Offset + names.Size; end <= p.shoff && p.shoff-end < 64 && rest <= names.Offset {
@@ -120,7 +121,7 @@ func (p *planner) placeTables() error {
 	for _, c := range p.changes {
 		count += boolean(c.Reference != "") - boolean(c.Restore != "")
 	}
-	p.result.Size = int64(p.tail.tableOff + count*sectionSize)
+	p.result.Size = int64(p.tail.tableOff + count*elf.SectionSize)
 	p.tail.drop = append(p.tail.drop, filePatch{off: pos, data: p.data[pos:max(codeEnd, pos)]})
 	return nil
 }
@@ -129,9 +130,9 @@ func (p *planner) placeTables() error {
 func (p *planner) headers() error {
 	for i, s := range p.Segments {
 		switch {
-		case s.Type == PtNull:
+		case s.Type == elf.PtNull:
 			continue
-		case s.Type == PtLoad:
+		case s.Type == elf.PtLoad:
 			for _, part := range p.split(i) {
 				part.Offset = p.shift(part.Offset)
 				p.segments = append(p.segments, part)
@@ -149,20 +150,20 @@ func (p *planner) headers() error {
 	if p.grow.addr != 0 {
 		last := 0
 		for i, s := range p.segments {
-			if s.Type == PtLoad {
+			if s.Type == elf.PtLoad {
 				last = i + 1
 			}
 		}
 		p.segments = slices.Insert(p.segments, last, Segment{
-			Type: PtLoad, Flags: 4, Offset: p.grow.off, Addr: p.grow.addr, PAddr: p.grow.addr,
+			Type: elf.PtLoad, Flags: 4, Offset: p.grow.off, Addr: p.grow.addr, PAddr: p.grow.addr,
 			FileSize: p.grow.size, MemSize: p.grow.size, Align: p.page,
 		})
 	}
 	for i := range p.segments {
-		if s := &p.segments[i]; s.Type == ptPhdr && s.FileSize > 0 {
-			s.FileSize, s.MemSize = uint64(len(p.segments))*segmentSize, uint64(len(p.segments))*segmentSize
+		if s := &p.segments[i]; s.Type == elf.PtPhdr && s.FileSize > 0 {
+			s.FileSize, s.MemSize = uint64(len(p.segments))*elf.SegmentSize, uint64(len(p.segments))*elf.SegmentSize
 			if p.tableAt != p.phoff {
-				first := p.Segments[slices.IndexFunc(p.Segments, func(l Segment) bool { return l.Type == PtLoad })]
+				first := p.Segments[slices.IndexFunc(p.Segments, func(l Segment) bool { return l.Type == elf.PtLoad })]
 				s.Offset, s.Addr, s.PAddr = p.tableAt, first.Addr+p.tableAt, first.PAddr+p.tableAt
 			}
 		}
@@ -196,11 +197,11 @@ func (p *planner) changedSections() error {
 			ref.Addr, ref.Offset, ref.Size, ref.Align = c.newAddr, c.newOff, c.Size, 1
 			p.sections = append(p.sections, ref)
 			s = &p.sections[c.Section]
-			s.Type, s.Size = ShtNobits, 0
+			s.Type, s.Size = elf.ShtNobits, 0
 			s.Addr, s.Offset = c.newAddr, c.newOff
 			nameAt += uint64(len(c.Reference)) + 1
 		case c.Restore != "":
-			s.Type = ShtProgbits
+			s.Type = elf.ShtProgbits
 			remove, _ = p.Section(c.Restore)
 			fallthrough
 		default:
@@ -215,7 +216,7 @@ func (p *planner) changedSections() error {
 	for i := range p.sections {
 		s := &p.sections[i]
 		s.Link = uint32(p.renumber(uint64(s.Link)))
-		if s.Type == shtRela || s.Type == shtRel || s.Flags&shfInfoLink != 0 {
+		if s.Type == elf.ShtRela || s.Type == elf.ShtRel || s.Flags&elf.ShfInfoLink != 0 {
 			s.Info = uint32(p.renumber(uint64(s.Info)))
 		}
 	}
@@ -224,7 +225,7 @@ func (p *planner) changedSections() error {
 
 // renumber returns the new number of a section.
 func (p *planner) renumber(section uint64) uint64 {
-	if p.removed > 0 && section > uint64(p.removed) && section < shnLoReserve {
+	if p.removed > 0 && section > uint64(p.removed) && section < elf.ShnLoReserve {
 		return section - 1
 	}
 	return section
@@ -353,7 +354,7 @@ func (p *planner) pointers() error {
 // addressTag reports whether the value of a dynamic tag is an address.
 func addressTag(tag uint64) bool {
 	switch tag {
-	case dtHash, dtGNUHash, dtStrtab, dtSymtab, dtRela, dtJmpRel, dtRelr, dtVersym, dtVerdef, dtVerneed:
+	case elf.DtHash, elf.DtGNUHash, elf.DtStrtab, elf.DtSymtab, elf.DtRela, elf.DtJmpRel, elf.DtRelr, elf.DtVersym, elf.DtVerdef, elf.DtVerneed:
 		return true
 	}
 	return false
@@ -364,8 +365,8 @@ func (p *planner) redirect(r Pointer, value uint64) error {
 	if r.Form == Symbolic {
 		symbol := r.symbol
 		if r.index != 0 {
-			symtab, _ := p.tag(dtSymtab)
-			off, _ := p.Offset(symtab+uint64(r.index)*symbolSize, symbolSize)
+			symtab, _ := p.tag(elf.DtSymtab)
+			off, _ := p.Offset(symtab+uint64(r.index)*elf.SymbolSize, elf.SymbolSize)
 			symbol = p.newSymbol(uint64(le.Uint16(p.data[off+6:])), r.symbol)
 		}
 		if old := r.Value - r.symbol; value-symbol != old {
@@ -397,9 +398,9 @@ func (p *planner) symbols() error {
 	for i := range p.Sections {
 		s := &p.Sections[i]
 		switch {
-		case s.Type == shtSymtab || s.Type == shtDynsym:
+		case s.Type == elf.ShtSymtab || s.Type == elf.ShtDynsym:
 			p.symbolTable(s)
-		case s.Type == shtRela && s.Flags&ShfAlloc == 0:
+		case s.Type == elf.ShtRela && s.Flags&elf.ShfAlloc == 0:
 			p.staticRelocations(s)
 		}
 	}
@@ -407,14 +408,14 @@ func (p *planner) symbols() error {
 }
 
 func (p *planner) symbolTable(table *Section) {
-	for at, end := table.Offset, table.Offset+table.InFile(); end-at >= symbolSize && at < end; at += symbolSize {
+	for at, end := table.Offset, table.Offset+table.InFile(); end-at >= elf.SymbolSize && at < end; at += elf.SymbolSize {
 		section := uint64(le.Uint16(p.data[at+6:]))
-		if section == shnUndef || section >= shnLoReserve || section >= uint64(len(p.Sections)) {
+		if section == elf.ShnUndef || section >= elf.ShnLoReserve || section >= uint64(len(p.Sections)) {
 			continue
 		}
 		value, size := le.Uint64(p.data[at+8:]), le.Uint64(p.data[at+16:])
 		moved := p.newSymbol(section, value)
-		if p.data[at+4]&15 == sttSection {
+		if p.data[at+4]&15 == elf.TypeSection {
 			for _, c := range p.changes {
 				if section == uint64(c.Section) && p.within(section, value) {
 					moved = c.newAddr
@@ -450,13 +451,13 @@ func (p *planner) staticRelocations(table *Section) {
 		return
 	}
 	symtab := &p.Sections[table.Link]
-	for at, end := table.Offset, table.Offset+table.InFile(); end-at >= relaSize && at < end; at += relaSize {
+	for at, end := table.Offset, table.Offset+table.InFile(); end-at >= elf.RelaSize && at < end; at += elf.RelaSize {
 		form, _ := p.form(uint32(le.Uint64(p.data[at+8:])))
 		index := le.Uint64(p.data[at+8:]) >> 32
-		if form != Symbolic || index >= symtab.InFile()/symbolSize {
+		if form != Symbolic || index >= symtab.InFile()/elf.SymbolSize {
 			continue
 		}
-		symbol := symtab.Offset + index*symbolSize
+		symbol := symtab.Offset + index*elf.SymbolSize
 		section, value := uint64(le.Uint16(p.data[symbol+6:])), le.Uint64(p.data[symbol+8:])
 		addend := le.Uint64(p.data[at+16:])
 		goal, explicit := p.slot(le.Uint64(p.data[at:]))
@@ -539,8 +540,8 @@ func (p *planner) sortPatches() error {
 // kept returns the ranges of the input that are copied to the offsets that
 // shift returns.
 func (p *planner) kept(codeEnd, table uint64) [][2]uint64 {
-	out := [][2]uint64{{0, headerSize}, {p.phoff, p.phoff + uint64(len(p.Segments))*segmentSize}, {p.tableAt, p.tableAt + table}}
-	out = append(out, [2]uint64{p.shoff, p.shoff + uint64(len(p.Sections))*sectionSize})
+	out := [][2]uint64{{0, elf.HeaderSize}, {p.phoff, p.phoff + uint64(len(p.Segments))*elf.SegmentSize}, {p.tableAt, p.tableAt + table}}
+	out = append(out, [2]uint64{p.shoff, p.shoff + uint64(len(p.Sections))*elf.SectionSize})
 	for _, d := range p.tail.drop {
 		out = append(out, [2]uint64{d.off, d.off + uint64(len(d.data))})
 	}
@@ -615,21 +616,21 @@ func (p *planner) copied(parts []content.Part, lo, hi, to uint64) []content.Part
 }
 
 func (p *planner) fileHeader() []byte {
-	b := bytes.Clone(p.data[:headerSize])
+	b := bytes.Clone(p.data[:elf.HeaderSize])
 	le.PutUint64(b[32:], p.shift(p.tableAt))
 	le.PutUint64(b[40:], p.tail.tableOff)
 	le.PutUint16(b[56:], uint16(len(p.segments)))
-	if n := len(p.sections); le.Uint16(b[60:]) != 0 && n < shnLoReserve {
+	if n := len(p.sections); le.Uint16(b[60:]) != 0 && n < elf.ShnLoReserve {
 		le.PutUint16(b[60:], uint16(n))
 	}
-	if le.Uint16(b[62:]) != shnXindex {
+	if le.Uint16(b[62:]) != elf.ShnXindex {
 		le.PutUint16(b[62:], uint16(p.renumber(uint64(p.shstrndx))))
 	}
 	return b
 }
 
 func (p *planner) segmentTable() []byte {
-	b := make([]byte, 0, len(p.segments)*segmentSize)
+	b := make([]byte, 0, len(p.segments)*elf.SegmentSize)
 	for _, s := range p.segments {
 		b = le.AppendUint32(b, s.Type)
 		b = le.AppendUint32(b, s.Flags)
@@ -641,7 +642,7 @@ func (p *planner) segmentTable() []byte {
 }
 
 func (p *planner) sectionTable() []byte {
-	b := make([]byte, 0, len(p.sections)*sectionSize)
+	b := make([]byte, 0, len(p.sections)*elf.SectionSize)
 	for _, s := range p.sections {
 		b = le.AppendUint32(b, s.nameOffset)
 		b = le.AppendUint32(b, s.Type)

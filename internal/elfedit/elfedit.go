@@ -14,87 +14,18 @@
 package elfedit
 
 import (
-	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 var le = binary.LittleEndian
 
-// Values of the ELF format that the package uses.
+// Limits of what the package reads.
 const (
-	headerSize  = 64
-	segmentSize = 56
-	sectionSize = 64
-	symbolSize  = 24
-	relaSize    = 24
-	dynamicSize = 16
-
-	// The types of segments that callers use.
-	PtNull    = 0
-	PtLoad    = 1
-	PtDynamic = 2
-	PtInterp  = 3
-
-	ptNote        = 4
-	ptPhdr        = 6
-	ptGNUProperty = 0x6474e553
-	ptGNUStack    = 0x6474e551
-
-	// The types and flags of sections that callers use.
-	ShtProgbits = 1
-	ShtNobits   = 8
-	ShfWrite    = 1
-	ShfAlloc    = 2
-
-	shtSymtab      = 2
-	shtRela        = 4
-	shtHash        = 5
-	shtNote        = 7
-	shtRel         = 9
-	shtDynsym      = 11
-	shtSymtabShndx = 18
-	shtRelr        = 19
-	shtStrtab      = 3
-	shtGNUHash     = 0x6ffffff6
-	shtGNUVerdef   = 0x6ffffffd
-	shtGNUVerneed  = 0x6ffffffe
-	shtGNUVersym   = 0x6fffffff
-
-	shfInfoLink   = 0x40
-	shfCompressed = 0x800
-
-	dtNull     = 0
-	dtHash     = 4
-	dtStrtab   = 5
-	dtSymtab   = 6
-	dtRela     = 7
-	dtRelaSize = 8
-	dtRelaEnt  = 9
-	dtRel      = 17
-	dtRelSize  = 18
-	dtPltRel   = 20
-	dtJmpRel   = 23
-	dtPltSize  = 2
-	dtRelrSize = 35
-	dtRelr     = 36
-	dtGNUHash  = 0x6ffffef5
-	dtVersym   = 0x6ffffff0
-	dtVerdef   = 0x6ffffffc
-	dtVerneed  = 0x6ffffffe
-
-	dtAndroidRel   = 0x6000000f
-	dtAndroidRela  = 0x60000011
-	dtAndroidRelr  = 0x6fffe000
-	dtAArch64MTE   = 0x7000000b
-	dtCrel         = 0x40000026
-	shnUndef       = 0
-	shnLoReserve   = 0xff00
-	shnXindex      = 0xffff
-	sttSection     = 3
 	maxNameLength  = 4096
 	maxHeaderCount = 0xffff
 	// maxSegments limits the number of segments, among which each pointer is
@@ -121,7 +52,7 @@ type Section struct {
 
 // InFile returns the number of bytes that the section has in the file.
 func (s *Section) InFile() uint64 {
-	if s.Type == ShtNobits || s.Type == 0 {
+	if s.Type == elf.ShtNobits || s.Type == 0 {
 		return 0
 	}
 	return s.Size
@@ -129,8 +60,8 @@ func (s *Section) InFile() uint64 {
 
 // File is a linked ELF file.
 type File struct {
-	Type    elf.Type
-	Machine elf.Machine
+	Type    uint16
+	Machine uint16
 	// Segments and Sections are the headers in the order of the file. Section 0 is
 	// the null section.
 	Segments []Segment
@@ -151,17 +82,17 @@ type dynamicEntry struct {
 }
 
 // Is reports whether data begins with the magic of an ELF file.
-func Is(data []byte) bool { return len(data) >= 4 && string(data[:4]) == "\x7fELF" }
+func Is(data []byte) bool { return len(data) >= 4 && string(data[:4]) == elf.Magic }
 
 // IsLinked reports whether data begins like a shared library or a program.
 func IsLinked(data []byte) bool {
-	return Is(data) && len(data) >= 18 && (elf.Type(data[16]) == elf.ET_DYN || elf.Type(data[16]) == elf.ET_EXEC)
+	return Is(data) && len(data) >= 18 && (data[16] == elf.EtDyn || data[16] == elf.EtExec)
 }
 
 // IsRelocatable reports whether data begins like a relocatable object, in little-endian
 // order.
 func IsRelocatable(data []byte) bool {
-	return Is(data) && len(data) >= 18 && elf.Type(le.Uint16(data[16:])) == elf.ET_REL
+	return Is(data) && len(data) >= 18 && le.Uint16(data[16:]) == elf.EtRel
 }
 
 // Parse reads the headers of a linked ELF file. It returns an error for files of
@@ -169,7 +100,7 @@ func IsRelocatable(data []byte) bool {
 // and headers that are inconsistent with each other or the size of the file.
 func Parse(in content.Content) (*File, error) {
 	data := in.Bytes()
-	if !Is(data) || len(data) < headerSize {
+	if !Is(data) || len(data) < elf.HeaderSize {
 		return nil, fmt.Errorf("not an ELF file: found %d bytes without an ELF header", len(data))
 	}
 	if data[4] != 2 {
@@ -178,11 +109,11 @@ func Parse(in content.Content) (*File, error) {
 	if data[5] != 1 {
 		return nil, fmt.Errorf("ELF byte order %d: found a big-endian file, expected a little-endian one", data[5])
 	}
-	f := &File{in: in, data: data, Type: elf.Type(le.Uint16(data[16:])), Machine: elf.Machine(le.Uint16(data[18:]))}
-	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN {
+	f := &File{in: in, data: data, Type: le.Uint16(data[16:]), Machine: le.Uint16(data[18:])}
+	if f.Type != elf.EtExec && f.Type != elf.EtDyn {
 		return nil, fmt.Errorf("ELF type %d: expected a shared library or a program", f.Type)
 	}
-	if f.Machine != elf.EM_X86_64 && f.Machine != elf.EM_AARCH64 {
+	if f.Machine != elf.MachineX8664 && f.Machine != elf.MachineAArch64 {
 		return nil, fmt.Errorf("ELF machine %d: expected x86-64 (62) or AArch64 (183)", f.Machine)
 	}
 	if err := f.readSegments(); err != nil {
@@ -208,26 +139,26 @@ func (f *File) readSegments() error {
 	if count == 0 {
 		return fmt.Errorf("no program headers: not a linked file")
 	}
-	if size != segmentSize || count == maxHeaderCount {
-		return fmt.Errorf("program headers: found %d of %d bytes, expected headers of %d bytes", count, size, segmentSize)
+	if size != elf.SegmentSize || count == maxHeaderCount {
+		return fmt.Errorf("program headers: found %d of %d bytes, expected headers of %d bytes", count, size, elf.SegmentSize)
 	}
 	if count > maxSegments {
 		return fmt.Errorf("program headers: found %d, expected at most %d", count, maxSegments)
 	}
-	table, ok := f.bytes(f.phoff, count*segmentSize)
-	if !ok || f.phoff < headerSize {
+	table, ok := f.bytes(f.phoff, count*elf.SegmentSize)
+	if !ok || f.phoff < elf.HeaderSize {
 		return fmt.Errorf("program headers at byte 0x%x: %d headers do not lie in the file of %d bytes", f.phoff, count, len(f.data))
 	}
 	f.Segments = make([]Segment, count)
 	end, loads := uint64(0), 0
 	for i := range f.Segments {
-		b := table[i*segmentSize:]
+		b := table[i*elf.SegmentSize:]
 		s := Segment{
 			Type: le.Uint32(b), Flags: le.Uint32(b[4:]), Offset: le.Uint64(b[8:]), Addr: le.Uint64(b[16:]),
 			PAddr: le.Uint64(b[24:]), FileSize: le.Uint64(b[32:]), MemSize: le.Uint64(b[40:]), Align: le.Uint64(b[48:]),
 		}
 		f.Segments[i] = s
-		if s.Type == PtNull {
+		if s.Type == elf.PtNull {
 			continue
 		}
 		if _, ok := f.bytes(s.Offset, s.FileSize); !ok && s.FileSize > 0 {
@@ -236,7 +167,7 @@ func (f *File) readSegments() error {
 		if s.Addr+s.MemSize < s.Addr {
 			return fmt.Errorf("program header %d: address 0x%x + size 0x%x passes the address space", i, s.Addr, s.MemSize)
 		}
-		if s.Type != PtLoad {
+		if s.Type != elf.PtLoad {
 			continue
 		}
 		loads++
@@ -264,23 +195,23 @@ func (f *File) readSections() error {
 	if f.shoff == 0 {
 		return fmt.Errorf("no section headers: found a file whose sections were removed, expected section headers")
 	}
-	if size != sectionSize {
-		return fmt.Errorf("section headers of %d bytes: expected %d", size, sectionSize)
+	if size != elf.SectionSize {
+		return fmt.Errorf("section headers of %d bytes: expected %d", size, elf.SectionSize)
 	}
-	first, ok := f.bytes(f.shoff, sectionSize)
+	first, ok := f.bytes(f.shoff, elf.SectionSize)
 	if !ok {
 		return fmt.Errorf("section headers at byte 0x%x: past the end of the file (%d bytes)", f.shoff, len(f.data))
 	}
 	if count == 0 {
 		count = le.Uint64(first[32:])
 	}
-	if names == shnXindex {
+	if names == elf.ShnXindex {
 		names = uint64(le.Uint32(first[40:]))
 	}
-	if count == 0 || count > uint64(len(f.data))/sectionSize {
+	if count == 0 || count > uint64(len(f.data))/elf.SectionSize {
 		return fmt.Errorf("section headers: %d headers do not lie in the file of %d bytes", count, len(f.data))
 	}
-	table, ok := f.bytes(f.shoff, count*sectionSize)
+	table, ok := f.bytes(f.shoff, count*elf.SectionSize)
 	if !ok {
 		return fmt.Errorf("section headers at byte 0x%x: %d headers do not lie in the file of %d bytes", f.shoff, count, len(f.data))
 	}
@@ -290,11 +221,11 @@ func (f *File) readSections() error {
 	f.shstrndx = int(names)
 	f.Sections = make([]Section, count)
 	for i := range f.Sections {
-		b := table[i*sectionSize:]
+		b := table[i*elf.SectionSize:]
 		f.Sections[i] = Section{
 			nameOffset: le.Uint32(b), Type: le.Uint32(b[4:]), Flags: le.Uint64(b[8:]), Addr: le.Uint64(b[16:]),
 			Offset: le.Uint64(b[24:]), Size: le.Uint64(b[32:]), Link: le.Uint32(b[40:]), Info: le.Uint32(b[44:]),
-			Align: le.Uint64(b[48:]), EntSize: le.Uint64(b[56:]), headerOffset: f.shoff + uint64(i)*sectionSize,
+			Align: le.Uint64(b[48:]), EntSize: le.Uint64(b[56:]), headerOffset: f.shoff + uint64(i)*elf.SectionSize,
 		}
 	}
 	strings := &f.Sections[names]
@@ -311,10 +242,10 @@ func (f *File) readSections() error {
 		if _, ok := f.bytes(s.Offset, s.InFile()); !ok && s.InFile() > 0 {
 			return fmt.Errorf("section %d %.100q: offset 0x%x + size 0x%x passes the end of the file (%d bytes)", i, s.Name, s.Offset, s.Size, len(f.data))
 		}
-		if s.Flags&ShfAlloc != 0 && s.Align&(s.Align-1) != 0 {
+		if s.Flags&elf.ShfAlloc != 0 && s.Align&(s.Align-1) != 0 {
 			return fmt.Errorf("section %d %.100q: alignment 0x%x is no power of two", i, s.Name, s.Align)
 		}
-		if s.Addr+s.Size < s.Addr && s.Flags&ShfAlloc != 0 {
+		if s.Addr+s.Size < s.Addr && s.Flags&elf.ShfAlloc != 0 {
 			return fmt.Errorf("section %d %.100q: address 0x%x + size 0x%x passes the address space", i, s.Name, s.Addr, s.Size)
 		}
 	}
@@ -334,7 +265,7 @@ func cString(b []byte) string {
 
 func (f *File) readDynamic() error {
 	for i, s := range f.Segments {
-		if s.Type != PtDynamic {
+		if s.Type != elf.PtDynamic {
 			continue
 		}
 		if f.dynamic != nil {
@@ -345,14 +276,14 @@ func (f *File) readDynamic() error {
 			return fmt.Errorf("program header %d: the dynamic section passes the end of the file", i)
 		}
 		f.dynamic = []dynamicEntry{}
-		for at := 0; at+dynamicSize <= len(table); at += dynamicSize {
+		for at := 0; at+elf.DynamicSize <= len(table); at += elf.DynamicSize {
 			e := dynamicEntry{le.Uint64(table[at:]), le.Uint64(table[at+8:]), s.Offset + uint64(at) + 8}
-			if e.tag == dtNull {
+			if e.tag == elf.DtNull {
 				break
 			}
 			f.dynamic = append(f.dynamic, e)
 			switch e.tag {
-			case dtRel, dtAndroidRel, dtAndroidRela, dtAndroidRelr, dtCrel:
+			case elf.DtRel, elf.DtAndroidRel, elf.DtAndroidRela, elf.DtAndroidRelr, elf.DtCrel:
 				return fmt.Errorf("dynamic tag 0x%x: relocations of this form are not supported; expected RELA or RELR", e.tag)
 			}
 		}
@@ -399,7 +330,7 @@ func (f *File) Content(section int) content.Content {
 // loads all of them from the file.
 func (f *File) Offset(addr, n uint64) (uint64, bool) {
 	for _, s := range f.Segments {
-		if s.Type == PtLoad && addr >= s.Addr && addr-s.Addr <= s.FileSize && n <= s.FileSize-(addr-s.Addr) {
+		if s.Type == elf.PtLoad && addr >= s.Addr && addr-s.Addr <= s.FileSize && n <= s.FileSize-(addr-s.Addr) {
 			return s.Offset + (addr - s.Addr), true
 		}
 	}
@@ -419,7 +350,7 @@ func (f *File) word(addr uint64) (uint64, bool) {
 func (f *File) pageSize() uint64 {
 	page := uint64(4096)
 	for _, s := range f.Segments {
-		if s.Type == PtLoad {
+		if s.Type == elf.PtLoad {
 			page = max(page, s.Align)
 		}
 	}
@@ -429,28 +360,28 @@ func (f *File) pageSize() uint64 {
 // Program reports whether the file is a program and not a shared library: it is
 // loaded at a fixed address or has an interpreter.
 func (f *File) Program() bool {
-	if f.Type == elf.ET_EXEC {
+	if f.Type == elf.EtExec {
 		return true
 	}
 	for _, s := range f.Segments {
-		if s.Type == PtInterp {
+		if s.Type == elf.PtInterp {
 			return true
 		}
 	}
-	const dtFlags1, pie = 0x6ffffffb, 0x08000000
-	flags, _ := f.tag(dtFlags1)
+	const pie = 0x08000000
+	flags, _ := f.tag(elf.DtFlags1)
 	return flags&pie != 0
 }
 
 // codeEnd returns the end of the last section or header of the file. Bytes after
 // it were appended to the file.
 func (f *File) codeEnd() uint64 {
-	end := max(f.phoff+uint64(len(f.Segments))*segmentSize, f.shoff+uint64(len(f.Sections))*sectionSize)
+	end := max(f.phoff+uint64(len(f.Segments))*elf.SegmentSize, f.shoff+uint64(len(f.Sections))*elf.SectionSize)
 	for i := range f.Sections {
 		end = max(end, f.Sections[i].Offset*boolean(f.Sections[i].InFile() > 0)+f.Sections[i].InFile())
 	}
 	for _, s := range f.Segments {
-		if s.Type == PtLoad && s.FileSize > 0 {
+		if s.Type == elf.PtLoad && s.FileSize > 0 {
 			end = max(end, s.Offset+s.FileSize)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 )
@@ -145,7 +146,7 @@ func TestReference(t *testing.T) {
 func TestEmptySegment(t *testing.T) {
 	data := testelf.Library{Bundles: [][]byte{bytes.Repeat([]byte("code"), 4000)}, Wrappers: []int{0}}.Build()
 	const last, far = 64 + 6*56, 1 << 53
-	le.PutUint32(data[last:], PtLoad)
+	le.PutUint32(data[last:], elf.PtLoad)
 	le.PutUint64(data[last+8:], far)
 	le.PutUint64(data[last+16:], far)
 	le.PutUint64(data[last+48:], 4096)
@@ -173,8 +174,8 @@ func namesInside(d []byte) []byte {
 	const dynsym, dynstr, dynamic = 2, 3, 9
 	section := func(i int) []byte { return d[le.Uint64(d[40:])+uint64(i)*64:] }
 	inside := le.Uint64(section(dynsym)[16:]) + 8
-	for at := le.Uint64(section(dynamic)[24:]); le.Uint64(d[at:]) != dtNull; at += dynamicSize {
-		if le.Uint64(d[at:]) == dtStrtab {
+	for at := le.Uint64(section(dynamic)[24:]); le.Uint64(d[at:]) != elf.DtNull; at += elf.DynamicSize {
+		if le.Uint64(d[at:]) == elf.DtStrtab {
 			le.PutUint64(d[at+8:], inside)
 		}
 	}
@@ -187,7 +188,7 @@ func TestHeadersThatDoNotFit(t *testing.T) {
 	const noteSegment, stackSegment = 64 + 5*56, 64 + 6*56
 	for name, damage := range map[string]func(d []byte){
 		"an empty segment of program headers": func(d []byte) {
-			le.PutUint32(d[stackSegment:], ptPhdr)
+			le.PutUint32(d[stackSegment:], elf.PtPhdr)
 			le.PutUint64(d[stackSegment+16:], 1<<40)
 		},
 		// The note segment has to move, and the section that it reaches into with it.

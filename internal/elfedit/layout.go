@@ -1,11 +1,11 @@
 package elfedit
 
 import (
-	"debug/elf"
 	"fmt"
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // Change replaces the content of one section.
@@ -149,7 +149,7 @@ func (p *planner) place() error {
 	for i := range p.edit.Changes {
 		c := &change{Change: &p.edit.Changes[i], load: -1}
 		s := &p.Sections[c.Section]
-		if s.Flags&ShfAlloc == 0 || s.Flags&ShfWrite != 0 || s.Flags&shfCompressed != 0 {
+		if s.Flags&elf.ShfAlloc == 0 || s.Flags&elf.ShfWrite != 0 || s.Flags&elf.ShfCompressed != 0 {
 			return fmt.Errorf("section %s: found flags 0x%x, expected a loaded, read-only section", s.Name, s.Flags)
 		}
 		var err error
@@ -164,9 +164,9 @@ func (p *planner) place() error {
 		p.changes = append(p.changes, c)
 	}
 	slices.SortFunc(p.changes, func(a, b *change) int { return compare(a.off, b.off) })
-	first := slices.IndexFunc(p.Segments, func(l Segment) bool { return l.Type == PtLoad })
+	first := slices.IndexFunc(p.Segments, func(l Segment) bool { return l.Type == elf.PtLoad })
 	if l := p.Segments[first]; p.restores() && l.Offset == 0 && p.phoff >= l.FileSize {
-		p.tableAt = headerSize
+		p.tableAt = elf.HeaderSize
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func compare(a, b uint64) int {
 // placeOld records the position of a section with content.
 func (p *planner) placeOld(c *change, section int) error {
 	s := &p.Sections[section]
-	if s.Type == ShtNobits || s.Size == 0 {
+	if s.Type == elf.ShtNobits || s.Size == 0 {
 		return fmt.Errorf("section %s has no contents in the file", s.Name)
 	}
 	c.addr, c.off, c.old, c.cut = s.Addr, s.Offset, s.Size, s.Offset+s.Size
@@ -213,7 +213,7 @@ func (p *planner) placeOld(c *change, section int) error {
 // loadOf finds the segment of a change.
 func (p *planner) loadOf(c *change, name string, size uint64) error {
 	for i, l := range p.Segments {
-		if l.Type == PtLoad && c.addr >= l.Addr && c.addr-l.Addr <= l.FileSize && size <= l.FileSize-(c.addr-l.Addr) {
+		if l.Type == elf.PtLoad && c.addr >= l.Addr && c.addr-l.Addr <= l.FileSize && size <= l.FileSize-(c.addr-l.Addr) {
 			if l.Offset+(c.addr-l.Addr) != c.off {
 				return fmt.Errorf("section %s: found it at byte 0x%x of the file, expected byte 0x%x, which is loaded to its address 0x%x", name, c.off, l.Offset+(c.addr-l.Addr), c.addr)
 			}
@@ -234,13 +234,13 @@ func (p *planner) alone(section int) error {
 		}
 		return nil
 	}
-	if err := clash("the ELF header", 0, headerSize); err != nil {
+	if err := clash("the ELF header", 0, elf.HeaderSize); err != nil {
 		return err
 	}
-	if err := clash("the table of program headers", p.phoff, uint64(len(p.Segments))*segmentSize); err != nil {
+	if err := clash("the table of program headers", p.phoff, uint64(len(p.Segments))*elf.SegmentSize); err != nil {
 		return err
 	}
-	if err := clash("the table of section headers", p.shoff, uint64(len(p.Sections))*sectionSize); err != nil {
+	if err := clash("the table of section headers", p.shoff, uint64(len(p.Sections))*elf.SectionSize); err != nil {
 		return err
 	}
 	for i := range p.Sections {
@@ -251,7 +251,7 @@ func (p *planner) alone(section int) error {
 		}
 	}
 	for i, l := range p.Segments {
-		if l.Type == PtNull || l.Type == PtLoad && l.Offset <= lo && hi <= l.Offset+l.FileSize {
+		if l.Type == elf.PtNull || l.Type == elf.PtLoad && l.Offset <= lo && hi <= l.Offset+l.FileSize {
 			continue
 		}
 		if err := clash(fmt.Sprintf("segment %d", i), l.Offset, l.FileSize); err != nil {
@@ -260,11 +260,11 @@ func (p *planner) alone(section int) error {
 	}
 	loads := 0
 	for _, l := range p.Segments {
-		if l.Type == PtLoad && l.FileSize > 0 && l.Offset < hi && lo < l.Offset+l.FileSize {
+		if l.Type == elf.PtLoad && l.FileSize > 0 && l.Offset < hi && lo < l.Offset+l.FileSize {
 			loads++
 		}
 	}
-	if loads != 1 && p.Type != elf.ET_REL {
+	if loads != 1 && p.Type != elf.EtRel {
 		return fmt.Errorf("section %s: %d segments load its bytes, expected one", s.Name, loads)
 	}
 	return nil
@@ -291,7 +291,7 @@ func (p *planner) placeRestored(c *change) error {
 	at := roundUp(end, align)
 	hole := uint64(0)
 	for _, l := range p.Segments {
-		if l.Type == PtLoad && l.Addr > load.Addr {
+		if l.Type == elf.PtLoad && l.Addr > load.Addr {
 			hole = l.Addr / p.page * p.page
 			break
 		}
@@ -352,10 +352,10 @@ func (p *planner) layout() error {
 		}
 		loads := 0
 		for i, l := range p.Segments {
-			if l.Type == PtLoad {
+			if l.Type == elf.PtLoad {
 				loads += len(p.split(i)) - 1
 			}
-			if l.Type == PtNull {
+			if l.Type == elf.PtNull {
 				loads--
 			}
 		}
@@ -503,11 +503,11 @@ func (p *planner) standsFor(l Segment) bool {
 	reason := table && p.tableAt != p.phoff
 	for i := range p.Sections {
 		s := &p.Sections[i]
-		if s.Flags&ShfAlloc == 0 || s.Size == 0 || s.Addr >= l.Addr+l.MemSize || s.Addr+s.Size <= l.Addr {
+		if s.Flags&elf.ShfAlloc == 0 || s.Size == 0 || s.Addr >= l.Addr+l.MemSize || s.Addr+s.Size <= l.Addr {
 			continue
 		}
 		gone := slices.ContainsFunc(p.changes, func(c *change) bool {
-			return c.Restore != "" && (c.Section == i && s.Type == ShtNobits && l.FileSize == 0 || c.Restore == s.Name)
+			return c.Restore != "" && (c.Section == i && s.Type == elf.ShtNobits && l.FileSize == 0 || c.Restore == s.Name)
 		})
 		if !gone {
 			return false
@@ -526,19 +526,19 @@ func (p *planner) makeRoom(more int) ([]block, error) {
 	if len(p.Segments)+more >= maxHeaderCount {
 		return nil, fmt.Errorf("program headers: found %d, the most that a file can have", len(p.Segments))
 	}
-	lo := p.phoff + uint64(len(p.Segments))*segmentSize
-	hi := uint64(int64(lo) + int64(more)*segmentSize)
+	lo := p.phoff + uint64(len(p.Segments))*elf.SegmentSize
+	hi := uint64(int64(lo) + int64(more)*elf.SegmentSize)
 	if moved {
 		lo, hi = p.tableAt, p.tableAt+(hi-p.phoff)
 	}
 	var blocks []block
 	in := slices.IndexFunc(p.Segments, func(l Segment) bool {
-		return l.Type == PtLoad && l.Offset <= p.tableAt && p.tableAt < l.Offset+l.FileSize
+		return l.Type == elf.PtLoad && l.Offset <= p.tableAt && p.tableAt < l.Offset+l.FileSize
 	})
 	if in >= 0 && hi > p.Segments[in].Offset+p.Segments[in].FileSize {
 		return nil, fmt.Errorf("program headers: no room for %d more before the end of their segment", more)
 	}
-	if p.shoff < hi && lo < p.shoff+uint64(len(p.Sections))*sectionSize {
+	if p.shoff < hi && lo < p.shoff+uint64(len(p.Sections))*elf.SectionSize {
 		return nil, fmt.Errorf("program headers: no room for %d more before the section headers", more)
 	}
 	for _, c := range p.changes {
@@ -586,8 +586,8 @@ func (p *planner) giveLead(c *change, hi uint64) {
 
 // foundBy maps types of sections to the dynamic tags through which they are found.
 var foundBy = map[uint32]uint64{
-	shtHash: dtHash, shtGNUHash: dtGNUHash, shtDynsym: dtSymtab, shtStrtab: dtStrtab, shtRela: dtRela, shtRelr: dtRelr,
-	shtGNUVersym: dtVersym, shtGNUVerdef: dtVerdef, shtGNUVerneed: dtVerneed,
+	elf.ShtHash: elf.DtHash, elf.ShtGNUHash: elf.DtGNUHash, elf.ShtDynsym: elf.DtSymtab, elf.ShtStrtab: elf.DtStrtab, elf.ShtRela: elf.DtRela, elf.ShtRelr: elf.DtRelr,
+	elf.ShtGNUVersym: elf.DtVersym, elf.ShtGNUVerdef: elf.DtVerdef, elf.ShtGNUVerneed: elf.DtVerneed,
 }
 
 // movable returns the block that a section moves with.
@@ -597,10 +597,10 @@ func (p *planner) movable(section int) (block, error) {
 		return block{}, fmt.Errorf("section %s cannot move: %s", s.Name, why)
 	}
 	b := block{lo: s.Offset, hi: s.Offset + s.Size, addr: s.Addr, align: max(s.Align, 8)}
-	if off, ok := p.Offset(s.Addr, s.Size); !ok || off != s.Offset || s.Flags&ShfAlloc == 0 {
+	if off, ok := p.Offset(s.Addr, s.Size); !ok || off != s.Offset || s.Flags&elf.ShfAlloc == 0 {
 		return fail("no segment loads it at its address")
 	}
-	if s.Flags&ShfWrite != 0 {
+	if s.Flags&elf.ShfWrite != 0 {
 		return fail("it is writable")
 	}
 	if s.Align > 4096 || s.Align&(s.Align-1) != 0 {
@@ -608,7 +608,7 @@ func (p *planner) movable(section int) (block, error) {
 	}
 	named := false
 	for _, l := range p.Segments {
-		if l.Type != PtInterp && l.Type != ptNote && l.Type != ptGNUProperty || l.FileSize == 0 {
+		if l.Type != elf.PtInterp && l.Type != elf.PtNote && l.Type != elf.PtGNUProperty || l.FileSize == 0 {
 			continue
 		}
 		if l.Offset < b.hi && b.lo < l.Offset+l.FileSize {
@@ -627,17 +627,17 @@ func (p *planner) movable(section int) (block, error) {
 		if !ok || at != s.Addr {
 			return fail(fmt.Sprintf("dynamic tag 0x%x does not point to it", tag))
 		}
-		if size, ok := p.tag(dtRelaSize); s.Type == shtRela && (!ok || size != s.Size) {
+		if size, ok := p.tag(elf.DtRelaSize); s.Type == elf.ShtRela && (!ok || size != s.Size) {
 			return fail("the relocations in it are not those of the dynamic tags")
 		}
 	}
 	for i := range p.Sections {
 		o := &p.Sections[i]
-		if o.InFile() == 0 && o.Flags&ShfAlloc != 0 && o.Addr > b.addr && o.Addr-b.addr < b.hi-b.lo {
+		if o.InFile() == 0 && o.Flags&elf.ShfAlloc != 0 && o.Addr > b.addr && o.Addr-b.addr < b.hi-b.lo {
 			return fail("the empty section " + o.Name + " lies inside")
 		}
 		if o.InFile() == 0 || o.Offset >= b.hi || b.lo >= o.Offset+o.Size {
-			if o.InFile() > 0 && o.Flags&ShfAlloc != 0 && o.Addr-b.addr < b.hi-b.lo {
+			if o.InFile() > 0 && o.Flags&elf.ShfAlloc != 0 && o.Addr-b.addr < b.hi-b.lo {
 				return fail("section " + o.Name + " has an address inside it, and its bytes elsewhere")
 			}
 			continue
@@ -645,7 +645,7 @@ func (p *planner) movable(section int) (block, error) {
 		if o.Offset < b.lo || o.Offset+o.Size > b.hi {
 			return fail("section " + o.Name + " lies partly in its segment")
 		}
-		if o.Flags&ShfAlloc != 0 && o.Addr-b.addr != o.Offset-b.lo {
+		if o.Flags&elf.ShfAlloc != 0 && o.Addr-b.addr != o.Offset-b.lo {
 			return fail("section " + o.Name + " in its segment has another address")
 		}
 	}

@@ -2,11 +2,11 @@ package elfedit
 
 import (
 	"bytes"
-	"debug/elf"
 	"fmt"
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // Object is a relocatable ELF file.
@@ -15,14 +15,14 @@ type Object struct{ File }
 // ParseObject reads the headers of a relocatable 64-bit little-endian ELF file.
 func ParseObject(in content.Content) (*Object, error) {
 	data := in.Bytes()
-	if !Is(data) || len(data) < headerSize {
+	if !Is(data) || len(data) < elf.HeaderSize {
 		return nil, fmt.Errorf("not an ELF file: found %d bytes without an ELF header", len(data))
 	}
 	if data[4] != 2 || data[5] != 1 {
 		return nil, fmt.Errorf("ELF class %d, byte order %d: expected a 64-bit little-endian file", data[4], data[5])
 	}
-	o := &Object{File{in: in, data: data, Type: elf.Type(le.Uint16(data[16:])), Machine: elf.Machine(le.Uint16(data[18:]))}}
-	if o.Type != elf.ET_REL {
+	o := &Object{File{in: in, data: data, Type: le.Uint16(data[16:]), Machine: le.Uint16(data[18:])}}
+	if o.Type != elf.EtRel {
 		return nil, fmt.Errorf("ELF type %d: expected a relocatable object", o.Type)
 	}
 	return o, o.readSections()
@@ -49,19 +49,19 @@ type Reference struct {
 func (o *Object) References(visit func(Reference) error) error {
 	for i := range o.Sections {
 		s := &o.Sections[i]
-		if s.Type != shtRela || uint64(s.Link) >= uint64(len(o.Sections)) {
+		if s.Type != elf.ShtRela || uint64(s.Link) >= uint64(len(o.Sections)) {
 			continue
 		}
 		symtab := &o.Sections[s.Link]
-		count := symtab.InFile() / symbolSize
-		for at, end := s.Offset, s.Offset+s.InFile(); at < end && end-at >= relaSize; at += relaSize {
+		count := symtab.InFile() / elf.SymbolSize
+		for at, end := s.Offset, s.Offset+s.InFile(); at < end && end-at >= elf.RelaSize; at += elf.RelaSize {
 			info := le.Uint64(o.data[at+8:])
 			if info>>32 >= count {
 				return fmt.Errorf("section %s: relocation at byte 0x%x: symbol %d does not exist", s.Name, at, info>>32)
 			}
-			symbol := symtab.Offset + info>>32*symbolSize
+			symbol := symtab.Offset + info>>32*elf.SymbolSize
 			section := int(le.Uint16(o.data[symbol+6:]))
-			if section == shnUndef || section >= min(shnLoReserve, len(o.Sections)) {
+			if section == elf.ShnUndef || section >= min(elf.ShnLoReserve, len(o.Sections)) {
 				continue
 			}
 			form, _ := o.form(uint32(info))
@@ -165,7 +165,7 @@ func (o *Object) moveReferences(p *planner, changes []ObjectChange) error {
 func (p *planner) objectSymbol(c *ObjectChange, at, value uint64) uint64 {
 	old := p.Sections[c.Section].Size
 	switch {
-	case p.data[at+4]&15 == sttSection:
+	case p.data[at+4]&15 == elf.TypeSection:
 		return value
 	case value == old:
 		return c.Size
@@ -177,10 +177,10 @@ func (p *planner) objectSymbol(c *ObjectChange, at, value uint64) uint64 {
 func (p *planner) objectSymbols() {
 	for i := range p.Sections {
 		s := &p.Sections[i]
-		if s.Type != shtSymtab {
+		if s.Type != elf.ShtSymtab {
 			continue
 		}
-		for at, end := s.Offset, s.Offset+s.InFile(); at < end && end-at >= symbolSize; at += symbolSize {
+		for at, end := s.Offset, s.Offset+s.InFile(); at < end && end-at >= elf.SymbolSize; at += elf.SymbolSize {
 			section := int(le.Uint16(p.data[at+6:]))
 			for _, c := range p.changes {
 				if c.Section != section {
@@ -201,7 +201,7 @@ func (p *planner) objectSymbols() {
 
 func (p *planner) writeObject() (*Layout, error) {
 	var parts []content.Part
-	header := bytes.Clone(p.data[:headerSize])
+	header := bytes.Clone(p.data[:elf.HeaderSize])
 	table := p.shift(p.shoff)
 	le.PutUint64(header[40:], table)
 	parts = append(parts, content.Part{Content: content.Memory(header)}, content.Part{Offset: int64(table), Content: content.Memory(p.sectionTable())})

@@ -1,8 +1,10 @@
 package elfedit
 
-import "debug/elf"
+import (
+	"fmt"
 
-import "fmt"
+	"github.com/rules-offload/rules_offload/internal/elf"
+)
 
 // Form is the way in which the loader computes the value of a pointer.
 type Form uint8
@@ -41,7 +43,7 @@ const (
 
 // form returns the form of a relocation type, and reports whether it is an address.
 func (f *File) form(typ uint32) (Form, bool) {
-	if f.Machine == elf.EM_AARCH64 {
+	if f.Machine == elf.MachineAArch64 {
 		switch typ {
 		case aarch64Relative:
 			return Relative, true
@@ -66,7 +68,7 @@ func (f *File) form(typ uint32) (Form, bool) {
 // Pointers calls visit with every relocated pointer of the loaded file, in the order
 // of the tables. Undefined symbols have the value 0.
 func (f *File) Pointers(visit func(Pointer) error) error {
-	for _, t := range [...]struct{ at, size uint64 }{{dtRela, dtRelaSize}, {dtJmpRel, dtPltSize}} {
+	for _, t := range [...]struct{ at, size uint64 }{{elf.DtRela, elf.DtRelaSize}, {elf.DtJmpRel, elf.DtPltSize}} {
 		at, size, err := f.table(t.at, t.size)
 		if err != nil {
 			return err
@@ -94,12 +96,12 @@ func (f *File) table(atTag, sizeTag uint64) (at, size uint64, err error) {
 }
 
 func (f *File) relaPointers(at, size uint64, visit func(Pointer) error) error {
-	if kind, ok := f.tag(dtPltRel); ok && kind != dtRela {
-		return fmt.Errorf("dynamic tag DT_PLTREL: found %d, expected %d: relocations without addends are not supported", kind, dtRela)
+	if kind, ok := f.tag(elf.DtPltRel); ok && kind != elf.DtRela {
+		return fmt.Errorf("dynamic tag DT_PLTREL: found %d, expected %d: relocations without addends are not supported", kind, elf.DtRela)
 	}
-	symtab, haveSymbols := f.tag(dtSymtab)
-	for end := at + size; end-at >= relaSize; at += relaSize {
-		b := f.data[at : at+relaSize]
+	symtab, haveSymbols := f.tag(elf.DtSymtab)
+	for end := at + size; end-at >= elf.RelaSize; at += elf.RelaSize {
+		b := f.data[at : at+elf.RelaSize]
 		info := le.Uint64(b[8:])
 		form, isAddress := f.form(uint32(info))
 		if !isAddress {
@@ -109,7 +111,7 @@ func (f *File) relaPointers(at, size uint64, visit func(Pointer) error) error {
 		if form == Symbolic && p.index != 0 {
 			off, ok := uint64(0), false
 			if haveSymbols {
-				off, ok = f.Offset(symtab+uint64(p.index)*symbolSize, symbolSize)
+				off, ok = f.Offset(symtab+uint64(p.index)*elf.SymbolSize, elf.SymbolSize)
 			}
 			if !ok {
 				return fmt.Errorf("relocation at byte 0x%x: symbol %d does not exist", at, p.index)
@@ -125,7 +127,7 @@ func (f *File) relaPointers(at, size uint64, visit func(Pointer) error) error {
 }
 
 func (f *File) relrPointers(visit func(Pointer) error) error {
-	at, size, err := f.table(dtRelr, dtRelrSize)
+	at, size, err := f.table(elf.DtRelr, elf.DtRelrSize)
 	if err != nil {
 		return err
 	}

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
@@ -15,6 +17,12 @@ import (
 
 // archPlaceholder stands for a target ID in search paths.
 const archPlaceholder = "@GFXARCH@"
+
+// ArchivePath returns the path of the archive for a target ID: a search path with the target ID in
+// place of its first @GFXARCH@.
+func ArchivePath(searchPath, targetID string) string {
+	return strings.Replace(searchPath, archPlaceholder, targetID, 1)
+}
 
 // Marker states where the runtime finds the code of a library.
 type Marker struct {
@@ -127,7 +135,7 @@ func ParseHost(c content.Content) (*Host, error) {
 // loadedEnd returns the file offset after the segment that loads a byte.
 func loadedEnd(f *elfedit.File, addr, off uint64) uint64 {
 	for _, s := range f.Segments {
-		if s.Type == elfedit.PtLoad && addr >= s.Addr && addr-s.Addr < s.FileSize {
+		if s.Type == elf.PtLoad && addr >= s.Addr && addr-s.Addr < s.FileSize {
 			return s.Offset + s.FileSize
 		}
 	}

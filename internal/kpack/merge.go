@@ -3,7 +3,6 @@ package kpack
 import (
 	"bytes"
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/prune"
@@ -119,7 +119,7 @@ func byKey(archives []*Archive) map[string][]archived {
 
 // hostID returns the ID of the host entry of a bundle.
 func hostID(f *elfedit.File) string {
-	if f.Machine == elf.EM_AARCH64 {
+	if f.Machine == elf.MachineAArch64 {
 		return "host-aarch64-unknown-linux-gnu-"
 	}
 	return "host-x86_64-unknown-linux-gnu-"

@@ -9,13 +9,14 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 func TestIsolate(t *testing.T) {
 	data := fixture.Merged(t, object.BuilderSection{
-		Name: ".llvm.offloading.relocatable", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: content.Memory([]byte("linked")),
+		Name: ".llvm.offloading.relocatable", Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 8, Content: content.Memory([]byte("linked")),
 	})
 	s, dir := newSession(t, map[string][]byte{"merged.o": data, "plain.o": fixture.ELF(t, ".text", "code")})
 	suffixes := map[string]bool{}
@@ -58,11 +59,11 @@ func TestIsolate(t *testing.T) {
 }
 
 func TestIsolateErrors(t *testing.T) {
-	good := fixture.Merged(t, object.BuilderSection{Name: ".other", Type: object.ShtProgbits})
+	good := fixture.Merged(t, object.BuilderSection{Name: ".other", Type: elf.ShtProgbits})
 	s, dir := newSession(t, map[string][]byte{
 		"good.o": good, "plain.o": fixture.ELF(t, ".text", "code"), "text": []byte("text"), "cut.o": good[:100],
 		"registered.o": fixture.Merged(t, object.BuilderSection{
-			Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfAlloc, Align: 8, Content: content.Memory([]byte("linked")),
+			Name: ".llvm.offloading", Type: elf.ShtOffloading, Flags: elf.ShfAlloc, Align: 8, Content: content.Memory([]byte("linked")),
 		}),
 	})
 	for _, test := range []struct{ input, suffix, want string }{
@@ -90,9 +91,9 @@ func TestIsolateFatBinary(t *testing.T) {
 		{"__hip_fatbin_7b27b17f22a5e484", "math", " __hip_fatbin_math "},
 		{"__hip_module_ctor", "math", " __hip_module_ctor "},
 	} {
-		b := object.NewBuilder(object.MachineX8664)
-		section := b.Section(object.BuilderSection{Name: ".hipFatBinSegment", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Content: content.Memory(make([]byte, 24))})
-		b.Relocate(section, 8, 1, b.Symbol(object.BuilderSymbol{Name: test.name, Bind: object.BindGlobal}), 0)
+		b := object.NewBuilder(elf.MachineX8664)
+		section := b.Section(object.BuilderSection{Name: ".hipFatBinSegment", Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfWrite, Content: content.Memory(make([]byte, 24))})
+		b.Relocate(section, 8, 1, b.Symbol(object.BuilderSymbol{Name: test.name, Bind: elf.BindGlobal}), 0)
 		b.Symbol(object.BuilderSymbol{Name: "__hip_fatbin_wrapper", Section: section, Size: 24})
 		s, dir := newSession(t, map[string][]byte{"host.o": fixture.Bytes(t, func(out content.Sink) error { return b.Write(out) })})
 		if err := Isolate(context.Background(), s, IsolateOptions{Input: "host.o", Output: "out.o", Suffix: test.suffix}); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -23,7 +24,7 @@ func referring(t *testing.T, names ...string) []byte {
 		b := object.NewBuilder(amdgpu)
 		text := b.Section(object.BuilderSection{Name: ".text", Type: 1, Flags: 6, Align: 4, Content: content.Memory(make([]byte, 64))})
 		for i, name := range names {
-			b.Relocate(text, uint64(8*i), 1, b.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindGlobal}), 0)
+			b.Relocate(text, uint64(8*i), 1, b.Symbol(object.BuilderSymbol{Name: name, Bind: elf.BindGlobal}), 0)
 		}
 		return b.Write(out)
 	})

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // nowhere is a Sink that forgets.
@@ -16,10 +17,10 @@ func (nowhere) Zeros(n int64) error            { return nil }
 
 // large is an object with many sections and symbols.
 func large(b *testing.B) []byte {
-	o := NewBuilder(MachineX8664)
+	o := NewBuilder(elf.MachineX8664)
 	for i := range 20000 {
-		s := o.Section(BuilderSection{Name: fmt.Sprintf(".text._ZN5large6sample%dEv", i), Type: ShtProgbits, Flags: ShfAlloc, Content: content.Memory(make([]byte, 64))})
-		o.Symbol(BuilderSymbol{Name: fmt.Sprintf("_ZN5large6sample%dEv", i), Section: s, Bind: BindGlobal, Type: TypeFunc})
+		s := o.Section(BuilderSection{Name: fmt.Sprintf(".text._ZN5large6sample%dEv", i), Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Content: content.Memory(make([]byte, 64))})
+		o.Symbol(BuilderSymbol{Name: fmt.Sprintf("_ZN5large6sample%dEv", i), Section: s, Bind: elf.BindGlobal, Type: elf.TypeFunc})
 	}
 	var out content.Buffer
 	if err := o.Write(&out); err != nil {

@@ -1,33 +1,11 @@
 package object
 
 import (
-	"debug/elf"
 	"encoding/binary"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-)
-
-// Machine types of ELF files. Builder writes objects for the first two.
-const (
-	MachineX8664   = uint16(elf.EM_X86_64)
-	MachineAArch64 = uint16(elf.EM_AARCH64)
-	MachineAMDGPU  = uint16(elf.EM_AMDGPU)
-	MachineCUDA    = uint16(elf.EM_CUDA)
-)
-
-// Bindings, types and visibilities of symbols, as ELF numbers them.
-const (
-	BindLocal  = stbLocal
-	BindGlobal = 1
-	BindWeak   = stbWeak
-
-	TypeNone   = 0
-	TypeObject = 1
-	TypeFunc   = 2
-	TypeFile   = 4
-
-	VisHidden = 2
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // SectionID and SymbolID identify sections and symbols added to a Builder. The
@@ -51,7 +29,7 @@ type BuilderSection struct {
 	Content content.Content
 	// Parts are more content, in the order of their offsets; zeros fill the gaps.
 	Parts []Part
-	// Size is the size in memory of a ShtNobits section, which has no content.
+	// Size is the size in memory of an elf.ShtNobits section, which has no content.
 	Size uint64
 }
 
@@ -106,9 +84,9 @@ type builderReloc struct {
 	addend int64
 }
 
-// NewBuilder returns a Builder for MachineX8664 or MachineAArch64.
+// NewBuilder returns a Builder for elf.MachineX8664 or elf.MachineAArch64.
 func NewBuilder(machine uint16) *Builder {
-	return &Builder{h: elfHeader{order: binary.LittleEndian, is64: true, typ: etRel, machine: machine, version: 1}}
+	return &Builder{h: elfHeader{order: binary.LittleEndian, is64: true, typ: elf.EtRel, machine: machine, version: 1}}
 }
 
 // Section adds a section. Sections keep the order of the calls.
@@ -172,7 +150,7 @@ func (b *Builder) Write(out content.Sink) error {
 	for i := range headers {
 		h := &headers[i]
 		at = alignUp(at, h.Align, 0)
-		if h.Offset = at; h.Type != shtNobits {
+		if h.Offset = at; h.Type != elf.ShtNobits {
 			section := BuilderSection{Content: contents[i]}
 			if i < n {
 				section = b.sections[i]
@@ -203,7 +181,7 @@ func (b *Builder) numberSymbols() (numbers []uint32, symbols []BuilderSymbol, lo
 	symbols = append(symbols, BuilderSymbol{})
 	for _, local := range []bool{true, false} {
 		for i, s := range b.symbols {
-			if (s.Bind == BindLocal) == local {
+			if (s.Bind == elf.BindLocal) == local {
 				numbers[i+1] = uint32(len(symbols))
 				symbols = append(symbols, s)
 			}
@@ -225,10 +203,10 @@ func (b *Builder) headers(names *StringTable, locals uint32) (headers []Section,
 	var relocated uint32
 	for i := range b.sections {
 		s := &b.sections[i]
-		if s.Type == shtNobits && s.size() > 0 {
+		if s.Type == elf.ShtNobits && s.size() > 0 {
 			return nil, nil, fmt.Errorf("section %q: %d bytes of contents in a section without contents", s.Name, s.size())
 		}
-		if s.Flags&ShfRetain != 0 {
+		if s.Flags&elf.ShfRetain != 0 {
 			b.h.osabi = 3 // ELFOSABI_GNU, which the flag requires
 		}
 		if len(b.relocs[i]) > 0 {
@@ -238,19 +216,19 @@ func (b *Builder) headers(names *StringTable, locals uint32) (headers []Section,
 	}
 	symtab := uint32(len(b.sections) + 1)
 	strtab := symtab + relocated + 1
-	if strtab >= shnLoReserve {
-		return nil, nil, fmt.Errorf("%d sections, expected fewer than %d", strtab, shnLoReserve)
+	if strtab >= elf.ShnLoReserve {
+		return nil, nil, fmt.Errorf("%d sections, expected fewer than %d", strtab, elf.ShnLoReserve)
 	}
-	add(".symtab", Section{Type: shtSymtab, Align: 8, EntSize: b.h.symSize(), Link: strtab, Info: locals})
+	add(".symtab", Section{Type: elf.ShtSymtab, Align: 8, EntSize: b.h.symSize(), Link: strtab, Info: locals})
 	for i := range b.sections {
 		if len(b.relocs[i]) > 0 {
 			const infoLink = 0x40
 			add(".rela"+b.sections[i].Name, Section{
-				Type: shtRela, Flags: infoLink, Align: 8, EntSize: b.h.relaSize(), Link: symtab, Info: uint32(i + 1),
+				Type: elf.ShtRela, Flags: infoLink, Align: 8, EntSize: b.h.relaSize(), Link: symtab, Info: uint32(i + 1),
 			})
 		}
 	}
-	add(".strtab", Section{Type: shtStrtab, Align: 1})
+	add(".strtab", Section{Type: elf.ShtStrtab, Align: 1})
 	return headers, titles, nil
 }
 

@@ -6,19 +6,20 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // build makes an object with something of everything.
 func build(t testing.TB, machine uint16) []byte {
 	b := NewBuilder(machine)
-	text := b.Section(BuilderSection{Name: ".text.startup", Type: ShtProgbits, Flags: ShfAlloc | ShfExec, Align: 16, Content: content.Memory(make([]byte, 32))})
-	image := b.Section(BuilderSection{Name: ".hip_fatbin", Type: ShtProgbits, Flags: ShfAlloc | ShfRetain, Align: 4096, Content: content.Memory([]byte("image"))})
-	bss := b.Section(BuilderSection{Name: ".bss", Type: ShtNobits, Flags: ShfAlloc | ShfWrite, Align: 8, Size: 8})
-	b.Section(BuilderSection{Name: ".note.GNU-stack", Type: ShtProgbits})
-	global := b.Symbol(BuilderSymbol{Name: "handle", Section: bss, Size: 8, Bind: BindGlobal, Type: TypeObject, Visibility: VisHidden})
-	local := b.Symbol(BuilderSymbol{Name: ".image", Section: image, Size: 5, Type: TypeObject})
-	start := b.Symbol(BuilderSymbol{Name: "register", Section: text, Value: 4, Type: TypeFunc, Bind: BindWeak})
-	extern := b.Symbol(BuilderSymbol{Name: "atexit", Bind: BindGlobal})
+	text := b.Section(BuilderSection{Name: ".text.startup", Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfExec, Align: 16, Content: content.Memory(make([]byte, 32))})
+	image := b.Section(BuilderSection{Name: ".hip_fatbin", Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfRetain, Align: 4096, Content: content.Memory([]byte("image"))})
+	bss := b.Section(BuilderSection{Name: ".bss", Type: elf.ShtNobits, Flags: elf.ShfAlloc | elf.ShfWrite, Align: 8, Size: 8})
+	b.Section(BuilderSection{Name: ".note.GNU-stack", Type: elf.ShtProgbits})
+	global := b.Symbol(BuilderSymbol{Name: "handle", Section: bss, Size: 8, Bind: elf.BindGlobal, Type: elf.TypeObject, Visibility: elf.VisHidden})
+	local := b.Symbol(BuilderSymbol{Name: ".image", Section: image, Size: 5, Type: elf.TypeObject})
+	start := b.Symbol(BuilderSymbol{Name: "register", Section: text, Value: 4, Type: elf.TypeFunc, Bind: elf.BindWeak})
+	extern := b.Symbol(BuilderSymbol{Name: "atexit", Bind: elf.BindGlobal})
 	b.Relocate(text, 8, 2, extern, -4)
 	b.Relocate(text, 16, 1, local, 0)
 	b.Relocate(image, 0, 1, start, 0)
@@ -31,7 +32,7 @@ func build(t testing.TB, machine uint16) []byte {
 }
 
 func TestBuilder(t *testing.T) {
-	for _, machine := range []uint16{MachineX8664, MachineAArch64} {
+	for _, machine := range []uint16{elf.MachineX8664, elf.MachineAArch64} {
 		data := build(t, machine)
 		if !bytes.Equal(data, build(t, machine)) {
 			t.Error("two builds differ")
@@ -79,15 +80,15 @@ func TestBuilder(t *testing.T) {
 // TestParts makes a section of contents with gaps between them.
 func TestParts(t *testing.T) {
 	section := BuilderSection{
-		Name: ".image", Type: ShtProgbits, Flags: ShfAlloc, Align: 16, Content: content.Memory([]byte("head")),
+		Name: ".image", Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 16, Content: content.Memory([]byte("head")),
 		Parts: []Part{{4, content.Memory([]byte("er"))}, {16, content.Memory([]byte("part"))}},
 	}
 	want := "header\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00part"
-	after := BuilderSection{Name: ".after", Type: ShtProgbits, Flags: ShfAlloc, Align: 1, Content: content.Memory([]byte("after"))}
+	after := BuilderSection{Name: ".after", Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 1, Content: content.Memory([]byte("after"))}
 	for name, b := range map[string]interface {
 		Section(BuilderSection) SectionID
 		Write(content.Sink) error
-	}{"ELF": NewBuilder(MachineX8664), "COFF": NewCOFFBuilder()} {
+	}{"ELF": NewBuilder(elf.MachineX8664), "COFF": NewCOFFBuilder()} {
 		b.Section(section)
 		b.Section(after)
 		var out content.Buffer
@@ -113,8 +114,8 @@ func TestParts(t *testing.T) {
 }
 
 func TestBuilderErrors(t *testing.T) {
-	b := NewBuilder(MachineX8664)
-	b.Section(BuilderSection{Name: ".bss", Type: ShtNobits, Content: content.Memory([]byte("x"))})
+	b := NewBuilder(elf.MachineX8664)
+	b.Section(BuilderSection{Name: ".bss", Type: elf.ShtNobits, Content: content.Memory([]byte("x"))})
 	if err := b.Write(&content.Buffer{}); err == nil {
 		t.Error("a section without content has some")
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // Relocations of COFF for x86-64.
@@ -18,7 +19,7 @@ const (
 )
 
 // COFFBuilder builds a relocatable COFF object for x86-64. Sections and symbols
-// are described in terms of ELF. For a section, it uses the type ShtNobits and
+// are described in terms of ELF. For a section, it uses the type elf.ShtNobits and
 // the flags for allocation, writing and execution. The bytes depend only on the
 // calls.
 type COFFBuilder struct {
@@ -51,7 +52,7 @@ func (b *COFFBuilder) Symbol(s BuilderSymbol) SymbolID {
 // WeakSymbol adds a symbol that resolves to fallback unless an object defines
 // it.
 func (b *COFFBuilder) WeakSymbol(name string, fallback SymbolID) SymbolID {
-	b.symbols = append(b.symbols, coffBuilderSymbol{BuilderSymbol{Name: name, Bind: BindWeak}, fallback})
+	b.symbols = append(b.symbols, coffBuilderSymbol{BuilderSymbol{Name: name, Bind: elf.BindWeak}, fallback})
 	return SymbolID(len(b.symbols))
 }
 
@@ -117,7 +118,7 @@ func (b *COFFBuilder) Write(out content.Sink) error {
 			encoded = le.AppendUint16(encoded, uint16(r.typ))
 		}
 		size, start := s.Size, uint32(0)
-		if s.Type != ShtNobits {
+		if s.Type != elf.ShtNobits {
 			if size = s.size(); size > 0 {
 				start = uint32(at)
 				pieces = append(pieces, s.pieces(at, data)...)
@@ -146,7 +147,7 @@ func (b *COFFBuilder) Write(out content.Sink) error {
 // content returns the content of a section, with the addends of its relocations.
 func (b *COFFBuilder) content(i int) (content.Content, error) {
 	s := &b.sections[i]
-	if s.Type == ShtNobits {
+	if s.Type == elf.ShtNobits {
 		return content.Content{}, nil
 	}
 	var data []byte
@@ -203,7 +204,7 @@ func (b *COFFBuilder) encodeSymbols(names *StringTable, titles, refs []int, numb
 	for i := range b.sections {
 		symbol(b.sections[i].Name, titles[i], 0, uint16(i+1), 0, symClassStatic, 1)
 		size := uint32(b.sections[i].size())
-		if b.sections[i].Type == ShtNobits {
+		if b.sections[i].Type == elf.ShtNobits {
 			size = uint32(b.sections[i].Size)
 		}
 		out = le.AppendUint32(out, size)
@@ -215,10 +216,10 @@ func (b *COFFBuilder) encodeSymbols(names *StringTable, titles, refs []int, numb
 	for i := range b.symbols {
 		s := &b.symbols[i]
 		class, typ := byte(symClassExternal), uint16(0)
-		if s.Bind == BindLocal {
+		if s.Bind == elf.BindLocal {
 			class = symClassStatic
 		}
-		if s.Type == TypeFunc {
+		if s.Type == elf.TypeFunc {
 			typ = 0x20
 		}
 		if s.fallback == 0 {
@@ -242,14 +243,14 @@ func (s *BuilderSection) coffCharacteristics() uint32 {
 	)
 	flags := uint32(scnMemRead)
 	switch {
-	case s.Flags&ShfExec != 0:
+	case s.Flags&elf.ShfExec != 0:
 		flags |= scnCode | scnMemExecute
-	case s.Type == ShtNobits:
+	case s.Type == elf.ShtNobits:
 		flags |= uninitialized
 	default:
 		flags |= initialized
 	}
-	if s.Flags&ShfWrite != 0 {
+	if s.Flags&elf.ShfWrite != 0 {
 		flags |= scnMemWrite
 	}
 	return flags | uint32(bits.TrailingZeros64(max(s.Align, 1))+1)<<alignment

@@ -5,9 +5,6 @@ import (
 	"math/bits"
 )
 
-// shtCrel is the type of sections of relocations in LLVM's compact form.
-const shtCrel = 0x40000014
-
 // crelAddends is the header bit of relocations with addends.
 const crelAddends = 4
 

@@ -2,70 +2,10 @@ package object
 
 import (
 	"bytes"
-	"debug/elf"
 	"encoding/binary"
 	"fmt"
-)
 
-// Values of the ELF format (generic ABI and LLVM's extensions) that the package
-// uses.
-const (
-	elfMagic = "\x7fELF"
-
-	// ShtProgbits is the type of sections that hold the program's own data.
-	ShtProgbits = 1
-	// ShtNobits is the type of sections that use memory but no file space.
-	ShtNobits = shtNobits
-	// ShtNote is the type of note sections.
-	ShtNote = 7
-	// ShtInitArray is the type of arrays of constructors.
-	ShtInitArray = 14
-	// ShtFiniArray is the type of arrays of destructors.
-	ShtFiniArray = 15
-	// ShtOffloading is SHT_LLVM_OFFLOADING, by which LLVM's tools find
-	// embedded device images, SHT_LLVM_OFFLOADING of llvm/BinaryFormat/ELF.h.
-	ShtOffloading = 0x6fff4c0b
-
-	// Section flags.
-	ShfWrite   = 0x1
-	ShfAlloc   = 0x2
-	ShfExec    = 0x4
-	ShfRetain  = 0x200000
-	ShfExclude = shfExclude
-
-	shtSymtab      = 2
-	shtStrtab      = 3
-	shtRela        = 4
-	shtHash        = 5
-	shtNobits      = 8
-	shtRel         = 9
-	shtDynsym      = 11
-	shtGroup       = 17
-	shtSymtabShndx = 18
-
-	shfGroup      = 0x200
-	shfTLS        = 0x400
-	shfCompressed = 0x800
-	shfExclude    = 0x80000000
-
-	shnLoReserve = 0xff00
-	shnAbs       = 0xfff1
-	shnCommon    = 0xfff2
-	shnXindex    = 0xffff
-
-	etRel  = 1
-	etExec = 2
-	etDyn  = 3
-
-	stbLocal = 0
-	stbWeak  = 2
-
-	sttSection = 3
-	sttFile    = 4
-
-	grpComdat = 1
-
-	ptTLS = 7
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // elfHeader is the file header, including counts that section header 0 holds.
@@ -82,12 +22,12 @@ type elfHeader struct {
 }
 
 // Sizes of ELF structures in bytes.
-func (h *elfHeader) ehdrSize() uint64 { return pick(h.is64, 64, 52) }
-func (h *elfHeader) shdrSize() uint64 { return pick(h.is64, 64, 40) }
-func (h *elfHeader) phdrSize() uint64 { return pick(h.is64, 56, 32) }
-func (h *elfHeader) symSize() uint64  { return pick(h.is64, 24, 16) }
+func (h *elfHeader) ehdrSize() uint64 { return pick(h.is64, elf.HeaderSize, 52) }
+func (h *elfHeader) shdrSize() uint64 { return pick(h.is64, elf.SectionSize, 40) }
+func (h *elfHeader) phdrSize() uint64 { return pick(h.is64, elf.SegmentSize, 32) }
+func (h *elfHeader) symSize() uint64  { return pick(h.is64, elf.SymbolSize, 16) }
 func (h *elfHeader) relSize() uint64  { return pick(h.is64, 16, 8) }
-func (h *elfHeader) relaSize() uint64 { return pick(h.is64, 24, 12) }
+func (h *elfHeader) relaSize() uint64 { return pick(h.is64, elf.RelaSize, 12) }
 func (h *elfHeader) addrSize() uint64 { return pick(h.is64, 8, 4) }
 
 func pick(is64 bool, a, b uint64) uint64 {
@@ -154,7 +94,7 @@ func openELF(data []byte, format Format) (*File, error) {
 	if shnum == 0 {
 		shnum = first.Size
 	}
-	if h.shstrndx == shnXindex {
+	if h.shstrndx == elf.ShnXindex {
 		h.shstrndx = first.Link
 	}
 	if shnum > (size-h.shoff)/h.shdrSize() {
@@ -216,7 +156,7 @@ func (f *File) elfSectionNames() error {
 
 // elfStrings opens the string table in section i.
 func (f *File) elfStrings(i int) (*stringTable, error) {
-	if i >= len(f.Sections) || f.Sections[i].Type != shtStrtab {
+	if i >= len(f.Sections) || f.Sections[i].Type != elf.ShtStrtab {
 		return nil, fmt.Errorf("section %d is not a string table", i)
 	}
 	data, err := f.Data(i)
@@ -251,12 +191,12 @@ func (f *File) elfSymtab() (t symtab, err error) {
 	shndx := 0
 	for i := range f.Sections {
 		switch f.Sections[i].Type {
-		case shtSymtab:
+		case elf.ShtSymtab:
 			if t.section != 0 {
 				return t, fmt.Errorf("sections %d and %d are both symbol tables", t.section, i)
 			}
 			t.section = i
-		case shtSymtabShndx:
+		case elf.ShtSymtabShndx:
 			shndx = i
 		}
 	}
@@ -295,7 +235,7 @@ func (s *elfSymbol) binding() byte { return s.info >> 4 }
 func (s *elfSymbol) kind() byte    { return s.info & 0xf }
 
 // reserved reports whether shndx is a reserved value and not a section index.
-func (s *elfSymbol) reserved() bool { return s.shndx >= shnLoReserve && s.shndx != shnXindex }
+func (s *elfSymbol) reserved() bool { return s.shndx >= elf.ShnLoReserve && s.shndx != elf.ShnXindex }
 
 // symbol decodes symbol i of t.
 func (f *File) symbol(t *symtab, i int) (s elfSymbol, err error) {
@@ -315,7 +255,7 @@ func (f *File) symbol(t *symtab, i int) (s elfSymbol, err error) {
 			i, f.Sections[t.section].Offset+uint64(i)*h.symSize(), name, len(t.names.data))
 	}
 	s.section = uint32(s.shndx)
-	if s.shndx == shnXindex {
+	if s.shndx == elf.ShnXindex {
 		if t.shndx == nil {
 			return s, fmt.Errorf("symbol %d %q: its section index is in a table that the file does not have", i, clip(s.name))
 		}
@@ -342,15 +282,15 @@ func (f *File) elfSymbols(yield func(Symbol, error) bool) {
 		}
 		s := Symbol{
 			Name: es.name, Value: es.value, Size: es.size, Section: -1,
-			Global:  es.binding() != stbLocal,
-			Weak:    es.binding() == stbWeak,
-			Special: i == 0 || es.kind() == sttFile || es.kind() == sttSection || f.mappingSymbol(es.name),
+			Global:  es.binding() != elf.BindLocal,
+			Weak:    es.binding() == elf.BindWeak,
+			Special: i == 0 || es.kind() == elf.TypeFile || es.kind() == elf.TypeSection || f.mappingSymbol(es.name),
 		}
 		switch {
 		case es.shndx == 0:
-		case es.shndx == shnAbs:
+		case es.shndx == elf.ShnAbs:
 			s.Kind = Absolute
-		case es.shndx == shnCommon:
+		case es.shndx == elf.ShnCommon:
 			s.Kind = Common
 		case es.reserved():
 			s.Kind = Absolute
@@ -366,12 +306,12 @@ func (f *File) elfSymbols(yield func(Symbol, error) bool) {
 // mappingSymbol reports whether LLVM treats a symbol of this name as a marker of
 // code and data instead of a name of the program.
 func (f *File) mappingSymbol(name []byte) bool {
-	switch elf.Machine(f.Machine) {
-	case elf.EM_AARCH64:
+	switch f.Machine {
+	case elf.MachineAArch64:
 		return bytes.HasPrefix(name, []byte("$d")) || bytes.HasPrefix(name, []byte("$x"))
-	case elf.EM_ARM:
+	case elf.MachineARM:
 		return len(name) == 0 || len(name) > 1 && name[0] == '$' && (name[1] == 'd' || name[1] == 't' || name[1] == 'a')
-	case elf.EM_RISCV:
+	case elf.MachineRISCV:
 		return len(name) == 0 || bytes.HasPrefix(name, []byte("$d")) || bytes.HasPrefix(name, []byte("$x"))
 	}
 	return false

@@ -1,5 +1,7 @@
 package object
 
+import "github.com/rules-offload/rules_offload/internal/elf"
+
 // elfEncoder appends ELF structures to a buffer.
 type elfEncoder struct {
 	h   *elfHeader
@@ -34,7 +36,7 @@ func (e *elfEncoder) header(phoff, shoff uint64, phnum uint16, sections int, nam
 	if h.order.Uint16([]byte{0, 1}) == 1 {
 		data = 2
 	}
-	e.buf = append(e.buf, elfMagic...)
+	e.buf = append(e.buf, elf.Magic...)
 	e.buf = append(e.buf, class, data, 1, h.osabi, h.abiVersion, 0, 0, 0, 0, 0, 0, 0)
 	e.u16(h.typ)
 	e.u16(h.machine)
@@ -51,7 +53,7 @@ func (e *elfEncoder) header(phoff, shoff uint64, phnum uint16, sections int, nam
 	}
 	e.u16(phnum)
 	e.u16(uint16(h.shdrSize()))
-	if sections >= shnLoReserve {
+	if sections >= elf.ShnLoReserve {
 		e.u16(0)
 	} else {
 		e.u16(uint16(sections))
@@ -61,8 +63,8 @@ func (e *elfEncoder) header(phoff, shoff uint64, phnum uint16, sections int, nam
 
 // escape returns a section index in the form of a 16-bit field.
 func escape(index uint32) uint16 {
-	if index >= shnLoReserve {
-		return shnXindex
+	if index >= elf.ShnLoReserve {
+		return elf.ShnXindex
 	}
 	return uint16(index)
 }
@@ -71,10 +73,10 @@ func escape(index uint32) uint16 {
 // the file header.
 func (e *elfEncoder) nullSection(sections int, names uint32) {
 	var s Section
-	if sections >= shnLoReserve {
+	if sections >= elf.ShnLoReserve {
 		s.Size = uint64(sections)
 	}
-	if names >= shnLoReserve {
+	if names >= elf.ShnLoReserve {
 		s.Link = names
 	}
 	e.section(&s, 0)
@@ -179,7 +181,7 @@ func (s *outSection) number() uint32 {
 func (r *elfRewriter) locals() uint32 {
 	var n uint32
 	for _, s := range r.order {
-		if s.binding() == stbLocal {
+		if s.binding() == elf.BindLocal {
 			n = max(n, s.index)
 		}
 	}
@@ -203,7 +205,7 @@ func (r *elfRewriter) encodeSymbols() []byte {
 func (r *elfRewriter) encodeIndices() []byte {
 	e := elfEncoder{h: r.h, buf: make([]byte, 0, r.shndx.Size)}
 	for _, s := range r.order {
-		if s.in != nil && s.in.index >= shnLoReserve {
+		if s.in != nil && s.in.index >= elf.ShnLoReserve {
 			e.u32(s.in.index)
 		} else {
 			e.u32(0)
@@ -215,8 +217,8 @@ func (r *elfRewriter) encodeIndices() []byte {
 func (r *elfRewriter) encodeGroup(s *outSection) []byte {
 	e := elfEncoder{h: r.h}
 	flag := s.groupFlag
-	if s.linked != nil && r.symbols[s.signature].binding() == stbLocal {
-		flag &^= grpComdat // a local name is not merged with that of another file
+	if s.linked != nil && r.symbols[s.signature].binding() == elf.BindLocal {
+		flag &^= elf.GrpComdat // a local name is not merged with that of another file
 	}
 	e.u32(flag)
 	for _, m := range s.members {

@@ -2,11 +2,11 @@ package object
 
 import (
 	"cmp"
-	"debug/elf"
 	"fmt"
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // The layout is that of llvm-objcopy: first the program segments, then the
@@ -113,31 +113,31 @@ func (r *elfRewriter) readSections() error {
 		s := &outSection{Section: f.Sections[i], index: uint32(i), place: f.Sections[i].Offset}
 		s.EntSize &= 0xffffffff
 		r.sections = append(r.sections, s)
-		switch alloc := s.Flags&ShfAlloc != 0; {
-		case s.Type == shtSymtab:
+		switch alloc := s.Flags&elf.ShfAlloc != 0; {
+		case s.Type == elf.ShtSymtab:
 			if r.symtab != nil {
 				return fmt.Errorf("sections %d and %d are both symbol tables", r.symtab.index, i)
 			}
 			s.role, r.symtab = roleSymtab, s
 			continue
-		case s.Type == shtSymtabShndx:
+		case s.Type == elf.ShtSymtabShndx:
 			if r.shndx != nil {
 				return fmt.Errorf("sections %d and %d both hold extended section indices", r.shndx.index, i)
 			}
 			s.role, r.shndx = roleShndx, s
 			continue
-		case s.Type == shtGroup:
+		case s.Type == elf.ShtGroup:
 			s.role = roleGroup
-		case (s.Type == shtRel || s.Type == shtRela) && alloc:
+		case (s.Type == elf.ShtRel || s.Type == elf.ShtRela) && alloc:
 			s.role = roleDynReloc
-		case s.Type == shtRel || s.Type == shtRela:
+		case s.Type == elf.ShtRel || s.Type == elf.ShtRela:
 			s.role = roleReloc
 			if _, err := f.elfTable(i, r.relocSize(s)); err != nil {
 				return err
 			}
-		case s.Type == shtCrel && !alloc:
+		case s.Type == elf.ShtCrel && !alloc:
 			s.role = roleReloc
-		case s.Type == shtStrtab && !alloc, s.Flags&shfCompressed != 0 && !fixedType(s.Type):
+		case s.Type == elf.ShtStrtab && !alloc, s.Flags&elf.ShfCompressed != 0 && !fixedType(s.Type):
 			s.role = roleFixed
 		}
 		data, err := f.Data(i)
@@ -154,7 +154,7 @@ func (r *elfRewriter) readSections() error {
 		}
 	}
 	r.names = r.section(r.h.shstrndx)
-	if r.names == nil || r.names.role != roleFixed || r.names.Type != shtStrtab {
+	if r.names == nil || r.names.role != roleFixed || r.names.Type != elf.ShtStrtab {
 		return fmt.Errorf("section %d, which should hold the section names, is allocated to memory or not a string table", r.h.shstrndx)
 	}
 	r.names.role, r.names.strings = roleStrings, NewStringTable()
@@ -165,7 +165,7 @@ func (r *elfRewriter) readSections() error {
 // compressed or not.
 func fixedType(typ uint32) bool {
 	switch typ {
-	case shtStrtab, shtHash, 0x6ffffff6, shtDynsym, 6, shtNobits:
+	case elf.ShtStrtab, elf.ShtHash, elf.ShtGNUHash, elf.ShtDynsym, elf.ShtDynamic, elf.ShtNobits:
 		return true
 	}
 	return false
@@ -180,7 +180,7 @@ func (r *elfRewriter) section(n uint32) *outSection {
 }
 
 func (r *elfRewriter) relocSize(s *outSection) uint64 {
-	if s.Type == shtRela {
+	if s.Type == elf.ShtRela {
 		return r.h.relaSize()
 	}
 	return r.h.relSize()
@@ -199,7 +199,7 @@ func (r *elfRewriter) readSymbols() error {
 		return fmt.Errorf("section %d, the symbol table, lacks the null symbol", r.symtab.index)
 	}
 	strtab := r.section(r.symtab.Link)
-	if strtab.Flags&ShfAlloc != 0 {
+	if strtab.Flags&elf.ShfAlloc != 0 {
 		return fmt.Errorf("section %d, which should hold the symbol names, is allocated to memory", r.symtab.Link)
 	}
 	r.symtab.linked = strtab
@@ -217,7 +217,7 @@ func (r *elfRewriter) readSymbols() error {
 			if s.in = r.section(s.section); s.in != nil {
 				s.in.hasSymbol = true
 			}
-		case !keepsReserved(elf.Machine(r.h.machine), s.shndx):
+		case !keepsReserved(r.h.machine, s.shndx):
 			return fmt.Errorf("symbol %d %q: unknown reserved section index 0x%x", i, clip(s.name), s.shndx)
 		}
 		s.index = uint32(i)
@@ -227,15 +227,15 @@ func (r *elfRewriter) readSymbols() error {
 
 // keepsReserved reports whether a reserved section index has a meaning that a
 // rewrite keeps: the absolute and common ones, and those of some machines.
-func keepsReserved(machine elf.Machine, shndx uint16) bool {
+func keepsReserved(machine uint16, shndx uint16) bool {
 	switch {
-	case shndx == shnAbs, shndx == shnCommon:
+	case shndx == elf.ShnAbs, shndx == elf.ShnCommon:
 		return true
-	case machine == elf.EM_AMDGPU:
+	case machine == elf.MachineAMDGPU:
 		return shndx == 0xff00
-	case machine == elf.EM_MIPS:
+	case machine == elf.MachineMIPS:
 		return shndx == 0xff00 || shndx == 0xff03 || shndx == 0xff04
-	case machine == elf.EM_QDSP6:
+	case machine == elf.MachineHexagon:
 		return shndx >= 0xff00 && shndx <= 0xff04
 	}
 	return false
@@ -374,8 +374,8 @@ func before(a, b *outSegment) int {
 // counts as one byte, so that one at a boundary belongs to the second segment.
 func (seg *outSegment) holds(s *outSection) bool {
 	size := max(s.Size, 1)
-	if s.Type == shtNobits {
-		if s.Flags&ShfAlloc == 0 || (s.Flags&shfTLS != 0) != (seg.typ == ptTLS) {
+	if s.Type == elf.ShtNobits {
+		if s.Flags&elf.ShfAlloc == 0 || (s.Flags&elf.ShfTLS != 0) != (seg.typ == elf.PtTLS) {
 			return false
 		}
 		return seg.vaddr <= s.Addr && size <= seg.memsz && s.Addr-seg.vaddr <= seg.memsz-size
@@ -416,7 +416,7 @@ func (r *elfRewriter) removeSections(match func(*outSection) bool) error {
 	for _, s := range r.sections {
 		if s.removed && s.role == roleGroup {
 			for _, m := range s.members {
-				m.Flags &^= shfGroup
+				m.Flags &^= elf.ShfGroup
 			}
 		}
 	}
@@ -484,7 +484,7 @@ func (r *elfRewriter) relocSymbol(b []byte) uint32 {
 	switch {
 	case !h.is64:
 		return h.order.Uint32(b[4:]) >> 8
-	case elf.Machine(h.machine) == elf.EM_MIPS && !r.f.BigEndian:
+	case h.machine == elf.MachineMIPS && !r.f.BigEndian:
 		return h.order.Uint32(b[8:])
 	}
 	return uint32(h.order.Uint64(b[8:]) >> 32)
@@ -495,7 +495,7 @@ func (r *elfRewriter) setRelocSymbol(b []byte, sym uint32) {
 	switch {
 	case !h.is64:
 		h.order.PutUint32(b[4:], sym<<8|h.order.Uint32(b[4:])&0xff)
-	case elf.Machine(h.machine) == elf.EM_MIPS && !r.f.BigEndian:
+	case h.machine == elf.MachineMIPS && !r.f.BigEndian:
 		h.order.PutUint32(b[8:], sym)
 	default:
 		h.order.PutUint64(b[8:], uint64(sym)<<32|h.order.Uint64(b[8:])&0xffffffff)
@@ -505,7 +505,7 @@ func (r *elfRewriter) setRelocSymbol(b []byte, sym uint32) {
 // checkRelocs returns an error if s refers to a symbol that was removed with
 // its section.
 func (r *elfRewriter) checkRelocs(s *outSection) error {
-	if s.Type == shtCrel {
+	if s.Type == elf.ShtCrel {
 		relocs, ok := decodeCREL(s.content.Bytes(), r.h.is64)
 		if !ok {
 			return fmt.Errorf("section %d %q: its compact relocations end early", s.index, clip(s.Name))
@@ -551,7 +551,7 @@ func (r *elfRewriter) orderSymbols() error {
 	for _, local := range []bool{true, false} {
 		for i := range r.symbols {
 			s := &r.symbols[i]
-			if s.removed || (s.binding() == stbLocal) != local {
+			if s.removed || (s.binding() == elf.BindLocal) != local {
 				continue
 			}
 			if i > 0 && len(r.edits.RenameSymbol) > 0 {
@@ -594,7 +594,7 @@ func (r *elfRewriter) rename() error {
 	}
 	for _, s := range r.sections {
 		if s.role == roleReloc && !renamed[s] && renamed[s.applies] {
-			prefix := map[uint32]string{shtRel: ".rel", shtRela: ".rela", shtCrel: ".crel"}[s.Type]
+			prefix := map[uint32]string{elf.ShtRel: ".rel", elf.ShtRela: ".rela", elf.ShtCrel: ".crel"}[s.Type]
 			s.Name = append([]byte(prefix), s.applies.Name...)
 		}
 	}
@@ -603,7 +603,7 @@ func (r *elfRewriter) rename() error {
 
 // dropEmptySymtab removes a symbol table without symbols from a linked file.
 func (r *elfRewriter) dropEmptySymtab() error {
-	linked := r.h.typ == etExec || r.h.typ == etDyn
+	linked := r.h.typ == elf.EtExec || r.h.typ == elf.EtDyn
 	for _, s := range r.sections {
 		linked = linked && s.role != roleReloc
 	}
@@ -620,13 +620,13 @@ func (r *elfRewriter) dropEmptySymtab() error {
 // symbols.
 func (r *elfRewriter) indexTable() error {
 	large := false
-	for i := shnLoReserve - 1; i < len(r.sections); i++ {
+	for i := elf.ShnLoReserve - 1; i < len(r.sections); i++ {
 		large = large || r.sections[i].hasSymbol
 	}
 	switch {
 	case large && r.shndx == nil && r.symtab != nil:
 		s := &outSection{role: roleShndx, place: 1<<64 - 1, linked: r.symtab}
-		s.Section = Section{Name: []byte(".symtab_shndx"), Type: shtSymtabShndx, Align: 4, EntSize: 4}
+		s.Section = Section{Name: []byte(".symtab_shndx"), Type: elf.ShtSymtabShndx, Align: 4, EntSize: 4}
 		r.shndx, r.sections = s, append(r.sections, s)
 	case !large && r.shndx != nil:
 		table := r.shndx
@@ -642,7 +642,7 @@ func (r *elfRewriter) buildStrings() error {
 		s.nameRef = r.names.strings.Add(s.Name)
 		switch s.role {
 		case roleReloc:
-			if s.Type != shtCrel {
+			if s.Type != elf.ShtCrel {
 				s.EntSize, s.Align = r.relocSize(s), r.h.addrSize()
 			}
 		case roleGroup:
@@ -723,7 +723,7 @@ func (r *elfRewriter) layout() (uint64, error) {
 	}
 	for _, s := range r.loose() {
 		var size uint64
-		if s.Type != shtNobits {
+		if s.Type != elf.ShtNobits {
 			size = s.Size
 		}
 		var err error
@@ -755,7 +755,7 @@ func (r *elfRewriter) write(size uint64, out content.Sink) error {
 	pieces = overlay(pieces, piece{0, content.Memory(r.encodeHeader())})
 	pieces = overlay(pieces, piece{r.phdrs.offset, content.Memory(r.encodeSegments())})
 	for _, s := range r.loose() {
-		if s.Type == shtNobits {
+		if s.Type == elf.ShtNobits {
 			continue
 		}
 		switch s.role {
@@ -824,7 +824,7 @@ func (r *elfRewriter) renumber() error {
 		if err := r.checkRelocs(s); err != nil {
 			return err
 		}
-		if s.Type == shtCrel {
+		if s.Type == elf.ShtCrel {
 			relocs, _ := decodeCREL(s.content.Bytes(), r.h.is64)
 			for i := range relocs {
 				relocs[i].symbol = r.newNumber(relocs[i].symbol)

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // FuzzParse reads whatever it is given.
@@ -87,9 +88,9 @@ func seed(f *testing.F) {
 		f.Add(fixture(f, name))
 	}
 	for _, k := range kinds {
-		f.Add(sample(k.is64, k.order, MachineX8664))
+		f.Add(sample(k.is64, k.order, elf.MachineX8664))
 	}
-	f.Add(build(f, MachineAArch64))
+	f.Add(build(f, elf.MachineAArch64))
 	f.Add(coffSample(false))
 	f.Add(coffSample(true))
 	f.Add(peSample())

@@ -3,6 +3,8 @@ package object
 import (
 	"bytes"
 	"encoding/binary"
+
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // Format is the format of a file according to its first bytes. The formats and
@@ -179,7 +181,7 @@ func identifyZero(data []byte) Format {
 }
 
 func identifyELF(data []byte) Format {
-	if len(data) < 18 || string(data[:4]) != elfMagic {
+	if len(data) < 18 || string(data[:4]) != elf.Magic {
 		return Unknown
 	}
 	high, low := data[17], data[16]

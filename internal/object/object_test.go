@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 func TestParseELF(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			f, err := Parse(sample(k.is64, k.order, MachineX8664))
+			f, err := Parse(sample(k.is64, k.order, elf.MachineX8664))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -19,7 +21,7 @@ func TestParseELF(t *testing.T) {
 			if d := cmp.Diff(want, sectionNames(f)); d != "" {
 				t.Error(d)
 			}
-			if f.Format != ELFRelocatable || f.Machine != MachineX8664 || f.Is64 != k.is64 || f.BigEndian != (k.order == binary.BigEndian) {
+			if f.Format != ELFRelocatable || f.Machine != elf.MachineX8664 || f.Is64 != k.is64 || f.BigEndian != (k.order == binary.BigEndian) {
 				t.Errorf("got %+v", f)
 			}
 			if got, err := f.Data(2); err != nil || string(got) != "bytes" {
@@ -86,7 +88,7 @@ func TestArchiveSymbols(t *testing.T) {
 
 // TestHostile changes single fields of good files.
 func TestHostile(t *testing.T) {
-	good := sample(true, binary.LittleEndian, MachineX8664)
+	good := sample(true, binary.LittleEndian, elf.MachineX8664)
 	le := binary.LittleEndian
 	shoff := le.Uint64(good[40:])
 	put64 := func(at, v uint64) func([]byte) { return func(b []byte) { le.PutUint64(b[at:], v) } }
@@ -116,7 +118,7 @@ func TestHostile(t *testing.T) {
 		{"symbols odd", put64(header(6, 32), 25), "25 bytes in entries of 24"},
 		{"no null symbol", put64(header(6, 32), 0), "lacks the null symbol"},
 		{"symbol names", put32(header(6, 40), 77), "section 77 is not a string table"},
-		{"two symbol tables", put32(header(7, 4), shtSymtab), "both symbol tables"},
+		{"two symbol tables", put32(header(7, 4), elf.ShtSymtab), "both symbol tables"},
 		{"reloc target", put32(header(5, 44), 50), "applies to section 50, which does not exist"},
 		{"reloc entries", put64(header(5, 56), 7), "expected entries of 24"},
 		{"reloc link", put32(header(5, 40), 1), "linked to section 1, which is not a symbol table"},
@@ -144,7 +146,7 @@ func TestHostile(t *testing.T) {
 	}{
 		{"name", put32(symbols(24), 1<<31), "symbol 1 at byte 0x"},
 		{"section", put16(symbols(24*3+6), 300), `symbol 3 "local": section 300 does not exist, the file has 9`},
-		{"extended section", put16(symbols(24*3+6), shnXindex), `symbol 3 "local": its section index is in a table that the file does not have`},
+		{"extended section", put16(symbols(24*3+6), elf.ShnXindex), `symbol 3 "local": its section index is in a table that the file does not have`},
 	} {
 		t.Run("symbol "+test.name, func(t *testing.T) {
 			bad := append([]byte(nil), good...)
@@ -182,11 +184,11 @@ func TestOverlappingNames(t *testing.T) {
 	h := elfHeader{is64: true, order: binary.LittleEndian}
 	symbols := elfEncoder{h: &h}
 	for i := range 20000 {
-		symbols.symbol(uint32(i%1000), &elfSymbol{info: 0x10}, shnAbs)
+		symbols.symbol(uint32(i%1000), &elfSymbol{info: 0x10}, elf.ShnAbs)
 	}
 	spec := elfSpec{header: h, sections: []specSection{
-		{".symtab", Section{Type: shtSymtab, Align: 8, EntSize: 24, Link: 2, Info: 1}, symbols.buf},
-		{".strtab", Section{Type: shtStrtab, Align: 1}, append(long, 0)},
+		{".symtab", Section{Type: elf.ShtSymtab, Align: 8, EntSize: 24, Link: 2, Info: 1}, symbols.buf},
+		{".strtab", Section{Type: elf.ShtStrtab, Align: 1}, append(long, 0)},
 	}}
 	data := spec.bytes()
 	if _, err := ArchiveSymbols(data); err == nil || !strings.Contains(err.Error(), "names overlap") {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 )
 
@@ -26,7 +27,7 @@ type NewSection struct {
 func BundleSection(name string, c content.Content) NewSection {
 	return NewSection{
 		Name: name, Content: c,
-		Type: ShtProgbits, Flags: ShfExclude, Align: 1,
+		Type: elf.ShtProgbits, Flags: elf.ShfExclude, Align: 1,
 		Characteristics: scnMemRead | scnLnkRemove,
 	}
 }
@@ -37,7 +38,7 @@ func BundleSection(name string, c content.Content) NewSection {
 func OffloadingSection(c content.Content) NewSection {
 	return NewSection{
 		Name: embedding.OffloadSection, Content: c,
-		Type: ShtOffloading, Flags: ShfExclude, Align: 8,
+		Type: elf.ShtOffloading, Flags: elf.ShfExclude, Align: 8,
 		Characteristics: scnLnkRemove | scnAlign8 | scnMemDiscardable,
 	}
 }

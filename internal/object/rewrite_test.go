@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"pgregory.net/rapid"
 )
 
@@ -78,7 +79,7 @@ func TestAddThenRemove(t *testing.T) {
 		objects = append(objects, settle(t, fixture(t, name)))
 	}
 	for _, k := range kinds {
-		objects = append(objects, settle(t, sample(k.is64, k.order, MachineX8664)))
+		objects = append(objects, settle(t, sample(k.is64, k.order, elf.MachineX8664)))
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		in := rapid.SampledFrom(objects).Draw(rt, "object")
@@ -120,7 +121,7 @@ func TestAddThenRemove(t *testing.T) {
 func TestRemoveReferences(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			in := sample(k.is64, k.order, MachineX8664)
+			in := sample(k.is64, k.order, elf.MachineX8664)
 			// .doomed takes the symbol in it along; the others move up.
 			out := rewrite(t, in, Edits{Remove: isName(".doomed"), RenameSymbol: map[string]string{"global": "a_longer_name"}})
 			f, err := Parse(out)
@@ -160,7 +161,7 @@ func TestRemoveReferences(t *testing.T) {
 }
 
 func TestRemoveInUse(t *testing.T) {
-	in := sample(true, binary.LittleEndian, MachineX8664)
+	in := sample(true, binary.LittleEndian, elf.MachineX8664)
 	for _, test := range []struct{ section, want string }{
 		{".strtab", `section 7 ".strtab" cannot be removed: section 6 ".symtab" refers to it`},
 		{".symtab", `section 6 ".symtab" cannot be removed: section 4 ".group" refers to it`},
@@ -193,7 +194,7 @@ func TestOffloadingSection(t *testing.T) {
 		if string(s.Name) != ".llvm.offloading" || s.Align != 8 || !excluded(f, i) {
 			t.Errorf("%s: got %+v", name, s)
 		}
-		if f.elf != nil && (s.Type != ShtOffloading || s.Flags != ShfExclude || s.Offset%8 != 0) {
+		if f.elf != nil && (s.Type != elf.ShtOffloading || s.Flags != elf.ShfExclude || s.Offset%8 != 0) {
 			t.Errorf("%s: got %+v", name, s)
 		}
 	}
@@ -203,9 +204,9 @@ func TestOffloadingSection(t *testing.T) {
 func TestManySections(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
-			in := sample(k.is64, k.order, MachineX8664)
+			in := sample(k.is64, k.order, elf.MachineX8664)
 			var add []NewSection
-			for i := range shnLoReserve {
+			for i := range elf.ShnLoReserve {
 				add = append(add, BundleSection(bundleMagic+fmt.Sprint(i), content.Memory([]byte{byte(i)})))
 			}
 			fat := rewrite(t, in, Edits{Add: add})
@@ -225,15 +226,15 @@ func TestManySections(t *testing.T) {
 	h := elfHeader{is64: true, order: binary.LittleEndian}
 	symbols := elfEncoder{h: &h}
 	symbols.symbol(0, &elfSymbol{}, 0)
-	symbols.symbol(1, &elfSymbol{info: 0x10}, shnXindex)
+	symbols.symbol(1, &elfSymbol{info: 0x10}, elf.ShnXindex)
 	const high = 66000
 	spec := elfSpec{header: h, sections: []specSection{
-		{".symtab", Section{Type: shtSymtab, Align: 8, EntSize: 24, Link: 2, Info: 1}, symbols.buf},
-		{".strtab", Section{Type: shtStrtab, Align: 1}, []byte("\x00high\x00")},
-		{".symtab_shndx", Section{Type: shtSymtabShndx, Align: 4, EntSize: 4, Link: 1}, binary.LittleEndian.AppendUint32(make([]byte, 4), high)},
+		{".symtab", Section{Type: elf.ShtSymtab, Align: 8, EntSize: 24, Link: 2, Info: 1}, symbols.buf},
+		{".strtab", Section{Type: elf.ShtStrtab, Align: 1}, []byte("\x00high\x00")},
+		{".symtab_shndx", Section{Type: elf.ShtSymtabShndx, Align: 4, EntSize: 4, Link: 1}, binary.LittleEndian.AppendUint32(make([]byte, 4), high)},
 	}}
 	for len(spec.sections) < high {
-		spec.sections = append(spec.sections, specSection{"s", Section{Type: ShtProgbits, Align: 1}, []byte{1}})
+		spec.sections = append(spec.sections, specSection{"s", Section{Type: elf.ShtProgbits, Align: 1}, []byte{1}})
 	}
 	spec.sections[high-1].name = "last"
 	in := spec.bytes()
@@ -265,7 +266,7 @@ func TestManySections(t *testing.T) {
 }
 
 func TestRenameSections(t *testing.T) {
-	out := rewrite(t, sample(true, binary.LittleEndian, MachineX8664), Edits{RenameSection: map[string]string{".text": "code", ".bss": ".zero"}})
+	out := rewrite(t, sample(true, binary.LittleEndian, elf.MachineX8664), Edits{RenameSection: map[string]string{".text": "code", ".bss": ".zero"}})
 	f, err := Parse(out)
 	if err != nil {
 		t.Fatal(err)
@@ -278,9 +279,9 @@ func TestRenameSections(t *testing.T) {
 // TestSegments rewrites a linked file: segments keep their bytes and their
 // addresses modulo the page, the headers move with them.
 func TestSegments(t *testing.T) {
-	spec := elfSpec{header: elfHeader{is64: true, order: binary.LittleEndian, typ: etDyn, machine: MachineX8664}, sections: []specSection{
-		{".text", Section{Type: ShtProgbits, Flags: ShfAlloc, Align: 4096, Addr: 4096}, []byte("code")},
-		{".comment", Section{Type: ShtProgbits, Align: 1}, []byte("outside")},
+	spec := elfSpec{header: elfHeader{is64: true, order: binary.LittleEndian, typ: elf.EtDyn, machine: elf.MachineX8664}, sections: []specSection{
+		{".text", Section{Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 4096, Addr: 4096}, []byte("code")},
+		{".comment", Section{Type: elf.ShtProgbits, Align: 1}, []byte("outside")},
 	}}
 	in := spec.bytes()
 	phoff := uint64(len(in))
@@ -331,7 +332,7 @@ func TestUnwritable(t *testing.T) {
 // TestKeepsStrings tests that an unreferenced string table keeps its contents.
 func TestKeepsStrings(t *testing.T) {
 	spec := elfSpec{header: elfHeader{is64: true, order: binary.LittleEndian}, sections: []specSection{
-		{".stabstr", Section{Type: shtStrtab, Align: 1}, []byte("\x00one\x00two\x00")},
+		{".stabstr", Section{Type: elf.ShtStrtab, Align: 1}, []byte("\x00one\x00two\x00")},
 	}}
 	f, err := Parse(rewrite(t, spec.bytes(), Edits{}))
 	if err != nil {
@@ -418,5 +419,5 @@ func excluded(f *File, i int) bool {
 	if f.coff != nil {
 		return f.Sections[i].Flags&scnLnkRemove != 0
 	}
-	return f.Sections[i].Flags&shfExclude != 0
+	return f.Sections[i].Flags&elf.ShfExclude != 0
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // kinds are the four shapes of ELF file.
@@ -40,13 +41,13 @@ func (s *elfSpec) bytes() []byte {
 	h := &s.header
 	h.version = 1
 	if h.typ == 0 {
-		h.typ = etRel
+		h.typ = elf.EtRel
 	}
 	names := []byte{0}
 	body := elfEncoder{h: h}
 	body.buf = make([]byte, h.ehdrSize())
 	heads := elfEncoder{h: h}
-	sections := append(s.sections, specSection{name: ".names", Section: Section{Type: shtStrtab, Align: 1}})
+	sections := append(s.sections, specSection{name: ".names", Section: Section{Type: elf.ShtStrtab, Align: 1}})
 	n := uint32(len(sections))
 	heads.nullSection(int(n)+1, n)
 	offsets := make([]uint32, len(sections))
@@ -93,12 +94,12 @@ func sample(is64 bool, order binary.ByteOrder, machine uint16) []byte {
 		info  byte
 		shndx uint16
 	}{
-		{"", 0, 0}, {"file.c", sttFile, shnAbs}, {"", sttSection, 1}, {"local", 0, 1}, {"gone", 0, 2},
-		{"global", 0x12, 1}, {"weak", 0x22, 1}, {"extern", 0x10, 0}, {"common", 0x11, shnCommon},
+		{"", 0, 0}, {"file.c", elf.TypeFile, elf.ShnAbs}, {"", elf.TypeSection, 1}, {"local", 0, 1}, {"gone", 0, 2},
+		{"global", 0x12, 1}, {"weak", 0x22, 1}, {"extern", 0x10, 0}, {"common", 0x11, elf.ShnCommon},
 	} {
 		symbols.symbol(at(s.name), &elfSymbol{info: s.info}, s.shndx)
 	}
-	group.u32(grpComdat)
+	group.u32(elf.GrpComdat)
 	group.u32(1)
 	for _, sym := range []uint64{2, 5, 7} {
 		relocs.addr(sym * 4)
@@ -106,13 +107,13 @@ func sample(is64 bool, order binary.ByteOrder, machine uint16) []byte {
 		relocs.addr(0)
 	}
 	spec := elfSpec{header: h, sections: []specSection{
-		{".text", Section{Type: ShtProgbits, Flags: ShfAlloc | ShfExec | shfGroup, Align: 16}, []byte("0123456789abcdef0123456789abcdef")},
-		{".doomed", Section{Type: ShtProgbits, Flags: ShfAlloc, Align: 1}, []byte("bytes")},
-		{".bss", Section{Type: shtNobits, Flags: ShfAlloc | ShfWrite, Align: 4, Size: 64}, nil},
-		{".group", Section{Type: shtGroup, Align: 4, EntSize: 4, Link: 6, Info: 6}, group.buf},
-		{".rela.text", Section{Type: shtRela, Flags: 0x40, Align: h.addrSize(), EntSize: h.relaSize(), Link: 6, Info: 1}, relocs.buf},
-		{".symtab", Section{Type: shtSymtab, Align: h.addrSize(), EntSize: h.symSize(), Link: 7, Info: 5}, symbols.buf},
-		{".strtab", Section{Type: shtStrtab, Align: 1}, []byte(names)},
+		{".text", Section{Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfExec | elf.ShfGroup, Align: 16}, []byte("0123456789abcdef0123456789abcdef")},
+		{".doomed", Section{Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 1}, []byte("bytes")},
+		{".bss", Section{Type: elf.ShtNobits, Flags: elf.ShfAlloc | elf.ShfWrite, Align: 4, Size: 64}, nil},
+		{".group", Section{Type: elf.ShtGroup, Align: 4, EntSize: 4, Link: 6, Info: 6}, group.buf},
+		{".rela.text", Section{Type: elf.ShtRela, Flags: 0x40, Align: h.addrSize(), EntSize: h.relaSize(), Link: 6, Info: 1}, relocs.buf},
+		{".symtab", Section{Type: elf.ShtSymtab, Align: h.addrSize(), EntSize: h.symSize(), Link: 7, Info: 5}, symbols.buf},
+		{".strtab", Section{Type: elf.ShtStrtab, Align: 1}, []byte(names)},
 	}}
 	return spec.bytes()
 }

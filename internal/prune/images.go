@@ -2,13 +2,13 @@ package prune
 
 import (
 	"context"
-	"debug/elf"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 )
@@ -155,7 +155,7 @@ func (w *Work) openOpenMP(ctx context.Context, f *elfedit.File) (func() (elfedit
 		return nil, err
 	}
 	s := &f.Sections[section]
-	if s.InFile() == 0 || s.Flags&elfedit.ShfAlloc == 0 {
+	if s.InFile() == 0 || s.Flags&elf.ShfAlloc == 0 {
 		return nil, nil
 	}
 	body := f.Content(section)
@@ -218,14 +218,13 @@ func imageRecords(f *elfedit.File, section int, images []imageRange) (map[uint64
 			records[slot] = i
 		}
 	}
-	if f.Type != elf.ET_EXEC {
+	if f.Type != elf.EtExec {
 		return records, nil
 	}
 	// Programs at fixed addresses have pointers without relocations.
-	const executable = 4
 	for i := range f.Sections {
 		t := &f.Sections[i]
-		if t.Flags&elfedit.ShfAlloc == 0 || t.Flags&executable != 0 || t.InFile() < 16 || i == section || t.Type != elfedit.ShtProgbits {
+		if t.Flags&elf.ShfAlloc == 0 || t.Flags&elf.ShfExec != 0 || t.InFile() < 16 || i == section || t.Type != elf.ShtProgbits {
 			continue
 		}
 		data := f.Content(i).Bytes()

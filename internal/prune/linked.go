@@ -8,6 +8,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
@@ -102,7 +103,7 @@ func MayHaveCode(data []byte) bool {
 	}
 	for i := range f.Sections {
 		s := &f.Sections[i]
-		if name := string(s.Name); (name == embedding.HIPSection || name == embedding.OffloadSection || strings.HasPrefix(name, bundle.SectionPrefix)) && s.Type != elfedit.ShtNobits && s.Size > 0 {
+		if name := string(s.Name); (name == embedding.HIPSection || name == embedding.OffloadSection || strings.HasPrefix(name, bundle.SectionPrefix)) && s.Type != elf.ShtNobits && s.Size > 0 {
 			return true
 		}
 	}

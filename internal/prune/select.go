@@ -1,13 +1,13 @@
 package prune
 
 import (
-	"debug/elf"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
 // entry is an entry of a bundle or an image of an offload binary.
@@ -171,7 +171,7 @@ func (w *work) choose() error {
 
 // isAMDGPU reports whether data begins with an ELF header for AMD GPUs.
 func isAMDGPU(data []byte) bool {
-	return len(data) >= 20 && string(data[:4]) == "\x7fELF" && elf.Machine(le.Uint16(data[18:])) == elf.EM_AMDGPU
+	return len(data) >= 20 && string(data[:4]) == elf.Magic && le.Uint16(data[18:]) == elf.MachineAMDGPU
 }
 
 // list formats the entries of a file for a message.

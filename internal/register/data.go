@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -15,7 +16,7 @@ import (
 //
 // It registers nothing.
 type Data struct {
-	// Machine is object.MachineX8664 or object.MachineAArch64.
+	// Machine is elf.MachineX8664 or elf.MachineAArch64.
 	Machine uint16
 	// COFF selects an object for Windows; Machine must be MachineX8664.
 	COFF bool
@@ -60,7 +61,7 @@ func (d *Data) Write(out content.Sink) error {
 	if size == 0 {
 		size = uint64(d.Content.Len())
 	}
-	name, flags := m.machine.readOnly(), uint64(object.ShfAlloc)
+	name, flags := m.machine.readOnly(), uint64(elf.ShfAlloc)
 	if !d.COFF {
 		flags = m.machine.imageFlags(d.Content.Len())
 		if flags&m.machine.large != 0 {
@@ -68,7 +69,7 @@ func (d *Data) Write(out content.Sink) error {
 		}
 	}
 	m.export(d.Symbol, m.Section(object.BuilderSection{
-		Name: name, Type: object.ShtProgbits, Flags: flags, Align: align, Content: d.Content,
+		Name: name, Type: elf.ShtProgbits, Flags: flags, Align: align, Content: d.Content,
 	}), size)
 
 	const word = 8
@@ -77,7 +78,7 @@ func (d *Data) Write(out content.Sink) error {
 		number[i] = byte(size >> (8 * i))
 	}
 	m.export(d.Symbol+"_size", m.Section(object.BuilderSection{
-		Name: m.machine.readOnly(), Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: word, Content: content.Memory(number[:]),
+		Name: m.machine.readOnly(), Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: word, Content: content.Memory(number[:]),
 	}), word)
 	return m.finish(out)
 }
@@ -85,7 +86,7 @@ func (d *Data) Write(out content.Sink) error {
 // export adds a symbol that is visible to a program even if the object is in a
 // shared library.
 func (m *module) export(name string, section object.SectionID, size uint64) {
-	m.Symbol(object.BuilderSymbol{Name: name, Section: section, Size: size, Bind: object.BindGlobal, Type: object.TypeObject})
+	m.Symbol(object.BuilderSymbol{Name: name, Section: section, Size: size, Bind: elf.BindGlobal, Type: elf.TypeObject})
 }
 
 // keywords are the keywords of C and C++, which cannot be names of data.

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -19,10 +20,10 @@ func (m *module) exceptions(section object.SectionID, list []function, starts []
 		binary.LittleEndian.PutUint32(data[record*i+8:], uint32(len(frames)))
 		frames = append(frames, f.code.unwind...)
 	}
-	text := m.local(".text.startup", section, 0, 0, object.TypeNone)
-	described := m.Section(object.BuilderSection{Name: ".xdata", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 4, Content: content.Memory(frames)})
-	xdata := m.local(".xdata", described, 0, 0, object.TypeNone)
-	pdata := m.Section(object.BuilderSection{Name: ".pdata", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 4, Content: content.Memory(data)})
+	text := m.local(".text.startup", section, 0, 0, elf.TypeNone)
+	described := m.Section(object.BuilderSection{Name: ".xdata", Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 4, Content: content.Memory(frames)})
+	xdata := m.local(".xdata", described, 0, 0, elf.TypeNone)
+	pdata := m.Section(object.BuilderSection{Name: ".pdata", Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 4, Content: content.Memory(data)})
 	for i := range list {
 		m.Relocate(pdata, uint64(record*i), object.COFFAddr32, text, 0)
 		m.Relocate(pdata, uint64(record*i+4), object.COFFAddr32, text, 0)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
@@ -14,7 +15,7 @@ import (
 // nothing. Host code that clang compiled with neither -fgpu-rdc nor the fat binary
 // references the symbol, __hip_fatbin or one with this prefix, and registers it.
 type FatBinary struct {
-	// Machine is object.MachineX8664 or object.MachineAArch64.
+	// Machine is elf.MachineX8664 or elf.MachineAArch64.
 	Machine uint16
 	// Symbol is the name of the symbol, which other objects of the same link see.
 	Symbol string
@@ -41,7 +42,7 @@ func (f *FatBinary) Write(out content.Sink) error {
 	}
 	names := fatBinary[offloadbinary.HIP]
 	m.define(f.Symbol, m.Section(object.BuilderSection{
-		Name: names.image, Type: object.ShtProgbits, Flags: m.machine.imageFlags(f.Content.Len()), Align: names.align, Content: f.Content,
+		Name: names.image, Type: elf.ShtProgbits, Flags: m.machine.imageFlags(f.Content.Len()), Align: names.align, Content: f.Content,
 	}), uint64(f.Content.Len()))
 	return m.finish(out)
 }
@@ -49,7 +50,7 @@ func (f *FatBinary) Write(out content.Sink) error {
 // Requirement is an object that links only if another object defines certain
 // symbols, see [Object.Define].
 type Requirement struct {
-	// Machine is object.MachineX8664 or object.MachineAArch64.
+	// Machine is elf.MachineX8664 or elf.MachineAArch64.
 	Machine uint16
 	// Symbols must be defined elsewhere. They can have any characters; linkers print
 	// those that are missing.
@@ -67,23 +68,23 @@ func (r *Requirement) Write(out content.Sink) error {
 	}
 	const pointer = 8
 	section := m.Section(object.BuilderSection{
-		Name: ".data.rel.ro.required", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: pointer,
+		Name: ".data.rel.ro.required", Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfWrite, Align: pointer,
 		Content: content.Memory(make([]byte, pointer*len(r.Symbols))),
 	})
 	for i, name := range r.Symbols {
-		symbol := m.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindGlobal, Visibility: object.VisHidden})
+		symbol := m.Symbol(object.BuilderSymbol{Name: name, Bind: elf.BindGlobal, Visibility: elf.VisHidden})
 		m.Relocate(section, uint64(pointer*i), m.machine.abs64, symbol, 0)
 	}
 	// With --gc-sections, linkers keep constructors and the symbols that they reference.
 	nothing := []byte(m.machine.code.nothing.register.text)
 	text := m.Section(object.BuilderSection{
-		Name: ".text.required", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: 16, Content: content.Memory(nothing),
+		Name: ".text.required", Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfExec, Align: 16, Content: content.Memory(nothing),
 	})
 	constructors := m.Section(object.BuilderSection{
-		Name: ".init_array.101", Type: object.ShtInitArray, Flags: object.ShfAlloc | object.ShfWrite, Align: pointer, Content: content.Memory(make([]byte, pointer)),
+		Name: ".init_array.101", Type: elf.ShtInitArray, Flags: elf.ShfAlloc | elf.ShfWrite, Align: pointer, Content: content.Memory(make([]byte, pointer)),
 	})
-	m.Relocate(constructors, 0, m.machine.abs64, m.local(".required", text, 0, uint64(len(nothing)), object.TypeFunc), 0)
-	m.Relocate(constructors, 0, m.machine.none, m.local(".required.symbols", section, 0, 0, object.TypeObject), 0)
+	m.Relocate(constructors, 0, m.machine.abs64, m.local(".required", text, 0, uint64(len(nothing)), elf.TypeFunc), 0)
+	m.Relocate(constructors, 0, m.machine.none, m.local(".required.symbols", section, 0, 0, elf.TypeObject), 0)
 	return m.finish(out)
 }
 
@@ -105,6 +106,6 @@ func newBare(number uint16, coff bool) (*module, error) {
 // define adds a symbol that other objects of the same link see.
 func (m *module) define(name string, section object.SectionID, size uint64) {
 	m.Symbol(object.BuilderSymbol{
-		Name: name, Section: section, Size: size, Bind: object.BindGlobal, Type: object.TypeObject, Visibility: object.VisHidden,
+		Name: name, Section: section, Size: size, Bind: elf.BindGlobal, Type: elf.TypeObject, Visibility: elf.VisHidden,
 	})
 }

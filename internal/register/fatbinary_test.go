@@ -6,11 +6,12 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 func TestFatBinaryUnderASymbol(t *testing.T) {
-	for _, machine := range []uint16{object.MachineX8664, object.MachineAArch64} {
+	for _, machine := range []uint16{elf.MachineX8664, elf.MachineAArch64} {
 		var out content.Buffer
 		f := FatBinary{Machine: machine, Symbol: "__hip_fatbin_1a", Content: content.Memory([]byte("fat"))}
 		if err := f.Write(&out); err != nil {
@@ -54,8 +55,8 @@ func TestFatBinaryErrors(t *testing.T) {
 		f    FatBinary
 		want string
 	}{
-		{FatBinary{Machine: object.MachineX8664, Symbol: "a"}, "the fat binary is empty"},
-		{FatBinary{Machine: object.MachineX8664, Symbol: "a b", Content: content.Memory([]byte("x"))}, `symbol "a b" is not a C identifier`},
+		{FatBinary{Machine: elf.MachineX8664, Symbol: "a"}, "the fat binary is empty"},
+		{FatBinary{Machine: elf.MachineX8664, Symbol: "a b", Content: content.Memory([]byte("x"))}, `symbol "a b" is not a C identifier`},
 		{FatBinary{Machine: 3, Symbol: "a", Content: content.Memory([]byte("x"))}, "machine 3 is not x86-64 or AArch64"},
 	} {
 		var out content.Buffer
@@ -66,7 +67,7 @@ func TestFatBinaryErrors(t *testing.T) {
 }
 
 func TestRequirement(t *testing.T) {
-	for _, machine := range []uint16{object.MachineX8664, object.MachineAArch64} {
+	for _, machine := range []uint16{elf.MachineX8664, elf.MachineAArch64} {
 		var out content.Buffer
 		r := Requirement{Machine: machine, Symbols: []string{"device link of //a", "other"}}
 		if err := r.Write(&out); err != nil {
@@ -90,7 +91,7 @@ func TestRequirement(t *testing.T) {
 		}
 	}
 	var out content.Buffer
-	if err := (&Requirement{Machine: object.MachineX8664}).Write(&out); err == nil {
+	if err := (&Requirement{Machine: elf.MachineX8664}).Write(&out); err == nil {
 		t.Error("no symbol is no error")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -14,15 +15,15 @@ import (
 func HostMachine(triple string) (machine uint16, coff bool, err error) {
 	t := target.ParseTriple(target.Normalize(triple, 4))
 	if t.Format == "coff" && t.Arch == "x86_64" && !strings.HasPrefix(triple, "x86_64h") {
-		return object.MachineX8664, true, nil
+		return elf.MachineX8664, true, nil
 	}
 	if env := string(t.Env); t.Format == "elf" && !strings.HasSuffix(env, "x32") && !strings.HasSuffix(env, "ilp32") {
 		arch, _, _ := strings.Cut(triple, "-") // as spelt, because t.Arch may stand for several
 		switch arch {
 		case "x86_64", "amd64":
-			return object.MachineX8664, false, nil
+			return elf.MachineX8664, false, nil
 		case "aarch64", "arm64":
-			return object.MachineAArch64, false, nil
+			return elf.MachineAArch64, false, nil
 		}
 	}
 	return 0, false, fmt.Errorf("triple %q: expected x86-64 or AArch64 ELF, such as x86_64-unknown-linux-gnu, or x86-64 Windows", triple)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -34,12 +35,12 @@ func Isolation(data []byte, suffix string) (object.Edits, error) {
 		switch name := string(s.Name); {
 		case name == embedding.EntriesSection:
 			entries = true
-		case s.Type == object.ShtOffloading && name == embedding.RelocatableSection:
+		case s.Type == elf.ShtOffloading && name == embedding.RelocatableSection:
 			// Images that LLVM's tools registered are not part of this library's images,
 			// and must not be linked again.
-		case s.Type == object.ShtOffloading && s.Flags&object.ShfAlloc != 0:
+		case s.Type == elf.ShtOffloading && s.Flags&elf.ShfAlloc != 0:
 			return edits, fmt.Errorf("section %s %w", name, ErrRegistered)
-		case s.Type == object.ShtOffloading:
+		case s.Type == elf.ShtOffloading:
 			images = append(images, name)
 		}
 	}

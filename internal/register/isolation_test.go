@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/elf"
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/embedding"
@@ -13,7 +14,7 @@ import (
 
 // FuzzHostObject reads files that need not be host objects or images.
 func FuzzHostObject(f *testing.F) {
-	f.Add(fixture.Merged(f, object.BuilderSection{Name: embedding.RelocatableSection, Type: object.ShtProgbits, Content: content.Memory([]byte("linked"))}))
+	f.Add(fixture.Merged(f, object.BuilderSection{Name: embedding.RelocatableSection, Type: elf.ShtProgbits, Content: content.Memory([]byte("linked"))}))
 	f.Add(fixture.HostEntries(f, ".offloading.entry.f"))
 	f.Add(fixture.OffloadBinary(f, "gfx1", "one"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -3,6 +3,7 @@ package register
 import (
 	"fmt"
 
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -40,7 +41,7 @@ var (
 		property: 0xc0000000, // GNU_PROPERTY_AARCH64_FEATURE_1_AND
 		ready:    1 | 2 | 4,  // BTI, PAC, GCS
 		filler:   0,          // udf #0
-		unwind:   object.ShtProgbits,
+		unwind:   elf.ShtProgbits,
 	}
 	windows = machine{
 		code:   &windowsCode,
@@ -62,9 +63,9 @@ func (m *machine) constants() string {
 // it.
 func (m *machine) constantFlags() uint64 {
 	if m.coff {
-		return object.ShfAlloc
+		return elf.ShfAlloc
 	}
-	return object.ShfAlloc | object.ShfWrite
+	return elf.ShfAlloc | elf.ShfWrite
 }
 
 // readOnly returns the name of the section of data without pointers.
@@ -80,22 +81,22 @@ func (m *machine) readOnly() string {
 func (m *machine) table(priority int, end bool) (name string, typ uint32) {
 	switch {
 	case m.coff && end:
-		return fmt.Sprintf(".CRT$XTA%05d", priority), object.ShtProgbits
+		return fmt.Sprintf(".CRT$XTA%05d", priority), elf.ShtProgbits
 	case m.coff:
-		return fmt.Sprintf(".CRT$XCA%05d", priority), object.ShtProgbits
+		return fmt.Sprintf(".CRT$XCA%05d", priority), elf.ShtProgbits
 	case end:
-		return fmt.Sprintf(".fini_array.%d", priority), object.ShtFiniArray
+		return fmt.Sprintf(".fini_array.%d", priority), elf.ShtFiniArray
 	}
-	return fmt.Sprintf(".init_array.%d", priority), object.ShtInitArray
+	return fmt.Sprintf(".init_array.%d", priority), elf.ShtInitArray
 }
 
 func machineOf(number uint16, coff bool) (*machine, error) {
 	switch {
-	case number == object.MachineX8664 && coff:
+	case number == elf.MachineX8664 && coff:
 		return &windows, nil
-	case number == object.MachineX8664:
+	case number == elf.MachineX8664:
 		return &x86, nil
-	case number == object.MachineAArch64 && !coff:
+	case number == elf.MachineAArch64 && !coff:
 		return &aarch64, nil
 	case coff:
 		return nil, fmt.Errorf("machine %d is not x86-64, as COFF requires", number)

@@ -92,7 +92,7 @@ type Registration struct {
 
 // Object is a registration object.
 type Object struct {
-	// Machine is object.MachineX8664 or object.MachineAArch64.
+	// Machine is elf.MachineX8664 or elf.MachineAArch64.
 	Machine uint16
 	// COFF makes an object for Windows, of MachineX8664.
 	COFF bool

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
@@ -82,7 +83,7 @@ func TestOpenMP(t *testing.T) {
 	first, second := image(100), image(40)
 	first.Devices = []Range{{8, 16}, {64, 36}}
 	data := write(t, &Object{
-		Machine:       object.MachineX8664,
+		Machine:       elf.MachineX8664,
 		Registrations: []Registration{{Kind: offloadbinary.OpenMP, Images: []Image{first, second}}},
 		Keep:          []string{".offloading.entry.f"},
 	})
@@ -122,7 +123,7 @@ func TestOpenMP(t *testing.T) {
 
 func TestRelocatable(t *testing.T) {
 	data := write(t, &Object{
-		Machine:       object.MachineAArch64,
+		Machine:       elf.MachineAArch64,
 		Registrations: []Registration{{Kind: offloadbinary.OpenMP, Images: []Image{image(9)}}},
 		Relocatable:   true, Entries: "llvm_offload_entries_7f",
 	})
@@ -137,7 +138,7 @@ func TestRelocatable(t *testing.T) {
 
 // TestFatBinaries checks both kinds in one object, as a program of both has it.
 func TestFatBinaries(t *testing.T) {
-	for _, machine := range []uint16{object.MachineX8664, object.MachineAArch64} {
+	for _, machine := range []uint16{elf.MachineX8664, elf.MachineAArch64} {
 		data := write(t, &Object{
 			Machine:       machine,
 			Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{image(5000)}}, {Kind: offloadbinary.CUDA, Images: []Image{image(60)}}},
@@ -181,7 +182,7 @@ func (s *streamed) Append(c content.Content) error {
 
 func TestImagesAreNotCopied(t *testing.T) {
 	const size = 64 << 20
-	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{{Content: content.Memory(make([]byte, size))}}}}}
+	o := Object{Machine: elf.MachineX8664, Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{{Content: content.Memory(make([]byte, size))}}}}}
 	var sink streamed
 	allocated := testing.AllocsPerRun(1, func() {
 		if err := o.Write(&sink); err != nil {
@@ -202,10 +203,10 @@ func TestLargeImages(t *testing.T) {
 		size    int64
 		want    uint64
 	}{
-		{&x86, 1, object.ShfAlloc},
-		{&x86, 1<<30 - 1, object.ShfAlloc},
-		{&x86, 1 << 30, object.ShfAlloc | 0x10000000},
-		{&aarch64, 1 << 40, object.ShfAlloc}, // adrp reaches 4 GiB
+		{&x86, 1, elf.ShfAlloc},
+		{&x86, 1<<30 - 1, elf.ShfAlloc},
+		{&x86, 1 << 30, elf.ShfAlloc | 0x10000000},
+		{&aarch64, 1 << 40, elf.ShfAlloc}, // adrp reaches 4 GiB
 	} {
 		if got := test.machine.imageFlags(test.size); got != test.want {
 			t.Errorf("%d bytes: flags 0x%x, want 0x%x", test.size, got, test.want)
@@ -220,7 +221,7 @@ func TestErrors(t *testing.T) {
 		o    Object
 		want string
 	}{
-		{Object{Machine: object.MachineAArch64, COFF: true}, "machine 183 is not x86-64, as COFF requires"},
+		{Object{Machine: elf.MachineAArch64, COFF: true}, "machine 183 is not x86-64, as COFF requires"},
 		{Object{COFF: true, Relocatable: true}, "relocatable registration requires ELF, found COFF"},
 		{Object{Registrations: []Registration{{Kind: offloadbinary.SYCL, Images: []Image{image(1), image(2)}, Package: true}}}, "sycl: 2 images, expected one fat binary"},
 		{Object{Machine: 3}, "machine 3 is not x86-64 or AArch64"},
@@ -233,7 +234,7 @@ func TestErrors(t *testing.T) {
 	}
 	for _, test := range tests {
 		if test.o.Machine == 0 {
-			test.o.Machine = object.MachineX8664
+			test.o.Machine = elf.MachineX8664
 		}
 		err := test.o.Write(&content.Buffer{})
 		if err == nil || err.Error() != test.want {
@@ -257,7 +258,7 @@ func TestParseKind(t *testing.T) {
 
 func BenchmarkWrite(b *testing.B) {
 	body := content.Memory(make([]byte, 1<<20))
-	o := Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{{Content: body}}}}}
+	o := Object{Machine: elf.MachineX8664, Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{{Content: body}}}}}
 	for b.Loop() {
 		if err := o.Write(&streamed{}); err != nil {
 			b.Fatal(err)
@@ -270,7 +271,7 @@ func TestSYCL(t *testing.T) {
 	first, second := image(100), image(40)
 	first.Triple, first.Symbols = "spirv64", []string{"a", "b"}
 	second.Triple, second.Symbols, second.ImageKind = "spirv64-x", []string{"b"}, 6
-	data := write(t, &Object{Machine: object.MachineX8664, Registrations: []Registration{{Kind: offloadbinary.SYCL, Images: []Image{first, second}}}})
+	data := write(t, &Object{Machine: elf.MachineX8664, Registrations: []Registration{{Kind: offloadbinary.SYCL, Images: []Image{first, second}}}})
 	want := []string{
 		".rodata type 1 flags 2 align 1 size 19",
 		".llvm.rodata.offloading type 1 flags 2 align 1 size 4",
@@ -309,7 +310,7 @@ func TestSYCL(t *testing.T) {
 		}
 	}
 
-	data = write(t, &Object{Machine: object.MachineAArch64, Registrations: []Registration{{Kind: offloadbinary.SYCL, Images: []Image{first}, Package: true}}})
+	data = write(t, &Object{Machine: elf.MachineAArch64, Registrations: []Registration{{Kind: offloadbinary.SYCL, Images: []Image{first}, Package: true}}})
 	if got := sections(t, data)[:2]; got[0] != ".llvm.offloading type 6fff4c0b flags 2 align 8 size 100" || got[1] != ".data.rel.ro type 1 flags 3 align 16 size 16" {
 		t.Errorf("sections are %q", got)
 	}
@@ -317,7 +318,7 @@ func TestSYCL(t *testing.T) {
 
 // TestCOFF checks objects for Windows. Tests that have LLVM's linker link them.
 func TestCOFF(t *testing.T) {
-	data := write(t, &Object{Machine: object.MachineX8664, COFF: true, Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{image(5000)}}, {Kind: offloadbinary.OpenMP, Images: []Image{image(9)}}}})
+	data := write(t, &Object{Machine: elf.MachineX8664, COFF: true, Registrations: []Registration{{Kind: offloadbinary.HIP, Images: []Image{image(5000)}}, {Kind: offloadbinary.OpenMP, Images: []Image{image(9)}}}})
 	f, err := object.Parse(data)
 	if err != nil {
 		t.Fatal(err)

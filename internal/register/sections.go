@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 
@@ -30,9 +31,9 @@ const largeImage = 1 << 30
 // imageFlags returns the flags of the section of an image.
 func (m *machine) imageFlags(size int64) uint64 {
 	if size >= largeImage {
-		return object.ShfAlloc | m.large
+		return elf.ShfAlloc | m.large
 	}
-	return object.ShfAlloc
+	return elf.ShfAlloc
 }
 
 // names are the names that LLVM uses for HIP and CUDA.
@@ -96,32 +97,32 @@ func newModule(o *Object) (*module, error) {
 		}
 		// Linkers drop a section if all of its pieces are empty, and with it the
 		// bounds.
-		m.Section(object.BuilderSection{Name: entries + "$A", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8, Content: content.Memory(make([]byte, 8))})
+		m.Section(object.BuilderSection{Name: entries + "$A", Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 8, Content: content.Memory(make([]byte, 8))})
 		for _, bound := range []struct{ name, section string }{{"start", "$OA"}, {"stop", "$OZ"}} {
-			empty := m.Section(object.BuilderSection{Name: entries + bound.section, Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 8})
+			empty := m.Section(object.BuilderSection{Name: entries + bound.section, Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 8})
 			m.outside[bound.name] = m.weak("__"+bound.name+"_"+entries, empty, 0, 0)
 		}
 		return m, nil
 	}
 	// Without it, bfd uses the name of the object, which may be temporary.
-	m.Symbol(object.BuilderSymbol{Name: "offload.wrapper.module", Section: object.SectionAbs, Bind: object.BindLocal, Type: object.TypeFile})
-	m.entryFlags = object.ShfWrite
+	m.Symbol(object.BuilderSymbol{Name: "offload.wrapper.module", Section: object.SectionAbs, Bind: elf.BindLocal, Type: elf.TypeFile})
+	m.entryFlags = elf.ShfWrite
 	if !o.Relocatable { // bfd would not merge the section with those of other objects
-		m.entryFlags |= object.ShfRetain
+		m.entryFlags |= elf.ShfRetain
 	}
 	if !bounded {
 		return m, nil
 	}
-	empty := m.Section(object.BuilderSection{Name: entries, Type: object.ShtProgbits, Flags: object.ShfAlloc | m.entryFlags, Align: 8})
-	m.keep = append(m.keep, m.local("__dummy."+entries, empty, 0, 0, object.TypeObject))
+	empty := m.Section(object.BuilderSection{Name: entries, Type: elf.ShtProgbits, Flags: elf.ShfAlloc | m.entryFlags, Align: 8})
+	m.keep = append(m.keep, m.local("__dummy."+entries, empty, 0, 0, elf.TypeObject))
 	for _, bound := range []string{"start", "stop"} {
-		m.outside[bound] = m.Symbol(object.BuilderSymbol{Name: "__" + bound + "_" + entries, Bind: object.BindGlobal, Visibility: object.VisHidden})
+		m.outside[bound] = m.Symbol(object.BuilderSymbol{Name: "__" + bound + "_" + entries, Bind: elf.BindGlobal, Visibility: elf.VisHidden})
 	}
 	for _, name := range o.Define {
 		m.define(name, empty, 0)
 	}
 	for _, name := range o.Keep {
-		m.keep = append(m.keep, m.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindWeak, Visibility: object.VisHidden}))
+		m.keep = append(m.keep, m.Symbol(object.BuilderSymbol{Name: name, Bind: elf.BindWeak, Visibility: elf.VisHidden}))
 	}
 	return m, nil
 }
@@ -129,10 +130,10 @@ func newModule(o *Object) (*module, error) {
 // weak defines a symbol that other objects may also define.
 func (m *module) weak(name string, section object.SectionID, value, size uint64) object.SymbolID {
 	if coff, ok := m.builder.(*object.COFFBuilder); ok {
-		fallback := m.Symbol(object.BuilderSymbol{Name: ".weak." + name + ".default", Section: section, Value: value, Bind: object.BindGlobal})
+		fallback := m.Symbol(object.BuilderSymbol{Name: ".weak." + name + ".default", Section: section, Value: value, Bind: elf.BindGlobal})
 		return coff.WeakSymbol(name, fallback)
 	}
-	return m.Symbol(object.BuilderSymbol{Name: name, Section: section, Value: value, Size: size, Bind: object.BindWeak, Type: object.TypeObject})
+	return m.Symbol(object.BuilderSymbol{Name: name, Section: section, Value: value, Size: size, Bind: elf.BindWeak, Type: elf.TypeObject})
 }
 
 // identifier reports whether s is an identifier of C.
@@ -147,7 +148,7 @@ func identifier(s string) bool {
 }
 
 func (m *module) local(name string, section object.SectionID, value, size uint64, typ byte) object.SymbolID {
-	return m.Symbol(object.BuilderSymbol{Name: name, Section: section, Value: value, Size: size, Bind: object.BindLocal, Type: typ})
+	return m.Symbol(object.BuilderSymbol{Name: name, Section: section, Value: value, Size: size, Bind: elf.BindLocal, Type: typ})
 }
 
 // register adds the content for r.
@@ -169,9 +170,9 @@ func (m *module) register(r *Registration) error {
 // openMP adds the images, an array with the start and end of each device image
 // and of the offload entries, and the descriptor that points to the array.
 func (m *module) openMP(r *Registration) {
-	section := object.BuilderSection{Name: embedding.OffloadSection, Type: object.ShtOffloading, Align: offloadingAlign}
+	section := object.BuilderSection{Name: embedding.OffloadSection, Type: elf.ShtOffloading, Align: offloadingAlign}
 	if m.relocatable {
-		section.Name, section.Type = embedding.RelocatableSection, object.ShtProgbits
+		section.Name, section.Type = embedding.RelocatableSection, elf.ShtProgbits
 	}
 	type device struct {
 		image object.SymbolID
@@ -185,7 +186,7 @@ func (m *module) openMP(r *Registration) {
 			name = fmt.Sprintf("%s.%d", name, m.images)
 		}
 		m.images++
-		symbol := m.local(name, m.Section(section), 0, uint64(img.Content.Len()), object.TypeObject)
+		symbol := m.local(name, m.Section(section), 0, uint64(img.Content.Len()), elf.TypeObject)
 		if img.Devices == nil {
 			devices = append(devices, device{symbol, Range{0, img.Content.Len()}})
 		}
@@ -199,8 +200,8 @@ func (m *module) openMP(r *Registration) {
 	data := make([]byte, record*(count+1))
 	binary.LittleEndian.PutUint32(data[record*count:], uint32(count))
 	constants := m.constants(data)
-	array := m.local(".omp_offloading.device_images", constants, 0, record*count, object.TypeObject)
-	descriptor := m.local(".omp_offloading.descriptor", constants, record*count, record, object.TypeObject)
+	array := m.local(".omp_offloading.device_images", constants, 0, record*count, elf.TypeObject)
+	descriptor := m.local(".omp_offloading.descriptor", constants, record*count, record, elf.TypeObject)
 	pointer := func(at uint64, to object.SymbolID, addend int64) {
 		m.Relocate(constants, at, m.machine.abs64, to, addend)
 	}
@@ -227,23 +228,23 @@ func (m *module) openMP(r *Registration) {
 func (m *module) fatBinary(r *Registration) {
 	n, img := fatBinary[r.Kind], r.Images[0]
 	image := m.local(".fatbin_image", m.Section(object.BuilderSection{
-		Name: n.image, Type: object.ShtProgbits, Flags: m.machine.imageFlags(img.size()), Align: n.align, Content: img.Content, Parts: img.Parts,
-	}), 0, uint64(img.size()), object.TypeObject)
+		Name: n.image, Type: elf.ShtProgbits, Flags: m.machine.imageFlags(img.size()), Align: n.align, Content: img.Content, Parts: img.Parts,
+	}), 0, uint64(img.size()), elf.TypeObject)
 
 	const version = 1
 	wrapper := make([]byte, 24)
 	binary.LittleEndian.PutUint32(wrapper, n.magic)
 	binary.LittleEndian.PutUint32(wrapper[4:], version)
 	segment := m.Section(object.BuilderSection{
-		Name: n.wrapper, Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Content: content.Memory(wrapper),
+		Name: n.wrapper, Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfWrite, Align: 8, Content: content.Memory(wrapper),
 	})
 	m.Relocate(segment, 8, m.machine.abs64, image, 0)
-	handle := m.Section(object.BuilderSection{Name: ".bss", Type: object.ShtNobits, Flags: object.ShfAlloc | object.ShfWrite, Align: 8, Size: 8})
+	handle := m.Section(object.BuilderSection{Name: ".bss", Type: elf.ShtNobits, Flags: elf.ShfAlloc | elf.ShfWrite, Align: 8, Size: 8})
 
 	prefix, code := "."+r.Kind.String(), m.machine.code.of(r)
 	m.functions(scope{
-		"wrapper": m.local(".fatbin_wrapper", segment, 0, uint64(len(wrapper)), object.TypeObject),
-		"handle":  m.local(prefix+".binary_handle", handle, 0, 8, object.TypeObject),
+		"wrapper": m.local(".fatbin_wrapper", segment, 0, uint64(len(wrapper)), elf.TypeObject),
+		"handle":  m.local(prefix+".binary_handle", handle, 0, 8, elf.TypeObject),
 	}, []function{
 		{"register", prefix + ".fatbin_reg", code.register},
 		{"unregister", prefix + ".fatbin_unreg", code.unregister},
@@ -283,10 +284,10 @@ func (m *module) functionsAt(names scope, priority int, destructor bool, list []
 		text = append(text, f.code.text...)
 	}
 	section := m.Section(object.BuilderSection{
-		Name: ".text.startup", Type: object.ShtProgbits, Flags: object.ShfAlloc | object.ShfExec, Align: align, Content: content.Memory(text),
+		Name: ".text.startup", Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfExec, Align: align, Content: content.Memory(text),
 	})
 	for i, f := range list {
-		names[f.name] = m.local(f.symbol, section, uint64(starts[i]), uint64(len(f.code.text)), object.TypeFunc)
+		names[f.name] = m.local(f.symbol, section, uint64(starts[i]), uint64(len(f.code.text)), elf.TypeFunc)
 		if !m.machine.coff {
 			m.unwinding.add(f.name, &f.code)
 			m.unwound = append(m.unwound, names)
@@ -298,9 +299,9 @@ func (m *module) functionsAt(names scope, priority int, destructor bool, list []
 
 	for i, f := range list[:1+bit(destructor)] {
 		name, typ := m.machine.table(priority, i == 1)
-		flags := uint64(object.ShfAlloc | object.ShfWrite)
+		flags := uint64(elf.ShfAlloc | elf.ShfWrite)
 		if m.machine.coff {
-			flags = object.ShfAlloc
+			flags = elf.ShfAlloc
 		}
 		table := m.Section(object.BuilderSection{Name: name, Type: typ, Flags: flags, Align: 8, Content: content.Memory(make([]byte, 8))})
 		m.Relocate(table, 0, m.machine.abs64, names[f.name], 0)
@@ -330,7 +331,7 @@ func (m *module) resolve(names scope, name string) object.SymbolID {
 	}
 	symbol, ok := m.outside[name]
 	if !ok {
-		symbol = m.Symbol(object.BuilderSymbol{Name: name, Bind: object.BindGlobal})
+		symbol = m.Symbol(object.BuilderSymbol{Name: name, Bind: elf.BindGlobal})
 		m.outside[name] = symbol
 	}
 	return symbol
@@ -343,17 +344,17 @@ func (m *module) finish(out content.Sink) error {
 	}
 	if len(m.unwinding.data) > 0 {
 		frames := m.Section(object.BuilderSection{
-			Name: ".eh_frame", Type: m.machine.unwind, Flags: object.ShfAlloc, Align: 8, Content: content.Memory(m.unwinding.data),
+			Name: ".eh_frame", Type: m.machine.unwind, Flags: elf.ShfAlloc, Align: 8, Content: content.Memory(m.unwinding.data),
 		})
 		for i, r := range m.unwinding.relocs {
 			m.Relocate(frames, r.offset, r.typ, m.unwound[i][r.symbol], r.addend)
 		}
 	}
 	m.Section(object.BuilderSection{
-		Name: ".note.gnu.property", Type: object.ShtNote, Flags: object.ShfAlloc, Align: 8, Content: content.Memory(m.machine.note()),
+		Name: ".note.gnu.property", Type: elf.ShtNote, Flags: elf.ShfAlloc, Align: 8, Content: content.Memory(m.machine.note()),
 	})
 	// Without this note the linker would make the stack executable.
-	m.Section(object.BuilderSection{Name: ".note.GNU-stack", Type: object.ShtProgbits})
+	m.Section(object.BuilderSection{Name: ".note.GNU-stack", Type: elf.ShtProgbits})
 	return m.Write(out)
 }
 

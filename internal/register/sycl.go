@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -26,12 +27,12 @@ func (m *module) sycl(r *Registration) error {
 	var descriptor object.SymbolID
 	if r.Package {
 		image := r.Images[0].Content
-		symbol := m.local(".sycl_offloading.binary", m.offloading(image), 0, uint64(image.Len()), object.TypeObject)
+		symbol := m.local(".sycl_offloading.binary", m.offloading(image), 0, uint64(image.Len()), elf.TypeObject)
 		record := make([]byte, 16)
 		binary.LittleEndian.PutUint64(record[8:], uint64(image.Len()))
 		data := m.constants(record)
 		m.Relocate(data, 0, m.machine.abs64, symbol, 0)
-		descriptor = m.local(".sycl_offloading.descriptor", data, 0, uint64(len(record)), object.TypeObject)
+		descriptor = m.local(".sycl_offloading.descriptor", data, 0, uint64(len(record)), elf.TypeObject)
 	} else {
 		var err error
 		if descriptor, err = m.syclDescriptor(r.Images); err != nil {
@@ -49,14 +50,14 @@ func (m *module) sycl(r *Registration) error {
 // offloading adds an image in a section that tools list.
 func (m *module) offloading(image content.Content) object.SectionID {
 	return m.Section(object.BuilderSection{
-		Name: embedding.OffloadSection, Type: object.ShtOffloading, Flags: m.machine.imageFlags(image.Len()), Align: offloadingAlign, Content: image,
+		Name: embedding.OffloadSection, Type: elf.ShtOffloading, Flags: m.machine.imageFlags(image.Len()), Align: offloadingAlign, Content: image,
 	})
 }
 
 // constants adds constant data with pointers.
 func (m *module) constants(data []byte) object.SectionID {
 	return m.Section(object.BuilderSection{
-		Name: m.machine.constants(), Type: object.ShtProgbits, Flags: m.machine.constantFlags(), Align: 16, Content: content.Memory(data),
+		Name: m.machine.constants(), Type: elf.ShtProgbits, Flags: m.machine.constantFlags(), Align: 16, Content: content.Memory(data),
 	})
 }
 
@@ -114,22 +115,22 @@ func (m *module) syclDescriptor(images []Image) (object.SymbolID, error) {
 	data = append(data, syclRecords(images)...)
 
 	rodata := m.local(".sycl_offloading.texts", m.Section(object.BuilderSection{
-		Name: m.machine.readOnly(), Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 1, Content: content.Memory(strs.data),
-	}), 0, uint64(len(strs.data)), object.TypeObject)
+		Name: m.machine.readOnly(), Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 1, Content: content.Memory(strs.data),
+	}), 0, uint64(len(strs.data)), elf.TypeObject)
 	var nameTexts object.SymbolID
 	if len(names.data) > 0 {
 		nameTexts = m.local(".offloading.entry_name", m.Section(object.BuilderSection{
-			Name: ".llvm.rodata.offloading", Type: object.ShtProgbits, Flags: object.ShfAlloc, Align: 1, Content: content.Memory(names.data),
-		}), 0, uint64(len(names.data)), object.TypeObject)
+			Name: ".llvm.rodata.offloading", Type: elf.ShtProgbits, Flags: elf.ShfAlloc, Align: 1, Content: content.Memory(names.data),
+		}), 0, uint64(len(names.data)), elf.TypeObject)
 	}
 	contents := make([]object.SymbolID, len(images))
 	for i := range images {
 		c := images[i].Content
-		contents[i] = m.local(fmt.Sprintf(".sycl_offloading.%d.data", i), m.offloading(c), 0, uint64(c.Len()), object.TypeObject)
+		contents[i] = m.local(fmt.Sprintf(".sycl_offloading.%d.data", i), m.offloading(c), 0, uint64(c.Len()), elf.TypeObject)
 	}
 	section := m.constants(data)
-	array := m.local(".sycl_offloading.device_images", section, records, uint64(syclImageSize*len(images)), object.TypeObject)
-	entries := m.local(".sycl_offloading.entries_arr", section, 0, records, object.TypeObject)
+	array := m.local(".sycl_offloading.device_images", section, records, uint64(syclImageSize*len(images)), elf.TypeObject)
+	entries := m.local(".sycl_offloading.entries_arr", section, 0, records, elf.TypeObject)
 
 	pointer := func(at uint64, to object.SymbolID, addend uint64) {
 		m.Relocate(section, at, m.machine.abs64, to, int64(addend))
@@ -155,7 +156,7 @@ func (m *module) syclDescriptor(images []Image) (object.SymbolID, error) {
 	}
 	pointer(descriptor+8, array, 0)
 	m.syclEntries(&names, nameTexts)
-	return m.local(".sycl_offloading.descriptor", section, descriptor, syclDescriptorSize, object.TypeObject), nil
+	return m.local(".sycl_offloading.descriptor", section, descriptor, syclDescriptorSize, elf.TypeObject), nil
 }
 
 // syclRecords returns the records of images and the descriptor, without their pointers.
@@ -196,7 +197,7 @@ func (m *module) syclEntries(symbols *texts, names object.SymbolID) {
 		name += "$OE"
 	}
 	section := m.Section(object.BuilderSection{
-		Name: name, Type: object.ShtProgbits, Flags: object.ShfAlloc | m.entryFlags, Align: 8, Content: content.Memory(data),
+		Name: name, Type: elf.ShtProgbits, Flags: elf.ShfAlloc | m.entryFlags, Align: 8, Content: content.Memory(data),
 	})
 	for i, symbol := range symbols.once {
 		offset := uint64(entrySize * i)

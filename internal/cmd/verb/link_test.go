@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
 
@@ -64,8 +65,8 @@ func fatObject(t *testing.T, dir, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := object.NewBuilder(object.MachineX8664)
-	b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: object.ShtOffloading, Flags: object.ShfExclude, Align: 8, Content: content.Memory(section.Bytes())})
+	b := object.NewBuilder(elf.MachineX8664)
+	b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: elf.ShtOffloading, Flags: elf.ShfExclude, Align: 8, Content: content.Memory(section.Bytes())})
 	if err := b.Write(&fat); err != nil {
 		t.Fatal(err)
 	}

@@ -679,7 +679,7 @@ func planLinked(data []byte) error {
 		return serious(err)
 	}
 	section, err := f.Section(".hip_fatbin")
-	if err != nil || section < 0 || f.Sections[section].Type != elfedit.ShtProgbits {
+	if err != nil || section < 0 || elf.SectionType(f.Sections[section].Type) != elf.SHT_PROGBITS {
 		return nil // not device code
 	}
 	size := variant(data) % (1 << 14)

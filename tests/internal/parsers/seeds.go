@@ -21,6 +21,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/object"
@@ -256,15 +257,15 @@ func cubins() [][]byte {
 	}
 	b := object.NewBuilder(190)
 	section := func(name string, body []byte) object.SectionID {
-		return b.Section(object.BuilderSection{Name: name, Type: object.ShtProgbits, Content: content.Memory(body)})
+		return b.Section(object.BuilderSection{Name: name, Type: elf.ShtProgbits, Content: content.Memory(body)})
 	}
 	text := section(".text._Z4gemmPf", make([]byte, 32))
 	section(".nv.info", append(record(0x2f, 1, 40), record(0x11, 1, 16)...))
 	own := append(record(0x05, 256, 2, 1), 3, 0x19, 24, 0)
 	section(".nv.info._Z4gemmPf", append(own, record(0x10, 16, 16, 1)...))
 	section(".nv.constant0._Z4gemmPf", make([]byte, 16))
-	b.Section(object.BuilderSection{Name: ".nv.shared._Z4gemmPf", Type: object.ShtNobits, Size: 4096})
-	b.Symbol(object.BuilderSymbol{Name: "_Z4gemmPf", Section: text, Size: 32, Bind: object.BindGlobal, Type: object.TypeFunc})
+	b.Section(object.BuilderSection{Name: ".nv.shared._Z4gemmPf", Type: elf.ShtNobits, Size: 4096})
+	b.Symbol(object.BuilderSymbol{Name: "_Z4gemmPf", Section: text, Size: 32, Bind: elf.BindGlobal, Type: elf.TypeFunc})
 	data := written(b.Write)
 	binary.LittleEndian.PutUint32(data[48:], 80)
 	return [][]byte{data}
@@ -383,13 +384,13 @@ func hostObjects() [][]byte {
 		fixture.HostObject(t, "\xc3"),
 	}
 	for _, kind := range []offloadbinary.OffloadKind{offloadbinary.OpenMP, offloadbinary.HIP} {
-		o := &register.Object{Machine: object.MachineX8664, Registrations: []register.Registration{{Kind: kind, Images: []register.Image{{Content: content.Memory(raw)}}}}}
+		o := &register.Object{Machine: elf.MachineX8664, Registrations: []register.Registration{{Kind: kind, Images: []register.Image{{Content: content.Memory(raw)}}}}}
 		list = append(list, written(o.Write))
 	}
 	return append(list, written(func(out content.Sink) error {
 		b := object.NewCOFFBuilder()
-		s := b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: object.ShtProgbits, Align: 8, Content: content.Memory(image)})
-		b.Symbol(object.BuilderSymbol{Name: "a_name_of_many_letters", Section: s, Size: 1, Bind: object.BindGlobal})
+		s := b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: elf.ShtProgbits, Align: 8, Content: content.Memory(image)})
+		b.Symbol(object.BuilderSymbol{Name: "a_name_of_many_letters", Section: s, Size: 1, Bind: elf.BindGlobal})
 		return b.Write(out)
 	}))
 }
