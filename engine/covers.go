@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -11,10 +10,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/engine/target"
-	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
-	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // CoversOptions are the options of Covers: which GPUs must find code, and in
@@ -30,8 +27,9 @@ type CoversOptions struct {
 // error.
 func (s *Session) Covers(ctx context.Context, opt CoversOptions) (*coverage.Report, error) {
 	report := &coverage.Report{Files: []coverage.FileReport{}}
+	c := coverer{session: s, gpus: opt.GPUs, archives: make(map[string]*archiveFile)}
+	defer c.close()
 	for _, input := range opt.Inputs {
-		c := coverer{session: s, gpus: opt.GPUs}
 		folders, isDir, err := c.tree(ctx, input)
 		if err != nil {
 			return nil, err
@@ -65,6 +63,8 @@ func (s *Session) Covers(ctx context.Context, opt CoversOptions) (*coverage.Repo
 type coverer struct {
 	session *Session
 	gpus    []coverage.GPU
+	// archives are the kpack archives that were searched for, by name; nil if they do not exist.
+	archives map[string]*archiveFile
 }
 
 // tree returns the folders of an input that is a directory.
@@ -107,36 +107,43 @@ func (c *coverer) folder(ctx context.Context, folder files.Folder) ([]coverage.F
 
 // file reports on one file.
 func (c *coverer) file(ctx context.Context, name string) (*coverage.FileReport, error) {
-	bundles, split, err := c.bundles(ctx, name)
+	bundles, m, err := c.bundles(ctx, name)
 	if err != nil {
 		return nil, err
 	}
 	var r coverage.FileReport
-	if split != "" {
-		r = coverage.AskSplit(name, c.gpus, split)
-	} else {
+	switch {
+	case m == nil:
 		r = coverage.Ask(name, bundles, c.gpus)
+	case m.fault != "":
+		r = coverage.Unreadable(name, c.gpus, m.fault)
+	default:
+		paths, err := c.search(ctx, name, m)
+		if err != nil {
+			return nil, err
+		}
+		r = coverage.AskSplit(&coverage.Split{File: name, Bundles: bundles, Keys: m.sources, Paths: paths}, c.gpus)
 	}
 	return &r, nil
 }
 
-// bundles returns the bundles of a file. If the device code is in other files,
-// split describes where.
-func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.Bundle, split string, err error) {
+// bundles returns the bundles of a file. If device code is in other files, m states where;
+// otherwise it is nil.
+func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.Bundle, m *splitMarker, err error) {
 	f, err := c.session.Open(ctx, name, images.Options{})
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	defer f.Close()
 	file, err := c.session.kernels(ctx, f, InspectOptions{Input: name})
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	err = guard.Contain(func() error {
-		split = externalCode(f.Content().Bytes())
+		m = readMarker(f.Content())
 		return nil
 	})
-	return c.group(file), split, err
+	return c.group(file), m, err
 }
 
 // group groups the images of a file by the bundle that contains them.
@@ -189,32 +196,6 @@ func coverageImage(e *images.DeviceImage, img *kernels.Image) coverage.Image {
 		c.Code = &target
 	}
 	return c
-}
-
-// externalCode describes where the device code of a library is, or returns ""
-// if it is in the library itself.
-func externalCode(data []byte) string {
-	if !object.Identify(data).IsELF() {
-		return ""
-	}
-	f, err := object.Parse(data)
-	if err != nil {
-		return ""
-	}
-	wrapped := false
-	for i := range f.Sections {
-		switch string(f.Sections[i].Name) {
-		case embedding.KpackSection:
-			return "the device code is in the archives that section " + embedding.KpackSection + " names"
-		case embedding.HIPWrappers:
-			wrapper, err := f.Data(i)
-			wrapped = err == nil && len(wrapper) >= 4 && binary.LittleEndian.Uint32(wrapper) == embedding.MagicKpack
-		}
-	}
-	if wrapped {
-		return "the device code is in other archives: section " + embedding.HIPWrappers + " has the magic HIPK, and section " + embedding.KpackSection + " is missing"
-	}
-	return ""
 }
 
 // tensileFolder is a folder of Tensile, the generator of matrix kernels.

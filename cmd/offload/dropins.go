@@ -14,16 +14,19 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/linkerwrapper"
 	"github.com/rules-offload/rules_offload/internal/cmd/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/offloadwrapper"
+	"github.com/rules-offload/rules_offload/internal/cmd/rocobj"
 )
 
-// dropIns are the LLVM tools whose command lines offload implements, by the name under
-// which it is called.
+// dropIns are the tools of LLVM and ROCm whose command lines offload implements, by the name
+// under which it is called.
 var dropIns = map[string]func(context.Context, *command.Call) int{
 	"clang-offload-bundler":  bundler.Run,
 	"clang-linker-wrapper":   linkerwrapper.Run,
 	"llvm-offload-binary":    offloadbinary.Run,
 	"clang-offload-packager": offloadbinary.Run,
 	"llvm-offload-wrapper":   offloadwrapper.Run,
+	"roc-obj-ls":             rocobj.List,
+	"roc-obj-extract":        rocobj.Extract,
 }
 
 // dropIn returns the drop-in for the name under which offload is called, or nil. Packages
@@ -37,8 +40,12 @@ func dropIn(name string) func(context.Context, *command.Call) int {
 	if run == nil {
 		return nil
 	}
+	lost := lostOutput
+	if strings.HasPrefix(name, "roc-obj-") {
+		lost = rocobj.LostOutput
+	}
 	return func(ctx context.Context, call *command.Call) int {
-		return command.Buffered(call, func(call *command.Call) int { return run(ctx, call) }, lostOutput)
+		return command.Buffered(call, func(call *command.Call) int { return run(ctx, call) }, lost)
 	}
 }
 

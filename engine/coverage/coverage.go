@@ -162,11 +162,20 @@ func (b *Bundle) empty() bool {
 	return !slices.ContainsFunc(b.Images, func(img Image) bool { return img.Size > 0 && !img.Empty })
 }
 
-// answer is the code that a mode finds in a bundle.
+// source is what a mode must find code in: a bundle, or a source of a split library.
+type source interface {
+	ask(m Mode) answer
+	// empty reports whether all code is empty.
+	empty() bool
+}
+
+// answer is the code that a mode finds in a source.
 type answer struct {
 	verdict Verdict
 	how     How
 	entry   string
+	place   *Place  // of code outside of the file; nil for other code
+	older   Verdict // with older runtimes; "" if it is verdict
 }
 
 // ask returns the code that a mode finds.
@@ -176,9 +185,9 @@ func (b *Bundle) ask(m Mode) answer {
 	case img == nil, how != SPIRV && !img.loads(m):
 		return answer{verdict: No}
 	case img.Empty && !b.empty():
-		return answer{Empty, how, img.ID}
+		return answer{verdict: Empty, how: how, entry: img.ID}
 	}
-	return answer{Yes, how, img.ID}
+	return answer{verdict: Yes, how: how, entry: img.ID}
 }
 
 // find returns the image that the runtime selects, or nil for none.
@@ -265,17 +274,30 @@ type ModeReport struct {
 	Verdict Verdict `json:"verdict"`
 	How     *How    `json:"how"`
 	Entry   *string `json:"entry"`
+	// Code has a place for each source of a split library. It is nil for other files.
+	Code []Place `json:"code,omitempty"`
+	// Older is the verdict of ROCm runtimes before the summer of 2026, if it differs: they use
+	// only the first archive with code for a target ID. It is "" if it does not differ.
+	Older Verdict `json:"older_runtimes,omitempty"`
 }
 
 // Ask returns the code that GPUs find in the bundles of a file. Bundles with
 // only empty images are ignored unless there are no others.
 func Ask(file string, bundles []Bundle, gpus []GPU) FileReport {
-	counted := slices.DeleteFunc(slices.Clone(bundles), func(b Bundle) bool { return b.empty() })
+	sources := make([]source, len(bundles))
+	for i := range bundles {
+		sources[i] = &bundles[i]
+	}
+	return askSources(file, sources, gpus)
+}
+
+func askSources(file string, sources []source, gpus []GPU) FileReport {
+	counted := slices.DeleteFunc(slices.Clone(sources), source.empty)
 	if len(counted) == 0 {
-		counted = bundles
+		counted = sources
 	}
 	if len(counted) == 0 {
-		return uniform(file, gpus, HostOnly)
+		return hostOnly(file, gpus)
 	}
 	return report(file, gpus, func(m Mode) []answer {
 		answers := make([]answer, len(counted))
@@ -284,13 +306,6 @@ func Ask(file string, bundles []Bundle, gpus []GPU) FileReport {
 		}
 		return answers
 	})
-}
-
-// AskSplit returns the result for a file whose device code is in other files.
-func AskSplit(file string, gpus []GPU, note string) FileReport {
-	r := uniform(file, gpus, No)
-	r.Note = note
-	return r
 }
 
 // AskTensile returns the code that GPUs find in a folder of Tensile. catalogue
@@ -303,23 +318,20 @@ func AskTensile(folder string, catalogue map[string]bool, code map[string][]Bund
 		}
 		for _, b := range code[m.Processor] {
 			if a := b.ask(m); a.verdict != No {
-				return []answer{{Yes, a.how, a.entry}}
+				return []answer{{verdict: Yes, how: a.how, entry: a.entry}}
 			}
 		}
 		return []answer{{verdict: No}}
 	})
 }
 
-// uniform returns a report with the same verdict for all GPUs.
-func uniform(file string, gpus []GPU, v Verdict) FileReport {
-	if v == HostOnly {
-		r := FileReport{File: file, GPUs: []GPUReport{}}
-		for _, g := range gpus {
-			r.GPUs = append(r.GPUs, GPUReport{GPU: g.Name, Verdict: v, Modes: []ModeReport{}})
-		}
-		return r
+// hostOnly returns the report for a file without device code.
+func hostOnly(file string, gpus []GPU) FileReport {
+	r := FileReport{File: file, GPUs: []GPUReport{}}
+	for _, g := range gpus {
+		r.GPUs = append(r.GPUs, GPUReport{GPU: g.Name, Verdict: HostOnly, Modes: []ModeReport{}})
 	}
-	return report(file, gpus, func(Mode) []answer { return []answer{{verdict: v}} })
+	return r
 }
 
 // report builds a report from the answers of ask, which returns one for each
@@ -330,18 +342,7 @@ func report(file string, gpus []GPU, ask func(Mode) []answer) FileReport {
 		gr := GPUReport{GPU: g.Name, Modes: []ModeReport{}}
 		var verdicts []Verdict
 		for _, m := range g.Modes {
-			answers := ask(m)
-			var ofBundles []Verdict
-			for _, a := range answers {
-				ofBundles = append(ofBundles, a.verdict)
-			}
-			mr := ModeReport{Mode: m.String(), Verdict: together(ofBundles)}
-			if first := answers[0]; first.verdict != No {
-				mr.How = &first.how
-				if first.entry != "" {
-					mr.Entry = &first.entry
-				}
-			}
+			mr := modeReport(m, ask(m))
 			gr.Modes = append(gr.Modes, mr)
 			verdicts = append(verdicts, mr.Verdict)
 		}
@@ -349,6 +350,29 @@ func report(file string, gpus []GPU, ask func(Mode) []answer) FileReport {
 		r.GPUs = append(r.GPUs, gr)
 	}
 	return r
+}
+
+// modeReport builds the report of a mode from the answers of all sources.
+func modeReport(m Mode, answers []answer) ModeReport {
+	mr := ModeReport{Mode: m.String()}
+	var verdicts, older []Verdict
+	for _, a := range answers {
+		verdicts, older = append(verdicts, a.verdict), append(older, cmp.Or(a.older, a.verdict))
+		if a.place != nil {
+			mr.Code = append(mr.Code, *a.place)
+		}
+	}
+	mr.Verdict = together(verdicts)
+	if v := together(older); v != mr.Verdict {
+		mr.Older = v
+	}
+	if first := answers[0]; first.verdict != No {
+		mr.How = &first.how
+		if first.entry != "" {
+			mr.Entry = &first.entry
+		}
+	}
+	return mr
 }
 
 // together returns the common verdict, or Partly if they differ.

@@ -189,7 +189,7 @@ func TestFile(t *testing.T) {
 		r := Ask("f", []Bundle{{Images: images("gfx900:xnack-")}}, []GPU{gpu})
 		entry, how := "hipv4-amdgcn-amd-amdhsa--gfx900:xnack-", Native
 		want := FileReport{File: "f", GPUs: []GPUReport{{GPU: "gfx900", Verdict: Partly, Modes: []ModeReport{
-			{"gfx900:xnack-", Yes, &how, &entry}, {"gfx900:xnack+", No, nil, nil},
+			{Mode: "gfx900:xnack-", Verdict: Yes, How: &how, Entry: &entry}, {Mode: "gfx900:xnack+", Verdict: No},
 		}}}}
 		if diff := cmp.Diff(want, r); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)

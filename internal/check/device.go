@@ -2,14 +2,19 @@ package check
 
 import (
 	"bytes"
-	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 )
 
-const elfHeaderSize = 64
+const (
+	elfHeaderSize = 64
+
+	machineX8664   = 62
+	machineAArch64 = 183
+	machineAMDGPU  = 224
+)
 
 // settings are what the two bits of a feature mean in the flags.
 var settings = map[uint32]string{0: "", 1: "", 2: "-", 3: "+"}
@@ -23,12 +28,12 @@ func checkDevice(id string, head []byte, image string) error {
 		return nil
 	}
 	processor, _, _ := strings.Cut(targetID, ":")
-	machine := elf.Machine(binary.LittleEndian.Uint16(head[18:]))
+	machine := binary.LittleEndian.Uint16(head[18:])
 	amd := strings.HasPrefix(processor, "gfx")
 	switch {
-	case amd && (machine == elf.EM_X86_64 || machine == elf.EM_AARCH64):
+	case amd && (machine == machineX8664 || machine == machineAArch64):
 		return fmt.Errorf("%s is code for a host (ELF machine %d), not for %s: correct its target", image, machine, targetID)
-	case amd && machine != elf.EM_AMDGPU:
+	case amd && machine != machineAMDGPU:
 		return fmt.Errorf("%s is code for ELF machine %d, not for %s: correct its target", image, machine, targetID)
 	case !amd:
 		return nil

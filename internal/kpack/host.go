@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tinylib/msgp/msgp"
 
@@ -16,6 +17,12 @@ import (
 
 // archPlaceholder stands for a target ID in search paths.
 const archPlaceholder = "@GFXARCH@"
+
+// ArchivePath returns the path of the archive for a target ID: a search path with the target ID in
+// place of its first @GFXARCH@.
+func ArchivePath(searchPath, targetID string) string {
+	return strings.Replace(searchPath, archPlaceholder, targetID, 1)
+}
 
 // Marker states where the runtime finds the code of a library.
 type Marker struct {

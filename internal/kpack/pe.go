@@ -1,13 +1,13 @@
 package kpack
 
 import (
-	"bytes"
-	"debug/pe"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/embedding"
+	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/prune"
 )
 
@@ -19,29 +19,32 @@ const (
 
 // parsePE reads a Windows library or program with a marker.
 func parsePE(c content.Content) (*Host, error) {
-	f, err := pe.NewFile(bytes.NewReader(c.Bytes()))
+	f, err := object.Parse(c.Bytes())
 	if err != nil {
 		return nil, fmt.Errorf("PE file: %w", err)
 	}
-	body := func(s *pe.Section) []byte {
-		if uint64(s.Offset)+uint64(s.Size) > uint64(c.Len()) {
-			return nil
+	body := func(name string) ([]byte, bool) {
+		i := slices.IndexFunc(f.Sections, func(s object.Section) bool { return string(s.Name) == name })
+		if i < 0 {
+			return nil, false
 		}
-		return c.Bytes()[s.Offset : s.Offset+min(s.Size, max(s.VirtualSize, 1))]
+		data, _ := f.Data(i)
+		return data, true
 	}
-	marker, wrappers := f.Section(peMarker), f.Section(peWrappers)
-	if marker == nil || wrappers == nil {
+	marker, marked := body(peMarker)
+	wrappers, wrapped := body(peWrappers)
+	if !marked || !wrapped {
 		return nil, ErrNoMarker
 	}
-	if len(body(marker)) == 0 {
+	if len(marker) == 0 {
 		return nil, errors.New("PE file: the section of the marker passes the end of the file")
 	}
-	m, err := parseMarker(body(marker))
+	m, err := parseMarker(marker)
 	if err != nil {
 		return nil, err
 	}
 	h := &Host{Marker: m}
-	for _, r := range embedding.Records(body(wrappers), 0) {
+	for _, r := range embedding.Records(wrappers, 0) {
 		h.Wrappers = append(h.Wrappers, prune.Wrapper{Record: r})
 	}
 	return h, nil

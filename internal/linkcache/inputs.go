@@ -2,7 +2,7 @@ package linkcache
 
 import (
 	"bytes"
-	"debug/elf"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/process"
 )
 
@@ -98,7 +99,7 @@ func (k *keyer) linked(role, name string) error {
 
 // isObject reports whether a file with these first bytes is ELF or bitcode.
 func isObject(head []byte) bool {
-	for _, magic := range []string{"\x7fELF", "BC\xc0\xde", "\xde\xc0\x17\x0b"} {
+	for _, magic := range []string{elf.Magic, "BC\xc0\xde", "\xde\xc0\x17\x0b"} {
 		if bytes.HasPrefix(head, []byte(magic)) {
 			return true
 		}
@@ -331,17 +332,24 @@ func (k *keyer) installed(name string) error {
 	return nil
 }
 
-// loaderOf returns the program that loads the shared libraries of an ELF program, or "" for one that
-// has none.
+// loaderOf returns the program that loads the shared libraries of a 64-bit little-endian ELF program,
+// or "" for one that has none.
 func loaderOf(r io.ReaderAt) (string, error) {
-	file, err := elf.NewFile(r)
-	if err != nil {
+	le, header := binary.LittleEndian, make([]byte, elf.HeaderSize)
+	if _, err := r.ReadAt(header, 0); err != nil {
 		return "", err
 	}
-	for _, program := range file.Progs {
-		if program.Type == elf.PT_INTERP {
-			name := make([]byte, min(program.Filesz, 4096))
-			_, err := io.ReadFull(program.Open(), name)
+	if string(header[:6]) != elf.Magic+"\x02\x01" || le.Uint16(header[54:]) != elf.SegmentSize {
+		return "", errUnknown
+	}
+	table := make([]byte, elf.SegmentSize*int(le.Uint16(header[56:])))
+	if _, err := r.ReadAt(table, int64(le.Uint64(header[32:]))); err != nil {
+		return "", err
+	}
+	for ; len(table) > 0; table = table[elf.SegmentSize:] {
+		if le.Uint32(table) == elf.PtInterp {
+			name := make([]byte, min(le.Uint64(table[32:]), 4096))
+			_, err := r.ReadAt(name, int64(le.Uint64(table[8:])))
 			return string(bytes.TrimRight(name, "\x00")), err
 		}
 	}

@@ -98,6 +98,7 @@ func TestJSON(t *testing.T) {
 		{"prune_tree", "prune --json --keep=gfx90a --tree lib lib-gfx90a"},
 		{"kpack_split", "kpack split --json --group=math --input=libmath.so --output=host.so --kpack-dir=packs"},
 		{"kpack_split_tree", "kpack split --json --group=math --tree lib split"},
+		{"check_covers", "check --covers=gfx90a,gfx942,gfx1201 --json split"},
 		{"kpack_list", "kpack list --json split/libmath.so split/.kpack/math_gfx90a.kpack"},
 		{"link_plan", "link --plan --json fat.o"},
 	} {

@@ -386,6 +386,10 @@ func TestImports(t *testing.T) {
 			if strings.Contains(string(content), `"google.golang.org/protobuf`) && from != "internal/workerproto" && from != "internal/workertest" {
 				t.Errorf("%s imports protobuf", from)
 			}
+			// They bring debug/dwarf into each start of a program; internal/testelf is for tests.
+			if (strings.Contains(string(content), `"debug/elf"`) || strings.Contains(string(content), `"debug/pe"`)) && from != "internal/testelf" {
+				t.Errorf("%s imports debug/elf or debug/pe: use internal/elf and internal/object", from)
+			}
 			for _, m := range imported.FindAllSubmatch(content, -1) {
 				to := string(m[1])
 				above := strings.HasPrefix(to, "internal/cmd") || strings.HasPrefix(to, "cmd/") || to == "worker"

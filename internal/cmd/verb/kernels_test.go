@@ -232,7 +232,7 @@ func TestCovers(t *testing.T) {
 		{"gfx90a:xnack+ blas", 0, ""},
 		{"gfx90a:sramecc+ blas", 1, "blas: gfx90a:sramecc+: partly covered (no for gfx90a:sramecc+:xnack-)\n"},
 		{"gfx1101 blas", 1, "blas: gfx1101: no code for it\n"},
-		{"gfx1100 split.so", 1, "split.so: gfx1100: no code for it (the device code is in the archives that section .rocm_kpack_ref names)\n"},
+		{"gfx1100 split.so", 1, "split.so: gfx1100: no code for it (the device code is in the archives that section .rocm_kpack_ref names, and its marker cannot be read: ELF type 1: expected a shared library or a program)\n"},
 		{"gfx1100 b.hipfb", 1, "b.hipfb: gfx1100: the code for it is empty\n"},
 		{"gfx11-generic a.co", 2, "--help\n"},
 		{"gfx1100", 2, "the input is missing: expected files or directories for --covers. Try: offload check --help\n"},
@@ -279,6 +279,39 @@ func TestCovers(t *testing.T) {
 `
 	if diff := cmp.Diff(want, stdout); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestCoversSplit prints the archives of a split library, and the verdict with older runtimes.
+func TestCoversSplit(t *testing.T) {
+	object := func(flags uint32) []byte {
+		return testelf.CodeObject{ABI: 4, Flags: flags, Kernels: []testelf.Kernel{device("k", 4, 0)}}.Build()
+	}
+	dir := writeAll(t, map[string][]byte{"any.co": object(gfx90a), "off.co": object(0x3f | 2<<8 | 1<<10), "out/readme": nil})
+	var library testelf.Library
+	for i, entry := range []string{"gfx90a:xnack-=off.co", "gfx90a=any.co"} {
+		must(t, dir, "bundle", "--output", "b", "--entry", "host-x86_64-unknown-linux-gnu=", "--entry", entry)
+		b, err := os.ReadFile(filepath.Join(dir, "b"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		library.Bundles, library.Wrappers = append(library.Bundles, b), append(library.Wrappers, i)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.so"), library.Build(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	must(t, dir, "kpack", "split", "--group=g", "--input=a.so", "--output=out/b.so", "--kpack-dir=k")
+	want := "FILE      GPU                     VERDICT                        FOUND   ENTRY                                   ARCHIVE\n" +
+		"out/b.so  gfx90a:sramecc+:xnack-  yes (older runtimes: partly)  native  hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-  k/g_gfx90a:xnack-.kpack\n"
+	if got := must(t, dir, "check", "--covers=gfx90a:sramecc+:xnack-", "out/b.so"); strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
+		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+	if err := os.Remove(filepath.Join(dir, "k/g_gfx90a:xnack-.kpack")); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := runIn(dir, "check", "--covers=gfx90a:sramecc+:xnack-", "out")
+	if want := "offload: out/b.so: gfx90a:sramecc+:xnack-: no code for it in some of the bundles (k/g_gfx90a.kpack has no code for b.so#0)\n"; code != 1 || stderr != want {
+		t.Errorf("exit code %d, %q; want 1, %q", code, stderr, want)
 	}
 }
 
