@@ -164,7 +164,7 @@ func (m *workResponse) append(b []byte) []byte {
 	var head []byte
 	varint := func(tag, v uint64) {
 		if v != 0 {
-			head = binary.AppendUvarint(binary.AppendUvarint(head, tag<<3|wireVarint), v)
+			head = binary.AppendUvarint(binary.AppendUvarint(head, tag<<3), v) // wireVarint is 0
 		}
 	}
 	varint(1, uint64(m.exitCode))

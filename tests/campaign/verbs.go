@@ -84,7 +84,7 @@ var commandLines = []commandLine{
 	{"object", "llvm-offload-wrapper --kind=hip --triple=x86_64-unknown-linux-gnu -o o1 IN", []string{"o1"}},
 	{"object", "clang-linker-wrapper --dry-run --host-triple=x86_64-unknown-linux-gnu --linker-path=ld.lld -o o1 IN GOOD", []string{}},
 	{"library", "roc-obj-ls -v IN", []string{}},
-	{"bundle", "roc-obj-extract -o out file://IN#offset=4096&bundle=1", nil},
+	{"bundle", "roc-obj-extract -o out file://IN#offset=0&size=8", nil},
 }
 
 // withoutFile are the verbs that read no device code themselves.
