@@ -42,7 +42,7 @@ func TestInitialisers(t *testing.T) {
 		fmt.Sscan(m[2], &size)
 		first, _, _ := strings.Cut(m[1], "/")
 		// Only tests import these, see TestImports in tests/pages for protobuf.
-		testOnly := m[1] == module+"internal/workerproto" || slices.ContainsFunc([]string{"pgregory.net/", "github.com/google/go-cmp", "go.uber.org/", "google.golang.org/protobuf"}, func(prefix string) bool {
+		testOnly := m[1] == module+"internal/workerproto" || slices.ContainsFunc([]string{"pgregory.net/", "github.com/google/go-cmp", "go.uber.org/", "google.golang.org/protobuf", "github.com/bazelbuild/rules_go/"}, func(prefix string) bool {
 			return strings.HasPrefix(m[1], prefix)
 		})
 		if size <= most || !strings.Contains(first, ".") || testOnly {
