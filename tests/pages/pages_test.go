@@ -360,7 +360,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestImports checks the rules for imports in docs/internals/architecture.md.
+// TestImports checks the rules for imports in docs/architecture.md.
 func TestImports(t *testing.T) {
 	project, _ := read(t)
 	const module = "github.com/rules-offload/rules_offload/"
