@@ -16,11 +16,11 @@ type DiffOptions struct {
 // Diff compares the kernels and device images of two builds. Exceeded limits are
 // part of the result, not an error.
 func (s *Session) Diff(ctx context.Context, opt DiffOptions) (*kernels.Diff, error) {
-	old, err := s.KernelsIn(ctx, opt.Old)
+	old, err := s.KernelsIn(ctx, opt.Old, InspectOptions{})
 	if err != nil {
 		return nil, err
 	}
-	new, err := s.KernelsIn(ctx, opt.New)
+	new, err := s.KernelsIn(ctx, opt.New, InspectOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -29,9 +29,9 @@ func (s *Session) Diff(ctx context.Context, opt DiffOptions) (*kernels.Diff, err
 	return d, nil
 }
 
-// KernelsIn is Kernels for files and directories, with the hashes of images. In a
-// directory, files without device code are skipped.
-func (s *Session) KernelsIn(ctx context.Context, inputs []string) ([]*DeviceFile, error) {
+// KernelsIn is Kernels for files and directories, with the hashes of images; the
+// Input of opt is ignored. In a directory, files without device code are skipped.
+func (s *Session) KernelsIn(ctx context.Context, inputs []string, opt InspectOptions) ([]*DeviceFile, error) {
 	var all []*DeviceFile
 	for _, input := range inputs {
 		names, isDir, err := s.filesIn(ctx, input)
@@ -39,7 +39,8 @@ func (s *Session) KernelsIn(ctx context.Context, inputs []string) ([]*DeviceFile
 			return nil, err
 		}
 		for _, name := range names {
-			file, err := s.Kernels(ctx, InspectOptions{Input: name, Hash: true})
+			opt.Input, opt.Hash = name, true
+			file, err := s.Kernels(ctx, opt)
 			if err != nil {
 				return nil, err
 			}

@@ -90,12 +90,12 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 	if err != nil {
 		return err
 	}
-	old, err := call.Session.KernelsIn(ctx, f.old)
+	old, err := call.Session.KernelsIn(ctx, f.old, engine.InspectOptions{})
 	if err != nil {
 		return err
 	}
 	var r report.Report
-	if r.Files, err = call.Session.KernelsIn(ctx, f.new); err != nil {
+	if r.Files, err = call.Session.KernelsIn(ctx, f.new, engine.InspectOptions{Sources: f.html != ""}); err != nil {
 		return err
 	}
 	r.Compare(old)
@@ -115,7 +115,7 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 		}
 	}
 	for _, flags := range f.tried {
-		tried, err := call.Session.KernelsIn(ctx, f.files[flags.Name])
+		tried, err := call.Session.KernelsIn(ctx, f.files[flags.Name], engine.InspectOptions{})
 		if err != nil {
 			return err
 		}

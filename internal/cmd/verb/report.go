@@ -1,6 +1,7 @@
 package verb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,14 +61,14 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err := f.limits.read(call); err != nil {
 		return err
 	}
-	if r.Files, err = call.Session.KernelsIn(ctx, operands); err != nil {
+	if r.Files, err = call.Session.KernelsIn(ctx, operands, engine.InspectOptions{Sources: true}); err != nil {
 		return err
 	}
-	if err := withCode(call, r.Files); err != nil {
+	if err := withCode(ctx, call, r.Files); err != nil {
 		return err
 	}
 	if len(f.base) > 0 {
-		old, err := call.Session.KernelsIn(ctx, f.base)
+		old, err := call.Session.KernelsIn(ctx, f.base, engine.InspectOptions{})
 		if err != nil {
 			return err
 		}
@@ -87,18 +88,27 @@ func writeGiven(ctx context.Context, call *command.Call, outputs ...engine.Outpu
 }
 
 // withCode returns an error if no file has device code, and warns about single ones.
-func withCode(call *command.Call, files []*engine.DeviceFile) error {
-	var without []string
+func withCode(ctx context.Context, call *command.Call, files []*engine.DeviceFile) error {
+	var without, elsewhere []string
 	for _, file := range files {
-		if len(file.Found) == 0 {
-			without = append(without, file.Name)
+		if len(file.Found) > 0 {
+			continue
 		}
+		where, err := codeElsewhere(ctx, call, file.Name)
+		if err != nil {
+			return err
+		}
+		without = append(without, file.Name)
+		elsewhere = append(elsewhere, cmp.Or(where, "no device code"))
+	}
+	if len(without) == len(files) && len(slices.Compact(slices.Clone(elsewhere))) == 1 {
+		return errors.New(strings.Join(without, ", ") + ": " + elsewhere[0])
 	}
 	if len(without) == len(files) {
 		return errors.New(strings.Join(without, ", ") + ": no device code")
 	}
-	for _, name := range without {
-		fmt.Fprintf(call.Stderr, "offload report: warning: %s: no device code\n", printable.Name(name))
+	for i, name := range without {
+		fmt.Fprintf(call.Stderr, "offload report: warning: %s: %s\n", printable.Name(name), elsewhere[i])
 	}
 	return nil
 }

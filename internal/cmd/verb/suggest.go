@@ -39,7 +39,7 @@ func (f *diffFlags) try(ctx context.Context, call *command.Call, command []strin
 		if text, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("%s: %w: %s", args[0], err, firstError(string(text)))
 		}
-		files, err := call.Session.KernelsIn(ctx, []string{args[output]})
+		files, err := call.Session.KernelsIn(ctx, []string{args[output]}, engine.InspectOptions{})
 		return engine.ImagesOf(files), err
 	}
 	var record []string
