@@ -64,6 +64,9 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 	if err != nil {
 		return err
 	}
+	if len(d.Archs) == 0 {
+		return noCode(ctx, call, operands)
+	}
 	for name, gone := range map[string]kernels.Change{operands[0]: kernels.Added, operands[1]: kernels.Removed} {
 		if len(d.Archs) > 0 && !slices.ContainsFunc(d.Archs, func(a kernels.ChangedArch) bool { return a.Change != gone }) {
 			fmt.Fprintf(call.Stderr, "offload diff: warning: %s: no device code\n", printable.Name(name))
