@@ -117,7 +117,7 @@ def _link(ctx, compiler, linked, target):
         openmp_link_step(
             ctx,
             target,
-            copts = compiler.language_flags["c++", True] + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
+            copts = compiler.language_flags("c++", True) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
             linkopts = expand_flags(ctx, "device_linkopts"),
             triple = openmp_triple(target),
         ),
