@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
@@ -30,7 +31,8 @@ func (s *Session) Diff(ctx context.Context, opt DiffOptions) (*kernels.Diff, err
 }
 
 // KernelsIn is Kernels for files and directories, with the hashes of images; the
-// Input of opt is ignored. In a directory, files without device code are skipped.
+// Input of opt is ignored. In a directory, files without device code are skipped; a directory without any device
+// code is an error.
 func (s *Session) KernelsIn(ctx context.Context, inputs []string, opt InspectOptions) ([]*DeviceFile, error) {
 	var all []*DeviceFile
 	for _, input := range inputs {
@@ -38,6 +40,7 @@ func (s *Session) KernelsIn(ctx context.Context, inputs []string, opt InspectOpt
 		if err != nil {
 			return nil, err
 		}
+		before := len(all)
 		for _, name := range names {
 			opt.Input, opt.Hash = name, true
 			file, err := s.Kernels(ctx, opt)
@@ -47,6 +50,9 @@ func (s *Session) KernelsIn(ctx context.Context, inputs []string, opt InspectOpt
 			if len(file.Found) > 0 || !isDir {
 				all = append(all, file)
 			}
+		}
+		if len(all) == before {
+			return nil, fmt.Errorf("%s: no file with device code in the directory or its subdirectories", input)
 		}
 	}
 	return all, nil

@@ -16,10 +16,6 @@ func DiffJSON(w io.Writer, d *kernels.Diff) error { return writeJSON(w, d) }
 // Diff prints a difference: a table of architectures, one of kernels, and how
 // many kernels differ.
 func Diff(w io.Writer, d *kernels.Diff) error {
-	if len(d.Archs) == 0 {
-		_, err := fmt.Fprintln(w, "no device images in either file")
-		return err
-	}
 	if err := table(w, func(row func(...string)) {
 		row("ARCH", "OLD", "NEW", "CHANGE")
 		total := kernels.ChangedArch{Arch: "total", Change: kernels.Changed}

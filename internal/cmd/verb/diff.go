@@ -100,8 +100,15 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 	}
 	r.Compare(old)
 	d := r.Diff
+	if len(d.Archs) == 0 {
+		var names []string
+		for _, file := range slices.Concat(old, r.Files) {
+			names = append(names, file.Name)
+		}
+		return noCode(ctx, call, names)
+	}
 	for name, gone := range map[string]kernels.Change{strings.Join(f.old, ", "): kernels.Added, strings.Join(f.new, ", "): kernels.Removed} {
-		if len(d.Archs) > 0 && !slices.ContainsFunc(d.Archs, func(a kernels.ChangedArch) bool { return a.Change != gone }) {
+		if !slices.ContainsFunc(d.Archs, func(a kernels.ChangedArch) bool { return a.Change != gone }) {
 			fmt.Fprintf(call.Stderr, "offload diff: warning: %s: no device code\n", printable.Name(name))
 		}
 	}

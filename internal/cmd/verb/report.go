@@ -89,26 +89,36 @@ func writeGiven(ctx context.Context, call *command.Call, outputs ...engine.Outpu
 
 // withCode returns an error if no file has device code, and warns about single ones.
 func withCode(ctx context.Context, call *command.Call, files []*engine.DeviceFile) error {
-	var without, elsewhere []string
+	var without []string
 	for _, file := range files {
-		if len(file.Found) > 0 {
-			continue
+		if len(file.Found) == 0 {
+			without = append(without, file.Name)
 		}
-		where, err := codeElsewhere(ctx, call, file.Name)
+	}
+	if len(without) == len(files) {
+		return noCode(ctx, call, without)
+	}
+	for _, name := range without {
+		where, err := codeElsewhere(ctx, call, name)
 		if err != nil {
 			return err
 		}
-		without = append(without, file.Name)
-		elsewhere = append(elsewhere, cmp.Or(where, "no device code"))
-	}
-	if len(without) == len(files) && len(slices.Compact(slices.Clone(elsewhere))) == 1 {
-		return errors.New(strings.Join(without, ", ") + ": " + elsewhere[0])
-	}
-	if len(without) == len(files) {
-		return errors.New(strings.Join(without, ", ") + ": no device code")
-	}
-	for i, name := range without {
-		fmt.Fprintf(call.Stderr, "offload report: warning: %s: %s\n", printable.Name(name), elsewhere[i])
+		fmt.Fprintf(call.Stderr, "offload report: warning: %s: %s\n", printable.Name(name), cmp.Or(where, "no device code"))
 	}
 	return nil
+}
+
+// noCode returns the error for files none of which has device code.
+func noCode(ctx context.Context, call *command.Call, names []string) error {
+	reason := "no device code"
+	for _, name := range names {
+		where, err := codeElsewhere(ctx, call, name)
+		if err != nil {
+			return err
+		}
+		if where != "" {
+			reason = printable.Name(name) + ": " + where
+		}
+	}
+	return errors.New(strings.Join(names, ", ") + ": " + reason)
 }
