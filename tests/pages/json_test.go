@@ -79,6 +79,7 @@ func TestJSON(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	offload("embed", "--input=host.o", "--output=fat.o", "packed.ofb")
+	wheel(t, dir)
 	checked := map[string]bool{}
 	for _, c := range []struct{ name, command string }{
 		{"list", "list --json plain.hipfb"},
@@ -100,6 +101,9 @@ func TestJSON(t *testing.T) {
 		{"kpack_split_tree", "kpack split --json --group=math --tree lib split"},
 		{"check_covers", "check --covers=gfx90a,gfx942,gfx1201 --json split"},
 		{"kpack_list", "kpack list --json split/libmath.so split/.kpack/math_gfx90a.kpack"},
+		{"wheel_split", "wheel split --json --output-dir dist math-1.0-py3-none-any.whl"},
+		{"wheel_merge", "wheel merge --json --output-dir whole dist/math-1.0-py3-none-any.whl dist/math_device_gfx90a-1.0-py3-none-any.whl"},
+		{"wheel_prune", "wheel prune --json --keep=gfx90a --output-dir small math-1.0-py3-none-any.whl dist/math_device_gfx942-1.0-py3-none-any.whl"},
 		{"link_plan", "link --plan --json fat.o"},
 	} {
 		conform(t, all, c.name, offload(strings.Fields(c.command)...))
@@ -112,7 +116,7 @@ func TestJSON(t *testing.T) {
 	conform(t, all, "labels", labels)
 	for name := range all.Defs {
 		// TestTutorial has the output of a rule; the others are parts of outputs.
-		if !checked[name] && !slices.Contains([]string{"labels", "entries", "image", "kernel", "kpack_archive_file"}, name) {
+		if !checked[name] && !slices.Contains([]string{"labels", "entries", "image", "kernel", "kpack_archive_file", "wheel_file"}, name) {
 			t.Errorf("no output for the schema %s", name)
 		}
 	}
@@ -144,7 +148,7 @@ func TestJSONVerbs(t *testing.T) {
 // order of the outputs on the page.
 var order = []string{
 	"list", "inspect", "inspect_kernels", "inspect_summary", "diff", "report", "check_covers", "prune", "prune_tree", "kpack_list", "kpack_split",
-	"kpack_split_tree", "link_plan", "entries", "labels",
+	"kpack_split_tree", "wheel_split", "wheel_merge", "wheel_prune", "link_plan", "entries", "labels",
 }
 
 // TestJSONPage compares docs/json.md with the schema, or writes it with -update.
@@ -209,7 +213,7 @@ func rows(page *strings.Builder, all *jsonschema.Schema, s *jsonschema.Schema, p
 		if field.Type == "array" {
 			inner, path = field.Items, path+"[]"
 		}
-		if inner.Ref == "" || inner.Ref == "#/$defs/kpack_archive_file" {
+		if inner.Ref == "" || inner.Ref == "#/$defs/kpack_archive_file" || inner.Ref == "#/$defs/wheel_file" {
 			rows(page, all, inner, path)
 		}
 	}
