@@ -21,6 +21,8 @@ type WheelSplitOptions struct {
 	// DeviceName is the name of the projects of device wheels without the GPU; it must end in
 	// "-device". If empty, it is derived from the name of the input.
 	DeviceName   string
+	// Archs are the targets whose code is kept; if empty, all are.
+	Archs        []string
 	Uncompressed bool // see KpackSplitOptions
 	Level        int
 	Complete     bool
@@ -210,7 +212,7 @@ func (w *wheelSplit) splitScheme(ctx context.Context, prefix string, fat map[str
 	dir := path.Join(top, ".kpack")
 	report, err := w.temp.KpackSplitTree(ctx, KpackSplitOptions{
 		Input: tree, Output: "split/" + tree, Dir: dir, Group: wheel.Escape(w.in.Metadata.Get("Name")),
-		Uncompressed: w.opt.Uncompressed, Level: w.opt.Level, Complete: w.opt.Complete, Verify: w.opt.Verify,
+		Archs: w.opt.Archs, Uncompressed: w.opt.Uncompressed, Level: w.opt.Level, Complete: w.opt.Complete, Verify: w.opt.Verify,
 	})
 	if err != nil {
 		return err

@@ -91,6 +91,10 @@ func (f *wheelSplitFlags) define(flags *flagSet) {
 		o.Families = append(o.Families, engine.WheelFamily{Name: name, Archs: archs})
 		return err
 	})
+	flags.repeated("archs", "`A,...`: write the code for these targets only, and drop other code", func(s string) (err error) {
+		o.Archs, err = addTargets(o.Archs, s)
+		return err
+	})
 	flags.StringVar(&o.DeviceName, "device-name", "", "the `name` of the projects of device wheels without the GPU; it ends in -device (default: NAME-device)")
 	flags.choice("scheme", "`how` code is stored, zstd or none (default zstd)", []string{"zstd", "none"}, func(s string) {
 		o.Uncompressed = s == "none"
