@@ -39,6 +39,7 @@ offload_prune = _offload_prune
 offload_register = _offload_register
 offload_report = _offload_report
 offload_unbundle = _offload_unbundle
+offload_wheel = _offload_wheel
 openmp_library = _openmp_library
 requires_arch = _requires_arch
 requires_cuda = _requires_cuda

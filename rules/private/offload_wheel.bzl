@@ -53,6 +53,8 @@ In this example, `math_wheel` is a `py_wheel` or a file `.whl`. The output is a 
 `offload wheel split` writes them: pip installs `math[gfx942]` from it. The host wheel has the file name of `src`.
 
 If `offload_archs` and the setting are empty, the code for all GPUs is kept. Otherwise, the code for other GPUs is removed.
+
+Default outputs: the directory with the wheels.
 """,
     attrs = ARCHITECTURES_ATTRS | {
         "complete": attr.bool(
