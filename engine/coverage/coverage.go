@@ -37,6 +37,7 @@ const (
 	Generic    How = "generic"     // an entry for its generic processor
 	SPIRV      How = "spirv"       // an entry that is compiled when it is loaded
 	CodeObject How = "code object" // an image outside bundles
+	Data       How = "data"        // a database or an archive of a library
 )
 
 // GPU is a GPU to check.

@@ -49,9 +49,24 @@ const (
 // debFirst is the name of the first member of packages of Debian.
 const debFirst = "debian-binary"
 
-// Identify returns the format of a file, or None if it is no package. It recognizes a compressed tar
-// file by the header of its first member.
-func Identify(ctx context.Context, c content.Content, b *budget.Budget) Format {
+// extension returns the format of a file by its name.
+func extension(name string) Format {
+	switch base := path.Base(name); {
+	case strings.HasSuffix(base, ".whl"), strings.HasSuffix(base, ".zip"):
+		return Zip
+	case strings.HasSuffix(base, ".deb"):
+		return Deb
+	case strings.HasSuffix(base, ".rpm"):
+		return RPM
+	case strings.HasSuffix(base, ".tar"), strings.HasSuffix(base, ".tgz"), strings.Contains(base, ".tar."):
+		return Tar
+	}
+	return None
+}
+
+// Identify returns the format of a file by its content or else by its name, or None if it is no
+// package. It recognizes a compressed tar file by the header of its first member.
+func Identify(ctx context.Context, name string, c content.Content, b *budget.Budget) Format {
 	data := c.Bytes()
 	switch {
 	case bytes.HasPrefix(data, []byte("PK\x03\x04")), bytes.HasPrefix(data, []byte("PK\x05\x06")):
@@ -63,18 +78,18 @@ func Identify(ctx context.Context, c content.Content, b *budget.Budget) Format {
 	case isTar(data):
 		return Tar
 	case compression(data) == "":
-		return None
+		return extension(name)
 	}
 	r, err := decompress(ctx, c, b)
 	if err != nil {
-		return None
+		return extension(name)
 	}
 	defer r.close()
 	head := make([]byte, tarBlock)
 	if n, _ := io.ReadFull(r, head); isTar(head[:n]) {
 		return Tar
 	}
-	return None
+	return extension(name)
 }
 
 // isTar reports whether data begins with a header of POSIX or GNU tar.

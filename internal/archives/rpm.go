@@ -39,7 +39,11 @@ func (w *walker) rpm(c content.Content) error {
 		return err
 	}
 	defer r.close()
-	return w.cpio(w.limited(r))
+	in := w.limited(r)
+	if err := w.cpio(in); err != nil {
+		return err
+	}
+	return drain(in)
 }
 
 // skipHeader returns the offset after the header at an offset: a magic, the number of index entries

@@ -30,7 +30,17 @@ func (w *walker) tarball(c content.Content) error {
 		return err
 	}
 	defer r.close()
-	return w.tar(tar.NewReader(w.limited(r)), func(int64) (content.Content, bool) { return content.Content{}, false })
+	in := w.limited(r)
+	if err := w.tar(tar.NewReader(in), func(int64) (content.Content, bool) { return content.Content{}, false }); err != nil {
+		return err
+	}
+	return drain(in)
+}
+
+// drain reads the rest of a compressed file, so that one that is cut short is an error.
+func drain(r io.Reader) error {
+	_, err := io.Copy(io.Discard, r)
+	return err
 }
 
 // tar reads the members. stored returns the next bytes if they are in the package as they are.
