@@ -79,6 +79,7 @@ type coverer struct {
 	// archives are the kpack archives that were searched for, by name; nil if they do not exist.
 	archives map[string]*archiveFile
 	shipped  shipped
+	deep     bool // whether to read what CheckPackage requires
 }
 
 func (s *Session) coverer(gpus []coverage.GPU) *coverer {
@@ -196,20 +197,25 @@ func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.
 		return nil, nil, err
 	}
 	defer f.Close()
-	return c.read(ctx, f)
+	e, err := c.read(ctx, f)
+	return e.bundles, e.marker, err
 }
 
-// read returns the bundles of an open file, see bundles.
-func (c *coverer) read(ctx context.Context, f *images.File) (bundles []coverage.Bundle, m *splitMarker, err error) {
+// read describes an open file. Its error is about the device code, or about the machine.
+func (c *coverer) read(ctx context.Context, f *images.File) (e examined, err error) {
 	file, err := c.session.kernels(ctx, f, InspectOptions{Input: f.Name()})
 	if err != nil {
-		return nil, nil, err
+		return e, err
 	}
-	err = guard.Contain(func() error {
-		m = readMarker(f.Content())
-		return nil
+	e.bundles = c.group(file)
+	err = guard.Contain(func() (err error) {
+		e.marker = readMarker(f.Content())
+		if c.deep {
+			e.study, err = studyOf(f.Content(), file)
+		}
+		return err
 	})
-	return c.group(file), m, err
+	return e, err
 }
 
 // group groups the images of a file by the bundle that contains them.

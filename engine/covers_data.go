@@ -33,41 +33,55 @@ func (c *coverer) data(ctx context.Context, folders []files.Folder) (rest []file
 			gone[name] = true
 		}
 	}
-	for _, find := range []func(files.Folder) (string, []datum){miopenData, aotritonData} {
-		index := make(map[string]int)
-		var names []string
-		var all [][]datum
-		for _, folder := range folders {
-			name, data := find(folder)
-			if len(data) == 0 {
-				continue
+	for _, d := range dataFolders(folders) {
+		for i := range d.data {
+			gone[d.data[i].file] = true
+			if err := c.checkDatum(&d.data[i]); err != nil {
+				return nil, nil, err
 			}
-			at, ok := index[name]
-			if !ok {
-				at = len(names)
-				index[name] = at
-				names, all = append(names, name), append(all, nil)
-			}
-			all[at] = append(all[at], data...)
 		}
-		for i, name := range names {
-			for k := range all[i] {
-				d := &all[i][k]
-				gone[d.file] = true
-				head, size, err := c.readHead(d.file)
-				if err != nil {
-					return nil, nil, err
-				}
-				d.Fault = d.check(head, size)
-			}
-			list = append(list, askData(name, all[i], c.gpus))
-		}
+		list = append(list, askData(d.name, d.data, c.gpus))
 	}
 	for _, folder := range folders {
 		folder.Files = slices.DeleteFunc(slices.Clone(folder.Files), func(name string) bool { return gone[name] })
 		rest = append(rest, folder)
 	}
 	return rest, list, nil
+}
+
+// dataFolder is a folder of data of MIOpen or AOTriton.
+type dataFolder struct {
+	name string
+	data []datum
+}
+
+// dataFolders recognizes folders of data by their names.
+func dataFolders(folders []files.Folder) []*dataFolder {
+	index := make(map[string]*dataFolder)
+	var all []*dataFolder
+	for _, folder := range folders {
+		for _, find := range []func(files.Folder) (string, []datum){miopenData, aotritonData} {
+			name, data := find(folder)
+			if len(data) == 0 {
+				continue
+			}
+			if index[name] == nil {
+				index[name] = &dataFolder{name: name}
+				all = append(all, index[name])
+			}
+			index[name].data = append(index[name].data, data...)
+		}
+	}
+	return all
+}
+
+// checkDatum sets the fault of a file.
+func (c *coverer) checkDatum(d *datum) error {
+	head, size, err := c.readHead(d.file)
+	if err == nil {
+		d.Fault = d.check(head, size)
+	}
+	return err
 }
 
 // baseName returns the last element of the name of a file, which can be in a package.

@@ -101,8 +101,9 @@ type archiveFile struct {
 	coverage.Archive
 	input  *files.Input
 	parsed *kpack.Archive
-	// images are the code objects that were read, by ordinal.
-	images map[int]*coverage.ArchivedImage
+	// images are the code objects that were read, by ordinal, and kernels the names of their kernels.
+	images  map[int]*coverage.ArchivedImage
+	kernels map[int][]string
 }
 
 // close closes all archives.
@@ -235,7 +236,7 @@ func (c *coverer) open(name string) (*archiveFile, error) {
 }
 
 func newArchiveFile(name string) *archiveFile {
-	return &archiveFile{Archive: coverage.Archive{Name: name}, images: make(map[int]*coverage.ArchivedImage)}
+	return &archiveFile{Archive: coverage.Archive{Name: name}, images: make(map[int]*coverage.ArchivedImage), kernels: make(map[int][]string)}
 }
 
 // parse reads the table of contents.
@@ -304,6 +305,9 @@ func (c *coverer) describe(ctx context.Context, img *coverage.ArchivedImage, a *
 		img.Fault = err.Error()
 	default:
 		img.Empty = described.Empty
+		if c.deep {
+			a.kernels[e.Ordinal] = kernelNames(&described)
+		}
 		if described.Format == kernels.CodeObject {
 			img.Code = &described.Target
 		}

@@ -38,6 +38,7 @@ type examined struct {
 	size int64
 	// fault is the fault of device code that cannot be read.
 	fault error
+	study *study // see CheckPackage
 }
 
 // shippedFile is a file of a package.
@@ -48,6 +49,7 @@ type shippedFile struct {
 	path string // in the package
 	same string // the path of the file that a link leads to, or ""
 	sum  [sha256.Size]byte
+	text []byte // of RECORD
 }
 
 // shipped are the files of the packages of a call. They are examined while they are read: nothing is
@@ -164,7 +166,8 @@ func (c *coverer) content(ctx context.Context, f *shippedFile, m *archives.Membe
 		return err
 	}
 	f.head, f.size = bytes.Clone(head[:min(len(head), dataHead)]), m.Size
-	if !mayHaveCode(m.Name, head) {
+	record := c.shipped.hash && isRecord(f.path)
+	if !mayHaveCode(m.Name, head) && !record {
 		if c.shipped.hash {
 			h := sha256.New()
 			if _, err := m.WriteTo(h); err != nil {
@@ -181,6 +184,10 @@ func (c *coverer) content(ctx context.Context, f *shippedFile, m *archives.Membe
 	defer memory.Release()
 	if c.shipped.hash {
 		f.sum = sha256.Sum256(body.Bytes())
+	}
+	if record {
+		f.text = bytes.Clone(body.Bytes())
+		return nil
 	}
 	e, err := c.examine(ctx, &memberInput{f.name, body})
 	e.head, e.size = f.head, f.size
@@ -225,11 +232,13 @@ func (c *coverer) examine(ctx context.Context, input images.Input) (e examined, 
 		return e, err
 	}
 	defer f.Close()
-	e.bundles, e.marker, e.fault = c.read(ctx, f)
+	e, err = c.read(ctx, f)
 	var limit *budget.LimitError
-	if errors.As(e.fault, &limit) || ctx.Err() != nil {
-		return e, e.fault
+	var internal *guard.PanicError
+	if errors.As(err, &limit) || errors.As(err, &internal) || ctx.Err() != nil {
+		return e, err
 	}
+	e.fault = err
 	return e, nil
 }
 

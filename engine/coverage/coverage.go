@@ -437,6 +437,15 @@ func (r *Report) Missing() string {
 	return strings.Join(parts, "; ")
 }
 
+// Explain describes the code that a GPU does not find in the file.
+func (f *FileReport) Explain(g *GPUReport) string {
+	text := g.GPU + ": " + g.explain()
+	if f.Note != "" {
+		text += " (" + f.Note + ")"
+	}
+	return text
+}
+
 // explain describes the code that a GPU does not find.
 func (g *GPUReport) explain() string {
 	switch g.Verdict {
