@@ -194,8 +194,8 @@ func Key(name string) string {
 // equal reports whether two kernels have the same figures.
 func equal(a, b *Kernel) bool {
 	x, y := *a, *b
-	for _, k := range []*Kernel{&x, &y} { // ignore their location
-		k.Image, k.Members, k.Section, k.ID, k.Name, k.Demangled, k.Version = 0, nil, "", "", "", "", nil
+	for _, k := range []*Kernel{&x, &y} { // ignore their location and their lines, which change with each edit
+		k.Image, k.Members, k.Section, k.ID, k.Name, k.Demangled, k.Version, k.Sources = 0, nil, "", "", "", "", nil, nil
 	}
 	return reflect.DeepEqual(x, y)
 }

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -23,7 +25,7 @@ const (
 // WriteMarkdown writes a Markdown summary of less than 65,536 characters.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	m := markdown{}
-	names := names(r.Files)
+	names := fileNames(r.Files)
 	m.line("### Device code")
 	m.line("")
 	kernels, size := 0, int64(0)
@@ -47,11 +49,43 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		}
 		m.line(fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.memory))))
 	}
+	m.sources(r)
 	if r.Diff != nil {
 		m.diff(r.Diff)
 	}
 	_, err := io.WriteString(w, m.String())
 	return err
+}
+
+// sources writes the source files with the most code, if the files have line tables.
+func (m *markdown) sources(r *Report) {
+	const most = 10
+	files := r.sourceFiles()
+	if len(files) == 0 {
+		return
+	}
+	totals, code := r.sourceTotals()
+	m.line("")
+	m.line("#### Code by source file")
+	m.line("")
+	m.line("| Source file | Code | Share | Largest line |")
+	m.line("| --- | ---: | ---: | --- |")
+	display := map[string]string{"": "no source"}
+	for i, name := range displayNames(files) {
+		display[files[i]] = name
+	}
+	for i, s := range totals {
+		if i == most {
+			m.line(fmt.Sprintf("| and %d more | | | |", len(totals)-i))
+			break
+		}
+		largest := "–"
+		if len(s.Lines) > 0 {
+			l := slices.MaxFunc(s.Lines, func(a, b kernels.SourceLine) int { return cmp.Compare(a.Bytes, b.Bytes) })
+			largest = fmt.Sprintf("%d: %s", l.Line, printable.Size(l.Bytes))
+		}
+		m.line(fmt.Sprintf("| %s | %s | %.1f %% | %s |", markdownName(display[s.File]), printable.Size(s.Bytes), 100*float64(s.Bytes)/float64(code), largest))
+	}
 }
 
 // worstChanges is the number of changed kernels in the summary.

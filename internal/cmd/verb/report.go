@@ -1,6 +1,7 @@
 package verb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 	if r.Files, err = f.read(ctx, call, operands); err != nil {
 		return err
 	}
-	if err := withCode(call, r.Files); err != nil {
+	if err := withCode(ctx, call, r.Files); err != nil {
 		return err
 	}
 	if len(f.base) > 0 {
@@ -85,18 +86,27 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 }
 
 // withCode returns an error if no file has device code, and warns about single ones.
-func withCode(call *command.Call, files []*engine.DeviceFile) error {
-	var without []string
+func withCode(ctx context.Context, call *command.Call, files []*engine.DeviceFile) error {
+	var without, elsewhere []string
 	for _, file := range files {
-		if len(file.Found) == 0 {
-			without = append(without, file.Name)
+		if len(file.Found) > 0 {
+			continue
 		}
+		where, err := codeElsewhere(ctx, call, file.Name)
+		if err != nil {
+			return err
+		}
+		without = append(without, file.Name)
+		elsewhere = append(elsewhere, cmp.Or(where, "no device code"))
+	}
+	if len(without) == len(files) && len(slices.Compact(slices.Clone(elsewhere))) == 1 {
+		return errors.New(strings.Join(without, ", ") + ": " + elsewhere[0])
 	}
 	if len(without) == len(files) {
 		return errors.New(strings.Join(without, ", ") + ": no device code")
 	}
-	for _, name := range without {
-		fmt.Fprintf(call.Stderr, "offload report: warning: %s: no device code\n", printable.Name(name))
+	for i, name := range without {
+		fmt.Fprintf(call.Stderr, "offload report: warning: %s: %s\n", printable.Name(name), elsewhere[i])
 	}
 	return nil
 }
@@ -105,7 +115,7 @@ func withCode(call *command.Call, files []*engine.DeviceFile) error {
 func (f *reportFlags) read(ctx context.Context, call *command.Call, names []string) ([]*engine.DeviceFile, error) {
 	var all []*engine.DeviceFile
 	for _, name := range names {
-		file, err := call.Session.Kernels(ctx, engine.InspectOptions{Input: name, Hash: len(f.base) > 0})
+		file, err := call.Session.Kernels(ctx, engine.InspectOptions{Input: name, Hash: len(f.base) > 0, Sources: true})
 		if err != nil {
 			return nil, err
 		}
