@@ -112,8 +112,6 @@ type wheelMerge struct {
 	replaced map[string]string // temporary files by member
 }
 
-const kpackExtension = ".kpack"
-
 func (w *wheelMerge) run(ctx context.Context) error {
 	var libraries []string
 	for _, m := range w.host.Members {

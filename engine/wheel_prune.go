@@ -92,7 +92,7 @@ func (w *wheelPrune) check() error {
 
 // one prunes a wheel.
 func (w *wheelPrune) one(ctx context.Context, in *wheelInput) error {
-	archives, err := w.archivesOf(ctx, in, mayHaveCode)
+	archives, err := w.archivesOf(ctx, in, memberMayHaveCode)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (w *wheelPrune) pruneMembers(ctx context.Context, in *wheelInput) (replaced
 	replaced = make(map[string]string)
 	var prefixes []string
 	for _, m := range in.Members {
-		if prefix, _ := in.Scheme(m.Name); mayHaveCode(m) && !slices.Contains(prefixes, prefix) {
+		if prefix, _ := in.Scheme(m.Name); memberMayHaveCode(m) && !slices.Contains(prefixes, prefix) {
 			prefixes = append(prefixes, prefix)
 		}
 	}
@@ -176,8 +176,8 @@ func (w *wheelPrune) pruneMembers(ctx context.Context, in *wheelInput) (replaced
 	return replaced, kept, nil
 }
 
-// mayHaveCode reports whether the first bytes of a member are those of a file with device code.
-func mayHaveCode(m *wheel.Member) bool {
+// memberMayHaveCode reports whether the first bytes of a member are those of a file with device code.
+func memberMayHaveCode(m *wheel.Member) bool {
 	return slices.ContainsFunc([]string{"\x7fELF", "!<arch>\n", "CCOB", "__CLANG_OFFLOAD_BUNDLE__", "\x10\xff\x10\xad"}, m.Begins)
 }
 

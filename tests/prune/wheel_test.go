@@ -131,4 +131,3 @@ func wheelFiles(r *engine.WheelSplitReport) []string {
 	}
 	return all
 }
-
