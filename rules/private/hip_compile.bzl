@@ -23,19 +23,12 @@ DEVICE_DEPS_ATTRS = {
     ),
 }
 
-def _compile(ctx, compiler, step, src, name, target, rdc):
-    portable = target_ids.is_portable(target)
-    out = ctx.actions.declare_file("{}/{}/{}.{}".format(
-        ctx.label.name,
-        target_ids.file_name(target.target_id),
-        name,
-        "bc" if rdc or portable else "o",
-    ))
+def _compile(ctx, compiler, step, src, out, target, portable):
     compile(
         ctx,
         compiler,
         step,
-        message = "Compiling {} for {}".format(src.short_path, target.target_id),
+        message = "Compiling " + src.short_path + " for " + target.target_id,
         mnemonic = "OffloadHipPortableCompile" if portable else "OffloadHipCompile",
         out = out,
         src = src,
@@ -61,19 +54,16 @@ def hip_link(ctx, step, *, target, objects, advice, checked = [], name = ""):
       the image.
     """
     arch = target.target_id
-    out = ctx.actions.declare_file("{}/{}{}.{}".format(
-        ctx.label.name,
-        target_ids.file_name(arch),
-        "/" + name if name else "",
-        "spv" if target_ids.is_portable(target) else "co",
-    ))
+    out = ctx.actions.declare_file(
+        ctx.label.name + "/" + target_ids.file_name(arch) + ("/" + name if name else "") + (".spv" if target_ids.is_portable(target) else ".co"),
+    )
     device_link(
         ctx,
         step,
         advice = advice,
         checked = checked,
         linked = objects,
-        message = "Linking {}%{{label}} for {}".format(name + " of " if name else "", arch),
+        message = "Linking " + (name + " of " if name else "") + "%{label} for " + arch,
         mnemonic = "OffloadDeviceLink",
         out = out,
     )
@@ -188,7 +178,10 @@ def hip_images(ctx, compiler, *, where, rdc, copts, linkopts, per_source = False
       images (list of `offload_image()`, one for each architecture); and objects, an OffloadDeviceObjectsInfo, None
       without rdc.
     """
-    names = {src: name for src, name in zip(hip_sources(ctx, where), object_names(ctx, hip_sources(ctx, where)))}
+    all_sources = hip_sources(ctx, where)
+    names = {src: name for src, name in zip(all_sources, object_names(ctx, all_sources))}
+    source_names = {src: source_name(ctx.label, src) for src in all_sources}
+    for_all = _device_sources_of(ctx)
     if not names:
         fail("{}: srcs is empty: add HIP sources".format(where))
     targets = hip_targets(ctx, where)
@@ -205,16 +198,19 @@ def hip_images(ctx, compiler, *, where, rdc, copts, linkopts, per_source = False
         id = target_ids.entry_id(target.kind, target.triple, arch)
         flags = copts + arch_copts_of(ctx, target)
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
-        sources = _device_sources_of(ctx) + arch_sources_of(ctx, target, where)
+        sources = for_all + arch_sources_of(ctx, target, where)
         if not sources and not per_source:
             fail("{}: no source for {}: srcs is empty, and arch_srcs has no source for it".format(where, arch))
+        portable = target_ids.is_portable(target)
+        folder = ctx.label.name + "/" + target_ids.file_name(arch) + "/"
+        extension = ".bc" if rdc or portable else ".o"
         step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, rdc = rdc)
         compiled = {
             names[src]: struct(
-                file = _compile(ctx, compiler, step, src, names[src], target, rdc),
+                file = _compile(ctx, compiler, step, src, ctx.actions.declare_file(folder + names[src] + extension), target, portable),
                 id = id,
                 label = ctx.label,
-                source = source_name(ctx.label, src),
+                source = source_names[src],
             )
             for src in sources
         }
