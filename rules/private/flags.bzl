@@ -19,7 +19,7 @@ LINKER_INPUTS_ATTRS = {
 }
 
 # Attributes with linker flags.
-_LINK_ATTRIBUTES = ["linkopts", "device_linkopts"]
+_LINK_ATTRIBUTES = ["arch_linkopts", "device_linkopts", "linkopts"]
 
 # Prefixes of flags that select the architectures to compile for.
 _ARCH_FLAGS = ("--amdgpu-target", "--cuda-gpu-arch", "--offload-arch", "--no-offload-arch", "-mcpu=gfx")

@@ -102,13 +102,12 @@ def _hip_library_impl(ctx):
         compiler,
         copts = copts + expand_flags(ctx, "device_copts"),
         linked = ctx.attr.device_link,
-        linkopts = expand_flags(ctx, "device_linkopts"),
         per_source = not rdc,
         rdc = rdc,
         where = where,
     )
     host_copts = copts + expand_flags(ctx, "host_copts")
-    sources = hip_sources(ctx, where)
+    sources = hip_sources(ctx)
     host_objects = hip_host_objects(ctx, compiler, copts = host_copts, rdc = rdc, sources = sources)
     providers = [made.objects] if rdc else []
     bundles = []
