@@ -389,8 +389,10 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports protobuf", from)
 			}
 			// They bring debug/dwarf into each start of a program; internal/testelf is for tests.
-			if (strings.Contains(string(content), `"debug/elf"`) || strings.Contains(string(content), `"debug/pe"`)) && from != "internal/testelf" {
-				t.Errorf("%s imports debug/elf or debug/pe: use internal/elf and internal/object", from)
+			for forbidden, use := range map[string]string{`"debug/elf"`: "internal/elf and internal/object", `"debug/pe"`: "internal/object", `"debug/dwarf"`: "internal/linetable"} {
+				if strings.Contains(string(content), forbidden) && from != "internal/testelf" {
+					t.Errorf("%s imports %s: use %s", from, forbidden, use)
+				}
 			}
 			for _, m := range imported.FindAllSubmatch(content, -1) {
 				to := string(m[1])
