@@ -20,7 +20,7 @@ type WheelSplitOptions struct {
 	Families []WheelFamily
 	// DeviceName is the name of the projects of device wheels without the GPU; it must end in
 	// "-device". If empty, it is derived from the name of the input.
-	DeviceName   string
+	DeviceName string
 	// Archs are the targets whose code is kept; if empty, all are.
 	Archs        []string
 	Uncompressed bool // see KpackSplitOptions
