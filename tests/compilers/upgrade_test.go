@@ -23,14 +23,18 @@ import (
 // spilling has kernels that use more registers than they may, to different degrees.
 const spilling = `#define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
-#define FEW(vgprs) __attribute__((amdgpu_num_vgpr(vgprs + 16)))
+#ifdef __gfx90a__
+#define FEW(vgprs) __attribute__((amdgpu_num_vgpr(vgprs)))
+#else
+#define FEW(vgprs) __attribute__((amdgpu_num_vgpr(vgprs + 40)))
+#endif
 template <int N> __device__ float sum(float *p) {
   float s = 0;
   for (int i = 0; i < N; i++)
     s += p[i] * p[N - i];
   return s;
 }
-template <int N> __global__ FEW(24) void reversed(float *p, float *q) {
+template <int N> __global__ FEW(12) void reversed(float *p, float *q) {
   float v[N];
   for (int i = 0; i < N; i++)
     v[i] = p[i * 64];
@@ -38,10 +42,9 @@ template <int N> __global__ FEW(24) void reversed(float *p, float *q) {
     q[i] = v[N - 1 - i] * v[i] + sum<N>(p + i);
 }
 template __global__ void reversed<8>(float *, float *);
-template __global__ void reversed<24>(float *, float *);
 template __global__ void reversed<40>(float *, float *);
-template __global__ void reversed<64>(float *, float *);
-template <int N> __global__ FEW(24) void table(int *p, int at) {
+template __global__ void reversed<48>(float *, float *);
+template <int N> __global__ FEW(40) void table(int *p, int at) {
   int v[N];
   for (int i = 0; i < N; i++)
     v[i] = p[i] ^ i;
@@ -52,7 +55,7 @@ template <int N> __global__ FEW(24) void table(int *p, int at) {
 }
 template __global__ void table<16>(int *, int);
 template __global__ void table<96>(int *, int);
-template <typename T> __global__ FEW(24) void matrix(const T *a, const T *b, T *c) {
+template <typename T> __global__ FEW(40) void matrix(const T *a, const T *b, T *c) {
   T t[4][4] = {};
   for (int k = 0; k < 8; k++)
     for (int i = 0; i < 4; i++)
@@ -66,7 +69,7 @@ template __global__ void matrix<float>(const float *, const float *, float *);
 template __global__ void matrix<double>(const double *, const double *, double *);
 template __global__ void matrix<_Float16>(const _Float16 *, const _Float16 *, _Float16 *);
 namespace {
-__attribute__((used)) __global__ FEW(16) void hidden(float *p) {
+__attribute__((used)) __global__ FEW(24) void hidden(float *p) {
   float a = p[0], b = p[1], c = p[2], d = p[3];
   for (int i = 0; i < 100; i++) {
     float t = a * b + c;
