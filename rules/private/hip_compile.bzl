@@ -2,7 +2,7 @@
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "hip_targets")
-load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step")
+load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step", "is_bitcode")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
 load(":messages.bzl", "name_of")
@@ -23,20 +23,19 @@ DEVICE_DEPS_ATTRS = {
     ),
 }
 
-def _compile(ctx, compiler, src, name, target, rdc, copts, bitcode):
-    portable = target_ids.is_portable(target)
+def _compile(ctx, compiler, src, name, target, rdc, lto, copts, bitcode):
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(
         ctx.label.name,
         target_ids.file_name(target.target_id),
         name,
-        "bc" if rdc or portable else "o",
+        "bc" if is_bitcode(target, lto = lto, rdc = rdc) else "o",
     ))
     compile(
         ctx,
         compiler,
-        hip_device_step(compiler, target, bitcode = bitcode, copts = copts, rdc = rdc),
+        hip_device_step(compiler, target, bitcode = bitcode, copts = copts, lto = lto, rdc = rdc),
         message = "Compiling {} for {}".format(src.short_path, target.target_id),
-        mnemonic = "OffloadHipPortableCompile" if portable else "OffloadHipCompile",
+        mnemonic = "OffloadHipPortableCompile" if target_ids.is_portable(target) else "OffloadHipCompile",
         out = out,
         src = src,
     )
@@ -45,16 +44,18 @@ def _compile(ctx, compiler, src, name, target, rdc, copts, bitcode):
 _UNDEFINED = "add a definition to the source, or set rdc = True if another source has one, or add the device_bitcode_library that has one to device_deps"
 _UNDEFINED_RDC = "add a definition to srcs, or add the library that has one to device_deps"
 
-def hip_link(ctx, *, target, objects, rdc, copts, linkopts, library = [], checked = [], name = "", advice = None):
+def hip_link(ctx, *, target, objects, rdc, copts, linkopts, device_only = False, generates = True, library = [], checked = [], name = "", advice = None):
     """Links device code for one architecture.
 
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS`.
       target: struct returned by `target_ids.complete`.
-      objects: list of structs: file (an object, with rdc bitcode) and source (its name in messages).
-      rdc: whether the link generates code.
+      objects: list of structs: file (an object or bitcode) and source (its name in messages).
+      rdc: whether the objects can refer to each other.
       copts: compiler flags, some of which apply if the link generates code.
       linkopts: flags of the device link.
+      device_only: whether there is no host code.
+      generates: whether the link generates code.
       library: list of such structs with bitcode, of which only the needed parts are linked.
       checked: list of Files that must exist before the link.
       name: name of the linked source; empty for all sources.
@@ -72,7 +73,7 @@ def hip_link(ctx, *, target, objects, rdc, copts, linkopts, library = [], checke
     ))
     device_link(
         ctx,
-        hip_link_step(ctx, target, copts = copts, library = library, linkopts = linkopts, rdc = rdc),
+        hip_link_step(ctx, target, copts = copts, device_only = device_only, generates = generates, library = library, linkopts = linkopts),
         advice = advice or (_UNDEFINED_RDC if rdc else _UNDEFINED),
         checked = checked,
         linked = objects,
@@ -172,16 +173,18 @@ def hip_sources(ctx, where):
             sources[src] = None
     return sources.keys()
 
-def hip_images(ctx, compiler, *, where, rdc, copts, linkopts, per_source = False, linked = True):
+def hip_images(ctx, compiler, *, where, rdc, lto, copts, linkopts, device_only = False, per_source = False, linked = True):
     """Compiles the sources of a rule for its architectures and links the code of each architecture.
 
     Args:
       ctx: the rule's context; it has `srcs`, `ARCH_SRCS_ATTRS`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `HOST_ATTRS`, `ARCHITECTURES_ATTRS` and `ARCH_COPTS_ATTRS`.
       compiler: result of `compiler_of`.
       where: prefix of error messages, `label: rule`.
-      rdc: whether sources are compiled to bitcode and the link generates code.
+      rdc: whether sources can call device functions of each other.
+      lto: result of `lto_of`.
       copts: compiler flags.
       linkopts: flags of the device link.
+      device_only: whether there is no host code.
       per_source: whether each source is linked separately.
       linked: whether the sources are linked at all.
 
@@ -212,7 +215,7 @@ def hip_images(ctx, compiler, *, where, rdc, copts, linkopts, per_source = False
             fail("{}: no source for {}: srcs is empty, and arch_srcs has no source for it".format(where, arch))
         compiled = {
             names[src]: struct(
-                file = _compile(ctx, compiler, src, names[src], target, rdc, flags, bitcode),
+                file = _compile(ctx, compiler, src, names[src], target, rdc, lto, flags, bitcode),
                 id = id,
                 label = ctx.label,
                 source = source_name(ctx.label, src),
@@ -241,6 +244,8 @@ def hip_images(ctx, compiler, *, where, rdc, copts, linkopts, per_source = False
                 ctx,
                 checked = checked,
                 copts = compiler.language_flags["c++", True] + flags,
+                device_only = device_only,
+                generates = is_bitcode(target, lto = lto, rdc = rdc),
                 library = [_named(object) for object in library],
                 linkopts = linkopts,
                 name = unit,

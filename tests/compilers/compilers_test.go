@@ -3,7 +3,7 @@
 //
 //	tools/offline/run go test ./tests/compilers
 //
-// With -all, it builds for all kinds of GPUs that the releases know.
+// With -all, it builds for all kinds of GPUs that the releases know, in all compilation modes, and also with LLVM 22.
 package compilers
 
 import (
@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,12 +29,16 @@ import (
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
-var all = flag.Bool("all", false, "build for all kinds of GPUs that the releases know")
+var all = flag.Bool("all", false, "build for all kinds of GPUs that the releases know, in all modes, also with LLVM 22")
 
 func TestMain(m *testing.M) { llvm.Main(m) }
 
 // archs are the GPUs to build for with each release.
 var archs = map[int]struct{ always, more []string }{
+	22: {
+		[]string{"gfx90a:xnack+", "gfx1100"},
+		[]string{"gfx803", "gfx942", "gfx1030", "gfx1201", "gfx9-4-generic", "gfx12-generic"},
+	},
 	23: {
 		[]string{"gfx90a:xnack+", "gfx1100", "gfx1250"},
 		[]string{"gfx803", "gfx942", "gfx1030", "gfx1154", "gfx1170", "gfx1201", "gfx1251", "gfx1310", "gfx9-4-generic", "gfx11-7-generic", "gfx12-generic", "gfx12-5-generic"},
@@ -47,8 +52,24 @@ var archs = map[int]struct{ always, more []string }{
 // programs has the host programs and the kernels of the tests of device code.
 var copied = []string{
 	"program/alone.cc", "program/counter.hip", "program/first.hip", "program/hip.h", "program/linked.cc", "program/runtime.c",
-	"program/second.hip", "program/steps.hip",
-	"sources/across.hip", "sources/device.h", "sources/functions.hip", "sources/regions.c", "sources/shared.hip", "sources/several.hip",
+	"program/second.hip", "program/steps.hip", "sources/device.h", "sources/regions.c",
+	"sources/across.hip", "sources/atomics.hip", "sources/dynamic.hip", "sources/functions.hip", "sources/indirect.hip",
+	"sources/several.hip", "sources/shared.hip", "sources/sort.hip", "sources/tables.hip", "sources/templates.hip",
+}
+
+// modes are the compilation modes and the flags of device code that each has, see offload_device_toolchain.
+var modes = map[string][]string{
+	"fastbuild": {"-O2"},
+	"dbg":       {"-O1", "-g"},
+	"opt":       {"-O3", "-DNDEBUG"},
+}
+
+// programs are libraries, and what clang's driver gets besides their sources. Sources that need others are part of the second.
+var programs = map[string][]string{
+	"program_alone": nil,
+	"program_rdc":   {"-fgpu-rdc"},
+	"program_none":  {"-fno-offload-lto"},
+	"program_full":  {"-foffload-lto=full"},
 }
 
 const build = `load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
@@ -79,6 +100,21 @@ offload_bundle(
     compress = "zstd",
     images = [":linked"],
 )
+
+# Programs of all sources.
+[
+    hip_library(
+        name = "program_" + name,
+        srcs = glob(
+            ["sources/*.hip"],
+            exclude = [] if name == "rdc" else ["sources/across.hip", "sources/functions.hip"],
+        ),
+        hdrs = ["sources/device.h"],
+        lto = name if name in ["full", "none"] else "default",
+        rdc = name == "rdc",
+    )
+    for name in ["alone", "full", "none", "rdc"]
+]
 
 hip_library(
     name = "alone_code",
@@ -209,16 +245,28 @@ func TestCompilers(t *testing.T) {
 	}
 	w.Write("MODULE.bazel", tags)
 	const setting = "--@rules_offload//rules/settings:"
-	for _, number := range []int{23, 24} {
+	for _, number := range []int{22, 23, 24} {
 		t.Run(strconv.Itoa(number), func(t *testing.T) {
 			c := &clang{releases.Get(t, number), t, w.Dir, archs[number].always, llvm.Offload(t)}
+			name := fmt.Sprint("clang_", number)
+			flags := []string{"--extra_toolchains=@" + name + "//:all", setting + "device_compiler=" + name, setting + "offload_archs=" + strings.Join(c.archs, ","), setting + "hip_runtime=//:runtime"}
+			for mode := range modes {
+				if mode == "opt" || *all {
+					if _, err := w.Try(slices.Concat([]string{"build", "--compilation_mode=" + mode}, flags, targets())...); err != nil {
+						t.Fatal(err)
+					}
+					c.checkDriver(mode)
+				}
+			}
+			if number == 22 {
+				return // Other tests use its tools.
+			}
 			if *all {
 				c.archs = slices.Concat(c.archs, archs[number].more)
+				flags = append(flags, setting+"offload_archs="+strings.Join(c.archs, ","))
 			}
 			c.fatObjects()
-			name := fmt.Sprint("clang_", number)
-			if _, err := w.Try("build", "//...", "--extra_toolchains=@"+name+"//:all", setting+"device_compiler="+name,
-				setting+"offload_archs="+strings.Join(c.archs, ","), setting+"hip_runtime=//:runtime"); err != nil {
+			if _, err := w.Try(append([]string{"build", "//..."}, flags...)...); err != nil {
 				t.Fatal(err)
 			}
 			c.checkCode()
@@ -278,6 +326,72 @@ func (c *clang) checkCode() {
 		c.same("alone of "+arch, c.device(arch, "sources/several.hip"), c.bin("alone/"+fileName(arch)+".co"))
 		c.same("linked of "+arch, linked, c.bin("linked/"+fileName(arch)+".co"))
 	}
+}
+
+// targets are the labels of programs.
+func targets() []string {
+	var labels []string
+	for name := range programs {
+		labels = append(labels, "//:"+name)
+	}
+	slices.Sort(labels)
+	return labels
+}
+
+// checkDriver compares the kernels of libraries with those that clang's driver makes for host and device together, which can
+// use link-time optimization where it does not with --offload-device-only.
+func (c *clang) checkDriver(mode string) {
+	c.t.Helper()
+	for name, flags := range programs {
+		sources, err := filepath.Glob(filepath.Join(c.folder, "sources/*.hip"))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if name != "program_rdc" {
+			sources = slices.DeleteFunc(sources, func(source string) bool {
+				return slices.Contains([]string{"across.hip", "functions.hip"}, filepath.Base(source))
+			})
+		}
+		out := filepath.Join(c.t.TempDir(), "driver.so")
+		c.run("clang", slices.Concat([]string{"-nogpulib", "-nogpuinc", "-Wno-unused-command-line-argument", "-fPIC", "-shared", "-nostdlib", "-no-hip-rt",
+			"--hip-link", "-fuse-ld=lld", "-o", out}, prefixed("--offload-arch=", c.archs), modes[mode], flags, []string{"-x", "hip"}, sources)...)
+		want, got := c.figures(out), map[string]any{}
+		for _, arch := range c.archs {
+			images, err := filepath.Glob(c.bin(name + "/" + fileName(arch) + "/*.co"))
+			if name == "program_rdc" {
+				images, err = []string{c.bin(name + "/" + fileName(arch) + ".co")}, nil
+			}
+			if err != nil {
+				c.t.Fatal(err)
+			}
+			for _, image := range images {
+				maps.Copy(got, c.figures(image))
+			}
+		}
+		if least := 20 * len(c.archs); len(want) < least {
+			c.t.Fatalf("%s: clang's driver made %d kernels, expected %d at least", name, len(want), least)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			c.t.Errorf("%s of %s (-clang's driver +the rule):\n%s", mode, name, diff)
+		}
+	}
+}
+
+// figures returns what the program says of each kernel in a file, by architecture and name.
+func (c *clang) figures(file string) map[string]any {
+	c.t.Helper()
+	var kernels []map[string]any
+	if err := json.Unmarshal([]byte(c.ours("inspect", "--kernels", "--json", file)), &kernels); err != nil {
+		c.t.Fatal(err)
+	}
+	result := map[string]any{}
+	for _, kernel := range kernels {
+		for _, place := range []string{"id", "image", "members", "section"} {
+			delete(kernel, place)
+		}
+		result[fmt.Sprint(kernel["arch"], " ", kernel["name"])] = kernel
+	}
+	return result
 }
 
 // same compares the notes of two code objects.
