@@ -147,11 +147,9 @@ func targetIDs() []string {
 			continue
 		}
 		ids := []string{processor}
-		for _, f := range []string{"sramecc", "xnack"} {
-			if slices.Contains(features, f) {
-				for _, id := range slices.Clone(ids) {
-					ids = append(ids, id+":"+f+"+", id+":"+f+"-")
-				}
+		for _, f := range features {
+			for _, id := range slices.Clone(ids) {
+				ids = append(ids, id+":"+f+"+", id+":"+f+"-")
 			}
 		}
 		all = append(all, ids...)

@@ -55,7 +55,7 @@ def _cuda_ptx_impl(ctx):
             ptx_link_step(
                 ctx,
                 target,
-                copts = compiler.language_flags["c++", True] + flags,
+                copts = compiler.language_flags("c++", True) + flags,
                 cuda = has_cuda(flags),
                 linkopts = expand_flags(ctx, "device_linkopts"),
             ),

@@ -145,7 +145,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", check
       advice: what to do about undefined symbols, for the message.
       checked: list of Files that must exist before the link.
     """
-    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    shared = _shared(ctx, step, out)
     objects = [object.file for object in linked]
     library = [object.file for object in step.library]
     call = ctx.actions.args()
@@ -160,16 +160,8 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", check
         call.add(object.file, format = "--object=%s")
         call.add(object.source, format = "--source=%s")
     call.add("--")
-    call.add(toolchain.clang.executable)
-    args = ctx.actions.args()
-
-    # The program leaves files with two @ to clang, which reads another format.
-    args.use_param_file("@@%s")
-    args.set_param_file_format("shell")
-    args.add_all(step.words)
-    add_flags(args, step.generation, out)
-    args.add_all(toolchain.link_flags if step.linkopts != None else [])
-    add_flags(args, step.linkopts or [], out)
+    call.add(shared.toolchain.clang.executable)
+    args = _arguments_of_clang(ctx)
     args.add("-o", out)
     if step.by_linker:
         # Only the linker gets these files: the driver would optimize bitcode again before linking it.
@@ -181,17 +173,45 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", check
     else:
         args.add_all(objects + library)
     ctx.actions.run(
-        arguments = [call, args],
+        arguments = [call, shared.arguments, args],
         exec_group = LINK_GROUP,
-        executable = ctx.exec_groups[LINK_GROUP].toolchains[PROGRAM_TYPE].offload_program,
-        execution_requirements = {"supports-path-mapping": "1"},
-        inputs = depset(objects + library + checked + getattr(ctx.files, "additional_linker_inputs", []), transitive = [toolchain.link_files]),
+        executable = shared.executable,
+        execution_requirements = _REQUIREMENTS,
+        inputs = depset(objects + library + checked, transitive = [shared.files]),
         mnemonic = mnemonic,
         outputs = [out],
         progress_message = message,
         resource_set = _resources,
-        tools = [toolchain.clang],
+        tools = shared.tools,
     )
+
+_REQUIREMENTS = {"supports-path-mapping": "1"}
+
+def _arguments_of_clang(ctx):
+    args = ctx.actions.args()
+
+    # The program leaves files with two @ to clang, which reads another format.
+    args.use_param_file("@@%s")
+    args.set_param_file_format("shell")
+    return args
+
+def _shared(ctx, step, out):
+    """Returns what all links with a step have in common, and keeps it in the step for the next one."""
+    if not step.shared:
+        toolchain = device_toolchain_of(ctx, LINK_GROUP)
+        args = _arguments_of_clang(ctx)
+        args.add_all(step.words)
+        add_flags(args, step.generation, out)
+        args.add_all(toolchain.link_flags if step.linkopts != None else [])
+        add_flags(args, step.linkopts or [], out)
+        step.shared.append(struct(
+            arguments = args,
+            executable = ctx.exec_groups[LINK_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+            files = depset(getattr(ctx.files, "additional_linker_inputs", []), transitive = [toolchain.link_files]),
+            toolchain = toolchain,
+            tools = [toolchain.clang],
+        ))
+    return step.shared[0]
 
 def _step(*, words, by_linker = False, generation = [], library = [], linkopts = None, without_runtime = ""):
     """Returns a step.
@@ -212,6 +232,7 @@ def _step(*, words, by_linker = False, generation = [], library = [], linkopts =
         generation = generation,
         library = library,
         linkopts = linkopts,
+        shared = [],
         without_runtime = without_runtime,
         words = words,
     )

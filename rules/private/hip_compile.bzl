@@ -23,17 +23,17 @@ DEVICE_DEPS_ATTRS = {
     ),
 }
 
-def _compile(ctx, compiler, src, name, target, rdc, lto, copts, bitcode):
+def _compile(ctx, compiler, step, src, name, target, extension):
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(
         ctx.label.name,
         target_ids.file_name(target.target_id),
         name,
-        "bc" if is_bitcode(target, lto = lto, rdc = rdc) else "o",
+        extension,
     ))
     compile(
         ctx,
         compiler,
-        hip_device_step(compiler, target, bitcode = bitcode, copts = copts, lto = lto, rdc = rdc),
+        step,
         message = "Compiling {} for {}".format(src.short_path, target.target_id),
         mnemonic = "OffloadHipPortableCompile" if target_ids.is_portable(target) else "OffloadHipCompile",
         out = out,
@@ -44,22 +44,17 @@ def _compile(ctx, compiler, src, name, target, rdc, lto, copts, bitcode):
 _UNDEFINED = "add a definition to the source, or set rdc = True if another source has one, or add the device_bitcode_library that has one to device_deps"
 _UNDEFINED_RDC = "add a definition to srcs, or add the library that has one to device_deps"
 
-def hip_link(ctx, *, target, objects, rdc, copts, linkopts, device_only = False, generates = True, library = [], checked = [], name = "", advice = None):
+def hip_link(ctx, step, *, target, objects, advice, checked = [], name = ""):
     """Links device code for one architecture.
 
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS`.
+      step: result of `hip_link_step` for the target.
       target: struct returned by `target_ids.complete`.
       objects: list of structs: file (an object or bitcode) and source (its name in messages).
-      rdc: whether the objects can refer to each other.
-      copts: compiler flags, some of which apply if the link generates code.
-      linkopts: flags of the device link.
-      device_only: whether there is no host code.
-      generates: whether the link generates code.
-      library: list of such structs with bitcode, of which only the needed parts are linked.
+      advice: what to do about undefined symbols.
       checked: list of Files that must exist before the link.
       name: name of the linked source; empty for all sources.
-      advice: what to do about undefined symbols, if it is not to add a source or a target of device_deps.
 
     Returns:
       the image.
@@ -73,8 +68,8 @@ def hip_link(ctx, *, target, objects, rdc, copts, linkopts, device_only = False,
     ))
     device_link(
         ctx,
-        hip_link_step(ctx, target, copts = copts, device_only = device_only, generates = generates, library = library, linkopts = linkopts),
-        advice = advice or (_UNDEFINED_RDC if rdc else _UNDEFINED),
+        step,
+        advice = advice,
         checked = checked,
         linked = objects,
         message = "Linking {}%{{label}} for {}".format(name + " of " if name else "", arch),
@@ -141,12 +136,13 @@ def c_objects(ctx, compiler, *, copts):
     """
     sources = [src for src in sources_of(ctx) if src.extension == "c"]
     objects = []
+    step = c_step(compiler, copts = copts) if sources else None
     for src, name in zip(sources, object_names(ctx, sources)):
         out = ctx.actions.declare_file("{}/c/{}.o".format(ctx.label.name, name))
         compile(
             ctx,
             compiler,
-            c_step(compiler, copts = copts),
+            step,
             message = "Compiling {}".format(src.short_path),
             mnemonic = "OffloadHipHostCompile",
             out = out,
@@ -213,9 +209,11 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, linkopts, device_only =
         sources = _device_sources_of(ctx) + arch_sources_of(ctx, target, where)
         if not sources and not per_source:
             fail("{}: no source for {}: srcs is empty, and arch_srcs has no source for it".format(where, arch))
+        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = lto, rdc = rdc)
+        generates = is_bitcode(target, lto = lto, rdc = rdc)
         compiled = {
             names[src]: struct(
-                file = _compile(ctx, compiler, src, names[src], target, rdc, lto, flags, bitcode),
+                file = _compile(ctx, compiler, step, src, names[src], target, "bc" if generates else "o"),
                 id = id,
                 label = ctx.label,
                 source = source_name(ctx.label, src),
@@ -236,21 +234,26 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, linkopts, device_only =
                 objects = [object.file for object in compiled.values()],
                 out = checked[0],
             )
+        link_step = hip_link_step(
+            ctx,
+            target,
+            copts = compiler.language_flags("c++", True) + flags,
+            device_only = device_only,
+            generates = generates,
+            library = [_named(object) for object in library],
+            linkopts = linkopts,
+        )
         for unit, images in units.items():
             if not compiled or (unit and unit not in compiled):
                 # A source of arch_srcs that is not for this architecture.
                 continue
             file = hip_link(
                 ctx,
+                link_step,
+                advice = _UNDEFINED_RDC if rdc else _UNDEFINED,
                 checked = checked,
-                copts = compiler.language_flags["c++", True] + flags,
-                device_only = device_only,
-                generates = is_bitcode(target, lto = lto, rdc = rdc),
-                library = [_named(object) for object in library],
-                linkopts = linkopts,
                 name = unit,
                 objects = [compiled[unit]] if unit else compiled.values(),
-                rdc = rdc,
                 target = target,
             )
             images.append(offload_image(
@@ -279,12 +282,13 @@ def hip_host_objects(ctx, compiler, *, sources, copts, rdc):
       list of Files: with rdc, objects with offload entries; without rdc, objects that each refer to a fat binary.
     """
     objects = []
+    step = hip_host_step(compiler, copts = copts, rdc = rdc)
     for src, name in zip(sources, object_names(ctx, sources)):
         out = ctx.actions.declare_file("{}/host/{}.o".format(ctx.label.name, name))
         compile(
             ctx,
             compiler,
-            hip_host_step(compiler, copts = copts, rdc = rdc),
+            step,
             message = "Compiling {} for the host".format(src.short_path),
             mnemonic = "OffloadHipHostCompile",
             out = out,

@@ -7,7 +7,7 @@ load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo", "offload
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "device_flags")
 load(":compression.bzl", "COMPRESSION_ATTRS")
-load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
+load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "hip_link_step")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS", "expand_flags")
 load(":hip_compile.bzl", "hip_link")
 load(":images.bzl", "image_groups")
@@ -96,11 +96,15 @@ def _hip_device_link_impl(ctx):
         images.append(offload_image(
             file = hip_link(
                 ctx,
+                hip_link_step(
+                    ctx,
+                    target,
+                    copts = device_flags(ctx) + expand_flags(ctx, "copts"),
+                    generates = True,
+                    linkopts = expand_flags(ctx, "device_linkopts"),
+                ),
                 advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
-                copts = device_flags(ctx) + expand_flags(ctx, "copts"),
-                linkopts = expand_flags(ctx, "device_linkopts"),
                 objects = [object for library in libraries for object in library.code if object.id == id],
-                rdc = True,
                 target = target,
             ),
             kind = target.kind,

@@ -1,6 +1,7 @@
 """hip_library compiles HIP sources to host and device code for C++ programs."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
@@ -9,7 +10,7 @@ load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compiler_of")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":flags.bzl", "expand_flags")
-load(":headers.bzl", "library_headers")
+load(":headers.bzl", "contexts_of", "library_headers")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "c_objects", "hip_host_objects", "hip_images", "hip_sources")
 load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
 load(":images.bzl", "image_groups")
@@ -75,6 +76,12 @@ def _runtime_of(ctx, compiler):
         return runtime
     return compiler.clang.hip_runtime or runtime
 
+def _exported(ctx, headers, runtime):
+    """Returns the headers for dependents. Headers of the library can include those of HIP."""
+    if not ctx.files.hdrs and not ctx.files.textual_hdrs:
+        return headers.context
+    return cc_common.merge_compilation_contexts(compilation_contexts = [headers.context] + contexts_of([runtime]))
+
 def _openmp_runtime_of(ctx, host_copts):
     """Returns clang's OpenMP runtime if host code uses it, a list."""
     for flag in host_copts + ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts:
@@ -113,11 +120,12 @@ def _hip_library_impl(ctx):
         objects, bundles = _linked_together(ctx, host_objects = host_objects, unit = made.units[0], where = where)
     else:
         objects, bundles = _linked_alone(ctx, host_objects = host_objects, units = made.units, where = where)
+    runtime = _runtime_of(ctx, compiler)
     objects = objects + c_objects(ctx, compiler, copts = host_copts)
     if len(bundles) == 1:
         providers.append(bundles[0])
     images = [image for unit in made.units for image in unit.images]
-    return library_providers(ctx, counted = True, headers = headers, objects = objects, runtimes = [_runtime_of(ctx, compiler)] + _openmp_runtime_of(ctx, host_copts)) + providers + [
+    return library_providers(ctx, context = _exported(ctx, headers, runtime), counted = True, objects = objects, runtimes = [runtime] + _openmp_runtime_of(ctx, host_copts)) + providers + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = depset(parse_headers(ctx, compiler, language = ["-x", "hip", "--offload-host-only"]), transitive = [
@@ -148,7 +156,8 @@ all such libraries of a program once, as `hipcc -fgpu-rdc --hip-link` does, so t
 A library with one source or with `rdc = True` is also a bundle: other rules can unbundle, archive and extract it.
 
 The setting `//rules/settings:hip_runtime` selects the runtime. The default is the runtime of the compiler's ROCm, or
-`-lamdhip64` if the compiler is not part of a ROCm.
+`-lamdhip64` if the compiler is not part of a ROCm. If the library has `hdrs` or `textual_hdrs`, its dependents also get the
+runtime's headers and definitions (`<hip/hip_runtime.h>`, `__HIP_PLATFORM_AMD__`), so that C++ sources can include its headers.
 
 ```starlark
 hip_library(

@@ -145,12 +145,12 @@ def merged_object(ctx, objects):
 # Extensions of files for which coverage is collected.
 _COUNTED = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inl"]
 
-def library_providers(ctx, *, headers, objects, runtimes, counted = False):
+def library_providers(ctx, *, context, objects, runtimes, counted = False):
     """Returns the providers of such a rule for C++ programs.
 
     Args:
       ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
-      headers: result of `library_headers`.
+      context: CcCompilationContext of dependents.
       objects: list of position-independent objects.
       runtimes: list of Targets with the runtimes that host code calls; programs are linked with them.
       counted: whether `bazel coverage` collects the coverage of the sources.
@@ -171,7 +171,7 @@ def library_providers(ctx, *, headers, objects, runtimes, counted = False):
             ctx,
             additional_inputs = ctx.files.additional_linker_inputs,
             alwayslink = ctx.attr.alwayslink,
-            compilation_context = headers.context,
+            compilation_context = context,
             deps = [dep[CcInfo] for dep in deps + runtimes],
             linkopts = expand_flags(ctx, "linkopts"),
             linkstatic = ctx.attr.linkstatic,

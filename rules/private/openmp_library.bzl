@@ -119,7 +119,7 @@ def _link(ctx, compiler, linked, target):
         openmp_link_step(
             ctx,
             target,
-            copts = compiler.language_flags["c++", True] + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
+            copts = compiler.language_flags("c++", True) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
             linkopts = expand_flags(ctx, "device_linkopts"),
             triple = openmp_triple(target),
         ),
@@ -192,7 +192,7 @@ def _openmp_library_impl(ctx):
     objects.append(register_images(ctx, files = packages, kind = _KIND, own_entries = objects, relocatable = ctx.attr.relocatable))
     if ctx.attr.relocatable:
         objects = [merged_object(ctx, objects)]
-    return library_providers(ctx, headers = headers, objects = objects, runtimes = [ctx.attr._runtime]) + [
+    return library_providers(ctx, context = headers.context, objects = objects, runtimes = [ctx.attr._runtime]) + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = depset(parse_headers(ctx, compiler, language = ["-x", "c++", "-fopenmp"])),

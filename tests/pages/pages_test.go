@@ -112,6 +112,8 @@ var languages = map[string]bool{
 	"": false, "c": true, "console": true, "go": true, "json": true, "make": false, "sh": true, "starlark": true, "bazelrc": true, "yaml": false, "hip": true, "cpp": true, "text": false,
 }
 
+var commands = regexp.MustCompile(`(?m)^(\$ |(\./)?(bazelw?|offload|go|clang|\.\./\.\./bazelw) )`)
+
 func TestLanguages(t *testing.T) {
 	_, all := read(t)
 	for _, p := range all {
@@ -119,8 +121,8 @@ func TestLanguages(t *testing.T) {
 			if _, known := languages[b.language]; !known {
 				t.Errorf("%s: unknown language %q, expected one of those of the test", b, b.language)
 			}
-			if b.language == "" && strings.HasPrefix(b.text, "$ ") {
-				t.Errorf("%s: commands and what they print: write ```console", b)
+			if b.language == "" && commands.MatchString(b.text) {
+				t.Errorf("%s: commands: write ```sh, or ```console with what they print", b)
 			}
 			if b.language == "c" && b.excuse == "" {
 				t.Errorf("%s: a block of C does not run: expected a file name in its first line, or <!-- not run: REASON -->", b)
@@ -360,7 +362,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestImports checks the rules for imports in docs/internals/architecture.md.
+// TestImports checks the rules for imports in docs/architecture.md.
 func TestImports(t *testing.T) {
 	project, _ := read(t)
 	const module = "github.com/rules-offload/rules_offload/"
@@ -387,8 +389,10 @@ func TestImports(t *testing.T) {
 				t.Errorf("%s imports protobuf", from)
 			}
 			// They bring debug/dwarf into each start of a program; internal/testelf is for tests.
-			if (strings.Contains(string(content), `"debug/elf"`) || strings.Contains(string(content), `"debug/pe"`)) && from != "internal/testelf" {
-				t.Errorf("%s imports debug/elf or debug/pe: use internal/elf and internal/object", from)
+			for forbidden, use := range map[string]string{`"debug/elf"`: "internal/elf and internal/object", `"debug/pe"`: "internal/object", `"debug/dwarf"`: "internal/linetable"} {
+				if strings.Contains(string(content), forbidden) && from != "internal/testelf" {
+					t.Errorf("%s imports %s: use %s", from, forbidden, use)
+				}
 			}
 			for _, m := range imported.FindAllSubmatch(content, -1) {
 				to := string(m[1])

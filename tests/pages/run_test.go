@@ -217,11 +217,6 @@ func environment(t *testing.T, bin string) []string {
 	return append(env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+t.TempDir(), "XDG_CACHE_HOME="+cache, "GOMODCACHE="+strings.TrimSpace(string(modules)), "GOFLAGS=-buildvcs=false")
 }
 
-// forMaintainers reports whether a page has commands for maintainers: they change the machine, take long, or publish.
-func forMaintainers(p *page) bool {
-	return strings.HasPrefix(p.path, "docs/internals/") || p.path == "CONTRIBUTING.md" || p.path == "SECURITY.md" || p.path == "docs/performance.md"
-}
-
 // dangerous is what the commands of a page never do.
 var dangerous = regexp.MustCompile(`\brm -|apt-get|sudo|git push|curl|> ?[~/]`)
 
@@ -252,7 +247,7 @@ func TestCommands(t *testing.T) {
 				}
 			}
 		}
-		if len(steps) == 0 || forMaintainers(p) || p.path == "docs/tutorial.md" || needsBazel(p) && slices.ContainsFunc(p.blocks, func(b *block) bool { return strings.Contains(b.text, "bazel-bin") && b.excuse == "" }) {
+		if len(steps) == 0 || strings.HasPrefix(p.path, "examples/") || p.path == "docs/tutorial.md" || needsBazel(p) && slices.ContainsFunc(p.blocks, func(b *block) bool { return strings.Contains(b.text, "bazel-bin") && b.excuse == "" }) {
 			continue
 		}
 		ran[p.path] = len(steps)

@@ -126,6 +126,8 @@ var mistakes = []struct{ args, want string }{
 	{"list .", "offload: .: is a directory"},
 	{"inspect lfs", "offload: lfs: Git LFS pointer, not the file itself; run git lfs pull"},
 	{"report --html o notelf", "offload: notelf: no device code"},
+	{"diff notelf notelf", "offload: notelf, notelf: no device code"},
+	{"diff --json notelf so", "offload: notelf, so: no device code"},
 	{"report --html o --base lfs code", "offload: lfs: Git LFS pointer, not the file itself; run git lfs pull"},
 	{"prune --keep gfx90a --output bundle bundle", "offload: output bundle is the input; choose another name"},
 	{"report --html o --json o code", "offload: two outputs are the same file, o; give each its own name"},
