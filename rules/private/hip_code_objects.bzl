@@ -22,10 +22,13 @@ def _hip_code_objects_impl(ctx):
         ctx,
         compiler,
         copts = expand_flags(ctx, "copts"),
+<<<<<<< HEAD
         device_only = True,
         linkopts = expand_flags(ctx, "device_linkopts"),
         # With --offload-device-only, clang's driver writes code objects without link-time optimization.
         lto = lto_of(ctx, where, compiler.clang.release, exempt = not ctx.attr.rdc),
+=======
+>>>>>>> origin/main
         rdc = ctx.attr.rdc,
         where = where,
     )
@@ -48,11 +51,12 @@ entry of the bundle supports. Since LLVM 22, clang generates it directly and req
 ```starlark
 hip_code_objects(
     name = "kernels",
-    srcs = ["gemm.hip", "scan.hip"],
+    srcs = ["gemm.hip", "mfma.hip", "no_mfma.hip"],
     hdrs = ["tile.h"],
     arch_srcs = {
-        "mfma.hip": "gfx90a gfx942",
-        "no_mfma.hip": "!gfx90a !gfx942",
+        "gfx90a": ["mfma.hip"],
+        "gfx942": ["mfma.hip"],
+        "//conditions:default": ["no_mfma.hip"],
     },
     offload_archs = ["gfx90a", "gfx942", "gfx1100"],
 )

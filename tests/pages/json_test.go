@@ -116,6 +116,7 @@ func TestJSON(t *testing.T) {
 		{"kpack_split", "kpack split --json --group=math --input=libmath.so --output=host.so --kpack-dir=packs"},
 		{"kpack_split_tree", "kpack split --json --group=math --tree lib split"},
 		{"check_covers", "check --covers=gfx90a,gfx942,gfx1201 --json split"},
+		{"check_package", "check --package --covers=gfx90a,gfx1201 --json split"},
 		{"kpack_list", "kpack list --json split/libmath.so split/.kpack/math_gfx90a.kpack"},
 		{"link_plan", "link --plan --json fat.o"},
 	} {
@@ -160,7 +161,7 @@ func TestJSONVerbs(t *testing.T) {
 
 // order of the outputs on the page.
 var order = []string{
-	"list", "inspect", "inspect_kernels", "inspect_sources", "inspect_summary", "diff", "report", "check_covers", "prune", "prune_tree", "kpack_list", "kpack_split",
+	"list", "inspect", "inspect_kernels", "inspect_sources", "inspect_summary", "diff", "report", "check_covers", "check_package", "prune", "prune_tree", "kpack_list", "kpack_split",
 	"kpack_split_tree", "link_plan", "entries", "labels",
 }
 
