@@ -230,12 +230,8 @@ def hip_link_step(ctx, target, *, generates, copts, linkopts, device_only = Fals
       target: struct returned by `target_ids.complete`.
       generates: whether the link generates code.
       copts: compiler flags, some of which apply if the link generates code.
-<<<<<<< HEAD
-      linkopts: flags of the device link.
-      device_only: whether there is no host code, as with clang's `--offload-device-only`.
-=======
       linkopts: result of `device_linkopts_of`.
->>>>>>> origin/main
+      device_only: whether there is no host code, as with clang's `--offload-device-only`.
       library: list of structs with bitcode, of which only the needed parts are linked.
 
     Returns:

@@ -22,13 +22,9 @@ def _hip_code_objects_impl(ctx):
         ctx,
         compiler,
         copts = expand_flags(ctx, "copts"),
-<<<<<<< HEAD
         device_only = True,
-        linkopts = expand_flags(ctx, "device_linkopts"),
         # With --offload-device-only, clang's driver writes code objects without link-time optimization.
         lto = lto_of(ctx, where, compiler.clang.release, exempt = not ctx.attr.rdc),
-=======
->>>>>>> origin/main
         rdc = ctx.attr.rdc,
         where = where,
     )

@@ -1,13 +1,8 @@
 """Compiles HIP sources to code objects and host objects."""
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
-<<<<<<< HEAD
-load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "hip_targets")
-load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step", "is_bitcode")
-=======
 load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "device_linkopts_of", "hip_targets", "sources_for")
-load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step")
->>>>>>> origin/main
+load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step", "is_bitcode")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
 load(":messages.bzl", "name_of")
@@ -28,28 +23,13 @@ DEVICE_DEPS_ATTRS = {
     ),
 }
 
-<<<<<<< HEAD
-def _compile(ctx, compiler, step, src, name, target, extension):
-    out = ctx.actions.declare_file("{}/{}/{}.{}".format(
-        ctx.label.name,
-        target_ids.file_name(target.target_id),
-        name,
-        extension,
-    ))
-=======
 def _compile(ctx, compiler, step, src, out, target, portable):
->>>>>>> origin/main
     compile(
         ctx,
         compiler,
         step,
-<<<<<<< HEAD
-        message = "Compiling {} for {}".format(src.short_path, target.target_id),
-        mnemonic = "OffloadHipPortableCompile" if target_ids.is_portable(target) else "OffloadHipCompile",
-=======
         message = "Compiling " + src.short_path + " for " + target.target_id,
         mnemonic = "OffloadHipPortableCompile" if portable else "OffloadHipCompile",
->>>>>>> origin/main
         out = out,
         src = src,
     )
@@ -172,29 +152,7 @@ def c_objects(ctx, compiler, *, copts):
         objects.append(out)
     return objects
 
-<<<<<<< HEAD
-def hip_sources(ctx, where):
-    """Returns the sources that a rule compiles for any architecture.
-
-    Args:
-      ctx: the rule's context; it has `srcs` and `ARCH_SRCS_ATTRS`.
-      where: prefix of error messages, `label: rule`.
-
-    Returns:
-      list of Files: those of `srcs`, then those of `arch_srcs`.
-    """
-    sources = {src: None for src in _device_sources_of(ctx)}
-    for dep in ctx.attr.arch_srcs:
-        for src in dep.files.to_list():
-            if src in sources:
-                fail("{}: arch_srcs: {} is also in srcs or twice in arch_srcs: srcs are compiled for all architectures, so list it once".format(where, src.short_path))
-            sources[src] = None
-    return sources.keys()
-
-def hip_images(ctx, compiler, *, where, rdc, lto, copts, linkopts, device_only = False, per_source = False, linked = True):
-=======
-def hip_images(ctx, compiler, *, where, rdc, copts, per_source = False, linked = True):
->>>>>>> origin/main
+def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, per_source = False, linked = True):
     """Compiles the sources of a rule for its architectures and links the code of each architecture.
 
     Args:
@@ -204,11 +162,7 @@ def hip_images(ctx, compiler, *, where, rdc, copts, per_source = False, linked =
       rdc: whether sources can call device functions of each other.
       lto: result of `lto_of`.
       copts: compiler flags.
-<<<<<<< HEAD
-      linkopts: flags of the device link.
       device_only: whether there is no host code.
-=======
->>>>>>> origin/main
       per_source: whether each source is linked separately.
       linked: whether the sources are linked at all.
 
@@ -239,23 +193,15 @@ def hip_images(ctx, compiler, *, where, rdc, copts, per_source = False, linked =
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
         sources = sources_for(all_sources, by_arch, target)
         if not sources and not per_source:
-<<<<<<< HEAD
-            fail("{}: no source for {}: srcs is empty, and arch_srcs has no source for it".format(where, arch))
-        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = lto, rdc = rdc)
-        generates = is_bitcode(target, lto = lto, rdc = rdc)
-        compiled = {
-            names[src]: struct(
-                file = _compile(ctx, compiler, step, src, names[src], target, "bc" if generates else "o"),
-=======
             fail("{}: no source for {}: arch_srcs has all of srcs, and no source for it; add one, or leave {} out of offload_archs".format(where, arch, arch))
         portable = target_ids.is_portable(target)
+        generates = is_bitcode(target, lto = lto, rdc = rdc)
         folder = ctx.label.name + "/" + target_ids.file_name(arch) + "/"
-        extension = ".bc" if rdc or portable else ".o"
-        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, rdc = rdc)
+        extension = ".bc" if generates else ".o"
+        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = lto, rdc = rdc)
         compiled = {
             names[src]: struct(
                 file = _compile(ctx, compiler, step, src, ctx.actions.declare_file(folder + names[src] + extension), target, portable),
->>>>>>> origin/main
                 id = id,
                 label = ctx.label,
                 source = source_names[src],
@@ -283,12 +229,7 @@ def hip_images(ctx, compiler, *, where, rdc, copts, per_source = False, linked =
             device_only = device_only,
             generates = generates,
             library = [_named(object) for object in library],
-<<<<<<< HEAD
-            linkopts = linkopts,
-=======
             linkopts = device_linkopts_of(ctx, target),
-            rdc = rdc,
->>>>>>> origin/main
         )
         for unit, images in units.items():
             if not compiled or (unit and unit not in compiled):

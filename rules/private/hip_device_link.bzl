@@ -101,13 +101,8 @@ def _hip_device_link_impl(ctx):
                     ctx,
                     target,
                     copts = device_flags(ctx) + expand_flags(ctx, "copts"),
-<<<<<<< HEAD
                     generates = True,
-                    linkopts = expand_flags(ctx, "device_linkopts"),
-=======
                     linkopts = device_linkopts_of(ctx, target),
-                    rdc = True,
->>>>>>> origin/main
                 ),
                 advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
                 objects = [object for library in libraries for object in library.code if object.id == id],

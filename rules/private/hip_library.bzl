@@ -103,11 +103,7 @@ def _hip_library_impl(ctx):
         compiler,
         copts = copts + expand_flags(ctx, "device_copts"),
         linked = ctx.attr.device_link,
-<<<<<<< HEAD
-        linkopts = expand_flags(ctx, "device_linkopts"),
         lto = lto_of(ctx, where, compiler.clang.release),
-=======
->>>>>>> origin/main
         per_source = not rdc,
         rdc = rdc,
         where = where,
