@@ -99,6 +99,7 @@ func TestJSON(t *testing.T) {
 		{"diff", "diff --json --fail-on=occupancy --max-growth=5% old/libmath.so new/libmath.so"},
 		{"diff", "diff --json --fail-on=removed-archs plain.hipfb small.hipfb"},
 		{"report", "report --json=- plain.hipfb libmath.so lines.co"},
+		{"report", "report --json=- --disassembler=" + llvm.Tool(t, "llvm-objdump") + " plain.hipfb lines.co"},
 		{"report", "report --json=- --base=old/libmath.so new/libmath.so"},
 		{"check_covers", "check --covers=gfx90a,gfx942 --json lib"},
 		{"prune", "prune --json --input=libmath.so --output=one.so --keep=gfx90a"},

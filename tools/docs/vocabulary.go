@@ -38,6 +38,7 @@ var vocabulary = []word{
 	{"device_deps", "list of labels", "Libraries of device functions."},
 	{"device_link", "bool", "Whether the target links its device code."},
 	{"device_linkopts", "list of strings", "Linker flags for device code."},
+	{"disassembler", "label", "An `llvm-objdump`, which compares the instructions of images."},
 	{"extension", "string", "Extension of the outputs."},
 	{"fail_on", "list of strings", "Changes that fail a validation."},
 	{"group", "string", "Prefix of the names of archives."},

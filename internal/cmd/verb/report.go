@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/report"
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 var reportVerb = verb{
@@ -32,6 +34,7 @@ var reportVerb = verb{
 // reportFlags are the flags of offload report.
 type reportFlags struct {
 	html, markdown, json string
+	disassembler         string
 	inputs, base         []string
 	limits               kernels.Limits
 }
@@ -45,6 +48,7 @@ func (f *reportFlags) define(flags *flagSet) {
 		f.base = append(f.base, s)
 		return nil
 	})
+	flags.StringVar(&f.disassembler, "disassembler", "", "find architectures with equal instructions, which a generic target can replace, by a `program`: an llvm-objdump that knows the processors")
 	limitsFlags(flags, &f.limits)
 }
 
@@ -66,6 +70,11 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err := withCode(ctx, call, r.Files); err != nil {
 		return err
 	}
+	if f.disassembler != "" {
+		if err := f.findRedundant(ctx, call, &r); err != nil {
+			return err
+		}
+	}
 	if len(f.base) > 0 {
 		old, err := f.read(ctx, call, f.base)
 		if err != nil {
@@ -83,6 +92,22 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 		return errors.New(strings.Join(operands, ", ") + ": " + listing.Failures(r.Diff))
 	}
 	return nil
+}
+
+// findRedundant finds redundant architectures. A program with a directory is relative to that of the request; others
+// are on PATH.
+func (f *reportFlags) findRedundant(ctx context.Context, call *command.Call, r *report.Report) error {
+	program := f.disassembler
+	if strings.ContainsRune(program, filepath.Separator) {
+		var err error
+		if program, err = session.Files(call.Session).Abs(program); err != nil {
+			return err
+		}
+	}
+	return r.FindRedundant(ctx, program, func(ctx context.Context, file string, visit func(int, []byte) error) error {
+		_, err := call.Session.Kernels(ctx, engine.InspectOptions{Input: file, Visit: visit})
+		return err
+	})
 }
 
 // withCode returns an error if no file has device code, and warns about single ones.
