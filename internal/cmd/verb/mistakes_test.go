@@ -115,7 +115,7 @@ var mistakes = []struct{ args, want string }{
 	{"prune --keep gfx90a --drop gfx906 --output o b", "offload prune: --keep cannot be combined with --drop. Try: offload prune --help"},
 	{"prune --output o b", "offload prune: nothing to do: expected --keep, --drop, --replace, --compress or --decompress. Try: offload prune --help"},
 	{"check --covers=gfx90a --linked b", "offload check: --linked cannot be combined with --covers. Try: offload check --help"},
-	{"check --json b", "offload check: --json requires --covers. Try: offload check --help"},
+	{"check --json b", "offload check: --json requires --covers or --package. Try: offload check --help"},
 	{"inspect --mangled b", "offload inspect: --mangled requires --kernels. Try: offload inspect --help"},
 	{"kpack extract b", "offload kpack extract: --output or --output-dir is missing. Try: offload kpack extract --help"},
 	{"kpack extract --output o b", "offload kpack extract: --output is for one code object: expected --binary and --arch as well. Try: offload kpack extract --help"},
