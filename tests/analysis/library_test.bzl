@@ -327,6 +327,7 @@ def library_tests(name):
         name = "report_limits",
         base = ["old.hipfb"],
         covers = ["gfx942", "gfx90a:xnack+"],
+        disassembler = "clang.sh",
         fail_on = ["spills", "removed-archs"],
         max_growth = "5%",
         tags = ["manual"],
@@ -340,9 +341,9 @@ def library_tests(name):
     )
     actions_test(
         name = "report_html_test",
-        argv = ["report --html=BIN/tests/analysis/report_limits.html --base=tests/analysis/old.hipfb -- BIN/tests/analysis/bundle.hipfb"],
+        argv = ["report --html=BIN/tests/analysis/report_limits.html --base=tests/analysis/old.hipfb --disassembler=tests/analysis/clang.sh -- BIN/tests/analysis/bundle.hipfb"],
         count = 3,
-        inputs = ["tests/analysis/old.hipfb", "tests/analysis/bundle.hipfb"],
+        inputs = ["tests/analysis/clang.sh", "tests/analysis/old.hipfb", "tests/analysis/bundle.hipfb"],
         mnemonic = "OffloadReport",
         output = "report_limits.html",
         target = "report_limits",
