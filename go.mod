@@ -25,6 +25,7 @@ require (
 
 require (
 	github.com/philhofer/fwd v1.2.0 // indirect
+	github.com/ulikunitz/xz v0.5.17 // indirect
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/text v0.42.0 // indirect

@@ -69,6 +69,14 @@ func TestJSON(t *testing.T) {
 		}
 		return out.Bytes()
 	}
+	for name, content := range map[string]string{
+		"accepted.txt":        "occupancy gfx90a _Z4gemmPKfS0_Pfi -2\nlds gfx90a stale +1\n",
+		"new.gfx90a.opt.yaml": "--- !Missed\nPass: regalloc\nName: Spills\nDebugLoc: { File: a.hip, Line: 7, Column: 0 }\nFunction: _Z4gemmPKfS0_Pfi\nArgs:\n  - String: spills\n...\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	offload("bundle", "--output=plain.hipfb", "--entry=host-x86_64-unknown-linux-gnu=", "--entry=gfx90a=gfx90a.co", "--entry=gfx942=gfx942.co")
 	offload("bundle", "--compress", "--output=small.hipfb", "--entry=host-x86_64-unknown-linux-gnu=", "--entry=gfx90a=gfx90a.co")
 	offload("archive", "--output=both.a", "plain.hipfb", "small.hipfb")
@@ -98,6 +106,7 @@ func TestJSON(t *testing.T) {
 		{"inspect_summary", "inspect --summary --json libmath.so"},
 		{"diff", "diff --json --fail-on=occupancy --max-growth=5% old/libmath.so new/libmath.so"},
 		{"diff", "diff --json --fail-on=removed-archs plain.hipfb small.hipfb"},
+		{"diff", "diff --json --fail-on=occupancy,vgprs --accepted=accepted.txt --tried=O2=old/libmath.so --new-remarks=new.gfx90a.opt.yaml old/libmath.so new/libmath.so"},
 		{"report", "report --json=- plain.hipfb libmath.so lines.co"},
 		{"report", "report --json=- --base=old/libmath.so new/libmath.so"},
 		{"check_covers", "check --covers=gfx90a,gfx942 --json lib"},
@@ -107,6 +116,7 @@ func TestJSON(t *testing.T) {
 		{"kpack_split", "kpack split --json --group=math --input=libmath.so --output=host.so --kpack-dir=packs"},
 		{"kpack_split_tree", "kpack split --json --group=math --tree lib split"},
 		{"check_covers", "check --covers=gfx90a,gfx942,gfx1201 --json split"},
+		{"check_package", "check --package --covers=gfx90a,gfx1201 --json split"},
 		{"kpack_list", "kpack list --json split/libmath.so split/.kpack/math_gfx90a.kpack"},
 		{"link_plan", "link --plan --json fat.o"},
 	} {
@@ -120,7 +130,7 @@ func TestJSON(t *testing.T) {
 	conform(t, all, "labels", labels)
 	for name := range all.Defs {
 		// TestTutorial has the output of a rule; the others are parts of outputs.
-		if !checked[name] && !slices.Contains([]string{"labels", "entries", "image", "image_sources", "kernel", "kpack_archive_file", "source"}, name) {
+		if !checked[name] && !slices.Contains([]string{"labels", "entries", "image", "image_sources", "kernel", "kpack_archive_file", "failure", "remark", "source"}, name) {
 			t.Errorf("no output for the schema %s", name)
 		}
 	}
@@ -151,7 +161,7 @@ func TestJSONVerbs(t *testing.T) {
 
 // order of the outputs on the page.
 var order = []string{
-	"list", "inspect", "inspect_kernels", "inspect_sources", "inspect_summary", "diff", "report", "check_covers", "prune", "prune_tree", "kpack_list", "kpack_split",
+	"list", "inspect", "inspect_kernels", "inspect_sources", "inspect_summary", "diff", "report", "check_covers", "check_package", "prune", "prune_tree", "kpack_list", "kpack_split",
 	"kpack_split_tree", "link_plan", "entries", "labels",
 }
 
@@ -217,11 +227,14 @@ func rows(page *strings.Builder, all *jsonschema.Schema, s *jsonschema.Schema, p
 		if field.Type == "array" {
 			inner, path = field.Items, path+"[]"
 		}
-		if inner.Ref == "" || inner.Ref == "#/$defs/kpack_archive_file" {
+		if inner.Ref == "" || repeated[name] == inner.Ref {
 			rows(page, all, inner, path)
 		}
 	}
 }
+
+// repeated are the fields that list the fields of their objects, which are in the schema once.
+var repeated = map[string]string{"failures": "#/$defs/failure", "new_remarks": "#/$defs/remark", "archives": "#/$defs/kpack_archive_file"}
 
 func deref(all, s *jsonschema.Schema) *jsonschema.Schema {
 	if name, found := strings.CutPrefix(s.Ref, "#/$defs/"); found {

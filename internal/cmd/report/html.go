@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
@@ -41,7 +42,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	values := map[string]string{
 		"STYLE_HASH": styleHash, "SCRIPT_HASH": scriptHash, "STYLE": style, "SCRIPT": script,
 		"TITLE": html.EscapeString("Device code: " + title), "HEADING": html.EscapeString(title),
-		"FIGURES": r.heads(), "ARCHS": r.archRows(), "DIFF": r.diffSection(), "DATA": string(data),
+		"FIGURES": r.heads(), "ARCHS": r.archRows(), "DIFF": r.diffSection() + r.limitsSection(), "DATA": string(data),
 	}
 	rest := page
 	for {
@@ -171,6 +172,46 @@ func (r *Report) diffSection() string {
 	}
 	b.WriteString("</tr></thead>\n<tbody></tbody>\n</table></div>\n<p><button type=\"button\" id=\"diff-more\" hidden>Show more</button></p>\n</section>\n")
 	return b.String()
+}
+
+// limitsSection returns the section of exceeded limits, the flags that remove them,
+// and what the compilers report about kernels that got worse.
+func (r *Report) limitsSection() string {
+	if r.Diff == nil {
+		return ""
+	}
+	escaped := func(s string) string { return html.EscapeString(printable.Name(s)) }
+	var b strings.Builder
+	if len(r.Diff.Failures) > 0 {
+		b.WriteString("<div class=\"scroll\"><table id=\"limits\">\n<thead><tr><th scope=\"col\" class=\"t\">Limit</th><th scope=\"col\" class=\"t\">Architecture</th><th scope=\"col\" class=\"t\">Kernel</th><th scope=\"col\">Change</th><th scope=\"col\" class=\"t\">Flags that remove it without harm</th></tr></thead>\n<tbody>\n")
+		for _, f := range r.Diff.Failures {
+			fmt.Fprintf(&b, "<tr><td class=\"t\">%s</td><td class=\"t\">%s</td><td class=\"t\">%s</td><td class=\"up\">%s</td><td class=\"t\">%s</td></tr>\n",
+				f.Rule, escaped(dash(f.Arch)), escaped(kernelOf(f)), changeOf(f), escaped(remedy(r.Diff, f)))
+		}
+		b.WriteString("</tbody>\n</table></div>\n")
+	}
+	list := func(lines []string) {
+		if len(lines) == 0 {
+			return
+		}
+		b.WriteString("<ul>\n")
+		for _, line := range lines {
+			fmt.Fprintf(&b, "<li>%s</li>\n", escaped(line))
+		}
+		b.WriteString("</ul>\n")
+	}
+	list(notesOf(r.Diff))
+	for i := range r.Diff.Kernels {
+		k := &r.Diff.Kernels[i]
+		if lines := listing.RemarkLines(k); len(lines) > 0 {
+			fmt.Fprintf(&b, "<h3>%s, %s</h3>\n", escaped(k.Demangled), escaped(dash(k.Arch)))
+			list(lines)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "<section id=\"limits-section\" aria-labelledby=\"limits-title\">\n<h2 id=\"limits-title\">Limits and remarks</h2>\n" + b.String() + "</section>\n"
 }
 
 // pageData is what the script of the page reads. Every string is written once; all

@@ -22,16 +22,7 @@ type Report struct {
 
 // Compare sets Diff to the difference between older files and those of the report.
 func (r *Report) Compare(old []*engine.DeviceFile) {
-	r.Diff = kernels.Compare(described(old), described(r.Files))
-}
-
-// described returns the images of all files.
-func described(files []*engine.DeviceFile) []kernels.Image {
-	var all []kernels.Image
-	for _, f := range files {
-		all = append(all, f.Images...)
-	}
-	return all
+	r.Diff = kernels.Compare(engine.ImagesOf(old), engine.ImagesOf(r.Files))
 }
 
 // fileNames returns the display names of files.
