@@ -9,9 +9,9 @@ once for a step.
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":architectures.bzl", "ARCH_COPTS_ATTRS")
+load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":cc_flags.bzl", "device_flags", "headers_files", "host_environment", "host_flags", "without_inclusions")
-load(":device_link.bzl", "AMDGPU_FEATURES", "DEVICE_LINKOPTS_DOC", "flags_of_device")
+load(":device_link.bzl", "AMDGPU_FEATURES", "flags_of_device")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "check_rdc")
 load(":linking.bzl", "host_triple", "linux_triple")
 load(":processors.bzl", "INSTRUCTION_SETS")
@@ -21,7 +21,7 @@ load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "COMPILE_GROUP", "PROGRAM_TYPE", "device_toolchain_of")
 
 # Attributes of rules that only compile device code.
-DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
+DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "copts": attr.string_list(
         doc = "Additional compiler flags.",
     ),
@@ -31,9 +31,6 @@ DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATT
     "deps": attr.label_list(
         doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`.",
         providers = [CcInfo],
-    ),
-    "device_linkopts": attr.string_list(
-        doc = DEVICE_LINKOPTS_DOC,
     ),
     "hdrs": attr.label_list(
         doc = "Headers that the sources include, by their path relative to the workspace.",

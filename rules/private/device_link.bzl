@@ -10,11 +10,6 @@ load(":ptx.bzl", "ptx_feature")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "LINK_GROUP", "PROGRAM_TYPE", "device_toolchain_of")
 
-# The documentation of the attribute device_linkopts.
-DEVICE_LINKOPTS_DOC = "Additional flags for the device link, as flags of clang's driver: `FLAG` for all targets, `TARGET=FLAG` for " + \
-                      "the targets of a triple (`amdgcn-amd-amdhsa=-lompdevice`), a processor (`gfx90a=-O2`) or a target ID (`gfx90a:xnack+=-O2`). " + \
-                      "Compiler flags that affect code generation (`-O2`, `-mllvm OPTION`) are already passed to the link."
-
 # Compiler flags that affect the code that a link generates from bitcode. Clang's driver passes the same flags to its
 # own device links. The bitcode contains the rest, as function attributes and module flags.
 _OPTIMIZATION = "-O"
@@ -93,26 +88,6 @@ def code_generation_flags(flags, target):
             result.extend(["-Xlinker", "-plugin-opt=" + flag.removeprefix(_LLVM + "=")])
         elif flag.startswith(_OPTIMIZATION) or flag in AMDGPU_FEATURES:
             result.append(flag)
-    return result
-
-def flags_for(target, flags):
-    """Selects the flags for one target.
-
-    Args:
-      target: struct with triple and target_id, returned by `target_ids.complete`.
-      flags: list of strings: `FLAG` for all targets, `TARGET=FLAG` for one, which is a triple (`amdgcn-amd-amdhsa`), a
-        processor (`gfx90a`, with all its features), or a target ID (`gfx90a:xnack+`).
-
-    Returns:
-      list of flags.
-    """
-    result = []
-    for flag in flags:
-        name, equals, value = flag.partition("=")
-        if not equals or not target_ids.is_target(name):
-            result.append(flag)
-        elif target_ids.matches(name, target):
-            result.append(value)
     return result
 
 def generation_flags(ctx, toolchain, copts, target = None):
@@ -254,7 +229,7 @@ def hip_link_step(ctx, target, *, rdc, copts, linkopts, library = []):
       target: struct returned by `target_ids.complete`.
       rdc: whether the link generates code.
       copts: compiler flags, some of which apply if the link generates code.
-      linkopts: flags of the device link.
+      linkopts: result of `device_linkopts_of`.
       library: list of structs with bitcode, of which only the needed parts are linked.
 
     Returns:
@@ -277,7 +252,7 @@ def hip_link_step(ctx, target, *, rdc, copts, linkopts, library = []):
         by_linker = by_linker,
         generation = generation_flags(ctx, toolchain, copts, target) if rdc or portable else [],
         library = library,
-        linkopts = flags_for(target, linkopts),
+        linkopts = linkopts,
         words = words,
     )
 
@@ -292,7 +267,7 @@ def ptx_link_step(ctx, target, *, cuda, copts, linkopts):
       target: struct returned by `target_ids.complete`.
       cuda: whether the compilations use CUDA, whose version decides about the version of PTX.
       copts: compiler flags.
-      linkopts: flags of the device link.
+      linkopts: result of `device_linkopts_of`.
 
     Returns:
       a step whose output is PTX.
@@ -302,7 +277,7 @@ def ptx_link_step(ctx, target, *, cuda, copts, linkopts):
     return _step(
         by_linker = True,
         generation = generation,
-        linkopts = flags_for(target, linkopts),
+        linkopts = linkopts,
         words = ["--target=nvptx64-nvidia-cuda", "-march=" + target.target_id] +
                 (["--cuda-feature=" + feature] if feature and not cuda else []) +
                 [_LTO, "-Wl,--lto-emit-asm", "-Wno-unused-command-line-argument"] +
@@ -317,13 +292,12 @@ def openmp_link_step(ctx, target, *, triple, copts, linkopts):
       target: struct returned by `target_ids.complete`.
       triple: the triple of the target, as clang's flags have it.
       copts: compiler flags.
-      linkopts: flags of the device link.
+      linkopts: result of `device_linkopts_of`.
 
     Returns:
       a step whose output is an image: a code object, bitcode for NVIDIA GPUs, or a shared library for a CPU.
     """
     toolchain = device_toolchain_of(ctx, LINK_GROUP)
-    linkopts = flags_for(target, linkopts)
     amd = target_ids.is_amdgpu(target.triple)
     words = ["--target=" + triple]
     if not target.target_id:
@@ -369,7 +343,7 @@ def program_link_flags(ctx, toolchain, *, copts, linkopts):
       ctx: the rule's context.
       toolchain: result of `device_toolchain_of`.
       copts: compiler flags.
-      linkopts: flags of the device links.
+      linkopts: result of `device_linkopts_of` for all targets.
 
     Returns:
       list of strings for `add_flags`.

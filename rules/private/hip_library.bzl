@@ -35,24 +35,24 @@ def _linked_together(ctx, *, where, host_objects, unit):
     objects.append(register_images(ctx, files = [bundle.file], kind = "hip", own_entries = objects))
     return objects, [bundle]
 
-def _linked_alone(ctx, *, where, host_objects, units):
+def _linked_alone(ctx, *, where, sources, host_objects, units):
     """Creates a fat binary for each source, which the host code of the source registers."""
-    sources = hip_sources(ctx, where)
     suffixes = [compilation_id(ctx, src) for src in sources]
     names = object_names(ctx, sources)
     objects = isolate_objects(ctx, host_objects, suffixes)
     bundles = []
     hosts = list(objects)
+    triple = host_triple(ctx)
     for name, suffix, unit, host in zip(names, suffixes, units, hosts):
         bundle = bundle_images(
             ctx,
-            host = host_triple(ctx),
+            host = triple,
             images = unit.images,
             out = ctx.actions.declare_file("{}/{}.hipfb".format(ctx.label.name, unit.name) if unit.name else ctx.label.name + ".hipfb"),
             where = where,
         )
         bundles.append(bundle)
-        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, name = name, suffix = suffix))
+        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, name = name, suffix = suffix, triple = triple))
     return objects, bundles
 
 def _unlinked(ctx, *, host_objects, device_objects):
@@ -90,7 +90,7 @@ def _openmp_runtime_of(ctx, host_copts):
 
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
-    sources = hip_sources(ctx, where)
+    sources = hip_sources(ctx)
     only_c = sources_of(ctx) and not sources
     rdc = ctx.attr.rdc and not only_c
     if not ctx.attr.rdc and not ctx.attr.device_link:
@@ -104,7 +104,6 @@ def _hip_library_impl(ctx):
         compiler,
         copts = copts + expand_flags(ctx, "device_copts"),
         linked = ctx.attr.device_link,
-        linkopts = expand_flags(ctx, "device_linkopts"),
         per_source = not rdc,
         rdc = rdc,
         where = where,
@@ -119,13 +118,13 @@ def _hip_library_impl(ctx):
     elif rdc:
         objects, bundles = _linked_together(ctx, host_objects = host_objects, unit = made.units[0], where = where)
     else:
-        objects, bundles = _linked_alone(ctx, host_objects = host_objects, units = made.units, where = where)
+        objects, bundles = _linked_alone(ctx, host_objects = host_objects, sources = sources, units = made.units, where = where)
     runtime = _runtime_of(ctx, compiler)
     objects = objects + c_objects(ctx, compiler, copts = host_copts)
     if len(bundles) == 1:
         providers.append(bundles[0])
     images = [image for unit in made.units for image in unit.images]
-    return library_providers(ctx, context = _exported(ctx, headers, runtime), counted = True, objects = objects, runtimes = [runtime] + _openmp_runtime_of(ctx, host_copts)) + providers + [
+    return library_providers(ctx, cc = cc, context = _exported(ctx, headers, runtime), counted = True, objects = objects, runtimes = [runtime] + _openmp_runtime_of(ctx, host_copts)) + providers + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = depset(parse_headers(ctx, compiler, language = ["-x", "hip", "--offload-host-only"]), transitive = [
