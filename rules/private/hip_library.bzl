@@ -16,6 +16,7 @@ load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_li
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "parse_headers")
 load(":linking.bzl", "HOST_ATTRS", "hold_fat_binary", "host_triple", "isolate_objects", "register_images", "require_device_link")
+load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 load(":sources.bzl", "HEADERS", "compilation_id", "object_names", "sources_of")
@@ -104,6 +105,7 @@ def _hip_library_impl(ctx):
         compiler,
         copts = copts + expand_flags(ctx, "device_copts"),
         linked = ctx.attr.device_link,
+        lto = lto_of(ctx, where, compiler.clang.release),
         per_source = not rdc,
         rdc = rdc,
         where = where,
@@ -177,7 +179,7 @@ Default outputs: the objects of the library.
 
 Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one architecture; `_validation`, the [checks](../howto/validation.md).
 """,
-    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
+    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
         "device_link": attr.bool(
             default = True,
             doc = "Whether this target links the device code. `False` requires `rdc = True`: a `hip_device_link` then links it together with that of other libraries. Programs without one fail to link.",
