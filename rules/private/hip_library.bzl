@@ -19,7 +19,7 @@ load(":linking.bzl", "HOST_ATTRS", "hold_fat_binary", "host_triple", "isolate_ob
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
-load(":sources.bzl", "HEADERS", "compilation_id", "object_names")
+load(":sources.bzl", "HEADERS", "compilation_id", "object_names", "sources_of")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
@@ -91,14 +91,16 @@ def _openmp_runtime_of(ctx, host_copts):
 
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
-    rdc = ctx.attr.rdc
-    if not rdc and not ctx.attr.device_link:
+    sources = hip_sources(ctx)
+    only_c = sources_of(ctx) and not sources
+    rdc = ctx.attr.rdc and not only_c
+    if not ctx.attr.rdc and not ctx.attr.device_link:
         fail("{}: device_link = False requires rdc = True: without it, the device code of each source is separate".format(where))
     cc = cc_configuration(ctx, counts = True)
     copts = expand_flags(ctx, "copts")
     headers = library_headers(ctx, cc)
     compiler = compiler_of(ctx, cc = cc, headers = headers)
-    made = hip_images(
+    made = struct(objects = None, units = []) if only_c else hip_images(
         ctx,
         compiler,
         copts = copts + expand_flags(ctx, "device_copts"),
@@ -109,11 +111,10 @@ def _hip_library_impl(ctx):
         where = where,
     )
     host_copts = copts + expand_flags(ctx, "host_copts")
-    sources = hip_sources(ctx)
     host_objects = hip_host_objects(ctx, compiler, copts = host_copts, rdc = rdc, sources = sources)
     providers = [made.objects] if rdc else []
     bundles = []
-    if not ctx.attr.device_link:
+    if not ctx.attr.device_link and not only_c:
         objects, unlinked = _unlinked(ctx, device_objects = made.objects, host_objects = host_objects)
         providers.append(unlinked)
     elif rdc:
