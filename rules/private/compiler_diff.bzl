@@ -7,13 +7,17 @@ load(":report.bzl", "KERNEL_LIMITS", "PAGE_SCRIPT", "PROGRAM_ATTRIBUTES", "check
 
 _COMPILER = "//rules/settings:device_compiler"
 _COPTS = "//rules/settings:device_copts"
+_LTO = "//rules/settings:lto"
 _RECORDS = "//rules/settings:optimization_records"
-_SETTINGS = [_COMPILER, _COPTS, _RECORDS]
+_SETTINGS = [_COMPILER, _COPTS, _LTO, _RECORDS]
 
-# The flags of offload diff --suggest that are flags of compilations, by their names.
+# The flags that offload diff --suggest tries, by their names. Instead of those of no-lto, which clang's driver needs, the build
+# has another value of the setting.
+_NO_LTO = "no-lto"
 SUGGESTED_COPTS = {
     "O2": ["-O2"],
     "inline-less": ["-mllvm", "-inline-threshold=100"],
+    _NO_LTO: [],
     "no-unroll": ["-fno-unroll-loops"],
     "schedule-for-occupancy": ["-mllvm", "-amdgpu-schedule-metric-bias=100"],
     "unroll-arrays-less": ["-mllvm", "-amdgpu-unroll-threshold-private=500"],
@@ -30,6 +34,7 @@ def _builds(settings, attr):
         side: {
             _COMPILER: getattr(attr, side + "_compiler") or settings[_COMPILER],
             _COPTS: settings[_COPTS] + getattr(attr, side + "_copts"),
+            _LTO: getattr(attr, side + "_lto") or settings[_LTO],
             _RECORDS: attr.remarks,
         }
         for side in [_OLD, _NEW]
@@ -37,6 +42,8 @@ def _builds(settings, attr):
     for name in attr.suggest:
         build = dict(builds[_NEW])
         build[_COPTS] = build[_COPTS] + SUGGESTED_COPTS.get(name, [])
+        if name == _NO_LTO:
+            build[_LTO] = "none"
         build[_RECORDS] = False
         builds[_TRIED + name] = build
     return builds
@@ -109,9 +116,9 @@ def _compare(ctx, suffix, tried):
     return outputs
 
 def _check(ctx, where):
-    sides = [(getattr(ctx.attr, side + "_compiler"), getattr(ctx.attr, side + "_copts")) for side in [_OLD, _NEW]]
+    sides = [[getattr(ctx.attr, side + suffix) for suffix in ["_compiler", "_copts", "_lto"]] for side in [_OLD, _NEW]]
     if sides[0] == sides[1]:
-        fail("{}: the builds are equal: set old_compiler and new_compiler, or old_copts and new_copts".format(where))
+        fail("{}: the builds are equal: set old_compiler and new_compiler, or the attributes for lto or copts".format(where))
     check_limits(ctx.attr.fail_on, where)
     for value in ctx.attr.tolerances:
         if value.replace("_", "-") not in KERNEL_LIMITS:
@@ -161,8 +168,10 @@ _offload_compiler_diff = rule(
         "max_growth": attr.string(),
         "new_compiler": attr.string(),
         "new_copts": attr.string_list(),
+        "new_lto": attr.string(),
         "old_compiler": attr.string(),
         "old_copts": attr.string_list(),
+        "old_lto": attr.string(),
         "remarks": attr.bool(default = True),
         "suggest": attr.string_list(),
         "targets": attr.label_list(
@@ -217,6 +226,8 @@ def offload_compiler_diff(
         targets,
         old_compiler = "",
         new_compiler = "",
+        old_lto = "",
+        new_lto = "",
         old_copts = [],
         new_copts = [],
         fail_on = [],
@@ -226,7 +237,7 @@ def offload_compiler_diff(
         suggest = [],
         remarks = True,
         **kwargs):
-    """Builds the same targets twice, with two compilers or two sets of flags, and compares their kernels.
+    """Builds the same targets twice, with two compilers, with and without LTO, or with two sets of flags, and compares their kernels.
 
     Kernels are paired by architecture and name. The report is a page, Markdown and JSON: registers, spills, scratch, occupancy
     and code size of each kernel that differs, added and removed kernels, exceeded limits, and for kernels that became worse the
@@ -257,6 +268,9 @@ def offload_compiler_diff(
       old_compiler: name of a registered compiler in the setting `//rules/settings:device_compiler`, for the old build. If empty,
         the value of the setting.
       new_compiler: name of the compiler for the new build. If empty, the value of the setting.
+      old_lto: link-time optimization of device code in the old build: `none` or `full`, as in the setting `//rules/settings:lto`.
+        If empty, the value of the setting. It does not change targets that set `lto`.
+      new_lto: link-time optimization in the new build.
       old_copts: additional compiler flags for device code in the old build, one word each, after those of the targets.
       new_copts: additional compiler flags for device code in the new build.
       fail_on: changes that fail the test: `spills`, `sgpr_spills`, `vgpr_spills`, `scratch`, `occupancy`, `vgprs`, `agprs`,
@@ -266,10 +280,10 @@ def offload_compiler_diff(
       max_growth: maximum growth of the images of an architecture: a percentage such as `5%`, or a size such as `64KiB`.
       accepted: a text file with accepted differences. Each line is `RULE ARCH KERNEL CHANGE`, as in the message of the test. A
         line that accepts nothing fails the test.
-      suggest: names of flags to try in the new build: `O2`, `inline-less`, `no-unroll`, `schedule-for-occupancy`,
+      suggest: names of flags to try in the new build: `O2`, `inline-less`, `no-lto`, `no-unroll`, `schedule-for-occupancy`,
         `unroll-arrays-less` and `unroll-less`. The output group `suggest` builds the targets once with each of them, and reports
         which remove an exceeded limit and make no kernel worse. Other builds do not run these compilations.
-      remarks: whether both builds write optimization records, from which the report takes remarks. The code does not depend on it.
+      remarks: whether both builds write optimization records, from which the report takes remarks.
       **kwargs: attributes that all rules have, such as `visibility`.
     """
     _offload_compiler_diff(
@@ -279,8 +293,10 @@ def offload_compiler_diff(
         max_growth = max_growth,
         new_compiler = new_compiler,
         new_copts = new_copts,
+        new_lto = new_lto,
         old_compiler = old_compiler,
         old_copts = old_copts,
+        old_lto = old_lto,
         remarks = remarks,
         suggest = suggest,
         targets = targets,

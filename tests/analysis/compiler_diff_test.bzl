@@ -63,7 +63,8 @@ def compiler_diff_tests(name):
         fail_on = ["scratch", "vgpr_spills"],
         max_growth = "5%",
         new_copts = ["-O1"],
-        suggest = ["O2", "no-unroll"],
+        new_lto = "none",
+        suggest = ["O2", "no-lto"],
         tags = ["manual"],
         targets = [":diff_kernels"],
         tolerances = {"vgprs": "8"},
@@ -103,7 +104,7 @@ def compiler_diff_tests(name):
         tests = ["diff_test"],
     )
     for case, kwargs, message in [
-        ("same", {}, "the builds are equal: set old_compiler and new_compiler, or old_copts and new_copts"),
+        ("same", {}, "the builds are equal: set old_compiler and new_compiler, or the attributes for lto or copts"),
         ("rule", {"fail_on": ["luck"], "new_copts": ["-O1"]}, "fail_on: \"luck\" is not a rule, expected a list of agprs, "),
         ("tolerance", {"new_copts": ["-O1"], "tolerances": {"removed-archs": "1"}}, "tolerances: found \"removed-archs\", expected one of agprs, "),
         ("accepted", {"accepted": "index.dat", "new_copts": ["-O1"]}, "accepted requires limits: set fail_on, tolerances or max_growth"),

@@ -311,6 +311,7 @@ offload_compiler_diff(
     name = "flags",
     fail_on = ["occupancy"],
     new_copts = ["-O1", "-mllvm", "-inline-threshold=1"],
+    new_lto = "full",
     targets = [":kernels"],
 )
 `
