@@ -382,13 +382,18 @@ func TestImports(t *testing.T) {
 			}
 			from := filepath.ToSlash(rel)
 			checked++
-			// Its descriptors are read at each start of a program.
-			if strings.Contains(string(content), `"google.golang.org/protobuf`) && from != "internal/workerproto" && from != "internal/workertest" {
-				t.Errorf("%s imports protobuf", from)
-			}
-			// They bring debug/dwarf into each start of a program; internal/testelf is for tests.
-			if (strings.Contains(string(content), `"debug/elf"`) || strings.Contains(string(content), `"debug/pe"`)) && from != "internal/testelf" {
-				t.Errorf("%s imports debug/elf or debug/pe: use internal/elf and internal/object", from)
+			for _, slow := range []struct{ path, instead string }{
+				{"google.golang.org/protobuf", "decode messages without descriptors"},
+				{"debug/", "use internal/elf and internal/object"},
+				{"regexp", "compare texts with package strings"},
+				{"net/url", "decode names in the package itself"},
+				{"go.yaml.in/yaml", "see internal/codeobject/yaml.go"},
+				{"github.com/zeebo/xxh3", "use internal/xxh3"},
+			} {
+				forTests := from == "internal/testelf" || from == "internal/workerproto" || from == "internal/workertest"
+				if strings.Contains(string(content), `"`+slow.path) && !forTests {
+					t.Errorf("%s imports %s, which initialises tables at each start of a program: %s", from, slow.path, slow.instead)
+				}
 			}
 			for _, m := range imported.FindAllSubmatch(content, -1) {
 				to := string(m[1])

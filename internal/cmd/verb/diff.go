@@ -22,8 +22,9 @@ var diffVerb = verb{
 		{"Show what a change did to the kernels of a library", "offload diff old/libkernels.so new/libkernels.so"},
 		{"Fail in CI when kernels spill more, lose occupancy or grow", "offload diff --fail-on=spills,occupancy --max-growth=5% old.hipfb new.hipfb"},
 	},
-	details: "\nImages are paired by architecture, kernels by architecture and name. Exit code 1 means that a limit is exceeded or a file cannot be read.",
-	flags:   func() action { return new(diffFlags) },
+	details:   "\nImages are paired by architecture, kernels by architecture and name. Exit code 1 means that a limit is exceeded or a file cannot be read.",
+	readsOnly: true,
+	flags:     func() action { return new(diffFlags) },
 }
 
 // diffFlags are the flags of offload diff.

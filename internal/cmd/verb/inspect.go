@@ -22,7 +22,8 @@ var inspectVerb = verb{
 		{"List the registers, spills and occupancy of all kernels", "offload inspect --kernels kernels.hipfb gfx942.co"},
 		{"The same as JSON", "offload inspect --kernels --json kernels.hipfb"},
 	},
-	flags: func() action { return new(inspectFlags) },
+	readsOnly: true,
+	flags:     func() action { return new(inspectFlags) },
 }
 
 // inspectFlags are the flags of offload inspect.
