@@ -3,13 +3,12 @@ package engine
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
-	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 )
@@ -22,39 +21,53 @@ type CoversOptions struct {
 	GPUs   []coverage.GPU
 }
 
-// Covers reports whether GPUs find code in files, and which code. In a directory,
-// files without device code are skipped; a directory without any device code is an
-// error.
+// Covers reports whether GPUs find code in files, and which code. In a directory or a package,
+// files without device code are skipped; one without any device code is an error. Packages (wheels,
+// zip, tar, deb and rpm files) are read as if all of them were installed: the code of a library can be
+// in another package. Wheels, deb and rpm files in directories are packages, too.
 func (s *Session) Covers(ctx context.Context, opt CoversOptions) (*coverage.Report, error) {
-	report := &coverage.Report{Files: []coverage.FileReport{}}
-	c := coverer{session: s, gpus: opt.GPUs, archives: make(map[string]*archiveFile)}
+	c := s.coverer(opt.GPUs)
 	defer c.close()
-	for _, input := range opt.Inputs {
-		folders, isDir, err := c.tree(ctx, input)
-		if err != nil {
-			return nil, err
-		}
-		if !isDir {
-			f, err := c.file(ctx, input)
-			if err != nil {
-				return nil, err
-			}
-			report.Files = append(report.Files, *f)
-			continue
-		}
+	in, err := c.gather(ctx, opt.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	packed := &coverage.Report{Files: []coverage.FileReport{}}
+	if err := c.folders(ctx, c.shipped.folders(), packed); err != nil {
+		return nil, err
+	}
+	report := &coverage.Report{Files: []coverage.FileReport{}}
+	for _, input := range in {
 		found := &coverage.Report{}
-		for _, folder := range folders {
-			list, err := c.folder(ctx, folder)
+		switch {
+		case input.packed:
+			found.Files = slices.DeleteFunc(slices.Clone(packed.Files), func(f coverage.FileReport) bool {
+				return !strings.HasPrefix(f.File, input.name+"!")
+			})
+		case !input.dir:
+			f, err := c.file(ctx, input.name)
 			if err != nil {
 				return nil, err
 			}
-			found.Files = append(found.Files, list...)
-		}
-		if len(found.Files) == 0 {
-			return nil, fmt.Errorf("%s: no file with device code in the directory or its subdirectories", input)
+			found.Files = append(found.Files, *f)
+		default:
+			if err := c.folders(ctx, input.folders, found); err != nil {
+				return nil, err
+			}
+			for _, f := range packed.Files {
+				if slices.ContainsFunc(input.packages, func(name string) bool { return strings.HasPrefix(f.File, name+"!") }) {
+					found.Files = append(found.Files, f)
+				}
+			}
+			if len(found.Files) == 0 {
+				return nil, fmt.Errorf("%s: no file with device code in the directory or its subdirectories", input.name)
+			}
 		}
 		found.Sort()
 		report.Files = append(report.Files, found.Files...)
+	}
+	if len(report.Files) == 0 {
+		return nil, fmt.Errorf("%s: no file with device code in the package; name the package with the libraries, too", in[0].name)
 	}
 	return report, nil
 }
@@ -65,6 +78,82 @@ type coverer struct {
 	gpus    []coverage.GPU
 	// archives are the kpack archives that were searched for, by name; nil if they do not exist.
 	archives map[string]*archiveFile
+	shipped  shipped
+	deep     bool // whether to read what CheckPackage requires
+}
+
+func (s *Session) coverer(gpus []coverage.GPU) *coverer {
+	return &coverer{
+		session: s, gpus: gpus, archives: make(map[string]*archiveFile),
+		shipped: shipped{named: make(map[string]*shippedFile), paths: make(map[string][]*shippedFile), links: make(map[string]string)},
+	}
+}
+
+// gathered is an input: a file, a package or a directory.
+type gathered struct {
+	name        string
+	packed, dir bool
+	folders     []files.Folder // of a directory, without the packages in it
+	packages    []string       // in a directory
+}
+
+// gather finds the files of all inputs, and reads the packages among them.
+func (c *coverer) gather(ctx context.Context, inputs []string) ([]gathered, error) {
+	var list []gathered
+	for _, name := range inputs {
+		g := gathered{name: name}
+		folders, isDir, err := c.tree(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if g.dir = isDir; !isDir {
+			if g.packed, err = c.ship(ctx, name); err != nil {
+				return nil, err
+			}
+		}
+		for _, folder := range folders {
+			var rest []string
+			for _, file := range folder.Files {
+				packed := false
+				if isPackageName(file) {
+					if packed, err = c.ship(ctx, file); err != nil {
+						return nil, err
+					}
+				}
+				if packed {
+					g.packages = append(g.packages, file)
+				} else {
+					rest = append(rest, file)
+				}
+			}
+			folder.Files = rest
+			g.folders = append(g.folders, folder)
+		}
+		list = append(list, g)
+	}
+	c.shipped.settle()
+	return list, nil
+}
+
+// folders reports on the files of folders that have device code, and on folders of data.
+func (c *coverer) folders(ctx context.Context, folders []files.Folder, report *coverage.Report) error {
+	folders, data, err := c.data(ctx, folders)
+	if err != nil {
+		return err
+	}
+	report.Files = append(report.Files, data...)
+	for _, folder := range folders {
+		for _, name := range folder.Files {
+			f, err := c.file(ctx, name)
+			if err != nil {
+				return err
+			}
+			if !f.HostOnly() {
+				report.Files = append(report.Files, *f)
+			}
+		}
+	}
+	return nil
 }
 
 // tree returns the folders of an input that is a directory.
@@ -73,36 +162,6 @@ func (c *coverer) tree(ctx context.Context, input string) (folders []files.Folde
 		return nil, false, nil
 	}
 	return c.session.files.Tree(ctx, input)
-}
-
-// folder reports on the files of a folder that have device code.
-func (c *coverer) folder(ctx context.Context, folder files.Folder) ([]coverage.FileReport, error) {
-	var list []coverage.FileReport
-	rest := folder.Files
-	if t := tensile(folder); t != nil {
-		rest = slices.DeleteFunc(slices.Clone(rest), func(name string) bool { return t.part[name] })
-		code := make(map[string][]coverage.Bundle)
-		for processor, names := range t.code {
-			for _, name := range names {
-				bundles, _, err := c.bundles(ctx, name)
-				if err != nil {
-					return nil, err
-				}
-				code[processor] = append(code[processor], bundles...)
-			}
-		}
-		list = append(list, coverage.AskTensile(folder.Name, t.catalogue, code, c.gpus))
-	}
-	for _, name := range rest {
-		f, err := c.file(ctx, name)
-		if err != nil {
-			return nil, err
-		}
-		if !f.HostOnly() {
-			list = append(list, *f)
-		}
-	}
-	return list, nil
 }
 
 // file reports on one file.
@@ -130,20 +189,33 @@ func (c *coverer) file(ctx context.Context, name string) (*coverage.FileReport, 
 // bundles returns the bundles of a file. If device code is in other files, m states where;
 // otherwise it is nil.
 func (c *coverer) bundles(ctx context.Context, name string) (bundles []coverage.Bundle, m *splitMarker, err error) {
+	if f := c.shipped.named[name]; f != nil {
+		return f.bundles, f.marker, f.fault
+	}
 	f, err := c.session.Open(ctx, name, images.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
 	defer f.Close()
-	file, err := c.session.kernels(ctx, f, InspectOptions{Input: name})
+	e, err := c.read(ctx, f)
+	return e.bundles, e.marker, err
+}
+
+// read describes an open file. Its error is about the device code, or about the machine.
+func (c *coverer) read(ctx context.Context, f *images.File) (e examined, err error) {
+	file, err := c.session.kernels(ctx, f, InspectOptions{Input: f.Name()})
 	if err != nil {
-		return nil, nil, err
+		return e, err
 	}
-	err = guard.Contain(func() error {
-		m = readMarker(f.Content())
-		return nil
+	e.bundles = c.group(file)
+	err = guard.Contain(func() (err error) {
+		e.marker = readMarker(f.Content())
+		if c.deep {
+			e.study, err = studyOf(f.Content(), file)
+		}
+		return err
 	})
-	return c.group(file), m, err
+	return e, err
 }
 
 // group groups the images of a file by the bundle that contains them.
@@ -196,38 +268,4 @@ func coverageImage(e *images.DeviceImage, img *kernels.Image) coverage.Image {
 		c.Code = &target
 	}
 	return c
-}
-
-// tensileFolder is a folder of Tensile, the generator of matrix kernels.
-type tensileFolder struct {
-	catalogue map[string]bool     // processors that .dat files name
-	code      map[string][]string // code files by the processor in their name
-	part      map[string]bool     // all files of both kinds
-}
-
-// tensile recognizes a folder of Tensile by its catalogues and code files. It
-// returns nil for other folders.
-func tensile(folder files.Folder) *tensileFolder {
-	t := &tensileFolder{catalogue: make(map[string]bool), code: make(map[string][]string), part: make(map[string]bool)}
-	catalogues := 0
-	for _, name := range slices.Sorted(slices.Values(append(slices.Clone(folder.Files), folder.Links...))) {
-		base := filepath.Base(name)
-		processor := target.FindProcessor(base)
-		switch filepath.Ext(base) {
-		case ".dat":
-			catalogues++
-			if t.part[name] = true; processor != "" {
-				t.catalogue[processor] = true
-			}
-		case ".co", ".hsaco":
-			if processor != "" {
-				t.part[name] = true
-				t.code[processor] = append(t.code[processor], name)
-			}
-		}
-	}
-	if catalogues == 0 || len(t.catalogue)+len(t.code) == 0 {
-		return nil
-	}
-	return t
 }

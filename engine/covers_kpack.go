@@ -101,8 +101,9 @@ type archiveFile struct {
 	coverage.Archive
 	input  *files.Input
 	parsed *kpack.Archive
-	// images are the code objects that were read, by ordinal.
-	images map[int]*coverage.ArchivedImage
+	// images are the code objects that were read, by ordinal, and kernels the names of their kernels.
+	images  map[int]*coverage.ArchivedImage
+	kernels map[int][]string
 }
 
 // close closes all archives.
@@ -147,11 +148,9 @@ func targetIDs() []string {
 			continue
 		}
 		ids := []string{processor}
-		for _, f := range []string{"sramecc", "xnack"} {
-			if slices.Contains(features, f) {
-				for _, id := range slices.Clone(ids) {
-					ids = append(ids, id+":"+f+"+", id+":"+f+"-")
-				}
+		for _, f := range features {
+			for _, id := range slices.Clone(ids) {
+				ids = append(ids, id+":"+f+"+", id+":"+f+"-")
 			}
 		}
 		all = append(all, ids...)
@@ -162,6 +161,10 @@ func targetIDs() []string {
 // locate returns the name of a file relative to a library, and whether the file exists. Symbolic
 // links are followed before "..", as the runtime does.
 func (c *coverer) locate(library, path string) (name string, exists bool) {
+	if f := c.shipped.named[library]; f != nil {
+		target, name := c.shipped.locate(f, path)
+		return name, target != nil
+	}
 	exact := filepath.FromSlash(path)
 	if !filepath.IsAbs(exact) {
 		exact = filepath.Dir(library) + string(filepath.Separator) + exact
@@ -216,27 +219,52 @@ func (c *coverer) archive(ctx context.Context, library, path string, keys map[st
 // open opens an archive. The runtime skips archives that it cannot read; their fault is in the
 // result.
 func (c *coverer) open(name string) (*archiveFile, error) {
-	a := &archiveFile{Archive: coverage.Archive{Name: name}, images: make(map[int]*coverage.ArchivedImage)}
-	var err error
-	if a.input, err = c.session.files.OpenRegular(name); err == nil {
-		err = guard.Contain(func() (err error) {
-			a.parsed, err = kpack.Parse(a.input.All())
-			return err
-		})
+	if f := c.shipped.named[name]; f != nil {
+		if f.archive != nil {
+			return f.archive, nil
+		}
+		a := newArchiveFile(name)
+		a.Fault = fmt.Sprintf("not a kpack archive: found %d bytes without the magic KPAK", f.size)
+		return a, nil
 	}
+	a := newArchiveFile(name)
+	var err error
+	if a.input, err = c.session.files.OpenRegular(name); err != nil {
+		return a, a.skip(err)
+	}
+	return a, a.parse(a.input.All())
+}
+
+func newArchiveFile(name string) *archiveFile {
+	return &archiveFile{Archive: coverage.Archive{Name: name}, images: make(map[int]*coverage.ArchivedImage), kernels: make(map[int][]string)}
+}
+
+// parse reads the table of contents.
+func (a *archiveFile) parse(body content.Content) error {
+	err := guard.Contain(func() (err error) {
+		a.parsed, err = kpack.Parse(body)
+		return err
+	})
+	if err != nil {
+		return a.skip(err)
+	}
+	a.Targets, a.Entries = a.parsed.Archs, len(a.parsed.Entries)
+	return nil
+}
+
+// skip sets the fault of the archive. Errors of the program are returned.
+func (a *archiveFile) skip(err error) error {
 	var plain interface{ Plain() string }
 	var internal *guard.PanicError
 	switch {
 	case errors.As(err, &internal):
-		return nil, err
+		return err
 	case errors.As(err, &plain):
-		a.Fault = strings.TrimPrefix(plain.Plain(), name+": ")
-	case err != nil:
-		a.Fault = err.Error()
+		a.Fault = strings.TrimPrefix(plain.Plain(), a.Name+": ")
 	default:
-		a.Targets, a.Entries = a.parsed.Archs, len(a.parsed.Entries)
+		a.Fault = err.Error()
 	}
-	return a, nil
+	return nil
 }
 
 // entry describes a code object of an archive. Code objects that entries share are read once.
@@ -272,11 +300,14 @@ func (c *coverer) describe(ctx context.Context, img *coverage.ArchivedImage, a *
 	var internal *guard.PanicError
 	switch {
 	case errors.As(err, &limit), errors.As(err, &internal), ctx.Err() != nil:
-		return in(a.input, err)
+		return files.NameError(a.Name, err)
 	case err != nil:
 		img.Fault = err.Error()
 	default:
 		img.Empty = described.Empty
+		if c.deep {
+			a.kernels[e.Ordinal] = kernelNames(&described)
+		}
 		if described.Format == kernels.CodeObject {
 			img.Code = &described.Target
 		}

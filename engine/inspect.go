@@ -17,6 +17,8 @@ type InspectOptions struct {
 	Input string
 	// Hash makes Kernels compute the hashes of the images.
 	Hash bool
+	// Sources makes Kernels read the source lines of code, and the hashes of code.
+	Sources bool
 }
 
 // DeviceFile describes a file and the device images in it. The contents of the
@@ -33,7 +35,7 @@ type DeviceFile struct {
 
 // Inspect describes the device images in a file, however they are stored. An
 // image that is an offload binary itself is replaced by the images in it. A file
-// that is a code object is also an image. Faults of the content are of type
+// that is a code object is also an image, and so are the code objects of a kpack archive. Faults of the content are of type
 // *images.PlaceError.
 func (s *Session) Inspect(ctx context.Context, opt InspectOptions) (*DeviceFile, error) {
 	f, err := s.Open(ctx, opt.Input, images.Options{})
@@ -59,6 +61,15 @@ func (s *Session) inspect(ctx context.Context, f *images.File) (*DeviceFile, err
 		return nil, &images.PlaceError{Place: f.Name(), Err: err}
 	}
 	defer memory.Release()
+	if len(found) == 0 {
+		_, entries, err := kpackImages(f)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			found = append(found, kpackImage(f, e))
+		}
+	}
 	if len(found) == 0 {
 		self := f.Self()
 		err := guard.Contain(func() error {

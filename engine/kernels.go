@@ -43,8 +43,16 @@ func (s *Session) kernels(ctx context.Context, f *images.File, opt InspectOption
 		return nil, err
 	}
 	file.Images = make([]kernels.Image, len(file.Found))
-	d := describer{session: s, open: f, file: file, hash: opt.Hash, left: maxKernels}
-	if err := d.describe(ctx); err != nil {
+	d := describer{session: s, open: f, file: file, hash: opt.Hash, sources: opt.Sources, left: maxKernels}
+	archive, entries, err := kpackImages(f)
+	switch {
+	case err != nil:
+	case archive != nil && len(entries) == len(file.Found):
+		err = d.describeKpack(ctx, archive, entries)
+	default:
+		err = d.describe(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return file, nil
@@ -56,6 +64,7 @@ type describer struct {
 	open    *images.File
 	file    *DeviceFile
 	hash    bool
+	sources bool
 	left    int // the number of kernels that may still be read
 }
 
@@ -121,6 +130,9 @@ func (d *describer) image(i int, data []byte) error {
 	}
 	if err := img.Describe(data, img.Arch); err != nil {
 		return d.wrap(i, err)
+	}
+	if d.sources {
+		img.ReadSources(data)
 	}
 	return nil
 }

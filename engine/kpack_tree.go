@@ -141,6 +141,11 @@ func (s *Session) splitAll(ctx context.Context, t *treeCopy, fat []bool, out *fi
 			File: opt.Output + "/" + kpackFile(dir, opt.Group, arch), Arch: arch, Entries: entries, Size: outputs[arch].Size(),
 		})
 	}
+	for _, f := range report.Files {
+		for i := range f.Archives { // libraries share archives: their sizes are those of the whole tree
+			f.Archives[i].Size = outputs[f.Archives[i].Arch].Size()
+		}
+	}
 	return nil
 }
 

@@ -41,8 +41,8 @@ var ErrNoDeviceCode = prune.ErrNoDeviceCode
 type PruneReport struct {
 	Input  string `json:"input"`
 	Output string `json:"output"`
-	// Format is the kind of the file: "elf", "archive", "bundle" and others; "none" for a file without
-	// device code.
+	// Format is the kind of the file: "elf-shared", "elf-program", "elf-object", "archive", "bundle" or
+	// "offload-binary"; "none" for a file without device code.
 	Format     string        `json:"format"`
 	SizeBefore int64         `json:"size_before"`
 	SizeAfter  int64         `json:"size_after"`

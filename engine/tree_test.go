@@ -189,6 +189,13 @@ func TestKpackSplitTree(t *testing.T) {
 			for _, a := range report.Archives {
 				names = append(names, a.File)
 			}
+			for _, f := range append(report.Files, KpackSplitReport{Archives: report.Archives}) {
+				for _, a := range f.Archives {
+					if info, err := os.Stat(a.File); err != nil || info.Size() != a.Size || a.Size == 0 {
+						t.Errorf("%s: %s has %d bytes, expected %v, %v", f.Input, a.File, a.Size, info, err)
+					}
+				}
+			}
 			if problems, err := treeSession().KpackVerify(context.Background(), names); err != nil {
 				t.Errorf("%v, %v", err, problems)
 			}

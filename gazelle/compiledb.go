@@ -174,8 +174,8 @@ func (d *database) buildRoot(directory, _ string) string {
 	return directory
 }
 
-// sourceFolder returns the folder above a source whose path ends with that of a folder in the
-// build directory, the source's own folder if there is none.
+// sourceFolder returns the directory above a source whose path ends with that of a directory in the
+// build directory, or the directory of the source without one.
 func (d *database) sourceFolder(below, src string) string {
 	for dir := path.Dir(src); ; dir = path.Dir(dir) {
 		if dir == "." {

@@ -142,16 +142,28 @@ func (g *generator) keep() {
 
 // describe sets the flags of a group from the unit that has its sources.
 func (g *generator) describe(gr *group) {
-	if g.folder.hints == nil {
+	gr.flags = g.folderFlags(gr.kind)
+	if g.folder.hints == nil || gr.kind == openmpKind {
 		return
 	}
-	gr.flags = g.folder.hints.flags
 	for _, u := range g.folder.hints.units {
 		if len(u.srcs) > 0 && slices.ContainsFunc(gr.srcs, func(src string) bool { return g.isMain(u, g.fileOf(src)) }) {
 			gr.flags, gr.links = u.flags, u.links
 			return
 		}
 	}
+}
+
+// folderFlags returns the flags of a rule of a kind for sources of no unit. OpenMP gets only the
+// directories of includes, because the other flags are those of the compiler of the Makefile.
+func (g *generator) folderFlags(kind string) flags {
+	switch {
+	case g.folder.hints == nil:
+		return flags{}
+	case kind == openmpKind:
+		return flags{includes: g.plan.searched(g.folder, nil)}
+	}
+	return g.folder.hints.flags
 }
 
 // isMain reports whether a source is the one that names the rule of a unit.
@@ -217,16 +229,16 @@ func (g *generator) placeUnit(u unit, main string, srcs []string) {
 	if len(names) == 0 {
 		return
 	}
-	key := names[0]
+	first, key := srcs[0], names[0]
 	if main != "" {
-		key = g.sourceLabel(main)
+		first, key = main, g.sourceLabel(main)
 	}
 	if g.isListed(key) || slices.ContainsFunc(g.groups, func(gr *group) bool { return slices.Contains(gr.srcs, key) && (main != "" || gr.name == u.name) }) {
 		return
 	}
 	want := u.name
 	if want == "" {
-		want = stemOf(key)
+		want = stemOf(first)
 	}
 	gr := &group{kind: libraryKind, flags: u.flags, links: u.links, srcs: names}
 	if main != "" {
@@ -371,10 +383,7 @@ func (g *generator) place(sources []string) {
 
 // newGroup adds a rule for sources of no unit. They get the flags of the folder.
 func (g *generator) newGroup(kind, name string, test bool) *group {
-	gr := &group{kind: kind, name: name, testonly: test}
-	if g.folder.hints != nil && kind != openmpKind {
-		gr.flags = g.folder.hints.flags
-	}
+	gr := &group{kind: kind, name: name, testonly: test, flags: g.folderFlags(kind)}
 	g.groups = append(g.groups, gr)
 	return gr
 }

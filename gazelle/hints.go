@@ -95,7 +95,9 @@ func parseFlags(dir string, words []string) flags {
 			i++
 		case slices.Contains(flagsWithValue, word):
 			i++
-		case word == "-fopenmp" || word == "-pthread":
+		case word == "-fopenmp":
+			f.copts = append(f.copts, word) // hip_library links its runtime
+		case word == "-pthread":
 			f.copts = append(f.copts, word)
 			f.linkopts = append(f.linkopts, word)
 		case word == "-l":

@@ -57,7 +57,7 @@ func TestFlags(t *testing.T) {
 	want := flags{
 		includes: []string{"inc", "dir/sub", "dir/third"},
 		copts:    []string{"-DX=1", "'-DS=a b'", "-O3", "-fopenmp", "-munsafe-fp-atomics"},
-		linkopts: []string{"-fopenmp", "-lm", "-lpthread"},
+		linkopts: []string{"-lm", "-lpthread"},
 		libs:     []string{"rocblas"},
 		rdc:      true,
 	}

@@ -305,7 +305,7 @@ func (m *makefile) expand(text string) string {
 	return out.String()
 }
 
-// closing returns the index of the parenthesis that closes the first one, -1 if there is none.
+// closing returns the index of the parenthesis that closes the first one, or -1.
 func closing(text string) int {
 	open, end, depth := text[0], byte(')'), 0
 	if open == '{' {
@@ -575,7 +575,7 @@ func (m *makefile) program(r makeRule) (u unit, compiler string, ok bool) {
 	return u, compiler, ok
 }
 
-// archive returns the archive of another rule that a flag -l names, "" if there is none.
+// archive returns the archive of another rule that a flag -l names, or "".
 func (m *makefile) archive(word string) string {
 	name, ok := strings.CutPrefix(word, "-l")
 	for _, r := range m.rules {

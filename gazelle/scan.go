@@ -54,21 +54,40 @@ func (l *offload) scanFile(root, file string) *scan {
 	return s
 }
 
+// pattern is a regular expression that matches only text with one of its words. To search for the
+// words first is many times as fast.
+type pattern struct {
+	*regexp.Regexp
+	words []string
+}
+
+func newPattern(expression string, words ...string) pattern {
+	return pattern{regexp.MustCompile(expression), words}
+}
+
+// matches reports whether a text contains a match.
+func (p pattern) matches(text string) bool { return p.possible(text) && p.MatchString(text) }
+
+// possible reports whether a text contains one of the words.
+func (p pattern) possible(text string) bool {
+	return slices.ContainsFunc(p.words, func(word string) bool { return strings.Contains(text, word) })
+}
+
 var (
 	includePattern = regexp.MustCompile(`^#\s*include(?:_next)?\s*(?:"([^"]+)"|<([^>]+)>)`)
 	pragmaPattern  = regexp.MustCompile(`^#\s*pragma\s+(.*)`)
-	kernelPattern  = regexp.MustCompile(`\b__global__\b`)
-	devicePattern  = regexp.MustCompile(`\b__device__\b`)
-	blankPattern   = regexp.MustCompile(`^#\s*define\s+__device__\s*$`)
-	askPattern     = regexp.MustCompile(`^#\s*(?:el)?if.*\b(?:__HIPCC__|__HIP__|__CUDACC__|__CUDA__|__NVCC__|__device__)\b`)
-	launchPattern  = regexp.MustCompile(`\bhipLaunch(?:Cooperative)?Kernel(?:GGL|ExC?)?\b`)
-	cudaPattern    = regexp.MustCompile(`\b(?:cuda[A-Z]\w*|cu[A-Z]\w+\s*\()`)
-	hipPattern     = regexp.MustCompile(`\bhip[A-Z]\w*`)
-	mainPattern    = regexp.MustCompile(`\b(?:int|auto|void)\s+main\s*\(`)
-	globalPattern  = regexp.MustCompile(`\b__global__\b[^;{}()]*?\b(\w+)\s*\(`)
+	kernelPattern  = newPattern(`\b__global__\b`, "__global__")
+	devicePattern  = newPattern(`\b__device__\b`, "__device__")
+	blankPattern   = newPattern(`^#\s*define\s+__device__\s*$`, "__device__")
+	askPattern     = newPattern(`^#\s*(?:el)?if.*\b(?:__HIPCC__|__HIP__|__CUDACC__|__CUDA__|__NVCC__|__device__)\b`, "__HIP", "__CUDA", "__NVCC__", "__device__")
+	launchPattern  = newPattern(`\bhipLaunch(?:Cooperative)?Kernel(?:GGL|ExC?)?\b`, "hipLaunch")
+	cudaPattern    = newPattern(`\b(?:cuda[A-Z]\w*|cu[A-Z]\w+\s*\()`, "cu")
+	hipPattern     = newPattern(`\bhip[A-Z]\w*`, "hip")
+	mainPattern    = newPattern(`\b(?:int|auto|void)\s+main\s*\(`, "main")
+	globalPattern  = newPattern(`\b__global__\b[^;{}()]*?\b(\w+)\s*\(`, "__global__")
 	boundsPattern  = regexp.MustCompile(`\b(?:__launch_bounds__|__attribute__)\s*\((?:[^()]|\([^()]*\))*\)+`)
 	namePattern    = regexp.MustCompile(`[A-Za-z_]\w*`)
-	modulePattern  = regexp.MustCompile(`\bhipModuleLoad(?:Data(?:Ex)?)?\b`)
+	modulePattern  = newPattern(`\bhipModuleLoad(?:Data(?:Ex)?)?\b`, "hipModuleLoad")
 )
 
 // scanSource scans C, C++ or HIP.
@@ -87,7 +106,7 @@ func scanSource(data []byte) *scan {
 			statements.WriteByte('\n')
 			return
 		}
-		s.portable = s.portable || blankPattern.MatchString(text) || askPattern.MatchString(text)
+		s.portable = s.portable || blankPattern.matches(text) || askPattern.matches(text)
 		if m := includePattern.FindStringSubmatch(text); m != nil {
 			s.includes = append(s.includes, include{path: path.Clean(m[1] + m[2]), angle: m[2] != "", line: l.number})
 		} else if m := pragmaPattern.FindStringSubmatch(text); m != nil {
@@ -97,15 +116,16 @@ func scanSource(data []byte) *scan {
 			code.WriteByte('\n')
 		}
 	})
-	s.kernel = kernelPattern.MatchString(code.String())
-	s.device = devicePattern.MatchString(statements.String())
-	s.chevrons = strings.Contains(code.String(), "<<<")
-	s.launch = s.chevrons || launchPattern.MatchString(code.String())
-	s.findNames(code.String())
-	s.cudaAPI = cudaPattern.MatchString(code.String())
-	s.hipAPI = hipPattern.MatchString(code.String())
-	s.loads = modulePattern.MatchString(code.String())
-	s.main = mainPattern.MatchString(code.String())
+	all := code.String()
+	s.kernel = kernelPattern.matches(all)
+	s.device = devicePattern.matches(statements.String())
+	s.chevrons = strings.Contains(all, "<<<")
+	s.launch = s.chevrons || launchPattern.matches(all)
+	s.findNames(all)
+	s.cudaAPI = cudaPattern.matches(all)
+	s.hipAPI = hipPattern.matches(all)
+	s.loads = modulePattern.matches(all)
+	s.main = mainPattern.matches(all)
 	return s
 }
 
@@ -122,8 +142,10 @@ func (s *scan) isCUDA() bool {
 
 // findNames sets the names of the kernels, and all names if there are launches or kernels.
 func (s *scan) findNames(code string) {
-	for _, m := range globalPattern.FindAllStringSubmatch(boundsPattern.ReplaceAllString(code, " "), -1) {
-		s.kernels = append(s.kernels, m[1])
+	if globalPattern.possible(code) {
+		for _, m := range globalPattern.FindAllStringSubmatch(boundsPattern.ReplaceAllString(code, " "), -1) {
+			s.kernels = append(s.kernels, m[1])
+		}
 	}
 	if len(s.kernels) == 0 && !s.launch {
 		return
@@ -283,8 +305,12 @@ var (
 // tail returns the end of a line, as long as the patterns require.
 func tail(code []byte) []byte { return code[max(0, len(code)-64):] }
 
-func isRaw(code []byte) bool       { return rawPattern.Match(tail(code)) }
-func opensPragma(code []byte) bool { return pragmaOpen.Match(tail(code)) }
+func isRaw(code []byte) bool {
+	return bytes.HasSuffix(code, []byte("R")) && rawPattern.Match(tail(code))
+}
+func opensPragma(code []byte) bool {
+	return bytes.Contains(tail(code), []byte("_Pragma")) && pragmaOpen.Match(tail(code))
+}
 
 // inNumber reports whether a quote after this code is a digit separator.
 func inNumber(code []byte) bool { return numberPattern.Match(tail(code)) }

@@ -42,7 +42,7 @@ def offload_image(*, kind, triple, target_id, file, label):
         id = target_ids.entry_id(kind, triple, target_id),
         kind = kind,
         label = label,
-        target_id = target_id and target_ids.canonical(target_id, "{}: offload_image".format(name_of(label))),
+        target_id = target_id and target_ids.canonical(target_id, name_of(label) + ": offload_image"),
         triple = triple,
     )
 

@@ -37,6 +37,7 @@ const (
 	Generic    How = "generic"     // an entry for its generic processor
 	SPIRV      How = "spirv"       // an entry that is compiled when it is loaded
 	CodeObject How = "code object" // an image outside bundles
+	Data       How = "data"        // a database or an archive of a library
 )
 
 // GPU is a GPU to check.
@@ -441,6 +442,15 @@ func (r *Report) Missing() string {
 		parts = append(parts, fmt.Sprintf("and %d more files", left))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// Explain describes the code that a GPU does not find in the file.
+func (f *FileReport) Explain(g *GPUReport) string {
+	text := g.GPU + ": " + g.explain()
+	if f.Note != "" {
+		text += " (" + f.Note + ")"
+	}
+	return text
 }
 
 // explain describes the code that a GPU does not find.

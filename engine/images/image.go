@@ -24,6 +24,7 @@ const (
 	FormSection       Form = "bundled object" // a separate section
 	FormFatbinary     Form = "CUDA fatbinary"
 	FormFile          Form = "code object" // the file itself
+	FormKpack         Form = "kpack archive"
 )
 
 // Place is where a device image is stored.

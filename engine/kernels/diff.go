@@ -27,6 +27,12 @@ type Diff struct {
 	Kernels []ChangedKernel `json:"kernels"`
 	// Failures are the exceeded limits, see Limits.Check.
 	Failures []Failure `json:"failures"`
+	// Accepted are exceeded limits that Limits.Accepted permits.
+	Accepted []Failure `json:"accepted,omitempty"`
+	// Stale are lines of Limits.Accepted that permit nothing.
+	Stale []StaleLine `json:"stale,omitempty"`
+	// Suggestions are the flags that were tried, see Limits.Suggest.
+	Suggestions []Suggestion `json:"suggestions,omitempty"`
 	// Equal is the number of kernels that do not differ.
 	Equal int `json:"-"`
 }
@@ -50,10 +56,15 @@ type ChangedKernel struct {
 	New       *Kernel `json:"new"`
 	// Deltas are new minus old figures, by name, if both are known and differ.
 	Deltas map[string]int64 `json:"deltas"`
+	// OldRemarks and NewRemarks are what the compilers report about a kernel that
+	// got worse, see AddRemarks.
+	OldRemarks []Remark `json:"old_remarks,omitempty"`
+	NewRemarks []Remark `json:"new_remarks,omitempty"`
 }
 
 // Compare compares two builds. Images are paired by architecture, kernels by
-// architecture and the Key of their name. Empty images are ignored.
+// architecture and the Key of their name. Empty images are ignored. Kernels of
+// images with the same bytes are the same kernels, which count once.
 func Compare(old, new []Image) *Diff {
 	before, after := collect(old), collect(new)
 	d := &Diff{Archs: []ChangedArch{}, Kernels: []ChangedKernel{}, Failures: []Failure{}}
@@ -68,7 +79,7 @@ func Compare(old, new []Image) *Diff {
 			change = Changed
 		}
 		d.Archs = append(d.Archs, ChangedArch{Arch: name, Change: change, OldSize: o.size, NewSize: n.size})
-		d.kernels(name, o.kernels, n.kernels)
+		d.kernels(name, o, n)
 	}
 	for name, n := range after {
 		if before[name] == nil {
@@ -85,10 +96,24 @@ type arch struct {
 	size    int64
 	hashes  []uint64
 	kernels []*Kernel
+	// first are the kernels of the first image with the same bytes, for kernels of
+	// later ones.
+	first map[*Kernel]*Kernel
+}
+
+// of returns the kernel that k is a copy of, or k.
+func (a *arch) of(k *Kernel) *Kernel { return cmp.Or(a.first[k], k) }
+
+// contents identify the bytes of an image.
+type contents struct {
+	arch string
+	size int64
+	hash uint64
 }
 
 func collect(images []Image) map[string]*arch {
 	byName := make(map[string]*arch)
+	seen := make(map[contents]*Image)
 	for i := range images {
 		img := &images[i]
 		if img.Size == 0 || img.Host {
@@ -96,13 +121,21 @@ func collect(images []Image) map[string]*arch {
 		}
 		a := byName[img.Arch]
 		if a == nil {
-			a = new(arch)
+			a = &arch{first: make(map[*Kernel]*Kernel)}
 			byName[img.Arch] = a
+		}
+		is := contents{img.Arch, img.Size, img.Hash}
+		first := seen[is]
+		if first == nil || img.Hash == 0 {
+			seen[is], first = img, img
 		}
 		a.size += img.Size
 		a.hashes = append(a.hashes, img.Hash)
 		for k := range img.Kernels {
 			a.kernels = append(a.kernels, &img.Kernels[k])
+			if first != img && len(first.Kernels) == len(img.Kernels) {
+				a.first[&img.Kernels[k]] = &first.Kernels[k]
+			}
 		}
 	}
 	return byName
@@ -120,7 +153,8 @@ func (a *arch) same(b *arch) bool {
 const maxNear = 256
 
 // kernels compares the kernels of an architecture.
-func (d *Diff) kernels(arch string, old, new []*Kernel) {
+func (d *Diff) kernels(name string, before, after *arch) {
+	old, new := before.kernels, after.kernels
 	open := make(map[string][]*Kernel) // kernels of the old build by key
 	for _, k := range old {
 		key := Key(k.Name)
@@ -149,19 +183,37 @@ func (d *Diff) kernels(arch string, old, new []*Kernel) {
 			}
 		}
 	}
+	// A kernel in copies of an image is reported once. If the builds have different
+	// numbers of copies, none is added or removed.
+	type pair struct{ old, new *Kernel }
+	seen := make(map[pair]bool)
+	paired := make(map[*Kernel]bool)
+	once := func(o, n *Kernel) bool {
+		p := pair{o, n}
+		first := !seen[p] && (o != nil || !paired[n]) && (n != nil || !paired[o])
+		seen[p], paired[o], paired[n] = true, true, true
+		return first
+	}
 	for i, n := range new {
-		switch o := partner[i]; {
-		case o == nil:
-			d.Kernels = append(d.Kernels, ChangedKernel{Arch: arch, Name: n.Name, Demangled: n.Demangled, Change: Added, New: n, Deltas: map[string]int64{}})
+		o := partner[i]
+		switch {
+		case o == nil || !once(before.of(o), after.of(n)):
 		case equal(o, n):
 			d.Equal++
 		default:
-			d.Kernels = append(d.Kernels, ChangedKernel{Arch: arch, Name: n.Name, Demangled: n.Demangled, Change: Changed, Old: o, New: n, Deltas: deltas(o, n)})
+			d.Kernels = append(d.Kernels, ChangedKernel{Arch: name, Name: n.Name, Demangled: n.Demangled, Change: Changed, Old: o, New: n, Deltas: deltas(o, n)})
+		}
+	}
+	for i, n := range new {
+		if partner[i] == nil && once(nil, after.of(n)) {
+			d.Kernels = append(d.Kernels, ChangedKernel{Arch: name, Name: n.Name, Demangled: n.Demangled, Change: Added, New: n, Deltas: map[string]int64{}})
 		}
 	}
 	for _, list := range open {
 		for _, o := range list {
-			d.Kernels = append(d.Kernels, ChangedKernel{Arch: arch, Name: o.Name, Demangled: o.Demangled, Change: Removed, Old: o, Deltas: map[string]int64{}})
+			if once(before.of(o), nil) {
+				d.Kernels = append(d.Kernels, ChangedKernel{Arch: name, Name: o.Name, Demangled: o.Demangled, Change: Removed, Old: o, Deltas: map[string]int64{}})
+			}
 		}
 	}
 }
@@ -195,8 +247,8 @@ func hexadecimal(text string) bool {
 // equal reports whether two kernels have the same figures.
 func equal(a, b *Kernel) bool {
 	x, y := *a, *b
-	for _, k := range []*Kernel{&x, &y} { // ignore their location
-		k.Image, k.Members, k.Section, k.ID, k.Name, k.Demangled, k.Version = 0, nil, "", "", "", "", nil
+	for _, k := range []*Kernel{&x, &y} { // ignore their location and their lines, which change with each edit
+		k.Image, k.Members, k.Section, k.ID, k.Name, k.Demangled, k.Version, k.Sources = 0, nil, "", "", "", "", nil, nil
 	}
 	return reflect.DeepEqual(x, y)
 }
@@ -230,6 +282,10 @@ func deltas(old, new *Kernel) map[string]int64 {
 	}
 	return d
 }
+
+// worse reports whether the kernel spills more, uses more scratch or has fewer
+// waves.
+func (k *ChangedKernel) worse() bool { return k.rank() < 2 }
 
 // grew reports whether a figure of the kernel is larger in the new build.
 func (k *ChangedKernel) grew(figures ...string) bool {

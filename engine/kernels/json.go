@@ -54,9 +54,14 @@ func (k *Kernel) AppendJSON(b []byte) []byte {
 	}
 	b = append(b, `,"occupancy":`...)
 	if k.Occupancy == nil {
-		return append(b, "null}"...)
+		b = append(b, "null"...)
+	} else {
+		b = k.Occupancy.appendJSON(b)
 	}
-	return append(k.Occupancy.appendJSON(b), '}')
+	if len(k.Sources) > 0 {
+		b = appendSources(append(b, `,"sources":`...), k.Sources)
+	}
+	return append(b, '}')
 }
 
 func (o *Occupancy) appendJSON(b []byte) []byte {

@@ -28,6 +28,7 @@ func full() *Kernel {
 		Version: n(6), CodeSize: n(1), SGPRs: n(2), VGPRs: n(3), AGPRs: n(4), SGPRSpills: n(5), VGPRSpills: n(6), Scratch: n(7), LDS: n(8), Kernarg: n(9),
 		MaxWorkgroupSize: n(10), ReqdWorkgroup: &[3]int64{1, 2, 3}, WavefrontSize: n(64), DynamicStack: &yes, WGPMode: &yes, OMPMode: &mode,
 		Occupancy: &Occupancy{WavesPerSIMD: 7, Max: 8, Limits: []string{"vgprs", "lds"}, Bounds: Bounds{VGPRs: 7, SGPRs: 8, Workgroup: 8, LDS: 7}},
+		Sources:   []Source{{"/a\".hip", 30, []SourceLine{{1, 10}, {4000000000, 20}}}, {"", 1, []SourceLine{}}},
 	}
 }
 

@@ -41,6 +41,11 @@ type Image struct {
 	Sections []Section
 	// Kernels are the kernels, by name.
 	Kernels []Kernel
+	// Sources are the source files of all code, padding included, if ReadSources found them. The
+	// file with the most bytes is first.
+	Sources []Source
+	// NoSources is the reason why ReadSources did not find sources.
+	NoSources string
 }
 
 // Format is the format of an image.
@@ -90,6 +95,9 @@ type Kernel struct {
 	WGPMode          *bool      `json:"wgp_mode"`
 	OMPMode          *string    `json:"omp_mode"` // generic, spmd or generic-spmd
 	Occupancy        *Occupancy `json:"occupancy"`
+	// Sources are the source files of the code, if ReadSources found them. Their bytes add up to
+	// CodeSize.
+	Sources []Source `json:"sources,omitempty"`
 }
 
 // Occupancy is the largest number of waves of a kernel that run on a SIMD at a

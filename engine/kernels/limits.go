@@ -15,25 +15,49 @@ type Rule string
 // The rules.
 const (
 	MoreSpills     Rule = "spills"          // a kernel spills more SGPRs or VGPRs
+	MoreSGPRSpills Rule = "sgpr-spills"     // a kernel spills more SGPRs, usually to VGPRs
+	MoreVGPRSpills Rule = "vgpr-spills"     // a kernel spills more VGPRs, to scratch
 	MoreScratch    Rule = "scratch"         // a kernel uses more scratch
 	LessOccupancy  Rule = "occupancy"       // a kernel has fewer waves
+	MoreVGPRs      Rule = "vgprs"           // a kernel uses more VGPRs
+	MoreAGPRs      Rule = "agprs"           // a kernel uses more AGPRs
+	MoreSGPRs      Rule = "sgprs"           // a kernel uses more SGPRs
+	MoreLDS        Rule = "lds"             // a kernel uses more LDS
+	MoreCode       Rule = "code-size"       // a kernel has more bytes of code
 	RemovedKernels Rule = "removed-kernels" // a kernel of an architecture of both builds is missing
 	RemovedArchs   Rule = "removed-archs"   // an architecture is missing
 	MaxGrowth      Rule = "max-growth"      // the images of an architecture grew too much
 )
 
 // rules are the rules that ParseRules accepts, in the order of failures.
-var rules = []Rule{MoreSpills, MoreScratch, LessOccupancy, RemovedKernels, RemovedArchs}
+var rules = []Rule{
+	MoreSpills, MoreSGPRSpills, MoreVGPRSpills, MoreScratch, LessOccupancy, MoreVGPRs, MoreAGPRs, MoreSGPRs, MoreLDS, MoreCode,
+	RemovedKernels, RemovedArchs,
+}
 
-// ParseRules parses a comma-separated list of rules. It does not accept
-// MaxGrowth, which has a number.
+// values returns the values of kernels that a rule compares, by their names in
+// Deltas; none for rules that do not compare values.
+func (r Rule) values() []string {
+	switch r {
+	case MoreSpills:
+		return []string{"sgpr_spills", "vgpr_spills"}
+	case RemovedKernels, RemovedArchs, MaxGrowth:
+		return nil
+	}
+	return []string{strings.ReplaceAll(string(r), "-", "_")}
+}
+
+// ParseRules parses a comma-separated list of rules. Names can have underscores,
+// as those of JSON, instead of hyphens. It does not accept MaxGrowth, which has a
+// number.
 func ParseRules(list string) ([]Rule, error) {
 	var found []Rule
 	for name := range strings.SplitSeq(list, ",") {
-		if !slices.Contains(rules, Rule(name)) {
+		rule := Rule(strings.ReplaceAll(name, "_", "-"))
+		if !slices.Contains(rules, rule) {
 			return nil, fmt.Errorf("found %q, expected a list of: %s", name, strings.Join(RuleNames(), ", "))
 		}
-		found = append(found, Rule(name))
+		found = append(found, rule)
 	}
 	return found, nil
 }
@@ -45,6 +69,18 @@ func RuleNames() []string {
 		names = append(names, string(r))
 	}
 	return names
+}
+
+// ParseTolerance parses RULE=GROWTH, such as vgprs=8 or code-size=5%: how much
+// worse a value of a kernel may become.
+func ParseTolerance(s string) (Rule, Growth, error) {
+	name, value, ok := strings.Cut(s, "=")
+	found, err := ParseRules(name)
+	if !ok || err != nil || len(found[0].values()) == 0 {
+		return "", Growth{}, fmt.Errorf("found %q, expected VALUE=NUMBER or VALUE=PERCENT%%, such as vgprs=8 or code-size=5%%", s)
+	}
+	growth, err := ParseGrowth(value)
+	return found[0], growth, err
 }
 
 // Growth is the permitted growth of images: Bytes or, if Relative is set,
@@ -84,52 +120,81 @@ func (g Growth) Permits(old, new int64) bool {
 type Limits struct {
 	Rules     []Rule
 	MaxGrowth *Growth // nil for any
+	// Tolerances are the permitted changes of the values of a kernel. A rule with a
+	// tolerance is checked even if it is not in Rules.
+	Tolerances map[Rule]Growth
+	// Accepted permits single differences; nil for none.
+	Accepted *Accepted
 }
+
+// Any reports whether anything is limited.
+func (l Limits) Any() bool { return len(l.Rules) > 0 || l.MaxGrowth != nil || len(l.Tolerances) > 0 }
 
 // Failure is an exceeded limit.
 type Failure struct {
 	Rule   Rule    `json:"rule"`
 	Arch   string  `json:"arch"`
 	Kernel *string `json:"kernel"` // nil if the rule is about an architecture
+	// Delta is the new minus the old value, 0 for rules without values.
+	Delta int64 `json:"delta"`
+}
+
+// same reports whether two failures are of the same rule and kernel.
+func (f Failure) same(g Failure) bool {
+	if f.Rule != g.Rule || f.Arch != g.Arch || f.Kernel == nil || g.Kernel == nil {
+		return f.Rule == g.Rule && f.Arch == g.Arch && f.Kernel == g.Kernel
+	}
+	return Key(*f.Kernel) == Key(*g.Kernel)
 }
 
 // Check sets d.Failures, by rule and then in the order of the kernels and
-// architectures.
+// architectures, and d.Accepted and d.Stale.
 func (l Limits) Check(d *Diff) {
-	d.Failures = []Failure{}
+	d.Failures, d.Accepted, d.Stale = []Failure{}, nil, nil
 	for _, rule := range rules {
-		if !slices.Contains(l.Rules, rule) {
+		tolerance, tolerated := l.Tolerances[rule]
+		if !tolerated && !slices.Contains(l.Rules, rule) {
 			continue
 		}
 		for i := range d.Kernels {
-			if k := &d.Kernels[i]; rule.broken(k) {
-				d.Failures = append(d.Failures, Failure{rule, k.Arch, &k.Name})
+			if delta, broken := rule.broken(&d.Kernels[i], tolerance); broken {
+				d.Failures = append(d.Failures, Failure{rule, d.Kernels[i].Arch, &d.Kernels[i].Name, delta})
 			}
 		}
 		for _, a := range d.Archs {
 			if rule == RemovedArchs && a.Change == Removed {
-				d.Failures = append(d.Failures, Failure{rule, a.Arch, nil})
+				d.Failures = append(d.Failures, Failure{Rule: rule, Arch: a.Arch})
 			}
 		}
 	}
 	for _, a := range d.Archs {
 		if l.MaxGrowth != nil && a.Change != Added && a.Change != Removed && !l.MaxGrowth.Permits(a.OldSize, a.NewSize) {
-			d.Failures = append(d.Failures, Failure{MaxGrowth, a.Arch, nil})
+			d.Failures = append(d.Failures, Failure{Rule: MaxGrowth, Arch: a.Arch, Delta: a.NewSize - a.OldSize})
 		}
+	}
+	if l.Accepted != nil {
+		l.Accepted.apply(d)
 	}
 }
 
-// broken reports whether the change of a kernel breaks the rule.
-func (r Rule) broken(k *ChangedKernel) bool {
-	switch r {
-	case MoreSpills:
-		return k.grew("sgpr_spills", "vgpr_spills")
-	case MoreScratch:
-		return k.grew("scratch")
-	case LessOccupancy:
-		return k.Deltas["occupancy"] < 0
-	case RemovedKernels:
-		return k.Change == Removed
+// broken reports whether the change of a kernel breaks the rule, and the change of
+// the values.
+func (r Rule) broken(k *ChangedKernel, tolerance Growth) (delta int64, broken bool) {
+	if r == RemovedKernels {
+		return 0, k.Change == Removed
 	}
-	return false
+	for _, name := range r.values() {
+		change, known := k.Deltas[name]
+		if !known {
+			continue
+		}
+		old, worse := *Figure(k.Old, name), change
+		if r == LessOccupancy {
+			worse = -change
+		}
+		if worse > 0 && !tolerance.Permits(old, old+worse) {
+			delta, broken = delta+change, true
+		}
+	}
+	return delta, broken
 }

@@ -28,9 +28,9 @@ type phdr struct {
 }
 
 type shdr struct {
-	name                        []byte
-	typ, link                   uint32
-	addr, offset, size, entsize uint64
+	name                               []byte
+	typ, link                          uint32
+	flags, addr, offset, size, entsize uint64
 }
 
 type symbol struct {
@@ -101,7 +101,7 @@ func (f *file) readSections(off, entry, n, names uint64) error {
 	f.shdrs = make([]shdr, n)
 	for i := range f.shdrs {
 		b := f.bytes(off+uint64(i)*elf.SectionSize, elf.SectionSize)
-		f.shdrs[i] = shdr{typ: u32(b[4:]), addr: u64(b[16:]), offset: u64(b[24:]), size: u64(b[32:]), link: u32(b[40:]), entsize: u64(b[56:])}
+		f.shdrs[i] = shdr{typ: u32(b[4:]), flags: u64(b[8:]), addr: u64(b[16:]), offset: u64(b[24:]), size: u64(b[32:]), link: u32(b[40:]), entsize: u64(b[56:])}
 	}
 	if names >= n {
 		return nil

@@ -102,7 +102,7 @@ func (v *Verifier) entry(ctx context.Context, name string, a *Archive, e *Entry)
 		v.warn(name, "%s: not an AMDGPU ELF file", where)
 		return
 	}
-	if t, err := codeobject.ParseTarget(data); err == nil && !fits(t, e.Arch) {
+	if t, err := codeobject.ParseTarget(data); err == nil && !Fits(t, e.Arch) {
 		v.warn(name, "%s: its ELF flags are for %s", where, t.ID())
 	}
 	o, err := codeobject.Parse(data)
@@ -119,8 +119,8 @@ func (v *Verifier) entry(ctx context.Context, name string, a *Archive, e *Entry)
 	}
 }
 
-// fits reports whether code with the target t matches a target ID.
-func fits(t target.CodeObject, arch string) bool {
+// Fits reports whether code with the target t matches a target ID.
+func Fits(t target.CodeObject, arch string) bool {
 	id, err := target.ParseTargetID(arch)
 	if err != nil || t.Processor == "" {
 		return true // unknown target

@@ -130,7 +130,7 @@ func (e *NoDeviceRuntimeError) Error() string {
 	} else {
 		dir = filepath.Join("/LLVM", dir)
 	}
-	return fmt.Sprintf("%s for %s: %s: device_linkopts = [\"%s=-L%s\", \"%s=-lompdevice\"]", e.Source, e.Target, what, deviceRuntime, dir, deviceRuntime)
+	return fmt.Sprintf("%s for %s: %s: arch_linkopts = {\"%s\": [\"-L%s\", \"-lompdevice\"]}", e.Source, e.Target, what, deviceRuntime, dir)
 }
 
 // deviceRuntime is the directory of the runtime for AMD GPUs, below lib. It is also their triple.

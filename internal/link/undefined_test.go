@@ -129,7 +129,7 @@ func TestDeviceRuntime(t *testing.T) {
 		}
 	}
 	check("k/calls.o for gfx90a: this LLVM (" + llvm + ") has no OpenMP device runtime, lib/amdgcn-amd-amdhsa/libompdevice.a: install an LLVM that is built with the runtime openmp for amdgcn-amd-amdhsa, and name its directory: " +
-		`device_linkopts = ["amdgcn-amd-amdhsa=-L/LLVM/lib/amdgcn-amd-amdhsa", "amdgcn-amd-amdhsa=-lompdevice"]`)
+		`arch_linkopts = {"amdgcn-amd-amdhsa": ["-L/LLVM/lib/amdgcn-amd-amdhsa", "-lompdevice"]}`)
 	runtime := filepath.Join(llvm, "lib", "amdgcn-amd-amdhsa")
 	if err := os.MkdirAll(runtime, 0o755); err != nil {
 		t.Fatal(err)
@@ -138,5 +138,5 @@ func TestDeviceRuntime(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("k/calls.o for gfx90a: the link does not name LLVM's OpenMP device runtime, " + runtime + "/libompdevice.a: " +
-		`device_linkopts = ["amdgcn-amd-amdhsa=-L` + runtime + `", "amdgcn-amd-amdhsa=-lompdevice"]`)
+		`arch_linkopts = {"amdgcn-amd-amdhsa": ["-L` + runtime + `", "-lompdevice"]}`)
 }

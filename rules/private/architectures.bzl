@@ -2,7 +2,7 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":arch_groups.bzl", "NATIVE", "expand_archs")
-load(":flags.bzl", "expand_texts")
+load(":flags.bzl", "expand_flags", "expand_texts")
 load(":messages.bzl", "flag_of", "name_of")
 load(":native.bzl", "OffloadNativeInfo", "native_for")
 load(":target_ids.bzl", "target_ids")
@@ -26,25 +26,52 @@ ARCHITECTURES_ATTRS = {
     ),
 }
 
+_KEYS = "Each key is a target ID (`gfx90a:xnack+`), a processor (`gfx90a`, with any features), or a triple (`amdgcn-amd-amdhsa`, `x86_64-pc-linux-gnu`)."
+
 # The attribute of a rule that compiles its sources with other flags for some architectures.
 ARCH_COPTS_ATTRS = {
     "arch_copts": attr.string_list_dict(
-        doc = "Additional compiler flags for some architectures, placed after all other flags. Each key is a target ID (`gfx90a:xnack+`), a processor " +
-              "(`gfx90a`, with any features), or a triple (`x86_64-pc-linux-gnu`). Keys that the target is not compiled for are ignored.",
+        doc = "Additional compiler flags for some architectures, placed after all other flags. " + _KEYS + " Keys that the target is not compiled for are ignored.",
     ),
 }
 
-# The attribute of a rule that compiles some HIP sources only for some architectures.
-ARCH_SRCS_ATTRS = {
-    "arch_srcs": attr.label_keyed_string_dict(
-        doc = "Additional HIP sources that are compiled only for some architectures. The value is a space-separated list of target IDs or processors " +
-              "(`{\"gemm_mfma.hip\": \"gfx90a gfx942\"}`), or of those to exclude, each with the prefix `!` (`{\"gemm.hip\": \"!gfx90a !gfx942\"}`).",
-        allow_files = [".hip", ".cu", ".cpp", ".cc", ".cxx"],
+# The attributes of a rule that links device code.
+DEVICE_LINKOPTS_ATTRS = {
+    "arch_linkopts": attr.string_list_dict(
+        doc = "Additional flags for the device links of some architectures, placed after `device_linkopts`. " + _KEYS + " Keys that the target is not linked for are ignored.",
+    ),
+    "device_linkopts": attr.string_list(
+        doc = "Additional flags for the device link, as flags of clang's driver. Compiler flags that affect code generation (`-O2`, `-mllvm OPTION`) are already passed to the link.",
     ),
 }
+
+# The key of arch_srcs for all architectures without a key, as in select.
+OTHER_ARCHS = "//conditions:default"
+
+# The attribute of a rule that compiles some sources only for some architectures.
+ARCH_SRCS_ATTRS = {
+    "arch_srcs": attr.string_list_dict(
+        doc = "Which sources in `srcs` are only for some architectures. Each key is a target ID (`gfx90a:xnack+`) or a processor (`gfx90a`, with any features), " +
+              "and its value has labels in `srcs`: `{\"gfx90a\": [\"gemm_mfma.hip\"], \"gfx942\": [\"gemm_mfma.hip\"], \"//conditions:default\": [\"gemm.hip\"]}`. " +
+              "The sources of `//conditions:default` are for the architectures that no key names. Sources in no value are for all architectures.",
+    ),
+}
+
+def _check_key(name, where):
+    if not target_ids.is_target(name):
+        fail("{}: {} is not a target: name a target ID like gfx90a:xnack+, a processor like gfx90a, or a triple".format(where, repr(name)))
+    target_ids.check_name(name, where)
+
+def _arch_flags(ctx, attribute, target):
+    flags = []
+    for name, texts in getattr(ctx.attr, attribute).items():
+        _check_key(name, "{}: {}".format(name_of(ctx.label), attribute))
+        if target_ids.matches(name, target):
+            flags.extend(expand_texts(ctx, attribute, texts))
+    return flags
 
 def arch_copts_of(ctx, target):
-    """Returns the flags of a rule that apply to one target only.
+    """Returns the compiler flags of a rule that apply to one target only.
 
     Args:
       ctx: the rule's context; the rule has `ARCH_COPTS_ATTRS`.
@@ -53,43 +80,95 @@ def arch_copts_of(ctx, target):
     Returns:
       list of strings for `add_flags`.
     """
-    flags = []
-    for name, copts in ctx.attr.arch_copts.items():
-        if not target_ids.is_target(name):
-            fail("{}: arch_copts: {} is not a target: name a target ID like gfx90a:xnack+, a processor like gfx90a, or a triple".format(
-                name_of(ctx.label),
-                repr(name),
-            ))
-        target_ids.check_name(name, "{}: arch_copts".format(name_of(ctx.label)))
-        if target_ids.matches(name, target):
-            flags.extend(expand_texts(ctx, "arch_copts", copts))
-    return flags
+    return _arch_flags(ctx, "arch_copts", target)
 
-def arch_sources_of(ctx, target, where):
-    """Returns the sources of a rule that are for one target only.
+def device_linkopts_of(ctx, target):
+    """Returns the flags of a rule for the device link of a target.
 
     Args:
-      ctx: the rule's context; the rule has `ARCH_SRCS_ATTRS`.
-      target: struct returned by `target_ids.complete`.
-      where: prefix of error messages, `label: rule`.
+      ctx: the rule's context; the rule has `DEVICE_LINKOPTS_ATTRS`.
+      target: struct returned by `target_ids.complete`; None for all flags, those for some targets as `TARGET=FLAG`.
 
     Returns:
-      list of Files.
+      list of strings for `add_flags`.
     """
-    files = []
-    for src, text in ctx.attr.arch_srcs.items():
-        names = text.split(" ")
-        excluding = [name for name in names if name.startswith("!")]
-        if len(excluding) not in (0, len(names)):
-            fail("{}: arch_srcs: {}: {} combines included and excluded (!) architectures: use one of the two".format(where, name_of(src.label), repr(text)))
-        own = [name.removeprefix("!") for name in names]
-        for name in own:
-            if not target_ids.is_target(name):
-                fail("{}: arch_srcs: {}: {} is not a target: name a target ID like gfx90a:xnack+ or a processor like gfx90a, with one space between them".format(where, name_of(src.label), repr(name)))
-            target_ids.check_name(name, "{}: arch_srcs".format(where))
-        if any([target_ids.matches(name, target) for name in own]) != bool(excluding):
-            files.extend(src.files.to_list())
-    return files
+    flags = expand_flags(ctx, "device_linkopts")
+    for flag in flags:
+        name, equals, value = flag.partition("=")
+        if equals and target_ids.is_target(name):
+            fail("{}: device_linkopts: {} is for some architectures, expected a flag for all; set arch_linkopts = {{{}: [{}]}}".format(name_of(ctx.label), repr(flag), repr(name), repr(value)))
+    if target:
+        return flags + _arch_flags(ctx, "arch_linkopts", target)
+    for name, texts in ctx.attr.arch_linkopts.items():
+        _check_key(name, "{}: arch_linkopts".format(name_of(ctx.label)))
+        flags.extend([name + "=" + flag for flag in expand_texts(ctx, "arch_linkopts", texts)])
+    return flags
+
+def _sources_by_label(ctx, where):
+    """Returns a function that returns the files in srcs of a label, which is a string as in a BUILD file."""
+    files = {}
+    for target in ctx.attr.srcs:
+        label = target.label
+        names = [str(label)]
+        if label.repo_name == ctx.label.repo_name:
+            names.append("//{}:{}".format(label.package, label.name))
+            if label.package == ctx.label.package:
+                names.extend([label.name, ":" + label.name])
+            if label.package.split("/")[-1] == label.name:
+                names.append("//" + label.package)
+        for name in names:
+            files[name] = target.files.to_list()
+
+    def find(name):
+        if name not in files:
+            fail("{}: arch_srcs: {} is not in srcs: add it to srcs, which has all sources, or correct the label".format(where, repr(name)))
+        return files[name]
+
+    return find
+
+def arch_sources_of(ctx, where, extensions):
+    """Returns the sources of a rule that are only for some architectures.
+
+    Args:
+      ctx: the rule's context; the rule has `ARCH_SRCS_ATTRS` and `srcs`.
+      where: prefix of error messages, `label: rule`.
+      extensions: list of the extensions, without dot, of the files that can be for some architectures.
+
+    Returns:
+      a dict from a key of `arch_srcs` to a list of Files.
+    """
+    if not ctx.attr.arch_srcs:
+        return {}
+    find = _sources_by_label(ctx, where)
+    sources = {}
+    for key, names in ctx.attr.arch_srcs.items():
+        if key != OTHER_ARCHS:
+            _check_key(key, where + ": arch_srcs")
+        sources[key] = [file for name in names for file in find(name)]
+        for file in sources[key]:
+            if file.extension not in extensions:
+                fail("{}: arch_srcs: {} has the extension .{}, expected {}: files of other types are not for an architecture".format(where, file.short_path, file.extension, " or ".join(["." + extension for extension in extensions])))
+    return sources
+
+def sources_for(sources, by_arch, target):
+    """Selects the sources for a target.
+
+    Args:
+      sources: list of Files: all sources.
+      by_arch: result of `arch_sources_of`.
+      target: struct returned by `target_ids.complete`; None for the sources that are for all targets.
+
+    Returns:
+      list of Files, in the order of sources.
+    """
+    if not by_arch:
+        return sources
+    keys = []
+    if target:
+        keys = [key for key in by_arch if key != OTHER_ARCHS and target_ids.matches(key, target)] or [OTHER_ARCHS]
+    own = {file: None for key in keys for file in by_arch.get(key, [])}
+    restricted = {file: None for files in by_arch.values() for file in files}
+    return [file for file in sources if file in own or file not in restricted]
 
 def named_architectures(ctx, default = []):
     """Returns the architectures in the attribute of a rule, or in the setting, with groups and `native` expanded.

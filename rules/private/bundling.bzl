@@ -126,8 +126,9 @@ def bundle_images(ctx, *, where, images, out, host = "", type = "o", alignment =
 
     entry_ids = (["host-{}-".format(host)] if host else []) + [image.id for image in images]
     compression = compression_of(ctx, where)
-    runs = _family_runs(images)
-    if compression and compression.incremental and len(runs) > 1 and "host" not in [image.kind for image in images]:
+    in_parts = compression and compression.incremental and "host" not in [image.kind for image in images]
+    runs = _family_runs(images) if in_parts else []
+    if len(runs) > 1:
         _bundle_parts(ctx, alignment = alignment, compression = compression, host = host, images = images, out = out, runs = runs)
     else:
         _bundle_whole(ctx, alignment = alignment, compression = compression, host = host, images = images, out = out, type = type)

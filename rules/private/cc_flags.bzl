@@ -1,12 +1,11 @@
 """Flags of the C++ toolchain, for compilations of HIP or OpenMP with clang."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
-load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain")
+load("@rules_cc//cc:find_cc_toolchain.bzl", "find_cc_toolchain", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load(":clang_options.bzl", "VALUES", "VALUES_AFTER_PREFIX")
-load(":flag_settings.bzl", "FlagBeginningsInfo")
+load(":flag_settings.bzl", "FLAG_ATTRS", "FlagBeginningsInfo", "flag_table", "longest_beginning")
 load(":flag_tables.bzl", "CPU_ONLY", "HOST_SKIP", "OF_PROCESSORS", "TARGET", "USER_KEEP")
-load(":flags.bzl", "check_rdc")
 load(":gcc_flags.bzl", "is_gcc_only")
 load(":messages.bzl", "name_of")
 
@@ -31,7 +30,9 @@ _UNSUPPORTED_FEATURES = [
     "xbinaryfdo",
 ]
 
-_UNWANTED = CPU_ONLY + HOST_SKIP
+_UNWANTED = flag_table(CPU_ONLY + HOST_SKIP)
+_TARGET = flag_table(TARGET)
+_USER_KEEP = flag_table(USER_KEEP)
 
 # Flags that disable warnings about flags for another compiler.
 _NO_WARNINGS = [
@@ -49,6 +50,48 @@ _GCC_COVERAGE = ["--coverage", "-fprofile-arcs", "-ftest-coverage"]
 
 _PARSE_HEADERS = "parse_headers"
 
+_LANGUAGES = ["c", "c++"]
+
+CcDefaultsInfo = provider(
+    doc = "What targets without features of their own take from the C++ toolchain, computed once for all of them.",
+    fields = {
+        "configuration": "Result of `cc_configuration`, with all flags computed; None without a C++ toolchain, and if targets print their flags.",
+        "features": "The enabled and the disabled features: a tuple of two lists.",
+    },
+)
+
+def _cc_defaults_impl(ctx):
+    cc = None
+    if not ctx.attr._explain_flags[BuildSettingInfo].value:
+        cc = _configure(ctx, find_cc_toolchain(ctx, mandatory = False), False)
+    if cc:
+        for language in _LANGUAGES:
+            host_flags(ctx, cc, language)
+            host_environment(cc, language)
+            for for_cpu in [False, True]:
+                for parses_host in [False, True]:
+                    device_flags(ctx, cc, language, for_cpu = for_cpu, parses_host = parses_host)
+    return [CcDefaultsInfo(
+        configuration = cc,
+        features = (ctx.features, ctx.disabled_features),
+    )]
+
+cc_defaults = rule(
+    implementation = _cc_defaults_impl,
+    doc = "Computes the flags of the C++ toolchain.",
+    attrs = FLAG_ATTRS,
+    fragments = ["cpp"],
+    toolchains = use_cc_toolchain(mandatory = False),
+)
+
+# The attribute of rules that take flags from the target above.
+CC_DEFAULTS_ATTRS = {
+    "_cc_defaults": attr.label(
+        default = "//rules/private:cc_defaults",
+        providers = [CcDefaultsInfo],
+    ),
+}
+
 def cc_configuration(ctx, counts = False, mandatory = True):
     """Returns the C++ toolchain of a target, configured by its features.
 
@@ -62,6 +105,14 @@ def cc_configuration(ctx, counts = False, mandatory = True):
       without the feature parse_headers; flag_features, that for flags; parses_headers, whether that feature is enabled.
     """
     toolchain = find_cc_toolchain(ctx, mandatory = mandatory)
+    counted = counts and ctx.coverage_instrumented()
+    if hasattr(ctx.attr, "_cc_defaults") and not counted:
+        defaults = ctx.attr._cc_defaults[CcDefaultsInfo]
+        if defaults.configuration and defaults.configuration.toolchain == toolchain and defaults.features == (ctx.features, ctx.disabled_features):
+            return defaults.configuration
+    return _configure(ctx, toolchain, counted)
+
+def _configure(ctx, toolchain, counted):
     if not toolchain:
         return None
     features = cc_common.configure_features(
@@ -70,7 +121,6 @@ def cc_configuration(ctx, counts = False, mandatory = True):
         requested_features = ctx.features,
         unsupported_features = ctx.disabled_features,
     )
-    counted = counts and ctx.coverage_instrumented()
     unsupported = _UNSUPPORTED_FEATURES + ([] if counted else _COVERAGE)
     return struct(
         computed = {},
@@ -92,7 +142,7 @@ def cc_configuration(ctx, counts = False, mandatory = True):
     )
 
 def _once(cc, key, compute):
-    """Returns what a function returns. It is called once for each target, not for each source and architecture."""
+    """Returns what a function returns. It is called once for each target, or once for all, not for each source and architecture."""
     if key not in cc.computed:
         cc.computed[key] = compute()
     return cc.computed[key]
@@ -113,16 +163,14 @@ def host_flags(ctx, cc, language = "c++"):
 def _host_flags(ctx, cc, language):
     kept = []
     skipped = []
+    skip = ctx.attr._host_skip_copts[FlagBeginningsInfo].table
     for flag in _flags(_command_line(cc, language, _user_flags(ctx, language))):
-        if flag[0].startswith(_skip(ctx)) or is_gcc_only(flag[0]) or (cc.counted and flag[0] in _GCC_COVERAGE):
+        if longest_beginning(flag[0], skip) or is_gcc_only(flag[0]) or (cc.counted and flag[0] in _GCC_COVERAGE):
             skipped.append(flag)
         else:
             kept.append(flag)
     _explain(ctx, cc, language, "host", skipped)
     return _NO_WARNINGS + _words(kept)
-
-def _skip(ctx):
-    return tuple(ctx.attr._host_skip_copts[FlagBeginningsInfo].beginnings)
 
 def _explain(ctx, cc, language, half, skipped):
     """Prints the flags that a half of the code does not get, once, if the setting explain_flags is on."""
@@ -187,16 +235,24 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False, parses_host 
     Returns:
       list of strings for `add_flags`.
     """
-    keep = ctx.attr._device_keep_copts[FlagBeginningsInfo].beginnings + (TARGET if parses_host else [])
+    compute = lambda: _device_flags(ctx, cc, language, for_cpu, parses_host)
+    return _once(cc, ("device flags", language, for_cpu, parses_host), compute) if cc else compute()
+
+def _device_flags(ctx, cc, language, for_cpu, parses_host):
+    keep = ctx.attr._device_keep_copts[FlagBeginningsInfo].table
     kept = []
     skipped = []
-    own = _once(cc, "toolchain flags of " + language, lambda: _flags(_command_line(cc, language, []))) if cc else []
+    own = _flags(_command_line(cc, language, [])) if cc else []
     for i, flag in enumerate(own + _flags(_user_flags(ctx, language))):
         # The longest entry decides: -D is for both, -D_FORTIFY_SOURCE for the host.
         text = _joined(flag)
         by_user = i >= len(own)
-        wanted = _longest(text, keep + (USER_KEEP if by_user else []))
-        unwanted = _longest(text, _UNWANTED)
+        wanted = max(
+            longest_beginning(text, keep),
+            longest_beginning(text, _TARGET) if parses_host else 0,
+            longest_beginning(text, _USER_KEEP) if by_user else 0,
+        )
+        unwanted = longest_beginning(text, _UNWANTED)
         if for_cpu and not wanted and unwanted == len(OF_PROCESSORS) and text.startswith(OF_PROCESSORS):
             takes = True
         elif wanted or unwanted:
@@ -210,14 +266,6 @@ def device_flags(ctx, cc = None, language = "c++", for_cpu = False, parses_host 
             skipped.append(flag)
     _explain(ctx, cc, language, "device", skipped)
     return _NO_WARNINGS + _words(kept) if kept else []
-
-def _longest(text, beginnings):
-    """Returns the length of the longest of several beginnings of a text, 0 without one."""
-    longest = 0
-    for beginning in beginnings:
-        if len(beginning) > longest and text.startswith(beginning):
-            longest = len(beginning)
-    return longest
 
 def without_inclusions(flags):
     """Returns flags for a source that is already written with its headers, including those of `-include`.
@@ -235,7 +283,6 @@ def _action(language):
 
 def _user_flags(ctx, language):
     cpp = ctx.fragments.cpp
-    check_rdc(ctx, "--copt", cpp.copts)
     return cpp.copts + (cpp.conlyopts if language == "c" else cpp.cxxopts)
 
 def _command_line(cc, language, user_flags):

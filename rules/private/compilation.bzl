@@ -2,15 +2,17 @@
 
 A rule calls `compiler_of` once for a target, and `compile` for each action, with a step: a struct that one of the functions
 `hip_device_step`, `hip_host_step`, `cuda_step`, `bitcode_step` and so on returns. The flags of all compilations are in this
-order: language, target and flags of the toolchain, ROCm, what the step does, headers, flags of the target, bitcode.
+order: language, target and flags of the toolchain, ROCm, what the step does, headers, flags of the target, bitcode, the
+output, the source and its ID. Sources that are compiled in the same way have the same step: all before the output is made
+once for a step.
 """
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":architectures.bzl", "ARCH_COPTS_ATTRS")
+load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":cc_flags.bzl", "device_flags", "headers_files", "host_environment", "host_flags", "without_inclusions")
-load(":device_link.bzl", "AMDGPU_FEATURES", "DEVICE_LINKOPTS_DOC", "flags_of_device")
-load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags")
+load(":device_link.bzl", "AMDGPU_FEATURES", "flags_of_device")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "check_rdc")
 load(":linking.bzl", "host_triple", "linux_triple")
 load(":processors.bzl", "INSTRUCTION_SETS")
 load(":ptx.bzl", "ptx_feature")
@@ -19,7 +21,7 @@ load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "COMPILE_GROUP", "PROGRAM_TYPE", "device_toolchain_of")
 
 # Attributes of rules that only compile device code.
-DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
+DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "copts": attr.string_list(
         doc = "Additional compiler flags.",
     ),
@@ -29,9 +31,6 @@ DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATT
     "deps": attr.label_list(
         doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`.",
         providers = [CcInfo],
-    ),
-    "device_linkopts": attr.string_list(
-        doc = DEVICE_LINKOPTS_DOC,
     ),
     "hdrs": attr.label_list(
         doc = "Headers that the sources include, by their path relative to the workspace.",
@@ -57,18 +56,16 @@ def compiler_of(ctx, *, headers = None, cc = None):
       a struct for `compile` and the functions that return steps.
     """
     clang = device_toolchain_of(ctx, COMPILE_GROUP)
+    check_rdc(ctx, "--copt", ctx.fragments.cpp.copts)
+    triple = linux_triple(ctx)
     return struct(
         cc = cc,
         clang = clang,
         device_flags = clang.compile_flags + clang.mode_flags[ctx.var["COMPILATION_MODE"]],
         headers = headers,
-        host_flags = {language: host_flags(ctx, cc, language) for language in ["c", "c++"]} if cc else {},
-        language_flags = {
-            (language, parses_host): device_flags(ctx, cc, language, parses_host = parses_host)
-            for language in ["c", "c++"]
-            for parses_host in [False, True]
-        },
-        target = [("--target=" + linux_triple(ctx))] if linux_triple(ctx) else [],
+        host_flags = lambda language: host_flags(ctx, cc, language),
+        language_flags = lambda language, parses_host: device_flags(ctx, cc, language, parses_host = parses_host),
+        target = ["--target=" + triple] if triple else [],
         tracks_headers = ctx.attr._track_headers[BuildSettingInfo].value,
     )
 
@@ -87,14 +84,66 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
       mnemonic: the action's mnemonic.
       message: the action's progress message, with Bazel's placeholders.
     """
-    headers = compiler.headers if step.reads_headers else None
+    shared = _shared(ctx, compiler, step, out)
     outputs = [out]
-    listed = None
+    program = ctx.actions.args()
     unused = None
-    if headers and compiler.tracks_headers and step.maps_paths:
+    if shared.lists_headers:
         unused = ctx.actions.declare_file(out.basename + ".unused", sibling = out)
         outputs.append(unused)
-        listed = headers.headers
+        program.add(unused, format = "--unused=%s")
+    if step.stdin:
+        program.add(src, format = "--stdin=%s")
+    if step.written == _BY_PROGRAM:
+        program.add(out, format = "--source=%s")
+    elif step.written == _NOTHING:
+        program.add(out, format = "--done=%s")
+    program.add_all(step.program)
+    program.add("--")
+    own = _arguments_of_clang(ctx)
+    if step.written == _BY_CLANG:
+        own.add("-o", out)
+    own.add_all(step.last)
+    own.add("-" if step.stdin else src)
+    if step.has_id:
+        own.add(compilation_id(ctx, src), format = "-cuid=%s")
+    ctx.actions.run(
+        arguments = shared.before + [program] + shared.clang + [own],
+        env = step.env,
+        exec_group = COMPILE_GROUP,
+        executable = shared.executable,
+        execution_requirements = shared.requirements,
+        inputs = depset([src], transitive = [shared.inputs]),
+        mnemonic = mnemonic,
+        outputs = outputs,
+        progress_message = message,
+        resource_set = _resources,
+        tools = shared.tools,
+        unused_inputs_list = unused,
+    )
+
+def _arguments_of_clang(ctx):
+    args = ctx.actions.args()
+    args.use_param_file("@%s")
+    args.set_param_file_format("shell")
+    return args
+
+def _shared(ctx, compiler, step, out):
+    """Returns what all compilations with a step have in common, and keeps it in the step for the next one."""
+    if not step.shared:
+        step.shared.append(_new_shared(ctx, compiler, step, out))
+    return step.shared[0]
+
+def _new_shared(ctx, compiler, step, out):
+    headers = compiler.headers if step.reads_headers else None
+    lists_headers = bool(headers and compiler.tracks_headers and step.maps_paths)
+    before = ["compile"]
+    if lists_headers:
+        names = ctx.actions.args()
+        names.use_param_file("--headers=%s", use_always = True)
+        names.set_param_file_format("multiline")
+        names.add_all(headers.headers, expand_directories = False)
+        before.append(names)
     files = [compiler.clang.compile_files]
     if step.uses_cc:
         files.append(headers_files(compiler.cc))
@@ -104,56 +153,13 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
         files.append(depset(ctx.files.additional_compiler_inputs))
     if step.rocm != None:
         files.append(_rocm_inputs(compiler.clang, step.rocm.target_id))
-    ctx.actions.run(
-        arguments = _program_arguments(ctx, step, src, out, listed, unused) + _clang_arguments(ctx, compiler, step, headers, src, out),
-        env = step.env,
-        exec_group = COMPILE_GROUP,
-        executable = ctx.exec_groups[COMPILE_GROUP].toolchains[PROGRAM_TYPE].offload_program,
-        execution_requirements = {"supports-path-mapping": "1"} if step.maps_paths else {},
-        inputs = depset([src] + step.bitcode + step.inputs, transitive = files),
-        mnemonic = mnemonic,
-        outputs = outputs,
-        progress_message = message,
-        resource_set = _resources,
-        tools = [compiler.clang.clang],
-        unused_inputs_list = unused,
-    )
-
-def _program_arguments(ctx, step, src, out, listed, unused):
-    """Returns the arguments with which the program runs clang, a list of `Args`."""
-    verb = ctx.actions.args()
-    verb.add("compile")
-    names = ctx.actions.args()
-    if unused:
-        names.use_param_file("--headers=%s", use_always = True)
-        names.set_param_file_format("multiline")
-        names.add_all(listed, expand_directories = False)
-    rest = ctx.actions.args()
-    if unused:
-        rest.add(unused, format = "--unused=%s")
-    if step.stdin:
-        rest.add(src, format = "--stdin=%s")
-    if step.written == _BY_PROGRAM:
-        rest.add(out, format = "--source=%s")
-    elif step.written == _NOTHING:
-        rest.add(out, format = "--done=%s")
-    rest.add_all(step.program)
-    rest.add("--")
-    return [verb, names, rest]
-
-def _clang_arguments(ctx, compiler, step, headers, src, out):
-    """Returns clang and its arguments, a list of `Args`."""
     clang = ctx.actions.args()
     clang.add(compiler.clang.clang.executable)
-    args = ctx.actions.args()
-    args.use_param_file("@%s")
-    args.set_param_file_format("shell")
+    args = _arguments_of_clang(ctx)
     args.add_all(step.language)
     add_flags(args, step.first, out)
     if step.rocm != None:
         _add_rocm(args, compiler.clang)
-    if step.has_id:
-        args.add(compilation_id(ctx, src), format = "-cuid=%s")
     for word in step.words:
         if type(word) == "struct":
             args.add_all([word.file], map_each = word.map_each, before_each = word.before)
@@ -166,14 +172,15 @@ def _clang_arguments(ctx, compiler, step, headers, src, out):
         add_flags(args, headers.system_includes, out, before_each = "-isystem")
     add_flags(args, step.flags, out)
     args.add_all(step.bitcode, map_each = step.links_bitcode)
-    if step.written == _BY_CLANG:
-        args.add("-o", out)
-    args.add_all(step.last)
-    if step.stdin:
-        args.add("-")
-    else:
-        args.add(src)
-    return [clang, args]
+    return struct(
+        before = before,
+        clang = [clang, args],
+        executable = ctx.exec_groups[COMPILE_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+        inputs = depset(step.bitcode + step.inputs, transitive = files),
+        lists_headers = lists_headers,
+        requirements = {"supports-path-mapping": "1"} if step.maps_paths else {},
+        tools = [compiler.clang.clang],
+    )
 
 # What writes the output of a step.
 _BY_CLANG = "clang"
@@ -237,6 +244,7 @@ def _step(
         program = program,
         reads_headers = reads_headers,
         rocm = rocm,
+        shared = [],
         stdin = stdin,
         uses_cc = uses_cc,
         words = words,
@@ -275,7 +283,7 @@ def hip_device_step(compiler, target, *, rdc, copts, bitcode = []):
     return _step(
         bitcode = bitcode,
         first = compiler.target + compiler.device_flags,
-        flags = compiler.language_flags["c++", True] + copts,
+        flags = compiler.language_flags("c++", True) + copts,
         has_id = True,
         language = ["-x", "hip"],
         links_bitcode = _used_functions,
@@ -302,7 +310,7 @@ def hip_host_step(compiler, *, rdc, copts):
     # object because this action does not depend on it.
     return _step(
         env = host_environment(compiler.cc),
-        first = compiler.target + compiler.host_flags["c++"],
+        first = compiler.target + compiler.host_flags("c++"),
         flags = copts,
         has_id = True,
         language = ["-x", "hip"],
@@ -322,7 +330,7 @@ def c_step(compiler, *, copts):
     """
     return _step(
         env = host_environment(compiler.cc, "c"),
-        first = compiler.target + compiler.host_flags["c"],
+        first = compiler.target + compiler.host_flags("c"),
         flags = [flag for flag in copts if not flag.startswith(("-std=c++", "-std=gnu++"))],
         language = ["-x", "c"],
         words = ["-fPIC", "-c"],
@@ -341,7 +349,7 @@ def parse_step(compiler, *, language, copts):
     """
     return _step(
         env = host_environment(compiler.cc),
-        first = compiler.target + compiler.host_flags["c++"],
+        first = compiler.target + compiler.host_flags("c++"),
         flags = copts,
         language = language,
         rocm = struct(target_id = None),
@@ -381,7 +389,7 @@ def cuda_step(compiler, target, *, rdc, copts):
         words.append("--cuda-feature=" + feature)
     return _step(
         first = compiler.target + compiler.device_flags + ([] if has_cuda(copts) else ["-nocudainc", "-nocudalib"]),
-        flags = compiler.language_flags["c++", True] + copts,
+        flags = compiler.language_flags("c++", True) + copts,
         has_id = True,
         language = ["-x", "cuda"],
         words = words,
@@ -410,7 +418,7 @@ def bitcode_step(compiler, target, *, language, copts):
     c = language == "c"
     return _step(
         first = compiler.device_flags + _amd_flags(target),
-        flags = [] if ir else flags_of_device((compiler.language_flags["c", False] if c else []) + copts, target),
+        flags = [] if ir else flags_of_device((compiler.language_flags("c", False) if c else []) + copts, target),
         language = ["-x", language],
         # Portable code contains the compiler's command line.
         maps_paths = target_ids.is_amdgpu(target.triple),
@@ -509,7 +517,7 @@ def openmp_source_step(compiler, src, *, empty_lines, gpu, copts):
     language = openmp_language(src)
     return _step(
         env = host_environment(compiler.cc, language),
-        first = compiler.target + compiler.host_flags[language],
+        first = compiler.target + compiler.host_flags(language),
         flags = copts,
         language = ["-x", language],
         program = ["--empty-lines={}".format(empty_lines)] + (["--device-headers"] if gpu else []),
@@ -534,7 +542,7 @@ def openmp_host_step(compiler, src, *, triples, copts):
     # The passes run only once, when the object is generated. Otherwise, a sanitizer would instrument the code twice.
     return _step(
         env = host_environment(compiler.cc, language),
-        first = compiler.target + without_inclusions(compiler.host_flags[language]),
+        first = compiler.target + without_inclusions(compiler.host_flags(language)),
         flags = without_inclusions(copts),
         language = ["-x", language],
         stdin = True,
@@ -555,7 +563,7 @@ def openmp_object_step(compiler, src, *, copts):
     language = openmp_language(src)
     return _step(
         env = host_environment(compiler.cc, language),
-        first = compiler.target + without_inclusions(compiler.host_flags[language] + copts),
+        first = compiler.target + without_inclusions(compiler.host_flags(language) + copts),
         language = [],
         last = [],
         reads_headers = False,
@@ -582,7 +590,7 @@ def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, b
     gpu = bool(target.target_id)
     host = host_triple(ctx)
     if gpu:
-        flags = compiler.language_flags[language, True]
+        flags = compiler.language_flags(language, True)
     else:
         flags = device_flags(ctx, compiler.cc, language, for_cpu = host.split("-")[0] == target.triple.split("-")[0])
     flags = without_inclusions(flags + copts) + device_copts

@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("//rules:providers.bzl", "OffloadImagesInfo")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of", "device_linkopts_of")
 load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "DEVICE_CODE_ATTRS", "compile", "compiler_of", "cuda_step", "has_cuda")
 load(":device_link.bzl", "device_link", "ptx_link_step")
@@ -42,7 +42,8 @@ def _cuda_ptx_impl(ctx):
     images = declare_images(ctx, targets, "ptx")
     for target, image in zip(targets, images):
         flags = copts + arch_copts_of(ctx, target)
-        if len(sources_of(ctx)) == 1 and not ctx.attr.device_linkopts:
+        linkopts = device_linkopts_of(ctx, target)
+        if len(sources_of(ctx)) == 1 and not linkopts:
             _compile(ctx, compiler, sources_of(ctx)[0], image.file, target, rdc = False, copts = flags)
             continue
         objects = []
@@ -55,9 +56,9 @@ def _cuda_ptx_impl(ctx):
             ptx_link_step(
                 ctx,
                 target,
-                copts = compiler.language_flags["c++", True] + flags,
+                copts = compiler.language_flags("c++", True) + flags,
                 cuda = has_cuda(flags),
-                linkopts = expand_flags(ctx, "device_linkopts"),
+                linkopts = linkopts,
             ),
             advice = "add a definition to srcs",
             linked = objects,

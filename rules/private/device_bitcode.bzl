@@ -4,7 +4,7 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "offload_bitcode")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_COPTS_ATTRS", "arch_copts_of", "check_compiler", "hip_targets")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_COPTS_ATTRS", "ARCH_SRCS_ATTRS", "OTHER_ARCHS", "arch_copts_of", "arch_sources_of", "check_compiler", "hip_targets", "sources_for")
 load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "BITCODE_LANGUAGES", "bitcode_step", "compile", "compiler_of", "merge_step")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "expand_defines", "expand_flags")
@@ -54,17 +54,19 @@ def _merge(ctx, compiler, files, target):
 
 def _device_bitcode_library_impl(ctx):
     where = place(ctx, "device_bitcode_library")
-    made = [file for file in sources_of(ctx) if file.extension == _BITCODE]
+    by_arch = arch_sources_of(ctx, where, [_BITCODE])
+    made = [file for file in sources_for(sources_of(ctx), by_arch, None) if file.extension == _BITCODE]
     sources = [file for file in sources_of(ctx) if file.extension != _BITCODE]
-    if not made and not sources and not ctx.attr.arch_srcs:
-        fail("{}: the library is empty: set srcs or arch_srcs".format(where))
-    by_arch = []
-    for target, names in ctx.attr.arch_srcs.items():
-        for name in names.split(" "):
-            arch = target_ids.complete("hipv4", name, where + ": arch_srcs").target_id
-            if not arch:
-                fail("{}: arch_srcs: {} is not an AMD GPU, expected a target ID such as gfx90a".format(where, repr(name)))
-            by_arch.extend([offload_bitcode(file = file, label = ctx.label, target_id = arch) for file in target.files.to_list()])
+    if not sources_of(ctx):
+        fail("{}: the library is empty: set srcs".format(where))
+    for_some = []
+    for key, files in by_arch.items():
+        if key == OTHER_ARCHS:
+            fail("{}: arch_srcs: {} is not an AMD GPU: name each target that the files are for, such as gfx90a".format(where, repr(key)))
+        arch = target_ids.complete("hipv4", key, where + ": arch_srcs").target_id
+        if not arch:
+            fail("{}: arch_srcs: {} is not an AMD GPU, expected a target ID such as gfx90a".format(where, repr(key)))
+        for_some.extend([offload_bitcode(file = file, label = ctx.label, target_id = arch) for file in files])
 
     bitcode = []
     if sources:
@@ -85,10 +87,10 @@ def _device_bitcode_library_impl(ctx):
     deps = [dep[OffloadDeviceBitcodeInfo].bitcode for dep in ctx.attr.device_deps]
 
     # Each file precedes its dependencies.
-    own = depset(bitcode + by_arch, transitive = deps, order = "topological")
-    files = [entry.file for entry in bitcode + by_arch]
+    own = depset(bitcode + for_some, transitive = deps, order = "topological")
+    files = [entry.file for entry in bitcode + for_some]
     groups = {}
-    for entry in bitcode + by_arch:
+    for entry in bitcode + for_some:
         groups.setdefault(entry.target_id or "any", []).append(entry.file)
     return [
         DefaultInfo(files = depset(files)),
@@ -134,11 +136,7 @@ Default outputs: the bitcode for each architecture.
 
 Output groups: `gfx942` and so on, the bitcode for one architecture; `any`, that for all.
 """,
-    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | HOST_ATTRS | {
-        "arch_srcs": attr.label_keyed_string_dict(
-            doc = "Bitcode files (`.bc`) for some architectures. The value is a space-separated list of target IDs or processors, such as `{\"isa_90a.bc\": \"gfx90a\"}`.",
-            allow_files = [".bc"],
-        ),
+    attrs = DEVICE_ATTRS | ARCHITECTURES_ATTRS | ARCH_COPTS_ATTRS | ARCH_SRCS_ATTRS | COMPILER_INPUTS_ATTRS | HOST_ATTRS | {
         "copts": attr.string_list(
             doc = "Additional compiler flags. They do not apply to `.ll` and `.bc`.",
         ),
@@ -162,7 +160,7 @@ Output groups: `gfx942` and so on, the bitcode for one architecture; `any`, that
         ),
         "srcs": attr.label_list(
             doc = "Sources: C (`.c`), OpenCL C (`.cl`), LLVM IR (`.ll`), HIP (`.hip`, `.cu`), and bitcode (`.bc`) for any AMD GPU. " +
-                  "They can call functions of each other. Only the sources of this target can include headers in this list. If all sources are `.bc` files, the target is for all architectures.",
+                  "They can call functions of each other. Only the sources of this target can include headers in this list. If all sources are `.bc` files, the target is for all architectures. In `arch_srcs`, only `.bc` files are possible.",
             allow_files = [".c", ".cl", ".ll", ".hip", ".cu", ".bc"] + HEADERS,
         ),
     },

@@ -10,11 +10,6 @@ load(":ptx.bzl", "ptx_feature")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "LINK_GROUP", "PROGRAM_TYPE", "device_toolchain_of")
 
-# The documentation of the attribute device_linkopts.
-DEVICE_LINKOPTS_DOC = "Additional flags for the device link, as flags of clang's driver: `FLAG` for all targets, `TARGET=FLAG` for " + \
-                      "the targets of a triple (`amdgcn-amd-amdhsa=-lompdevice`), a processor (`gfx90a=-O2`) or a target ID (`gfx90a:xnack+=-O2`). " + \
-                      "Compiler flags that affect code generation (`-O2`, `-mllvm OPTION`) are already passed to the link."
-
 # Compiler flags that affect the code that a link generates from bitcode. Clang's driver passes the same flags to its
 # own device links. The bitcode contains the rest, as function attributes and module flags.
 _OPTIMIZATION = "-O"
@@ -95,26 +90,6 @@ def code_generation_flags(flags, target):
             result.append(flag)
     return result
 
-def flags_for(target, flags):
-    """Selects the flags for one target.
-
-    Args:
-      target: struct with triple and target_id, returned by `target_ids.complete`.
-      flags: list of strings: `FLAG` for all targets, `TARGET=FLAG` for one, which is a triple (`amdgcn-amd-amdhsa`), a
-        processor (`gfx90a`, with all its features), or a target ID (`gfx90a:xnack+`).
-
-    Returns:
-      list of flags.
-    """
-    result = []
-    for flag in flags:
-        name, equals, value = flag.partition("=")
-        if not equals or not target_ids.is_target(name):
-            result.append(flag)
-        elif target_ids.matches(name, target):
-            result.append(value)
-    return result
-
 def generation_flags(ctx, toolchain, copts, target = None):
     """Returns the flags of compilations that a link also requires if it generates code.
 
@@ -145,7 +120,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", check
       advice: what to do about undefined symbols, for the message.
       checked: list of Files that must exist before the link.
     """
-    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    shared = _shared(ctx, step, out)
     objects = [object.file for object in linked]
     library = [object.file for object in step.library]
     call = ctx.actions.args()
@@ -160,16 +135,8 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", check
         call.add(object.file, format = "--object=%s")
         call.add(object.source, format = "--source=%s")
     call.add("--")
-    call.add(toolchain.clang.executable)
-    args = ctx.actions.args()
-
-    # The program leaves files with two @ to clang, which reads another format.
-    args.use_param_file("@@%s")
-    args.set_param_file_format("shell")
-    args.add_all(step.words)
-    add_flags(args, step.generation, out)
-    args.add_all(toolchain.link_flags if step.linkopts != None else [])
-    add_flags(args, step.linkopts or [], out)
+    call.add(shared.toolchain.clang.executable)
+    args = _arguments_of_clang(ctx)
     args.add("-o", out)
     if step.by_linker:
         # Only the linker gets these files: the driver would optimize bitcode again before linking it.
@@ -181,17 +148,45 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", check
     else:
         args.add_all(objects + library)
     ctx.actions.run(
-        arguments = [call, args],
+        arguments = [call, shared.arguments, args],
         exec_group = LINK_GROUP,
-        executable = ctx.exec_groups[LINK_GROUP].toolchains[PROGRAM_TYPE].offload_program,
-        execution_requirements = {"supports-path-mapping": "1"},
-        inputs = depset(objects + library + checked + getattr(ctx.files, "additional_linker_inputs", []), transitive = [toolchain.link_files]),
+        executable = shared.executable,
+        execution_requirements = _REQUIREMENTS,
+        inputs = depset(objects + library + checked, transitive = [shared.files]),
         mnemonic = mnemonic,
         outputs = [out],
         progress_message = message,
         resource_set = _resources,
-        tools = [toolchain.clang],
+        tools = shared.tools,
     )
+
+_REQUIREMENTS = {"supports-path-mapping": "1"}
+
+def _arguments_of_clang(ctx):
+    args = ctx.actions.args()
+
+    # The program leaves files with two @ to clang, which reads another format.
+    args.use_param_file("@@%s")
+    args.set_param_file_format("shell")
+    return args
+
+def _shared(ctx, step, out):
+    """Returns what all links with a step have in common, and keeps it in the step for the next one."""
+    if not step.shared:
+        toolchain = device_toolchain_of(ctx, LINK_GROUP)
+        args = _arguments_of_clang(ctx)
+        args.add_all(step.words)
+        add_flags(args, step.generation, out)
+        args.add_all(toolchain.link_flags if step.linkopts != None else [])
+        add_flags(args, step.linkopts or [], out)
+        step.shared.append(struct(
+            arguments = args,
+            executable = ctx.exec_groups[LINK_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+            files = depset(getattr(ctx.files, "additional_linker_inputs", []), transitive = [toolchain.link_files]),
+            toolchain = toolchain,
+            tools = [toolchain.clang],
+        ))
+    return step.shared[0]
 
 def _step(*, words, by_linker = False, generation = [], library = [], linkopts = None, without_runtime = ""):
     """Returns a step.
@@ -212,6 +207,7 @@ def _step(*, words, by_linker = False, generation = [], library = [], linkopts =
         generation = generation,
         library = library,
         linkopts = linkopts,
+        shared = [],
         without_runtime = without_runtime,
         words = words,
     )
@@ -233,7 +229,7 @@ def hip_link_step(ctx, target, *, rdc, copts, linkopts, library = []):
       target: struct returned by `target_ids.complete`.
       rdc: whether the link generates code.
       copts: compiler flags, some of which apply if the link generates code.
-      linkopts: flags of the device link.
+      linkopts: result of `device_linkopts_of`.
       library: list of structs with bitcode, of which only the needed parts are linked.
 
     Returns:
@@ -256,7 +252,7 @@ def hip_link_step(ctx, target, *, rdc, copts, linkopts, library = []):
         by_linker = by_linker,
         generation = generation_flags(ctx, toolchain, copts, target) if rdc or portable else [],
         library = library,
-        linkopts = flags_for(target, linkopts),
+        linkopts = linkopts,
         words = words,
     )
 
@@ -271,7 +267,7 @@ def ptx_link_step(ctx, target, *, cuda, copts, linkopts):
       target: struct returned by `target_ids.complete`.
       cuda: whether the compilations use CUDA, whose version decides about the version of PTX.
       copts: compiler flags.
-      linkopts: flags of the device link.
+      linkopts: result of `device_linkopts_of`.
 
     Returns:
       a step whose output is PTX.
@@ -281,7 +277,7 @@ def ptx_link_step(ctx, target, *, cuda, copts, linkopts):
     return _step(
         by_linker = True,
         generation = generation,
-        linkopts = flags_for(target, linkopts),
+        linkopts = linkopts,
         words = ["--target=nvptx64-nvidia-cuda", "-march=" + target.target_id] +
                 (["--cuda-feature=" + feature] if feature and not cuda else []) +
                 [_LTO, "-Wl,--lto-emit-asm", "-Wno-unused-command-line-argument"] +
@@ -296,13 +292,12 @@ def openmp_link_step(ctx, target, *, triple, copts, linkopts):
       target: struct returned by `target_ids.complete`.
       triple: the triple of the target, as clang's flags have it.
       copts: compiler flags.
-      linkopts: flags of the device link.
+      linkopts: result of `device_linkopts_of`.
 
     Returns:
       a step whose output is an image: a code object, bitcode for NVIDIA GPUs, or a shared library for a CPU.
     """
     toolchain = device_toolchain_of(ctx, LINK_GROUP)
-    linkopts = flags_for(target, linkopts)
     amd = target_ids.is_amdgpu(target.triple)
     words = ["--target=" + triple]
     if not target.target_id:
@@ -348,7 +343,7 @@ def program_link_flags(ctx, toolchain, *, copts, linkopts):
       ctx: the rule's context.
       toolchain: result of `device_toolchain_of`.
       copts: compiler flags.
-      linkopts: flags of the device links.
+      linkopts: result of `device_linkopts_of` for all targets.
 
     Returns:
       list of strings for `add_flags`.

@@ -2,8 +2,37 @@
 
 FlagBeginningsInfo = provider(
     doc = "The value of a setting with flags.",
-    fields = {"beginnings": "List of strings: a flag that begins with one of them is meant."},
+    fields = {"table": "Result of `flag_table`: a flag that begins with one of its entries is meant."},
 )
+
+def flag_table(beginnings):
+    """Returns a table of beginnings of flags, for `longest_beginning`.
+
+    Args:
+      beginnings: list of strings.
+
+    Returns:
+      a dict from a length to a dict whose keys are the beginnings of this length, the longest first.
+    """
+    by_length = {}
+    for beginning in beginnings:
+        by_length.setdefault(len(beginning), {})[beginning] = None
+    return {length: by_length[length] for length in sorted(by_length, reverse = True) if length}
+
+def longest_beginning(flag, table):
+    """Returns the length of the longest entry of a table with which a flag begins.
+
+    Args:
+      flag: a string.
+      table: result of `flag_table`.
+
+    Returns:
+      an int, 0 without such an entry.
+    """
+    for length, beginnings in table.items():
+        if flag[:length] in beginnings:
+            return length
+    return 0
 
 _DEFAULT = "default"
 
@@ -11,7 +40,7 @@ def _flag_beginnings_impl(ctx):
     beginnings = []
     for value in ctx.build_setting_value:
         beginnings.extend(ctx.attr.table if value == _DEFAULT else [value])
-    return [FlagBeginningsInfo(beginnings = beginnings)]
+    return [FlagBeginningsInfo(table = flag_table(beginnings))]
 
 flag_beginnings = rule(
     implementation = _flag_beginnings_impl,
@@ -26,3 +55,10 @@ flag_beginnings = rule(
         repeatable = True,
     ),
 )
+
+# The attributes of rules that select flags of the C++ toolchain and of `--copt`.
+FLAG_ATTRS = {
+    "_device_keep_copts": attr.label(default = "//rules/settings:device_keep_copts"),
+    "_explain_flags": attr.label(default = "//rules/settings:explain_flags"),
+    "_host_skip_copts": attr.label(default = "//rules/settings:host_skip_copts"),
+}

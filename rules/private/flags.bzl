@@ -19,7 +19,7 @@ LINKER_INPUTS_ATTRS = {
 }
 
 # Attributes with linker flags.
-_LINK_ATTRIBUTES = ["linkopts", "device_linkopts"]
+_LINK_ATTRIBUTES = ["arch_linkopts", "device_linkopts", "linkopts"]
 
 # Prefixes of flags that select the architectures to compile for.
 _ARCH_FLAGS = ("--amdgpu-target", "--cuda-gpu-arch", "--offload-arch", "--no-offload-arch", "-mcpu=gfx")
@@ -59,6 +59,8 @@ def expand_texts(ctx, attribute, texts):
     Returns:
       list of strings for `add_flags`.
     """
+    if not texts:
+        return []
     targets = _targets(ctx, attribute)
     split = "no_copts_tokenization" not in ctx.features or attribute in _LINK_ATTRIBUTES
     flags = []
@@ -106,9 +108,12 @@ def expand_defines(ctx, attribute):
     Returns:
       list of strings for `add_flags`.
     """
+    texts = getattr(ctx.attr, attribute)
+    if not texts:
+        return []
     targets = _targets(ctx, attribute)
     defines = []
-    for text in getattr(ctx.attr, attribute):
+    for text in texts:
         words = _split(ctx, attribute, _expand(ctx, attribute, text, targets))
         if len(words) != 1:
             fail("{}: {}: {} has {} words, expected one definition, NAME or NAME=VALUE; quote spaces as in a shell, e.g. \"NAME='a b'\"".format(
@@ -129,6 +134,8 @@ def add_flags(args, flags, out, **kwargs):
       out: an output of the action, which determines the paths of files if Bazel maps paths.
       **kwargs: `before_each` and `format_each` of `Args.add_all`.
     """
+    if not flags:
+        return
     output_root = out.root.path.split("/")[0] + "/"
 
     # Flags are strings. If Bazel maps paths (all configurations become one), paths in flags must change as well. The

@@ -26,11 +26,11 @@ def _collected(ctx, context, local_defines = [], exported = None):
     return struct(
         context = exported or context,
         defines = depset(local_defines + [_repository_define(ctx)], transitive = [context.defines]),
-        files = depset(ctx.files.additional_compiler_inputs, transitive = [context.headers]),
+        files = depset(ctx.files.additional_compiler_inputs, transitive = [context.headers]) if ctx.files.additional_compiler_inputs else context.headers,
         headers = context.headers,
         includes = context.includes,
         quote_includes = context.quote_includes,
-        system_includes = depset(transitive = [context.system_includes, context.external_includes]),
+        system_includes = depset(transitive = [context.system_includes, context.external_includes]) if context.external_includes else context.system_includes,
     )
 
 def headers_of(ctx):

@@ -19,7 +19,6 @@ def _hip_code_objects_impl(ctx):
         ctx,
         compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers_of(ctx)),
         copts = expand_flags(ctx, "copts"),
-        linkopts = expand_flags(ctx, "device_linkopts"),
         rdc = ctx.attr.rdc,
         where = place(ctx, "hip_code_objects"),
     )
@@ -40,11 +39,12 @@ entry of the bundle supports. Since LLVM 22, clang generates it directly and req
 ```starlark
 hip_code_objects(
     name = "kernels",
-    srcs = ["gemm.hip", "scan.hip"],
+    srcs = ["gemm.hip", "mfma.hip", "no_mfma.hip"],
     hdrs = ["tile.h"],
     arch_srcs = {
-        "mfma.hip": "gfx90a gfx942",
-        "no_mfma.hip": "!gfx90a !gfx942",
+        "gfx90a": ["mfma.hip"],
+        "gfx942": ["mfma.hip"],
+        "//conditions:default": ["no_mfma.hip"],
     },
     offload_archs = ["gfx90a", "gfx942", "gfx1100"],
 )

@@ -1,7 +1,7 @@
 """Compiles HIP sources to code objects and host objects."""
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
-load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "hip_targets")
+load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "device_linkopts_of", "hip_targets", "sources_for")
 load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
@@ -23,19 +23,12 @@ DEVICE_DEPS_ATTRS = {
     ),
 }
 
-def _compile(ctx, compiler, src, name, target, rdc, copts, bitcode):
-    portable = target_ids.is_portable(target)
-    out = ctx.actions.declare_file("{}/{}/{}.{}".format(
-        ctx.label.name,
-        target_ids.file_name(target.target_id),
-        name,
-        "bc" if rdc or portable else "o",
-    ))
+def _compile(ctx, compiler, step, src, out, target, portable):
     compile(
         ctx,
         compiler,
-        hip_device_step(compiler, target, bitcode = bitcode, copts = copts, rdc = rdc),
-        message = "Compiling {} for {}".format(src.short_path, target.target_id),
+        step,
+        message = "Compiling " + src.short_path + " for " + target.target_id,
         mnemonic = "OffloadHipPortableCompile" if portable else "OffloadHipCompile",
         out = out,
         src = src,
@@ -45,38 +38,32 @@ def _compile(ctx, compiler, src, name, target, rdc, copts, bitcode):
 _UNDEFINED = "add a definition to the source, or set rdc = True if another source has one, or add the device_bitcode_library that has one to device_deps"
 _UNDEFINED_RDC = "add a definition to srcs, or add the library that has one to device_deps"
 
-def hip_link(ctx, *, target, objects, rdc, copts, linkopts, library = [], checked = [], name = "", advice = None):
+def hip_link(ctx, step, *, target, objects, advice, checked = [], name = ""):
     """Links device code for one architecture.
 
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS`.
+      step: result of `hip_link_step` for the target.
       target: struct returned by `target_ids.complete`.
       objects: list of structs: file (an object, with rdc bitcode) and source (its name in messages).
-      rdc: whether the link generates code.
-      copts: compiler flags, some of which apply if the link generates code.
-      linkopts: flags of the device link.
-      library: list of such structs with bitcode, of which only the needed parts are linked.
+      advice: what to do about undefined symbols.
       checked: list of Files that must exist before the link.
       name: name of the linked source; empty for all sources.
-      advice: what to do about undefined symbols, if it is not to add a source or a target of device_deps.
 
     Returns:
       the image.
     """
     arch = target.target_id
-    out = ctx.actions.declare_file("{}/{}{}.{}".format(
-        ctx.label.name,
-        target_ids.file_name(arch),
-        "/" + name if name else "",
-        "spv" if target_ids.is_portable(target) else "co",
-    ))
+    out = ctx.actions.declare_file(
+        ctx.label.name + "/" + target_ids.file_name(arch) + ("/" + name if name else "") + (".spv" if target_ids.is_portable(target) else ".co"),
+    )
     device_link(
         ctx,
-        hip_link_step(ctx, target, copts = copts, library = library, linkopts = linkopts, rdc = rdc),
-        advice = advice or (_UNDEFINED_RDC if rdc else _UNDEFINED),
+        step,
+        advice = advice,
         checked = checked,
         linked = objects,
-        message = "Linking {}%{{label}} for {}".format(name + " of " if name else "", arch),
+        message = "Linking " + (name + " of " if name else "") + "%{label} for " + arch,
         mnemonic = "OffloadDeviceLink",
         out = out,
     )
@@ -123,9 +110,19 @@ def _check_copies(ctx, *, objects, library, labels, out):
         progress_message = "Checking the device_deps of %{label}",
     )
 
-def _device_sources_of(ctx):
-    """Returns the files in srcs that can have device code."""
+def hip_sources(ctx):
+    """Returns the files in srcs that can have device code.
+
+    Args:
+      ctx: the rule's context.
+
+    Returns:
+      list of Files.
+    """
     return [src for src in sources_of(ctx) if src.extension != "c"]
+
+# The extensions of such files.
+_EXTENSIONS = ["hip", "cu", "cpp", "cc", "cxx"]
 
 def c_objects(ctx, compiler, *, copts):
     """Compiles the C sources of a rule.
@@ -140,12 +137,13 @@ def c_objects(ctx, compiler, *, copts):
     """
     sources = [src for src in sources_of(ctx) if src.extension == "c"]
     objects = []
+    step = c_step(compiler, copts = copts) if sources else None
     for src, name in zip(sources, object_names(ctx, sources)):
         out = ctx.actions.declare_file("{}/c/{}.o".format(ctx.label.name, name))
         compile(
             ctx,
             compiler,
-            c_step(compiler, copts = copts),
+            step,
             message = "Compiling {}".format(src.short_path),
             mnemonic = "OffloadHipHostCompile",
             out = out,
@@ -154,34 +152,15 @@ def c_objects(ctx, compiler, *, copts):
         objects.append(out)
     return objects
 
-def hip_sources(ctx, where):
-    """Returns the sources that a rule compiles for any architecture.
-
-    Args:
-      ctx: the rule's context; it has `srcs` and `ARCH_SRCS_ATTRS`.
-      where: prefix of error messages, `label: rule`.
-
-    Returns:
-      list of Files: those of `srcs`, then those of `arch_srcs`.
-    """
-    sources = {src: None for src in _device_sources_of(ctx)}
-    for dep in ctx.attr.arch_srcs:
-        for src in dep.files.to_list():
-            if src in sources:
-                fail("{}: arch_srcs: {} is also in srcs or twice in arch_srcs: srcs are compiled for all architectures, so list it once".format(where, src.short_path))
-            sources[src] = None
-    return sources.keys()
-
-def hip_images(ctx, compiler, *, where, rdc, copts, linkopts, per_source = False, linked = True):
+def hip_images(ctx, compiler, *, where, rdc, copts, per_source = False, linked = True):
     """Compiles the sources of a rule for its architectures and links the code of each architecture.
 
     Args:
-      ctx: the rule's context; it has `srcs`, `ARCH_SRCS_ATTRS`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `HOST_ATTRS`, `ARCHITECTURES_ATTRS` and `ARCH_COPTS_ATTRS`.
+      ctx: the rule's context; it has `srcs`, `ARCH_SRCS_ATTRS`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `HOST_ATTRS`, `ARCHITECTURES_ATTRS`, `ARCH_COPTS_ATTRS` and `DEVICE_LINKOPTS_ATTRS`.
       compiler: result of `compiler_of`.
       where: prefix of error messages, `label: rule`.
       rdc: whether sources are compiled to bitcode and the link generates code.
       copts: compiler flags.
-      linkopts: flags of the device link.
       per_source: whether each source is linked separately.
       linked: whether the sources are linked at all.
 
@@ -190,7 +169,10 @@ def hip_images(ctx, compiler, *, where, rdc, copts, linkopts, per_source = False
       images (list of `offload_image()`, one for each architecture); and objects, an OffloadDeviceObjectsInfo, None
       without rdc.
     """
-    names = {src: name for src, name in zip(hip_sources(ctx, where), object_names(ctx, hip_sources(ctx, where)))}
+    all_sources = hip_sources(ctx)
+    names = {src: name for src, name in zip(all_sources, object_names(ctx, all_sources))}
+    source_names = {src: source_name(ctx.label, src) for src in all_sources}
+    by_arch = arch_sources_of(ctx, where, _EXTENSIONS)
     if not names:
         fail("{}: srcs is empty: add HIP sources".format(where))
     targets = hip_targets(ctx, where)
@@ -207,15 +189,19 @@ def hip_images(ctx, compiler, *, where, rdc, copts, linkopts, per_source = False
         id = target_ids.entry_id(target.kind, target.triple, arch)
         flags = copts + arch_copts_of(ctx, target)
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
-        sources = _device_sources_of(ctx) + arch_sources_of(ctx, target, where)
+        sources = sources_for(all_sources, by_arch, target)
         if not sources and not per_source:
-            fail("{}: no source for {}: srcs is empty, and arch_srcs has no source for it".format(where, arch))
+            fail("{}: no source for {}: arch_srcs has all of srcs, and no source for it; add one, or leave {} out of offload_archs".format(where, arch, arch))
+        portable = target_ids.is_portable(target)
+        folder = ctx.label.name + "/" + target_ids.file_name(arch) + "/"
+        extension = ".bc" if rdc or portable else ".o"
+        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, rdc = rdc)
         compiled = {
             names[src]: struct(
-                file = _compile(ctx, compiler, src, names[src], target, rdc, flags, bitcode),
+                file = _compile(ctx, compiler, step, src, ctx.actions.declare_file(folder + names[src] + extension), target, portable),
                 id = id,
                 label = ctx.label,
-                source = source_name(ctx.label, src),
+                source = source_names[src],
             )
             for src in sources
         }
@@ -233,19 +219,25 @@ def hip_images(ctx, compiler, *, where, rdc, copts, linkopts, per_source = False
                 objects = [object.file for object in compiled.values()],
                 out = checked[0],
             )
+        link_step = hip_link_step(
+            ctx,
+            target,
+            copts = compiler.language_flags("c++", True) + flags,
+            library = [_named(object) for object in library],
+            linkopts = device_linkopts_of(ctx, target),
+            rdc = rdc,
+        )
         for unit, images in units.items():
             if not compiled or (unit and unit not in compiled):
-                # A source of arch_srcs that is not for this architecture.
+                # A source that is not for this architecture.
                 continue
             file = hip_link(
                 ctx,
+                link_step,
+                advice = _UNDEFINED_RDC if rdc else _UNDEFINED,
                 checked = checked,
-                copts = compiler.language_flags["c++", True] + flags,
-                library = [_named(object) for object in library],
-                linkopts = linkopts,
                 name = unit,
                 objects = [compiled[unit]] if unit else compiled.values(),
-                rdc = rdc,
                 target = target,
             )
             images.append(offload_image(
@@ -274,12 +266,13 @@ def hip_host_objects(ctx, compiler, *, sources, copts, rdc):
       list of Files: with rdc, objects with offload entries; without rdc, objects that each refer to a fat binary.
     """
     objects = []
+    step = hip_host_step(compiler, copts = copts, rdc = rdc)
     for src, name in zip(sources, object_names(ctx, sources)):
         out = ctx.actions.declare_file("{}/host/{}.o".format(ctx.label.name, name))
         compile(
             ctx,
             compiler,
-            hip_host_step(compiler, copts = copts, rdc = rdc),
+            step,
             message = "Compiling {} for the host".format(src.short_path),
             mnemonic = "OffloadHipHostCompile",
             out = out,

@@ -4,10 +4,11 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo", "offload_image")
+load(":architectures.bzl", "DEVICE_LINKOPTS_ATTRS", "device_linkopts_of")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "device_flags")
 load(":compression.bzl", "COMPRESSION_ATTRS")
-load(":device_link.bzl", "DEVICE_LINKOPTS_DOC")
+load(":device_link.bzl", "hip_link_step")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS", "expand_flags")
 load(":hip_compile.bzl", "hip_link")
 load(":images.bzl", "image_groups")
@@ -96,11 +97,15 @@ def _hip_device_link_impl(ctx):
         images.append(offload_image(
             file = hip_link(
                 ctx,
+                hip_link_step(
+                    ctx,
+                    target,
+                    copts = device_flags(ctx) + expand_flags(ctx, "copts"),
+                    linkopts = device_linkopts_of(ctx, target),
+                    rdc = True,
+                ),
                 advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
-                copts = device_flags(ctx) + expand_flags(ctx, "copts"),
-                linkopts = expand_flags(ctx, "device_linkopts"),
                 objects = [object for library in libraries for object in library.code if object.id == id],
-                rdc = True,
                 target = target,
             ),
             kind = target.kind,
@@ -167,7 +172,7 @@ Default outputs: the object that registers the device code.
 
 Output groups: `bundle`, the bundle; `gfx942` and so on, the images of one architecture; `_validation`, the [checks](../howto/validation.md).
 """,
-    attrs = DEVICE_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | LINKER_INPUTS_ATTRS | {
+    attrs = DEVICE_ATTRS | DEVICE_LINKOPTS_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | LINKER_INPUTS_ATTRS | {
         "copts": attr.string_list(
             doc = "Compiler flags that affect code generation, such as `-O2` or `-mllvm OPTION`. Others have no effect in a link.",
         ),
@@ -176,9 +181,6 @@ Output groups: `bundle`, the bundle; `gfx942` and so on, the images of one archi
             aspects = [_unlinked],
             mandatory = True,
             providers = [CcInfo],
-        ),
-        "device_linkopts": attr.string_list(
-            doc = DEVICE_LINKOPTS_DOC,
         ),
     },
     exec_groups = CLANG_GROUPS | PROGRAM_GROUPS,

@@ -1,6 +1,7 @@
 """hip_library compiles HIP sources to host and device code for C++ programs."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
@@ -9,7 +10,7 @@ load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compiler_of")
 load(":compression.bzl", "COMPRESSION_ATTRS")
 load(":flags.bzl", "expand_flags")
-load(":headers.bzl", "library_headers")
+load(":headers.bzl", "contexts_of", "library_headers")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "c_objects", "hip_host_objects", "hip_images", "hip_sources")
 load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
 load(":images.bzl", "image_groups")
@@ -34,24 +35,24 @@ def _linked_together(ctx, *, where, host_objects, unit):
     objects.append(register_images(ctx, files = [bundle.file], kind = "hip", own_entries = objects))
     return objects, [bundle]
 
-def _linked_alone(ctx, *, where, host_objects, units):
+def _linked_alone(ctx, *, where, sources, host_objects, units):
     """Creates a fat binary for each source, which the host code of the source registers."""
-    sources = hip_sources(ctx, where)
     suffixes = [compilation_id(ctx, src) for src in sources]
     names = object_names(ctx, sources)
     objects = isolate_objects(ctx, host_objects, suffixes)
     bundles = []
     hosts = list(objects)
+    triple = host_triple(ctx)
     for name, suffix, unit, host in zip(names, suffixes, units, hosts):
         bundle = bundle_images(
             ctx,
-            host = host_triple(ctx),
+            host = triple,
             images = unit.images,
             out = ctx.actions.declare_file("{}/{}.hipfb".format(ctx.label.name, unit.name) if unit.name else ctx.label.name + ".hipfb"),
             where = where,
         )
         bundles.append(bundle)
-        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, name = name, suffix = suffix))
+        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, name = name, suffix = suffix, triple = triple))
     return objects, bundles
 
 def _unlinked(ctx, *, host_objects, device_objects):
@@ -74,6 +75,12 @@ def _runtime_of(ctx, compiler):
         return runtime
     return compiler.clang.hip_runtime or runtime
 
+def _exported(ctx, headers, runtime):
+    """Returns the headers for dependents. Headers of the library can include those of HIP."""
+    if not ctx.files.hdrs and not ctx.files.textual_hdrs:
+        return headers.context
+    return cc_common.merge_compilation_contexts(compilation_contexts = [headers.context] + contexts_of([runtime]))
+
 def _openmp_runtime_of(ctx, host_copts):
     """Returns clang's OpenMP runtime if host code uses it, a list."""
     for flag in host_copts + ctx.fragments.cpp.copts + ctx.fragments.cpp.cxxopts:
@@ -95,13 +102,13 @@ def _hip_library_impl(ctx):
         compiler,
         copts = copts + expand_flags(ctx, "device_copts"),
         linked = ctx.attr.device_link,
-        linkopts = expand_flags(ctx, "device_linkopts"),
         per_source = not rdc,
         rdc = rdc,
         where = where,
     )
     host_copts = copts + expand_flags(ctx, "host_copts")
-    host_objects = hip_host_objects(ctx, compiler, copts = host_copts, rdc = rdc, sources = hip_sources(ctx, where))
+    sources = hip_sources(ctx)
+    host_objects = hip_host_objects(ctx, compiler, copts = host_copts, rdc = rdc, sources = sources)
     providers = [made.objects] if rdc else []
     bundles = []
     if not ctx.attr.device_link:
@@ -110,12 +117,13 @@ def _hip_library_impl(ctx):
     elif rdc:
         objects, bundles = _linked_together(ctx, host_objects = host_objects, unit = made.units[0], where = where)
     else:
-        objects, bundles = _linked_alone(ctx, host_objects = host_objects, units = made.units, where = where)
+        objects, bundles = _linked_alone(ctx, host_objects = host_objects, sources = sources, units = made.units, where = where)
+    runtime = _runtime_of(ctx, compiler)
     objects = objects + c_objects(ctx, compiler, copts = host_copts)
     if len(bundles) == 1:
         providers.append(bundles[0])
     images = [image for unit in made.units for image in unit.images]
-    return library_providers(ctx, counted = True, headers = headers, objects = objects, runtimes = [_runtime_of(ctx, compiler)] + _openmp_runtime_of(ctx, host_copts)) + providers + [
+    return library_providers(ctx, cc = cc, context = _exported(ctx, headers, runtime), counted = True, objects = objects, runtimes = [runtime] + _openmp_runtime_of(ctx, host_copts)) + providers + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = depset(parse_headers(ctx, compiler, language = ["-x", "hip", "--offload-host-only"]), transitive = [
@@ -146,7 +154,8 @@ all such libraries of a program once, as `hipcc -fgpu-rdc --hip-link` does, so t
 A library with one source or with `rdc = True` is also a bundle: other rules can unbundle, archive and extract it.
 
 The setting `//rules/settings:hip_runtime` selects the runtime. The default is the runtime of the compiler's ROCm, or
-`-lamdhip64` if the compiler is not part of a ROCm.
+`-lamdhip64` if the compiler is not part of a ROCm. If the library has `hdrs` or `textual_hdrs`, its dependents also get the
+runtime's headers and definitions (`<hip/hip_runtime.h>`, `__HIP_PLATFORM_AMD__`), so that C++ sources can include its headers.
 
 ```starlark
 hip_library(

@@ -1,16 +1,16 @@
 """Common code of rules that compile sources with device and host code to a library for C++ programs."""
 
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":architectures.bzl", "ARCH_COPTS_ATTRS")
+load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":compilation.bzl", "compile", "parse_step")
-load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "device_link", "merge_objects_step")
+load(":device_link.bzl", "device_link", "merge_objects_step")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_flags")
 load(":linking.bzl", "host_triple", "linked_cc_info")
 load(":messages.bzl", "name_of")
 load(":sources.bzl", "object_names", "private_headers_of")
 
 # The attributes of such a rule, except srcs.
-LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS | {
+LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "alwayslink": attr.bool(
         doc = "Whether all code of the library is linked into programs that depend on it. If false, the library is linked completely if the program refers to any part of it, and not at all otherwise.",
         default = True,
@@ -31,9 +31,6 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | LINKER_INPUTS_ATTRS |
     ),
     "device_copts": attr.string_list(
         doc = "Additional compiler flags for device code, after `copts`.",
-    ),
-    "device_linkopts": attr.string_list(
-        doc = DEVICE_LINKOPTS_DOC,
     ),
     "hdrs": attr.label_list(
         doc = "Headers that the sources and dependents include, by their path relative to the workspace.",
@@ -145,12 +142,13 @@ def merged_object(ctx, objects):
 # Extensions of files for which coverage is collected.
 _COUNTED = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inl"]
 
-def library_providers(ctx, *, headers, objects, runtimes, counted = False):
+def library_providers(ctx, *, cc, context, objects, runtimes, counted = False):
     """Returns the providers of such a rule for C++ programs.
 
     Args:
       ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
-      headers: result of `library_headers`.
+      cc: result of `cc_configuration`.
+      context: CcCompilationContext of dependents.
       objects: list of position-independent objects.
       runtimes: list of Targets with the runtimes that host code calls; programs are linked with them.
       counted: whether `bazel coverage` collects the coverage of the sources.
@@ -171,7 +169,8 @@ def library_providers(ctx, *, headers, objects, runtimes, counted = False):
             ctx,
             additional_inputs = ctx.files.additional_linker_inputs,
             alwayslink = ctx.attr.alwayslink,
-            compilation_context = headers.context,
+            cc = cc,
+            compilation_context = context,
             deps = [dep[CcInfo] for dep in deps + runtimes],
             linkopts = expand_flags(ctx, "linkopts"),
             linkstatic = ctx.attr.linkstatic,
@@ -181,6 +180,6 @@ def library_providers(ctx, *, headers, objects, runtimes, counted = False):
             ctx,
             dependency_attributes = ["data", "deps", "device_deps", "implementation_deps"],
             extensions = _COUNTED,
-            source_attributes = ["srcs", "arch_srcs", "hdrs"] if counted else [],
+            source_attributes = ["srcs", "hdrs"] if counted else [],
         ),
     ]

@@ -100,7 +100,7 @@ def isolate_objects(ctx, objects, suffixes = None):
         args = offload_arguments(ctx, "isolate")
         args.add(file, format = "--input=%s")
         args.add(out, format = "--output=%s")
-        args.add(suffix, format = "--suffix=%s")
+        args.add("--suffix=" + suffix)
         run_offload(
             ctx,
             arguments = args,
@@ -112,7 +112,7 @@ def isolate_objects(ctx, objects, suffixes = None):
         isolated.append(out)
     return isolated
 
-def hold_fat_binary(ctx, *, bundle, host, name, suffix):
+def hold_fat_binary(ctx, *, bundle, host, name, suffix, triple):
     """Creates an object with the fat binary that a host object registers, after `isolate_objects`.
 
     Args:
@@ -122,6 +122,7 @@ def hold_fat_binary(ctx, *, bundle, host, name, suffix):
         variables, the result is an object without content.
       name: name of the source in the target.
       suffix: suffix of the host object.
+      triple: result of `host_triple`.
 
     Returns:
       the object.
@@ -129,9 +130,9 @@ def hold_fat_binary(ctx, *, bundle, host, name, suffix):
     out = ctx.actions.declare_file("{}/host/{}.fatbin.o".format(ctx.label.name, name))
     args = offload_arguments(ctx, "register")
     args.add("--kind=hip")
-    args.add(host_triple(ctx), format = "--triple=%s")
+    args.add("--triple=" + triple)
     args.add(out, format = "--output=%s")
-    args.add(suffix, format = "--symbol=__hip_fatbin_%s")
+    args.add("--symbol=__hip_fatbin_" + suffix)
     args.add(host, format = "--referenced-by=%s")
     args.add(bundle)
     run_offload(
@@ -215,13 +216,14 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
     )
     return out
 
-def linked_cc_info(ctx, *, objects, deps, additional_inputs = [], alwayslink = True, compilation_context = None, linkopts = [], linkstatic = True):
+def linked_cc_info(ctx, *, objects, deps, cc = None, additional_inputs = [], alwayslink = True, compilation_context = None, linkopts = [], linkstatic = True):
     """Returns a CcInfo whose objects are linked into all dependents.
 
     Args:
       ctx: the rule's context; the rule uses the C++ toolchain.
       objects: list of position-independent objects.
       deps: list of CcInfo that are linked with them.
+      cc: result of `cc_configuration`, if the rule already has it.
       additional_inputs: list of files that linkopts refer to.
       alwayslink: whether programs include objects that they do not refer to.
       compilation_context: headers that dependents can include.
@@ -231,7 +233,7 @@ def linked_cc_info(ctx, *, objects, deps, additional_inputs = [], alwayslink = T
     Returns:
       a CcInfo.
     """
-    cc = cc_configuration(ctx)
+    cc = cc or cc_configuration(ctx)
     linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
         actions = ctx.actions,
         additional_inputs = additional_inputs,

@@ -3,9 +3,10 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":architectures.bzl", "DEVICE_LINKOPTS_ATTRS", "device_linkopts_of")
 load(":cc_flags.bzl", "device_flags")
-load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "program_link_flags")
-load(":flags.bzl", "LINKER_INPUTS_ATTRS", "add_flags", "expand_flags")
+load(":device_link.bzl", "program_link_flags")
+load(":flags.bzl", "LINKER_INPUTS_ATTRS", "add_flags")
 load(":libraries.bzl", "runfiles_of")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info")
 load(":messages.bzl", "place")
@@ -46,7 +47,7 @@ def _offload_link_impl(ctx):
 
     # Here, the objects of libraries are in archives, and no other object refers to their members.
     args.add("--whole-archive")
-    add_flags(args, program_link_flags(ctx, toolchain, copts = device_flags(ctx), linkopts = expand_flags(ctx, "device_linkopts")), out, format_each = "--device-arg=%s")
+    add_flags(args, program_link_flags(ctx, toolchain, copts = device_flags(ctx), linkopts = device_linkopts_of(ctx, None)), out, format_each = "--device-arg=%s")
     args.add_all(inputs)
     ctx.actions.run(
         arguments = [args],
@@ -105,13 +106,10 @@ cc_binary(
 
 Default outputs: the object that registers the device code.
 """,
-    attrs = DEVICE_ATTRS | HOST_ATTRS | LINKER_INPUTS_ATTRS | {
+    attrs = DEVICE_ATTRS | DEVICE_LINKOPTS_ATTRS | HOST_ATTRS | LINKER_INPUTS_ATTRS | {
         "deps": attr.label_list(
             doc = "Libraries with fat objects. Their dependencies are included.",
             providers = [CcInfo],
-        ),
-        "device_linkopts": attr.string_list(
-            doc = DEVICE_LINKOPTS_DOC,
         ),
         "srcs": attr.label_list(
             doc = "Fat objects and archives. Objects become part of the program. Archives should be in `deps` instead.",

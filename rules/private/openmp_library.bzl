@@ -3,11 +3,11 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadImagesInfo", "offload_image")
-load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of", "check_compiler")
+load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of", "check_compiler", "device_linkopts_of")
 load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compile", "compiler_of", "is_nvidia", "openmp_device_step", "openmp_host_step", "openmp_object_step", "openmp_source_step", "openmp_triple")
 load(":device_bitcode.bzl", "bitcode_for")
-load(":device_link.bzl", "DEVICE_LINKOPTS_DOC", "device_link", "openmp_link_step")
+load(":device_link.bzl", "device_link", "openmp_link_step")
 load(":flags.bzl", "expand_flags")
 load(":headers.bzl", "library_headers")
 load(":images.bzl", "image_groups")
@@ -117,8 +117,8 @@ def _link(ctx, compiler, linked, target):
         openmp_link_step(
             ctx,
             target,
-            copts = compiler.language_flags["c++", True] + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
-            linkopts = expand_flags(ctx, "device_linkopts"),
+            copts = compiler.language_flags("c++", True) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
+            linkopts = device_linkopts_of(ctx, target),
             triple = openmp_triple(target),
         ),
         advice = _UNDEFINED,
@@ -189,7 +189,7 @@ def _openmp_library_impl(ctx):
     objects.append(register_images(ctx, files = packages, kind = _KIND, own_entries = objects, relocatable = ctx.attr.relocatable))
     if ctx.attr.relocatable:
         objects = [merged_object(ctx, objects)]
-    return library_providers(ctx, headers = headers, objects = objects, runtimes = [ctx.attr._runtime]) + [
+    return library_providers(ctx, cc = cc, context = headers.context, objects = objects, runtimes = [ctx.attr._runtime]) + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = depset(parse_headers(ctx, compiler, language = ["-x", "c++", "-fopenmp"])),
@@ -206,7 +206,7 @@ is linked together for each target. The library registers its own images. A prog
 libraries, also from other build systems.
 
 Targets are AMD GPUs (`gfx90a`) and the CPU itself (`x86_64-pc-linux-gnu`). The CPU is the default if `offload_archs` and
-the setting are empty. For GPUs, `device_linkopts` must include LLVM's device runtime:
+the setting are empty. For GPUs, `device_linkopts` or `arch_linkopts` must include LLVM's device runtime:
 
 <!-- not run: names a directory with LLVM's device runtime; tests/devicecode links for GPUs. -->
 ```starlark
@@ -214,7 +214,7 @@ openmp_library(
     name = "stats",
     srcs = ["stats.cc"],
     hdrs = ["stats.h"],
-    device_linkopts = ["amdgcn-amd-amdhsa=" + flag for flag in ["-L/sw/llvm/lib/amdgcn-amd-amdhsa", "-lompdevice"]],
+    arch_linkopts = {"amdgcn-amd-amdhsa": ["-L/sw/llvm/lib/amdgcn-amd-amdhsa", "-lompdevice"]},
     offload_archs = ["gfx90a"],
 )
 ```
@@ -238,9 +238,6 @@ Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one targe
         "device_deps": attr.label_list(
             doc = "`device_bitcode_library` targets whose functions are called by device code for AMD GPUs. They must be compiled for the same architectures.",
             providers = [OffloadDeviceBitcodeInfo],
-        ),
-        "device_linkopts": attr.string_list(
-            doc = DEVICE_LINKOPTS_DOC,
         ),
         "relocatable": attr.bool(
             doc = "Whether to merge the library into one object that requires only the runtime. Archives can contain the object, and so can " +

@@ -50,10 +50,12 @@ def _triples_agree(a, b):
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 def _is_name(text):
-    return text and all([character in _NAME_CHARACTERS for character in text.elems()])
+    return text and not text.strip(_NAME_CHARACTERS)
 
 def _parse_target_id(target_id, where):
     """Splits `gfx90a:sramecc+:xnack-` into its processor and a dict feature -> sign."""
+    if _is_name(target_id):
+        return target_id, {}
     parts = target_id.split(":")
     if not _is_name(parts[0]):
         fail("{}: target ID {}: {} is not the name of a processor, such as gfx90a in gfx90a:xnack+".format(where, repr(target_id), repr(parts[0])))
@@ -69,6 +71,8 @@ def _parse_target_id(target_id, where):
 
 def _canonical(target_id, where):
     """Returns the target ID with its features in alphabetical order, as LLVM prints it."""
+    if _is_name(target_id):
+        return target_id
     processor, features = _parse_target_id(target_id, where)
     return ":".join([processor] + [name + features[name] for name in sorted(features)])
 

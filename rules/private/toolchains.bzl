@@ -2,6 +2,8 @@
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
+load(":cc_flags.bzl", "CC_DEFAULTS_ATTRS")
+load(":flag_settings.bzl", "FLAG_ATTRS")
 load(":messages.bzl", "flag_of", "name_of")
 
 PROGRAM_TYPE = Label("//rules/toolchain:program_type")
@@ -230,11 +232,8 @@ toolchain(
 )
 
 # The attribute of a rule that uses a device compiler.
-DEVICE_ATTRS = {
+DEVICE_ATTRS = CC_DEFAULTS_ATTRS | FLAG_ATTRS | {
     "_device_compiler": attr.label(default = "//rules/settings:device_compiler"),
-    "_device_keep_copts": attr.label(default = "//rules/settings:device_keep_copts"),
-    "_explain_flags": attr.label(default = "//rules/settings:explain_flags"),
-    "_host_skip_copts": attr.label(default = "//rules/settings:host_skip_copts"),
     "_track_headers": attr.label(default = "//rules/settings:track_headers"),
 }
 

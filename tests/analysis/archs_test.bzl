@@ -2,7 +2,7 @@
 
 load("@bazel_skylib//lib:unittest.bzl", "asserts", "unittest")
 load("//rules:archs.bzl", "archs")
-load("//rules:defs.bzl", "hip_code_objects", "hip_library", "offload_bundle", "offload_images", "offload_per_arch", "offload_register", "openmp_library")
+load("//rules:defs.bzl", "hip_code_objects", "hip_library", "offload_bundle", "offload_images", "offload_link", "offload_per_arch", "offload_register", "openmp_library")
 load("//rules/private:arch_groups.bzl", "ARCH_GROUPS", "expand_archs")  # buildifier: disable=bzl-visibility
 load("//rules/private:processors.bzl", "PROCESSORS")  # buildifier: disable=bzl-visibility
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
@@ -41,10 +41,11 @@ def archs_tests(name):
     )
     hip_code_objects(
         name = "archs_srcs",
-        srcs = ["a.hip"],
+        srcs = ["a.hip", "sub/a.hip", ":archs_generated"],
         arch_srcs = {
-            "sub/a.hip": "gfx90a gfx942:xnack+",
-            ":archs_generated": "!gfx90a",
+            "gfx90a": ["sub/a.hip"],
+            "gfx942:xnack+": ["sub/a.hip"],
+            "//conditions:default": [":archs_generated"],
         },
         offload_archs = ["gfx90a:xnack+", "gfx942"],
         tags = ["manual"],
@@ -80,10 +81,10 @@ def archs_tests(name):
     # Each source of a library has a bundle of its own, with the architectures that it is for; all have host code.
     hip_library(
         name = "archs_library",
-        srcs = ["a.hip"],
+        srcs = ["a.hip", "sub/a.hip", ":archs_generated"],
         arch_srcs = {
-            "sub/a.hip": "gfx90a",
-            ":archs_generated": "gfx1100",
+            "gfx1100": ["//tests/analysis:archs_generated"],
+            "gfx90a": [":sub/a.hip"],
         },
         offload_archs = ["gfx90a", "gfx942"],
         tags = ["manual"],
@@ -112,10 +113,10 @@ def archs_tests(name):
     )
     hip_library(
         name = "archs_library_rdc",
-        srcs = ["a.hip"],
+        srcs = ["a.hip", "sub/a.hip", ":archs_generated"],
         arch_srcs = {
-            "sub/a.hip": "gfx90a",
-            ":archs_generated": "!gfx90a",
+            "gfx90a": ["sub/a.hip"],
+            "//conditions:default": ["archs_generated"],
         },
         offload_archs = ["gfx90a", "gfx942"],
         rdc = True,
@@ -193,9 +194,12 @@ def archs_tests(name):
         ("archs_file_test", "{}: offload_bundle: images: //tests/analysis:sub/a,b.co is a file without a target: wrap files in offload_images, e.g. offload_images(name = \"code\", srcs = {\"sub/a,b.co\": \"gfx942\"})", offload_bundle, {"images": ["sub/a,b.co"]}),
         ("archs_file_openmp_test", "{}: offload_register: images: //tests/analysis:a.h is a file", offload_register, {"images": ["a.h"], "kind": "openmp"}),
         ("archs_images_test", "{}: offload_images: srcs: \"gfx9o0\" is not a processor of LLVM: did you mean gfx900?", offload_images, {"srcs": {"a.h": "gfx9o0"}}),
-        ("archs_no_source_test", "{}: hip_code_objects: no source for gfx942: srcs is empty, and arch_srcs has no source for it", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"]}),
-        ("archs_both_srcs_test", "{}: hip_code_objects: arch_srcs: tests/analysis/a.hip is also in srcs or twice in arch_srcs: srcs are compiled for all architectures, so list it once", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a"}, "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
-        ("archs_mixed_srcs_test", "arch_srcs: //tests/analysis:a.hip: \"gfx90a !gfx942\" combines included and excluded (!) architectures: use one of the two", hip_code_objects, {"arch_srcs": {"a.hip": "gfx90a !gfx942"}, "offload_archs": ["gfx942"]}),
+        ("archs_no_source_test", "{}: hip_code_objects: no source for gfx942: arch_srcs has all of srcs, and no source for it; add one, or leave gfx942 out of offload_archs", hip_code_objects, {"arch_srcs": {"gfx90a": ["a.hip"]}, "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
+        ("archs_other_srcs_test", "{}: hip_code_objects: arch_srcs: \"b.hip\" is not in srcs: add it to srcs, which has all sources, or correct the label", hip_code_objects, {"arch_srcs": {"gfx90a": ["b.hip"]}, "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
+        ("archs_key_srcs_test", "{}: hip_code_objects: arch_srcs: \"!gfx90a\" is not a target: name a target ID like gfx90a:xnack+, a processor like gfx90a, or a triple", hip_code_objects, {"arch_srcs": {"!gfx90a": ["a.hip"]}, "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
+        ("archs_c_srcs_test", "{}: hip_library: arch_srcs: tests/analysis/a.c has the extension .c, expected .hip or .cu or .cpp or .cc or .cxx: files of other types are not for an architecture", hip_library, {"arch_srcs": {"gfx90a": ["a.c"]}, "offload_archs": ["gfx942"], "srcs": ["a.c", "a.hip"]}),
+        ("archs_linkopts_test", "{}: device_linkopts: \"gfx90a=-O2\" is for some architectures, expected a flag for all; set arch_linkopts = {\"gfx90a\": [\"-O2\"]}", hip_code_objects, {"device_linkopts": ["gfx90a=-O2"], "offload_archs": ["gfx942"], "srcs": ["a.hip"]}),
+        ("archs_arch_linkopts_test", "{}: arch_linkopts: \"gfx90b\" is not a processor of LLVM: did you mean gfx90a?", offload_link, {"arch_linkopts": {"gfx90b": ["-O2"]}, "srcs": ["host.o"]}),
     ]:
         failure_test(
             name = test,

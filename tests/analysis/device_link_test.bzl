@@ -160,7 +160,11 @@ def device_link_tests(name):
     hip_device_link(
         name = "program_code",
         copts = ["-O3"],
-        device_linkopts = ["-Wl,-x", "gfx90a=-never", "amdgcn-amd-amdhsa=-Wl,-y"],
+        arch_linkopts = {
+            "amdgcn-amd-amdhsa": ["-Wl,-y"],
+            "gfx90a": ["-never"],
+        },
+        device_linkopts = ["-Wl,-x"],
         tags = ["manual"],
         deps = [":unlinked_user"],
     )

@@ -82,7 +82,7 @@ def flags_tests(name):
         srcs = ["a.c"],
         copts = _FLAGS,
         device_copts = ["-device $(LEVEL)"],
-        device_linkopts = ["x86_64-pc-linux-gnu=-T$(execpath :flag_file) -other"],
+        arch_linkopts = {"x86_64-pc-linux-gnu": ["-T$(execpath :flag_file) -other"]},
         host_copts = ["-host $(LEVEL)"],
         offload_archs = ["x86_64-pc-linux-gnu"],
         **_COMMON

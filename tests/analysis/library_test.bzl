@@ -427,7 +427,7 @@ def library_tests(name):
     offload_link(
         name = "linked",
         srcs = ["host.o"],
-        device_linkopts = ["amdgcn-amd-amdhsa=-nogpulib"],
+        arch_linkopts = {"amdgcn-amd-amdhsa": ["-nogpulib"]},
         tags = ["manual"],
         deps = [":embedded"],
     )
@@ -453,7 +453,8 @@ def library_tests(name):
         name = "omp",
         srcs = ["a.c", "sub/a.cc"],
         hdrs = ["a.h"],
-        device_linkopts = ["-Wl,-device", "amdgcn-amd-amdhsa=-lompdevice"],
+        arch_linkopts = {"amdgcn-amd-amdhsa": ["-lompdevice"]},
+        device_linkopts = ["-Wl,-device"],
         offload_archs = ["gfx90a:xnack+", "x86_64-pc-linux-gnu"],
         tags = ["manual"],
         deps = [":hip_lib"],

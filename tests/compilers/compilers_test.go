@@ -127,7 +127,7 @@ openmp_library(
     name = "regions",
     srcs = ["sources/regions.c"],
     # There is no device runtime.
-    device_linkopts = ["amdgcn-amd-amdhsa=-Wl,--unresolved-symbols=ignore-all"],
+    arch_linkopts = {"amdgcn-amd-amdhsa": ["-Wl,--unresolved-symbols=ignore-all"]},
 )
 
 # Objects of clang's driver.

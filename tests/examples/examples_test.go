@@ -12,13 +12,14 @@ import (
 	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
+	"github.com/rules-offload/rules_offload/tests/pages"
 )
 
 func TestMain(m *testing.M) {
-	llvm.Main(m, "buildbox-casd")
+	llvm.Main(m, "buildbox-casd", "clang", "lld")
 }
 
-// TestExamples builds and tests every example with the program of this test.
+// TestExamples follows the page of every example, with the program of this test.
 func TestExamples(t *testing.T) {
 	folder := filepath.Join(bazeltest.Sources(t), "examples")
 	entries, err := os.ReadDir(folder)
@@ -31,12 +32,17 @@ func TestExamples(t *testing.T) {
 			continue
 		}
 		t.Run(entry.Name(), func(t *testing.T) {
-			if _, err := os.Stat(filepath.Join(folder, entry.Name(), "README.md")); err != nil {
-				t.Error(err)
+			script, err := pages.Script(folder, filepath.Join(entry.Name(), "README.md"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(script, "bazelw test //...") {
+				t.Errorf("the page does not say how to run the tests:\n%s", script)
 			}
 			workspace := bazeltest.Example(t, entry.Name())
-			workspace.Bazel("build", "//...", bazeltest.Prebuilt)
-			workspace.Bazel("test", "//...", bazeltest.Prebuilt)
+			if err := workspace.Shell(script); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 const buildFile = `load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_shared_library")
-load("@rules_offload//rules:defs.bzl", "hip_library", "offload_cc_data", "openmp_library")
+load("@rules_offload//rules:defs.bzl", "hip_binary", "hip_library", "offload_cc_data", "openmp_library")
 
 hip_library(
     name = "fill",
@@ -44,9 +44,23 @@ cc_library(
     hdrs = ["hip.h"],
 )
 
+# With headers, as the runtime of a ROCm.
 cc_library(
     name = "runtime",
     srcs = ["hiprt.c"],
+    hdrs = ["api.h"],
+    defines = ["API=1"],
+    include_prefix = "runtime",
+)
+
+# Host code in several threads.
+hip_binary(
+    name = "threads",
+    srcs = ["threads.hip"],
+    compress = "none",
+    copts = ["-fopenmp"],
+    offload_archs = ["gfx90a"],
+    deps = [":hip"],
 )
 
 cc_binary(
@@ -205,10 +219,11 @@ toolchain(
 // memory on request.
 var sources = map[string]string{
 	"BUILD.bazel":       buildFile,
+	"api.h":             "enum { api = API };\n",
 	"cross/BUILD.bazel": toolchains,
 	"direct.cc":         "#include \"gpu/fill.h\"\n",
 	"dump.c":            "#include \"fill_data.h\"\n\n#include <stdio.h>\n\nint main(void) { return fwrite(fill_kernels, 1, fill_kernels_size, stdout) != fill_kernels_size; }\n",
-	"fill.h":            "#pragma once\n#include <stddef.h>\nint fill(int at, size_t size);\n",
+	"fill.h":            "#pragma once\n#include <stddef.h>\n#ifndef __HIP__\n#include <runtime/api.h>\n#endif\nint fill(int at, size_t size);\n",
 	"incomplete.h":      "__global__ void fills(missing *p);\n",
 	"private.h":         "#pragma once\nenum { block = 64 };\n",
 	"fill.hip": `#include "gpu/fill.h"
@@ -244,6 +259,21 @@ int main(int argc, char **) {
 #endif
   std::fflush(stdout);
   return fill(argc == 1 ? 0 : 4, 4) != 0 && argc > 1;
+}
+`,
+	"threads.hip": `#include <cstdio>
+
+#include "hip.h"
+
+__global__ void one(int *p) { *p = 1; }
+
+int main() {
+  int threads = 0, one = 0;
+#pragma omp parallel reduction(+ : threads)
+  threads++;
+#pragma omp parallel for reduction(+ : one) num_threads(2)
+  for (int i = 0; i < 1000; i++) one += i;
+  std::printf("%d threads, sum %d\n", threads, one);
 }
 `,
 	"start.h": "enum { start = 0 };\n", // included twice, it fails
@@ -298,13 +328,17 @@ func TestHost(t *testing.T) {
 }
 
 func testHere(t *testing.T, w *bazeltest.Workspace) {
-	build(t, w, "-c", "opt", "//:app", "//:app_of_shared", "//:dump", "//:dump_of_shared")
+	build(t, w, "-c", "opt", "//:app", "//:app_of_shared", "//:dump", "//:dump_of_shared", "//:threads")
 	checkData(t, w, filepath.Join(w.Dir, "bazel-bin", "dump"))
 	checkData(t, w, filepath.Join(w.Dir, "bazel-bin", "dump_of_shared"))
 	for _, name := range []string{"app", "app_of_shared"} {
 		if diff := cmp.Diff(want("x86-64", "x86_64-unknown-linux-gnu"), run(t, filepath.Join(w.Dir, "bazel-bin", name))); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+	t.Setenv("OMP_NUM_THREADS", "3")
+	if got := run(t, filepath.Join(w.Dir, "bazel-bin", "threads")); !strings.Contains(got, "3 threads, sum 499500\n") {
+		t.Errorf("the program with OpenMP printed %q", got)
 	}
 }
 
@@ -338,6 +372,11 @@ func testCross(t *testing.T, w *bazeltest.Workspace) {
 	got := run(t, "qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", filepath.Join(w.Dir, "bazel-bin", "app"))
 	if diff := cmp.Diff(want("AArch64", "aarch64-unknown-linux-gnu"), got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	// Clang's OpenMP runtime is not installed for this machine.
+	const message = "libomp, clang's OpenMP runtime, which host code compiled with -fopenmp requires and the linker did not find: install it"
+	if result, err := w.Try("build", "--platforms=//cross:aarch64", "--extra_toolchains=//cross:cc_toolchain", "//:threads"); err == nil || !strings.Contains(result.Output, message) {
+		t.Errorf("//:threads: %v: no %q in:\n%s", err, message, result.Output)
 	}
 }
 

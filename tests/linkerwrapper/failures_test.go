@@ -228,7 +228,7 @@ func TestCache(t *testing.T) {
 	link(8, "-o", "fourth.so", "--device-linker=--build-id=none")
 	link(9, "-o", "fifth.so", "more.o") // one more image for gfx90a; the other link is the same
 	b.env = append(b.env, "OFFLOAD_CACHE_SIZE=x")
-	if r := b.link("-shared", "kernels.o", "-o", "x.so"); r.Code != 1 || !strings.Contains(r.Stderr, `OFFLOAD_CACHE_SIZE: found "x", expected a number of bytes such as 500M or 20G`) {
+	if r := b.link("-shared", "kernels.o", "-o", "x.so"); r.Code != 1 || !strings.Contains(r.Stderr, `OFFLOAD_CACHE_SIZE: found "x", expected a size such as 4096, 100MB or 1GiB`) {
 		t.Errorf("%+v", r)
 	}
 	b.tidy()

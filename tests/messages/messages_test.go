@@ -50,6 +50,7 @@ offload_archive(name = "conflict_archive", srcs = ["conflict.hipfb"])
 
 openmp_library(name = "omp", srcs = ["host.cc"])
 
+hip_code_objects(name = "includes_source", srcs = ["includes.hip"], offload_archs = ["gfx942"])
 hip_code_objects(name = "includes_hip", srcs = ["hip.hip"], offload_archs = ["gfx942"])
 
 # The GPUs of this machine.
@@ -125,6 +126,7 @@ func TestMessages(t *testing.T) {
 	contents["main.cc"] = "int main() { return 0; }\n"
 	contents["host.cc"] = "int f() { return 0; }\n"
 	contents["hip.hip"] = "#include <hip/hip_runtime.h>\n"
+	contents["includes.hip"] = "#include \"a.hip\"\n"
 	contents["text.o"] = "no object\n"
 	contents["conflict.hipfb"] = conflicting()
 	w := bazeltest.New(t, t.TempDir(), contents)
@@ -193,6 +195,7 @@ func TestMessages(t *testing.T) {
 		{"no OpenMP runtime", []string{"--repo_env=OFFLOAD_LLVM=/nowhere", setting + "openmp_runtime=@offload_system_clang//:openmp_runtime", "//:omp"}, []string{":openmp_runtime: the runtime of OpenMP offloading (libomptarget.so, libomp.so) was not found on this machine", "--@rules_offload//rules/settings:openmp_runtime=//my:runtime"}},
 		{"no ROCm", use("no_rocm"), []string{"/nowhere is not a ROCm directory: it has no include/hip/hip_runtime.h. Correct rocm_path of offload.system_clang, or the variable ROCM_PATH"}},
 		{"no HIP headers", []string{"--repo_env=ROCM_PATH=none", "//:includes_hip"}, []string{"the device toolchain has no ROCm: use offload.archive_rocm, or set the ROCm of this machine with --repo_env=ROCM_PATH=/path/to/rocm"}},
+		{"file beside the source", []string{"//:includes_source"}, []string{"includes.hip:1: a.hip exists, but is not an input of the compilation: add it to hdrs of the target, or to textual_hdrs if it is not a header"}},
 		{"no HIP runtime", []string{"--repo_env=ROCM_PATH=none", "//:no_hip_runtime"}, []string{"libamdhip64, HIP's runtime, which the linker did not find: use the ROCm of offload.archive_rocm or rocm_path, add its directory to linkopts (-L), or name a library with --@rules_offload//rules/settings:hip_runtime=//my:runtime"}},
 		{"no OpenMP runtime by default", []string{"//:no_openmp_runtime"}, []string{"libomptarget, of the runtime of OpenMP offloading, which the linker did not find: ", "--@rules_offload//rules/settings:openmp_runtime=@offload_system_clang//:openmp_runtime"}},
 		{"no such compiler", []string{setting + "device_compiler=nosuch", "//:kernels"}, []string{"//:kernels: --@rules_offload//rules/settings:device_compiler=nosuch: no registered device compiler"}},

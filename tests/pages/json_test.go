@@ -69,10 +69,23 @@ func TestJSON(t *testing.T) {
 		}
 		return out.Bytes()
 	}
+	for name, content := range map[string]string{
+		"accepted.txt":        "occupancy gfx90a _Z4gemmPKfS0_Pfi -2\nlds gfx90a stale +1\n",
+		"new.gfx90a.opt.yaml": "--- !Missed\nPass: regalloc\nName: Spills\nDebugLoc: { File: a.hip, Line: 7, Column: 0 }\nFunction: _Z4gemmPKfS0_Pfi\nArgs:\n  - String: spills\n...\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
 	offload("bundle", "--output=plain.hipfb", "--entry=host-x86_64-unknown-linux-gnu=", "--entry=gfx90a=gfx90a.co", "--entry=gfx942=gfx942.co")
 	offload("bundle", "--compress", "--output=small.hipfb", "--entry=host-x86_64-unknown-linux-gnu=", "--entry=gfx90a=gfx90a.co")
 	offload("archive", "--output=both.a", "plain.hipfb", "small.hipfb")
 	offload("pack", "--output=packed.ofb", "--image=file=gfx90a.co,triple=amdgcn-amd-amdhsa,arch=gfx90a,kind=openmp,key=value")
+	lines := exec.Command(llvm.Tool(t, "clang++"), "-x", "hip", "-nogpuinc", "-nogpulib", "-I"+filepath.Join(project, "examples/hip_kernels/runtime"), "-gline-tables-only",
+		"--offload-device-only", "--no-gpu-bundle-output", "--offload-arch=gfx942", filepath.Join(project, "tests/pages/program/math.hip"), "-o", filepath.Join(dir, "lines.co"))
+	if out, err := lines.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	object := exec.Command(llvm.Tool(t, "clang"), "-c", "-x", "c", "/dev/null", "-o", "host.o")
 	object.Dir = dir
 	if out, err := object.CombinedOutput(); err != nil {
@@ -87,10 +100,14 @@ func TestJSON(t *testing.T) {
 		{"inspect", "inspect --json both.a packed.ofb fat.o gfx942.co"},
 		{"inspect_kernels", "inspect --kernels --json libmath.so"},
 		{"inspect_kernels", "inspect --kernels --json both.a gfx942.co"},
+		{"inspect_kernels", "inspect --kernels --sources --json lines.co"},
+		{"inspect_sources", "inspect --sources --json lines.co"},
+		{"inspect_sources", "inspect --sources --json both.a lines.co"},
 		{"inspect_summary", "inspect --summary --json libmath.so"},
 		{"diff", "diff --json --fail-on=occupancy --max-growth=5% old/libmath.so new/libmath.so"},
 		{"diff", "diff --json --fail-on=removed-archs plain.hipfb small.hipfb"},
-		{"report", "report --json=- plain.hipfb libmath.so"},
+		{"diff", "diff --json --fail-on=occupancy,vgprs --accepted=accepted.txt --tried=O2=old/libmath.so --new-remarks=new.gfx90a.opt.yaml old/libmath.so new/libmath.so"},
+		{"report", "report --json=- plain.hipfb libmath.so lines.co"},
 		{"report", "report --json=- --base=old/libmath.so new/libmath.so"},
 		{"check_covers", "check --covers=gfx90a,gfx942 --json lib"},
 		{"prune", "prune --json --input=libmath.so --output=one.so --keep=gfx90a"},
@@ -99,7 +116,11 @@ func TestJSON(t *testing.T) {
 		{"kpack_split", "kpack split --json --group=math --input=libmath.so --output=host.so --kpack-dir=packs"},
 		{"kpack_split_tree", "kpack split --json --group=math --tree lib split"},
 		{"check_covers", "check --covers=gfx90a,gfx942,gfx1201 --json split"},
+		{"check_package", "check --package --covers=gfx90a,gfx1201 --json split"},
 		{"kpack_list", "kpack list --json split/libmath.so split/.kpack/math_gfx90a.kpack"},
+		{"wheel_split", "wheel split --json --output-dir dist math-1.0-py3-none-any.whl"},
+		{"wheel_merge", "wheel merge --json --output-dir whole dist/math-1.0-py3-none-any.whl dist/math_device_gfx90a-1.0-py3-none-any.whl"},
+		{"wheel_prune", "wheel prune --json --keep=gfx90a --output-dir small math-1.0-py3-none-any.whl dist/math_device_gfx1100-1.0-py3-none-any.whl"},
 		{"link_plan", "link --plan --json fat.o"},
 	} {
 		conform(t, all, c.name, offload(strings.Fields(c.command)...))
@@ -112,7 +133,7 @@ func TestJSON(t *testing.T) {
 	conform(t, all, "labels", labels)
 	for name := range all.Defs {
 		// TestTutorial has the output of a rule; the others are parts of outputs.
-		if !checked[name] && !slices.Contains([]string{"labels", "entries", "image", "kernel", "kpack_archive_file"}, name) {
+		if !checked[name] && !slices.Contains([]string{"labels", "entries", "image", "image_sources", "kernel", "kpack_archive_file", "failure", "remark", "source", "wheel_file"}, name) {
 			t.Errorf("no output for the schema %s", name)
 		}
 	}
@@ -143,8 +164,8 @@ func TestJSONVerbs(t *testing.T) {
 
 // order of the outputs on the page.
 var order = []string{
-	"list", "inspect", "inspect_kernels", "inspect_summary", "diff", "report", "check_covers", "prune", "prune_tree", "kpack_list", "kpack_split",
-	"kpack_split_tree", "link_plan", "entries", "labels",
+	"list", "inspect", "inspect_kernels", "inspect_sources", "inspect_summary", "diff", "report", "check_covers", "check_package", "prune", "prune_tree", "kpack_list", "kpack_split",
+	"kpack_split_tree", "wheel_split", "wheel_merge", "wheel_prune", "link_plan", "entries", "labels",
 }
 
 // TestJSONPage compares docs/json.md with the schema, or writes it with -update.
@@ -209,10 +230,16 @@ func rows(page *strings.Builder, all *jsonschema.Schema, s *jsonschema.Schema, p
 		if field.Type == "array" {
 			inner, path = field.Items, path+"[]"
 		}
-		if inner.Ref == "" || inner.Ref == "#/$defs/kpack_archive_file" {
+		if inner.Ref == "" || repeated[name] == inner.Ref {
 			rows(page, all, inner, path)
 		}
 	}
+}
+
+// repeated are the fields that list the fields of their objects, which are in the schema once.
+var repeated = map[string]string{
+	"failures": "#/$defs/failure", "new_remarks": "#/$defs/remark", "archives": "#/$defs/kpack_archive_file",
+	"host": "#/$defs/wheel_file", "devices": "#/$defs/wheel_file", "wheel": "#/$defs/wheel_file", "wheels": "#/$defs/wheel_file",
 }
 
 func deref(all, s *jsonschema.Schema) *jsonschema.Schema {

@@ -119,6 +119,25 @@ func (p *page) prose() []string {
 	return lines
 }
 
+// Script returns the commands of a page for bash, without those that do not run.
+func Script(project, path string) (string, error) {
+	content, err := os.ReadFile(filepath.Join(project, path))
+	if err != nil {
+		return "", err
+	}
+	p, err := parse(path, string(content))
+	if err != nil {
+		return "", err
+	}
+	var script strings.Builder
+	for _, b := range p.blocks {
+		if b.language == "sh" && b.excuse == "" {
+			script.WriteString(b.text)
+		}
+	}
+	return script.String(), nil
+}
+
 // load returns all pages for people: README.md and its neighbours, docs and examples.
 func load(project string) ([]*page, error) {
 	var all []*page

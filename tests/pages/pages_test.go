@@ -112,6 +112,8 @@ var languages = map[string]bool{
 	"": false, "c": true, "console": true, "go": true, "json": true, "make": false, "sh": true, "starlark": true, "bazelrc": true, "yaml": false, "hip": true, "cpp": true, "text": false,
 }
 
+var commands = regexp.MustCompile(`(?m)^(\$ |(\./)?(bazelw?|offload|go|clang|\.\./\.\./bazelw) )`)
+
 func TestLanguages(t *testing.T) {
 	_, all := read(t)
 	for _, p := range all {
@@ -119,8 +121,8 @@ func TestLanguages(t *testing.T) {
 			if _, known := languages[b.language]; !known {
 				t.Errorf("%s: unknown language %q, expected one of those of the test", b, b.language)
 			}
-			if b.language == "" && strings.HasPrefix(b.text, "$ ") {
-				t.Errorf("%s: commands and what they print: write ```console", b)
+			if b.language == "" && commands.MatchString(b.text) {
+				t.Errorf("%s: commands: write ```sh, or ```console with what they print", b)
 			}
 			if b.language == "c" && b.excuse == "" {
 				t.Errorf("%s: a block of C does not run: expected a file name in its first line, or <!-- not run: REASON -->", b)
@@ -209,7 +211,7 @@ var (
 	code    = regexp.MustCompile("`([^`]+)`")
 	setting = regexp.MustCompile(`//rules/settings:(\w+)`)
 	flagged = regexp.MustCompile(`(?:^|[\s|("'])--([a-z][a-z0-9-]*)`)
-	invoked = regexp.MustCompile(`^(?:\$ )?offload ([a-z][a-z-]*(?: (?:list|extract|verify|split|merge))?)`)
+	invoked = regexp.MustCompile(`^(?:\$ )?offload ([a-z][a-z-]*(?: (?:list|extract|verify|split|merge|prune))?)`)
 )
 
 // TestSettings looks up the settings that the pages name.
@@ -360,7 +362,7 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestImports checks the rules for imports in docs/internals/architecture.md.
+// TestImports checks the rules for imports in docs/architecture.md.
 func TestImports(t *testing.T) {
 	project, _ := read(t)
 	const module = "github.com/rules-offload/rules_offload/"
@@ -384,8 +386,7 @@ func TestImports(t *testing.T) {
 			checked++
 			for _, slow := range []struct{ path, instead string }{
 				{"google.golang.org/protobuf", "decode messages without descriptors"},
-				{"debug/", "use internal/elf and internal/object"},
-				{"regexp", "compare texts with package strings"},
+				{"debug/", "use internal/elf, internal/object and internal/linetable"},
 				{"net/url", "decode names in the package itself"},
 				{"go.yaml.in/yaml", "see internal/codeobject/yaml.go"},
 				{"github.com/zeebo/xxh3", "use internal/xxh3"},

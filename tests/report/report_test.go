@@ -17,12 +17,12 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 	"github.com/rules-offload/rules_offload/tests/internal/chromium"
 )
 
-func TestMain(m *testing.M) { os.Exit(root.Main(m, chromium.Program)) }
+func TestMain(m *testing.M) { llvm.Main(m, chromium.Program) }
 
 // hostile are names that a page or a terminal could take for something else.
 var hostile = []string{

@@ -111,7 +111,7 @@ func mapped(t *testing.T, program string) []string {
 	return files
 }
 
-// fetched returns the folder of the archive's repository, empty if there is none.
+// fetched returns the directory of the repository of the archive, or "".
 func fetched(t *testing.T, w *bazeltest.Workspace) string {
 	t.Helper()
 	base := strings.TrimSpace(w.Bazel("info", "output_base").Stdout)

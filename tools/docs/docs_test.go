@@ -45,6 +45,8 @@ func TestOutsideVocabulary(t *testing.T) {
 			{kind: "rule", name: "one", fields: []field{{name: "name", kind: "name"}, {name: "src", kind: "label"}, {name: "archive", kind: "label"}}},
 			{kind: "rule", name: "two", fields: []field{{name: "srcs", kind: "dict of label to string"}, {name: "src", kind: "list of labels"}}},
 			{kind: "rule", name: "three", fields: []field{{name: "bundle", kind: "label", doc: "Old name of `src`."}}},
+			{kind: "rule", name: "four", fields: []field{{name: "src", kind: "label", doc: "`NAME=VALUE`."}, {name: "srcs", kind: "dict of label to string", doc: "A space-separated list."}}},
+			{kind: "rule", name: "five", fields: []field{{name: "src", kind: "label", doc: "`TARGET=FLAG`."}}},
 			{kind: "function", name: "macro", fields: []field{{name: "anything"}}},
 		}},
 		{file: "//rules:toolchains.bzl", symbols: []symbol{{kind: "rule", name: "toolchain", fields: []field{{name: "clang", kind: "label"}}}}},
@@ -54,13 +56,15 @@ func TestOutsideVocabulary(t *testing.T) {
 		"one: the attribute archive is not in the vocabulary",
 		"two: the attribute src is a list of labels, expected a label as in other rules",
 		"the attribute unused, which no rule has",
+		`four: the attribute srcs has strings in strings ("space-separated")`,
+		`five: the attribute src has strings in strings ("TARGET=FLAG")`,
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q in it", err, want)
 		}
 	}
-	if lines := strings.Count(err.Error(), "\n") + 1; lines != 3 {
-		t.Errorf("got %d problems, want 3: %v", lines, err)
+	if lines := strings.Count(err.Error(), "\n") + 1; lines != 5 {
+		t.Errorf("got %d problems, want 5: %v", lines, err)
 	}
 }
 

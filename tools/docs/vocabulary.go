@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -21,7 +22,8 @@ var vocabulary = []word{
 	{"allow_missing", "bool", "Whether an architecture without code is no error."},
 	{"alwayslink", "bool", "As in `cc_library`."},
 	{"arch_copts", "dict of string to list of strings", "Compiler flags for some architectures."},
-	{"arch_srcs", "dict of label to string", "Sources for some architectures."},
+	{"arch_linkopts", "dict of string to list of strings", "Linker flags for the device code of some architectures."},
+	{"arch_srcs", "dict of string to list of strings", "Which sources are for some architectures."},
 	{"archive", "bool", "Whether the outputs are archives."},
 	{"base", "list of labels", "Older files to compare with."},
 	{"binary_version", "int", "Version of the format of offload binaries; also a setting."},
@@ -38,7 +40,9 @@ var vocabulary = []word{
 	{"device_deps", "list of labels", "Libraries of device functions."},
 	{"device_link", "bool", "Whether the target links its device code."},
 	{"device_linkopts", "list of strings", "Linker flags for device code."},
+	{"device_name", "string", "Name of the projects of device wheels, without the GPU."},
 	{"extension", "string", "Extension of the outputs."},
+	{"families", "dict of string to list of strings", "GPUs that share a device wheel, by the name of their family."},
 	{"fail_on", "list of strings", "Changes that fail a validation."},
 	{"group", "string", "Prefix of the names of archives."},
 	{"hdrs", "list of labels", "As in `cc_library`."},
@@ -74,8 +78,14 @@ var vocabulary = []word{
 	{"type", "string", "File type, as in `clang-offload-bundler -type`."},
 }
 
+// structured matches documentation of a string that has parts of its own: lists in a string, negated entries, and
+// KEY=VALUE. Only definitions have such strings, as in cc_library.
+var structured = regexp.MustCompile("(?i:\\b(space|comma|semicolon)s?[- ]separated|separated by|prefix `!)|\\b[A-Z]+=[A-Z]+\\b")
+
+const definition = "`NAME=VALUE`"
+
 // outsideVocabulary returns an error for each attribute of a rule that is not in the vocabulary, or has another type
-// there, and for each word that no rule has.
+// there, for each attribute whose strings have parts of their own, and for each word that no rule has.
 func outsideVocabulary(modules []*module, vocabulary []word) []error {
 	var problems []error
 	used := map[string]bool{}
@@ -89,6 +99,9 @@ func outsideVocabulary(modules []*module, vocabulary []word) []error {
 					continue
 				}
 				used[f.name] = true
+				if part := structured.FindString(strings.ReplaceAll(f.doc, definition, "")); part != "" {
+					problems = append(problems, fmt.Errorf("%s: the attribute %s has strings in strings (%q): use lists, or a dict with lists", s.name, f.name, part))
+				}
 				i := slices.IndexFunc(vocabulary, func(w word) bool { return w.name == f.name })
 				switch {
 				case i < 0:

@@ -122,7 +122,9 @@ func compile(command []string, opt Options, outputs map[string][]byte) error {
 	if opt.Source != "" {
 		stdout = &printed
 	}
-	if err := start(command, stdin, stdout); err != nil {
+	stderr := &messages{to: os.Stderr}
+	if err := start(command, stdin, stdout, stderr); err != nil {
+		stderr.explain()
 		return err
 	}
 	if opt.Source != "" {
@@ -183,9 +185,12 @@ var forwarded = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, sys
 
 // start runs a command to its end. The command stays in the process group, as without
 // this process: who ends the group ends the compiler.
-func start(command []string, stdin *os.File, stdout io.Writer) error {
+func start(command []string, stdin *os.File, stdout io.Writer, stderr *messages) error {
 	cmd := exec.Command(find(command[0]), command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, os.Stderr
+	if !isTerminal(os.Stderr) {
+		cmd.Stderr = stderr
+	}
 	endWithParent(cmd)
 	// With Linux, the compiler ends when the thread that starts it ends.
 	runtime.LockOSThread()

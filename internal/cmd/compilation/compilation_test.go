@@ -240,3 +240,24 @@ func TestSignals(t *testing.T) {
 		})
 	}
 }
+
+// TestMissing checks the message about a file that exists beside the source, but not where clang runs.
+func TestMissing(t *testing.T) {
+	workspace, sandbox := t.TempDir(), t.TempDir()
+	write(t, workspace, map[string]string{"src/a.hip": "", "src/kernels.cu": "", "lib/x.h": ""})
+	write(t, sandbox, map[string]string{"headers": "", "src/other.h": ""})
+	if err := os.Symlink(filepath.Join(workspace, "src", "a.hip"), filepath.Join(sandbox, "src", "a.hip")); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"kernels.cu": "kernels.cu", "../lib/x.h": "../lib/x.h", "nowhere.h": ""} {
+		cmd := program(t, sandbox, "echo \"src/a.hip:3:10: fatal error: '"+name+"' file not found\" >&2; exit 1")
+		output, err := cmd.CombinedOutput()
+		if err == nil || !strings.HasPrefix(string(output), "src/a.hip:3:10: fatal error") {
+			t.Errorf("%s: %v\n%s", name, err, output)
+		}
+		message := "src/a.hip:3: " + want + " exists, but is not an input of the compilation: add it to hdrs of the target, or to textual_hdrs if it is not a header"
+		if strings.Contains(string(output), message) != (want != "") {
+			t.Errorf("%s: the message is %q", name, output)
+		}
+	}
+}

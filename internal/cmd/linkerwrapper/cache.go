@@ -2,17 +2,15 @@ package linkerwrapper
 
 import (
 	"fmt"
-	"math"
-	"strconv"
-	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/linkcache"
+	"github.com/rules-offload/rules_offload/internal/sizes"
 )
 
 // Environment variables for the cache of device links.
 const (
 	cacheVariable     = "OFFLOAD_CACHE"      // their directory
-	cacheSizeVariable = "OFFLOAD_CACHE_SIZE" // their maximum size: 500M, 20G
+	cacheSizeVariable = "OFFLOAD_CACHE_SIZE" // their maximum size, see package sizes
 )
 
 // cache returns the store of results, nil for none.
@@ -26,16 +24,13 @@ func (w *wrapper) cache() (*linkcache.Store, error) {
 	if size == "" {
 		return store, nil
 	}
-	digits, shift := size, 0
-	for i, unit := range "KMG" {
-		if rest, ok := strings.CutSuffix(size, string(unit)); ok {
-			digits, shift = rest, 10*(i+1)
-		}
+	n, err := sizes.Parse(size)
+	if err == nil && n == 0 {
+		err = fmt.Errorf("found %q, expected more than 0 bytes", size)
 	}
-	n, err := strconv.ParseInt(digits, 10, 64)
-	if err != nil || n <= 0 || n > math.MaxInt64>>shift {
-		return nil, fmt.Errorf("%s: found %q, expected a number of bytes such as 500M or 20G", cacheSizeVariable, size)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", cacheSizeVariable, err)
 	}
-	store.Limit = n << shift
+	store.Limit = n
 	return store, nil
 }

@@ -105,14 +105,14 @@ func FuzzParse(f *testing.F) {
 }
 
 func TestCache(t *testing.T) {
-	for size, want := range map[string]int64{"": 0, "100": 100, "5K": 5 << 10, "500M": 500 << 20, "20G": 20 << 30} {
+	for size, want := range map[string]int64{"": 0, "100": 100, "5K": 5 << 10, "500M": 500 << 20, "20G": 20 << 30, "1T": 1 << 40, "1.5GiB": 3 << 29, "2 GB": 2e9} {
 		w := wrapper{call: environment(map[string]string{"OFFLOAD_CACHE": "dir", "OFFLOAD_CACHE_SIZE": size})}
 		store, err := w.cache()
 		if err != nil || store == nil || store.Dir != "dir" || store.Limit != want {
 			t.Errorf("%q: %+v, %v", size, store, err)
 		}
 	}
-	for _, size := range []string{"x", "0", "-1", "1T", "9999999999999G", "G"} {
+	for _, size := range []string{"x", "0", "-1", "1P", "9999999999999G", "G"} {
 		w := wrapper{call: environment(map[string]string{"OFFLOAD_CACHE": "dir", "OFFLOAD_CACHE_SIZE": size})}
 		if store, err := w.cache(); err == nil {
 			t.Errorf("%q: %+v", size, store)

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/link"
 )
@@ -105,18 +106,8 @@ func (p *printer) Staged(plan *link.Plan) {
 
 // Bundled prints the command of clang-offload-bundler that would make a bundle for HIP.
 func (p *printer) Bundled(targets, images []string, output string) {
-	args := []string{"-type=o", "-bundle-align=4096"}
-	if p.opt.Compress {
-		args = append(args, "-compress")
-	}
-	if level := p.opt.CompressionLevel; level != "" {
-		args = append(args, "-compression-level="+level)
-	}
-	args = append(args, "-targets="+strings.Join(targets, ","), "-input=/dev/null")
-	for _, image := range images {
-		args = append(args, "-input="+image)
-	}
-	p.printTool("clang-offload-bundler", append(args, "-output="+output)...)
+	command := devicelink.BundleCommand("clang-offload-bundler", p.opt.Compress, p.opt.CompressionLevel, targets, images, output)
+	p.printTool(command[0], command[1:]...)
 }
 
 // Registered prints the commands that would produce a registration object.

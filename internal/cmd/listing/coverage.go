@@ -1,9 +1,11 @@
 package listing
 
 import (
+	"fmt"
 	"io"
 	"slices"
 
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
@@ -53,4 +55,21 @@ func archiveOf(m *coverage.ModeReport) string {
 		return "-"
 	}
 	return orDash(printable.Name(m.Code[0].Archive))
+}
+
+// PackageJSON prints the faults of packages as a JSON object.
+func PackageJSON(w io.Writer, r *engine.PackageReport) error { return writeJSON(w, r) }
+
+// Package prints the faults of packages, one in each line: the file, what is wrong and what to do.
+func Package(w io.Writer, r *engine.PackageReport) error {
+	for _, f := range r.Faults {
+		warning := ""
+		if f.Warning {
+			warning = "warning: "
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s%s; %s\n", printable.Name(f.File), warning, printable.Text(f.Text), printable.Text(f.Fix)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -16,10 +16,6 @@ func DiffJSON(w io.Writer, d *kernels.Diff) error { return writeJSON(w, d) }
 // Diff prints a difference: a table of architectures, one of kernels, and how
 // many kernels differ.
 func Diff(w io.Writer, d *kernels.Diff) error {
-	if len(d.Archs) == 0 {
-		_, err := fmt.Fprintln(w, "no device images in either file")
-		return err
-	}
 	if err := table(w, func(row func(...string)) {
 		row("ARCH", "OLD", "NEW", "CHANGE")
 		total := kernels.ChangedArch{Arch: "total", Change: kernels.Changed}
@@ -49,9 +45,97 @@ func Diff(w io.Writer, d *kernels.Diff) error {
 	for _, k := range d.Kernels {
 		count[k.Change]++
 	}
-	_, err := fmt.Fprintf(w, "\nkernels: %d changed, %d added, %d removed, %d equal\n",
-		count[kernels.Changed], count[kernels.Added], count[kernels.Removed], d.Equal)
-	return err
+	if _, err := fmt.Fprintf(w, "\nkernels: %d changed, %d added, %d removed, %d equal\n",
+		count[kernels.Changed], count[kernels.Added], count[kernels.Removed], d.Equal); err != nil {
+		return err
+	}
+	remarks(w, d)
+	return suggestions(w, d)
+}
+
+// remarks prints what compilers report about kernels that got worse.
+func remarks(w io.Writer, d *kernels.Diff) {
+	for i := range d.Kernels {
+		k := &d.Kernels[i]
+		lines := RemarkLines(k)
+		if len(lines) > 0 {
+			fmt.Fprintf(w, "\n%s %s:\n", orDash(k.Arch), printable.Name(k.Demangled))
+		}
+		for _, line := range lines {
+			fmt.Fprintf(w, "  %s\n", printable.Name(line))
+		}
+	}
+}
+
+// RemarkLines returns the first remarks of the compilers about a kernel that got
+// worse, one line for each.
+func RemarkLines(k *kernels.ChangedKernel) (lines []string) {
+	const most = 12 // of each build
+	for _, side := range []struct {
+		name string
+		list []kernels.Remark
+	}{{"old", k.OldRemarks}, {"new", k.NewRemarks}} {
+		for i, r := range side.list {
+			if i == most {
+				lines = append(lines, fmt.Sprintf("%s: and %d more", side.name, len(side.list)-most))
+				break
+			}
+			where := ""
+			if r.File != "" {
+				where = fmt.Sprintf("%s:%d: ", r.File, r.Line)
+			}
+			lines = append(lines, fmt.Sprintf("%s: %s%s [%s]", side.name, where, r.Text, r.Pass))
+		}
+	}
+	return lines
+}
+
+// Advice is the advice about a failure of a kernel with large workgroups.
+const Advice = "the kernel permits workgroups of 1024: if launches use fewer work-items, __launch_bounds__ in the source gives it more registers"
+
+// Removers returns the names and flags of suggestions.
+func Removers(list []kernels.Suggestion) string {
+	var all []string
+	for _, s := range list {
+		all = append(all, fmt.Sprintf("%s (%s)", s.Name, strings.Join(s.Flags, " ")))
+	}
+	return orDash(strings.Join(all, ", "))
+}
+
+// suggestions prints which flags remove the failures, and what each build with
+// additional flags does.
+func suggestions(w io.Writer, d *kernels.Diff) error {
+	if len(d.Suggestions) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w)
+	if err := table(w, func(row func(...string)) {
+		row("TRIED", "REMOVES", "HARMS", "FLAGS")
+		for _, s := range d.Suggestions {
+			row(s.Name, fmt.Sprintf("%d of %d", len(s.Removes), len(d.Failures)), fmt.Sprint(len(s.Harms)), strings.Join(s.Flags, " "))
+		}
+	}); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	advice := false
+	if err := table(w, func(row func(...string)) {
+		row("LIMIT", "ARCH", "REMOVED WITHOUT HARM BY", "KERNEL")
+		for _, f := range d.Failures {
+			if f.Kernel != nil {
+				row(string(f.Rule), orDash(f.Arch), Removers(d.RemovedBy(f)), kernels.Demangle(*f.Kernel))
+				advice = advice || d.LaunchBounds(f)
+			}
+		}
+	}); err != nil || !advice {
+		return err
+	}
+	for _, f := range d.Failures {
+		if d.LaunchBounds(f) {
+			fmt.Fprintf(w, "advice: %s: %s\n", printable.Name(kernels.Demangle(*f.Kernel)), Advice)
+		}
+	}
+	return nil
 }
 
 // archRow returns the cells of an architecture.

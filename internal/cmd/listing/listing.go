@@ -226,6 +226,72 @@ func Kernels(w io.Writer, files []*engine.DeviceFile, named, mangled bool) error
 	})
 }
 
+// sourceReports returns the source files of the images of files. If named, each has the name of its file.
+func sourceReports(files []*engine.DeviceFile, named bool) []*kernels.SourceReport {
+	list := []*kernels.SourceReport{}
+	for _, f := range files {
+		for i := range f.Images {
+			if r := f.Images[i].SourceReport(); r != nil {
+				if named {
+					r.File = f.Name
+				}
+				list = append(list, r)
+			}
+		}
+	}
+	return list
+}
+
+// SourcesJSON writes the bytes of code from each line of source as JSON: an object for each image.
+func SourcesJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
+	return writeJSON(w, sourceReports(files, named))
+}
+
+// Sources writes the bytes of code from each line of source as a table, the largest of each image first.
+func Sources(w io.Writer, files []*engine.DeviceFile, named bool) error {
+	reports := slices.DeleteFunc(sourceReports(files, named), func(r *kernels.SourceReport) bool { return r.Code == 0 })
+	if len(reports) == 0 {
+		return nil
+	}
+	return table(w, func(row func(cells ...string)) {
+		head := []string{"IMAGE", "ARCH", "BYTES", "SHARE", "SOURCE"}
+		if named {
+			head = slices.Insert(head, len(head)-1, "FILE")
+		}
+		row(head...)
+		for _, r := range reports {
+			for _, l := range sourceLines(r) {
+				cells := []string{strconv.Itoa(r.Image), orDash(r.Arch), strconv.FormatInt(l.bytes, 10), fmt.Sprintf("%.1f%%", 100*float64(l.bytes)/float64(r.Code)), printable.Name(l.name)}
+				if named {
+					cells = slices.Insert(cells, len(cells)-1, printable.Name(r.File))
+				}
+				row(cells...)
+			}
+		}
+	})
+}
+
+// A sourceLine is a line of source with its name.
+type sourceLine struct {
+	name  string
+	bytes int64
+}
+
+// sourceLines returns the lines of an image, the largest first.
+func sourceLines(r *kernels.SourceReport) []sourceLine {
+	var list []sourceLine
+	for _, s := range r.Sources {
+		if s.File == "" {
+			list = append(list, sourceLine{"no source", s.Bytes})
+		}
+		for _, l := range s.Lines {
+			list = append(list, sourceLine{fmt.Sprintf("%s:%d", s.File, l.Line), l.Bytes})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b sourceLine) int { return cmp.Compare(b.bytes, a.bytes) })
+	return list
+}
+
 func kernelRow(file string, k *kernels.Kernel, named, mangled bool) []string {
 	waves, limits := "-", "-"
 	if o := k.Occupancy; o != nil {

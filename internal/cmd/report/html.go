@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
@@ -26,8 +28,8 @@ var (
 // expected values. They are constants, because packages that compute them would slow down every
 // start of the program.
 const (
-	styleHash  = "sha256-VkCGsjOTAJiQr+sRkWq4SEaDbpzOO7UtAGYa5cNpPu8="
-	scriptHash = "sha256-EvoG+6+xEYdqR2uS64hlLr3Mo6Fu5JJRqoryFuEPoz4="
+	styleHash  = "sha256-TvewiWKyiakPgkU+ci26l2ugue4nIduyZbdyqBbcbec="
+	scriptHash = "sha256-9yCTqOU0vVmn0BsS/OPCaUtvn/CR26Zh+tLbR8gylqw="
 )
 
 // WriteHTML writes the report as a page: one file that loads nothing.
@@ -40,7 +42,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	values := map[string]string{
 		"STYLE_HASH": styleHash, "SCRIPT_HASH": scriptHash, "STYLE": style, "SCRIPT": script,
 		"TITLE": html.EscapeString("Device code: " + title), "HEADING": html.EscapeString(title),
-		"FIGURES": r.heads(), "ARCHS": r.archRows(), "DIFF": r.diffSection(), "DATA": string(data),
+		"FIGURES": r.heads(), "ARCHS": r.archRows(), "DIFF": r.diffSection() + r.limitsSection(), "DATA": string(data),
 	}
 	rest := page
 	for {
@@ -58,7 +60,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 
 // title returns the names of the files, or their number.
 func (r *Report) title() string {
-	names := names(r.Files)
+	names := fileNames(r.Files)
 	if len(names) > 3 {
 		return plural(len(names), "file")
 	}
@@ -172,6 +174,46 @@ func (r *Report) diffSection() string {
 	return b.String()
 }
 
+// limitsSection returns the section of exceeded limits, the flags that remove them,
+// and what the compilers report about kernels that got worse.
+func (r *Report) limitsSection() string {
+	if r.Diff == nil {
+		return ""
+	}
+	escaped := func(s string) string { return html.EscapeString(printable.Name(s)) }
+	var b strings.Builder
+	if len(r.Diff.Failures) > 0 {
+		b.WriteString("<div class=\"scroll\"><table id=\"limits\">\n<thead><tr><th scope=\"col\" class=\"t\">Limit</th><th scope=\"col\" class=\"t\">Architecture</th><th scope=\"col\" class=\"t\">Kernel</th><th scope=\"col\">Change</th><th scope=\"col\" class=\"t\">Flags that remove it without harm</th></tr></thead>\n<tbody>\n")
+		for _, f := range r.Diff.Failures {
+			fmt.Fprintf(&b, "<tr><td class=\"t\">%s</td><td class=\"t\">%s</td><td class=\"t\">%s</td><td class=\"up\">%s</td><td class=\"t\">%s</td></tr>\n",
+				f.Rule, escaped(dash(f.Arch)), escaped(kernelOf(f)), changeOf(f), escaped(remedy(r.Diff, f)))
+		}
+		b.WriteString("</tbody>\n</table></div>\n")
+	}
+	list := func(lines []string) {
+		if len(lines) == 0 {
+			return
+		}
+		b.WriteString("<ul>\n")
+		for _, line := range lines {
+			fmt.Fprintf(&b, "<li>%s</li>\n", escaped(line))
+		}
+		b.WriteString("</ul>\n")
+	}
+	list(notesOf(r.Diff))
+	for i := range r.Diff.Kernels {
+		k := &r.Diff.Kernels[i]
+		if lines := listing.RemarkLines(k); len(lines) > 0 {
+			fmt.Fprintf(&b, "<h3>%s, %s</h3>\n", escaped(k.Demangled), escaped(dash(k.Arch)))
+			list(lines)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "<section id=\"limits-section\" aria-labelledby=\"limits-title\">\n<h2 id=\"limits-title\">Limits and remarks</h2>\n" + b.String() + "</section>\n"
+}
+
 // pageData is what the script of the page reads. Every string is written once; all
 // others are indexes into Strings.
 type pageData struct {
@@ -180,7 +222,8 @@ type pageData struct {
 	Kernels columns    `json:"kernels"`
 	Diff    []pageDiff `json:"diff,omitempty"`
 
-	index map[string]int
+	index   map[string]int
+	sources map[string]int // indexes of the display names of source files
 }
 
 type pageFile struct {
@@ -201,6 +244,7 @@ type pageArch struct {
 	Sections [][2]int64 `json:"sections"` // name and size
 	First    int        `json:"first"`    // kernel
 	Count    int        `json:"count"`
+	Sources  [][]int64  `json:"sources,omitempty"` // of code outside of kernels: file and bytes
 }
 
 // pageDiff is a kernel that differs.
@@ -255,6 +299,8 @@ type columns struct {
 	OccupancyMax     []*int   `json:"occupancy_max"`
 	Limits           []int    `json:"limits"`
 	Bounds           [][]int  `json:"bounds"`
+	// Sources of a kernel are lists of a file, its bytes, and then of lines with their bytes.
+	Sources [][][]int64 `json:"sources,omitempty"`
 }
 
 // pageData returns the data of the page.
@@ -265,7 +311,9 @@ func (r *Report) pageData() *pageData {
 		SGPRSpills: []*int64{}, VGPRSpills: []*int64{}, Scratch: []*int64{}, LDS: []*int64{}, Kernarg: []*int64{}, MaxWorkgroupSize: []*int64{},
 		WavefrontSize: []*int64{}, OMPMode: []int{}, Occupancy: []*int{}, OccupancyMax: []*int{}, Limits: []int{}, Bounds: [][]int{},
 	}
-	for i, name := range names(r.Files) {
+	d.names(r.sourceFiles())
+	withLines := r.withLines()
+	for i, name := range fileNames(r.Files) {
 		f := pageFile{Name: d.string(name), Size: r.Files[i].Size, Bundles: []pageBundle{}}
 		for _, b := range bundles(r.Files[i]) {
 			pb := pageBundle{Name: d.string(b.name), Size: b.size, Archs: []pageArch{}}
@@ -276,7 +324,11 @@ func (r *Report) pageData() *pageData {
 				}
 				for _, k := range a.kernels {
 					d.kernel(k, f.Name, pb.Name)
+					if len(d.sources) > 0 {
+						d.Kernels.Sources = append(d.Kernels.Sources, d.sourcesOf(k.Sources, withLines[k]))
+					}
 				}
+				pa.Sources = d.sourcesOf(otherSources(a), false)
 				pb.Archs = append(pb.Archs, pa)
 			}
 			f.Bundles = append(f.Bundles, pb)
@@ -289,6 +341,62 @@ func (r *Report) pageData() *pageData {
 		}
 	}
 	return d
+}
+
+// maxPageLines is the maximum number of lines of source files in a page. The largest kernels have
+// lines; others have source files only.
+const maxPageLines = 200_000
+
+// withLines returns the kernels that have lines in a page.
+func (r *Report) withLines() map[*kernels.Kernel]bool {
+	var all []*kernels.Kernel
+	for _, f := range r.Files {
+		for i := range f.Images {
+			for k := range f.Images[i].Kernels {
+				if kernel := &f.Images[i].Kernels[k]; len(kernel.Sources) > 0 {
+					all = append(all, kernel)
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b *kernels.Kernel) int { return cmp.Compare(*b.CodeSize, *a.CodeSize) })
+	with, left := make(map[*kernels.Kernel]bool), maxPageLines
+	for _, k := range all {
+		for _, s := range k.Sources {
+			left -= len(s.Lines)
+		}
+		if left < 0 {
+			break
+		}
+		with[k] = true
+	}
+	return with
+}
+
+// names adds the names of source files.
+func (d *pageData) names(files []string) {
+	d.sources = make(map[string]int)
+	for i, name := range displayNames(files) {
+		d.sources[files[i]] = d.string(name)
+	}
+	if len(files) > 0 {
+		d.sources[""] = d.string("")
+	}
+}
+
+// sourcesOf returns sources as the page reads them.
+func (d *pageData) sourcesOf(list []kernels.Source, lines bool) [][]int64 {
+	var all [][]int64
+	for _, s := range list {
+		one := []int64{int64(d.sources[s.File]), s.Bytes}
+		for _, l := range s.Lines {
+			if lines {
+				one = append(one, l.Line, l.Bytes)
+			}
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // diff adds a kernel that differs.

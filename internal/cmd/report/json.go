@@ -10,8 +10,8 @@ import (
 )
 
 // WriteJSON writes the report as JSON: {"files": [{"file", "size", "images",
-// "kernels"}]}, with the images of offload inspect and the kernels of offload inspect
-// --kernels; "diff" is what offload diff prints. Sizes are in bytes.
+// "kernels", "sources"}]}, with the images of offload inspect, the kernels of offload inspect
+// --kernels and the sources of offload inspect --sources; "diff" is what offload diff prints. Sizes are in bytes.
 func (r *Report) WriteJSON(w io.Writer) error {
 	buffer := bufio.NewWriterSize(w, 64<<10)
 	j := jsonLines{buffer: buffer, out: printable.JSON(buffer)}
@@ -33,6 +33,15 @@ func (r *Report) WriteJSON(w io.Writer) error {
 			for k := range img.Kernels {
 				j.separate(n, "\n  ")
 				j.value(&img.Kernels[k])
+				n++
+			}
+		}
+		j.text(`], "sources": [`)
+		n = 0
+		for k := range f.Images {
+			if s := f.Images[k].SourceReport(); s != nil {
+				j.separate(n, "\n  ")
+				j.value(s)
 				n++
 			}
 		}

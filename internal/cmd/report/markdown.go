@@ -1,12 +1,15 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
@@ -23,7 +26,7 @@ const (
 // WriteMarkdown writes a Markdown summary of less than 65,536 characters.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	m := markdown{}
-	names := names(r.Files)
+	names := fileNames(r.Files)
 	m.line("### Device code")
 	m.line("")
 	kernels, size := 0, int64(0)
@@ -47,11 +50,44 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		}
 		m.line(fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.memory))))
 	}
+	m.sources(r)
 	if r.Diff != nil {
 		m.diff(r.Diff)
+		m.limits(r.Diff)
 	}
 	_, err := io.WriteString(w, m.String())
 	return err
+}
+
+// sources writes the source files with the most code, if the files have line tables.
+func (m *markdown) sources(r *Report) {
+	const most = 10
+	files := r.sourceFiles()
+	if len(files) == 0 {
+		return
+	}
+	totals, code := r.sourceTotals()
+	m.line("")
+	m.line("#### Code by source file")
+	m.line("")
+	m.line("| Source file | Code | Share | Largest line |")
+	m.line("| --- | ---: | ---: | --- |")
+	display := map[string]string{"": "no source"}
+	for i, name := range displayNames(files) {
+		display[files[i]] = name
+	}
+	for i, s := range totals {
+		if i == most {
+			m.line(fmt.Sprintf("| and %d more | | | |", len(totals)-i))
+			break
+		}
+		largest := "–"
+		if len(s.Lines) > 0 {
+			l := slices.MaxFunc(s.Lines, func(a, b kernels.SourceLine) int { return cmp.Compare(a.Bytes, b.Bytes) })
+			largest = fmt.Sprintf("%d: %s", l.Line, printable.Size(l.Bytes))
+		}
+		m.line(fmt.Sprintf("| %s | %s | %.1f %% | %s |", markdownName(display[s.File]), printable.Size(s.Bytes), 100*float64(s.Bytes)/float64(code), largest))
+	}
 }
 
 // worstChanges is the number of changed kernels in the summary.
@@ -105,6 +141,82 @@ func (m *markdown) diff(d *kernels.Diff) {
 	} else {
 		m.line(fmt.Sprintf("%s differ, %s equal.", plural(len(d.Kernels), "kernel"), grouped(int64(d.Equal))))
 	}
+}
+
+// limits writes the exceeded limits, the flags that remove them, and what the
+// compilers report about kernels that got worse.
+func (m *markdown) limits(d *kernels.Diff) {
+	if len(d.Failures) > 0 {
+		m.line("")
+		m.line("#### Exceeded limits")
+		m.line("")
+		m.line("| Limit | Architecture | Kernel | Change | Flags that remove it without harm |")
+		m.line("| --- | --- | --- | ---: | --- |")
+		for _, f := range d.Failures {
+			m.line(fmt.Sprintf("| %s | %s | %s | %s | %s |", f.Rule, markdownName(dash(f.Arch)), markdownName(kernelOf(f)), changeOf(f), markdownName(remedy(d, f))))
+		}
+	}
+	if notes := notesOf(d); len(notes) > 0 {
+		m.line("")
+		for _, note := range notes {
+			m.line("- " + markdownName(note))
+		}
+	}
+	for i := range d.Kernels {
+		k := &d.Kernels[i]
+		lines := listing.RemarkLines(k)
+		if len(lines) > 0 {
+			m.line("")
+			m.line(fmt.Sprintf("Remarks on %s of %s:", markdownName(k.Demangled), markdownName(dash(k.Arch))))
+			m.line("")
+		}
+		for _, line := range lines {
+			m.line("- " + markdownName(line))
+		}
+	}
+}
+
+// kernelOf returns the demangled name of the kernel of a failure.
+func kernelOf(f kernels.Failure) string {
+	if f.Kernel == nil {
+		return "–"
+	}
+	return kernels.Demangle(*f.Kernel)
+}
+
+// changeOf returns the change of the value of a failure.
+func changeOf(f kernels.Failure) string {
+	if f.Delta == 0 {
+		return "–"
+	}
+	return signed(f.Delta)
+}
+
+// remedy returns the flags that remove a failure, or advice.
+func remedy(d *kernels.Diff, f kernels.Failure) string {
+	switch removers := d.RemovedBy(f); {
+	case len(removers) > 0:
+		return listing.Removers(removers)
+	case len(d.Suggestions) > 0 && d.LaunchBounds(f):
+		return "none; " + listing.Advice
+	case len(d.Suggestions) > 0:
+		return "none"
+	}
+	return "not tried"
+}
+
+// notesOf returns the number of accepted differences, and the stale lines.
+func notesOf(d *kernels.Diff) (notes []string) {
+	if n := len(d.Accepted); n > 0 {
+		notes = append(notes, plural(n, "accepted difference"))
+	}
+	for _, s := range d.Stale {
+		notes = append(notes, fmt.Sprintf("stale: line %d of the accepted differences: %s", s.Line, s.Text))
+	}
+	for _, s := range d.Suggestions {
+		notes = append(notes, fmt.Sprintf("tried %s (%s): removes %d of %d, makes %s worse", s.Name, strings.Join(s.Flags, " "), len(s.Removes), len(d.Failures), plural(len(s.Harms), "value")))
+	}
+	return notes
 }
 
 // growth returns the difference in size of an architecture, also in percent.

@@ -317,10 +317,21 @@
   }
 
   // The map: files, bundles, architectures, and their sections and kernels.
-  const kindNames = { file: 'file', bundle: 'bundle', arch: 'architecture', section: 'section', kernel: 'kernel', other: '' };
+  const kindNames = { file: 'file', bundle: 'bundle', arch: 'architecture', section: 'section', kernel: 'kernel', source: 'source file', line: 'line', other: '' };
   const map = $('treemap');
   const node = (kind, name, size, children, extra) => ({ kind, name, size, children: children ?? [], ...extra });
-  const kernelNode = (i, arch) => node('kernel', shortName(i), K.code_size[i] ?? 0, null, { arch, kernel: i });
+  // A source is [file, bytes, line, bytes, line, bytes, ...]; code without a source line has no file.
+  const sourceNode = ([file, size, ...lines], arch) => {
+    const name = S[file], parts = [];
+    for (let k = 0; k < lines.length; k += 2) parts.push(node('line', `${name.slice(name.lastIndexOf('/') + 1)}:${lines[k]}`, lines[k + 1], null, { arch }));
+    return name ? node('source', name, size, parts, { arch }) : node('other', 'no source', size, null, { arch });
+  };
+  const kernelNode = (i, arch) => node('kernel', shortName(i), K.code_size[i] ?? 0, (K.sources?.[i] ?? []).map(s => sourceNode(s, arch)), { arch, kernel: i });
+  // Source files are drawn after zooming in on an architecture, lines after zooming in on a kernel.
+  const shown = c => {
+    const zoomed = ['source', 'kernel', 'section', 'other', 'arch'].indexOf(current.kind);
+    return c.kind === 'source' ? zoomed === 0 || zoomed === 1 : c.kind !== 'kernel' && c.kind !== 'other' || zoomed >= 0;
+  };
   // A node's children are made when it is drawn. limit is how many kernels of each
   // architecture to draw.
   const archNode = a => {
@@ -343,7 +354,7 @@
           return section;
         });
         if (text) {
-          if (text.size > total) parts.push(node('other', 'other code', text.size - total, null, { arch }));
+          if (text.size > total) parts.push(node('other', 'other code', text.size - total, (a.sources ?? []).map(s => sourceNode(s, arch)), { arch }));
           text.children = parts;
         } else children.push(...parts);
         const known = children.reduce((sum, c) => sum + c.size, 0);
@@ -435,17 +446,17 @@
       e.dataset.name = value('name', c.kernel);
       e.className = occupancyClass(c.kernel);
     }
-    e.setAttribute('role', isContainer(c) ? 'group' : c.kernel !== undefined ? 'button' : 'img');
+    const children = shown(c) ? childrenOf(c) : [];
+    e.setAttribute('role', children.length ? 'group' : c.kernel !== undefined ? 'button' : 'img');
     e.setAttribute('aria-label', label(c));
     e.tabIndex = -1;
     const small = w < 1 || h < 1;
     if (small) e.hidden = true;
     else Object.assign(e.style, { left: x + 'px', top: y + 'px', width: Math.max(1, w - 1) + 'px', height: Math.max(1, h - 1) + 'px' });
-    const children = childrenOf(c);
     const named = w > 34 && h > 17;
     if (named) {
       const text = printable(c.name), span = element('span', text.length > 120 ? text.slice(0, 120) + '…' : text);
-      if (isContainer(c) || w > 90) span.append(' ', bytes(c.size));
+      if (children.length || w > 90) span.append(' ', bytes(c.size));
       span.ariaHidden = 'true'; // the label says it
       e.append(span);
     }
@@ -513,7 +524,7 @@
     drawMap();
   };
   const activate = c => {
-    if (c.kernel !== undefined) showDetail(c.kernel);
+    if (c.kernel !== undefined && (c === current || !isContainer(c))) showDetail(c.kernel);
     else if (isContainer(c)) zoom(c === current ? c.parent && c.parent !== root ? c.parent.path : '' : c.path);
   };
   map.addEventListener('click', event => {

@@ -22,26 +22,26 @@ type Report struct {
 
 // Compare sets Diff to the difference between older files and those of the report.
 func (r *Report) Compare(old []*engine.DeviceFile) {
-	r.Diff = kernels.Compare(described(old), described(r.Files))
+	r.Diff = kernels.Compare(engine.ImagesOf(old), engine.ImagesOf(r.Files))
 }
 
-// described returns the images of all files.
-func described(files []*engine.DeviceFile) []kernels.Image {
-	var all []kernels.Image
+// fileNames returns the display names of files.
+func fileNames(files []*engine.DeviceFile) []string {
+	var names []string
 	for _, f := range files {
-		all = append(all, f.Images...)
+		names = append(names, f.Name)
 	}
-	return all
+	return displayNames(names)
 }
 
-// names returns the display names of files: relative paths unchanged, outputs of Bazel without
-// the directory of their configuration, and absolute paths without their common directories.
-func names(files []*engine.DeviceFile) []string {
-	all := make([]string, len(files))
+// displayNames returns the display names of files: relative paths unchanged, outputs of Bazel
+// without the directory of their configuration, and absolute paths without their common directories.
+func displayNames(names []string) []string {
+	all := make([]string, len(names))
 	var common []string // directories
 	first := true
-	for i, f := range files {
-		all[i] = path.Clean(f.Name)
+	for i, name := range names {
+		all[i] = path.Clean(name)
 		if !path.IsAbs(all[i]) {
 			all[i] = withoutConfiguration(all[i])
 			continue
@@ -88,6 +88,7 @@ type arch struct {
 	images   int
 	sections []kernels.Section // by name, in the order of the images
 	kernels  []*kernels.Kernel
+	sources  []kernels.Source // of all code, for each image
 }
 
 // bundles returns the containers in a file, in the order of the images.
@@ -152,6 +153,7 @@ func (b *bundle) add(e *images.DeviceImage, img *kernels.Image) {
 			a.sections = append(a.sections, s)
 		}
 	}
+	a.sources = append(a.sources, img.Sources...)
 	for k := range img.Kernels {
 		a.kernels = append(a.kernels, &img.Kernels[k])
 	}

@@ -82,11 +82,7 @@ func TestNames(t *testing.T) {
 		{"a.so", "a.so"}, {"./dir/a.so b.so", "dir/a.so b.so"}, {"/x/y/a.so", "a.so"}, {"/x/y/a.so /x/z/a.so", "y/a.so z/a.so"},
 		{"/x/a.so rel/b.so", "a.so rel/b.so"}, {"/a.so", "a.so"}, {"bazel-out/k8-fastbuild/bin/app/a.so bazel-out/a.so", "app/a.so bazel-out/a.so"}, {"/x/y/a.so /x/b.so", "y/a.so b.so"},
 	} {
-		var files []*engine.DeviceFile
-		for _, name := range strings.Fields(test.in) {
-			files = append(files, &engine.DeviceFile{Name: name})
-		}
-		if got := strings.Join(names(files), " "); got != test.want {
+		if got := strings.Join(displayNames(strings.Fields(test.in)), " "); got != test.want {
 			t.Errorf("%s: %s, want %s", test.in, got, test.want)
 		}
 	}
@@ -130,6 +126,56 @@ func TestHostileNames(t *testing.T) {
 	}
 	if len(parsed.Diff.Kernels) == 0 {
 		t.Error("JSON has no difference")
+	}
+}
+
+// The page and the summary have the source files of code that has line tables. Lines of the largest kernels fit
+// into the page.
+func TestSources(t *testing.T) {
+	f := device("a.so", 1, 3, 100, kernelName)
+	img := &f.Images[0]
+	lines := func(n int) (list []kernels.SourceLine) {
+		for i := range n {
+			list = append(list, kernels.SourceLine{Line: int64(i + 1), Bytes: 1})
+		}
+		return list
+	}
+	img.Kernels[1].Sources = []kernels.Source{{File: "/src/x/small.hip", Bytes: 101, Lines: lines(101)}}
+	img.Kernels[2].Sources = []kernels.Source{{File: "/src/x/large.hip", Bytes: maxPageLines, Lines: lines(maxPageLines)}}
+	img.Sources = []kernels.Source{{File: "/src/y.h", Bytes: 7, Lines: []kernels.SourceLine{{Line: 3, Bytes: 2}, {Line: 9, Bytes: 5}}}, {File: "", Bytes: 900}, {File: "/src/x/small.hip", Bytes: 101, Lines: lines(101)}}
+	outputs := all(t, &Report{Files: []*engine.DeviceFile{f}})
+	const want = `
+#### Code by source file
+
+| Source file | Code | Share | Largest line |
+| --- | ---: | ---: | --- |
+| no source | 900 B | 89.3 % | – |
+| x/small.hip | 101 B | 10.0 % | 1: 1 B |
+| y.h | 7 B | 0.7 % | 9: 5 B |
+`
+	if !strings.HasSuffix(outputs["markdown"], want) {
+		t.Errorf("found %s, expected %s", outputs["markdown"], want)
+	}
+	_, data, _ := strings.Cut(outputs["html"], `id="data">`)
+	var page struct {
+		Strings []string
+		Kernels struct{ Sources [][][]int64 }
+		Files   []struct {
+			Bundles []struct{ Archs []struct{ Sources [][]int64 } }
+		}
+	}
+	if err := json.NewDecoder(strings.NewReader(data)).Decode(&page); err != nil {
+		t.Fatal(err)
+	}
+	if k := page.Kernels.Sources; len(k) != 3 || k[0] != nil || len(k[1][0]) != 2 || len(k[2][0]) != 2+2*maxPageLines {
+		t.Errorf("sources of %d kernels: %.200v", len(k), k)
+	}
+	var other []string
+	for _, s := range page.Files[0].Bundles[0].Archs[0].Sources {
+		other = append(other, fmt.Sprintf("%q %d", page.Strings[s[0]], s[1]))
+	}
+	if diff := cmp.Diff([]string{`"" 900`, `"y.h" 7`}, other); diff != "" {
+		t.Errorf("sources of other code: %s", diff)
 	}
 }
 

@@ -13,7 +13,6 @@ import (
 	"syscall"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/files"
@@ -148,7 +147,8 @@ func (x *extractor) file(ctx context.Context, u *uri) error {
 	}
 	return x.write(u, u.path, func(output string) error {
 		return x.call.Session.WriteFiles(ctx, engine.Output{Name: output, Write: func(w io.Writer) error {
-			return (&content.WriterSink{W: w}).Append(all.Slice(u.offset, u.size))
+			_, err := w.Write(all.Slice(u.offset, u.size).Bytes())
+			return err
 		}})
 	})
 }

@@ -1,6 +1,7 @@
 package verb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,13 +19,15 @@ import (
 
 var checkVerb = verb{
 	name:    "check",
-	operand: " FILE, or --covers=GPUS FILE|DIR...",
-	summary: "Verifies a bundle, or reports whether files have code for given GPUs.",
-	details: "\nWith --covers, the operands are files and directories: libraries, unpacked wheels, directories of Tensile. Each file with device code must have code that the HIP runtime loads on each GPU.",
+	operand: " FILE, or --covers=GPUS FILE|DIR..., or --package FILE|DIR...",
+	summary: "Verifies a bundle, reports whether files have code for given GPUs, or verifies packages.",
+	details: "\nWith --covers, the operands are files, directories and packages: libraries, installed libraries, wheels, zip, tar, deb and rpm files. Each file with device code must have code that the HIP runtime loads on each GPU." +
+		"\nWith --package, the operands are packages and directories that are installed together. The files in them must fit each other: libraries, the archives with their code, data for GPUs, and the lists of files of wheels. Each fault is a line with the file and what to do.",
 	examples: []example{
 		{"Check a bundle for damage, and against a size budget", "offload check --max-size 100MB kernels.hipfb"},
 		{"Check that a bundle has these images and no others", "offload check kernels.hipfb --entry host-x86_64-unknown-linux-gnu= --entry gfx942=gfx942.co"},
 		{"Check that all libraries in a directory have code for GPUs", "offload check --covers=gfx942,gfx90a:xnack+ /opt/rocm/lib"},
+		{"Check wheels before a release", "offload check --package --covers=gfx942 dist/torch-2.9.0.whl dist/torch_device_gfx942-2.9.0.whl"},
 	},
 	flags: func() action { return new(checkFlags) },
 }
@@ -36,6 +39,7 @@ type checkFlags struct {
 	inputs  []string
 	opt     engine.CheckOptions
 	covers  []coverage.GPU
+	pkg     bool
 	json    bool
 }
 
@@ -43,11 +47,12 @@ func (f *checkFlags) define(flags *flagSet) {
 	entriesFlag(flags, &f.entries, "an entry that the bundle must have, and the file with its contents; without FILE the entry is empty. If the flag is given, the bundle must have no other entries.")
 	kindFlag(flags, &f.kind)
 	flags.inputs(&f.inputs)
-	flags.StringVar(&f.opt.Report, "output", "", "if the checks pass, write the entries, or with --covers the verdicts, as JSON to a `file`")
+	flags.StringVar(&f.opt.Report, "output", "", "if the checks pass, write the entries, with --covers the verdicts, or with --package the warnings, as JSON to a `file`")
 	flags.size(&f.opt.MaxSize, "max-size", "the largest `size` of the bundle, such as 100MB (default: no limit)")
 	flags.BoolVar(&f.opt.DeviceCode, "device-code", false, "require images for AMD GPUs to be complete AMDGPU ELF files, LLVM bitcode or SPIR-V")
 	flags.repeated("covers", "comma-separated `GPUs` that the files must have code for, such as gfx942,gfx90a:xnack+. A feature without + or - stands for both states.", f.addGPUs)
-	flags.BoolVar(&f.json, "json", false, "with --covers, print a JSON object with the verdict for each file, GPU and mode")
+	flags.BoolVar(&f.pkg, "package", false, "check that the files of packages and directories fit each other; with --covers, also that they have code for the GPUs")
+	flags.BoolVar(&f.json, "json", false, "with --covers, print a JSON object with the verdict for each file, GPU and mode; with --package, one with the faults")
 	flags.BoolVar(&f.opt.Linked, "linked", false, "require the bundle to fit into a program, which can address 2 GiB of data")
 }
 
@@ -73,11 +78,14 @@ func (f *checkFlags) addGPUs(list string) error {
 }
 
 func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []string) error {
+	if f.pkg {
+		return f.runPackage(ctx, call, operands)
+	}
 	if len(f.covers) > 0 {
 		return f.runCovers(ctx, call, operands)
 	}
 	if f.json {
-		return usageError("--json requires --covers")
+		return usageError("--json requires --covers or --package")
 	}
 	inputs := append(f.inputs, operands...)
 	switch len(inputs) {
@@ -105,24 +113,18 @@ func (f *checkFlags) run(ctx context.Context, call *command.Call, operands []str
 // runCovers reports whether GPUs find code in files and directories.
 func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands []string) error {
 	inputs, err := someInputs(f.inputs, operands, "files or directories for --covers")
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case len(f.entries) > 0:
-		return usageError("--entry cannot be combined with --covers")
-	case f.opt.MaxSize != 0:
-		return usageError("--max-size cannot be combined with --covers")
-	case f.opt.DeviceCode:
-		return usageError("--device-code cannot be combined with --covers")
-	case f.opt.Linked:
-		return usageError("--linked cannot be combined with --covers")
+	}
+	if err := f.withoutBundle("--covers"); err != nil {
+		return err
 	}
 	report, err := call.Session.Covers(ctx, engine.CoversOptions{Inputs: inputs, GPUs: f.covers})
 	if err != nil {
 		return err
 	}
 	if f.opt.Report != "" && report.Covered() {
-		if err := f.writeCoverage(ctx, call, report); err != nil {
+		if err := f.write(ctx, call, func(w io.Writer) error { return listing.CoverageJSON(w, report) }); err != nil {
 			return err
 		}
 	}
@@ -138,8 +140,48 @@ func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands
 	return err
 }
 
-// writeCoverage writes the verdicts to the file of --output.
-func (f *checkFlags) writeCoverage(ctx context.Context, call *command.Call, report *coverage.Report) error {
-	write := func(w io.Writer) error { return listing.CoverageJSON(w, report) }
-	return call.Session.WriteFiles(ctx, engine.Output{Name: f.opt.Report, Write: write})
+// withoutBundle returns an error for flags about bundles.
+func (f *checkFlags) withoutBundle(mode string) error {
+	for _, flag := range []struct {
+		name string
+		set  bool
+	}{{"--entry", len(f.entries) > 0}, {"--max-size", f.opt.MaxSize != 0}, {"--device-code", f.opt.DeviceCode}, {"--linked", f.opt.Linked}} {
+		if flag.set {
+			return usageError(flag.name + " cannot be combined with " + mode)
+		}
+	}
+	return nil
+}
+
+// runPackage checks that the files of packages fit each other.
+func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operands []string) error {
+	inputs, err := someInputs(f.inputs, operands, "packages or directories for --package")
+	if err != nil {
+		return err
+	}
+	if err := f.withoutBundle("--package"); err != nil {
+		return err
+	}
+	report, err := call.Session.CheckPackage(ctx, engine.PackageOptions{Inputs: inputs, GPUs: f.covers})
+	if err != nil {
+		return err
+	}
+	fault := report.Err()
+	if f.opt.Report != "" && fault == nil {
+		if err := f.write(ctx, call, func(w io.Writer) error { return listing.PackageJSON(w, report) }); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.json:
+		err = listing.PackageJSON(call.Stdout, report)
+	default:
+		err = listing.Package(call.Stdout, report)
+	}
+	return cmp.Or(err, fault)
+}
+
+// write writes a report to the file of --output.
+func (f *checkFlags) write(ctx context.Context, call *command.Call, report func(io.Writer) error) error {
+	return call.Session.WriteFiles(ctx, engine.Output{Name: f.opt.Report, Write: report})
 }

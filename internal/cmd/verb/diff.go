@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -12,74 +13,187 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/cmd/report"
 )
 
 var diffVerb = verb{
 	name:    "diff",
-	operand: " OLD NEW",
-	summary: "Compares the kernels and device images of two files, and fails if the changes exceed limits.",
+	operand: " OLD NEW [-- CLANG ARG...]",
+	summary: "Compares the kernels and device images of two builds, and fails if the changes exceed limits.",
 	examples: []example{
 		{"Show what a change did to the kernels of a library", "offload diff old/libkernels.so new/libkernels.so"},
 		{"Fail in CI when kernels spill more, lose occupancy or grow", "offload diff --fail-on=spills,occupancy --max-growth=5% old.hipfb new.hipfb"},
+		{"Compare the builds of two compilers, except for accepted differences", "offload diff --fail-on=scratch,vgpr-spills --tolerance=vgprs=8 --accepted=accepted.txt --html=diff.html build-rocm7.0 build-rocm7.1"},
+		{"Find flags that remove the regressions of a source", "offload diff --suggest --fail-on=scratch old.o new.o -- clang++ -x hip --offload-arch=gfx90a -O3 -c a.hip -o new.o"},
 	},
-	details:   "\nImages are paired by architecture, kernels by architecture and name. Exit code 1 means that a limit is exceeded or a file cannot be read.",
-	readsOnly: true,
-	flags:     func() action { return new(diffFlags) },
+	details: "\nOLD and NEW are libraries, programs, objects, archives, bundles, code objects or directories. Images are paired by architecture, kernels by architecture and name. Images with the same bytes count once. Exit code 1 means that a limit is exceeded or a file cannot be read.\n\n" +
+		"With --suggest, the arguments after -- are the command that compiles NEW or a part of it; it must contain -o FILE. The command runs once as it is and once with each of a small set of additional flags, and writes to a temporary directory. The result names the flags that remove an exceeded limit and make no kernel of the command worse.",
+	flags: func() action { return new(diffFlags) },
 }
 
 // diffFlags are the flags of offload diff.
 type diffFlags struct {
-	json   bool
-	limits kernels.Limits
+	json, suggest                   bool
+	html, markdown, output, message string
+	old, new                        []string
+	oldRemarks, newRemarks          []string
+	tried                           []kernels.Flags // in order of appearance
+	files                           map[string][]string
+	limits                          limits
 }
 
 func (f *diffFlags) define(flags *flagSet) {
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with archs, kernels and failures; sizes in bytes")
-	limitsFlags(flags, &f.limits)
+	flags.StringVar(&f.html, "html", "", "write a page to a `file`")
+	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown summary of less than 65,536 characters to a `file`")
+	flags.StringVar(&f.output, "output", "", "write the JSON object to a `file`")
+	flags.StringVar(&f.message, "message", "", "write the error message for exceeded limits to a `file`, empty if there is none, and exit with code 0")
+	for name, list := range map[string]*[]string{"old": &f.old, "new": &f.new} {
+		flags.repeated(name, "a `file` or directory of the "+name+" build, instead of "+strings.ToUpper(name)+". May be repeated.", appendTo(list))
+	}
+	for name, list := range map[string]*[]string{"old-remarks": &f.oldRemarks, "new-remarks": &f.newRemarks} {
+		flags.repeated(name, "an optimization record of that build, a `file` that clang -fsave-optimization-record writes, with a name that ends with TARGET.opt.yaml. May be repeated.", appendTo(list))
+	}
+	flags.BoolVar(&f.suggest, "suggest", false, "try flags with the command after --, and name those that remove exceeded limits")
+	flags.repeated("tried", "`NAME=FILE`: a file or directory of the new build with additional flags of the set of --suggest. May be repeated.", f.addTried)
+	f.limits.define(flags)
 }
 
-// limitsFlags defines the flags for limits on changes between two builds.
-func limitsFlags(flags *flagSet, limits *kernels.Limits) {
-	flags.repeated("fail-on", "comma-separated `rules`; fail when one of them is broken: spills, scratch, occupancy, removed-kernels, removed-archs", func(s string) error {
-		for name := range strings.SplitSeq(s, ",") {
-			if err := oneOf(name, kernels.RuleNames()); err != nil {
-				return err
-			}
-		}
-		rules, err := kernels.ParseRules(s)
-		limits.Rules = append(limits.Rules, rules...)
+// appendTo returns the function that adds a value of a repeated flag to a list.
+func appendTo(list *[]string) func(string) error {
+	return func(s string) error {
+		*list = append(*list, s)
+		return nil
+	}
+}
+
+// addTried adds a value of --tried.
+func (f *diffFlags) addTried(s string) error {
+	name, file, _ := strings.Cut(s, "=")
+	set := kernels.SuggestedFlags()
+	var names []string
+	for _, flags := range set {
+		names = append(names, flags.Name)
+	}
+	if err := oneOf(name, names); err != nil {
 		return err
-	})
-	flags.Func("max-growth", "fail when the images of an architecture grow by more than this `size` or percentage, such as 64KiB, 5% or 0", func(s string) error {
-		growth, err := kernels.ParseGrowth(s)
-		limits.MaxGrowth = &growth
-		return err
-	})
+	}
+	if len(f.files[name]) == 0 {
+		f.tried = append(f.tried, set[slices.Index(names, name)])
+	}
+	f.files = with(f.files, name, append(f.files[name], file))
+	return nil
 }
 
 func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if len(operands) != 2 {
-		return usageError(fmt.Sprintf("expected two files, OLD and NEW, found %d", len(operands)))
-	}
-	d, err := call.Session.Diff(ctx, engine.DiffOptions{Old: operands[0], New: operands[1], Limits: f.limits})
+	command, err := f.operands(call, operands)
 	if err != nil {
 		return err
 	}
-	for name, gone := range map[string]kernels.Change{operands[0]: kernels.Added, operands[1]: kernels.Removed} {
-		if len(d.Archs) > 0 && !slices.ContainsFunc(d.Archs, func(a kernels.ChangedArch) bool { return a.Change != gone }) {
+	old, err := call.Session.KernelsIn(ctx, f.old, engine.InspectOptions{})
+	if err != nil {
+		return err
+	}
+	var r report.Report
+	if r.Files, err = call.Session.KernelsIn(ctx, f.new, engine.InspectOptions{Sources: f.html != ""}); err != nil {
+		return err
+	}
+	r.Compare(old)
+	d := r.Diff
+	if len(d.Archs) == 0 {
+		var names []string
+		for _, file := range slices.Concat(old, r.Files) {
+			names = append(names, file.Name)
+		}
+		return noCode(ctx, call, names)
+	}
+	for name, gone := range map[string]kernels.Change{strings.Join(f.old, ", "): kernels.Added, strings.Join(f.new, ", "): kernels.Removed} {
+		if !slices.ContainsFunc(d.Archs, func(a kernels.ChangedArch) bool { return a.Change != gone }) {
 			fmt.Fprintf(call.Stderr, "offload diff: warning: %s: no device code\n", printable.Name(name))
 		}
 	}
-	if f.json {
-		err = listing.DiffJSON(call.Stdout, d)
-	} else {
-		err = listing.Diff(call.Stdout, d)
+	f.limits.Check(d)
+	var remarks [2]kernels.Remarks
+	for i, names := range [][]string{f.oldRemarks, f.newRemarks} {
+		for _, name := range names {
+			if err := addRemarks(call, &remarks[i], name, kernels.RecordArch(name)); err != nil {
+				return err
+			}
+		}
 	}
-	if err != nil {
+	for _, flags := range f.tried {
+		tried, err := call.Session.KernelsIn(ctx, f.files[flags.Name], engine.InspectOptions{})
+		if err != nil {
+			return err
+		}
+		f.limits.Suggest(d, engine.ImagesOf(old), engine.ImagesOf(r.Files), engine.ImagesOf(tried), flags)
+	}
+	if len(d.Failures) > 0 && len(command) > 0 {
+		if err := f.try(ctx, call, command, d, engine.ImagesOf(old), &remarks[1]); err != nil {
+			return err
+		}
+	}
+	d.AddRemarks(&remarks[0], &remarks[1])
+	return f.write(ctx, call, &r)
+}
+
+// operands completes the files of the builds, and returns the command after them.
+func (f *diffFlags) operands(call *command.Call, operands []string) (command []string, err error) {
+	if len(f.old) == 0 && len(f.new) == 0 && len(operands) >= 2 {
+		f.old, f.new, operands = operands[:1], operands[1:2], operands[2:]
+	}
+	switch {
+	case len(f.old) == 0 || len(f.new) == 0:
+		return nil, usageError(fmt.Sprintf("expected two files, OLD and NEW, found %d", len(operands)+len(f.old)+len(f.new)))
+	case len(operands) > 0 && !f.suggest:
+		return nil, usageError(fmt.Sprintf("expected two files, OLD and NEW, found %d; to try flags with a compile command, add --suggest", len(operands)+len(f.old)+len(f.new)))
+	case f.suggest && len(operands) == 0:
+		return nil, usageError("--suggest requires a compile command: add -- and clang's command line, with -o FILE")
+	case f.suggest && call.Worker:
+		return nil, errors.New("diff --suggest: a worker cannot run a compiler")
+	case (f.suggest || len(f.tried) > 0) && !f.limits.Any():
+		return nil, usageError("suggestions require limits: --fail-on, --tolerance or --max-growth")
+	}
+	return operands, f.limits.read(call)
+}
+
+// addRemarks adds an optimization record for an architecture.
+func addRemarks(call *command.Call, to *kernels.Remarks, name, arch string) error {
+	text, err := textOf(call, name)
+	if err == nil {
+		if err = to.Add(arch, text); err != nil {
+			err = fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return err
+}
+
+// write writes the outputs and returns the verdict.
+func (f *diffFlags) write(ctx context.Context, call *command.Call, r *report.Report) error {
+	verdict := f.limits.verdict(r.Diff, f.new)
+	message := func(w io.Writer) error {
+		for _, line := range messages(call, verdict) {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if verdict == nil {
+		message = func(io.Writer) error { return nil }
+	}
+	err := writeGiven(ctx, call, engine.Output{Name: f.html, Write: r.WriteHTML}, engine.Output{Name: f.markdown, Write: r.WriteMarkdown},
+		engine.Output{Name: f.output, Write: func(w io.Writer) error { return listing.DiffJSON(w, r.Diff) }}, engine.Output{Name: f.message, Write: message})
+	if err == nil {
+		switch {
+		case f.json:
+			err = listing.DiffJSON(call.Stdout, r.Diff)
+		case f.html+f.markdown+f.output+f.message == "":
+			err = listing.Diff(call.Stdout, r.Diff)
+		}
+	}
+	if err != nil || f.message != "" {
 		return err
 	}
-	if len(d.Failures) > 0 {
-		return errors.New(operands[1] + ": " + listing.Failures(d))
-	}
-	return nil
+	return verdict
 }

@@ -148,9 +148,9 @@ func (f *flagSet) complete(name string, values ...string) { f.values = with(f.va
 func (f *flagSet) completeDirectories(name string) { f.directories = with(f.directories, name, true) }
 
 // with sets m[key], in a new map if m is nil.
-func with[V any](m map[string]V, key string, value V) map[string]V {
+func with[K comparable, V any](m map[K]V, key K, value V) map[K]V {
 	if m == nil {
-		m = map[string]V{}
+		m = map[K]V{}
 	}
 	m[key] = value
 	return m

@@ -1,9 +1,11 @@
 package verb
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/kernels"
@@ -20,7 +22,8 @@ var inspectVerb = verb{
 		{"List the device images of a library", "offload inspect /opt/rocm/lib/librccl.so"},
 		{"Show the size of its code for each architecture", "offload inspect --summary /opt/rocm/lib/librccl.so"},
 		{"List the registers, spills and occupancy of all kernels", "offload inspect --kernels kernels.hipfb gfx942.co"},
-		{"The same as JSON", "offload inspect --kernels --json kernels.hipfb"},
+		{"List the lines of source that most of the code comes from, if it has debug information", "offload inspect --sources kernels.hipfb"},
+		{"List the kernels as JSON", "offload inspect --kernels --json kernels.hipfb"},
 	},
 	readsOnly: true,
 	flags:     func() action { return new(inspectFlags) },
@@ -30,12 +33,14 @@ var inspectVerb = verb{
 type inspectFlags struct {
 	inputs                          []string
 	json, kernels, summary, mangled bool
+	sources                         bool
 }
 
 func (f *inspectFlags) define(flags *flagSet) {
 	flags.inputs(&f.inputs)
 	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each image, or for each kernel; sizes and offsets in bytes")
 	flags.BoolVar(&f.kernels, "kernels", false, "list the kernels of the images: registers, spills, memory, code size, occupancy and its limit")
+	flags.BoolVar(&f.sources, "sources", false, "list the bytes of code from each line of source, by the line tables of the images; with --kernels --json, also for each kernel")
 	flags.BoolVar(&f.summary, "summary", false, "print totals for each architecture instead of single images")
 	flags.BoolVar(&f.mangled, "mangled", false, "with --kernels, print mangled names")
 }
@@ -44,6 +49,8 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 	switch {
 	case f.kernels && f.summary:
 		return usageError("--kernels cannot be combined with --summary")
+	case f.sources && (f.summary || f.kernels && !f.json):
+		return usageError("--sources can be combined with --json, or with --kernels --json")
 	case f.mangled && !f.kernels:
 		return usageError("--mangled requires --kernels")
 	}
@@ -62,12 +69,22 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 		switch {
 		case f.json:
 		case len(file.Found) == 0:
-			fmt.Fprintf(call.Stderr, "offload inspect: %s: no device images\n", printable.Name(name))
+			where, err := codeElsewhere(ctx, call, name)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(call.Stderr, "offload inspect: %s: %s\n", printable.Name(name), cmp.Or(where, "no device images"))
 		case f.kernels && !hasKernels(file):
 			fmt.Fprintf(call.Stderr, "offload inspect: %s: no kernels\n", printable.Name(name))
+		case f.sources:
+			warnWithoutSources(call, file)
 		}
 	}
 	switch {
+	case f.sources && !f.kernels && f.json:
+		return listing.SourcesJSON(call.Stdout, files, several)
+	case f.sources && !f.kernels:
+		return listing.Sources(call.Stdout, files, several)
 	case f.kernels && f.json:
 		return listing.KernelsJSON(call.Stdout, files, several)
 	case f.kernels && !slices.ContainsFunc(files, hasKernels):
@@ -84,6 +101,24 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 	return listing.Images(call.Stdout, files, several)
 }
 
+// codeElsewhere names the kpack archives with the device code of a file, or is empty.
+func codeElsewhere(ctx context.Context, call *command.Call, name string) (string, error) {
+	paths, err := call.Session.SplitCode(ctx, name)
+	if err != nil || len(paths) == 0 {
+		return "", err
+	}
+	return "its device code is in kpack archives: " + printable.Name(strings.Join(paths, ", ")) + "; name these files instead", nil
+}
+
+// warnWithoutSources names the images without sources, and the reasons.
+func warnWithoutSources(call *command.Call, file *engine.DeviceFile) {
+	for i := range file.Images {
+		if img := &file.Images[i]; img.NoSources != "" {
+			fmt.Fprintf(call.Stderr, "offload inspect: %s: image %d (%s): %s\n", printable.Name(file.Name), img.Index, printable.Name(cmp.Or(img.Arch, img.ID)), printable.Name(img.NoSources))
+		}
+	}
+}
+
 // hasKernels reports whether a file has a kernel.
 func hasKernels(file *engine.DeviceFile) bool {
 	return slices.ContainsFunc(file.Images, func(img kernels.Image) bool { return len(img.Kernels) > 0 })
@@ -92,8 +127,8 @@ func hasKernels(file *engine.DeviceFile) bool {
 // read finds the images of a file, and their kernels if they are requested.
 func (f *inspectFlags) read(ctx context.Context, call *command.Call, name string) (*engine.DeviceFile, error) {
 	inspect := call.Session.Inspect
-	if f.kernels {
+	if f.kernels || f.sources {
 		inspect = call.Session.Kernels
 	}
-	return inspect(ctx, engine.InspectOptions{Input: name})
+	return inspect(ctx, engine.InspectOptions{Input: name, Sources: f.sources})
 }

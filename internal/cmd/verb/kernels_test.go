@@ -194,7 +194,7 @@ func TestDiff(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &d); err != nil {
 		t.Fatal(err)
 	}
-	want := []map[string]any{{"rule": "occupancy", "arch": "gfx90a", "kernel": "_Z1aPf"}}
+	want := []map[string]any{{"rule": "occupancy", "arch": "gfx90a", "kernel": "_Z1aPf", "delta": -3.0}}
 	if diff := cmp.Diff(want, d.Failures); diff != "" || code != 1 || len(d.Kernels) != 3 || d.Kernels[2]["old"] != nil {
 		t.Errorf("exit code %d, %d kernels, -want +got:\n%s", code, len(d.Kernels), diff)
 	}

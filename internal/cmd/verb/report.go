@@ -1,6 +1,7 @@
 package verb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,9 +9,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
-	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/report"
 )
@@ -19,7 +18,7 @@ var reportVerb = verb{
 	name:    "report",
 	operand: " FILE...",
 	summary: "Writes a report of the device code in files as a web page, as Markdown or as JSON.",
-	details: "\nThe page is one self-contained file, with a map of what takes the space and a table of all kernels to search and sort. With --fail-on and --max-growth, the exit code is 1 if a limit is exceeded; the reports are written in either case.",
+	details: "\nThe page is one self-contained file, with a map of what takes the space and a table of all kernels to search and sort. With --fail-on, --tolerance and --max-growth, the exit code is 1 if a limit is exceeded; the reports are written in either case.",
 	examples: []example{
 		{"Show what a library consists of", "offload report --html report.html /opt/rocm/lib/librccl.so"},
 		{"Show what a change did to it", "offload report --html report.html --base old/librccl.so new/librccl.so"},
@@ -32,7 +31,7 @@ var reportVerb = verb{
 type reportFlags struct {
 	html, markdown, json string
 	inputs, base         []string
-	limits               kernels.Limits
+	limits               limits
 }
 
 func (f *reportFlags) define(flags *flagSet) {
@@ -44,7 +43,7 @@ func (f *reportFlags) define(flags *flagSet) {
 		f.base = append(f.base, s)
 		return nil
 	})
-	limitsFlags(flags, &f.limits)
+	f.limits.define(flags)
 }
 
 func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []string) error {
@@ -55,37 +54,41 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 	if f.html == "" && f.markdown == "" && f.json == "" {
 		return usageError("the output is missing: expected --html, --markdown or --json")
 	}
-	if len(f.base) == 0 && (len(f.limits.Rules) > 0 || f.limits.MaxGrowth != nil) {
-		return usageError("--fail-on and --max-growth compare with an older file: --base is missing")
+	if len(f.base) == 0 && f.limits.Any() {
+		return usageError("--fail-on, --tolerance and --max-growth compare with an older file: --base is missing")
 	}
 	var r report.Report
-	if r.Files, err = f.read(ctx, call, operands); err != nil {
+	if err := f.limits.read(call); err != nil {
 		return err
 	}
-	if err := withCode(call, r.Files); err != nil {
+	if r.Files, err = call.Session.KernelsIn(ctx, operands, engine.InspectOptions{Sources: true}); err != nil {
+		return err
+	}
+	if err := withCode(ctx, call, r.Files); err != nil {
 		return err
 	}
 	if len(f.base) > 0 {
-		old, err := f.read(ctx, call, f.base)
+		old, err := call.Session.KernelsIn(ctx, f.base, engine.InspectOptions{})
 		if err != nil {
 			return err
 		}
 		r.Compare(old)
 		f.limits.Check(r.Diff)
 	}
-	outputs := []engine.Output{{Name: f.html, Write: r.WriteHTML}, {Name: f.markdown, Write: r.WriteMarkdown}, {Name: f.json, Write: r.WriteJSON}}
-	outputs = slices.DeleteFunc(outputs, func(o engine.Output) bool { return o.Name == "" })
-	if err := call.Session.WriteFiles(ctx, outputs...); err != nil {
+	if err := writeGiven(ctx, call, engine.Output{Name: f.html, Write: r.WriteHTML}, engine.Output{Name: f.markdown, Write: r.WriteMarkdown}, engine.Output{Name: f.json, Write: r.WriteJSON}); err != nil {
 		return err
 	}
-	if r.Diff != nil && len(r.Diff.Failures) > 0 {
-		return errors.New(strings.Join(operands, ", ") + ": " + listing.Failures(r.Diff))
-	}
-	return nil
+	return f.limits.verdict(r.Diff, operands)
+}
+
+// writeGiven writes the outputs whose names are given, all of them or none.
+func writeGiven(ctx context.Context, call *command.Call, outputs ...engine.Output) error {
+	outputs = slices.DeleteFunc(outputs, func(o engine.Output) bool { return o.Name == "" })
+	return call.Session.WriteFiles(ctx, outputs...)
 }
 
 // withCode returns an error if no file has device code, and warns about single ones.
-func withCode(call *command.Call, files []*engine.DeviceFile) error {
+func withCode(ctx context.Context, call *command.Call, files []*engine.DeviceFile) error {
 	var without []string
 	for _, file := range files {
 		if len(file.Found) == 0 {
@@ -93,23 +96,29 @@ func withCode(call *command.Call, files []*engine.DeviceFile) error {
 		}
 	}
 	if len(without) == len(files) {
-		return errors.New(strings.Join(without, ", ") + ": no device code")
+		return noCode(ctx, call, without)
 	}
 	for _, name := range without {
-		fmt.Fprintf(call.Stderr, "offload report: warning: %s: no device code\n", printable.Name(name))
+		where, err := codeElsewhere(ctx, call, name)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(call.Stderr, "offload report: warning: %s: %s\n", printable.Name(name), cmp.Or(where, "no device code"))
 	}
 	return nil
 }
 
-// read reads the kernels of files.
-func (f *reportFlags) read(ctx context.Context, call *command.Call, names []string) ([]*engine.DeviceFile, error) {
-	var all []*engine.DeviceFile
+// noCode returns the error for files none of which has device code.
+func noCode(ctx context.Context, call *command.Call, names []string) error {
+	reason := "no device code"
 	for _, name := range names {
-		file, err := call.Session.Kernels(ctx, engine.InspectOptions{Input: name, Hash: len(f.base) > 0})
+		where, err := codeElsewhere(ctx, call, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		all = append(all, file)
+		if where != "" {
+			reason = printable.Name(name) + ": " + where
+		}
 	}
-	return all, nil
+	return errors.New(strings.Join(names, ", ") + ": " + reason)
 }

@@ -46,7 +46,7 @@ func TestReport(t *testing.T) {
 		{"report --json=j --base=old.co --max-growth=0 old.co", 0, "", "j"},
 		{"report old.co", 2, "offload report: the output is missing: expected --html, --markdown or --json. Try: offload report --help\n", ""},
 		{"report --json=j", 2, "offload report: the input is missing: expected at least one FILE. Try: offload report --help\n", ""},
-		{"report --json=j --fail-on=spills old.co", 2, "offload report: --fail-on and --max-growth compare with an older file: --base is missing. Try: offload report --help\n", ""},
+		{"report --json=j --fail-on=spills old.co", 2, "offload report: --fail-on, --tolerance and --max-growth compare with an older file: --base is missing. Try: offload report --help\n", ""},
 		{"report --json=j --base=old.co --fail-on=luck old.co", 2, `offload report: --fail-on: found "luck", expected spills`, ""},
 		{"report --html=h --json=none/j old.co", 1, "offload: ", ""},
 		{"report --json=old.co old.co", 1, "offload: ", "old.co"},

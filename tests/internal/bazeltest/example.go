@@ -1,8 +1,10 @@
 package bazeltest
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -47,7 +49,7 @@ func Example(t testing.TB, name string) *Workspace {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		if entry.Name() == "examples" || entry.Name() == ".git" || strings.HasPrefix(entry.Name(), "bazel-") {
+		if entry.Name() == "examples" || entry.Name() == "bazelw" || entry.Name() == ".git" || strings.HasPrefix(entry.Name(), "bazel-") {
 			continue
 		}
 		if err := os.Symlink(filepath.Join(sources, entry.Name()), filepath.Join(project, entry.Name())); err != nil {
@@ -86,6 +88,21 @@ func Example(t testing.TB, name string) *Workspace {
 	w.Write("prebuilt/BUILD.bazel", ToolchainFile)
 	w.copyFile(llvm.Offload(t), "prebuilt/offload", 0o755)
 	w.findBazel(sources)
+	w.Write("../../bazelw", fmt.Sprintf("#!/bin/sh\ncommand=$1\nshift\nexec \"%s\" \"$command\" %s \"$@\"\n", strings.Join(w.command, `" "`), Prebuilt))
+	if err := os.Chmod(filepath.Join(project, "bazelw"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(w.end)
 	return w
+}
+
+// Shell runs a script of bash in the folder of an example, in which ../../bazelw is this Bazel, with the program of the
+// test. The script ends at the first command that fails.
+func (w *Workspace) Shell(script string) error {
+	cmd := exec.CommandContext(w.t.Context(), "bash", "-e", "-o", "pipefail", "-c", script)
+	cmd.Dir, cmd.Env = w.Dir, w.env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w:\n%s\n%s", err, script, out)
+	}
+	return nil
 }

@@ -585,6 +585,13 @@ func readCodeObject(data []byte) error {
 		return fmt.Errorf("%d kernels, %d sections, ID %q and %q", len(o.Kernels), len(o.Sections), o.ID(), t.ID())
 	}
 	o.Empty()
+	sources, err := o.Sources()
+	if err != nil {
+		return serious(err)
+	}
+	if len(sources.Kernels) != len(o.Kernels) {
+		return fmt.Errorf("%d kernels, lines of %d", len(o.Kernels), len(sources.Kernels))
+	}
 	return nil
 }
 

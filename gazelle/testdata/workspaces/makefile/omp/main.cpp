@@ -1,0 +1,5 @@
+#include "reference.h"
+int main() {
+#pragma omp target
+  {}
+}

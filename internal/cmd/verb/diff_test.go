@@ -1,0 +1,172 @@
+package verb
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rules-offload/rules_offload/internal/testelf"
+)
+
+// builds are two builds of three kernels: one uses 70 VGPRs more, one scratch.
+func builds(t *testing.T) string {
+	t.Helper()
+	object := func(kernels ...testelf.Kernel) []byte {
+		return testelf.CodeObject{ABI: 4, Flags: gfx90a, Kernels: kernels}.Build()
+	}
+	dir := writeAll(t, map[string][]byte{
+		"old.co":   object(device("_Z1aPf", 24, 0), device("_Z1bPf", 4, 0), device("same", 4, 0)),
+		"new.co":   object(device("_Z1aPf", 94, 0), device("_Z1bPf", 4, 64), device("same", 4, 0)),
+		"less.co":  object(device("_Z1aPf", 94, 0), device("_Z1bPf", 4, 0), device("same", 4, 0)),
+		"harms.co": object(device("_Z1aPf", 24, 0), device("_Z1bPf", 4, 0), device("same", 4, 4)),
+		"accepted": []byte("scratch gfx90a _Z1bPf +64 # b(float*)\n"),
+		"stale":    []byte("scratch gfx90a _Z1bPf +64\nscratch gfx90a _Z1cPf +64 # c\n"),
+		"broken":   []byte("scratch\n"),
+		"new.gfx90a.opt.yaml": []byte("--- !Missed\nPass: regalloc\nName: SpillReloadCopies\nDebugLoc: { File: b.hip, Line: 7, Column: 0 }\nFunction: _Z1bPf\nArgs:\n" +
+			"  - NumSpills: '16'\n  - String: ' <spills>'\n...\n"),
+	})
+	for _, name := range []string{"old", "new"} {
+		content, err := os.ReadFile(filepath.Join(dir, name+".co"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The same code object is in two files of the tree, and another file has none.
+		for file, content := range map[string][]byte{"a.co": content, "lib/b.co": content, "text": []byte("no code")} {
+			path := filepath.Join(dir, name+".tree", file)
+			if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+				t.Fatal(err)
+			}
+			write(t, path, content)
+		}
+	}
+	return dir
+}
+
+// Limits with tolerances and accepted differences, of files and directories.
+func TestDiffLimits(t *testing.T) {
+	dir := builds(t)
+	const exceeded = "offload: new.co: limits exceeded: "
+	for _, test := range []struct {
+		args   string
+		code   int
+		stderr string
+	}{
+		{"--fail-on=vgpr_spills,sgpr-spills,lds old.co new.co", 0, ""},
+		{"--tolerance=vgprs=70 --tolerance=code_size=200% old.co new.co", 0, ""},
+		{"--tolerance=vgprs=69 old.co new.co", 1, exceeded + "vgprs: gfx90a a(float*)\n"},
+		{"--fail-on=scratch --accepted=accepted old.co new.co", 0, ""},
+		{"--fail-on=scratch,vgprs --accepted=accepted old.co new.co", 1, exceeded + "vgprs: gfx90a a(float*)\n" +
+			"offload: to accept the difference, add to accepted: vgprs gfx90a _Z1aPf +70  # a(float*)\n"},
+		{"--fail-on=scratch --accepted=stale old.co new.co", 1, "offload: stale: line 2 accepts no difference, delete it: scratch gfx90a _Z1cPf +64 # c\n"},
+		{"--fail-on=scratch --accepted=broken old.co new.co", 1, "offload: broken: line 1: found \"scratch\", expected: scratch ARCH KERNEL CHANGE\n"},
+		{"--accepted=accepted old.co new.co", 2, "offload diff: --accepted requires limits: --fail-on, --tolerance or --max-growth. Try: offload diff --help\n"},
+		{"--tolerance=vgprs old.co new.co", 2, "offload diff: --tolerance: found \"vgprs\", expected VALUE=NUMBER or VALUE=PERCENT%, such as vgprs=8 or code-size=5%. Try: offload diff --help\n"},
+		{"--fail-on=scratch old.tree new.tree", 1, "offload: new.tree: limits exceeded: scratch: gfx90a b(float*)\n"},
+		{"--fail-on=scratch --old=old.co --old=old.tree --new=new.tree --new=new.co", 1, "offload: new.tree, new.co: limits exceeded: scratch: gfx90a b(float*)\n"},
+		{"old.co new.co less.co", 2, "offload diff: expected two files, OLD and NEW, found 3; to try flags with a compile command, add --suggest. Try: offload diff --help\n"},
+		{"--suggest --fail-on=scratch old.co new.co", 2, "offload diff: --suggest requires a compile command: add -- and clang's command line, with -o FILE. Try: offload diff --help\n"},
+		{"--suggest old.co new.co -- clang -o x", 2, "offload diff: suggestions require limits: --fail-on, --tolerance or --max-growth. Try: offload diff --help\n"},
+		{"--suggest --fail-on=scratch old.co new.co -- clang a.hip", 2, "offload diff: --suggest: the command after -- has no -o FILE. Try: offload diff --help\n"},
+		{"--tried=O4=less.co old.co new.co", 2, "offload diff: --tried: found \"O4\", expected no-lto, O2, "},
+		{"--new-remarks=text --fail-on=scratch old.co new.co", 1, "offload: text: no such file or directory\n"},
+		{"--new-remarks=accepted old.co new.co", 1, "offload: accepted: found no target in the name, expected a file such as a-gfx90a.opt.yaml\n"},
+	} {
+		code, _, stderr := runIn(dir, append([]string{"diff"}, strings.Fields(test.args)...)...)
+		if code != test.code || !strings.HasPrefix(stderr, test.stderr) || test.stderr == "" && stderr != "" {
+			t.Errorf("%s: exit code %d, %q; want %d, %q", test.args, code, stderr, test.code, test.stderr)
+		}
+	}
+	// Copies are not counted.
+	_, stdout, _ := runIn(dir, "diff", "old.tree", "new.tree")
+	if !strings.Contains(stdout, "kernels: 2 changed, 0 added, 0 removed, 1 equal\n") {
+		t.Error(stdout)
+	}
+}
+
+// All outputs have the limits, the flags that remove them, and the remarks.
+func TestDiffOutputs(t *testing.T) {
+	dir := builds(t)
+	code, stdout, stderr := runIn(dir, "diff", "--fail-on=scratch", "--tried=O2=less.co", "--tried=no-unroll=harms.co", "--new-remarks=new.gfx90a.opt.yaml",
+		"--html=h", "--markdown=m", "--output=j", "--message=f", "old.co", "new.co")
+	if code != 0 || stdout+stderr != "" {
+		t.Fatal(code, stdout, stderr)
+	}
+	for name, want := range map[string]string{
+		"h": "<td class=\"t\">scratch</td><td class=\"t\">gfx90a</td><td class=\"t\">b(float*)</td><td class=\"up\">+64</td><td class=\"t\">O2 (-O2)</td>",
+		"m": `| scratch | gfx90a | b(float\*) | +64 | O2 (-O2) |`,
+		"f": "new.co: limits exceeded: scratch: gfx90a b(float*)\n",
+	} {
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !strings.Contains(string(content), want) {
+			t.Errorf("%s (%v): %s is missing in:\n%s", name, err, want, content)
+		}
+		if name != "f" && !strings.Contains(string(content), "b.hip:7: 16 &lt;spills&gt;") {
+			t.Errorf("%s has no remarks", name)
+		}
+	}
+	var d struct {
+		Kernels []struct {
+			Name    string
+			Remarks []struct{ File, Text string } `json:"new_remarks"`
+		}
+		Suggestions []struct {
+			Name           string
+			Flags          []string
+			Removes, Harms []struct{ Kernel string }
+		}
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "j"))
+	if err == nil {
+		err = json.Unmarshal(content, &d)
+	}
+	if err != nil || d.Kernels[0].Name != "_Z1bPf" || len(d.Kernels[0].Remarks) != 1 || len(d.Suggestions) != 2 ||
+		len(d.Suggestions[0].Harms) != 0 || len(d.Suggestions[1].Removes) != 1 || d.Suggestions[1].Harms[0].Kernel != "same" {
+		t.Errorf("%v: %+v", err, d)
+	}
+	if _, _, stderr := runIn(dir, "diff", "--fail-on=lds", "--message=f", "old.co", "new.co"); stderr != "" {
+		t.Error(stderr)
+	}
+	if content, err := os.ReadFile(filepath.Join(dir, "f")); err != nil || len(content) > 0 {
+		t.Errorf("message %q, %v", content, err)
+	}
+}
+
+// --suggest runs the command with each of the flags.
+func TestDiffSuggest(t *testing.T) {
+	dir := builds(t)
+	compiler := filepath.Join(dir, "clang")
+	write(t, compiler, []byte(`#!/bin/sh
+case "$*" in
+*-O2*-o*|*-o*-O2*) file=less.co ;;
+*-fno-unroll-loops*) file=harms.co ;;
+*-inline-threshold*) echo "noise"; echo "a.hip:1: error: no such flag"; exit 1 ;;
+*) file=new.co ;;
+esac
+while [ "$1" != -o ]; do shift; done
+cp "`+dir+`/$file" "$2"
+`))
+	if err := os.Chmod(compiler, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := runIn(dir, "diff", "--suggest", "--fail-on=scratch", "old.co", "new.co", "--", compiler, "-c", "a.hip", "-o", "out.o")
+	for _, line := range []string{
+		"O2                      1 of 1   0      -O2\n", "no-unroll               1 of 1   1      -fno-unroll-loops\n", "no-lto                  0 of 1   0      ",
+		"scratch  gfx90a  O2 (-O2)                 b(float*)\n",
+	} {
+		if !strings.Contains(stdout, line) {
+			t.Errorf("%q is missing in:\n%s", line, stdout)
+		}
+	}
+	if code != 1 || !strings.Contains(stderr, "offload diff: warning: inline-less: "+compiler+": exit status 1: a.hip:1: error: no such flag\n") {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "out.o")); err == nil {
+		t.Error("the command wrote its own output")
+	}
+	code, _, stderr = runIn(dir, "diff", "--suggest", "--fail-on=scratch", "old.co", "new.co", "--", "/bin/sh", "-c", "exit 3", "-o", "x")
+	if code != 1 || !strings.HasPrefix(stderr, "offload: /bin/sh: exit status 3") {
+		t.Errorf("exit code %d, %q", code, stderr)
+	}
+}

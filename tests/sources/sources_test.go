@@ -1,0 +1,244 @@
+// Package sources compares the source lines that offload reports for device code with those of
+// llvm-symbolizer, and disassemblies of images that offload calls redundant.
+package sources
+
+import (
+	"bytes"
+	"debug/elf"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/internal/llvm"
+)
+
+func TestMain(m *testing.M) { llvm.Main(m) }
+
+const program = `
+#include "inlined.h"
+typedef struct stream *hipStream_t;
+struct dim3 { unsigned x, y, z; };
+extern "C" int hipLaunchKernel(const void *, dim3, dim3, void **, unsigned long, hipStream_t);
+#define __global__ __attribute__((global))
+__attribute__((device, noinline)) float called(float x) {
+  return x * x + 3.f;
+}
+extern "C" __global__ void first(float *a, int n) {
+  for (int i = 0; i < n; i++)
+    a[i] = inlined(a[i]) + i;
+}
+extern "C" __global__ void second(float *a, int n) {
+  a[n] = called(a[0]);
+#line 4000 "generated/far.inc"
+  a[n + 1] = called(inlined(a[1]));
+}
+`
+
+const header = `
+__attribute__((device)) inline float inlined(float x) {
+  float y = x / 3;
+
+  return y * y;
+}
+`
+
+// source is a source file of the JSON reports.
+type source struct {
+	File  string
+	Bytes int64
+	Lines []struct{ Line, Bytes int64 }
+}
+
+// places returns the bytes of each file:line, and "" for code without a source.
+func places(t *testing.T, sources []source) map[string]int64 {
+	t.Helper()
+	all := map[string]int64{}
+	for _, s := range sources {
+		left := s.Bytes
+		for _, l := range s.Lines {
+			all[fmt.Sprintf("%s:%d", s.File, l.Line)] += l.Bytes
+			left -= l.Bytes
+		}
+		if s.File == "" {
+			all[""] += left
+		} else if left != 0 {
+			t.Errorf("%s: %d bytes are in no line", s.File, left)
+		}
+	}
+	return all
+}
+
+// run runs a program in a directory and returns its standard output, and standard error.
+func run(t *testing.T, dir, stdin, name string, args ...string) (string, string) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s %q: %v\n%s", name, args, err, errs.String())
+	}
+	return out.String(), errs.String()
+}
+
+// compile compiles HIP source for a GPU.
+func compile(t *testing.T, dir, source, output string, flags ...string) {
+	t.Helper()
+	args := append([]string{"-x", "hip", "-nogpuinc", "-nogpulib", "--offload-device-only", "--no-gpu-bundle-output", "-O2", source, "-o", output}, flags...)
+	run(t, dir, "", llvm.Tool(t, "clang++"), args...)
+}
+
+func write(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// symbolized returns the bytes of each file:line of a range of code by llvm-symbolizer.
+func symbolized(t *testing.T, dir, object string, start, size uint64) map[string]int64 {
+	t.Helper()
+	const word = 4 // each instruction has a multiple of it
+	var addresses strings.Builder
+	for at := start; at < start+size; at += word {
+		fmt.Fprintf(&addresses, "0x%x\n", at)
+	}
+	out, _ := run(t, dir, addresses.String(), llvm.Tool(t, "llvm-symbolizer"), "--obj="+object, "--no-inlines", "--functions=none")
+	all := map[string]int64{}
+	for line := range strings.Lines(out) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		place := line[:strings.LastIndexByte(line, ':')] // without the column
+		if strings.HasPrefix(place, "??") || strings.HasSuffix(place, ":0") {
+			place = ""
+		}
+		all[place] += word
+	}
+	return all
+}
+
+// TestSymbolizer compares all code of objects with each form of line tables.
+func TestSymbolizer(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "src/program.hip"), program)
+	write(t, filepath.Join(dir, "include/inlined.h"), header)
+	for _, flags := range []string{
+		"--offload-arch=gfx90a -g", "--offload-arch=gfx1100 -gline-tables-only", "--offload-arch=gfx90a -g -gdwarf-4", "--offload-arch=gfx1201 -gline-tables-only -gdwarf-3",
+		"--offload-arch=gfx90a -g -gz=zlib", "--offload-arch=gfx942 -g -gz=zstd", "--offload-arch=gfx90a -g -ffile-compilation-dir=.", "--offload-arch=gfx9-4-generic -g -gdwarf64",
+	} {
+		compile(t, dir, "src/program.hip", "program.co", append(strings.Fields(flags), "-Iinclude")...)
+		file, err := elf.Open(filepath.Join(dir, "program.co"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := file.Section(".text")
+		if strings.Contains(flags, "-gz") && file.Section(".debug_line").Flags&elf.SHF_COMPRESSED == 0 {
+			t.Fatalf("%s: .debug_line is not compressed", flags)
+		}
+		symbols, err := file.DynamicSymbols()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file.Close()
+		out, _ := run(t, dir, "", llvm.Offload(t), "report", "--json=-", "program.co")
+		var report struct {
+			Files []struct {
+				Kernels []struct {
+					Name     string
+					CodeSize int64 `json:"code_size"`
+					Sources  []source
+				}
+				Sources []struct {
+					Code    int64
+					Reason  string
+					Sources []source
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &report); err != nil {
+			t.Fatal(err)
+		}
+		image := report.Files[0].Sources[0]
+		want := symbolized(t, dir, "program.co", text.Addr, text.Size)
+		if diff := cmp.Diff(want, places(t, image.Sources)); diff != "" || image.Code != int64(text.Size) {
+			t.Errorf("%s: %d of %d bytes, %s (-llvm-symbolizer +offload):\n%s", flags, image.Code, text.Size, image.Reason, diff)
+		}
+		// The header has code in both kernels, and #line names a file that does not exist.
+		for _, name := range []string{"include/inlined.h", "generated/far.inc:4000"} {
+			if !strings.Contains(fmt.Sprint(want), name) {
+				t.Errorf("%s: no code from %s: %v", flags, name, want)
+			}
+		}
+		if len(report.Files[0].Kernels) != 2 {
+			t.Errorf("%s: %d kernels", flags, len(report.Files[0].Kernels))
+		}
+		for _, k := range report.Files[0].Kernels {
+			for _, s := range symbols {
+				if s.Name != k.Name {
+					continue
+				}
+				if diff := cmp.Diff(symbolized(t, dir, "program.co", s.Value, s.Size), places(t, k.Sources)); diff != "" || uint64(k.CodeSize) != s.Size {
+					t.Errorf("%s: %s, %d of %d bytes (-llvm-symbolizer +offload):\n%s", flags, k.Name, k.CodeSize, s.Size, diff)
+				}
+			}
+		}
+	}
+}
+
+// TestKept asks for the lines of a library that was stripped, compressed, pruned and split.
+func TestKept(t *testing.T) {
+	dir := t.TempDir()
+	offload := llvm.Offload(t)
+	write(t, filepath.Join(dir, "math.hip"), program)
+	write(t, filepath.Join(dir, "inlined.h"), header)
+	flags := []string{"-x", "hip", "-nogpuinc", "-nogpulib", "--offload-arch=gfx90a", "--offload-arch=gfx1100", "-O2", "-g", "-gz"}
+	run(t, dir, "", llvm.Tool(t, "clang++"), append(flags, "--no-offload-new-driver", "--offload-compress", "-fPIC", "-c", "math.hip", "-o", "math.o")...)
+	run(t, dir, "", llvm.Tool(t, "clang++"), "-fuse-ld=lld", "-shared", "math.o", "-o", "libmath.so")
+	lines := func(file string) string {
+		t.Helper()
+		out, errs := run(t, dir, "", offload, "inspect", "--sources", file)
+		if errs != "" {
+			t.Errorf("%s: %s", file, errs)
+		}
+		var kept []string // rows of gfx90a without the number of the image
+		for line := range strings.Lines(out) {
+			if f := strings.Fields(line); f[1] == "gfx90a" {
+				kept = append(kept, strings.Join(f[1:], " "))
+			}
+		}
+		return strings.Join(kept, "\n")
+	}
+	want := lines("libmath.so")
+	if !strings.Contains(want, "math.hip:") {
+		t.Fatalf("no lines of math.hip:\n%s", want)
+	}
+	run(t, dir, "", llvm.Tool(t, "llvm-strip"), "libmath.so", "-o", "stripped.so")
+	run(t, dir, "", offload, "prune", "--input=stripped.so", "--output=pruned.so", "--keep=gfx90a")
+	run(t, dir, "", offload, "kpack", "split", "--group=math", "--input=stripped.so", "--output=host.so", "--kpack-dir=.kpack")
+	for _, file := range []string{"stripped.so", "pruned.so", ".kpack/math_gfx90a.kpack"} {
+		if diff := cmp.Diff(want, lines(file)); diff != "" {
+			t.Errorf("%s (-whole +got):\n%s", file, diff)
+		}
+	}
+	// Without the debug information, or without the code, a message says so.
+	run(t, dir, "", offload, "extract", "--input=libmath.so", "--image=arch=gfx90a,file=whole.co")
+	run(t, dir, "", llvm.Tool(t, "llvm-strip"), "whole.co", "-o", "bare.co")
+	for file, message := range map[string]string{
+		"bare.co": "bare.co: image 0 (gfx90a): no line tables: compile with -gline-tables-only or -g",
+		"host.so": "host.so: its device code is in kpack archives: .kpack/math_@GFXARCH@.kpack",
+	} {
+		if out, errs := run(t, dir, "", offload, "inspect", "--sources", file); out != "" || !strings.Contains(errs, message) {
+			t.Errorf("%s: found %q and %q, expected %q", file, out, errs, message)
+		}
+	}
+}
