@@ -41,6 +41,7 @@ var vocabulary = []word{
 	{"device_link", "bool", "Whether the target links its device code."},
 	{"device_linkopts", "list of strings", "Linker flags for device code."},
 	{"device_name", "string", "Name of the projects of device wheels, without the GPU."},
+	{"disassembler", "label", "An `llvm-objdump`, which compares the instructions of images."},
 	{"extension", "string", "Extension of the outputs."},
 	{"families", "dict of string to list of strings", "GPUs that share a device wheel, by the name of their family."},
 	{"fail_on", "list of strings", "Changes that fail a validation."},
