@@ -33,6 +33,8 @@ func tool(name string) func(context.Context, *command.Call) int {
 		return rocobj.List
 	case "roc-obj-extract":
 		return rocobj.Extract
+	case "roc-obj":
+		return rocobj.Wrapper
 	}
 	return nil
 }
@@ -49,7 +51,7 @@ func dropIn(name string) func(context.Context, *command.Call) int {
 		return nil
 	}
 	lost := lostOutput
-	if strings.HasPrefix(name, "roc-obj-") {
+	if strings.HasPrefix(name, "roc-obj") {
 		lost = rocobj.LostOutput
 	}
 	return func(ctx context.Context, call *command.Call) int {

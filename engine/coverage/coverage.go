@@ -72,8 +72,9 @@ func (m Mode) features() string {
 	return b.String()
 }
 
-// genericOf returns the generic processor that the runtime looks up for a processor, "" for none.
-func genericOf(processor string) string {
+// GenericOf returns the generic processor that the runtime looks up for a processor, such as
+// gfx11-generic; "" for none.
+func GenericOf(processor string) string {
 	switch processor {
 	case "gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c":
 		return "gfx9-generic"
@@ -90,9 +91,6 @@ func genericOf(processor string) string {
 	}
 	return ""
 }
-
-// GenericOf returns the generic processor that serves a processor, such as gfx11-generic, or "".
-func GenericOf(processor string) string { return generics[processor] }
 
 // ParseGPU parses the name of a GPU: a processor and optional feature settings.
 // A feature without a setting stands for both of its states.
@@ -155,7 +153,7 @@ func (img *Image) loads(m Mode) bool {
 	fits := func(code, gpu target.FeatureState) bool {
 		return code != target.FeatureOn && code != target.FeatureOff || code == gpu
 	}
-	processor := c.Processor == m.Processor || c.Generic >= 1 && c.Processor != "" && c.Processor == genericOf(m.Processor)
+	processor := c.Processor == m.Processor || c.Generic >= 1 && c.Processor != "" && c.Processor == GenericOf(m.Processor)
 	return processor && fits(c.SRAMECC, m.SRAMECC) && fits(c.XNACK, m.XNACK)
 }
 
@@ -215,7 +213,7 @@ func (b *Bundle) find(m Mode) (*Image, How) {
 	if img := b.named(m.String()); img != nil {
 		return img, Native
 	}
-	if generic := genericOf(m.Processor); generic != "" {
+	if generic := GenericOf(m.Processor); generic != "" {
 		if img := b.named(generic + m.features()); img != nil {
 			return img, Generic
 		}

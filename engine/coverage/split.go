@@ -151,7 +151,7 @@ func (m Mode) searches() []searched {
 		}
 	}
 	add(m.Processor, Native)
-	if generic := genericOf(m.Processor); generic != "" {
+	if generic := GenericOf(m.Processor); generic != "" {
 		add(generic, Generic)
 	}
 	return list
