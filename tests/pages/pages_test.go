@@ -384,14 +384,16 @@ func TestImports(t *testing.T) {
 			}
 			from := filepath.ToSlash(rel)
 			checked++
-			// Its descriptors are read at each start of a program.
-			if strings.Contains(string(content), `"google.golang.org/protobuf`) && from != "internal/workerproto" && from != "internal/workertest" {
-				t.Errorf("%s imports protobuf", from)
-			}
-			// They bring debug/dwarf into each start of a program; internal/testelf is for tests.
-			for forbidden, use := range map[string]string{`"debug/elf"`: "internal/elf and internal/object", `"debug/pe"`: "internal/object", `"debug/dwarf"`: "internal/linetable"} {
-				if strings.Contains(string(content), forbidden) && from != "internal/testelf" {
-					t.Errorf("%s imports %s: use %s", from, forbidden, use)
+			for _, slow := range []struct{ path, instead string }{
+				{"google.golang.org/protobuf", "decode messages without descriptors"},
+				{"debug/", "use internal/elf, internal/object and internal/linetable"},
+				{"net/url", "decode names in the package itself"},
+				{"go.yaml.in/yaml", "see internal/codeobject/yaml.go"},
+				{"github.com/zeebo/xxh3", "use internal/xxh3"},
+			} {
+				forTests := from == "internal/testelf" || from == "internal/workerproto" || from == "internal/workertest"
+				if strings.Contains(string(content), `"`+slow.path) && !forTests {
+					t.Errorf("%s imports %s, which initialises tables at each start of a program: %s", from, slow.path, slow.instead)
 				}
 			}
 			for _, m := range imported.FindAllSubmatch(content, -1) {

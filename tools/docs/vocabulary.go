@@ -64,6 +64,7 @@ var vocabulary = []word{
 	{"linkstatic", "bool", "As in `cc_library`."},
 	{"llvm_version", "int", "LLVM release of a runtime."},
 	{"local_defines", "list of strings", "As in `cc_library`."},
+	{"lto", "string", "Link-time optimization of device code."},
 	{"max_growth", "string", "Maximum growth since `base`."},
 	{"max_size", "string", "Maximum size of the output."},
 	{"offload_archs", "list of strings", "Architectures, and where possible other targets, of device code; also a setting."},
