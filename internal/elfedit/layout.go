@@ -125,6 +125,8 @@ type planner struct {
 	result   Layout
 	tail     tail
 	removed  int // section to remove; 0 for none
+	// numbers are the new numbers of sections; nil if they do not change.
+	numbers []uint64
 }
 
 // filePatch replaces bytes at an offset of the input.
