@@ -215,12 +215,11 @@ func (p *planner) changedSections() error {
 	return nil
 }
 
-// orderSections removes p.removed. If sections moved and one is new, it sorts their headers by
+// orderSections removes p.removed. If a section is new or removed, it sorts section headers by
 // offset: patchelf expects that order, and overwrites the first sections otherwise. All
 // other changes keep the order.
 func (p *planner) orderSections() {
-	sorted := len(p.blocks) > 0 && len(p.sections) != len(p.Sections)
-	if p.removed == 0 && !sorted {
+	if p.removed == 0 && len(p.sections) == len(p.Sections) {
 		return
 	}
 	var order []int
@@ -229,9 +228,7 @@ func (p *planner) orderSections() {
 			order = append(order, i)
 		}
 	}
-	if sorted {
-		slices.SortStableFunc(order[1:], func(a, b int) int { return compare(p.sections[a].Offset, p.sections[b].Offset) })
-	}
+	slices.SortStableFunc(order[1:], func(a, b int) int { return compare(p.sections[a].Offset, p.sections[b].Offset) })
 	sections := make([]Section, len(order))
 	p.numbers = make([]uint64, len(p.sections))
 	for i, old := range order {

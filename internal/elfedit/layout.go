@@ -466,7 +466,9 @@ func (p *planner) stack(addr, off uint64) uint64 {
 // of the input.
 func (p *planner) split(index int) []Segment {
 	whole := p.Segments[index]
-	if p.standsFor(whole) {
+	// Content that is restored after a reference extends the segment of the reference.
+	inserted := slices.ContainsFunc(p.changes, func(c *change) bool { return c.insert && c.load == index })
+	if !inserted && p.standsFor(whole) {
 		return nil
 	}
 	var parts []Segment
