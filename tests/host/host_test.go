@@ -60,7 +60,18 @@ hip_binary(
     compress = "none",
     copts = ["-fopenmp"],
     offload_archs = ["gfx90a"],
-    deps = [":hip"],
+    deps = [
+        ":hip",
+        ":only_c",
+    ],
+)
+
+# No device code.
+hip_library(
+    name = "only_c",
+    srcs = ["only_c.c"],
+    offload_archs = ["gfx90a"],
+    rdc = True,
 )
 
 cc_binary(
@@ -267,16 +278,19 @@ int main(int argc, char **) {
 
 __global__ void one(int *p) { *p = 1; }
 
+extern "C" int only_c(void);
+
 int main() {
   int threads = 0, one = 0;
 #pragma omp parallel reduction(+ : threads)
   threads++;
 #pragma omp parallel for reduction(+ : one) num_threads(2)
-  for (int i = 0; i < 1000; i++) one += i;
+  for (int i = 0; i < 1000; i++) one += i * only_c();
   std::printf("%d threads, sum %d\n", threads, one);
 }
 `,
-	"start.h": "enum { start = 0 };\n", // included twice, it fails
+	"only_c.c": "int only_c(void) { return 1; }\n",
+	"start.h":  "enum { start = 0 };\n", // included twice, it fails
 	"sum.c": `int sum(int n) {
   int all = start;
 #pragma omp target teams distribute parallel for map(tofrom : all) reduction(+ : all)

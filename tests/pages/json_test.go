@@ -108,6 +108,7 @@ func TestJSON(t *testing.T) {
 		{"diff", "diff --json --fail-on=removed-archs plain.hipfb small.hipfb"},
 		{"diff", "diff --json --fail-on=occupancy,vgprs --accepted=accepted.txt --tried=O2=old/libmath.so --new-remarks=new.gfx90a.opt.yaml old/libmath.so new/libmath.so"},
 		{"report", "report --json=- plain.hipfb libmath.so lines.co"},
+		{"report", "report --json=- --disassembler=" + llvm.Tool(t, "llvm-objdump") + " plain.hipfb lines.co"},
 		{"report", "report --json=- --base=old/libmath.so new/libmath.so"},
 		{"check_covers", "check --covers=gfx90a,gfx942 --json lib"},
 		{"prune", "prune --json --input=libmath.so --output=one.so --keep=gfx90a"},
