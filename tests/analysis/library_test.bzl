@@ -93,7 +93,6 @@ def library_tests(name):
             name = "like_cc_" + kind,
             srcs = srcs,
             hdrs = ["lib/lib.h"],
-            alwayslink = False,
             implementation_deps = [":impl_lib"],
             include_prefix = "prefix",
             linkopts = ["-Wl,-T,$(location a.c) -lm"],
@@ -113,17 +112,9 @@ def library_tests(name):
             output = "like_cc_{}/{}".format(kind, output),
             target = "like_cc_" + kind,
         )
-        actions_test(
-            name = "like_cc_{}_merge_test".format(kind),
-            argv = ["-r -o BIN/tests/analysis/like_cc_{}.o".format(kind)],
-            count = 1,
-            inputs = ["tests/analysis/like_cc_{}/host/a.own.o".format(kind)],
-            mnemonic = "OffloadMerge",
-            output = "like_cc_{}.o".format(kind),
-            target = "like_cc_" + kind,
-        )
         provides_test(
             name = "like_cc_{}_provides_test".format(kind),
+            alwayslink = "False",
             defines = [],
             headers = ["a.h", "_virtual_includes/like_cc_{}/prefix/lib.h".format(kind), "lib/lib.h", "sub/text.inc"],
             link_flags = ["-Wl,-T,tests/analysis/a.c", "-lm"],
