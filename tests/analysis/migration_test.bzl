@@ -79,13 +79,3 @@ def migration_tests(name):
         alwayslink = "False",
         target = "rocm_below",
     )
-    native.test_suite(
-        name = name,
-        tests = [
-            "rocm_alwayslink_test",
-            "rocm_below_alwayslink_test",
-            "rocm_device_test",
-            "rocm_host_test",
-            "rocm_provides_test",
-        ],
-    )
