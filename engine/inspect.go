@@ -19,6 +19,9 @@ type InspectOptions struct {
 	Hash bool
 	// Sources makes Kernels read the source lines of code, and the hashes of code.
 	Sources bool
+	// Visit, if not nil, is called by Kernels with the bytes of each image. Of images at the same place
+	// in the file, it gets the first. It may be called concurrently.
+	Visit func(i int, data []byte) error
 }
 
 // DeviceFile describes a file and the device images in it. The contents of the

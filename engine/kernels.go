@@ -43,7 +43,7 @@ func (s *Session) kernels(ctx context.Context, f *images.File, opt InspectOption
 		return nil, err
 	}
 	file.Images = make([]kernels.Image, len(file.Found))
-	d := describer{session: s, open: f, file: file, hash: opt.Hash, sources: opt.Sources, left: maxKernels}
+	d := describer{session: s, open: f, file: file, hash: opt.Hash, sources: opt.Sources, visit: opt.Visit, left: maxKernels}
 	archive, entries, err := kpackImages(f)
 	switch {
 	case err != nil:
@@ -65,6 +65,7 @@ type describer struct {
 	file    *DeviceFile
 	hash    bool
 	sources bool
+	visit   func(i int, data []byte) error
 	left    int // the number of kernels that may still be read
 }
 
@@ -133,6 +134,9 @@ func (d *describer) image(i int, data []byte) error {
 	}
 	if d.sources {
 		img.ReadSources(data)
+	}
+	if d.visit != nil {
+		return d.visit(i, data)
 	}
 	return nil
 }

@@ -219,11 +219,16 @@ func (s *Session) KpackMerge(ctx context.Context, opt KpackMergeOptions) error {
 			}
 			o.Archives = append(o.Archives, a)
 		}
-		layout, release, err := kpack.Merge(ctx, h, o)
-		defer release()
-		if err != nil {
-			return in(inputs[0], err)
-		}
-		return s.writeLinked(inputs[0], out, opt.Output, layout, opt.Verify)
+		return s.mergeTo(ctx, inputs[0], h, out, opt.Output, opt.Verify, o)
 	})
+}
+
+// mergeTo writes a library with its code in a transaction.
+func (s *Session) mergeTo(ctx context.Context, input *files.Input, h *kpack.Host, out *files.Outputs, output string, verify bool, o kpack.MergeOptions) error {
+	layout, release, err := kpack.Merge(ctx, h, o)
+	defer release()
+	if err != nil {
+		return in(input, err)
+	}
+	return s.writeLinked(input, out, output, layout, verify)
 }

@@ -52,6 +52,9 @@ func readCompileCommands(root, dir, name string) (map[string]*hints, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	d := &database{root: root, build: filepath.Dir(file), units: map[string]*placedUnit{}}
+	for i := range commands {
+		commands[i].Directory = d.directory(commands[i])
+	}
 	d.findPlaces(dir, commands)
 	for _, c := range commands {
 		d.add(c)
@@ -70,6 +73,22 @@ func readCompileCommands(root, dir, name string) (map[string]*hints, error) {
 		found[u.dir].units = append(found[u.dir].units, u.unit)
 	}
 	return found, nil
+}
+
+// directory returns the absolute directory of a command. Tools that write relative ones mean that
+// of the database or the top of the repository.
+func (d *database) directory(c compileCommand) string {
+	dir := filepath.ToSlash(c.Directory)
+	if path.IsAbs(dir) {
+		return dir
+	}
+	for _, base := range []string{d.build, d.root} {
+		at := path.Join(filepath.ToSlash(base), dir)
+		if info, err := os.Stat(filepath.FromSlash(d.in(at, c.File))); err == nil && info.Mode().IsRegular() {
+			return at
+		}
+	}
+	return path.Join(filepath.ToSlash(d.root), dir)
 }
 
 // findPlaces finds the root that paths in the database have: this repository, or the one on the
@@ -128,11 +147,13 @@ func (d *database) add(c compileCommand) {
 	if !ok || !isSource(src) || !isFile(d.root, src) {
 		return
 	}
-	output := c.Output
-	if at := slices.Index(args, "-o"); output == "" && at >= 0 && at+1 < len(args) {
-		output = args[at+1]
+	// The entry's own output is relative to the top of the build directory, that of the command to
+	// the directory of the command.
+	output, from := c.Output, d.build
+	if at := slices.Index(args, "-o"); at >= 0 && at+1 < len(args) {
+		output, from = args[at+1], c.Directory
 	}
-	u := d.unitOf(output, c.Directory, src)
+	u := d.unitOf(output, from, src)
 	u.srcs = union(u.srcs, []string{src})
 	u.flags.add(d.flags(c.Directory, args))
 }
@@ -246,6 +267,10 @@ func (d *database) link(u *placedUnit, args []string) {
 	u.flags.linkopts, u.flags.libs = union(u.flags.linkopts, f.linkopts), union(u.flags.libs, f.libs)
 	u.flags.rdc = u.flags.rdc || f.rdc
 	for _, arg := range args {
+		if m := targetOutput.FindStringSubmatch(filepath.ToSlash(arg)); m != nil && m[2] != u.name && d.units[m[2]] != nil {
+			u.links = union(u.links, []string{m[2]}) // an object library
+			continue
+		}
 		base := filepath.Base(arg)
 		name, ext, _ := strings.Cut(base, ".")
 		if strings.HasPrefix(arg, "-") || !strings.HasPrefix(name, "lib") || ext != "a" && !strings.HasPrefix(ext, "so") {

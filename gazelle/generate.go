@@ -146,10 +146,10 @@ func (g *generator) describe(gr *group) {
 	if g.folder.hints == nil || gr.kind == openmpKind {
 		return
 	}
+	described := false
 	for _, u := range g.folder.hints.units {
-		if len(u.srcs) > 0 && slices.ContainsFunc(gr.srcs, func(src string) bool { return g.isMain(u, g.fileOf(src)) }) {
-			gr.flags, gr.links = u.flags, u.links
-			return
+		if len(u.srcs) > 0 && (!described || u.program == gr.name) && slices.ContainsFunc(gr.srcs, func(src string) bool { return g.isMain(u, g.fileOf(src)) }) {
+			gr.flags, gr.links, described = u.flags, u.links, true
 		}
 	}
 }
@@ -207,7 +207,8 @@ func (g *generator) placeUnits() {
 	if g.File == nil && g.settings.updateOnly {
 		return
 	}
-	for _, u := range g.plan.unitsOf(g.folder) {
+	units := g.plan.unitsOf(g.folder)
+	for i, u := range units {
 		srcs := slices.DeleteFunc(slices.Clone(u.srcs), func(src string) bool { return g.plan.included[src] })
 		mains := g.mainsOf(u)
 		if len(mains) == 0 {
@@ -215,9 +216,31 @@ func (g *generator) placeUnits() {
 		}
 		for _, main := range mains {
 			own := slices.DeleteFunc(slices.Clone(srcs), func(src string) bool { return src != main && slices.Contains(mains, src) })
+			if g.isVariant(units, i, main) {
+				u.name = u.program
+			}
 			g.placeUnit(u, main, own)
 		}
 	}
+}
+
+// isVariant reports whether another unit has the same main source, and other sources or flags.
+func (g *generator) isVariant(units []unit, i int, main string) bool {
+	u := units[i]
+	different := false
+	for j, other := range units {
+		if j == i || other.program == "" || u.program == "" || !slices.Contains(g.mainsOf(other), main) {
+			continue
+		}
+		if slices.Equal(u.srcs, other.srcs) && slices.Equal(u.flags.copts, other.flags.copts) {
+			if j < i {
+				return false // the same program with another name
+			}
+			continue
+		}
+		different = true
+	}
+	return different
 }
 
 // placeUnit makes the rule for a unit, unless a rule has its main source.
@@ -233,7 +256,9 @@ func (g *generator) placeUnit(u unit, main string, srcs []string) {
 	if main != "" {
 		first, key = main, g.sourceLabel(main)
 	}
-	if g.isListed(key) || slices.ContainsFunc(g.groups, func(gr *group) bool { return slices.Contains(gr.srcs, key) && (main != "" || gr.name == u.name) }) {
+	if g.isListed(key) || slices.ContainsFunc(g.groups, func(gr *group) bool {
+		return slices.Contains(gr.srcs, key) && (main != "" && u.name == "" || gr.name == u.name)
+	}) {
 		return
 	}
 	want := u.name

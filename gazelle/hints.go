@@ -24,6 +24,9 @@ type hints struct {
 // unit is a program or library that a build file describes.
 type unit struct {
 	name string // the name of its rule; "" for the name of its source
+	// program is the name of the program that a rule of a Makefile links. It names the rule if
+	// several programs have the same main function.
+	program string
 	// srcs are its sources, by their path in the repository.
 	srcs  []string
 	flags flags

@@ -561,6 +561,7 @@ func (m *makefile) program(r makeRule) (u unit, compiler string, ok bool) {
 				linked.flags.add(parseFlags(m.dir, command))
 			}
 			if len(linked.srcs) > 0 {
+				u.program = path.Base(target)
 				u.srcs = union(u.srcs, linked.srcs)
 				u.flags.add(linked.flags)
 				u.flags.linkopts = slices.DeleteFunc(u.flags.linkopts, func(opt string) bool { return m.archive(opt) != "" })

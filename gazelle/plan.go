@@ -319,6 +319,21 @@ func (p *plan) locate(inc include, dirs []string) (location, bool) {
 	return location{}, false
 }
 
+// generated returns the file that an include of a package names in an excluded directory of the
+// search path, such as the build directory of CMake; "" if there is none.
+func (p *plan) generated(pkg string, inc include) string {
+	f := p.folders[pkg]
+	if f == nil {
+		return ""
+	}
+	for _, dir := range p.searched(f, nil) {
+		if file := path.Join(dir, inc.path); isFile(p.c.RepoRoot, file) && !p.has(file) {
+			return file
+		}
+	}
+	return ""
+}
+
 // isProject reports whether an include in angle brackets can be of the repository: it names a
 // directory that is none of the system's, the compiler's or ROCm's.
 func (inc include) isProject() bool {

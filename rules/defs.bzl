@@ -10,7 +10,7 @@ load(":cuda.bzl", _cuda_ptx = "cuda_ptx", _if_cuda = "if_cuda", _requires_cuda =
 load(":hip.bzl", _hip_binary = "hip_binary", _hip_code_objects = "hip_code_objects", _hip_device_link = "hip_device_link", _hip_library = "hip_library", _hip_test = "hip_test", _if_hip = "if_hip", _requires_hip = "requires_hip")
 load(":link.bzl", _offload_cc_data = "offload_cc_data", _offload_embed = "offload_embed", _offload_link = "offload_link", _offload_register = "offload_register")
 load(":openmp.bzl", _if_openmp_offload = "if_openmp_offload", _openmp_library = "openmp_library", _requires_openmp_offload = "requires_openmp_offload")
-load(":prune.bzl", _offload_kpack = "offload_kpack", _offload_prune = "offload_prune")
+load(":prune.bzl", _offload_kpack = "offload_kpack", _offload_package_test = "offload_package_test", _offload_prune = "offload_prune", _offload_wheel = "offload_wheel")
 load(":report.bzl", _offload_device_code_aspect = "offload_device_code_aspect", _offload_report = "offload_report")
 
 cuda_ptx = _cuda_ptx
@@ -34,11 +34,13 @@ offload_extract = _offload_extract
 offload_images = _offload_images
 offload_kpack = _offload_kpack
 offload_link = _offload_link
+offload_package_test = _offload_package_test
 offload_per_arch = _offload_per_arch
 offload_prune = _offload_prune
 offload_register = _offload_register
 offload_report = _offload_report
 offload_unbundle = _offload_unbundle
+offload_wheel = _offload_wheel
 openmp_library = _openmp_library
 requires_arch = _requires_arch
 requires_cuda = _requires_cuda

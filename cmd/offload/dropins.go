@@ -27,6 +27,7 @@ var dropIns = map[string]func(context.Context, *command.Call) int{
 	"llvm-offload-wrapper":   offloadwrapper.Run,
 	"roc-obj-ls":             rocobj.List,
 	"roc-obj-extract":        rocobj.Extract,
+	"roc-obj":                rocobj.Wrapper,
 }
 
 // dropIn returns the drop-in for the name under which offload is called, or nil. Packages
@@ -41,7 +42,7 @@ func dropIn(name string) func(context.Context, *command.Call) int {
 		return nil
 	}
 	lost := lostOutput
-	if strings.HasPrefix(name, "roc-obj-") {
+	if strings.HasPrefix(name, "roc-obj") {
 		lost = rocobj.LostOutput
 	}
 	return func(ctx context.Context, call *command.Call) int {

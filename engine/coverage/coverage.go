@@ -84,6 +84,9 @@ var generics = map[string]string{
 	"gfx1200": "gfx12-generic", "gfx1201": "gfx12-generic",
 }
 
+// GenericOf returns the generic processor that serves a processor, such as gfx11-generic, or "".
+func GenericOf(processor string) string { return generics[processor] }
+
 // ParseGPU parses the name of a GPU: a processor and optional feature settings.
 // A feature without a setting stands for both of its states.
 func ParseGPU(name string) (GPU, error) {

@@ -197,7 +197,7 @@ func (img *Image) bitcode(data []byte) error {
 // bytes.
 func (img *Image) Copy(from *Image) {
 	img.Format, img.Version, img.Target = from.Format, from.Version, from.Target
-	img.Empty, img.Sections, img.Sources, img.NoSources = from.Empty, from.Sections, from.Sources, from.NoSources
+	img.Empty, img.Sections, img.Sources, img.NoSources, img.CodeHash = from.Empty, from.Sections, from.Sources, from.NoSources, from.CodeHash
 	if img.Format == CodeObject || img.Arch == "" {
 		img.Arch = from.Arch
 	}

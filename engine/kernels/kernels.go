@@ -44,6 +44,9 @@ type Image struct {
 	// Sources are the source files of all code, padding included, if ReadSources found them. The
 	// file with the most bytes is first.
 	Sources []Source
+	// CodeHash is a hash of the code and constants of a code object, if ReadSources was called:
+	// equal for images that differ in their target only.
+	CodeHash string
 	// NoSources is the reason why ReadSources did not find sources.
 	NoSources string
 }

@@ -47,7 +47,7 @@ func (img *Image) SourceReport() *SourceReport {
 	return r
 }
 
-// ReadSources sets Sources of a described image and of its kernels from the line tables of a
+// ReadSources sets CodeHash, and Sources of a described image and of its kernels from the line tables of a
 // code object. If they cannot be read, NoSources is the reason. data is that of Describe.
 func (img *Image) ReadSources(data []byte) {
 	if img.Format != CodeObject {
@@ -59,6 +59,7 @@ func (img *Image) ReadSources(data []byte) {
 		img.NoSources = err.Error()
 		return
 	}
+	img.CodeHash = o.CodeHash()
 	s, err := o.Sources()
 	if err != nil {
 		img.NoSources = err.Error()

@@ -32,13 +32,13 @@ var gemm = testelf.Kernel{
 
 func TestParse(t *testing.T) {
 	for _, form := range []struct {
-		name       string
-		noSections bool
-	}{{"with sections", false}, {"without section headers", true}} {
+		name              string
+		noSections, parts bool
+	}{{"with sections", false, false}, {"without section headers", true, false}, {"generated in parts", false, true}} {
 		t.Run(form.name, func(t *testing.T) {
 			data := testelf.CodeObject{
 				ABI: 3, Flags: 0x3f | 3<<8 | 2<<10, Kernels: []testelf.Kernel{gemm, {Name: "empty"}},
-				Variables: map[string]string{"__hip_cuid_1": "x", "table": "abcd"}, NoSections: form.noSections,
+				Variables: map[string]string{"__hip_cuid_1": "x", "table": "abcd"}, NoSections: form.noSections, Parts: form.parts,
 			}.Build()
 			o, err := codeobject.Parse(data)
 			if err != nil {

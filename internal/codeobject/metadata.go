@@ -2,6 +2,7 @@ package codeobject
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tinylib/msgp/msgp"
 )
@@ -38,24 +39,22 @@ const minKernel = 64
 // readMetadata reads the metadata of version 3 and later.
 func (o *Object) readMetadata(data []byte, base uint64) error {
 	m := &metadata{all: data, rest: data, base: base}
+	before := len(o.Kernels) // of other notes
 	m.fields(func(key []byte) bool {
 		if string(key) != "amdhsa.kernels" {
 			return false
 		}
-		o.Kernels = nil // the last one is used
+		o.Kernels = o.Kernels[:before] // the last one is used
 		n := m.array()
-		o.Kernels = make([]Kernel, 0, min(uint64(n), uint64(len(m.rest))/minKernel))
-		for range n {
+		o.Kernels = slices.Grow(o.Kernels, int(min(uint64(n), uint64(len(m.rest))/minKernel)))
+		for i := range n {
 			if m.err != nil {
 				break
 			}
-			o.Kernels = append(o.Kernels, m.kernel(len(o.Kernels)))
+			o.Kernels = append(o.Kernels, m.kernel(int(i)))
 		}
 		return true
 	})
-	if m.err != nil {
-		o.Kernels = nil
-	}
 	return m.err
 }
 

@@ -13,8 +13,9 @@ const (
 	noteMetadataV2 = 10 // AMD: the metadata of version 2
 )
 
-// readNotes reads the metadata from its note, which is in the note segments, or
-// in the note sections if there are no such segments.
+// readNotes reads the metadata from its notes, which are in the note segments, or
+// in the note sections if there are no such segments. Code that a link generated in
+// parts (--lto-partitions) has a note for each part.
 func (o *Object) readNotes() error {
 	f := o.elf
 	segments := false
@@ -26,7 +27,7 @@ func (o *Object) readNotes() error {
 		if !f.has(p.offset, p.filesize) {
 			return fmt.Errorf("note segment at byte 0x%x: %d bytes pass the end of the file (%d bytes)", p.offset, p.filesize, len(f.data))
 		}
-		if err := o.notes(p.offset, p.filesize); err != nil || o.HasMetadata {
+		if err := o.notes(p.offset, p.filesize); err != nil {
 			return err
 		}
 	}
@@ -40,14 +41,14 @@ func (o *Object) readNotes() error {
 		if !f.has(s.offset, s.size) {
 			return fmt.Errorf("note section at byte 0x%x: %d bytes pass the end of the file (%d bytes)", s.offset, s.size, len(f.data))
 		}
-		if err := o.notes(s.offset, s.size); err != nil || o.HasMetadata {
+		if err := o.notes(s.offset, s.size); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// notes reads the notes at off up to the one with metadata.
+// notes reads the notes at off.
 func (o *Object) notes(off, size uint64) error {
 	const header = 12
 	f := o.elf
@@ -59,13 +60,18 @@ func (o *Object) notes(off, size uint64) error {
 			return fmt.Errorf("note at byte 0x%x: a name of %d and a description of %d bytes pass the end of the notes at 0x%x", off, name, desc, end)
 		}
 		owner := string(bytes.TrimRight(f.bytes(nameAt, name), "\x00"))
+		var err error
 		switch {
 		case owner == "AMDGPU" && typ == noteMetadata:
 			o.HasMetadata = true
-			return o.readMetadata(f.bytes(descAt, desc), descAt)
+			err = o.readMetadata(f.bytes(descAt, desc), descAt)
 		case owner == "AMD" && typ == noteMetadataV2:
 			o.HasMetadata = true
-			return o.readMetadataV2(f.bytes(descAt, desc), descAt)
+			err = o.readMetadataV2(f.bytes(descAt, desc), descAt)
+		}
+		if err != nil {
+			o.Kernels = nil
+			return err
 		}
 		off = min(descAt+align4(desc), end)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
+	"github.com/zeebo/xxh3"
 
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/linetable"
@@ -181,4 +182,21 @@ func (f *file) inflate(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("cannot uncompress %d bytes: %w", size, err)
 	}
 	return out, nil
+}
+
+// CodeHash returns a hash of the sections with code and constants, kernel descriptors included,
+// and of the names of the kernels.
+func (o *Object) CodeHash() string {
+	h := xxh3.New()
+	for _, s := range o.elf.shdrs {
+		if s.typ == elf.ShtProgbits && s.flags&elf.ShfAlloc != 0 && o.elf.has(s.offset, s.size) {
+			fmt.Fprintf(h, "%s %d %d\n", s.name, s.flags, s.size)
+			h.Write(o.elf.bytes(s.offset, s.size))
+		}
+	}
+	for i := range o.Kernels {
+		fmt.Fprintf(h, "%q\n", o.Kernels[i].Name)
+	}
+	sum := h.Sum128().Bytes()
+	return string(sum[:])
 }

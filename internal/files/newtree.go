@@ -97,6 +97,9 @@ func (r *Root) NewTree(name string) (*NewTree, error) {
 	return &NewTree{root: r, name: name, target: target, temp: temp}, nil
 }
 
+// Dir returns the directory on disk that Commit renames.
+func (t *NewTree) Dir() string { return t.temp }
+
 // Contains reports whether the new directory would be inside an input
 // directory.
 func (t *NewTree) Contains(input string) bool {

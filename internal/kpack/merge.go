@@ -23,7 +23,10 @@ type MergeOptions struct {
 	Archives []*Archive
 	Compress bool
 	Level    int // of compression
-	Budget   *budget.Budget
+	// MayBeEmpty permits a library for which no archive has code. Its bundles then have a
+	// host entry only.
+	MayBeEmpty bool
+	Budget     *budget.Budget
 }
 
 // Merge computes the library with the code that archives contain for it. Decompressed
@@ -91,7 +94,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 			elfedit.Patch{Addr: w.Addr, Data: le.AppendUint32(nil, embedding.MagicHIP)},
 			elfedit.Patch{Addr: w.Addr + 16, Data: make([]byte, 8)})
 	}
-	if !found {
+	if !found && !o.MayBeEmpty {
 		return nil, fmt.Errorf("no archive has code for %s", clip(h.Name))
 	}
 	e.Changes = []elfedit.Change{c}

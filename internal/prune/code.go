@@ -23,6 +23,12 @@ type CodeEntry struct {
 // Is reports whether a name, as in Options.Keep, names the entry.
 func (e *CodeEntry) Is(name string) bool { return e.entry.is(name) }
 
+// Selects reports whether a name, as in Options.Keep, names HIP code for a target ID.
+func Selects(name, targetID string) bool {
+	e := bundleEntry("hipv4-amdgcn-amd-amdhsa--"+targetID, 0, 0)
+	return e.is(name)
+}
+
 // Code is the device code of a linked file with HIP wrappers.
 type Code struct {
 	File     *elfedit.File

@@ -21,6 +21,8 @@ type CodeObject struct {
 	Metadata []byte
 	// Variables are exported variables of the size of their contents.
 	Variables map[string]string
+	// Parts writes a note for each kernel, as links that generate code in parts do.
+	Parts bool
 	// NoSections leaves out the section headers.
 	NoSections bool
 }
@@ -128,8 +130,14 @@ func (w *codeObject) add(fn func()) span {
 	return span{off, w.at() - off}
 }
 
-// writeNote writes the note with the metadata.
+// writeNote writes the note with the metadata, or several.
 func (w *codeObject) writeNote(o *CodeObject) {
+	if o.Parts {
+		for _, k := range o.Kernels {
+			w.writeNote(&CodeObject{ABI: o.ABI, Kernels: []Kernel{k}})
+		}
+		return
+	}
 	text := o.Metadata
 	if text == nil {
 		text = metadata(o.Kernels)

@@ -10,7 +10,7 @@ import (
 
 // Headers are the lines of a METADATA or WHEEL file, which have the form of an email: fields
 // "Key: value", continuation lines that begin with white space, an empty line and a text. A
-// file that is parsed and formatted again has the same bytes.
+// file that is parsed and formatted again has the same bytes. The zero value is an empty file.
 type Headers struct {
 	fields  []field
 	newline string
@@ -92,14 +92,22 @@ func (h *Headers) All(key string) []string {
 
 // Add adds a field after the others.
 func (h *Headers) Add(key, value string) {
-	h.fields = append(h.fields, field{key, value, key + ": " + value + h.newline})
+	h.fields = append(h.fields, h.field(key, value))
+}
+
+func (h *Headers) field(key, value string) field {
+	newline := h.newline
+	if newline == "" {
+		newline = "\n"
+	}
+	return field{key, value, key + ": " + strings.ReplaceAll(value, "\n", newline) + newline}
 }
 
 // Set replaces the first value of a key, or adds the field.
 func (h *Headers) Set(key, value string) {
 	for i, f := range h.fields {
 		if strings.EqualFold(f.key, key) {
-			h.fields[i] = field{f.key, value, f.key + ": " + value + h.newline}
+			h.fields[i] = h.field(f.key, value)
 			return
 		}
 	}

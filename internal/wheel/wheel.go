@@ -267,22 +267,36 @@ func (m *Member) text() ([]byte, error) {
 func (w *Wheel) Unlisted() []*Member {
 	var all []*Member
 	for _, m := range w.Members {
-		if !m.IsDir() && w.rows[m.Name] == nil && !w.isRecord(m.Name) {
+		if !m.IsDir() && w.rows[m.Name] == nil && !w.IsRecord(m.Name) {
 			all = append(all, m)
 		}
 	}
 	return all
 }
 
-// isRecord reports whether a file is RECORD or a signature of it.
-func (w *Wheel) isRecord(name string) bool {
+// Scheme splits the name of a member into the prefix of its installation scheme, such as
+// NAME-VERSION.data/platlib/, which is empty for most, and the path there.
+func (w *Wheel) Scheme(name string) (prefix, rel string) {
+	rest, ok := strings.CutPrefix(name, w.data())
+	if scheme, rel, inside := strings.Cut(rest, "/"); ok && inside {
+		return w.data() + scheme + "/", rel
+	}
+	return "", name
+}
+
+// data returns the directory of other installation schemes.
+func (w *Wheel) data() string { return strings.TrimSuffix(w.DistInfo, ".dist-info") + ".data/" }
+
+// IsRecord reports whether a member is RECORD or a signature of it.
+func (w *Wheel) IsRecord(name string) bool {
 	return name == w.recordFile() || name == w.recordFile()+".jws" || name == w.recordFile()+".p7s"
 }
 
-// Check compares a member with its line in RECORD.
-func (w *Wheel) Check(m *Member) error {
+// Check compares a member with its line in RECORD, and writes its uncompressed bytes to out,
+// which can be nil.
+func (w *Wheel) Check(m *Member, out io.Writer) error {
 	row := w.rows[m.Name]
-	if m.IsDir() || row == nil || w.isRecord(m.Name) {
+	if m.IsDir() || row == nil || w.IsRecord(m.Name) {
 		return nil
 	}
 	if row.Size >= 0 && row.Size != m.Size {
@@ -293,7 +307,11 @@ func (w *Wheel) Check(m *Member) error {
 	if h == nil {
 		return fmt.Errorf("%s: %.200q: found the hash %.100q, expected sha256=DIGEST", w.recordFile(), m.Name, row.Hash)
 	}
-	if _, err := m.WriteTo(h); err != nil {
+	to := io.Writer(h)
+	if out != nil {
+		to = io.MultiWriter(h, out)
+	}
+	if _, err := m.WriteTo(to); err != nil {
 		return err
 	}
 	if found := base64.RawURLEncoding.EncodeToString(h.Sum(nil)); found != strings.TrimRight(expected, "=") {

@@ -104,7 +104,7 @@ func read(data []byte) (*Wheel, error) {
 // check reports the first fault of any member.
 func check(w *Wheel) error {
 	for _, m := range w.Members {
-		if err := w.Check(m); err != nil {
+		if err := w.Check(m, nil); err != nil {
 			return err
 		}
 	}

@@ -14,6 +14,7 @@ load(":cc_flags.bzl", "device_flags", "headers_files", "host_environment", "host
 load(":device_link.bzl", "AMDGPU_FEATURES", "flags_of_device")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "check_rdc")
 load(":linking.bzl", "host_triple", "linux_triple")
+load(":lto.bzl", "FULL_LTO", "NO_LTO")
 load(":processors.bzl", "INSTRUCTION_SETS")
 load(":ptx.bzl", "ptx_feature")
 load(":sources.bzl", "compilation_id")
@@ -257,7 +258,7 @@ def _word(file, map_each = None, before = None):
 
 # HIP.
 
-def hip_device_step(compiler, target, *, rdc, copts, bitcode = []):
+def hip_device_step(compiler, target, *, rdc, copts, bitcode = [], lto = ""):
     """Returns a compilation of HIP for an architecture.
 
     Args:
@@ -266,20 +267,21 @@ def hip_device_step(compiler, target, *, rdc, copts, bitcode = []):
       rdc: whether device code is relocatable.
       copts: list of strings for `add_flags`.
       bitcode: list of Files of which the code uses functions.
+      lto: result of `lto_of`; empty if the code is not linked.
 
     Returns:
-      a step whose output is an object, for relocatable and portable code bitcode.
+      a step whose output is an object, for code that `is_bitcode` bitcode.
     """
     words = ["--offload-device-only", "--no-gpu-bundle-output", "--offload-arch=" + target.target_id]
     if rdc:
         words.append("-fgpu-rdc")
     portable = target_ids.is_portable(target)
-    if rdc or portable:
-        words.extend(["-emit-llvm", "-c"])
+    if portable or (rdc and lto != FULL_LTO):
+        words.extend(["-emit-llvm", "-c"] + (["-fno-offload-lto"] if lto == NO_LTO and not portable else []))
     else:
         # The driver links the code that it assembles. To keep the link in a separate
-        # action, these flags stop the driver earlier and make the compiler write an object.
-        words.extend(["-S", "-Xclang", "-emit-obj"])
+        # action, these flags stop the driver earlier and make the compiler write an object or bitcode.
+        words.extend(["-S", "-Xclang"] + (["-emit-llvm-bc", "-foffload-lto=full"] if lto == FULL_LTO else ["-emit-obj"]))
     return _step(
         bitcode = bitcode,
         first = compiler.target + compiler.device_flags,
@@ -292,6 +294,19 @@ def hip_device_step(compiler, target, *, rdc, copts, bitcode = []):
         rocm = target,
         words = words,
     )
+
+def is_bitcode(target, *, rdc, lto):
+    """Reports whether the output of a `hip_device_step` is bitcode, from which the link generates code.
+
+    Args:
+      target: struct returned by `target_ids.complete`.
+      rdc: whether device code is relocatable.
+      lto: result of `lto_of`.
+
+    Returns:
+      a bool.
+    """
+    return rdc or target_ids.is_portable(target) or lto == FULL_LTO
 
 def hip_host_step(compiler, *, rdc, copts):
     """Returns a compilation of HIP for the host. It does not depend on device code.
@@ -570,7 +585,7 @@ def openmp_object_step(compiler, src, *, copts):
         words = ["-fPIC", "-x", "ir", "-c"],
     )
 
-def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, bitcode):
+def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, bitcode, lto):
     """Returns the compilation of the result of `openmp_source_step` for a device.
 
     Args:
@@ -582,6 +597,7 @@ def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, b
       copts: list of strings for `add_flags`: those that also apply to the host.
       device_copts: list of strings for `add_flags`: those for devices only.
       bitcode: list of Files of which the code uses functions.
+      lto: result of `lto_of`.
 
     Returns:
       a step whose output is bitcode for a GPU, an object for a CPU.
@@ -614,8 +630,13 @@ def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, b
             "-fopenmp-host-ir-file-path",
             "-Xclang",
             ir,
-        ] + (["-emit-llvm"] if gpu else []) + ["-c"],
+        ] + _openmp_output(target, lto) + ["-c"],
     )
+
+def _openmp_output(target, lto):
+    if not target.target_id:
+        return []
+    return ["-flto=full"] if lto == FULL_LTO and not is_nvidia(target) else ["-emit-llvm"]
 
 def openmp_triple(target):
     """Returns the triple of an OpenMP device, as clang's flags have it.

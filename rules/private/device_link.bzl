@@ -216,20 +216,22 @@ def _step(*, words, by_linker = False, generation = [], library = [], linkopts =
 # that the flag is unused.
 _NO_LIBRARIES = ["-nogpulib", "-Wno-unused-command-line-argument"]
 
-# Clang's driver generates code for the whole bitcode of AMD GPUs in this way. Functions of HIP code are not called from
-# outside the link.
+# Clang's driver generates code for the whole bitcode of AMD GPUs in this way. Up to a release, and if it only compiles for
+# devices, it expects no calls of HIP's functions from outside the link.
 _LTO = "-flto"
 _INTERNALIZE = "-Wl,-plugin-opt=-amdgpu-internalize-symbols"
+_INTERNALIZE_UNTIL = 22
 
-def hip_link_step(ctx, target, *, rdc, copts, linkopts, library = []):
+def hip_link_step(ctx, target, *, generates, copts, linkopts, device_only = False, library = []):
     """Returns the link of HIP code for an architecture.
 
     Args:
       ctx: the rule's context.
       target: struct returned by `target_ids.complete`.
-      rdc: whether the link generates code.
+      generates: whether the link generates code.
       copts: compiler flags, some of which apply if the link generates code.
       linkopts: result of `device_linkopts_of`.
+      device_only: whether there is no host code, as with clang's `--offload-device-only`.
       library: list of structs with bitcode, of which only the needed parts are linked.
 
     Returns:
@@ -243,14 +245,16 @@ def hip_link_step(ctx, target, *, rdc, copts, linkopts, library = []):
     else:
         words = ["--target=amdgcn-amd-amdhsa", "-mcpu=" + target.target_id]
     words.extend(_NO_LIBRARIES)
-    by_linker = rdc and not portable
+    by_linker = generates and not portable
     if by_linker:
-        words.extend([_LTO, _INTERNALIZE])
+        words.append(_LTO)
+        if device_only or (toolchain.release and toolchain.release <= _INTERNALIZE_UNTIL):
+            words.append(_INTERNALIZE)
         if _PARTITIONS_SINCE <= toolchain.release and toolchain.release <= _PARTITIONS_UNTIL:
             words.append("-Wl,--lto-partitions=" + _HIP_PARTITIONS)
     return _step(
         by_linker = by_linker,
-        generation = generation_flags(ctx, toolchain, copts, target) if rdc or portable else [],
+        generation = generation_flags(ctx, toolchain, copts, target) if generates or portable else [],
         library = library,
         linkopts = linkopts,
         words = words,

@@ -26,6 +26,9 @@ _ARCH_FLAGS = ("--amdgpu-target", "--cuda-gpu-arch", "--offload-arch", "--no-off
 
 _RDC = "-fgpu-rdc"
 
+# Prefixes of flags for the link-time optimization of device code.
+_LTO_FLAGS = ("-foffload-lto", "-fno-offload-lto")
+
 # Values of Make variables can refer to other variables. Deeper nesting means that a variable refers to itself.
 _DEEPEST = 10
 
@@ -73,6 +76,9 @@ def expand_texts(ctx, attribute, texts):
                 attribute,
                 repr(text),
             ))
+
+        if "copts" in attribute and expanded.startswith(_LTO_FLAGS) and hasattr(ctx.attr, "lto"):
+            fail("{}: {}: {}: set the attribute lto instead, \"none\" or \"full\"".format(name_of(ctx.label), attribute, repr(text)))
 
         if "copts" in attribute and _RDC in expanded:
             check_rdc(ctx, attribute, [expanded])

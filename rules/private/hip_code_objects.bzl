@@ -10,17 +10,23 @@ load(":headers.bzl", "headers_of")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images")
 load(":images.bzl", "image_providers")
 load(":linking.bzl", "HOST_ATTRS")
+load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":sources.bzl", "HEADERS")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 
 def _hip_code_objects_impl(ctx):
+    where = place(ctx, "hip_code_objects")
+    compiler = compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers_of(ctx))
     made = hip_images(
         ctx,
-        compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers_of(ctx)),
+        compiler,
         copts = expand_flags(ctx, "copts"),
+        device_only = True,
+        # With --offload-device-only, clang's driver writes code objects without link-time optimization.
+        lto = lto_of(ctx, where, compiler.clang.release, exempt = not ctx.attr.rdc),
         rdc = ctx.attr.rdc,
-        where = place(ctx, "hip_code_objects"),
+        where = where,
     )
     return image_providers(ctx, made.units[0].images) + ([made.objects] if made.objects else [])
 
@@ -31,6 +37,8 @@ hip_code_objects = rule(
 Each source is compiled in a separate action for each architecture, and each
 architecture is linked in a separate action. A changed source recompiles only that
 source. An additional architecture only adds actions for that architecture.
+
+The code is that of `clang --offload-device-only`. Without `rdc`, that never uses link-time optimization by default: set `lto`.
 
 The architecture `amdgcnspirv` is AMD's portable code, SPIR-V (`.spv`). The HIP runtime compiles it for GPUs that no other
 entry of the bundle supports. Since LLVM 22, clang generates it directly and requires `llvm-link` in the same directory;
@@ -54,7 +62,7 @@ Default outputs: a code object (`.co`, or `.spv` for `amdgcnspirv`) for each arc
 
 Output groups: `gfx942` and so on, the code object of one architecture.
 """,
-    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | ARCHITECTURES_ATTRS | ARCH_SRCS_ATTRS | HOST_ATTRS | DEVICE_CODE_ATTRS | {
+    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LTO_ATTRS | ARCHITECTURES_ATTRS | ARCH_SRCS_ATTRS | HOST_ATTRS | DEVICE_CODE_ATTRS | {
         "rdc": attr.bool(
             doc = "Whether to compile to relocatable device code, so that sources can call device functions of each other. Sources are compiled to bitcode, and the device link generates code.",
         ),

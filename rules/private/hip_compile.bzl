@@ -2,7 +2,7 @@
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
 load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "device_linkopts_of", "hip_targets", "sources_for")
-load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step")
+load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step", "is_bitcode")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
 load(":messages.bzl", "name_of")
@@ -45,7 +45,7 @@ def hip_link(ctx, step, *, target, objects, advice, checked = [], name = ""):
       ctx: the rule's context; the rule has `CLANG_GROUPS`.
       step: result of `hip_link_step` for the target.
       target: struct returned by `target_ids.complete`.
-      objects: list of structs: file (an object, with rdc bitcode) and source (its name in messages).
+      objects: list of structs: file (an object or bitcode) and source (its name in messages).
       advice: what to do about undefined symbols.
       checked: list of Files that must exist before the link.
       name: name of the linked source; empty for all sources.
@@ -152,15 +152,17 @@ def c_objects(ctx, compiler, *, copts):
         objects.append(out)
     return objects
 
-def hip_images(ctx, compiler, *, where, rdc, copts, per_source = False, linked = True):
+def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, per_source = False, linked = True):
     """Compiles the sources of a rule for its architectures and links the code of each architecture.
 
     Args:
       ctx: the rule's context; it has `srcs`, `ARCH_SRCS_ATTRS`, `DEVICE_DEPS_ATTRS`, `CLANG_GROUPS`, `HOST_ATTRS`, `ARCHITECTURES_ATTRS`, `ARCH_COPTS_ATTRS` and `DEVICE_LINKOPTS_ATTRS`.
       compiler: result of `compiler_of`.
       where: prefix of error messages, `label: rule`.
-      rdc: whether sources are compiled to bitcode and the link generates code.
+      rdc: whether sources can call device functions of each other.
+      lto: result of `lto_of`.
       copts: compiler flags.
+      device_only: whether there is no host code.
       per_source: whether each source is linked separately.
       linked: whether the sources are linked at all.
 
@@ -193,9 +195,10 @@ def hip_images(ctx, compiler, *, where, rdc, copts, per_source = False, linked =
         if not sources and not per_source:
             fail("{}: no source for {}: arch_srcs has all of srcs, and no source for it; add one, or leave {} out of offload_archs".format(where, arch, arch))
         portable = target_ids.is_portable(target)
+        generates = is_bitcode(target, lto = lto, rdc = rdc)
         folder = ctx.label.name + "/" + target_ids.file_name(arch) + "/"
-        extension = ".bc" if rdc or portable else ".o"
-        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, rdc = rdc)
+        extension = ".bc" if generates else ".o"
+        step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = lto, rdc = rdc)
         compiled = {
             names[src]: struct(
                 file = _compile(ctx, compiler, step, src, ctx.actions.declare_file(folder + names[src] + extension), target, portable),
@@ -223,9 +226,10 @@ def hip_images(ctx, compiler, *, where, rdc, copts, per_source = False, linked =
             ctx,
             target,
             copts = compiler.language_flags("c++", True) + flags,
+            device_only = device_only,
+            generates = generates,
             library = [_named(object) for object in library],
             linkopts = device_linkopts_of(ctx, target),
-            rdc = rdc,
         )
         for unit, images in units.items():
             if not compiled or (unit and unit not in compiled):

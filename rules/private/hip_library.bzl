@@ -16,9 +16,10 @@ load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_li
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "parse_headers")
 load(":linking.bzl", "HOST_ATTRS", "hold_fat_binary", "host_triple", "isolate_objects", "register_images", "registration_symbol", "require_device_link")
+load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
-load(":sources.bzl", "HEADERS", "compilation_id", "object_names")
+load(":sources.bzl", "HEADERS", "compilation_id", "object_names", "sources_of")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
@@ -92,28 +93,30 @@ def _openmp_runtime_of(ctx, host_copts):
 
 def _hip_library_impl(ctx):
     where = place(ctx, "hip_library")
-    rdc = ctx.attr.rdc
-    if not rdc and not ctx.attr.device_link:
+    sources = hip_sources(ctx)
+    only_c = sources_of(ctx) and not sources
+    rdc = ctx.attr.rdc and not only_c
+    if not ctx.attr.rdc and not ctx.attr.device_link:
         fail("{}: device_link = False requires rdc = True: without it, the device code of each source is separate".format(where))
     cc = cc_configuration(ctx, counts = True)
     copts = expand_flags(ctx, "copts")
     headers = library_headers(ctx, cc)
     compiler = compiler_of(ctx, cc = cc, headers = headers)
-    made = hip_images(
+    made = struct(objects = None, units = []) if only_c else hip_images(
         ctx,
         compiler,
         copts = copts + expand_flags(ctx, "device_copts"),
         linked = ctx.attr.device_link,
+        lto = lto_of(ctx, where, compiler.clang.release),
         per_source = not rdc,
         rdc = rdc,
         where = where,
     )
     host_copts = copts + expand_flags(ctx, "host_copts")
-    sources = hip_sources(ctx)
     host_objects = hip_host_objects(ctx, compiler, copts = host_copts, rdc = rdc, sources = sources)
     providers = [made.objects] if rdc else []
     bundles = []
-    if not ctx.attr.device_link:
+    if not ctx.attr.device_link and not only_c:
         objects, unlinked = _unlinked(ctx, device_objects = made.objects, host_objects = host_objects)
         providers.append(unlinked)
     elif rdc:
@@ -178,7 +181,7 @@ Default outputs: the objects of the library.
 
 Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one architecture; `_validation`, the [checks](../howto/validation.md).
 """,
-    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
+    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
         "device_link": attr.bool(
             default = True,
             doc = "Whether this target links the device code. `False` requires `rdc = True`: a `hip_device_link` then links it together with that of other libraries. Programs without one fail to link.",

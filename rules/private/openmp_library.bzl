@@ -13,6 +13,7 @@ load(":headers.bzl", "library_headers")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "merged_object", "parse_headers")
 load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images", "registration_symbol")
+load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "add_image")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
@@ -85,7 +86,7 @@ def _host(ctx, compiler, src, name, *, empty_lines, targets):
     )
     return struct(full = full, ir = ir, object = object)
 
-def _device_object(ctx, compiler, src, name, *, host, target, where):
+def _device_object(ctx, compiler, src, name, *, host, lto, target, where):
     out = ctx.actions.declare_file("{}/{}/{}.{}".format(ctx.label.name, _folder(target), name, "bc" if target.target_id else "o"))
     compile(
         ctx,
@@ -100,6 +101,7 @@ def _device_object(ctx, compiler, src, name, *, host, target, where):
             copts = expand_flags(ctx, "copts"),
             device_copts = expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
             ir = host.ir,
+            lto = lto,
         ),
         message = "Compiling {} for {}".format(src.short_path, target.target_id or openmp_triple(target)),
         mnemonic = "OffloadOpenMpCompile",
@@ -168,6 +170,7 @@ def _openmp_library_impl(ctx):
     headers = library_headers(ctx, cc)
     compiler = compiler_of(ctx, cc = cc, headers = headers)
     check_compiler(compiler.clang, targets, where)
+    lto = lto_of(ctx, where, compiler.clang.release)
 
     objects = []
     device_objects = {}
@@ -176,7 +179,7 @@ def _openmp_library_impl(ctx):
         objects.append(host.object)
         for target in targets:
             device_objects.setdefault(_folder(target), []).append(
-                _device_object(ctx, compiler, src, name, host = host, target = target, where = where),
+                _device_object(ctx, compiler, src, name, host = host, lto = lto, target = target, where = where),
             )
     images = []
     packages = []
@@ -235,7 +238,7 @@ Default outputs: the objects of the library.
 
 Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one target; `_validation`, the headers with the feature `parse_headers`.
 """,
-    attrs = DEVICE_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
+    attrs = DEVICE_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
         "device_deps": attr.label_list(
             doc = "`device_bitcode_library` targets whose functions are called by device code for AMD GPUs. They must be compiled for the same architectures.",
             providers = [OffloadDeviceBitcodeInfo],

@@ -118,13 +118,18 @@ def _report(ctx, files, base, format, out):
     args = offload_arguments(ctx, "report")
     args.add(out, format = "--{}=%s".format(format))
     args.add_all(base, format_each = "--base=%s")
+    disassembler = depset()
+    if ctx.executable.disassembler:
+        args.add(ctx.executable.disassembler, format = "--disassembler=%s")
+        info = ctx.attr.disassembler[DefaultInfo]
+        disassembler = depset([ctx.executable.disassembler], transitive = [info.files, info.default_runfiles.files])
     args.add("--")
     args.add_all(files)
     run_offload(
         ctx,
         arguments = args,
         coding = True,
-        inputs = depset(transitive = [files, base]),
+        inputs = depset(transitive = [files, base, disassembler]),
         mnemonic = "OffloadReport",
         outputs = [out],
         progress_message = "Reporting the device code of %{label}",
@@ -279,6 +284,12 @@ Output groups: `html`, `markdown`, `json` and `labels`, see above; `_validation`
         ),
         "covers": attr.string_list(
             doc = "GPUs, such as `gfx942` and `gfx90a:xnack+`, that every file of `srcs` must have code for, by the rules of the HIP runtime. An unspecified feature stands for both of its states. A validation of the target checks this.",
+        ),
+        "disassembler": attr.label(
+            doc = "An `llvm-objdump`, whose release knows the GPUs and their generic targets. If set, the reports list architectures whose images have equal instructions, the generic target that serves them, and the bytes that this saves.",
+            allow_files = True,
+            cfg = "exec",
+            executable = True,
         ),
         "fail_on": attr.string_list(
             doc = "Changes compared with `base` that fail the validation of the target: `spills`, `scratch` and `occupancy` for kernels that became worse, `removed-kernels`, and `removed-archs`.",

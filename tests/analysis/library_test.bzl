@@ -1,7 +1,7 @@
 """Analysis tests of the rules that give CcInfo."""
 
 load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
-load("//rules:defs.bzl", "hip_library", "offload_binary", "offload_bundle", "offload_embed", "offload_link", "offload_register", "offload_report", "openmp_library")
+load("//rules:defs.bzl", "hip_library", "offload_binary", "offload_bundle", "offload_embed", "offload_link", "offload_package_test", "offload_register", "offload_report", "openmp_library")
 load(":fixtures.bzl", "container", "layer")
 load(":testing.bzl", "actions_test", "actions_test_with", "code_test", "failure_test", "one_argument", "provides_test")
 
@@ -319,6 +319,7 @@ def library_tests(name):
         name = "report_limits",
         base = ["old.hipfb"],
         covers = ["gfx942", "gfx90a:xnack+"],
+        disassembler = "clang.sh",
         fail_on = ["spills", "removed-archs"],
         max_growth = "5%",
         tags = ["manual"],
@@ -332,9 +333,9 @@ def library_tests(name):
     )
     actions_test(
         name = "report_html_test",
-        argv = ["report --html=BIN/tests/analysis/report_limits.html --base=tests/analysis/old.hipfb -- BIN/tests/analysis/bundle.hipfb"],
+        argv = ["report --html=BIN/tests/analysis/report_limits.html --base=tests/analysis/old.hipfb --disassembler=tests/analysis/clang.sh -- BIN/tests/analysis/bundle.hipfb"],
         count = 3,
-        inputs = ["tests/analysis/old.hipfb", "tests/analysis/bundle.hipfb"],
+        inputs = ["tests/analysis/clang.sh", "tests/analysis/old.hipfb", "tests/analysis/bundle.hipfb"],
         mnemonic = "OffloadReport",
         output = "report_limits.html",
         target = "report_limits",
@@ -372,6 +373,27 @@ def library_tests(name):
         covers = ["gfx942"],
         message = "{}: offload_report: srcs: //tests/analysis:suite have no files to check; name the programs and libraries",
         rule = offload_report,
+        srcs = [":suite"],
+        testonly = True,
+    )
+
+    offload_package_test(
+        name = "packages",
+        srcs = [":bundle", "old.hipfb"],
+        covers = ["gfx942", "gfx90a:xnack+"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "package_script_test",
+        content = " check --package '--covers=gfx942,gfx90a:xnack+' -- 'tests/analysis/bundle.hipfb' 'tests/analysis/old.hipfb'\n",
+        mnemonic = "FileWrite",
+        output = "packages.sh",
+        target = "packages",
+    )
+    failure_test(
+        name = "package_files_test",
+        message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: @@//tests/analysis:suite",
+        rule = offload_package_test,
         srcs = [":suite"],
         testonly = True,
     )

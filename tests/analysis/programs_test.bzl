@@ -1,9 +1,9 @@
-"""Analysis tests of offload_prune, offload_kpack, hip_binary, hip_test and the selects on what is turned on."""
+"""Analysis tests of offload_prune, offload_kpack, offload_wheel, hip_binary, hip_test and the selects on what is turned on."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("@rules_cc//cc:defs.bzl", "cc_import", "cc_library")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:defs.bzl", "hip_binary", "hip_test", "if_hip", "offload_kpack", "offload_prune", "requires_hip")
+load("//rules:defs.bzl", "hip_binary", "hip_test", "if_hip", "offload_kpack", "offload_prune", "offload_wheel", "requires_hip")
 load(":testing.bzl", "actions_test", "failure_test", "provides_test")
 
 _SETTING = str(Label("//rules/settings:hip"))
@@ -167,6 +167,51 @@ def programs_tests(name):
         message = "{}: offload_kpack: kpack_dir: ../kpack is not a directory below that of the target; name a directory such as .kpack",
         offload_archs = ["gfx942"],
         rule = offload_kpack,
+    )
+    native.genrule(
+        name = "wheel_file",
+        outs = ["math-1.0-py3-none-any.whl"],
+        cmd = "touch $@",
+        tags = ["manual"],
+    )
+    offload_wheel(
+        name = "wheels",
+        src = ":wheel_file",
+        complete = True,
+        compress = "none",
+        device_name = "amd-math-device",
+        families = {"mi300": ["gfx942", "gfx950"]},
+        offload_archs = ["gfx942", "gfx950", "gfx1100"],
+        tags = ["manual"],
+    )
+    actions_test(
+        name = "wheel_test",
+        argv = ["wheel split --input=BIN/tests/analysis/math-1.0-py3-none-any.whl --output-dir=BIN/tests/analysis/wheels --scheme=none --archs=gfx942,gfx950,gfx1100 --family=mi300=gfx942,gfx950 --device-name=amd-math-device --complete"],
+        count = 1,
+        inputs = ["tests/analysis/math-1.0-py3-none-any.whl"],
+        mnemonic = "OffloadWheel",
+        output = "wheels",
+        target = "wheels",
+    )
+    failure_test(
+        name = "wheel_src_test",
+        src = ":shared_file",
+        message = "{}: offload_wheel: src: //tests/analysis:shared_file has 0 wheels, expected one file .whl; name the target of a py_wheel, or a file",
+        rule = offload_wheel,
+    )
+    failure_test(
+        name = "wheel_name_test",
+        src = ":wheel_file",
+        device_name = "gpu",
+        message = "{}: offload_wheel: device_name: found gpu, expected a name that ends in -device; write gpu-device",
+        rule = offload_wheel,
+    )
+    failure_test(
+        name = "wheel_family_test",
+        src = ":wheel_file",
+        families = {"mi300": []},
+        message = "{}: offload_wheel: families: mi300 is empty; name its GPUs",
+        rule = offload_wheel,
     )
     cc_library(
         name = "headers_alone",

@@ -59,6 +59,9 @@ def _actions_test_impl(ctx):
         asserts.equals(env, output, actions.keys())
         return analysistest.end(env)
     action, outputs = actions[output]
+    if ctx.attr.content:
+        asserts.true(env, ctx.attr.content in action.content, "{} is not in {}".format(repr(ctx.attr.content), repr(action.content)))
+        return analysistest.end(env)
     argv = _plain(ctx, action.argv)
     for words in ctx.attr.argv:
         asserts.true(env, _has(argv, _split(words)), "{} is not in {}".format(repr(words), argv))
@@ -114,6 +117,7 @@ def actions_test_with(settings):
         _actions_test_impl,
         attrs = {
             "argv": attr.string_list(),
+            "content": attr.string(),
             "count": attr.int(default = -1),
             "env": attr.string_dict(),
             "inputs": attr.string_list(),
@@ -138,7 +142,7 @@ def actions_test(name, target, mnemonic, **kwargs):
       **kwargs: count: how many there are. output: the first output, below this
         package, of the one to look at; argv: arguments that follow each other on its
         command line, with `one_argument` for those with spaces (BIN stands for the output folder); not_in_argv: words that do
-        not; env: some of its environment; inputs: paths among its inputs; outputs: all its outputs; system_tool: whether
+        not; content: part of what it writes, for FileWrite; env: some of its environment; inputs: paths among its inputs; outputs: all its outputs; system_tool: whether
         its program is one of the machine.
     """
     _actions_test(

@@ -3,7 +3,7 @@
 //
 //	tools/offline/run go test ./tests/compilers
 //
-// With -all, it builds for all kinds of GPUs that the releases know.
+// With -all, it builds for all kinds of GPUs that the releases know, in all compilation modes, and also with LLVM 22.
 package compilers
 
 import (
@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +29,7 @@ import (
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
-var all = flag.Bool("all", false, "build for all kinds of GPUs that the releases know")
+var all = flag.Bool("all", false, "build for all kinds of GPUs that the releases know, in all modes, also with LLVM 22")
 
 func TestMain(m *testing.M) { llvm.Main(m) }
 
@@ -47,8 +48,32 @@ var archs = map[int]struct{ always, more []string }{
 // programs has the host programs and the kernels of the tests of device code.
 var copied = []string{
 	"program/alone.cc", "program/counter.hip", "program/first.hip", "program/hip.h", "program/linked.cc", "program/runtime.c",
-	"program/second.hip", "program/steps.hip",
-	"sources/across.hip", "sources/device.h", "sources/functions.hip", "sources/regions.c", "sources/shared.hip", "sources/several.hip",
+	"program/second.hip", "program/steps.hip", "sources/device.h", "sources/regions.c",
+	"sources/across.hip", "sources/dynamic.hip", "sources/functions.hip", "sources/indirect.hip", "sources/several.hip",
+	"sources/shared.hip",
+}
+
+// modes are the compilation modes and the flags of device code that each has, see offload_device_toolchain.
+var modes = map[string][]string{
+	"fastbuild": {"-O2"},
+	"dbg":       {"-O1", "-g"},
+	"opt":       {"-O3", "-DNDEBUG"},
+}
+
+// programs are libraries, and what clang's driver gets besides their sources.
+var programs = map[string][]string{
+	"program_alone": nil,
+	"program_rdc":   {"-fgpu-rdc"},
+	"program_none":  {"-fno-offload-lto"},
+	"program_full":  {"-foffload-lto=full"},
+}
+
+// comparison lists the programs, the modes and the architectures that are compared.
+func comparison() (names, inModes, with []string) {
+	if *all {
+		return slices.Sorted(maps.Keys(programs)), slices.Sorted(maps.Keys(modes)), []string{"gfx90a:xnack+", "gfx942", "gfx1100"}
+	}
+	return []string{"program_alone", "program_rdc"}, []string{"fastbuild"}, []string{"gfx90a:xnack+"}
 }
 
 const build = `load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
@@ -79,6 +104,21 @@ offload_bundle(
     compress = "zstd",
     images = [":linked"],
 )
+
+# Programs of all sources.
+[
+    hip_library(
+        name = "program_" + name,
+        srcs = glob(
+            ["sources/*.hip"],
+            exclude = [] if name == "rdc" else ["sources/across.hip", "sources/functions.hip"],
+        ),
+        hdrs = ["sources/device.h"],
+        lto = name if name in ["full", "none"] else "default",
+        rdc = name == "rdc",
+    )
+    for name in ["alone", "full", "none", "rdc"]
+]
 
 hip_library(
     name = "alone_code",
@@ -203,24 +243,44 @@ func TestCompilers(t *testing.T) {
 		t.Fatal(err)
 	}
 	tags := string(before)
-	for number := range archs {
+	numbers := []int{23, 24}
+	if *all {
+		numbers = append(numbers, 22)
+	}
+	for _, number := range numbers {
 		folder := filepath.Dir(releases.Get(t, number).Bin())
 		tags += fmt.Sprintf("\noffload.system_clang(name = \"clang_%d\", path = %q, rocm_path = \"none\")\nuse_repo(offload, \"clang_%d\")\n", number, folder, number)
 	}
 	w.Write("MODULE.bazel", tags)
 	const setting = "--@rules_offload//rules/settings:"
-	for _, number := range []int{23, 24} {
+	for _, number := range numbers {
 		t.Run(strconv.Itoa(number), func(t *testing.T) {
-			c := &clang{releases.Get(t, number), t, w.Dir, archs[number].always, llvm.Offload(t)}
+			c := &clang{Release: releases.Get(t, number), t: t, folder: w.Dir, offload: llvm.Offload(t)}
+			name := fmt.Sprint("clang_", number)
+			build := func(archs []string, args ...string) {
+				t.Helper()
+				c.archs = archs
+				flags := []string{"build", "--extra_toolchains=@" + name + "//:all", setting + "device_compiler=" + name, setting + "offload_archs=" + strings.Join(archs, ","), setting + "hip_runtime=//:runtime"}
+				if _, err := w.Try(append(flags, args...)...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			names, inModes, with := comparison()
+			for _, mode := range inModes {
+				build(with, append(prefixed("//:", names), "--compilation_mode="+mode)...)
+				for _, name := range names {
+					c.checkDriver(name, mode)
+				}
+			}
+			if number == 22 {
+				return // Other tests use its tools.
+			}
+			c.archs = archs[number].always
 			if *all {
 				c.archs = slices.Concat(c.archs, archs[number].more)
 			}
 			c.fatObjects()
-			name := fmt.Sprint("clang_", number)
-			if _, err := w.Try("build", "//...", "--extra_toolchains=@"+name+"//:all", setting+"device_compiler="+name,
-				setting+"offload_archs="+strings.Join(c.archs, ","), setting+"hip_runtime=//:runtime"); err != nil {
-				t.Fatal(err)
-			}
+			build(c.archs, append([]string{"--", "//..."}, prefixed("-//:", slices.Sorted(maps.Keys(programs)))...)...)
 			c.checkCode()
 			c.checkBundles()
 			c.checkPrograms()
@@ -278,6 +338,57 @@ func (c *clang) checkCode() {
 		c.same("alone of "+arch, c.device(arch, "sources/several.hip"), c.bin("alone/"+fileName(arch)+".co"))
 		c.same("linked of "+arch, linked, c.bin("linked/"+fileName(arch)+".co"))
 	}
+}
+
+// checkDriver compares the kernels of a library with those that clang's driver makes for host and device together, which can
+// use link-time optimization where it does not with --offload-device-only.
+func (c *clang) checkDriver(name, mode string) {
+	c.t.Helper()
+	sources, err := filepath.Glob(filepath.Join(c.folder, "sources/*.hip"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	images := "*.co"
+	if name != "program_rdc" {
+		images = "*/sources/*.co"
+		sources = slices.DeleteFunc(sources, func(source string) bool {
+			return slices.Contains([]string{"across.hip", "functions.hip"}, filepath.Base(source))
+		})
+	}
+	out := filepath.Join(c.t.TempDir(), "driver.so")
+	c.run("clang", slices.Concat([]string{"-nogpulib", "-nogpuinc", "-Wno-unused-command-line-argument", "-fPIC", "-shared", "-nostdlib", "-no-hip-rt",
+		"--hip-link", "-fuse-ld=lld", "-o", out}, prefixed("--offload-arch=", c.archs), modes[mode], programs[name], []string{"-x", "hip"}, sources)...)
+	found, err := filepath.Glob(c.bin(name + "/" + images))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	want, got := c.figures(out), map[string]any{}
+	for _, image := range found {
+		maps.Copy(got, c.figures(image))
+	}
+	if least := 15 * len(c.archs); len(want) < least {
+		c.t.Fatalf("%s: clang's driver made %d kernels, expected %d at least", name, len(want), least)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		c.t.Errorf("%s of %s (-clang's driver +the rule):\n%s", mode, name, diff)
+	}
+}
+
+// figures returns what the program says of each kernel in a file, by architecture and name.
+func (c *clang) figures(file string) map[string]any {
+	c.t.Helper()
+	var kernels []map[string]any
+	if err := json.Unmarshal([]byte(c.ours("inspect", "--kernels", "--json", file)), &kernels); err != nil {
+		c.t.Fatal(err)
+	}
+	result := map[string]any{}
+	for _, kernel := range kernels {
+		for _, place := range []string{"id", "image", "members", "section"} {
+			delete(kernel, place)
+		}
+		result[fmt.Sprint(kernel["arch"], " ", kernel["name"])] = kernel
+	}
+	return result
 }
 
 // same compares the notes of two code objects.

@@ -35,6 +35,7 @@ func everyRule() map[string]string {
     "offload_register",
     "offload_report",
     "offload_unbundle",
+    "offload_wheel",
     "openmp_library",
 )
 
@@ -206,6 +207,19 @@ offload_kpack(
     offload_archs = ["gfx90a:xnack-", "gfx1100"],
 )
 
+genrule(
+    name = "wheel_file",
+    srcs = [":shared_library", "wheel.py"],
+    outs = ["demo-1.0-py3-none-any.whl"],
+    cmd = "python3 $(location wheel.py) $(location :shared_library) $@",
+)
+
+offload_wheel(
+    name = "wheels",
+    src = ":wheel_file",
+    families = {"cdna": ["gfx90a", "gfx942"]},
+)
+
 # Fat objects as clang makes them: device code, not linked yet, in an object of the host.
 hip_code_objects(
     name = "device_objects",
@@ -283,6 +297,19 @@ __global__ void twice(int *data, unsigned n) {
 }
 void launch(int *data, unsigned n) { twice<<<(n + 255) / 256, 256>>>(data, n); }
 `
+	files["wheel.py"] = `import base64, hashlib, sys, zipfile
+info = "demo-1.0.dist-info/"
+files = {
+    "demo/libshared.so": open(sys.argv[1], "rb").read(),
+    info + "METADATA": b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n",
+    info + "WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-any\n",
+}
+record = [(name, "sha256=" + base64.urlsafe_b64encode(hashlib.sha256(data).digest()).decode().rstrip("="), len(data)) for name, data in files.items()]
+files[info + "RECORD"] = "".join("%s,%s,%s\n" % row for row in record + [(info + "RECORD", "", "")]).encode()
+with zipfile.ZipFile(sys.argv[2], "w", zipfile.ZIP_DEFLATED) as wheel:
+    for name, data in files.items():
+        wheel.writestr(zipfile.ZipInfo(name), data)
+`
 	files["add.c"] = "int add(int a, int b) { return a + b; }\n"
 	files["twice.ll"] = `define i32 @twice(i32 %x) {
   %y = shl i32 %x, 1
@@ -322,7 +349,7 @@ int sum(int x) {
 // actions are the numbers of actions of everyRule.
 var actions = map[string]int{
 	"CppArchive":                1,
-	"Genrule":                   3,
+	"Genrule":                   4,
 	"OffloadArchive":            1,
 	"OffloadBitcodeCompile":     2,
 	"OffloadBitcodeMerge":       1,
@@ -354,6 +381,7 @@ var actions = map[string]int{
 	"OffloadRequire":            1,
 	"OffloadUnbundle":           2,
 	"OffloadUnbundleArchive":    1,
+	"OffloadWheel":              1,
 }
 
 // ofClang is the beginning of the mnemonics of actions that run clang. The

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	llvm.Main(m, "buildbox-casd")
+	llvm.Main(m, "buildbox-casd", "clang", "lld")
 }
 
 // TestExamples follows the page of every example, with the program of this test.

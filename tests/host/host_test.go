@@ -61,7 +61,18 @@ hip_binary(
     compress = "none",
     copts = ["-fopenmp"],
     offload_archs = ["gfx90a"],
-    deps = [":hip"],
+    deps = [
+        ":hip",
+        ":only_c",
+    ],
+)
+
+# No device code.
+hip_library(
+    name = "only_c",
+    srcs = ["only_c.c"],
+    offload_archs = ["gfx90a"],
+    rdc = True,
 )
 
 cc_binary(
@@ -311,12 +322,14 @@ int main(int argc, char **) {
 
 __global__ void one(int *p) { *p = 1; }
 
+extern "C" int only_c(void);
+
 int main() {
   int threads = 0, one = 0;
 #pragma omp parallel reduction(+ : threads)
   threads++;
 #pragma omp parallel for reduction(+ : one) num_threads(2)
-  for (int i = 0; i < 1000; i++) one += i;
+  for (int i = 0; i < 1000; i++) one += i * only_c();
   std::printf("%d threads, sum %d\n", threads, one);
 }
 `,
@@ -324,6 +337,7 @@ int main() {
 	"used.hip":   "#include \"hip.h\"\n\n__global__ void one(int *p) { *p = 1; }\n\nvoid used() { one<<<dim3(1), dim3(1)>>>(nullptr); }\n",
 	"unused.hip": "#include \"hip.h\"\n\n__global__ void two(int *p) { *p = 2; }\n\nvoid unused() { two<<<dim3(1), dim3(1)>>>(nullptr); }\n",
 	"start.h":    "enum { start = 0 };\n", // included twice, it fails
+	"only_c.c":   "int only_c(void) { return 1; }\n",
 	"sum.c": `int sum(int n) {
   int all = start;
 #pragma omp target teams distribute parallel for map(tofrom : all) reduction(+ : all)

@@ -24,6 +24,8 @@ var otherFlags = map[string]string{
 	"--incompatible_target_cpu_from_platform":       "Bazel 9",
 	"--incompatible_use_new_cgroup_implementation":  "Bazel 9",
 	"--genco":                       "hipcc",
+	"--find-links":                  "pip",
+	"--link-mode":                   "uv",
 	"-mode":                         "Gazelle",
 	"-ptx":                          "nvcc",
 	"-i":                            "xxd",

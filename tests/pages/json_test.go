@@ -108,6 +108,7 @@ func TestJSON(t *testing.T) {
 		{"diff", "diff --json --fail-on=removed-archs plain.hipfb small.hipfb"},
 		{"diff", "diff --json --fail-on=occupancy,vgprs --accepted=accepted.txt --tried=O2=old/libmath.so --new-remarks=new.gfx90a.opt.yaml old/libmath.so new/libmath.so"},
 		{"report", "report --json=- plain.hipfb libmath.so lines.co"},
+		{"report", "report --json=- --disassembler=" + llvm.Tool(t, "llvm-objdump") + " plain.hipfb lines.co"},
 		{"report", "report --json=- --base=old/libmath.so new/libmath.so"},
 		{"check_covers", "check --covers=gfx90a,gfx942 --json lib"},
 		{"prune", "prune --json --input=libmath.so --output=one.so --keep=gfx90a"},
@@ -118,6 +119,9 @@ func TestJSON(t *testing.T) {
 		{"check_covers", "check --covers=gfx90a,gfx942,gfx1201 --json split"},
 		{"check_package", "check --package --covers=gfx90a,gfx1201 --json split"},
 		{"kpack_list", "kpack list --json split/libmath.so split/.kpack/math_gfx90a.kpack"},
+		{"wheel_split", "wheel split --json --output-dir dist math-1.0-py3-none-any.whl"},
+		{"wheel_merge", "wheel merge --json --output-dir whole dist/math-1.0-py3-none-any.whl dist/math_device_gfx90a-1.0-py3-none-any.whl"},
+		{"wheel_prune", "wheel prune --json --keep=gfx90a --output-dir small math-1.0-py3-none-any.whl dist/math_device_gfx1100-1.0-py3-none-any.whl"},
 		{"link_plan", "link --plan --json fat.o"},
 	} {
 		conform(t, all, c.name, offload(strings.Fields(c.command)...))
@@ -130,7 +134,7 @@ func TestJSON(t *testing.T) {
 	conform(t, all, "labels", labels)
 	for name := range all.Defs {
 		// TestTutorial has the output of a rule; the others are parts of outputs.
-		if !checked[name] && !slices.Contains([]string{"labels", "entries", "image", "image_sources", "kernel", "kpack_archive_file", "failure", "remark", "source"}, name) {
+		if !checked[name] && !slices.Contains([]string{"labels", "entries", "image", "image_sources", "kernel", "kpack_archive_file", "failure", "remark", "source", "wheel_file"}, name) {
 			t.Errorf("no output for the schema %s", name)
 		}
 	}
@@ -162,7 +166,7 @@ func TestJSONVerbs(t *testing.T) {
 // order of the outputs on the page.
 var order = []string{
 	"list", "inspect", "inspect_kernels", "inspect_sources", "inspect_summary", "diff", "report", "check_covers", "check_package", "prune", "prune_tree", "kpack_list", "kpack_split",
-	"kpack_split_tree", "link_plan", "entries", "labels",
+	"kpack_split_tree", "wheel_split", "wheel_merge", "wheel_prune", "link_plan", "entries", "labels",
 }
 
 // TestJSONPage compares docs/json.md with the schema, or writes it with -update.
@@ -234,7 +238,10 @@ func rows(page *strings.Builder, all *jsonschema.Schema, s *jsonschema.Schema, p
 }
 
 // repeated are the fields that list the fields of their objects, which are in the schema once.
-var repeated = map[string]string{"failures": "#/$defs/failure", "new_remarks": "#/$defs/remark", "archives": "#/$defs/kpack_archive_file"}
+var repeated = map[string]string{
+	"failures": "#/$defs/failure", "new_remarks": "#/$defs/remark", "archives": "#/$defs/kpack_archive_file",
+	"host": "#/$defs/wheel_file", "devices": "#/$defs/wheel_file", "wheel": "#/$defs/wheel_file", "wheels": "#/$defs/wheel_file",
+}
 
 func deref(all, s *jsonschema.Schema) *jsonschema.Schema {
 	if name, found := strings.CutPrefix(s.Ref, "#/$defs/"); found {

@@ -211,7 +211,7 @@ var (
 	code    = regexp.MustCompile("`([^`]+)`")
 	setting = regexp.MustCompile(`//rules/settings:(\w+)`)
 	flagged = regexp.MustCompile(`(?:^|[\s|("'])--([a-z][a-z0-9-]*)`)
-	invoked = regexp.MustCompile(`^(?:\$ )?offload ([a-z][a-z-]*(?: (?:list|extract|verify|split|merge))?)`)
+	invoked = regexp.MustCompile(`^(?:\$ )?offload ([a-z][a-z-]*(?: (?:list|extract|verify|split|merge|prune))?)`)
 )
 
 // TestSettings looks up the settings that the pages name.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/llvm"
 )
 
@@ -152,7 +153,7 @@ func play(t *testing.T, dir string, env []string, steps []step) {
 	}
 }
 
-// libraries compiles the libraries that the pages inspect: old/libmath.so, new/libmath.so and copies of the new one.
+// libraries compiles the libraries that the pages inspect: old/libmath.so, new/libmath.so, copies of the new one, and a wheel with it.
 func libraries(t *testing.T, project, dir string) {
 	t.Helper()
 	compile := func(out string, flags ...string) {
@@ -183,6 +184,10 @@ func libraries(t *testing.T, project, dir string) {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o755); err != nil {
 			t.Fatal(err)
 		}
+	}
+	wheel := fixture.Wheel(t, "math", "1.0", "py3-none-any", "", fixture.WheelFile{Name: "math/__init__.py"}, fixture.WheelFile{Name: "math/libmath.so", Text: string(content), Mode: 0o755})
+	if err := os.WriteFile(filepath.Join(dir, "math-1.0-py3-none-any.whl"), wheel, 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -242,3 +242,99 @@ func TestKept(t *testing.T) {
 		}
 	}
 }
+
+// TestRedundant disassembles images with equal bytes of code for the processors of each, and compares what offload says of
+// them. Some of these bytes are other instructions on another processor.
+func TestRedundant(t *testing.T) {
+	dir := t.TempDir()
+	offload, objdump := llvm.Offload(t), llvm.Tool(t, "llvm-objdump")
+	const plain = `extern "C" __attribute__((global)) void k(float *a, float b) { a[__builtin_amdgcn_workitem_id_x()] = b * 3; }`
+	for _, test := range []struct {
+		name, source string
+		archs        []string
+		// printed is whether the disassembler prints the same for all processors, and redundant whether
+		// the generic processor has these instructions, too.
+		printed, redundant bool
+	}{
+		{"plain 9", plain, []string{"gfx900", "gfx906", "gfx90c"}, true, true},
+		{"plain 10", plain, []string{"gfx1030", "gfx1032"}, true, true},
+		{"plain 11", plain, []string{"gfx1101", "gfx1103"}, true, true},
+		{"features", plain, []string{"gfx900:xnack+", "gfx906:xnack+"}, true, true},
+		{"two families", plain, []string{"gfx942", "gfx1200"}, false, false},
+		// v_mad_mix_f32 and v_fma_mix_f32 have the same encoding.
+		{"mix", `extern "C" __attribute__((global)) void k(float *a, _Float16 *b) { *a = (float)b[0] * (float)b[1] + (float)b[2]; }`, []string{"gfx900", "gfx906"}, false, false},
+		// The same instruction writes another format of numbers.
+		{"fp8", `extern "C" __attribute__((global)) void k(int *a, float b) { *a = __builtin_amdgcn_cvt_pk_fp8_f32(b, b, 0, false); }`, []string{"gfx942", "gfx950"}, true, false},
+	} {
+		write(t, filepath.Join(dir, "k.hip"), test.source)
+		args := []string{"bundle", "--compress", "--output=all.hipfb", "--entry=host-x86_64-unknown-linux-gnu="}
+		var texts, dumps []string
+		for _, arch := range test.archs {
+			file := strings.ReplaceAll(arch, ":", "_") + ".co"
+			compile(t, dir, "k.hip", file, "--offload-arch="+arch, "-ffp-contract=fast", "-fgpu-flush-denormals-to-zero")
+			args = append(args, "--entry="+arch+"="+file)
+			object, err := elf.Open(filepath.Join(dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := object.Section(".text").Data()
+			if err != nil {
+				t.Fatal(err)
+			}
+			object.Close()
+			texts = append(texts, string(text))
+			dump, _ := run(t, dir, "", objdump, "-d", "--no-leading-addr", file)
+			_, dump, _ = strings.Cut(dump, "file format")
+			dumps = append(dumps, dump)
+		}
+		for i := range texts {
+			if (texts[i] == texts[0]) != (test.name != "two families") && i > 0 || (dumps[i] == dumps[0]) != test.printed && i > 0 {
+				t.Errorf("%s: the compiler makes other code for %s than expected: %s\n%s", test.name, test.archs[i], dumps[0], dumps[i])
+			}
+		}
+		run(t, dir, "", offload, args...)
+		out, _ := run(t, dir, "", offload, "report", "--json=-", "--disassembler="+objdump, "all.hipfb")
+		var report struct {
+			Files     []struct{ Images []struct{ Size int64 } }
+			Redundant []struct {
+				Archs                []string
+				Generic              string
+				Images, Bytes, Saved int64
+			}
+		}
+		if err := json.Unmarshal([]byte(out), &report); err != nil {
+			t.Fatal(err)
+		}
+		if !test.redundant {
+			if len(report.Redundant) != 0 {
+				t.Errorf("%s: %+v", test.name, report.Redundant)
+			}
+			continue
+		}
+		size, largest := int64(0), int64(0)
+		for _, img := range report.Files[0].Images {
+			size += img.Size
+			largest = max(largest, img.Size)
+		}
+		if len(report.Redundant) != 1 {
+			t.Errorf("%s: %+v", test.name, report.Redundant)
+			continue
+		}
+		got := report.Redundant[0]
+		generic, features, _ := strings.Cut(got.Generic, ":")
+		_, want, _ := strings.Cut(test.archs[0], ":")
+		if !cmp.Equal(got.Archs, test.archs) || got.Images != int64(len(test.archs)) || got.Bytes != size || got.Saved != size-largest || features != want {
+			t.Errorf("%s: %+v of %d bytes, the largest %d", test.name, got, size, largest)
+		}
+		// Code for the generic target has these instructions.
+		compile(t, dir, "k.hip", "generic.co", "--offload-arch="+got.Generic)
+		dump, _ := run(t, dir, "", objdump, "-d", "--no-leading-addr", "--mcpu="+generic, strings.ReplaceAll(test.archs[0], ":", "_")+".co")
+		if _, dump, _ = strings.Cut(dump, "file format"); dump != dumps[0] {
+			t.Errorf("%s: as %s, the code is %s\nnot %s", test.name, generic, dump, dumps[0])
+		}
+	}
+	// Without the disassembler, nothing is said.
+	if out, _ := run(t, dir, "", offload, "report", "--json=-", "all.hipfb"); strings.Contains(out, "redundant") {
+		t.Error("redundant architectures without a disassembler")
+	}
+}

@@ -42,7 +42,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	values := map[string]string{
 		"STYLE_HASH": styleHash, "SCRIPT_HASH": scriptHash, "STYLE": style, "SCRIPT": script,
 		"TITLE": html.EscapeString("Device code: " + title), "HEADING": html.EscapeString(title),
-		"FIGURES": r.heads(), "ARCHS": r.archRows(), "DIFF": r.diffSection() + r.limitsSection(), "DATA": string(data),
+		"FIGURES": r.heads(), "ARCHS": r.archRows(), "REDUNDANT": r.redundantTable(), "DIFF": r.diffSection() + r.limitsSection(), "DATA": string(data),
 	}
 	rest := page
 	for {
@@ -134,6 +134,24 @@ func (r *Report) archRows() string {
 		fmt.Fprintf(&b, "<tr data-arch=\"%s\"><td>%s</td><td data-field=\"images\">%d</td><td>%s</td><td data-field=\"size\">%d</td><td data-field=\"kernels\">%d</td><td data-field=\"worst\">%s</td><td data-field=\"sgpr_spills\">%d</td><td data-field=\"vgpr_spills\"%s>%d</td><td data-field=\"scratch\"%s>%d</td></tr>\n",
 			html.EscapeString(t.arch), html.EscapeString(printable.Name(dash(t.arch))), t.images, printable.Size(t.size), t.size, t.kernels, worst, t.sgprs, bad(t.vgprs), t.vgprs, bad(t.scratch), t.scratch)
 	}
+	return b.String()
+}
+
+// redundantTable returns the table of the architectures that generic targets can replace.
+func (r *Report) redundantTable() string {
+	if r.Redundant == nil {
+		return ""
+	}
+	if len(r.Redundant) == 0 {
+		return "<p class=\"soft\">No images of two architectures have equal instructions.</p>\n"
+	}
+	var b strings.Builder
+	b.WriteString("<div class=\"scroll\"><table id=\"redundant\">\n<thead><tr><th scope=\"col\">Equal instructions</th><th scope=\"col\" class=\"t\">Generic target</th><th scope=\"col\">Images</th><th scope=\"col\">Saves</th></tr></thead>\n<tbody>\n")
+	for _, g := range r.Redundant {
+		fmt.Fprintf(&b, "<tr><td>%s</td><td class=\"t\">%s</td><td>%d</td><td>%s</td></tr>\n",
+			html.EscapeString(printable.Name(strings.Join(g.Archs, ", "))), html.EscapeString(printable.Name(g.Generic)), g.Images, printable.Size(g.Saved))
+	}
+	b.WriteString("</tbody>\n</table></div>\n")
 	return b.String()
 }
 

@@ -51,6 +51,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		m.line(fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.memory))))
 	}
 	m.sources(r)
+	m.redundant(r.Redundant)
 	if r.Diff != nil {
 		m.diff(r.Diff)
 		m.limits(r.Diff)
@@ -87,6 +88,29 @@ func (m *markdown) sources(r *Report) {
 			largest = fmt.Sprintf("%d: %s", l.Line, printable.Size(l.Bytes))
 		}
 		m.line(fmt.Sprintf("| %s | %s | %.1f %% | %s |", markdownName(display[s.File]), printable.Size(s.Bytes), 100*float64(s.Bytes)/float64(code), largest))
+	}
+}
+
+// redundant writes the architectures that generic targets can replace, nil if they were not searched.
+func (m *markdown) redundant(list []Redundant) {
+	if list == nil {
+		return
+	}
+	m.line("")
+	m.line("#### Redundant architectures")
+	m.line("")
+	if len(list) == 0 {
+		m.line("No images of two architectures have equal instructions.")
+		return
+	}
+	m.line("| Architectures with equal instructions | Generic target | Images | Saves |")
+	m.line("| --- | --- | ---: | ---: |")
+	for i, g := range list {
+		if i == maxMarkdownRows {
+			m.line(fmt.Sprintf("| and %d more | | | |", len(list)-i))
+			break
+		}
+		m.line(fmt.Sprintf("| %s | %s | %d | %s |", markdownName(strings.Join(g.Archs, ", ")), markdownName(g.Generic), g.Images, printable.Size(g.Saved)))
 	}
 }
 

@@ -18,6 +18,9 @@ type Report struct {
 	Files []*engine.DeviceFile
 	// Diff is the difference to an older build, nil without one.
 	Diff *kernels.Diff
+	// Redundant are the architectures that generic targets can replace, those that save the most
+	// first; nil if FindRedundant was not called.
+	Redundant []Redundant
 }
 
 // Compare sets Diff to the difference between older files and those of the report.

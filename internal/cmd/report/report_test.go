@@ -179,6 +179,31 @@ func TestSources(t *testing.T) {
 	}
 }
 
+// The reports have the redundant architectures, if they were searched.
+func TestRedundant(t *testing.T) {
+	r := &Report{Files: []*engine.DeviceFile{device("a.so", 2, 1, 1, kernelName)}}
+	for format, text := range all(t, r) {
+		if strings.Contains(text, "equal instructions") || strings.Contains(text, `"redundant"`) {
+			t.Errorf("%s has a section of redundant architectures", format)
+		}
+	}
+	r.Redundant = []Redundant{}
+	if text := all(t, r)["markdown"]; !strings.HasSuffix(text, "\n#### Redundant architectures\n\nNo images of two architectures have equal instructions.\n") {
+		t.Error(text)
+	}
+	r.Redundant = []Redundant{{Archs: []string{"gfx900:xnack+", "gfx906:xnack+"}, Generic: "gfx9-generic:xnack+", Images: 2, Bytes: 18000, Saved: 9000}}
+	outputs := all(t, r)
+	for format, want := range map[string]string{
+		"markdown": "| gfx900:xnack+, gfx906:xnack+ | gfx9-generic:xnack+ | 2 | 8.8 KiB |\n",
+		"html":     `<tr><td>gfx900:xnack+, gfx906:xnack+</td><td class="t">gfx9-generic:xnack+</td><td>2</td><td>8.8 KiB</td></tr>`,
+		"json":     `"redundant": [{"archs":["gfx900:xnack+","gfx906:xnack+"],"generic":"gfx9-generic:xnack+","images":2,"bytes":18000,"saved":9000}]`,
+	} {
+		if !strings.Contains(outputs[format], want) {
+			t.Errorf("%s: no %s in %s", format, want, outputs[format])
+		}
+	}
+}
+
 // Markdown fits into a comment whatever the files are.
 func TestMarkdownSize(t *testing.T) {
 	for _, test := range []struct {

@@ -70,30 +70,54 @@ func (l *lister) file(ctx context.Context, name string) error {
 		return err
 	}
 	defer f.Close()
-	all, err := f.All()
+	all, err := hipImages(f)
 	if err != nil {
 		return err
 	}
 	last := 0 // the number of the bundle in the file
 	for _, image := range all {
+		if image.number != last {
+			l.end(last)
+			l.begin()
+			last = image.number
+		}
+		fmt.Fprintf(l.call.Stdout, "%-8d%-40s%35s%s\n", l.bundles, image.ID, fileScheme+"://", imageURI(name, image.DeviceImage))
+	}
+	l.end(last)
+	return nil
+}
+
+// numbered is an image and the number of its bundle among those of the file that roc-obj-ls lists, from 1.
+type numbered struct {
+	*images.DeviceImage
+	number int
+}
+
+// hipImages returns the images of a file that roc-obj-ls lists. A file without them is an error.
+func hipImages(f *images.File) ([]numbered, error) {
+	all, err := f.All()
+	if err != nil {
+		return nil, err
+	}
+	var list []numbered
+	last, number := 0, 0
+	for _, image := range all {
 		if !listed(image) {
 			continue
 		}
 		if image.Members != nil {
-			return fmt.Errorf("%s: a member of an archive has no URI; run offload inspect or offload unbundle-archive", image.Place.String())
+			return nil, fmt.Errorf("%s: a member of an archive has no URI; run offload inspect or offload unbundle-archive", image.Place.String())
 		}
 		if image.Bundle != last {
-			l.end(last)
-			l.begin()
 			last = image.Bundle
+			number++
 		}
-		fmt.Fprintf(l.call.Stdout, "%-8d%-40s%35s%s\n", l.bundles, image.ID, fileScheme+"://", imageURI(name, image))
+		list = append(list, numbered{image, number})
 	}
-	l.end(last)
-	if last == 0 {
-		return errNoSection
+	if list == nil {
+		return nil, errNoSection
 	}
-	return nil
+	return list, nil
 }
 
 // begin begins a bundle.

@@ -1,7 +1,7 @@
-// Package rocobj implements the command lines of roc-obj-ls and roc-obj-extract (ROCm/clr,
-// hipamd/bin), which list the code objects in HIP programs as URIs and write them to files. ROCm
-// deprecated both. Other than these scripts, they read compressed bundles and files that are
-// bundles, and need no objdump, dd and Perl.
+// Package rocobj implements the command lines of roc-obj-ls, roc-obj-extract and roc-obj (ROCm/clr,
+// hipamd/bin), which list the code objects in HIP programs as URIs, write them to files, and run
+// commands with them. ROCm deprecated all of them. Other than these scripts, they read compressed
+// bundles and files that are bundles, and need no objdump, dd, Perl and Bash.
 package rocobj
 
 import (

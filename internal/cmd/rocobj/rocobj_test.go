@@ -58,7 +58,7 @@ func (x *tools) call(run func(context.Context, *command.Call) int, stdin string,
 	x.Helper()
 	var out, errs bytes.Buffer
 	code = run(context.Background(), &command.Call{
-		Name: "roc-obj", Args: args, Stdout: &out, Stderr: &errs,
+		Name: "roc-obj", Args: args, Stdout: &out, Stderr: &errs, LookupEnv: func(string) (string, bool) { return "", false },
 		Session: engine.New(engine.Config{Dir: x.dir, Stdin: strings.NewReader(stdin), Stdout: &out, Budget: budget.New(1, 64<<20)}),
 	})
 	return code, out.String(), errs.String()

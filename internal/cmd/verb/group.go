@@ -12,7 +12,10 @@ import (
 // A group is the first word of several verbs: "kpack" of "kpack list".
 
 // groups returns the groups, with the summary of each.
-var groups = []candidate{{"kpack", "Lists, extracts, verifies, splits and merges kpack archives, which are files with the device code of libraries."}}
+var groups = []candidate{
+	{"kpack", "Lists, extracts, verifies, splits and merges kpack archives, which are files with the device code of libraries."},
+	{"wheel", "Splits, merges and prunes Python wheels with device code."},
+}
 
 // isGroup reports whether verbs begin with a word.
 func isGroup(word string) bool {

@@ -60,7 +60,7 @@ var environment = []row{
 const verbVariables = 5
 
 // dropIns describes the drop-ins for the tools of LLVM and ROCm.
-const dropIns = "Called by the name of one of these tools, offload has its command line: clang-offload-bundler, clang-offload-packager, clang-linker-wrapper, llvm-offload-binary, llvm-offload-wrapper, also with a release such as clang-offload-bundler-22, and roc-obj-ls and roc-obj-extract of ROCm. Make a symbolic link with that name."
+const dropIns = "Called by the name of one of these tools, offload has its command line: clang-offload-bundler, clang-offload-packager, clang-linker-wrapper, llvm-offload-binary, llvm-offload-wrapper, also with a release such as clang-offload-bundler-22, and roc-obj, roc-obj-ls and roc-obj-extract of ROCm. Make a symbolic link with that name."
 
 // maxMemory is the name of the flag of all verbs, which help describes once.
 const maxMemory = "max-memory"

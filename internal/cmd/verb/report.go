@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/report"
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 var reportVerb = verb{
@@ -30,6 +32,7 @@ var reportVerb = verb{
 // reportFlags are the flags of offload report.
 type reportFlags struct {
 	html, markdown, json string
+	disassembler         string
 	inputs, base         []string
 	limits               limits
 }
@@ -43,6 +46,7 @@ func (f *reportFlags) define(flags *flagSet) {
 		f.base = append(f.base, s)
 		return nil
 	})
+	flags.StringVar(&f.disassembler, "disassembler", "", "find architectures with equal instructions, which a generic target can replace, by a `program`: an llvm-objdump that knows the processors")
 	f.limits.define(flags)
 }
 
@@ -67,6 +71,11 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err := withCode(ctx, call, r.Files); err != nil {
 		return err
 	}
+	if f.disassembler != "" {
+		if err := f.findRedundant(ctx, call, &r); err != nil {
+			return err
+		}
+	}
 	if len(f.base) > 0 {
 		old, err := call.Session.KernelsIn(ctx, f.base, engine.InspectOptions{})
 		if err != nil {
@@ -85,6 +94,22 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 func writeGiven(ctx context.Context, call *command.Call, outputs ...engine.Output) error {
 	outputs = slices.DeleteFunc(outputs, func(o engine.Output) bool { return o.Name == "" })
 	return call.Session.WriteFiles(ctx, outputs...)
+}
+
+// findRedundant finds redundant architectures. A program with a directory is relative to that of the request; others
+// are on PATH.
+func (f *reportFlags) findRedundant(ctx context.Context, call *command.Call, r *report.Report) error {
+	program := f.disassembler
+	if strings.ContainsRune(program, filepath.Separator) {
+		var err error
+		if program, err = session.Files(call.Session).Abs(program); err != nil {
+			return err
+		}
+	}
+	return r.FindRedundant(ctx, program, func(ctx context.Context, file string, visit func(int, []byte) error) error {
+		_, err := call.Session.Kernels(ctx, engine.InspectOptions{Input: file, Visit: visit})
+		return err
+	})
 }
 
 // withCode returns an error if no file has device code, and warns about single ones.

@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/internal/files"
+	"github.com/rules-offload/rules_offload/internal/wheel"
+)
+
+// WheelFile is a wheel that was written.
+type WheelFile struct {
+	File    string `json:"file"`
+	Project string `json:"project"`
+	// Archs are the target IDs of the device code in the wheel.
+	Archs  []string `json:"archs"`
+	Extras []string `json:"extras"` // of the host wheel that install the wheel
+	Size   int64    `json:"size"`
+}
+
+// wheels is the work of a call that writes wheels.
+type wheels struct {
+	s   *Session
+	out *files.Outputs
+	dir string // of the new wheels
+	// temp has the files of a directory for members and parts of new wheels, which is then
+	// deleted. Members are below the name of their wheel, so that errors have it.
+	temp    *Session
+	tempDir string
+	// modified is the time of new members; zero for that of METADATA.
+	modified time.Time
+
+	mu     sync.Mutex
+	opened []*files.Input
+}
+
+// writeWheels calls fn to write wheels to a directory.
+func (s *Session) writeWheels(ctx context.Context, dir string, modified time.Time, fn func(w *wheels) error) error {
+	return s.write(ctx, func(out *files.Outputs) error {
+		if err := out.MakeDir(dir); err != nil {
+			return err
+		}
+		scratch, err := s.files.NewTree(dir + "/.parts")
+		if err != nil {
+			return err
+		}
+		defer scratch.Abort()
+		temp := &Session{files: files.NewRoot(scratch.Dir()), budget: s.budget, meter: s.meter}
+		w := &wheels{s: s, out: out, dir: strings.TrimRight(dir, "/"), temp: temp, tempDir: scratch.Dir(), modified: modified}
+		defer func() { closeAll(w.opened) }()
+		return fn(w)
+	})
+}
+
+// wheelInput is a wheel that was opened.
+type wheelInput struct {
+	*wheel.Wheel
+	file *files.Input
+	base string // file name
+}
+
+func (in *wheelInput) named(err error) error { return files.NameError(in.file.Name(), err) }
+
+// open opens a wheel.
+func (w *wheels) open(name string) (*wheelInput, error) {
+	file, err := w.s.files.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	w.opened = append(w.opened, file)
+	in := &wheelInput{file: file, base: path.Base(filepath.ToSlash(name))}
+	in.Wheel, err = wheel.Read(in.base, file.All())
+	return in, in.named(err)
+}
+
+// unpack compares all members with RECORD, and writes some of them to temporary files: place
+// returns the name of the file, or "" for none.
+func (w *wheels) unpack(ctx context.Context, in *wheelInput, place func(m *wheel.Member) string) error {
+	if missing := in.Unlisted(); len(missing) > 0 {
+		return in.named(fmt.Errorf("%s/RECORD does not list %q; rebuild the wheel", in.DistInfo, missing[0].Name))
+	}
+	for _, m := range in.Members {
+		w.s.meter.expect(m.Size)
+	}
+	return w.s.budget.Each(ctx, len(in.Members), func(ctx context.Context, i int) error {
+		m := in.Members[i]
+		defer w.s.meter.add(m.Size)
+		name := place(m)
+		if name == "" {
+			return in.named(in.Check(m, nil))
+		}
+		return w.makeFile(ctx, name, func(f *files.Output) error { return in.named(in.Check(m, f)) })
+	})
+}
+
+// makeFile writes a temporary file.
+func (w *wheels) makeFile(ctx context.Context, name string, write func(f *files.Output) error) error {
+	return w.temp.write(ctx, func(out *files.Outputs) error {
+		if err := out.MakeDir(path.Dir(name)); err != nil {
+			return err
+		}
+		f, err := out.Create(name)
+		if err != nil {
+			return err
+		}
+		if err := write(f); err != nil {
+			return err
+		}
+		return f.Close()
+	})
+}
+
+// read opens a temporary file until the end of the call.
+func (w *wheels) read(name string) (*files.Input, error) {
+	input, err := w.temp.files.OpenRegular(name)
+	if err != nil {
+		return nil, err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.opened = append(w.opened, input)
+	return input, nil
+}
+
+// forget deletes a temporary file.
+func (w *wheels) forget(name string) error { return os.Remove(filepath.Join(w.tempDir, name)) }
+
+// pack returns the content of a temporary file for a wheel, compressed if the member that it
+// replaces is.
+func (w *wheels) pack(ctx context.Context, m *wheel.Member, name string) (p wheel.Packed, err error) {
+	input, err := w.read(name)
+	if err != nil {
+		return p, err
+	}
+	if _, stored := m.Stored(); stored {
+		return wheel.Pack(input.All(), nil)
+	}
+	packed := "packed/" + name
+	if err := w.makeFile(ctx, packed, func(f *files.Output) error {
+		p, err = wheel.Pack(input.All(), f)
+		return err
+	}); err != nil {
+		return p, err
+	}
+	if input, err = w.read(packed); err != nil {
+		return p, err
+	}
+	p.Stored = input.All()
+	return p, nil
+}
+
+// packAll packs temporary files, by the names of the members that they replace.
+func (w *wheels) packAll(ctx context.Context, in *wheelInput, names map[string]string) (map[string]wheel.Packed, error) {
+	packed := make([]wheel.Packed, len(in.Members))
+	err := w.s.budget.Each(ctx, len(in.Members), func(ctx context.Context, i int) (err error) {
+		if name := names[in.Members[i].Name]; name != "" {
+			packed[i], err = w.pack(ctx, in.Members[i], name)
+		}
+		return err
+	})
+	all := make(map[string]wheel.Packed)
+	for i, m := range in.Members {
+		if names[m.Name] != "" {
+			all[m.Name] = packed[i]
+		}
+	}
+	return all, err
+}
+
+// time returns the time of new members of a wheel.
+func (w *wheels) time(in *wheelInput) time.Time {
+	if !w.modified.IsZero() {
+		return w.modified
+	}
+	return in.Member(in.DistInfo + "/METADATA").Modified()
+}
+
+// create writes a wheel and returns its path and size.
+func (w *wheels) create(name wheel.Name, write func(to *wheel.Writer) error) (file string, size int64, err error) {
+	file = w.dir + "/" + name.String()
+	out, err := w.out.Create(file)
+	if err != nil {
+		return "", 0, err
+	}
+	if err := files.NameError(file, write(wheel.NewWriter(out))); err != nil {
+		return "", 0, err
+	}
+	return file, out.Size(), out.Close()
+}
+
+// rewrite writes a wheel with some members replaced, for which replace returns content, or
+// dropped.
+func (w *wheels) rewrite(in *wheelInput, to *wheel.Writer, replaced map[string]wheel.Packed, drop func(m *wheel.Member) bool) error {
+	for _, m := range in.Members {
+		if in.IsRecord(m.Name) || drop != nil && drop(m) {
+			continue
+		}
+		var err error
+		if p, ok := replaced[m.Name]; ok {
+			err = to.Replace(m, p)
+		} else {
+			err = to.Copy(in.Wheel, m, m.Name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// metadata packs the METADATA of a wheel.
+func (in *wheelInput) metadata(all map[string]wheel.Packed) error {
+	p, err := wheel.PackBytes(in.Metadata.Bytes())
+	all[in.DistInfo+"/METADATA"] = p
+	return err
+}
+
+// addText adds a small file to a wheel.
+func addText(to *wheel.Writer, name string, modified time.Time, data []byte) error {
+	p, err := wheel.PackBytes(data)
+	if err != nil {
+		return err
+	}
+	return to.Add(name, modified, p)
+}
+
+// addFile adds a file to a wheel without compression.
+func addFile(to *wheel.Writer, name string, modified time.Time, data content.Content) error {
+	p, err := wheel.Pack(data, nil)
+	if err != nil {
+		return err
+	}
+	return to.Add(name, modified, p)
+}
+
+// signed reports the signatures that new wheels do not have.
+func (in *wheelInput) signed() (warnings []string) {
+	for _, m := range in.Members {
+		if in.IsRecord(m.Name) && !strings.HasSuffix(m.Name, "/RECORD") {
+			warnings = append(warnings, fmt.Sprintf("%s: %s is dropped, because RECORD changes; sign the new wheels", in.file.Name(), m.Name))
+		}
+	}
+	return warnings
+}

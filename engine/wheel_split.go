@@ -1,0 +1,364 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/wheel"
+)
+
+// WheelSplitOptions are the options of WheelSplit.
+type WheelSplitOptions struct {
+	Input, OutputDir string
+	// Families are the GPUs that share a wheel. Each other GPU has its own.
+	Families []WheelFamily
+	// DeviceName is the name of the projects of device wheels without the GPU; it must end in
+	// "-device". If empty, it is derived from the name of the input.
+	DeviceName string
+	// Archs are the targets whose code is kept; if empty, all are.
+	Archs        []string
+	Uncompressed bool // see KpackSplitOptions
+	Level        int
+	Complete     bool
+	Verify       bool
+	// Modified is the time of new members; if zero, they have that of METADATA.
+	Modified time.Time
+}
+
+// WheelFamily names GPUs that share a device wheel. Archs are names of processors.
+type WheelFamily struct {
+	Name  string
+	Archs []string
+}
+
+// WheelSplitReport describes what WheelSplit wrote.
+type WheelSplitReport struct {
+	Input   string      `json:"input"`
+	Host    WheelFile   `json:"host"`
+	Devices []WheelFile `json:"devices"`
+	// Libraries are the members whose code is in device wheels.
+	Libraries  []string `json:"libraries"`
+	SizeBefore int64    `json:"size_before"`
+	Warnings   []string `json:"warnings"`
+}
+
+// deviceWheel is a wheel with device code to write.
+type deviceWheel struct {
+	wheel.Device
+	archs []string
+	parts []devicePart
+}
+
+// devicePart is a file in a device wheel.
+type devicePart struct {
+	prefix, rel string // installation scheme and path there, see wheel.Wheel.Scheme
+	file        string // temporary
+}
+
+// WheelSplit writes a host wheel, which is the input without device code, and a wheel with kpack
+// archives for each GPU or family. The device wheels require the version of the host wheel, which has
+// an extra for each of them.
+func (s *Session) WheelSplit(ctx context.Context, opt WheelSplitOptions) (report WheelSplitReport, err error) {
+	report = WheelSplitReport{Input: opt.Input, Devices: []WheelFile{}, Libraries: []string{}, Warnings: []string{}}
+	err = s.writeWheels(ctx, opt.OutputDir, opt.Modified, func(w *wheels) error {
+		in, err := w.open(opt.Input)
+		if err != nil {
+			return err
+		}
+		report.SizeBefore = in.file.Size()
+		split := &wheelSplit{wheels: w, in: in, opt: &opt, report: &report, replaced: make(map[string]string)}
+		return split.run(ctx)
+	})
+	return report, err
+}
+
+// wheelSplit is the work of WheelSplit.
+type wheelSplit struct {
+	*wheels
+	in       *wheelInput
+	opt      *WheelSplitOptions
+	report   *WheelSplitReport
+	devices  []*deviceWheel
+	replaced map[string]string // temporary files by member
+}
+
+func (w *wheelSplit) run(ctx context.Context) error {
+	if len(w.in.Metadata.Devices()) > 0 {
+		return w.in.named(fmt.Errorf("the wheel is already split: it has extras for %s; merge it first", w.in.Metadata.Devices()[0].Project))
+	}
+	if name := w.opt.DeviceName; name == "" {
+		w.opt.DeviceName = wheel.Normalize(w.in.Metadata.Get("Name")) + "-device"
+	} else if !wheel.ValidName(name) || !strings.HasSuffix(wheel.Normalize(name), "-device") {
+		return fmt.Errorf("device name %q: expected the name of a project that ends in -device", name)
+	}
+	if err := w.checkFamilies(); err != nil {
+		return err
+	}
+	fat, err := w.libraries(ctx)
+	if err != nil {
+		return err
+	}
+	var prefixes []string
+	for _, m := range w.in.Members {
+		if prefix, _ := w.in.Scheme(m.Name); fat[m.Name] && !slices.Contains(prefixes, prefix) {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	if len(prefixes) == 0 {
+		return w.in.named(errors.New("no library or program in the wheel has device code to split"))
+	}
+	for _, prefix := range prefixes {
+		if err := w.splitScheme(ctx, prefix, fat); err != nil {
+			return err
+		}
+	}
+	return w.write(ctx)
+}
+
+// checkFamilies checks the names of families.
+func (w *wheelSplit) checkFamilies() error {
+	seen := make(map[string]string)
+	for _, f := range w.opt.Families {
+		if !wheel.ValidName(f.Name) || len(f.Archs) == 0 {
+			return fmt.Errorf("family %q: expected a name of letters and digits, and its GPUs", f.Name)
+		}
+		for _, arch := range f.Archs {
+			if other, ok := seen[arch]; ok {
+				return fmt.Errorf("%s is in the families %s and %s", arch, other, f.Name)
+			}
+			seen[arch] = f.Name
+		}
+	}
+	return nil
+}
+
+// place returns the temporary file of a member.
+func (w *wheels) place(in *wheelInput, name string) string {
+	prefix, rel := in.Scheme(name)
+	return in.tree(prefix) + "/" + rel
+}
+
+// tree returns the temporary directory of the members of an installation scheme.
+func (in *wheelInput) tree(prefix string) string {
+	if prefix == "" {
+		return in.base
+	}
+	return in.base + ":" + path.Base(prefix)
+}
+
+// libraries writes the libraries and programs with HIP code to temporary files.
+func (w *wheelSplit) libraries(ctx context.Context) (map[string]bool, error) {
+	var names []string
+	for _, m := range w.in.Members {
+		if m.Begins(elf.Magic) {
+			names = append(names, m.Name)
+		}
+	}
+	isELF := func(name string) bool { return slices.Contains(names, name) }
+	if err := w.unpack(ctx, w.in, func(m *wheel.Member) string {
+		if !isELF(m.Name) {
+			return ""
+		}
+		return w.place(w.in, m.Name)
+	}); err != nil {
+		return nil, err
+	}
+	fat := make(map[string]bool)
+	for _, name := range names {
+		file := w.place(w.in, name)
+		input, err := w.temp.files.OpenRegular(file)
+		if err != nil {
+			return nil, err
+		}
+		has, unknown := hasWrappers(input)
+		input.Close()
+		prefix, _ := w.in.Scheme(name)
+		switch scheme := path.Base(prefix); {
+		case has && (scheme == "scripts" || scheme == "headers"):
+			unknown = "it has device code, but is not installed beside libraries"
+		case has:
+			fat[name] = true
+			continue
+		}
+		if unknown != "" {
+			w.report.Warnings = append(w.report.Warnings, fmt.Sprintf("%s: %s is copied: %s", w.in.file.Name(), name, unknown))
+		}
+		if err := w.forget(file); err != nil {
+			return nil, err
+		}
+	}
+	return fat, nil
+}
+
+// splitScheme splits the libraries of an installation scheme.
+func (w *wheelSplit) splitScheme(ctx context.Context, prefix string, fat map[string]bool) error {
+	tree := w.in.tree(prefix)
+	top, first := "", true
+	for _, m := range w.in.Members {
+		if p, rel := w.in.Scheme(m.Name); p == prefix && fat[m.Name] {
+			dir, _, inside := strings.Cut(rel, "/")
+			if !inside || !first && dir != top {
+				dir = "."
+			}
+			top, first = dir, false
+		}
+	}
+	dir := path.Join(top, ".kpack")
+	report, err := w.temp.KpackSplitTree(ctx, KpackSplitOptions{
+		Input: tree, Output: "split/" + tree, Dir: dir, Group: wheel.Escape(w.in.Metadata.Get("Name")),
+		Archs: w.opt.Archs, Uncompressed: w.opt.Uncompressed, Level: w.opt.Level, Complete: w.opt.Complete, Verify: w.opt.Verify,
+	})
+	if err != nil {
+		return err
+	}
+	w.report.Warnings = append(w.report.Warnings, report.Warnings...)
+	for _, f := range report.Files {
+		member := prefix + strings.TrimPrefix(f.Input, tree+"/")
+		w.replaced[member] = f.Output
+		w.report.Libraries = append(w.report.Libraries, member)
+	}
+	for _, a := range report.Archives {
+		d := w.device(a.Arch)
+		if !slices.Contains(d.archs, a.Arch) {
+			d.archs = append(d.archs, a.Arch)
+		}
+		rel := strings.TrimPrefix(a.File, "split/"+tree+"/")
+		d.parts = append(d.parts, devicePart{prefix, rel, a.File})
+	}
+	return nil
+}
+
+// device returns the device wheel for a target ID.
+func (w *wheelSplit) device(arch string) *deviceWheel {
+	processor, _, _ := strings.Cut(arch, ":")
+	suffix, extras := processor, []string{processor, "device-" + processor}
+	for _, f := range w.opt.Families {
+		if slices.Contains(f.Archs, processor) {
+			suffix = f.Name
+			extras = append(extras, f.Name, "device-"+f.Name)
+		}
+	}
+	project := wheel.Normalize(w.opt.DeviceName + "-" + suffix)
+	i := slices.IndexFunc(w.devices, func(d *deviceWheel) bool { return d.Project == project })
+	if i < 0 {
+		i = len(w.devices)
+		w.devices = append(w.devices, &deviceWheel{Device: wheel.Device{Project: project}})
+	}
+	d := w.devices[i]
+	for _, extra := range extras {
+		if extra = wheel.Normalize(extra); !slices.Contains(d.Extras, extra) {
+			d.Extras = append(d.Extras, extra)
+		}
+	}
+	return d
+}
+
+// write writes the wheels.
+func (w *wheelSplit) write(ctx context.Context) error {
+	replaced, err := w.packAll(ctx, w.in, w.replaced)
+	if err != nil {
+		return err
+	}
+	var devices []wheel.Device
+	for _, d := range w.devices {
+		file, err := w.writeDevice(d)
+		if err != nil {
+			return err
+		}
+		w.report.Devices = append(w.report.Devices, file)
+		devices = append(devices, d.Device)
+	}
+	for _, d := range w.devices {
+		devices = append(devices, wheel.Device{Project: d.Project, Extras: []string{"device-all"}})
+	}
+	w.in.Metadata.AddDevices(devices)
+	w.report.Warnings = append(w.report.Warnings, w.in.signed()...)
+	w.report.Host, err = w.writeHost(w.in, replaced, nil)
+	return err
+}
+
+// writeHost writes a wheel with the changed METADATA of in, and some members replaced or dropped.
+func (w *wheels) writeHost(in *wheelInput, replaced map[string]wheel.Packed, drop func(m *wheel.Member) bool) (WheelFile, error) {
+	host := WheelFile{Project: wheel.Normalize(in.Metadata.Get("Name")), Archs: []string{}, Extras: []string{}}
+	err := in.metadata(replaced)
+	if err != nil {
+		return host, err
+	}
+	host.File, host.Size, err = w.create(in.Name, func(to *wheel.Writer) error {
+		if err := w.rewrite(in, to, replaced, drop); err != nil {
+			return err
+		}
+		return to.Close(in.DistInfo, w.time(in))
+	})
+	return host, err
+}
+
+// writeDevice writes a device wheel.
+func (w *wheelSplit) writeDevice(d *deviceWheel) (WheelFile, error) {
+	report := WheelFile{Project: d.Project, Archs: d.archs, Extras: d.Extras}
+	name := w.in.Name
+	name.Distribution = wheel.Escape(d.Project)
+	stem := name.Distribution + "-" + name.Version
+	info, modified := stem+".dist-info", w.time(w.in)
+	var err error
+	report.File, report.Size, err = w.create(name, func(to *wheel.Writer) error {
+		for _, part := range d.parts {
+			input, err := w.read(part.file)
+			if err != nil {
+				return err
+			}
+			full := part.rel
+			if part.prefix != "" {
+				full = stem + ".data/" + path.Base(part.prefix) + "/" + part.rel
+			}
+			if err := addFile(to, full, modified, input.All()); err != nil {
+				return err
+			}
+		}
+		if err := addText(to, info+"/METADATA", modified, w.deviceMetadata(d).Bytes()); err != nil {
+			return err
+		}
+		if err := addText(to, info+"/WHEEL", modified, w.deviceInfo().Bytes()); err != nil {
+			return err
+		}
+		return to.Close(info, modified)
+	})
+	return report, err
+}
+
+// deviceMetadata returns the METADATA of a device wheel.
+func (w *wheelSplit) deviceMetadata(d *deviceWheel) *wheel.Headers {
+	host, h := w.in.Metadata, &wheel.Headers{}
+	h.Add("Metadata-Version", wheel.WithExtras(host.Get("Metadata-Version")))
+	h.Add("Name", d.Project)
+	h.Add("Version", host.Get("Version"))
+	h.Add("Summary", fmt.Sprintf("Device code of %s for %s", host.Get("Name"), strings.Join(d.archs, ", ")))
+	for _, key := range []string{"Home-page", "Project-URL", "Author", "Author-email", "License", "License-Expression", "Requires-Python"} {
+		for _, value := range host.All(key) {
+			h.Add(key, value)
+		}
+	}
+	h.Add("Requires-Dist", wheel.Normalize(host.Get("Name"))+"=="+host.Get("Version"))
+	return h
+}
+
+// deviceInfo returns the file WHEEL of a device wheel, which has the tags of the host wheel.
+func (w *wheelSplit) deviceInfo() *wheel.Headers {
+	h := &wheel.Headers{}
+	for _, key := range []string{"Wheel-Version", "Generator", "Root-Is-Purelib", "Tag", "Build"} {
+		values := w.in.Info.All(key)
+		if key == "Generator" {
+			values = []string{"offload"}
+		}
+		for _, value := range values {
+			h.Add(key, value)
+		}
+	}
+	return h
+}
