@@ -390,11 +390,15 @@ def library_tests(name):
         output = "packages.sh",
         target = "packages",
     )
+    native.filegroup(
+        name = "no_files",
+        tags = ["manual"],
+    )
     failure_test(
         name = "package_files_test",
-        message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: @@//tests/analysis:suite",
+        message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: @@//tests/analysis:no_files",
         rule = offload_package_test,
-        srcs = [":suite"],
+        srcs = [":no_files"],
         testonly = True,
     )
 
