@@ -357,7 +357,7 @@ def library_tests(name):
         target = "report_limits",
     )
     for case, kwargs, message in [
-        ("rule", {"base": ["old.hipfb"], "fail_on": ["luck"]}, "fail_on: \"luck\" is not a rule, expected a list of occupancy, removed-archs, removed-kernels, scratch, spills"),
+        ("rule", {"base": ["old.hipfb"], "fail_on": ["luck"]}, "fail_on: \"luck\" is not a rule, expected a list of agprs, code-size, lds, occupancy, scratch, sgpr-spills, sgprs, spills, vgpr-spills, vgprs, removed-archs, removed-kernels"),
         ("base", {"max_growth": "5%"}, "max_growth requires base: name the older file to compare with"),
     ]:
         failure_test(
