@@ -13,9 +13,8 @@ require (
 	github.com/klauspost/compress v1.20.3
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/tinylib/msgp v1.6.5
-	github.com/zeebo/xxh3 v0.13.0 // later ones take a tenth of a short run to look at the CPU
+	github.com/ulikunitz/xz v0.5.17
 	go.uber.org/goleak v1.3.0
-	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.85.0
@@ -25,7 +24,6 @@ require (
 
 require (
 	github.com/philhofer/fwd v1.2.0 // indirect
-	github.com/ulikunitz/xz v0.5.17 // indirect
 	golang.org/x/mod v0.41.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/text v0.42.0 // indirect

@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
+	"github.com/rules-offload/rules_offload/internal/kpack"
 )
 
 // CoversOptions are the options of Covers: which GPUs must find code, and in
@@ -144,6 +145,14 @@ func (c *coverer) folders(ctx context.Context, folders []files.Folder, report *c
 	report.Files = append(report.Files, data...)
 	for _, folder := range folders {
 		for _, name := range folder.Files {
+			// The code in kpack archives is that of the libraries that refer to it.
+			archive, err := c.isArchive(name)
+			if err != nil {
+				return err
+			}
+			if archive {
+				continue
+			}
 			f, err := c.file(ctx, name)
 			if err != nil {
 				return err
@@ -154,6 +163,15 @@ func (c *coverer) folders(ctx context.Context, folders []files.Folder, report *c
 		}
 	}
 	return nil
+}
+
+// isArchive reports whether a file is a kpack archive.
+func (c *coverer) isArchive(name string) (bool, error) {
+	if f := c.shipped.named[name]; f != nil {
+		return f.archive != nil, nil
+	}
+	head, _, err := c.readHead(name)
+	return kpack.Is(head), err
 }
 
 // tree returns the folders of an input that is a directory.

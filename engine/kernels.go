@@ -8,7 +8,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/zeebo/xxh3"
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/ccob"
@@ -127,7 +127,7 @@ func (d *describer) describe(ctx context.Context) error {
 func (d *describer) image(i int, data []byte) error {
 	img := &d.file.Images[i]
 	if d.hash {
-		img.Hash = xxh3.Hash(data)
+		img.Hash = xxhash.Sum64(data)
 	}
 	if err := img.Describe(data, img.Arch); err != nil {
 		return d.wrap(i, err)

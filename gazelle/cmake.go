@@ -4,6 +4,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -296,10 +297,18 @@ func (c *cmakeLists) includes(f *flags, folders []string) {
 	}
 }
 
+// libraryFile matches the path of a library that is no target.
+var libraryFile = regexp.MustCompile(`/lib([^/]+)\.(?:a|so)$`)
+
 // link adds libraries: units, libraries of ROCm and flags.
 func (c *cmakeLists) link(u *unit, f *flags, names []string) {
 	for _, name := range names {
+		file := ""
+		if m := libraryFile.FindStringSubmatch(name); m != nil {
+			name, file = m[1], m[1]
+		}
 		switch {
+		case strings.HasPrefix(name, "hip::"): // rules for HIP link the runtime
 		case strings.HasPrefix(name, "-"):
 			f.add(parseFlags(c.dir, []string{name}))
 		case rocmLibraryOf(name) != "":
@@ -308,7 +317,7 @@ func (c *cmakeLists) link(u *unit, f *flags, names []string) {
 			f.add(parseFlags(c.dir, []string{"-fopenmp"}))
 		case strings.HasPrefix(name, "Threads::"):
 			f.add(parseFlags(c.dir, []string{"-pthread"}))
-		case slices.Contains([]string{"pthread", "m", "dl", "rt", "z"}, name):
+		case slices.Contains([]string{"pthread", "m", "dl", "rt", "z", file}, name):
 			f.link(name)
 		case u != nil:
 			u.links = union(u.links, []string{name})

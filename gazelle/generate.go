@@ -471,7 +471,7 @@ func (g *generator) hipKindIn(file string, sources []string) string {
 		return testKind
 	case program:
 		return programKind
-	case launches(file) || alone && g.deviceOnly(file):
+	case launches(file) || alone && g.deviceOnly(file) || g.hostOnly(file):
 		return libraryKind
 	case alone:
 		return hipKind
@@ -497,6 +497,12 @@ func (g *generator) hipKindIn(file string, sources []string) string {
 		}
 	}
 	return libraryKind
+}
+
+// hostOnly reports whether a source calls HIP and has no device code, with the headers that it includes.
+func (g *generator) hostOnly(file string) bool {
+	all := g.plan.deep(g.folder, path.Join(g.Rel, file))
+	return !all.kernel && !all.device && all.hipAPI
 }
 
 // isProgram reports whether a source has a main function.

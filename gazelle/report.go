@@ -88,7 +88,10 @@ func (r report) page() []byte {
 		}
 	}
 	fmt.Fprintf(&page, "# Generated rules\n\n%d new rules, %d directories with something to resolve.\n", rules, open)
-	for _, rel := range slices.Sorted(maps.Keys(r)) {
+	// Directories with something to resolve come first.
+	rels := slices.Sorted(maps.Keys(r))
+	slices.SortStableFunc(rels, func(a, b string) int { return min(len(r[b].open), 1) - min(len(r[a].open), 1) })
+	for _, rel := range rels {
 		f := r[rel]
 		fmt.Fprintf(&page, "\n## //%s\n\n", rel)
 		for _, part := range []struct {

@@ -83,7 +83,7 @@ func (l *offload) Resolve(c *config.Config, ix *resolve.RuleIndex, _ *repo.Remot
 		if dep, ok := l.units[name]; ok && !dep.Equal(from) {
 			add(dep.Rel(from.Repo, from.Pkg).String())
 		} else if !ok {
-			l.report.unresolved(found.folder, fmt.Sprintf("%s links %s, which no rule is for", from.Name, name), "add it to deps")
+			l.report.unresolved(found.folder, fmt.Sprintf("%s links %s, which is not in the repository", from.Name, name), "deps = [\"LABEL\"]")
 		}
 	}
 	for _, name := range found.libs {

@@ -17,27 +17,36 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/rocobj"
 )
 
-// dropIns are the tools of LLVM and ROCm whose command lines offload implements, by the name
-// under which it is called.
-var dropIns = map[string]func(context.Context, *command.Call) int{
-	"clang-offload-bundler":  bundler.Run,
-	"clang-linker-wrapper":   linkerwrapper.Run,
-	"llvm-offload-binary":    offloadbinary.Run,
-	"clang-offload-packager": offloadbinary.Run,
-	"llvm-offload-wrapper":   offloadwrapper.Run,
-	"roc-obj-ls":             rocobj.List,
-	"roc-obj-extract":        rocobj.Extract,
-	"roc-obj":                rocobj.Wrapper,
+// tool returns the command line of a tool of LLVM or ROCm that offload implements, nil for other
+// names.
+func tool(name string) func(context.Context, *command.Call) int {
+	switch name {
+	case "clang-offload-bundler":
+		return bundler.Run
+	case "clang-linker-wrapper":
+		return linkerwrapper.Run
+	case "llvm-offload-binary", "clang-offload-packager":
+		return offloadbinary.Run
+	case "llvm-offload-wrapper":
+		return offloadwrapper.Run
+	case "roc-obj-ls":
+		return rocobj.List
+	case "roc-obj-extract":
+		return rocobj.Extract
+	case "roc-obj":
+		return rocobj.Wrapper
+	}
+	return nil
 }
 
 // dropIn returns the drop-in for the name under which offload is called, or nil. Packages
 // append the release to the names of tools: clang-offload-bundler-22.
 func dropIn(name string) func(context.Context, *command.Call) int {
 	name = strings.TrimSuffix(filepath.Base(name), ".exe")
-	if i := strings.LastIndexByte(name, '-'); i > 0 && dropIns[name] == nil && release(name[i+1:]) {
+	if i := strings.LastIndexByte(name, '-'); i > 0 && tool(name) == nil && release(name[i+1:]) {
 		name = name[:i]
 	}
-	run := dropIns[name]
+	run := tool(name)
 	if run == nil {
 		return nil
 	}

@@ -36,15 +36,14 @@ func machineMemory() int64 {
 	return int64(info.Totalram) * int64(max(info.Unit, 1))
 }
 
-// readSmall returns the content of a file of at most 16 KiB. Every process reads such files
-// when it starts, and os.ReadFile makes four times as many system calls.
-func readSmall(name string) ([]byte, error) {
+// readSmall returns the content of a file of at most the length of b, which it reads into. Every
+// process reads such files when it starts, and os.ReadFile makes four times as many system calls.
+func readSmall(name string, b []byte) ([]byte, error) {
 	fd, err := syscall.Open(name, syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer syscall.Close(fd)
-	b := make([]byte, 16<<10)
 	n := 0
 	for n < len(b) {
 		k, err := syscall.Read(fd, b[n:])
@@ -62,10 +61,11 @@ func readSmall(name string) ([]byte, error) {
 // groupMemory returns the least limit of the control groups that the process is in,
 // MaxInt64 for none. self is /proc/self/cgroup, and mount where the groups are mounted.
 func groupMemory(self, mount string) int64 {
-	groups, err := readSmall(self)
+	groups, err := readSmall(self, make([]byte, 4<<10))
 	if err != nil {
 		return math.MaxInt64
 	}
+	var limit [64]byte
 	least := int64(math.MaxInt64)
 	for line := range bytes.Lines(groups) {
 		words := strings.SplitN(strings.TrimSuffix(string(line), "\n"), ":", 3)
@@ -82,7 +82,7 @@ func groupMemory(self, mount string) int64 {
 		}
 		// A container may see its own group as the root, under a path of the host.
 		for group := filepath.Clean("/" + words[2]); ; group = filepath.Dir(group) {
-			data, err := readSmall(filepath.Join(dir, group, file))
+			data, err := readSmall(filepath.Join(dir, group, file), limit[:])
 			if n, bad := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil && bad == nil && n > 0 {
 				least = min(least, n)
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"archive/tar"
 	"bytes"
 	"encoding/binary"
 	"fmt"
@@ -84,6 +85,16 @@ func inflatable(zeros int64) []byte {
 	return append(b, frame...)
 }
 
+// tarHeader returns the start of a tar file whose first member is an ELF file of a size.
+func tarHeader(name string, size int64) []byte {
+	var out bytes.Buffer
+	w := tar.NewWriter(&out)
+	if err := w.WriteHeader(&tar.Header{Name: name, Size: size, Typeflag: tar.TypeReg, Format: tar.FormatGNU}); err != nil {
+		panic(err)
+	}
+	return append(out.Bytes(), "\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x03\x00\x3e\x00"...)
+}
+
 const memoryID = "hipv4-amdgcn-amd-amdhsa--gfx942"
 
 // Files crafted to use much memory: with a limit, calls fail with a message about the required
@@ -98,18 +109,21 @@ func TestBombs(t *testing.T) {
 		names = append(names, entry(0, 0, fmt.Sprintf("hip-%d", i)))
 	}
 	for name, content := range map[string][]byte{
-		"window":  bomb(pad(one(2*gib-8192)), 2*gib-8192, 31),
-		"segment": bomb(pad(one(2*gib-8192)), 2*gib-8192, 0),
-		"large":   bomb(pad(one(4*gib)), 4*gib, 0),
-		"zeros":   bomb(nil, 6*gib, 0),
-		"text":    bomb([]byte("\n# __CLANG_OFFLOAD_BUNDLE____START__ hip\n"), gib, 0),
-		"fits":    bomb(pad(one(200*mib)), 200*mib, 28),
-		"entries": bytes.Repeat(bomb(binary.LittleEndian.AppendUint64([]byte("__CLANG_OFFLOAD_BUNDLE__"), 1<<16), 24<<16, 0), 40),
-		"ids":     bomb(header(entry(0, 0, ""))[:24+8+16], 15*mib, 0),
-		"names":   bytes.Repeat(header(names...), 4),
-		"many":    bytes.Repeat(header(entry(0, 0, "")), 9<<20/56),
-		"v3":      inflatable(900 * mib),
-		"packed":  fixture.Archive(t, "member", string(bomb(nil, 3*gib, 0))),
+		"window":   bomb(pad(one(2*gib-8192)), 2*gib-8192, 31),
+		"segment":  bomb(pad(one(2*gib-8192)), 2*gib-8192, 0),
+		"large":    bomb(pad(one(4*gib)), 4*gib, 0),
+		"zeros":    bomb(nil, 6*gib, 0),
+		"text":     bomb([]byte("\n# __CLANG_OFFLOAD_BUNDLE____START__ hip\n"), gib, 0),
+		"fits":     bomb(pad(one(200*mib)), 200*mib, 28),
+		"entries":  bytes.Repeat(bomb(binary.LittleEndian.AppendUint64([]byte("__CLANG_OFFLOAD_BUNDLE__"), 1<<16), 24<<16, 0), 40),
+		"ids":      bomb(header(entry(0, 0, ""))[:24+8+16], 15*mib, 0),
+		"names":    bytes.Repeat(header(names...), 4),
+		"many":     bytes.Repeat(header(entry(0, 0, "")), 9<<20/56),
+		"v3":       inflatable(900 * mib),
+		"packed":   fixture.Archive(t, "member", string(bomb(nil, 3*gib, 0))),
+		"lib.tar":  bomb(tarHeader("lib.so", 2*gib), 2*gib+2048, 27)[32:],
+		"fits.tar": bomb(tarHeader("lib.so", 200*mib), 200*mib+2048, 27)[32:],
+		"a.tar":    bomb(tarHeader("lib.so", gib), gib+2048, 0)[32:],
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o666); err != nil {
 			t.Fatal(err)
@@ -145,6 +159,11 @@ func TestBombs(t *testing.T) {
 		{"llvm-offload-binary v3", "needs"},
 		{"offload register --kind openmp --triple x86_64-unknown-linux-gnu --output out v3", "v3: needs"},
 		{"offload prune --keep gfx942 --input v3 --output out", "v3: "},
+		{"offload check --covers=gfx942 lib.tar", "lib.tar!lib.so: needs 2281701376 bytes of memory at a time"},
+		{"offload check --package lib.tar", "lib.tar!lib.so: needs 2281701376 bytes of memory at a time"},
+		{"offload check --covers=gfx942 fits.tar", "fits.tar: no file with device code"},
+		{"offload check --covers=gfx942 a.tar", "needs"},
+		{"offload check --package a.tar", "needs"},
 		{"clang-offload-bundler -type=bc -unbundle -input=window -output=out -targets=" + memoryID, "needs 2148528128 bytes of memory at a time, the limit is 536870912 bytes; raise it with the environment variable OFFLOAD_MAX_MEMORY"},
 		{"clang-offload-bundler -type=s -list -input=text", "needs"},
 		{"offload list -", "-: more than 134217728 bytes from an input that is not a regular file"},

@@ -24,16 +24,26 @@ type Budget struct {
 	// Raise describes how a user raises the memory limit. It is the end of the
 	// message of a LimitError. Set it before the budget is used.
 	Raise string
+	// Prepare, if not nil, is called before each request for at least PrepareFrom bytes, also in
+	// parallel. A process can set limits of its runtime in it, which small calls do not need. Set
+	// it before the budget is used.
+	Prepare func()
 
 	cores  *semaphore.Weighted
 	ncores int
 	memory memory
 }
 
+// PrepareFrom is the size of requests that Prepare precedes, in bytes.
+const PrepareFrom = 256 << 10
+
 // DefaultMemory is the memory of a nil Budget, in bytes.
 const DefaultMemory = 2 << 30
 
-var defaultBudget = sync.OnceValue(func() *Budget { return New(runtime.GOMAXPROCS(0), DefaultMemory) })
+var (
+	makeDefault   sync.Once
+	defaultBudget *Budget
+)
 
 // New returns a budget of the given size, with at least one core and one byte. An
 // operation that requires more memory at a time fails with a [LimitError].
@@ -49,7 +59,8 @@ func New(cores int, bytes int64) *Budget {
 // orDefault returns b, or the budget that nil stands for.
 func (b *Budget) orDefault() *Budget {
 	if b == nil {
-		return defaultBudget()
+		makeDefault.Do(func() { defaultBudget = New(runtime.GOMAXPROCS(0), DefaultMemory) })
+		return defaultBudget
 	}
 	return b
 }

@@ -238,6 +238,9 @@ func (b *Budget) WithBytes(ctx context.Context, n int64, fn func(context.Context
 
 // take acquires n bytes, at least one.
 func (b *Budget) take(ctx context.Context, a *Account, n int64, scoped bool) error {
+	if b.Prepare != nil && n >= PrepareFrom {
+		b.Prepare()
+	}
 	r := &request{account: a, n: n, scoped: scoped, ready: make(chan struct{})}
 	if b.ask(r) {
 		return r.err

@@ -72,20 +72,25 @@ func (m Mode) features() string {
 	return b.String()
 }
 
-// generics are the generic processors that the runtime looks up, by processor.
-var generics = map[string]string{
-	"gfx900": "gfx9-generic", "gfx902": "gfx9-generic", "gfx904": "gfx9-generic", "gfx906": "gfx9-generic", "gfx909": "gfx9-generic", "gfx90c": "gfx9-generic",
-	"gfx942": "gfx9-4-generic", "gfx950": "gfx9-4-generic",
-	"gfx1010": "gfx10-1-generic", "gfx1011": "gfx10-1-generic", "gfx1012": "gfx10-1-generic", "gfx1013": "gfx10-1-generic",
-	"gfx1030": "gfx10-3-generic", "gfx1031": "gfx10-3-generic", "gfx1032": "gfx10-3-generic", "gfx1033": "gfx10-3-generic",
-	"gfx1034": "gfx10-3-generic", "gfx1035": "gfx10-3-generic", "gfx1036": "gfx10-3-generic",
-	"gfx1100": "gfx11-generic", "gfx1101": "gfx11-generic", "gfx1102": "gfx11-generic", "gfx1103": "gfx11-generic",
-	"gfx1150": "gfx11-generic", "gfx1151": "gfx11-generic", "gfx1152": "gfx11-generic", "gfx1153": "gfx11-generic",
-	"gfx1200": "gfx12-generic", "gfx1201": "gfx12-generic",
+// GenericOf returns the generic processor that the runtime looks up for a processor, such as
+// gfx11-generic; "" for none.
+func GenericOf(processor string) string {
+	switch processor {
+	case "gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c":
+		return "gfx9-generic"
+	case "gfx942", "gfx950":
+		return "gfx9-4-generic"
+	case "gfx1010", "gfx1011", "gfx1012", "gfx1013":
+		return "gfx10-1-generic"
+	case "gfx1030", "gfx1031", "gfx1032", "gfx1033", "gfx1034", "gfx1035", "gfx1036":
+		return "gfx10-3-generic"
+	case "gfx1100", "gfx1101", "gfx1102", "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153":
+		return "gfx11-generic"
+	case "gfx1200", "gfx1201":
+		return "gfx12-generic"
+	}
+	return ""
 }
-
-// GenericOf returns the generic processor that serves a processor, such as gfx11-generic, or "".
-func GenericOf(processor string) string { return generics[processor] }
 
 // ParseGPU parses the name of a GPU: a processor and optional feature settings.
 // A feature without a setting stands for both of its states.
@@ -148,7 +153,7 @@ func (img *Image) loads(m Mode) bool {
 	fits := func(code, gpu target.FeatureState) bool {
 		return code != target.FeatureOn && code != target.FeatureOff || code == gpu
 	}
-	processor := c.Processor == m.Processor || c.Generic >= 1 && c.Processor != "" && c.Processor == generics[m.Processor]
+	processor := c.Processor == m.Processor || c.Generic >= 1 && c.Processor != "" && c.Processor == GenericOf(m.Processor)
 	return processor && fits(c.SRAMECC, m.SRAMECC) && fits(c.XNACK, m.XNACK)
 }
 
@@ -208,7 +213,7 @@ func (b *Bundle) find(m Mode) (*Image, How) {
 	if img := b.named(m.String()); img != nil {
 		return img, Native
 	}
-	if generic, ok := generics[m.Processor]; ok {
+	if generic := GenericOf(m.Processor); generic != "" {
 		if img := b.named(generic + m.features()); img != nil {
 			return img, Generic
 		}

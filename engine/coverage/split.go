@@ -151,7 +151,7 @@ func (m Mode) searches() []searched {
 		}
 	}
 	add(m.Processor, Native)
-	if generic, ok := generics[m.Processor]; ok {
+	if generic := GenericOf(m.Processor); generic != "" {
 		add(generic, Generic)
 	}
 	return list

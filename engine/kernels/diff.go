@@ -3,10 +3,8 @@ package kernels
 import (
 	"cmp"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Change is the kind of difference between the builds.
@@ -220,27 +218,30 @@ func (d *Diff) kernels(name string, before, after *arch) {
 	}
 }
 
-var (
-	// openMPName matches the prefix of the names of OpenMP kernels; the numbers
-	// are device and inode of the source file.
-	openMPName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^__omp_offloading_[0-9a-f]+_[0-9a-f]+_`) })
-	// internalName matches the suffix of the names of kernels with internal
-	// linkage in relocatable device code, which is the hash of the compilation
-	// unit.
-	internalName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\.(intern|static)\.[^.]*$`) })
-)
-
 // Key returns the part of a kernel's name that is the same in all builds:
 // without the inode of the source file, which OpenMP inserts, and the hash of
-// the compilation unit, which HIP appends.
+// the compilation unit, which HIP appends to the names of kernels with internal
+// linkage in relocatable device code.
 func Key(name string) string {
-	if strings.HasPrefix(name, "__omp_offloading_") {
-		name = openMPName().ReplaceAllLiteralString(name, "__omp_offloading_")
+	const openMP = "__omp_offloading_"
+	if rest, ok := strings.CutPrefix(name, openMP); ok {
+		device, rest, _ := strings.Cut(rest, "_")
+		inode, rest, found := strings.Cut(rest, "_")
+		if found && hexadecimal(device) && hexadecimal(inode) {
+			name = openMP + rest
+		}
 	}
-	if strings.Contains(name, ".intern.") || strings.Contains(name, ".static.") {
-		name = internalName().ReplaceAllString(name, ".$1")
+	if i := strings.LastIndexByte(name, '.'); i > 0 {
+		if linkage := name[:i]; strings.HasSuffix(linkage, ".intern") || strings.HasSuffix(linkage, ".static") {
+			name = linkage
+		}
 	}
 	return name
+}
+
+// hexadecimal reports whether a text is a number in small hexadecimal digits.
+func hexadecimal(text string) bool {
+	return text != "" && strings.Trim(text, "0123456789abcdef") == ""
 }
 
 // equal reports whether two kernels have the same figures.

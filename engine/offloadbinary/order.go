@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 
-	"github.com/zeebo/xxh3"
+	"github.com/rules-offload/rules_offload/internal/xxh3"
 )
 
 // Order returns the order in which llvm-offload-binary writes the properties of
@@ -55,7 +55,7 @@ func Order(version int, keys []string) []int {
 const seed = 0xff51afd7ed558ccd
 
 // hash23 is the hash of a string in LLVM 23.
-func hash23(s string) uint32 { return uint32(xxh3.HashString(s) ^ seed) }
+func hash23(s string) uint32 { return uint32(xxh3.Hash(s) ^ seed) }
 
 // The multipliers of CityHash.
 const (

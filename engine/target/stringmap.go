@@ -1,6 +1,6 @@
 package target
 
-import "github.com/zeebo/xxh3"
+import "github.com/rules-offload/rules_offload/internal/xxh3"
 
 // order is Release.Order for tables in which the distance of buckets grows by growth with each probe.
 func order(keys []string, growth uint32) []int {
@@ -19,7 +19,7 @@ func order(keys []string, growth uint32) []int {
 	table := newTable(16)
 	items := 0
 	for i, k := range keys {
-		hash := uint32(xxh3.HashString(k))
+		hash := uint32(xxh3.Hash(k))
 		b := hash & uint32(len(table)-1)
 		for step := uint32(1); table[b].key != empty && keys[table[b].key] != k; step += growth {
 			b = (b + step) & uint32(len(table)-1)

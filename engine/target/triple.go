@@ -195,19 +195,21 @@ func (t Triple) defaultFormat() ObjectFormat {
 	return formatELF
 }
 
-// archNames maps the names in archTable to values.
-var archNames = sync.OnceValue(func() map[string]Arch {
-	m := make(map[string]Arch)
-	for _, e := range archTable {
-		for _, n := range e.names {
-			m[n] = e.arch
-		}
-	}
-	return m
-})
+var (
+	fillNames sync.Once
+	archNames map[string]Arch // the names in archTable
+)
 
 func parseArch(s string) Arch {
-	if a, ok := archNames()[s]; ok {
+	fillNames.Do(func() {
+		archNames = make(map[string]Arch)
+		for _, e := range archTable {
+			for _, n := range e.names {
+				archNames[n] = e.arch
+			}
+		}
+	})
+	if a, ok := archNames[s]; ok {
 		return a
 	}
 	switch {

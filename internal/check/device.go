@@ -17,7 +17,7 @@ const (
 )
 
 // settings are what the two bits of a feature mean in the flags.
-var settings = map[uint32]string{0: "", 1: "", 2: "-", 3: "+"}
+var settings = [4]string{2: "-", 3: "+"}
 
 // checkDevice compares the ELF header that an image begins with to the target ID
 // of its entry; the error calls it by what image says. Images that are no ELF files, and processors that are not known
@@ -39,8 +39,8 @@ func checkDevice(id string, head []byte, image string) error {
 		return nil
 	}
 	flags := binary.LittleEndian.Uint32(head[48:])
-	built, known := processors[flags&0xff]
-	if !known {
+	built := processors[flags&0xff]
+	if built == "" {
 		return nil
 	}
 	if head[8] >= 2 { // Before version 4 of the ABI the flags of features mean something else.

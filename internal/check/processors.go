@@ -3,7 +3,7 @@
 package check
 
 // processors are the AMD GPUs by their number in the flags of an ELF header.
-var processors = map[uint32]string{
+var processors = [256]string{
 	0x20: "gfx600",
 	0x21: "gfx601",
 	0x3a: "gfx602",

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
-	"github.com/zeebo/xxh3"
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/rules-offload/rules_offload/internal/elf"
 )
@@ -176,7 +176,7 @@ func (f *file) readSymbols() error {
 			return fmt.Errorf("symbol %d at byte 0x%x: the names of the symbols overlap", i, at+uint64(i)*elf.SymbolSize)
 		}
 		room -= uint64(len(s.name))
-		f.byName[xxh3.Hash(s.name)] = int32(len(f.ordered))
+		f.byName[xxhash.Sum64(s.name)] = int32(len(f.ordered))
 		f.ordered = append(f.ordered, s)
 		local := b[4]>>4 == 0
 		if s.typ == elf.TypeObject && !local && !bytes.HasSuffix(s.name, []byte(".kd")) && !bytes.HasPrefix(s.name, []byte("__hip_cuid_")) {
@@ -321,7 +321,7 @@ func (f *file) find(name []byte, suffix string) *symbol {
 		f.buffer = append(append(f.buffer[:0], name...), suffix...)
 		name = f.buffer
 	}
-	i, ok := f.byName[xxh3.Hash(name)]
+	i, ok := f.byName[xxhash.Sum64(name)]
 	if !ok || !bytes.Equal(f.ordered[i].name, name) {
 		return nil
 	}

@@ -3,6 +3,7 @@ package codeobject
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -13,7 +14,6 @@ import (
 
 	"github.com/klauspost/compress/zlib"
 	"github.com/klauspost/compress/zstd"
-	"github.com/zeebo/xxh3"
 
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/linetable"
@@ -187,7 +187,7 @@ func (f *file) inflate(data []byte) ([]byte, error) {
 // CodeHash returns a hash of the sections with code and constants, kernel descriptors included,
 // and of the names of the kernels.
 func (o *Object) CodeHash() string {
-	h := xxh3.New()
+	h := sha256.New()
 	for _, s := range o.elf.shdrs {
 		if s.typ == elf.ShtProgbits && s.flags&elf.ShfAlloc != 0 && o.elf.has(s.offset, s.size) {
 			fmt.Fprintf(h, "%s %d %d\n", s.name, s.flags, s.size)
@@ -197,6 +197,5 @@ func (o *Object) CodeHash() string {
 	for i := range o.Kernels {
 		fmt.Fprintf(h, "%q\n", o.Kernels[i].Name)
 	}
-	sum := h.Sum128().Bytes()
-	return string(sum[:])
+	return string(h.Sum(nil))
 }

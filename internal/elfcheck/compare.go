@@ -2,6 +2,7 @@ package elfcheck
 
 import (
 	"bytes"
+	"encoding/binary"
 	"slices"
 )
 
@@ -35,7 +36,7 @@ type comparison struct {
 }
 
 func (c *comparison) headers() {
-	if !bytes.Equal(c.a.data[:32], c.b.data[:32]) || order.Uint32(c.a.data[48:]) != order.Uint32(c.b.data[48:]) {
+	if !bytes.Equal(c.a.data[:32], c.b.data[:32]) || binary.LittleEndian.Uint32(c.a.data[48:]) != binary.LittleEndian.Uint32(c.b.data[48:]) {
 		c.b.note(Same, "the ELF header differs: type, machine, entry or flags")
 	}
 	if len(c.a.shdrs) != len(c.b.shdrs) {
@@ -132,7 +133,7 @@ func (c *comparison) content(s shdr, x, y []byte) {
 // mayDiffer reports whether the word at an offset of a section holds something that
 // moves with device code or with a section that makes room.
 func (c *comparison) mayDiffer(s shdr, x []byte, at int) bool {
-	value := order.Uint64(x[at:])
+	value := binary.LittleEndian.Uint64(x[at:])
 	switch s.typ {
 	case 2, 11: // symbols: value and size
 		return at%24 == 8 || at%24 == 16

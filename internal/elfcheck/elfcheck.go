@@ -72,8 +72,6 @@ type image struct {
 	findings []Finding
 }
 
-var order = binary.LittleEndian
-
 func (m *image) note(rule Rule, format string, args ...any) {
 	const most = 100
 	if len(m.findings) < most {
@@ -91,30 +89,30 @@ func read(data []byte) (*image, error) {
 	if len(data) < 64 || string(data[:4]) != "\x7fELF" || data[4] != 2 || data[5] != 1 {
 		return nil, errors.New("not a 64-bit little-endian ELF file")
 	}
-	m := &image{data: data, typ: order.Uint16(data[16:]), phoff: order.Uint64(data[32:]), shoff: order.Uint64(data[40:])}
-	phnum, shnum := uint64(order.Uint16(data[56:])), uint64(order.Uint16(data[60:]))
-	if phnum > 0 && (order.Uint16(data[54:]) != 56 || !m.inFile(m.phoff, phnum*56)) {
+	m := &image{data: data, typ: binary.LittleEndian.Uint16(data[16:]), phoff: binary.LittleEndian.Uint64(data[32:]), shoff: binary.LittleEndian.Uint64(data[40:])}
+	phnum, shnum := uint64(binary.LittleEndian.Uint16(data[56:])), uint64(binary.LittleEndian.Uint16(data[60:]))
+	if phnum > 0 && (binary.LittleEndian.Uint16(data[54:]) != 56 || !m.inFile(m.phoff, phnum*56)) {
 		return nil, errors.New("the program headers are not in the file")
 	}
 	for i := range int(phnum) {
 		b := data[m.phoff+uint64(i)*56:]
 		m.phdrs = append(m.phdrs, phdr{
-			i, order.Uint32(b), order.Uint32(b[4:]), order.Uint64(b[8:]), order.Uint64(b[16:]),
-			order.Uint64(b[24:]), order.Uint64(b[32:]), order.Uint64(b[40:]), order.Uint64(b[48:]),
+			i, binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:]),
+			binary.LittleEndian.Uint64(b[24:]), binary.LittleEndian.Uint64(b[32:]), binary.LittleEndian.Uint64(b[40:]), binary.LittleEndian.Uint64(b[48:]),
 		})
 	}
 	if m.shoff == 0 {
 		return m, nil
 	}
-	if order.Uint16(data[58:]) != 64 || !m.inFile(m.shoff, 64) {
+	if binary.LittleEndian.Uint16(data[58:]) != 64 || !m.inFile(m.shoff, 64) {
 		return nil, errors.New("the section headers are not in the file")
 	}
-	names := uint64(order.Uint16(data[62:]))
+	names := uint64(binary.LittleEndian.Uint16(data[62:]))
 	if shnum == 0 {
-		shnum = order.Uint64(data[m.shoff+32:])
+		shnum = binary.LittleEndian.Uint64(data[m.shoff+32:])
 	}
 	if names == 0xffff {
-		names = uint64(order.Uint32(data[m.shoff+40:]))
+		names = uint64(binary.LittleEndian.Uint32(data[m.shoff+40:]))
 	}
 	if shnum > uint64(len(data))/64 || !m.inFile(m.shoff, shnum*64) || names >= shnum {
 		return nil, errors.New("the section headers are not in the file")
@@ -122,8 +120,8 @@ func read(data []byte) (*image, error) {
 	for i := range int(shnum) {
 		b := data[m.shoff+uint64(i)*64:]
 		m.shdrs = append(m.shdrs, shdr{
-			n: i, typ: order.Uint32(b[4:]), flags: order.Uint64(b[8:]), addr: order.Uint64(b[16:]), off: order.Uint64(b[24:]),
-			size: order.Uint64(b[32:]), link: order.Uint32(b[40:]), info: order.Uint32(b[44:]), align: order.Uint64(b[48:]), entry: order.Uint64(b[56:]),
+			n: i, typ: binary.LittleEndian.Uint32(b[4:]), flags: binary.LittleEndian.Uint64(b[8:]), addr: binary.LittleEndian.Uint64(b[16:]), off: binary.LittleEndian.Uint64(b[24:]),
+			size: binary.LittleEndian.Uint64(b[32:]), link: binary.LittleEndian.Uint32(b[40:]), info: binary.LittleEndian.Uint32(b[44:]), align: binary.LittleEndian.Uint64(b[48:]), entry: binary.LittleEndian.Uint64(b[56:]),
 		})
 	}
 	strings := m.shdrs[names]
@@ -132,7 +130,7 @@ func read(data []byte) (*image, error) {
 	}
 	table := data[strings.off : strings.off+strings.size]
 	for i := range m.shdrs {
-		at := uint64(order.Uint32(data[m.shoff+uint64(i)*64:]))
+		at := uint64(binary.LittleEndian.Uint32(data[m.shoff+uint64(i)*64:]))
 		if at >= uint64(len(table)) {
 			return nil, fmt.Errorf("the name of section %d is outside of the section names", i)
 		}
@@ -301,19 +299,18 @@ func (m *image) sections() {
 	}
 }
 
-// tagged maps dynamic tags to the type of section that they lead to.
-var tagged = map[uint64]uint32{
-	4: 5, 5: 3, 6: 11, 7: 4, 36: 19, 0x6ffffef5: 0x6ffffff6,
-	0x6ffffff0: 0x6fffffff, 0x6ffffffc: 0x6ffffffd, 0x6ffffffe: 0x6ffffffe,
-}
-
 func (m *image) dynamic() {
+	// The types of the sections that dynamic tags lead to.
+	tagged := map[uint64]uint32{
+		4: 5, 5: 3, 6: 11, 7: 4, 36: 19, 0x6ffffef5: 0x6ffffff6,
+		0x6ffffff0: 0x6fffffff, 0x6ffffffc: 0x6ffffffd, 0x6ffffffe: 0x6ffffffe,
+	}
 	for _, p := range m.phdrs {
 		if p.typ != dynamicType || !m.inFile(p.off, p.filesz) {
 			continue
 		}
 		for at := p.off; at+16 <= p.off+p.filesz; at += 16 {
-			tag, value := order.Uint64(m.data[at:]), order.Uint64(m.data[at+8:])
+			tag, value := binary.LittleEndian.Uint64(m.data[at:]), binary.LittleEndian.Uint64(m.data[at+8:])
 			if tag == 0 {
 				break
 			}

@@ -2,6 +2,7 @@ package elfedit
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -233,7 +234,7 @@ func (p *planner) renumber(section uint64) uint64 {
 
 // patch replaces a word of the input.
 func (p *planner) patch(off, value uint64) {
-	p.patches = append(p.patches, filePatch{off, le.AppendUint64(nil, value)})
+	p.patches = append(p.patches, filePatch{off, binary.LittleEndian.AppendUint64(nil, value)})
 }
 
 // slot returns the value that a change sets for the pointer at an address.
@@ -367,7 +368,7 @@ func (p *planner) redirect(r Pointer, value uint64) error {
 		if r.index != 0 {
 			symtab, _ := p.tag(elf.DtSymtab)
 			off, _ := p.Offset(symtab+uint64(r.index)*elf.SymbolSize, elf.SymbolSize)
-			symbol = p.newSymbol(uint64(le.Uint16(p.data[off+6:])), r.symbol)
+			symbol = p.newSymbol(uint64(binary.LittleEndian.Uint16(p.data[off+6:])), r.symbol)
 		}
 		if old := r.Value - r.symbol; value-symbol != old {
 			p.patch(r.record+16, value-symbol)
@@ -385,7 +386,7 @@ func (p *planner) redirect(r Pointer, value uint64) error {
 		p.patch(off, value)
 	default:
 		p.patch(r.record+16, value)
-		if inFile && le.Uint64(p.data[off:]) == r.Value && r.Value != 0 {
+		if inFile && binary.LittleEndian.Uint64(p.data[off:]) == r.Value && r.Value != 0 {
 			p.patch(off, value)
 		}
 	}
@@ -409,11 +410,11 @@ func (p *planner) symbols() error {
 
 func (p *planner) symbolTable(table *Section) {
 	for at, end := table.Offset, table.Offset+table.InFile(); end-at >= elf.SymbolSize && at < end; at += elf.SymbolSize {
-		section := uint64(le.Uint16(p.data[at+6:]))
+		section := uint64(binary.LittleEndian.Uint16(p.data[at+6:]))
 		if section == elf.ShnUndef || section >= elf.ShnLoReserve || section >= uint64(len(p.Sections)) {
 			continue
 		}
-		value, size := le.Uint64(p.data[at+8:]), le.Uint64(p.data[at+16:])
+		value, size := binary.LittleEndian.Uint64(p.data[at+8:]), binary.LittleEndian.Uint64(p.data[at+16:])
 		moved := p.newSymbol(section, value)
 		if p.data[at+4]&15 == elf.TypeSection {
 			for _, c := range p.changes {
@@ -441,7 +442,7 @@ func (p *planner) symbolTable(table *Section) {
 			}
 		}
 		if number = p.renumber(number); number != section {
-			p.patches = append(p.patches, filePatch{at + 6, le.AppendUint16(nil, uint16(number))})
+			p.patches = append(p.patches, filePatch{at + 6, binary.LittleEndian.AppendUint16(nil, uint16(number))})
 		}
 	}
 }
@@ -452,15 +453,15 @@ func (p *planner) staticRelocations(table *Section) {
 	}
 	symtab := &p.Sections[table.Link]
 	for at, end := table.Offset, table.Offset+table.InFile(); end-at >= elf.RelaSize && at < end; at += elf.RelaSize {
-		form, _ := p.form(uint32(le.Uint64(p.data[at+8:])))
-		index := le.Uint64(p.data[at+8:]) >> 32
+		form, _ := p.form(uint32(binary.LittleEndian.Uint64(p.data[at+8:])))
+		index := binary.LittleEndian.Uint64(p.data[at+8:]) >> 32
 		if form != Symbolic || index >= symtab.InFile()/elf.SymbolSize {
 			continue
 		}
 		symbol := symtab.Offset + index*elf.SymbolSize
-		section, value := uint64(le.Uint16(p.data[symbol+6:])), le.Uint64(p.data[symbol+8:])
-		addend := le.Uint64(p.data[at+16:])
-		goal, explicit := p.slot(le.Uint64(p.data[at:]))
+		section, value := uint64(binary.LittleEndian.Uint16(p.data[symbol+6:])), binary.LittleEndian.Uint64(p.data[symbol+8:])
+		addend := binary.LittleEndian.Uint64(p.data[at+16:])
+		goal, explicit := p.slot(binary.LittleEndian.Uint64(p.data[at:]))
 		if !explicit {
 			goal, _ = p.follow(value + addend)
 		}
@@ -617,14 +618,14 @@ func (p *planner) copied(parts []content.Part, lo, hi, to uint64) []content.Part
 
 func (p *planner) fileHeader() []byte {
 	b := bytes.Clone(p.data[:elf.HeaderSize])
-	le.PutUint64(b[32:], p.shift(p.tableAt))
-	le.PutUint64(b[40:], p.tail.tableOff)
-	le.PutUint16(b[56:], uint16(len(p.segments)))
-	if n := len(p.sections); le.Uint16(b[60:]) != 0 && n < elf.ShnLoReserve {
-		le.PutUint16(b[60:], uint16(n))
+	binary.LittleEndian.PutUint64(b[32:], p.shift(p.tableAt))
+	binary.LittleEndian.PutUint64(b[40:], p.tail.tableOff)
+	binary.LittleEndian.PutUint16(b[56:], uint16(len(p.segments)))
+	if n := len(p.sections); binary.LittleEndian.Uint16(b[60:]) != 0 && n < elf.ShnLoReserve {
+		binary.LittleEndian.PutUint16(b[60:], uint16(n))
 	}
-	if le.Uint16(b[62:]) != elf.ShnXindex {
-		le.PutUint16(b[62:], uint16(p.renumber(uint64(p.shstrndx))))
+	if binary.LittleEndian.Uint16(b[62:]) != elf.ShnXindex {
+		binary.LittleEndian.PutUint16(b[62:], uint16(p.renumber(uint64(p.shstrndx))))
 	}
 	return b
 }
@@ -632,10 +633,10 @@ func (p *planner) fileHeader() []byte {
 func (p *planner) segmentTable() []byte {
 	b := make([]byte, 0, len(p.segments)*elf.SegmentSize)
 	for _, s := range p.segments {
-		b = le.AppendUint32(b, s.Type)
-		b = le.AppendUint32(b, s.Flags)
+		b = binary.LittleEndian.AppendUint32(b, s.Type)
+		b = binary.LittleEndian.AppendUint32(b, s.Flags)
 		for _, v := range [...]uint64{s.Offset, s.Addr, s.PAddr, s.FileSize, s.MemSize, s.Align} {
-			b = le.AppendUint64(b, v)
+			b = binary.LittleEndian.AppendUint64(b, v)
 		}
 	}
 	return b
@@ -644,15 +645,15 @@ func (p *planner) segmentTable() []byte {
 func (p *planner) sectionTable() []byte {
 	b := make([]byte, 0, len(p.sections)*elf.SectionSize)
 	for _, s := range p.sections {
-		b = le.AppendUint32(b, s.nameOffset)
-		b = le.AppendUint32(b, s.Type)
+		b = binary.LittleEndian.AppendUint32(b, s.nameOffset)
+		b = binary.LittleEndian.AppendUint32(b, s.Type)
 		for _, v := range [...]uint64{s.Flags, s.Addr, s.Offset, s.Size} {
-			b = le.AppendUint64(b, v)
+			b = binary.LittleEndian.AppendUint64(b, v)
 		}
-		b = le.AppendUint32(b, s.Link)
-		b = le.AppendUint32(b, s.Info)
-		b = le.AppendUint64(b, s.Align)
-		b = le.AppendUint64(b, s.EntSize)
+		b = binary.LittleEndian.AppendUint32(b, s.Link)
+		b = binary.LittleEndian.AppendUint32(b, s.Info)
+		b = binary.LittleEndian.AppendUint64(b, s.Align)
+		b = binary.LittleEndian.AppendUint64(b, s.EntSize)
 	}
 	return b
 }

@@ -22,8 +22,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
-var le = binary.LittleEndian
-
 // Limits of what the package reads.
 const (
 	maxNameLength  = 4096
@@ -92,7 +90,7 @@ func IsLinked(data []byte) bool {
 // IsRelocatable reports whether data begins like a relocatable object, in little-endian
 // order.
 func IsRelocatable(data []byte) bool {
-	return Is(data) && len(data) >= 18 && le.Uint16(data[16:]) == elf.EtRel
+	return Is(data) && len(data) >= 18 && binary.LittleEndian.Uint16(data[16:]) == elf.EtRel
 }
 
 // Parse reads the headers of a linked ELF file. It returns an error for files of
@@ -109,7 +107,7 @@ func Parse(in content.Content) (*File, error) {
 	if data[5] != 1 {
 		return nil, fmt.Errorf("ELF byte order %d: found a big-endian file, expected a little-endian one", data[5])
 	}
-	f := &File{in: in, data: data, Type: le.Uint16(data[16:]), Machine: le.Uint16(data[18:])}
+	f := &File{in: in, data: data, Type: binary.LittleEndian.Uint16(data[16:]), Machine: binary.LittleEndian.Uint16(data[18:])}
 	if f.Type != elf.EtExec && f.Type != elf.EtDyn {
 		return nil, fmt.Errorf("ELF type %d: expected a shared library or a program", f.Type)
 	}
@@ -134,8 +132,8 @@ func (f *File) bytes(off, n uint64) ([]byte, bool) {
 }
 
 func (f *File) readSegments() error {
-	f.phoff = le.Uint64(f.data[32:])
-	size, count := uint64(le.Uint16(f.data[54:])), uint64(le.Uint16(f.data[56:]))
+	f.phoff = binary.LittleEndian.Uint64(f.data[32:])
+	size, count := uint64(binary.LittleEndian.Uint16(f.data[54:])), uint64(binary.LittleEndian.Uint16(f.data[56:]))
 	if count == 0 {
 		return fmt.Errorf("no program headers: not a linked file")
 	}
@@ -154,8 +152,8 @@ func (f *File) readSegments() error {
 	for i := range f.Segments {
 		b := table[i*elf.SegmentSize:]
 		s := Segment{
-			Type: le.Uint32(b), Flags: le.Uint32(b[4:]), Offset: le.Uint64(b[8:]), Addr: le.Uint64(b[16:]),
-			PAddr: le.Uint64(b[24:]), FileSize: le.Uint64(b[32:]), MemSize: le.Uint64(b[40:]), Align: le.Uint64(b[48:]),
+			Type: binary.LittleEndian.Uint32(b), Flags: binary.LittleEndian.Uint32(b[4:]), Offset: binary.LittleEndian.Uint64(b[8:]), Addr: binary.LittleEndian.Uint64(b[16:]),
+			PAddr: binary.LittleEndian.Uint64(b[24:]), FileSize: binary.LittleEndian.Uint64(b[32:]), MemSize: binary.LittleEndian.Uint64(b[40:]), Align: binary.LittleEndian.Uint64(b[48:]),
 		}
 		f.Segments[i] = s
 		if s.Type == elf.PtNull {
@@ -189,9 +187,9 @@ func (f *File) readSegments() error {
 }
 
 func (f *File) readSections() error {
-	f.shoff = le.Uint64(f.data[40:])
-	size, count := uint64(le.Uint16(f.data[58:])), uint64(le.Uint16(f.data[60:]))
-	names := uint64(le.Uint16(f.data[62:]))
+	f.shoff = binary.LittleEndian.Uint64(f.data[40:])
+	size, count := uint64(binary.LittleEndian.Uint16(f.data[58:])), uint64(binary.LittleEndian.Uint16(f.data[60:]))
+	names := uint64(binary.LittleEndian.Uint16(f.data[62:]))
 	if f.shoff == 0 {
 		return fmt.Errorf("no section headers: found a file whose sections were removed, expected section headers")
 	}
@@ -203,10 +201,10 @@ func (f *File) readSections() error {
 		return fmt.Errorf("section headers at byte 0x%x: past the end of the file (%d bytes)", f.shoff, len(f.data))
 	}
 	if count == 0 {
-		count = le.Uint64(first[32:])
+		count = binary.LittleEndian.Uint64(first[32:])
 	}
 	if names == elf.ShnXindex {
-		names = uint64(le.Uint32(first[40:]))
+		names = uint64(binary.LittleEndian.Uint32(first[40:]))
 	}
 	if count == 0 || count > uint64(len(f.data))/elf.SectionSize {
 		return fmt.Errorf("section headers: %d headers do not lie in the file of %d bytes", count, len(f.data))
@@ -223,9 +221,9 @@ func (f *File) readSections() error {
 	for i := range f.Sections {
 		b := table[i*elf.SectionSize:]
 		f.Sections[i] = Section{
-			nameOffset: le.Uint32(b), Type: le.Uint32(b[4:]), Flags: le.Uint64(b[8:]), Addr: le.Uint64(b[16:]),
-			Offset: le.Uint64(b[24:]), Size: le.Uint64(b[32:]), Link: le.Uint32(b[40:]), Info: le.Uint32(b[44:]),
-			Align: le.Uint64(b[48:]), EntSize: le.Uint64(b[56:]), headerOffset: f.shoff + uint64(i)*elf.SectionSize,
+			nameOffset: binary.LittleEndian.Uint32(b), Type: binary.LittleEndian.Uint32(b[4:]), Flags: binary.LittleEndian.Uint64(b[8:]), Addr: binary.LittleEndian.Uint64(b[16:]),
+			Offset: binary.LittleEndian.Uint64(b[24:]), Size: binary.LittleEndian.Uint64(b[32:]), Link: binary.LittleEndian.Uint32(b[40:]), Info: binary.LittleEndian.Uint32(b[44:]),
+			Align: binary.LittleEndian.Uint64(b[48:]), EntSize: binary.LittleEndian.Uint64(b[56:]), headerOffset: f.shoff + uint64(i)*elf.SectionSize,
 		}
 	}
 	strings := &f.Sections[names]
@@ -277,7 +275,7 @@ func (f *File) readDynamic() error {
 		}
 		f.dynamic = []dynamicEntry{}
 		for at := 0; at+elf.DynamicSize <= len(table); at += elf.DynamicSize {
-			e := dynamicEntry{le.Uint64(table[at:]), le.Uint64(table[at+8:]), s.Offset + uint64(at) + 8}
+			e := dynamicEntry{binary.LittleEndian.Uint64(table[at:]), binary.LittleEndian.Uint64(table[at+8:]), s.Offset + uint64(at) + 8}
 			if e.tag == elf.DtNull {
 				break
 			}
@@ -343,7 +341,7 @@ func (f *File) word(addr uint64) (uint64, bool) {
 	if !ok {
 		return 0, false
 	}
-	return le.Uint64(f.data[off:]), true
+	return binary.LittleEndian.Uint64(f.data[off:]), true
 }
 
 // pageSize returns the largest alignment of a loaded segment, at least 4096.

@@ -2,6 +2,7 @@ package elfedit
 
 import (
 	"bytes"
+	"encoding/binary"
 	"strings"
 	"testing"
 
@@ -146,10 +147,10 @@ func TestReference(t *testing.T) {
 func TestEmptySegment(t *testing.T) {
 	data := testelf.Library{Bundles: [][]byte{bytes.Repeat([]byte("code"), 4000)}, Wrappers: []int{0}}.Build()
 	const last, far = 64 + 6*56, 1 << 53
-	le.PutUint32(data[last:], elf.PtLoad)
-	le.PutUint64(data[last+8:], far)
-	le.PutUint64(data[last+16:], far)
-	le.PutUint64(data[last+48:], 4096)
+	binary.LittleEndian.PutUint32(data[last:], elf.PtLoad)
+	binary.LittleEndian.PutUint64(data[last+8:], far)
+	binary.LittleEndian.PutUint64(data[last+16:], far)
+	binary.LittleEndian.PutUint64(data[last+48:], 4096)
 	for _, size := range []int{100, 20_000} {
 		f, err := Parse(content.Memory(data))
 		if err != nil {
@@ -172,14 +173,14 @@ func TestEmptySegment(t *testing.T) {
 // section header.
 func namesInside(d []byte) []byte {
 	const dynsym, dynstr, dynamic = 2, 3, 9
-	section := func(i int) []byte { return d[le.Uint64(d[40:])+uint64(i)*64:] }
-	inside := le.Uint64(section(dynsym)[16:]) + 8
-	for at := le.Uint64(section(dynamic)[24:]); le.Uint64(d[at:]) != elf.DtNull; at += elf.DynamicSize {
-		if le.Uint64(d[at:]) == elf.DtStrtab {
-			le.PutUint64(d[at+8:], inside)
+	section := func(i int) []byte { return d[binary.LittleEndian.Uint64(d[40:])+uint64(i)*64:] }
+	inside := binary.LittleEndian.Uint64(section(dynsym)[16:]) + 8
+	for at := binary.LittleEndian.Uint64(section(dynamic)[24:]); binary.LittleEndian.Uint64(d[at:]) != elf.DtNull; at += elf.DynamicSize {
+		if binary.LittleEndian.Uint64(d[at:]) == elf.DtStrtab {
+			binary.LittleEndian.PutUint64(d[at+8:], inside)
 		}
 	}
-	le.PutUint64(section(dynstr)[16:], inside)
+	binary.LittleEndian.PutUint64(section(dynstr)[16:], inside)
 	return section(dynstr)
 }
 
@@ -188,28 +189,28 @@ func TestHeadersThatDoNotFit(t *testing.T) {
 	const noteSegment, stackSegment = 64 + 5*56, 64 + 6*56
 	for name, damage := range map[string]func(d []byte){
 		"an empty segment of program headers": func(d []byte) {
-			le.PutUint32(d[stackSegment:], elf.PtPhdr)
-			le.PutUint64(d[stackSegment+16:], 1<<40)
+			binary.LittleEndian.PutUint32(d[stackSegment:], elf.PtPhdr)
+			binary.LittleEndian.PutUint64(d[stackSegment+16:], 1<<40)
 		},
 		// The note segment has to move, and the section that it reaches into with it.
 		"a section with another address": func(d []byte) {
-			sections := d[le.Uint64(d[40:]):]
-			size := le.Uint64(d[noteSegment+32:])
-			le.PutUint64(d[noteSegment+32:], size+8)
-			le.PutUint64(sections[2*64+16:], 0)
-			le.PutUint64(sections[2*64+24:], le.Uint64(d[noteSegment+8:])+size)
-			le.PutUint64(sections[2*64+32:], 8)
-			le.PutUint64(sections[2*64+48:], 4096)
+			sections := d[binary.LittleEndian.Uint64(d[40:]):]
+			size := binary.LittleEndian.Uint64(d[noteSegment+32:])
+			binary.LittleEndian.PutUint64(d[noteSegment+32:], size+8)
+			binary.LittleEndian.PutUint64(sections[2*64+16:], 0)
+			binary.LittleEndian.PutUint64(sections[2*64+24:], binary.LittleEndian.Uint64(d[noteSegment+8:])+size)
+			binary.LittleEndian.PutUint64(sections[2*64+32:], 8)
+			binary.LittleEndian.PutUint64(sections[2*64+48:], 4096)
 		},
 		// The dynamic tag of the names leads to an empty section inside one that has to move.
 		"an empty section inside another": func(d []byte) {
-			le.PutUint64(namesInside(d)[32:], 0)
+			binary.LittleEndian.PutUint64(namesInside(d)[32:], 0)
 		},
 		// The same, and the section has bytes elsewhere in the file.
 		"a section at the address of another": func(d []byte) {
 			names := namesInside(d)
-			le.PutUint64(names[24:], 0)
-			le.PutUint64(names[32:], 16)
+			binary.LittleEndian.PutUint64(names[24:], 0)
+			binary.LittleEndian.PutUint64(names[32:], 16)
 		},
 	} {
 		data := testelf.Library{Bundles: [][]byte{bytes.Repeat([]byte("code"), 4000)}, Wrappers: []int{0}}.Build()
@@ -245,10 +246,13 @@ func TestRefused(t *testing.T) {
 		"short":    {func(d []byte) []byte { return d[:63] }, "not an ELF file"},
 		"object":   {func(d []byte) []byte { d[16] = 1; return d }, "ELF type 1"},
 		"segments": {func(d []byte) []byte { d[56], d[57] = 0xfe, 0xff; return d[:1000] }, "program headers"},
-		"sections": {func(d []byte) []byte { le.PutUint64(d[40:], uint64(len(d))); return d }, "section headers"},
+		"sections": {func(d []byte) []byte { binary.LittleEndian.PutUint64(d[40:], uint64(len(d))); return d }, "section headers"},
 		"names":    {func(d []byte) []byte { d[62] = 200; return d }, "section names"},
-		"page":     {func(d []byte) []byte { le.PutUint64(d[64+48:], 3); return d }, "alignment"},
-		"power":    {func(d []byte) []byte { le.PutUint64(d[le.Uint64(d[40:])+64+48:], 12); return d }, "alignment 0xc is no power of two"},
+		"page":     {func(d []byte) []byte { binary.LittleEndian.PutUint64(d[64+48:], 3); return d }, "alignment"},
+		"power": {func(d []byte) []byte {
+			binary.LittleEndian.PutUint64(d[binary.LittleEndian.Uint64(d[40:])+64+48:], 12)
+			return d
+		}, "alignment 0xc is no power of two"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Parse(content.Memory(test.damage(bytes.Clone(good)))); err == nil || !strings.Contains(err.Error(), test.want) {

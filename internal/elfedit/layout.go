@@ -584,10 +584,29 @@ func (p *planner) giveLead(c *change, hi uint64) {
 	c.lead, c.keep = lead, lead+body
 }
 
-// foundBy maps types of sections to the dynamic tags through which they are found.
-var foundBy = map[uint32]uint64{
-	elf.ShtHash: elf.DtHash, elf.ShtGNUHash: elf.DtGNUHash, elf.ShtDynsym: elf.DtSymtab, elf.ShtStrtab: elf.DtStrtab, elf.ShtRela: elf.DtRela, elf.ShtRelr: elf.DtRelr,
-	elf.ShtGNUVersym: elf.DtVersym, elf.ShtGNUVerdef: elf.DtVerdef, elf.ShtGNUVerneed: elf.DtVerneed,
+// foundBy returns the dynamic tag through which sections of a type are found, 0 for none.
+func foundBy(section uint32) uint64 {
+	switch section {
+	case elf.ShtHash:
+		return elf.DtHash
+	case elf.ShtGNUHash:
+		return elf.DtGNUHash
+	case elf.ShtDynsym:
+		return elf.DtSymtab
+	case elf.ShtStrtab:
+		return elf.DtStrtab
+	case elf.ShtRela:
+		return elf.DtRela
+	case elf.ShtRelr:
+		return elf.DtRelr
+	case elf.ShtGNUVersym:
+		return elf.DtVersym
+	case elf.ShtGNUVerdef:
+		return elf.DtVerdef
+	case elf.ShtGNUVerneed:
+		return elf.DtVerneed
+	}
+	return 0
 }
 
 // movable returns the block that a section moves with.
@@ -619,8 +638,8 @@ func (p *planner) movable(section int) (block, error) {
 		}
 	}
 	if !named {
-		tag, ok := foundBy[s.Type]
-		if !ok {
+		tag := foundBy(s.Type)
+		if tag == 0 {
 			return fail(fmt.Sprintf("code may refer to sections of type 0x%x", s.Type))
 		}
 		at, ok := p.tag(tag)

@@ -2,6 +2,7 @@ package elfedit
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
 	"slices"
 
@@ -21,7 +22,7 @@ func ParseObject(in content.Content) (*Object, error) {
 	if data[4] != 2 || data[5] != 1 {
 		return nil, fmt.Errorf("ELF class %d, byte order %d: expected a 64-bit little-endian file", data[4], data[5])
 	}
-	o := &Object{File{in: in, data: data, Type: le.Uint16(data[16:]), Machine: le.Uint16(data[18:])}}
+	o := &Object{File{in: in, data: data, Type: binary.LittleEndian.Uint16(data[16:]), Machine: binary.LittleEndian.Uint16(data[18:])}}
 	if o.Type != elf.EtRel {
 		return nil, fmt.Errorf("ELF type %d: expected a relocatable object", o.Type)
 	}
@@ -55,19 +56,19 @@ func (o *Object) References(visit func(Reference) error) error {
 		symtab := &o.Sections[s.Link]
 		count := symtab.InFile() / elf.SymbolSize
 		for at, end := s.Offset, s.Offset+s.InFile(); at < end && end-at >= elf.RelaSize; at += elf.RelaSize {
-			info := le.Uint64(o.data[at+8:])
+			info := binary.LittleEndian.Uint64(o.data[at+8:])
 			if info>>32 >= count {
 				return fmt.Errorf("section %s: relocation at byte 0x%x: symbol %d does not exist", s.Name, at, info>>32)
 			}
 			symbol := symtab.Offset + info>>32*elf.SymbolSize
-			section := int(le.Uint16(o.data[symbol+6:]))
+			section := int(binary.LittleEndian.Uint16(o.data[symbol+6:]))
 			if section == elf.ShnUndef || section >= min(elf.ShnLoReserve, len(o.Sections)) {
 				continue
 			}
 			form, _ := o.form(uint32(info))
 			r := Reference{
-				From:   Place{int(s.Info), le.Uint64(o.data[at:])},
-				To:     Place{section, le.Uint64(o.data[symbol+8:]) + le.Uint64(o.data[at+16:])},
+				From:   Place{int(s.Info), binary.LittleEndian.Uint64(o.data[at:])},
+				To:     Place{section, binary.LittleEndian.Uint64(o.data[symbol+8:]) + binary.LittleEndian.Uint64(o.data[at+16:])},
 				Direct: form == Symbolic, record: at, symbol: symbol,
 			}
 			if err := visit(r); err != nil {
@@ -151,7 +152,7 @@ func (o *Object) moveReferences(p *planner, changes []ObjectChange) error {
 					return fmt.Errorf("relocation at byte 0x%x of section %d: it points to byte 0x%x of section %s, where no device code begins", r.From.Offset, r.From.Section, r.To.Offset, o.Sections[c.Section].Name)
 				}
 			}
-			value := le.Uint64(o.data[r.symbol+8:])
+			value := binary.LittleEndian.Uint64(o.data[r.symbol+8:])
 			now := goal - p.objectSymbol(c, r.symbol, value)
 			if now != r.To.Offset-value {
 				p.patch(r.record+16, now)
@@ -181,12 +182,12 @@ func (p *planner) objectSymbols() {
 			continue
 		}
 		for at, end := s.Offset, s.Offset+s.InFile(); at < end && end-at >= elf.SymbolSize; at += elf.SymbolSize {
-			section := int(le.Uint16(p.data[at+6:]))
+			section := int(binary.LittleEndian.Uint16(p.data[at+6:]))
 			for _, c := range p.changes {
 				if c.Section != section {
 					continue
 				}
-				value, size := le.Uint64(p.data[at+8:]), le.Uint64(p.data[at+16:])
+				value, size := binary.LittleEndian.Uint64(p.data[at+8:]), binary.LittleEndian.Uint64(p.data[at+16:])
 				moved := p.objectSymbol(&ObjectChange{Section: section, Size: c.Size, Move: c.Move}, at, value)
 				if moved != value {
 					p.patch(at+8, moved)
@@ -203,7 +204,7 @@ func (p *planner) writeObject() (*Layout, error) {
 	var parts []content.Part
 	header := bytes.Clone(p.data[:elf.HeaderSize])
 	table := p.shift(p.shoff)
-	le.PutUint64(header[40:], table)
+	binary.LittleEndian.PutUint64(header[40:], table)
 	parts = append(parts, content.Part{Content: content.Memory(header)}, content.Part{Offset: int64(table), Content: content.Memory(p.sectionTable())})
 	for _, c := range p.changes {
 		for _, part := range c.Parts {

@@ -1,6 +1,7 @@
 package elfedit
 
 import (
+	"encoding/binary"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/internal/elf"
@@ -102,12 +103,12 @@ func (f *File) relaPointers(at, size uint64, visit func(Pointer) error) error {
 	symtab, haveSymbols := f.tag(elf.DtSymtab)
 	for end := at + size; end-at >= elf.RelaSize; at += elf.RelaSize {
 		b := f.data[at : at+elf.RelaSize]
-		info := le.Uint64(b[8:])
+		info := binary.LittleEndian.Uint64(b[8:])
 		form, isAddress := f.form(uint32(info))
 		if !isAddress {
 			continue
 		}
-		p := Pointer{Slot: le.Uint64(b), Value: le.Uint64(b[16:]), Form: form, record: at, index: uint32(info >> 32)}
+		p := Pointer{Slot: binary.LittleEndian.Uint64(b), Value: binary.LittleEndian.Uint64(b[16:]), Form: form, record: at, index: uint32(info >> 32)}
 		if form == Symbolic && p.index != 0 {
 			off, ok := uint64(0), false
 			if haveSymbols {
@@ -116,7 +117,7 @@ func (f *File) relaPointers(at, size uint64, visit func(Pointer) error) error {
 			if !ok {
 				return fmt.Errorf("relocation at byte 0x%x: symbol %d does not exist", at, p.index)
 			}
-			p.symbol = le.Uint64(f.data[off+8:])
+			p.symbol = binary.LittleEndian.Uint64(f.data[off+8:])
 			p.Value += p.symbol
 		}
 		if err := visit(p); err != nil {
@@ -140,7 +141,7 @@ func (f *File) relrPointers(visit func(Pointer) error) error {
 		return visit(Pointer{Slot: slot, Value: value, Form: Packed})
 	}
 	for end := at + size; end-at >= 8; at += 8 {
-		word := le.Uint64(f.data[at:])
+		word := binary.LittleEndian.Uint64(f.data[at:])
 		if word&1 == 0 {
 			if err := one(word); err != nil {
 				return err

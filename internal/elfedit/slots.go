@@ -2,6 +2,7 @@ package elfedit
 
 import (
 	"bytes"
+	"encoding/binary"
 
 	"github.com/rules-offload/rules_offload/internal/elf"
 )
@@ -28,7 +29,7 @@ func (f *File) Slots(symbol string) ([]uint64, error) {
 		if !ok {
 			return false
 		}
-		name, ok := f.Offset(strtab+uint64(le.Uint32(f.data[off:])), uint64(len(text)))
+		name, ok := f.Offset(strtab+uint64(binary.LittleEndian.Uint32(f.data[off:])), uint64(len(text)))
 		return ok && bytes.Equal(f.data[name:name+uint64(len(text))], text)
 	}
 	known := make(map[uint64]bool) // by index of the symbol
@@ -39,7 +40,7 @@ func (f *File) Slots(symbol string) ([]uint64, error) {
 			return nil, err
 		}
 		for end := at + size; end-at >= elf.RelaSize; at += elf.RelaSize {
-			info := le.Uint64(f.data[at+8:])
+			info := binary.LittleEndian.Uint64(f.data[at+8:])
 			switch typ := uint32(info); {
 			case f.Machine == elf.MachineX8664 && typ != x8664GlobDat && typ != x8664JumpSlot,
 				f.Machine == elf.MachineAArch64 && typ != aarch64GlobDat && typ != aarch64JumpSlot:
@@ -51,7 +52,7 @@ func (f *File) Slots(symbol string) ([]uint64, error) {
 				known[info>>32] = is
 			}
 			if is {
-				slots = append(slots, le.Uint64(f.data[at:]))
+				slots = append(slots, binary.LittleEndian.Uint64(f.data[at:]))
 			}
 		}
 	}

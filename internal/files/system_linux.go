@@ -49,11 +49,19 @@ var openUnnamed = func(dir string, mode fs.FileMode) (*os.File, error) {
 	return os.OpenFile(dir, os.O_RDWR|unix.O_TMPFILE, mode)
 }
 
+var (
+	findProc sync.Once
+	hasProc  bool
+)
+
 // procMounted reports whether linkFile can work.
-var procMounted = sync.OnceValue(func() bool {
-	_, err := os.Stat("/proc/self/fd")
-	return err == nil
-})
+func procMounted() bool {
+	findProc.Do(func() {
+		_, err := os.Stat("/proc/self/fd")
+		hasProc = err == nil
+	})
+	return hasProc
+}
 
 // linkFile gives a file of openUnnamed its name, which must be new.
 func linkFile(f *os.File, name string) error {

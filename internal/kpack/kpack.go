@@ -41,8 +41,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 )
 
-var le = binary.LittleEndian
-
 // magic is the first bytes of every archive.
 const magic = "KPAK"
 
@@ -121,10 +119,10 @@ func Parse(c content.Content) (*Archive, error) {
 	if !Is(data) || len(data) < headerSize {
 		return nil, fmt.Errorf("not a kpack archive: found %d bytes without the magic %s", len(data), magic)
 	}
-	if v := le.Uint32(data[4:]); v != version {
+	if v := binary.LittleEndian.Uint32(data[4:]); v != version {
 		return nil, fmt.Errorf("kpack archive: found version %d, expected %d", v, version)
 	}
-	at := le.Uint64(data[8:])
+	at := binary.LittleEndian.Uint64(data[8:])
 	if at < headerSize || at >= uint64(len(data)) {
 		return nil, fmt.Errorf("kpack archive: the table of contents at byte %d is outside of the file of %d bytes", at, len(data))
 	}
@@ -413,7 +411,7 @@ func (p *parser) readFrames() error {
 	if len(data) < 4 {
 		return errors.New("zstd_size: more frames than the data can hold")
 	}
-	n := le.Uint32(data)
+	n := binary.LittleEndian.Uint32(data)
 	if uint64(n) > uint64(len(data)-4)/4 || n > maxFrames {
 		return fmt.Errorf("%d zstd frames in %d bytes", n, len(data))
 	}
@@ -422,7 +420,7 @@ func (p *parser) readFrames() error {
 		if uint64(len(data))-at < 4 {
 			return fmt.Errorf("zstd frame %d of %d: its size passes the end of the data", i, n)
 		}
-		size := uint64(le.Uint32(data[at:]))
+		size := uint64(binary.LittleEndian.Uint32(data[at:]))
 		if at += 4; size > uint64(len(data))-at {
 			return fmt.Errorf("zstd frame %d of %d: %d bytes pass the end of the data", i, n, size)
 		}

@@ -3,6 +3,7 @@ package kpack
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"testing"
@@ -125,7 +126,7 @@ func TestDamage(t *testing.T) {
 				damaged := bytes.Clone(data)
 				damaged[i] ^= 1 << bit
 				err := exercise(damaged)
-				if scheme == Zstd && i >= dataOffset+4 && err == nil && i < int(le.Uint64(data[8:])) {
+				if scheme == Zstd && i >= dataOffset+4 && err == nil && i < int(binary.LittleEndian.Uint64(data[8:])) {
 					continue // literals of a frame without a checksum
 				}
 				if err != nil && strings.Contains(err.Error(), "\n") {
@@ -139,7 +140,7 @@ func TestDamage(t *testing.T) {
 // archiveOf returns an archive with a table of contents.
 func archiveOf(toc []byte) []byte {
 	b := append([]byte(magic), 1, 0, 0, 0)
-	b = le.AppendUint64(b, dataOffset)
+	b = binary.LittleEndian.AppendUint64(b, dataOffset)
 	return append(append(b, make([]byte, dataOffset-headerSize)...), toc...)
 }
 

@@ -3,6 +3,7 @@ package kpack
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -91,7 +92,7 @@ func merge(ctx context.Context, h *Host, o *MergeOptions, memory *reservations) 
 		}
 		c.Slots[w.Addr+8] = at
 		e.Patches = append(e.Patches,
-			elfedit.Patch{Addr: w.Addr, Data: le.AppendUint32(nil, embedding.MagicHIP)},
+			elfedit.Patch{Addr: w.Addr, Data: binary.LittleEndian.AppendUint32(nil, embedding.MagicHIP)},
 			elfedit.Patch{Addr: w.Addr + 16, Data: make([]byte, 8)})
 	}
 	if !found && !o.MayBeEmpty {

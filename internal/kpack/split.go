@@ -3,6 +3,7 @@ package kpack
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -261,8 +262,8 @@ func (o *SplitOptions) host(code *prune.Code) (*elfedit.Layout, error) {
 	for i, w := range code.Wrappers {
 		e.Changes[0].Slots[w.Addr+8] = 0
 		e.Patches = append(e.Patches,
-			elfedit.Patch{Addr: w.Addr, Data: le.AppendUint32(nil, embedding.MagicKpack)},
-			elfedit.Patch{Addr: w.Addr + 16, Data: le.AppendUint32(nil, uint32(i))})
+			elfedit.Patch{Addr: w.Addr, Data: binary.LittleEndian.AppendUint32(nil, embedding.MagicKpack)},
+			elfedit.Patch{Addr: w.Addr + 16, Data: binary.LittleEndian.AppendUint32(nil, uint32(i))})
 	}
 	return code.File.Layout(e)
 }

@@ -1,6 +1,7 @@
 package kpack
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,18 +37,18 @@ func Write(sink content.Sink, a *Archive) error {
 		return err
 	}
 	head := append([]byte(magic), version, 0, 0, 0)
-	head = append(le.AppendUint64(head, uint64(size)), make([]byte, dataOffset-headerSize)...)
+	head = append(binary.LittleEndian.AppendUint64(head, uint64(size)), make([]byte, dataOffset-headerSize)...)
 	if _, err := sink.Write(head); err != nil {
 		return err
 	}
 	if a.Scheme == Zstd {
-		if _, err := sink.Write(le.AppendUint32(nil, uint32(len(blobs)))); err != nil {
+		if _, err := sink.Write(binary.LittleEndian.AppendUint32(nil, uint32(len(blobs)))); err != nil {
 			return err
 		}
 	}
 	for _, b := range blobs {
 		if a.Scheme == Zstd {
-			if _, err := sink.Write(le.AppendUint32(nil, uint32(b.Len()))); err != nil {
+			if _, err := sink.Write(binary.LittleEndian.AppendUint32(nil, uint32(b.Len()))); err != nil {
 				return err
 			}
 		}
@@ -187,7 +188,7 @@ func (w *Writer) Add(a *Archive) error {
 			ordinal = len(w.offsets)
 			ordinals[e.Ordinal] = ordinal
 			if w.archive.Scheme == Zstd {
-				if _, err := w.out.Write(le.AppendUint32(nil, uint32(e.Stored.Len()))); err != nil {
+				if _, err := w.out.Write(binary.LittleEndian.AppendUint32(nil, uint32(e.Stored.Len()))); err != nil {
 					return err
 				}
 				w.size += 4
@@ -214,12 +215,12 @@ func (w *Writer) Close() (entries int, err error) {
 		return 0, err
 	}
 	head := append([]byte(magic), version, 0, 0, 0)
-	head = le.AppendUint64(head, uint64(w.size))
+	head = binary.LittleEndian.AppendUint64(head, uint64(w.size))
 	if _, err := w.out.WriteAt(head, 0); err != nil {
 		return 0, err
 	}
 	if w.archive.Scheme == Zstd {
-		if _, err := w.out.WriteAt(le.AppendUint32(nil, uint32(len(w.offsets))), dataOffset); err != nil {
+		if _, err := w.out.WriteAt(binary.LittleEndian.AppendUint32(nil, uint32(len(w.offsets))), dataOffset); err != nil {
 			return 0, err
 		}
 	}

@@ -7,10 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/rules-offload/rules_offload/engine"
 
@@ -160,19 +158,31 @@ func checkRuntime(s *engine.Session, opt LinkDeviceOptions) error {
 	return nil
 }
 
-// lldUndefined matches lld's message for an undefined symbol.
-var lldUndefined = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(?m)^\S*lld: error: undefined (?:hidden |protected |internal )?symbol: (.+?)\r?$`)
-})
+// lldUndefined returns the symbol of a line of output that is lld's message for an undefined symbol,
+// "" for other lines.
+func lldUndefined(line string) string {
+	tool, message, _ := strings.Cut(line, ": error: undefined ")
+	if !strings.HasSuffix(tool, "lld") || strings.ContainsAny(tool, " \t\f\r") {
+		return ""
+	}
+	for _, visibility := range []string{"hidden ", "protected ", "internal "} {
+		message = strings.TrimPrefix(message, visibility)
+	}
+	name, found := strings.CutPrefix(message, "symbol: ")
+	if !found {
+		return ""
+	}
+	return strings.TrimSuffix(name, "\r")
+}
 
 // undefinedSymbols returns an error for the undefined symbols in the output of lld, nil if it has
 // none. Objects that cannot be read refer to nothing.
 func undefinedSymbols(s *engine.Session, output string, objects []LinkedObject, advice string) error {
 	e := &UndefinedSymbolsError{Advice: advice}
 	index := map[string]int{}
-	for _, match := range lldUndefined().FindAllStringSubmatch(output, -1) {
-		name := match[1]
-		if _, seen := index[name]; !seen {
+	for line := range strings.SplitSeq(output, "\n") {
+		name := lldUndefined(line)
+		if _, seen := index[name]; name != "" && !seen {
 			index[name] = len(e.Symbols)
 			e.Symbols = append(e.Symbols, UndefinedSymbol{Name: name})
 		}

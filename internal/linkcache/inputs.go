@@ -203,7 +203,7 @@ func (k *keyer) isDir(value string) bool {
 var (
 	libraryOptions   = []string{"-l", "--library", "-library"}
 	searchOptions    = []string{"-L", "--library-path", "-library-path"}
-	directoryOptions = append([]string{"--sysroot", "--cuda-path", "-rpath", "--rpath", "-rpath-link", "--rpath-link"}, searchOptions...)
+	directoryOptions = []string{"--sysroot", "--cuda-path", "-rpath", "--rpath", "-rpath-link", "--rpath-link", "-L", "--library-path", "-library-path"}
 	listOptions      = []string{
 		"--version-script", "-version-script", "--dynamic-list", "-dynamic-list", "--symbol-ordering-file", "-symbol-ordering-file",
 		"--call-graph-ordering-file", "-call-graph-ordering-file", "--export-dynamic-symbol-list", "-export-dynamic-symbol-list",

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/rules-offload/rules_offload/internal/process"
 )
@@ -121,7 +119,7 @@ var uncacheableOptions = []string{
 }
 
 // uncacheableLetters are such options of one letter.
-var uncacheableLetters = map[string]bool{"M": true, "t": true, "b": true, "R": true}
+var uncacheableLetters = []string{"M", "t", "b", "R"}
 
 // uncacheable reports whether a command has an option of uncacheableOptions or a response file.
 func uncacheable(words []string) bool {
@@ -146,7 +144,7 @@ func isUncacheable(word string, plugin bool) bool {
 	for _, prefix := range []string{"plugin-opt=", "mllvm="} {
 		name = strings.TrimLeft(strings.TrimPrefix(name, prefix), "-")
 	}
-	return uncacheableLetters[name] || slices.ContainsFunc(uncacheableOptions, func(option string) bool { return strings.HasPrefix(name, option) })
+	return slices.Contains(uncacheableLetters, name) || slices.ContainsFunc(uncacheableOptions, func(option string) bool { return strings.HasPrefix(name, option) })
 }
 
 // keyer computes the key of a link.
@@ -180,7 +178,7 @@ func (k *keyer) environment() {
 func (k *keyer) command(words []string) error {
 	// Of other linkers, it is not known which files they read.
 	tool := filepath.Base(words[0])
-	others, known := linkers[strings.TrimRight(tool, "-0123456789.")]
+	others, known := runBy(strings.TrimRight(tool, "-0123456789."))
 	if !known || uncacheable(words) || k.intermediate(words) {
 		return errUnknown
 	}
@@ -196,8 +194,17 @@ func (k *keyer) command(words []string) error {
 	return k.files(words[1:])
 }
 
-// linkers are the linkers of device code whose inputs are known, and the programs that they run.
-var linkers = map[string][]string{"ld.lld": nil, "lld": nil, "clang-nvlink-wrapper": {"ptxas", "nvlink", "fatbinary", "clang"}}
+// runBy returns the programs that a linker of device code runs, and reports whether its inputs are
+// known.
+func runBy(linker string) (programs []string, known bool) {
+	switch linker {
+	case "ld.lld", "lld":
+		return nil, true
+	case "clang-nvlink-wrapper":
+		return []string{"ptxas", "nvlink", "fatbinary", "clang"}, true
+	}
+	return nil, false
+}
 
 // helper adds a program that a linker runs, in all directories in which it can be.
 func (k *keyer) helper(name string, words []string) {
@@ -230,16 +237,26 @@ func (k *keyer) intermediate(words []string) bool {
 	return false
 }
 
-var quotedWord = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`"((?:[^"\\]|\\.)*)"`) })
-var escaped = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\\(.)`) })
-
-// commandWords returns the words of a command that clang -### prints, or nil for another line.
+// commandWords returns the words of a command that clang -### prints, or nil for another line. Each
+// is in quotes, with a backslash before quotes and backslashes.
 func commandWords(line string) (words []string) {
 	if !strings.HasPrefix(line, ` "`) {
 		return nil
 	}
-	for _, m := range quotedWord().FindAllStringSubmatch(line, -1) {
-		words = append(words, escaped().ReplaceAllString(m[1], "$1"))
+	var word []byte
+	within := false
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '"' && within:
+			words, word, within = append(words, string(word)), word[:0], false
+		case c == '"':
+			within = true
+		case c == '\\' && within && i+1 < len(line):
+			i++
+			word = append(word, line[i])
+		case within:
+			word = append(word, c)
+		}
 	}
 	return words
 }

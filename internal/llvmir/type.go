@@ -30,16 +30,12 @@ const (
 var (
 	Void = &Type{text: "void", kind: voidType}
 	Ptr  = &Type{text: "ptr", kind: pointerType}
-	I1   = integer(1)
-	I8   = integer(8)
-	I16  = integer(16)
-	I32  = integer(32)
-	I64  = integer(64)
+	I1   = &Type{text: "i1", kind: integerType, count: 1}
+	I8   = &Type{text: "i8", kind: integerType, count: 8}
+	I16  = &Type{text: "i16", kind: integerType, count: 16}
+	I32  = &Type{text: "i32", kind: integerType, count: 32}
+	I64  = &Type{text: "i64", kind: integerType, count: 64}
 )
-
-func integer(bits int64) *Type {
-	return &Type{text: fmt.Sprintf("i%d", bits), kind: integerType, count: bits}
-}
 
 // Array returns the type of arrays of n elements.
 func Array(n int64, element *Type) *Type {

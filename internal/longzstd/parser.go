@@ -2,8 +2,8 @@ package longzstd
 
 import "math/bits"
 
-// A parser cuts the source into blocks and finds their sequences. See the
-// package's design notes for how.
+// A parser cuts the source into blocks and finds their sequences. The package
+// comment describes how.
 type parser struct {
 	src    []byte
 	pos    int // where the next block starts
@@ -22,26 +22,26 @@ type parser struct {
 	restLen int
 }
 
-// tables say where what was last: 8 bytes and 5 bytes of every position looked at, as entry
-// makes them, and 32 bytes of the sampled ones, the position in the upper half and some of the
-// hash in the lower. Positions are kept modulo a power of two, and cells are zero at first: a
-// candidate counts only when the source says the same.
+// tables have the last position of each hash: of 8 bytes and of 5 bytes at every examined
+// position, as entry makes them, and of 32 bytes at the sampled positions, the position in the
+// upper half and a part of the hash in the lower half. Positions are stored modulo a power of two,
+// and cells are zero at first: a candidate is valid only if the bytes in the source are equal.
 type tables struct {
 	short [1 << shortLog]uint32
 	far   [1 << farLog]uint64
 	long  [1 << longLog]uint32
 }
 
-// An effort is how hard to search.
+// An effort has the limits of a search.
 type effort struct {
 	longLog, shortLog, farLog int // of the tables' sizes, for a large source
 
-	minScore  int    // what a match that was found by 5 bytes saves at least
-	lazyBelow int    // shorter matches give way to better ones that start one further on
-	maxStep   int    // how far at most to step where nothing matches
-	stepLog   int    // steps grow by one after so many literals in a row, as a logarithm; 6 at least
-	noise     int    // after so many literals in a row the data is taken for noise
-	sample    uint64 // positions with these bits of their hash zero are sampled
+	minScore  int    // the minimum score of a match that was found by 5 bytes
+	lazyBelow int    // for shorter matches, the next position is tried as well
+	maxStep   int    // the largest step where nothing matches
+	stepLog   int    // steps grow by one after this number of literals in a row, as a logarithm; at least 6
+	noise     int    // after this number of literals in a row, the data is noise
+	sample    uint64 // positions whose hash has zeros in these bits are sampled
 	careful   bool   // compare more
 	leaves    int    // pieces of a block to compare when cutting it, a power of two
 }
@@ -123,13 +123,13 @@ func newParser(src []byte, e effort) *parser {
 	return p
 }
 
-// release gives back the tables; the parser is done.
+// release returns the tables to their pool. The parser must not be used after it.
 func (p *parser) release() {
 	p.freeTables()
 	p.tables = nil
 }
 
-// entry is what long and short keep of a position and the hash of what is there.
+// entry returns the cell in long and short for a position and the hash of its bytes.
 func entry(i int, h uint64) uint32 {
 	return uint32(i)<<tagBits | uint32(h>>tagShift)&tagMask
 }
@@ -162,7 +162,7 @@ func forward8(src []byte, x uint64, q, p int) int {
 	return 8 + forward(src, q+8, p+8)
 }
 
-// backward returns how many bytes in front of p, no further back than first, equal those in front of q.
+// backward returns how many bytes before p, none of them before first, equal those before q.
 func backward(src []byte, q, p, first int) int {
 	n := 0
 	for p-n > first && q-n > 0 && src[p-n-1] == src[q-n-1] {
@@ -171,7 +171,7 @@ func backward(src []byte, q, p, first int) int {
 	return n
 }
 
-// score says how much a match saves, in quarters of a byte of literals.
+// score returns the saving of a match, in quarters of a byte of literals.
 func score(length, offset int) int { return length*4 - bits.Len(uint(offset)) }
 
 // next fills b with the next block, or returns false at the end.
@@ -204,7 +204,7 @@ func (p *parser) next(b *block) bool {
 	return true
 }
 
-// isText reports whether a block looks like text, going by some of its bytes.
+// isText reports whether a block is probably text, by a sample of its bytes.
 func isText(data []byte) bool {
 	const samples = 128
 	if len(data) < samples {

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// queuedBlocks is how many blocks may wait between the parser and the writer.
+// queuedBlocks is the maximum number of blocks that wait between the parser and the writer.
 const queuedBlocks = 8
 
 // A pipeline divides between two goroutines what must be done in order: parsing, coding

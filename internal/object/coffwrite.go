@@ -260,8 +260,14 @@ func (s *outCOFFSymbol) fileName() []byte {
 	return s.aux[:n]
 }
 
-// symbolTables are the sections whose contents are record numbers of symbols.
-var symbolTables = map[string]bool{".gljmp$y": true, ".giats$y": true, ".gfids$y": true, ".gehcont$y": true}
+// isSymbolTable reports whether the content of a section is record numbers of symbols.
+func isSymbolTable(section []byte) bool {
+	switch string(section) {
+	case ".gljmp$y", ".giats$y", ".gfids$y", ".gehcont$y":
+		return true
+	}
+	return false
+}
 
 // renumberTables updates tables of symbol numbers (control flow guard) and the
 // checksums of them in section symbols.
@@ -272,13 +278,13 @@ func (r *coffRewriter) renumberTables() error {
 	le := binary.LittleEndian
 	definitions := map[*outCOFFSection]*outCOFFSymbol{}
 	for _, s := range r.symbols {
-		if s.class == symClassStatic && s.auxs == 1 && s.value == 0 && symbolTables[string(s.name)] {
+		if s.class == symClassStatic && s.auxs == 1 && s.value == 0 && isSymbolTable(s.name) {
 			definitions[s.in] = s
 		}
 	}
 	var total uint64
 	for _, s := range r.sections {
-		if !symbolTables[string(s.title)] || s.content.Len() == 0 {
+		if !isSymbolTable(s.title) || s.content.Len() == 0 {
 			continue
 		}
 		if total += uint64(s.content.Len()); total > uint64(len(r.f.data)) {

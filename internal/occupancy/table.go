@@ -38,13 +38,21 @@ type waves struct{ most, vgprs, granule, encoding int64 }
 // table holds the processors by number.
 type table [256]*Processor
 
-var processors = sync.OnceValue(func() *table {
-	t, err := parseTable(processorsText)
-	if err != nil {
-		panic(err) // the file is part of the program; a test reads it
-	}
-	return t
-})
+var (
+	parseProcessors sync.Once
+	parsed          *table
+)
+
+// processors returns the table in processorsText.
+func processors() *table {
+	parseProcessors.Do(func() {
+		var err error
+		if parsed, err = parseTable(processorsText); err != nil {
+			panic(err) // the file is part of the program; a test reads it
+		}
+	})
+	return parsed
+}
 
 // ByMach returns the constants of the processor with that number in the low
 // byte of e_flags, or nil.

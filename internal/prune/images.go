@@ -2,6 +2,7 @@ package prune
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -229,8 +230,8 @@ func imageRecords(f *elfedit.File, section int, images []imageRange) (map[uint64
 		}
 		data := f.Content(i).Bytes()
 		for at := (8 - t.Addr%8) % 8; at+16 <= uint64(len(data)); at += 8 {
-			value := le.Uint64(data[at:])
-			if i, ok := starts[value]; ok && le.Uint64(data[at+8:]) == value+images[i].size {
+			value := binary.LittleEndian.Uint64(data[at:])
+			if i, ok := starts[value]; ok && binary.LittleEndian.Uint64(data[at+8:]) == value+images[i].size {
 				records[t.Addr+at] = i
 			}
 		}

@@ -1,6 +1,7 @@
 package prune
 
 import (
+	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
@@ -171,7 +172,7 @@ func (w *work) choose() error {
 
 // isAMDGPU reports whether data begins with an ELF header for AMD GPUs.
 func isAMDGPU(data []byte) bool {
-	return len(data) >= 20 && string(data[:4]) == elf.Magic && le.Uint16(data[18:]) == elf.MachineAMDGPU
+	return len(data) >= 20 && string(data[:4]) == elf.Magic && binary.LittleEndian.Uint16(data[18:]) == elf.MachineAMDGPU
 }
 
 // list formats the entries of a file for a message.

@@ -16,8 +16,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
-var le = binary.LittleEndian
-
 // unit is a bundle, a range of sections with entries, or a package of images.
 type unit struct {
 	member, section string
@@ -319,15 +317,15 @@ func compressOld(ctx context.Context, out *content.Buffer, layout *bundle.Layout
 	}
 	switch version {
 	case 1:
-		head = le.AppendUint32(head, uint32(plain.Len()))
+		head = binary.LittleEndian.AppendUint32(head, uint32(plain.Len()))
 	case 2:
-		head = le.AppendUint32(head, uint32(size))
-		head = le.AppendUint32(head, uint32(plain.Len()))
+		head = binary.LittleEndian.AppendUint32(head, uint32(size))
+		head = binary.LittleEndian.AppendUint32(head, uint32(plain.Len()))
 	default:
-		head = le.AppendUint64(head, uint64(size))
-		head = le.AppendUint64(head, uint64(plain.Len()))
+		head = binary.LittleEndian.AppendUint64(head, uint64(size))
+		head = binary.LittleEndian.AppendUint64(head, uint64(plain.Len()))
 	}
-	head = le.AppendUint64(head, h.Sum())
+	head = binary.LittleEndian.AppendUint64(head, h.Sum())
 	if _, err := out.Write(head); err != nil {
 		return err
 	}

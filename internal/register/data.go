@@ -89,23 +89,22 @@ func (m *module) export(name string, section object.SectionID, size uint64) {
 	m.Symbol(object.BuilderSymbol{Name: name, Section: section, Size: size, Bind: elf.BindGlobal, Type: elf.TypeObject})
 }
 
-// keywords are the keywords of C and C++, which cannot be names of data.
-var keywords = map[string]bool{}
-
-func init() {
-	for _, word := range []string{
-		"alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch", "char",
-		"char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept", "const",
-		"const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete", "do", "double",
-		"dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for", "friend", "goto", "if",
-		"inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq", "nullptr", "operator", "or",
-		"or_eq", "private", "protected", "public", "register", "reinterpret_cast", "requires", "restrict", "return", "short",
-		"signed", "sizeof", "static", "static_assert", "static_cast", "struct", "switch", "template", "this", "thread_local",
-		"throw", "true", "try", "typedef", "typeid", "typename", "typeof", "union", "unsigned", "using", "virtual", "void",
-		"volatile", "wchar_t", "while", "xor", "xor_eq",
-	} {
-		keywords[word] = true
+// isKeyword reports whether a name is a keyword of C or C++, which cannot be the name of data.
+func isKeyword(name string) bool {
+	switch name {
+	case "alignas", "alignof", "and", "and_eq", "asm", "auto", "bitand", "bitor", "bool", "break", "case", "catch",
+		"char", "char16_t", "char32_t", "char8_t", "class", "co_await", "co_return", "co_yield", "compl", "concept",
+		"const", "const_cast", "consteval", "constexpr", "constinit", "continue", "decltype", "default", "delete",
+		"do", "double", "dynamic_cast", "else", "enum", "explicit", "export", "extern", "false", "float", "for",
+		"friend", "goto", "if", "inline", "int", "long", "mutable", "namespace", "new", "noexcept", "not", "not_eq",
+		"nullptr", "operator", "or", "or_eq", "private", "protected", "public", "register", "reinterpret_cast",
+		"requires", "restrict", "return", "short", "signed", "sizeof", "static", "static_assert", "static_cast",
+		"struct", "switch", "template", "this", "thread_local", "throw", "true", "try", "typedef", "typeid",
+		"typename", "typeof", "union", "unsigned", "using", "virtual", "void", "volatile", "wchar_t", "while", "xor",
+		"xor_eq":
+		return true
 	}
+	return false
 }
 
 // CheckIdentifier returns an error if C or C++ cannot declare data with that
@@ -114,7 +113,7 @@ func CheckIdentifier(name string) error {
 	switch {
 	case !identifier(name):
 		return fmt.Errorf("symbol %q is not a C identifier: expected letters, digits and _, no digit first", name)
-	case keywords[name]:
+	case isKeyword(name):
 		return fmt.Errorf("symbol %q is a keyword of C or C++; choose another name", name)
 	}
 	return nil

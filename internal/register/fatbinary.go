@@ -40,7 +40,7 @@ func (f *FatBinary) Write(out content.Sink) error {
 	if f.Unused {
 		return m.finish(out)
 	}
-	names := fatBinary[offloadbinary.HIP]
+	names := fatBinaryNames(offloadbinary.HIP)
 	m.define(f.Symbol, m.Section(object.BuilderSection{
 		Name: names.image, Type: elf.ShtProgbits, Flags: m.machine.imageFlags(f.Content.Len()), Align: names.align, Content: f.Content,
 	}), uint64(f.Content.Len()))

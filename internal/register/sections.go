@@ -43,9 +43,12 @@ type names struct {
 	align          uint64
 }
 
-var fatBinary = map[offloadbinary.OffloadKind]names{
-	offloadbinary.HIP:  {embedding.HIPSection, embedding.HIPWrappers, embedding.MagicHIP, hipAlign},
-	offloadbinary.CUDA: {embedding.CUDASection, embedding.CUDAWrappers, embedding.MagicCUDA, cudaAlign},
+// fatBinaryNames returns the names of HIP or CUDA.
+func fatBinaryNames(kind offloadbinary.OffloadKind) names {
+	if kind == offloadbinary.CUDA {
+		return names{embedding.CUDASection, embedding.CUDAWrappers, embedding.MagicCUDA, cudaAlign}
+	}
+	return names{embedding.HIPSection, embedding.HIPWrappers, embedding.MagicHIP, hipAlign}
 }
 
 // module is an object that is being built.
@@ -226,7 +229,7 @@ func (m *module) openMP(r *Registration) {
 // fatBinary adds the fat binary, the wrapper that points to it, and a variable
 // for the handle that the runtime returns.
 func (m *module) fatBinary(r *Registration) {
-	n, img := fatBinary[r.Kind], r.Images[0]
+	n, img := fatBinaryNames(r.Kind), r.Images[0]
 	image := m.local(".fatbin_image", m.Section(object.BuilderSection{
 		Name: n.image, Type: elf.ShtProgbits, Flags: m.machine.imageFlags(img.size()), Align: n.align, Content: img.Content, Parts: img.Parts,
 	}), 0, uint64(img.size()), elf.TypeObject)

@@ -70,7 +70,7 @@ func (m *Module) build() (*ir.Module, error) {
 	const name = "offload.wrapper.module"
 	triple := target.ParseTriple(target.Normalize(m.Triple, 4))
 	b := &builder{Module: m, format: string(triple.Format)}
-	b.to = &ir.Module{Source: name, Triple: m.Triple, Layout: layouts[layoutOf{triple.Arch, b.format}]}
+	b.to = &ir.Module{Source: name, Triple: m.Triple, Layout: layout(triple.Arch, b.format)}
 	b.startup = ".text.startup"
 	if b.format == "macho" {
 		b.startup = "__TEXT,__StaticInit"
@@ -91,20 +91,23 @@ func (m *Module) build() (*ir.Module, error) {
 	return b.to, nil
 }
 
-// layoutOf is what a data layout depends on.
-type layoutOf struct {
-	arch   target.Arch
-	format string
-}
-
-// layouts are the data layouts of hosts with 64 bits, the same in LLVM 22 to 24.
-var layouts = map[layoutOf]string{
-	{"x86_64", "elf"}:    "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
-	{"x86_64", "coff"}:   "e-m:w-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
-	{"x86_64", "macho"}:  "e-m:o-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128",
-	{"aarch64", "elf"}:   "e-m:e-p270:32:32-p271:32:32-p272:64:64-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32",
-	{"aarch64", "coff"}:  "e-m:w-p270:32:32-p271:32:32-p272:64:64-p:64:64-i32:32-i64:64-i128:128-n32:64-S128-Fn32",
-	{"aarch64", "macho"}: "e-m:o-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-n32:64-S128-Fn32",
+// layout returns the data layout of a host with 64 bits, the same in LLVM 22 to 24; "" for others.
+func layout(arch target.Arch, format string) string {
+	switch string(arch) + " " + format {
+	case "x86_64 elf":
+		return "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
+	case "x86_64 coff":
+		return "e-m:w-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
+	case "x86_64 macho":
+		return "e-m:o-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
+	case "aarch64 elf":
+		return "e-m:e-p270:32:32-p271:32:32-p272:64:64-i8:8:32-i16:16:32-i64:64-i128:128-n32:64-S128-Fn32"
+	case "aarch64 coff":
+		return "e-m:w-p270:32:32-p271:32:32-p272:64:64-p:64:64-i32:32-i64:64-i128:128-n32:64-S128-Fn32"
+	case "aarch64 macho":
+		return "e-m:o-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-n32:64-S128-Fn32"
+	}
+	return ""
 }
 
 // builder builds a module.
@@ -178,7 +181,8 @@ func block(f *ir.Function, name string) *ir.Block {
 func i32(v int64) ir.Value { return ir.Int{T: ir.I32, V: v} }
 func i64(v int64) ir.Value { return ir.Int{T: ir.I64, V: v} }
 
-var null = ir.Zero{T: ir.Ptr}
+// null is the null pointer.
+func null() ir.Value { return ir.Zero{T: ir.Ptr} }
 
 // bounds adds where the offload entries start and stop.
 func (b *builder) bounds() {
@@ -242,7 +246,7 @@ func (b *builder) at(base *ir.Global, offset int64) ir.Value {
 // constructor adds the table of constructors, or that of destructors.
 func (b *builder) constructor(table string, priority int64, f *ir.Function) {
 	t := ir.Struct(ir.I32, ir.Ptr, ir.Ptr)
-	b.global(ir.Global{Name: "llvm.global_" + table, Linkage: ir.Appending, Init: array(t, &ir.Aggregate{T: t, Values: []ir.Value{i32(priority), f, null}})})
+	b.global(ir.Global{Name: "llvm.global_" + table, Linkage: ir.Appending, Init: array(t, &ir.Aggregate{T: t, Values: []ir.Value{i32(priority), f, null()}})})
 }
 
 // openMP makes the module for OpenMP.
@@ -297,22 +301,23 @@ type names struct {
 	magic, kind    int64
 }
 
-var fatBinaries = map[offloadbinary.OffloadKind]names{
-	offloadbinary.HIP:  {embedding.HIPSection, embedding.HIPWrappers, embedding.MagicHIP, 4},
-	offloadbinary.CUDA: {embedding.CUDASection, embedding.CUDAWrappers, embedding.MagicCUDA, 2},
-}
-
-var machOFatBinaries = map[offloadbinary.OffloadKind]names{
-	offloadbinary.HIP:  {"__HIP,__hip_fatbin", "__HIP,__fatbin", embedding.MagicHIP, 4},
-	offloadbinary.CUDA: {"__NV_CUDA,__nv_fatbin", "__NV_CUDA,__fatbin", embedding.MagicCUDA, 2},
+// fatBinaryNames returns the names of HIP or CUDA in a format of objects.
+func fatBinaryNames(kind offloadbinary.OffloadKind, format string) names {
+	switch cuda := kind == offloadbinary.CUDA; {
+	case format == "macho" && cuda:
+		return names{"__NV_CUDA,__nv_fatbin", "__NV_CUDA,__fatbin", embedding.MagicCUDA, 2}
+	case format == "macho":
+		return names{"__HIP,__hip_fatbin", "__HIP,__fatbin", embedding.MagicHIP, 4}
+	case cuda:
+		return names{embedding.CUDASection, embedding.CUDAWrappers, embedding.MagicCUDA, 2}
+	default:
+		return names{embedding.HIPSection, embedding.HIPWrappers, embedding.MagicHIP, 4}
+	}
 }
 
 // fatBinary makes the module for HIP or CUDA.
 func (b *builder) fatBinary(kind offloadbinary.OffloadKind, body register.Image) {
-	n := fatBinaries[kind]
-	if b.format == "macho" {
-		n = machOFatBinaries[kind]
-	}
+	n := fatBinaryNames(kind, b.format)
 	b.offloadEntry()
 	wrapperType := b.named("fatbin_wrapper", ir.I32, ir.I32, ir.Ptr, ir.Ptr)
 	b.bounds()
@@ -322,9 +327,9 @@ func (b *builder) fatBinary(kind offloadbinary.OffloadKind, body register.Image)
 	}
 	image := b.global(ir.Global{Name: ".fatbin_image", Init: &ir.Bytes{Content: body.Content}, Linkage: ir.Internal, Constant: true, Section: n.image, Align: align})
 	wrapper := b.global(ir.Global{Name: ".fatbin_wrapper", Linkage: ir.Internal, Constant: true, Section: n.wrapper, Unsanitized: b.Release >= target.LLVM23, Align: 8,
-		Init: &ir.Aggregate{T: wrapperType, Values: []ir.Value{i32(n.magic), i32(1), image, null}}})
+		Init: &ir.Aggregate{T: wrapperType, Values: []ir.Value{i32(n.magic), i32(1), image, null()}}})
 	runtime := kind.String()
-	handle := b.global(ir.Global{Name: "." + runtime + ".binary_handle", Linkage: ir.Internal, Init: null})
+	handle := b.global(ir.Global{Name: "." + runtime + ".binary_handle", Linkage: ir.Internal, Init: null()})
 
 	add, start := b.define("." + runtime + ".fatbin_reg")
 	remove, end := b.define("." + runtime + ".fatbin_unreg")
@@ -386,7 +391,7 @@ func (b *builder) entries(runtime string, kind int64) *ir.Function {
 	loop.Branch(loop.Equal(entryKind, ir.Int{T: ir.I16, V: kind}), ofKind, next)
 
 	ofKind.Branch(ofKind.Equal(size, i64(0)), isFunction, isVariable)
-	isFunction.Call(function, binary, address, name, name, i32(-1), null, null, null, null, null)
+	isFunction.Call(function, binary, address, name, name, i32(-1), null(), null(), null(), null(), null())
 	isFunction.Jump(next)
 	isVariable.Switch(what, next, []ir.Value{i32(0), i32(1), i32(2), i32(3)}, []*ir.Block{isGlobal, isManaged, isSurface, isTexture})
 	isGlobal.Call(variable, binary, address, name, name, external, size, constant, i32(0))
@@ -469,7 +474,7 @@ func (b *builder) sycl(images []register.Image) {
 				named[symbol] = name
 				texts = append(texts, name)
 			}
-			entry := &ir.Aggregate{T: b.entry, Values: []ir.Value{i64(0), i16(1), i16(8), i32(0), null, name, i64(0), i64(0), null}}
+			entry := &ir.Aggregate{T: b.entry, Values: []ir.Value{i64(0), i16(1), i16(8), i32(0), null(), name, i64(0), i64(0), null()}}
 			if !known {
 				b.global(ir.Global{Name: ".offloading.entry." + symbol, Init: entry, Linkage: ir.Weak, Constant: true, Section: section, Align: 8})
 			}
@@ -477,12 +482,12 @@ func (b *builder) sycl(images []register.Image) {
 		}
 		entries := b.global(ir.Global{Name: unique(".sycl_offloading.entries_arr"), Init: array(b.entry, list...), Linkage: ir.Internal, Constant: true})
 		records = append(records, &ir.Aggregate{T: imageType, Values: []ir.Value{
-			i16(3), i8(8), i8(int64(image.ImageKind)), triple, compile, link, data, b.at(data, image.Content.Len()), entries, b.at(entries, int64(len(list))), null, null,
+			i16(3), i8(8), i8(int64(image.ImageKind)), triple, compile, link, data, b.at(data, image.Content.Len()), entries, b.at(entries, int64(len(list))), null(), null(),
 		}})
 	}
 	list := b.global(ir.Global{Name: ".sycl_offloading.device_images", Init: array(imageType, records...), Linkage: ir.Internal, UnnamedAddr: true, Constant: true})
 	descriptor := b.global(ir.Global{Name: ".sycl_offloading.descriptor", Linkage: ir.Internal, Constant: true,
-		Init: &ir.Aggregate{T: descriptorType, Values: []ir.Value{i16(1), i16(int64(len(images))), list, null, null}}})
+		Init: &ir.Aggregate{T: descriptorType, Values: []ir.Value{i16(1), i16(int64(len(images))), list, null(), null()}}})
 	b.syclFunctions(descriptor)
 	if len(texts) > 0 {
 		b.to.Lists = append(b.to.Lists, ir.List{Name: "llvm.offloading.symbols", Values: texts})

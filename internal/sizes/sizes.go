@@ -8,13 +8,29 @@ import (
 	"strings"
 )
 
-// units are the units in bytes, in small letters. A letter alone is a power of 1024.
-var units = map[string]float64{
-	"": 1, "b": 1,
-	"k": 1 << 10, "kib": 1 << 10, "kb": 1e3,
-	"m": 1 << 20, "mib": 1 << 20, "mb": 1e6,
-	"g": 1 << 30, "gib": 1 << 30, "gb": 1e9,
-	"t": 1 << 40, "tib": 1 << 40, "tb": 1e12,
+// unit returns a unit in bytes, 0 for an unknown one. A letter alone is a power of 1024.
+func unit(name string) float64 {
+	switch strings.ToLower(name) {
+	case "", "b":
+		return 1
+	case "k", "kib":
+		return 1 << 10
+	case "kb":
+		return 1e3
+	case "m", "mib":
+		return 1 << 20
+	case "mb":
+		return 1e6
+	case "g", "gib":
+		return 1 << 30
+	case "gb":
+		return 1e9
+	case "t", "tib":
+		return 1 << 40
+	case "tb":
+		return 1e12
+	}
+	return 0
 }
 
 // most is the largest size in bytes. Every smaller whole number has an exact float64.
@@ -26,9 +42,9 @@ const most = 1 << 53
 // unit.
 func Parse(s string) (int64, error) {
 	number := strings.TrimRight(s, "kKmMgGtTiIbB")
-	unit, known := units[strings.ToLower(s[len(number):])]
+	unit := unit(s[len(number):])
 	number = strings.TrimSuffix(number, " ")
-	if !known || number == "" || strings.Trim(number, "0123456789.") != "" || number[0] == '.' {
+	if unit == 0 || number == "" || strings.Trim(number, "0123456789.") != "" || number[0] == '.' {
 		return 0, fmt.Errorf("found %q, expected a size such as 4096, 100MB or 1GiB", s)
 	}
 	n, err := strconv.ParseFloat(number, 64)

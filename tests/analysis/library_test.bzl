@@ -398,6 +398,12 @@ def library_tests(name):
         output = "packages.sh",
         target = "packages",
     )
+    offload_package_test(
+        # The program of the test and its files are at these paths.
+        name = "package_run_test",
+        size = "small",
+        srcs = ["a.c"],
+    )
     failure_test(
         name = "package_files_test",
         message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: @@//tests/analysis:suite",

@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/bazelbuild/buildtools/build"
 
@@ -362,6 +364,78 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
+// layers are the rows of packages in docs/architecture.md. A package imports packages of its own row
+// and of rows below it. Packages of internal/cmd that are not here are command lines, others formats
+// and tasks. Packages of only tests are in no row.
+var layers = []struct {
+	title    string
+	packages []string
+}{
+	{"the program", []string{"cmd/offload"}},
+	{"command lines", []string{"internal/cmd/…", "worker"}},
+	{"links of device code", []string{"internal/link"}},
+	{"operations", []string{"engine"}},
+	{"device code in files", []string{"engine/images", "engine/kernels", "internal/prune", "internal/kpack", "internal/register", "internal/registerir", "internal/devicelink", "internal/linkcache"}},
+	{"formats and tasks", []string{"engine/bundle", "engine/ccob", "engine/offloadbinary", "engine/coverage", "internal/ar", "internal/bitcode", "internal/codeobject", "internal/elfedit", "internal/object", "internal/process", "internal/session", "…"}},
+	{"what all of them use", []string{"engine/budget", "engine/content", "engine/target", "internal/elf", "internal/embedding", "internal/files", "internal/guard", "internal/joined", "internal/longzstd", "internal/pages", "internal/xxh3"}},
+}
+
+// layerOf returns the index in layers of the row of a package.
+func layerOf(path string) int {
+	named := map[string]int{}
+	for i, layer := range layers {
+		for _, name := range layer.packages {
+			named[name] = i
+		}
+	}
+	if i, ok := named[path]; ok {
+		return i
+	}
+	if strings.HasPrefix(path, "internal/cmd/") {
+		return named["internal/cmd/…"]
+	}
+	return named["…"]
+}
+
+// drawnLayers draws the layers.
+func drawnLayers() string {
+	const (
+		titles = 23 // characters
+		width  = 110
+	)
+	var b strings.Builder
+	for i, layer := range layers {
+		if i > 0 {
+			b.WriteString(strings.Repeat(" ", titles) + "▼\n")
+		}
+		line := fmt.Sprintf("%-*s", titles, layer.title)
+		for j, name := range layer.packages {
+			if utf8.RuneCountInString(line)+utf8.RuneCountInString(name)+3 > width {
+				b.WriteString(strings.TrimRight(line, " ") + "\n")
+				line = strings.Repeat(" ", titles)
+			}
+			line += name
+			if j < len(layer.packages)-1 {
+				line += " · "
+			}
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
+
+// TestFigure compares the figure in docs/architecture.md with the layers.
+func TestFigure(t *testing.T) {
+	project, _ := read(t)
+	page, err := os.ReadFile(filepath.Join(project, "docs", "architecture.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "```text\n" + drawnLayers() + "```\n"; !strings.Contains(string(page), want) {
+		t.Errorf("the figure in docs/architecture.md is not that of the layers in this test, want:\n%s", want)
+	}
+}
+
 // TestImports checks the rules for imports in docs/architecture.md.
 func TestImports(t *testing.T) {
 	project, _ := read(t)
@@ -384,22 +458,23 @@ func TestImports(t *testing.T) {
 			}
 			from := filepath.ToSlash(rel)
 			checked++
-			// Its descriptors are read at each start of a program.
-			if strings.Contains(string(content), `"google.golang.org/protobuf`) && from != "internal/workerproto" && from != "internal/workertest" {
-				t.Errorf("%s imports protobuf", from)
-			}
-			// They bring debug/dwarf into each start of a program; internal/testelf is for tests.
-			for forbidden, use := range map[string]string{`"debug/elf"`: "internal/elf and internal/object", `"debug/pe"`: "internal/object", `"debug/dwarf"`: "internal/linetable"} {
-				if strings.Contains(string(content), forbidden) && from != "internal/testelf" {
-					t.Errorf("%s imports %s: use %s", from, forbidden, use)
+			forTests := slices.Contains([]string{"internal/fixture", "internal/testelf", "internal/workerproto", "internal/workertest", "internal/llvm", "internal/root"}, from)
+			for _, slow := range []struct{ path, instead string }{
+				{"google.golang.org/protobuf", "decode messages without descriptors"},
+				{"debug/", "use internal/elf, internal/object and internal/linetable"},
+				{"net/url", "decode names in the package itself"},
+				{"go.yaml.in/yaml", "see internal/codeobject/yaml.go"},
+				{"github.com/zeebo/xxh3", "use internal/xxh3"},
+			} {
+				if strings.Contains(string(content), `"`+slow.path) && !forTests {
+					t.Errorf("%s imports %s, which initialises tables at each start of a program: %s", from, slow.path, slow.instead)
 				}
 			}
 			for _, m := range imported.FindAllSubmatch(content, -1) {
 				to := string(m[1])
-				above := strings.HasPrefix(to, "internal/cmd") || strings.HasPrefix(to, "cmd/") || to == "worker"
 				switch {
-				case strings.HasPrefix(from, "engine") && above:
-				case strings.HasPrefix(from, "worker") && strings.HasPrefix(to, "engine"):
+				case layerOf(to) < layerOf(from) && !forTests:
+				case from == "worker":
 				case !strings.HasPrefix(from, "internal/cmd") && to == "internal/files" && !slices.Contains(opensFiles, from):
 				default:
 					continue

@@ -52,7 +52,7 @@ func TestFollows(t *testing.T) {
 		{"--compress", "--image=file=in,triple=x-y-z", "-o", "packed"}, {"packed"}, {"--compress", "--compression-format=zlib", "--compression-level=9", "--image=file=in,triple=x-y-z", "-o", "packed"}, {"packed"},
 		{"--compression-format=lz4"}, {"--compression-level=x"}, {"--compression-format="}, {"-compresss"}, {"--compress-format=zstd"}, {"--compress=false", "-o", "packed", "--image=file=in,triple=x-y-z"},
 	}
-	for _, number := range []int{22, 23, 24} {
+	for _, number := range releases.Followed {
 		r := releases.Get(t, number)
 		for tool, list := range calls {
 			if tool == "llvm-offload-binary" && number == 22 {
@@ -99,7 +99,8 @@ func TestFollows(t *testing.T) {
 	}
 	own := exec.Command(llvm.DropIn(t, "clang-offload-bundler"), "-h")
 	own.Env = append(os.Environ(), "OFFLOAD_LLVM_VERSION=21")
-	if out, err := own.CombinedOutput(); err == nil || !strings.Contains(string(out), `OFFLOAD_LLVM_VERSION: found "21", expected 22, 23, 24`) {
+	followed := strings.ReplaceAll(strings.Trim(fmt.Sprint(releases.Followed), "[]"), " ", ", ")
+	if out, err := own.CombinedOutput(); err == nil || !strings.Contains(string(out), `OFFLOAD_LLVM_VERSION: found "21", expected `+followed+";") {
 		t.Errorf("21: %v\n%s", err, out)
 	}
 }

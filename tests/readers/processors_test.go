@@ -40,7 +40,7 @@ func TestProcessors(t *testing.T) {
 	if err := json.Unmarshal(text, &data); err != nil {
 		t.Fatal(err)
 	}
-	for _, number := range []int{22, 23, 24} {
+	for _, number := range releases.Followed {
 		r := releases.Get(t, number)
 		help, err := r.Command(t, "llc", "-mtriple=amdgcn-amd-amdhsa", "-mcpu=help", os.DevNull).CombinedOutput()
 		if err != nil {

@@ -272,7 +272,7 @@ func bits(features []string) string {
 // flags returns the table of package check.
 func (d *data) flags() string {
 	var b strings.Builder
-	b.WriteString(generated + "package check\n\n// processors are the AMD GPUs by their number in the flags of an ELF header.\nvar processors = map[uint32]string{\n")
+	b.WriteString(generated + "package check\n\n// processors are the AMD GPUs by their number in the flags of an ELF header.\nvar processors = [256]string{\n")
 	for _, p := range append(d.AMDGCN, d.Removed...) {
 		fmt.Fprintf(&b, "%s: %q,\n", p.Mach, p.Name)
 	}

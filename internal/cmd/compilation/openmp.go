@@ -6,10 +6,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // functions is the header of clang that declares the functions of OpenMP devices. Releases that do
@@ -44,19 +42,46 @@ const (
 	disabledUntil = "#endif /* disabled by -frewrite-includes */"
 )
 
-var (
-	// entered matches the line marker at the start of an included file.
-	entered = once(`^# [0-9]+ ".*" 1( |$)`)
-	marker  = once(`^# [0-9]+ "`)
-	// inclusion matches a directive with a literal name, and has the name.
-	inclusion = once(`^[ \t]*#[ \t]*include[ \t]*(["<])`)
-	// alternative matches #elif, #else and similar directives.
-	alternative = once(`^[ \t]*#[ \t]*el`)
-)
+// directive returns what follows the # of a directive, without blanks, or "" for another line.
+func directive(line string) string {
+	const blanks = " \t"
+	if rest, ok := strings.CutPrefix(strings.TrimLeft(line, blanks), "#"); ok {
+		return strings.TrimLeft(rest, blanks)
+	}
+	return ""
+}
 
-// once returns a function that compiles an expression at its first call.
-func once(expression string) func() *regexp.Regexp {
-	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+// included returns the name that an inclusion has, with the text after it, and the character before
+// the name, a quote or <. Macros have no such character: the result is false.
+func included(line string) (name string, quote byte, ok bool) {
+	rest, ok := strings.CutPrefix(directive(line), "include")
+	rest = strings.TrimLeft(rest, " \t")
+	if !ok || rest == "" || rest[0] != '"' && rest[0] != '<' {
+		return "", 0, false
+	}
+	return rest[1:], rest[0], true
+}
+
+// marked returns the length of a line marker up to its name, 0 for another line.
+func marked(line string) int {
+	rest, ok := strings.CutPrefix(line, "# ")
+	name := strings.TrimLeft(rest, "0123456789")
+	if !ok || name == rest || !strings.HasPrefix(name, ` "`) {
+		return 0
+	}
+	return len(line) - len(name) + len(` "`)
+}
+
+// entered returns the file of a line marker at the start of an included file, "" for another line.
+func entered(line string) string {
+	at, end := marked(line), strings.LastIndexByte(line, '"')
+	if at == 0 || end < at {
+		return ""
+	}
+	if flags := line[end+1:]; flags != " 1" && !strings.HasPrefix(flags, " 1 ") {
+		return ""
+	}
+	return line[at:end]
 }
 
 // portable turns the output of clang -E -frewrite-includes into a source for compilations on any
@@ -85,44 +110,37 @@ func portable(text []byte, emptyLines int) []byte {
 func withInclusions(printed []string) []string {
 	read := map[string]bool{}
 	for _, line := range printed {
-		if entered().MatchString(line) {
-			name := line[strings.IndexByte(line, '"')+1 : strings.LastIndexByte(line, '"')]
-			// A directive can name a file by the end of its path.
-			for found := true; found; _, name, found = strings.Cut(name, "/") {
-				read[name] = true
-			}
+		// A directive can name a file by the end of its path.
+		for name, found := entered(line), true; found && name != ""; _, name, found = strings.Cut(name, "/") {
+			read[name] = true
 		}
 	}
 	var result []string
 	folder := ""
 	for i := 0; i < len(printed); i++ {
 		line := printed[i]
-		if marker().MatchString(line) {
-			name := line[strings.IndexByte(line, '"')+1:]
+		if at := marked(line); at > 0 {
+			name := line[at:]
 			folder = name[:strings.LastIndexByte(name, '/')+1]
 		}
-		directive, name, quoted := "", "", false
+		original, name, quoted := "", "", false
 		if line == expanded && i+1 < len(printed) {
-			directive = printed[i+1]
-			if m := inclusion().FindStringSubmatchIndex(directive); m != nil {
-				quoted = directive[m[2]] == '"'
-				name = directive[m[3]:]
+			if text, quote, ok := included(printed[i+1]); ok {
+				original, quoted, name = printed[i+1], quote == '"', text
 				if end := strings.IndexAny(name, `">`); end >= 0 {
 					name = name[:end]
 				}
-			} else {
-				directive = ""
 			}
 		}
 		switch {
-		case directive == "" || read[name]:
+		case original == "" || read[name]:
 			result = append(result, line)
 			continue
 		case quoted && folder != "" && !strings.HasPrefix(name, "/"):
 			path := `"` + folder + name + `"`
-			result = append(result, "#if __has_include("+path+")", "#include "+path, "#else", directive, "#endif")
+			result = append(result, "#if __has_include("+path+")", "#include "+path, "#else", original, "#endif")
 		default:
-			result = append(result, directive)
+			result = append(result, original)
 		}
 		i += 2 // the directive, and the end of the disabled text
 	}
@@ -147,7 +165,7 @@ func withConditions(lines []string) []string {
 		switch {
 		case len(block) < length+2 || len(text) < 2 || text[len(text)-1] != "#endif":
 			result = append(result, block...)
-		case len(text) > 2 && text[0] == "#if 0" && alternative().MatchString(text[1]):
+		case len(text) > 2 && text[0] == "#if 0" && strings.HasPrefix(directive(text[1]), "el"):
 			result = append(result, text[1:len(text)-1]...)
 		default:
 			result = append(result, text[:len(text)-1]...)
@@ -159,16 +177,16 @@ func withConditions(lines []string) []string {
 
 // renamed returns a line marker with the name of its file like a label; other lines are unchanged.
 func renamed(line string) string {
-	at := marker().FindStringIndex(line)
-	if at == nil || at[1] == len(line) {
+	at := marked(line)
+	if at == 0 || at == len(line) {
 		return line
 	}
-	switch name := line[at[1]:]; {
+	switch name := line[at:]; {
 	case name[0] == '<', name[0] == '"':
 		return line
 	case name[0] == '/':
-		return line[:at[1]] + "//system" + name
+		return line[:at] + "//system" + name
 	default:
-		return line[:at[1]] + "//" + name
+		return line[:at] + "//" + name
 	}
 }

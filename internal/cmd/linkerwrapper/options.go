@@ -71,17 +71,24 @@ type spelling struct {
 	as string
 }
 
-// spellings is the option table of clang-linker-wrapper (LinkerWrapperOpts.td of LLVM 22).
-var spellings = sync.OnceValue(func() (list []spelling) {
-	add := func(id option, style style, as string, texts ...string) {
-		for _, text := range texts {
-			list = append(list, spelling{text, style, id, as})
+var (
+	fillSpellings sync.Once
+	allSpellings  []spelling
+)
+
+// spellings returns the option table of clang-linker-wrapper (LinkerWrapperOpts.td of LLVM 22).
+func spellings() []spelling {
+	fillSpellings.Do(func() {
+		add := func(id option, style style, as string, texts ...string) {
+			for _, text := range texts {
+				allSpellings = append(allSpellings, spelling{text, style, id, as})
+			}
 		}
-	}
-	addOwnOptions(add)
-	addLinkerOptions(add)
-	return list
-})
+		addOwnOptions(add)
+		addLinkerOptions(add)
+	})
+	return allSpellings
+}
 
 // dashes returns the spellings of options that begin with one or two dashes.
 func dashes(names ...string) (texts []string) {

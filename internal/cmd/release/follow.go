@@ -5,11 +5,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
@@ -53,25 +51,37 @@ func OfName(name string) (target.Release, bool) {
 	return target.Release(n), err == nil
 }
 
-var (
-	inPath    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:llvm|clang)(?:\+\+)?-([1-9][0-9])(?:$|[./-])`) })
-	inVersion = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`clang version ([0-9]+)\.`) })
-)
-
 // OfClang returns the release of a clang, from its path or its output, or Default.
 func OfClang(ctx context.Context, clang string) target.Release {
 	if real, err := filepath.EvalSymlinks(clang); err == nil {
-		if m := inPath().FindStringSubmatch(real); m != nil {
-			n, _ := strconv.Atoi(m[1])
+		if n, ok := ofPath(real); ok {
+			return n
+		}
+	}
+	if out, err := exec.CommandContext(ctx, clang, "--version").Output(); err == nil {
+		_, version, _ := strings.Cut(string(out), "clang version ")
+		number, _, _ := strings.Cut(version, ".")
+		if n, err := strconv.ParseUint(number, 10, 16); err == nil {
 			return target.Release(n)
 		}
 	}
-	out, err := exec.CommandContext(ctx, clang, "--version").Output()
-	if m := inVersion().FindSubmatch(out); err == nil && m != nil {
-		n, _ := strconv.Atoi(string(m[1]))
-		return target.Release(n)
-	}
 	return Default
+}
+
+// ofPath returns the release that a path names: two digits after llvm-, clang- or clang++-.
+func ofPath(path string) (target.Release, bool) {
+	for before, rest, found := strings.Cut(path, "-"); found; before, rest, found = strings.Cut(rest, "-") {
+		before = strings.TrimSuffix(before, "++")
+		if !strings.HasSuffix(before, "llvm") && !strings.HasSuffix(before, "clang") {
+			continue
+		}
+		digits := len(rest) - len(strings.TrimLeft(rest, "0123456789"))
+		if digits == 2 && rest[0] != '0' && (len(rest) == 2 || strings.IndexByte("./-", rest[2]) >= 0) {
+			n, err := strconv.Atoi(rest[:2])
+			return target.Release(n), err == nil
+		}
+	}
+	return 0, false
 }
 
 // Dirs returns the directories in which a program that was called under a name searches for other

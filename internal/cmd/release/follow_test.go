@@ -62,7 +62,7 @@ func TestFollow(t *testing.T) {
 		{"prints/tool", "", "", target.LLVM23},
 		{"prints/tool", "24", "", target.LLVM24},
 		{"old/tool", "", "", target.LLVM22},
-		{"new/tool", "", "", target.LLVM24},
+		{"new/tool", "", "", releases[len(releases)-1].Release},
 		{"broken/tool", "", "", Default},
 		{"versioned/tool", "", "", target.LLVM24},
 		{"elsewhere/tool", "", "", target.LLVM23},

@@ -1,6 +1,8 @@
 package release
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/target"
@@ -12,11 +14,12 @@ func TestParse(t *testing.T) {
 			t.Errorf("Parse(%q) = %d, %v, want %d", s, r.Release, err, want)
 		}
 	}
-	for s, want := range map[string]string{
-		"21":  `OFFLOAD_LLVM_VERSION: found "21", expected 22, 23, 24; unset it to follow LLVM 22`,
-		"new": `OFFLOAD_LLVM_VERSION: found "new", expected 22, 23, 24; unset it to follow LLVM 22`,
-		" 22": `OFFLOAD_LLVM_VERSION: found " 22", expected 22, 23, 24; unset it to follow LLVM 22`,
-	} {
+	var numbers []string
+	for _, r := range releases {
+		numbers = append(numbers, fmt.Sprint(r.Release))
+	}
+	for _, s := range []string{"21", "new", " 22"} {
+		want := fmt.Sprintf("OFFLOAD_LLVM_VERSION: found %q, expected %s; unset it to follow LLVM 22", s, strings.Join(numbers, ", "))
 		if _, err := parse(s); err == nil || err.Error() != want {
 			t.Errorf("Parse(%q): %v", s, err)
 		}

@@ -298,13 +298,15 @@ func markdownName(s string) string {
 	if utf8.RuneCountInString(s) > maxMarkdownName {
 		s = string([]rune(s)[:maxMarkdownName-1]) + "…"
 	}
-	return markdownEscaper.Replace(s)
+	return markdownEscaper().Replace(s)
 }
 
 // markdownEscaper escapes characters that Markdown, HTML and code hosts interpret as markup or
 // mentions.
-var markdownEscaper = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", `\|`, "`", "\\`", `\`, `\\`, "*", `\*`, "_", `\_`,
-	"[", `\[`, "]", `\]`, "~", `\~`, "#", "&#35;", "@", "&#64;", "://", "&#58;//")
+func markdownEscaper() *strings.Replacer {
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", `\|`, "`", "\\`", `\`, `\\`, "*", `\*`, "_", `\_`,
+		"[", `\[`, "]", `\]`, "~", `\~`, "#", "&#35;", "@", "&#64;", "://", "&#58;//")
+}
 
 // plural returns a number with a noun.
 func plural(n int, noun string) string {

@@ -4,14 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"hash"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/zeebo/xxh3"
 
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/kernels"
@@ -170,7 +170,7 @@ func (d *disassembler) same(ctx context.Context, s *equalImages) (bool, error) {
 			if first == nil {
 				first = got
 			}
-			if got.unknown || got.count == 0 || got.hash.Sum128() != first.hash.Sum128() {
+			if got.unknown || got.count == 0 || !bytes.Equal(got.hash.Sum(nil), first.hash.Sum(nil)) {
 				return false, nil
 			}
 		}
@@ -180,7 +180,7 @@ func (d *disassembler) same(ctx context.Context, s *equalImages) (bool, error) {
 
 // run disassembles an image for a processor.
 func (d *disassembler) run(ctx context.Context, file, processor string) (*instructions, error) {
-	out, errs := &instructions{hash: xxh3.New()}, new(bytes.Buffer)
+	out, errs := &instructions{hash: sha256.New()}, new(bytes.Buffer)
 	c := process.Command{Args: []string{d.program, "-d", "--mcpu=" + processor, "--no-show-raw-insn", file}, Env: os.Environ(), Stdout: out, Stderr: errs}
 	if err := c.Run(ctx); err != nil {
 		return nil, fmt.Errorf("%s: cannot disassemble code for %s: %w: %s", d.program, processor, err, strings.TrimSpace(errs.String()))
@@ -193,7 +193,7 @@ func (d *disassembler) run(ctx context.Context, file, processor string) (*instru
 
 // instructions is a writer for the output of llvm-objdump: a hash of its instructions, without their addresses.
 type instructions struct {
-	hash    *xxh3.Hasher
+	hash    hash.Hash
 	count   int
 	unknown bool // some code is not an instruction of the processor
 	rest    []byte

@@ -2,7 +2,6 @@ package rocobj
 
 import (
 	"fmt"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -74,10 +73,22 @@ func parseURI(text string) (*uri, error) {
 
 // unescape decodes the percent signs of a path. A path with other percent signs is unchanged.
 func unescape(path string) string {
-	if decoded, err := url.PathUnescape(path); err == nil {
-		return decoded
+	var decoded []byte
+	for rest := path; rest != ""; {
+		plain, escape, found := strings.Cut(rest, "%")
+		decoded, rest = append(decoded, plain...), ""
+		if found {
+			if len(escape) < 2 {
+				return path
+			}
+			b, err := strconv.ParseUint(escape[:2], 16, 8)
+			if err != nil {
+				return path
+			}
+			decoded, rest = append(decoded, byte(b)), escape[2:]
+		}
 	}
-	return path
+	return string(decoded)
 }
 
 // escaped are the characters that end the path of a URI, or a word of a script.

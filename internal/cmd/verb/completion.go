@@ -188,7 +188,8 @@ var completionVerb = verb{
 		{"Enable completion in every zsh", "offload completion zsh > \"${fpath[1]}/_offload\""},
 		{"Enable completion in every fish", "offload completion fish > ~/.config/fish/completions/offload.fish"},
 	},
-	flags: func() action { return new(completionFlags) },
+	readsOnly: true,
+	flags:     func() action { return new(completionFlags) },
 }
 
 // completionFlags are the flags of offload completion: none.

@@ -138,7 +138,7 @@ var imageKeys = []string{"file", "triple", "arch", "kind", "id", "member", "sect
 // bundles have in addition.
 var (
 	packedKinds = []string{"openmp", "cuda", "hip", "sycl", "none"}
-	storedKinds = append(packedKinds[:len(packedKinds):len(packedKinds)], "hipv4", "host")
+	storedKinds = []string{"openmp", "cuda", "hip", "sycl", "none", "hipv4", "host"}
 )
 
 // value returns the value of a property, "" if it is not set.

@@ -92,11 +92,22 @@ func (f *flagSet) set(of *flag.Flag, value string, hasValue bool) error {
 	return err
 }
 
-// Flags of other programs, and of earlier releases, with those that do the same.
-var otherFlags = map[string]string{
-	"compression-level": "level", "target": "entry", "targets": "entry", "in": "input", "file": "input",
-	"o": "output", "out": "output", "outputs": "output", "inputs": "input", "i": "input", "arch": "entry", "archs": "entry",
-	"offload-arch": "entry", "bundle-align": "align",
+// otherFlag returns the flag that does what a flag of another program, or of an earlier release,
+// does; "" for none.
+func otherFlag(name string) string {
+	switch name {
+	case "compression-level":
+		return "level"
+	case "target", "targets", "arch", "archs", "offload-arch":
+		return "entry"
+	case "in", "file", "inputs", "i":
+		return "input"
+	case "o", "out", "outputs":
+		return "output"
+	case "bundle-align":
+		return "align"
+	}
+	return ""
 }
 
 // unknownFlag returns the message for a flag that does not exist.
@@ -106,7 +117,7 @@ func unknownFlag(flags *flagSet, arg, name string, all []string) string {
 		typed = "-" + typed
 	}
 	message := "unknown flag " + typed
-	near := otherFlags[name]
+	near := otherFlag(name)
 	if flags.Lookup(near) == nil {
 		near = nearest.Name(name, append(flags.names(), "help"))
 	}

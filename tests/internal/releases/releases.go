@@ -17,6 +17,9 @@ import (
 // All are the releases that can be had.
 var All = []int{21, 22, 23, 24}
 
+// Followed are the releases that the drop-ins follow.
+var Followed = All[1:]
+
 // Release is a release of LLVM.
 type Release struct {
 	Number int
