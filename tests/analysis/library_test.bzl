@@ -406,9 +406,9 @@ def library_tests(name):
     )
     failure_test(
         name = "package_files_test",
-        message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: @@//tests/analysis:suite",
+        message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: @@//tests/analysis:hip_lib",
         rule = offload_package_test,
-        srcs = [":suite"],
+        srcs = [":hip_lib"],
         testonly = True,
     )
 
