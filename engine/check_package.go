@@ -77,7 +77,13 @@ func (r *PackageReport) Err() error {
 	if count == 0 {
 		return nil
 	}
-	return fmt.Errorf("%d faults in %d files", count, r.Files)
+	plural := func(n int, what string) string {
+		if n == 1 {
+			return "1 " + what
+		}
+		return fmt.Sprintf("%d %ss", n, what)
+	}
+	return fmt.Errorf("%s in %s", plural(count, "fault"), plural(r.Files, "file"))
 }
 
 // CheckPackage checks that the files of packages, which are installed together, fit each other:

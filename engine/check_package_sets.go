@@ -136,6 +136,7 @@ func (p *packageCheck) source(f *shippedFile, key string, held map[string][]hold
 			}
 		}
 	}
+	p.otherSource(key, held)
 	for id := range targets {
 		if len(held[id]) > 0 {
 			continue
@@ -154,6 +155,27 @@ func (p *packageCheck) source(f *shippedFile, key string, held map[string][]hold
 		}
 		if sibling, whole := siblingOf(id, held); !whole && sibling != "" {
 			p.fault(f.name, FaultVariant, fixSplit, "%s has code for %s and none for %s, which %s has", key, sibling, id, name)
+		}
+	}
+}
+
+// otherSource reports a source whose code for two targets has no kernel in common: older splitters
+// numbered the sources of each target by themselves, so that code of another source is found.
+func (p *packageCheck) otherSource(key string, held map[string][]holder) {
+	var first holder
+	known := make(map[string]bool)
+	for _, id := range sortedKeys(held) {
+		h := held[id][0]
+		names := h.archive.kernels[h.entry.Ordinal]
+		switch {
+		case len(names) == 0:
+		case first.entry == nil:
+			first = h
+			for _, name := range names {
+				known[name] = true
+			}
+		case !slices.ContainsFunc(names, func(name string) bool { return known[name] }):
+			p.fault(h.archive.Name, FaultBuild, fixSplit, "%s for %s and for %s (in %s) have no kernel in common: one is the code of another source", key, id, first.entry.Arch, first.archive.Name)
 		}
 	}
 }

@@ -54,6 +54,9 @@ func TestCheckPackage(t *testing.T) {
 	splitTree(t, filepath.Join(other, "b"), map[string][][]string{"lib/b.so": two})
 	splitTree(t, filepath.Join(other, "half"), map[string][][]string{"lib/a.so": {{"gfx90a:xnack+", "gfx90a:xnack-"}, {"gfx90a:xnack+"}}})
 	splitTree(t, filepath.Join(other, "empty"), map[string][][]string{"lib/a.so": {{"gfx90a:xnack-!", "gfx90a"}, {"gfx90a"}}})
+	kernelName = "other"
+	splitTree(t, filepath.Join(other, "renamed"), map[string][][]string{"lib/a.so": two})
+	kernelName = "k"
 	from := func(build, target string) string { return filepath.Join(other, build, "out/.kpack/g_"+target+".kpack") }
 	for name, test := range map[string]struct {
 		libraries map[string][][]string
@@ -77,6 +80,9 @@ func TestCheckPackage(t *testing.T) {
 			[]string{
 				".kpack/g_gfx1100.kpack: unreachable: it has code for lib/b.so, and no library of the package asks for it",
 			}},
+		"code of another source": {nil, func(out string) error {
+			return os.Rename(from("renamed", "gfx1100"), out+"/.kpack/g_gfx1100.kpack")
+		}, []string{".kpack/g_gfx90a.kpack: build: lib/a.so#0 for gfx90a and for gfx1100 (in out/.kpack/g_gfx1100.kpack) have no kernel in common", ".kpack/g_gfx90a.kpack: build: lib/a.so#1 for gfx90a and for gfx1100"}},
 		"an archive elsewhere": {nil, func(out string) error {
 			ensure(t, os.Mkdir(out+"/other", 0o755))
 			return os.Rename(out+"/.kpack/g_gfx1100.kpack", out+"/other/g_gfx1100.kpack")

@@ -24,6 +24,9 @@ var machines = map[string]uint32{
 	"gfx9-generic": 0x51 | 1<<24, "gfx11-generic": 0x54 | 1<<24, "gfx9-4-generic": 0x5f | 1<<24,
 }
 
+// kernelName is the name of the kernel of codeFor.
+var kernelName = "k"
+
 // codeFor returns a code object for a target ID, with features "any" unless the ID has them.
 // "ID!" is an ID of an empty code object, "ID=OTHER" one with code for another target ID.
 func codeFor(t testing.TB, spec string) (id string, code []byte) {
@@ -49,7 +52,7 @@ func codeFor(t testing.TB, spec string) (id string, code []byte) {
 	}
 	o := testelf.CodeObject{ABI: 4, Flags: flags}
 	if !strings.HasSuffix(spec, "!") {
-		o.Kernels = []testelf.Kernel{{Name: "k", CodeSize: 64, Keys: map[string]any{".vgpr_count": 4}}}
+		o.Kernels = []testelf.Kernel{{Name: kernelName, CodeSize: 64, Keys: map[string]any{".vgpr_count": 4}}}
 	}
 	return id, o.Build()
 }
