@@ -227,7 +227,9 @@ type RequireOptions struct {
 	Triple string
 	// Symbols are the symbols that a program with the object must define.
 	Symbols []string
-	Output  string
+	// Define are symbols that the object defines, by which linkers find it in an archive.
+	Define []string
+	Output string
 }
 
 // Require writes an object that makes the link of a program fail unless the
@@ -245,7 +247,7 @@ func (s *Session) Require(ctx context.Context, opt RequireOptions) error {
 		if err != nil {
 			return err
 		}
-		o := register.Requirement{Machine: machine, Symbols: opt.Symbols}
+		o := register.Requirement{Machine: machine, Symbols: opt.Symbols, Define: opt.Define}
 		return o.Write(output)
 	})
 }

@@ -11,7 +11,7 @@ load(":hip.bzl", _hip_binary = "hip_binary", _hip_code_objects = "hip_code_objec
 load(":link.bzl", _offload_cc_data = "offload_cc_data", _offload_embed = "offload_embed", _offload_link = "offload_link", _offload_register = "offload_register")
 load(":openmp.bzl", _if_openmp_offload = "if_openmp_offload", _openmp_library = "openmp_library", _requires_openmp_offload = "requires_openmp_offload")
 load(":prune.bzl", _offload_kpack = "offload_kpack", _offload_package_test = "offload_package_test", _offload_prune = "offload_prune", _offload_wheel = "offload_wheel")
-load(":report.bzl", _offload_device_code_aspect = "offload_device_code_aspect", _offload_report = "offload_report")
+load(":report.bzl", _offload_compiler_diff = "offload_compiler_diff", _offload_device_code_aspect = "offload_device_code_aspect", _offload_report = "offload_report")
 
 cuda_ptx = _cuda_ptx
 device_bitcode_library = _device_bitcode_library
@@ -28,6 +28,7 @@ offload_archive = _offload_archive
 offload_binary = _offload_binary
 offload_bundle = _offload_bundle
 offload_cc_data = _offload_cc_data
+offload_compiler_diff = _offload_compiler_diff
 offload_device_code_aspect = _offload_device_code_aspect
 offload_embed = _offload_embed
 offload_extract = _offload_extract

@@ -25,6 +25,9 @@ type IsolateOptions struct {
 	// renamed to __hip_fatbin_SUFFIX, see RegisterOptions.Symbol. If empty, the suffix is computed
 	// from the content of Input, which then must have entries.
 	Suffix string
+	// Reference is a symbol that an Input with entries refers to in Output, such as one that the
+	// registration object defines; "" for none.
+	Reference string
 }
 
 // Isolate completes a relocatable device link, as clang-linker-wrapper of LLVM 22
@@ -47,7 +50,7 @@ func Isolate(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
 // isolate is Isolate for an input that is open.
 func isolate(ctx context.Context, root *files.Root, input *files.Input, opt IsolateOptions) error {
 	return root.Write(ctx, func(out *files.Outputs) error {
-		edits, err := register.Isolation(input.Bytes(), opt.Suffix)
+		edits, err := register.Isolation(input.Bytes(), opt.Suffix, opt.Reference)
 		if err != nil {
 			return files.NameError(input.Name(), err)
 		}

@@ -542,7 +542,7 @@ func (r *elfRewriter) checkReloc(s *outSection, n uint32) error {
 	return nil
 }
 
-// orderSymbols renames symbols, puts the local ones first and numbers them.
+// orderSymbols renames symbols, puts the local ones first, appends new ones and numbers them.
 func (r *elfRewriter) orderSymbols() error {
 	if r.symtab == nil {
 		return nil
@@ -563,6 +563,9 @@ func (r *elfRewriter) orderSymbols() error {
 			r.renumbered = r.renumbered || int(s.index) != i
 			r.order = append(r.order, s)
 		}
+	}
+	for _, name := range r.edits.Undefined {
+		r.order = append(r.order, &outSymbol{elfSymbol: elfSymbol{name: []byte(name), info: elf.BindGlobal << 4}, index: uint32(len(r.order))})
 	}
 	return nil
 }

@@ -55,6 +55,9 @@ type Edits struct {
 	RenameSection, RenameSymbol map[string]string
 	// Add are the sections to append, in order.
 	Add []NewSection
+	// Undefined are global symbols to append to the symbol table of an ELF object that
+	// has one: linkers then look for their definitions, also in archives.
+	Undefined []string
 }
 
 // ErrUnwritable is wrapped by errors of Rewrite for inputs that it cannot write:

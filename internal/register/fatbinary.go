@@ -55,6 +55,8 @@ type Requirement struct {
 	// Symbols must be defined elsewhere. They can have any characters; linkers print
 	// those that are missing.
 	Symbols []string
+	// Define are symbols by which linkers find the object in an archive.
+	Define []string
 }
 
 // Write writes the object. Its bytes depend only on the fields.
@@ -74,6 +76,9 @@ func (r *Requirement) Write(out content.Sink) error {
 	for i, name := range r.Symbols {
 		symbol := m.Symbol(object.BuilderSymbol{Name: name, Bind: elf.BindGlobal, Visibility: elf.VisHidden})
 		m.Relocate(section, uint64(pointer*i), m.machine.abs64, symbol, 0)
+	}
+	for _, name := range r.Define {
+		m.define(name, section, 0)
 	}
 	// With --gc-sections, linkers keep constructors and the symbols that they reference.
 	nothing := []byte(m.machine.code.nothing.register.text)

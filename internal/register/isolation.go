@@ -19,8 +19,9 @@ var ErrRegistered = errors.New("has registered images, which a later device link
 // Isolation returns the edits that complete a relocatable link: they move the offload entries of an
 // object to a section with a suffix of its own, and remove the images that were linked. With a
 // suffix, an object without entries is accepted, and its reference to a HIP fat binary gets the
-// suffix, too. Without one, the suffix is computed from data.
-func Isolation(data []byte, suffix string) (object.Edits, error) {
+// suffix, too. Without one, the suffix is computed from data. If reference is not empty, an object with
+// entries refers to this symbol, so that linkers find the registration of the entries in an archive.
+func Isolation(data []byte, suffix, reference string) (object.Edits, error) {
 	var edits object.Edits
 	if format := object.Identify(data); format != object.ELFRelocatable {
 		return edits, fmt.Errorf("found %s, expected a relocatable ELF object", format)
@@ -64,6 +65,9 @@ func Isolation(data []byte, suffix string) (object.Edits, error) {
 			}
 		}
 		return false
+	}
+	if entries && reference != "" {
+		edits.Undefined = []string{reference}
 	}
 	edits.RenameSection = map[string]string{embedding.EntriesSection: renamed}
 	edits.RenameSymbol = map[string]string{

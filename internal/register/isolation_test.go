@@ -23,7 +23,7 @@ func FuzzHostObject(f *testing.F) {
 		for kind := offloadbinary.OpenMP; kind <= offloadbinary.SYCL; kind <<= 1 {
 			(&Registration{Kind: kind}).ReadImages(c)
 		}
-		edits, err := Isolation(data, "x")
+		edits, err := Isolation(data, "x", "wanted")
 		if err != nil {
 			return
 		}
@@ -34,4 +34,43 @@ func FuzzHostObject(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestReference isolates objects that shall refer to their registration: only those with entries do.
+func TestReference(t *testing.T) {
+	plain := object.NewBuilder(elf.MachineX8664)
+	text := plain.Section(object.BuilderSection{Name: ".text", Type: elf.ShtProgbits, Flags: elf.ShfAlloc | elf.ShfExec, Content: content.Memory(make([]byte, 8))})
+	plain.Symbol(object.BuilderSymbol{Name: "f", Section: text, Bind: elf.BindGlobal, Type: elf.TypeFunc})
+	for _, test := range []struct {
+		name string
+		data []byte
+		want bool
+	}{
+		{"with entries", fixture.HostEntries(t, ".offloading.entry.f"), true},
+		{"without entries", fixture.Bytes(t, plain.Write), false},
+	} {
+		data := test.data
+		edits, err := Isolation(data, "x", "wanted")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out content.Buffer
+		if err := object.Rewrite(content.Memory(data), edits, &out); err != nil {
+			t.Fatal(err)
+		}
+		file, err := object.Parse(out.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := false
+		for symbol, err := range file.Symbols() {
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = found || string(symbol.Name) == "wanted" && symbol.Kind == object.Undefined && symbol.Global
+		}
+		if found != test.want {
+			t.Errorf("%s: refers to the symbol: %v, want %v", test.name, found, test.want)
+		}
+	}
 }

@@ -11,7 +11,7 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":cc_flags.bzl", "device_flags", "headers_files", "host_environment", "host_flags", "without_inclusions")
-load(":device_link.bzl", "AMDGPU_FEATURES", "flags_of_device")
+load(":device_link.bzl", "AMDGPU_FEATURES", "RECORDED_PASSES", "flags_of_device", "optimization_record")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "check_rdc")
 load(":linking.bzl", "host_triple", "linux_triple")
 load(":lto.bzl", "FULL_LTO", "NO_LTO")
@@ -66,6 +66,7 @@ def compiler_of(ctx, *, headers = None, cc = None):
         headers = headers,
         host_flags = lambda language: host_flags(ctx, cc, language),
         language_flags = lambda language, parses_host: device_flags(ctx, cc, language, parses_host = parses_host),
+        setting_flags = ctx.attr._device_copts[BuildSettingInfo].value,
         target = ["--target=" + triple] if triple else [],
         tracks_headers = ctx.attr._track_headers[BuildSettingInfo].value,
     )
@@ -102,6 +103,11 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
     program.add_all(step.program)
     program.add("--")
     own = _arguments_of_clang(ctx)
+    if step.recorded and ctx.attr._optimization_records[BuildSettingInfo].value:
+        record = optimization_record(ctx, out, step.recorded)
+        outputs.append(record)
+        own.add_all(["-fsave-optimization-record=yaml", "-foptimization-record-passes=" + RECORDED_PASSES])
+        own.add(record, format = "-foptimization-record-file=%s")
     if step.written == _BY_CLANG:
         own.add("-o", out)
     own.add_all(step.last)
@@ -172,6 +178,8 @@ def _new_shared(ctx, compiler, step, out):
         add_flags(args, headers.includes, out, before_each = "-I")
         add_flags(args, headers.system_includes, out, before_each = "-isystem")
     add_flags(args, step.flags, out)
+    if step.for_device:
+        args.add_all(compiler.setting_flags)
     args.add_all(step.bitcode, map_each = step.links_bitcode)
     return struct(
         before = before,
@@ -196,6 +204,7 @@ def _step(
         flags = [],
         bitcode = [],
         env = {},
+        for_device = False,
         has_id = False,
         inputs = [],
         last = [],
@@ -203,6 +212,7 @@ def _step(
         maps_paths = True,
         program = [],
         reads_headers = True,
+        recorded = "",
         rocm = None,
         stdin = False,
         uses_cc = True,
@@ -216,6 +226,7 @@ def _step(
       flags: list of strings for `add_flags`: the flags of the Bazel target.
       bitcode: list of Files that are linked into the code.
       env: the action's environment.
+      for_device: whether the flags of the setting `device_copts` apply.
       has_id: whether symbols must differ between sources.
       inputs: list of Files in words.
       last: list of strings before the source.
@@ -223,6 +234,7 @@ def _step(
       maps_paths: whether the output is the same if Bazel maps paths.
       program: list of arguments of the program.
       reads_headers: whether the source can include headers.
+      recorded: the target ID of the code, if the compilation can write an optimization record.
       rocm: a struct with target_id, for device libraries, if the step uses HIP or the device libraries; else None.
       stdin: whether clang reads the source from standard input.
       uses_cc: whether flags or headers of the C++ toolchain apply.
@@ -236,6 +248,7 @@ def _step(
         env = env,
         first = first,
         flags = flags,
+        for_device = for_device,
         has_id = has_id,
         inputs = inputs,
         language = language,
@@ -244,6 +257,7 @@ def _step(
         maps_paths = maps_paths,
         program = program,
         reads_headers = reads_headers,
+        recorded = recorded,
         rocm = rocm,
         shared = [],
         stdin = stdin,
@@ -286,11 +300,13 @@ def hip_device_step(compiler, target, *, rdc, copts, bitcode = [], lto = ""):
         bitcode = bitcode,
         first = compiler.target + compiler.device_flags,
         flags = compiler.language_flags("c++", True) + copts,
+        for_device = True,
         has_id = True,
         language = ["-x", "hip"],
         links_bitcode = _used_functions,
         # Portable code contains the compiler's command line, from which the runtime takes the optimization level.
         maps_paths = not portable,
+        recorded = "" if portable else target.target_id,
         rocm = target,
         words = words,
     )
@@ -405,6 +421,7 @@ def cuda_step(compiler, target, *, rdc, copts):
     return _step(
         first = compiler.target + compiler.device_flags + ([] if has_cuda(copts) else ["-nocudainc", "-nocudalib"]),
         flags = compiler.language_flags("c++", True) + copts,
+        for_device = True,
         has_id = True,
         language = ["-x", "cuda"],
         words = words,
@@ -434,6 +451,7 @@ def bitcode_step(compiler, target, *, language, copts):
     return _step(
         first = compiler.device_flags + _amd_flags(target),
         flags = [] if ir else flags_of_device((compiler.language_flags("c", False) if c else []) + copts, target),
+        for_device = True,
         language = ["-x", language],
         # Portable code contains the compiler's command line.
         maps_paths = target_ids.is_amdgpu(target.triple),
@@ -614,6 +632,7 @@ def openmp_device_step(ctx, compiler, src, target, *, ir, copts, device_copts, b
         bitcode = bitcode,
         first = compiler.device_flags,
         flags = _flags_of_openmp(flags, target) if gpu else flags,
+        for_device = True,
         inputs = [ir],
         language = ["-x", language],
         links_bitcode = _used_functions,

@@ -5,6 +5,7 @@ A rule calls `device_link` for each link, with the result of `hip_link_step`, `p
 flags of the toolchain, flags of the Bazel target, inputs.
 """
 
+load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":flags.bzl", "add_flags")
 load(":ptx.bzl", "ptx_feature")
 load(":target_ids.bzl", "target_ids")
@@ -102,7 +103,27 @@ def generation_flags(ctx, toolchain, copts, target = None):
     Returns:
       list of strings for `add_flags`.
     """
-    return code_generation_flags(toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts, target)
+    flags = toolchain.compile_flags + toolchain.mode_flags[ctx.var["COMPILATION_MODE"]] + copts + ctx.attr._device_copts[BuildSettingInfo].value
+    return code_generation_flags(flags, target)
+
+# The passes in optimization records, as clang's flags have them: those whose remarks are about registers, spills and scratch.
+RECORDED_PASSES = "prologepilog|regalloc|loop-unroll|inline"
+
+# The suffix of optimization records, after a dot and the target ID, from which the program takes it.
+RECORD_SUFFIX = ".opt.yaml"
+
+def optimization_record(ctx, out, target_id):
+    """Declares the optimization record of an action that generates code.
+
+    Args:
+      ctx: the rule's context.
+      out: the File with the code.
+      target_id: the target of the code.
+
+    Returns:
+      a File beside `out`.
+    """
+    return ctx.actions.declare_file("{}.{}{}".format(out.basename, target_id, RECORD_SUFFIX), sibling = out)
 
 def _resources(_os, inputs):
     return {"cpu": 1, "memory": 200 + inputs}
@@ -138,6 +159,12 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", check
     call.add(shared.toolchain.clang.executable)
     args = _arguments_of_clang(ctx)
     args.add("-o", out)
+    outputs = [out]
+    if step.recorded and ctx.attr._optimization_records[BuildSettingInfo].value:
+        record = optimization_record(ctx, out, step.recorded)
+        outputs.append(record)
+        args.add(record, format = "-Wl,-plugin-opt=opt-remarks-filename=%s")
+        args.add("-Wl,-plugin-opt=opt-remarks-passes=" + RECORDED_PASSES)
     if step.by_linker:
         # Only the linker gets these files: the driver would optimize bitcode again before linking it.
         args.add_all(objects, before_each = "-Xlinker")
@@ -154,7 +181,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", check
         execution_requirements = _REQUIREMENTS,
         inputs = depset(objects + library + checked, transitive = [shared.files]),
         mnemonic = mnemonic,
-        outputs = [out],
+        outputs = outputs,
         progress_message = message,
         resource_set = _resources,
         tools = shared.tools,
@@ -188,7 +215,7 @@ def _shared(ctx, step, out):
         ))
     return step.shared[0]
 
-def _step(*, words, by_linker = False, generation = [], library = [], linkopts = None, without_runtime = ""):
+def _step(*, words, by_linker = False, generation = [], library = [], linkopts = None, recorded = "", without_runtime = ""):
     """Returns a step.
 
     Args:
@@ -197,6 +224,7 @@ def _step(*, words, by_linker = False, generation = [], library = [], linkopts =
       generation: list of strings for `add_flags`: flags of compilations.
       library: list of structs like the linked objects, of which only the needed parts are linked.
       linkopts: list of strings for `add_flags`: the flags of the Bazel target; None for links without flags of the toolchain.
+      recorded: the target ID, if the link generates code and can write an optimization record.
       without_runtime: the GPU of an OpenMP link without libraries.
 
     Returns:
@@ -207,6 +235,7 @@ def _step(*, words, by_linker = False, generation = [], library = [], linkopts =
         generation = generation,
         library = library,
         linkopts = linkopts,
+        recorded = recorded,
         shared = [],
         without_runtime = without_runtime,
         words = words,
@@ -257,6 +286,7 @@ def hip_link_step(ctx, target, *, generates, copts, linkopts, device_only = Fals
         generation = generation_flags(ctx, toolchain, copts, target) if generates or portable else [],
         library = library,
         linkopts = linkopts,
+        recorded = target.target_id if by_linker else "",
         words = words,
     )
 
@@ -318,6 +348,7 @@ def openmp_link_step(ctx, target, *, triple, copts, linkopts):
         by_linker = bool(target.target_id),
         generation = generation_flags(ctx, toolchain, copts, target) if target.target_id else [],
         linkopts = linkopts,
+        recorded = target.target_id if amd else "",
         without_runtime = target.target_id if amd and not _has_library(toolchain.link_flags + linkopts) else "",
         words = words + ["-Wno-unused-command-line-argument"],
     )

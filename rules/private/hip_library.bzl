@@ -15,7 +15,7 @@ load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "c_objects", "hip_host_objects", "
 load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "parse_headers")
-load(":linking.bzl", "HOST_ATTRS", "hold_fat_binary", "host_triple", "isolate_objects", "register_images", "require_device_link")
+load(":linking.bzl", "HOST_ATTRS", "hold_fat_binary", "host_triple", "isolate_objects", "register_images", "registration_symbol", "require_device_link")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
@@ -32,8 +32,9 @@ def _linked_together(ctx, *, where, host_objects, unit):
         out = ctx.actions.declare_file(ctx.label.name + ".hipfb"),
         where = where,
     )
-    objects = isolate_objects(ctx, host_objects)
-    objects.append(register_images(ctx, files = [bundle.file], kind = "hip", own_entries = objects))
+    symbol = registration_symbol(ctx)
+    objects = isolate_objects(ctx, host_objects, reference = symbol)
+    objects.append(register_images(ctx, define = [symbol] if symbol else [], files = [bundle.file], kind = "hip", own_entries = objects))
     return objects, [bundle]
 
 def _linked_alone(ctx, *, where, sources, host_objects, units):
@@ -58,13 +59,14 @@ def _linked_alone(ctx, *, where, sources, host_objects, units):
 
 def _unlinked(ctx, *, host_objects, device_objects):
     """Returns host code for a hip_device_link, and adds a symbol that fails the link of programs without one."""
-    objects = isolate_objects(ctx, host_objects, [DEVICE_LINK_SUFFIX] * len(host_objects))
+    symbol = registration_symbol(ctx)
+    objects = isolate_objects(ctx, host_objects, [DEVICE_LINK_SUFFIX] * len(host_objects), reference = symbol)
     unlinked = HipUnlinkedInfo(libraries = depset([struct(
         code = tuple([object for object in device_objects.objects.to_list() if object.label == ctx.label]),
         host = tuple(objects),
         label = ctx.label,
     )]))
-    return objects + [require_device_link(ctx, device_link_symbol(ctx.label))], unlinked
+    return objects + [require_device_link(ctx, device_link_symbol(ctx.label), define = symbol)], unlinked
 
 # The default of the setting.
 _DEFAULT_RUNTIME = Label("//rules/settings:amdhip64")

@@ -82,6 +82,7 @@ def _program(rule, name, srcs, deps, visibility, kwargs, tags = [], incompatible
     hip_library(
         name = name + "_hip",
         srcs = srcs,
+        alwayslink = library.pop("alwayslink", True),
         tags = own_tags + ["manual"],
         target_compatible_with = compatible,
         testonly = testonly,

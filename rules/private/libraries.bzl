@@ -12,8 +12,7 @@ load(":sources.bzl", "object_names", "private_headers_of")
 # The attributes of such a rule, except srcs.
 LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "alwayslink": attr.bool(
-        doc = "Whether all code of the library is linked into programs that depend on it. If false, the library is linked completely if the program refers to any part of it, and not at all otherwise.",
-        default = True,
+        doc = "As in `cc_library`: whether programs include objects that they do not refer to. An object that a program includes brings its kernels and their registration.",
     ),
     "copts": attr.string_list(
         doc = "Additional compiler flags for host and device code.",
@@ -53,7 +52,7 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
         doc = "Additional linker flags of programs that depend on this target.",
     ),
     "linkstatic": attr.bool(
-        doc = "Whether the objects are linked even into programs that use shared libraries, such as `cc_test`. If false, the target builds a shared library for these programs.",
+        doc = "Unlike in `cc_library`, `True` by default, because a shared library would be a second file with all device code. Whether the objects are linked even into programs that use shared libraries, such as `cc_test`. If false, the target builds a shared library for these programs.",
         default = True,
     ),
     "local_defines": attr.string_list(
@@ -157,9 +156,6 @@ def library_providers(ctx, *, cc, context, objects, runtimes, counted = False):
       a DefaultInfo, a CcInfo and an InstrumentedFilesInfo.
     """
     deps = [dep for dep in _dependencies(ctx) + ctx.attr.implementation_deps if CcInfo in dep]
-    if not ctx.attr.alwayslink and len(objects) > 1:
-        # No other object refers to the one that registers device code.
-        objects = [merged_object(ctx, objects)]
     return [
         DefaultInfo(
             files = depset(objects),

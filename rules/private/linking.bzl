@@ -83,13 +83,25 @@ def entries_suffix(ctx):
 # The section of clang's offload entries.
 _ENTRIES = "llvm_offload_entries"
 
-def isolate_objects(ctx, objects, suffixes = None):
+def registration_symbol(ctx):
+    """Returns the symbol by which the linker finds the registration of a library in its archive.
+
+    Args:
+      ctx: the rule's context; the rule has `LIBRARY_ATTRS`.
+
+    Returns:
+      a string; empty if programs link all objects of the library anyway.
+    """
+    return "" if ctx.attr.alwayslink else "registration of " + name_of(ctx.label)
+
+def isolate_objects(ctx, objects, suffixes = None, reference = ""):
     """Assigns the offload entries of objects to one target, so that no other target registers them.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS`.
       objects: list of host objects.
       suffixes: for each object, the suffix of its entries or fat binary; by default, the suffix of the target.
+      reference: symbol that objects with entries refer to; empty for none.
 
     Returns:
       list of the new objects.
@@ -101,6 +113,8 @@ def isolate_objects(ctx, objects, suffixes = None):
         args.add(file, format = "--input=%s")
         args.add(out, format = "--output=%s")
         args.add("--suffix=" + suffix)
+        if reference:
+            args.add("--reference=" + reference)
         run_offload(
             ctx,
             arguments = args,
@@ -145,12 +159,13 @@ def hold_fat_binary(ctx, *, bundle, host, name, suffix, triple):
     )
     return out
 
-def require_device_link(ctx, symbol):
+def require_device_link(ctx, symbol, define = ""):
     """Creates an object that only links into programs that define a symbol.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
       symbol: the symbol, which linkers report as undefined.
+      define: symbol that the object defines; empty for none.
 
     Returns:
       the object.
@@ -159,6 +174,8 @@ def require_device_link(ctx, symbol):
     args = offload_arguments(ctx, "require")
     args.add(host_triple(ctx), format = "--triple=%s")
     args.add(out, format = "--output=%s")
+    if define:
+        args.add("--define=" + define)
     args.add(symbol)
     run_offload(
         ctx,

@@ -12,7 +12,7 @@ load(":flags.bzl", "expand_flags")
 load(":headers.bzl", "library_headers")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "merged_object", "parse_headers")
-load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images")
+load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images", "registration_symbol")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "add_image")
@@ -188,8 +188,9 @@ def _openmp_library_impl(ctx):
         images.append(image)
         packages.append(_pack(ctx, image, _folder(target), where))
 
-    objects = isolate_objects(ctx, objects)
-    objects.append(register_images(ctx, files = packages, kind = _KIND, own_entries = objects, relocatable = ctx.attr.relocatable))
+    symbol = registration_symbol(ctx)
+    objects = isolate_objects(ctx, objects, reference = symbol)
+    objects.append(register_images(ctx, define = [symbol] if symbol else [], files = packages, kind = _KIND, own_entries = objects, relocatable = ctx.attr.relocatable))
     if ctx.attr.relocatable:
         objects = [merged_object(ctx, objects)]
     return library_providers(ctx, cc = cc, context = headers.context, objects = objects, runtimes = [ctx.attr._runtime]) + [

@@ -7,7 +7,7 @@ load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
 # The attributes through which programs include code. They do not include tools.
-_ATTRIBUTES = [
+PROGRAM_ATTRIBUTES = [
     "_implicit_tests",
     "actual",
     "base",
@@ -40,7 +40,7 @@ _ATTRIBUTES = [
 
 def _dependencies(rule):
     found = []
-    for name in _ATTRIBUTES:
+    for name in PROGRAM_ATTRIBUTES:
         value = getattr(rule.attr, name, None)
         if type(value) == "dict":
             # Labels are keys, values, or elements of lists that are values.
@@ -95,14 +95,26 @@ To use it in your own rule, add it to an attribute: `attr.label_list(aspects = [
 the attribute then provides `OffloadDeviceCodeInfo`. If a target contains device code of others, such as a bundle, the
 aspect reports that target and not the targets from which it was built.
 """,
-    attr_aspects = _ATTRIBUTES,
+    attr_aspects = PROGRAM_ATTRIBUTES,
 )
 
-# Values of fail_on, which are those of offload diff --fail-on.
-_RULES = ["occupancy", "removed-archs", "removed-kernels", "scratch", "spills"]
+# Values of fail_on, which are those of offload diff --fail-on: for values of kernels, and others.
+KERNEL_LIMITS = ["agprs", "code-size", "lds", "occupancy", "scratch", "sgpr-spills", "sgprs", "spills", "vgpr-spills", "vgprs"]
+_RULES = KERNEL_LIMITS + ["removed-archs", "removed-kernels"]
+
+def check_limits(fail_on, where):
+    """Fails if a value of fail_on is unknown.
+
+    Args:
+      fail_on: list of strings.
+      where: prefix of error messages, `label: rule`.
+    """
+    for rule in fail_on:
+        if rule.replace("_", "-") not in _RULES:
+            fail("{}: fail_on: {} is not a rule, expected a list of {}".format(where, repr(rule), ", ".join(_RULES)))
 
 # Prints the address of the page. The page is a runfile, which is a link to the file that Bazel built.
-_SCRIPT = """#!/bin/sh
+PAGE_SCRIPT = """#!/bin/sh
 page='{page}'
 [ -e "$page" ] || page="${{RUNFILES_DIR:-$0.runfiles}}/{workspace}/$page"
 echo "file://$(readlink -f -- "$page")"
@@ -138,9 +150,7 @@ def _report(ctx, files, base, format, out):
 def _validate_growth(ctx, files, base):
     """Registers the action that compares files with older ones, and returns its outputs."""
     where = place(ctx, "offload_report")
-    for rule in ctx.attr.fail_on:
-        if rule not in _RULES:
-            fail("{}: fail_on: {} is not a rule, expected a list of {}".format(where, repr(rule), ", ".join(_RULES)))
+    check_limits(ctx.attr.fail_on, where)
     if not ctx.attr.fail_on and not ctx.attr.max_growth:
         return []
     if not ctx.attr.base:
@@ -231,7 +241,7 @@ def _offload_report_impl(ctx):
     _report(ctx, files, base, "markdown", markdown)
     _report(ctx, files, base, "json", figures)
     checked = _validate_growth(ctx, files, base) + _validate_coverage(ctx, files)
-    ctx.actions.write(script, _SCRIPT.format(page = html.short_path, workspace = ctx.workspace_name), is_executable = True)
+    ctx.actions.write(script, PAGE_SCRIPT.format(page = html.short_path, workspace = ctx.workspace_name), is_executable = True)
     return [
         DefaultInfo(
             executable = script,
@@ -292,7 +302,7 @@ Output groups: `html`, `markdown`, `json` and `labels`, see above; `_validation`
             executable = True,
         ),
         "fail_on": attr.string_list(
-            doc = "Changes compared with `base` that fail the validation of the target: `spills`, `scratch` and `occupancy` for kernels that became worse, `removed-kernels`, and `removed-archs`.",
+            doc = "Changes compared with `base` that fail the validation of the target: `spills`, `sgpr-spills`, `vgpr-spills`, `scratch`, `occupancy`, `vgprs`, `agprs`, `sgprs`, `lds` and `code-size` for kernels that became worse, `removed-kernels`, and `removed-archs`.",
         ),
         "max_growth": attr.string(
             doc = "Maximum growth of the images of an architecture compared with `base`: a percentage such as `5%`, or a size such as `64KiB`. A validation of the target checks this. If empty, the growth is not limited.",

@@ -234,6 +234,8 @@ toolchain(
 # The attribute of a rule that uses a device compiler.
 DEVICE_ATTRS = CC_DEFAULTS_ATTRS | FLAG_ATTRS | {
     "_device_compiler": attr.label(default = "//rules/settings:device_compiler"),
+    "_device_copts": attr.label(default = "//rules/settings:device_copts"),
+    "_optimization_records": attr.label(default = "//rules/settings:optimization_records"),
     "_track_headers": attr.label(default = "//rules/settings:track_headers"),
 }
 

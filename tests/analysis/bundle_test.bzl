@@ -414,39 +414,3 @@ From //tests/analysis:images_gfx90a_and_gfx942 (gfx90a) and //tests/analysis:ima
             message = message,
             rule = bad_provider,
         )
-
-    native.test_suite(
-        name = name,
-        tests = [
-                    "archive_action_test",
-                    "archive_empty_test",
-                    "bundle_action_test",
-                    "bundle_alignment_test",
-                    "bundle_assemble_test",
-                    "bundle_check_test",
-                    "bundle_compressed_test",
-                    "bundle_conflict_test",
-                    "bundle_duplicate_test",
-                    "bundle_empty_test",
-                    "bundle_no_images_test",
-                    "bundle_groups_test",
-                    "bundle_level_test",
-                    "bundle_plain_action_test",
-                    "bundle_plan_test",
-                    "bundle_provides_test",
-                    "bundle_size_test",
-                    "bundle_version_test",
-                    "unbundle_action_test",
-                    "unbundle_archive_action_test",
-                    "unbundle_no_src_test",
-                    "unbundle_missing_test",
-                    "old_archive_test",
-                    "old_unbundle_test",
-                    "unbundle_missing_allowed_test",
-                    "unbundle_no_targets_test",
-                    "unbundle_provides_test",
-                ] + ["bundle_part_{}_test".format(number) for number in range(4)] +
-                ["bundle_whole_{}_test".format(case) for case in wholes] +
-                ["bundle_whole_{}_parts_test".format(case) for case in wholes] +
-                ["provider_{}_test".format(case) for case in messages],
-    )

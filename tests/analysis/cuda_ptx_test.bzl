@@ -92,14 +92,3 @@ def cuda_ptx_tests(name):
             offload_archs = archs,
             rule = cuda_ptx,
         )
-
-    native.test_suite(
-        name = name,
-        tests = [
-            "ptx_compile_test",
-            "ptx_old_compile_test",
-            "ptx_cuda_compile_test",
-            "ptx_link_test",
-            "ptx_provides_test",
-        ] + ["ptx_{}_test".format(case) for case in failures],
-    )

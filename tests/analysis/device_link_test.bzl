@@ -306,33 +306,3 @@ def device_link_tests(name):
         offload_archs = ["gfx942"],
         rule = hip_library,
     )
-
-    native.test_suite(
-        name = name,
-        tests = [
-            "alone_bundle_test",
-            "alone_device_test",
-            "alone_host_test",
-            "alone_link_test",
-            "alone_register_test",
-            "arch_hip_link_test",
-            "arch_hip_test",
-            "arch_omp_test",
-            "arch_ptx_test",
-            "arch_unknown_test",
-            "archive_of_alone_test",
-            "bundle_alone_test",
-            "device_link_archs_test",
-            "device_link_link_test",
-            "device_link_nothing_test",
-            "device_link_provides_test",
-            "device_link_register_test",
-            "device_link_without_rdc_test",
-            "for_device_link_of_processor_test",
-            "for_device_link_test",
-            "for_device_openmp_test",
-            "unbundle_alone_test",
-            "unlinked_requires_test",
-            "unlinked_test",
-        ],
-    )

@@ -135,7 +135,3 @@ def flags_tests(name):
             rule = hip_code_objects,
             **kwargs
         )
-    native.test_suite(
-        name = name,
-        tests = ["flags_{}_test".format(case[0]) for case in cases + failures],
-    )

@@ -246,26 +246,3 @@ def hip_code_objects_tests(name):
         offload_archs = ["gfx942"],
         rule = hip_code_objects,
     )
-
-    native.test_suite(
-        name = name,
-        tests = [
-            "hip_compile_test",
-            "hip_same_names_test",
-            "hip_device_deps_test",
-            "hip_device_deps_archs_test",
-            "hip_device_deps_not_rdc_test",
-            "hip_device_deps_plain_test",
-            "hip_link_test",
-            "hip_rdc_test",
-            "hip_portable_compile_test",
-            "hip_portable_link_test",
-            "hip_portable_provides_test",
-            "hip_provides_test",
-            "hip_no_srcs_test",
-            "hip_fgpu_rdc_library_test",
-            "hip_fgpu_rdc_test",
-            "hip_fgpu_rdc_twice_test",
-            "hip_includes_test",
-        ] + ["hip_{}_test".format(case) for case in failures],
-    )

@@ -311,33 +311,3 @@ def images_tests(name):
         offload_archs = ["gfx1100"],
         rule = offload_per_arch,
     )
-
-    native.test_suite(
-        name = name,
-        tests = [
-            "prebuilt_provides_test",
-            "bundle_of_bundle_test",
-            "archive_of_library_test",
-            "unbundle_library_test",
-            "extract_library_test",
-            "extract_two_files_test",
-            "extract_host_test",
-            "unbundle_two_files_test",
-            "binary_none_test",
-            "binary_comma_test",
-            "prebuilt_two_files_test",
-            "prebuilt_empty_test",
-            "prebuilt_twice_test",
-            "binary_action_test",
-            "binary_version_test",
-            "binary_host_test",
-            "bundle_cuda_test",
-            "extract_action_test",
-            "extract_no_targets_test",
-            "per_arch_cuda_provides_test",
-            "per_arch_provides_test",
-            "per_arch_none_test",
-            "per_arch_no_images_test",
-            "per_arch_other_test",
-        ] + ["provider_{}_test".format(case) for case in messages],
-    )

@@ -61,7 +61,8 @@ def library_tests(name):
         name = "lib_register_test",
         argv = [
             "register --kind=hip --triple=x86_64-unknown-linux-gnu --output=BIN/tests/analysis/lib.register.o",
-            "--keep-entries=BIN/tests/analysis/lib/host/a.own.o --keep-entries=BIN/tests/analysis/lib/host/a_cu.own.o BIN/tests/analysis/lib.hipfb",
+            "--keep-entries=BIN/tests/analysis/lib/host/a.own.o --keep-entries=BIN/tests/analysis/lib/host/a_cu.own.o",
+            one_argument("--define=registration of //tests/analysis:lib") + " BIN/tests/analysis/lib.hipfb",
         ],
         count = 1,
         inputs = ["tests/analysis/lib.hipfb", "tests/analysis/lib/host/a.own.o"],
@@ -93,7 +94,6 @@ def library_tests(name):
             name = "like_cc_" + kind,
             srcs = srcs,
             hdrs = ["lib/lib.h"],
-            alwayslink = False,
             implementation_deps = [":impl_lib"],
             include_prefix = "prefix",
             linkopts = ["-Wl,-T,$(location a.c) -lm"],
@@ -113,17 +113,9 @@ def library_tests(name):
             output = "like_cc_{}/{}".format(kind, output),
             target = "like_cc_" + kind,
         )
-        actions_test(
-            name = "like_cc_{}_merge_test".format(kind),
-            argv = ["-r -o BIN/tests/analysis/like_cc_{}.o".format(kind)],
-            count = 1,
-            inputs = ["tests/analysis/like_cc_{}/host/a.own.o".format(kind)],
-            mnemonic = "OffloadMerge",
-            output = "like_cc_{}.o".format(kind),
-            target = "like_cc_" + kind,
-        )
         provides_test(
             name = "like_cc_{}_provides_test".format(kind),
+            alwayslink = "False",
             defines = [],
             headers = ["a.h", "_virtual_includes/like_cc_{}/prefix/lib.h".format(kind), "lib/lib.h", "sub/text.inc"],
             link_flags = ["-Wl,-T,tests/analysis/a.c", "-lm"],
@@ -365,7 +357,7 @@ def library_tests(name):
         target = "report_limits",
     )
     for case, kwargs, message in [
-        ("rule", {"base": ["old.hipfb"], "fail_on": ["luck"]}, "fail_on: \"luck\" is not a rule, expected a list of occupancy, removed-archs, removed-kernels, scratch, spills"),
+        ("rule", {"base": ["old.hipfb"], "fail_on": ["luck"]}, "fail_on: \"luck\" is not a rule, expected a list of agprs, code-size, lds, occupancy, scratch, sgpr-spills, sgprs, spills, vgpr-spills, vgprs, removed-archs, removed-kernels"),
         ("base", {"max_growth": "5%"}, "max_growth requires base: name the older file to compare with"),
     ]:
         failure_test(
@@ -398,6 +390,10 @@ def library_tests(name):
         output = "packages.sh",
         target = "packages",
     )
+    native.filegroup(
+        name = "no_files",
+        tags = ["manual"],
+    )
     offload_package_test(
         # The program of the test and its files are at these paths.
         name = "package_run_test",
@@ -406,9 +402,9 @@ def library_tests(name):
     )
     failure_test(
         name = "package_files_test",
-        message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: @@//tests/analysis:suite",
+        message = "{}: offload_package_test: srcs: expected packages or directories of them, found targets without files: @@//tests/analysis:no_files",
         rule = offload_package_test,
-        srcs = [":suite"],
+        srcs = [":no_files"],
         testonly = True,
     )
 
@@ -550,8 +546,8 @@ def library_tests(name):
     actions_test(
         name = "omp_register_test",
         argv = [
-            "--keep-entries=BIN/tests/analysis/omp/host/a.own.o --keep-entries=BIN/tests/analysis/omp/host/sub/a.own.o " +
-            "BIN/tests/analysis/omp/gfx90a_xnack+.ofb BIN/tests/analysis/omp/x86_64-pc-linux-gnu.ofb",
+            "--keep-entries=BIN/tests/analysis/omp/host/a.own.o --keep-entries=BIN/tests/analysis/omp/host/sub/a.own.o",
+            one_argument("--define=registration of //tests/analysis:omp") + " BIN/tests/analysis/omp/gfx90a_xnack+.ofb BIN/tests/analysis/omp/x86_64-pc-linux-gnu.ofb",
         ],
         count = 1,
         mnemonic = "OffloadRegister",
@@ -603,64 +599,3 @@ def library_tests(name):
             offload_archs = archs,
             rule = openmp_library,
         )
-
-    native.test_suite(
-        name = name,
-        tests = [
-            "lib_device_test",
-            "lib_host_test",
-            "lib_isolate_test",
-            "lib_register_test",
-            "lib_provides_test",
-            "lib_device_deps_test",
-            "like_cc_hip_compile_test",
-            "like_cc_hip_merge_test",
-            "like_cc_hip_provides_test",
-            "like_cc_openmp_compile_test",
-            "like_cc_openmp_merge_test",
-            "like_cc_openmp_provides_test",
-            "data_of_hip_test",
-            "data_of_openmp_test",
-            "register_data_test",
-            "register_lib_test",
-            "register_two_files_test",
-            "report_base_test",
-            "report_container_test",
-            "report_covers_test",
-            "report_embedded_test",
-            "report_files_test",
-            "report_groups_test",
-            "report_growth_test",
-            "report_html_test",
-            "report_rule_test",
-            "report_suite_test",
-            "embed_empty_test",
-            "embed_test",
-            "link_empty_test",
-            "link_test",
-            "omp_device_test",
-            "omp_host_ir_test",
-            "omp_includes_test",
-            "omp_kind_test",
-            "omp_link_gpu_test",
-            "omp_link_test",
-            "omp_no_srcs_test",
-            "omp_no_processor_test",
-            "omp_spirv_test",
-            "omp_provides_test",
-            "omp_register_test",
-            "omp_relocatable_merge_test",
-            "omp_relocatable_register_test",
-            "report_test",
-            "report_validation_test",
-            "register_hip_test",
-            "register_openmp_test",
-            "register_sycl_images_test",
-            "register_sycl_test",
-            "register_windows_test",
-            "register_bundle_kind_test",
-            "register_hip_images_test",
-            "register_image_kind_test",
-            "register_openmp_bundle_test",
-        ],
-    )

@@ -3,9 +3,9 @@
 load("//rules:defs.bzl", "hip_library")
 load(":testing.bzl", "actions_test", "provides_test")
 
-def rocm_library(alwayslink = False, **kwargs):
+def rocm_library(**kwargs):
     """The macro of the page."""
-    hip_library(alwayslink = alwayslink, **kwargs)
+    hip_library(**kwargs)
 
 def migration_tests(name):
     """Targets as they are in repositories that have rocm_library.
@@ -78,14 +78,4 @@ def migration_tests(name):
         name = "rocm_below_alwayslink_test",
         alwayslink = "False",
         target = "rocm_below",
-    )
-    native.test_suite(
-        name = name,
-        tests = [
-            "rocm_alwayslink_test",
-            "rocm_below_alwayslink_test",
-            "rocm_device_test",
-            "rocm_host_test",
-            "rocm_provides_test",
-        ],
     )

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 const buildFile = `load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library", "cc_shared_library")
-load("@rules_offload//rules:defs.bzl", "hip_binary", "hip_library", "offload_cc_data", "openmp_library")
+load("@rules_offload//rules:defs.bzl", "hip_binary", "hip_device_link", "hip_library", "offload_cc_data", "openmp_library")
 
 hip_library(
     name = "fill",
@@ -141,6 +142,49 @@ hip_library(
     compress = "none",
     offload_archs = ["gfx90a"],
     deps = [":fill", ":hip"],
+)
+
+# Libraries of which a program needs a part.
+[
+    [
+        hip_library(
+            name = name + suffix,
+            srcs = ["used.hip", "unused.hip"],
+            alwayslink = bool(suffix),
+            compress = "none",
+            device_link = not deps,
+            offload_archs = ["gfx90a"],
+            rdc = rdc,
+            deps = [":hip"],
+        ),
+        cc_binary(
+            name = name + suffix + "_app",
+            srcs = ["part.cc"],
+            deps = [":" + name + suffix] + deps,
+        ),
+    ]
+    for suffix in ["", "_always"]
+    for name, rdc, deps in [
+        ("parts", False, []),
+        ("parts_rdc", True, []),
+        ("parts_unlinked", True, [":parts_unlinked" + suffix + "_code"]),
+    ]
+]
+
+[
+    hip_device_link(
+        name = "parts_unlinked" + suffix + "_code",
+        compress = "none",
+        deps = [":parts_unlinked" + suffix],
+    )
+    for suffix in ["", "_always"]
+]
+
+cc_binary(
+    name = "parts_without_code",
+    srcs = ["part.cc"],
+    tags = ["manual"],
+    deps = [":parts_unlinked"],
 )
 
 # Includes what it depends on, and what it does not.
@@ -289,8 +333,11 @@ int main() {
   std::printf("%d threads, sum %d\n", threads, one);
 }
 `,
-	"only_c.c": "int only_c(void) { return 1; }\n",
-	"start.h":  "enum { start = 0 };\n", // included twice, it fails
+	"part.cc":    "void used();\n\nint main() { used(); }\n",
+	"used.hip":   "#include \"hip.h\"\n\n__global__ void one(int *p) { *p = 1; }\n\nvoid used() { one<<<dim3(1), dim3(1)>>>(nullptr); }\n",
+	"unused.hip": "#include \"hip.h\"\n\n__global__ void two(int *p) { *p = 2; }\n\nvoid unused() { two<<<dim3(1), dim3(1)>>>(nullptr); }\n",
+	"start.h":    "enum { start = 0 };\n", // included twice, it fails
+	"only_c.c":   "int only_c(void) { return 1; }\n",
 	"sum.c": `int sum(int n) {
   int all = start;
 #pragma omp target teams distribute parallel for map(tofrom : all) reduction(+ : all)
@@ -333,6 +380,7 @@ func TestHost(t *testing.T) {
 	w.Write("MODULE.bazel", string(module)+"\nbazel_dep(name = \"platforms\", version = \"0.0.10\")\n")
 	w.Write(".bazelrc", "common --@rules_offload//rules/settings:hip_runtime=//:runtime\n")
 	t.Run("x86-64", func(t *testing.T) { testHere(t, w) })
+	t.Run("parts", func(t *testing.T) { testParts(t, w) })
 	t.Run("AArch64", func(t *testing.T) { testCross(t, w) })
 	t.Run("sanitizer", func(t *testing.T) { testSanitizer(t, w) })
 	t.Run("flags of tools", func(t *testing.T) { testTools(t, w) })
@@ -353,6 +401,36 @@ func testHere(t *testing.T, w *bazeltest.Workspace) {
 	t.Setenv("OMP_NUM_THREADS", "3")
 	if got := run(t, filepath.Join(w.Dir, "bazel-bin", "threads")); !strings.Contains(got, "3 threads, sum 499500\n") {
 		t.Errorf("the program with OpenMP printed %q", got)
+	}
+}
+
+// testParts builds programs that refer to one of two objects of a library. As with cc_library, they have the other one,
+// with its kernel, only if the library is always linked. Without a needed registration, the link fails.
+func testParts(t *testing.T, w *bazeltest.Workspace) {
+	names := []string{"parts", "parts_rdc", "parts_unlinked"}
+	var targets []string
+	for _, name := range names {
+		targets = append(targets, "//:"+name+"_app", "//:"+name+"_always_app")
+	}
+	build(t, w, targets...)
+	for _, name := range names {
+		for suffix, kernels := range map[string][]string{"": {"_Z3onePi"}, "_always": {"_Z3onePi", "_Z3twoPi"}} {
+			got := run(t, filepath.Join(w.Dir, "bazel-bin", name+suffix+"_app"))
+			var registered []string
+			for line := range strings.Lines(got) {
+				if kernel, ok := strings.CutPrefix(line, "function "); ok {
+					registered = append(registered, strings.Fields(kernel)[0])
+				}
+			}
+			slices.Sort(registered)
+			if !slices.Equal(registered, kernels) || !strings.Contains(got, "launch _Z3onePi") {
+				t.Errorf("%s%s registers %q, want %q, and launches the first:\n%s", name, suffix, registered, kernels, got)
+			}
+		}
+	}
+	const message = "hip_device_link of //:parts_unlinked"
+	if result, err := w.Try("build", "//:parts_without_code"); err == nil || !strings.Contains(result.Output, message) {
+		t.Errorf("a program without device link: %v, no %q in:\n%s", err, message, result.Output)
 	}
 }
 

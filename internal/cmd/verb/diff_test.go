@@ -96,7 +96,7 @@ func TestDiffOutputs(t *testing.T) {
 	for name, want := range map[string]string{
 		"h": "<td class=\"t\">scratch</td><td class=\"t\">gfx90a</td><td class=\"t\">b(float*)</td><td class=\"up\">+64</td><td class=\"t\">O2 (-O2)</td>",
 		"m": `| scratch | gfx90a | b(float\*) | +64 | O2 (-O2) |`,
-		"f": "new.co: limits exceeded: scratch: gfx90a b(float*)\n",
+		"f": "limits exceeded: scratch: gfx90a b(float*)\nto accept the difference, add to a text file for the attribute accepted: scratch gfx90a _Z1bPf +64  # b(float*)\n",
 	} {
 		content, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !strings.Contains(string(content), want) {

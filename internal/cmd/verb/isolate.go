@@ -29,6 +29,7 @@ func (f *isolateFlags) define(flags *flagSet) {
 	flags.input(&f.opt.Input, "the object, a `file` that ld -r linked from host objects and a registration object; with --suffix, it can be a host object")
 	flags.StringVar(&f.opt.Output, "output", "", "the isolated object, a `file`; - is standard output")
 	flags.StringVar(&f.opt.Suffix, "suffix", "", "`text` for the section name of its entries, llvm_offload_entries_TEXT (default: a hash of the input)")
+	flags.StringVar(&f.opt.Reference, "reference", "", "a `symbol` that an object with entries refers to, so that linkers look for it in archives, such as one that register --define defines")
 }
 
 func (f *isolateFlags) run(ctx context.Context, call *command.Call, operands []string) error {

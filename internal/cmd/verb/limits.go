@@ -1,6 +1,7 @@
 package verb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +15,7 @@ import (
 type limits struct {
 	kernels.Limits
 	accepted string // a file
+	advice   string // what to call the file in messages if there is none; may be empty
 }
 
 // define defines the flags.
@@ -71,17 +73,17 @@ func textOf(call *command.Call, name string) (string, error) {
 
 // verdict returns an error for exceeded limits of a difference, and for lines that
 // accept nothing. With a list, it contains the lines that accept the failures.
-func (l *limits) verdict(d *kernels.Diff, names []string) error {
+func (l *limits) verdict(d *kernels.Diff, names ...string) error {
 	if d == nil {
 		return nil
 	}
 	var all []error
 	if len(d.Failures) > 0 {
-		all = append(all, errors.New(strings.Join(names, ", ")+": "+listing.Failures(d)))
+		all = append(all, errors.New(strings.Join(append(names, listing.Failures(d)), ": ")))
 	}
-	if l.accepted != "" {
+	if list := cmp.Or(l.accepted, l.advice); list != "" {
 		for _, f := range d.Failures {
-			all = append(all, fmt.Errorf("to accept the difference, add to %s: %s", l.accepted, f.Line()))
+			all = append(all, fmt.Errorf("to accept the difference, add to %s: %s", list, f.Line()))
 		}
 	}
 	for _, s := range d.Stale {

@@ -87,7 +87,7 @@ func (f *reportFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err := writeGiven(ctx, call, engine.Output{Name: f.html, Write: r.WriteHTML}, engine.Output{Name: f.markdown, Write: r.WriteMarkdown}, engine.Output{Name: f.json, Write: r.WriteJSON}); err != nil {
 		return err
 	}
-	return f.limits.verdict(r.Diff, operands)
+	return f.limits.verdict(r.Diff, strings.Join(operands, ", "))
 }
 
 // writeGiven writes the outputs whose names are given, all of them or none.

@@ -24,6 +24,10 @@ type requireFlags struct {
 
 func (f *requireFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Triple, "triple", "", "the host's target `triple`, such as x86_64-unknown-linux-gnu")
+	flags.repeated("define", "a `symbol` that the object defines, for objects of the same archive that refer to it. May be repeated.", func(s string) error {
+		f.opt.Define = append(f.opt.Define, s)
+		return nil
+	})
 	flags.StringVar(&f.opt.Output, "output", "", "the object, a `file`; - is standard output")
 }
 
