@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"path/filepath"
@@ -78,7 +79,7 @@ func hasWrappers(input *files.Input) (fat bool, unknown string) {
 		return false, ""
 	}
 	f, err := elfedit.Parse(input.All())
-	if err != nil && !prune.MayHaveCode(data) {
+	if err != nil && !errors.Is(err, elfedit.ErrPacked) && !prune.MayHaveCode(data) {
 		return false, ""
 	}
 	if err != nil {

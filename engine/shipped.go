@@ -101,11 +101,11 @@ func (c *coverer) walk(ctx context.Context, name string, format archives.Format,
 	err := guard.Contain(func() error {
 		return archives.Walk(ctx, format, body, c.session.budget, func(m *archives.Member) error {
 			if outer && isPackageName(m.Name) {
-				inner, memory, err := m.Load(ctx)
+				inner, free, err := m.Load(ctx)
 				if err != nil {
 					return err
 				}
-				defer memory.Release()
+				defer free()
 				if f := archives.Identify(ctx, m.Name, inner, c.session.budget); f != archives.None {
 					return c.walk(ctx, name+"!"+m.Name, f, inner, false)
 				}
@@ -177,11 +177,11 @@ func (c *coverer) content(ctx context.Context, f *shippedFile, m *archives.Membe
 		}
 		return nil
 	}
-	body, memory, err := m.Load(ctx)
+	body, free, err := m.Load(ctx)
 	if err != nil {
 		return &images.PlaceError{Place: f.name, Err: err}
 	}
-	defer memory.Release()
+	defer free()
 	if c.shipped.hash {
 		f.sum = sha256.Sum256(body.Bytes())
 	}

@@ -287,3 +287,23 @@ func TestKpackSPIRV(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
+
+// TestPacked calls operations with a library that UPX has packed.
+func TestPacked(t *testing.T) {
+	dir := t.TempDir()
+	data := hipLibrary(t, []string{"gfx90a"})
+	headers := 64 + 56*int(data[56])
+	copy(data[headers+4:], "UPX!")
+	name := filepath.Join(dir, "packed.so")
+	if err := os.WriteFile(name, data, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, s := context.Background(), New(Config{})
+	_, pruned := s.Prune(ctx, PruneOptions{Input: name, Output: filepath.Join(dir, "pruned"), Keep: []string{"gfx90a"}})
+	_, split := s.KpackSplit(ctx, KpackSplitOptions{Input: name, Output: filepath.Join(dir, "host"), Dir: filepath.Join(dir, "k"), Group: "g"})
+	for _, err := range []error{pruned, split} {
+		if err == nil || !strings.Contains(err.Error(), "packed.so: packed by UPX") {
+			t.Errorf("%v", err)
+		}
+	}
+}

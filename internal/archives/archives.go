@@ -18,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/pages"
 )
 
 // Limits for files crafted to exhaust time or memory.
@@ -130,26 +131,49 @@ func (m *Member) Head() ([]byte, error) {
 	return head, err
 }
 
-// Load returns all bytes, and the reservation of their memory; nil if they are part of the package.
-// It must be called at most once.
-func (m *Member) Load(ctx context.Context) (content.Content, *budget.Reservation, error) {
+// Load returns all bytes, and a function that frees their memory. It must be called at most once.
+// Large members are outside of Go's heap, which would grow to twice their size.
+func (m *Member) Load(ctx context.Context) (content.Content, func(), error) {
 	if m.plain {
-		return m.stored, nil, nil
+		return m.stored, func() {}, nil
 	}
 	memory, err := m.budget.Reserve(ctx, m.Size)
 	if err != nil {
 		return content.Content{}, nil, err
 	}
-	out := content.NewBuffer(m.Size)
-	n, err := io.Copy(out, io.LimitReader(m.stream, m.Size))
-	if err == nil && n < m.Size {
-		err = io.ErrUnexpectedEOF
+	const large = 1 << 20
+	var body []byte
+	free := memory.Release
+	if m.Size < large {
+		body = make([]byte, m.Size)
+	} else {
+		mapped, err := pages.Map(int(m.Size))
+		if err != nil {
+			memory.Release()
+			return content.Content{}, nil, err
+		}
+		body = mapped[:m.Size]
+		free = func() {
+			_ = pages.Unmap(mapped) // memory of its own
+			memory.Release()
+		}
+	}
+	_, err = io.ReadFull(m.stream, body)
+	if err == nil {
+		// The end of a member of a zip file has its checksum.
+		if _, err = m.stream.ReadByte(); errors.Is(err, io.EOF) {
+			return content.Memory(body), free, nil
+		} else if err == nil {
+			err = fmt.Errorf("%s: more than the %d bytes that the package states", m.Name, m.Size)
+		}
 	}
 	if err != nil {
-		memory.Release()
-		return content.Content{}, nil, err
+		free()
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
 	}
-	return content.Memory(out.Bytes()), memory, nil
+	return content.Content{}, nil, err
 }
 
 // WriteTo writes all bytes to w. It must not be called after Load.
@@ -158,7 +182,7 @@ func (m *Member) WriteTo(w io.Writer) (int64, error) {
 		n, err := w.Write(m.stored.Bytes())
 		return int64(n), err
 	}
-	return io.Copy(w, io.LimitReader(m.stream, m.Size))
+	return io.Copy(w, m.stream)
 }
 
 // walker passes the members of a package to a function.

@@ -183,11 +183,11 @@ func read(t testing.TB, data []byte, load bool) (map[string]string, error) {
 		head = slices.Clone(head)
 		var out bytes.Buffer
 		if load {
-			body, memory, err := m.Load(t.Context())
+			body, free, err := m.Load(t.Context())
 			if err != nil {
 				return err
 			}
-			defer memory.Release()
+			defer free()
 			out.Write(body.Bytes())
 		} else if _, err := m.WriteTo(&out); err != nil {
 			return err
@@ -233,6 +233,18 @@ func TestCut(t *testing.T) {
 			if found, err := read(t, data[:len(data)*(part-1)/part], true); err == nil {
 				t.Errorf("%s: %d members without the end, expected an error", name, len(found))
 			}
+		}
+	}
+}
+
+// TestChecksum changes the checksum of a member of a zip file.
+func TestChecksum(t *testing.T) {
+	for _, load := range []bool{false, true} {
+		data := zipOf(t, zip.Deflate)
+		const header, crcAt = 46, 16 // of the directory
+		data[bytes.LastIndex(data[:bytes.LastIndex(data, []byte("lib/a.so.1"))-1], []byte("lib/a.so"))-header+crcAt]++
+		if _, err := read(t, data, load); err == nil || !strings.Contains(err.Error(), "checksum") {
+			t.Errorf("found %v, expected an error about the checksum", err)
 		}
 	}
 }
@@ -315,11 +327,11 @@ func FuzzWalk(f *testing.F) {
 				if err != nil || m.Size > 1<<20 {
 					return err
 				}
-				body, memory, err := m.Load(t.Context())
+				body, free, err := m.Load(t.Context())
 				if err != nil {
 					return err
 				}
-				defer memory.Release()
+				defer free()
 				if body.Len() != m.Size || int64(len(head)) > m.Size {
 					t.Errorf("%q: %d bytes, a head of %d, expected %d", m.Name, body.Len(), len(head), m.Size)
 				}

@@ -34,7 +34,7 @@ func (o *Object) readMetadataV2(data []byte, base uint64) error {
 func kernelV2(y node) (Kernel, error) {
 	k := Kernel{Name: []byte(y.get("Name").text), Symbol: []byte(y.get("SymbolName").text)}
 	if len(k.Name) == 0 {
-		return k, errors.New("Name is missing or empty")
+		return k, errors.New("the key Name is missing or empty")
 	}
 	properties := y.get("CodeProps")
 	for _, property := range []struct {

@@ -209,11 +209,33 @@ func (p *planner) changedSections() error {
 			s.Addr, s.Offset, s.Size = c.newAddr, c.newOff, c.Size
 		}
 	}
-	if remove < 0 {
-		return nil
+	if remove >= 0 {
+		p.removed = remove
 	}
-	p.removed = remove
-	p.sections = slices.Delete(p.sections, remove, remove+1)
+	p.orderSections()
+	return nil
+}
+
+// orderSections removes p.removed. If a section is new or removed, it sorts section headers by
+// offset: patchelf expects that order, and overwrites the first sections otherwise. All
+// other changes keep the order.
+func (p *planner) orderSections() {
+	if p.removed == 0 && len(p.sections) == len(p.Sections) {
+		return
+	}
+	var order []int
+	for i := range p.sections {
+		if i == 0 || i != p.removed {
+			order = append(order, i)
+		}
+	}
+	slices.SortStableFunc(order[1:], func(a, b int) int { return compare(p.sections[a].Offset, p.sections[b].Offset) })
+	sections := make([]Section, len(order))
+	p.numbers = make([]uint64, len(p.sections))
+	for i, old := range order {
+		sections[i], p.numbers[old] = p.sections[old], uint64(i)
+	}
+	p.sections = sections
 	for i := range p.sections {
 		s := &p.sections[i]
 		s.Link = uint32(p.renumber(uint64(s.Link)))
@@ -221,13 +243,12 @@ func (p *planner) changedSections() error {
 			s.Info = uint32(p.renumber(uint64(s.Info)))
 		}
 	}
-	return nil
 }
 
 // renumber returns the new number of a section.
 func (p *planner) renumber(section uint64) uint64 {
-	if p.removed > 0 && section > uint64(p.removed) && section < elf.ShnLoReserve {
-		return section - 1
+	if section < uint64(len(p.numbers)) {
+		return p.numbers[section]
 	}
 	return section
 }

@@ -14,7 +14,9 @@
 package elfedit
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/bits"
 
@@ -186,10 +188,25 @@ func (f *File) readSegments() error {
 	return nil
 }
 
+// ErrPacked reports a file that UPX compressed.
+var ErrPacked = errors.New("packed by UPX, which hides device code; unpack it with upx -d, and do not pack libraries with device code")
+
+// packed reports whether UPX compressed the file: its magic is after the program headers, or, if there
+// are no section headers, near them.
+func (f *File) packed() bool {
+	const magic, near = "UPX!", 4096
+	end := f.phoff + uint64(len(f.Segments))*elf.SegmentSize
+	at, ok := f.bytes(end+4, uint64(len(magic)))
+	return ok && string(at) == magic || f.shoff == 0 && bytes.Contains(f.data[:min(len(f.data), near)], []byte(magic))
+}
+
 func (f *File) readSections() error {
 	f.shoff = binary.LittleEndian.Uint64(f.data[40:])
 	size, count := uint64(binary.LittleEndian.Uint16(f.data[58:])), uint64(binary.LittleEndian.Uint16(f.data[60:]))
 	names := uint64(binary.LittleEndian.Uint16(f.data[62:]))
+	if f.packed() {
+		return ErrPacked
+	}
 	if f.shoff == 0 {
 		return fmt.Errorf("no section headers: found a file whose sections were removed, expected section headers")
 	}

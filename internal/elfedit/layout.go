@@ -125,6 +125,8 @@ type planner struct {
 	result   Layout
 	tail     tail
 	removed  int // section to remove; 0 for none
+	// numbers are the new numbers of sections; nil if they do not change.
+	numbers []uint64
 }
 
 // filePatch replaces bytes at an offset of the input.
@@ -464,7 +466,9 @@ func (p *planner) stack(addr, off uint64) uint64 {
 // of the input.
 func (p *planner) split(index int) []Segment {
 	whole := p.Segments[index]
-	if p.standsFor(whole) {
+	// Content that is restored after a reference extends the segment of the reference.
+	inserted := slices.ContainsFunc(p.changes, func(c *change) bool { return c.insert && c.load == index })
+	if !inserted && p.standsFor(whole) {
 		return nil
 	}
 	var parts []Segment

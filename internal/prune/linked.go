@@ -2,6 +2,7 @@ package prune
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,7 +53,7 @@ func Wrappers(f *elfedit.File) ([]Wrapper, error) {
 // openLinked finds the device code of a shared library or a program.
 func (w *Work) openLinked(ctx context.Context) error {
 	f, err := elfedit.Parse(w.in)
-	if err != nil && !MayHaveCode(w.in.Bytes()) {
+	if err != nil && !errors.Is(err, elfedit.ErrPacked) && !MayHaveCode(w.in.Bytes()) {
 		return ErrNoDeviceCode // such as the debug part of a file, or a code object
 	}
 	if err != nil {

@@ -33,7 +33,10 @@ func packagerTool(t *testing.T, dir, name string, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatalf("the tools of packagers are needed: %v", err)
 	}
-	cmd := exec.Command(filepath.Join(tools, "usr/bin", name), args...)
+	if !filepath.IsAbs(name) {
+		name = filepath.Join(tools, "usr/bin", name)
+	}
+	cmd := exec.Command(name, args...)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH="+filepath.Join(tools, "usr/lib/x86_64-linux-gnu"))
 	return cmd
