@@ -18,6 +18,9 @@ LINKER_INPUTS_ATTRS = {
     ),
 }
 
+# Attributes with flags of device code.
+_DEVICE_COPTS = ["arch_copts", "copts", "device_copts"]
+
 # Attributes with linker flags.
 _LINK_ATTRIBUTES = ["arch_linkopts", "device_linkopts", "linkopts"]
 
@@ -25,6 +28,9 @@ _LINK_ATTRIBUTES = ["arch_linkopts", "device_linkopts", "linkopts"]
 _ARCH_FLAGS = ("--amdgpu-target", "--cuda-gpu-arch", "--offload-arch", "--no-offload-arch", "-mcpu=gfx")
 
 _RDC = "-fgpu-rdc"
+
+# Prefixes of flags that count what a program executes.
+_COUNTERS = ("-fprofile-instr-generate", "-fprofile-generate", "-fcs-profile-generate", "-fcoverage-mapping", "-fprofile-arcs", "-ftest-coverage", "--coverage")
 
 # Prefixes of flags for the link-time optimization of device code.
 _LTO_FLAGS = ("-foffload-lto", "-fno-offload-lto")
@@ -77,9 +83,6 @@ def expand_texts(ctx, attribute, texts):
                 repr(text),
             ))
 
-        if "copts" in attribute and expanded.startswith(_LTO_FLAGS) and hasattr(ctx.attr, "lto"):
-            fail("{}: {}: {}: set the attribute lto instead, \"none\" or \"full\"".format(name_of(ctx.label), attribute, repr(text)))
-
         if "copts" in attribute and _RDC in expanded:
             check_rdc(ctx, attribute, [expanded])
 
@@ -88,7 +91,22 @@ def expand_texts(ctx, attribute, texts):
             flags.extend(_split(ctx, attribute, expanded))
         else:
             flags.append(expanded)
+    if attribute in _DEVICE_COPTS:
+        _check_device_flags(ctx, attribute, flags)
     return flags
+
+def _check_device_flags(ctx, attribute, flags):
+    """Fails if flags ask for what the rules do by an attribute, or not at all."""
+    for flag in flags:
+        if flag.startswith(_LTO_FLAGS) and hasattr(ctx.attr, "lto"):
+            advice = "set the attribute lto instead, \"none\" or \"full\""
+        elif flag.startswith(_COUNTERS) and hasattr(ctx.attr, "rdc"):
+            advice = "device code cannot be instrumented: the rules link no device runtime that writes its counters; " + (
+                "for host code, set host_copts" if hasattr(ctx.attr, "host_copts") else "remove the flag"
+            )
+        else:
+            continue
+        fail("{}: {}: {}: {}".format(name_of(ctx.label), attribute, repr(flag), advice))
 
 def check_rdc(ctx, origin, flags):
     """Fails if flags ask for relocatable device code in a target whose attribute rdc is False.

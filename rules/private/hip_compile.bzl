@@ -7,6 +7,7 @@ load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
 load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
+load(":sanitizers.bzl", "sanitizer_flags")
 load(":sources.bzl", "object_names", "source_name", "sources_of")
 load(":target_ids.bzl", "target_ids")
 load(":toolchains.bzl", "LINK_GROUP")
@@ -184,12 +185,13 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
     deps = depset(transitive = [_objects_of(dep, targets, where) for dep in relocatable])
     check_compiler(compiler.clang, targets, where)
     units = {name: [] for name in names.values()} if per_source and len(names) > 1 else {"": []}
+    sanitizer = sanitizer_flags(compiler, targets, where, copts = copts)
 
     own = []
     for target in targets:
         arch = target.target_id
         id = target_ids.entry_id(target.kind, target.triple, arch)
-        flags = copts + arch_copts_of(ctx, target)
+        flags = copts + arch_copts_of(ctx, target) + sanitizer.get(arch, [])
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
         sources = sources_for(all_sources, by_arch, target)
         if not sources and not per_source:

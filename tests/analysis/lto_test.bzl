@@ -10,6 +10,9 @@ _old_test = actions_test_with({})
 _old_full_test = actions_test_with({_SETTING: "full"})
 _new_test = actions_test_with(_NEW)
 _new_none_test = actions_test_with(_NEW | {_SETTING: "none"})
+_ASAN = {"//command_line_option:features": ["asan"]}
+_asan_old_test = actions_test_with(_ASAN)
+_asan_test = actions_test_with(_NEW | _ASAN)
 
 # Flags of compilations.
 _OBJECT = "-S -Xclang -emit-obj"
@@ -111,12 +114,42 @@ def lto_tests(name):
             output = "lto_openmp/{}/a.bc".format(folder),
             target_under_test = "lto_openmp",
         )
+
+    # AddressSanitizer, which the features of the C++ toolchain or flags enable.
+    for case, kwargs in {"flag": {"copts": ["-fsanitize=address"]}, "none": {}}.items():
+        hip_library(
+            name = "lto_sanitized_" + case,
+            srcs = ["a.hip"],
+            offload_archs = ["gfx90a:xnack+", "gfx942"],
+            tags = ["manual"],
+            **kwargs
+        )
+    checked = "-fsanitize=address -fgpu-sanitize"
+    unchecked = "-fno-gpu-sanitize"
+    for rule, place, target, arch, words in [
+        (_asan_test, "asan", "none", "gfx90a_xnack+", checked),
+        (_asan_test, "asan_without_xnack", "none", "gfx942", unchecked),
+        (_asan_test, "asan_flag", "flag", "gfx90a_xnack+", checked),
+        (_asan_old_test, "asan_without_library", "none", "gfx90a_xnack+", unchecked),
+        (_new_test, "asan_none", "none", "gfx90a_xnack+", ""),
+    ]:
+        test(
+            rule,
+            place,
+            argv = [words] if words else [],
+            mnemonic = "OffloadHipCompile",
+            not_in_argv = [other for other in [checked, unchecked] if other != words],
+            output = "lto_sanitized_{}/{}/a.{}".format(target, arch, "o" if rule == _asan_old_test else "bc"),
+            target_under_test = "lto_sanitized_" + target,
+        )
     for case, rule, kwargs, message in [
         ("thin", hip_library, {"lto": "thin"}, "{}: hip_library: lto is \"thin\": with ThinLTO of LLVM 22, a kernel gets no scratch memory for a function of another source"),
         ("thin_openmp", openmp_library, {"lto": "thin", "srcs": ["a.c"]}, "{}: openmp_library: lto is \"thin\""),
         ("value", hip_code_objects, {"lto": "fat"}, "{}: hip_code_objects: lto is \"fat\", expected \"default\", \"none\" or \"full\""),
         ("flag", hip_library, {"copts": ["-foffload-lto=thin"]}, "{}: copts: \"-foffload-lto=thin\": set the attribute lto instead, \"none\" or \"full\""),
         ("no_flag", hip_library, {"device_copts": ["-fno-offload-lto"]}, "{}: device_copts: \"-fno-offload-lto\": set the attribute lto"),
+        ("counters", hip_library, {"copts": ["-O2 -fprofile-instr-generate"]}, "{}: copts: \"-fprofile-instr-generate\": device code cannot be instrumented: the rules link no device runtime that writes its counters; for host code, set host_copts"),
+        ("coverage", hip_code_objects, {"copts": ["-fcoverage-mapping"]}, "{}: copts: \"-fcoverage-mapping\": device code cannot be instrumented"),
     ]:
         tests.append("lto_{}_test".format(case))
         failure_test(

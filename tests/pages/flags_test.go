@@ -14,6 +14,9 @@ import (
 
 // otherFlags are flags of programs that the tests do not have.
 var otherFlags = map[string]string{
+	"-top":           "go tool pprof",
+	"--tool":         "valgrind",
+	"-parallel-jobs": "clang before 22",
 	"--incompatible_bazel_test_exec_run_under":      "Bazel 9",
 	"--incompatible_compact_repo_mapping_manifest":  "Bazel 9",
 	"--incompatible_disable_autoloads_in_main_repo": "Bazel 9",
