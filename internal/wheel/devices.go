@@ -2,11 +2,9 @@ package wheel
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // Device is a wheel with device code that a host wheel requires for some of its extras.
@@ -18,21 +16,32 @@ type Device struct {
 // deviceMark is in the names of the projects of all device wheels, here and in ROCm.
 const deviceMark = "device-"
 
-// requirement is the form of a requirement of a device wheel: an exact version, for an extra.
-var requirement = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^([A-Za-z0-9._-]+)\s*\(?\s*==\s*([^;\s)]+)\s*\)?\s*;\s*extra\s*==\s*["']([^"']+)["']$`)
-})
+// requirement parses a requirement of the form NAME==VERSION; extra == "EXTRA".
+func requirement(value string) (name, version, extra string, ok bool) {
+	what, marker, ok := strings.Cut(value, ";")
+	if !ok {
+		return "", "", "", false
+	}
+	name, version, ok = strings.Cut(what, "==")
+	key, quoted, equal := strings.Cut(marker, "==")
+	extra = strings.TrimSpace(quoted)
+	if !ok || !equal || strings.TrimSpace(key) != "extra" || len(extra) < 3 || extra[0] != '"' && extra[0] != '\'' || extra[len(extra)-1] != extra[0] {
+		return "", "", "", false
+	}
+	name, version, extra = strings.Trim(name, " \t("), strings.Trim(version, " \t)"), extra[1:len(extra)-1]
+	return name, version, extra, ValidName(name) && ValidName(extra)
+}
 
 // device returns the project and extra of a requirement of a device wheel with the version of h.
 func (h *Headers) device(key, value string) (project, extra string, ok bool) {
 	if !strings.EqualFold(key, "Requires-Dist") {
 		return "", "", false
 	}
-	m := requirement().FindStringSubmatch(value)
-	if m == nil || m[2] != h.Get("Version") || !strings.Contains(Normalize(m[1]), deviceMark) {
+	name, version, extra, ok := requirement(value)
+	if !ok || version != h.Get("Version") || !strings.Contains(Normalize(name), deviceMark) {
 		return "", "", false
 	}
-	return Normalize(m[1]), m[3], true
+	return Normalize(name), extra, true
 }
 
 // Devices returns the device wheels that METADATA requires, in order.

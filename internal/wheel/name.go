@@ -6,9 +6,9 @@ package wheel
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Name is the file name of a wheel, in parts.
@@ -34,7 +34,7 @@ func ParseName(file string) (Name, error) {
 		return bad(fmt.Sprintf("found %d parts", len(parts)))
 	}
 	for _, p := range parts {
-		if !validPart().MatchString(p) {
+		if !validPart(p) {
 			return bad(fmt.Sprintf("found the part %.100q", p))
 		}
 	}
@@ -49,7 +49,12 @@ func ParseName(file string) (Name, error) {
 	return n, nil
 }
 
-var validPart = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\pL\pN_.!+]+$`) })
+// validPart reports whether a part of a file name has only letters, digits and _ . ! +.
+func validPart(part string) bool {
+	return part != "" && !strings.ContainsFunc(part, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsNumber(r) && !strings.ContainsRune("_.!+", r)
+	})
+}
 
 // String returns the file name.
 func (n Name) String() string {
@@ -63,10 +68,18 @@ func (n Name) String() string {
 // Normalize returns the normalized form of the name of a project or an extra: lower case, and a
 // dash for each run of dashes, dots and underscores.
 func Normalize(name string) string {
-	return strings.ToLower(separators().ReplaceAllString(name, "-"))
+	parts := strings.FieldsFunc(strings.ToLower(name), isSeparator)
+	normal := strings.Join(parts, "-")
+	if len(parts) > 0 && isSeparator(rune(name[0])) {
+		normal = "-" + normal
+	}
+	if len(parts) > 0 && isSeparator(rune(name[len(name)-1])) {
+		normal += "-"
+	}
+	return normal
 }
 
-var separators = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[-_.]+`) })
+func isSeparator(r rune) bool { return strings.ContainsRune("-_.", r) }
 
 // Escape returns the form of the name of a project in file names.
 func Escape(name string) string { return strings.ReplaceAll(Normalize(name), "-", "_") }
@@ -75,6 +88,11 @@ func Escape(name string) string { return strings.ReplaceAll(Normalize(name), "-"
 func EscapeVersion(version string) string { return strings.ReplaceAll(version, "-", "_") }
 
 // ValidName reports whether name can be the name of a project or an extra.
-func ValidName(name string) bool { return projectName().MatchString(name) }
-
-var projectName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?i)^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`) })
+func ValidName(name string) bool {
+	if name == "" || isSeparator(rune(name[0])) || isSeparator(rune(name[len(name)-1])) {
+		return false
+	}
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return r >= utf8.RuneSelf || !unicode.IsLetter(r) && !unicode.IsNumber(r) && !isSeparator(r)
+	})
+}

@@ -199,7 +199,7 @@ func (w *Wheel) checkInfo() error {
 }
 
 func validVersion(version string) bool {
-	return version != "" && validPart().MatchString(EscapeVersion(version))
+	return version != "" && validPart(EscapeVersion(version))
 }
 
 func (w *Wheel) recordFile() string { return w.DistInfo + "/RECORD" }

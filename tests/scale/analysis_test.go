@@ -12,11 +12,32 @@ import (
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
+// bare is a rule with as many actions as a hip_library of four sources for four GPUs, and nothing else.
+const bare = `def _bare_impl(ctx):
+    outs = []
+    for i in range(54):
+        out = ctx.actions.declare_file("{}/{}.o".format(ctx.label.name, i))
+        args = ctx.actions.args()
+        args.add("-o", out)
+        args.add(ctx.files.srcs[i % 4])
+        ctx.actions.run(executable = ctx.executable._program, arguments = [args], inputs = [ctx.files.srcs[i % 4]], outputs = [out])
+        outs.append(out)
+    return [DefaultInfo(files = depset(outs))]
+
+bare = rule(
+    implementation = _bare_impl,
+    attrs = {
+        "srcs": attr.label_list(allow_files = True),
+        "_program": attr.label(default = "@rules_offload//rules/toolchain:program", executable = True, cfg = "exec"),
+    },
+)
+`
+
 // libraries makes count libraries of four sources: HIP for four GPUs below hip/,
-// and C++ below cc/.
+// C++ below cc/, and targets with bare actions below bare/.
 func libraries(count int) map[string]string {
 	const each = 30
-	files := map[string]string{"BUILD.bazel": ""}
+	files := map[string]string{"BUILD.bazel": "", "bare/BUILD.bazel": "", "bare/bare.bzl": bare}
 	for p := range (count + each - 1) / each {
 		n := min(each, count-p*each)
 		files[fmt.Sprintf("hip/p%d/BUILD.bazel", p)] = fmt.Sprintf(`load("@rules_offload//rules:defs.bzl", "hip_library")
@@ -40,7 +61,18 @@ func libraries(count int) map[string]string {
     for i in range(%d)
 ]
 `, n)
+		files[fmt.Sprintf("bare/p%d/BUILD.bazel", p)] = fmt.Sprintf(`load("//bare:bare.bzl", "bare")
+
+[
+    bare(
+        name = "l%%d" %% i,
+        srcs = ["s%%d.cc" %% s for s in range(4)],
+    )
+    for i in range(%d)
+]
+`, n)
 		for s := range 4 {
+			files[fmt.Sprintf("bare/p%d/s%d.cc", p, s)] = ""
 			files[fmt.Sprintf("hip/p%d/s%d.hip", p, s)] = ""
 			files[fmt.Sprintf("cc/p%d/s%d.cc", p, s)] = ""
 		}
@@ -95,7 +127,8 @@ func median(values []float64) float64 {
 }
 
 // TestAnalysis compares the analysis of 1,200 hip_library with that of as many
-// cc_library, or of sixty without -full. The program is prebuilt.
+// cc_library and with that of as many actions in a rule that only declares them, or
+// of sixty without -full. The program is prebuilt.
 func TestAnalysis(t *testing.T) {
 	count := 60
 	if *full {
@@ -105,8 +138,9 @@ func TestAnalysis(t *testing.T) {
 	var ratios []float64
 	for round := range 2 * rounds() {
 		cc := analyze(t, w, round, "//cc/...")
+		bare := analyze(t, w, round, "//bare/...")
 		hip := analyze(t, w, round, "//hip/...")
-		t.Logf("%d libraries: %.1f s and %d MB for cc_library; %.1f s and %d MB for hip_library", count, cc.seconds, cc.heap, hip.seconds, hip.heap)
+		t.Logf("%d libraries: %.1f s and %d MB for cc_library; %.1f s and %d MB for bare actions; %.1f s and %d MB for hip_library", count, cc.seconds, cc.heap, bare.seconds, bare.heap, hip.seconds, hip.heap)
 		if round > 0 { // The server is slow at first, and loads packages.
 			ratios = append(ratios, hip.seconds/cc.seconds)
 		}
