@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -136,7 +137,7 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 						for _, name := range spawn.Outputs {
 							// Lists of unused headers from a cache or another machine stay in Bazel's memory.
 							if !isList(name) {
-								outputs = append(outputs, name)
+								outputs = append(outputs, filesOf(t, workspace.Dir, name)...)
 							}
 						}
 					}
@@ -246,4 +247,21 @@ func checkSpawn(t *testing.T, spawn bazeltest.Spawn, places []string, mapped boo
 			t.Errorf("%s: path mapping is %v, and there is the argument %s", spawn.Mnemonic, mapped, arg)
 		}
 	}
+}
+
+// filesOf returns an output, or the files of one that is a directory.
+func filesOf(t *testing.T, dir, name string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(dir, name), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(dir, path)
+		files = append(files, rel)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }
