@@ -245,7 +245,9 @@ func TestBombsInWorker(t *testing.T) {
 	if err := client.Close(); err != nil {
 		t.Error(err)
 	}
-	if peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; peak > 320*mib {
+	// The process itself takes up to 64 MiB. On a busy machine, the next request can begin before the garbage of the last
+	// one is collected, at most one window.
+	if peak := cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10; peak > (256+64+128)*mib {
 		t.Errorf("%d MiB of memory, the limit is 256", peak/mib)
 	}
 }
