@@ -983,6 +983,9 @@ func readOptions(data []byte) error {
 		_ = g.Permits(1000, 1<<40)
 	}
 	kernels.ParseRules(s)
+	kernels.ParseTolerance(s)
+	kernels.ParseAccepted(s)
+	new(kernels.Remarks).Add("gfx90a", "--- !Missed\n"+s)
 	if n, err := verb.ParseMemory(s); err == nil && n <= 0 {
 		return fmt.Errorf("%q is %d bytes of memory", s, n)
 	}
