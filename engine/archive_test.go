@@ -173,7 +173,7 @@ func TestCheckOfManyBundles(t *testing.T) {
 	if !errors.As(err, &missing) {
 		t.Errorf("error %v", err)
 	}
-	cause := errors.New("nobody wants it")
+	cause := errors.New("no reader")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(cause)
 	f, err := s.openBundles(context.Background(), "in.a", bundle.ArchiveType, ReadOptions{})

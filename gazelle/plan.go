@@ -320,7 +320,7 @@ func (p *plan) locate(inc include, dirs []string) (location, bool) {
 }
 
 // generated returns the file that an include of a package names in an excluded directory of the
-// search path, such as the build directory of CMake; "" if there is none.
+// search path, such as the build directory of CMake; or "".
 func (p *plan) generated(pkg string, inc include) string {
 	f := p.folders[pkg]
 	if f == nil {

@@ -409,8 +409,7 @@ func TestCancelGrace(t *testing.T) {
 	}
 }
 
-// What a handler writes after its request was answered without it is refused,
-// so that it learns of it.
+// Writes of a handler fail after its request was answered without it.
 func TestOutputAfterCancellation(t *testing.T) {
 	ctx := testContext(t)
 	release, wrote := make(chan struct{}), make(chan error, 1)

@@ -440,7 +440,7 @@ func TestCancelWhileCoresAreTaken(t *testing.T) {
 	defer others.Wait()
 	defer close(release)
 	for _, n := range []int{1, 10} {
-		cause := errors.New("nobody wants it")
+		cause := errors.New("no reader")
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(5*time.Millisecond, func() { cancel(cause) })
 		soon(t, func() {

@@ -180,7 +180,7 @@ type small struct {
 	mu     sync.Mutex
 	raw    []byte
 	hashed bool      // whether the hash was compared
-	rest   *unpacker // decodes the bytes after raw; nil if there are none
+	rest   *unpacker // decodes the bytes after raw; nil without such bytes
 }
 
 // smallBuffers is a pool of memory for data that readers keep until Forget.

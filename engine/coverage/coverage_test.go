@@ -136,7 +136,7 @@ func TestBundle(t *testing.T) {
 		{"no code object", "gfx1100", "gfx1100=none", "no"},
 		{"empty", "gfx1100", "gfx1100! gfx11-generic", "empty native gfx1100"},
 		{"all are empty", "gfx1100", "gfx1100! gfx1030!", "yes native gfx1100"},
-		{"feature that the processor lacks", "gfx1100", "gfx1100:xnack+", "no"},
+		{"feature that the processor does not have", "gfx1100", "gfx1100:xnack+", "no"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if got := ask(t, test.mode, Bundle{Images: images(test.entries)}); got != test.want {

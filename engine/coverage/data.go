@@ -32,7 +32,7 @@ func (d *Datum) fits(processor string) (exact int, ok bool) {
 }
 
 // AskData returns the data that GPUs find in a folder: the files that are for their processor or, if
-// there are none, for the smallest family that has it.
+// it has no such files, for the smallest family that has it.
 func AskData(folder string, data []Datum, gpus []GPU) FileReport {
 	r := report(folder, gpus, func(m Mode) []answer { return []answer{askData(folder, data, m)} })
 	r.Note = r.reason()

@@ -325,7 +325,7 @@ func TestNumberIsBounded(t *testing.T) {
 
 // Cancelling a search ends it with the cause.
 func TestOpenCancelled(t *testing.T) {
-	cause := errors.New("nobody wants it")
+	cause := errors.New("no reader")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
 	dir := t.TempDir()

@@ -114,7 +114,7 @@ func TestPairs(t *testing.T) {
 		{"inode", []kernels.Kernel{kernel("__omp_offloading_1_a_f_l1", "vgprs=4")}, []kernels.Kernel{kernel("__omp_offloading_1_b_f_l1", "vgprs=4")}, nil, 1},
 		{"hash", []kernels.Kernel{kernel("k.intern.1", "vgprs=4")}, []kernels.Kernel{kernel("k.intern.2", "vgprs=5")}, []string{`gfx90a changed k.intern.2 {"vgprs":1}`}, 0},
 		{"two of a name", []kernels.Kernel{kernel("k", "vgprs=4"), kernel("k", "vgprs=5")}, []kernels.Kernel{kernel("k", "vgprs=5"), kernel("k", "vgprs=4")}, nil, 2},
-		{"one is gone", []kernels.Kernel{kernel("k", "vgprs=4"), kernel("k", "vgprs=5")}, []kernels.Kernel{kernel("k", "vgprs=5")}, []string{"gfx90a removed k {}"}, 1},
+		{"one was removed", []kernels.Kernel{kernel("k", "vgprs=4"), kernel("k", "vgprs=5")}, []kernels.Kernel{kernel("k", "vgprs=5")}, []string{"gfx90a removed k {}"}, 1},
 		{"units change places", []kernels.Kernel{kernel("k.intern.1", "vgprs=4"), kernel("k.intern.2", "vgprs=5")},
 			[]kernels.Kernel{kernel("k.intern.3", "vgprs=5"), kernel("k.intern.4", "vgprs=4")}, nil, 2},
 	} {

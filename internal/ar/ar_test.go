@@ -369,7 +369,7 @@ func TestWriteErrors(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	cause := errors.New("nobody wants it")
+	cause := errors.New("no reader")
 	cancel(cause)
 	if err := Write(ctx, new(content.Buffer), []NewMember{{Name: "a"}}); !errors.Is(err, cause) {
 		t.Errorf("cancelled: got %v", err)

@@ -127,7 +127,7 @@ func (a *attribution) lines(ranges []addresses) ([]SourceLine, error) {
 	return list, nil
 }
 
-// debug returns the uncompressed contents of the first section with a name, or nil if there is none.
+// debug returns the uncompressed contents of the first section with a name, or nil.
 func (f *file) debug(name string) ([]byte, error) {
 	i := slices.IndexFunc(f.shdrs, func(s shdr) bool { return string(s.name) == name && s.typ != elf.ShtNobits })
 	if i < 0 {

@@ -34,7 +34,7 @@ type Finding struct {
 // Error returns the rule and the place.
 func (f Finding) Error() string { return fmt.Sprintf("%s: %s", f.Rule, f.Text) }
 
-// Join returns one error for the findings, nil if there are none.
+// Join returns one error for the findings, nil without findings.
 func Join(findings []Finding) error {
 	if len(findings) == 0 {
 		return nil

@@ -1,7 +1,7 @@
 // Package guard converts faults on mapped files to errors. Reading after the end of a mapped file that
 // was truncated is a fault, which ends the process unless the goroutine runs in [Faults] or [Contain].
 //
-// Whoever maps a file registers the range with [Map], so that the error can name the file.
+// Code that maps a file registers the range with [Map], so that the error can name the file.
 package guard
 
 import (

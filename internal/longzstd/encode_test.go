@@ -161,7 +161,7 @@ func TestEncodeAppends(t *testing.T) {
 
 func TestEncodeCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	cause := errors.New("nobody wants it")
+	cause := errors.New("no reader")
 	cancel(cause)
 	src := make([]byte, 1<<22)
 	if _, err := Encode(ctx, nil, src, Fast); !errors.Is(err, cause) {

@@ -184,7 +184,7 @@ type symtab struct {
 	section int // its index, 0 if the file has none
 	entries []byte
 	names   *stringTable
-	shndx   []byte // extended section indices; nil if there are none
+	shndx   []byte // extended section indices; nil without them
 }
 
 func (f *File) elfSymtab() (t symtab, err error) {

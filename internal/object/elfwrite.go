@@ -196,7 +196,7 @@ func (r *elfRewriter) readSymbols() error {
 	}
 	n := uint64(len(t.entries)) / r.h.symSize()
 	if n == 0 {
-		return fmt.Errorf("section %d, the symbol table, lacks the null symbol", r.symtab.index)
+		return fmt.Errorf("section %d, the symbol table, has no null symbol", r.symtab.index)
 	}
 	strtab := r.section(r.symtab.Link)
 	if strtab.Flags&elf.ShfAlloc != 0 {

@@ -116,7 +116,7 @@ func TestHostile(t *testing.T) {
 		{"section wraps", put64(header(1, 24), 1<<64-16), "passes the end of the file"},
 		{"symbol size", put64(header(6, 56), 23), "in entries of 23, expected entries of 24"},
 		{"symbols odd", put64(header(6, 32), 25), "25 bytes in entries of 24"},
-		{"no null symbol", put64(header(6, 32), 0), "lacks the null symbol"},
+		{"no null symbol", put64(header(6, 32), 0), "has no null symbol"},
 		{"symbol names", put32(header(6, 40), 77), "section 77 is not a string table"},
 		{"two symbol tables", put32(header(7, 4), elf.ShtSymtab), "both symbol tables"},
 		{"reloc target", put32(header(5, 44), 50), "applies to section 50, which does not exist"},

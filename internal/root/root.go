@@ -20,8 +20,8 @@ const inside = "RULES_OFFLOAD_ROOT"
 func Bazel() bool { return os.Getenv("TEST_SRCDIR") != "" }
 
 // Main runs the tests of a package and returns the exit code; call it from
-// TestMain. If the machine lacks one of the files or programs on PATH that the
-// tests need, it starts the test program again inside the prepared root.
+// TestMain. If one of the files or programs on PATH that the tests need is missing on
+// this machine, it starts the test program again inside the prepared root.
 func Main(m *testing.M, needs ...string) int {
 	if err := Enter(needs...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -30,8 +30,8 @@ func Main(m *testing.M, needs ...string) int {
 	return m.Run()
 }
 
-// Enter starts the program again inside the prepared root if the machine lacks one
-// of the files or programs on PATH that it needs.
+// Enter starts the program again inside the prepared root if one of the files or
+// programs on PATH that it needs is missing on this machine.
 func Enter(needs ...string) error {
 	for _, need := range needs {
 		if _, err := exec.LookPath(need); err == nil {

@@ -5,8 +5,8 @@ load(":arch_groups.bzl", "NATIVE", "expand_archs")
 OffloadNativeInfo = provider(
     doc = "The GPUs of the machine on which Bazel runs.",
     fields = {
-        "archs": "list of target IDs, empty if there are none.",
-        "missing": "the reason if there are none.",
+        "archs": "list of target IDs, empty without a GPU.",
+        "missing": "why no GPU was found.",
     },
 )
 
@@ -18,7 +18,7 @@ native_archs = rule(
     doc = "The detected GPUs.",
     attrs = {
         "archs": attr.string_list(doc = "Target IDs of the GPUs, without duplicates."),
-        "missing": attr.string(doc = "The reason if there are none."),
+        "missing": attr.string(doc = "Why no GPU was found."),
     },
     provides = [OffloadNativeInfo],
 )
@@ -80,7 +80,7 @@ def _programs(repository_ctx):
     ]
 
 def _detect(repository_ctx):
-    """Returns the GPUs of this machine, and the reason if there are none."""
+    """Returns the GPUs of this machine, and why no GPU was found."""
     named = repository_ctx.getenv(_VARIABLE)
     if named:
         return expand_archs([arch for arch in named.replace(" ", ",").split(",") if arch]), ""

@@ -1,4 +1,4 @@
-"""Analysis tests of device compilers: how one is chosen, and what is said where there is none."""
+"""Analysis tests of device compilers: how one is chosen, and the message without one."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("//rules:defs.bzl", "device_bitcode_library", "hip_code_objects", "hip_library", "offload_link", "offload_register", "openmp_library")

@@ -42,7 +42,7 @@ type pick string
 
 const (
 	largest pick = "largest" // the largest one
-	merged  pick = "merged"  // all of them, their entries of each target behind each other
+	merged  pick = "merged"  // all of them, the entries of each target adjacent
 	archive pick = "archive" // the 20 largest, as members of an archive
 	members pick = "members" // all of them, ten times, as members of archives
 )

@@ -65,7 +65,7 @@ func load(ctx context.Context, c *campaign) error {
 		filesAfter, memoryAfter, err = usage(cmd.Process.Pid)
 	}
 	if err != nil {
-		c.fault("the worker is gone: %v", err)
+		c.fault("the worker ended: %v", err)
 		return nil
 	}
 	if filesAfter > files+2 {

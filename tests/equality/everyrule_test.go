@@ -25,11 +25,13 @@ func everyRule() map[string]string {
     "offload_binary",
     "offload_bundle",
     "offload_cc_data",
+    "offload_compiler_diff",
     "offload_embed",
     "offload_extract",
     "offload_images",
     "offload_kpack",
     "offload_link",
+    "offload_package_test",
     "offload_per_arch",
     "offload_prune",
     "offload_register",
@@ -220,6 +222,25 @@ offload_wheel(
     families = {"cdna": ["gfx90a", "gfx942"]},
 )
 
+offload_package_test(
+    name = "wheel_test",
+    srcs = [":wheel_file"],
+)
+
+hip_code_objects(
+    name = "compared",
+    srcs = ["fill.hip"],
+    hdrs = ["device.h"],
+    offload_archs = ["gfx1100"],
+)
+
+offload_compiler_diff(
+    name = "upgrade",
+    new_copts = ["-O1"],
+    remarks = False,
+    targets = [":compared"],
+)
+
 # Fat objects as clang makes them: device code, not linked yet, in an object of the host.
 hip_code_objects(
     name = "device_objects",
@@ -357,13 +378,14 @@ var actions = map[string]int{
 	"OffloadCcData":             1,
 	"OffloadCcHeader":           1,
 	"OffloadCheck":              5,
+	"OffloadCompilerDiff":       1,
 	"OffloadCompressPart":       2,
 	"OffloadCompressPlan":       1,
 	"OffloadCudaCompile":        1,
-	"OffloadDeviceLink":         3 + 1 + 1 + 2 + 1 + 1 + 1 + 2 + 2 + 1,
+	"OffloadDeviceLink":         3 + 1 + 1 + 2 + 1 + 1 + 1 + 2 + 2 + 1 + 2,
 	"OffloadEmbed":              1,
 	"OffloadExtract":            1,
-	"OffloadHipCompile":         2*3 + 1 + 1 + 2 + 1 + 1 + 2,
+	"OffloadHipCompile":         2*3 + 1 + 1 + 2 + 1 + 1 + 2 + 2,
 	"OffloadHipHostCompile":     2,
 	"OffloadHipPortableCompile": 1,
 	"OffloadIsolate":            1 + 1 + 2 + 1,
@@ -389,9 +411,10 @@ var actions = map[string]int{
 const ofClang = "Offload(Bitcode|Hip|Cuda|OpenMp|DeviceLink|Merge|Link)"
 
 // mapsPaths reports whether Bazel maps paths of a mnemonic where it is asked to.
-// Portable code holds the command line that it was compiled with.
+// Portable code holds the command line that it was compiled with, and a comparison reads
+// two files that differ in the configuration only.
 func mapsPaths(mnemonic string) bool {
-	return strings.HasPrefix(mnemonic, "Offload") && mnemonic != "OffloadHipPortableCompile"
+	return strings.HasPrefix(mnemonic, "Offload") && mnemonic != "OffloadHipPortableCompile" && mnemonic != "OffloadCompilerDiff"
 }
 
 var clang = regexp.MustCompile("^" + ofClang)

@@ -122,7 +122,7 @@ var groupsOf = map[string][]string{
 	"cuda_ptx": {"compile", "link"}, "device_bitcode_library": {"compile"}, "hip_code_objects": {"compile", "link"},
 	"hip_device_link": {"bundle", "compile", "link"}, "hip_library": {"bundle", "compile", "link"},
 	"openmp_library": {"bundle", "compile", "link"}, "offload_link": {"link"},
-	"offload_images": nil, "offload_per_arch": nil,
+	"offload_images": nil, "offload_package_test": nil, "offload_per_arch": nil,
 }
 
 // groupOf returns the exec group that the actions of a mnemonic are in.

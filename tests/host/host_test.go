@@ -134,7 +134,7 @@ openmp_library(
     copts = ["-include $(location start.h)"],
 )
 
-# A header that lacks what it needs.
+# A header that uses undeclared names.
 hip_library(
     name = "incomplete",
     srcs = ["fill.hip"],

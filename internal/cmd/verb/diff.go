@@ -47,7 +47,7 @@ func (f *diffFlags) define(flags *flagSet) {
 	flags.StringVar(&f.html, "html", "", "write a page to a `file`")
 	flags.StringVar(&f.markdown, "markdown", "", "write a Markdown summary of less than 65,536 characters to a `file`")
 	flags.StringVar(&f.output, "output", "", "write the JSON object to a `file`")
-	flags.StringVar(&f.message, "message", "", "write the error message for exceeded limits to a `file`, empty if there is none, and exit with code 0")
+	flags.StringVar(&f.message, "message", "", "write the error message for exceeded limits to a `file`, empty without one, and exit with code 0")
 	for name, list := range map[string]*[]string{"old": &f.old, "new": &f.new} {
 		flags.repeated(name, "a `file` or directory of the "+name+" build, instead of "+strings.ToUpper(name)+". May be repeated.", appendTo(list))
 	}

@@ -15,7 +15,7 @@ import (
 type limits struct {
 	kernels.Limits
 	accepted string // a file
-	advice   string // what to call the file in messages if there is none; may be empty
+	advice   string // what messages call the file if accepted is empty; may be empty
 }
 
 // define defines the flags.

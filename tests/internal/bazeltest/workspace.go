@@ -172,7 +172,7 @@ func (w *Workspace) findBazel(project string) {
 	}
 	bazel, err := exec.LookPath("bazel")
 	if err != nil {
-		w.t.Fatalf("this test runs Bazel, and there is none on its PATH %s", os.Getenv("PATH"))
+		w.t.Fatalf("this test runs Bazel, which is not on its PATH %s", os.Getenv("PATH"))
 	}
 	w.command = []string{bazel, "--output_user_root=" + w.outputs}
 	// A test has no HOME, and Bazel takes these for a test's own.
