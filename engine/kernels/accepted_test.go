@@ -263,19 +263,20 @@ Args:
 // TestLargeRecords reads a value of many lines, and compares many remarks of a kernel.
 func TestLargeRecords(t *testing.T) {
 	start := time.Now()
-	var old, new Remarks
+	var old, new kernels.Remarks
 	long := "--- !Missed\nPass: inline\nFunction: k\nArgs:\n  - String: 'a" + strings.Repeat("\n b", 1<<18) + "'\n...\n"
 	var many strings.Builder
 	for i := range 1 << 14 {
 		fmt.Fprintf(&many, "--- !Missed\nPass: inline\nName: n%d\nFunction: k\n...\n", i)
 	}
-	for r, text := range map[*Remarks]string{&old: many.String(), &new: long + many.String()} {
+	for r, text := range map[*kernels.Remarks]string{&old: many.String(), &new: long + many.String()} {
 		if err := r.Add("gfx90a", text); err != nil {
 			t.Fatal(err)
 		}
 	}
-	key := [2]string{"gfx90a", "k"}
-	rest := without(new.byFunction[key], old.byFunction[key])
+	d := kernels.Compare([]kernels.Image{image("gfx90a", 1, kernel("k", "scratch=0"))}, []kernels.Image{image("gfx90a", 2, kernel("k", "scratch=4"))})
+	d.AddRemarks(&old, &new)
+	rest := d.Kernels[0].NewRemarks
 	if len(rest) != 1 || rest[0].Text != "a"+strings.Repeat(" b", 1<<18) {
 		t.Errorf("got %d new remarks, want the long one", len(rest))
 	}
