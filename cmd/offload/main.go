@@ -36,10 +36,10 @@ func main() {
 
 // needsNoCleanup reports whether a signal may end a call at once: it writes no files and starts no
 // processes. To handle signals takes a tenth of the time of a small call. A signal that is ignored
-// at the start, as in the background of a script, is handled, as in other calls, and so are signals
+// or blocked at the start, as in the background of a script, is handled, as in other calls, and so are signals
 // of calls that show their progress.
 func needsNoCleanup(args []string) bool {
-	return dropIn(os.Args[0]) == nil && verb.ReadsOnly(args) && !signal.Ignored(syscall.SIGINT) && !signal.Ignored(syscall.SIGTERM) && !terminal(os.Stderr)
+	return dropIn(os.Args[0]) == nil && verb.ReadsOnly(args) && !signal.Ignored(syscall.SIGINT) && !signal.Ignored(syscall.SIGTERM) && !blocked() && !terminal(os.Stderr)
 }
 
 // interruptible returns a context that SIGINT, SIGTERM and SIGHUP end. The first of them

@@ -105,6 +105,7 @@ func TestSecondSignal(t *testing.T) {
 			"opening a pipe":         {"list", "fifo"},
 			"a parameter file":       {"@fifo"},
 			"a worker":               {"--persistent_worker"},
+			"blocked signals":        {"list", "-"},
 		} {
 			t.Run(signal.String()+"/"+name, func(t *testing.T) {
 				dir := t.TempDir()
@@ -112,6 +113,9 @@ func TestSecondSignal(t *testing.T) {
 					t.Fatal(err)
 				}
 				cmd := program(t, dir, "offload", args...)
+				if name == "blocked signals" {
+					block(t, cmd)
+				}
 				stdin, err := cmd.StdinPipe()
 				if err != nil {
 					t.Fatal(err)
@@ -140,6 +144,17 @@ func TestSecondSignal(t *testing.T) {
 			})
 		}
 	}
+}
+
+// block starts a command with its signals blocked.
+func block(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	env, err := exec.LookPath("env")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Args = append([]string{env, "--block-signal=INT,TERM", cmd.Path}, cmd.Args[1:]...)
+	cmd.Path = env
 }
 
 // An idle worker ends immediately after SIGTERM.

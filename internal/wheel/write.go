@@ -1,5 +1,7 @@
 package wheel
 
+//lint:file-ignore SA1019 ModifiedDate and ModifiedTime are the fields of the format: Modified adds an extra field to each member
+
 import (
 	"archive/zip"
 	"compress/flate"

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"archive/zip"
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -71,6 +75,9 @@ var commandLines = []commandLine{
 	{"library", "offload kpack split --input IN --output o1 --kpack-dir out --group g", nil},
 	{"split", "offload kpack merge --input IN --output o1 KPACK1 KPACK2", []string{"o1"}},
 	{"kpack", "offload kpack merge --input SPLIT --output o1 IN KPACK1 KPACK2", []string{"o1"}},
+	{"wheel", "offload wheel split --output-dir out " + wheelName, nil},
+	{"wheel", "offload wheel prune --ignore-missing --keep gfx906 --output-dir out " + wheelName, nil},
+	{"host wheel", "offload wheel merge --output-dir out " + wheelName + " " + deviceWheel, nil},
 	{"part", "offload compress-part --output o1 IN GOOD", []string{"o1"}},
 	{"code", "offload compress-plan --output o1 --entry gfx906=IN --entry gfx90a=GOOD", []string{"o1"}},
 	{"part", "offload assemble --plan PLAN --output o1 IN PART2", []string{"o1"}},
@@ -85,6 +92,26 @@ var commandLines = []commandLine{
 	{"object", "clang-linker-wrapper --dry-run --host-triple=x86_64-unknown-linux-gnu --linker-path=ld.lld -o o1 IN GOOD", []string{}},
 	{"library", "roc-obj-ls -v IN", []string{}},
 	{"bundle", "roc-obj-extract -o out file://IN#offset=0&size=8", nil},
+}
+
+// The names of a wheel and of its part for a GPU, which wheels must have.
+const (
+	wheelName   = "demo-1.0-py3-none-any.whl"
+	deviceWheel = "demo_device_gfx906-1.0-py3-none-any.whl"
+)
+
+// write writes an input under the names that the command line has for it, and another file of the format.
+func (l *commandLine) write(dir string, input, good []byte) error {
+	files := map[string][]byte{"IN": input, "GOOD": good}
+	if strings.Contains(l.words, wheelName) {
+		files[wheelName] = input
+	}
+	for name, data := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // withoutFile are the verbs that read no device code themselves.
@@ -190,9 +217,69 @@ func (r *verbRun) split() error {
 			}
 			r.seeds[format] = append(r.seeds[format], parsers.NewSeed(data))
 		}
-		return r.clean(nil)
+		if err := r.clean(nil); err != nil {
+			return err
+		}
+		return r.splitWheel(library.Data())
 	}
 	return fmt.Errorf("%s: no library can be split", split.words)
+}
+
+// splitWheel makes a wheel of a library and splits it.
+func (r *verbRun) splitWheel(library []byte) error {
+	wheel, err := wheelOf(library)
+	if err != nil {
+		return err
+	}
+	r.seeds["wheel"] = append(r.seeds["wheel"], parsers.NewSeed(wheel))
+	split := &commandLine{words: "offload wheel split --output-dir out " + wheelName}
+	if err := split.write(r.dir, wheel, wheel); err != nil {
+		return err
+	}
+	call, printed := r.newCall(split)
+	if status, _ := r.call(context.Background(), verb.Run, call); status != 0 {
+		return fmt.Errorf("%s: %s", split.words, printed[1].String())
+	}
+	host, err := os.ReadFile(filepath.Join(r.dir, "out", wheelName))
+	if err != nil {
+		return err
+	}
+	r.seeds["host wheel"] = append(r.seeds["host wheel"], parsers.NewSeed(host))
+	if err := os.Rename(filepath.Join(r.dir, "out", deviceWheel), filepath.Join(r.dir, deviceWheel)); err != nil {
+		return err
+	}
+	return r.clean(nil)
+}
+
+// wheelOf returns a wheel with a library.
+func wheelOf(library []byte) ([]byte, error) {
+	const info = "demo-1.0.dist-info/"
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	record := ""
+	for _, file := range [][2]string{
+		{"demo/lib/libdemo.so", string(library)},
+		{info + "METADATA", "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n"},
+		{info + "WHEEL", "Wheel-Version: 1.0\nGenerator: campaign\nRoot-Is-Purelib: false\nTag: py3-none-any\n"},
+		{info + "RECORD", ""},
+	} {
+		name, text := file[0], file[1]
+		sum := sha256.Sum256([]byte(text))
+		record += fmt.Sprintf("%s,sha256=%s,%d\n", name, base64.RawURLEncoding.EncodeToString(sum[:]), len(text))
+		if name == info+"RECORD" {
+			record = record[:strings.LastIndex(record, name)] + name + ",,\n"
+			text = record
+		}
+		out, err := w.Create(name)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := io.WriteString(out, text); err != nil {
+			return nil, err
+		}
+	}
+	err := w.Close()
+	return b.Bytes(), err
 }
 
 // newCall returns a call of a command line, and what it prints.
@@ -222,10 +309,8 @@ type verbRun struct {
 // failure of the campaign.
 func (r *verbRun) once(ctx context.Context, line *commandLine, input []byte) (int, error) {
 	good := r.seeds[line.format][r.m.Below(len(r.seeds[line.format]))].Data()
-	for name, data := range map[string][]byte{"IN": input, "GOOD": good} {
-		if err := os.WriteFile(filepath.Join(r.dir, name), data, 0o666); err != nil {
-			return 0, err
-		}
+	if err := line.write(r.dir, input, good); err != nil {
+		return 0, err
 	}
 	call, printed := r.newCall(line)
 	stdout, stderr := &printed[0], &printed[1]
@@ -283,7 +368,7 @@ func (r *verbRun) call(ctx context.Context, tool func(context.Context, *command.
 // clean removes what a command line wrote. It calls found, if not nil, with each file,
 // and then counted with their number.
 func (r *verbRun) clean(found func(name string), counted ...func(int)) error {
-	keep := []string{"IN", "GOOD", "BUNDLE", "PACKAGE", "HOST", "SPLIT", "KPACK1", "KPACK2", "PLAN", "PART1", "PART2"}
+	keep := []string{"IN", "GOOD", "BUNDLE", "PACKAGE", "HOST", "SPLIT", "KPACK1", "KPACK2", "PLAN", "PART1", "PART2", wheelName, deviceWheel}
 	count := 0
 	err := filepath.WalkDir(r.dir, func(path string, e fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(r.dir, path)

@@ -128,10 +128,8 @@ func (w *witness) state() (map[string]userFile, error) {
 // call. watch returns the exit status, which is -1 for a killed process.
 func (w *witness) watch(ctx context.Context, line *commandLine, input []byte, existing bool, kill string) (status int, err error) {
 	good := w.seeds[line.format][w.m.Below(len(w.seeds[line.format]))].Data()
-	for name, data := range map[string][]byte{"IN": input, "GOOD": good} {
-		if err := os.WriteFile(filepath.Join(w.dir, name), data, 0o666); err != nil {
-			return 0, err
-		}
+	if err := line.write(w.dir, input, good); err != nil {
+		return 0, err
 	}
 	if existing { // outputs that are replaced
 		for _, name := range line.outputs {
@@ -200,11 +198,11 @@ func (w *witness) compare(what string, line *commandLine, before map[string]user
 			continue
 		case slices.Contains(line.outputs, name):
 		case line.outputs == nil && (filepath.Dir(name) == "out" && !strings.HasPrefix(filepath.Base(name), ".") || name == "o1"):
+		case killed && slices.ContainsFunc(strings.Split(filepath.Dir(name), "/"), temporaryName.MatchString): // in a temporary directory
 		case killed && temporaryName.MatchString(filepath.Base(name)):
 			if err := w.leftover(what, path); err != nil {
 				return err
 			}
-		case killed && slices.ContainsFunc(strings.Split(name, "/"), temporaryName.MatchString): // in a directory
 		default:
 			w.c.fault("%s: left the file %s", what, name)
 		}

@@ -34,6 +34,8 @@ EXAMPLES = [
     "examples/hip_kernels/runtime/BUILD.bazel",
     "examples/hip_kernels/runtime/hip/hip_runtime.h",
     "examples/hip_kernels/runtime/stand_in.c",
+    "examples/hip_kernels/upgrade/BUILD.bazel",
+    "examples/hip_kernels/upgrade/accepted.txt",
     "examples/monorepo/.bazelrc",
     "examples/monorepo/.bazelversion",
     "examples/monorepo/BUILD.bazel",

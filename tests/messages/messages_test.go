@@ -262,8 +262,13 @@ offload_per_arch(name = "all", images = [":chosen"], offload_archs = ["gfx90a:xn
 	w.Bazel("build", "//choices/...")
 	var compiled []string
 	for _, command := range w.Commands(`mnemonic("OffloadHipCompile", deps(//choices:all))`) {
-		i := slices.IndexFunc(command.Arguments, func(arg string) bool { return strings.HasPrefix(arg, "--offload-arch=") })
-		compiled = append(compiled, command.Arguments[i]+" "+command.Arguments[len(command.Arguments)-1])
+		var words []string
+		for _, arg := range command.Arguments {
+			if strings.HasPrefix(arg, "--offload-arch=") || strings.HasSuffix(arg, ".hip") {
+				words = append(words, arg)
+			}
+		}
+		compiled = append(compiled, strings.Join(words, " "))
 	}
 	slices.Sort(compiled)
 	if want := []string{"--offload-arch=gfx90a:xnack+ choices/second.hip", "--offload-arch=gfx942 choices/first.hip"}; !slices.Equal(compiled, want) {
