@@ -83,9 +83,9 @@ type MemberConflictError struct {
 	*target.ConflictError
 }
 
-// Error returns the message of clang-offload-bundler.
+// Error returns the member and its conflict.
 func (e *MemberConflictError) Error() string {
-	return fmt.Sprintf("conflicting TargetIDs [%s, %s] found in %s of %s", e.First, e.Second, e.Member, e.Archive)
+	return fmt.Sprintf("%s(%s): %s", e.Archive, e.Member, e.ConflictError)
 }
 
 // Unwrap returns the conflict.

@@ -64,7 +64,7 @@ func TestUnbundleArchive(t *testing.T) {
 		},
 		{
 			name: "missing", archive: lib, targets: []string{gfx + "gfx900"},
-			err: "no compatible code object found for the target 'hipv4-amdgcn-amd-amdhsa--gfx900' in heterogeneous archive library: in.a",
+			err: "in.a: no entry matches hipv4-amdgcn-amd-amdhsa--gfx900",
 		},
 		{
 			name: "missing is allowed", archive: lib, targets: []string{gfx + "gfx900"},
@@ -73,7 +73,7 @@ func TestUnbundleArchive(t *testing.T) {
 		{
 			name: "conflict", archive: conflict, targets: []string{gfx + "gfx90a"},
 			opt: UnbundleArchiveOptions{Check: true},
-			err: "conflicting TargetIDs [hipv4-amdgcn-amd-amdhsa--gfx90a, hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+] found in bad.o of in.a",
+			err: "in.a(bad.o): hipv4-amdgcn-amd-amdhsa--gfx90a and hipv4-amdgcn-amd-amdhsa--gfx90a:xnack+ cannot be in one bundle: either all entries for hipv4-amdgcn-amd-amdhsa--gfx90a set xnack, or none",
 		},
 		{name: "conflict is not looked for", archive: conflict, targets: []string{gfx + "gfx90a"}, want: []map[string]string{
 			{"bad-hipv4-amdgcn-amd-amdhsa--gfx90abad.bc": "\x7fELFgfx90a"},

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -92,6 +93,9 @@ func (s *Session) CheckPackage(ctx context.Context, opt PackageOptions) (*Packag
 	c := s.coverer(opt.GPUs)
 	defer c.close()
 	c.deep, c.shipped.hash = true, true
+	if len(opt.Inputs) == 0 {
+		return nil, errors.New("no packages to check")
+	}
 	inputs, err := c.gather(ctx, opt.Inputs)
 	if err != nil {
 		return nil, err
@@ -197,7 +201,7 @@ func (p *packageCheck) local(root, name string) error {
 	if err != nil {
 		return err
 	}
-	if isRecord(f.path) {
+	if f.isRecord() {
 		f.text = slices.Clone(input.Bytes())
 		return input.Close()
 	}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"context"
+	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
@@ -388,9 +390,17 @@ func (p *packageCheck) data() error {
 	return nil
 }
 
-// isRecord reports whether a file is the list of files of a wheel.
-func isRecord(name string) bool {
-	return path.Base(name) == "RECORD" && strings.HasSuffix(path.Dir(name), ".dist-info")
+// isRecord reports whether a file is the list of files of a wheel. It sets the fault of one that is
+// too large to be read.
+func (f *shippedFile) isRecord() bool {
+	if path.Base(f.path) != "RECORD" || !strings.HasSuffix(path.Dir(f.path), ".dist-info") {
+		return false
+	}
+	if f.size > wheel.MaxText {
+		f.fault = fmt.Errorf("found %d bytes, expected at most %d", f.size, wheel.MaxText)
+		return false
+	}
+	return true
 }
 
 // records compares the files of wheels with their lists.
@@ -425,7 +435,13 @@ func (p *packageCheck) records() error {
 
 // record compares a file with its entry in RECORD.
 func (p *packageCheck) record(f *shippedFile, root string, row wheel.Row) error {
+	if err := context.Cause(p.ctx); err != nil {
+		return err
+	}
 	name := filepath.FromSlash(path.Join(root, row.Path))
+	if path.IsAbs(row.Path) { // of an installation
+		name = filepath.FromSlash(row.Path)
+	}
 	var sum [32]byte
 	var size int64
 	if own := p.c.shipped.named[f.in+"!"+row.Path]; own != nil {

@@ -200,3 +200,25 @@ func TestCheckWheel(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestInstalledRecord checks installed files whose RECORD has absolute paths, or is too large.
+func TestInstalledRecord(t *testing.T) {
+	dir := t.TempDir()
+	outside := filepath.Join(dir, "outside.py")
+	putFile(t, outside, []byte("new"))
+	record := filepath.Join(dir, "tree/a-1.dist-info/RECORD")
+	putFile(t, record, wheel.FormatRecord([]wheel.Row{{Path: outside, Hash: wheel.Hash(sha256.Sum256([]byte("new"))), Size: 3}}))
+	if got := faults(t, dir, nil, filepath.Join(dir, "tree")); len(got) > 0 {
+		t.Errorf("absolute path: got %q, want no fault", got)
+	}
+	if err := os.Truncate(record, wheel.MaxText+1); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"tree/a-1.dist-info/RECORD: damaged: found 67108865 bytes, expected at most 67108864"}
+	if diff := cmp.Diff(want, faults(t, dir, nil, filepath.Join(dir, "tree"))); diff != "" {
+		t.Errorf("large RECORD (-want +got):\n%s", diff)
+	}
+	if _, err := treeSession().CheckPackage(t.Context(), PackageOptions{}); err == nil {
+		t.Error("no inputs: got no error")
+	}
+}

@@ -166,7 +166,7 @@ func (c *coverer) content(ctx context.Context, f *shippedFile, m *archives.Membe
 		return err
 	}
 	f.head, f.size = bytes.Clone(head[:min(len(head), dataHead)]), m.Size
-	record := c.shipped.hash && isRecord(f.path)
+	record := c.shipped.hash && f.isRecord()
 	if !mayHaveCode(m.Name, head) && !record {
 		if c.shipped.hash {
 			h := sha256.New()

@@ -41,9 +41,9 @@ type NoCodeObjectError struct {
 	Stored  []string // the entry IDs in the archive, sorted
 }
 
-// Error returns the message of clang-offload-bundler.
+// Error returns the archive and the target.
 func (e *NoCodeObjectError) Error() string {
-	return fmt.Sprintf("no compatible code object found for the target '%s' in heterogeneous archive library: %s", e.Target, e.Archive)
+	return fmt.Sprintf("%s: no entry matches %s", e.Archive, e.Target)
 }
 
 // UnbundleArchive writes an archive for each target with all entries of the

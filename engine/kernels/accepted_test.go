@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -256,5 +257,30 @@ Args:
 	}
 	if old.Add("gfx90a", "no record") == nil || old.Add("", record("1")) == nil {
 		t.Error("no errors")
+	}
+}
+
+// TestLargeRecords reads a value of many lines, and compares many remarks of a kernel.
+func TestLargeRecords(t *testing.T) {
+	start := time.Now()
+	var old, new kernels.Remarks
+	long := "--- !Missed\nPass: inline\nFunction: k\nArgs:\n  - String: 'a" + strings.Repeat("\n b", 1<<18) + "'\n...\n"
+	var many strings.Builder
+	for i := range 1 << 14 {
+		fmt.Fprintf(&many, "--- !Missed\nPass: inline\nName: n%d\nFunction: k\n...\n", i)
+	}
+	for r, text := range map[*kernels.Remarks]string{&old: many.String(), &new: long + many.String()} {
+		if err := r.Add("gfx90a", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d := kernels.Compare([]kernels.Image{image("gfx90a", 1, kernel("k", "scratch=0"))}, []kernels.Image{image("gfx90a", 2, kernel("k", "scratch=4"))})
+	d.AddRemarks(&old, &new)
+	rest := d.Kernels[0].NewRemarks
+	if len(rest) != 1 || rest[0].Text != "a"+strings.Repeat(" b", 1<<18) {
+		t.Errorf("got %d new remarks, want the long one", len(rest))
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("comparing took %s, want less than 10 s", took)
 	}
 }

@@ -83,9 +83,14 @@ func parseRemark(document string) (r Remark, ok bool) {
 	for i := 1; i < len(lines); i++ {
 		name, value, _ := strings.Cut(lines[i], ":")
 		value = strings.TrimSpace(value)
-		for i+1 < len(lines) && unfinished(value) { // a long value continues
-			i++
-			value += " " + strings.TrimSpace(lines[i])
+		if quote := value[:min(1, len(value))]; quote == "'" || quote == `"` {
+			parts, last := []string{value}, value[1:]
+			for i+1 < len(lines) && !strings.HasSuffix(strings.ReplaceAll(last, "''", ""), quote) { // a long value continues
+				i++
+				last = strings.TrimSpace(lines[i])
+				parts = append(parts, last)
+			}
+			value = strings.Join(parts, " ")
 		}
 		switch argument, isArgument := strings.CutPrefix(name, "  - "); {
 		case isArgument && argument != "DebugLoc":
@@ -102,16 +107,6 @@ func parseRemark(document string) (r Remark, ok bool) {
 	}
 	r.Text = strings.TrimSpace(text.String())
 	return r, r.function != ""
-}
-
-// unfinished reports whether a quoted value continues on the next line.
-func unfinished(value string) bool {
-	quote := value[:min(1, len(value))]
-	if quote != "'" && quote != `"` {
-		return false
-	}
-	rest := strings.ReplaceAll(value[1:], "''", "")
-	return !strings.HasSuffix(rest, quote)
 }
 
 // scalar returns the value of a YAML scalar.
@@ -155,9 +150,14 @@ func (d *Diff) AddRemarks(old, new *Remarks) {
 // without returns the remarks that are not in another list, each once, those that
 // matter most for registers first.
 func without(list, other []Remark) []Remark {
+	known := make(map[Remark]bool)
+	for _, r := range other {
+		known[r] = true
+	}
 	var rest []Remark
 	for _, r := range list {
-		if !slices.Contains(other, r) && !slices.Contains(rest, r) {
+		if !known[r] {
+			known[r] = true
 			rest = append(rest, r)
 		}
 	}

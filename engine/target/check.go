@@ -17,7 +17,7 @@ const (
 )
 
 // CheckTargets parses the targets of a bundle or of requests and checks them
-// like clang-offload-bundler, in the same order and with the same messages:
+// like clang-offload-bundler, in the same order:
 // duplicates, form, kind and triple, conflicting target IDs, number of hosts. It
 // then checks for faults in a bundle that LLVM does not report: conflicts in the
 // opposite direction, and targets that are equal in different spellings.
@@ -74,14 +74,13 @@ type DuplicateError struct {
 	Both          string // canonical form of both, if the spellings differ
 }
 
-// Error returns the message of clang-offload-bundler, with details if the
+// Error returns the targets, and their canonical form if the
 // spellings differ.
 func (e *DuplicateError) Error() string {
-	const text = "Duplicate targets are not allowed"
 	if e.Both == "" {
-		return text
+		return fmt.Sprintf("target %q is named twice", e.First)
 	}
-	return fmt.Sprintf("%s: '%s' and '%s' are both '%s'", text, e.First, e.Second, e.Both)
+	return fmt.Sprintf("targets %q and %q are the same: %s", e.First, e.Second, e.Both)
 }
 
 // HostError reports a list of targets with several host targets, or without
@@ -90,9 +89,9 @@ type HostError struct {
 	Count int
 }
 
-// Error returns the message of clang-offload-bundler.
+// Error returns the number that was found.
 func (e *HostError) Error() string {
-	return fmt.Sprintf("expecting exactly one host target but got %d", e.Count)
+	return fmt.Sprintf("found %d host targets, expected one", e.Count)
 }
 
 // ConflictError reports two targets that must not be in one bundle: either all
@@ -103,9 +102,9 @@ type ConflictError struct {
 	Feature       string // specified by only one of the two
 }
 
-// Error returns the message of clang-offload-bundler.
+// Error returns the two entries and the feature.
 func (e *ConflictError) Error() string {
-	return fmt.Sprintf("Cannot bundle inputs with conflicting targets: '%s' and '%s'", e.First, e.Second)
+	return fmt.Sprintf("%s and %s cannot be in one bundle: either all entries for %s set %s, or none", e.First, e.Second, e.Processor, e.Feature)
 }
 
 // conflictIn returns two entries that conflict as *ConflictError, or nil. If LLVM

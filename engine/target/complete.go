@@ -26,7 +26,7 @@ func Complete(s string, kind Kind) (ID, error) {
 		switch {
 		case parseArch(first) != ArchUnknown && strings.Contains(rest, "-"):
 			if kind == "" {
-				return ID{}, fmt.Errorf("target '%s' has no offload kind: prefix it with host-, openmp-, hip- or hipv4-", s)
+				return ID{}, fmt.Errorf("target %q has no offload kind: prefix it with host-, openmp-, hip- or hipv4-", s)
 			}
 			full = string(kind) + "-" + s
 		case looksLikeProcessor(Triple{Arch: ArchAMDGCN}, processorOf(s)):
@@ -39,7 +39,7 @@ func Complete(s string, kind Kind) (ID, error) {
 	}
 	id, err := Parse(full)
 	if err != nil {
-		return ID{}, fmt.Errorf("target '%s' is neither an entry ID (kind-arch-vendor-os-env[-targetid]) nor a target ID (gfx942, gfx90a:xnack+, sm_70)", s)
+		return ID{}, fmt.Errorf("target %q is neither an entry ID (kind-arch-vendor-os-env[-targetid]) nor a target ID (gfx942, gfx90a:xnack+, sm_70)", s)
 	}
 	id.Text = s
 	for {
@@ -72,11 +72,11 @@ func defaultTriple(targetID string, kind Kind) (string, error) {
 	nvidia := strings.HasPrefix(targetID, "sm_")
 	switch {
 	case kind == "":
-		return "", fmt.Errorf("target '%s' needs an offload kind to complete it, openmp or hip", targetID)
+		return "", fmt.Errorf("target %q needs an offload kind to complete it, openmp or hip", targetID)
 	case kind != OpenMP && kind != HIP && kind != HIPv4:
-		return "", fmt.Errorf("target '%s' does not have offload kind %s", targetID, kind)
+		return "", fmt.Errorf("target %q does not have offload kind %s", targetID, kind)
 	case nvidia && kind != OpenMP:
-		return "", fmt.Errorf("target '%s' does not have offload kind %s, which is for AMD GPUs", targetID, kind)
+		return "", fmt.Errorf("target %q does not have offload kind %s, which is for AMD GPUs", targetID, kind)
 	case nvidia:
 		return "nvptx64-nvidia-cuda-", nil
 	case processorOf(targetID) == spirvProcessor:

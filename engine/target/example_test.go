@@ -19,7 +19,7 @@ func ExampleComplete() {
 	// hip-amdgcn-amd-amdhsa--gfx942
 	// hip-amdgcn-amd-amdhsa--gfx90a:sramecc-:xnack+
 	// hip-amdgcn-amd-amdhsa--gfx906
-	// target ID 'gfx1030:xnack+': gfx1030 has no features to set, so not 'xnack+'
+	// target ID "gfx1030:xnack+": gfx1030 has no features to set, so not "xnack+"
 }
 
 func ExampleRules_Serve() {

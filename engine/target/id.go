@@ -146,10 +146,9 @@ type FormatError struct {
 	Target string // the ID as given
 }
 
-// Error returns the message of clang-offload-bundler.
+// Error returns the ID and the format.
 func (e *FormatError) Error() string {
-	return "Targets need to follow the format '<offload kind>-<target triple>', where '<target triple>' " +
-		"follows the format '<kind>-<arch>-<vendor>-<os>-<env>[-<target id>[:target features]]'."
+	return fmt.Sprintf("target %q: expected KIND-ARCH-VENDOR-OS-ENV, with -TARGETID for a processor", e.Target)
 }
 
 // InvalidError reports an entry ID with an unknown kind or triple.
@@ -161,15 +160,15 @@ type InvalidError struct {
 	Triple        string // if it is unknown
 }
 
-// Error returns the message of clang-offload-bundler.
+// Error returns the ID and what is unknown.
 func (e *InvalidError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "invalid target '%s'", e.Target)
+	fmt.Fprintf(&b, "invalid target %q", e.Target)
 	if e.UnknownKind {
-		fmt.Fprintf(&b, ", unknown offloading kind '%s'", e.Kind)
+		fmt.Fprintf(&b, ", unknown offloading kind %q", e.Kind)
 	}
 	if e.UnknownTriple {
-		fmt.Fprintf(&b, ", unknown target triple '%s'", e.Triple)
+		fmt.Fprintf(&b, ", unknown target triple %q", e.Triple)
 	}
 	return b.String()
 }

@@ -104,9 +104,9 @@ func TestParseErrors(t *testing.T) {
 func TestValidate(t *testing.T) {
 	tests := []struct{ in, want string }{
 		{"hip-amdgcn-amd-amdhsa--gfx906", ""},
-		{"HIP-amdgcn-amd-amdhsa--gfx906", "invalid target 'HIP-amdgcn-amd-amdhsa--gfx906', unknown offloading kind 'HIP'"},
-		{"hip-zzz-amd-amdhsa-x", "invalid target 'hip-zzz-amd-amdhsa-x', unknown target triple 'zzz-amd-amdhsa-x'"},
-		{"foo-zzz-amd-amdhsa-", "invalid target 'foo-zzz-amd-amdhsa-', unknown offloading kind 'foo', unknown target triple 'zzz-amd-amdhsa-'"},
+		{"HIP-amdgcn-amd-amdhsa--gfx906", `invalid target "HIP-amdgcn-amd-amdhsa--gfx906", unknown offloading kind "HIP"`},
+		{"hip-zzz-amd-amdhsa-x", `invalid target "hip-zzz-amd-amdhsa-x", unknown target triple "zzz-amd-amdhsa-x"`},
+		{"foo-zzz-amd-amdhsa-", `invalid target "foo-zzz-amd-amdhsa-", unknown offloading kind "foo", unknown target triple "zzz-amd-amdhsa-"`},
 	}
 	for _, tt := range tests {
 		id, err := ParseLLVM(tt.in)
@@ -144,24 +144,24 @@ func TestComplete(t *testing.T) {
 		{"host-x86_64-unknown-linux", "", "host-x86_64-unknown-linux-unknown-"},
 		{"openmp-amdgcn-amd-amdhsa--gfx906", HIP, "openmp-amdgcn-amd-amdhsa--gfx906"},
 
-		{"gfx942", "", "target 'gfx942' needs an offload kind to complete it, openmp or hip"},
-		{"gfx942", Host, "target 'gfx942' does not have offload kind host"},
-		{"sm_70", HIP, "target 'sm_70' does not have offload kind hip, which is for AMD GPUs"},
-		{"amdgcn-amd-amdhsa", "", "target 'amdgcn-amd-amdhsa' has no offload kind: prefix it with host-, openmp-, hip- or hipv4-"},
-		{"mi300", HIP, "target 'mi300' is neither an entry ID (kind-arch-vendor-os-env[-targetid]) nor a target ID (gfx942, gfx90a:xnack+, sm_70)"},
-		{"hip-gfx942", HIP, "target 'hip-gfx942' is neither an entry ID (kind-arch-vendor-os-env[-targetid]) nor a target ID (gfx942, gfx90a:xnack+, sm_70)"},
-		{"cuda-nvptx64-nvidia-cuda--sm_70", "", "invalid target 'cuda-nvptx64-nvidia-cuda--sm_70', unknown offloading kind 'cuda'"},
-		{"hip-amdgnc-amd-amdhsa--gfx906", "", "invalid target 'hip-amdgnc-amd-amdhsa--gfx906', unknown target triple 'amdgnc-amd-amdhsa-'"},
-		{"gfx1030:xnack+", HIP, "target ID 'gfx1030:xnack+': gfx1030 has no features to set, so not 'xnack+'"},
-		{"gfx900:sramecc+", HIP, "target ID 'gfx900:sramecc+': gfx900 has no feature 'sramecc', only xnack"},
-		{"gfx906:foo+", HIP, "target ID 'gfx906:foo+': gfx906 has no feature 'foo', only sramecc and xnack"},
-		{"gfx906:xnack", HIP, "target ID 'gfx906:xnack': 'xnack' does not end in '+' or '-'"},
-		{"gfx906:xnack+:xnack-", HIP, "target ID 'gfx906:xnack+:xnack-': 'xnack' occurs twice"},
-		{"sm_70:xnack+", OpenMP, "target ID 'sm_70:xnack+': sm_70 has no features to set, so not 'xnack+'"},
-		{"hip-amdgcn-amd-amdhsa--sm_70", "", "target ID 'sm_70': sm_70 is not a processor of amdgcn-amd-amdhsa-"},
-		{"openmp-nvptx64-nvidia-cuda--gfx906", "", "target ID 'gfx906': gfx906 is not a processor of nvptx64-nvidia-cuda-"},
-		{"hip-amdgcn-amd-amdhsa-gfx906:foo", "", "target ID 'gfx906:foo': 'foo' does not end in '+' or '-'"},
-		{"hip-amdgcn-amd-amdhsa--:xnack+", "", "target ID ':xnack+': there is no processor before the first ':'"},
+		{"gfx942", "", `target "gfx942" needs an offload kind to complete it, openmp or hip`},
+		{"gfx942", Host, `target "gfx942" does not have offload kind host`},
+		{"sm_70", HIP, `target "sm_70" does not have offload kind hip, which is for AMD GPUs`},
+		{"amdgcn-amd-amdhsa", "", `target "amdgcn-amd-amdhsa" has no offload kind: prefix it with host-, openmp-, hip- or hipv4-`},
+		{"mi300", HIP, `target "mi300" is neither an entry ID (kind-arch-vendor-os-env[-targetid]) nor a target ID (gfx942, gfx90a:xnack+, sm_70)`},
+		{"hip-gfx942", HIP, `target "hip-gfx942" is neither an entry ID (kind-arch-vendor-os-env[-targetid]) nor a target ID (gfx942, gfx90a:xnack+, sm_70)`},
+		{"cuda-nvptx64-nvidia-cuda--sm_70", "", `invalid target "cuda-nvptx64-nvidia-cuda--sm_70", unknown offloading kind "cuda"`},
+		{"hip-amdgnc-amd-amdhsa--gfx906", "", `invalid target "hip-amdgnc-amd-amdhsa--gfx906", unknown target triple "amdgnc-amd-amdhsa-"`},
+		{"gfx1030:xnack+", HIP, `target ID "gfx1030:xnack+": gfx1030 has no features to set, so not "xnack+"`},
+		{"gfx900:sramecc+", HIP, `target ID "gfx900:sramecc+": gfx900 has no feature "sramecc", only xnack`},
+		{"gfx906:foo+", HIP, `target ID "gfx906:foo+": gfx906 has no feature "foo", only sramecc and xnack`},
+		{"gfx906:xnack", HIP, `target ID "gfx906:xnack": "xnack" does not end in "+" or "-"`},
+		{"gfx906:xnack+:xnack-", HIP, `target ID "gfx906:xnack+:xnack-": "xnack" occurs twice`},
+		{"sm_70:xnack+", OpenMP, `target ID "sm_70:xnack+": sm_70 has no features to set, so not "xnack+"`},
+		{"hip-amdgcn-amd-amdhsa--sm_70", "", `target ID "sm_70": sm_70 is not a processor of amdgcn-amd-amdhsa-`},
+		{"openmp-nvptx64-nvidia-cuda--gfx906", "", `target ID "gfx906": gfx906 is not a processor of nvptx64-nvidia-cuda-`},
+		{"hip-amdgcn-amd-amdhsa-gfx906:foo", "", `target ID "gfx906:foo": "foo" does not end in "+" or "-"`},
+		{"hip-amdgcn-amd-amdhsa--:xnack+", "", `target ID ":xnack+": there is no processor before the first ":"`},
 	}
 	for _, tt := range tests {
 		id, err := Complete(tt.in, tt.kind)

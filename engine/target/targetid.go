@@ -31,12 +31,25 @@ type TargetID struct {
 // triple.
 type TargetIDError struct {
 	TargetID string
+	Fault    TargetIDFault
+	Feature  string // the feature at fault, as given or by name; may be empty
 	Reason   string // description of the fault
 }
 
+// TargetIDFault is the kind of fault of a target ID.
+type TargetIDFault int
+
+// The faults. ParseTargetID reports the first three.
+const (
+	NoProcessor     TargetIDFault = iota // features without a processor
+	NoSetting                            // a feature that does not end with + or -
+	RepeatedFeature                      // a feature with two settings
+	Unsupported                          // a processor or feature that the target does not have
+)
+
 // Error returns the target ID and the reason.
 func (e *TargetIDError) Error() string {
-	return fmt.Sprintf("target ID '%s': %s", e.TargetID, e.Reason)
+	return fmt.Sprintf("target ID %q: %s", e.TargetID, e.Reason)
 }
 
 // ParseTargetID reads "processor[:feature(+|-)]...". It checks only the form;
@@ -45,7 +58,7 @@ func ParseTargetID(s string) (TargetID, error) {
 	processor, rest, _ := strings.Cut(s, ":")
 	t := TargetID{Processor: processor}
 	if processor == "" && s != "" {
-		return t, &TargetIDError{s, "there is no processor before the first ':'"}
+		return t, &TargetIDError{s, NoProcessor, "", `there is no processor before the first ":"`}
 	}
 	for rest != "" {
 		var text string
@@ -54,11 +67,11 @@ func ParseTargetID(s string) (TargetID, error) {
 		if !on {
 			var off bool
 			if name, off = strings.CutSuffix(text, "-"); !off {
-				return t, &TargetIDError{s, fmt.Sprintf("'%s' does not end in '+' or '-'", text)}
+				return t, &TargetIDError{s, NoSetting, text, fmt.Sprintf(`%q does not end in "+" or "-"`, text)}
 			}
 		}
 		if _, twice := t.feature(name); twice {
-			return t, &TargetIDError{s, fmt.Sprintf("'%s' occurs twice", name)}
+			return t, &TargetIDError{s, RepeatedFeature, name, fmt.Sprintf("%q occurs twice", name)}
 		}
 		t.Features = append(t.Features, Feature{name, on})
 	}
@@ -107,12 +120,12 @@ func CheckTargetID(triple Triple, s string) error {
 	if err != nil || s == "" {
 		return err
 	}
-	fail := func(format string, args ...any) error {
-		return &TargetIDError{s, fmt.Sprintf(format, args...)}
+	fail := func(feature, format string, args ...any) error {
+		return &TargetIDError{s, Unsupported, feature, fmt.Sprintf(format, args...)}
 	}
 	amd, nvidia := triple.isAMDGPU(), triple.Arch == "nvptx" || triple.Arch == "nvptx64"
 	if amd && strings.HasPrefix(t.Processor, "sm_") || nvidia && strings.HasPrefix(t.Processor, "gfx") {
-		return fail("%s is not a processor of %s", t.Processor, triple)
+		return fail("", "%s is not a processor of %s", t.Processor, triple)
 	}
 	_, p, known := lookupProcessor(triple, t.Processor)
 	if amd && !known {
@@ -123,9 +136,9 @@ func CheckTargetID(triple Triple, s string) error {
 	case !illegal:
 		return nil
 	case p.features == 0:
-		return fail("%s has no features to set, so not '%s'", t.Processor, f)
+		return fail(f.Name, "%s has no features to set, so not %q", t.Processor, f)
 	}
-	return fail("%s has no feature '%s', only %s", t.Processor, f.Name, strings.Join(p.featureNames(), " and "))
+	return fail(f.Name, "%s has no feature %q, only %s", t.Processor, f.Name, strings.Join(p.featureNames(), " and "))
 }
 
 // newest stands for the newest release of LLVM that the tables know.

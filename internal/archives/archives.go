@@ -191,7 +191,6 @@ type walker struct {
 	budget *budget.Budget
 	visit  func(*Member) error
 	count  int
-	memory *budget.Reservation
 	left   int64 // uncompressed bytes that may still be read
 }
 

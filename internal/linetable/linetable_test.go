@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -119,6 +120,19 @@ func TestErrors(t *testing.T) {
 	le.PutUint32(shared, uint32(len(shared)-4))
 	if _, err := parse(shared, strings.Repeat("d", 1<<16)+"\x00", "", ""); err == nil || !strings.Contains(err.Error(), "the names of its files overlap") {
 		t.Errorf("overlapping names: %v", err)
+	}
+}
+
+// TestLongText reads many directories that refer to a section without a 0.
+func TestLongText(t *testing.T) {
+	lists := append([]byte("\x01\x01\x1f\x80\x80\x10"), make([]byte, 4<<18)...)
+	line := unit(5, string(lists)+"\x01\x01\x08\x01a\x00")
+	start := time.Now()
+	if _, err := parse(line, strings.Repeat("d", 8<<20), "", ""); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("reading %d bytes took %s, want less than 10 s", len(line), took)
 	}
 }
 

@@ -97,11 +97,15 @@ func (r *reader) text() []byte {
 	return s[:max(0, len(s)-1)]
 }
 
-// textAt returns the text at an offset of a section, or nil outside of it.
+// maxText is the largest number of bytes of a text in another section: many entries can refer to a
+// section without a 0.
+const maxText = 1 << 14
+
+// textAt returns the text at an offset of a section, at most maxText bytes, or nil outside of it.
 func textAt(section []byte, at uint64) []byte {
 	if at >= uint64(len(section)) {
 		return nil
 	}
-	s, _, _ := bytes.Cut(section[at:], []byte{0})
+	s, _, _ := bytes.Cut(section[at:min(at+maxText, uint64(len(section)))], []byte{0})
 	return s
 }

@@ -302,7 +302,7 @@ func TestLinkErrors(t *testing.T) {
 		{"link", "cuda.o", "the images for nvptx64-nvidia-cuda sm_70 are for CUDA: make a fat binary with NVIDIA's fatbinary, and register it with offload register"},
 		{"link", "sycl.o", "the images for spirv64-unknown-unknown are of kind sycl; OpenMP and HIP can be linked"},
 		{"link", "none.o", "the images for x86_64-pc-linux-gnu, such as that of none.o, have no offload kind"},
-		{"link", "hip.o xnack.o", "Cannot bundle inputs with conflicting targets: 'hip-amdgcn-amd-amdhsa--gfx90a' and 'hip-amdgcn-amd-amdhsa--gfx90a:xnack+'"},
+		{"link", "hip.o xnack.o", "hip-amdgcn-amd-amdhsa--gfx90a and hip-amdgcn-amd-amdhsa--gfx90a:xnack+ cannot be in one bundle: either all entries for gfx90a set xnack, or none"},
 		{"fail", "cpu.o", "device link for x86_64-pc-linux-gnu: " + filepath.Base(os.Args[0]) + ": exit status 1\nld.lld: error: undefined symbol: f"},
 		{"idle", "cpu.o", "device link for x86_64-pc-linux-gnu: /"},
 		{"hang", "cpu.o", "device link for x86_64-pc-linux-gnu: context deadline exceeded"},

@@ -115,7 +115,11 @@ func (r *reader) entries() error {
 
 // calls reads the calls of a function whose address is in slots.
 func (r *reader) calls(slots []uint64) {
-	var targets []uint64 // of calls: the stubs of the procedure linkage table
+	isSlot := make(map[uint64]bool)
+	for _, slot := range slots {
+		isSlot[slot] = true
+	}
+	isTarget := make(map[uint64]bool) // of calls: the stubs of the procedure linkage table
 	r.code(func(code []byte, addr uint64) {
 		for at := 0; ; at++ {
 			i := bytes.Index(code[at:], []byte{0xff, 0x25}) // jmp [rip + n]
@@ -124,11 +128,13 @@ func (r *reader) calls(slots []uint64) {
 			}
 			at += i
 			stub := addr + uint64(at)
-			if !slices.Contains(slots, stub+6+uint64(int64(int32(le.Uint32(code[at+2:]))))) {
+			if !isSlot[stub+6+uint64(int64(int32(le.Uint32(code[at+2:]))))] {
 				continue
 			}
 			// endbr64 and the prefix bnd can precede the jump.
-			targets = append(targets, stub, stub-1, stub-4, stub-5)
+			for _, before := range []uint64{0, 1, 4, 5} {
+				isTarget[stub-before] = true
+			}
 		}
 	})
 	found := 0
@@ -138,11 +144,11 @@ func (r *reader) calls(slots []uint64) {
 			size := 0
 			switch {
 			case code[at] == 0xe8: // call n
-				if slices.Contains(targets, addr+uint64(at)+5+uint64(int64(int32(le.Uint32(code[at+1:]))))) {
+				if isTarget[addr+uint64(at)+5+uint64(int64(int32(le.Uint32(code[at+1:]))))] {
 					size = 5
 				}
 			case code[at] == 0xff && code[at+1] == 0x15: // call [rip + n]
-				if slices.Contains(slots, addr+uint64(at)+6+uint64(int64(int32(le.Uint32(code[at+2:]))))) {
+				if isSlot[addr+uint64(at)+6+uint64(int64(int32(le.Uint32(code[at+2:]))))] {
 					size = 6
 				}
 			}

@@ -3,6 +3,7 @@ package registered
 import (
 	"encoding/binary"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -111,4 +112,25 @@ func TestKernels(t *testing.T) {
 func FuzzKernels(f *testing.F) {
 	f.Add(library{names: []string{"a", "b"}}.build())
 	f.Fuzz(func(t *testing.T, data []byte) { _, _, _ = Kernels(content.Memory(data)) })
+}
+
+// TestManyStubs reads a library with many stubs and many calls of other functions.
+func TestManyStubs(t *testing.T) {
+	data := library{names: []string{"scale"}}.build()
+	for range 1 << 17 {
+		at := len(data)
+		data = append(data, "\xff\x25"...)
+		data = le.AppendUint32(data, uint32(int32(slotAt-(at+6))))
+		data = append(data, "\xe8\xfe\xff\xff\xff"...)
+	}
+	le.PutUint64(data[elf.HeaderSize+32:], uint64(len(data)))
+	le.PutUint64(data[elf.HeaderSize+40:], uint64(len(data)))
+	start := time.Now()
+	got, complete, err := Kernels(content.Memory(data))
+	if err != nil || !complete || !cmp.Equal(got, []string{"scale"}) {
+		t.Errorf("got %q, complete %t, error %v, want scale", got, complete, err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("reading %d bytes took %s, want less than 10 s", len(data), took)
+	}
 }

@@ -17,6 +17,9 @@ type Headers struct {
 	rest    []byte // the empty line and the text
 }
 
+// maxFields is the largest number of fields: a small wheel can expand to a large METADATA.
+const maxFields = 1 << 16
+
 // field is a field with its continuation lines.
 type field struct{ key, value, lines string }
 
@@ -26,6 +29,15 @@ func ParseHeaders(data []byte) (*Headers, error) {
 		return nil, errors.New("expected UTF-8")
 	}
 	h := &Headers{newline: "\n"}
+	var value, lines strings.Builder // of the last field
+	end := func() {
+		if len(h.fields) > 0 {
+			last := &h.fields[len(h.fields)-1]
+			last.value, last.lines = value.String(), lines.String()
+		}
+		value.Reset()
+		lines.Reset()
+	}
 	for number := 1; len(data) > 0; number++ {
 		line, rest, _ := bytes.Cut(data, []byte("\n"))
 		raw := data[:len(data)-len(rest)]
@@ -36,22 +48,27 @@ func ParseHeaders(data []byte) (*Headers, error) {
 		if len(text) < len(line) {
 			h.newline = "\r\n"
 		}
-		key, value, ok := strings.Cut(text, ":")
+		key, first, ok := strings.Cut(text, ":")
 		switch {
 		case text[0] == ' ' || text[0] == '\t':
 			if len(h.fields) == 0 {
 				return nil, fmt.Errorf("line %d: a continuation line without a field", number)
 			}
-			last := &h.fields[len(h.fields)-1]
-			last.value += "\n" + text
-			last.lines += string(raw)
+			value.WriteString("\n" + text)
+			lines.Write(raw)
 		case !ok || key == "" || strings.ContainsAny(key, " \t"):
 			return nil, fmt.Errorf("line %d: found %.100q, expected \"Key: value\"", number, text)
+		case len(h.fields) == maxFields:
+			return nil, fmt.Errorf("line %d: found more than %d fields", number, maxFields)
 		default:
-			h.fields = append(h.fields, field{key, strings.TrimSpace(value), string(raw)})
+			end()
+			h.fields = append(h.fields, field{key: key})
+			value.WriteString(strings.TrimSpace(first))
+			lines.Write(raw)
 		}
 		data = rest
 	}
+	end()
 	h.rest = data
 	return h, nil
 }

@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/csv"
+	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -21,34 +23,42 @@ type Row struct {
 	Size int64 // in bytes; -1 if unspecified
 }
 
+// maxRows is the largest number of rows: a small wheel can expand to a large RECORD.
+const maxRows = 1 << 20
+
 // ParseRecord parses a RECORD file. It does not reject a path that occurs twice.
 func ParseRecord(data []byte) ([]Row, error) {
 	if !utf8.Valid(data) {
-		return nil, fmt.Errorf("expected UTF-8")
+		return nil, errors.New("expected UTF-8")
 	}
 	r := csv.NewReader(bytes.NewReader(data))
 	r.FieldsPerRecord = 3
-	lines, err := r.ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("%w; expected lines PATH,HASH,SIZE", err)
-	}
-	rows := make([]Row, 0, len(lines))
-	for i, l := range lines {
+	r.ReuseRecord = true
+	var rows []Row
+	for number := 1; ; number++ {
+		l, err := r.Read()
+		switch {
+		case errors.Is(err, io.EOF):
+			return rows, nil
+		case err != nil:
+			return nil, fmt.Errorf("%w; expected lines PATH,HASH,SIZE", err)
+		case number > maxRows:
+			return nil, fmt.Errorf("found more than %d entries", maxRows)
+		}
 		row := Row{Path: l[0], Hash: l[1], Size: -1}
 		if row.Path == "" {
-			return nil, fmt.Errorf("entry %d: the path is empty", i+1)
+			return nil, fmt.Errorf("entry %d: the path is empty", number)
 		}
 		if l[2] != "" {
 			if row.Size, err = strconv.ParseInt(l[2], 10, 64); err != nil || row.Size < 0 {
-				return nil, fmt.Errorf("entry %d, %.200q: found the size %.100q, expected a number", i+1, row.Path, l[2])
+				return nil, fmt.Errorf("entry %d, %.200q: found the size %.100q, expected a number", number, row.Path, l[2])
 			}
 		}
 		if algorithm, digest, ok := strings.Cut(row.Hash, "="); row.Hash != "" && (!ok || algorithm == "" || digest == "") {
-			return nil, fmt.Errorf("entry %d, %.200q: found the hash %.100q, expected sha256=DIGEST", i+1, row.Path, row.Hash)
+			return nil, fmt.Errorf("entry %d, %.200q: found the hash %.100q, expected sha256=DIGEST", number, row.Path, row.Hash)
 		}
 		rows = append(rows, row)
 	}
-	return rows, nil
 }
 
 // FormatRecord returns the RECORD file of rows.

@@ -24,8 +24,11 @@ import (
 )
 
 const (
-	// maxText is the largest size of WHEEL, METADATA and RECORD, in bytes.
-	maxText = 64 << 20
+	// maxName is the largest length of the name of a member, in bytes, as in Linux. The directories of
+	// each name are looked up.
+	maxName = 1 << 12
+	// MaxText is the largest size of WHEEL, METADATA and RECORD, in bytes.
+	MaxText = 64 << 20
 	// maxRatio is the largest ratio of deflate, and a few bytes more for empty members.
 	maxRatio, ratioSlack = 1032, 64
 
@@ -137,10 +140,10 @@ func (w *Wheel) readMembers(file content.Content) error {
 // checkMember returns an error for members that no wheel can have.
 func checkMember(f *zip.File) error {
 	name := strings.TrimSuffix(f.Name, "/")
-	unsafe := !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00\r\n") || len(name) > 1 && name[1] == ':' || !utf8.ValidString(name)
+	unsafe := len(name) > maxName || !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00\r\n") || len(name) > 1 && name[1] == ':' || !utf8.ValidString(name)
 	switch {
 	case unsafe:
-		return fmt.Errorf("member %.200q: expected a relative path with slashes, without . and ..", f.Name)
+		return fmt.Errorf("member %.200q: expected a relative path with slashes, without . and .., of at most %d bytes", f.Name, maxName)
 	case f.Flags&encrypted != 0:
 		return fmt.Errorf("%.200q is encrypted", f.Name)
 	case f.Method != zip.Store && f.Method != zip.Deflate:
@@ -254,8 +257,8 @@ func (m *Member) Begins(prefix string) bool {
 
 // text returns the bytes of a small member.
 func (m *Member) text() ([]byte, error) {
-	if m.Size > maxText {
-		return nil, fmt.Errorf("found %d bytes, expected at most %d", m.Size, maxText)
+	if m.Size > MaxText {
+		return nil, fmt.Errorf("found %d bytes, expected at most %d", m.Size, MaxText)
 	}
 	var b bytes.Buffer
 	_, err := m.WriteTo(&b)

@@ -1,10 +1,12 @@
 package wheel
 
 import (
+	"archive/zip"
 	"bytes"
 	"encoding/binary"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -299,4 +301,26 @@ func FuzzWheel(f *testing.F) {
 			w.Unlisted()
 		}
 	})
+}
+
+// TestLimits reads files that a small wheel can expand to.
+func TestLimits(t *testing.T) {
+	start := time.Now()
+	long := "A: b\n" + strings.Repeat(" \n", 1<<19) + "C: d\n"
+	h, err := ParseHeaders([]byte(long))
+	if err != nil || string(h.Bytes()) != long || h.Get("C") != "d" {
+		t.Errorf("long field: error %v", err)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("reading %d bytes took %s, want less than 10 s", len(long), took)
+	}
+	if _, err := ParseHeaders([]byte(strings.Repeat("A:\n", maxFields+1))); err == nil || !strings.Contains(err.Error(), "more than 65536 fields") {
+		t.Errorf("fields: got error %v", err)
+	}
+	if _, err := ParseRecord([]byte(strings.Repeat("a,,\n", maxRows+1))); err == nil || !strings.Contains(err.Error(), "more than 1048576 entries") {
+		t.Errorf("rows: got error %v", err)
+	}
+	if err := checkMember(&zip.File{FileHeader: zip.FileHeader{Name: strings.Repeat("a/", maxName/2) + "b"}}); err == nil {
+		t.Errorf("a name of %d bytes is accepted", maxName+1)
+	}
 }

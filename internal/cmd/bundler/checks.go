@@ -1,6 +1,7 @@
 package bundler
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -92,8 +93,9 @@ func (r *run) check() error {
 	}
 	// LLVM assumes that each feature has a sign and occurs once.
 	for i, id := range r.ids {
-		if _, err := target.ParseTargetID(id.TargetID); err != nil && id.TargetID != "" {
-			return fmt.Errorf("invalid target '%s': %w", r.targets.Value[i], err)
+		var fault *target.TargetIDError
+		if _, err := target.ParseTargetID(id.TargetID); errors.As(err, &fault) && id.TargetID != "" {
+			return malformed(r.targets.Value[i], fault)
 		}
 	}
 	return r.checkType()

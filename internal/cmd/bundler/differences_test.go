@@ -68,8 +68,11 @@ func TestConflictsAreSeenFromBothSides(t *testing.T) {
 
 func TestMalformedTargetIDs(t *testing.T) {
 	b := newBench(t)
-	for _, id := range []string{"gfx906:foo", "gfx906::xnack+", "gfx906:xnack+:xnack-", "gfx906:xnack"} {
-		b.fails([]string{hip + id}, b.bundleArgs("bc", "x", hip+id, "a")...)
+	for id, reason := range map[string]string{
+		"gfx906:foo": "'foo' does not end in '+' or '-'", "gfx906::xnack+": "'' does not end in '+' or '-'", "gfx906:xnack": "'xnack' does not end in '+' or '-'",
+		"gfx906:xnack+:xnack-": "'xnack' occurs twice", ":xnack+": "there is no processor before the first ':'",
+	} {
+		b.fails([]string{"invalid target '" + hip + id + "': target ID '" + id + "': " + reason}, b.bundleArgs("bc", "x", hip+id, "a")...)
 		b.fails([]string{hip + id}, unbundleArgs("bc", "x.in0", hip+id)...)
 	}
 }

@@ -1,13 +1,16 @@
 package bundler
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/cmd/llvmwords"
 )
@@ -19,13 +22,16 @@ func (r *run) words(err error) string {
 	var compressed *ccob.Error
 	var archive *ar.FormatError
 	var conflict *engine.MemberConflictError
+	var noCode *engine.NoCodeObjectError
 	switch {
 	case errors.As(err, &missing):
 		return cannotFind(missing)
 	case errors.As(err, &fileType):
 		return fileType.Error()
 	case errors.As(err, &conflict):
-		return conflict.Error()
+		return fmt.Sprintf("conflicting TargetIDs [%s, %s] found in %s of %s", conflict.First, conflict.Second, conflict.Member, conflict.Archive)
+	case errors.As(err, &noCode):
+		return fmt.Sprintf("no compatible code object found for the target '%s' in heterogeneous archive library: %s", noCode.Target, noCode.Archive)
 	case errors.Is(err, engine.ErrEntryID) && r.fileType.Value == "a":
 		return "Invalid bundle id read from code object"
 	case errors.Is(err, engine.ErrEntryID):
@@ -37,7 +43,21 @@ func (r *run) words(err error) string {
 	case errors.As(err, &archive):
 		return llvmwords.Archive(archive)
 	}
-	return err.Error()
+	return cmp.Or(llvmwords.Target(err), err.Error())
+}
+
+// malformed returns the message for a target with a malformed target ID, in quotes like LLVM's.
+func malformed(name string, e *target.TargetIDError) error {
+	reason := e.Reason
+	switch e.Fault {
+	case target.NoProcessor:
+		reason = "there is no processor before the first ':'"
+	case target.NoSetting:
+		reason = fmt.Sprintf("'%s' does not end in '+' or '-'", e.Feature)
+	case target.RepeatedFeature:
+		reason = fmt.Sprintf("'%s' occurs twice", e.Feature)
+	}
+	return mistake(fmt.Sprintf("invalid target '%s': target ID '%s': %s", name, e.TargetID, reason))
 }
 
 // small converts words of LLVM 22 to those of the release that is followed.

@@ -10,6 +10,7 @@
 package linkerwrapper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,7 +51,7 @@ func message(err error) string {
 	var link *link.Error
 	if errors.As(err, &link) {
 		if words := llvmwords.Link(link); link.Err != nil {
-			return words + ": " + link.Err.Error()
+			return words + ": " + cmp.Or(llvmwords.Target(link.Err), link.Err.Error())
 		} else {
 			return words
 		}

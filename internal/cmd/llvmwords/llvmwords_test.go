@@ -9,6 +9,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
 )
 
@@ -163,5 +164,32 @@ func TestOffloadBinary(t *testing.T) {
 				t.Errorf("%q: %v", data, err)
 			}
 		}
+	}
+}
+
+// The words are those that clang-offload-bundler 22 printed for these targets, except for targets
+// in two spellings, which it accepts.
+func TestTarget(t *testing.T) {
+	const gfx906, host, x86 = "hip-amdgcn-amd-amdhsa--gfx906", "host-x86_64-unknown-linux-gnu-", "openmp-x86_64-pc-linux-gnu"
+	for _, test := range []struct {
+		name    string
+		targets []string
+		want    string
+	}{
+		{"format", []string{"foo-"}, "Targets need to follow the format '<offload kind>-<target triple>', where '<target triple>' follows the format '<kind>-<arch>-<vendor>-<os>-<env>[-<target id>[:target features]]'."},
+		{"kind", []string{"cuda-nvptx64-nvidia-cuda--sm_70"}, "invalid target 'cuda-nvptx64-nvidia-cuda--sm_70', unknown offloading kind 'cuda'"},
+		{"kind and triple", []string{"foo-zzz-amd-amdhsa-"}, "invalid target 'foo-zzz-amd-amdhsa-', unknown offloading kind 'foo', unknown target triple 'zzz-amd-amdhsa-'"},
+		{"duplicate", []string{gfx906, gfx906}, "Duplicate targets are not allowed"},
+		{"two spellings", []string{host, x86, x86 + "-"}, "Duplicate targets are not allowed: '" + x86 + "' and '" + x86 + "-' are both '" + x86 + "-'"},
+		{"no host", []string{x86 + "-"}, "expecting exactly one host target but got 0"},
+		{"conflict", []string{gfx906, gfx906 + ":xnack+"}, "Cannot bundle inputs with conflicting targets: '" + gfx906 + "' and '" + gfx906 + ":xnack+'"},
+		{"no fault", []string{gfx906}, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := target.CheckTargets(test.targets, target.ParseLLVM, target.Bundling)
+			if got := Target(err); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }

@@ -66,7 +66,7 @@ func (f *checkFlags) addGPUs(list string) error {
 		var malformed *target.TargetIDError
 		switch {
 		case errors.As(err, &malformed):
-			return fmt.Errorf("%q: %s", name, strings.ReplaceAll(malformed.Reason, "'", `"`))
+			return fmt.Errorf("%q: %s", name, malformed.Reason)
 		case err != nil:
 			return err
 		case slices.ContainsFunc(f.covers, func(other coverage.GPU) bool { return other.Name == name }):

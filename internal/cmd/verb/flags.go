@@ -318,14 +318,11 @@ func targets(entries []entryFlag, kind string, op target.Operation) ([]target.ID
 	ids, err := target.CheckTargets(names, func(s string) (target.ID, error) {
 		return target.Complete(s, target.Kind(kind))
 	}, op)
-	var conflict *target.ConflictError
 	switch {
 	case errors.As(err, new(*target.DuplicateError)):
 		return nil, twoEntries(entries, kind)
-	case errors.As(err, &conflict):
-		return nil, usageError(fmt.Sprintf("--entry: %s and %s cannot be in one bundle: either all entries for %s set %s, or none", conflict.First, conflict.Second, conflict.Processor, conflict.Feature))
 	case err != nil:
-		return nil, usageError("--entry: " + strings.ReplaceAll(err.Error(), "'", `"`))
+		return nil, usageError("--entry: " + err.Error())
 	}
 	return ids, nil
 }

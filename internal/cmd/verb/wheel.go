@@ -26,6 +26,34 @@ func (f *wheelFlags) define(flags *flagSet, verify *bool) {
 	flags.BoolVar(&f.json, "json", false, "print a JSON object with the new wheels; sizes in bytes")
 }
 
+// start completes the options that the verbs share.
+func (f *wheelFlags) start(call *command.Call, dir *string, modified *time.Time) (err error) {
+	if err := required("output-dir", f.dir); err != nil {
+		return err
+	}
+	*dir = f.dir
+	*modified, err = epoch(call)
+	return err
+}
+
+// print prints warnings and wheels, or the report as JSON.
+func (f *wheelFlags) print(call *command.Call, verb string, report any, warnings []string, wheels ...engine.WheelFile) error {
+	if f.json {
+		return writeJSON(call.Stdout, report)
+	}
+	for _, w := range warnings {
+		fmt.Fprintf(call.Stderr, "offload wheel %s: %s\n", verb, printable.Text(w))
+	}
+	for i := range wheels {
+		line := fmt.Sprintf("%s: %d bytes", wheels[i].File, wheels[i].Size)
+		if len(wheels[i].Archs) > 0 {
+			line += ", " + strings.Join(wheels[i].Archs, ", ")
+		}
+		fmt.Fprintln(call.Stdout, printable.Text(line))
+	}
+	return nil
+}
+
 // epochVariable is the variable with the time of new members, in seconds since 1970.
 const epochVariable = "SOURCE_DATE_EPOCH"
 
@@ -40,22 +68,6 @@ func epoch(call *command.Call) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("%s: found %q, expected seconds since 1970", epochVariable, text)
 	}
 	return time.Unix(seconds, 0), nil
-}
-
-// wheelWarnings prints the warnings of a verb.
-func wheelWarnings(call *command.Call, verb string, warnings []string) {
-	for _, w := range warnings {
-		fmt.Fprintf(call.Stderr, "offload wheel %s: %s\n", verb, printable.Text(w))
-	}
-}
-
-// wheelLine prints a wheel.
-func wheelLine(call *command.Call, w *engine.WheelFile) {
-	line := fmt.Sprintf("%s: %d bytes", w.File, w.Size)
-	if len(w.Archs) > 0 {
-		line += ", " + strings.Join(w.Archs, ", ")
-	}
-	fmt.Fprintln(call.Stdout, printable.Text(line))
 }
 
 const wheelTimes = "New members have the time of METADATA, or SOURCE_DATE_EPOCH if it is set. Members that do not change are copied without compressing them again."
@@ -107,26 +119,14 @@ func (f *wheelSplitFlags) run(ctx context.Context, call *command.Call, operands 
 	if err := oneInput(&f.opt.Input, operands); err != nil {
 		return err
 	}
-	if err := required("output-dir", f.dir); err != nil {
+	if err := f.start(call, &f.opt.OutputDir, &f.opt.Modified); err != nil {
 		return err
 	}
-	if f.opt.Modified, err = epoch(call); err != nil {
-		return err
-	}
-	f.opt.OutputDir = f.dir
 	report, err := call.Session.WheelSplit(ctx, f.opt)
 	if err != nil {
 		return err
 	}
-	if f.json {
-		return writeJSON(call.Stdout, report)
-	}
-	wheelWarnings(call, "split", report.Warnings)
-	wheelLine(call, &report.Host)
-	for i := range report.Devices {
-		wheelLine(call, &report.Devices[i])
-	}
-	return nil
+	return f.print(call, "split", report, report.Warnings, append([]engine.WheelFile{report.Host}, report.Devices...)...)
 }
 
 var wheelMergeVerb = verb{
@@ -158,23 +158,14 @@ func (f *wheelMergeFlags) run(ctx context.Context, call *command.Call, operands 
 	if f.opt.Inputs, err = someInputs(f.opt.Inputs, operands, "a host wheel and its device wheels"); err != nil {
 		return err
 	}
-	if err := required("output-dir", f.dir); err != nil {
+	if err := f.start(call, &f.opt.OutputDir, &f.opt.Modified); err != nil {
 		return err
 	}
-	if f.opt.Modified, err = epoch(call); err != nil {
-		return err
-	}
-	f.opt.OutputDir = f.dir
 	report, err := call.Session.WheelMerge(ctx, f.opt)
 	if err != nil {
 		return err
 	}
-	if f.json {
-		return writeJSON(call.Stdout, report)
-	}
-	wheelWarnings(call, "merge", report.Warnings)
-	wheelLine(call, &report.Wheel)
-	return nil
+	return f.print(call, "merge", report, report.Warnings, report.Wheel)
 }
 
 var wheelPruneVerb = verb{
@@ -211,31 +202,24 @@ func (f *wheelPruneFlags) run(ctx context.Context, call *command.Call, operands 
 	if f.opt.Inputs, err = someInputs(f.opt.Inputs, operands, "at least one WHEEL"); err != nil {
 		return err
 	}
-	if err := required("output-dir", f.dir); err != nil {
+	if err := f.start(call, &f.opt.OutputDir, &f.opt.Modified); err != nil {
 		return err
 	}
 	if (len(f.opt.Keep) > 0) == (len(f.opt.Drop) > 0) {
 		return usageError("expected --keep or --drop")
 	}
-	if f.opt.Modified, err = epoch(call); err != nil {
-		return err
-	}
-	f.opt.OutputDir = f.dir
 	report, err := call.Session.WheelPrune(ctx, f.opt)
 	if err != nil {
 		return pruneAdvice(err)
 	}
-	if f.json {
-		return writeJSON(call.Stdout, report)
-	}
+	warnings := report.Warnings
 	for _, file := range report.Files {
 		for _, w := range file.Warnings {
-			report.Warnings = append(report.Warnings, file.Input+": "+w)
+			warnings = append(warnings, file.Input+": "+w)
 		}
 	}
-	wheelWarnings(call, "prune", slices.Compact(report.Warnings))
-	for i := range report.Wheels {
-		wheelLine(call, &report.Wheels[i])
+	if err := f.print(call, "prune", report, slices.Compact(warnings), report.Wheels...); err != nil || f.json {
+		return err
 	}
 	for _, name := range report.Dropped {
 		fmt.Fprintln(call.Stdout, printable.Text(name+": not written, because no code is left"))
