@@ -41,7 +41,7 @@ type PruneReport struct {
 	Input  string `json:"input"`
 	Output string `json:"output"`
 	// Format is the kind of the file: "elf-shared", "elf-program", "elf-object", "archive", "bundle",
-	// "fatbinary" or "offload-binary"; "none" for a file without device code.
+	// "fatbinary", "offload-binary" or "pe"; "none" for a file without device code.
 	Format     string        `json:"format"`
 	SizeBefore int64         `json:"size_before"`
 	SizeAfter  int64         `json:"size_after"`

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/cubin"
@@ -72,6 +74,16 @@ func (u *unit) rewriteFatbinary() error {
 	}
 	u.parts, u.size = out.parts, out.size
 	return nil
+}
+
+// otherVendor reports whether all code is in CUDA fatbinaries, but no name to keep is for them: a
+// directory for AMD's GPUs can have such files.
+func (w *work) otherVendor() bool {
+	cuda := func(name string) bool {
+		return strings.HasPrefix(name, "sm_") || strings.HasPrefix(name, "compute_") || strings.HasPrefix(name, "nvptx")
+	}
+	return len(w.opt.Keep) > 0 && !slices.ContainsFunc(w.opt.Keep, cuda) &&
+		!slices.ContainsFunc(w.units, func(u *unit) bool { return !u.fatbinary })
 }
 
 // add adds units to the work.

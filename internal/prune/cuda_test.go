@@ -233,6 +233,17 @@ func TestCUDAHostile(t *testing.T) {
 	}
 }
 
+// TestCUDAOtherVendor leaves it to the caller to copy a file without code for the GPUs to keep.
+func TestCUDAOtherVendor(t *testing.T) {
+	for keep, want := range map[string]bool{"gfx90a": true, "sm_90": false} {
+		_, _, err := apply(fatbinary(t, "sm_80"), Options{Keep: []string{keep}, IgnoreMissing: true})
+		var unread *UnsupportedError
+		if err == nil || !strings.Contains(err.Error(), "no device code would remain") || errors.As(err, &unread) != want {
+			t.Errorf("%s: %v", keep, err)
+		}
+	}
+}
+
 // TestCUDAMany refuses a fatbinary with many images for different processors quickly.
 func TestCUDAMany(t *testing.T) {
 	const count = 100_000

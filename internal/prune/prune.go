@@ -19,6 +19,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/cubin"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // ErrNoDeviceCode reports a file without device code.
@@ -137,8 +138,8 @@ func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
 		err = w.openBundles(ctx)
 	case cubin.IsFatbinary(data):
 		err = w.openFatbinaries()
-	case len(data) >= 2 && string(data[:2]) == "MZ":
-		err = unsupported(errors.New("PE files are not supported; expected an ELF file, an archive, a bundle or an offload binary"))
+	case object.Identify(data) == object.PE:
+		err = w.openPE(ctx)
 	default:
 		err = ErrNoDeviceCode
 	}

@@ -301,7 +301,7 @@ func TestBundles(t *testing.T) {
 		}},
 		"no device code": {data: []byte("text"), o: Options{Keep: []string{"gfx90a"}}, err: "no device code"},
 		"empty":          {data: nil, o: Options{Compress: true}, err: "no device code"},
-		"PE":             {data: []byte("MZ......"), o: Options{Compress: true}, err: "PE files are not supported"},
+		"PE":             {data: []byte("MZ......"), o: Options{Compress: true}, err: "no device code"},
 		"hash":           {data: damagedHash(packed), o: Options{Keep: []string{"gfx942"}}, err: "hash"},
 	}
 	for name, test := range tests {
@@ -488,6 +488,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(cuda)
 	f.Add(testelf.Library{CUDA: true, Bundles: [][]byte{cuda, cuda}, Wrappers: []int{0, 1}}.Build())
 	f.Add(fixture.ELF(f, ".nv_fatbin", string(cuda)))
+	f.Add(windows(f, false))
 	f.Add(code(f, true, "gfx90a"))
 	f.Add([]byte("!<arch>\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -164,7 +164,11 @@ func (w *work) choose() error {
 		}
 	})
 	if left == 0 {
-		return fmt.Errorf("no device code would remain: found %s; keep at least one of them", list(stored))
+		err := fmt.Errorf("no device code would remain: found %s; keep at least one of them", list(stored))
+		if w.otherVendor() {
+			return unsupported(err)
+		}
+		return err
 	}
 	return nil
 }
