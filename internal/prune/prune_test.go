@@ -18,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
@@ -483,10 +484,14 @@ func FuzzOpen(f *testing.F) {
 			f.Add(l.Build())
 		}
 	}
+	cuda := fatbinary(f, "sm_80", "compute_90")
+	f.Add(cuda)
+	f.Add(testelf.Library{CUDA: true, Bundles: [][]byte{cuda, cuda}, Wrappers: []int{0, 1}}.Build())
+	f.Add(fixture.ELF(f, ".nv_fatbin", string(cuda)))
 	f.Add(code(f, true, "gfx90a"))
 	f.Add([]byte("!<arch>\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, o := range []Options{{Keep: []string{"gfx942"}, IgnoreMissing: true}, {Compress: true, DryRun: true}} {
+		for _, o := range []Options{{Keep: []string{"gfx942", "sm_80"}, IgnoreMissing: true}, {Compress: true, DryRun: true}} {
 			_, _, _ = apply(data, o)
 		}
 	})
