@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -93,9 +92,6 @@ func (s *Session) CheckPackage(ctx context.Context, opt PackageOptions) (*Packag
 	c := s.coverer(opt.GPUs)
 	defer c.close()
 	c.deep, c.shipped.hash = true, true
-	if len(opt.Inputs) == 0 {
-		return nil, errors.New("no packages to check")
-	}
 	inputs, err := c.gather(ctx, opt.Inputs)
 	if err != nil {
 		return nil, err

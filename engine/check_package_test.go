@@ -219,6 +219,9 @@ func TestInstalledRecord(t *testing.T) {
 		t.Errorf("large RECORD (-want +got):\n%s", diff)
 	}
 	if _, err := treeSession().CheckPackage(t.Context(), PackageOptions{}); err == nil {
-		t.Error("no inputs: got no error")
+		t.Error("no inputs of CheckPackage: got no error")
+	}
+	if _, err := treeSession().Covers(t.Context(), CoversOptions{}); err == nil {
+		t.Error("no inputs of Covers: got no error")
 	}
 }

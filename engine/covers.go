@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -100,6 +101,9 @@ type gathered struct {
 
 // gather finds the files of all inputs, and reads the packages among them.
 func (c *coverer) gather(ctx context.Context, inputs []string) ([]gathered, error) {
+	if len(inputs) == 0 {
+		return nil, errors.New("the list of inputs is empty")
+	}
 	var list []gathered
 	for _, name := range inputs {
 		g := gathered{name: name}

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
@@ -41,8 +40,8 @@ var ErrNoDeviceCode = prune.ErrNoDeviceCode
 type PruneReport struct {
 	Input  string `json:"input"`
 	Output string `json:"output"`
-	// Format is the kind of the file: "elf-shared", "elf-program", "elf-object", "archive", "bundle" or
-	// "offload-binary"; "none" for a file without device code.
+	// Format is the kind of the file: "elf-shared", "elf-program", "elf-object", "archive", "bundle",
+	// "fatbinary", "offload-binary" or "pe"; "none" for a file without device code.
 	Format     string        `json:"format"`
 	SizeBefore int64         `json:"size_before"`
 	SizeAfter  int64         `json:"size_after"`
@@ -68,6 +67,11 @@ type PruneBundle struct {
 // Architectures returns the target IDs of the device code that was kept, and of all device code of the
 // file before, in file order.
 func (r *PruneReport) Architectures() (kept, all []string) {
+	type member struct {
+		list *[]string
+		name string
+	}
+	seen := make(map[member]bool)
 	add := func(list *[]string, id string) {
 		name := id
 		if parsed, err := target.Parse(id); err == nil && parsed.TargetID != "" {
@@ -76,8 +80,8 @@ func (r *PruneReport) Architectures() (kept, all []string) {
 			name = arch
 		}
 		host := id == string(target.Host) || strings.HasPrefix(id, string(target.Host)+"-")
-		if !host && !slices.Contains(*list, name) {
-			*list = append(*list, name)
+		if is := (member{list, name}); !host && !seen[is] {
+			seen[is], *list = true, append(*list, name)
 		}
 	}
 	for _, b := range r.Bundles {

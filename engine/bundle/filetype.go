@@ -15,13 +15,6 @@ const (
 	ArchiveType FileType = "a"
 )
 
-// ParseFileType returns the file type of that name. The error is a
-// *FileTypeError.
-func ParseFileType(name string) (FileType, error) {
-	t := FileType(name)
-	return t, t.Check()
-}
-
 // Check returns a *FileTypeError for an unknown file type.
 func (t FileType) Check() error {
 	switch t {

@@ -2,15 +2,14 @@ package images
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/ccob"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/cubin"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
@@ -80,7 +79,7 @@ func (s *search) lookInto(file *object.File, section *object.Section) looker {
 		return nil
 	case strings.HasPrefix(name, bundle.SectionPrefix):
 		return s.entrySection
-	case strings.HasPrefix(name, ".hip_fat"), strings.HasPrefix(name, ".nv_fatbin"):
+	case strings.HasPrefix(name, ".hip_fat"), strings.HasPrefix(name, embedding.CUDASection), name == embedding.CUDARelocatableSection:
 		return s.fatSection
 	}
 	return s.otherSection
@@ -115,7 +114,7 @@ func (s *search) entrySection(ctx context.Context, c content.Content, at place) 
 // fatSection searches a section that, by its name, contains bundles or CUDA
 // fatbinaries.
 func (s *search) fatSection(ctx context.Context, c content.Content, at place) error {
-	if data := c.Bytes(); !bundle.Is(data) && !ccob.Is(data) && startsFatbinary(data) {
+	if data := c.Bytes(); !bundle.Is(data) && !ccob.Is(data) && cubin.IsFatbinary(data) {
 		return s.fatbinaries(ctx, c, at)
 	}
 	return s.bundles(ctx, c, at)
@@ -147,39 +146,17 @@ func (s *search) bare(ctx context.Context, c content.Content, at place) error {
 	return s.add(ctx, e, at)
 }
 
-// startsFatbinary reports whether data begins with the magic of NVIDIA's
-// fatbinary.
-func startsFatbinary(data []byte) bool {
-	return object.Identify(data) == object.CUDAFatbinary
-}
-
-// fatbinaries adds adjacent CUDA fatbinaries, padded with zeros: magic, u16
-// version, u16 size of this header, u64 size of the rest.
+// fatbinaries adds adjacent CUDA fatbinaries, padded with zeros.
 func (s *search) fatbinaries(ctx context.Context, c content.Content, at place) error {
-	const header = 16
-	data := c.Bytes()
-	for pos := int64(0); ; {
-		rest := data[pos:]
-		for len(rest) > 0 && rest[0] == 0 {
-			rest = rest[1:]
+	for f, err := range cubin.Fatbinaries(c.Bytes()) {
+		if err != nil {
+			return s.fault(at, err)
 		}
-		pos = c.Len() - int64(len(rest))
-		if len(rest) == 0 {
-			return nil
-		}
-		if !startsFatbinary(rest) || len(rest) < header {
-			return s.fault(at, fmt.Errorf("no CUDA fatbinary at byte 0x%x: found % x", pos, rest[:min(4, len(rest))]))
-		}
-		head, body := uint64(binary.LittleEndian.Uint16(rest[6:])), binary.LittleEndian.Uint64(rest[8:])
-		if head < header || head > uint64(len(rest)) || body > uint64(len(rest))-head {
-			return s.fault(at, fmt.Errorf("CUDA fatbinary at byte 0x%x: header 0x%x + size 0x%x passes the end at 0x%x", pos, head, body, len(data)))
-		}
-		size := int64(head + body)
-		e := &DeviceImage{Size: size, Format: offloadbinary.Fatbinary, Offload: "cuda", content: origin{plain: c.Slice(pos, size)}}
-		e.Form, e.Container, e.Offset = FormFatbinary, pos, at.base+pos
+		e := &DeviceImage{Size: f.Size, Format: offloadbinary.Fatbinary, Offload: "cuda", content: origin{plain: c.Slice(f.Offset, f.Size)}}
+		e.Form, e.Container, e.Offset = FormFatbinary, f.Offset, at.base+f.Offset
 		if err := s.add(ctx, e, at); err != nil {
 			return err
 		}
-		pos += size
 	}
+	return nil
 }

@@ -72,13 +72,3 @@ func TestISAs(t *testing.T) {
 		}
 	}
 }
-
-func TestRuntimeTriple(t *testing.T) {
-	for triple, want := range map[string]string{
-		"amdgpu9.0a-amd-amdhsa": "amdgcn-amd-amdhsa", "amdgpu-amd-amdhsa-": "amdgcn-amd-amdhsa-", "amdgcn-amd-amdhsa": "amdgcn-amd-amdhsa", "spirv64-amd-amdhsa": "spirv64-amd-amdhsa",
-	} {
-		if got := RuntimeTriple(triple); got != want {
-			t.Errorf("%s becomes %s", triple, got)
-		}
-	}
-}

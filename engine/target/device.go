@@ -97,13 +97,3 @@ func (d Device) settings(o Device) bool {
 	}
 	return true
 }
-
-// RuntimeTriple returns a triple in the form of the entry IDs that HIP's runtime looks up: the
-// architecture of AMD GPUs is amdgcn, without an instruction set. clang 24 also writes this form.
-func RuntimeTriple(triple string) string {
-	arch, rest, _ := strings.Cut(triple, "-")
-	if strings.HasPrefix(arch, amdgpu) {
-		return string(ArchAMDGCN) + "-" + rest
-	}
-	return triple
-}

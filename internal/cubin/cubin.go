@@ -1,7 +1,7 @@
 // Package cubin reads the kernels of cubins, the ELF files that hold machine
 // code for NVIDIA GPUs: their names, code, and the resources that the sections
-// .nv.info state. NVIDIA does not document the format; this follows what its
-// tools and LLVM write.
+// .nv.info state. It also reads CUDA fatbinaries. NVIDIA does not document the
+// formats; this follows what its tools and LLVM write.
 package cubin
 
 import (

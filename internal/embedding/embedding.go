@@ -14,6 +14,8 @@ const (
 	HIPSection = ".hip_fatbin"
 	// CUDASection has the fat binaries of CUDA.
 	CUDASection = ".nv_fatbin"
+	// CUDARelocatableSection has those of relocatable device code, before its device link.
+	CUDARelocatableSection = "__nv_relfatbin"
 	// OffloadSection has offload binaries. In ELF files, it has the type object.ShtOffloading.
 	OffloadSection = ".llvm.offloading"
 	// RelocatableSection has the images of a relocatable link: they are registered, and no later

@@ -57,17 +57,6 @@ func (p *Processor) Of(u Usage) (Result, bool) {
 	return r, true
 }
 
-// AtLaunch returns the occupancy of a launch with a workgroup of that many
-// work-items and so many bytes of LDS beside those that the kernel declares.
-func (p *Processor) AtLaunch(u Usage, workgroup, dynamicLDS int64) (Result, bool) {
-	if workgroup < 1 || workgroup > u.MaxWorkgroup || dynamicLDS < 0 || dynamicLDS > math.MaxInt32 {
-		return Result{}, false
-	}
-	u.MinWorkgroup, u.MaxWorkgroup = workgroup, workgroup
-	u.LDS += dynamicLDS
-	return p.Of(u)
-}
-
 // valid reports whether the numbers are ones that the formulas can take: they
 // come from files.
 func (u *Usage) valid() bool {

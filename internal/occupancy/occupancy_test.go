@@ -80,14 +80,15 @@ func TestOf(t *testing.T) {
 	})
 }
 
-func TestAtLaunch(t *testing.T) {
+func TestFixedWorkgroup(t *testing.T) {
 	u := Usage{WavefrontSize: 64, SGPRs: 10, VGPRs: 4, AllocatedSGPRs: 10, AllocatedVGPRs: 4, MinWorkgroup: 1, MaxWorkgroup: 1024}
 	p := named("gfx90a")
 	for _, test := range []struct{ workgroup, lds, want int64 }{
-		{1024, 0, 8}, {64, 0, 8}, {64, 32 << 10, 1}, {256, 16 << 10, 4}, {1024, 33 << 10, 4}, {1025, 0, 0}, {64, -1, 0},
+		{1024, 0, 8}, {64, 0, 8}, {64, 32 << 10, 1}, {256, 16 << 10, 4}, {1024, 33 << 10, 4},
 	} {
-		r, ok := p.AtLaunch(u, test.workgroup, test.lds)
-		if ok != (test.want > 0) || r.Waves != test.want {
+		u.MinWorkgroup, u.MaxWorkgroup, u.LDS = test.workgroup, test.workgroup, test.lds
+		r, ok := p.Of(u)
+		if !ok || r.Waves != test.want {
 			t.Errorf("%d work-items, %d bytes: got %d waves, %v; want %d", test.workgroup, test.lds, r.Waves, ok, test.want)
 		}
 	}

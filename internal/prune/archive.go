@@ -13,6 +13,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/cubin"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
 )
 
@@ -67,6 +68,8 @@ func (w *Work) openArchive(ctx context.Context) error {
 			err = sub.openBundles(ctx)
 		case offloadbinary.Is(data):
 			err = sub.openOffloadBinaries(ctx)
+		case cubin.IsFatbinary(data):
+			err = sub.openFatbinaries()
 		default:
 			continue
 		}

@@ -78,6 +78,15 @@ func (w *Work) openLinked(ctx context.Context) error {
 	if openmp != nil {
 		changes = append(changes, openmp)
 	}
+	for _, name := range []string{embedding.CUDASection, embedding.CUDARelocatableSection} {
+		cuda, err := w.openCUDA(f, name)
+		if err != nil {
+			return err
+		}
+		if cuda != nil {
+			changes = append(changes, cuda)
+		}
+	}
 	if len(changes) == 0 {
 		return ErrNoDeviceCode
 	}
@@ -104,7 +113,7 @@ func MayHaveCode(data []byte) bool {
 	}
 	for i := range f.Sections {
 		s := &f.Sections[i]
-		if name := string(s.Name); (name == embedding.HIPSection || name == embedding.OffloadSection || strings.HasPrefix(name, bundle.SectionPrefix)) && s.Type != elf.ShtNobits && s.Size > 0 {
+		if name := string(s.Name); (name == embedding.HIPSection || name == embedding.OffloadSection || isFatbinarySection(name) || strings.HasPrefix(name, bundle.SectionPrefix)) && s.Type != elf.ShtNobits && s.Size > 0 {
 			return true
 		}
 	}

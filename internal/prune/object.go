@@ -48,6 +48,12 @@ func (w *Work) openObject(ctx context.Context) error {
 				return err
 			}
 			changes = append(changes, change)
+		case isFatbinarySection(s.Name):
+			change, err := w.objectCUDA(o, i)
+			if err != nil {
+				return err
+			}
+			changes = append(changes, change)
 		case strings.HasPrefix(s.Name, bundle.SectionPrefix) && s.Name != bundle.SectionPrefix:
 			loose.entries = append(loose.entries, bundleEntry(strings.TrimPrefix(s.Name, bundle.SectionPrefix), int64(i), int64(s.Size)))
 			loose.size += int64(s.Size)

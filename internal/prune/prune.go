@@ -1,6 +1,6 @@
 // Package prune removes, replaces, compresses and decompresses the device code in
-// files that are built: shared libraries and programs, objects, archives, bundles and
-// offload binaries. The type of the file does not change.
+// files that are built: shared libraries and programs, objects, archives, bundles, CUDA
+// fatbinaries and offload binaries. The type of the file does not change.
 //
 // [Open] finds the device code and selects the changes; [Work.Layout] computes the new
 // file.
@@ -17,7 +17,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/cubin"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // ErrNoDeviceCode reports a file without device code.
@@ -134,8 +136,10 @@ func Open(ctx context.Context, in content.Content, opt Options) (*Work, error) {
 		err = w.openOffloadBinaries(ctx)
 	case bundle.Is(data), ccob.Is(data):
 		err = w.openBundles(ctx)
-	case len(data) >= 2 && string(data[:2]) == "MZ":
-		err = unsupported(errors.New("PE files are not supported; expected an ELF file, an archive, a bundle or an offload binary"))
+	case cubin.IsFatbinary(data):
+		err = w.openFatbinaries()
+	case object.Identify(data) == object.PE:
+		err = w.openPE(ctx)
 	default:
 		err = ErrNoDeviceCode
 	}

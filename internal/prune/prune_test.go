@@ -18,6 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
+	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
@@ -300,7 +301,7 @@ func TestBundles(t *testing.T) {
 		}},
 		"no device code": {data: []byte("text"), o: Options{Keep: []string{"gfx90a"}}, err: "no device code"},
 		"empty":          {data: nil, o: Options{Compress: true}, err: "no device code"},
-		"PE":             {data: []byte("MZ......"), o: Options{Compress: true}, err: "PE files are not supported"},
+		"PE":             {data: []byte("MZ......"), o: Options{Compress: true}, err: "no device code"},
 		"hash":           {data: damagedHash(packed), o: Options{Keep: []string{"gfx942"}}, err: "hash"},
 	}
 	for name, test := range tests {
@@ -483,10 +484,15 @@ func FuzzOpen(f *testing.F) {
 			f.Add(l.Build())
 		}
 	}
+	cuda := fatbinary(f, "sm_80", "compute_90")
+	f.Add(cuda)
+	f.Add(testelf.Library{CUDA: true, Bundles: [][]byte{cuda, cuda}, Wrappers: []int{0, 1}}.Build())
+	f.Add(fixture.ELF(f, ".nv_fatbin", string(cuda)))
+	f.Add(windows(f, false))
 	f.Add(code(f, true, "gfx90a"))
 	f.Add([]byte("!<arch>\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, o := range []Options{{Keep: []string{"gfx942"}, IgnoreMissing: true}, {Compress: true, DryRun: true}} {
+		for _, o := range []Options{{Keep: []string{"gfx942", "sm_80"}, IgnoreMissing: true}, {Compress: true, DryRun: true}} {
 			_, _, _ = apply(data, o)
 		}
 	})

@@ -101,7 +101,7 @@ type Replacement struct {
 func (w *work) choose() error {
 	o := w.opt
 	var stored []string
-	device := 0
+	known := make(map[string]bool)
 	each := func(fn func(u *unit, e *entry)) {
 		for _, u := range w.units {
 			for i := range u.entries {
@@ -112,12 +112,11 @@ func (w *work) choose() error {
 		}
 	}
 	each(func(_ *unit, e *entry) {
-		device++
-		if !slices.Contains(stored, e.id) {
-			stored = append(stored, e.id)
+		if !known[e.id] {
+			known[e.id], stored = true, append(stored, e.id)
 		}
 	})
-	if device == 0 {
+	if len(stored) == 0 {
 		return ErrNoDeviceCode
 	}
 	has := func(name string) bool {
@@ -165,7 +164,11 @@ func (w *work) choose() error {
 		}
 	})
 	if left == 0 {
-		return fmt.Errorf("no device code would remain: found %s; keep at least one of them", list(stored))
+		err := fmt.Errorf("no device code would remain: found %s; keep at least one of them", list(stored))
+		if w.otherVendor() {
+			return unsupported(err)
+		}
+		return err
 	}
 	return nil
 }

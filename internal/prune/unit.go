@@ -16,7 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
-// unit is a bundle, a range of sections with entries, or a package of images.
+// unit is a bundle, a CUDA fatbinary, a range of sections with entries, or a package of images.
 type unit struct {
 	member, section string
 	at              int64           // offset in the section or file
@@ -26,6 +26,7 @@ type unit struct {
 	align           uint64 // of the entries
 	share           bool   // equal contents are stored once
 	pack            *offloadbinary.Binary
+	fatbinary       bool // of CUDA
 	loose           bool // the entries are sections of an object
 
 	// the result of the changes
@@ -139,7 +140,7 @@ func (u *unit) changes(o *Options) bool {
 			return true
 		}
 	}
-	if u.pack != nil || u.loose {
+	if u.pack != nil || u.fatbinary || u.loose {
 		return false
 	}
 	return o.Compress && u.reader == nil || o.Decompress && u.reader != nil
@@ -161,6 +162,8 @@ func (u *unit) rewrite(ctx context.Context, o *Options) (release func(), err err
 	switch {
 	case u.loose:
 		return nil, nil // the object does this
+	case u.fatbinary:
+		return nil, u.rewriteFatbinary()
 	case u.pack != nil:
 		return nil, u.rewriteOffloadBinary()
 	}

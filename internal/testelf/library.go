@@ -19,6 +19,8 @@ type Library struct {
 	Symbol bool
 	// Section replaces the name .hip_fatbin.
 	Section string
+	// CUDA is whether Bundles are CUDA fatbinaries, with the sections and wrappers of CUDA.
+	CUDA bool
 	// Pointer, if not nil, is an offset in the device code that a relocated pointer in
 	// .data leads to.
 	Pointer *uint64
@@ -71,7 +73,7 @@ func (l Library) Build() []byte {
 		l.Machine = elf.EM_X86_64
 	}
 	if l.Section == "" {
-		l.Section = ".hip_fatbin"
+		l.Section = map[bool]string{false: ".hip_fatbin", true: ".nv_fatbin"}[l.CUDA]
 	}
 	s := l.sections()
 	l.place(s)
@@ -193,7 +195,7 @@ func (l Library) sections() []section {
 	s[fatbin] = section{name: l.Section, typ: 1, flags: 2, align: 4096, data: code}
 	s[ehframe] = section{name: ".eh_frame", typ: 1, flags: 2, align: 8, data: bytes.Repeat([]byte("eh_frame"), 8)}
 	s[dynamic] = section{name: ".dynamic", typ: 6, flags: 3, align: 8, link: dynstr, entry: 16, data: make([]byte, 16*10)}
-	s[wrappers] = section{name: ".hipFatBinSegment", typ: 1, flags: 3, align: 8, data: make([]byte, 24*len(l.Wrappers))}
+	s[wrappers] = section{name: map[bool]string{false: ".hipFatBinSegment", true: ".nvFatBinSegment"}[l.CUDA], typ: 1, flags: 3, align: 8, data: make([]byte, 24*len(l.Wrappers))}
 	s[data] = section{name: ".data", typ: 1, flags: 3, align: 8, data: []byte("12345678data....")}
 	s[symtab] = section{name: ".symtab", typ: 2, align: 8, link: strtab, info: 1, entry: 24, data: make([]byte, 24*(1+len(l.Bundles)))}
 	s[strtab] = section{name: ".strtab", typ: 3, align: 1, data: []byte("\x00bundle\x00")}
@@ -249,7 +251,7 @@ func (l Library) fill(s []section) {
 		n++
 	}
 	for i, b := range l.Wrappers {
-		le.PutUint32(s[wrappers].data[24*i:], 0x48495046)
+		le.PutUint32(s[wrappers].data[24*i:], map[bool]uint32{false: 0x48495046, true: 0x466243b1}[l.CUDA])
 		le.PutUint32(s[wrappers].data[24*i+4:], 1)
 		point(&s[wrappers], uint64(24*i+8), s[fatbin].addr+starts[b], b)
 	}

@@ -6,6 +6,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/link"
 )
 
 func TestParse(t *testing.T) {
@@ -140,5 +143,13 @@ func TestHelp(t *testing.T) {
 	}
 	if diff := cmp.Diff("OVERVIEW", short.String()[:8]); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// Faults of targets have LLVM's words, after those for the step.
+func TestTargetMessage(t *testing.T) {
+	const want = "'clang-offload-bundler' failed: expecting exactly one host target but got 2"
+	if got := message(&link.Error{Fault: link.NoBundle, Err: &target.HostError{Count: 2}}); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -1,12 +1,19 @@
 package verb
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/budget"
+	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/testelf"
 )
 
@@ -131,6 +138,40 @@ func TestDiffOutputs(t *testing.T) {
 	if content, err := os.ReadFile(filepath.Join(dir, "f")); err != nil || len(content) > 0 {
 		t.Errorf("message %q, %v", content, err)
 	}
+}
+
+// A call that is cancelled while --suggest compiles does not warn about each of the other flags.
+func TestDiffSuggestCancelled(t *testing.T) {
+	dir := builds(t)
+	compiler := filepath.Join(dir, "clang")
+	write(t, compiler, []byte(`#!/bin/sh
+case "$*" in
+*-fno-offload-lto*) : >"`+dir+`/started"; exec sleep 60 ;;
+esac
+while [ "$1" != -o ]; do shift; done
+cp "`+dir+`/new.co" "$2"
+`))
+	if err := os.Chmod(compiler, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(filepath.Join(dir, "started")); err == nil {
+				cancel(errors.New("the client left"))
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}()
+	var out, errs bytes.Buffer
+	code := Run(ctx, &command.Call{
+		Name: "offload", Args: []string{"diff", "--suggest", "--fail-on=scratch", "old.co", "new.co", "--", compiler, "-c", "a.hip", "-o", "out.o"},
+		Stdout: &out, Stderr: &errs, Session: engine.New(engine.Config{Dir: dir, Stdout: &out, Budget: budget.New(1, 64<<20)}),
+	})
+	if code == 0 || out.Len() > 0 || !strings.Contains(errs.String(), "the client left") || strings.Contains(errs.String(), "warning") {
+		t.Errorf("exit code %d, %q, %q, want only the cause", code, out.String(), errs.String())
+	}
+	cancel(nil)
 }
 
 // --suggest runs the command with each of the flags.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/target"
@@ -19,6 +20,16 @@ const native = "native"
 func checkProcessor(name string) error {
 	processor, _, _ := strings.Cut(name, ":")
 	return checkName(name, processor, true)
+}
+
+// checkImage returns an error for a target of device code to keep or to remove: one of
+// checkProcessor, or sm_N and compute_N, which CUDA fatbinaries state as numbers.
+func checkImage(name string) error {
+	kind, number, _ := strings.Cut(name, "_")
+	if _, err := strconv.ParseUint(number, 10, 32); err == nil && (kind == "sm" || kind == "compute") {
+		return nil
+	}
+	return checkProcessor(name)
 }
 
 // checkGPU returns an error for the name of a GPU that does not exist.

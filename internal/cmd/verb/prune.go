@@ -16,10 +16,11 @@ import (
 var pruneVerb = verb{
 	name:    "prune",
 	operand: " FILE, or --tree IN OUT",
-	summary: "Removes, replaces, compresses or decompresses the device code in a library, program, object, archive or bundle.",
+	summary: "Removes, replaces, compresses or decompresses the device code in a library, program, object, archive, bundle or fatbinary.",
 	details: "Addresses, symbols and the build ID of the file do not change, and it can be stripped afterwards.",
 	examples: []example{
 		{"Keep the code of one GPU in a library", "offload prune --input librccl.so.1 --output small/librccl.so.1 --keep gfx90a"},
+		{"Keep the code for one NVIDIA GPU, and PTX", "offload prune --input libmath.so --output small/libmath.so --keep sm_90,compute_90"},
 		{"Show what that would save", "offload prune --input librccl.so.1 --output small/librccl.so.1 --keep gfx90a --dry-run"},
 		{"Prune an installation", "offload prune --keep gfx90a --ignore-missing --tree /opt/rocm rocm-gfx90a"},
 		{"Compress what a build left uncompressed", "offload prune --input librccl.so.1 --output small/librccl.so.1 --compress"},
@@ -39,7 +40,7 @@ func (f *pruneFlags) define(flags *flagSet) {
 	opt := &f.opt
 	flags.input(&opt.Input, "the `file` to read")
 	flags.StringVar(&opt.Output, "output", "", "the `file` to write, which must not be the input")
-	flags.repeated("keep", "`A,...`: keep the device code of these targets only. A target is a processor, which includes its variants (gfx90a), a target ID (gfx90a:xnack+) or a whole entry ID.", func(s string) (err error) {
+	flags.repeated("keep", "`A,...`: keep the device code of these targets only. A target is a processor, which includes its variants (gfx90a), a target ID (gfx90a:xnack+) or a whole entry ID. In CUDA fatbinaries, sm_90 is machine code and compute_90 is PTX.", func(s string) (err error) {
 		opt.Keep, err = addTargets(opt.Keep, s)
 		return err
 	})
@@ -171,7 +172,7 @@ func addTargets(names []string, list string) ([]string, error) {
 		case slices.Contains(names, name):
 			return nil, fmt.Errorf("%s is named twice", name)
 		}
-		if err := checkProcessor(name); err != nil {
+		if err := checkImage(name); err != nil {
 			return nil, err
 		}
 		names = append(names, name)

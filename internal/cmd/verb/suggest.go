@@ -78,6 +78,9 @@ func (f *diffFlags) try(ctx context.Context, call *command.Call, command []strin
 	})
 	for _, flags := range kernels.SuggestedFlags() {
 		tried, err := build(flags.Name, flags.Flags...)
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
 		if err != nil {
 			fmt.Fprintf(call.Stderr, "offload diff: warning: %s: %s\n", flags.Name, printable.Error(err))
 			continue

@@ -911,7 +911,6 @@ func readTriple(data []byte) error {
 		return fmt.Errorf("%q has architecture %q, its normal form %q %q", s, b.Arch, n, a.Arch)
 	}
 	target.Normalize(s, 0)
-	target.RuntimeTriple(s)
 	return nil
 }
 
@@ -992,7 +991,7 @@ func readOptions(data []byte) error {
 	register.ParseKind(s)
 	register.CheckIdentifier(s)
 	offloadbinary.ParseOffloadKind(s)
-	bundle.ParseFileType(s)
+	_ = bundle.FileType(s).Check()
 	engine.ParseProperties(s)
 	if name, index, ok := kpack.SplitKey(s); ok && kpack.Key(name, index) != s && !strings.Contains(s, "#0") && !strings.Contains(s, "#+") && !strings.Contains(s, "#-") {
 		return fmt.Errorf("key %q is %q", s, kpack.Key(name, index))
