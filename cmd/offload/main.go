@@ -27,19 +27,9 @@ func main() {
 	switch {
 	case slices.Contains(args, "--persistent_worker"):
 		os.Exit(serve(interruptible(), args))
-	case needsNoCleanup(args):
-		os.Exit(runOnce(context.Background()))
 	default:
 		os.Exit(runOnce(interruptible()))
 	}
-}
-
-// needsNoCleanup reports whether a signal may end a call at once: it writes no files and starts no
-// processes. To handle signals takes a tenth of the time of a small call. A signal that is ignored
-// or blocked at the start, as in the background of a script, is handled, as in other calls, and so are signals
-// of calls that show their progress.
-func needsNoCleanup(args []string) bool {
-	return dropIn(os.Args[0]) == nil && verb.ReadsOnly(args) && !signal.Ignored(syscall.SIGINT) && !signal.Ignored(syscall.SIGTERM) && !blocked() && !terminal(os.Stderr)
 }
 
 // interruptible returns a context that SIGINT, SIGTERM and SIGHUP end. The first of them

@@ -188,8 +188,7 @@ var completionVerb = verb{
 		{"Enable completion in every zsh", "offload completion zsh > \"${fpath[1]}/_offload\""},
 		{"Enable completion in every fish", "offload completion fish > ~/.config/fish/completions/offload.fish"},
 	},
-	readsOnly: true,
-	flags:     func() action { return new(completionFlags) },
+	flags: func() action { return new(completionFlags) },
 }
 
 // completionFlags are the flags of offload completion: none.

@@ -25,8 +25,7 @@ var inspectVerb = verb{
 		{"List the lines of source that most of the code comes from, if it has debug information", "offload inspect --sources kernels.hipfb"},
 		{"List the kernels as JSON", "offload inspect --kernels --json kernels.hipfb"},
 	},
-	readsOnly: true,
-	flags:     func() action { return new(inspectFlags) },
+	flags: func() action { return new(inspectFlags) },
 }
 
 // inspectFlags are the flags of offload inspect.

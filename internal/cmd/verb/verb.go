@@ -30,8 +30,6 @@ type verb struct {
 	details string
 	// examples are shown in help, in this order. At least one.
 	examples []example
-	// readsOnly is set if the verb writes no files and starts no processes.
-	readsOnly bool
 	// flags returns the flags of one call, at their defaults.
 	flags func() action
 }
@@ -76,19 +74,6 @@ func verbs() []*verb {
 		all = append(all, s.verbs...)
 	}
 	return all
-}
-
-// ReadsOnly reports whether a command line writes no files and starts no processes.
-func ReadsOnly(args []string) bool {
-	if len(args) == 0 {
-		return true
-	}
-	switch args[0] {
-	case "-h", "-help", "--help", "help", "-version", "--version", "version":
-		return true
-	}
-	v := find(joinVerb(args)[0])
-	return v != nil && v.readsOnly
 }
 
 // find returns the verb of that name, or nil.
