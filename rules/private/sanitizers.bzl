@@ -7,6 +7,9 @@ _SANITIZE = "-fsanitize="
 _NO_SANITIZE = "-fno-sanitize="
 _NOT_ON_GPU = "-fno-gpu-sanitize"
 
+# Device code without it. With _NOT_ON_GPU, clang requires ROCm in spite of -nogpulib.
+_UNCHECKED = _NO_SANITIZE + "address"
+
 # The device library that instrumented code calls.
 _RUNTIME = "asanrtl.bc"
 
@@ -41,7 +44,7 @@ def sanitizer_flags(compiler, targets, where, *, copts):
     if not rocm or _RUNTIME not in [library.basename for library in rocm.device_libraries]:
         # buildifier: disable=print
         print("{}: AddressSanitizer checks host code only: the device compiler has no device library {}; use a compiler with a ROCm that has it (rocm_path)".format(where, _RUNTIME))
-        return {target.target_id: [_NOT_ON_GPU] for target in targets}
+        return {target.target_id: [_UNCHECKED] for target in targets}
     flags = {}
     advice = []
     for target in targets:
@@ -49,7 +52,7 @@ def sanitizer_flags(compiler, targets, where, *, copts):
         if "xnack+" in target.target_id.split(":"):
             flags[target.target_id] = [_SANITIZE + "address", "-fgpu-sanitize"]
             continue
-        flags[target.target_id] = [_NOT_ON_GPU]
+        flags[target.target_id] = [_UNCHECKED]
         if "xnack" in FEATURES.get(processor, []) and not target_ids.is_portable(target):
             advice.append("{}: write {}:xnack+ in offload_archs".format(target.target_id, processor))
         else:

@@ -125,7 +125,7 @@ def lto_tests(name):
             **kwargs
         )
     checked = "-fsanitize=address -fgpu-sanitize"
-    unchecked = "-fno-gpu-sanitize"
+    unchecked = "-fno-sanitize=address"
     for rule, place, target, arch, words in [
         (_asan_test, "asan", "none", "gfx90a_xnack+", checked),
         (_asan_test, "asan_without_xnack", "none", "gfx942", unchecked),
