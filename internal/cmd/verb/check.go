@@ -167,6 +167,13 @@ func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operand
 		return err
 	}
 	fault := report.Err()
+	if fault != nil {
+		name := inputs[0]
+		if more := len(inputs) - 1; more > 0 {
+			name = fmt.Sprintf("%s and %d more", name, more)
+		}
+		fault = fmt.Errorf("%s: %w", name, fault)
+	}
 	if f.opt.Report != "" && fault == nil {
 		if err := f.write(ctx, call, func(w io.Writer) error { return listing.PackageJSON(w, report) }); err != nil {
 			return err
