@@ -243,6 +243,7 @@ def offload_compiler_diff(
     and code size of each kernel that differs, added and removed kernels, exceeded limits, and for kernels that became worse the
     remarks of both compilers. With limits, the test `NAME_test` fails if they are exceeded. See [Upgrade ROCm](../howto/upgrade.md).
 
+    <!-- not run: needs two compilers; tests/compilers builds such a target. -->
     ```starlark
     offload_compiler_diff(
         name = "upgrade",

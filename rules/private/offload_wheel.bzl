@@ -41,6 +41,7 @@ offload_wheel = rule(
     implementation = _offload_wheel_impl,
     doc = """Splits a Python wheel into a wheel without device code, and a wheel of device code for each GPU.
 
+<!-- not run: needs a py_wheel; tests/equality builds such a target. -->
 ```starlark
 offload_wheel(
     name = "dist",
