@@ -271,7 +271,7 @@ func (p *peFile) patch(head []byte, cut uint64) {
 }
 
 // debug returns the place of the debug directory in the file, and its records with the new
-// offsets of their data; nil if there is none.
+// offsets of their data; or nil.
 func (p *peFile) debug(hi, cut uint64) (at uint64, records []byte) {
 	_, addr, size := p.directory(peDebugDirectory)
 	for i := range p.Sections {
