@@ -37,19 +37,14 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	}
 	m.line(fmt.Sprintf("%s: %s of images for %s, %s", filesOf(names), printable.Size(size), plural(len(totals), "architecture"), plural(kernels, "kernel")))
 	m.line("")
-	m.line("| Architecture | Images | Size | Kernels | Worst occupancy | VGPR spills or scratch |")
-	m.line("| --- | ---: | ---: | ---: | --- | ---: |")
-	for i, t := range totals {
-		if i == maxMarkdownRows {
-			m.line(fmt.Sprintf("| and %d more | | | | | |", len(totals)-i))
-			break
-		}
-		worst := "–"
+	const head = "| Architecture | Images | Size | Kernels | Worst occupancy | VGPR spills or scratch |"
+	m.table(head, "| --- | ---: | ---: | ---: | --- | ---: |", len(totals), maxMarkdownRows, func(i int) string {
+		t, worst := &totals[i], "–"
 		if t.worst != nil {
 			worst = fmt.Sprintf("%d of %d: %s", t.worst.Occupancy.WavesPerSIMD, t.worst.Occupancy.Max, markdownName(t.worst.Demangled))
 		}
-		m.line(fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.memory))))
-	}
+		return fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.memory)))
+	})
 	m.sources(r)
 	m.redundant(r.Redundant)
 	if r.Diff != nil {
@@ -71,23 +66,30 @@ func (m *markdown) sources(r *Report) {
 	m.line("")
 	m.line("#### Code by source file")
 	m.line("")
-	m.line("| Source file | Code | Share | Largest line |")
-	m.line("| --- | ---: | ---: | --- |")
 	display := map[string]string{"": "no source"}
 	for i, name := range displayNames(files) {
 		display[files[i]] = name
 	}
-	for i, s := range totals {
-		if i == most {
-			m.line(fmt.Sprintf("| and %d more | | | |", len(totals)-i))
-			break
-		}
-		largest := "–"
+	m.table("| Source file | Code | Share | Largest line |", "| --- | ---: | ---: | --- |", len(totals), most, func(i int) string {
+		s, largest := &totals[i], "–"
 		if len(s.Lines) > 0 {
 			l := slices.MaxFunc(s.Lines, func(a, b kernels.SourceLine) int { return cmp.Compare(a.Bytes, b.Bytes) })
 			largest = fmt.Sprintf("%d: %s", l.Line, printable.Size(l.Bytes))
 		}
-		m.line(fmt.Sprintf("| %s | %s | %.1f %% | %s |", markdownName(display[s.File]), printable.Size(s.Bytes), 100*float64(s.Bytes)/float64(code), largest))
+		return fmt.Sprintf("| %s | %s | %.1f %% | %s |", markdownName(display[s.File]), printable.Size(s.Bytes), 100*float64(s.Bytes)/float64(code), largest)
+	})
+}
+
+// table writes a table of at most most rows, of which row returns each. If there are more than that, the last one
+// has their number.
+func (m *markdown) table(head, alignment string, rows, most int, row func(i int) string) {
+	m.line(head)
+	m.line(alignment)
+	for i := range min(rows, most) {
+		m.line(row(i))
+	}
+	if rows > most {
+		m.line(fmt.Sprintf("| and %d more |%s", rows-most, strings.Repeat(" |", strings.Count(head, "|")-2)))
 	}
 }
 
@@ -103,15 +105,10 @@ func (m *markdown) redundant(list []Redundant) {
 		m.line("No images of two architectures have equal instructions.")
 		return
 	}
-	m.line("| Architectures with equal instructions | Generic target | Images | Saves |")
-	m.line("| --- | --- | ---: | ---: |")
-	for i, g := range list {
-		if i == maxMarkdownRows {
-			m.line(fmt.Sprintf("| and %d more | | | |", len(list)-i))
-			break
-		}
-		m.line(fmt.Sprintf("| %s | %s | %d | %s |", markdownName(strings.Join(g.Archs, ", ")), markdownName(g.Generic), g.Images, printable.Size(g.Saved)))
-	}
+	m.table("| Architectures with equal instructions | Generic target | Images | Saves |", "| --- | --- | ---: | ---: |", len(list), maxMarkdownRows, func(i int) string {
+		g := &list[i]
+		return fmt.Sprintf("| %s | %s | %d | %s |", markdownName(strings.Join(g.Archs, ", ")), markdownName(g.Generic), g.Images, printable.Size(g.Saved))
+	})
 }
 
 // worstChanges is the number of changed kernels in the summary.
@@ -136,15 +133,10 @@ func (m *markdown) diff(d *kernels.Diff) {
 		m.line("No device code differs.")
 		return
 	}
-	m.line("| Architecture | | Old | New | Difference |")
-	m.line("| --- | --- | ---: | ---: | ---: |")
-	for i, a := range changed {
-		if i == maxMarkdownRows {
-			m.line(fmt.Sprintf("| and %d more | | | | |", len(changed)-i))
-			break
-		}
-		m.line(fmt.Sprintf("| %s | %s | %s | %s | %s |", markdownName(dash(a.Arch)), a.Change, printable.Size(a.OldSize), printable.Size(a.NewSize), growth(a)))
-	}
+	m.table("| Architecture | | Old | New | Difference |", "| --- | --- | ---: | ---: | ---: |", len(changed), maxMarkdownRows, func(i int) string {
+		a := changed[i]
+		return fmt.Sprintf("| %s | %s | %s | %s | %s |", markdownName(dash(a.Arch)), a.Change, printable.Size(a.OldSize), printable.Size(a.NewSize), growth(a))
+	})
 	if same > 0 {
 		m.line(fmt.Sprintf("| %s | same | | | |", plural(same, "more architecture")))
 	}
