@@ -140,20 +140,28 @@ func TestDiffOutputs(t *testing.T) {
 	}
 }
 
-// A call that is cancelled while --suggest compiles does not warn about each of the other flags.
-func TestDiffSuggestCancelled(t *testing.T) {
-	dir := builds(t)
+// standIn writes a compiler that copies new.co, or does what the patterns of a case of sh say about its arguments.
+func standIn(t *testing.T, dir, patterns string) string {
+	t.Helper()
 	compiler := filepath.Join(dir, "clang")
 	write(t, compiler, []byte(`#!/bin/sh
+file=new.co
 case "$*" in
-*-fno-offload-lto*) : >"`+dir+`/started"; exec sleep 60 ;;
+`+patterns+`
 esac
 while [ "$1" != -o ]; do shift; done
-cp "`+dir+`/new.co" "$2"
+cp "`+dir+`/$file" "$2"
 `))
 	if err := os.Chmod(compiler, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	return compiler
+}
+
+// A call that is cancelled while --suggest compiles does not warn about each of the other flags.
+func TestDiffSuggestCancelled(t *testing.T) {
+	dir := builds(t)
+	compiler := standIn(t, dir, `*-fno-offload-lto*) : >"`+dir+`/started"; exec sleep 60 ;;`)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
 		for ctx.Err() == nil {
@@ -177,20 +185,9 @@ cp "`+dir+`/new.co" "$2"
 // --suggest runs the command with each of the flags.
 func TestDiffSuggest(t *testing.T) {
 	dir := builds(t)
-	compiler := filepath.Join(dir, "clang")
-	write(t, compiler, []byte(`#!/bin/sh
-case "$*" in
-*-O2*-o*|*-o*-O2*) file=less.co ;;
+	compiler := standIn(t, dir, `*-O2*-o*|*-o*-O2*) file=less.co ;;
 *-fno-unroll-loops*) file=harms.co ;;
-*-inline-threshold*) echo "noise"; echo "a.hip:1: error: no such flag"; exit 1 ;;
-*) file=new.co ;;
-esac
-while [ "$1" != -o ]; do shift; done
-cp "`+dir+`/$file" "$2"
-`))
-	if err := os.Chmod(compiler, 0o755); err != nil {
-		t.Fatal(err)
-	}
+*-inline-threshold*) echo "noise"; echo "a.hip:1: error: no such flag"; exit 1 ;;`)
 	code, stdout, stderr := runIn(dir, "diff", "--suggest", "--fail-on=scratch", "old.co", "new.co", "--", compiler, "-c", "a.hip", "-o", "out.o")
 	for _, line := range []string{
 		"O2                      1 of 1   0      -O2\n", "no-unroll               1 of 1   1      -fno-unroll-loops\n", "no-lto                  0 of 1   0      ",
