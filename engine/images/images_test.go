@@ -15,7 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // open opens a file with the given content, and closes it after the test.
