@@ -64,7 +64,7 @@ def compiler_of(ctx, *, headers = None, cc = None):
         clang = clang,
         device_flags = clang.compile_flags + clang.mode_flags[ctx.var["COMPILATION_MODE"]],
         headers = headers,
-        host_flags = lambda language: host_flags(ctx, cc, language),
+        host_flags = lambda language: clang.host_compile_flags + host_flags(ctx, cc, language),
         language_flags = lambda language, parses_host: device_flags(ctx, cc, language, parses_host = parses_host),
         setting_flags = ctx.attr._device_copts[BuildSettingInfo].value,
         target = ["--target=" + triple] if triple else [],
