@@ -76,7 +76,7 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(call.Stderr, "offload inspect: %s: %s\n", printable.Name(name), cmp.Or(where, "no device images"))
+			fmt.Fprintf(call.Stderr, "offload inspect: %s: %s\n", printable.Name(name), cmp.Or(where, "no device images"+printable.Name(found(call, name))))
 		case f.kernels && !hasKernels(file):
 			fmt.Fprintf(call.Stderr, "offload inspect: %s: no kernels\n", printable.Name(name))
 		case f.sources:
