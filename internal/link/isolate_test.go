@@ -68,7 +68,7 @@ func TestIsolateErrors(t *testing.T) {
 	})
 	for _, test := range []struct{ input, suffix, want string }{
 		{"plain.o", "", "plain.o: no section llvm_offload_entries: nothing to isolate"},
-		{"text", "", "text: found unknown, expected a relocatable ELF object"},
+		{"text", "", "text: found a file of an unknown format, expected a relocatable ELF object"},
 		{"good.o", "a-b", `good.o: suffix "a-b": linkers define the bounds of a section only if its name is a C identifier`},
 		{"registered.o", "", "registered.o: section .llvm.offloading has registered images, which a later device link would link and register again"},
 		{"cut.o", "", "cut.o: "},
