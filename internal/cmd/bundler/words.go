@@ -28,7 +28,7 @@ func (r *run) words(err error) string {
 	case errors.As(err, &missing):
 		return cannotFind(missing)
 	case errors.As(err, &fileType):
-		return fileType.Error()
+		return fmt.Sprintf("'%s': invalid file type specified", string(fileType.Type))
 	case errors.As(err, &conflict):
 		return fmt.Sprintf("conflicting TargetIDs [%s, %s] found in %s of %s", conflict.First, conflict.Second, conflict.Member, conflict.Archive)
 	case errors.As(err, &noCode):
