@@ -437,6 +437,26 @@ func TestFigure(t *testing.T) {
 	}
 }
 
+// TestPlaces checks that the files exist that CONTRIBUTING.md names for changes.
+func TestPlaces(t *testing.T) {
+	project, _ := read(t)
+	content, err := os.ReadFile(filepath.Join(project, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(content), "| to change | edit |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	places := regexp.MustCompile("`((?:engine|internal)/[^`]+)`").FindAllStringSubmatch(table, -1)
+	if !found || len(places) < 10 {
+		t.Fatalf("got %d places, want at least 10", len(places))
+	}
+	for _, m := range places {
+		if _, err := os.Stat(filepath.Join(project, m[1])); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestImports checks the rules for imports in docs/architecture.md.
 func TestImports(t *testing.T) {
 	project, _ := read(t)
