@@ -16,7 +16,7 @@ import (
 
 	bundlepkg "github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // plain writes a bundle with adjacent contents, without padding.
