@@ -16,7 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // Visits get every source once, with the contents that File.Load returns

@@ -17,8 +17,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }
@@ -459,7 +459,7 @@ func TestImports(t *testing.T) {
 			}
 			from := filepath.ToSlash(rel)
 			checked++
-			forTests := slices.Contains([]string{"internal/fixture", "internal/testelf", "internal/workerproto", "internal/workertest", "internal/llvm", "internal/root"}, from)
+			forTests := strings.HasPrefix(from, "internal/testing/")
 			for _, slow := range []struct{ path, instead string }{
 				{"google.golang.org/protobuf", "decode messages without descriptors"},
 				{"debug/", "use internal/elf, internal/object and internal/linetable"},

@@ -54,7 +54,7 @@ func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []
 	f.opt.Images = operands
 	switch {
 	case f.opt.Kind == 0:
-		return usageError("--kind is missing")
+		return usageError("--kind is missing: add --kind openmp, hip, cuda or sycl")
 	case len(operands) == 0:
 		return usageError("the images are missing: expected at least one IMAGE")
 	case f.opt.Kind != offloadbinary.OpenMP && len(operands) > 1:
