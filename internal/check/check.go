@@ -126,7 +126,7 @@ func Memory(data []byte) int64 {
 		if frame.SingleSegment {
 			window = frame.FrameContentSize
 		}
-		if window <= maxWindow { // others are refused
+		if window <= maxWindow { // others are rejected
 			largest = max(largest, window)
 		}
 		if rest = behindFrame(rest, &frame); rest == nil {
@@ -435,7 +435,7 @@ func (c *checker) align(e *Found) error {
 // zeroWriter takes zeros.
 type zeroWriter struct{ at int64 }
 
-// Write refuses anything but zeros.
+// Write rejects anything but zeros.
 func (z *zeroWriter) Write(p []byte) (int, error) {
 	for i, b := range p {
 		if b != 0 {

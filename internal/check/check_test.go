@@ -302,7 +302,7 @@ func TestLayouts(t *testing.T) {
 	if got := Bundle(data, Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "is not part of an entry and is not zero") {
 		t.Errorf("padding that is not zero: %v", got)
 	}
-	// Readers refuse an entry that begins after the end, even if it is empty.
+	// Readers reject an entry that begins after the end, even if it is empty.
 	data = layout(t, empty(3), bundlepkg.Options{Align: 4096})
 	if got := Bundle(data[:len(data)-1], Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "where the empty entry") {
 		t.Errorf("padding that is cut: %v", got)

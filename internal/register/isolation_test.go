@@ -3,10 +3,9 @@ package register
 import (
 	"testing"
 
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elf"
-
-	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/testing/fixture"

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { llvm.Main(m) }
 
-// read returns the folder of the project and its pages.
+// read returns the directory of the project and its pages.
 func read(t *testing.T) (string, []*page) {
 	t.Helper()
 	project, err := root.Project()
@@ -434,6 +434,26 @@ func TestFigure(t *testing.T) {
 	}
 	if want := "```text\n" + drawnLayers() + "```\n"; !strings.Contains(string(page), want) {
 		t.Errorf("the figure in docs/architecture.md is not that of the layers in this test, want:\n%s", want)
+	}
+}
+
+// TestPlaces checks that the files exist that CONTRIBUTING.md names for changes.
+func TestPlaces(t *testing.T) {
+	project, _ := read(t)
+	content, err := os.ReadFile(filepath.Join(project, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(content), "| to change | edit |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	places := regexp.MustCompile("`((?:engine|internal)/[^`]+)`").FindAllStringSubmatch(table, -1)
+	if !found || len(places) < 10 {
+		t.Fatalf("got %d places, want at least 10", len(places))
+	}
+	for _, m := range places {
+		if _, err := os.Stat(filepath.Join(project, m[1])); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
