@@ -460,8 +460,8 @@ func (p *parser) step(i, anchor, stop int) (next, off int) {
 // skim keeps the sampled positions from i up to stop and returns the first whose 32 bytes
 // were seen before, and how far back, or stop and 0.
 func (p *parser) skim(i, stop int) (next, off int) {
-	// Of noise those positions are sampled at which two bytes have a certain sum, but for their
-	// upper bits: 1 in 200. That can be told of eight at a time.
+	// In noise, the sampled positions are those at which the lower seven bits of two bytes have a
+	// fixed sum: 1 in 200. One 64-bit word checks eight positions at a time.
 	const (
 		each  = 0x0101010101010101
 		lower = 0x7f * each

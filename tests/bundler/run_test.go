@@ -24,7 +24,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
@@ -234,7 +234,7 @@ func (b *bench) compareEach(t *testing.T, calls []call) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d cases, %d of which LLVM refuses", len(calls), failures.Load())
+	t.Logf("%d cases, %d of which LLVM rejects", len(calls), failures.Load())
 }
 
 // random returns a source of chance that is the same at every run.

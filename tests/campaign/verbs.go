@@ -32,10 +32,10 @@ import (
 type commandLine struct {
 	// format is that of most of the files that it gets.
 	format string
-	// words are its arguments. DIR is the folder of the files, IN is the damaged file, GOOD a whole one of the format.
+	// words are its arguments. DIR is the directory of the files, IN is the damaged file, GOOD a whole one of the format.
 	words string
 	// outputs are the files that a success must write; a failure must write none. nil
-	// means any files in the folder "out".
+	// means any files in the directory "out".
 	outputs []string
 }
 
@@ -48,6 +48,7 @@ var commandLines = []commandLine{
 	{"archive", "offload list --type a IN", []string{}},
 	{"object", "offload inspect IN", []string{}},
 	{"code", "offload inspect --kernels --json IN", []string{}},
+	{"library", "offload inspect --sections IN", []string{}},
 	{"library", "offload inspect --summary IN", []string{}},
 	{"library", "offload report --html o1 --markdown o2 --json o3 --base GOOD IN", []string{"o1", "o2", "o3"}},
 	{"code", "offload diff GOOD IN", []string{}},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 	"github.com/rules-offload/rules_offload/tests/pages"
@@ -147,7 +147,7 @@ func TestRemoteExecution(t *testing.T) {
 	}
 	for _, spawn := range result.Spawns {
 		for _, output := range spawn.Outputs {
-			// Bazel creates the folder of an output directory, and leaves it empty.
+			// Bazel creates the directory of an output directory, and leaves it empty.
 			_ = filepath.WalkDir(filepath.Join(workspace.Dir, output), func(path string, d fs.DirEntry, err error) error {
 				if err == nil && !d.IsDir() {
 					t.Errorf("%s was fetched, and nobody asked for it", path)

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/programs"
 )
 
@@ -26,7 +26,7 @@ const (
 
 func TestMain(m *testing.M) { llvm.Main(m, "gcc", libraries+"/libomptarget.so") }
 
-// flow is a folder with the sources in which commands are run.
+// flow is a directory with the sources in which commands are run.
 type flow struct {
 	testing.TB
 	dir string

@@ -13,8 +13,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/comgr"
 )
 
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	llvm.Main(m, comgr.Header, "cc")
 }
 
-// built returns the bundle and the folder of the code objects.
+// built returns the bundle and the directory of the code objects.
 func built(t *testing.T) (bundle, codeObjects string) {
 	t.Helper()
 	if root.Bazel() {

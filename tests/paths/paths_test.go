@@ -1,6 +1,6 @@
 // Package paths checks that no command line of the rules has a path of the
 // machine, and that all of them work when Bazel maps paths: then the outputs of
-// all configurations are in one folder, and actions of one are cached for the
+// all configurations are in one directory, and actions of one are cached for the
 // others.
 package paths
 
@@ -13,7 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 

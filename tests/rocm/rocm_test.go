@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )
@@ -206,7 +206,7 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// TestFolder builds a program with the ROCm of a folder, as with that of the machine.
+// TestFolder builds a program with the ROCm of a directory, as with that of the machine.
 func TestFolder(t *testing.T) {
 	if !*all {
 		t.Skip("only with -all")

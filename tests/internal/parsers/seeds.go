@@ -22,12 +22,12 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 	"github.com/rules-offload/rules_offload/internal/registerir"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
 // fixtures lets package fixture be used outside tests. Its functions call nothing but
@@ -416,7 +416,7 @@ func textBundles() [][]byte {
 	return [][]byte{[]byte(one + two), []byte(one), []byte(strings.ReplaceAll(one+two, "//", "#"))}
 }
 
-// testdata returns files of a folder testdata of a package, whose name ends as given.
+// testdata returns files of a directory testdata of a package, whose name ends as given.
 func testdata(roots []string, pkg, end string) (list [][]byte, err error) {
 	for _, root := range roots {
 		names, err := filepath.Glob(filepath.Join(root, "*", pkg, "testdata", "*"+end))
@@ -434,5 +434,5 @@ func testdata(roots []string, pkg, end string) (list [][]byte, err error) {
 			return list, nil
 		}
 	}
-	return nil, fmt.Errorf("no %s in the folder testdata of package %s below %v", end, pkg, roots)
+	return nil, fmt.Errorf("no %s in the directory testdata of package %s below %v", end, pkg, roots)
 }
