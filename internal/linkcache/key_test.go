@@ -174,7 +174,7 @@ func TestNewFiles(t *testing.T) {
 	}
 }
 
-// TestUncacheable has links that read what cannot be hashed, or write other files.
+// TestUncacheable has links that read files without a hash, or write other files.
 func TestUncacheable(t *testing.T) {
 	dir, identify := keys(t)
 	for name, content := range map[string]string{

@@ -11,8 +11,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 )
 
-// loop returns a module with what modules can have. The result of content is in
-// its constant data.
+// loop returns a module with all parts that modules can have. The result of content is in its
+// constant data.
 func loop(image []byte) *Module {
 	pair := Named("pair", I32, Ptr)
 	data := &Global{Name: "data", Init: &Bytes{Content: content.Memory(image)}, Linkage: Internal, Constant: true, Section: ".data.image", Align: 4096, Unsanitized: true}
@@ -72,9 +72,8 @@ func TestWriteText(t *testing.T) {
 	}
 }
 
-// TestWriteBitcode reads bitcode back with another package, for data of all
-// lengths, which move what follows bit by bit. Tests that have LLVM compare
-// modules with LLVM's.
+// TestWriteBitcode reads bitcode with another package, for data of all lengths, which shift the
+// following data bit by bit. Other tests compare modules with LLVM's.
 func TestWriteBitcode(t *testing.T) {
 	want := []string{"a \"name\"", "bound", "callee", "table"}
 	for size := range 200 {
