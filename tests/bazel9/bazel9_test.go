@@ -207,7 +207,7 @@ func TestSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The rules alone are 50 files: a search in the wrong folder finds nothing to complain about.
+	// The rules alone are 50 files: a search in the wrong directory finds nothing to complain about.
 	if checked < 150 {
 		t.Errorf("%d files were checked in %s", checked, sources)
 	}

@@ -104,7 +104,7 @@ func (c *corpus) tooLarge(base string) string {
 }
 
 // prepare fetches the package and makes the corpus, unless it is there: a file
-// "targets" and the entries e00, e01 … in their order, a folder of these for each
+// "targets" and the entries e00, e01 … in their order, a directory of these for each
 // member, or an archive.
 func (c *corpus) prepare(ctx context.Context, base string) error {
 	dir := c.dir(base)

@@ -157,7 +157,7 @@ func printLines(title string, lines []string) {
 	}
 }
 
-// projectDir returns the folder of the sources.
+// projectDir returns the directory of the sources.
 func projectDir() (string, error) {
 	if dir := os.Getenv("BUILD_WORKSPACE_DIRECTORY"); dir != "" { // bazel run
 		return dir, nil

@@ -32,22 +32,22 @@ type operation struct {
 	want, wantMemory float64
 	peer, ours       stages
 	cached           stages // what was done before by ours and need not be done again
-	// output is the file whose size is compared, in the folder of each program.
+	// output is the file whose size is compared, in the directory of each program.
 	output string
 	// check compares what the programs wrote.
 	check func() error
 }
 
-// work is the folder of a corpus with what the operations need.
+// work is the directory of a corpus with what the operations need.
 type work struct {
 	*bench
 	dir     string
-	corpus  string // the folder of the corpus
+	corpus  string // the directory of the corpus
 	targets []string
 	raw     int64 // bytes of the plain bundle
 }
 
-// Folders of the outputs of the two programs.
+// Directories of the outputs of the two programs.
 const (
 	peerDir = "peer"
 	oursDir = "ours"

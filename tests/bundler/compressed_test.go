@@ -98,7 +98,7 @@ func withoutSizes(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Damaged compressed bundles are refused in LLVM's words where it refuses them.
+// Damaged compressed bundles are rejected in LLVM's words where it rejects them.
 func TestDamagedCompressed(t *testing.T) {
 	b := newBench(t)
 	targets := []string{"hip-amdgcn-amd-amdhsa--gfx900", "hip-amdgcn-amd-amdhsa--gfx906"}

@@ -52,7 +52,7 @@ var (
 		"-compression-level=3 -compression-level=19 -compression-level=x -unbundle -list -verbose=0 -compress=0 -nosuch -type=bc -output=again -bundle-align=16")
 )
 
-// pool makes bundles with LLVM's tool, in the folder of the inputs, and returns their names with their targets.
+// pool makes bundles with LLVM's tool, in the directory of the inputs, and returns their names with their targets.
 func (b *bench) pool(t *testing.T, r *rand.Rand) map[string][]string {
 	t.Helper()
 	pool := map[string][]string{}

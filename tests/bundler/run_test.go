@@ -234,7 +234,7 @@ func (b *bench) compareEach(t *testing.T, calls []call) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d cases, %d of which LLVM refuses", len(calls), failures.Load())
+	t.Logf("%d cases, %d of which LLVM rejects", len(calls), failures.Load())
 }
 
 // random returns a source of chance that is the same at every run.

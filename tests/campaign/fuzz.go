@@ -20,7 +20,7 @@ var (
 )
 
 // fuzz runs the fuzz targets of all packages, each for its share of the time. What
-// they find is in the testdata folders of the sources, to be committed.
+// they find is in the testdata directories of the sources, to be committed.
 func fuzz(ctx context.Context, c *campaign) error {
 	project := os.Getenv("BUILD_WORKSPACE_DIRECTORY")
 	if project == "" {

@@ -16,7 +16,7 @@ import (
 var (
 	parserNames = flag.String("parser", ".", "parsers of the part `parsers` to run, a regular expression")
 	parserInput = flag.String("input", "", "a `file` to give to the chosen parsers, once, instead of a campaign")
-	faultsDir   = flag.String("faults", "", "a `folder` for the inputs of faults; a new one if empty")
+	faultsDir   = flag.String("faults", "", "a `directory` for the inputs of faults; a new one if empty")
 	least       = flag.Int64("least", 0, "the `number` of executions that each parser gets before others get more")
 )
 
@@ -46,7 +46,7 @@ func chosenParsers() ([]*parsers.Parser, error) {
 	return chosen, nil
 }
 
-// moduleRoots returns the folders that may be that of the module.
+// moduleRoots returns the directories that may be that of the module.
 func moduleRoots() ([]string, error) {
 	// It is above the working directory: of `go run`, of `bazel run`, and of tests.
 	roots := []string{os.Getenv("BUILD_WORKSPACE_DIRECTORY")}

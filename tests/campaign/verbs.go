@@ -32,10 +32,10 @@ import (
 type commandLine struct {
 	// format is that of most of the files that it gets.
 	format string
-	// words are its arguments. DIR is the folder of the files, IN is the damaged file, GOOD a whole one of the format.
+	// words are its arguments. DIR is the directory of the files, IN is the damaged file, GOOD a whole one of the format.
 	words string
 	// outputs are the files that a success must write; a failure must write none. nil
-	// means any files in the folder "out".
+	// means any files in the directory "out".
 	outputs []string
 }
 

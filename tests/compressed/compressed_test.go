@@ -46,7 +46,7 @@ func code(seed uint64, n int) []byte {
 	return b[:n]
 }
 
-// bench is a folder with an image for each processor.
+// bench is a directory with an image for each processor.
 type bench struct {
 	t        *testing.T
 	dir      string

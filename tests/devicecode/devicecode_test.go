@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 	llvm.Main(m)
 }
 
-// built returns the folder that has a folder of images for each mode, and the
+// built returns the directory that has a directory of images for each mode, and the
 // one with the sources.
 func built(t *testing.T) (images, sources string) {
 	t.Helper()
@@ -143,7 +143,7 @@ func hip(arch string, more ...string) []string {
 	return append(args, more...)
 }
 
-// filesIn returns the files below a folder, of which there must be some.
+// filesIn returns the files below a directory, of which there must be some.
 func filesIn(t *testing.T, folder string) []string {
 	t.Helper()
 	var files []string

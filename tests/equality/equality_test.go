@@ -1,5 +1,5 @@
 // Package equality builds every rule in every way Bazel can run an action, in
-// two folders, and compares the bytes.
+// two directories, and compares the bytes.
 package equality
 
 import (
@@ -73,7 +73,7 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 	remotely := strategy{name: "remote", flags: append(slices.Clip(remote), "--spawn_strategy=remote"), program: []string{"remote"}}
 	strategies := func(first bool) []strategy {
 		if !first {
-			// The results are there already, from another folder: nothing in an action depends on where it ran.
+			// The results are there already, from another directory: nothing in an action depends on where it ran.
 			diskCache.program, remotely.program = hit, []string{"remote cache hit"}
 		}
 		list := []strategy{
@@ -178,7 +178,7 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 // isList reports whether an output is a list of unused headers.
 func isList(name string) bool { return strings.HasSuffix(name, ".unused") }
 
-// machinePlaces are the folders that neither command lines nor outputs may name.
+// machinePlaces are the directories that neither command lines nor outputs may name.
 func machinePlaces(t *testing.T, workspace *bazeltest.Workspace) []string {
 	t.Helper()
 	execroot := workspace.Execroot()

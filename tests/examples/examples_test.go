@@ -147,7 +147,7 @@ func TestRemoteExecution(t *testing.T) {
 	}
 	for _, spawn := range result.Spawns {
 		for _, output := range spawn.Outputs {
-			// Bazel creates the folder of an output directory, and leaves it empty.
+			// Bazel creates the directory of an output directory, and leaves it empty.
 			_ = filepath.WalkDir(filepath.Join(workspace.Dir, output), func(path string, d fs.DirEntry, err error) error {
 				if err == nil && !d.IsDir() {
 					t.Errorf("%s was fetched, and nobody asked for it", path)

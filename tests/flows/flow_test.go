@@ -26,7 +26,7 @@ const (
 
 func TestMain(m *testing.M) { llvm.Main(m, "gcc", libraries+"/libomptarget.so") }
 
-// flow is a folder with the sources in which commands are run.
+// flow is a directory with the sources in which commands are run.
 type flow struct {
 	testing.TB
 	dir string

@@ -49,7 +49,7 @@ func (f *flow) steps(source, program string) {
 	f.gcc(append([]string{"fat.o", "registration.o", "-o", program}, runtime...)...)
 }
 
-// TestOpenMPSteps also holds every step to the same bytes in another folder.
+// TestOpenMPSteps also holds every step to the same bytes in another directory.
 func TestOpenMPSteps(t *testing.T) {
 	t.Parallel()
 	first, second := newFlow(t), newFlow(t)

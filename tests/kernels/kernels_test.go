@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	llvm.Main(m, comgr.Header, "cc")
 }
 
-// built returns the bundle and the folder of the code objects.
+// built returns the bundle and the directory of the code objects.
 func built(t *testing.T) (bundle, codeObjects string) {
 	t.Helper()
 	if root.Bazel() {

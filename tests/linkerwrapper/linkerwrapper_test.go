@@ -25,7 +25,7 @@ const (
 
 func TestMain(m *testing.M) { llvm.Main(m, "gcc", "strace", libraries+"/libomptarget.so") }
 
-// fixture is a folder of inputs for links, made once and copied for each test.
+// fixture is a directory of inputs for links, made once and copied for each test.
 var fixture struct {
 	once sync.Once
 	dir  string
@@ -62,7 +62,7 @@ var recipe = []string{
 	"clang -shared -fPIC library.c -fopenmp -o libshared.so -L" + libraries,
 }
 
-// bench is a folder with the inputs in which commands are run.
+// bench is a directory with the inputs in which commands are run.
 type bench struct {
 	testing.TB
 	dir  string

@@ -303,7 +303,7 @@ cc_binary(name = "libamdhip64.so", srcs = ["runtime.c"], linkshared = True)
 	w.Bazel("build", "--repo_env=ROCM_PATH=none", "--linkopt=-L"+folder, "--sandbox_add_mount_pair="+folder, "//:no_hip_runtime")
 }
 
-// checkRepaired names a folder of LLVM that is not there yet, in which a clang appears that cannot start, and then one
+// checkRepaired names a directory of LLVM that is not there yet, in which a clang appears that cannot start, and then one
 // that can: the same Bazel server notices each.
 func checkRepaired(t *testing.T, w *bazeltest.Workspace) {
 	t.Helper()

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// bench is a folder in which command lines are run: the inputs lie in in, and
-// each call starts in a new folder w beside it.
+// bench is a directory in which command lines are run: the inputs lie in in, and
+// each call starts in a new directory w beside it.
 type bench struct {
 	dir          string
 	theirs, ours string

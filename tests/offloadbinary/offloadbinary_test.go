@@ -298,7 +298,7 @@ func TestExtract(t *testing.T) {
 		}
 		want, got := run(t, theirs, args...), run(t, ours, args...)
 		if *number == 23 && len(packing) == 2 {
-			continue // 23 refuses its own packages without images
+			continue // 23 rejects its own packages without images
 		}
 		// Why bitcode cannot be read is said in other words.
 		if strings.Contains(want.Stderr, "warning: '") && strings.Contains(got.Stderr, "warning: '") {

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { llvm.Main(m) }
 
-// read returns the folder of the project and its pages.
+// read returns the directory of the project and its pages.
 func read(t *testing.T) (string, []*page) {
 	t.Helper()
 	project, err := root.Project()

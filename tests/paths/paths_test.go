@@ -1,6 +1,6 @@
 // Package paths checks that no command line of the rules has a path of the
 // machine, and that all of them work when Bazel maps paths: then the outputs of
-// all configurations are in one folder, and actions of one are cached for the
+// all configurations are in one directory, and actions of one are cached for the
 // others.
 package paths
 

@@ -28,7 +28,7 @@ const (
 
 var processors = []string{"gfx803", "gfx906", "gfx1030", "gfx1100"}
 
-// bench is a folder with an image for each processor, an object and bundles.
+// bench is a directory with an image for each processor, an object and bundles.
 type bench struct {
 	*testing.T
 	dir      string

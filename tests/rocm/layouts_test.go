@@ -169,7 +169,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// writeArchive makes a tar file of a folder rocm with files, or links where a content begins with an arrow, and returns
+// writeArchive makes a tar file of a directory rocm with files, or links where a content begins with an arrow, and returns
 // its SHA-256 in hex.
 func writeArchive(t *testing.T, name string, files map[string]string) string {
 	t.Helper()

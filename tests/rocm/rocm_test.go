@@ -206,7 +206,7 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// TestFolder builds a program with the ROCm of a folder, as with that of the machine.
+// TestFolder builds a program with the ROCm of a directory, as with that of the machine.
 func TestFolder(t *testing.T) {
 	if !*all {
 		t.Skip("only with -all")

@@ -98,7 +98,7 @@ func (s *site) recover(before int, flags ...string) {
 	s.t.Logf("%d bundles were complete, %d were made then", before, made)
 }
 
-// workers returns the processes of workers whose working directory is below a folder.
+// workers returns the processes of workers whose working directory is below a directory.
 func workers(below string) (ids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range all {

@@ -17,7 +17,7 @@ import (
 // instead of building its own.
 const Prebuilt = "--extra_toolchains=//prebuilt:all"
 
-// Sources returns the folder of the project's sources. Under Bazel, where the
+// Sources returns the directory of the project's sources. Under Bazel, where the
 // test must be unsandboxed, it is where the file in RULES_MODULE is a link to.
 func Sources(t testing.TB) string {
 	t.Helper()
@@ -38,7 +38,7 @@ func Sources(t testing.TB) string {
 	return filepath.Dir(module)
 }
 
-// Example is a copy of one of the workspaces in examples/, two folders below the
+// Example is a copy of one of the workspaces in examples/, two directories below the
 // project's sources as there, with a Bazel server of its own that ends with the
 // test.
 func Example(t testing.TB, name string) *Workspace {
@@ -96,7 +96,7 @@ func Example(t testing.TB, name string) *Workspace {
 	return w
 }
 
-// Shell runs a script of bash in the folder of an example, in which ../../bazelw is this Bazel, with the program of the
+// Shell runs a script of bash in the directory of an example, in which ../../bazelw is this Bazel, with the program of the
 // test. The script ends at the first command that fails.
 func (w *Workspace) Shell(script string) error {
 	cmd := exec.CommandContext(w.t.Context(), "bash", "-e", "-o", "pipefail", "-c", script)

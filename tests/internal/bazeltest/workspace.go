@@ -27,13 +27,13 @@ import (
 	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
-// Workspace is a folder with a MODULE.bazel that depends on the rules, and a separate Bazel
+// Workspace is a directory with a MODULE.bazel that depends on the rules, and a separate Bazel
 // server.
 type Workspace struct {
 	Dir string
 
 	t       testing.TB
-	outputs string   // Bazel's folder, outside the workspace: //... must not see it
+	outputs string   // Bazel's directory, outside the workspace: //... must not see it
 	command []string // how to call Bazel
 	env     []string
 }
@@ -63,7 +63,7 @@ func (w *Workspace) end() {
 	}
 	_ = filepath.WalkDir(w.outputs, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
-			return os.Chmod(path, 0o755) // Bazel makes its folders read-only
+			return os.Chmod(path, 0o755) // Bazel makes its directories read-only
 		}
 		return nil
 	})
@@ -115,7 +115,7 @@ toolchain(
 )
 `
 
-// locate returns the folder of the project's sources and the program.
+// locate returns the directory of the project's sources and the program.
 func locate(t testing.TB) (project, program string) {
 	t.Helper()
 	program = llvm.Offload(t)
@@ -137,7 +137,7 @@ func locate(t testing.TB) (project, program string) {
 	return project, program
 }
 
-// copyTree copies a folder of runfiles, whose files are links to elsewhere.
+// copyTree copies a directory of runfiles, whose files are links to elsewhere.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -225,7 +225,7 @@ func (w *Workspace) Read(name string) []byte {
 	return content
 }
 
-// Execroot returns the folder that actions run in when nothing isolates them.
+// Execroot returns the directory that actions run in when nothing isolates them.
 func (w *Workspace) Execroot() string {
 	w.t.Helper()
 	info := w.Bazel("info", "execution_root")

@@ -99,7 +99,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestSeeds requires that most seeds are good: a seed that its parser refuses reaches
+// TestSeeds requires that most seeds are good: a seed that its parser rejects reaches
 // nothing behind the refusal.
 func TestSeeds(t *testing.T) {
 	list, err := List("../../..")

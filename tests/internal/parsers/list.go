@@ -47,7 +47,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/spirv"
 )
 
-// List returns the parsers. Roots are folders that may be that of the module, for
+// List returns the parsers. Roots are directories that may be that of the module, for
 // the files in testdata.
 func List(roots ...string) ([]*Parser, error) {
 	bitcodes, err := testdata(roots, "bitcode", ".bc")
@@ -479,7 +479,7 @@ func readObject(data []byte) error {
 	}
 	other, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil || len(other.Sections) != len(o.Sections) {
-		return nil // debug/elf refuses more, and drops what it cannot read
+		return nil // debug/elf rejects more, and drops what it cannot read
 	}
 	for i, s := range other.Sections {
 		if s.Type == elf.SHT_NULL || len(o.Sections[i].Name) == 0 {

@@ -416,7 +416,7 @@ func textBundles() [][]byte {
 	return [][]byte{[]byte(one + two), []byte(one), []byte(strings.ReplaceAll(one+two, "//", "#"))}
 }
 
-// testdata returns files of a folder testdata of a package, whose name ends as given.
+// testdata returns files of a directory testdata of a package, whose name ends as given.
 func testdata(roots []string, pkg, end string) (list [][]byte, err error) {
 	for _, root := range roots {
 		names, err := filepath.Glob(filepath.Join(root, "*", pkg, "testdata", "*"+end))
@@ -434,5 +434,5 @@ func testdata(roots []string, pkg, end string) (list [][]byte, err error) {
 			return list, nil
 		}
 	}
-	return nil, fmt.Errorf("no %s in the folder testdata of package %s below %v", end, pkg, roots)
+	return nil, fmt.Errorf("no %s in the directory testdata of package %s below %v", end, pkg, roots)
 }
