@@ -8,6 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
@@ -51,7 +52,7 @@ func (f *listFlags) run(ctx context.Context, call *command.Call, operands []stri
 		if entries == nil {
 			entries = []engine.ListedEntry{}
 		}
-		return writeJSON(call.Stdout, entries)
+		return listing.JSON(call.Stdout, entries)
 	}
 	if len(entries) == 0 {
 		what := found(call, file)
