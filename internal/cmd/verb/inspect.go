@@ -25,7 +25,8 @@ var inspectVerb = verb{
 		{"List the lines of source that most of the code comes from, if it has debug information", "offload inspect --sources kernels.hipfb"},
 		{"List the kernels as JSON", "offload inspect --kernels --json kernels.hipfb"},
 	},
-	flags: func() action { return new(inspectFlags) },
+	onlyOutputs: true,
+	flags:       func() action { return new(inspectFlags) },
 }
 
 // inspectFlags are the flags of offload inspect.
