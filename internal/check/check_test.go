@@ -16,7 +16,7 @@ import (
 
 	bundlepkg "github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // plain writes a bundle with adjacent contents, without padding.
@@ -97,8 +97,8 @@ func good() []Entry {
 	}
 }
 
-// whole has the header of a code object claim all of its bytes, by a program
-// header table at the end.
+// whole sets the header of a code object so that its program header table ends at
+// its last byte.
 func whole(object []byte) []byte {
 	binary.LittleEndian.PutUint64(object[32:], uint64(len(object)-elfProgramHeaderSize))
 	binary.LittleEndian.PutUint16(object[56:], 1)
@@ -115,15 +115,17 @@ func TestGood(t *testing.T) {
 		"v3 zstd": compressed(t, 3, 1, raw),
 	}
 	for name, data := range files {
-		for _, entries := range [][]Entry{good(), nil} {
-			result := Bundle(data, Options{Entries: entries, MaxSize: int64(len(data)), Linked: true})
-			if len(result.Problems)+len(result.Warnings) > 0 {
-				t.Errorf("%s: %v", name, result)
+		t.Run(name, func(t *testing.T) {
+			for _, entries := range [][]Entry{good(), nil} {
+				result := Bundle(data, Options{Entries: entries, MaxSize: int64(len(data)), Linked: true})
+				if len(result.Problems)+len(result.Warnings) > 0 {
+					t.Errorf("with %d expected entries: got problems %v and warnings %v, want none", len(entries), result.Problems, result.Warnings)
+				}
+				if found := result.Found; len(found) != 4 || found[3].ID != gfx942 || found[3].Size != int64(len(good()[3].Content)) {
+					t.Errorf("got entries %v, want 4, the last one %s", found, gfx942)
+				}
 			}
-			if found := result.Found; len(found) != 4 || found[3].ID != gfx942 || found[3].Size != int64(len(good()[3].Content)) {
-				t.Errorf("%s: found %v", name, found)
-			}
-		}
+		})
 	}
 }
 
@@ -142,57 +144,56 @@ func TestProblems(t *testing.T) {
 		opt  Options
 		want []string
 	}{
-		"empty":            {data: nil, want: []string{"the bundle ends at byte 0x0, inside the magic"}},
-		"no bundle":        {data: []byte("\x7fELF\x02\x01\x01................."), want: []string{"not a bundle: found an ELF file"}},
-		"cut short":        {data: raw[:len(raw)-1], want: []string{"the bundle ends at byte 0x200234, inside entry " + gfx942}},
-		"too long":         {data: append(bytes.Clone(raw), 0), want: []string{"1 bytes after the last entry"}},
-		"count":            {data: changed(raw, 24, 0xff, 0xff, 0xff, 0xff), want: []string{"number of entries at byte 0x18: found 4294967295, expected at most 65536"}},
-		"offset":           {data: changed(raw, at(raw, "hipv4")-18, 0x80), want: []string{"the bundle ends at byte 0x200235, inside the padding before entry "}},
-		"id length":        {data: changed(raw, at(raw, "hipv4")-6, 0xff), want: []string{"the header of entry 2 of 4: an ID of 16711718 bytes"}},
-		"content":          {data: changed(raw, len(raw)-4, 'X'), want: []string{"entry " + gfx942 + " differs from its image at byte 0x200060"}},
-		"missing":          {data: with(func(e []Entry) []Entry { return e[:3] }), want: []string{"missing entry " + gfx942}},
-		"not asked for":    {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: "hip-x"}) }), want: []string{"unexpected entry hip-x"}},
-		"order":            {data: with(func(e []Entry) []Entry { e[0], e[1] = e[1], e[0]; return e }), want: []string{"the order of entries is " + gfx90a + ":xnack+ " + host}},
-		"twice":            {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: host}) }), want: []string{"duplicate entry " + host}},
-		"size":             {data: with(func(e []Entry) []Entry { e[1].Content = e[1].Content[:99]; return e }), want: []string{"entry " + gfx90a + ":xnack+ has 99 bytes, its image 100"}},
-		"conflict":         {data: plain(Entry{ID: gfx90a}, Entry{ID: gfx90a + ":xnack+"}), opt: Options{Entries: []Entry{{ID: gfx90a}, {ID: gfx90a + ":xnack+"}}}, want: []string{"entries " + gfx90a + " and " + gfx90a + ":xnack+ cannot be in one bundle"}},
-		"processor":        {data: plain(Entry{ID: gfx942, Content: codeObject(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: codeObject(0x53f), Name: "a.co"}}}, want: []string{"entry " + gfx942 + ": its image, a.co, is code for gfx90a, not for gfx942: correct its target"}},
-		"feature":          {data: plain(Entry{ID: gfx90a, Content: codeObject(0x73f)}), opt: Options{Entries: []Entry{{ID: gfx90a, Content: codeObject(0x73f)}}}, want: []string{"its image is code for gfx90a:xnack+, not for gfx90a"}},
-		"budget":           {data: raw, opt: Options{Entries: good(), MaxSize: 1000}, want: []string{"found 2097717 bytes, expected at most 1000, the size budget: compress the bundle, remove architectures, or raise the budget"}},
-		"version":          {data: changed(v3, 4, 9), want: []string{"version of the header at byte 0x4: found 9, expected 1, 2 or 3"}},
-		"method":           {data: changed(v3, 6, 7), want: []string{"compression method at byte 0x6: found 7, expected 0 (zlib) or 1 (zstd)"}},
-		"file size":        {data: append(bytes.Clone(v2), 0), want: []string{"the header states a file size of"}},
-		"raw size":         {data: changed(v3, 16, 1), want: []string{"the bundle ends at byte 0x200202, inside entry " + gfx942}},
-		"hash":             {data: changed(v3, 24, ^v3[24]), want: []string{"the hash of the uncompressed bytes is"}},
-		"short header":     {data: v3[:20], want: []string{"20 bytes are too few for the header of a compressed bundle of version 3"}},
-		"shorter header":   {data: v3[:7], want: []string{"7 bytes are too few for the header of a compressed bundle"}},
-		"not zstd":         {data: changed(v3, 32, 0), want: []string{"magic"}},
-		"something behind": {data: compressed(t, 3, 1, append(bytes.Clone(raw), 'x')), want: []string{"1 bytes after the last entry"}},
+		"empty":             {data: nil, want: []string{"not a bundle: found an empty file"}},
+		"text":              {data: []byte("text"), want: []string{"not a bundle: found text"}},
+		"half of the magic": {data: raw[:9], want: []string{"not a bundle: the bundle ends at byte 0x9, inside the magic"}},
+		"no bundle":         {data: append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 57)...), want: []string{"not a bundle: found an ELF file"}},
+		"cut short":         {data: raw[:len(raw)-1], want: []string{"the bundle ends at byte 0x200234, inside entry " + gfx942}},
+		"too long":          {data: append(bytes.Clone(raw), 0), want: []string{"1 bytes after the last entry"}},
+		"count":             {data: changed(raw, 24, 0xff, 0xff, 0xff, 0xff), want: []string{"number of entries at byte 0x18: found 4294967295, expected at most 65536"}},
+		"offset":            {data: changed(raw, at(raw, "hipv4")-18, 0x80), want: []string{"the bundle ends at byte 0x200235, inside the padding before entry "}},
+		"id length":         {data: changed(raw, at(raw, "hipv4")-6, 0xff), want: []string{"the header of entry 2 of 4: an ID of 16711718 bytes"}},
+		"content":           {data: changed(raw, len(raw)-4, 'X'), want: []string{"entry " + gfx942 + " differs from its image at byte 0x200060"}},
+		"missing":           {data: with(func(e []Entry) []Entry { return e[:3] }), want: []string{"missing entry " + gfx942}},
+		"not asked for":     {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: "hip-x"}) }), want: []string{"unexpected entry hip-x"}},
+		"order":             {data: with(func(e []Entry) []Entry { e[0], e[1] = e[1], e[0]; return e }), want: []string{"the order of entries is " + gfx90a + ":xnack+ " + host}},
+		"twice":             {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: host}) }), want: []string{"duplicate entry " + host}},
+		"size":              {data: with(func(e []Entry) []Entry { e[1].Content = e[1].Content[:99]; return e }), want: []string{"entry " + gfx90a + ":xnack+ has 99 bytes, its image 100"}},
+		"conflict":          {data: plain(Entry{ID: gfx90a}, Entry{ID: gfx90a + ":xnack+"}), opt: Options{Entries: []Entry{{ID: gfx90a}, {ID: gfx90a + ":xnack+"}}}, want: []string{"entries " + gfx90a + " and " + gfx90a + ":xnack+ cannot be in one bundle"}},
+		"processor":         {data: plain(Entry{ID: gfx942, Content: codeObject(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: codeObject(0x53f), Name: "a.co"}}}, want: []string{"entry " + gfx942 + ": its image, a.co, is code for gfx90a, not for gfx942: correct its target"}},
+		"feature":           {data: plain(Entry{ID: gfx90a, Content: codeObject(0x73f)}), opt: Options{Entries: []Entry{{ID: gfx90a, Content: codeObject(0x73f)}}}, want: []string{"its image is code for gfx90a:xnack+, not for gfx90a"}},
+		"budget":            {data: raw, opt: Options{Entries: good(), MaxSize: 1000}, want: []string{"found 2097717 bytes, expected at most 1000, the size budget: compress the bundle, remove architectures, or raise the budget"}},
+		"version":           {data: changed(v3, 4, 9), want: []string{"version of the header at byte 0x4: found 9, expected 1, 2 or 3"}},
+		"method":            {data: changed(v3, 6, 7), want: []string{"compression method at byte 0x6: found 7, expected 0 (zlib) or 1 (zstd)"}},
+		"file size":         {data: append(bytes.Clone(v2), 0), want: []string{"the header states a file size of"}},
+		"raw size":          {data: changed(v3, 16, 1), want: []string{"the bundle ends at byte 0x200202, inside entry " + gfx942}},
+		"hash":              {data: changed(v3, 24, ^v3[24]), want: []string{"the hash of the uncompressed bytes is"}},
+		"short header":      {data: v3[:20], want: []string{"20 bytes are too few for the header of a compressed bundle of version 3"}},
+		"shorter header":    {data: v3[:7], want: []string{"7 bytes are too few for the header of a compressed bundle"}},
+		"not zstd":          {data: changed(v3, 32, 0), want: []string{"magic"}},
+		"something behind":  {data: compressed(t, 3, 1, append(bytes.Clone(raw), 'x')), want: []string{"1 bytes after the last entry"}},
 	} {
-		opt := test.opt
-		if opt.Entries == nil {
-			opt.Entries = good()
-		}
-		problems := Bundle(test.data, opt).Problems
-		if len(problems) == 0 {
-			t.Errorf("%s: no problem", name)
-			continue
-		}
-		var got []string
-		for i, p := range problems {
-			text := p.Error()
-			if i < len(test.want) && strings.Contains(text, test.want[i]) {
-				text = test.want[i]
+		t.Run(name, func(t *testing.T) {
+			opt := test.opt
+			if opt.Entries == nil {
+				opt.Entries = good()
 			}
-			got = append(got, text)
-		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s: problems (-want +got):\n%s", name, diff)
-		}
+			var got []string
+			for i, p := range Bundle(test.data, opt).Problems {
+				text := p.Error()
+				if i < len(test.want) && strings.Contains(text, test.want[i]) {
+					text = test.want[i]
+				}
+				got = append(got, text)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
-// Only device code may be listed under an AMD GPU, each image whole and alone.
+// An entry for an AMD GPU must be one complete image of device code.
 func TestImages(t *testing.T) {
 	object := whole(append(codeObject(0x54c), make([]byte, 900)...))
 	for _, test := range []struct {
@@ -237,7 +238,7 @@ func TestImages(t *testing.T) {
 				got = problems[0].Error()
 			}
 			if len(problems) > 1 || (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
-				t.Errorf("problems %v, want %q", problems, test.want)
+				t.Errorf("got problems %v, want %q", problems, test.want)
 			}
 		})
 	}
@@ -253,7 +254,7 @@ func layout(t *testing.T, entries []Entry, o bundlepkg.Options) []byte {
 	return fixture.BundleOf(t, o, items...)
 }
 
-// Forms that writers have: empty entries are aligned, too, and equal contents may be shared.
+// Writers also align empty entries, and can store equal contents once.
 func TestLayouts(t *testing.T) {
 	empty := func(n int) []Entry {
 		e := good()
@@ -273,44 +274,50 @@ func TestLayouts(t *testing.T) {
 	} {
 		for _, align := range []uint64{1, 8, 4096} {
 			for _, share := range []bool{false, true} {
-				data := layout(t, entries, bundlepkg.Options{Align: align, ShareEqual: share})
-				for _, data := range [][]byte{data, compressed(t, 3, 1, data)} {
-					for _, want := range [][]Entry{entries, nil} {
-						if result := Bundle(data, Options{Entries: want}); len(result.Problems) > 0 {
-							t.Errorf("%s, align %d, share %v: %v", name, align, share, result.Problems)
+				t.Run(fmt.Sprintf("%s/align %d/share %v", name, align, share), func(t *testing.T) {
+					data := layout(t, entries, bundlepkg.Options{Align: align, ShareEqual: share})
+					for _, data := range [][]byte{data, compressed(t, 3, 1, data)} {
+						for _, want := range [][]Entry{entries, nil} {
+							if got := Bundle(data, Options{Entries: want}).Problems; len(got) > 0 {
+								t.Errorf("with %d expected entries: got problems %v, want none", len(want), got)
+							}
 						}
 					}
-				}
-				if got := Bundle(append(bytes.Clone(data), 0), Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "1 bytes after the last entry") {
-					t.Errorf("%s, align %d, share %v: one byte more: %v", name, align, share, got)
-				}
+					oneProblem(t, append(bytes.Clone(data), 0), nil, "1 bytes after the last entry")
+				})
 			}
 		}
 	}
-	// What is shared is compared with each image.
-	shared := []Entry{{ID: gfx90a, Content: []byte("code")}, {ID: gfx942, Content: []byte("code")}}
-	data := layout(t, shared, bundlepkg.Options{Align: 1, ShareEqual: true})
-	shared[1].Content = []byte("cope")
-	if got := Bundle(data, Options{Entries: shared}).Problems; len(got) != 1 || got[0].Error() != "entry "+gfx942+" differs from its image at byte 0x2" {
-		t.Errorf("another image: %v", got)
-	}
-	// Padding before an empty entry is zeros.
-	data = layout(t, empty(3), bundlepkg.Options{Align: 4096})
-	data[len(data)-1] = 1
-	if got := Bundle(data, Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "is not part of an entry and is not zero") {
-		t.Errorf("padding that is not zero: %v", got)
-	}
-	// Readers refuse an entry that begins after the end, even if it is empty.
-	data = layout(t, empty(3), bundlepkg.Options{Align: 4096})
-	if got := Bundle(data[:len(data)-1], Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "where the empty entry") {
-		t.Errorf("padding that is cut: %v", got)
+	t.Run("shared content is not that of the second image", func(t *testing.T) {
+		shared := []Entry{{ID: gfx90a, Content: []byte("code")}, {ID: gfx942, Content: []byte("code")}}
+		data := layout(t, shared, bundlepkg.Options{Align: 1, ShareEqual: true})
+		shared[1].Content = []byte("cope")
+		oneProblem(t, data, shared, "entry "+gfx942+" differs from its image at byte 0x2")
+	})
+	t.Run("padding before an empty entry is not zero", func(t *testing.T) {
+		data := layout(t, empty(3), bundlepkg.Options{Align: 4096})
+		data[len(data)-1] = 1
+		oneProblem(t, data, nil, "is not part of an entry and is not zero")
+	})
+	// Readers reject an entry that begins after the end, even if it is empty.
+	t.Run("padding before an empty entry is cut", func(t *testing.T) {
+		data := layout(t, empty(3), bundlepkg.Options{Align: 4096})
+		oneProblem(t, data[:len(data)-1], nil, "where the empty entry")
+	})
+}
+
+// oneProblem checks that Bundle finds one problem in data, whose text contains want.
+func oneProblem(t *testing.T, data []byte, entries []Entry, want string) {
+	t.Helper()
+	if got := Bundle(data, Options{Entries: entries}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), want) {
+		t.Errorf("got problems %v, want one that contains %q", got, want)
 	}
 }
 
 func TestMagicInside(t *testing.T) {
 	raw := plain(Entry{ID: host}, Entry{ID: gfx942, Content: []byte("CCOB and CCOB")})
 	if got := Bundle(raw, Options{}); len(got.Problems)+len(got.Warnings) > 0 {
-		t.Errorf("plain: %v", got)
+		t.Errorf("plain bundle: got %v, want no problems and warnings", got)
 	}
 	random := make([]byte, 100_000)
 	rand.NewChaCha8([32]byte{}).Read(random)
@@ -319,12 +326,12 @@ func TestMagicInside(t *testing.T) {
 		data := compressed(t, 3, 1, plain(Entry{ID: host}, Entry{ID: gfx942, Content: random}))
 		got := Bundle(data, Options{})
 		if len(got.Problems) > 0 || len(got.Warnings) != 1 {
-			t.Fatalf("compressed: %v", got)
+			t.Fatalf("compressed bundle: got %v, want one warning", got)
 		}
 		first := bytes.Index(data[1:], []byte("CCOB")) + 1
 		want := fmt.Sprintf(`the magic of compressed bundles, "CCOB", also occurs at byte 0x%x`, first)
 		if text := got.Warnings[0].Error(); !strings.HasPrefix(text, want) || strings.Contains(text, ", other places: ") != (n > 3) {
-			t.Errorf("%d times: %s", n, text)
+			t.Errorf("%d times: got %q, want %q, and other places if there are more than 3", n, text, want)
 		}
 	}
 }
@@ -340,7 +347,7 @@ func FuzzBundle(f *testing.F) {
 		}
 		for _, e := range result.Found {
 			if e.Offset < 0 || e.Size < 0 {
-				t.Errorf("entry %+v", e)
+				t.Errorf("got entry %+v, want an offset and a size of 0 or more", e)
 			}
 		}
 	})

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// image checks the content of an entry while it is read: whether it is device code,
-// whole, and nothing else. It is an io.Writer.
+// image is an io.Writer that checks the content of an entry: that it is device code,
+// complete, and without other data.
 type image struct {
 	size int64
 
@@ -19,11 +19,11 @@ type image struct {
 	nonzero  int64  // the byte after the last one that is not zero
 }
 
-// headSize is how much of an image is kept: more than the program headers of any
-// code object take.
+// headSize is the number of bytes at the start of an image that are kept: more than the
+// size of the program headers of any code object.
 const headSize = 4 << 10
 
-// maxTable bounds a section header table in bytes. Code objects have some dozen sections.
+// maxTable limits the size of a section header table, in bytes. Code objects have several dozen sections.
 const maxTable = 1 << 22
 
 const (
@@ -32,13 +32,13 @@ const (
 	sectionNobits        = 8
 )
 
-// Write takes the next bytes of the image.
+// Write checks the next bytes of the image.
 func (m *image) Write(p []byte) (int, error) {
 	if len(m.head) < headSize {
 		m.head = append(m.head, p[:min(len(p), headSize-len(m.head))]...)
 	}
 	if from, n, ok := m.sectionTable(); ok {
-		// The part of the table that lies in p.
+		// The part of the table that is in p.
 		start, end := max(from, m.at)-m.at, min(from+n, m.at+int64(len(p)))-m.at
 		if start < end {
 			m.sections = append(m.sections, p[start:end]...)
@@ -51,12 +51,12 @@ func (m *image) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isELF reports whether the image begins as a 64-bit little-endian ELF file does.
+// isELF reports whether the image begins like a 64-bit little-endian ELF file.
 func (m *image) isELF() bool {
 	return len(m.head) >= elfHeaderSize && bytes.HasPrefix(m.head, []byte("\x7fELF\x02\x01"))
 }
 
-// sectionTable returns where the section header table of an ELF file lies.
+// sectionTable returns the range of the section header table of an ELF file.
 func (m *image) sectionTable() (from, n int64, ok bool) {
 	if !m.isELF() {
 		return 0, 0, false
@@ -90,7 +90,11 @@ func (m *image) problem(id, what string) error {
 		if portable {
 			expected = "SPIR-V or LLVM bitcode"
 		}
-		return fmt.Errorf("%s is not a code object: found %s, expected %s; name the output of the device compiler", what, m.found(), expected)
+		found := Format(m.head)
+		if strings.HasSuffix(found, " bundle") {
+			found += " (use a rule whose inputs are bundles)"
+		}
+		return fmt.Errorf("%s is not a code object: found %s, expected %s; name the output of the device compiler", what, found, expected)
 	}
 	if err := checkDevice(id, m.head, what); err != nil {
 		return err
@@ -107,7 +111,7 @@ func (m *image) problem(id, what string) error {
 	return nil
 }
 
-// elfEnd returns where the last part of an ELF file ends.
+// elfEnd returns the offset of the end of the last part of an ELF file.
 func (m *image) elfEnd() (int64, error) {
 	end := uint64(elfHeaderSize)
 	extend := func(offset, size uint64) error {
@@ -150,32 +154,39 @@ const lfsMagic = "version https://git-lfs.github.com/"
 // IsLFSPointer reports whether data is a pointer to a file in Git LFS instead of its content.
 func IsLFSPointer(data []byte) bool { return bytes.HasPrefix(data, []byte(lfsMagic)) }
 
-// found describes an image that is not device code.
-func (m *image) found() string {
+// Format describes the format of a file for messages: "text", "a gzip file". head is the start of its content, some
+// hundred bytes at least, or all of it.
+func Format(head []byte) string {
 	for _, known := range []struct{ magic, name string }{
 		{lfsMagic, "a Git LFS pointer (run git lfs pull)"},
 		{"\x1f\x8b", "a gzip file"},
 		{"\x28\xb5\x2f\xfd", "a zstd file"},
 		{"PK\x03\x04", "a zip file"},
-		{plainMagic, "a bundle (use a rule whose inputs are bundles)"},
-		{compressedMagic, "a compressed bundle (use a rule whose inputs are bundles)"},
+		{"MZ", "a PE file"},
+		{plainMagic, "a bundle"},
+		{compressedMagic, "a compressed bundle"},
 		{"\x10\xff\x10\xad", "an offload binary"},
 		{"!<arch>\n", "an archive"},
 		{"\x7fELF\x01", "a 32-bit ELF file"},
 		{"\x7fELF\x02\x02", "a big-endian ELF file"},
 		{"\x03\x02\x23\x07", "SPIR-V"},
+		{"BC\xc0\xde", "LLVM bitcode"},
 	} {
-		if bytes.HasPrefix(m.head, []byte(known.magic)) {
+		if bytes.HasPrefix(head, []byte(known.magic)) {
 			return known.name
 		}
 	}
 	switch {
-	case m.size == 0:
+	case len(head) == 0:
 		return "an empty file"
-	case bytes.HasPrefix(m.head, []byte("\x7fELF")):
+	case bytes.HasPrefix(head, []byte("\x7fELF")) && len(head) < elfHeaderSize:
 		return "an ELF file without its header"
-	case utf8.Valid(m.head) && !bytes.Contains(m.head, []byte{0}):
+	case bytes.HasPrefix(head, []byte("\x7fELF")) && binary.LittleEndian.Uint16(head[18:]) == machineAMDGPU:
+		return "a code object"
+	case bytes.HasPrefix(head, []byte("\x7fELF")):
+		return "an ELF file"
+	case utf8.Valid(head) && !bytes.Contains(head, []byte{0}):
 		return "text"
 	}
-	return fmt.Sprintf("a file that begins with %q", m.head[:min(len(m.head), 8)])
+	return fmt.Sprintf("a file that begins with %q", head[:min(len(head), 8)])
 }

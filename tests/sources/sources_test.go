@@ -10,12 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }
@@ -104,10 +105,10 @@ func write(t *testing.T, name, content string) {
 	}
 }
 
-// symbolized returns the bytes of each file:line of a range of code by llvm-symbolizer.
+// symbolized returns the bytes of each file:line in a range of code, according to llvm-symbolizer.
 func symbolized(t *testing.T, dir, object string, start, size uint64) map[string]int64 {
 	t.Helper()
-	const word = 4 // each instruction has a multiple of it
+	const word = 4 // the size of an instruction is a multiple
 	var addresses strings.Builder
 	for at := start; at < start+size; at += word {
 		fmt.Fprintf(&addresses, "0x%x\n", at)
@@ -173,7 +174,7 @@ func TestSymbolizer(t *testing.T) {
 		if diff := cmp.Diff(want, places(t, image.Sources)); diff != "" || image.Code != int64(text.Size) {
 			t.Errorf("%s: %d of %d bytes, %s (-llvm-symbolizer +offload):\n%s", flags, image.Code, text.Size, image.Reason, diff)
 		}
-		// The header has code in both kernels, and #line names a file that does not exist.
+		// Both kernels contain code of the header, and #line names a missing file.
 		for _, name := range []string{"include/inlined.h", "generated/far.inc:4000"} {
 			if !strings.Contains(fmt.Sprint(want), name) {
 				t.Errorf("%s: no code from %s: %v", flags, name, want)
@@ -195,7 +196,7 @@ func TestSymbolizer(t *testing.T) {
 	}
 }
 
-// TestKept asks for the lines of a library that was stripped, compressed, pruned and split.
+// TestKept checks the lines of a library that was stripped, compressed, pruned and split.
 func TestKept(t *testing.T) {
 	dir := t.TempDir()
 	offload := llvm.Offload(t)
@@ -230,7 +231,7 @@ func TestKept(t *testing.T) {
 			t.Errorf("%s (-whole +got):\n%s", file, diff)
 		}
 	}
-	// Without the debug information, or without the code, a message says so.
+	// Without debug information, or without code, a message says so.
 	run(t, dir, "", offload, "extract", "--input=libmath.so", "--image=arch=gfx90a,file=whole.co")
 	run(t, dir, "", llvm.Tool(t, "llvm-strip"), "whole.co", "-o", "bare.co")
 	for file, message := range map[string]string{
@@ -243,8 +244,109 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestRedundant disassembles images with equal bytes of code for the processors of each, and compares what offload says of
-// them. Some of these bytes are other instructions on another processor.
+// section is a section in the JSON of offload.
+type section struct {
+	Name, Kind string
+	Size       int64
+}
+
+// TestProfile finds the counters of instrumented device code in a compressed library and after
+// pruning, and compares their sections with the ELF file.
+func TestProfile(t *testing.T) {
+	dir := t.TempDir()
+	offload := llvm.Offload(t)
+	write(t, filepath.Join(dir, "math.hip"), program)
+	write(t, filepath.Join(dir, "inlined.h"), header)
+	run(t, dir, "", llvm.Tool(t, "clang++"), "-x", "hip", "-nogpuinc", "-nogpulib", "--offload-arch=gfx90a", "--offload-arch=gfx1100", "-O2", "-g",
+		"-Xarch_gfx90a", "-fprofile-instr-generate", "-Xarch_gfx90a", "-fcoverage-mapping", "--no-offload-new-driver", "--offload-compress", "-fPIC", "-c", "math.hip", "-o", "math.o")
+	run(t, dir, "", llvm.Tool(t, "clang++"), "-fuse-ld=lld", "-shared", "math.o", "-o", "libmath.so")
+	run(t, dir, "", offload, "prune", "--input=libmath.so", "--output=pruned.so", "--keep=gfx90a")
+	run(t, dir, "", offload, "extract", "--input=libmath.so", "--image=arch=gfx90a,file=image.co")
+	file, err := elf.Open(filepath.Join(dir, "image.co"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var want, counted []section
+	counters, bytes := int64(0), int64(0)
+	for _, s := range file.Sections[1:] {
+		kind := ""
+		switch {
+		case s.Type == elf.SHT_NOBITS || s.FileSize == 0:
+			continue
+		case s.Name == ".text":
+			kind = "code"
+		case strings.HasPrefix(s.Name, ".debug_"):
+			kind = "debug"
+		case strings.HasPrefix(s.Name, "__llvm_"):
+			kind = "profile"
+			counted = append(counted, section{Name: s.Name, Size: int64(s.FileSize)})
+			bytes += int64(s.FileSize)
+			if s.Name == "__llvm_prf_cnts" {
+				counters = int64(s.FileSize)
+			}
+		}
+		want = append(want, section{s.Name, kind, int64(s.FileSize)})
+	}
+	slices.SortFunc(counted, func(a, b section) int { return strings.Compare(a.Name, b.Name) })
+	if len(counted) != 5 || counters == 0 {
+		t.Fatalf("clang made the sections %v, expected counters, data, names and two of coverage", counted)
+	}
+	for _, name := range []string{"image.co", "libmath.so", "pruned.so"} {
+		out, _ := run(t, dir, "", offload, "inspect", "--sections", "--json", name)
+		var images []struct {
+			Arch     string
+			Sections []section
+		}
+		if err := json.Unmarshal([]byte(out), &images); err != nil {
+			t.Fatal(err)
+		}
+		for _, img := range images {
+			if img.Arch == "gfx90a" {
+				if diff := cmp.Diff(want, img.Sections); diff != "" {
+					t.Errorf("%s (-file +inspect):\n%s", name, diff)
+				}
+			} else if slices.ContainsFunc(img.Sections, func(s section) bool { return s.Kind == "profile" }) {
+				t.Errorf("%s: %s has counters: %v", name, img.Arch, img.Sections)
+			}
+		}
+		table, _ := run(t, dir, "", offload, "inspect", "--sections", name)
+		if want := fmt.Sprintf(" gfx90a %d profile __llvm_prf_cnts ", counters); !strings.Contains(strings.Join(strings.Fields(table), " "), want) {
+			t.Errorf("%s: the table has no row%q:\n%s", name, want, table)
+		}
+		var report struct {
+			Profile []struct {
+				Arch                    string
+				Images, Counters, Bytes int64
+				Sections                []section
+			}
+		}
+		out, _ = run(t, dir, "", offload, "report", "--json=-", "--markdown=summary.md", "--html=page.html", name)
+		if err := json.Unmarshal([]byte(out), &report); err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Profile) != 1 {
+			t.Fatalf("%s: the report has counters of %d architectures, expected 1", name, len(report.Profile))
+		}
+		p := report.Profile[0]
+		if p.Arch != "gfx90a" || p.Images != 1 || p.Counters != counters || p.Bytes != bytes || !slices.Equal(p.Sections, counted) {
+			t.Errorf("%s: the report has %+v, expected %v", name, p, counted)
+		}
+		for _, name := range []string{"summary.md", "page.html"} {
+			content, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.ReplaceAll(string(content), `\`, ""); !strings.Contains(text, "__llvm_covfun, __llvm_covmap, __llvm_prf_cnts, __llvm_prf_data, __llvm_prf_names") {
+				t.Errorf("%s does not name the sections of counters", name)
+			}
+		}
+	}
+}
+
+// TestRedundant disassembles images with equal bytes of code for the processors of each, and
+// compares the result with the report of offload. Some bytes are different instructions on another
+// processor.
 func TestRedundant(t *testing.T) {
 	dir := t.TempDir()
 	offload, objdump := llvm.Offload(t), llvm.Tool(t, "llvm-objdump")
@@ -252,8 +354,8 @@ func TestRedundant(t *testing.T) {
 	for _, test := range []struct {
 		name, source string
 		archs        []string
-		// printed is whether the disassembler prints the same for all processors, and redundant whether
-		// the generic processor has these instructions, too.
+		// printed is whether the disassembler prints the same text for all processors, and
+		// redundant whether the generic processor has these instructions, too.
 		printed, redundant bool
 	}{
 		{"plain 9", plain, []string{"gfx900", "gfx906", "gfx90c"}, true, true},
@@ -263,7 +365,7 @@ func TestRedundant(t *testing.T) {
 		{"two families", plain, []string{"gfx942", "gfx1200"}, false, false},
 		// v_mad_mix_f32 and v_fma_mix_f32 have the same encoding.
 		{"mix", `extern "C" __attribute__((global)) void k(float *a, _Float16 *b) { *a = (float)b[0] * (float)b[1] + (float)b[2]; }`, []string{"gfx900", "gfx906"}, false, false},
-		// The same instruction writes another format of numbers.
+		// The same instruction writes another number format.
 		{"fp8", `extern "C" __attribute__((global)) void k(int *a, float b) { *a = __builtin_amdgcn_cvt_pk_fp8_f32(b, b, 0, false); }`, []string{"gfx942", "gfx950"}, true, false},
 	} {
 		write(t, filepath.Join(dir, "k.hip"), test.source)
@@ -333,7 +435,7 @@ func TestRedundant(t *testing.T) {
 			t.Errorf("%s: as %s, the code is %s\nnot %s", test.name, generic, dump, dumps[0])
 		}
 	}
-	// Without the disassembler, nothing is said.
+	// Without the disassembler, the report has no such list.
 	if out, _ := run(t, dir, "", offload, "report", "--json=-", "all.hipfb"); strings.Contains(out, "redundant") {
 		t.Error("redundant architectures without a disassembler")
 	}

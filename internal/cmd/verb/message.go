@@ -2,13 +2,16 @@ package verb
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/codeobject"
 	"github.com/rules-offload/rules_offload/internal/files"
-
 	"github.com/rules-offload/rules_offload/internal/session"
 )
 
@@ -38,6 +41,40 @@ func messages(call *command.Call, err error) []string {
 		message = strings.Replace(message, file.Error(), plain, 1)
 	}
 	return []string{printable.Name(message)}
+}
+
+// found is the end of a message on a file without what a verb needs: what the file contains instead.
+// It is empty if the file cannot be read.
+func found(call *command.Call, name string) string {
+	input, err := session.Files(call.Session).Open(name)
+	if err != nil {
+		return ""
+	}
+	defer input.Close()
+	what := ": found " + check.Format(input.Bytes())
+	if strings.HasSuffix(what, "a gzip file") || strings.HasSuffix(what, "a zstd file") {
+		what += "; decompress it first"
+	}
+	return what
+}
+
+// warnOfCode warns if a flag TARGET=FILE names a code object for another processor.
+func warnOfCode(call *command.Call, verb, flag, name, file string) {
+	const standardInput = "-"
+	processor, _, _ := strings.Cut(name, ":")
+	if !target.KnownProcessor(processor) || file == "" || file == standardInput {
+		return
+	}
+	input, err := session.Files(call.Session).Open(file)
+	if err != nil {
+		return // the verb reports it
+	}
+	defer input.Close()
+	code, err := codeobject.ParseTarget(input.Bytes())
+	if err != nil || code.Processor == "" || code.Processor == processor || !strings.HasPrefix(processor, "gfx") || strings.Contains(code.Processor, "generic") {
+		return
+	}
+	fmt.Fprintf(call.Stderr, "offload %s: warning: --%s %s=%s: the file is code for %s\n", verb, flag, printable.Name(name), printable.Name(file), code.Processor)
 }
 
 // missingDirectory returns the file of an error and its directory, if that does not exist, or "".
