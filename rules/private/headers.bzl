@@ -44,15 +44,20 @@ def headers_of(ctx):
       flags refer to; context, the CcCompilationContext of the sources; defines, includes, quote_includes and
       system_includes, depsets of strings.
     """
+    return _collected(ctx, _context(ctx))
+
+def _context(ctx):
+    """Returns the headers of the target and of those that it depends on, without a module map."""
     own = cc_common.create_compilation_context(
         defines = depset(expand_defines(ctx, "defines")),
         headers = depset(ctx.files.hdrs + private_headers_of(ctx)),
         includes = depset(include_folders(ctx)),
         quote_includes = depset(_with_generated(ctx, [ctx.label.workspace_root or "."])),
     )
-    return _collected(ctx, cc_common.merge_compilation_contexts(
-        compilation_contexts = [own] + contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", [])),
-    ))
+    return cc_common.merge_compilation_contexts(compilation_contexts = [own] + _contexts(ctx))
+
+def _contexts(ctx):
+    return contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", []))
 
 def library_headers(ctx, cc):
     """Returns the headers that the sources of a library for C++ programs can include, and those that dependents can include.
@@ -66,11 +71,24 @@ def library_headers(ctx, cc):
       C++ toolchain uses them.
     """
     local_defines = expand_defines(ctx, "local_defines")
+    if cc.maps_modules or ctx.files.hdrs or ctx.files.textual_hdrs or ctx.attr.includes or private_headers_of(ctx):
+        context = _library_context(ctx, cc, local_defines)
+    else:
+        # The same, and faster.
+        context = _context(ctx)
+    own = context
+    if ctx.attr.implementation_deps:
+        own = cc_common.merge_compilation_contexts(
+            compilation_contexts = [context] + contexts_of(ctx.attr.implementation_deps),
+        )
+    return _collected(ctx, own, local_defines, exported = context)
+
+def _library_context(ctx, cc, local_defines):
     context, _ = cc_common.compile(
         actions = ctx.actions,
         additional_inputs = ctx.files.additional_compiler_inputs,
         cc_toolchain = cc.toolchain,
-        compilation_contexts = contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", [])),
+        compilation_contexts = _contexts(ctx),
         defines = expand_defines(ctx, "defines"),
         feature_configuration = cc.features,
         include_prefix = ctx.attr.include_prefix,
@@ -82,10 +100,7 @@ def library_headers(ctx, cc):
         strip_include_prefix = ctx.attr.strip_include_prefix,
         textual_hdrs = ctx.files.textual_hdrs,
     )
-    own = cc_common.merge_compilation_contexts(
-        compilation_contexts = [context] + contexts_of(ctx.attr.implementation_deps),
-    )
-    return _collected(ctx, own, local_defines, exported = context)
+    return context
 
 def include_folders(ctx):
     """Returns the directories in the attribute includes.

@@ -3,11 +3,11 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo", "offload_image")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "DEVICE_LINKOPTS_ATTRS", "device_linkopts_of")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "device_flags")
-load(":compression.bzl", "COMPRESSION_ATTRS")
+load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
 load(":device_link.bzl", "hip_link_step")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS", "expand_flags")
 load(":hip_compile.bzl", "hip_link")
@@ -93,28 +93,19 @@ def _hip_device_link_impl(ctx):
         fail("{}: nothing to link: no hip_library in the dependencies has rdc = True and device_link = False".format(where))
     images = []
     for target in _targets_of(libraries, where):
-        id = target_ids.entry_id(target.kind, target.triple, target.target_id)
-        images.append(offload_image(
-            file = hip_link(
-                ctx,
-                hip_link_step(
-                    ctx,
-                    target,
-                    copts = device_flags(ctx) + expand_flags(ctx, "copts"),
-                    generates = True,
-                    linkopts = device_linkopts_of(ctx, target),
-                ),
-                advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
-                objects = [object for library in libraries for object in library.code if object.id == id],
-                target = target,
-            ),
-            kind = target.kind,
-            label = ctx.label,
-            target_id = target.target_id,
-            triple = target.triple,
-        ))
+        step = hip_link_step(
+            ctx,
+            target,
+            advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
+            copts = device_flags(ctx) + expand_flags(ctx, "copts"),
+            generates = True,
+            linkopts = device_linkopts_of(ctx, target),
+        )
+        objects = [object for library in libraries for object in library.code if object.id == target.id]
+        images.append(target_ids.image(target, hip_link(ctx, step, objects = objects, target = target), ctx.label))
     bundle = bundle_images(
         ctx,
+        compression = compression_of(ctx, where),
         host = host_triple(ctx),
         images = images,
         out = ctx.actions.declare_file(ctx.label.name + ".hipfb"),
@@ -141,7 +132,7 @@ def _hip_device_link_impl(ctx):
         bundle,
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
-            _validation = validate_bundle(ctx, bundle = bundle, images = images, linked = True, where = where),
+            _validation = depset(validate_bundle(ctx, bundle = bundle, images = images, linked = True, where = where)),
             bundle = depset([bundle.file]),
             **image_groups(images)
         ),

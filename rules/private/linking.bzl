@@ -94,54 +94,21 @@ def registration_symbol(ctx):
     """
     return "" if ctx.attr.alwayslink else "registration of " + name_of(ctx.label)
 
-def isolate_objects(ctx, objects, suffixes = None, reference = ""):
-    """Assigns the offload entries of objects to one target, so that no other target registers them.
-
-    Args:
-      ctx: the rule's context; the rule has `PROGRAM_GROUPS`.
-      objects: list of host objects.
-      suffixes: for each object, the suffix of its entries or fat binary; by default, the suffix of the target.
-      reference: symbol that objects with entries refer to; empty for none.
-
-    Returns:
-      list of the new objects.
-    """
-    isolated = []
-    for file, suffix in zip(objects, suffixes or [entries_suffix(ctx)] * len(objects)):
-        out = ctx.actions.declare_file(file.basename.removesuffix(".o") + ".own.o", sibling = file)
-        args = offload_arguments(ctx, "isolate")
-        args.add(file, format = "--input=%s")
-        args.add(out, format = "--output=%s")
-        args.add("--suffix=" + suffix)
-        if reference:
-            args.add("--reference=" + reference)
-        run_offload(
-            ctx,
-            arguments = args,
-            inputs = [file],
-            mnemonic = "OffloadIsolate",
-            outputs = [out],
-            progress_message = "Naming offload entries of %{input}",
-        )
-        isolated.append(out)
-    return isolated
-
-def hold_fat_binary(ctx, *, bundle, host, name, suffix, triple):
-    """Creates an object with the fat binary that a host object registers, after `isolate_objects`.
+def hold_fat_binary(ctx, *, bundle, host, suffix, triple):
+    """Creates an object with the fat binary that a host object registers.
 
     Args:
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
       bundle: the fat binary.
       host: the host object. If it does not refer to the fat binary, because its source has neither kernels nor device
         variables, the result is an object without content.
-      name: name of the source in the target.
-      suffix: suffix of the host object.
+      suffix: suffix of the fat binary, see `own_entries`.
       triple: result of `host_triple`.
 
     Returns:
       the object.
     """
-    out = ctx.actions.declare_file("{}/host/{}.fatbin.o".format(ctx.label.name, name))
+    out = ctx.actions.declare_file(host.basename.removesuffix(".o") + ".fatbin.o", sibling = host)
     args = offload_arguments(ctx, "register")
     args.add("--kind=hip")
     args.add("--triple=" + triple)
@@ -194,7 +161,7 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
       ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `HOST_ATTRS`.
       kind: `openmp`, `hip`, `cuda` or `sycl`.
       files: list of images, or of the one bundle.
-      own_entries: list of the objects from `isolate_objects` whose entries belong to
+      own_entries: list of the objects, compiled with `own_entries`, whose entries belong to
         the images; None for the entries of all objects that clang compiled.
       relocatable: whether later device links ignore the images.
       suffix: suffix of the entries; by default, the suffix of the target.
