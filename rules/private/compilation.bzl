@@ -27,18 +27,18 @@ DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_A
         doc = "Additional compiler flags.",
     ),
     "defines": attr.string_list(
-        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`.",
+        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`. Unlike in `cc_library`, for this target only, because nothing includes its headers.",
     ),
     "deps": attr.label_list(
         doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`.",
         providers = [CcInfo],
     ),
     "hdrs": attr.label_list(
-        doc = "Headers that the sources include, by their path relative to the workspace.",
+        doc = "Headers that the sources include, by their path relative to the workspace. Unlike in `cc_library`, for this target only: it is not a library of C++.",
         allow_files = True,
     ),
     "includes": attr.string_list(
-        doc = "Directories to add to the include path, relative to the package; `.` is the package itself.",
+        doc = "Directories to add to the include path, relative to the package; `.` is the package itself. Unlike in `cc_library`, for this target only.",
     ),
 }
 
@@ -71,7 +71,6 @@ def compiler_of(ctx, *, headers = None, cc = None):
         target = ["--target=" + triple] if triple else [],
         # Without headers, there is nothing to list.
         tracks_headers = bool(headers and headers.headers) and ctx.attr._track_headers[BuildSettingInfo].value,
-        triple = triple,
     )
 
 def _once(compiler, key, compute):

@@ -1,7 +1,7 @@
 """Links of device code, with clang's driver and lld. Everything that reaches lld's command line is in this file.
 
 A rule calls `device_link` for each link, with the result of `hip_link_step`, `ptx_link_step`, `openmp_link_step` or
-`merge_objects_step`. The flags of all links are in this order: target, flags of compilations that affect code generation,
+`merge_objects_step`. `link_program` links what is in the objects of a program. The flags of all links are in this order: target, flags of compilations that affect code generation,
 flags of the toolchain, flags of the Bazel target, inputs.
 """
 
@@ -143,9 +143,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
     shared = _shared(ctx, step, out)
     objects = [object.file for object in linked]
     library = [object.file for object in step.library]
-    call = ctx.actions.args()
-    call.use_param_file("@%s", use_always = True)
-    call.set_param_file_format("multiline")
+    call = _arguments_of_program(ctx)
     call.add_all(shared.words)
     call.add_all(linked + step.library, map_each = _object_words)
     call.add_all(shared.clang)
@@ -168,17 +166,15 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         args.add_all(objects)
         if library:
             args.add_all(library)
-    ctx.actions.run(
+    _run(
+        ctx,
+        shared.toolchain,
         arguments = [call, shared.arguments, args],
-        exec_group = LINK_GROUP,
-        executable = shared.executable,
-        execution_requirements = _REQUIREMENTS,
         inputs = depset(objects + library + checked, transitive = [shared.files]),
+        message = message,
         mnemonic = mnemonic,
         outputs = outputs,
-        progress_message = message,
-        resource_set = _resources,
-        tools = shared.tools,
+        resources = _resources,
     )
 
 _REQUIREMENTS = {"supports-path-mapping": "1"}
@@ -208,9 +204,8 @@ def _shared(ctx, step, out):
         step.shared.append(struct(
             arguments = args,
             clang = ["--", toolchain.clang.executable],
-            executable = ctx.exec_groups[LINK_GROUP].toolchains[PROGRAM_TYPE].offload_program,
-            files = depset(getattr(ctx.files, "additional_linker_inputs", []), transitive = [toolchain.link_files]),
-            tools = [toolchain.clang],
+            files = _files(ctx, toolchain),
+            toolchain = toolchain,
             words = words,
         ))
     return step.shared[0]
@@ -379,16 +374,66 @@ def merge_objects_step(triple):
     """
     return _step(words = ["--target=" + triple, "-fuse-ld=lld", "-nostdlib", "-r"])
 
-def program_link_flags(ctx, toolchain, *, copts, linkopts):
-    """Returns the flags of the device links of `offload_link`, for which the program finds targets and inputs.
+def link_program(ctx, *, objects, out, host, copts, linkopts):
+    """Registers the link of all device code in the objects of a program. The program finds the targets and their inputs.
 
     Args:
-      ctx: the rule's context.
-      toolchain: result of `device_toolchain_of`.
+      ctx: the rule's context; the rule has the exec group for links, `DEVICE_ATTRS` and `LINKER_INPUTS_ATTRS`.
+      objects: list of Files: objects and archives.
+      out: the File that the link writes: an object that registers the images.
+      host: result of `host_triple`.
       copts: compiler flags.
       linkopts: result of `device_linkopts_of` for all targets.
-
-    Returns:
-      list of strings for `add_flags`.
     """
-    return generation_flags(ctx, toolchain, copts) + toolchain.link_flags + linkopts
+    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    call = _arguments_of_program(ctx)
+    call.add("link")
+    call.add(toolchain.clang.executable, format = "--clang=%s")
+    call.add(host, format = "--triple=%s")
+    call.add(out, format = "--output=%s")
+    call.add("--advice=add the library that defines it to deps, or the object to srcs; for symbols that begin with __kmpc_, add LLVM's device runtime to device_linkopts")
+
+    # Here, the objects of libraries are in archives, and no other object refers to their members.
+    call.add("--whole-archive")
+    add_flags(call, generation_flags(ctx, toolchain, copts) + toolchain.link_flags + linkopts, out, format_each = "--device-arg=%s")
+    call.add_all(objects)
+    _run(
+        ctx,
+        toolchain,
+        arguments = [call],
+        inputs = depset(objects, transitive = [_files(ctx, toolchain)]),
+        message = "Linking device code %{label}",
+        mnemonic = "OffloadLink",
+        outputs = [out],
+        resources = _resources_of_program,
+    )
+
+def _resources_of_program(_os, _inputs):
+    # The links of all targets run in parallel.
+    return {"cpu": 2, "memory": 1000}
+
+def _arguments_of_program(ctx):
+    args = ctx.actions.args()
+    args.use_param_file("@%s", use_always = True)
+    args.set_param_file_format("multiline")
+    return args
+
+def _files(ctx, toolchain):
+    """Returns the files of the compiler, and those that flags refer to."""
+    files = getattr(ctx.files, "additional_linker_inputs", [])
+    return depset(files, transitive = [toolchain.link_files]) if files else toolchain.link_files
+
+def _run(ctx, toolchain, *, arguments, inputs, outputs, mnemonic, message, resources):
+    """Registers an action that runs the program, which runs clang."""
+    ctx.actions.run(
+        arguments = arguments,
+        exec_group = LINK_GROUP,
+        executable = ctx.exec_groups[LINK_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+        execution_requirements = _REQUIREMENTS,
+        inputs = inputs,
+        mnemonic = mnemonic,
+        outputs = outputs,
+        progress_message = message,
+        resource_set = resources,
+        tools = [toolchain.clang],
+    )

@@ -17,6 +17,17 @@ def contexts_of(targets):
     """
     return [target[CcInfo].compilation_context for target in targets if CcInfo in target]
 
+def context_of(targets):
+    """Returns the headers of dependencies.
+
+    Args:
+      targets: list of Targets.
+
+    Returns:
+      a CcCompilationContext.
+    """
+    return cc_common.merge_compilation_contexts(compilation_contexts = contexts_of(targets))
+
 def _repository_define(ctx):
     """Returns the definition with which C++ sources find their runfiles, as in cc_library."""
     return "BAZEL_CURRENT_REPOSITORY=\"{}\"".format(ctx.label.repo_name)
@@ -34,23 +45,28 @@ def _collected(ctx, context, local_defines = [], exported = None):
     )
 
 def headers_of(ctx):
-    """Returns the headers that the sources of a rule without host code can include.
+    """Returns the headers that the sources of a rule without host code can include, and those that dependents can include.
 
     Args:
       ctx: the rule's context; the rule has the attributes hdrs, includes, defines, deps and additional_compiler_inputs.
 
     Returns:
       a struct for `compiler_of`: headers is a depset of the headers; files, a depset of the headers and of the files that
-      flags refer to; context, the CcCompilationContext of the sources; defines, includes, quote_includes and
+      flags refer to; context, the CcCompilationContext of dependents; defines, includes, quote_includes and
       system_includes, depsets of strings.
     """
-    return _collected(ctx, _context(ctx))
+    context = _context(ctx)
+    own = context
+    if private_headers_of(ctx):
+        private = cc_common.create_compilation_context(headers = depset(private_headers_of(ctx)))
+        own = cc_common.merge_compilation_contexts(compilation_contexts = [private, context])
+    return _collected(ctx, own, exported = context)
 
 def _context(ctx):
-    """Returns the headers of the target and of those that it depends on, without a module map."""
+    """Returns the headers for dependents, without a module map."""
     own = cc_common.create_compilation_context(
         defines = depset(expand_defines(ctx, "defines")),
-        headers = depset(ctx.files.hdrs + private_headers_of(ctx)),
+        headers = depset(ctx.files.hdrs),
         includes = depset(include_folders(ctx)),
         quote_includes = depset(_with_generated(ctx, [ctx.label.workspace_root or "."])),
     )

@@ -1,7 +1,6 @@
 """hip_device_link links the device code of all HIP libraries of a program."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "DEVICE_LINKOPTS_ATTRS", "device_linkopts_of")
@@ -12,8 +11,8 @@ load(":device_link.bzl", "hip_link_step")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS", "expand_flags")
 load(":hip_compile.bzl", "hip_link")
 load(":images.bzl", "image_groups")
-load(":libraries.bzl", "runfiles_of")
-load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info", "register_images")
+load(":libraries.bzl", "program_providers")
+load(":linking.bzl", "HOST_ATTRS", "host_triple", "register_images")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 load(":target_ids.bzl", "target_ids")
@@ -119,16 +118,7 @@ def _hip_device_link_impl(ctx):
         own_entries = [file for library in libraries for file in library.host],
         suffix = DEVICE_LINK_SUFFIX,
     )
-    infos = [dep[CcInfo] for dep in ctx.attr.deps]
-    return [
-        DefaultInfo(files = depset([registration]), runfiles = runfiles_of(ctx, [], ctx.attr.deps)),
-        coverage_common.instrumented_files_info(ctx, dependency_attributes = ["deps"]),
-        linked_cc_info(
-            ctx,
-            compilation_context = cc_common.merge_cc_infos(cc_infos = infos).compilation_context,
-            deps = infos,
-            objects = [registration],
-        ),
+    return program_providers(ctx, deps = ctx.attr.deps, objects = [registration]) + [
         bundle,
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(

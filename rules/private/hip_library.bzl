@@ -10,7 +10,7 @@ load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compilation_id_of", "compiler_of", "own_entries")
 load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
 load(":flags.bzl", "expand_flags")
-load(":headers.bzl", "contexts_of", "library_headers")
+load(":headers.bzl", "library_headers")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "c_objects", "hip_host_objects", "hip_images", "hip_sources")
 load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
 load(":images.bzl", "image_groups")
@@ -84,7 +84,7 @@ def _exported(ctx, headers, runtime):
     """Returns the headers for dependents. Headers of the library can include those of HIP."""
     if not ctx.files.hdrs and not ctx.files.textual_hdrs:
         return headers.context
-    return cc_common.merge_compilation_contexts(compilation_contexts = [headers.context] + contexts_of([runtime]))
+    return cc_common.merge_compilation_contexts(compilation_contexts = [headers.context, runtime[CcInfo].compilation_context])
 
 def _openmp_runtime_of(ctx, host_copts):
     """Returns clang's OpenMP runtime if host code uses it, a list."""

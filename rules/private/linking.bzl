@@ -1,16 +1,43 @@
-"""Registration of device code, and CcInfo to link it into programs."""
+"""Registration of device code."""
 
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
-load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load(":cc_flags.bzl", "cc_configuration")
 load(":messages.bzl", "name_of")
 load(":program.bzl", "offload_arguments", "run_offload")
 
-# The attributes of a rule that registers images.
+HostPlatformInfo = provider(
+    doc = "The target platform, which is the host of devices. It is computed once for all targets of a configuration.",
+    fields = {
+        "triple": "The triple if the platform is one for which all rules work, Linux on x86_64 or aarch64; else None.",
+        "windows": "The triple if the platform is Windows on x86_64, else None.",
+    },
+)
+
+def _host_platform_impl(ctx):
+    def is_on(constraint):
+        return ctx.target_platform_has_constraint(constraint[platform_common.ConstraintValueInfo])
+
+    cpu = "x86_64" if is_on(ctx.attr._x86_64) else "aarch64" if is_on(ctx.attr._aarch64) else None
+    return [HostPlatformInfo(
+        triple = cpu + "-unknown-linux-gnu" if cpu and is_on(ctx.attr._linux) else None,
+        windows = "x86_64-pc-windows-msvc" if cpu == "x86_64" and is_on(ctx.attr._windows) else None,
+    )]
+
+host_platform = rule(
+    implementation = _host_platform_impl,
+    doc = "Finds the triple of the target platform.",
+    attrs = {
+        "_aarch64": attr.label(default = "@platforms//cpu:aarch64"),
+        "_linux": attr.label(default = "@platforms//os:linux"),
+        "_windows": attr.label(default = "@platforms//os:windows"),
+        "_x86_64": attr.label(default = "@platforms//cpu:x86_64"),
+    },
+)
+
+# The attribute of a rule that depends on the target platform.
 HOST_ATTRS = {
-    "_aarch64": attr.label(default = "@platforms//cpu:aarch64"),
-    "_linux": attr.label(default = "@platforms//os:linux"),
-    "_x86_64": attr.label(default = "@platforms//cpu:x86_64"),
+    "_host_platform": attr.label(
+        default = "//rules/private:host_platform",
+        providers = [HostPlatformInfo],
+    ),
 }
 
 _PLATFORM = """{}: the target platform is not Linux on x86_64 or aarch64{}, so device images cannot be registered. \
@@ -32,23 +59,16 @@ def host_triple(ctx):
     """
     return linux_triple(ctx) or fail(_PLATFORM.format(name_of(ctx.label), ""))
 
-# Additional attributes of a rule that also creates registration objects for Windows.
-WINDOWS_ATTRS = {
-    "_windows": attr.label(default = "@platforms//os:windows"),
-}
-
 def registration_triple(ctx):
     """Returns the triple of the target platform, for a registration without compilations of host code.
 
     Args:
-      ctx: the rule's context; the rule has `HOST_ATTRS` and `WINDOWS_ATTRS`.
+      ctx: the rule's context; the rule has `HOST_ATTRS`.
 
     Returns:
       a string of four fields.
     """
-    if _is(ctx, ctx.attr._windows) and _is(ctx, ctx.attr._x86_64):
-        return "x86_64-pc-windows-msvc"
-    return linux_triple(ctx) or fail(_PLATFORM.format(name_of(ctx.label), ", or Windows on x86_64"))
+    return ctx.attr._host_platform[HostPlatformInfo].windows or linux_triple(ctx) or fail(_PLATFORM.format(name_of(ctx.label), ", or Windows on x86_64"))
 
 def linux_triple(ctx):
     """Returns the triple of the target platform if it is one for which all rules work.
@@ -59,14 +79,7 @@ def linux_triple(ctx):
     Returns:
       a string of four fields, or None.
     """
-    if _is(ctx, ctx.attr._linux):
-        for cpu, constraint in [("x86_64", ctx.attr._x86_64), ("aarch64", ctx.attr._aarch64)]:
-            if _is(ctx, constraint):
-                return cpu + "-unknown-linux-gnu"
-    return None
-
-def _is(ctx, constraint):
-    return ctx.target_platform_has_constraint(constraint[platform_common.ConstraintValueInfo])
+    return ctx.attr._host_platform[HostPlatformInfo].triple
 
 def entries_suffix(ctx):
     """Returns a suffix that distinguishes the offload entries of a target from those of others in a program.
@@ -199,44 +212,3 @@ def register_images(ctx, *, kind, files, own_entries = None, relocatable = False
         progress_message = "Writing the registration of %{label}",
     )
     return out
-
-def linked_cc_info(ctx, *, objects, deps, cc = None, additional_inputs = [], alwayslink = True, compilation_context = None, linkopts = [], linkstatic = True):
-    """Returns a CcInfo whose objects are linked into all dependents.
-
-    Args:
-      ctx: the rule's context; the rule uses the C++ toolchain.
-      objects: list of position-independent objects.
-      deps: list of CcInfo that are linked with them.
-      cc: result of `cc_configuration`, if the rule already has it.
-      additional_inputs: list of files that linkopts refer to.
-      alwayslink: whether programs include objects that they do not refer to.
-      compilation_context: headers that dependents can include.
-      linkopts: linker flags of programs.
-      linkstatic: whether programs that use shared libraries also link the objects.
-
-    Returns:
-      a CcInfo.
-    """
-    cc = cc or cc_configuration(ctx)
-    linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
-        actions = ctx.actions,
-        additional_inputs = additional_inputs,
-        alwayslink = alwayslink,
-        cc_toolchain = cc.toolchain,
-        compilation_outputs = cc_common.create_compilation_outputs(
-            objects = depset(objects),
-            pic_objects = depset(objects),
-        ),
-        disallow_dynamic_library = linkstatic or not cc_common.is_enabled(
-            feature_configuration = cc.features,
-            feature_name = "supports_dynamic_linker",
-        ),
-        feature_configuration = cc.features,
-        linking_contexts = [dep.linking_context for dep in deps],
-        name = ctx.label.name,
-        user_link_flags = linkopts,
-    )
-    return CcInfo(
-        compilation_context = compilation_context,
-        linking_context = linking_context,
-    )

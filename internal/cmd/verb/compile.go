@@ -76,6 +76,5 @@ func (f *compileFlags) run(ctx context.Context, call *command.Call, operands []s
 	if err := compilation.Run(f.opt); err != nil || f.isolate.Output == "" {
 		return err
 	}
-	f.isolate.Input = f.isolate.Output
-	return link.Isolate(ctx, call.Session, f.isolate)
+	return link.IsolateInPlace(ctx, call.Session, f.isolate)
 }
