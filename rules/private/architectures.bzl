@@ -63,8 +63,11 @@ def _check_key(name, where):
     target_ids.check_name(name, where)
 
 def _arch_flags(ctx, attribute, target):
+    texts_of = getattr(ctx.attr, attribute)
+    if not texts_of:
+        return []
     flags = []
-    for name, texts in getattr(ctx.attr, attribute).items():
+    for name, texts in texts_of.items():
         _check_key(name, "{}: {}".format(name_of(ctx.label), attribute))
         if target_ids.matches(name, target):
             flags.extend(expand_texts(ctx, attribute, texts))

@@ -27,12 +27,13 @@ DEVICE_DEPS_ATTRS = {
 _UNDEFINED = "add a definition to the source, or set rdc = True if another source has one, or add the device_bitcode_library that has one to device_deps"
 _UNDEFINED_RDC = "add a definition to srcs, or add the library that has one to device_deps"
 
-def hip_link(ctx, step, *, target, objects, checked = [], name = ""):
+def hip_link(ctx, step, *, folder, target, objects, checked = [], name = ""):
     """Links device code for one architecture.
 
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS`.
       step: result of `hip_link_step` for the target.
+      folder: path of the image, relative to the package and without extension; with a name, of its directory.
       target: struct returned by `target_ids.complete`.
       objects: list of structs: file (an object or bitcode) and source (its name in messages).
       checked: list of Files that must exist before the link.
@@ -41,16 +42,13 @@ def hip_link(ctx, step, *, target, objects, checked = [], name = ""):
     Returns:
       the image.
     """
-    arch = target.target_id
-    out = ctx.actions.declare_file(
-        ctx.label.name + "/" + target_ids.file_name(arch) + ("/" + name if name else "") + (".spv" if target_ids.is_portable(target) else ".co"),
-    )
+    out = ctx.actions.declare_file(folder + ("/" + name if name else "") + (".spv" if target_ids.is_portable(target) else ".co"))
     device_link(
         ctx,
         step,
         checked = checked,
         linked = objects,
-        message = "Linking " + (name + " of " if name else "") + "%{label} for " + arch,
+        message = "Linking " + (name + " of " if name else "") + "%{label} for " + target.target_id,
         mnemonic = "OffloadDeviceLink",
         out = out,
     )
@@ -185,13 +183,13 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
             fail("{}: no source for {}: arch_srcs has all of srcs, and no source for it; add one, or leave {} out of offload_archs".format(where, arch, arch))
         portable = target_ids.is_portable(target)
         generates = is_bitcode(target, lto = lto, rdc = rdc)
-        folder = ctx.label.name + "/" + target_ids.file_name(arch) + "/"
+        folder = ctx.label.name + "/" + target_ids.file_name(arch)
         extension = ".bc" if generates else ".o"
         mnemonic = "OffloadHipPortableCompile" if portable else "OffloadHipCompile"
         step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = lto, rdc = rdc)
         compiled = {}
         for src in sources:
-            out = ctx.actions.declare_file(folder + names[src] + extension)
+            out = ctx.actions.declare_file(folder + "/" + names[src] + extension)
             compile(ctx, compiler, step, message = "Compiling " + src.short_path + " for " + arch, mnemonic = mnemonic, out = out, src = src)
             compiled[names[src]] = struct(file = out, id = target.id, label = ctx.label, source = source_names[src])
         if rdc:
@@ -201,7 +199,7 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
         library = [object for object in deps.to_list() if object.id == target.id] if relocatable else []
         checked = []
         if library:
-            checked.append(ctx.actions.declare_file("{}/{}.device_deps".format(ctx.label.name, target_ids.file_name(arch))))
+            checked.append(ctx.actions.declare_file(folder + ".device_deps"))
             _check_copies(
                 ctx,
                 labels = [object.label for object in library],
@@ -227,6 +225,7 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
                 ctx,
                 link_step,
                 checked = checked,
+                folder = folder,
                 name = unit,
                 objects = [compiled[unit]] if unit else compiled.values(),
                 target = target,

@@ -100,8 +100,9 @@ def _hip_device_link_impl(ctx):
             generates = True,
             linkopts = device_linkopts_of(ctx, target),
         )
+        folder = ctx.label.name + "/" + target_ids.file_name(target.target_id)
         objects = [object for library in libraries for object in library.code if object.id == target.id]
-        images.append(target_ids.image(target, hip_link(ctx, step, objects = objects, target = target), ctx.label))
+        images.append(target_ids.image(target, hip_link(ctx, step, folder = folder, objects = objects, target = target), ctx.label))
     bundle = bundle_images(
         ctx,
         compression = compression_of(ctx, where),

@@ -15,7 +15,7 @@ import (
 // bare is a rule with as many actions as a hip_library of four sources for four GPUs, and nothing else.
 const bare = `def _bare_impl(ctx):
     outs = []
-    for i in range(54):
+    for i in range(50):
         out = ctx.actions.declare_file("{}/{}.o".format(ctx.label.name, i))
         args = ctx.actions.args()
         args.add("-o", out)
