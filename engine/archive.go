@@ -10,6 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
+	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 )
@@ -47,7 +48,7 @@ func (s *Session) Archive(ctx context.Context, opt ArchiveOptions) error {
 					return err
 				}
 			} else if format := object.Identify(inputs[i].Bytes()); format == object.Unknown && opt.Read.Warn != nil {
-				opt.Read.Warn(fmt.Errorf("%s: not a bundle or an object", opt.Inputs[i]))
+				opt.Read.Warn(fmt.Errorf("%s: not a bundle or an object: found %s", opt.Inputs[i], check.Format(inputs[i].Bytes())))
 			}
 			index(&members[i])
 			return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // members returns the names and contents of an archive's members.

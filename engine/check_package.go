@@ -23,6 +23,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/prune"
 	"github.com/rules-offload/rules_offload/internal/registered"
+	"github.com/rules-offload/rules_offload/internal/rocmdata"
 )
 
 // PackageOptions are the options of CheckPackage.
@@ -217,7 +218,7 @@ func (p *packageCheck) local(root, name string) error {
 func (p *packageCheck) contents() error {
 	for _, f := range p.files {
 		extension := path.Ext(f.path)
-		isCode := slices.Contains([]string{".co", ".hsaco", ".kdb", ".aks2", kpackExtension}, extension) || extension == ".so" || strings.Contains(path.Base(f.path), ".so.")
+		isCode := rocmdata.IsCode(f.path) || extension == kpackExtension || extension == ".so" || strings.Contains(path.Base(f.path), ".so.")
 		switch {
 		case isCode && f.size == 0:
 			p.fault(f.name, FaultEmpty, fixBuild, "the file has 0 bytes")

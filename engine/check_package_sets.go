@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path"
 	"path/filepath"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/kpack"
+	"github.com/rules-offload/rules_offload/internal/rocmdata"
 	"github.com/rules-offload/rules_offload/internal/wheel"
 )
 
@@ -166,7 +168,7 @@ func (p *packageCheck) source(f *shippedFile, key string, held map[string][]hold
 func (p *packageCheck) otherSource(key string, held map[string][]holder) {
 	var first holder
 	known := make(map[string]bool)
-	for _, id := range sortedKeys(held) {
+	for _, id := range slices.Sorted(maps.Keys(held)) {
 		h := held[id][0]
 		names := h.archive.kernels[h.entry.Ordinal]
 		switch {
@@ -324,34 +326,29 @@ func (p *packageCheck) tensile() error {
 	for _, f := range p.files {
 		byName[f.name] = f
 	}
-	for _, t := range tensileFolders(p.folders) {
-		for _, processor := range sortedKeys(t.catalogue) {
-			if len(t.code[processor]) == 0 {
-				p.fault(t.name, FaultMissing, "package the code files for "+processor, "catalogues name %s, and no code file is for it", processor)
+	for _, t := range rocmdata.FindTensile(directories(p.folders)) {
+		for _, processor := range slices.Sorted(maps.Keys(t.Catalogues)) {
+			if len(t.Code[processor]) == 0 {
+				p.fault(t.Name, FaultMissing, "package the code files for "+processor, "catalogues name %s, and no code file is for it", processor)
 			}
 		}
-		for _, processor := range sortedKeys(t.code) {
-			for _, name := range t.code[processor] {
+		for _, processor := range slices.Sorted(maps.Keys(t.Code)) {
+			for _, name := range t.Code[processor] {
 				if f := byName[name]; f != nil && f.study != nil {
-					p.codeFile(f, processor)
+					p.codeFile(f)
 				}
 			}
-			if len(t.catalogue) > 0 && !t.catalogue[processor] {
-				p.fault(t.name, FaultUnreachable, "package the catalogue for "+processor+", or remove the code", "no catalogue names %s: its %d code files are not used", processor, len(t.code[processor]))
+			if len(t.Catalogues) > 0 && !t.Catalogues[processor] {
+				p.fault(t.Name, FaultUnreachable, "package the catalogue for "+processor+", or remove the code", "no catalogue names %s: its %d code files are not used", processor, len(t.Code[processor]))
 			}
 		}
 	}
 	return nil
 }
 
-// codeFile compares the code in a file with the processor in its name.
-func (p *packageCheck) codeFile(f *shippedFile, processor string) {
-	id := processor
-	for _, variant := range []string{"xnack+", "xnack-"} {
-		if strings.Contains(baseName(f.name), processor+"-"+variant) {
-			id += ":" + variant
-		}
-	}
+// codeFile compares the code in a file with the target ID in its name.
+func (p *packageCheck) codeFile(f *shippedFile) {
+	id := rocmdata.CodeTarget(f.name)
 	for i := range f.study.images {
 		if img := &f.study.images[i]; img.code != nil && kpack.Fits(*img.code, id) {
 			return
@@ -362,28 +359,18 @@ func (p *packageCheck) codeFile(f *shippedFile, processor string) {
 	}
 }
 
-func sortedKeys[V any](m map[string]V) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 // data reports faults of the data of MIOpen and AOTriton.
 func (p *packageCheck) data() error {
-	for _, d := range dataFolders(p.folders) {
-		for i := range d.data {
-			if err := p.c.checkDatum(&d.data[i]); err != nil {
+	for _, d := range rocmdata.FindData(directories(p.folders)) {
+		for i := range d.Files {
+			fault, err := p.c.checkData(&d.Files[i])
+			switch {
+			case err != nil:
 				return err
-			}
-			if fault := d.data[i].Fault; fault != "" {
-				kind := FaultDamaged
-				if strings.HasPrefix(fault, "it has no") || strings.HasPrefix(fault, "it is empty") {
-					kind = FaultEmpty
-				}
-				p.fault(d.data[i].file, kind, fixBuild, "%s", fault)
+			case fault.Empty:
+				p.fault(d.Files[i].Name, FaultEmpty, fixBuild, "%s", fault.Text)
+			case fault.Text != "":
+				p.fault(d.Files[i].Name, FaultDamaged, fixBuild, "%s", fault.Text)
 			}
 		}
 	}

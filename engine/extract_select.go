@@ -9,6 +9,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/check"
 )
 
 // Selection selects the images to extract, with stricter rules than LLVM's
@@ -37,7 +38,7 @@ func (s *Selection) Choose(f *images.File) ([]Extraction, error) {
 		return nil, err
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: no device images", s.Input)
+		return nil, fmt.Errorf("%s: no device images: found %s", s.Input, check.Format(f.Content().Bytes()))
 	}
 	if len(s.Requests) == 0 {
 		all = slices.DeleteFunc(all, func(e *images.DeviceImage) bool { return e.Offload == "host" })
@@ -63,10 +64,7 @@ func (s *Selection) request(to []Extraction, request []offloadbinary.String, all
 			wanted = append(wanted, p.Key+"="+p.Value)
 		}
 	}
-	what := "any image"
-	if wanted != nil {
-		what = strings.Join(wanted, ",")
-	}
+	what := strings.Join(wanted, ",")
 	chosen := slices.DeleteFunc(slices.Clone(all), func(e *images.DeviceImage) bool { return !has(e, request) })
 	switch {
 	case len(chosen) == 0:
@@ -81,6 +79,8 @@ func (s *Selection) request(to []Extraction, request []offloadbinary.String, all
 		return append(to, Extraction{Output: output, Images: chosen, Archive: true, Members: members}), nil
 	case output == "":
 		return s.unnamed(to, chosen), nil
+	case len(chosen) > 1 && what == "":
+		return nil, fmt.Errorf("%s: found %d images, expected one for file=%s: %s; choose one by a property such as arch, or write an archive of them", s.Input, len(chosen), output, describe(chosen))
 	case len(chosen) > 1:
 		return nil, fmt.Errorf("%s: %d images have %s: %s; choose one by another property, or write an archive of them", s.Input, len(chosen), what, describe(chosen))
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // Visits get every source once, with the contents that File.Load returns

@@ -202,6 +202,9 @@ func bundle(data []byte, opt Options) (found []Found, problems []error) {
 // checks the header of a compressed bundle.
 func open(data []byte) (io.Reader, func() error, error) {
 	if !bytes.HasPrefix(data, []byte(compressedMagic)) {
+		if start := data[:min(len(data), len(plainMagic))]; len(start) == 0 || !strings.HasPrefix(plainMagic, string(start)) {
+			return nil, nil, errors.New("not a bundle: found " + Format(data[:min(len(data), headSize)]))
+		}
 		plain := bytes.NewReader(data)
 		return plain, func() error {
 			if plain.Len() > 0 {
@@ -337,11 +340,7 @@ func (c *checker) header() ([]Found, error) {
 	if err := c.read(magic, "the magic"); err != nil {
 		return nil, fmt.Errorf("not a bundle: %w", err)
 	}
-	switch {
-	case string(magic) == plainMagic:
-	case string(magic[:4]) == "\x7fELF":
-		return nil, errors.New("not a bundle: found an ELF file")
-	default:
+	if string(magic) != plainMagic {
 		return nil, fmt.Errorf("not a bundle: found %q, expected the magic %q", magic[:8], plainMagic)
 	}
 	n, err := c.number("the number of entries")

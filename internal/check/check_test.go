@@ -16,7 +16,7 @@ import (
 
 	bundlepkg "github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // plain writes a bundle with adjacent contents, without padding.
@@ -142,32 +142,34 @@ func TestProblems(t *testing.T) {
 		opt  Options
 		want []string
 	}{
-		"empty":            {data: nil, want: []string{"the bundle ends at byte 0x0, inside the magic"}},
-		"no bundle":        {data: []byte("\x7fELF\x02\x01\x01................."), want: []string{"not a bundle: found an ELF file"}},
-		"cut short":        {data: raw[:len(raw)-1], want: []string{"the bundle ends at byte 0x200234, inside entry " + gfx942}},
-		"too long":         {data: append(bytes.Clone(raw), 0), want: []string{"1 bytes after the last entry"}},
-		"count":            {data: changed(raw, 24, 0xff, 0xff, 0xff, 0xff), want: []string{"number of entries at byte 0x18: found 4294967295, expected at most 65536"}},
-		"offset":           {data: changed(raw, at(raw, "hipv4")-18, 0x80), want: []string{"the bundle ends at byte 0x200235, inside the padding before entry "}},
-		"id length":        {data: changed(raw, at(raw, "hipv4")-6, 0xff), want: []string{"the header of entry 2 of 4: an ID of 16711718 bytes"}},
-		"content":          {data: changed(raw, len(raw)-4, 'X'), want: []string{"entry " + gfx942 + " differs from its image at byte 0x200060"}},
-		"missing":          {data: with(func(e []Entry) []Entry { return e[:3] }), want: []string{"missing entry " + gfx942}},
-		"not asked for":    {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: "hip-x"}) }), want: []string{"unexpected entry hip-x"}},
-		"order":            {data: with(func(e []Entry) []Entry { e[0], e[1] = e[1], e[0]; return e }), want: []string{"the order of entries is " + gfx90a + ":xnack+ " + host}},
-		"twice":            {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: host}) }), want: []string{"duplicate entry " + host}},
-		"size":             {data: with(func(e []Entry) []Entry { e[1].Content = e[1].Content[:99]; return e }), want: []string{"entry " + gfx90a + ":xnack+ has 99 bytes, its image 100"}},
-		"conflict":         {data: plain(Entry{ID: gfx90a}, Entry{ID: gfx90a + ":xnack+"}), opt: Options{Entries: []Entry{{ID: gfx90a}, {ID: gfx90a + ":xnack+"}}}, want: []string{"entries " + gfx90a + " and " + gfx90a + ":xnack+ cannot be in one bundle"}},
-		"processor":        {data: plain(Entry{ID: gfx942, Content: codeObject(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: codeObject(0x53f), Name: "a.co"}}}, want: []string{"entry " + gfx942 + ": its image, a.co, is code for gfx90a, not for gfx942: correct its target"}},
-		"feature":          {data: plain(Entry{ID: gfx90a, Content: codeObject(0x73f)}), opt: Options{Entries: []Entry{{ID: gfx90a, Content: codeObject(0x73f)}}}, want: []string{"its image is code for gfx90a:xnack+, not for gfx90a"}},
-		"budget":           {data: raw, opt: Options{Entries: good(), MaxSize: 1000}, want: []string{"found 2097717 bytes, expected at most 1000, the size budget: compress the bundle, remove architectures, or raise the budget"}},
-		"version":          {data: changed(v3, 4, 9), want: []string{"version of the header at byte 0x4: found 9, expected 1, 2 or 3"}},
-		"method":           {data: changed(v3, 6, 7), want: []string{"compression method at byte 0x6: found 7, expected 0 (zlib) or 1 (zstd)"}},
-		"file size":        {data: append(bytes.Clone(v2), 0), want: []string{"the header states a file size of"}},
-		"raw size":         {data: changed(v3, 16, 1), want: []string{"the bundle ends at byte 0x200202, inside entry " + gfx942}},
-		"hash":             {data: changed(v3, 24, ^v3[24]), want: []string{"the hash of the uncompressed bytes is"}},
-		"short header":     {data: v3[:20], want: []string{"20 bytes are too few for the header of a compressed bundle of version 3"}},
-		"shorter header":   {data: v3[:7], want: []string{"7 bytes are too few for the header of a compressed bundle"}},
-		"not zstd":         {data: changed(v3, 32, 0), want: []string{"magic"}},
-		"something behind": {data: compressed(t, 3, 1, append(bytes.Clone(raw), 'x')), want: []string{"1 bytes after the last entry"}},
+		"empty":             {data: nil, want: []string{"not a bundle: found an empty file"}},
+		"text":              {data: []byte("text"), want: []string{"not a bundle: found text"}},
+		"half of the magic": {data: raw[:9], want: []string{"not a bundle: the bundle ends at byte 0x9, inside the magic"}},
+		"no bundle":         {data: append([]byte("\x7fELF\x02\x01\x01"), make([]byte, 57)...), want: []string{"not a bundle: found an ELF file"}},
+		"cut short":         {data: raw[:len(raw)-1], want: []string{"the bundle ends at byte 0x200234, inside entry " + gfx942}},
+		"too long":          {data: append(bytes.Clone(raw), 0), want: []string{"1 bytes after the last entry"}},
+		"count":             {data: changed(raw, 24, 0xff, 0xff, 0xff, 0xff), want: []string{"number of entries at byte 0x18: found 4294967295, expected at most 65536"}},
+		"offset":            {data: changed(raw, at(raw, "hipv4")-18, 0x80), want: []string{"the bundle ends at byte 0x200235, inside the padding before entry "}},
+		"id length":         {data: changed(raw, at(raw, "hipv4")-6, 0xff), want: []string{"the header of entry 2 of 4: an ID of 16711718 bytes"}},
+		"content":           {data: changed(raw, len(raw)-4, 'X'), want: []string{"entry " + gfx942 + " differs from its image at byte 0x200060"}},
+		"missing":           {data: with(func(e []Entry) []Entry { return e[:3] }), want: []string{"missing entry " + gfx942}},
+		"not asked for":     {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: "hip-x"}) }), want: []string{"unexpected entry hip-x"}},
+		"order":             {data: with(func(e []Entry) []Entry { e[0], e[1] = e[1], e[0]; return e }), want: []string{"the order of entries is " + gfx90a + ":xnack+ " + host}},
+		"twice":             {data: with(func(e []Entry) []Entry { return append(e, Entry{ID: host}) }), want: []string{"duplicate entry " + host}},
+		"size":              {data: with(func(e []Entry) []Entry { e[1].Content = e[1].Content[:99]; return e }), want: []string{"entry " + gfx90a + ":xnack+ has 99 bytes, its image 100"}},
+		"conflict":          {data: plain(Entry{ID: gfx90a}, Entry{ID: gfx90a + ":xnack+"}), opt: Options{Entries: []Entry{{ID: gfx90a}, {ID: gfx90a + ":xnack+"}}}, want: []string{"entries " + gfx90a + " and " + gfx90a + ":xnack+ cannot be in one bundle"}},
+		"processor":         {data: plain(Entry{ID: gfx942, Content: codeObject(0x53f)}), opt: Options{Entries: []Entry{{ID: gfx942, Content: codeObject(0x53f), Name: "a.co"}}}, want: []string{"entry " + gfx942 + ": its image, a.co, is code for gfx90a, not for gfx942: correct its target"}},
+		"feature":           {data: plain(Entry{ID: gfx90a, Content: codeObject(0x73f)}), opt: Options{Entries: []Entry{{ID: gfx90a, Content: codeObject(0x73f)}}}, want: []string{"its image is code for gfx90a:xnack+, not for gfx90a"}},
+		"budget":            {data: raw, opt: Options{Entries: good(), MaxSize: 1000}, want: []string{"found 2097717 bytes, expected at most 1000, the size budget: compress the bundle, remove architectures, or raise the budget"}},
+		"version":           {data: changed(v3, 4, 9), want: []string{"version of the header at byte 0x4: found 9, expected 1, 2 or 3"}},
+		"method":            {data: changed(v3, 6, 7), want: []string{"compression method at byte 0x6: found 7, expected 0 (zlib) or 1 (zstd)"}},
+		"file size":         {data: append(bytes.Clone(v2), 0), want: []string{"the header states a file size of"}},
+		"raw size":          {data: changed(v3, 16, 1), want: []string{"the bundle ends at byte 0x200202, inside entry " + gfx942}},
+		"hash":              {data: changed(v3, 24, ^v3[24]), want: []string{"the hash of the uncompressed bytes is"}},
+		"short header":      {data: v3[:20], want: []string{"20 bytes are too few for the header of a compressed bundle of version 3"}},
+		"shorter header":    {data: v3[:7], want: []string{"7 bytes are too few for the header of a compressed bundle"}},
+		"not zstd":          {data: changed(v3, 32, 0), want: []string{"magic"}},
+		"something behind":  {data: compressed(t, 3, 1, append(bytes.Clone(raw), 'x')), want: []string{"1 bytes after the last entry"}},
 	} {
 		opt := test.opt
 		if opt.Entries == nil {

@@ -90,7 +90,11 @@ func (m *image) problem(id, what string) error {
 		if portable {
 			expected = "SPIR-V or LLVM bitcode"
 		}
-		return fmt.Errorf("%s is not a code object: found %s, expected %s; name the output of the device compiler", what, m.found(), expected)
+		found := Format(m.head)
+		if strings.HasSuffix(found, " bundle") {
+			found += " (use a rule whose inputs are bundles)"
+		}
+		return fmt.Errorf("%s is not a code object: found %s, expected %s; name the output of the device compiler", what, found, expected)
 	}
 	if err := checkDevice(id, m.head, what); err != nil {
 		return err
@@ -150,32 +154,39 @@ const lfsMagic = "version https://git-lfs.github.com/"
 // IsLFSPointer reports whether data is a pointer to a file in Git LFS instead of its content.
 func IsLFSPointer(data []byte) bool { return bytes.HasPrefix(data, []byte(lfsMagic)) }
 
-// found describes an image that is not device code.
-func (m *image) found() string {
+// Format describes the format of a file for messages: "text", "a gzip file". head is the start of its content, some
+// hundred bytes at least, or all of it.
+func Format(head []byte) string {
 	for _, known := range []struct{ magic, name string }{
 		{lfsMagic, "a Git LFS pointer (run git lfs pull)"},
 		{"\x1f\x8b", "a gzip file"},
 		{"\x28\xb5\x2f\xfd", "a zstd file"},
 		{"PK\x03\x04", "a zip file"},
-		{plainMagic, "a bundle (use a rule whose inputs are bundles)"},
-		{compressedMagic, "a compressed bundle (use a rule whose inputs are bundles)"},
+		{"MZ", "a PE file"},
+		{plainMagic, "a bundle"},
+		{compressedMagic, "a compressed bundle"},
 		{"\x10\xff\x10\xad", "an offload binary"},
 		{"!<arch>\n", "an archive"},
 		{"\x7fELF\x01", "a 32-bit ELF file"},
 		{"\x7fELF\x02\x02", "a big-endian ELF file"},
 		{"\x03\x02\x23\x07", "SPIR-V"},
+		{"BC\xc0\xde", "LLVM bitcode"},
 	} {
-		if bytes.HasPrefix(m.head, []byte(known.magic)) {
+		if bytes.HasPrefix(head, []byte(known.magic)) {
 			return known.name
 		}
 	}
 	switch {
-	case m.size == 0:
+	case len(head) == 0:
 		return "an empty file"
-	case bytes.HasPrefix(m.head, []byte("\x7fELF")):
+	case bytes.HasPrefix(head, []byte("\x7fELF")) && len(head) < elfHeaderSize:
 		return "an ELF file without its header"
-	case utf8.Valid(m.head) && !bytes.Contains(m.head, []byte{0}):
+	case bytes.HasPrefix(head, []byte("\x7fELF")) && binary.LittleEndian.Uint16(head[18:]) == machineAMDGPU:
+		return "a code object"
+	case bytes.HasPrefix(head, []byte("\x7fELF")):
+		return "an ELF file"
+	case utf8.Valid(head) && !bytes.Contains(head, []byte{0}):
 		return "text"
 	}
-	return fmt.Sprintf("a file that begins with %q", m.head[:min(len(m.head), 8)])
+	return fmt.Sprintf("a file that begins with %q", head[:min(len(head), 8)])
 }

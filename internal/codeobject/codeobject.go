@@ -13,6 +13,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/elf"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // Object is a code object. It refers to the bytes that it was parsed from.
@@ -93,7 +94,7 @@ func Parse(data []byte) (*Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Object{CodeObject: targetOf(data), Relocatable: f.typ == elf.EtRel, Sections: f.sectionList(), elf: f}
+	o := &Object{CodeObject: targetOf(data), Relocatable: f.Format == object.ELFRelocatable, Sections: f.sectionList(), elf: f}
 	if err := f.readSymbols(); err != nil {
 		return nil, err
 	}
@@ -149,8 +150,8 @@ func (o *Object) Empty() bool { return len(o.Kernels) == 0 && o.Variables == 0 }
 // kernelsOfDescriptors lists the kernels of an object that has no metadata.
 func (o *Object) kernelsOfDescriptors() {
 	for _, s := range o.elf.ordered {
-		name := s.name
-		if base, ok := bytes.CutSuffix(name, []byte(".kd")); ok && s.typ == elf.TypeObject && s.size == descriptorSize && len(base) > 0 {
+		name := s.Name
+		if base, ok := bytes.CutSuffix(name, []byte(".kd")); ok && s.Type == elf.TypeObject && s.Size == descriptorSize && len(base) > 0 {
 			o.Kernels = append(o.Kernels, Kernel{Name: base, Symbol: name})
 		}
 	}
@@ -159,21 +160,21 @@ func (o *Object) kernelsOfDescriptors() {
 // complete sets the fields of a kernel that depend on its symbols.
 func (o *Object) complete(k *Kernel) {
 	if s := o.elf.find(k.Name, ""); s != nil {
-		k.CodeSize = number(s.size)
+		k.CodeSize = number(s.Size)
 	}
 	if s := o.elf.find(k.Symbol, ""); s != nil && o.Version > 2 {
-		k.Descriptor = parseDescriptor(o.elf.contents(s, descriptorSize))
+		k.Descriptor = parseDescriptor(o.elf.Contents(s, descriptorSize))
 	}
 	const environment = 24 // number of its bytes that are read
 	if s := o.elf.find(k.Name, "_kernel_environment"); s != nil {
-		if b := o.elf.contents(s, environment); b != nil {
+		if b := o.elf.Contents(s, environment); b != nil {
 			k.OpenMP = &OpenMP{
 				Mode: b[2], MinThreads: int32(u32(b[4:])), MaxThreads: int32(u32(b[8:])),
 				MinTeams: int32(u32(b[12:])), MaxTeams: int32(u32(b[16:])),
 			}
 		}
 	} else if s := o.elf.find(k.Name, "_exec_mode"); s != nil {
-		if b := o.elf.contents(s, 1); b != nil {
+		if b := o.elf.Contents(s, 1); b != nil {
 			k.OpenMP = &OpenMP{Mode: b[0]}
 		}
 	}

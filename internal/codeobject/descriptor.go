@@ -41,4 +41,3 @@ func (d *Descriptor) DynamicVGPRs() bool { return d.Rsrc3>>17&1 != 0 }
 
 func u16(b []byte) uint16 { return binary.LittleEndian.Uint16(b) }
 func u32(b []byte) uint32 { return binary.LittleEndian.Uint32(b) }
-func u64(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }

@@ -19,61 +19,60 @@ const (
 func (o *Object) readNotes() error {
 	f := o.elf
 	segments := false
-	for _, p := range f.phdrs {
-		if p.typ != elf.PtNote {
+	for _, p := range f.Segments {
+		if p.Type != elf.PtNote {
 			continue
 		}
 		segments = true
-		if !f.has(p.offset, p.filesize) {
-			return fmt.Errorf("note segment at byte 0x%x: %d bytes pass the end of the file (%d bytes)", p.offset, p.filesize, len(f.data))
-		}
-		if err := o.notes(p.offset, p.filesize); err != nil {
+		if err := o.notes("segment", p.Offset, p.FileSize); err != nil {
 			return err
 		}
 	}
 	if segments {
 		return nil
 	}
-	for _, s := range f.shdrs {
-		if s.typ != elf.ShtNote {
+	for _, s := range f.Sections {
+		if s.Type != elf.ShtNote {
 			continue
 		}
-		if !f.has(s.offset, s.size) {
-			return fmt.Errorf("note section at byte 0x%x: %d bytes pass the end of the file (%d bytes)", s.offset, s.size, len(f.data))
-		}
-		if err := o.notes(s.offset, s.size); err != nil {
+		if err := o.notes("section", s.Offset, s.Size); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// notes reads the notes at off.
-func (o *Object) notes(off, size uint64) error {
+// notes reads the notes of a segment or section at off.
+func (o *Object) notes(where string, off, size uint64) error {
 	const header = 12
-	f := o.elf
-	for end := off + size; end-off >= header; {
-		name, desc, typ := uint64(u32(f.data[off:])), uint64(u32(f.data[off+4:])), u32(f.data[off+8:])
-		nameAt := off + header
-		descAt := nameAt + align4(name)
-		if room := end - nameAt; align4(name) > room || desc > room-align4(name) {
+	data, ok := o.elf.Range(off, size)
+	if !ok {
+		return fmt.Errorf("note %s at byte 0x%x: %d bytes pass the end of the file", where, off, size)
+	}
+	for end := off + size; len(data) >= header; {
+		name, desc, typ := uint64(u32(data)), uint64(u32(data[4:])), u32(data[8:])
+		rest := data[header:]
+		if room := uint64(len(rest)); align4(name) > room || desc > room-align4(name) {
 			return fmt.Errorf("note at byte 0x%x: a name of %d and a description of %d bytes pass the end of the notes at 0x%x", off, name, desc, end)
 		}
-		owner := string(bytes.TrimRight(f.bytes(nameAt, name), "\x00"))
+		owner := string(bytes.TrimRight(rest[:name], "\x00"))
+		description, descAt := rest[align4(name):][:desc], off+header+align4(name)
 		var err error
 		switch {
 		case owner == "AMDGPU" && typ == noteMetadata:
 			o.HasMetadata = true
-			err = o.readMetadata(f.bytes(descAt, desc), descAt)
+			err = o.readMetadata(description, descAt)
 		case owner == "AMD" && typ == noteMetadataV2:
 			o.HasMetadata = true
-			err = o.readMetadataV2(f.bytes(descAt, desc), descAt)
+			err = o.readMetadataV2(description, descAt)
 		}
 		if err != nil {
 			o.Kernels = nil
 			return err
 		}
-		off = min(descAt+align4(desc), end)
+		next := min(descAt+align4(desc), end)
+		data = data[next-off:]
+		off = next
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/linetable"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // SourceLine is the number of bytes of code from a line of a source file. File is empty and Line
@@ -44,7 +45,7 @@ func (o *Object) Sources() (*Sources, error) {
 	if o.Relocatable {
 		return nil, errors.New("a relocatable code object: addresses in line tables are known after the link")
 	}
-	if !slices.ContainsFunc(o.elf.shdrs, func(s shdr) bool { return string(s.name) == ".debug_line" && s.size > 0 }) {
+	if !slices.ContainsFunc(o.elf.Sections, func(s object.Section) bool { return string(s.Name) == ".debug_line" && s.Size > 0 }) {
 		return nil, ErrNoLineTables
 	}
 	code := o.elf.code()
@@ -62,8 +63,8 @@ func (o *Object) Sources() (*Sources, error) {
 		return nil, err
 	}
 	for i := range o.Kernels {
-		if k := o.elf.find(o.Kernels[i].Name, ""); k != nil && k.size > 0 && o.Kernels[i].CodeSize != nil {
-			if s.Kernels[i], err = a.lines([]addresses{{k.value, k.value + k.size}}); err != nil {
+		if k := o.elf.find(o.Kernels[i].Name, ""); k != nil && k.Size > 0 && o.Kernels[i].CodeSize != nil {
+			if s.Kernels[i], err = a.lines([]addresses{{k.Value, k.Value + k.Size}}); err != nil {
 				return nil, err
 			}
 		}
@@ -77,9 +78,9 @@ type addresses struct{ start, end uint64 }
 // code returns the ranges of the sections with code, by address. They do not overlap.
 func (f *file) code() []addresses {
 	var list []addresses
-	for _, s := range f.shdrs {
-		if s.typ == elf.ShtProgbits && s.flags&elf.ShfExec != 0 && s.flags&elf.ShfAlloc != 0 && f.has(s.offset, s.size) && s.addr+s.size >= s.addr {
-			list = append(list, addresses{s.addr, s.addr + s.size})
+	for i, s := range f.Sections {
+		if _, err := f.Data(i); err == nil && s.Type == elf.ShtProgbits && s.Flags&elf.ShfExec != 0 && s.Flags&elf.ShfAlloc != 0 && s.Addr+s.Size >= s.Addr {
+			list = append(list, addresses{s.Addr, s.Addr + s.Size})
 		}
 	}
 	slices.SortFunc(list, func(a, b addresses) int { return cmp.Compare(a.start, b.start) })
@@ -129,27 +130,22 @@ func (a *attribution) lines(ranges []addresses) ([]SourceLine, error) {
 
 // debug returns the uncompressed contents of the first section with a name, or nil.
 func (f *file) debug(name string) ([]byte, error) {
-	i := slices.IndexFunc(f.shdrs, func(s shdr) bool { return string(s.name) == name && s.typ != elf.ShtNobits })
+	i := slices.IndexFunc(f.Sections, func(s object.Section) bool { return string(s.Name) == name && s.Type != elf.ShtNobits })
 	if i < 0 {
 		return nil, nil
 	}
-	s := &f.shdrs[i]
-	if !f.has(s.offset, s.size) {
-		return nil, fmt.Errorf("%s at byte 0x%x: %d bytes pass the end of the file (%d bytes)", name, s.offset, s.size, len(f.data))
+	data, err := f.Data(i)
+	if err != nil || f.Sections[i].Flags&elf.ShfCompressed == 0 {
+		return data, err
 	}
-	data := f.bytes(s.offset, s.size)
-	if s.flags&elf.ShfCompressed == 0 {
-		return data, nil
-	}
-	data, err := f.inflate(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s at byte 0x%x: %w", name, s.offset, err)
+	if data, err = inflate(data); err != nil {
+		return nil, fmt.Errorf("%s at byte 0x%x: %w", name, f.Sections[i].Offset, err)
 	}
 	return data, nil
 }
 
 // inflate uncompresses a section after its Elf64_Chdr.
-func (f *file) inflate(data []byte) ([]byte, error) {
+func inflate(data []byte) ([]byte, error) {
 	const header, zlibType, zstdType = 24, 1, 2
 	// Debug information is about a third of its size when compressed.
 	const ratio = 64
@@ -188,10 +184,10 @@ func (f *file) inflate(data []byte) ([]byte, error) {
 // and of the names of the kernels.
 func (o *Object) CodeHash() string {
 	h := sha256.New()
-	for _, s := range o.elf.shdrs {
-		if s.typ == elf.ShtProgbits && s.flags&elf.ShfAlloc != 0 && o.elf.has(s.offset, s.size) {
-			fmt.Fprintf(h, "%s %d %d\n", s.name, s.flags, s.size)
-			h.Write(o.elf.bytes(s.offset, s.size))
+	for i, s := range o.elf.Sections {
+		if data, err := o.elf.Data(i); err == nil && s.Type == elf.ShtProgbits && s.Flags&elf.ShfAlloc != 0 {
+			fmt.Fprintf(h, "%s %d %d\n", s.Name, s.Flags, s.Size)
+			h.Write(data)
 		}
 	}
 	for i := range o.Kernels {

@@ -10,8 +10,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 func TestIsolate(t *testing.T) {
@@ -68,7 +68,7 @@ func TestIsolateErrors(t *testing.T) {
 	})
 	for _, test := range []struct{ input, suffix, want string }{
 		{"plain.o", "", "plain.o: no section llvm_offload_entries: nothing to isolate"},
-		{"text", "", "text: found unknown, expected a relocatable ELF object"},
+		{"text", "", "text: found a file of an unknown format, expected a relocatable ELF object"},
 		{"good.o", "a-b", `good.o: suffix "a-b": linkers define the bounds of a section only if its name is a C identifier`},
 		{"registered.o", "", "registered.o: section .llvm.offloading has registered images, which a later device link would link and register again"},
 		{"cut.o", "", "cut.o: "},

@@ -181,17 +181,19 @@ func (f *File) elfTable(i int, size uint64) ([]byte, error) {
 
 // symtab is an opened symbol table.
 type symtab struct {
-	section int // its index, 0 if the file has none
+	section int // its index, 0 if it is in no section
+	offset  uint64
 	entries []byte
 	names   *stringTable
 	shndx   []byte // extended section indices; nil without them
 }
 
-func (f *File) elfSymtab() (t symtab, err error) {
+// elfSymtab opens the symbol table in the section of a type. Its section is 0 if there is none.
+func (f *File) elfSymtab(typ uint32) (t symtab, err error) {
 	shndx := 0
 	for i := range f.Sections {
 		switch f.Sections[i].Type {
-		case elf.ShtSymtab:
+		case typ:
 			if t.section != 0 {
 				return t, fmt.Errorf("sections %d and %d are both symbol tables", t.section, i)
 			}
@@ -204,6 +206,7 @@ func (f *File) elfSymtab() (t symtab, err error) {
 		return t, nil
 	}
 	s := &f.Sections[t.section]
+	t.offset = s.Offset
 	if t.entries, err = f.elfTable(t.section, f.elf.symSize()); err != nil {
 		return t, err
 	}
@@ -250,9 +253,9 @@ func (f *File) symbol(t *symtab, i int) (s elfSymbol, err error) {
 		s.info, s.other, s.shndx = b[12], b[13], h.order.Uint16(b[14:])
 	}
 	var ok bool
-	if s.name, ok = t.names.at(name); !ok {
+	if s.name, ok = t.names.at(name); !ok && (name != 0 || t.section != 0) {
 		return s, fmt.Errorf("symbol %d at byte 0x%x: name offset 0x%x lies outside the table of names (%d bytes)",
-			i, f.Sections[t.section].Offset+uint64(i)*h.symSize(), name, len(t.names.data))
+			i, t.offset+uint64(i)*h.symSize(), name, len(t.names.data))
 	}
 	s.section = uint32(s.shndx)
 	if s.shndx == elf.ShnXindex {
@@ -261,7 +264,7 @@ func (f *File) symbol(t *symtab, i int) (s elfSymbol, err error) {
 		}
 		s.section = h.order.Uint32(t.shndx[4*i:])
 	}
-	if !s.reserved() && s.section >= uint32(len(f.Sections)) && s.section != 0 {
+	if t.section != 0 && !s.reserved() && s.section >= uint32(len(f.Sections)) && s.section != 0 {
 		return s, fmt.Errorf("symbol %d %q: section %d does not exist, the file has %d",
 			i, clip(s.name), s.section, len(f.Sections))
 	}
@@ -269,38 +272,45 @@ func (f *File) symbol(t *symtab, i int) (s elfSymbol, err error) {
 }
 
 func (f *File) elfSymbols(yield func(Symbol, error) bool) {
-	t, err := f.elfSymtab()
+	t, err := f.elfSymtab(elf.ShtSymtab)
 	if err != nil {
 		yield(Symbol{}, err)
 		return
 	}
-	for i := range uint64(len(t.entries)) / f.elf.symSize() {
-		es, err := f.symbol(&t, int(i))
-		if err != nil {
-			yield(Symbol{}, err)
-			return
-		}
-		s := Symbol{
-			Name: es.name, Value: es.value, Size: es.size, Section: -1,
-			Global:  es.binding() != elf.BindLocal,
-			Weak:    es.binding() == elf.BindWeak,
-			Special: i == 0 || es.kind() == elf.TypeFile || es.kind() == elf.TypeSection || f.mappingSymbol(es.name),
-		}
-		switch {
-		case es.shndx == 0:
-		case es.shndx == elf.ShnAbs:
-			s.Kind = Absolute
-		case es.shndx == elf.ShnCommon:
-			s.Kind = Common
-		case es.reserved():
-			s.Kind = Absolute
-		default:
-			s.Kind, s.Section = Defined, int(es.section)
-		}
-		if !yield(s, nil) {
+	for i := range t.count(f.elf) {
+		if s, err := f.programSymbol(&t, i); !yield(s, err) || err != nil {
 			return
 		}
 	}
+}
+
+// count returns the number of symbols.
+func (t *symtab) count(h *elfHeader) int { return int(uint64(len(t.entries)) / h.symSize()) }
+
+// programSymbol decodes symbol i of t as Symbols returns it.
+func (f *File) programSymbol(t *symtab, i int) (Symbol, error) {
+	es, err := f.symbol(t, i)
+	if err != nil {
+		return Symbol{}, err
+	}
+	s := Symbol{
+		Name: es.name, Value: es.value, Size: es.size, Section: -1, Type: es.kind(),
+		Global:  es.binding() != elf.BindLocal,
+		Weak:    es.binding() == elf.BindWeak,
+		Special: i == 0 || es.kind() == elf.TypeFile || es.kind() == elf.TypeSection || f.mappingSymbol(es.name),
+	}
+	switch {
+	case es.shndx == 0:
+	case es.shndx == elf.ShnAbs:
+		s.Kind = Absolute
+	case es.shndx == elf.ShnCommon:
+		s.Kind = Common
+	case es.reserved():
+		s.Kind = Absolute
+	default:
+		s.Kind, s.Section = Defined, int(es.section)
+	}
+	return s, nil
 }
 
 // mappingSymbol reports whether LLVM treats a symbol of this name as a marker of

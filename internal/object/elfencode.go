@@ -114,7 +114,7 @@ func (e *elfEncoder) symbol(name uint32, s *elfSymbol, shndx uint16) {
 
 func (r *elfRewriter) encodeHeader() []byte {
 	e := elfEncoder{h: r.h}
-	phoff := r.phdrs.offset
+	phoff := r.phdrs.Offset
 	if len(r.segments) == 0 {
 		phoff = 0
 	}
@@ -125,17 +125,17 @@ func (r *elfRewriter) encodeHeader() []byte {
 func (r *elfRewriter) encodeSegments() []byte {
 	e := elfEncoder{h: r.h}
 	for _, s := range r.segments {
-		e.u32(s.typ)
+		e.u32(s.Type)
 		if r.h.is64 {
-			e.u32(s.flags)
+			e.u32(s.Flags)
 		}
-		for _, v := range [...]uint64{s.offset, s.vaddr, s.paddr, s.filesz, s.memsz} {
+		for _, v := range [...]uint64{s.Offset, s.Addr, s.PAddr, s.FileSize, s.MemSize} {
 			e.addr(v)
 		}
 		if !r.h.is64 {
-			e.u32(s.flags)
+			e.u32(s.Flags)
 		}
-		e.addr(s.align)
+		e.addr(s.Align)
 	}
 	return e.buf
 }

@@ -57,12 +57,10 @@ type outSymbol struct {
 }
 
 type outSegment struct {
-	typ, flags           uint32
-	offset, vaddr, paddr uint64
-	filesz, memsz, align uint64
-	place                uint64 // offset in the input
-	index                int
-	parent               *outSegment
+	Segment
+	place  uint64 // offset in the input
+	index  int
+	parent *outSegment
 }
 
 type elfRewriter struct {
@@ -190,7 +188,7 @@ func (r *elfRewriter) readSymbols() error {
 	if r.symtab == nil {
 		return nil
 	}
-	t, err := r.f.elfSymtab()
+	t, err := r.f.elfSymtab(elf.ShtSymtab)
 	if err != nil {
 		return err
 	}
@@ -318,51 +316,33 @@ func (r *elfRewriter) readSegments() error {
 		return fmt.Errorf("%w: %d program headers with %d sections", ErrUnwritable, n, len(r.sections))
 	}
 	for i := range n {
-		seg := h.segment(r.f.data[h.phoff+i*h.phdrSize():])
-		seg.index, seg.place = int(i), seg.offset
-		if seg.offset > size || seg.filesz > size-seg.offset {
+		seg := &outSegment{Segment: h.segment(r.f.data[h.phoff+i*h.phdrSize():])}
+		seg.index, seg.place = int(i), seg.Offset
+		if seg.Offset > size || seg.FileSize > size-seg.Offset {
 			return fmt.Errorf("program header %d of %d: offset 0x%x + size 0x%x passes the end of the file (%d bytes)",
-				i, n, seg.offset, seg.filesz, size)
+				i, n, seg.Offset, seg.FileSize, size)
 		}
 		r.segments = append(r.segments, seg)
 		for _, s := range r.sections {
-			if seg.holds(s) && (s.segment == nil || s.segment.offset > seg.offset) {
+			if seg.holds(s) && (s.segment == nil || s.segment.Offset > seg.Offset) {
 				s.segment = seg
 			}
 		}
 	}
-	r.ehdr = &outSegment{index: int(n), filesz: h.ehdrSize()}
+	r.ehdr = &outSegment{index: int(n), Segment: Segment{FileSize: h.ehdrSize()}}
 	r.phdrs = &outSegment{
-		index: int(n) + 1, offset: h.phoff, place: h.phoff, vaddr: h.phoff,
-		filesz: uint64(h.phentsize) * n, align: h.addrSize(),
+		index: int(n) + 1, place: h.phoff,
+		Segment: Segment{Offset: h.phoff, Addr: h.phoff, FileSize: uint64(h.phentsize) * n, Align: h.addrSize()},
 	}
 	for _, child := range append(slices.Clone(r.segments), r.ehdr, r.phdrs) {
 		for _, p := range r.segments {
-			if p != child && p.place <= child.place && p.place+p.filesz > child.place && before(p, child) < 0 &&
+			if p != child && p.place <= child.place && p.place+p.FileSize > child.place && before(p, child) < 0 &&
 				(child.parent == nil || before(p, child.parent) < 0) {
 				child.parent = p
 			}
 		}
 	}
 	return nil
-}
-
-func (h *elfHeader) segment(b []byte) *outSegment {
-	s := &outSegment{typ: h.order.Uint32(b)}
-	if h.is64 {
-		s.flags = h.order.Uint32(b[4:])
-		b = b[8:]
-	} else {
-		s.flags = h.order.Uint32(b[24:])
-		b = b[4:]
-	}
-	w := h.addrSize()
-	s.offset, s.vaddr, s.paddr = h.addr(b), h.addr(b[w:]), h.addr(b[2*w:])
-	s.filesz, s.memsz = h.addr(b[3*w:]), h.addr(b[4*w:])
-	if s.align = h.addr(b[5*w:]); !h.is64 {
-		s.align = h.addr(b[6*w:])
-	}
-	return s
 }
 
 // before orders segments by their offsets in the input.
@@ -375,12 +355,12 @@ func before(a, b *outSegment) int {
 func (seg *outSegment) holds(s *outSection) bool {
 	size := max(s.Size, 1)
 	if s.Type == elf.ShtNobits {
-		if s.Flags&elf.ShfAlloc == 0 || (s.Flags&elf.ShfTLS != 0) != (seg.typ == elf.PtTLS) {
+		if s.Flags&elf.ShfAlloc == 0 || (s.Flags&elf.ShfTLS != 0) != (seg.Type == elf.PtTLS) {
 			return false
 		}
-		return seg.vaddr <= s.Addr && size <= seg.memsz && s.Addr-seg.vaddr <= seg.memsz-size
+		return seg.Addr <= s.Addr && size <= seg.MemSize && s.Addr-seg.Addr <= seg.MemSize-size
 	}
-	return seg.offset <= s.place && size <= seg.filesz && s.place-seg.offset <= seg.filesz-size
+	return seg.Offset <= s.place && size <= seg.FileSize && s.place-seg.Offset <= seg.FileSize-size
 }
 
 func (r *elfRewriter) remove() error {
@@ -712,16 +692,16 @@ func (r *elfRewriter) layout() (uint64, error) {
 	for _, seg := range ordered {
 		var err error
 		if seg.parent != nil {
-			seg.offset = seg.parent.offset + seg.place - seg.parent.place
-		} else if seg.offset, err = place(seg.align, seg.vaddr, seg.filesz, "segment", seg.index); err != nil {
+			seg.Offset = seg.parent.Offset + seg.place - seg.parent.place
+		} else if seg.Offset, err = place(seg.Align, seg.Addr, seg.FileSize, "segment", seg.index); err != nil {
 			return 0, err
 		}
-		at = max(at, seg.offset+seg.filesz)
+		at = max(at, seg.Offset+seg.FileSize)
 	}
 	for i, s := range r.sections {
 		s.index = uint32(i + 1)
 		if s.segment != nil {
-			s.Offset = s.segment.offset + s.place - s.segment.place
+			s.Offset = s.segment.Offset + s.place - s.segment.place
 		}
 	}
 	for _, s := range r.loose() {
@@ -756,7 +736,7 @@ func (r *elfRewriter) loose() []*outSection {
 func (r *elfRewriter) write(size uint64, out content.Sink) error {
 	pieces := r.segmentPieces()
 	pieces = overlay(pieces, piece{0, content.Memory(r.encodeHeader())})
-	pieces = overlay(pieces, piece{r.phdrs.offset, content.Memory(r.encodeSegments())})
+	pieces = overlay(pieces, piece{r.phdrs.Offset, content.Memory(r.encodeSegments())})
 	for _, s := range r.loose() {
 		if s.Type == elf.ShtNobits {
 			continue
@@ -779,13 +759,13 @@ func (r *elfRewriter) write(size uint64, out content.Sink) error {
 // Segments that share bytes in the input share them in the output.
 func (r *elfRewriter) segmentPieces() []piece {
 	segments := slices.Clone(r.segments)
-	slices.SortStableFunc(segments, func(a, b *outSegment) int { return cmp.Compare(a.offset, b.offset) })
+	slices.SortStableFunc(segments, func(a, b *outSegment) int { return cmp.Compare(a.Offset, b.Offset) })
 	var pieces []piece
 	var at uint64
 	for _, s := range segments {
-		from := max(s.offset, at)
-		if end := s.offset + s.filesz; end > from {
-			pieces = append(pieces, piece{from, r.in.Slice(int64(s.place+from-s.offset), int64(end-from))})
+		from := max(s.Offset, at)
+		if end := s.Offset + s.FileSize; end > from {
+			pieces = append(pieces, piece{from, r.in.Slice(int64(s.place+from-s.Offset), int64(end-from))})
 			at = end
 		}
 	}

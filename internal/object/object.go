@@ -1,6 +1,6 @@
 // Package object reads and rewrites object files: the sections and symbols of
 // ELF files (32 and 64 bits, both byte orders, any type), of COFF objects and of
-// PE images.
+// PE images. ParseLinked also reads the segments and dynamic symbols of ELF files.
 //
 // Files are read from an untrusted, mapped []byte: every count, offset and
 // string is checked before it is used, and nothing is copied. The output of
@@ -28,6 +28,8 @@ type File struct {
 	// Sections holds the section headers in file order. For ELF, index 0 is the
 	// null section; for COFF, the section numbered n by symbols is Sections[n-1].
 	Sections []Section
+	// Segments holds the program headers of an ELF file that ParseLinked read.
+	Segments []Segment
 
 	data []byte
 	elf  *elfHeader  // nil for COFF
@@ -122,6 +124,8 @@ type Symbol struct {
 	Kind        SymbolKind
 	// Section is the index into File.Sections of a Defined symbol, else -1.
 	Section int
+	// Type is ELF's type of the symbol; 0 for COFF.
+	Type byte
 	// Global is set for every binding except local; for weak symbols, Weak is also
 	// set.
 	Global, Weak bool

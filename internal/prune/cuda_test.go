@@ -16,9 +16,9 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
 // fatbinary returns a CUDA fatbinary with images of several KiB for targets.

@@ -18,8 +18,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/fixture"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
 const prefix = "hipv4-amdgcn-amd-amdhsa--"

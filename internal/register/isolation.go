@@ -23,7 +23,11 @@ var ErrRegistered = errors.New("has registered images, which a later device link
 // entries refers to this symbol, so that linkers find the registration of the entries in an archive.
 func Isolation(data []byte, suffix, reference string) (object.Edits, error) {
 	var edits object.Edits
-	if format := object.Identify(data); format != object.ELFRelocatable {
+	switch format := object.Identify(data); format {
+	case object.ELFRelocatable:
+	case object.Unknown:
+		return edits, errors.New("found a file of an unknown format, expected a relocatable ELF object")
+	default:
 		return edits, fmt.Errorf("found %s, expected a relocatable ELF object", format)
 	}
 	file, err := object.Parse(data)

@@ -11,12 +11,11 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	ir "github.com/rules-offload/rules_offload/internal/llvmir"
 	"github.com/rules-offload/rules_offload/internal/register"
-
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // Module is the module of one registration.

@@ -12,9 +12,10 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":cc_flags.bzl", "device_flags", "headers_files", "host_environment", "host_flags", "without_inclusions")
 load(":device_link.bzl", "AMDGPU_FEATURES", "RECORDED_PASSES", "flags_of_device", "optimization_record")
-load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "check_rdc", "flag_mapping", "path_of")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "check_counters", "check_rdc", "flag_mapping", "path_of")
 load(":linking.bzl", "host_triple", "linux_triple")
 load(":lto.bzl", "FULL_LTO", "NO_LTO")
+load(":messages.bzl", "flag_of")
 load(":processors.bzl", "INSTRUCTION_SETS")
 load(":ptx.bzl", "ptx_feature")
 load(":sources.bzl", "compilation_id")
@@ -59,15 +60,20 @@ def compiler_of(ctx, *, headers = None, cc = None):
     clang = device_toolchain_of(ctx, COMPILE_GROUP)
     check_rdc(ctx, "--copt", ctx.fragments.cpp.copts)
     triple = linux_triple(ctx)
+    of_toolchain = clang.compile_flags + clang.mode_flags[ctx.var["COMPILATION_MODE"]]
+    of_setting = ctx.attr._device_copts[BuildSettingInfo].value
+    check_counters(ctx, "flags of the device toolchain", of_toolchain)
+    if of_setting:
+        check_counters(ctx, flag_of(ctx.attr._device_copts.label), of_setting)
     return struct(
         cc = cc,
         clang = clang,
-        device_flags = clang.compile_flags + clang.mode_flags[ctx.var["COMPILATION_MODE"]],
+        device_flags = of_toolchain,
         headers = headers,
-        host_flags = lambda language: host_flags(ctx, cc, language),
+        host_flags = lambda language: clang.host_compile_flags + host_flags(ctx, cc, language),
         language_flags = lambda language, parses_host: device_flags(ctx, cc, language, parses_host = parses_host),
         once = {},
-        setting_flags = ctx.attr._device_copts[BuildSettingInfo].value,
+        setting_flags = of_setting,
         target = ["--target=" + triple] if triple else [],
         # Without headers, there is nothing to list.
         tracks_headers = bool(headers and headers.headers) and ctx.attr._track_headers[BuildSettingInfo].value,

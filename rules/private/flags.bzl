@@ -30,7 +30,10 @@ _ARCH_FLAGS = ("--amdgpu-target", "--cuda-gpu-arch", "--offload-arch", "--no-off
 _RDC = "-fgpu-rdc"
 
 # Prefixes of flags that count what a program executes.
-_COUNTERS = ("-fprofile-instr-generate", "-fprofile-generate", "-fcs-profile-generate", "-fcoverage-mapping", "-fprofile-arcs", "-ftest-coverage", "--coverage")
+_COUNTERS = ("-fprofile-instr-generate", "-fprofile-instrument=", "-fprofile-generate", "-fcs-profile-generate", "-fcoverage-mapping", "-fprofile-arcs", "-ftest-coverage", "--coverage")
+
+# The flag before one that does not reach device code.
+_FOR_HOST = "-Xarch_host"
 
 # Prefixes of flags for the link-time optimization of device code.
 _LTO_FLAGS = ("-foffload-lto", "-fno-offload-lto")
@@ -97,16 +100,32 @@ def expand_texts(ctx, attribute, texts):
 
 def _check_device_flags(ctx, attribute, flags):
     """Fails if flags ask for what the rules do by an attribute, or not at all."""
-    for flag in flags:
+    for flag in _device_words(flags):
         if flag.startswith(_LTO_FLAGS) and hasattr(ctx.attr, "lto"):
-            advice = "set the attribute lto instead, \"none\" or \"full\""
-        elif flag.startswith(_COUNTERS) and hasattr(ctx.attr, "rdc"):
-            advice = "device code cannot be instrumented: the rules link no device runtime that writes its counters; " + (
-                "for host code, set host_copts" if hasattr(ctx.attr, "host_copts") else "remove the flag"
-            )
-        else:
-            continue
-        fail("{}: {}: {}: {}".format(name_of(ctx.label), attribute, repr(flag), advice))
+            fail("{}: {}: {}: set the attribute lto instead, \"none\" or \"full\"".format(name_of(ctx.label), attribute, repr(flag)))
+    check_counters(ctx, attribute, flags)
+
+def _device_words(flags):
+    return [flag for flag, before in zip(flags, [""] + flags) if before != _FOR_HOST]
+
+def check_counters(ctx, origin, flags):
+    """Fails if flags ask for counters in device code.
+
+    Args:
+      ctx: the rule's context.
+      origin: where the flags come from, for the message.
+      flags: list of strings.
+    """
+    if not any([flag.startswith(_COUNTERS) for flag in flags]):
+        return
+    for flag in _device_words(flags):
+        if flag.startswith(_COUNTERS):
+            fail("{}: {}: {}: device code cannot be instrumented: the rules link no device runtime that writes its counters; {}".format(
+                name_of(ctx.label),
+                origin,
+                repr(flag),
+                "for host code, set host_copts" if origin in _DEVICE_COPTS and hasattr(ctx.attr, "host_copts") else "remove the flag",
+            ))
 
 def check_rdc(ctx, origin, flags):
     """Fails if flags ask for relocatable device code in a target whose attribute rdc is False.

@@ -131,12 +131,12 @@ def merged_object(ctx, objects):
 # Extensions of files for which coverage is collected.
 _COUNTED = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inl"]
 
-def library_providers(ctx, *, cc, context, objects, runtimes, counted = False):
+def library_providers(ctx, compiler, *, context, objects, runtimes, counted = False):
     """Returns the providers of a rule with `LIBRARY_ATTRS` for C++ programs.
 
     Args:
       ctx: the rule's context; the rule uses the C++ toolchain.
-      cc: result of `cc_configuration`.
+      compiler: result of `compiler_of`.
       context: CcCompilationContext of dependents.
       objects: list of position-independent objects.
       runtimes: list of Targets with the runtimes that host code calls; programs are linked with them.
@@ -149,11 +149,12 @@ def library_providers(ctx, *, cc, context, objects, runtimes, counted = False):
         ctx,
         additional_inputs = ctx.files.additional_linker_inputs,
         alwayslink = ctx.attr.alwayslink,
-        cc = cc,
+        cc = compiler.cc,
         context = context,
         counted = ["srcs", "hdrs"] if counted else [],
         data = ctx.files.data,
         deps = _dependencies(ctx) + ctx.attr.implementation_deps + runtimes,
+        host_link = [compiler.clang.host_link],
         linkopts = expand_flags(ctx, "linkopts"),
         linkstatic = ctx.attr.linkstatic,
         objects = objects,
@@ -174,6 +175,7 @@ def program_providers(
         counted = [],
         data = [],
         headers = [],
+        host_link = [],
         linkopts = [],
         linkstatic = True,
         linked = None):
@@ -190,6 +192,7 @@ def program_providers(
       counted: names of the attributes whose files `bazel coverage` collects the coverage of.
       data: list of Files that programs require at run time.
       headers: list of other Files that the rule outputs.
+      host_link: list of CcInfo with flags of the device toolchain for links of programs.
       linkopts: linker flags of programs.
       linkstatic: whether programs that use shared libraries also link the objects.
       linked: those of the objects that programs link, if not all of them.
@@ -211,7 +214,7 @@ def program_providers(
             feature_name = "supports_dynamic_linker",
         ),
         feature_configuration = cc.features,
-        linking_contexts = [dep[CcInfo].linking_context for dep in deps],
+        linking_contexts = [dep[CcInfo].linking_context for dep in deps] + [info.linking_context for info in host_link],
         name = ctx.label.name,
         user_link_flags = linkopts,
     )

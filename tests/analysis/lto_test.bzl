@@ -1,6 +1,6 @@
 """Analysis tests of the attribute and setting lto."""
 
-load("//rules:defs.bzl", "hip_code_objects", "hip_library", "openmp_library")
+load("//rules:defs.bzl", "device_bitcode_library", "hip_code_objects", "hip_library", "openmp_library")
 load(":testing.bzl", "actions_test_with", "failure_test")
 
 _NEW = {"//command_line_option:extra_toolchains": "//tests/analysis:new_toolchain"}
@@ -149,6 +149,9 @@ def lto_tests(name):
         ("flag", hip_library, {"copts": ["-foffload-lto=thin"]}, "{}: copts: \"-foffload-lto=thin\": set the attribute lto instead, \"none\" or \"full\""),
         ("no_flag", hip_library, {"device_copts": ["-fno-offload-lto"]}, "{}: device_copts: \"-fno-offload-lto\": set the attribute lto"),
         ("counters", hip_library, {"copts": ["-O2 -fprofile-instr-generate"]}, "{}: copts: \"-fprofile-instr-generate\": device code cannot be instrumented: the rules link no device runtime that writes its counters; for host code, set host_copts"),
+        ("counters_openmp", openmp_library, {"copts": ["-fprofile-generate=dir"], "srcs": ["a.c"]}, "{}: copts: \"-fprofile-generate=dir\": device code cannot be instrumented: the rules link no device runtime that writes its counters; for host code, set host_copts"),
+        ("counters_device", openmp_library, {"device_copts": ["-Xarch_host", "-fcoverage-mapping", "-Xarch_device", "-fprofile-instr-generate"], "srcs": ["a.c"]}, "{}: device_copts: \"-fprofile-instr-generate\": device code cannot be instrumented"),
+        ("counters_cc1", device_bitcode_library, {"copts": ["-Xclang", "-fprofile-instrument=clang"], "srcs": ["a.hip"]}, "{}: copts: \"-fprofile-instrument=clang\": device code cannot be instrumented: the rules link no device runtime that writes its counters; remove the flag"),
         ("coverage", hip_code_objects, {"copts": ["-fcoverage-mapping"]}, "{}: copts: \"-fcoverage-mapping\": device code cannot be instrumented"),
     ]:
         tests.append("lto_{}_test".format(case))

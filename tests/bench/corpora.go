@@ -24,8 +24,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 // corpus is the code objects of a library, as they are or in other shapes.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 //go:embed performance.md.tmpl

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 // hostObjects are the inputs that get sections.

@@ -24,7 +24,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 

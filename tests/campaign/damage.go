@@ -7,8 +7,8 @@ import (
 	"os/exec"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/workerproto"
-	"github.com/rules-offload/rules_offload/internal/workertest"
+	"github.com/rules-offload/rules_offload/internal/testing/workerproto"
+	"github.com/rules-offload/rules_offload/internal/testing/workertest"
 )
 
 // lane is a worker that reads damaged files, one after the other: some hundred

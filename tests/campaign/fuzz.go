@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 var (

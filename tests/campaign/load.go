@@ -10,8 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/workerproto"
-	"github.com/rules-offload/rules_offload/internal/workertest"
+	"github.com/rules-offload/rules_offload/internal/testing/workerproto"
+	"github.com/rules-offload/rules_offload/internal/testing/workertest"
 )
 
 // load sends a worker requests of mixed sizes from several sides at once, with

@@ -21,7 +21,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 func main() {

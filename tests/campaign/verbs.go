@@ -48,6 +48,7 @@ var commandLines = []commandLine{
 	{"archive", "offload list --type a IN", []string{}},
 	{"object", "offload inspect IN", []string{}},
 	{"code", "offload inspect --kernels --json IN", []string{}},
+	{"library", "offload inspect --sections IN", []string{}},
 	{"library", "offload inspect --summary IN", []string{}},
 	{"library", "offload report --html o1 --markdown o2 --json o3 --base GOOD IN", []string{"o1", "o2", "o3"}},
 	{"code", "offload diff GOOD IN", []string{}},

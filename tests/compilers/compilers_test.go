@@ -23,8 +23,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
@@ -66,14 +66,18 @@ var programs = map[string][]string{
 	"program_rdc":   {"-fgpu-rdc"},
 	"program_none":  {"-fno-offload-lto"},
 	"program_full":  {"-foffload-lto=full"},
+	"program_use":   {"-fprofile-instr-use=summed.profdata"},
 }
+
+// profile has counts of the kernel summed, whose loop never runs.
+const profile = "summed\n18129\n2\n1000\n0\n"
 
 // comparison lists the programs, the modes and the architectures that are compared.
 func comparison() (names, inModes, with []string) {
 	if *all {
 		return slices.Sorted(maps.Keys(programs)), slices.Sorted(maps.Keys(modes)), []string{"gfx90a:xnack+", "gfx942", "gfx1100"}
 	}
-	return []string{"program_alone", "program_rdc"}, []string{"fastbuild"}, []string{"gfx90a:xnack+"}
+	return []string{"program_alone", "program_rdc", "program_use"}, []string{"fastbuild"}, []string{"gfx90a:xnack+"}
 }
 
 const build = `load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
@@ -114,10 +118,12 @@ offload_bundle(
             exclude = [] if name == "rdc" else ["sources/across.hip", "sources/functions.hip"],
         ),
         hdrs = ["sources/device.h"],
+        additional_compiler_inputs = ["summed.profdata"],
+        copts = ["-fprofile-instr-use=$(location summed.profdata)"] if name == "use" else [],
         lto = name if name in ["full", "none"] else "default",
         rdc = name == "rdc",
     )
-    for name in ["alone", "full", "none", "rdc"]
+    for name in ["alone", "full", "none", "rdc", "use"]
 ]
 
 hip_library(
@@ -238,6 +244,10 @@ func TestCompilers(t *testing.T) {
 		contents[name] = string(content)
 	}
 	w := bazeltest.New(t, t.TempDir(), contents)
+	w.Write("summed.proftext", profile)
+	if out, err := exec.Command(llvm.Tool(t, "llvm-profdata"), "merge", filepath.Join(w.Dir, "summed.proftext"), "-o", filepath.Join(w.Dir, "summed.profdata")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	before, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
 	if err != nil {
 		t.Fatal(err)
@@ -271,6 +281,7 @@ func TestCompilers(t *testing.T) {
 				for _, name := range names {
 					c.checkDriver(name, mode)
 				}
+				c.checkProfile(with[0], mode)
 			}
 			if number == 22 {
 				return // Other tests use its tools.
@@ -371,6 +382,18 @@ func (c *clang) checkDriver(name, mode string) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		c.t.Errorf("%s of %s (-clang's driver +the rule):\n%s", mode, name, diff)
+	}
+}
+
+// checkProfile requires that a profile changes the code of its kernel.
+func (c *clang) checkProfile(arch, mode string) {
+	c.t.Helper()
+	var kernels [2]any
+	for i, name := range []string{"program_alone", "program_use"} {
+		kernels[i] = c.figures(c.bin(name + "/" + fileName(arch) + "/sources/several.co"))[arch+" summed"]
+	}
+	if kernels[0] == nil || kernels[1] == nil || mode != "dbg" && cmp.Equal(kernels[0], kernels[1]) {
+		c.t.Errorf("%s: the kernel without a profile is %v, with one %v", mode, kernels[0], kernels[1])
 	}
 }
 

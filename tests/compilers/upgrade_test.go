@@ -14,8 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )

@@ -16,9 +16,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/fixture"
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 	"github.com/rules-offload/rules_offload/tests/internal/comgr"
 )
 

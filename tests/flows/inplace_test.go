@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 // inPlace makes clang and the real clang-linker-wrapper call this project's

@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/internal/linkcache"
-	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 // opened matches a file that strace shows as read or run.

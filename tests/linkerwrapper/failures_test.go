@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 // fake replaces the clang for device links by a shell script, with the output in $out and the

@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 // wrapper returns llvm-offload-wrapper of this project.

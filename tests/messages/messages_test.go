@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
@@ -177,12 +177,12 @@ func TestMessages(t *testing.T) {
 
 		{"budget", []string{"//:over_budget"}, []string{"//:over_budget", "expected at most 1024, the size budget: compress the bundle, remove architectures, or raise the budget"}},
 		{"wrong target", []string{"//:mislabeled_fat"}, []string{"entry hipv4-amdgcn-amd-amdhsa--gfx942: its image, ", "one/gfx1100.co, is code for gfx1100, not for gfx942: correct its target"}},
-		{"no bundle", []string{"//:no_bundle"}, []string{"offload: device.h: no entry serves hipv4-amdgcn-amd-amdhsa--gfx942: the file is not an offload bundle or has no entries"}},
+		{"no bundle", []string{"//:no_bundle"}, []string{"offload: device.h: no bundle entries: found text"}},
 		{"not in archive", []string{"//:not_in_archive"}, []string{"libarchive.a: no entry serves hipv4-amdgcn-amd-amdhsa--gfx942; the archive has hipv4-amdgcn-amd-amdhsa--gfx1100, ", "; choose another target, or add --allow-missing (allow_missing = True in rules)"}},
 		{"no archive", []string{"//:no_archive"}, []string{"offload: device.h: "}},
 		{"conflict in archive", []string{"//:conflict_archive"}, []string{"gfx90a", "gfx90a:xnack+"}},
 		{"not in binary", []string{"//:not_in_binary"}, []string{"binary.ofb: no image has triple=amdgcn-amd-amdhsa,arch=gfx942,kind=hip; there are "}},
-		{"nothing in file", []string{"//:nothing_in_it"}, []string{"offload: device.h: no device images"}},
+		{"nothing in file", []string{"//:nothing_in_it"}, []string{"offload: device.h: no device images: found text"}},
 		{"several in binary", []string{"//:several"}, []string{"twice.ofb: 2 images have triple=amdgcn-amd-amdhsa,arch=gfx1100,kind=hip"}},
 		{"binary for bundle", []string{"//:registered_binary"}, []string{"found an offload binary, expected a fat binary, which the runtime of hip loads"}},
 		{"no object", []string{"//:embedded"}, []string{"text.o: ", "expected an ELF or COFF object"}},

@@ -13,7 +13,7 @@ import (
 
 	"github.com/bazelbuild/buildtools/build"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 

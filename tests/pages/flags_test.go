@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 // otherFlags are flags of programs that the tests do not have.

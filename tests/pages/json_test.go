@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 var update = flag.Bool("update", false, "write docs/json.md from docs/json.schema.json")
@@ -81,7 +81,7 @@ func TestJSON(t *testing.T) {
 	offload("bundle", "--compress", "--output=small.hipfb", "--entry=host-x86_64-unknown-linux-gnu=", "--entry=gfx90a=gfx90a.co")
 	offload("archive", "--output=both.a", "plain.hipfb", "small.hipfb")
 	offload("pack", "--output=packed.ofb", "--image=file=gfx90a.co,triple=amdgcn-amd-amdhsa,arch=gfx90a,kind=openmp,key=value")
-	lines := exec.Command(llvm.Tool(t, "clang++"), "-x", "hip", "-nogpuinc", "-nogpulib", "-I"+filepath.Join(project, "examples/hip_kernels/runtime"), "-gline-tables-only",
+	lines := exec.Command(llvm.Tool(t, "clang++"), "-x", "hip", "-nogpuinc", "-nogpulib", "-I"+filepath.Join(project, "examples/hip_kernels/runtime"), "-gline-tables-only", "-fprofile-instr-generate", "-fcoverage-mapping",
 		"--offload-device-only", "--no-gpu-bundle-output", "--offload-arch=gfx942", filepath.Join(project, "tests/pages/program/math.hip"), "-o", filepath.Join(dir, "lines.co"))
 	if out, err := lines.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -101,6 +101,8 @@ func TestJSON(t *testing.T) {
 		{"inspect_kernels", "inspect --kernels --json libmath.so"},
 		{"inspect_kernels", "inspect --kernels --json both.a gfx942.co"},
 		{"inspect_kernels", "inspect --kernels --sources --json lines.co"},
+		{"inspect_sections", "inspect --sections --json lines.co"},
+		{"inspect_sections", "inspect --sections --json both.a lines.co"},
 		{"inspect_sources", "inspect --sources --json lines.co"},
 		{"inspect_sources", "inspect --sources --json both.a lines.co"},
 		{"inspect_summary", "inspect --summary --json libmath.so"},

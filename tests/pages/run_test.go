@@ -14,8 +14,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/fixture"
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 // A step is a command of a page with what it prints, a block of commands, or a file.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 var orders = flag.Int("orders", 10, "number of random orders of the tools of packagers")

@@ -26,8 +26,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/fixture"
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 var (

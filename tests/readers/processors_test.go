@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 

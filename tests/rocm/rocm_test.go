@@ -11,8 +11,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )

@@ -10,12 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }
@@ -239,6 +240,106 @@ func TestKept(t *testing.T) {
 	} {
 		if out, errs := run(t, dir, "", offload, "inspect", "--sources", file); out != "" || !strings.Contains(errs, message) {
 			t.Errorf("%s: found %q and %q, expected %q", file, out, errs, message)
+		}
+	}
+}
+
+// section is a section in the JSON of offload.
+type section struct {
+	Name, Kind string
+	Size       int64
+}
+
+// TestProfile finds the counters of device code that clang instrumented, in a compressed library and after pruning, and
+// compares their sections with the ELF file.
+func TestProfile(t *testing.T) {
+	dir := t.TempDir()
+	offload := llvm.Offload(t)
+	write(t, filepath.Join(dir, "math.hip"), program)
+	write(t, filepath.Join(dir, "inlined.h"), header)
+	run(t, dir, "", llvm.Tool(t, "clang++"), "-x", "hip", "-nogpuinc", "-nogpulib", "--offload-arch=gfx90a", "--offload-arch=gfx1100", "-O2", "-g",
+		"-Xarch_gfx90a", "-fprofile-instr-generate", "-Xarch_gfx90a", "-fcoverage-mapping", "--no-offload-new-driver", "--offload-compress", "-fPIC", "-c", "math.hip", "-o", "math.o")
+	run(t, dir, "", llvm.Tool(t, "clang++"), "-fuse-ld=lld", "-shared", "math.o", "-o", "libmath.so")
+	run(t, dir, "", offload, "prune", "--input=libmath.so", "--output=pruned.so", "--keep=gfx90a")
+	run(t, dir, "", offload, "extract", "--input=libmath.so", "--image=arch=gfx90a,file=image.co")
+	file, err := elf.Open(filepath.Join(dir, "image.co"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var want, counted []section
+	counters, bytes := int64(0), int64(0)
+	for _, s := range file.Sections[1:] {
+		kind := ""
+		switch {
+		case s.Type == elf.SHT_NOBITS || s.FileSize == 0:
+			continue
+		case s.Name == ".text":
+			kind = "code"
+		case strings.HasPrefix(s.Name, ".debug_"):
+			kind = "debug"
+		case strings.HasPrefix(s.Name, "__llvm_"):
+			kind = "profile"
+			counted = append(counted, section{Name: s.Name, Size: int64(s.FileSize)})
+			bytes += int64(s.FileSize)
+			if s.Name == "__llvm_prf_cnts" {
+				counters = int64(s.FileSize)
+			}
+		}
+		want = append(want, section{s.Name, kind, int64(s.FileSize)})
+	}
+	slices.SortFunc(counted, func(a, b section) int { return strings.Compare(a.Name, b.Name) })
+	if len(counted) != 5 || counters == 0 {
+		t.Fatalf("clang made the sections %v, expected counters, data, names and two of coverage", counted)
+	}
+	for _, name := range []string{"image.co", "libmath.so", "pruned.so"} {
+		out, _ := run(t, dir, "", offload, "inspect", "--sections", "--json", name)
+		var images []struct {
+			Arch     string
+			Sections []section
+		}
+		if err := json.Unmarshal([]byte(out), &images); err != nil {
+			t.Fatal(err)
+		}
+		for _, img := range images {
+			if img.Arch == "gfx90a" {
+				if diff := cmp.Diff(want, img.Sections); diff != "" {
+					t.Errorf("%s (-file +inspect):\n%s", name, diff)
+				}
+			} else if slices.ContainsFunc(img.Sections, func(s section) bool { return s.Kind == "profile" }) {
+				t.Errorf("%s: %s has counters: %v", name, img.Arch, img.Sections)
+			}
+		}
+		table, _ := run(t, dir, "", offload, "inspect", "--sections", name)
+		if want := fmt.Sprintf(" gfx90a %d profile __llvm_prf_cnts ", counters); !strings.Contains(strings.Join(strings.Fields(table), " "), want) {
+			t.Errorf("%s: the table has no row%q:\n%s", name, want, table)
+		}
+		var report struct {
+			Profile []struct {
+				Arch                    string
+				Images, Counters, Bytes int64
+				Sections                []section
+			}
+		}
+		out, _ = run(t, dir, "", offload, "report", "--json=-", "--markdown=summary.md", "--html=page.html", name)
+		if err := json.Unmarshal([]byte(out), &report); err != nil {
+			t.Fatal(err)
+		}
+		if len(report.Profile) != 1 {
+			t.Fatalf("%s: the report has counters of %d architectures, expected 1", name, len(report.Profile))
+		}
+		p := report.Profile[0]
+		if p.Arch != "gfx90a" || p.Images != 1 || p.Counters != counters || p.Bytes != bytes || !slices.Equal(p.Sections, counted) {
+			t.Errorf("%s: the report has %+v, expected %v", name, p, counted)
+		}
+		for _, name := range []string{"summary.md", "page.html"} {
+			content, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if text := strings.ReplaceAll(string(content), `\`, ""); !strings.Contains(text, "__llvm_covfun, __llvm_covmap, __llvm_prf_cnts, __llvm_prf_data, __llvm_prf_names") {
+				t.Errorf("%s does not name the sections of counters", name)
+			}
 		}
 	}
 }

@@ -61,6 +61,9 @@ func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) 
 // this process go to the compiler. If such a signal ends the compiler, it ends this
 // process as well. Run returns an *ExitError if the compiler fails.
 func Run(opt Options) error {
+	if err := checkCounters(opt.Command); err != nil {
+		return err
+	}
 	command := slices.Clip(opt.Command)
 	depfile := ""
 	if opt.Unused != "" {

@@ -271,6 +271,51 @@ func Sources(w io.Writer, files []*engine.DeviceFile, named bool) error {
 	})
 }
 
+// sectionReports returns the sections of the images of files. If named, each image has the name of its file.
+func sectionReports(files []*engine.DeviceFile, named bool) []*kernels.SectionReport {
+	list := []*kernels.SectionReport{}
+	for _, f := range files {
+		for i := range f.Images {
+			if r := f.Images[i].SectionReport(); r != nil {
+				if named {
+					r.File = f.Name
+				}
+				list = append(list, r)
+			}
+		}
+	}
+	return list
+}
+
+// SectionsJSON writes the sections of images as JSON: an object for each image.
+func SectionsJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
+	return writeJSON(w, sectionReports(files, named))
+}
+
+// Sections writes the sections of images as a table, in the order of the images.
+func Sections(w io.Writer, files []*engine.DeviceFile, named bool) error {
+	reports := sectionReports(files, named)
+	if len(reports) == 0 {
+		return nil
+	}
+	return table(w, func(row func(cells ...string)) {
+		head := []string{"IMAGE", "ARCH", "BYTES", "KIND", "SECTION"}
+		if named {
+			head = slices.Insert(head, len(head)-1, "FILE")
+		}
+		row(head...)
+		for _, r := range reports {
+			for _, s := range r.Sections {
+				cells := []string{strconv.Itoa(r.Image), orDash(r.Arch), strconv.FormatInt(s.Size, 10), orDash(string(s.Kind)), orDash(s.Name)}
+				if named {
+					cells = slices.Insert(cells, len(cells)-1, printable.Name(r.File))
+				}
+				row(cells...)
+			}
+		}
+	})
+}
+
 // A sourceLine is a line of source with its name.
 type sourceLine struct {
 	name  string

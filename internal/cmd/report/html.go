@@ -42,7 +42,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	values := map[string]string{
 		"STYLE_HASH": styleHash, "SCRIPT_HASH": scriptHash, "STYLE": style, "SCRIPT": script,
 		"TITLE": html.EscapeString("Device code: " + title), "HEADING": html.EscapeString(title),
-		"FIGURES": r.heads(), "ARCHS": r.archRows(), "REDUNDANT": r.redundantTable(), "DIFF": r.diffSection() + r.limitsSection(), "DATA": string(data),
+		"FIGURES": r.heads(), "ARCHS": r.archRows(), "REDUNDANT": r.instrumentedTable() + r.redundantTable(), "DIFF": r.diffSection() + r.limitsSection(), "DATA": string(data),
 	}
 	rest := page
 	for {
@@ -134,6 +134,22 @@ func (r *Report) archRows() string {
 		fmt.Fprintf(&b, "<tr data-arch=\"%s\"><td>%s</td><td data-field=\"images\">%d</td><td>%s</td><td data-field=\"size\">%d</td><td data-field=\"kernels\">%d</td><td data-field=\"worst\">%s</td><td data-field=\"sgpr_spills\">%d</td><td data-field=\"vgpr_spills\"%s>%d</td><td data-field=\"scratch\"%s>%d</td></tr>\n",
 			html.EscapeString(t.arch), html.EscapeString(printable.Name(dash(t.arch))), t.images, printable.Size(t.size), t.size, t.kernels, worst, t.sgprs, bad(t.vgprs), t.vgprs, bad(t.scratch), t.scratch)
 	}
+	return b.String()
+}
+
+// instrumentedTable returns the table of the architectures whose images have counters.
+func (r *Report) instrumentedTable() string {
+	list := r.instrumented()
+	if len(list) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("<div class=\"scroll\"><table id=\"profile\">\n<thead><tr><th scope=\"col\">With counters for profiles and coverage</th><th scope=\"col\">Images</th><th scope=\"col\">Counters</th><th scope=\"col\">All sections</th><th scope=\"col\" class=\"t\">Sections</th></tr></thead>\n<tbody>\n")
+	for _, t := range list {
+		fmt.Fprintf(&b, "<tr><td>%s</td><td>%d</td><td>%s</td><td>%s</td><td class=\"t\">%s</td></tr>\n",
+			html.EscapeString(printable.Name(dash(t.Arch))), t.Images, printable.Size(t.Counters), printable.Size(t.Bytes), html.EscapeString(t.names()))
+	}
+	b.WriteString("</tbody>\n</table></div>\n")
 	return b.String()
 }
 

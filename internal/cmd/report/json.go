@@ -11,7 +11,7 @@ import (
 
 // WriteJSON writes the report as JSON: {"files": [{"file", "size", "images",
 // "kernels", "sources"}]}, with the images of offload inspect, the kernels of offload inspect
-// --kernels and the sources of offload inspect --sources; "redundant" is in package report, and "diff" is what offload diff prints. Sizes are in bytes.
+// --kernels and the sources of offload inspect --sources; "profile" and "redundant" are in package report, and "diff" is what offload diff prints. Sizes are in bytes.
 func (r *Report) WriteJSON(w io.Writer) error {
 	buffer := bufio.NewWriterSize(w, 64<<10)
 	j := jsonLines{buffer: buffer, out: printable.JSON(buffer)}
@@ -48,6 +48,10 @@ func (r *Report) WriteJSON(w io.Writer) error {
 		j.text("]}")
 	}
 	j.text("]")
+	if list := r.instrumented(); len(list) > 0 {
+		j.text(",\n\"profile\": ")
+		j.value(list)
+	}
 	if r.Redundant != nil {
 		j.text(",\n\"redundant\": ")
 		j.value(r.Redundant)

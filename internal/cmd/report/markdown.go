@@ -46,6 +46,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		return fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.memory)))
 	})
 	m.sources(r)
+	m.instrumented(r.instrumented())
 	m.redundant(r.Redundant)
 	if r.Diff != nil {
 		m.diff(r.Diff)
@@ -91,6 +92,20 @@ func (m *markdown) table(head, alignment string, rows, most int, row func(i int)
 	if rows > most {
 		m.line(fmt.Sprintf("| and %d more |%s", rows-most, strings.Repeat(" |", strings.Count(head, "|")-2)))
 	}
+}
+
+// instrumented writes the architectures whose images have counters.
+func (m *markdown) instrumented(list []Instrumented) {
+	if len(list) == 0 {
+		return
+	}
+	m.line("")
+	m.line("#### Counters for profiles and coverage")
+	m.line("")
+	m.table("| Architecture | Images | Counters | All sections | Sections |", "| --- | ---: | ---: | ---: | --- |", len(list), maxMarkdownRows, func(i int) string {
+		t := &list[i]
+		return fmt.Sprintf("| %s | %d | %s | %s | %s |", markdownName(dash(t.Arch)), t.Images, printable.Size(t.Counters), printable.Size(t.Bytes), markdownName(t.names()))
+	})
 }
 
 // redundant writes the architectures that generic targets can replace, nil if they were not searched.

@@ -11,6 +11,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/engine/kernels"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
 // Report is the data of a report.
@@ -149,17 +150,23 @@ func (b *bundle) add(e *images.DeviceImage, img *kernels.Image) {
 	b.size += e.Size
 	a.size += e.Size
 	a.images++
-	for _, s := range img.Sections {
-		if k := slices.IndexFunc(a.sections, func(t kernels.Section) bool { return t.Name == s.Name }); k >= 0 {
-			a.sections[k].Size += s.Size
-		} else {
-			a.sections = append(a.sections, s)
-		}
-	}
+	a.sections = addSections(a.sections, img.Sections)
 	a.sources = append(a.sources, img.Sources...)
 	for k := range img.Kernels {
 		a.kernels = append(a.kernels, &img.Kernels[k])
 	}
+}
+
+// addSections adds the sizes of sections to those of the same names.
+func addSections(to, sections []kernels.Section) []kernels.Section {
+	for _, s := range sections {
+		if k := slices.IndexFunc(to, func(t kernels.Section) bool { return t.Name == s.Name }); k >= 0 {
+			to[k].Size += s.Size
+		} else {
+			to = append(to, s)
+		}
+	}
+	return to
 }
 
 // archOf returns the architecture of an image, or else its triple.
@@ -207,6 +214,60 @@ func (r *Report) totals() []total {
 	}
 	slices.SortFunc(list, func(a, b total) int { return cmp.Compare(a.arch, b.arch) })
 	return list
+}
+
+// Instrumented are the images of an architecture with counters for profiles or coverage.
+type Instrumented struct {
+	Arch   string `json:"arch"`
+	Images int    `json:"images"`
+	// Counters is the size of the counters in bytes, and Bytes that of all sections for profiles and coverage.
+	Counters int64             `json:"counters"`
+	Bytes    int64             `json:"bytes"`
+	Sections []kernels.Section `json:"sections"` // by name
+}
+
+// instrumented returns the images with counters, by architecture.
+func (r *Report) instrumented() []Instrumented {
+	var list []Instrumented
+	for _, f := range r.Files {
+		for i, e := range f.Found {
+			found := slices.DeleteFunc(slices.Clone(f.Images[i].Sections), func(s kernels.Section) bool { return s.Kind() != kernels.ProfileSection })
+			if len(found) == 0 {
+				continue
+			}
+			name := archOf(e, &f.Images[i])
+			at := slices.IndexFunc(list, func(t Instrumented) bool { return t.Arch == name })
+			if at < 0 {
+				at = len(list)
+				list = append(list, Instrumented{Arch: name})
+			}
+			list[at].add(found)
+		}
+	}
+	slices.SortFunc(list, func(a, b Instrumented) int { return cmp.Compare(a.Arch, b.Arch) })
+	return list
+}
+
+// add adds the sections of an image.
+func (t *Instrumented) add(sections []kernels.Section) {
+	t.Images++
+	t.Sections = addSections(t.Sections, sections)
+	slices.SortFunc(t.Sections, func(a, b kernels.Section) int { return cmp.Compare(a.Name, b.Name) })
+	for _, s := range sections {
+		t.Bytes += s.Size
+		if s.Name == "__llvm_prf_cnts" || s.Name == "__llvm_prf_bits" {
+			t.Counters += s.Size
+		}
+	}
+}
+
+// names returns the names of the sections.
+func (t *Instrumented) names() string {
+	var names []string
+	for _, s := range t.Sections {
+		names = append(names, printable.Name(s.Name))
+	}
+	return strings.Join(names, ", ")
 }
 
 // add counts a kernel.

@@ -23,7 +23,7 @@ func TestAdvice(t *testing.T) {
 		code int
 		want string
 	}{
-		{"prune --input empty.a --output out --keep gfx942", 1, "offload: empty.a: no device code in the file; to copy it, add --ignore-missing\n"},
+		{"prune --input empty.a --output out --keep gfx942", 1, "offload: empty.a: no device code in the file: found an archive; to copy it, add --ignore-missing\n"},
 		{"prune --input b --output out --keep gfx90a", 1, "offload: b: no entry for gfx90a: found hipv4-amdgcn-amd-amdhsa--gfx942; name one of them, or add --ignore-missing\n"},
 		{"extract --archive --image kind=hip b", 2, "offload extract: --archive requires file=OUTPUT in every --image. Try: offload extract --help\n"},
 		{"check-device-deps text", 1, "offload: text: not LLVM bitcode; compile the device code with rdc = True\n"},

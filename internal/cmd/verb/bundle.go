@@ -71,8 +71,8 @@ func (f *bundleFlags) run(ctx context.Context, call *command.Call, operands []st
 
 // sizeAdvice adds advice to the error for a bundle that is too large.
 func sizeAdvice(err error) error {
-	if errors.As(err, new(ccob.LimitError)) {
-		return fmt.Errorf("%w, which is 4 GiB: write version 3, or remove targets", err)
+	if limit := (*ccob.LimitError)(nil); errors.As(err, &limit) {
+		return fmt.Errorf("%w; write version 3, or remove targets", err)
 	}
 	return err
 }

@@ -50,9 +50,9 @@ func (f *ccDataFlags) run(ctx context.Context, call *command.Call, operands []st
 	}
 	switch {
 	case f.opt.Output == "" && f.opt.Header == "":
-		return usageError("--output or --header is missing")
+		return usageError("--output or --header is missing: add --output FILE, --header FILE or both")
 	case f.opt.Output == "" && (len(operands) > 0 || f.opt.Input != ""):
-		return usageError("--output is missing")
+		return required("output", "")
 	case f.opt.Output == "":
 		return call.Session.Data(ctx, f.opt)
 	}

@@ -109,7 +109,7 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 	}
 	for name, gone := range map[string]kernels.Change{strings.Join(f.old, ", "): kernels.Added, strings.Join(f.new, ", "): kernels.Removed} {
 		if !slices.ContainsFunc(d.Archs, func(a kernels.ChangedArch) bool { return a.Change != gone }) {
-			fmt.Fprintf(call.Stderr, "offload diff: warning: %s: no device code\n", printable.Name(name))
+			fmt.Fprintf(call.Stderr, "offload diff: warning: %s: no device code%s\n", printable.Name(name), printable.Name(found(call, name)))
 		}
 	}
 	f.limits.Check(d)

@@ -53,14 +53,14 @@ func TestPackInspectExtract(t *testing.T) {
 		{"inspect p", 0, "KIND    TRIPLE             ARCH    FORMAT  SIZE  STORED AS               IN\n" +
 			"hip     amdgcn-amd-amdhsa  gfx90a  elf     6 B   offload binary at 0x0   -\n" +
 			"openmp  amdgcn-amd-amdhsa  -       elf     4 B   offload binary at 0x98  -\n", ""},
-		{"inspect a.o", 0, "", "offload inspect: a.o: no device images\n"},
+		{"inspect a.o", 0, "", "offload inspect: a.o: no device images: found text\n"},
 		{"inspect", 2, "", "offload inspect: the input is missing: expected at least one FILE. Try: offload inspect --help\n"},
 		{"extract p", 0, "p-amdgcn-amd-amdhsa-gfx90a.0.o\np-amdgcn-amd-amdhsa.1.o\n", ""},
 		{"extract --image arch=gfx90a,file=out p", 0, "", ""},
 		{"extract --image arch=gfx91,file=none p", 1, "", "offload: p: no image has arch=gfx91; there are hip amdgcn-amd-amdhsa gfx90a, openmp amdgcn-amd-amdhsa\n"},
 		{"extract --image " + triple + ",file=none p", 1, "", "offload: p: 2 images have triple=amdgcn-amd-amdhsa: hip amdgcn-amd-amdhsa gfx90a, openmp amdgcn-amd-amdhsa; choose one by another property, or write an archive of them\n"},
 		{"extract --image kind=hop,file=none p", 2, "", `offload extract: --image: kind=: found "hop", did you mean hip? Try: offload extract --help` + "\n"},
-		{"extract a.o", 1, "", "offload: a.o: no device images\n"},
+		{"extract a.o", 1, "", "offload: a.o: no device images: found text\n"},
 	} {
 		code, stdout, stderr := runIn(dir, strings.Fields(test.args)...)
 		if code != test.code || stdout != test.stdout || stderr != test.stderr {

@@ -166,7 +166,10 @@ func entriesFlag(flags *flagSet, entries *[]entryFlag, usage string) {
 	flags.repeated("entry", "`TARGET=FILE`: "+usage+" A target is a target ID (gfx942, gfx90a:xnack+) or a whole entry ID. May be repeated.", func(s string) error {
 		name, file, ok := strings.Cut(s, "=")
 		if !ok || name == "" {
-			return fmt.Errorf("found %q, expected TARGET=FILE", s)
+			return fmt.Errorf("found %q, expected TARGET=FILE, such as gfx942=kernels.co", s)
+		}
+		if processor, _, _ := strings.Cut(file, ":"); !target.KnownProcessor(name) && target.KnownProcessor(processor) {
+			return fmt.Errorf("%s: the target precedes the file: write --entry %s=%s", s, file, name)
 		}
 		if err := checkProcessor(name); err != nil {
 			return err
@@ -381,7 +384,16 @@ func unbundleRequests(entries []entryFlag, kind string) ([]engine.UnbundleReques
 // required returns a usage error if the string of a flag is empty.
 func required(flag, value string) error {
 	if value == "" {
-		return usageError("--" + flag + " is missing")
+		value := "FILE"
+		switch flag {
+		case "triple":
+			value = "TRIPLE, such as x86_64-unknown-linux-gnu"
+		case "output-dir", "kpack-dir":
+			value = "DIRECTORY"
+		case "symbol", "group":
+			value = "NAME"
+		}
+		return usageError("--" + flag + " is missing: add --" + flag + " " + value)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ var inspectVerb = verb{
 		{"Show the size of its code for each architecture", "offload inspect --summary /opt/rocm/lib/librccl.so"},
 		{"List the registers, spills and occupancy of all kernels", "offload inspect --kernels kernels.hipfb gfx942.co"},
 		{"List the lines of source that most of the code comes from, if it has debug information", "offload inspect --sources kernels.hipfb"},
+		{"List the sections of images, for example of counters for profiles and coverage", "offload inspect --sections kernels.hipfb"},
 		{"List the kernels as JSON", "offload inspect --kernels --json kernels.hipfb"},
 	},
 	flags: func() action { return new(inspectFlags) },
@@ -32,13 +33,14 @@ var inspectVerb = verb{
 type inspectFlags struct {
 	inputs                          []string
 	json, kernels, summary, mangled bool
-	sources                         bool
+	sections, sources               bool
 }
 
 func (f *inspectFlags) define(flags *flagSet) {
 	flags.inputs(&f.inputs)
 	flags.BoolVar(&f.json, "json", false, "print a JSON array with an object for each image, or for each kernel; sizes and offsets in bytes")
 	flags.BoolVar(&f.kernels, "kernels", false, "list the kernels of the images: registers, spills, memory, code size, occupancy and its limit")
+	flags.BoolVar(&f.sections, "sections", false, "list the sections of ELF images: code, debug information, counters for profiles and coverage, and others")
 	flags.BoolVar(&f.sources, "sources", false, "list the bytes of code from each line of source, by the line tables of the images; with --kernels --json, also for each kernel")
 	flags.BoolVar(&f.summary, "summary", false, "print totals for each architecture instead of single images")
 	flags.BoolVar(&f.mangled, "mangled", false, "with --kernels, print mangled names")
@@ -50,6 +52,8 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 		return usageError("--kernels cannot be combined with --summary")
 	case f.sources && (f.summary || f.kernels && !f.json):
 		return usageError("--sources can be combined with --json, or with --kernels --json")
+	case f.sections && (f.kernels || f.sources || f.summary):
+		return usageError("--sections can be combined with --json only")
 	case f.mangled && !f.kernels:
 		return usageError("--mangled requires --kernels")
 	}
@@ -72,7 +76,7 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(call.Stderr, "offload inspect: %s: %s\n", printable.Name(name), cmp.Or(where, "no device images"))
+			fmt.Fprintf(call.Stderr, "offload inspect: %s: %s\n", printable.Name(name), cmp.Or(where, "no device images"+printable.Name(found(call, name))))
 		case f.kernels && !hasKernels(file):
 			fmt.Fprintf(call.Stderr, "offload inspect: %s: no kernels\n", printable.Name(name))
 		case f.sources:
@@ -80,6 +84,10 @@ func (f *inspectFlags) run(ctx context.Context, call *command.Call, operands []s
 		}
 	}
 	switch {
+	case f.sections && f.json:
+		return listing.SectionsJSON(call.Stdout, files, several)
+	case f.sections:
+		return listing.Sections(call.Stdout, files, several)
 	case f.sources && !f.kernels && f.json:
 		return listing.SourcesJSON(call.Stdout, files, several)
 	case f.sources && !f.kernels:
@@ -126,7 +134,7 @@ func hasKernels(file *engine.DeviceFile) bool {
 // read finds the images of a file, and their kernels if they are requested.
 func (f *inspectFlags) read(ctx context.Context, call *command.Call, name string) (*engine.DeviceFile, error) {
 	inspect := call.Session.Inspect
-	if f.kernels || f.sources {
+	if f.kernels || f.sections || f.sources {
 		inspect = call.Session.Kernels
 	}
 	return inspect(ctx, engine.InspectOptions{Input: name, Sources: f.sources})

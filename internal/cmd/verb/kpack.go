@@ -207,7 +207,7 @@ func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands 
 		return writeJSON(call.Stdout, report)
 	}
 	for _, w := range report.Warnings {
-		fmt.Fprintf(call.Stderr, "offload kpack split: %s: %s\n", printable.Name(report.Input), printable.Text(w))
+		fmt.Fprintf(call.Stderr, "offload kpack split: warning: %s: %s\n", printable.Name(report.Input), printable.Text(w))
 	}
 	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", report.Output, report.SizeBefore, report.SizeAfter)))
 	for _, a := range report.Archives {
@@ -243,7 +243,7 @@ func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, opera
 		return writeJSON(call.Stdout, report)
 	}
 	for _, w := range report.Warnings {
-		fmt.Fprintf(call.Stderr, "offload kpack split: %s\n", printable.Text(w))
+		fmt.Fprintf(call.Stderr, "offload kpack split: warning: %s\n", printable.Text(w))
 	}
 	for _, file := range report.Files {
 		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", file.Output, file.SizeBefore, file.SizeAfter)))

@@ -13,8 +13,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // TestLinkingUsage checks the mistakes in command lines that verbs notice.

@@ -3,6 +3,7 @@ package verb
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -53,7 +54,11 @@ func (f *listFlags) run(ctx context.Context, call *command.Call, operands []stri
 		return writeJSON(call.Stdout, entries)
 	}
 	if len(entries) == 0 {
-		fmt.Fprintf(call.Stderr, "offload list: %[1]s: no bundle entries; for the device images of a program or library, run offload inspect %[1]s\n", printable.Name(file))
+		what := found(call, file)
+		if strings.HasSuffix(what, "an ELF file") || strings.HasSuffix(what, "an archive") {
+			what += "; for the device images of a program or library, run offload inspect " + file
+		}
+		fmt.Fprintf(call.Stderr, "offload list: %s: no bundle entries%s\n", printable.Name(file), printable.Name(what))
 	}
 	for _, entry := range entries {
 		fmt.Fprintln(call.Stdout, printable.Name(entry.ID))

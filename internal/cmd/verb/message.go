@@ -5,10 +5,10 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/files"
-
 	"github.com/rules-offload/rules_offload/internal/session"
 )
 
@@ -38,6 +38,21 @@ func messages(call *command.Call, err error) []string {
 		message = strings.Replace(message, file.Error(), plain, 1)
 	}
 	return []string{printable.Name(message)}
+}
+
+// found is the end of a message on a file without what a verb needs: what the file contains instead.
+// It is empty if the file cannot be read.
+func found(call *command.Call, name string) string {
+	input, err := session.Files(call.Session).Open(name)
+	if err != nil {
+		return ""
+	}
+	defer input.Close()
+	what := ": found " + check.Format(input.Bytes())
+	if strings.HasSuffix(what, "a gzip file") || strings.HasSuffix(what, "a zstd file") {
+		what += "; decompress it first"
+	}
+	return what
 }
 
 // missingDirectory returns the file of an error and its directory, if that does not exist, or "".

@@ -121,6 +121,9 @@ func imagesFlag(flags *flagSet, images *[][]offloadbinary.String, kinds []string
 					return fmt.Errorf("kind=: %w", err)
 				}
 			}
+			if target.KnownProcessor(key) {
+				return fmt.Errorf("unknown key %s; write arch=%s,file=%s", key, key, value)
+			}
 			if near := nearest.Name(key, imageKeys); near != "" && !slices.Contains(imageKeys, key) {
 				return fmt.Errorf("unknown key %s; did you mean %s?", key, near)
 			}

@@ -92,22 +92,26 @@ func (f *flagSet) set(of *flag.Flag, value string, hasValue bool) error {
 	return err
 }
 
-// otherFlag returns the flag that does what a flag of another program, or of an earlier release,
-// does; "" for none.
-func otherFlag(name string) string {
+// otherFlags returns the flags that do what a flag of another program, of another verb or of an
+// earlier release does: the first that a verb has is meant.
+func otherFlags(name string) []string {
 	switch name {
 	case "compression-level":
-		return "level"
-	case "target", "targets", "arch", "archs", "offload-arch":
-		return "entry"
+		return []string{"level"}
+	case "target", "targets", "arch", "archs", "offload-arch", "gpu", "gpus":
+		return []string{"entry", "keep", "covers", "archs", "image"}
 	case "in", "file", "inputs", "i":
-		return "input"
-	case "o", "out", "outputs":
-		return "output"
+		return []string{"input", "image"}
+	case "o", "out", "output", "outputs", "in-place", "inplace":
+		return []string{"output", "output-dir", "html"}
+	case "output-dir", "outdir", "dir", "d", "directory":
+		return []string{"output-dir", "output"}
 	case "bundle-align":
-		return "align"
+		return []string{"align"}
+	case "name":
+		return []string{"symbol", "kernel-name"}
 	}
-	return ""
+	return nil
 }
 
 // unknownFlag returns the message for a flag that does not exist.
@@ -117,8 +121,13 @@ func unknownFlag(flags *flagSet, arg, name string, all []string) string {
 		typed = "-" + typed
 	}
 	message := "unknown flag " + typed
-	near := otherFlag(name)
-	if flags.Lookup(near) == nil {
+	near := ""
+	for _, other := range otherFlags(name) {
+		if near == "" && flags.Lookup(other) != nil {
+			near = other
+		}
+	}
+	if near == "" {
 		near = nearest.Name(name, append(flags.names(), "help"))
 	}
 	isOutput := slices.Contains([]string{"o", "out", "output", "outputs"}, name)
@@ -127,6 +136,10 @@ func unknownFlag(flags *flagSet, arg, name string, all []string) string {
 		return message + "; write --entry " + wanted(all)
 	case near != "":
 		return message + "; did you mean --" + near + "?"
+	case isOutput && flags.Lookup("json") != nil:
+		return message + "; the verb prints to standard output: add > FILE"
+	case slices.Contains([]string{"input", "inputs", "in", "file", "image", "images", "binary"}, name):
+		return message + "; files are arguments without a flag"
 	}
 	return message
 }

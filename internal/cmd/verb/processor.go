@@ -42,6 +42,9 @@ func checkGPU(name string) error {
 // entry ID can be given instead.
 func checkName(name, processor string, wholeIDs bool) error {
 	group := target.ArchGroup(processor)
+	if group == nil { // names of products: MI300X
+		group = target.ArchGroup(strings.TrimRight(strings.ToLower(processor), "ax"))
+	}
 	switch {
 	case strings.ContainsAny(name, " ;"):
 		return fmt.Errorf("%q is not one target: separate targets with commas, or repeat the flag", name)
@@ -52,9 +55,12 @@ func checkName(name, processor string, wholeIDs bool) error {
 	case target.KnownProcessor(processor) || strings.Contains(name, "-") && !strings.HasPrefix(name, "gfx"):
 		return nil
 	}
-	message, near := fmt.Sprintf("%q is not a known processor", processor), nearestProcessor(processor)
+	if processor == "" {
+		return errors.New("found an empty name, expected a processor such as gfx90a or gfx1100")
+	}
+	message, near := processor+" is not a known processor", nearestProcessor(processor)
 	if near != "" {
-		message = processor + " is not a known processor; did you mean " + near + "?"
+		message += "; did you mean " + near + "?"
 	}
 	switch {
 	case wholeIDs:

@@ -85,6 +85,9 @@ func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []str
 		return err
 	}
 	report, err := call.Session.Prune(ctx, *opt)
+	if errors.Is(err, engine.ErrNoDeviceCode) {
+		err = fmt.Errorf("%w%s", err, found(call, opt.Input))
+	}
 	if err != nil {
 		return pruneAdvice(err)
 	}
@@ -92,7 +95,7 @@ func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []str
 		return writeJSON(call.Stdout, report)
 	}
 	for _, warning := range report.Warnings {
-		fmt.Fprintf(call.Stderr, "offload prune: %s: %s\n", printable.Name(opt.Input), printable.Text(warning))
+		fmt.Fprintf(call.Stderr, "offload prune: warning: %s: %s\n", printable.Name(opt.Input), printable.Text(warning))
 	}
 	_, err = fmt.Fprintln(call.Stdout, printable.Text(pruneLine(&report)))
 	return err
@@ -116,12 +119,12 @@ func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands [
 	}
 	for _, file := range report.Files {
 		for _, warning := range file.Warnings {
-			fmt.Fprintf(call.Stderr, "offload prune: %s: %s\n", printable.Name(file.Input), printable.Text(warning))
+			fmt.Fprintf(call.Stderr, "offload prune: warning: %s: %s\n", printable.Name(file.Input), printable.Text(warning))
 		}
 		fmt.Fprintln(call.Stdout, printable.Text(pruneLine(&file)))
 	}
 	for _, warning := range report.Warnings {
-		fmt.Fprintf(call.Stderr, "offload prune: %s\n", printable.Text(warning))
+		fmt.Fprintf(call.Stderr, "offload prune: warning: %s\n", printable.Text(warning))
 	}
 	_, err = fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d files, %d with device code", report.Output, report.SizeBefore, report.SizeAfter, report.Count, len(report.Files))))
 	return err

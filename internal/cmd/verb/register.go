@@ -4,12 +4,11 @@ import (
 	"context"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/register"
-
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 var registerVerb = verb{
@@ -54,7 +53,7 @@ func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []
 	f.opt.Images = operands
 	switch {
 	case f.opt.Kind == 0:
-		return usageError("--kind is missing")
+		return usageError("--kind is missing: add --kind openmp, hip, cuda or sycl")
 	case len(operands) == 0:
 		return usageError("the images are missing: expected at least one IMAGE")
 	case f.opt.Kind != offloadbinary.OpenMP && len(operands) > 1:

@@ -128,7 +128,7 @@ func withCode(ctx context.Context, call *command.Call, files []*engine.DeviceFil
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(call.Stderr, "offload report: warning: %s: %s\n", printable.Name(name), cmp.Or(where, "no device code"))
+		fmt.Fprintf(call.Stderr, "offload report: warning: %s: %s\n", printable.Name(name), cmp.Or(where, "no device code"+printable.Name(found(call, name))))
 	}
 	return nil
 }
@@ -136,6 +136,9 @@ func withCode(ctx context.Context, call *command.Call, files []*engine.DeviceFil
 // noCode returns the error for files none of which has device code.
 func noCode(ctx context.Context, call *command.Call, names []string) error {
 	reason := "no device code"
+	if len(names) == 1 {
+		reason += found(call, names[0])
+	}
 	for _, name := range names {
 		where, err := codeElsewhere(ctx, call, name)
 		if err != nil {

@@ -2,7 +2,10 @@ package verb
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
@@ -55,9 +58,17 @@ func (f *unbundleFlags) run(ctx context.Context, call *command.Call, operands []
 	if err != nil {
 		return err
 	}
+	var missing *engine.MissingError
 	_, err = call.Session.Unbundle(ctx, engine.UnbundleOptions{
 		Type: f.fileType, Input: f.input, Requests: requests, AllowMissing: f.allowMissing, Bundle: f.number,
 		Read: warned(call, "unbundle", f.read), Rules: f.rules, Trace: f.trace(call),
 	})
+	if errors.As(err, &missing) && len(missing.Stored) == 0 {
+		what := found(call, f.input)
+		if strings.HasSuffix(what, "an ELF file") || strings.HasSuffix(what, "an archive") {
+			what += "; for device code in programs and libraries, run offload extract"
+		}
+		return fmt.Errorf("%s: no bundle entries%s", f.input, what)
+	}
 	return err
 }

@@ -58,7 +58,11 @@ func (f *unbundleArchiveFlags) run(ctx context.Context, call *command.Call, oper
 	var format *ar.FormatError
 	switch {
 	case errors.As(err, &format) && format.Fault == ar.NoArchive:
-		return fmt.Errorf("%s: not an archive; for a bundle, run offload unbundle", f.input)
+		what := found(call, f.input)
+		if strings.HasSuffix(what, " bundle") {
+			what += "; run offload unbundle"
+		}
+		return fmt.Errorf("%s: not an archive%s", f.input, what)
 	case !errors.As(err, &missing):
 		return err
 	}

@@ -10,13 +10,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
 	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-
 	"github.com/rules-offload/rules_offload/internal/session"
 )
 
@@ -146,7 +146,7 @@ func dispatch(ctx context.Context, call *command.Call) int {
 
 // help answers offload help [VERB].
 func help(call *command.Call, args []string) int {
-	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") || args[0] == "help" {
 		programHelp(call)
 		return exitOK
 	}
@@ -177,10 +177,43 @@ func unknownVerb(call *command.Call, args []string) int {
 	if run, ok := strings.CutPrefix(name, "kpack-"); ok && find("kpack "+run) != nil {
 		return mistake(call, "offload", message+"; did you mean kpack "+run+"?", "offload help")
 	}
+	if advice := otherVerb(call, name); advice != "" {
+		return mistake(call, "offload", message+"; "+advice, "offload help")
+	}
 	if near := nearest.Name(name, append(verbNames(), "version")); near != "" {
 		message += "; did you mean " + near + "?"
 	}
 	return mistake(call, "offload", message, "offload help")
+}
+
+// otherVerb returns what to type instead of a verb of another program, the name of a drop-in, or a
+// file; "" for anything else.
+func otherVerb(call *command.Call, name string) string {
+	switch strings.ToLower(name) {
+	case "ls", "entries", "targets":
+		return "did you mean list?"
+	case "info", "show", "dump", "objdump", "readelf", "readobj", "kernels", "stat":
+		return "did you mean inspect?"
+	case "verify", "validate", "lint":
+		return "did you mean check?"
+	case "strip", "thin", "shrink":
+		return "did you mean prune?"
+	case "unpack", "split", "merge", "unzip":
+		return map[string]string{
+			"unpack": "did you mean unbundle or extract?", "unzip": "did you mean unbundle or extract?",
+			"split": "did you mean kpack split or wheel split?", "merge": "did you mean kpack merge or wheel merge?",
+		}[strings.ToLower(name)]
+	case "compare":
+		return "did you mean diff?"
+	}
+	if strings.Contains(name, "-") && slices.Contains(strings.FieldsFunc(dropIns, func(r rune) bool { return r == ' ' || r == ',' }), name) {
+		return "for the command line of " + name + ", make a symbolic link of that name to offload"
+	}
+	if input, err := session.Files(call.Session).Open(name); err == nil {
+		input.Close()
+		return "to list the device code of this file, run offload inspect " + name
+	}
+	return ""
 }
 
 // misplacedFlag reports a flag where a verb is expected.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/internal/check"
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 // Prebuilt is the flag with which an example takes the program of the test

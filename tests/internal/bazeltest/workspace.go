@@ -23,8 +23,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 // Workspace is a folder with a MODULE.bazel that depends on the rules, and a separate Bazel

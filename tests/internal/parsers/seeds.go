@@ -22,12 +22,12 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 	"github.com/rules-offload/rules_offload/internal/registerir"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
 // fixtures lets package fixture be used outside tests. Its functions call nothing but

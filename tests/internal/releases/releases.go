@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 // All are the releases that can be had.
