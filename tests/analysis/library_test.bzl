@@ -181,6 +181,26 @@ def library_tests(name):
     )
 
     offload_register(
+        name = "register_headers",
+        src = ":lib",
+        tags = ["manual"],
+        deps = [":impl_lib"],
+    )
+    hip_library(
+        name = "register_user",
+        srcs = ["a.hip"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+        deps = [":register_headers"],
+    )
+    actions_test(
+        name = "register_headers_test",
+        argv = ["-DIMPL=1"],
+        mnemonic = "OffloadHipHostCompile",
+        output = "register_user/host/a.o",
+        target = "register_user",
+    )
+    offload_register(
         name = "register_hip",
         src = ":bundle",
         tags = ["manual"],
