@@ -111,7 +111,7 @@ func TestUnbundleArchive(t *testing.T) {
 	}
 }
 
-// Archive keeps the order of its inputs, and refuses what cannot be in one bundle.
+// Archive keeps the order of its inputs, and rejects what cannot be in one bundle.
 func TestArchive(t *testing.T) {
 	one, two := bundled(t, "gfx90a"), bundled(t, "gfx942")
 	s, dir := newSession(t, map[string][]byte{"host.o": elfObject(t, ".text", "code"), "lib.a": archive(t, "one.o", string(one)), "dir/one.o": one, "two.o": two, "bad.o": bundled(t, "gfx90a", "gfx90a:xnack+")})

@@ -270,7 +270,7 @@ func TestKpackComplete(t *testing.T) {
 	}
 }
 
-// TestKpackSPIRV refuses code that no runtime loads from archives.
+// TestKpackSPIRV rejects code that no runtime loads from archives.
 func TestKpackSPIRV(t *testing.T) {
 	dir := t.TempDir()
 	input := filepath.Join(dir, "lib.so")

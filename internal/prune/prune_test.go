@@ -357,7 +357,7 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// TestHostile refuses damaged linked files, quickly.
+// TestHostile rejects damaged linked files, quickly.
 func TestHostile(t *testing.T) {
 	bundles := [][]byte{code(t, false, "gfx90a", "gfx942"), code(t, false, "gfx942")}
 	good := testelf.Library{Bundles: bundles, Wrappers: []int{0, 1}}

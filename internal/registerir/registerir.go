@@ -46,7 +46,7 @@ func (m *Module) WriteText(w io.Writer) error {
 }
 
 // WriteBitcode writes the module as bitcode. In contrast to LLVM's it has a data
-// layout, without which lld refuses it.
+// layout, without which lld rejects it.
 func (m *Module) WriteBitcode(w io.Writer) error {
 	module, err := m.build()
 	if err != nil {

@@ -135,7 +135,7 @@ def hold_fat_binary(ctx, *, bundle, host, suffix, triple):
         inputs = [bundle, host],
         mnemonic = "OffloadRegister",
         outputs = [out],
-        progress_message = "Holding %{input}",
+        progress_message = "Embedding %{input}",
     )
     return out
 
@@ -163,7 +163,7 @@ def require_device_link(ctx, symbol, define = ""):
         inputs = [],
         mnemonic = "OffloadRequire",
         outputs = [out],
-        progress_message = "Requiring the device link of %{label}",
+        progress_message = "Writing the link check of %{label}",
     )
     return out
 

@@ -63,6 +63,9 @@ func (f *bundleFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err != nil {
 		return err
 	}
+	for _, e := range f.entries {
+		warnOfCode(call, "bundle", "entry", e.target, e.file)
+	}
 	_, err = call.Session.Bundle(ctx, engine.BundleOptions{
 		Type: f.fileType, Entries: entries, Output: f.output, Align: f.align, ShareEqual: f.shareEqual, Compress: compress,
 	})

@@ -60,7 +60,7 @@ func Get(t testing.TB, number int) Release {
 	return Release{number, unpacked.dirs[number]}
 }
 
-// Bin returns the folder of the tools of the release.
+// Bin returns the directory of the tools of the release.
 func (r Release) Bin() string {
 	if r.dir == "" {
 		return llvm.Dir
