@@ -18,7 +18,7 @@ DEVICE_DEPS_ATTRS = {
         doc = "Targets whose device functions the sources call, compiled for the same architectures: `hip_library` and " +
               "`hip_code_objects` with `rdc = True`. Their sources are linked into the device code like objects of an archive: " +
               "only those that are needed. The build fails if such a source has a variable, because the program would contain two " +
-              "copies of it; use `hip_device_link`, which links a program at once. A `hip_library` also acts as one of `deps`. " +
+              "copies of it; use `hip_device_link`, which links all device code of a program together. A `hip_library` also acts as one of `deps`. " +
               "`device_bitcode_library` targets are accepted with and without `rdc`: functions that a source calls become part of its code.",
         providers = [[OffloadImagesInfo], [OffloadDeviceBitcodeInfo]],
     ),

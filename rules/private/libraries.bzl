@@ -15,7 +15,7 @@ load(":sources.bzl", "object_names", "private_headers_of")
 # The attributes of such a rule, except srcs.
 LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "alwayslink": attr.bool(
-        doc = "As in `cc_library`: whether programs include objects that they do not refer to. An object that a program includes brings its kernels and their registration.",
+        doc = "As in `cc_library`: whether programs include objects that they do not refer to. Such an object adds its kernels and their registration.",
     ),
     "copts": attr.string_list(
         doc = "Additional compiler flags for host and device code.",
@@ -65,7 +65,7 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
         doc = "Prefix to remove from the paths of `hdrs` in `#include`: a directory relative to the package, or to the workspace if it begins with `/`.",
     ),
     "textual_hdrs": attr.label_list(
-        doc = "Headers that cannot be compiled separately, such as those with code for the middle of another file.",
+        doc = "Headers that cannot be compiled separately, such as those that only compile inside another file.",
         allow_files = True,
     ),
 }
