@@ -239,7 +239,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// helpOf returns what offload help prints of a verb, or of the program if it is empty.
+// helpOf returns the help of a verb, or of offload if the name is empty.
 func helpOf(t *testing.T, name string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -319,7 +319,7 @@ func TestVerbs(t *testing.T) {
 
 var testName = regexp.MustCompile(`\b(?:Test|Benchmark)[A-Z]\w*`)
 
-// TestDifferences looks for the tests that the rows of docs/differences.md name in comments.
+// TestDifferences looks up the tests that the rows of docs/differences.md name in comments.
 func TestDifferences(t *testing.T) {
 	project, all := read(t)
 	known := map[string]bool{}
