@@ -21,7 +21,8 @@ var listVerb = verb{
 		{"List the entry IDs of a bundle, a compressed one or an archive of bundles", "offload list kernels.hipfb"},
 		{"List offsets and sizes as well", "offload list --json kernels.hipfb"},
 	},
-	flags: func() action { return new(listFlags) },
+	onlyOutputs: true,
+	flags:       func() action { return new(listFlags) },
 }
 
 // listFlags are the flags of offload list.
