@@ -25,7 +25,7 @@ const (
 	buildFile   = "BUILD.bazel" // never in testdata
 )
 
-// workspaces has a workspace in each folder.
+// workspaces has a workspace in each directory.
 var workspaces = filepath.Join("testdata", "workspaces")
 
 // TestGenerate runs Gazelle with the extension in a copy of each of the
@@ -160,8 +160,7 @@ func before(t *testing.T, golden string) (workspace string, args []string) {
 	return workspace, args
 }
 
-// run runs Gazelle and returns what it says, without the path of the
-// workspace.
+// run runs Gazelle and returns its output, without the path of the workspace.
 func run(t *testing.T, binary, workspace string, args []string) string {
 	t.Helper()
 	if len(args) == 0 {
@@ -178,7 +177,7 @@ func run(t *testing.T, binary, workspace string, args []string) string {
 	return strings.ReplaceAll(stderr.String(), workspace+string(filepath.Separator), "")
 }
 
-// buildFiles returns the contents of all files with a base name, by folder.
+// buildFiles returns the contents of all files with a base name, by directory.
 func buildFiles(t *testing.T, root, base string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)
@@ -190,7 +189,7 @@ func buildFiles(t *testing.T, root, base string) map[string]string {
 	return files
 }
 
-// write makes what Gazelle did the golden result of a case.
+// write writes Gazelle's output as the golden result of a case.
 func write(t *testing.T, golden string, builds map[string]string, stderr string) {
 	t.Helper()
 	for dir := range buildFiles(t, golden, buildAfter) {

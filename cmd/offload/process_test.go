@@ -6,14 +6,15 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/workerproto"
-	"github.com/rules-offload/rules_offload/internal/workertest"
+	"github.com/rules-offload/rules_offload/internal/testing/workerproto"
+	"github.com/rules-offload/rules_offload/internal/testing/workertest"
 )
 
 // asProgram is an environment variable: the test binary runs as offload, under the name in it.
@@ -22,6 +23,7 @@ const asProgram = "OFFLOAD_TEST_PROGRAM"
 func TestMain(m *testing.M) {
 	if name := os.Getenv(asProgram); name != "" {
 		os.Args[0] = name
+		signal.Reset() // the main function of rules_go's tests ignores SIGTERM
 		main()
 	}
 	os.Exit(m.Run())
@@ -106,6 +108,7 @@ func TestSecondSignal(t *testing.T) {
 			"a parameter file":       {"@fifo"},
 			"a worker":               {"--persistent_worker"},
 			"blocked signals":        {"list", "-"},
+			"an output":              {"unbundle", "fifo", "--entry", "gfx942=out"},
 		} {
 			t.Run(signal.String()+"/"+name, func(t *testing.T) {
 				dir := t.TempDir()

@@ -174,7 +174,7 @@ func testReplace(t *testing.T) {
 	})
 }
 
-// reachable lets everybody look into a temporary folder of a test.
+// reachable lets everybody look into a temporary directory of a test.
 func reachable(t *testing.T, dir string) {
 	t.Helper()
 	for ; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {
@@ -203,7 +203,7 @@ func TestInputChanges(t *testing.T) {
 			if err := os.WriteFile(name+".new", []byte("new"), 0o666); err != nil {
 				return err
 			}
-			return os.Rename(name+".new", name) // what is read is still the whole old file
+			return os.Rename(name+".new", name) // the reader still sees the complete old file
 		}, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,11 +4,9 @@ import (
 	"context"
 
 	"github.com/rules-offload/rules_offload/engine"
-
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
-
 	"github.com/rules-offload/rules_offload/internal/session"
 )
 
@@ -40,6 +38,17 @@ type IsolateOptions struct {
 // that suffix.
 func Isolate(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
 	input, err := session.Files(s).Open(opt.Input)
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	return isolate(ctx, session.Files(s), input, opt)
+}
+
+// IsolateInPlace is Isolate for an input that the output replaces. It ignores opt.Input.
+func IsolateInPlace(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
+	opt.Input = opt.Output
+	input, err := session.Files(s).OpenToReplace(opt.Input)
 	if err != nil {
 		return err
 	}

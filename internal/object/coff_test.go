@@ -129,7 +129,7 @@ func coffSample(big bool) []byte {
 	return body
 }
 
-// TestCOFFLLVM holds digests of what llvm-objcopy 22.1.8 makes of coffSample.
+// TestCOFFLLVM has digests of the output of llvm-objcopy 22.1.8 for coffSample.
 func TestCOFFLLVM(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -170,7 +170,7 @@ func TestParseCOFF(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := "main a_function_with_a_long_name in_comdat_section weak common"
-		if got := string(bytes.Join(names, []byte(" "))); got != want {
+		if got := strings.Join(names, " "); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -5,10 +5,9 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
-
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // FatBinary is an object that defines a symbol for a HIP fat binary, and registers
@@ -101,7 +100,7 @@ func newBare(number uint16, coff bool) (*module, error) {
 	}
 	m := &module{machine: machine, outside: map[string]object.SymbolID{}, unwinding: unwinding{common: machine.code.common, prel32: machine.prel32}}
 	if coff {
-		m.builder = object.NewCOFFBuilder()
+		m.builder = new(object.COFFBuilder)
 	} else {
 		m.builder = object.NewBuilder(number)
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 var all = flag.Bool("all", false, "write the table again and compare; this takes minutes")
@@ -47,7 +47,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Options are sorted out by what clang does with them.
+// Options are classified by clang's treatment.
 func TestTry(t *testing.T) {
 	for _, want := range []option{
 		{name: "-O2"},

@@ -19,7 +19,8 @@ var bundleVerb = verb{
 		{"Bundle code objects for two GPUs as a HIP program loads them", "offload bundle --type o --output kernels.hipfb --align 4096 --entry host-x86_64-unknown-linux-gnu= --entry gfx90a=gfx90a.co --entry gfx942=gfx942.co"},
 		{"The same, compressed", "offload bundle --compress --output kernels.hipfb --align 4096 --entry host-x86_64-unknown-linux-gnu= --entry gfx90a=gfx90a.co --entry gfx942=gfx942.co"},
 	},
-	flags: func() action { return &bundleFlags{fileType: "o"} },
+	onlyOutputs: true,
+	flags:       func() action { return &bundleFlags{fileType: "o"} },
 }
 
 // bundleFlags are the flags of offload bundle.
@@ -63,6 +64,9 @@ func (f *bundleFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err != nil {
 		return err
 	}
+	for _, e := range f.entries {
+		warnOfCode(call, "bundle", "entry", e.target, e.file)
+	}
 	_, err = call.Session.Bundle(ctx, engine.BundleOptions{
 		Type: f.fileType, Entries: entries, Output: f.output, Align: f.align, ShareEqual: f.shareEqual, Compress: compress,
 	})
@@ -71,8 +75,8 @@ func (f *bundleFlags) run(ctx context.Context, call *command.Call, operands []st
 
 // sizeAdvice adds advice to the error for a bundle that is too large.
 func sizeAdvice(err error) error {
-	if errors.As(err, new(ccob.LimitError)) {
-		return fmt.Errorf("%w, which is 4 GiB: write version 3, or remove targets", err)
+	if limit := (*ccob.LimitError)(nil); errors.As(err, &limit) {
+		return fmt.Errorf("%w; write version 3, or remove targets", err)
 	}
 	return err
 }

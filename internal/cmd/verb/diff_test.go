@@ -14,7 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
 // builds are two builds of three kernels: one uses 70 VGPRs more, one scratch.
@@ -140,7 +140,8 @@ func TestDiffOutputs(t *testing.T) {
 	}
 }
 
-// standIn writes a compiler that copies new.co, or does what the patterns of a case of sh say about its arguments.
+// standIn writes a compiler that copies new.co, or runs the patterns of a case statement of sh for
+// its arguments.
 func standIn(t *testing.T, dir, patterns string) string {
 	t.Helper()
 	compiler := filepath.Join(dir, "clang")

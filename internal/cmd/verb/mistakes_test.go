@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
 // mistakes are command lines of people, with the line that offload prints. The words are
@@ -159,6 +159,7 @@ var mistakes = []struct{ args, want string }{
 	{"check code", "offload: code: not a bundle: found a code object"},
 	{"check notelf", "offload: notelf: not a bundle: found text"},
 	{"embed --input notelf --output o code", "offload: notelf: found a file of an unknown format, expected an ELF or COFF object"},
+	{"check --package notelf", "offload: notelf: found text, expected a package, a directory or a file with device code"},
 	{"unbundle --entry gfx90a=o notelf", "offload: notelf: no bundle entries: found text"},
 	{"unbundle --entry gfx90a=o gzip", "offload: gzip: no bundle entries: found a gzip file; decompress it first"},
 	{"unbundle --entry gfx90a=o so", "offload: so: no bundle entries: found an ELF file; for device code in programs and libraries, run offload extract"},
@@ -199,6 +200,7 @@ func mistakeFiles(t *testing.T, dir string) {
 		"bundle.hipfb": "",
 		"bundle":       string(plainBundle("hip-amdgcn-amd-amdhsa--gfx90a", "content")),
 		"so":           string(testelf.Library{}.Build()),
+		"gfx942":       string(testelf.CodeObject{ABI: 2, Flags: 0x4c}.Build()),
 		"gzip":         "\x1f\x8b\x08",
 		"lfs":          "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n",
 	} {
@@ -240,9 +242,12 @@ func TestWarnings(t *testing.T) {
 		{"report --json o code notelf", "offload report: warning: notelf: no device code: found text\n"},
 		{"diff --json code notelf", "offload diff: warning: notelf: no device code: found text\n"},
 		{"inspect --kernels code", "offload inspect: code: no kernels\n"},
+		{"bundle --output o --entry gfx942=code", "offload bundle: warning: --entry gfx942=code: the file is code for gfx90a\n"},
+		{"prune --replace gfx90a=gfx942 --output o bundle", "offload prune: warning: --replace gfx90a=gfx942: the file is code for gfx942\n"},
 		{"list notelf", "offload list: notelf: no bundle entries: found text\n"},
 		{"list gzip", "offload list: gzip: no bundle entries: found a gzip file; decompress it first\n"},
 		{"list so", "offload list: so: no bundle entries: found an ELF file; for the device images of a program or library, run offload inspect so\n"},
+		{"register --kind hip --triple x86_64-unknown-linux-gnu --output o notelf", "offload register: warning: notelf: found text, expected a bundle\n"},
 		{"inspect so", "offload inspect: so: no device images: found an ELF file\n"},
 		{"prune --replace gfx90a=notelf --output o bundle", "offload prune: warning: bundle: the replacement of gfx90a is not an AMDGPU code object\n"},
 		{"pack --output o --image file=code,triple=amdgcn-amd-amdhsa,arch=gfx90,kind=hip", "offload pack: warning: --image: arch=gfx90: gfx90 is not a known processor; did you mean gfx90a?\n"},

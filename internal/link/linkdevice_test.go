@@ -12,8 +12,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // referring returns an object that refers to symbols.
@@ -30,7 +30,7 @@ func referring(t *testing.T, names ...string) []byte {
 	})
 }
 
-// TestLinkDevice links with a compiler that prints what lld does about undefined symbols.
+// TestLinkDevice links with a compiler that prints lld's messages about undefined symbols.
 func TestLinkDevice(t *testing.T) {
 	s, dir := newSession(t, map[string][]byte{
 		"a.o":  referring(t, "_Z7nowherei", "plain"),
