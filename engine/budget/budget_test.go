@@ -29,6 +29,30 @@ func soon(t *testing.T, fn func()) {
 	}
 }
 
+// A lazy budget asks for its size once, when more than 256 KiB are held.
+func TestLazy(t *testing.T) {
+	asked := 0
+	b := NewLazy(1, func() int64 { asked++; return 1 << 20 })
+	hold := func(bytes int64) (*Reservation, error) { return b.Reserve(t.Context(), bytes) }
+	small, err := hold(200 << 10)
+	if err != nil || asked != 0 {
+		t.Fatalf("got %v, asked %d times, want no error and 0", err, asked)
+	}
+	second, err := hold(100 << 10)
+	if err != nil || asked != 1 {
+		t.Fatalf("got %v, asked %d times, want no error and 1", err, asked)
+	}
+	var limit *LimitError
+	if _, err := hold(2 << 20); !errors.As(err, &limit) || limit.Limit != 1<<20 {
+		t.Errorf("got %v, want an error with the limit 1 MiB", err)
+	}
+	small.Release()
+	second.Release()
+	if b.Memory() != 1<<20 || b.memory.free != 1<<20 || asked != 1 {
+		t.Errorf("got %d bytes, %d free, asked %d times, want 1 MiB, all of it free, once", b.Memory(), b.memory.free, asked)
+	}
+}
+
 func TestEach(t *testing.T) {
 	for _, cores := range []int{1, 2, 5} {
 		for _, n := range []int{0, 1, 2, 100} {
@@ -58,7 +82,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// Units of a sequential context run one after the other, also below others.
+// Units of a sequential context run one after another, also in nested calls.
 func TestSequential(t *testing.T) {
 	b := New(4, 1)
 	var running atomic.Int32
@@ -142,8 +166,8 @@ func TestEachNested(t *testing.T) {
 	}
 }
 
-// Units inside units keep to the cores of the budget, and so does the memory that
-// they reserve, also inside of what their operation reserved before.
+// Nested units stay within the cores of the budget, and so does the memory that they reserve, also
+// within memory that their operation reserved before.
 func TestNestedUnitsKeepToTheBudget(t *testing.T) {
 	const cores, bytes, window = 4, 100, 30
 	b := New(cores, bytes)
@@ -208,7 +232,7 @@ func TestUnitsThatWaitKeepTheirCores(t *testing.T) {
 	}
 }
 
-// An operation that holds memory never waits for another one for more.
+// An operation that holds memory never waits for another operation to get more.
 func TestReserveWhileHolding(t *testing.T) {
 	b := New(1, 10)
 	one, two := b.Account(t.Context()).Context(t.Context()), b.Account(t.Context()).Context(t.Context())
@@ -338,7 +362,7 @@ func TestAccounts(t *testing.T) {
 				for m := most.Load(); u > m && !most.CompareAndSwap(m, u); m = most.Load() {
 				}
 			}
-			// A part holds memory, does its parts in parallel, and holds some more.
+			// A part holds memory, runs its parts in parallel, and reserves more memory.
 			type part struct {
 				n, more int64
 				parts   []part
@@ -616,7 +640,7 @@ func TestWithBytesCancelled(t *testing.T) {
 			if err != context.Canceled {
 				t.Errorf("bytes: %v", err)
 			}
-			// Without its core it does not get another one.
+			// A unit without its core does not get another core.
 			return b.Each(ctx, 1, func(context.Context, int) error { t.Error("ran"); return nil })
 		})
 		if err != context.Canceled {

@@ -147,7 +147,7 @@ func TestEncodeAny(t *testing.T) {
 				src = append(src, code(r, n)...)
 			case 3:
 				src = append(src, bytes.Repeat([]byte{byte(n)}, n)...)
-			default: // some of it again, as it was or changed
+			default: // repeat a part, unchanged or changed
 				if len(src) > 0 {
 					at := r.IntN(len(src))
 					again := src[at:min(at+n, len(src))]

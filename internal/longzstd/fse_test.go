@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
+func init() { prepare() } // tests call parts of the encoder
+
 // readCounts is a decoder's reading of a table description, RFC 8878 section 4.1.1.
 func readCounts(b []byte) (log int, norm []int16, size int) {
 	pos := 0
@@ -94,7 +96,8 @@ func decodeStates(log int, norm []int16) (symbol []int, width []int, base []int)
 	return symbol, width, base
 }
 
-// Whatever the counts, the table can be told to a decoder, and every transition is the inverse of the decoder's.
+// For all counts, a decoder can read the table, and every transition is the inverse of the
+// decoder's.
 func TestTables(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		kind := rapid.IntRange(0, 2).Draw(rt, "kind")

@@ -196,7 +196,7 @@ func (b *bench) findProgram(project, program string) error {
 			return fmt.Errorf("go build ./cmd/offload: %w", err)
 		}
 	} else if os.Getenv("BUILD_WORKSPACE_DIRECTORY") != "" && !filepath.IsAbs(program) {
-		program = filepath.Join("..", program) // a path below all runfiles; bazel run starts in those of the project
+		program = filepath.Join("..", program) // below all runfiles; bazel run starts in the runfiles of the project
 	}
 	program, err := filepath.Abs(program)
 	if err != nil {
@@ -215,5 +215,5 @@ func (b *bench) findProgram(project, program string) error {
 	return nil
 }
 
-// sentence makes a message of lines one of a line.
+// sentence joins a multi-line message into one line.
 func sentence(b []byte) string { return strings.Join(strings.Fields(string(b)), " ") }

@@ -19,7 +19,7 @@ var someSections = []section{
 	}},
 }
 
-// What is written can be read again.
+// parsePage reads what section.String writes.
 func TestPage(t *testing.T) {
 	var b strings.Builder
 	for _, s := range someSections {
@@ -30,7 +30,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// All of the page in docs can be read.
+// parsePage reads the whole page in docs.
 func TestPageInDocs(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "performance.md"))
 	if err != nil {

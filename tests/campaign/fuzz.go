@@ -19,8 +19,8 @@ var (
 	executions = regexp.MustCompile(`execs: (\d+)`)
 )
 
-// fuzz runs the fuzz targets of all packages, each for its share of the time. What
-// they find is in the testdata directories of the sources, to be committed.
+// fuzz runs the fuzz targets of all packages, each for its share of the time. Go writes failing
+// inputs to the testdata directories of the sources, to be committed.
 func fuzz(ctx context.Context, c *campaign) error {
 	project := os.Getenv("BUILD_WORKSPACE_DIRECTORY")
 	if project == "" {

@@ -239,7 +239,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// helpOf returns what offload help prints of a verb, or of the program if it is empty.
+// helpOf returns the help of a verb, or of offload if the name is empty.
 func helpOf(t *testing.T, name string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -319,7 +319,7 @@ func TestVerbs(t *testing.T) {
 
 var testName = regexp.MustCompile(`\b(?:Test|Benchmark)[A-Z]\w*`)
 
-// TestDifferences looks for the tests that the rows of docs/differences.md name in comments.
+// TestDifferences looks up the tests that the rows of docs/differences.md name in comments.
 func TestDifferences(t *testing.T) {
 	project, all := read(t)
 	known := map[string]bool{}
@@ -483,6 +483,7 @@ func TestImports(t *testing.T) {
 			for _, slow := range []struct{ path, instead string }{
 				{"google.golang.org/protobuf", "decode messages without descriptors"},
 				{"debug/", "use internal/elf, internal/object and internal/linetable"},
+				{"regexp", "search with package strings"},
 				{"net/url", "decode names in the package itself"},
 				{"go.yaml.in/yaml", "see internal/codeobject/yaml.go"},
 				{"github.com/zeebo/xxh3", "use internal/xxh3"},

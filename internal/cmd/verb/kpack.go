@@ -6,6 +6,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
@@ -41,7 +42,7 @@ func (f *kpackListFlags) run(ctx context.Context, call *command.Call, operands [
 		return err
 	}
 	if f.json {
-		return writeJSON(call.Stdout, list)
+		return listing.JSON(call.Stdout, list)
 	}
 	for _, file := range list {
 		listKpack(call, file)
@@ -194,17 +195,15 @@ func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands 
 	if err := oneInput(&f.opt.Input, operands); err != nil {
 		return err
 	}
-	for _, r := range [][2]string{{"output", f.opt.Output}, {"kpack-dir", f.opt.Dir}, {"group", f.opt.Group}} {
-		if err := required(r[0], r[1]); err != nil {
-			return err
-		}
+	if err := required("output", f.opt.Output, "kpack-dir", f.opt.Dir, "group", f.opt.Group); err != nil {
+		return err
 	}
 	report, err := call.Session.KpackSplit(ctx, f.opt)
 	if err != nil {
 		return err
 	}
 	if f.json {
-		return writeJSON(call.Stdout, report)
+		return listing.JSON(call.Stdout, report)
 	}
 	for _, w := range report.Warnings {
 		fmt.Fprintf(call.Stderr, "offload kpack split: warning: %s: %s\n", printable.Name(report.Input), printable.Text(w))
@@ -240,7 +239,7 @@ func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, opera
 		return err
 	}
 	if f.json {
-		return writeJSON(call.Stdout, report)
+		return listing.JSON(call.Stdout, report)
 	}
 	for _, w := range report.Warnings {
 		fmt.Fprintf(call.Stderr, "offload kpack split: warning: %s\n", printable.Text(w))
@@ -277,10 +276,7 @@ func (f *kpackMergeFlags) define(flags *flagSet) {
 }
 
 func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := required("input", f.opt.Input); err != nil {
-		return err
-	}
-	if err := required("output", f.opt.Output); err != nil {
+	if err := required("input", f.opt.Input, "output", f.opt.Output); err != nil {
 		return err
 	}
 	if len(operands) == 0 {

@@ -59,10 +59,7 @@ func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []
 	case f.opt.Kind != offloadbinary.OpenMP && len(operands) > 1:
 		return usageError(f.opt.Kind.String() + " registers one fat binary or offload binary: first combine the images")
 	}
-	if err := required("triple", f.opt.Triple); err != nil {
-		return err
-	}
-	if err := required("output", f.opt.Output); err != nil {
+	if err := required("triple", f.opt.Triple, "output", f.opt.Output); err != nil {
 		return err
 	}
 	return call.Session.Register(ctx, f.opt)
