@@ -1,8 +1,9 @@
 """Compiles HIP sources to code objects and host objects."""
 
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
-load(":architectures.bzl", "HIP_KIND", "arch_copts_of", "arch_sources_of", "check_compiler", "device_linkopts_of", "hip_targets", "sources_for")
+load(":architectures.bzl", "arch_copts_of", "arch_sources_of", "check_compiler", "device_linkopts_of", "hip_targets", "sources_for")
 load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step", "is_bitcode")
+load(":debug_info.bzl", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
 load(":messages.bzl", "name_of")
@@ -43,7 +44,7 @@ def hip_link(ctx, step, *, target, objects, advice, checked = [], name = ""):
     """Links device code for one architecture.
 
     Args:
-      ctx: the rule's context; the rule has `CLANG_GROUPS`.
+      ctx: the rule's context; the rule has `CLANG_GROUPS` and `DEBUG_INFO_ATTRS`.
       step: result of `hip_link_step` for the target.
       target: struct returned by `target_ids.complete`.
       objects: list of structs: file (an object or bitcode) and source (its name in messages).
@@ -52,12 +53,13 @@ def hip_link(ctx, step, *, target, objects, advice, checked = [], name = ""):
       name: name of the linked source; empty for all sources.
 
     Returns:
-      the image.
+      an `offload_image()`.
     """
     arch = target.target_id
     out = ctx.actions.declare_file(
         ctx.label.name + "/" + target_ids.file_name(arch) + ("/" + name if name else "") + (".spv" if target_ids.is_portable(target) else ".co"),
     )
+    whole, debug_info = split_debug_info(ctx, target, out)
     device_link(
         ctx,
         step,
@@ -66,9 +68,16 @@ def hip_link(ctx, step, *, target, objects, advice, checked = [], name = ""):
         linked = objects,
         message = "Linking " + (name + " of " if name else "") + "%{label} for " + arch,
         mnemonic = "OffloadDeviceLink",
-        out = out,
+        out = whole,
     )
-    return out
+    return offload_image(
+        debug_info = debug_info,
+        file = out,
+        kind = target.kind,
+        label = ctx.label,
+        target_id = arch,
+        triple = target.triple,
+    )
 
 def _objects_of(dep, targets, where):
     """Returns the relocatable device code of a target in device_deps; fails if a requested architecture is missing."""
@@ -237,7 +246,7 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
             if not compiled or (unit and unit not in compiled):
                 # A source that is not for this architecture.
                 continue
-            file = hip_link(
+            images.append(hip_link(
                 ctx,
                 link_step,
                 advice = _UNDEFINED_RDC if rdc else _UNDEFINED,
@@ -245,13 +254,6 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
                 name = unit,
                 objects = [compiled[unit]] if unit else compiled.values(),
                 target = target,
-            )
-            images.append(offload_image(
-                file = file,
-                kind = HIP_KIND,
-                label = ctx.label,
-                target_id = arch,
-                triple = target.triple,
             ))
     return struct(
         objects = OffloadDeviceObjectsInfo(objects = depset(own, transitive = [deps])) if rdc else None,

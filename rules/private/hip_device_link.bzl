@@ -3,11 +3,12 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo", "offload_image")
+load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "DEVICE_LINKOPTS_ATTRS", "device_linkopts_of")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "device_flags")
 load(":compression.bzl", "COMPRESSION_ATTRS")
+load(":debug_info.bzl", "DEBUG_INFO_ATTRS")
 load(":device_link.bzl", "hip_link_step")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS", "expand_flags")
 load(":hip_compile.bzl", "hip_link")
@@ -94,24 +95,18 @@ def _hip_device_link_impl(ctx):
     images = []
     for target in _targets_of(libraries, where):
         id = target_ids.entry_id(target.kind, target.triple, target.target_id)
-        images.append(offload_image(
-            file = hip_link(
+        images.append(hip_link(
+            ctx,
+            hip_link_step(
                 ctx,
-                hip_link_step(
-                    ctx,
-                    target,
-                    copts = device_flags(ctx) + expand_flags(ctx, "copts"),
-                    generates = True,
-                    linkopts = device_linkopts_of(ctx, target),
-                ),
-                advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
-                objects = [object for library in libraries for object in library.code if object.id == id],
-                target = target,
+                target,
+                copts = device_flags(ctx) + expand_flags(ctx, "copts"),
+                generates = True,
+                linkopts = device_linkopts_of(ctx, target),
             ),
-            kind = target.kind,
-            label = ctx.label,
-            target_id = target.target_id,
-            triple = target.triple,
+            advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
+            objects = [object for library in libraries for object in library.code if object.id == id],
+            target = target,
         ))
     bundle = bundle_images(
         ctx,
@@ -170,9 +165,9 @@ two of them, the link fails with an error that names the library.
 
 Default outputs: the object that registers the device code.
 
-Output groups: `bundle`, the bundle; `gfx942` and so on, the images of one architecture; `_validation`, the [checks](../howto/validation.md).
+Output groups: `bundle`, the bundle; `gfx942` and so on, the images of one architecture; `debug_info`, see `split_debug_info`; `_validation`, the [checks](../howto/validation.md).
 """,
-    attrs = DEVICE_ATTRS | DEVICE_LINKOPTS_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | LINKER_INPUTS_ATTRS | {
+    attrs = DEVICE_ATTRS | DEBUG_INFO_ATTRS | DEVICE_LINKOPTS_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | LINKER_INPUTS_ATTRS | {
         "copts": attr.string_list(
             doc = "Compiler flags that affect code generation, such as `-O2` or `-mllvm OPTION`. Others have no effect in a link.",
         ),
