@@ -21,7 +21,7 @@ type ArchiveOptions struct {
 	Output string
 	Read   ReadOptions
 
-	// Check refuses inputs without a bundle, archives, and inputs with entries
+	// Check rejects inputs without a bundle, archives, and inputs with entries
 	// that must not be in one bundle.
 	Check bool
 }

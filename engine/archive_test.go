@@ -18,7 +18,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // members returns the names and contents of an archive's members.
@@ -111,7 +111,7 @@ func TestUnbundleArchive(t *testing.T) {
 	}
 }
 
-// Archive keeps the order of its inputs, and refuses what cannot be in one bundle.
+// Archive keeps the order of its inputs, and rejects what cannot be in one bundle.
 func TestArchive(t *testing.T) {
 	one, two := bundled(t, "gfx90a"), bundled(t, "gfx942")
 	s, dir := newSession(t, map[string][]byte{"host.o": elfObject(t, ".text", "code"), "lib.a": archive(t, "one.o", string(one)), "dir/one.o": one, "two.o": two, "bad.o": bundled(t, "gfx90a", "gfx90a:xnack+")})

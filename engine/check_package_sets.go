@@ -320,7 +320,7 @@ func (p *packageCheck) archives() error {
 	return nil
 }
 
-// tensile compares the catalogues of folders of Tensile with the code in them.
+// tensile compares the catalogues of directories of Tensile with the code in them.
 func (p *packageCheck) tensile() error {
 	byName := make(map[string]*shippedFile)
 	for _, f := range p.files {

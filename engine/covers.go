@@ -140,7 +140,7 @@ func (c *coverer) gather(ctx context.Context, inputs []string) ([]gathered, erro
 	return list, nil
 }
 
-// folders reports on the files of folders that have device code, and on folders of data.
+// folders reports on the files of directories that have device code, and on directories of data.
 func (c *coverer) folders(ctx context.Context, folders []files.Folder, report *coverage.Report) error {
 	folders, data, err := c.data(ctx, folders)
 	if err != nil {
@@ -178,7 +178,7 @@ func (c *coverer) isArchive(name string) (bool, error) {
 	return kpack.Is(head), err
 }
 
-// tree returns the folders of an input that is a directory.
+// tree returns the directories of an input that is a directory.
 func (c *coverer) tree(ctx context.Context, input string) (folders []files.Folder, isDir bool, err error) {
 	if input == "-" {
 		return nil, false, nil

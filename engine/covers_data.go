@@ -9,8 +9,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/rocmdata"
 )
 
-// data reports on the folders of data of libraries: those of Tensile (rocBLAS, hipBLASLt, hipSPARSELt),
-// of MIOpen and of AOTriton. It returns the folders without the files of these.
+// data reports on the directories of data of libraries: those of Tensile (rocBLAS, hipBLASLt, hipSPARSELt),
+// of MIOpen and of AOTriton. It returns the directories without the files of these.
 func (c *coverer) data(ctx context.Context, folders []files.Folder) (rest []files.Folder, list []coverage.FileReport, err error) {
 	gone := make(map[string]bool)
 	for _, t := range rocmdata.FindTensile(directories(folders)) {
@@ -49,7 +49,7 @@ func (c *coverer) data(ctx context.Context, folders []files.Folder) (rest []file
 	return rest, list, nil
 }
 
-// directories returns the names of the files and links of folders.
+// directories returns the names of the files and links of directories.
 func directories(folders []files.Folder) []rocmdata.Dir {
 	dirs := make([]rocmdata.Dir, len(folders))
 	for i, folder := range folders {

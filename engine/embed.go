@@ -17,7 +17,7 @@ import (
 type EmbedOptions struct {
 	// Input is a relocatable host object, ELF or COFF.
 	Input string
-	// Binaries are offload binaries. Other files are refused.
+	// Binaries are offload binaries. Other files are rejected.
 	Binaries []string
 	Output   string
 }

@@ -127,11 +127,7 @@ func memberSymbols(data []byte) (names []string, isObject bool, err error) {
 	case bitcode.Is(data):
 		names, err = bitcode.Symbols(data)
 	case format.IsELF() || format == object.COFFObject || format == object.COFFImport:
-		var symbols [][]byte
-		symbols, err = object.ArchiveSymbols(data)
-		for _, symbol := range symbols {
-			names = append(names, string(symbol))
-		}
+		names, err = object.ArchiveSymbols(data)
 	default:
 		return nil, object.IsObject(data), nil
 	}

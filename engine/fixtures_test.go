@@ -1,6 +1,6 @@
 package engine
 
-import "github.com/rules-offload/rules_offload/internal/fixture"
+import "github.com/rules-offload/rules_offload/internal/testing/fixture"
 
 // Short names for the files that tests read.
 var (

@@ -52,7 +52,7 @@ func TestList(t *testing.T) {
 		{name: "no bundle", opt: ListOptions{Input: "text"}},
 		{name: "cut", opt: ListOptions{Input: "cut"}, bad: "cut: number of entries at byte 0x18"},
 		{name: "missing file", opt: ListOptions{Input: "lost"}, bad: "'lost': No such file or directory"},
-		{name: "unknown type", opt: ListOptions{Input: "plain", Type: "x"}, bad: "'x': invalid file type specified"},
+		{name: "unknown type", opt: ListOptions{Input: "plain", Type: "x"}, bad: "unknown file type \"x\": expected i, ii, cui, hipi, d, ll, s, bc, gch, ast, o or a"},
 		{name: "too large", opt: ListOptions{Input: "packed", Read: ReadOptions{MaxSize: 1}}, bad: "packed: byte 0x0: the uncompressed bundle has"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

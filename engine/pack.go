@@ -30,8 +30,8 @@ type PackOptions struct {
 	LLVM bool
 }
 
-// ErrNoFile reports an image without a file, with LLVM's message.
-var ErrNoFile = errors.New("'file' is a required image arguments")
+// ErrNoFile reports an image without a file.
+var ErrNoFile = errors.New("an image has no file; add file=PATH to its properties")
 
 // Pack writes an offload binary and returns the names of images whose format
 // the container has no number for.

@@ -148,7 +148,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// TestCoversDataFolders has verdicts of folders with data of libraries.
+// TestCoversDataFolders has verdicts of directories with data of libraries.
 func TestCoversDataFolders(t *testing.T) {
 	dir := t.TempDir()
 	release(t, dir)

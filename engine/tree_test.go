@@ -16,9 +16,9 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/kpack"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
 // hipLibrary returns a library with a bundle for each list of target IDs.
@@ -270,7 +270,7 @@ func TestKpackComplete(t *testing.T) {
 	}
 }
 
-// TestKpackSPIRV refuses code that no runtime loads from archives.
+// TestKpackSPIRV rejects code that no runtime loads from archives.
 func TestKpackSPIRV(t *testing.T) {
 	dir := t.TempDir()
 	input := filepath.Join(dir, "lib.so")

@@ -76,7 +76,7 @@ func (s *Session) UnbundleArchive(ctx context.Context, opt UnbundleArchiveOption
 			}
 		}
 	}
-	if err := opt.missing(lists, members); err != nil {
+	if err := picker.missing(lists); err != nil {
 		return err
 	}
 	for _, member := range members {
@@ -99,7 +99,7 @@ type picker struct {
 // picked holds the entries picked from an archive member.
 type picked struct {
 	// order lists the entries in the order in which they are visited, up to one
-	// with an invalid ID.
+	// with an invalid ID; nil if they are not required after the visit.
 	order []*images.DeviceImage
 	picks []pick
 	fault error // of the contents
@@ -135,10 +135,20 @@ func (p *picker) visit(ctx context.Context, v *images.Visit) error {
 			index(m)
 		}
 	}
+	if !p.requires(v.Source, member.order) {
+		member.order = nil
+		v.Forget()
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.members[v.Source] = member
 	return nil
+}
+
+// requires reports whether check requires the images of a source, with the given order.
+func (p *picker) requires(source *images.Source, order []*images.DeviceImage) bool {
+	n := len(order)
+	return p.opt.Trace != nil || p.opt.Check || n > 0 && order[n-1].BadID != nil || p.opt.Read.Warn != nil && source.Warnings() != nil
 }
 
 // check returns what was picked from each member, in the order of the archive, or the first
@@ -212,24 +222,18 @@ func deviceMemberName(e *images.DeviceImage) string {
 }
 
 // missing reports a request that no entry matches: its list is empty.
-func (opt *UnbundleArchiveOptions) missing(lists [][]ar.NewMember, members []*picked) error {
-	if opt.AllowMissing {
+func (p *picker) missing(lists [][]ar.NewMember) error {
+	i := slices.IndexFunc(lists, func(list []ar.NewMember) bool { return len(list) == 0 })
+	if i < 0 || p.opt.AllowMissing {
 		return nil
 	}
-	for i, request := range opt.Requests {
-		if len(lists[i]) > 0 {
-			continue
-		}
-		var stored []string
-		for _, member := range members {
-			for _, e := range member.order {
-				stored = append(stored, e.ID)
-			}
-		}
-		slices.Sort(stored)
-		return &NoCodeObjectError{Target: request.Target, Archive: opt.Input, Stored: slices.Compact(stored)}
-	}
-	return nil
+	var stored []string
+	p.served.Range(func(id, _ any) bool {
+		stored = append(stored, id.(string))
+		return true
+	})
+	slices.Sort(stored)
+	return &NoCodeObjectError{Target: p.opt.Requests[i].Target, Archive: p.opt.Input, Stored: stored}
 }
 
 // writeArchives writes an archive for each request.

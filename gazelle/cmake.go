@@ -25,8 +25,8 @@ type cmakeTarget struct {
 
 const cmakeFile = "CMakeLists.txt"
 
-// readCMake returns what the CMakeLists.txt of a folder says, with the variables and flags of
-// those in the folders above; nil if the folder has none.
+// readCMake returns what the CMakeLists.txt of a directory says, with the variables and flags of
+// those in the directories above; nil if the directory has none.
 func readCMake(root, dir string) *hints {
 	if !isFile(root, path.Join(dir, cmakeFile)) {
 		return nil
@@ -325,7 +325,7 @@ func (c *cmakeLists) link(u *unit, f *flags, names []string) {
 	}
 }
 
-// place returns the path in the repository of a name, relative to the folder of the file.
+// place returns the path in the repository of a name, relative to the directory of the file.
 func (c *cmakeLists) place(name string) (file string, ok bool) {
 	if at := strings.LastIndex(name, repositoryMark); at >= 0 {
 		file = path.Clean(name[at+len(repositoryMark):])
@@ -364,7 +364,7 @@ func (c *cmakeLists) glob(name string, patterns []string, deep bool) {
 	c.vars[name] = found
 }
 
-// foldersBelow returns the folders below a directory, by their path in the repository.
+// foldersBelow returns the directories below a directory, by their path in the repository.
 func foldersBelow(dir, rel string) []string {
 	var folders []string
 	entries, _ := os.ReadDir(dir)

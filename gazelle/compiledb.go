@@ -33,13 +33,13 @@ type database struct {
 
 type placedUnit struct {
 	unit
-	dir string // the folder for its rule
+	dir string // the directory for its rule
 }
 
 // targetOutput finds the target in the output of a compilation.
 var targetOutput = regexp.MustCompile(`^(.*/)?CMakeFiles/([^/]+)\.dir/`)
 
-// readCompileCommands returns the hints of each folder that compile_commands.json describes.
+// readCompileCommands returns the hints of each directory that compile_commands.json describes.
 // name is its path in the repository, which dir belongs to.
 func readCompileCommands(root, dir, name string) (map[string]*hints, error) {
 	file := filepath.Join(root, filepath.FromSlash(name))
@@ -186,7 +186,7 @@ func (d *database) unitOf(output, directory, src string) *placedUnit {
 }
 
 // buildRoot returns the top of the build directory of a compilation. Ninja runs all there; make
-// runs compilations in the folder of their target.
+// runs compilations in the directory of their target.
 func (d *database) buildRoot(directory, _ string) string {
 	directory = filepath.ToSlash(directory)
 	if real, err := filepath.EvalSymlinks(d.build); err == nil && strings.HasPrefix(directory+"/", filepath.ToSlash(real)+"/") {
@@ -340,7 +340,7 @@ func (d *database) readReplies() {
 	}
 }
 
-// sourceRoot returns the folder of the repository that paths of replies are relative to.
+// sourceRoot returns the directory of the repository that paths of replies are relative to.
 func (d *database) sourceRoot() string {
 	files, _ := filepath.Glob(filepath.Join(d.build, ".cmake", "api", "v1", "reply", "codemodel-*.json"))
 	for _, file := range files {

@@ -45,14 +45,14 @@ const (
 	fileMode    mode = "file"    // each source in a separate rule
 )
 
-// settings are the settings of one folder, from directives.
+// settings are the settings of one directory, from directives.
 type settings struct {
 	enabled bool
 	mode    mode
 	bundle  bool
 	// archs is nil without a directive.
 	archs []string
-	// includes are folders of the repository that compilers get with -I, in search order.
+	// includes are directories of the repository that compilers get with -I, in search order.
 	includes []string
 	// listed are the patterns for the sources that rules of the nearest parent package list, by
 	// path in the repository.
@@ -65,7 +65,7 @@ type settings struct {
 	compileCommands, compileCommandsDir string
 	// tests are the patterns for the names of sources of tests.
 	tests []string
-	// updateOnly is true if folders without a BUILD file belong to the package above.
+	// updateOnly is true if directories without a BUILD file belong to the package above.
 	updateOnly bool
 	// resolved are the includes for which directives name a library, resolvedLike their patterns.
 	resolved     []string
@@ -90,7 +90,7 @@ func (l *offload) RegisterFlags(flags *flag.FlagSet, _ string, c *config.Config)
 	c.Exts[languageName] = l.rootSettings
 }
 
-// CheckFlags inspects the workspace before Gazelle visits the first folder.
+// CheckFlags inspects the workspace before Gazelle visits the first directory.
 func (l *offload) CheckFlags(_ *flag.FlagSet, c *config.Config) error {
 	module := readModule(c.RepoRoot)
 	l.ownModule = module.name() == moduleName
@@ -98,8 +98,8 @@ func (l *offload) CheckFlags(_ *flag.FlagSet, c *config.Config) error {
 	return nil
 }
 
-// Configure reads the directives of one folder, and records what its BUILD file provides for
-// other packages. Gazelle calls it for a folder before its subfolders.
+// Configure reads the directives of one directory, and records what its BUILD file provides for
+// other packages. Gazelle calls it for a directory before its subdirectories.
 func (l *offload) Configure(c *config.Config, rel string, f *rule.File) {
 	if f == nil {
 		return
@@ -142,7 +142,7 @@ func (s *settings) isTest(file string) bool {
 	})
 }
 
-// apply applies a directive in the BUILD file of a folder.
+// apply applies a directive in the BUILD file of a directory.
 func (s *settings) apply(d rule.Directive, rel string) error {
 	switch d.Key {
 	case includeDirective:

@@ -39,13 +39,13 @@ type group struct {
 	// leaf is true for linked programs and tests. No rule depends on them, so they can depend
 	// on the libraries of the package.
 	leaf bool
-	// flags are those of the unit that the rule is for, or of the folder.
+	// flags are those of the unit that the rule is for, or of the directory.
 	flags flags
 	links []string // names of the units that it links
 	// The results for the includes: headers and other files of the package, libraries of the
 	// package that have the headers, and what dependencies must provide.
 	hdrs, textual, local []string
-	// includes are the folders of the package from which the headers are included.
+	// includes are the directories of the package from which the headers are included.
 	includes  []string
 	elsewhere []wanted
 }
@@ -59,7 +59,7 @@ func (gr *group) perFile(suffix string) bool {
 	return len(srcs) == 1 && strings.TrimSuffix(gr.name, suffix) == stemOf(srcs[0])
 }
 
-// GenerateRules generates the rules of one package. Gazelle calls it for subfolders first.
+// GenerateRules generates the rules of one package. Gazelle calls it for subdirectories first.
 func (l *offload) GenerateRules(args language.GenerateArgs) language.GenerateResult {
 	if l.plan == nil {
 		l.plan = l.newPlan(args.Config)
@@ -328,7 +328,7 @@ func (g *generator) newSources() []string {
 			g.skip(file, "%s does not build it", g.folder.hints.file)
 			continue
 		}
-		// A rule of the parent package lists it, and this folder is not a package yet.
+		// A rule of the parent package lists it, and this directory is not a package yet.
 		if g.plan.isListedAbove(g.folder, src) {
 			continue
 		}
@@ -338,7 +338,7 @@ func (g *generator) newSources() []string {
 	return sources
 }
 
-// isLeftOut reports whether another build file lists the sources of the folder without this one.
+// isLeftOut reports whether another build file lists the sources of the directory without this one.
 func (g *generator) isLeftOut(src string) bool {
 	units := g.plan.unitsOf(g.folder)
 	complete := g.folder.hints != nil && g.folder.hints.complete
@@ -406,14 +406,14 @@ func (g *generator) place(sources []string) {
 	}
 }
 
-// newGroup adds a rule for sources of no unit. They get the flags of the folder.
+// newGroup adds a rule for sources of no unit. They get the flags of the directory.
 func (g *generator) newGroup(kind, name string, test bool) *group {
 	gr := &group{kind: kind, name: name, testonly: test, flags: g.folderFlags(kind)}
 	g.groups = append(g.groups, gr)
 	return gr
 }
 
-// placeAlone makes one program of all sources of a folder that has one main function and no
+// placeAlone makes one program of all sources of a directory that has one main function and no
 // other rules. It returns the sources that are left.
 func (g *generator) placeAlone(sources []string) []string {
 	if len(sources) == 0 || g.settings.mode != packageMode || len(g.groups) > 0 || !slices.ContainsFunc(sources, func(src string) bool { return g.kindFor(src) == hipKind }) {
@@ -696,7 +696,7 @@ func (g *generator) writeBundles(removed []string) {
 	}
 }
 
-// stemOf returns the name of a file without folder and extension.
+// stemOf returns the name of a file without directory and extension.
 func stemOf(file string) string {
 	base := path.Base(file)
 	return strings.TrimSuffix(base, path.Ext(base))

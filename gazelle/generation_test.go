@@ -25,7 +25,7 @@ const (
 	buildFile   = "BUILD.bazel" // never in testdata
 )
 
-// workspaces has a workspace in each folder.
+// workspaces has a workspace in each directory.
 var workspaces = filepath.Join("testdata", "workspaces")
 
 // TestGenerate runs Gazelle with the extension in a copy of each of the
@@ -178,7 +178,7 @@ func run(t *testing.T, binary, workspace string, args []string) string {
 	return strings.ReplaceAll(stderr.String(), workspace+string(filepath.Separator), "")
 }
 
-// buildFiles returns the contents of all files with a base name, by folder.
+// buildFiles returns the contents of all files with a base name, by directory.
 func buildFiles(t *testing.T, root, base string) map[string]string {
 	t.Helper()
 	files := make(map[string]string)

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// hints is what build files of other tools beside the sources of a folder say. They are read as
+// hints is what build files of other tools beside the sources of a directory say. They are read as
 // text and never run.
 type hints struct {
 	file  string // the file that they come from, by its path in the repository
 	units []unit
-	// flags apply to the sources of the folder that are in no unit.
+	// flags apply to the sources of the directory that are in no unit.
 	flags flags
 	// cuda is true if the file compiles with nvcc only.
 	cuda bool
@@ -155,8 +155,8 @@ func (f *flags) link(name string) {
 	}
 }
 
-// ROCm's libraries by the names with which they are linked, and by the first folder or the name
-// of the headers that belong to no folder.
+// ROCm's libraries by the names with which they are linked, and by the first directory or the name
+// of the headers that belong to no directory.
 var (
 	rocmLibraries = []string{
 		"hipblas", "hipblaslt", "hipcub", "hipdnn", "hipfft", "hiprand", "hiprtc", "hipsolver", "hipsparse", "hipsparselt", "hiptensor", "migraphx", "rccl",

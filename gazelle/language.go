@@ -95,7 +95,7 @@ type offload struct {
 	ownModule bool
 	// scans are the sources and headers read so far, by path in the repository.
 	scans map[string]*scan
-	// packages records whether folders are packages, for the folders examined so far.
+	// packages records whether directories are packages, for the directories examined so far.
 	packages map[string]bool
 	// libraries are the C++ libraries from other extensions or users, by package.
 	libraries map[string][]*library

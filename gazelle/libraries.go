@@ -21,7 +21,7 @@ type library struct {
 	hdrs  patterns
 	// shared is true for a library that writeHeaders wrote.
 	shared bool
-	// roots are further folders from which headers can be included, each with the prefix of the
+	// roots are further directories from which headers can be included, each with the prefix of the
 	// include.
 	roots []root
 }
@@ -76,7 +76,7 @@ func (lib *library) providesAs(c *config.Config, included string) bool {
 	})
 }
 
-// pathIn returns the path of a file relative to a folder that contains it; "" is the root.
+// pathIn returns the path of a file relative to a directory that contains it; "" is the root.
 func pathIn(folder, file string) (string, bool) {
 	if folder == "" {
 		return file, true

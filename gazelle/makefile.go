@@ -39,7 +39,7 @@ const (
 // makefileNames are the names that make looks for, in its order.
 var makefileNames = []string{"GNUmakefile", "makefile", "Makefile"}
 
-// readMakefile returns what a Makefile of a folder says, nil if it cannot be read.
+// readMakefile returns what a Makefile of a directory says, nil if it cannot be read.
 func readMakefile(root, dir, name string) *hints {
 	m := &makefile{root: root, dir: dir, vars: map[string]variable{
 		"CC": {value: "cc"}, "CXX": {value: "c++"}, "MAKE": {value: "make"}, "CURDIR": {value: "."}, "PWD": {value: "."}, "RM": {value: "rm -f"},

@@ -13,14 +13,14 @@ import (
 )
 
 // plan is what the extension knows of the whole repository before it writes the first rule. A
-// rule can need headers and sources of folders that Gazelle has already visited, or visits later.
+// rule can need headers and sources of directories that Gazelle has already visited, or visits later.
 type plan struct {
 	*offload
 	c       *config.Config
 	folders map[string]*folder
 	// byName are the sources and headers of the repository by base name.
 	byName map[string][]string
-	// claimed are the sources that a unit of another folder lists, by path in the repository.
+	// claimed are the sources that a unit of another directory lists, by path in the repository.
 	claimed map[string]bool
 	// included are the sources that another source includes.
 	included map[string]bool
@@ -32,7 +32,7 @@ type plan struct {
 	deepScans map[string]*scan
 }
 
-// folder is a folder of the repository.
+// folder is a directory of the repository.
 type folder struct {
 	rel      string
 	files    []string // sorted
@@ -40,7 +40,7 @@ type folder struct {
 	hints    *hints
 	// build is the BUILD file, nil without one.
 	build *rule.File
-	// hip is true if the folder gets rules for sources.
+	// hip is true if the directory gets rules for sources.
 	hip bool
 }
 
@@ -51,7 +51,7 @@ type shared struct {
 	sources  []string
 }
 
-// newPlan reads the repository. Gazelle's index of folders leaves out what directives exclude.
+// newPlan reads the repository. Gazelle's index of directories leaves out what directives exclude.
 func (l *offload) newPlan(c *config.Config) *plan {
 	p := &plan{
 		offload: l, c: c, folders: map[string]*folder{}, byName: map[string][]string{},
@@ -82,7 +82,7 @@ func (l *offload) newPlan(c *config.Config) *plan {
 	return p
 }
 
-// walk records a folder and those below it.
+// walk records a directory and those below it.
 func (p *plan) walk(rel string, s *settings) {
 	info, err := walk.GetDirInfo(rel)
 	if err != nil {
@@ -120,7 +120,7 @@ func (p *plan) has(file string) bool {
 	return ok
 }
 
-// readHints reads what other build files say of the sources of a folder.
+// readHints reads what other build files say of the sources of a directory.
 func (p *plan) readHints(f *folder, databases map[string]map[string]*hints) {
 	if !f.settings.enabled || !f.settings.hints {
 		return
@@ -157,7 +157,7 @@ func (p *plan) readHints(f *folder, databases map[string]map[string]*hints) {
 	}
 }
 
-// unitsOf returns the units of a folder that have code for HIP, and those that are linked with
+// unitsOf returns the units of a directory that have code for HIP, and those that are linked with
 // one of these.
 func (p *plan) unitsOf(f *folder) []unit {
 	if f.hints == nil || f.hints.cuda {
@@ -228,7 +228,7 @@ func (p *plan) isHIP(src string) bool {
 	return s.kernel || s.chevrons || s.usesHIP()
 }
 
-// claim records the sources below a folder that its units list.
+// claim records the sources below a directory that its units list.
 func (p *plan) claim(f *folder) {
 	for _, u := range p.unitsOf(f) {
 		for _, src := range u.srcs {
@@ -239,7 +239,7 @@ func (p *plan) claim(f *folder) {
 	}
 }
 
-// findIncluded records the sources that sources and headers of a folder include.
+// findIncluded records the sources that sources and headers of a directory include.
 func (p *plan) findIncluded(f *folder) {
 	for _, file := range f.files {
 		if !isSource(file) && !isHeader(file) {
@@ -260,7 +260,7 @@ func (p *plan) findIncluded(f *folder) {
 	}
 }
 
-// hasRules reports whether a folder gets rules for its sources.
+// hasRules reports whether a directory gets rules for its sources.
 func (p *plan) hasRules(f *folder) bool {
 	if !f.settings.enabled || f.build == nil && f.settings.updateOnly {
 		return false
@@ -271,14 +271,14 @@ func (p *plan) hasRules(f *folder) bool {
 	})
 }
 
-// isListedAbove reports whether a rule of the package above lists a source of a folder that is no
+// isListedAbove reports whether a rule of the package above lists a source of a directory that is no
 // package.
 func (p *plan) isListedAbove(f *folder, src string) bool {
 	return f.build == nil && slices.ContainsFunc(f.settings.listed, func(listed patterns) bool { return listed.match(src) })
 }
 
 // searched returns the directories in which the compiler searches for the includes of a unit, or,
-// with nil, of any source of a folder.
+// with nil, of any source of a directory.
 func (p *plan) searched(f *folder, u *unit) []string {
 	dirs := slices.Clone(f.settings.includes)
 	switch {
@@ -301,7 +301,7 @@ type location struct {
 	near bool
 }
 
-// locate finds an include: in the folder of the file that contains it, then in directories, then
+// locate finds an include: in the directory of the file that contains it, then in directories, then
 // from the root of the repository.
 func (p *plan) locate(inc include, dirs []string) (location, bool) {
 	inside := func(file string) bool { return !strings.HasPrefix(file, "../") && !path.IsAbs(inc.path) && p.has(file) }
@@ -375,7 +375,7 @@ func (p *plan) find(inc include, dirs []string) (location, bool) {
 	return location{}, false
 }
 
-// request records what the sources of a folder need of other packages.
+// request records what the sources of a directory need of other packages.
 func (p *plan) request(f *folder) {
 	if !f.hip {
 		return
@@ -475,7 +475,7 @@ func (p *plan) providers(inc include) []*library {
 }
 
 // ownerOf returns the package that a file belongs to. It is the nearest one, if that has rules for
-// sources or names the file; otherwise the folder of the file, which becomes a package.
+// sources or names the file; otherwise the directory of the file, which becomes a package.
 func (p *plan) ownerOf(file string) string {
 	dir := path.Dir(file)
 	if dir == "." {
@@ -508,7 +508,7 @@ func namesFile(rules []*rule.Rule, pkg, file string) bool {
 	})
 }
 
-// kindFor returns the kind of rule for a source of a folder, or "" if it has no device code. A
+// kindFor returns the kind of rule for a source of a directory, or "" if it has no device code. A
 // source of hipKind can also be in a libraryKind: see hipKindIn.
 func (p *plan) kindFor(f *folder, file string) string {
 	src := path.Join(f.rel, file)
@@ -542,7 +542,7 @@ func (p *plan) kindFor(f *folder, file string) string {
 }
 
 // isCUDA reports whether a .cu source is for nvcc. A source that uses neither CUDA's nor HIP's
-// runtime is for the compiler of the other sources of its folder.
+// runtime is for the compiler of the other sources of its directory.
 func (p *plan) isCUDA(f *folder, src string) bool {
 	s := p.scanFile(p.c.RepoRoot, src)
 	if s.isCUDA() || s.usesHIP() {

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// report is what a run wrote, guessed and could not resolve, by folder.
+// report is what a run wrote, guessed and could not resolve, by directory.
 type report map[string]*folderReport
 
 type folderReport struct {

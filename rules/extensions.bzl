@@ -53,6 +53,12 @@ _FLAGS_ATTRS = {
     "compile_flags": attr.string_list(
         doc = "Additional flags for every device compilation, e.g. `-mcode-object-version=5` for device libraries before ROCm 6.3.",
     ),
+    "host_compile_flags": attr.string_list(
+        doc = "Additional flags for every compilation of host code by this clang, before those of the C++ toolchain.",
+    ),
+    "host_link_flags": attr.string_list(
+        doc = "Additional flags for the link of every program with host code that this clang compiled.",
+    ),
     "link_flags": attr.string_list(
         doc = "Additional flags for every device link.",
     ),
@@ -261,6 +267,8 @@ def _archive(tag, kind, rule, **kwargs):
             name = files[platform],
             auth_patterns = tag.auth_patterns,
             compile_flags = tag.compile_flags,
+            host_compile_flags = tag.host_compile_flags,
+            host_link_flags = tag.host_link_flags,
             integrity = download.integrity,
             link_flags = tag.link_flags,
             netrc = tag.netrc,
@@ -354,6 +362,8 @@ def _offload_impl(module_ctx):
                 name = tag.name,
                 compile_flags = tag.compile_flags,
                 compiler_name = tag.name,
+                host_compile_flags = tag.host_compile_flags,
+                host_link_flags = tag.host_link_flags,
                 link_flags = tag.link_flags,
                 path = tag.path,
                 rocm_path = tag.rocm_path,

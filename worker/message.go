@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// workRequest is a message of Bazel, see worker_protocol.proto in internal/workerproto. The two messages
+// workRequest is a message of Bazel, see worker_protocol.proto in internal/testing/workerproto. The two messages
 // are encoded and decoded here, and not with package proto: its descriptors would be read at each start
 // of a program that imports this package.
 type workRequest struct {

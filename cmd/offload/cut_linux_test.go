@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 var cuts = flag.Int("cuts", 1, "how often TestCutFiles runs each command")

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/workerproto"
-	"github.com/rules-offload/rules_offload/internal/workertest"
+	"github.com/rules-offload/rules_offload/internal/testing/workerproto"
+	"github.com/rules-offload/rules_offload/internal/testing/workertest"
 )
 
 // asProgram is an environment variable: the test binary runs as offload, under the name in it.

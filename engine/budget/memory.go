@@ -23,7 +23,7 @@ type request struct {
 	n       int64
 	scoped  bool
 	err     error         // reason of the refusal; valid after ready is closed
-	ready   chan struct{} // closed when granted or refused
+	ready   chan struct{} // closed when granted or rejected
 }
 
 // LimitError reports an operation that requires more memory at a time than its
@@ -272,7 +272,7 @@ func (b *Budget) ask(r *request) bool {
 	return true
 }
 
-// decide grants r if possible, refuses it if it can never be granted, and reports whether
+// decide grants r if possible, rejects it if it can never be granted, and reports whether
 // it did either. first reports whether no earlier request of an operation without memory
 // is waiting. It requires memory.mu.
 func (b *Budget) decide(r *request, first bool) bool {

@@ -46,7 +46,6 @@ type FileTypeError struct {
 	Type FileType
 }
 
-// Error names the type, as clang-offload-bundler does.
 func (e *FileTypeError) Error() string {
-	return fmt.Sprintf("'%s': invalid file type specified", string(e.Type))
+	return fmt.Sprintf("unknown file type %q: expected i, ii, cui, hipi, d, ll, s, bc, gch, ast, o or a", string(e.Type))
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"math"
 	"sync/atomic"
@@ -281,25 +282,30 @@ func newStats(version int, raw int64) (Stats, error) {
 		return s, fault(4, Other, "version %d of a compressed bundle cannot be written, expected 2 or 3", version)
 	}
 	if version == 2 && raw > math.MaxUint32 {
-		return s, limitError("Uncompressed size exceeds version 2 limit")
+		return s, &LimitError{Size: raw}
 	}
 	return s, nil
 }
 
-// LimitError reports a bundle that is too large for version 2, with LLVM's
-// message.
-type LimitError string
+// LimitError reports a bundle that is too large for version 2, whose header stores sizes in 32 bits.
+type LimitError struct {
+	Size       int64 // bytes
+	Compressed bool  // Size is that of the compressed file instead of its content
+}
 
-// Error returns LLVM's message.
-func (e LimitError) Error() string { return string(e) }
-
-func limitError(s string) error { return LimitError(s) }
+func (e *LimitError) Error() string {
+	what := "bundle"
+	if e.Compressed {
+		what = "compressed bundle"
+	}
+	return fmt.Sprintf("%s of %d bytes: version 2 can store less than 4 GiB", what, e.Size)
+}
 
 // header returns the header of a bundle with s.DataSize bytes of data.
 func (s *Stats) header() ([]byte, error) {
 	s.FileSize = headerSize(s.Version) + s.DataSize
 	if s.Version == 2 && s.FileSize > math.MaxUint32 {
-		return nil, limitError("Total file size exceeds version 2 limit")
+		return nil, &LimitError{Size: s.FileSize, Compressed: true}
 	}
 	le := binary.LittleEndian
 	h := append(make([]byte, 0, 32), Magic...)

@@ -3,7 +3,7 @@ package ccob
 import (
 	"bytes"
 	"context"
-	"fmt"
+	"errors"
 	"math"
 	"slices"
 	"strings"
@@ -241,18 +241,23 @@ func TestEncodeRefuses(t *testing.T) {
 }
 
 func TestVersion2Limits(t *testing.T) {
-	if _, err := newStats(2, 1<<32); err == nil || err.Error() != "Uncompressed size exceeds version 2 limit" {
-		t.Error(err)
-	}
-	if _, err := newStats(2, 1<<32-1); err != nil {
-		t.Error(err)
-	}
-	for version, want := range map[int]string{2: "Total file size exceeds version 2 limit", 3: ""} {
-		s := Stats{Version: version, DataSize: 1 << 32}
-		_, err := s.header()
-		if got := fmt.Sprint(err); err != nil && got != want || err == nil && (want != "" || s.FileSize != 1<<32+32) {
-			t.Error(version, err, s)
-		}
+	const small, large = 1<<32 - 1, 1 << 32
+	for _, test := range []struct {
+		name string
+		err  func() error
+		want *LimitError
+	}{
+		{"content of 4 GiB", func() error { _, err := newStats(2, large); return err }, &LimitError{Size: large}},
+		{"content below 4 GiB", func() error { _, err := newStats(2, small); return err }, nil},
+		{"file above 4 GiB", func() error { _, err := (&Stats{Version: 2, DataSize: large}).header(); return err }, &LimitError{Size: large + 24, Compressed: true}},
+		{"version 3", func() error { _, err := (&Stats{Version: 3, DataSize: large}).header(); return err }, nil},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var got *LimitError
+			if err := test.err(); errors.As(err, &got) != (test.want != nil) || got != nil && *got != *test.want {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+		})
 	}
 }
 

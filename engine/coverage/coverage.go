@@ -261,7 +261,7 @@ type Report struct {
 	Files []FileReport `json:"files"`
 }
 
-// FileReport is the result for a file or a folder of Tensile.
+// FileReport is the result for a file or a directory of Tensile.
 type FileReport struct {
 	File string      `json:"file"`
 	GPUs []GPUReport `json:"gpus"`
@@ -317,7 +317,7 @@ func askSources(file string, sources []source, gpus []GPU) FileReport {
 	})
 }
 
-// AskTensile returns the code that GPUs find in a folder of Tensile. catalogue
+// AskTensile returns the code that GPUs find in a directory of Tensile. catalogue
 // are the processors in the names of its .dat files, and code the bundles of
 // its code files by the processor in their name.
 func AskTensile(folder string, catalogue map[string]bool, code map[string][]Bundle, gpus []GPU) FileReport {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Datum is a file of a folder with data for GPUs that is no code object: a database of MIOpen or an
+// Datum is a file of a directory with data for GPUs that is no code object: a database of MIOpen or an
 // archive of AOTriton.
 type Datum struct {
 	Name string
@@ -31,7 +31,7 @@ func (d *Datum) fits(processor string) (exact int, ok bool) {
 	return exact, true
 }
 
-// AskData returns the data that GPUs find in a folder: the files that are for their processor or, if
+// AskData returns the data that GPUs find in a directory: the files that are for their processor or, if
 // it has no such files, for the smallest family that has it.
 func AskData(folder string, data []Datum, gpus []GPU) FileReport {
 	r := report(folder, gpus, func(m Mode) []answer { return []answer{askData(folder, data, m)} })

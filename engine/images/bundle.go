@@ -140,7 +140,7 @@ func (s *search) bundle(ctx context.Context, c content.Content, e ccob.Extent, a
 // entries adds the entries of a binary bundle.
 func (s *search) entries(ctx context.Context, b *bundle.Bundle, at place, put func(bundle.Entry, *DeviceImage)) error {
 	number := s.nextBundle()
-	list := make([]DeviceImage, len(b.Entries))
+	list := s.newImages(len(b.Entries))
 	s.source.Images = slices.Grow(s.source.Images, len(list))
 	for i, stored := range b.Entries {
 		e := &list[i]

@@ -121,9 +121,10 @@ type Source struct {
 	// bundle in it.
 	Self *DeviceImage
 
-	format   object.Format
-	complete bool
-	release  target.Release
+	format    object.Format
+	complete  bool
+	forgotten bool // whether it had images, see Visit.Forget
+	release   target.Release
 }
 
 // Bundle is a bundle found in a file.
@@ -383,7 +384,7 @@ func namesFile(err error) bool {
 	return errors.As(err, &known) || errors.As(err, &placed)
 }
 
-// hasImages reports whether any of the sources has images.
+// hasImages reports whether any of the sources has images, or had them.
 func hasImages(sources []*Source) bool {
-	return slices.ContainsFunc(sources, func(s *Source) bool { return len(s.Images) > 0 || s.Self != nil })
+	return slices.ContainsFunc(sources, func(s *Source) bool { return len(s.Images) > 0 || s.forgotten || s.Self != nil })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // open opens a file with the given content, and closes it after the test.
@@ -132,7 +132,7 @@ func TestPlaces(t *testing.T) {
 			"in(b.bc) gfx2: compressed bundle 0x0 bundle 1 index 2 at 0x2000, 8 bytes",
 		}},
 		{name: "no bundle for a type", data: plain, opt: Options{Scope: Bundles, Type: "i"}, want: []string{}},
-		{name: "an unknown type", data: plain, opt: Options{Scope: Bundles, Type: "x"}, want: []string{"fault: 'x': invalid file type specified"}},
+		{name: "an unknown type", data: plain, opt: Options{Scope: Bundles, Type: "x"}, want: []string{"fault: unknown file type \"x\": expected i, ii, cui, hipi, d, ll, s, bc, gch, ast, o or a"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, places(open(t, test.data, test.opt))); diff != "" {

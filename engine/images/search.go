@@ -40,11 +40,12 @@ type search struct {
 	left   int // remaining number of things to search
 
 	sources []*Source
-	source  *Source        // the last source, which is being searched
-	readers []*ccob.Reader // of the source
-	decoded []*decoded     // of the source, for its visit
-	tight   bool           // whether the budget is too small to keep decoded bundles
-	hash    ccob.HashCheck // of compressed bundles, unless an option overrides it
+	source  *Source          // the last source, which is being searched
+	readers []*ccob.Reader   // of the source
+	decoded []*decoded       // of the source, for its visit
+	lists   []*[]DeviceImage // of the source, from usedImages
+	tight   bool             // whether the budget is too small to keep decoded bundles
+	hash    ccob.HashCheck   // of compressed bundles, unless an option overrides it
 
 	pending int64 // bytes for images and bundles found that are not reserved yet
 }

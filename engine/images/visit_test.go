@@ -3,6 +3,9 @@ package images
 import (
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,8 +14,9 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // Visits get every source once, with the contents that File.Load returns
@@ -182,5 +186,58 @@ func TestVisitFails(t *testing.T) {
 	list := places(f)
 	if n := len(list); n != 3 || list[n-1] != "fault: no b.o" {
 		t.Errorf("found %q", list)
+	}
+}
+
+// A visit that forgets its images keeps the contents that it loaded, also of a thin archive.
+func TestVisitForgets(t *testing.T) {
+	var members, want []string
+	for i := range 100 {
+		id := fmt.Sprintf("gfx%03d", i)
+		members = append(members, id+".o", string(fixture.CompressedByLLVM(t, fixture.Bundle(t, id, "gfx1"))))
+		want = append(want, "\x7fELF"+id)
+	}
+	thin := filepath.Join(t.TempDir(), "gfx000.o")
+	plain := append(fixture.Bundle(t, "gfx000"), make([]byte, 64<<10)...) // large enough to be mapped
+	if err := os.WriteFile(thin, plain, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name string
+		data []byte
+		want []string
+	}{
+		{"archive", fixture.Archive(t, members...), want},
+		{"thin archive", fixture.ThinArchive(thin, len(plain)), want[:1]},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var mu sync.Mutex
+			var contents []content.Content
+			f := open(t, test.data, Options{
+				Scope: Bundles, Type: bundle.ArchiveType,
+				Visit: func(ctx context.Context, v *Visit) error {
+					loaded, err := v.Load(ctx, v.Source.Images[1]) // after the host entry
+					if err != nil {
+						return err
+					}
+					v.Forget()
+					mu.Lock()
+					defer mu.Unlock()
+					contents = append(contents, loaded...)
+					return nil
+				},
+			})
+			if left, err := f.All(); err != nil || len(left) > 0 {
+				t.Errorf("got %d images, %v; want none", len(left), err)
+			}
+			var got []string
+			for _, c := range contents {
+				got = append(got, string(c.Bytes()))
+			}
+			slices.Sort(got)
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("contents (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -2,7 +2,7 @@
 // files (plain, gzip, xz, zstd, bzip2), and packages of Debian and RPM. It writes nothing to disk:
 // members are read in the order of the file, and only those that the caller loads are in memory.
 //
-// Files crafted to use much time or memory are refused, see the limits below.
+// Files crafted to use much time or memory are rejected, see the limits below.
 package archives
 
 import (

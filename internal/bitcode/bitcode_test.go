@@ -144,7 +144,7 @@ func TestEmbeddedObjects(t *testing.T) {
 	}
 }
 
-// LLVM's tool refuses files of several modules; here each has its images.
+// LLVM's tool rejects files of several modules; here each has its images.
 func TestEmbeddedObjectsOfModules(t *testing.T) {
 	one := testdata(t, "embedded.bc")
 	want, err := EmbeddedObjects(one)

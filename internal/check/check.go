@@ -22,38 +22,38 @@ import (
 // Entry is an entry that a bundle should have.
 type Entry struct {
 	ID string // in standard form
-	// Content is what the entry should hold.
+	// Content is the expected content of the entry.
 	Content []byte
-	Name    string // what messages call the image, such as its path
+	Name    string // of the image in messages, such as its path
 }
 
-// Options say what a bundle should be.
+// Options describe the expected bundle.
 type Options struct {
-	// Entries are all entries that it should have, in order. None means that
-	// anything goes.
+	// Entries are all expected entries, in order. If there are none, any entries are
+	// accepted.
 	Entries []Entry
-	// MaxSize is the size in bytes that the file may have; 0 for any.
+	// MaxSize is the largest permitted size of the file in bytes; 0 permits any.
 	MaxSize int64
-	// Linked tells that the file becomes part of a program, which sets a limit.
+	// Linked limits the size to that of a file that is linked into a program.
 	Linked bool
-	// DeviceCode requires the images of AMD GPUs to be whole device code. Without
-	// it, they may be anything but code for another GPU.
+	// DeviceCode requires the images of AMD GPUs to be complete device code. Otherwise,
+	// only code for another GPU is an error.
 	DeviceCode bool
 }
 
-// Found is an entry that a bundle has.
+// Found is an entry of the bundle.
 type Found struct {
 	ID     string `json:"id"`
 	Offset int64  `json:"offset"` // bytes, in the uncompressed bundle
 	Size   int64  `json:"size"`   // bytes
 }
 
-// Result is what there is to say of a bundle.
+// Result is the result of Bundle.
 type Result struct {
-	Found []Found // the entries that it has
-	// Problems are what is wrong: several things if they do not depend on each other.
+	Found []Found // the entries of the bundle
+	// Problems are the errors that were found; several if they are independent.
 	Problems []error
-	// Warnings are about a good bundle that some programs cannot read.
+	// Warnings describe a valid bundle that some programs cannot read.
 	Warnings []error
 }
 
@@ -66,25 +66,24 @@ const (
 	maxID      = 1 << 12
 	maxHeader  = 16 << 20
 
-	// maxWindow is the largest window of a zstd frame, which libzstd has, too.
+	// maxWindow is the largest window of a zstd frame, in bytes; libzstd has the same limit.
 	maxWindow = 2 << 30
 
-	// maxLinked is how much a program can hold of one fat binary: code of the
-	// usual models reaches 2 GiB, less what else there is.
+	// maxLinked is the largest size of a fat binary in a program, in bytes: code of the
+	// usual models can address 2 GiB, which other data shares.
 	maxLinked = 2<<30 - 64<<20
 )
 
-// Bundle checks a binary bundle, compressed or not, of which data is the whole
-// file.
+// Bundle checks a binary bundle, compressed or not. data is the complete file.
 func Bundle(data []byte, opt Options) Result {
 	found, problems := bundle(data, opt)
 	return Result{Found: found, Problems: problems, Warnings: magics(data)}
 }
 
-// maxMagics is how many places of the magic are named.
+// maxMagics is the largest number of positions that a warning lists.
 const maxMagics = 3
 
-// magics warns of the magic inside a compressed bundle.
+// magics adds a warning for each magic number inside a compressed bundle.
 func magics(data []byte) (warnings []error) {
 	if !bytes.HasPrefix(data, []byte(compressedMagic)) {
 		return nil
@@ -126,7 +125,7 @@ func Memory(data []byte) int64 {
 		if frame.SingleSegment {
 			window = frame.FrameContentSize
 		}
-		if window <= maxWindow { // others are refused
+		if window <= maxWindow { // others are errors
 			largest = max(largest, window)
 		}
 		if rest = behindFrame(rest, &frame); rest == nil {
@@ -136,8 +135,8 @@ func Memory(data []byte) int64 {
 	return int64(largest)
 }
 
-// behindFrame returns the data after the frame at the start of data, nil if the frame has no
-// end.
+// behindFrame returns the data after the frame at the start of data, or nil if the frame is
+// incomplete.
 func behindFrame(data []byte, frame *zstd.Header) []byte {
 	at := uint64(frame.HeaderSize)
 	if frame.Skippable {
@@ -151,7 +150,7 @@ func behindFrame(data []byte, frame *zstd.Header) []byte {
 		last = block&1 != 0
 		at += 3
 		if block>>1&3 == 1 {
-			at++ // a byte that is repeated
+			at++ // a run of one byte
 		} else {
 			at += uint64(block >> 3)
 		}
@@ -221,7 +220,7 @@ func open(data []byte) (io.Reader, func() error, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	// One byte more than there should be tells that there are too many.
+	// Reading one more byte than expected detects data that is too long.
 	sum := &summed{in: io.LimitReader(stream, h.rawSize+1), hash: md5.New()}
 	return sum, func() error {
 		behind, err := io.Copy(io.Discard, sum)
@@ -294,7 +293,7 @@ func (h *compressedHeader) decoder(data []byte) (io.Reader, error) {
 	return nil, fmt.Errorf("compression method at byte 0x6: found %d, expected 0 (zlib) or 1 (zstd)", h.method)
 }
 
-// summed counts and hashes what is read.
+// summed counts and hashes the bytes that are read.
 type summed struct {
 	in   io.Reader
 	hash hash.Hash
@@ -318,7 +317,7 @@ type checker struct {
 	deviceCode bool // Options.DeviceCode
 }
 
-// read fills p, which is what the error calls it.
+// read fills p. what names these bytes in the error.
 func (c *checker) read(p []byte, what string) error {
 	n, err := io.ReadFull(c.in, p)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -398,7 +397,7 @@ func (c *checker) contents(found []Found, entries []Entry) error {
 					c.problems = append(c.problems, fmt.Errorf("entry %s: %w", e.ID, err))
 				}
 			}
-			// Where it lies does not matter, but writers align it, too.
+			// The offset of an empty entry is not significant, but writers align it, too.
 			if err := c.align(e); err != nil {
 				return err
 			}
@@ -432,10 +431,10 @@ func (c *checker) align(e *Found) error {
 	return err
 }
 
-// zeroWriter takes zeros.
+// zeroWriter checks that all bytes written to it are zero.
 type zeroWriter struct{ at int64 }
 
-// Write refuses anything but zeros.
+// Write returns an error if p has a byte that is not zero.
 func (z *zeroWriter) Write(p []byte) (int, error) {
 	for i, b := range p {
 		if b != 0 {
@@ -496,7 +495,7 @@ func (c *checker) content(shared []Found, entries []Entry) error {
 	return nil
 }
 
-// imageName is how messages call the image of an entry.
+// imageName returns the name of the image of an entry for messages.
 func (c *checker) imageName(id string, entries []Entry) string {
 	if i, expected := c.expected[id]; expected && entries[i].Name != "" {
 		return "its image, " + entries[i].Name + ","
@@ -520,7 +519,7 @@ func firstDifference(a, b []byte) int64 {
 	return int64(len(a))
 }
 
-// coverage compares the entries that there are with those that should be.
+// coverage compares the entries of the bundle with the expected ones.
 func coverage(found []Found, entries []Entry) (problems []error) {
 	have := map[string]bool{}
 	var ids []string
@@ -555,7 +554,7 @@ func coverage(found []Found, entries []Entry) (problems []error) {
 }
 
 // conflicts finds entries for one processor of which one names a feature and
-// another does not: a runtime could not choose between them.
+// another does not: a runtime cannot select one of them.
 func conflicts(found []Found) (problems []error) {
 	first := map[string]Found{}
 	for _, f := range found {
@@ -583,7 +582,7 @@ func names(features string) string {
 	return strings.Join(all, ":")
 }
 
-// splitID cuts an entry ID before its target ID.
+// splitID divides an entry ID into the part before the target ID and the target ID.
 func splitID(id string) (prefix, targetID string) {
 	fields := strings.SplitN(id, "-", 6)
 	if len(fields) < 6 {

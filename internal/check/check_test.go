@@ -16,7 +16,7 @@ import (
 
 	bundlepkg "github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // plain writes a bundle with adjacent contents, without padding.
@@ -97,8 +97,8 @@ func good() []Entry {
 	}
 }
 
-// whole has the header of a code object claim all of its bytes, by a program
-// header table at the end.
+// whole sets the header of a code object so that its program header table ends at
+// its last byte.
 func whole(object []byte) []byte {
 	binary.LittleEndian.PutUint64(object[32:], uint64(len(object)-elfProgramHeaderSize))
 	binary.LittleEndian.PutUint16(object[56:], 1)
@@ -115,15 +115,17 @@ func TestGood(t *testing.T) {
 		"v3 zstd": compressed(t, 3, 1, raw),
 	}
 	for name, data := range files {
-		for _, entries := range [][]Entry{good(), nil} {
-			result := Bundle(data, Options{Entries: entries, MaxSize: int64(len(data)), Linked: true})
-			if len(result.Problems)+len(result.Warnings) > 0 {
-				t.Errorf("%s: %v", name, result)
+		t.Run(name, func(t *testing.T) {
+			for _, entries := range [][]Entry{good(), nil} {
+				result := Bundle(data, Options{Entries: entries, MaxSize: int64(len(data)), Linked: true})
+				if len(result.Problems)+len(result.Warnings) > 0 {
+					t.Errorf("with %d expected entries: got problems %v and warnings %v, want none", len(entries), result.Problems, result.Warnings)
+				}
+				if found := result.Found; len(found) != 4 || found[3].ID != gfx942 || found[3].Size != int64(len(good()[3].Content)) {
+					t.Errorf("got entries %v, want 4, the last one %s", found, gfx942)
+				}
 			}
-			if found := result.Found; len(found) != 4 || found[3].ID != gfx942 || found[3].Size != int64(len(good()[3].Content)) {
-				t.Errorf("%s: found %v", name, found)
-			}
-		}
+		})
 	}
 }
 
@@ -171,30 +173,27 @@ func TestProblems(t *testing.T) {
 		"not zstd":          {data: changed(v3, 32, 0), want: []string{"magic"}},
 		"something behind":  {data: compressed(t, 3, 1, append(bytes.Clone(raw), 'x')), want: []string{"1 bytes after the last entry"}},
 	} {
-		opt := test.opt
-		if opt.Entries == nil {
-			opt.Entries = good()
-		}
-		problems := Bundle(test.data, opt).Problems
-		if len(problems) == 0 {
-			t.Errorf("%s: no problem", name)
-			continue
-		}
-		var got []string
-		for i, p := range problems {
-			text := p.Error()
-			if i < len(test.want) && strings.Contains(text, test.want[i]) {
-				text = test.want[i]
+		t.Run(name, func(t *testing.T) {
+			opt := test.opt
+			if opt.Entries == nil {
+				opt.Entries = good()
 			}
-			got = append(got, text)
-		}
-		if diff := cmp.Diff(test.want, got); diff != "" {
-			t.Errorf("%s: problems (-want +got):\n%s", name, diff)
-		}
+			var got []string
+			for i, p := range Bundle(test.data, opt).Problems {
+				text := p.Error()
+				if i < len(test.want) && strings.Contains(text, test.want[i]) {
+					text = test.want[i]
+				}
+				got = append(got, text)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("problems (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
-// Only device code may be listed under an AMD GPU, each image whole and alone.
+// An entry for an AMD GPU must be one complete image of device code.
 func TestImages(t *testing.T) {
 	object := whole(append(codeObject(0x54c), make([]byte, 900)...))
 	for _, test := range []struct {
@@ -239,7 +238,7 @@ func TestImages(t *testing.T) {
 				got = problems[0].Error()
 			}
 			if len(problems) > 1 || (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
-				t.Errorf("problems %v, want %q", problems, test.want)
+				t.Errorf("got problems %v, want %q", problems, test.want)
 			}
 		})
 	}
@@ -255,7 +254,7 @@ func layout(t *testing.T, entries []Entry, o bundlepkg.Options) []byte {
 	return fixture.BundleOf(t, o, items...)
 }
 
-// Forms that writers have: empty entries are aligned, too, and equal contents may be shared.
+// Writers also align empty entries, and can store equal contents once.
 func TestLayouts(t *testing.T) {
 	empty := func(n int) []Entry {
 		e := good()
@@ -275,44 +274,50 @@ func TestLayouts(t *testing.T) {
 	} {
 		for _, align := range []uint64{1, 8, 4096} {
 			for _, share := range []bool{false, true} {
-				data := layout(t, entries, bundlepkg.Options{Align: align, ShareEqual: share})
-				for _, data := range [][]byte{data, compressed(t, 3, 1, data)} {
-					for _, want := range [][]Entry{entries, nil} {
-						if result := Bundle(data, Options{Entries: want}); len(result.Problems) > 0 {
-							t.Errorf("%s, align %d, share %v: %v", name, align, share, result.Problems)
+				t.Run(fmt.Sprintf("%s/align %d/share %v", name, align, share), func(t *testing.T) {
+					data := layout(t, entries, bundlepkg.Options{Align: align, ShareEqual: share})
+					for _, data := range [][]byte{data, compressed(t, 3, 1, data)} {
+						for _, want := range [][]Entry{entries, nil} {
+							if got := Bundle(data, Options{Entries: want}).Problems; len(got) > 0 {
+								t.Errorf("with %d expected entries: got problems %v, want none", len(want), got)
+							}
 						}
 					}
-				}
-				if got := Bundle(append(bytes.Clone(data), 0), Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "1 bytes after the last entry") {
-					t.Errorf("%s, align %d, share %v: one byte more: %v", name, align, share, got)
-				}
+					oneProblem(t, append(bytes.Clone(data), 0), nil, "1 bytes after the last entry")
+				})
 			}
 		}
 	}
-	// What is shared is compared with each image.
-	shared := []Entry{{ID: gfx90a, Content: []byte("code")}, {ID: gfx942, Content: []byte("code")}}
-	data := layout(t, shared, bundlepkg.Options{Align: 1, ShareEqual: true})
-	shared[1].Content = []byte("cope")
-	if got := Bundle(data, Options{Entries: shared}).Problems; len(got) != 1 || got[0].Error() != "entry "+gfx942+" differs from its image at byte 0x2" {
-		t.Errorf("another image: %v", got)
-	}
-	// Padding before an empty entry is zeros.
-	data = layout(t, empty(3), bundlepkg.Options{Align: 4096})
-	data[len(data)-1] = 1
-	if got := Bundle(data, Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "is not part of an entry and is not zero") {
-		t.Errorf("padding that is not zero: %v", got)
-	}
-	// Readers refuse an entry that begins after the end, even if it is empty.
-	data = layout(t, empty(3), bundlepkg.Options{Align: 4096})
-	if got := Bundle(data[:len(data)-1], Options{}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), "where the empty entry") {
-		t.Errorf("padding that is cut: %v", got)
+	t.Run("shared content is not that of the second image", func(t *testing.T) {
+		shared := []Entry{{ID: gfx90a, Content: []byte("code")}, {ID: gfx942, Content: []byte("code")}}
+		data := layout(t, shared, bundlepkg.Options{Align: 1, ShareEqual: true})
+		shared[1].Content = []byte("cope")
+		oneProblem(t, data, shared, "entry "+gfx942+" differs from its image at byte 0x2")
+	})
+	t.Run("padding before an empty entry is not zero", func(t *testing.T) {
+		data := layout(t, empty(3), bundlepkg.Options{Align: 4096})
+		data[len(data)-1] = 1
+		oneProblem(t, data, nil, "is not part of an entry and is not zero")
+	})
+	// Readers reject an entry that begins after the end, even if it is empty.
+	t.Run("padding before an empty entry is cut", func(t *testing.T) {
+		data := layout(t, empty(3), bundlepkg.Options{Align: 4096})
+		oneProblem(t, data[:len(data)-1], nil, "where the empty entry")
+	})
+}
+
+// oneProblem checks that Bundle finds one problem in data, whose text contains want.
+func oneProblem(t *testing.T, data []byte, entries []Entry, want string) {
+	t.Helper()
+	if got := Bundle(data, Options{Entries: entries}).Problems; len(got) != 1 || !strings.Contains(got[0].Error(), want) {
+		t.Errorf("got problems %v, want one that contains %q", got, want)
 	}
 }
 
 func TestMagicInside(t *testing.T) {
 	raw := plain(Entry{ID: host}, Entry{ID: gfx942, Content: []byte("CCOB and CCOB")})
 	if got := Bundle(raw, Options{}); len(got.Problems)+len(got.Warnings) > 0 {
-		t.Errorf("plain: %v", got)
+		t.Errorf("plain bundle: got %v, want no problems and warnings", got)
 	}
 	random := make([]byte, 100_000)
 	rand.NewChaCha8([32]byte{}).Read(random)
@@ -321,12 +326,12 @@ func TestMagicInside(t *testing.T) {
 		data := compressed(t, 3, 1, plain(Entry{ID: host}, Entry{ID: gfx942, Content: random}))
 		got := Bundle(data, Options{})
 		if len(got.Problems) > 0 || len(got.Warnings) != 1 {
-			t.Fatalf("compressed: %v", got)
+			t.Fatalf("compressed bundle: got %v, want one warning", got)
 		}
 		first := bytes.Index(data[1:], []byte("CCOB")) + 1
 		want := fmt.Sprintf(`the magic of compressed bundles, "CCOB", also occurs at byte 0x%x`, first)
 		if text := got.Warnings[0].Error(); !strings.HasPrefix(text, want) || strings.Contains(text, ", other places: ") != (n > 3) {
-			t.Errorf("%d times: %s", n, text)
+			t.Errorf("%d times: got %q, want %q, and other places if there are more than 3", n, text, want)
 		}
 	}
 }
@@ -342,7 +347,7 @@ func FuzzBundle(f *testing.F) {
 		}
 		for _, e := range result.Found {
 			if e.Offset < 0 || e.Size < 0 {
-				t.Errorf("entry %+v", e)
+				t.Errorf("got entry %+v, want an offset and a size of 0 or more", e)
 			}
 		}
 	})

@@ -16,12 +16,12 @@ const (
 	machineAMDGPU  = 224
 )
 
-// settings are what the two bits of a feature mean in the flags.
+// settings are the meanings of the two bits of a feature in the flags.
 var settings = [4]string{2: "-", 3: "+"}
 
-// checkDevice compares the ELF header that an image begins with to the target ID
-// of its entry; the error calls it by what image says. Images that are no ELF files, and processors that are not known
-// here, pass.
+// checkDevice compares the ELF header of an image with the target ID of its entry. image
+// names the image in the error. Images that are not ELF files, and unknown processors, are
+// accepted.
 func checkDevice(id string, head []byte, image string) error {
 	_, targetID := splitID(id)
 	if len(head) < elfHeaderSize || !bytes.HasPrefix(head, []byte("\x7fELF\x02\x01")) || targetID == "" {
@@ -43,7 +43,7 @@ func checkDevice(id string, head []byte, image string) error {
 	if built == "" {
 		return nil
 	}
-	if head[8] >= 2 { // Before version 4 of the ABI the flags of features mean something else.
+	if head[8] >= 2 { // before version 4 of the ABI, the flags of features have another meaning
 		for i, feature := range []string{"sramecc", "xnack"} {
 			if sign := settings[flags>>(10-2*i)&3]; sign != "" {
 				built += ":" + feature + sign

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// image checks the content of an entry while it is read: whether it is device code,
-// whole, and nothing else. It is an io.Writer.
+// image is an io.Writer that checks the content of an entry: that it is device code,
+// complete, and without other data.
 type image struct {
 	size int64
 
@@ -19,11 +19,11 @@ type image struct {
 	nonzero  int64  // the byte after the last one that is not zero
 }
 
-// headSize is how much of an image is kept: more than the program headers of any
-// code object take.
+// headSize is the number of bytes at the start of an image that are kept: more than the
+// size of the program headers of any code object.
 const headSize = 4 << 10
 
-// maxTable bounds a section header table in bytes. Code objects have some dozen sections.
+// maxTable limits the size of a section header table, in bytes. Code objects have several dozen sections.
 const maxTable = 1 << 22
 
 const (
@@ -32,13 +32,13 @@ const (
 	sectionNobits        = 8
 )
 
-// Write takes the next bytes of the image.
+// Write checks the next bytes of the image.
 func (m *image) Write(p []byte) (int, error) {
 	if len(m.head) < headSize {
 		m.head = append(m.head, p[:min(len(p), headSize-len(m.head))]...)
 	}
 	if from, n, ok := m.sectionTable(); ok {
-		// The part of the table that lies in p.
+		// The part of the table that is in p.
 		start, end := max(from, m.at)-m.at, min(from+n, m.at+int64(len(p)))-m.at
 		if start < end {
 			m.sections = append(m.sections, p[start:end]...)
@@ -51,12 +51,12 @@ func (m *image) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// isELF reports whether the image begins as a 64-bit little-endian ELF file does.
+// isELF reports whether the image begins like a 64-bit little-endian ELF file.
 func (m *image) isELF() bool {
 	return len(m.head) >= elfHeaderSize && bytes.HasPrefix(m.head, []byte("\x7fELF\x02\x01"))
 }
 
-// sectionTable returns where the section header table of an ELF file lies.
+// sectionTable returns the range of the section header table of an ELF file.
 func (m *image) sectionTable() (from, n int64, ok bool) {
 	if !m.isELF() {
 		return 0, 0, false
@@ -111,7 +111,7 @@ func (m *image) problem(id, what string) error {
 	return nil
 }
 
-// elfEnd returns where the last part of an ELF file ends.
+// elfEnd returns the offset of the end of the last part of an ELF file.
 func (m *image) elfEnd() (int64, error) {
 	end := uint64(elfHeaderSize)
 	extend := func(offset, size uint64) error {

@@ -10,7 +10,7 @@ import (
 	"github.com/tinylib/msgp/msgp"
 
 	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
 func num(n int64) *int64 { return &n }

@@ -46,7 +46,7 @@ func Compare(a, b *Link) int {
 }
 
 // hostEntry is the first entry of a bundle for HIP, whatever the host is: the
-// runtime looks for no other, and clang-offload-bundler 22 refuses some others.
+// runtime looks for no other, and clang-offload-bundler 22 rejects some others.
 const hostEntry = "host-x86_64-unknown-linux-gnu"
 
 // HIPTargets returns the entry IDs of a bundle of linked images, that of the

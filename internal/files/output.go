@@ -513,7 +513,7 @@ func (o *Output) rename() error {
 	return nil
 }
 
-// notPermitted reports whether the system refuses to change a directory.
+// notPermitted reports whether an error means that the directory may not be changed.
 func notPermitted(err error) bool {
 	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS)
 }

@@ -174,7 +174,7 @@ func testReplace(t *testing.T) {
 	})
 }
 
-// reachable lets everybody look into a temporary folder of a test.
+// reachable lets everybody look into a temporary directory of a test.
 func reachable(t *testing.T, dir string) {
 	t.Helper()
 	for ; dir != filepath.Clean(os.TempDir()) && dir != "/"; dir = filepath.Dir(dir) {

@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// Folder is a directory with its regular files. Names begin with the name of the
+// Directory is a directory with its regular files. Names begin with the name of the
 // directory, as in a request, and are sorted.
 type Folder struct {
 	Name  string
 	Files []string
-	// Links are symbolic links to files that are in Files of this folder or of
+	// Links are symbolic links to files that are in Files of this directory or of
 	// another one of the tree.
 	Links []string
 }
@@ -66,7 +66,7 @@ type treeWalk struct {
 	folders map[string]*Folder
 }
 
-// link is a symbolic link in a folder.
+// link is a symbolic link in a directory.
 type link struct {
 	folder *Folder
 	name   string

@@ -8,10 +8,8 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/files"
-
 	"github.com/rules-offload/rules_offload/internal/session"
 )
 

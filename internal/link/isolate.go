@@ -4,11 +4,9 @@ import (
 	"context"
 
 	"github.com/rules-offload/rules_offload/engine"
-
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
-
 	"github.com/rules-offload/rules_offload/internal/session"
 )
 

@@ -12,7 +12,7 @@
 //	every.go     EveryTarget and PlanEveryTarget: the options and the policy of offload link
 //
 // The options and the policy of clang-linker-wrapper are in internal/cmd/linkerwrapper. LinkDevice
-// (undefined.go), CheckDeviceDeps (devicedeps.go) and Isolate (isolate.go) are steps of links that a
+// (linkdevice.go), CheckDeviceDeps (devicedeps.go) and Isolate (isolate.go) are steps of links that a
 // build system runs as separate actions.
 package link
 

@@ -16,7 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/process"
 )
 
-// fileState is the state of a file from which a change is seen.
+// fileState is the state of a file. If it is equal, the file is unchanged.
 type fileState struct {
 	name     string
 	size     int64
@@ -34,8 +34,8 @@ func stateOf(name string) (fileState, error) {
 	return fileState{name, info.Size(), info.ModTime().UnixNano()}, nil
 }
 
-// file adds the content of a regular file, and of the members of a thin archive. role is what the
-// command uses the file for. It returns the first bytes of the file.
+// file adds the content of a regular file, and of the members of a thin archive. role describes the
+// use of the file in the command. file returns the first bytes of the file.
 func (k *keyer) file(role, name string) (head []byte, err error) {
 	state, err := stateOf(name)
 	if err != nil {
@@ -88,7 +88,8 @@ func (k *keyer) members(name string) error {
 	return nil
 }
 
-// linked adds a file that is linked, see file. Linkers read text as a script, which can name other files.
+// linked is file for an input of the linker. It fails for text, which linkers read as a script that
+// can name other files.
 func (k *keyer) linked(role, name string) error {
 	head, err := k.file(role, name)
 	if err == nil && !isObject(head) && !bytes.HasPrefix(head, []byte("!<arch>\n")) && !bytes.HasPrefix(head, []byte("!<thin>\n")) {
@@ -166,13 +167,13 @@ func (k *keyer) named(values, search []string) error {
 	return nil
 }
 
-// missing reports whether there is no file of that name.
+// missing reports whether a file does not exist.
 func missing(err error) bool {
 	var path *fs.PathError
 	return errors.As(err, &path) && (errors.Is(err, fs.ErrNotExist) || path.Op == "stat" && !errors.Is(err, fs.ErrPermission))
 }
 
-// values returns the parts of a word that can be the name of a file: what follows an equals sign, a
+// values returns the parts of a word that can be the name of a file: those after an equals sign, a
 // comma, or an option of one letter.
 func (k *keyer) values(word string) (values []string) {
 	if len(word) > 2 && word[0] == '-' && word[1] != '-' && !k.isDir(word[2:]) {
@@ -192,14 +193,13 @@ func (k *keyer) values(word string) (values []string) {
 	}
 }
 
-// isDir reports whether a value names a directory. The rest of an option of several letters can do so
-// by chance.
+// isDir reports whether a value names a directory, as the end of an option of several letters can.
 func (k *keyer) isDir(value string) bool {
 	info, err := os.Stat(k.path(value))
 	return err == nil && info.IsDir()
 }
 
-// Options of linkers with a library, with a directory, and with a text file that is no script.
+// Options of linkers whose value is a library, a directory, or a text file that is not a script.
 var (
 	libraryOptions   = []string{"-l", "--library", "-library"}
 	searchOptions    = []string{"-L", "--library-path", "-library-path"}
@@ -275,8 +275,8 @@ func (k *keyer) library(name string, search []string) error {
 	return nil
 }
 
-// program adds a program and its shared libraries by what changes when others are installed. A script
-// is added by its content; the programs that it runs must be those that -### lists.
+// program adds a program and its shared libraries by their paths, sizes and times. A script is added
+// by its content; the programs that it runs must be those that -### lists.
 func (k *keyer) program(name string) error {
 	real, err := filepath.EvalSymlinks(k.path(name))
 	if err != nil {

@@ -61,7 +61,7 @@ func Identify(ctx context.Context, link process.Command, inputs []string, output
 	}
 	k := keyer{ctx: ctx, link: link, hash: newHasher(), temporary: map[string]bool{output: true}}
 	k.hash.text("device link 2")
-	// The names of these files differ from call to call.
+	// The names of these files differ in each call.
 	names := []string{output, "OUTPUT"}
 	for i, input := range inputs {
 		names = append(names, input, fmt.Sprintf("INPUT%d", i))
@@ -80,7 +80,7 @@ func Identify(ctx context.Context, link process.Command, inputs []string, output
 	for line := range strings.Lines(printed.String()) {
 		words := commandWords(line)
 		if words == nil {
-			k.hash.text(line) // the version of clang, its directory
+			k.hash.text(line) // the version and the directory of clang
 			continue
 		}
 		if err := k.command(words); err != nil {
@@ -93,15 +93,15 @@ func Identify(ctx context.Context, link process.Command, inputs []string, output
 // errUnknown reports a file whose influence on the link is unknown.
 var errUnknown = errors.New("cannot be hashed")
 
-// variables are the prefixes of environment variables that change the result of compilers and
-// linkers in another way than through the commands that clang lists.
+// variables are the prefixes of environment variables that change the results of compilers and
+// linkers without a change of the commands that clang lists.
 var variables = []string{
 	"LD_", "LLD_", "LLVM_", "CLANG_", "CCC_", "HIP_", "ROCM_", "CUDA_", "NVLINK_", "PTXAS_", "NVCC_", "GLIBC_TUNABLES=",
 	"LIBRARY_PATH=", "COMPILER_PATH=", "SOURCE_DATE_EPOCH=", "ZERO_AR_DATE=", "LANG=", "LANGUAGE=", "LC_",
 }
 
-// loaderChanged reports whether the environment has programs load other libraries than those that
-// they name, or has the linker write other files.
+// loaderChanged reports whether a variable in the environment loads additional libraries into programs,
+// or makes the linker write other files.
 func loaderChanged(env []string) bool {
 	return slices.ContainsFunc(env, func(variable string) bool {
 		return strings.HasPrefix(variable, "LD_PRELOAD=") || strings.HasPrefix(variable, "LD_AUDIT=") || strings.HasPrefix(variable, "LLD_REPRODUCE=")
@@ -176,7 +176,7 @@ func (k *keyer) environment() {
 
 // command adds a command of clang.
 func (k *keyer) command(words []string) error {
-	// Of other linkers, it is not known which files they read.
+	// The files that other linkers read are unknown.
 	tool := filepath.Base(words[0])
 	others, known := runBy(strings.TrimRight(tool, "-0123456789."))
 	if !known || uncacheable(words) || k.intermediate(words) {
@@ -226,8 +226,8 @@ func (k *keyer) helper(name string, words []string) {
 	}
 }
 
-// intermediate reports whether a command writes something else than the output, for another command.
-// Such files have random names.
+// intermediate reports whether a command writes a temporary file for another command. Such files
+// have random names.
 func (k *keyer) intermediate(words []string) bool {
 	for i, word := range words[:len(words)-1] {
 		if word == "-o" && !k.temporary[words[i+1]] {
@@ -238,7 +238,7 @@ func (k *keyer) intermediate(words []string) bool {
 }
 
 // commandWords returns the words of a command that clang -### prints, or nil for another line. Each
-// is in quotes, with a backslash before quotes and backslashes.
+// word is in quotes, with a backslash before quotes and backslashes.
 func commandWords(line string) (words []string) {
 	if !strings.HasPrefix(line, ` "`) {
 		return nil

@@ -76,7 +76,7 @@ func keys(t *testing.T) (dir string, identify func(args ...string) *Link) {
 	}
 }
 
-// TestKeyOfFiles changes each file that a link reads: the key changes.
+// TestKeyOfFiles checks that a change of any file that a link reads changes the key.
 func TestKeyOfFiles(t *testing.T) {
 	for _, test := range []struct{ file, args string }{
 		{"in.o", ""},
@@ -109,7 +109,7 @@ func TestKeyOfFiles(t *testing.T) {
 			if _, err := os.Stat(name); err != nil {
 				write(t, name, elfFile+"one")
 			}
-			// The other form of a library is there, too: which one is linked depends on -Bstatic.
+			// The other form of the library also exists: -Bstatic selects the one that is linked.
 			if strings.HasPrefix(test.file, "libs/lib") {
 				write(t, filepath.Join(dir, "libs/libfoo.so"), elfFile)
 				write(t, filepath.Join(dir, "libs/libfoo.a"), elfFile)
@@ -119,13 +119,13 @@ func TestKeyOfFiles(t *testing.T) {
 			write(t, filepath.Join(dir, "members/a.o"), elfFile+"a")
 			first := identify(args...)
 			if first == nil {
-				t.Fatal("not cached")
+				t.Fatal("got no key, want one")
 			}
 			if again := identify(args...); again == nil || again.Key != first.Key {
-				t.Error("the same link has another key")
+				t.Error("got another key for the same link, want the same")
 			}
 			if !first.Unchanged() {
-				t.Error("changed, before a file is")
+				t.Error("before a change: got Unchanged false, want true")
 			}
 			data, err := os.ReadFile(name)
 			if err != nil {
@@ -135,16 +135,16 @@ func TestKeyOfFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			if second := identify(args...); second != nil && second.Key == first.Key {
-				t.Error("another content has the same key")
+				t.Error("got the same key for another content, want another one")
 			}
 			if first.Unchanged() {
-				t.Error("unchanged, after a file is")
+				t.Error("after a change: got Unchanged true, want false")
 			}
 		})
 	}
 }
 
-// thinArchive returns a thin archive with a member, whose name ends with a slash.
+// thinArchive returns a thin archive with one member. In the table, its name ends with a slash.
 func thinArchive(member string) string {
 	names := member + "\n"
 	if len(names)%2 != 0 {
@@ -154,7 +154,7 @@ func thinArchive(member string) string {
 		fmt.Sprintf("%-16s%-12d%-6d%-6d%-8s%-10d`\n", "/0", 0, 0, 0, "644", 5)
 }
 
-// TestNewFiles adds files that a link would find before or instead of others: the key changes.
+// TestNewFiles checks that the key changes if a new file is found before or instead of another one.
 func TestNewFiles(t *testing.T) {
 	for _, test := range []struct{ file, args string }{
 		{"first/libfoo.a", "-LDIR/first -LDIR/libs -lfoo"},
@@ -168,13 +168,13 @@ func TestNewFiles(t *testing.T) {
 			first := identify(args...)
 			write(t, filepath.Join(dir, test.file), elfFile)
 			if second := identify(args...); first == nil || second == nil || first.Key == second.Key {
-				t.Errorf("keys %v, %v: expected different ones", first, second)
+				t.Errorf("got keys %v and %v, want different ones", first, second)
 			}
 		})
 	}
 }
 
-// TestUncacheable has links that read what cannot be hashed, or write other files.
+// TestUncacheable checks links that read files that cannot be hashed, or write other files.
 func TestUncacheable(t *testing.T) {
 	dir, identify := keys(t)
 	for name, content := range map[string]string{
@@ -184,7 +184,7 @@ func TestUncacheable(t *testing.T) {
 		write(t, filepath.Join(dir, name), content)
 	}
 	if identify("--gc-sections") == nil {
-		t.Fatal("a plain link is not cached")
+		t.Fatal("plain link: got no key, want one")
 	}
 	for _, args := range []string{
 		"@response", "@DIR/response", "@missing", "-Wl,@response", "-Wl,--gc-sections,@DIR/response",
@@ -194,17 +194,19 @@ func TestUncacheable(t *testing.T) {
 		"--dependency-file=x", "--reproduce=x", "--print-map", "-ftime-trace", "-t", "-M", "--load-pass-plugin=x.so", "-mllvm=-load=x.so",
 		"--just-symbols=x", "-R x", "--remap-inputs-file=x", "--config=x", "-o other",
 	} {
-		if identify(strings.Fields(args)...) != nil {
-			t.Errorf("%s: has a key", args)
-		}
+		t.Run(args, func(t *testing.T) {
+			if identify(strings.Fields(args)...) != nil {
+				t.Error("got a key, want none")
+			}
+		})
 	}
 	write(t, filepath.Join(dir, "in.o"), "INPUT(/other.o)")
 	if identify() != nil {
-		t.Error("an input that is a script: has a key")
+		t.Error("an input that is a script: got a key, want none")
 	}
 }
 
-// TestUnknownLinker has clang run a linker whose inputs are not known.
+// TestUnknownLinker checks links for which clang runs a linker with unknown inputs.
 func TestUnknownLinker(t *testing.T) {
 	dir, identify := keys(t)
 	for old, name := range map[string]string{"ld.lld": "ld", "ld": "ld.lld-22"} {
@@ -221,27 +223,27 @@ func TestUnknownLinker(t *testing.T) {
 		write(t, clang, strings.ReplaceAll(string(script), "/ld.lld", "/"+name))
 		write(t, filepath.Join(dir, "llvm", name), "#!/bin/sh\n")
 		if got := identify() != nil; got != cached {
-			t.Errorf("%s: cached %t, want %t", name, got, cached)
+			t.Errorf("%s: got a key: %t, want %t", name, got, cached)
 		}
 	}
-	// The programs that NVIDIA's linker runs.
+	// A change of a program that NVIDIA's linker runs.
 	write(t, clang, strings.ReplaceAll(string(script), "/ld.lld", "/clang-nvlink-wrapper"))
 	write(t, filepath.Join(dir, "cuda/bin/ptxas"), "#!/bin/sh\n")
 	first := identify("--cuda-path=DIR/cuda")
 	write(t, filepath.Join(dir, "cuda/bin/ptxas"), "#!/bin/sh\nexit 1\n")
 	if second := identify("--cuda-path=DIR/cuda"); first == nil || second == nil || first.Key == second.Key {
-		t.Errorf("ptxas: keys %v, %v: expected different ones", first, second)
+		t.Errorf("ptxas: got keys %v and %v, want different ones", first, second)
 	}
 }
 
-// TestSharedLibraries checks that a key has the shared libraries of a program.
+// TestSharedLibraries checks that a key covers the shared libraries of a program.
 func TestSharedLibraries(t *testing.T) {
 	k := keyer{ctx: t.Context(), hash: newHasher(), link: process.Command{Env: []string{"PATH=/usr/bin:/bin"}}}
 	if err := k.program("/bin/sh"); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.ContainsFunc(k.read, func(f fileState) bool { return strings.Contains(filepath.Base(f.name), "libc") }) {
-		t.Errorf("got %v, expected the C library", k.read)
+		t.Errorf("got %v, want also the C library", k.read)
 	}
 	for line, want := range map[string]string{
 		"\tlibc.so.6 => /lib/libc.so.6 (0x00007fda0320a000)\n": "/lib/libc.so.6",
@@ -268,18 +270,23 @@ func TestEnvironment(t *testing.T) {
 	}
 	plain := identify()
 	for variable, same := range map[string]bool{"HOME=/x": true, "LD_LIBRARY_PATH=/x": false, "SOURCE_DATE_EPOCH=1": false, "LC_ALL=C": false} {
-		if got := identify(variable); got == nil || (got.Key == plain.Key) != same {
-			t.Errorf("%s: %v, %v, expected equal keys: %t", variable, plain, got, same)
-		}
+		t.Run(variable, func(t *testing.T) {
+			if got := identify(variable); got == nil || (got.Key == plain.Key) != same {
+				t.Errorf("got %v, without the variable %v; want the same key: %t", got, plain, same)
+			}
+		})
 	}
 	for _, variable := range []string{"LD_PRELOAD=", "LD_AUDIT=x", "LLD_REPRODUCE=x"} {
-		if identify(variable) != nil {
-			t.Errorf("%s: has a key", variable)
-		}
+		t.Run(variable, func(t *testing.T) {
+			if identify(variable) != nil {
+				t.Error("got a key, want none")
+			}
+		})
 	}
 }
 
-// TestRun links twice, and once with an input that changes during the link.
+// TestRun checks that a second link uses the stored result, and that a link whose input changes stores
+// none.
 func TestRun(t *testing.T) {
 	dir := t.TempDir()
 	clang := fakeLLVM(t, filepath.Join(dir, "llvm"))
@@ -313,18 +320,18 @@ func TestRun(t *testing.T) {
 			t.Errorf("got %q, want %q", got, want)
 		}
 		if n := results(); n != 1 {
-			t.Errorf("%d results, want 1", n)
+			t.Errorf("got %d results, want 1", n)
 		}
 	}
-	// The linker replaces its input: the result belongs to another key.
+	// The linker replaces its input, so that the result belongs to another key.
 	linker := filepath.Join(dir, "llvm/ld.lld")
 	write(t, linker, "#!/bin/sh\nprintf '"+`\177`+"ELFchanged' >in.o\nwhile [ \"$1\" != -o ]; do shift; done\ncat in.o >$2\n")
 	if run(); results() != 1 {
-		t.Errorf("%d results, want 1: the input changed during the link", results())
+		t.Errorf("the input changed during the link: got %d results, want 1", results())
 	}
 }
 
-// TestUserFiles puts files of a user into the directory of a full store: they stay.
+// TestUserFiles checks that a full store does not remove files of users from its directory.
 func TestUserFiles(t *testing.T) {
 	dir := t.TempDir()
 	s := Store{Dir: filepath.Join(dir, "cache"), Limit: 1}
@@ -347,7 +354,7 @@ func TestUserFiles(t *testing.T) {
 	}
 	for _, name := range names {
 		if got, err := os.ReadFile(filepath.Join(s.Dir, name)); err != nil || string(got) != "mine" {
-			t.Errorf("%s: %q, %v", name, got, err)
+			t.Errorf("%s: got %q and error %v, want %q", name, got, err, "mine")
 		}
 	}
 }

@@ -61,8 +61,8 @@ type Store struct {
 	Limit int64
 }
 
-// Run runs a device link that writes output, or takes the result from the store. link must print to
-// messages. Faults of the store are warnings in messages.
+// Run runs a device link that writes output, or copies its result from the store. link must print to
+// messages. Errors of the store are warnings in messages.
 func (s *Store) Run(ctx context.Context, link process.Command, inputs []string, output string, messages *bytes.Buffer) error {
 	identified, err := Identify(ctx, link, inputs, output)
 	if err != nil {
@@ -205,7 +205,7 @@ func (s *Store) Put(key Key, image string, messages []byte) error {
 	if err == nil {
 		err = outputs.Commit()
 	}
-	// Another process can remove an equal result at the same time. Then there is nothing to store.
+	// If another process removes the same result at the same time, nothing is stored.
 	if err := ignoreMissing(err); err != nil {
 		return err
 	}
@@ -238,7 +238,7 @@ func (s *Store) trim() error {
 	}
 	slices.SortFunc(results, func(a, b result) int { return cmp.Or(a.used.Compare(b.used), strings.Compare(a.name, b.name)) })
 	for _, r := range results {
-		// Make room for several results, so that not every Put has to remove one.
+		// Remove a tenth of the store at once, so that not every Put removes a result.
 		if total <= limit-limit/10 {
 			break
 		}
@@ -250,7 +250,7 @@ func (s *Store) trim() error {
 	return nil
 }
 
-// results returns the results in the store. It skips files that have the name of no result.
+// results returns the results in the store. It skips files with other names.
 func (s *Store) results() (results []result, err error) {
 	dirs, err := os.ReadDir(filepath.Join(s.Dir, version))
 	if err != nil {
@@ -320,5 +320,5 @@ func (h hasher) file(name string) error {
 	return nil
 }
 
-// key returns the hash of all that was added.
+// key returns the hash of everything that was added.
 func (h hasher) key() Key { return Key(h.Sum(nil)) }

@@ -20,26 +20,28 @@ func TestStore(t *testing.T) {
 	dir := t.TempDir()
 	s := Store{Dir: filepath.Join(dir, "cache")}
 	image, output := filepath.Join(dir, "image"), filepath.Join(dir, "output")
-	for _, content := range []string{"", "image", string(make([]byte, 1<<20))} {
-		if err := os.WriteFile(image, []byte(content), 0o666); err != nil {
-			t.Fatal(err)
-		}
-		k := key(content)
-		if _, found, err := s.Get(k, output); found || err != nil {
-			t.Fatalf("found a result before Put: %v", err)
-		}
-		if err := s.Put(k, image, []byte("printed")); err != nil {
-			t.Fatal(err)
-		}
-		messages, found, err := s.Get(k, output)
-		got, rerr := os.ReadFile(output)
-		if !found || err != nil || rerr != nil || string(messages) != "printed" || string(got) != content {
-			t.Errorf("%d bytes: %v, %v, %v, %q", len(content), found, err, rerr, messages)
-		}
+	for name, content := range map[string]string{"empty image": "", "small image": "image", "large image": string(make([]byte, 1<<20))} {
+		t.Run(name, func(t *testing.T) {
+			write(t, image, content)
+			k := key(content)
+			if _, found, err := s.Get(k, output); found || err != nil {
+				t.Fatalf("before Put: got found %t and error %v, want neither", found, err)
+			}
+			if err := s.Put(k, image, []byte("printed")); err != nil {
+				t.Fatal(err)
+			}
+			messages, found, err := s.Get(k, output)
+			if !found || err != nil || string(messages) != "printed" {
+				t.Errorf("got found %t, messages %q and error %v, want true and %q", found, messages, err, "printed")
+			}
+			if got, err := os.ReadFile(output); err != nil || string(got) != content {
+				t.Errorf("got an image of %d bytes and error %v, want the %d bytes of Put", len(got), err, len(content))
+			}
+		})
 	}
 }
 
-// TestDamage changes each byte of a result. Get removes the result and does not use it.
+// TestDamage checks that Get removes, and does not use, a result in which any byte was changed.
 func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	s := Store{Dir: dir}
@@ -67,10 +69,10 @@ func TestDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, found, err := s.Get(k, output); found || err != nil {
-			t.Errorf("%q: found, %v; want a result that is not found", data, err)
+			t.Errorf("%q: got found %t and error %v, want neither", data, found, err)
 		}
 		if _, err := os.Stat(name); err == nil {
-			t.Errorf("%q: not removed", data)
+			t.Errorf("%q: got a result in the store after Get, want it removed", data)
 		}
 	}
 }
@@ -93,7 +95,7 @@ func TestLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, found, err := s.Get(key("0"), output); !found || err != nil { // always in use
-			t.Fatalf("after %d: %v, %v", i, found, err)
+			t.Fatalf("result 0 after Put of result %d: got found %t and error %v, want it found", i, found, err)
 		}
 	}
 	var total int64
@@ -107,15 +109,15 @@ func TestLimit(t *testing.T) {
 		t.Errorf("got %d bytes, want between %d and %d", total, s.Limit/2, s.Limit)
 	}
 	if _, found, _ := s.Get(key("1"), output); found {
-		t.Error("found the oldest result, want it removed")
+		t.Error("got the oldest result, want it removed")
 	}
 	if _, found, _ := s.Get(key("29"), output); !found {
-		t.Error("the newest result is missing")
+		t.Error("got no newest result, want it found")
 	}
 }
 
-// TestConcurrent puts and gets the same results in many goroutines, in a store that is
-// too small for all of them.
+// TestConcurrent puts and gets the same results in many goroutines, in a store that cannot
+// contain all of them.
 func TestConcurrent(t *testing.T) {
 	dir := t.TempDir()
 	s := Store{Dir: filepath.Join(dir, "cache"), Limit: 4 << 10}
@@ -150,9 +152,9 @@ func TestHash(t *testing.T) {
 	b.text("a")
 	b.text("bc")
 	if a.key() == b.key() {
-		t.Error("the same key for ab and c as for a and bc")
+		t.Error("got the same key for ab, c and a, bc; want different keys")
 	}
 	if err := a.file(filepath.Join(t.TempDir(), "missing")); err == nil {
-		t.Error("a missing file has a hash")
+		t.Error("missing file: got no error, want one")
 	}
 }

@@ -58,7 +58,7 @@ func (m *Module) WriteBitcode(w io.Writer) error {
 	return s.finish()
 }
 
-// encoder numbers what a module consists of.
+// encoder numbers the types, values and strings of a module.
 type encoder struct {
 	*Module
 	*stream
@@ -66,14 +66,14 @@ type encoder struct {
 	typeList  []*Type
 	types     map[string]uint64 // by text
 	constants []Value
-	values    map[any]uint64 // by identity, or by text for small constants
+	values    map[any]uint64 // by key
 	next      uint64         // number of the next value
 	names     []byte         // of globals and functions
 	sections  map[string]uint64
 	order     []string // of sections
 }
 
-// key is what tells values apart.
+// key returns the identity of a value: equal values have the same key.
 func key(v Value) any {
 	switch v := v.(type) {
 	case Int:
@@ -141,7 +141,7 @@ func (e *encoder) addSection(name string) {
 	}
 }
 
-// addConstant numbers a constant after those that it consists of.
+// addConstant numbers a constant after its operands.
 func (e *encoder) addConstant(v Value) {
 	switch v := v.(type) {
 	case Int, Zero, *Bytes:
@@ -168,7 +168,7 @@ func (e *encoder) addConstant(v Value) {
 
 func (e *encoder) value(v Value) uint64 { return e.values[key(v)] }
 
-// write writes the file, or counts its blocks.
+// write writes the file or, without a writer, computes the lengths of its blocks.
 func (e *encoder) write(s *stream) {
 	e.stream = s
 	e.names = e.names[:0]
@@ -240,7 +240,7 @@ func (e *encoder) writeTypes() {
 	e.end()
 }
 
-// name returns where a name is in those of all globals.
+// name returns the offset and length of a name in the names of all globals.
 func (e *encoder) name(name string) (offset, size uint64) {
 	offset = uint64(len(e.names))
 	e.names = append(e.names, name...)
@@ -249,7 +249,7 @@ func (e *encoder) name(name string) (offset, size uint64) {
 
 var linkageNumbers = [...]uint64{External: 0, Internal: 3, Weak: 16, WeakODR: 17, Appending: 2}
 
-// Visibility, and what sanitizers do not touch.
+// Visibility, and the exclusion from sanitizers.
 const (
 	hidden    = 1
 	noAddress = 1 << 0
@@ -275,7 +275,7 @@ func (e *encoder) writeGlobal(g *Global) {
 		flag(g.Linkage == Internal || g.Hidden, 1), 0, 0, flag(g.Unsanitized, noAddress|noHWASan))
 }
 
-// alignment returns a power of two as bitcode has it: 0 for none.
+// alignment returns the encoding of a power of two: 0 for none.
 func alignment(n int64) uint64 { return uint64(bits.Len64(uint64(n))) }
 
 func (e *encoder) writeFunction(f *Function) {
@@ -289,7 +289,7 @@ func (e *encoder) writeFunction(f *Function) {
 		e.sections[f.Section], 0, 0, 0, 0, 0, 0, 0, 0, flag(!declared, 1))
 }
 
-// signed returns a number with its sign in the lowest bit.
+// signed returns the encoding of a number with its sign in the lowest bit.
 func signed(v int64) uint64 {
 	if v < 0 {
 		return uint64(-v)<<1 | 1
@@ -350,8 +350,8 @@ func (e *encoder) writeConstants() {
 	e.end()
 }
 
-// writeLists writes named metadata: values, the nodes of one each, and the lists
-// of these.
+// writeLists writes named metadata: the values, a node for each value, and the lists
+// of nodes.
 func (e *encoder) writeLists() {
 	if len(e.Lists) == 0 {
 		return
@@ -385,11 +385,11 @@ type codeEncoder struct {
 	*encoder
 	local  map[Value]uint64  // the numbers of parameters and results
 	blocks map[*Block]uint64 // the numbers of blocks
-	number uint64            // that the next result gets
+	number uint64            // of the next result
 }
 
-// writeCode writes the body of a function. Its values are numbered from those
-// of the module on.
+// writeCode writes the body of a function. The numbers of its values follow those of
+// the module.
 func (e *encoder) writeCode(f *Function) {
 	c := codeEncoder{encoder: e, local: map[Value]uint64{}, blocks: map[*Block]uint64{}}
 	c.assign(f)
@@ -417,8 +417,8 @@ func (e *encoder) writeCode(f *Function) {
 	e.end()
 }
 
-// assign numbers the values and blocks of a function, and sets number to that of its
-// first result.
+// assign numbers the values and blocks of a function, and sets number to the number of
+// its first result.
 func (c *codeEncoder) assign(f *Function) {
 	number := c.next
 	for _, param := range f.Params {
@@ -445,8 +445,8 @@ func (c *codeEncoder) absolute(v Value) uint64 {
 	return c.value(v)
 }
 
-// back returns an operand, which counts backwards from the instruction. All
-// but those of a phi come before it: no types are needed.
+// back returns the encoding of an operand: its distance before the instruction. Only
+// operands of a phi can follow their instruction, so that records need no types.
 func (c *codeEncoder) back(v Value) uint64 { return c.number - c.absolute(v) }
 
 // backs appends operands.

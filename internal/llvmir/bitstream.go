@@ -5,20 +5,19 @@ import (
 	"io"
 )
 
-// stream writes a bitstream, the container of bitcode. Blocks begin with their
-// length, which is not known at their beginning: a first stream without a writer
-// counts, and the lengths that it finds are given to the second.
+// stream writes a bitstream, the container of bitcode. A block begins with its length.
+// A first stream, without a writer, computes the lengths for the second one.
 type stream struct {
 	w       io.Writer // nil to count
 	err     error
 	buffer  []byte
-	word    uint64 // bits that are not in buffer yet
-	used    uint   // how many these are, less than 64
-	written int64  // bytes that went through buffer
+	word    uint64 // bits that are not yet in buffer
+	used    uint   // number of bits in word, less than 64
+	written int64  // bytes written from buffer
 
 	width   uint // of abbreviation IDs
 	open    []openBlock
-	lengths []uint32 // of all blocks, in the order of their beginnings
+	lengths []uint32 // of all blocks, in the order of their offsets
 	entered int
 }
 
@@ -28,7 +27,7 @@ type openBlock struct {
 	width  uint  // of abbreviation IDs outside
 }
 
-// Abbreviation IDs that all blocks have, and the first of their own.
+// Abbreviation IDs of all blocks, and the first one that a block can define.
 const (
 	endBlock    = 0
 	enterBlock  = 1
@@ -39,19 +38,19 @@ const (
 
 const bufferSize = 64 << 10
 
-// fixed writes the n low bits of v, 32 at most.
+// fixed writes the n low bits of v; n is at most 32.
 func (s *stream) fixed(v uint64, n uint) {
 	s.word |= v << s.used
 	if s.used+n >= 64 {
 		s.flush8()
-		v >>= 64 - s.used // of less than 64: n is 32 at most, so used is at least 32
+		v >>= 64 - s.used // a shift by less than 64: n is at most 32, so used is at least 32
 		s.word, s.used = v, s.used+n-64
 		return
 	}
 	s.used += n
 }
 
-// flush8 moves 8 bytes of bits into the buffer.
+// flush8 moves 8 bytes from word to the buffer.
 func (s *stream) flush8() {
 	if s.w != nil {
 		s.buffer = binary.LittleEndian.AppendUint64(s.buffer, s.word)
@@ -69,7 +68,7 @@ func (s *stream) flush() {
 	s.buffer = s.buffer[:0]
 }
 
-// vbr writes v in pieces of n bits, the highest of which says that one follows.
+// vbr writes v in pieces of n bits. The highest bit of a piece is set if another piece follows.
 func (s *stream) vbr(v uint64, n uint) {
 	more := uint64(1) << (n - 1)
 	for v >= more {
@@ -79,17 +78,17 @@ func (s *stream) vbr(v uint64, n uint) {
 	s.fixed(v, n)
 }
 
-// align fills up to a multiple of 4 bytes.
+// align writes zero bits up to a multiple of 4 bytes.
 func (s *stream) align() {
 	if rest := s.used % 32; rest > 0 {
 		s.fixed(0, 32-rest)
 	}
 }
 
-// position is where the stream is, in bytes, after align.
+// position returns the position in the stream, in bytes. Call it after align.
 func (s *stream) position() int64 { return s.written + int64(s.used/8) }
 
-// enter begins a block, whose abbreviation IDs have a number of bits.
+// enter begins a block with abbreviation IDs of width bits.
 func (s *stream) enter(id uint64, width uint) {
 	s.fixed(enterBlock, s.width)
 	s.vbr(id, 8)
@@ -140,11 +139,11 @@ const (
 	blobField  = 5
 )
 
-// define defines an abbreviation: a code, and then an array of bytes or a blob.
+// define defines an abbreviation: a code, then an array of bytes or a blob.
 func (s *stream) define(code, field uint64) {
 	fields := uint64(2)
 	if field == arrayField {
-		fields++ // for its elements
+		fields++ // the encoding of its elements
 	}
 	s.fixed(defineID, s.width)
 	s.vbr(fields, 5)
@@ -157,14 +156,14 @@ func (s *stream) define(code, field uint64) {
 	}
 }
 
-// array writes a record of an abbreviation whose field is an array of bytes.
+// array writes a record with an abbreviation whose field is an array of bytes.
 func (s *stream) array(id uint64, data []byte) {
 	s.fixed(id, s.width)
 	s.vbr(uint64(len(data)), 6)
 	s.bytes(data)
 }
 
-// blob writes a record of an abbreviation whose field is a blob.
+// blob writes a record with an abbreviation whose field is a blob.
 func (s *stream) blob(id uint64, data []byte) {
 	s.fixed(id, s.width)
 	s.vbr(uint64(len(data)), 6)
@@ -173,9 +172,9 @@ func (s *stream) blob(id uint64, data []byte) {
 	s.align()
 }
 
-// bytes writes bytes wherever the stream is.
+// bytes writes bytes at any bit position.
 func (s *stream) bytes(data []byte) {
-	if s.w == nil { // the number of bits is enough
+	if s.w == nil { // only the number of bits is required
 		bits := uint64(s.used) + uint64(len(data))*8
 		s.written += int64(bits / 64 * 8)
 		s.word, s.used = 0, uint(bits%64)
@@ -185,14 +184,14 @@ func (s *stream) bytes(data []byte) {
 		v := binary.LittleEndian.Uint64(data)
 		s.word |= v << s.used
 		s.flush8()
-		s.word = v >> (64 - s.used) // 0 if all of it went
+		s.word = v >> (64 - s.used) // 0 if all bits were moved
 	}
 	for _, b := range data {
 		s.fixed(uint64(b), 8)
 	}
 }
 
-// finish writes what is left, at a multiple of 4 bytes.
+// finish writes the remaining bits, padded to a multiple of 4 bytes.
 func (s *stream) finish() error {
 	if s.used > 0 {
 		s.buffer = binary.LittleEndian.AppendUint32(s.buffer, uint32(s.word))

@@ -6,8 +6,8 @@ type Block struct {
 	code []*Inst
 }
 
-// Inst is an instruction. As an operand it is its result, which has a number in
-// the text if it has no name.
+// Inst is an instruction. As an operand, it is its result. In the text, a result without
+// a name has a number.
 type Inst struct {
 	Name string
 
@@ -16,9 +16,9 @@ type Inst struct {
 	args   []Value
 	blocks []*Block
 	callee *Function
-	about  *Type  // the type of elements, or that of a result
-	detail string // in the text, of comparisons and operations
-	number uint64 // of these in bitcode
+	about  *Type  // of elements, or of the result
+	detail string // the text of a comparison or an operation
+	number uint64 // the number of detail in bitcode
 	align  int64
 }
 
@@ -51,7 +51,7 @@ func (b *Block) Call(f *Function, args ...Value) *Inst {
 	return b.add(&Inst{op: opCall, result: f.Signature.fields[0], callee: f, args: args})
 }
 
-// Ret returns from a function without a result.
+// Ret adds a return without a value.
 func (b *Block) Ret() { b.add(&Inst{op: opRet, result: Void}) }
 
 // Load reads a value of type t. align is in bytes.
@@ -68,7 +68,7 @@ func (b *Block) Store(v, to Value, align int64) {
 const (
 	equal    = 32
 	notEqual = 33
-	shift    = 8 // right, of unsigned numbers
+	shift    = 8 // to the right, of unsigned numbers
 	and      = 10
 )
 
@@ -94,31 +94,31 @@ func (b *Block) binary(op opcode, name string, result *Type, detail string, numb
 	return b.add(&Inst{op: op, Name: name, result: result, detail: detail, number: number, args: []Value{v, w}})
 }
 
-// Jump continues with another block.
+// Jump adds a branch to another block.
 func (b *Block) Jump(to *Block) { b.add(&Inst{op: opBranch, result: Void, blocks: []*Block{to}}) }
 
-// Branch continues with one of two blocks.
+// Branch adds a conditional branch to one of two blocks.
 func (b *Block) Branch(condition Value, yes, no *Block) {
 	b.add(&Inst{op: opBranch, result: Void, args: []Value{condition}, blocks: []*Block{yes, no}})
 }
 
-// Switch continues with the block of a case, or with otherwise. cases has an integer for each
-// block.
+// Switch adds a branch to the block of the case that v equals, or to otherwise. cases has an
+// integer for each block.
 func (b *Block) Switch(v Value, otherwise *Block, cases []Value, blocks []*Block) {
 	b.add(&Inst{op: opSwitch, result: Void, args: append([]Value{v}, cases...), blocks: append([]*Block{otherwise}, blocks...)})
 }
 
-// Phi is the value that belongs to the block before. Add adds these.
+// Phi returns the value for the preceding block. Add adds a block and its value.
 func (b *Block) Phi(name string, t *Type) *Inst {
 	return b.add(&Inst{op: opPhi, Name: name, result: t})
 }
 
-// Add adds the value of a Phi after a block.
+// Add adds the value of a Phi for a preceding block.
 func (i *Inst) Add(v Value, after *Block) {
 	i.args, i.blocks = append(i.args, v), append(i.blocks, after)
 }
 
-// Element returns the address of an element of what base points to, inbounds.
+// Element returns the address of an element of the object at base (inbounds).
 func (b *Block) Element(element *Type, base Value, indices ...Value) *Inst {
 	return b.add(&Inst{op: opElement, result: Ptr, about: element, args: append([]Value{base}, indices...)})
 }

@@ -1,10 +1,9 @@
-// Package llvmir writes modules of LLVM IR in both of their forms: as text, and
-// as bitcode. It knows what the registration of device images is made of:
-// constant data of any size, and functions that call and loop. It verifies
-// nothing: a module of operands of the wrong types is written as it is.
+// Package llvmir writes modules of LLVM IR as text and as bitcode. It supports the IR
+// that the registration of device images consists of: constant data of any size, and
+// functions with calls and loops. It verifies nothing: a module with operands of wrong
+// types is written without an error.
 //
-// The bitcode consists of records that every LLVM with opaque pointers reads,
-// 15 and later.
+// Every LLVM with opaque pointers, version 15 and later, reads the bitcode.
 package llvmir
 
 import "github.com/rules-offload/rules_offload/engine/content"
@@ -24,7 +23,7 @@ type Module struct {
 	Lists []List
 }
 
-// List is a list of metadata under a name, each a node with one value.
+// List is named metadata: a list of nodes with one value each.
 type List struct {
 	Name   string
 	Values []Value
@@ -50,7 +49,7 @@ const (
 	Appending
 )
 
-// Global is a global variable. As an operand it is its address.
+// Global is a global variable. As an operand, it is its address.
 type Global struct {
 	Name    string
 	Content *Type
@@ -60,17 +59,17 @@ type Global struct {
 	UnnamedAddr bool
 	Constant    bool
 	Init        Value  // nil for a declaration
-	Section     string // "" for that of the target
-	Align       int64  // bytes, a power of two; 0 for that of the type
-	// Unsanitized keeps the address sanitizers from moving the variable.
+	Section     string // "" for the default of the target
+	Align       int64  // bytes, a power of two; 0 for the alignment of the type
+	// Unsanitized excludes the variable from address sanitizers, which would move it.
 	Unsanitized bool
 }
 
 // Type returns Ptr.
 func (g *Global) Type() *Type { return Ptr }
 
-// Function is a function with internal linkage, or, without blocks, the
-// declaration of one. As an operand it is its address.
+// Function is a function with internal linkage or, without blocks, the
+// declaration of a function. As an operand, it is its address.
 type Function struct {
 	Name      string
 	Signature *Type
@@ -97,14 +96,14 @@ type Int struct {
 // Type returns the type of the integer.
 func (i Int) Type() *Type { return i.T }
 
-// Zero is the value of a type whose bytes are all zero.
+// Zero is the value of a type with only zero bytes.
 type Zero struct{ T *Type }
 
 // Type returns the type.
 func (z Zero) Type() *Type { return z.T }
 
-// Bytes is an array of bytes, with a zero at the end if Terminated. It can be
-// large: its content is written piece by piece.
+// Bytes is an array of bytes, with a zero at the end if Terminated is set. Its content
+// is written in pieces, so that it can be large.
 type Bytes struct {
 	Content    content.Content
 	Terminated bool
@@ -138,10 +137,10 @@ type Aggregate struct {
 // Type returns the type of the aggregate.
 func (a *Aggregate) Type() *Type { return a.T }
 
-// Address is an address in a global, that of an element.
+// Address is the address of an element of a global.
 type Address struct {
 	Inbounds bool
-	Element  *Type // that the indices are for
+	Element  *Type // the type that Indices select from
 	Base     Value
 	Indices  []Value
 }

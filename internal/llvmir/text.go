@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// WriteText writes the module as text, as LLVM prints modules.
+// WriteText writes the module as text in the format of LLVM.
 func (m *Module) WriteText(w io.Writer) error {
 	p := &printer{w: bufio.NewWriterSize(w, 64<<10)}
 	p.printf("; ModuleID = '%s'\nsource_filename = \"%[1]s\"\n", m.Source)
@@ -31,8 +31,8 @@ func (m *Module) WriteText(w io.Writer) error {
 	return p.w.Flush()
 }
 
-// printer writes text. numbers has the names of the values of a function that
-// have none of their own.
+// printer writes text. numbers has the numbers of values without a name in a
+// function.
 type printer struct {
 	w       *bufio.Writer // keeps the first error
 	numbers map[Value]int
@@ -171,7 +171,7 @@ func (p *printer) function(f *Function) {
 	for _, param := range f.Params {
 		p.numbers[param] = len(p.numbers)
 	}
-	before := map[*Block][]string{} // that a block comes after, the last one first
+	before := map[*Block][]string{} // the preceding blocks of each block, the last one first
 	for _, b := range f.Blocks {
 		for _, i := range b.code {
 			if i.Name == "" && i.result != Void {
@@ -281,7 +281,7 @@ func (p *printer) inst(i *Inst) {
 	p.w.WriteByte('\n')
 }
 
-// lists writes named metadata, a node for each value.
+// lists writes named metadata with a node for each value.
 func (p *printer) lists(lists []List) {
 	node := 0
 	for _, list := range lists {

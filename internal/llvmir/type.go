@@ -26,7 +26,7 @@ const (
 	functionType
 )
 
-// Types without parts.
+// Types without elements or fields.
 var (
 	Void = &Type{text: "void", kind: voidType}
 	Ptr  = &Type{text: "ptr", kind: pointerType}
@@ -37,22 +37,22 @@ var (
 	I64  = &Type{text: "i64", kind: integerType, count: 64}
 )
 
-// Array returns the type of arrays of n elements.
+// Array returns the type of an array of n elements.
 func Array(n int64, element *Type) *Type {
 	return &Type{text: fmt.Sprintf("[%d x %s]", n, element.text), kind: arrayType, count: n, fields: []*Type{element}}
 }
 
-// Struct returns the type of structures without a name.
+// Struct returns a structure type without a name.
 func Struct(fields ...*Type) *Type {
 	return &Type{text: "{ " + join(fields) + " }", kind: structType, fields: fields}
 }
 
-// Named returns the type of structures of a name, which is to be in Module.Structs.
+// Named returns a structure type with a name. Add it to Module.Structs.
 func Named(name string, fields ...*Type) *Type {
 	return &Type{text: "%" + name, kind: namedType, name: name, fields: fields}
 }
 
-// Func returns the type of functions.
+// Func returns a function type.
 func Func(result *Type, params ...*Type) *Type {
 	return &Type{text: result.text + " (" + join(params) + ")", kind: functionType, fields: append([]*Type{result}, params...)}
 }

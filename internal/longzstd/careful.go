@@ -67,7 +67,7 @@ func (p *parser) find(i, anchor int) (best match) {
 			consider(d, anchor, 4, sequenceScore+offsetScore*bits.Len(uint(d)))
 		}
 	}
-	if h&p.sample == 0 {
+	if h&sample == 0 {
 		hf := hashFar(src, cur, i)
 		f, ef := &p.far[hf>>(64-farLog)&p.farMask], uint64(i)<<32|hf&(1<<32-1)
 		xf := ef - *f

@@ -36,14 +36,13 @@ type tables struct {
 type effort struct {
 	longLog, shortLog, farLog int // of the tables' sizes, for a large source
 
-	minScore  int    // the minimum score of a match that was found by 5 bytes
-	lazyBelow int    // for shorter matches, the next position is tried as well
-	maxStep   int    // the largest step where nothing matches
-	stepLog   int    // steps grow by one after this number of literals in a row, as a logarithm; at least 6
-	noise     int    // after this number of literals in a row, the data is noise
-	sample    uint64 // positions whose hash has zeros in these bits are sampled
-	careful   bool   // compare more
-	leaves    int    // pieces of a block to compare when cutting it, a power of two
+	minScore  int  // the minimum score of a match that was found by 5 bytes
+	lazyBelow int  // for shorter matches, the next position is tried as well
+	maxStep   int  // the largest step where nothing matches
+	stepLog   int  // steps grow by one after this number of literals in a row, as a logarithm; at least 6
+	noise     int  // after this number of literals in a row, the data is noise
+	careful   bool // compare more
+	leaves    int  // pieces of a block to compare when cutting it, a power of two
 }
 
 const (
@@ -61,8 +60,8 @@ const (
 	tagMask  = 1<<tagBits - 1
 	tagShift = 32
 
-	// Bits of a hash that tell sampled positions: 1 in 64.
-	sample64 = 63 << 20
+	// Positions whose hash has zeros in these bits are sampled: 1 in 64.
+	sample = 63 << 20
 
 	// lookahead is how many bytes from a position on may be looked at without asking.
 	lookahead = 48
@@ -81,12 +80,12 @@ const (
 )
 
 var (
-	fastEffort  = effort{longLog: 18, shortLog: 16, farLog: 20, minScore: 4, maxStep: 32, stepLog: 6, noise: 256, sample: sample64, leaves: fastLeaves}
-	smallEffort = effort{longLog: 20, shortLog: 17, farLog: 20, minScore: anyScore, lazyBelow: 32, maxStep: 8, stepLog: 8, noise: 512, sample: sample64, leaves: maxLeaves}
+	fastEffort  = effort{longLog: 18, shortLog: 16, farLog: 20, minScore: 4, maxStep: 32, stepLog: 6, noise: 256, leaves: fastLeaves}
+	smallEffort = effort{longLog: 20, shortLog: 17, farLog: 20, minScore: anyScore, lazyBelow: 32, maxStep: 8, stepLog: 8, noise: 512, leaves: maxLeaves}
 
 	// A small source takes little time in any case.
-	tinyFastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, minScore: anyScore, lazyBelow: 32, maxStep: 8, stepLog: 8, noise: 512, sample: sample64, leaves: maxLeaves}
-	tinySmallEffort = effort{longLog: 18, shortLog: 16, farLog: 18, minScore: anyScore, lazyBelow: 64, maxStep: 4, stepLog: 8, noise: 512, sample: sample64, careful: true, leaves: maxLeaves}
+	tinyFastEffort  = effort{longLog: 18, shortLog: 16, farLog: 18, minScore: anyScore, lazyBelow: 32, maxStep: 8, stepLog: 8, noise: 512, leaves: maxLeaves}
+	tinySmallEffort = effort{longLog: 18, shortLog: 16, farLog: 18, minScore: anyScore, lazyBelow: 64, maxStep: 4, stepLog: 8, noise: 512, careful: true, leaves: maxLeaves}
 )
 
 // tinySource is the size up to which a source is a small one.
@@ -154,18 +153,32 @@ func forward(src []byte, q, p int) int {
 	return n
 }
 
-// forward8 is forward for positions whose first 8 bytes differ by x.
+// forward8 is forward for positions whose first 8 bytes differ by x, with at least 16 bytes from p on.
+// It has no branch for lengths from 8 to 15: processors cannot predict which matches are so long.
 func forward8(src []byte, x uint64, q, p int) int {
+	n := bits.TrailingZeros64(x) >> 3
+	more := bits.TrailingZeros64(load64(src, q+8)^load64(src, p+8)) >> 3
 	if x != 0 {
-		return bits.TrailingZeros64(x) >> 3
+		more = 0
 	}
-	return 8 + forward(src, q+8, p+8)
+	n += more
+	if n == 16 {
+		n += forward(src, q+16, p+16)
+	}
+	return n
 }
 
 // backward returns how many bytes before p, none of them before first, equal those before q.
 func backward(src []byte, q, p, first int) int {
+	most := min(p-first, q)
 	n := 0
-	for p-n > first && q-n > 0 && src[p-n-1] == src[q-n-1] {
+	if q >= 8 {
+		n = min(bits.LeadingZeros64(load64(src, q-8)^load64(src, p-8))>>3, most)
+		if n < 8 {
+			return n
+		}
+	}
+	for n < most && src[p-n-1] == src[q-n-1] {
 		n++
 	}
 	return n
@@ -221,34 +234,32 @@ func isText(data []byte) bool {
 
 // parse appends the sequences of b from position anchor on, none of which starts at or after stop.
 //
-// It is one function because it runs once for every byte or two of the source. The compiler does not inline
-// functions of this size; calls would move the state of the search from registers to memory.
+// It is one function because most of it runs once for each sequence, which is a few bytes of the source. The compiler
+// does not inline functions of this size; calls would move the state from registers to memory.
 func (p *parser) parse(b *block, anchor, stop int) {
 	src, seqs := p.src, b.seqs
 	long, short, far := &p.long, &p.short, &p.far
 	longMask, shortMask, farMask := p.longMask, p.shortMask, p.farMask
 	rep1, rep2, rep3, window := p.rep1, p.rep2, p.rep3, p.window
-	minScore, lazyBelow, sample := p.minScore, p.lazyBelow, p.sample
+	minScore, lazyBelow := p.minScore, p.lazyBelow
 	if isText(src[b.start:b.end]) {
 		lazyBelow = max(lazyBelow, 32)
 	}
 	dense := lazyBelow >= 32
-	i := max(anchor, 1)
+	i, end, run := max(anchor, 1), b.end, 0
 
 	for i < stop {
+		var xl, xs uint32 // how the entries differ from those of the tables
+		i, xl, xs = p.search(i, min(stop, anchor+skimLeast+1)-1, rep1, rep2, rep3)
+		p.prefetch(src, i+4)
 		cur := load64(src, i)
-		h, hs := cur*prime8, cur<<24*prime5
-		l, s := &long[h>>(64-longLog)&longMask], &short[hs>>(64-shortLog)&shortMask]
-		el, es := entry(i, h), entry(i, hs)
-		xl, xs := el-*l, es-*s // the distance, over zeros if the tags are the same
-		*l, *s = el, es
+		h, x := cur*prime8, cur^load64(src, i-rep1)
 		reach := uint(min(i, window))
 
 		// The best match so far: where, how long, how far back, and what it saves.
 		at, n, off, best := 0, 0, 0, 0
 
 		// A repeat after one or two literals, of at least 4 bytes.
-		x := cur ^ load64(src, i-rep1)
 		if x&0xffffffff00 == 0 {
 			at, off = i+1, rep1
 			n = forward8(src, x&^0xff, i-off, i) - 1
@@ -359,17 +370,17 @@ func (p *parser) parse(b *block, anchor, stop int) {
 				rep1, rep2, rep3 = off, rep1, rep2
 			}
 			i = at + n
-			if i > b.end {
+			if i > end {
 				// The next block continues with it.
-				p.restLen = i - b.end
+				p.restLen = i - end
 				n -= p.restLen
-				i = b.end
+				i = end
 				if n < minMatch {
 					p.restLen = 0
 					break
 				}
 			}
-			b.longestRun = max(b.longestRun, uint32(at-anchor))
+			run = max(run, at-anchor)
 			seqs = append(seqs, sequence{uint32(at - anchor), uint32(n), uint32(off)})
 			anchor = i
 			if i >= stop {
@@ -401,7 +412,33 @@ func (p *parser) parse(b *block, anchor, stop int) {
 	}
 	p.rep1, p.rep2, p.rep3 = rep1, rep2, rep3
 	b.seqs = seqs
-	b.longestRun = max(b.longestRun, uint32(b.end-anchor))
+	b.longestRun = uint32(max(run, b.end-anchor))
+}
+
+// search adds the positions from i on to the tables and returns the first at which a match may start, or last. xl and xs
+// are the differences between the entry of this position and the replaced entry in long and short: the distance, above
+// tagBits zeros if the tags are equal.
+//
+// Most of the encoder's time passes here. As a function of its own, without calls, the loop has its state in registers.
+func (p *parser) search(i, last, rep1, rep2, rep3 int) (at int, xl, xs uint32) {
+	src, t := p.src, p.tables
+	_ = t.short[0] // the check for nil is not repeated in the loop
+	for ; ; i++ {
+		cur := load64(src, i)
+		h, hs := cur*prime8, cur*(prime5<<24)
+		l, s := h>>(64-longLog)&p.longMask, hs>>(64-shortLog)&p.shortMask
+		// The compiler adds instructions for calls of entry.
+		el := uint32(i)<<tagBits | uint32(h>>tagShift)&tagMask
+		es := uint32(i)<<tagBits | uint32(hs>>tagShift)&tagMask
+		xl, xs = el-t.long[l], es-t.short[s]
+		t.long[l], t.short[s] = el, es
+		x := cur ^ load64(src, i-rep1)
+		if x&0xffffff00 == 0 || x&0xffffff0000 == 0 ||
+			(cur^load64(src, i-rep2))&0xffffffff00 == 0 || (cur^load64(src, i-rep3))&0xffffffff00 == 0 ||
+			xl&tagMask == 0 || xs&tagMask == 0 || h&sample == 0 || i >= last {
+			return i, xl, xs
+		}
+	}
 }
 
 // step returns the position to look at after i, where nothing was found, and how far back
@@ -423,8 +460,8 @@ func (p *parser) step(i, anchor, stop int) (next, off int) {
 // skim keeps the sampled positions from i up to stop and returns the first whose 32 bytes
 // were seen before, and how far back, or stop and 0.
 func (p *parser) skim(i, stop int) (next, off int) {
-	// Of noise those positions are sampled at which two bytes have a certain sum, but for their
-	// upper bits: 1 in 200. That can be told of eight at a time.
+	// In noise, the sampled positions are those at which the lower seven bits of two bytes have a
+	// fixed sum: 1 in 200. One 64-bit word checks eight positions at a time.
 	const (
 		each  = 0x0101010101010101
 		lower = 0x7f * each

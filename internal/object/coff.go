@@ -312,7 +312,7 @@ func (cs *coffSymbol) symbol() Symbol {
 }
 
 // importSymbols returns the names that a short import object defines.
-func importSymbols(data []byte) ([][]byte, error) {
+func importSymbols(data []byte) ([]string, error) {
 	if len(data) < coffHeaderSize {
 		return nil, fmt.Errorf("import header: found %d bytes, expected %d", len(data), coffHeaderSize)
 	}
@@ -320,10 +320,10 @@ func importSymbols(data []byte) ([][]byte, error) {
 	if !ok {
 		return nil, fmt.Errorf("import object: the symbol name at byte 0x%x does not end", coffHeaderSize)
 	}
-	names := [][]byte{append([]byte("__imp_"), name...)}
+	names := []string{"__imp_" + string(name)}
 	const importData = 1
 	if binary.LittleEndian.Uint16(data[18:])&3 != importData {
-		names = append(names, name)
+		names = append(names, string(name))
 	}
 	return names, nil
 }

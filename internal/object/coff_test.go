@@ -170,7 +170,7 @@ func TestParseCOFF(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := "main a_function_with_a_long_name in_comdat_section weak common"
-		if got := string(bytes.Join(names, []byte(" "))); got != want {
+		if got := strings.Join(names, " "); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/rules-offload/rules_offload/internal/elf"
 )
@@ -45,8 +46,9 @@ func (h *elfHeader) addr(b []byte) uint64 {
 	return uint64(h.order.Uint32(b))
 }
 
-// openELF reads the file header and the section headers, without names.
-func openELF(data []byte, format Format) (*File, error) {
+// openELF reads the file header and the section headers, without names. It uses the
+// memory of sections if that is sufficient.
+func openELF(data []byte, format Format, sections []Section) (*File, error) {
 	if len(data) < 52 {
 		return nil, fmt.Errorf("elf header: found %d bytes, expected 52 or 64", len(data))
 	}
@@ -101,7 +103,7 @@ func openELF(data []byte, format Format) (*File, error) {
 		return nil, fmt.Errorf("section header table at byte 0x%x: %d headers of %d bytes pass the end of the file (%d bytes)",
 			h.shoff, shnum, shentsize, size)
 	}
-	f.Sections = make([]Section, shnum)
+	f.Sections = slices.Grow(sections[:0], int(shnum))[:shnum]
 	for i := range f.Sections {
 		f.Sections[i] = h.section(data[h.shoff+uint64(i)*h.shdrSize():])
 	}

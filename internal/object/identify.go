@@ -227,7 +227,7 @@ func identifyMachO(data []byte) Format {
 func IsObject(data []byte) bool {
 	switch f := Identify(data); {
 	case f.IsELF(), f.IsCOFF():
-		_, err := open(data)
+		_, err := open(data, nil)
 		return err == nil
 	case f == MachO:
 		order := binary.ByteOrder(binary.LittleEndian)

@@ -16,7 +16,7 @@ type Segment struct {
 // ParseLinked reads the headers of a 64-bit ELF file that can be stripped: the segments, and the
 // sections if there are headers of sections. Section names after one that cannot be read are empty.
 func ParseLinked(data []byte) (*File, error) {
-	f, err := openELF(data, identifyELF(data))
+	f, err := openELF(data, identifyELF(data), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -13,6 +13,8 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"strings"
+	"sync"
 
 	"github.com/rules-offload/rules_offload/internal/elf"
 )
@@ -60,8 +62,11 @@ type Section struct {
 // Parse reads the headers of an ELF file, a COFF object or a PE image. It fails
 // if they are inconsistent: the section table and the section names must be
 // inside the file. Contents are checked on access.
-func Parse(data []byte) (*File, error) {
-	f, err := open(data)
+func Parse(data []byte) (*File, error) { return parse(data, nil) }
+
+// parse is Parse with memory for the sections of an ELF file, if it is sufficient.
+func parse(data []byte, sections []Section) (*File, error) {
+	f, err := open(data, sections)
 	switch {
 	case err != nil:
 	case f.elf != nil:
@@ -76,11 +81,11 @@ func Parse(data []byte) (*File, error) {
 }
 
 // open reads as much of a file as LLVM does to recognize an object.
-func open(data []byte) (*File, error) {
+func open(data []byte, sections []Section) (*File, error) {
 	format := Identify(data)
 	switch {
 	case format.IsELF():
-		return openELF(data, format)
+		return openELF(data, format, sections)
 	case format.IsCOFF():
 		return openCOFF(data, format)
 	}
@@ -149,11 +154,15 @@ func (f *File) Symbols() iter.Seq2[Symbol, error] {
 	return f.elfSymbols
 }
 
+// usedSections is a pool of memory for the sections of ArchiveSymbols.
+var usedSections = sync.Pool{New: func() any { return new([]Section) }}
+
 // ArchiveSymbols returns the names that data contributes to the symbol index of
 // an archive, in symbol table order, as LLVM's archive writer does. It returns
 // none for files that are neither ELF nor COFF (for bitcode, see package
-// bitcode).
-func ArchiveSymbols(data []byte) ([][]byte, error) {
+// bitcode). An archive may have many members with few symbols, so it allocates
+// little.
+func ArchiveSymbols(data []byte) ([]string, error) {
 	format := Identify(data)
 	if format == COFFImport {
 		return importSymbols(data)
@@ -161,25 +170,48 @@ func ArchiveSymbols(data []byte) ([][]byte, error) {
 	if !format.IsELF() && !format.IsCOFF() {
 		return nil, nil
 	}
-	f, err := Parse(data)
+	sections := usedSections.Get().(*[]Section)
+	f, err := parse(data, *sections)
 	if err != nil {
 		return nil, err
 	}
-	var names [][]byte
-	var total uint64
-	for s, err := range f.Symbols() {
-		if err != nil {
-			return nil, err
-		}
-		if s.InArchiveIndex() {
+	var few [16][]byte
+	names, total := few[:0], 0
+	add := func(s Symbol, fault error) bool {
+		if err = fault; err == nil && s.InArchiveIndex() {
 			names = append(names, s.Name)
-			total += uint64(len(s.Name))
+			total += len(s.Name)
 		}
+		return err == nil
 	}
-	if total > maxNames(len(data)) {
+	if f.coff != nil { // not by Symbols, for which names would be allocated
+		f.coffSymbols(add)
+	} else {
+		f.elfSymbols(add)
+		*sections = f.Sections
+		clear(*sections) // the file may not stay mapped
+		usedSections.Put(sections)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if uint64(total) > maxNames(len(data)) {
 		return nil, fmt.Errorf("symbol names overlap: %d bytes of names in a file of %d bytes", total, len(data))
 	}
-	return names, nil
+	return texts(names, total), nil
+}
+
+// texts returns names of total bytes as strings that share one allocation.
+func texts(names [][]byte, total int) []string {
+	var all strings.Builder
+	all.Grow(total)
+	list := make([]string, len(names))
+	for i, name := range names {
+		start := all.Len()
+		all.Write(name)
+		list[i] = all.String()[start:]
+	}
+	return list
 }
 
 // maxNames limits the total length of the names of a file: names may share bytes

@@ -75,11 +75,7 @@ func TestArchiveSymbols(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got []string
-			for _, n := range names {
-				got = append(got, string(n))
-			}
-			if d := cmp.Diff(test.want, strings.Join(got, " ")); d != "" {
+			if d := cmp.Diff(test.want, strings.Join(names, " ")); d != "" {
 				t.Error(d)
 			}
 		})

@@ -16,3 +16,8 @@ func Large(b []byte) { large(b) }
 // Populate makes the kernel provide the pages that begin in b before their first use. It does
 // not change their contents. It reports whether the kernel supports this.
 func Populate(b []byte) bool { return populate(b) }
+
+// Discard frees the pages in b, of Map, without unmapping them. Their content is
+// undefined afterwards. Other than Unmap, it does not lock the memory of the process, so
+// that several cores can free pages in parallel.
+func Discard(b []byte) { discard(b) }

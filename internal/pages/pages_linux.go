@@ -15,6 +15,8 @@ func unmapPages(b []byte) error { return unix.Munmap(b) }
 
 func large(b []byte) { _ = advise(b, unix.MADV_HUGEPAGE) }
 
+func discard(b []byte) { _ = advise(b, unix.MADV_DONTNEED) }
+
 func populate(b []byte) bool { return advise(b, unix.MADV_POPULATE_WRITE) == nil }
 
 // advise calls madvise for the pages that begin in b, which need not be Map's.

@@ -8,4 +8,6 @@ func unmapPages([]byte) error { return nil }
 
 func large([]byte) {}
 
+func discard([]byte) {}
+
 func populate([]byte) bool { return false }

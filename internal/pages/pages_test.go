@@ -18,6 +18,8 @@ func TestMap(t *testing.T) {
 		if b[n-1] != 7 || n > 1 && b[0] != 0 {
 			t.Errorf("%d bytes: content changed", n)
 		}
+		Discard(b)
+		b[n-1] = 7 // it is still mapped
 		if err := Unmap(b); err != nil {
 			t.Error(err)
 		}

@@ -13,4 +13,6 @@ func unmapPages(b []byte) error { return unix.Munmap(b) }
 
 func large([]byte) {}
 
+func discard([]byte) {}
+
 func populate([]byte) bool { return false }

@@ -16,9 +16,9 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/object"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
 // fatbinary returns a CUDA fatbinary with images of several KiB for targets.
@@ -188,7 +188,7 @@ func TestCUDANames(t *testing.T) {
 	}
 }
 
-// TestCUDAHostile refuses damaged fatbinaries and wrappers. A tree copies such linked files.
+// TestCUDAHostile rejects damaged fatbinaries and wrappers. A tree copies such linked files.
 func TestCUDAHostile(t *testing.T) {
 	good := fatbinary(t, "sm_80", "sm_90")
 	damaged := func(at int, value uint64) []byte {
@@ -244,7 +244,7 @@ func TestCUDAOtherVendor(t *testing.T) {
 	}
 }
 
-// TestCUDAMany refuses a fatbinary with many images for different processors quickly.
+// TestCUDAMany rejects a fatbinary with many images for different processors quickly.
 func TestCUDAMany(t *testing.T) {
 	const count = 100_000
 	data := bytes.Repeat(fixture.FatbinaryOf(t, "sm_80", "")[16:], count)

@@ -159,7 +159,7 @@ func TestPESignature(t *testing.T) {
 	}
 }
 
-// TestPEHostile refuses PE files that are damaged or that it cannot change.
+// TestPEHostile rejects PE files that are damaged or that it cannot change.
 func TestPEHostile(t *testing.T) {
 	le := binary.LittleEndian
 	one := string(code(t, false, "gfx90a", "gfx942"))

@@ -18,8 +18,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
 	"github.com/rules-offload/rules_offload/internal/elfedit"
-	"github.com/rules-offload/rules_offload/internal/fixture"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
 const prefix = "hipv4-amdgcn-amd-amdhsa--"
@@ -357,7 +357,7 @@ func TestPackages(t *testing.T) {
 	}
 }
 
-// TestHostile refuses damaged linked files, quickly.
+// TestHostile rejects damaged linked files, quickly.
 func TestHostile(t *testing.T) {
 	bundles := [][]byte{code(t, false, "gfx90a", "gfx942"), code(t, false, "gfx942")}
 	good := testelf.Library{Bundles: bundles, Wrappers: []int{0, 1}}

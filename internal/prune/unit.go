@@ -316,7 +316,7 @@ func compressOld(ctx context.Context, out *content.Buffer, layout *bundle.Layout
 	head := append([]byte(ccob.Magic), byte(version), 0, byte(method), 0)
 	size := int64(len(head)) + map[int]int64{1: 12, 2: 16, 3: 24}[version] + int64(data.Len())
 	if version < 3 && (size >= 1<<32 || plain.Len() >= 1<<32) {
-		return ccob.LimitError("the bundle is larger than version 2 can hold")
+		return &ccob.LimitError{Size: max(size, int64(plain.Len())), Compressed: size > int64(plain.Len())}
 	}
 	switch version {
 	case 1:

@@ -5,10 +5,9 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
-
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // FatBinary is an object that defines a symbol for a HIP fat binary, and registers

@@ -34,9 +34,8 @@ import (
 	"fmt"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/object"
-
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/object"
 )
 
 // ParseKind returns the kind with a name: openmp, hip, cuda or sycl.

@@ -9,10 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
-
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 func write(t *testing.T, o *Object) []byte {

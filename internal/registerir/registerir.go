@@ -11,12 +11,11 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine/content"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	ir "github.com/rules-offload/rules_offload/internal/llvmir"
 	"github.com/rules-offload/rules_offload/internal/register"
-
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 // Module is the module of one registration.
@@ -47,7 +46,7 @@ func (m *Module) WriteText(w io.Writer) error {
 }
 
 // WriteBitcode writes the module as bitcode. In contrast to LLVM's it has a data
-// layout, without which lld refuses it.
+// layout, without which lld rejects it.
 func (m *Module) WriteBitcode(w io.Writer) error {
 	module, err := m.build()
 	if err != nil {

@@ -6,9 +6,8 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine/content"
-	"github.com/rules-offload/rules_offload/internal/register"
-
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/register"
 )
 
 func print(t *testing.T, m Module) string {

@@ -6,7 +6,7 @@ load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load(":clang_options.bzl", "VALUES", "VALUES_AFTER_PREFIX")
 load(":flag_settings.bzl", "FLAG_ATTRS", "FlagBeginningsInfo", "flag_table", "longest_beginning")
 load(":flag_tables.bzl", "CPU_ONLY", "HOST_SKIP", "OF_PROCESSORS", "TARGET", "USER_KEEP")
-load(":gcc_flags.bzl", "is_gcc_only")
+load(":gcc_options.bzl", "GCC_ONLY")
 load(":messages.bzl", "name_of")
 
 # Features whose flags only work with the compiler of the C++ toolchain: they refer to files that only its compilations
@@ -33,6 +33,13 @@ _UNSUPPORTED_FEATURES = [
 _UNWANTED = flag_table(CPU_ONLY + HOST_SKIP)
 _TARGET = flag_table(TARGET)
 _USER_KEEP = flag_table(USER_KEEP)
+
+_GCC_ONLY = {option: None for option in GCC_ONLY.replace("\n", " ").split(" ") if option}
+_GCC_BEGINNINGS = tuple([option.removesuffix("*") for option in _GCC_ONLY if option.endswith("*")])
+
+def _is_gcc_only(flag):
+    name, equals, _ = flag.partition("=")
+    return name + equals in _GCC_ONLY or flag.startswith(_GCC_BEGINNINGS)
 
 # Flags that disable warnings about flags for another compiler.
 _NO_WARNINGS = [
@@ -165,7 +172,7 @@ def _host_flags(ctx, cc, language):
     skipped = []
     skip = ctx.attr._host_skip_copts[FlagBeginningsInfo].table
     for flag in _flags(_command_line(cc, language, _user_flags(ctx, language))):
-        if longest_beginning(flag[0], skip) or is_gcc_only(flag[0]) or (cc.counted and flag[0] in _GCC_COVERAGE):
+        if longest_beginning(flag[0], skip) or _is_gcc_only(flag[0]) or (cc.counted and flag[0] in _GCC_COVERAGE):
             skipped.append(flag)
         else:
             kept.append(flag)
@@ -260,7 +267,7 @@ def _device_flags(ctx, cc, language, for_cpu, parses_host):
         else:
             # Of the toolchain's flags, device code only takes those that it must have.
             takes = by_user
-        if takes and not (by_user and is_gcc_only(flag[0])):
+        if takes and not (by_user and _is_gcc_only(flag[0])):
             kept.append(flag)
         else:
             skipped.append(flag)

@@ -26,6 +26,8 @@ offload_device_toolchain(
     device_libraries = glob(["rocm/amdgcn/bitcode/*.bc"], allow_empty = True),
     files = glob({files}, allow_empty = True),
     hip_runtime = {hip_runtime},
+    host_compile_flags = {host_compile_flags},
+    host_link_flags = {host_link_flags},
     link_files = glob({link_files}, allow_empty = True),
     link_flags = {link_flags},
     missing = {missing},
@@ -107,6 +109,8 @@ def _compiler(repository_ctx, llvm = None, programs = None, missing = "", proces
         foreign_headers = repr([headers + pattern for pattern in _FOREIGN_HEADERS]),
         headers = repr([headers + "**"]),
         hip_runtime = repr(hip_runtime),
+        host_compile_flags = repr(repository_ctx.attr.host_compile_flags),
+        host_link_flags = repr(repository_ctx.attr.host_link_flags),
         link_files = repr([below + "bin/" + program for program in programs.linkers]),
         link_flags = repr(_LINK_FLAGS + repository_ctx.attr.link_flags),
         missing = repr(missing),
@@ -298,6 +302,8 @@ def _system_clang_impl(repository_ctx):
 
 _COMPILER_ATTRS = {
     "compile_flags": attr.string_list(doc = "Additional flags for every device compilation."),
+    "host_compile_flags": attr.string_list(doc = "Additional flags for every compilation of host code."),
+    "host_link_flags": attr.string_list(doc = "Additional flags for the link of every program with host code."),
     "link_flags": attr.string_list(doc = "Additional flags for every device link."),
 }
 

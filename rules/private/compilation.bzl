@@ -69,7 +69,7 @@ def compiler_of(ctx, *, headers = None, cc = None):
         clang = clang,
         device_flags = of_toolchain,
         headers = headers,
-        host_flags = lambda language: host_flags(ctx, cc, language),
+        host_flags = lambda language: clang.host_compile_flags + host_flags(ctx, cc, language),
         language_flags = lambda language, parses_host: device_flags(ctx, cc, language, parses_host = parses_host),
         setting_flags = of_setting,
         target = ["--target=" + triple] if triple else [],

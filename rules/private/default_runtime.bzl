@@ -24,7 +24,7 @@ def _default_runtime_impl(ctx):
             inputs = [],
             mnemonic = "OffloadRequire",
             outputs = [out],
-            progress_message = "Substituting lib{}".format(library),
+            progress_message = "Writing a stand-in for lib{}".format(library),
         )
         substitutes.append(out)
     if substitutes:

@@ -141,12 +141,12 @@ def merged_object(ctx, objects):
 # Extensions of files for which coverage is collected.
 _COUNTED = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inl"]
 
-def library_providers(ctx, *, cc, context, objects, runtimes, counted = False):
+def library_providers(ctx, compiler, *, context, objects, runtimes, counted = False):
     """Returns the providers of such a rule for C++ programs.
 
     Args:
       ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
-      cc: result of `cc_configuration`.
+      compiler: result of `compiler_of`.
       context: CcCompilationContext of dependents.
       objects: list of position-independent objects.
       runtimes: list of Targets with the runtimes that host code calls; programs are linked with them.
@@ -165,9 +165,9 @@ def library_providers(ctx, *, cc, context, objects, runtimes, counted = False):
             ctx,
             additional_inputs = ctx.files.additional_linker_inputs,
             alwayslink = ctx.attr.alwayslink,
-            cc = cc,
+            cc = compiler.cc,
             compilation_context = context,
-            deps = [dep[CcInfo] for dep in deps + runtimes],
+            deps = [dep[CcInfo] for dep in deps + runtimes] + [compiler.clang.host_link],
             linkopts = expand_flags(ctx, "linkopts"),
             linkstatic = ctx.attr.linkstatic,
             objects = objects,

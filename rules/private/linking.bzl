@@ -121,7 +121,7 @@ def isolate_objects(ctx, objects, suffixes = None, reference = ""):
             inputs = [file],
             mnemonic = "OffloadIsolate",
             outputs = [out],
-            progress_message = "Naming offload entries of %{input}",
+            progress_message = "Renaming the offload entries of %{input}",
         )
         isolated.append(out)
     return isolated
@@ -155,7 +155,7 @@ def hold_fat_binary(ctx, *, bundle, host, name, suffix, triple):
         inputs = [bundle, host],
         mnemonic = "OffloadRegister",
         outputs = [out],
-        progress_message = "Holding %{input}",
+        progress_message = "Embedding %{input}",
     )
     return out
 
@@ -183,7 +183,7 @@ def require_device_link(ctx, symbol, define = ""):
         inputs = [],
         mnemonic = "OffloadRequire",
         outputs = [out],
-        progress_message = "Requiring the device link of %{label}",
+        progress_message = "Writing the link check of %{label}",
     )
     return out
 

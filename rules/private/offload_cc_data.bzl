@@ -58,7 +58,7 @@ def _offload_cc_data_impl(ctx):
         inputs = [],
         mnemonic = "OffloadCcHeader",
         outputs = [header],
-        progress_message = "Declaring the data of %{label}",
+        progress_message = "Writing the header of %{label}",
     )
 
     out = ctx.actions.declare_file(ctx.label.name + ".data.o")

@@ -196,7 +196,7 @@ def _openmp_library_impl(ctx):
     objects.append(register_images(ctx, define = [symbol] if symbol else [], files = packages, kind = _KIND, own_entries = objects, relocatable = ctx.attr.relocatable))
     if ctx.attr.relocatable:
         objects = [merged_object(ctx, objects)]
-    return library_providers(ctx, cc = cc, context = headers.context, objects = objects, runtimes = [ctx.attr._runtime]) + [
+    return library_providers(ctx, compiler, context = headers.context, objects = objects, runtimes = [ctx.attr._runtime]) + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
             _validation = depset(parse_headers(ctx, compiler, language = ["-x", "c++", "-fopenmp"])),

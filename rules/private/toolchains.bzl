@@ -1,6 +1,7 @@
 """The toolchain rules, and functions for rules that use them."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":cc_flags.bzl", "CC_DEFAULTS_ATTRS")
 load(":flag_settings.bzl", "FLAG_ATTRS")
@@ -95,6 +96,13 @@ toolchain(
     },
 )
 
+def _host_link(ctx):
+    """Returns the CcInfo of all libraries whose host code a compiler compiles: its link flags, once for each program."""
+    return CcInfo(linking_context = cc_common.create_linking_context(linker_inputs = depset([cc_common.create_linker_input(
+        owner = ctx.label,
+        user_link_flags = depset(ctx.attr.host_link_flags),
+    )] if ctx.attr.host_link_flags else [])))
+
 def _offload_device_toolchain_impl(ctx):
     if ctx.attr.missing:
         return [platform_common.ToolchainInfo(missing = ctx.attr.missing)]
@@ -119,6 +127,8 @@ def _offload_device_toolchain_impl(ctx):
         compile_files = depset(ctx.files.files + ctx.files.compile_files),
         compile_flags = ctx.attr.compile_flags,
         hip_runtime = ctx.attr.hip_runtime,
+        host_compile_flags = ctx.attr.host_compile_flags,
+        host_link = _host_link(ctx),
         link_files = depset(ctx.files.files + ctx.files.link_files),
         link_flags = ctx.attr.link_flags,
         missing = "",
@@ -192,6 +202,12 @@ toolchain(
         "hip_runtime": attr.label(
             doc = "HIP's runtime. Programs with a `hip_library` are linked with it if the setting `//rules/settings:hip_runtime` has its default value.",
             providers = [CcInfo],
+        ),
+        "host_compile_flags": attr.string_list(
+            doc = "Flags for every compilation of host code by this clang, before those of the C++ toolchain and of the target.",
+        ),
+        "host_link_flags": attr.string_list(
+            doc = "Flags for the link of every program and shared library with host code that this clang compiled.",
         ),
         "link_files": attr.label_list(
             doc = "Files that only device links require: `ld.lld`.",

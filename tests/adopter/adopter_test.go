@@ -17,7 +17,7 @@ import (
 
 	"github.com/bazelbuild/buildtools/build"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
@@ -177,8 +177,8 @@ func noGo(t *testing.T, w *bazeltest.Workspace) {
 	}
 }
 
-// inMany has bundles in many configurations: below offload_per_arch, and below a
-// transition on settings of the user's.
+// inMany has bundles in several configurations: below offload_per_arch, and below a transition on
+// user-defined settings.
 var inMany = map[string]string{
 	"BUILD.bazel": `load("@bazel_skylib//rules:common_settings.bzl", "string_flag")
 load("@rules_offload//rules:defs.bzl", "hip_code_objects", "offload_bundle", "offload_per_arch")
@@ -221,8 +221,8 @@ below = rule(
 	"a.hip": "__attribute__((global)) void a() {}\n",
 }
 
-// TestFromSource builds the program of a checkout: once, whatever is above the
-// targets that use it, and without rules_go.
+// TestFromSource builds the program of a checkout: once for all targets and configurations, and
+// without rules_go.
 func TestFromSource(t *testing.T) {
 	w := adopter(t, bazeltest.Sources(t), inMany)
 	start := time.Now()
@@ -237,7 +237,7 @@ func TestFromSource(t *testing.T) {
 			t.Errorf("an action %s", command.Mnemonic)
 		}
 	}
-	// fat, fat_one, and fat_one below the transition.
+	// fat, fat_one, and fat_one in the configuration of the transition
 	if len(bundles) != 3 || len(programs) != 1 {
 		t.Errorf("%d bundles are made by %d programs, want 3 by one: %v", len(bundles), len(programs), programs)
 	}
@@ -251,7 +251,7 @@ func TestFromSource(t *testing.T) {
 // programs.
 func TestRelease(t *testing.T) {
 	sources, rules := bazeltest.Sources(t), t.TempDir()
-	// What stands outside of rules/ is not read: a release could do without the sources of the program.
+	// Remove the other directories: a release must build without the sources of the program.
 	if err := os.CopyFS(filepath.Join(rules, "rules"), os.DirFS(filepath.Join(sources, "rules"))); err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestRelease(t *testing.T) {
 		}
 	}
 
-	// With the tag, the program is built from the sources, which are not here.
+	// With the tag, the build needs the sources of the program, which were removed above.
 	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ load("@rules_cc//cc:cc_toolchain_config_lib.bzl", "env_entry", "env_set", "featu
 load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/toolchains:cc_toolchain_config_info.bzl", "CcToolchainConfigInfo")
 load("//rules:defs.bzl", "cuda_ptx", "device_bitcode_library", "hip_code_objects", "hip_library", "openmp_library")
-load(":testing.bzl", "actions_test_with")
+load(":testing.bzl", "actions_test_with", "provides_test")
 
 _COMPILE = [ACTION_NAMES.c_compile, ACTION_NAMES.cpp_compile]
 
@@ -136,7 +136,20 @@ def host_tests(name):
         offload_archs = ["x86_64-pc-linux-gnu"],
         tags = ["manual"],
     )
-    tests = []
+    hip_library(
+        name = "host_two",
+        srcs = ["a.hip"],
+        linkopts = ["-own"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+        deps = [":host_hip", ":host_openmp"],
+    )
+    provides_test(
+        name = "host_link_flags_test",
+        program_link_flags = ["-own", "-host-link-flag"],
+        target = "host_two",
+    )
+    tests = ["host_link_flags_test"]
     hip_host = ("host_hip", "OffloadHipHostCompile", "host_hip/host/a.o")
     hip_device = ("host_hip", "OffloadHipCompile", "host_hip/gfx942/a.o")
     features_host = ("host_hip_features", "OffloadHipHostCompile", "host_hip_features/host/a.o")
@@ -150,16 +163,16 @@ def host_tests(name):
     host_only = ["-mavx2", "-fstack-protector-all"]
     gcc_only = ["-fno-canonical-system-headers", "-fno-tree-sra"]
     for case, test, action, kwargs in [
-        ("user_hip", _user_test, hip_host, {"argv": ["-x hip --target=x86_64-unknown-linux-gnu", "-DCOPT=1 -O1 -mavx2 -fstack-protector-all -include tests/analysis/a.h -std=c++23", "-fPIC", "-both -o"], "env": {"PWD": "/proc/self/cwd"}, "not_in_argv": gcc_only + ["-DCONLY", "-toolchain-flag", "-fastbuild-flag"]}),
-        ("user_hip_device", _user_test, hip_device, {"argv": ["-DCOPT=1 -O1 -include tests/analysis/a.h -std=c++23 -both", "-toolchain-flag -fastbuild-flag"], "not_in_argv": gcc_only + host_only + ["-DCONLY"]}),
+        ("user_hip", _user_test, hip_host, {"argv": ["-x hip --target=x86_64-unknown-linux-gnu -host-flag", "-DCOPT=1 -O1 -mavx2 -fstack-protector-all -include tests/analysis/a.h -std=c++23", "-fPIC", "-both -o"], "env": {"PWD": "/proc/self/cwd"}, "not_in_argv": gcc_only + ["-DCONLY", "-toolchain-flag", "-fastbuild-flag"]}),
+        ("user_hip_device", _user_test, hip_device, {"argv": ["-DCOPT=1 -O1 -include tests/analysis/a.h -std=c++23 -both", "-toolchain-flag -fastbuild-flag"], "not_in_argv": gcc_only + host_only + ["-DCONLY", "-host-flag"]}),
         ("user_code_objects", _user_test, ("host_code_objects", "OffloadHipCompile", "host_code_objects/gfx942/a.o"), {"argv": ["-DCOPT=1 -O1 -include tests/analysis/a.h -std=c++23"], "not_in_argv": gcc_only + host_only}),
         ("user_cuda", _user_test, ("host_cuda", "OffloadCudaCompile", "host_cuda/sm_70.ptx"), {"argv": ["-DCOPT=1 -O1 -include tests/analysis/a.h -std=c++23"], "not_in_argv": gcc_only + host_only}),
         ("user_openmp_includes", _user_test, includes, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": ["-std=c++23"]}),
         ("user_openmp_ir", _user_test, host_ir, {"argv": ["-DCOPT=1", "-DCONLY"], "env": {"PWD": "/proc/self/cwd"}, "not_in_argv": ["-std=c++23", "-toolchain-flag"]}),
         ("user_openmp_ir_cxx", _user_test, host_ir_cxx, {"argv": ["-DCOPT=1", "-std=c++23"], "not_in_argv": ["-DCONLY"]}),
-        ("user_openmp_object", _user_test, host_object, {"argv": ["-DCOPT=1", "-mavx2"], "not_in_argv": ["-toolchain-flag"]}),
+        ("user_openmp_object", _user_test, host_object, {"argv": ["-DCOPT=1", "-mavx2", "-host-flag"], "not_in_argv": ["-toolchain-flag"]}),
         ("user_openmp_link", _user_test, ("host_openmp", "OffloadDeviceLink", "host_openmp/gfx942.img"), {"argv": ["-O1"], "not_in_argv": host_only}),
-        ("user_openmp_device", _user_test, openmp_device, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": host_only + ["-std=c++23"]}),
+        ("user_openmp_device", _user_test, openmp_device, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": host_only + ["-host-flag", "-std=c++23"]}),
         # A CPU like that of the host has its instructions.
         ("user_openmp_cpu", _user_test, cpu_device, {"argv": ["-DCOPT=1", "-mavx2"], "not_in_argv": gcc_only + ["-fstack-protector-all", "-std=c++23"]}),
         ("cross_openmp_cpu", _cross_user_test, cpu_device, {"argv": ["-DCOPT=1"], "not_in_argv": ["-mavx2", "-mcpu=neoverse-n1"]}),

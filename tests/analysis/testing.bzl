@@ -178,6 +178,9 @@ def _provides_test_impl(ctx):
         asserts.equals(env, ctx.attr.link_flags, [flag for input in inputs for flag in input.user_link_flags])
         got = [file.short_path.removeprefix(prefix) for input in inputs for file in input.additional_inputs]
         asserts.equals(env, ctx.attr.link_inputs, got)
+    for flag in ctx.attr.program_link_flags:
+        inputs = target[CcInfo].linking_context.linker_inputs.to_list()
+        asserts.equals(env, [flag], [f for input in inputs for f in input.user_link_flags if f == flag])
     if ctx.attr.alwayslink:
         inputs = target[CcInfo].linking_context.linker_inputs.to_list()
         got = [str(library.alwayslink) for input in inputs if input.owner == target.label for library in input.libraries]
@@ -199,6 +202,7 @@ _provides_test = analysistest.make(
         "link_flags": attr.string_list(),
         "link_inputs": attr.string_list(),
         "images": attr.string_list(),
+        "program_link_flags": attr.string_list(),
         "runfiles": attr.string_list(),
     },
     config_settings = _CONFIG,
@@ -211,7 +215,8 @@ def provides_test(name, target, **kwargs):
       name: name of the test.
       target: the target.
       **kwargs: images: strings `ENTRY_ID FILE`; entry_ids: of the bundle; files:
-        the default outputs; runfiles; headers and defines: what dependents get; link_flags: its own;
+        the default outputs; runfiles; headers and defines: what dependents get; link_flags: its own; program_link_flags: flags that
+        it or its dependencies have, each once;
         link_inputs: the files that they refer to; alwayslink: of its library, `True` or `False`;
         groups: output group to files, all below this
         package.

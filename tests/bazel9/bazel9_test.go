@@ -1,5 +1,5 @@
-// Package bazel9 checks the Starlark files of the project and its examples for
-// what Bazel 8 and 9 no longer have. Bazel 7 runs here, which still has it.
+// Package bazel9 checks the Starlark files of the project and its examples for APIs that Bazel 8
+// and 9 removed. The tests run with Bazel 7, which still has these APIs.
 package bazel9
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
-// removed has the rules and providers that Bazel 9 no longer has: they must be
-// loaded from the ruleset of their language.
+// removed has the rules and providers that Bazel 9 removed from its globals: files must load them
+// from the ruleset of the language.
 var removed = words(`
 	AndroidIdeInfo CcInfo CcSharedLibraryHintInfo CcSharedLibraryInfo CcToolchainConfigInfo DebugPackageInfo JavaInfo
 	JavaPluginInfo ProguardSpecProvider ProtoInfo PyCcLinkParamsProvider PyInfo PyRuntimeInfo aar_import android_binary
@@ -31,8 +31,8 @@ var removed = words(`
 	proto_lang_toolchain proto_library py_binary py_library py_runtime py_test sh_binary sh_library sh_test xcode_config
 	xcode_config_alias xcode_version`)
 
-// removedFields has fields and methods that Bazel 8 and 9 remove or advise
-// against, with what takes their place.
+// removedFields has fields and methods that Bazel 8 and 9 remove or deprecate, with their
+// replacements.
 var removedFields = map[string]string{
 	"build_file_path":    "ctx.label",
 	"relative":           "native.package_relative_label() or Label()",
@@ -46,8 +46,7 @@ var removedFields = map[string]string{
 	"new_git_repository": "@bazel_tools//tools/build_defs/repo:git.bzl",
 }
 
-// removedArguments has arguments of functions that Bazel 9 or a flag of it
-// refuses.
+// removedArguments has arguments of functions that Bazel 9, or one of its flags, rejects.
 var removedArguments = map[string][]string{
 	"aspect": words("incompatible_use_toolchain_transition"),
 	"rule":   words("incompatible_use_toolchain_transition outputs"),
@@ -58,7 +57,7 @@ func words(s string) []string { return strings.Fields(s) }
 // ruleCall finds the beginning of a rule in the text of a BUILD file.
 var ruleCall = regexp.MustCompile(`(?m)^ *([a-z][a-z_]*)\($`)
 
-// check returns a line for each use of something that Bazel 9 does not have.
+// check returns a line for each use of something that Bazel 9 removed.
 func check(name string, content []byte) ([]string, error) {
 	parse := build.ParseBuild
 	if strings.HasSuffix(name, ".bzl") {
@@ -91,7 +90,7 @@ func check(name string, content []byte) ([]string, error) {
 				}
 			}
 		case *build.AssignExpr:
-			// Keywords of calls are dealt with before they come here.
+			// Keyword arguments of calls are handled in the case of the call.
 			if ident, ok := x.LHS.(*build.Ident); ok && !keywords[ident] {
 				own[ident.Name] = true
 			}
@@ -113,7 +112,7 @@ func check(name string, content []byte) ([]string, error) {
 			if of != nil && of.Name == "native" && slices.Contains(removed, x.Name) {
 				report(x, "Bazel 9 has no native.%s: load it from its ruleset", x.Name)
 			}
-			// ctx keeps its workspace_name, labels do not.
+			// ctx.workspace_name stays; Label.workspace_name is removed.
 			if instead, ok := removedFields[x.Name]; ok && (of == nil || of.Name != "ctx" || x.Name != "workspace_name") {
 				report(x, "Bazel 8 or 9 has no .%s: use %s", x.Name, instead)
 			}
@@ -133,7 +132,8 @@ func check(name string, content []byte) ([]string, error) {
 				}
 			}
 		case *build.StringExpr:
-			// A BUILD file that a repository rule writes. Examples in docs need not be whole.
+			// The text of a BUILD file that a repository rule writes. Examples in documentation may
+			// be incomplete.
 			if strings.Contains(x.Value, "```") {
 				return
 			}
@@ -147,7 +147,7 @@ func check(name string, content []byte) ([]string, error) {
 	return found, nil
 }
 
-// TestCheck checks the check: each source has one fault, or none.
+// TestCheck tests check with sources that have one error each, or none.
 func TestCheck(t *testing.T) {
 	for _, test := range []struct{ name, content, want string }{
 		{"BUILD.bazel", "cc_library(name = \"a\")\n", "no cc_library"},
@@ -207,14 +207,14 @@ func TestSources(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The rules alone are 50 files: a search in the wrong folder finds nothing to complain about.
+	// rules/ alone has 50 files: fewer mean that the search started in the wrong directory.
 	if checked < 150 {
 		t.Errorf("%d files were checked in %s", checked, sources)
 	}
 }
 
-// TestVersions checks which releases of Bazel the module accepts. Debian's Bazel
-// does not say its version, and does not check this.
+// TestVersions checks which releases of Bazel the module accepts. Debian's Bazel has no version, so
+// it does not check this itself.
 func TestVersions(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(bazeltest.Sources(t), "MODULE.bazel"))
 	if err != nil {
@@ -230,7 +230,7 @@ func TestVersions(t *testing.T) {
 	}
 	constraints := rules[0].AttrStrings("bazel_compatibility")
 	for _, constraint := range constraints {
-		// What Bazel accepts: an operator, and a version of three numbers.
+		// Bazel accepts an operator and a version of three numbers.
 		if !regexp.MustCompile(`^(>=|<=|>|<|-)\d+\.\d+\.\d+$`).MatchString(constraint) {
 			t.Errorf("%q is no constraint", constraint)
 		}

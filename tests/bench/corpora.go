@@ -24,11 +24,11 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
-// corpus is the code objects of a library, as they are or in other shapes.
+// corpus describes the code objects of a library, unchanged or in other arrangements.
 type corpus struct {
 	name  string
 	about string
@@ -37,7 +37,7 @@ type corpus struct {
 	strip bool // remove debug sections, which Debian keeps, compressed
 }
 
-// pick is what is taken of the many bundles of a library.
+// pick selects bundles of a library.
 type pick string
 
 const (
@@ -78,11 +78,11 @@ var corpora = []corpus{
 // dir is the directory in which prepare writes the corpus.
 func (c *corpus) dir(base string) string { return filepath.Join(base, "corpora", c.name) }
 
-// rough sizes of the plain bundles, to know before whether there is room.
+// Rough sizes of the plain bundles, to check the free space before a download.
 var rough = map[string]int64{"ggml-all": 1253 << 20, "ggml-archive": 531 << 20, "rccl": 287 << 20, "rccl-s": 166 << 20}
 
-// tooLarge tells why a corpus cannot be measured here: the bundles, inputs and
-// outputs of both programs take disk, and LLVM's tool takes memory.
+// tooLarge returns why a corpus cannot be measured on this machine, or "": the inputs and outputs
+// of both programs need disk space, and LLVM's tool needs memory.
 func (c *corpus) tooLarge(base string) string {
 	size := max(rough[c.name], 100<<20)
 	var fs syscall.Statfs_t
@@ -103,9 +103,8 @@ func (c *corpus) tooLarge(base string) string {
 	return ""
 }
 
-// prepare fetches the package and makes the corpus, unless it is there: a file
-// "targets" and the entries e00, e01 … in their order, a folder of these for each
-// member, or an archive.
+// prepare fetches the package and writes the corpus, unless it exists: a file "targets", and the
+// entries e00, e01 … in order, a directory of entries for each member, or an archive.
 func (c *corpus) prepare(ctx context.Context, base string) error {
 	dir := c.dir(base)
 	if _, err := os.Stat(dir); err == nil {
@@ -184,7 +183,7 @@ func bundlesOf(library []byte) ([]*bundle.Bundle, error) {
 	return list, nil
 }
 
-// writeEntries writes the entries, of one bundle or of all, and their targets.
+// writeEntries writes the entries of one bundle or of all bundles, and their targets.
 func (c *corpus) writeEntries(ctx context.Context, dir string, library []byte, bundles []*bundle.Bundle) error {
 	if c.pick == largest {
 		bundles = bundles[:1]

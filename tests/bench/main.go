@@ -20,8 +20,8 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 func main() {
@@ -157,7 +157,7 @@ func printLines(title string, lines []string) {
 	}
 }
 
-// projectDir returns the folder of the sources.
+// projectDir returns the directory of the sources.
 func projectDir() (string, error) {
 	if dir := os.Getenv("BUILD_WORKSPACE_DIRECTORY"); dir != "" { // bazel run
 		return dir, nil
@@ -184,7 +184,7 @@ func (b *bench) findProgram(project, program string) error {
 			return fmt.Errorf("go build ./cmd/offload: %w", err)
 		}
 	} else if os.Getenv("BUILD_WORKSPACE_DIRECTORY") != "" && !filepath.IsAbs(program) {
-		program = filepath.Join("..", program) // a path below all runfiles; bazel run starts in those of the project
+		program = filepath.Join("..", program) // below all runfiles; bazel run starts in the runfiles of the project
 	}
 	program, err := filepath.Abs(program)
 	if err != nil {
@@ -203,5 +203,5 @@ func (b *bench) findProgram(project, program string) error {
 	return nil
 }
 
-// sentence makes a message of lines one of a line.
+// sentence joins a multi-line message into one line.
 func sentence(b []byte) string { return strings.Join(strings.Fields(string(b)), " ") }

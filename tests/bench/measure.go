@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// result is an operation with a corpus, measured.
+// result is the measurement of an operation with a corpus.
 type result struct {
 	corpus    *corpus
 	raw       int64 // bytes of the plain bundle or archive
 	operation operation
 
-	faster         spread // wall time, peer's by ours, run by run
-	lighter        spread // peak memory, the same way
+	faster         spread // wall time of each pair of runs: LLVM's divided by ours
+	lighter        spread // peak memory, likewise
 	peerSize, size int64  // of the output; 0 if it is not compared
 }
 
-// spread is the median of ratios and the middle half of them.
+// spread is the median of ratios, and their quartiles.
 type spread struct{ low, median, high float64 }
 
 func spreadOf(ratios []float64) spread {
@@ -29,7 +29,7 @@ func spreadOf(ratios []float64) spread {
 	return spread{ratios[n/4], ratios[n/2], ratios[(3*n-1)/4]}
 }
 
-// longRun is what a pair of runs may take for all runs to be done.
+// longRun is the longest time of a pair of runs for which all runs are done.
 const longRun = 3 * time.Second
 
 // measure runs all operations with a corpus and prints them.
@@ -57,8 +57,7 @@ func (b *bench) measure(ctx context.Context, c *corpus, pattern *regexp.Regexp) 
 	return results, nil
 }
 
-// operation measures one operation: after a run of each that does not count, the two
-// programs in turn.
+// operation measures one operation: after a warm-up run of each program, they run alternately.
 func (w *work) operation(ctx context.Context, op operation) (result, error) {
 	r := result{raw: w.raw, operation: op}
 	if _, err := w.runner.run(w.dir, op.cached); err != nil {

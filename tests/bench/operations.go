@@ -24,37 +24,36 @@ type bench struct {
 	wrapper             string // clang-linker-wrapper of this project
 }
 
-// operation is one thing that both programs do.
+// operation is an operation that both programs support.
 type operation struct {
 	name string
-	// want is how many times faster it is meant to be, and wantMemory how many
-	// times less memory it is meant to take; 0 for nothing in particular.
+	// want is the target for the ratio of times, and wantMemory the target for the ratio of memory;
+	// 0 for no target.
 	want, wantMemory float64
 	peer, ours       stages
-	cached           stages // what was done before by ours and need not be done again
-	// output is the file whose size is compared, in the folder of each program.
+	cached           stages // preparation with our program, which is not measured
+	// output is the file whose size is compared, in the directory of each program.
 	output string
-	// check compares what the programs wrote.
+	// check compares the outputs of the programs.
 	check func() error
 }
 
-// work is the folder of a corpus with what the operations need.
+// work is the directory of a corpus with the inputs of the operations.
 type work struct {
 	*bench
 	dir     string
-	corpus  string // the folder of the corpus
+	corpus  string // the directory of the corpus
 	targets []string
 	raw     int64 // bytes of the plain bundle
 }
 
-// Folders of the outputs of the two programs.
+// Directories of the outputs of the two programs.
 const (
 	peerDir = "peer"
 	oursDir = "ours"
 )
 
-// newWork makes bundles of a corpus: plain and foreign by LLVM's tool, own by this
-// project's.
+// newWork makes bundles of a corpus: plain and foreign with LLVM's tool, own with this project's.
 func (b *bench) newWork(ctx context.Context, c *corpus) (*work, error) {
 	w := &work{bench: b, dir: filepath.Join(b.dir, "work"), corpus: c.dir(b.dir)}
 	if err := os.RemoveAll(w.dir); err != nil {
@@ -110,8 +109,8 @@ func (w *work) makeBundles(prefix string) error {
 	return nil
 }
 
-// makeArchives makes an archive of each form of the members of the corpus, ten
-// of each.
+// makeArchives makes an archive of each form of the members of the corpus, with ten copies of each
+// member.
 func (w *work) makeArchives(ctx context.Context) error {
 	folders, err := filepath.Glob(filepath.Join(w.corpus, "m*"))
 	if err != nil {
@@ -159,7 +158,7 @@ func (w *work) bundle(program, output string, flags ...string) command {
 	return append(c, flags...)
 }
 
-// unbundle is the command that takes some targets out of a bundle.
+// unbundle is the command that extracts some targets from a bundle.
 func (w *work) unbundle(program, input, dir string, targets []int) command {
 	var names []string
 	c := command{program, "-unbundle", "-type=bc", "-input=" + input}
@@ -170,7 +169,7 @@ func (w *work) unbundle(program, input, dir string, targets []int) command {
 	return append(c, "-targets="+strings.Join(names, ","))
 }
 
-// operations returns what is measured with a corpus.
+// operations returns the operations to measure with a corpus.
 func (w *work) operations(c *corpus) []operation {
 	switch c.pick {
 	case archive:
@@ -224,7 +223,7 @@ func (w *work) operations(c *corpus) []operation {
 			ours:  once(command{w.ours, "-list", "-type=bc", "-input=" + input.file}),
 			check: func() error { return w.sameList(input.file) },
 		})
-		// The one in the middle: half of the bundle is before it.
+		// The middle entry: half of the bundle precedes it.
 		for _, targets := range [][]int{{len(w.targets) / 2}, w.every()} {
 			name, wanted := "unbundle one, "+input.about, input.one
 			if len(targets) > 1 {
@@ -247,13 +246,13 @@ func (w *work) operations(c *corpus) []operation {
 	return ops
 }
 
-// wrap is what a link of the entries costs beside compilers and linkers: bundling
-// and registration. clang-linker-wrapper takes them as linked images.
+// wrap measures the parts of a device link that are not compilers and linkers: bundling and
+// registration. clang-linker-wrapper gets the entries as linked images.
 func (w *work) wrap() operation {
 	var images []string
 	seen := map[string]bool{}
 	for i, t := range w.targets {
-		// The header of a code object has its processor, without settings.
+		// The header of a code object has its processor, without features.
 		processor, _, _ := strings.Cut(t[strings.LastIndexByte(t, '-')+1:], ":")
 		if fi, err := os.Stat(w.entry(i)); err != nil || fi.Size() == 0 || seen[processor] {
 			continue
@@ -282,7 +281,7 @@ func (w *work) wrap() operation {
 	}
 }
 
-// every is all targets.
+// every returns all targets.
 func (w *work) every() []int {
 	all := make([]int, len(w.targets))
 	for i := range all {
@@ -291,8 +290,7 @@ func (w *work) every() []int {
 	return all
 }
 
-// groups returns the entries of each part of a bundle that is put together: those
-// of a family of processors.
+// groups returns the entries of each part of a bundle: those of a family of processors.
 func (w *work) groups() [][]int {
 	var groups [][]int
 	family := ""
@@ -308,8 +306,8 @@ func (w *work) groups() [][]int {
 	return groups
 }
 
-// rebuild is the compressed bundle again after the entry in the middle has changed:
-// LLVM's tool does everything again, this project's actions only what depends on it.
+// rebuild makes the compressed bundle again after a change of the middle entry: LLVM's tool repeats
+// everything, the actions of this project only the parts that depend on the entry.
 func (w *work) rebuild() operation {
 	plan := command{w.offload, "compress-plan", "--align", "4096", "--output", "plan"}
 	for i, t := range w.targets {
@@ -351,8 +349,8 @@ func (w *work) rebuild() operation {
 	}
 }
 
-// archiveOperations are those with an archive of bundles; about, what sets it
-// apart from others of the corpus, follows their names.
+// archiveOperations are the operations with an archive of bundles. about, the property that
+// distinguishes the archive, follows their names.
 func (w *work) archiveOperations(file, about string) []operation {
 	ids := []string{"gfx1030", "gfx1010", "gfx1100", "gfx1101", "gfx1102", "gfx803", "gfx900", "gfx906", "gfx908", "gfx90a"}
 	var ops []operation
@@ -386,7 +384,7 @@ func (w *work) archiveOperations(file, about string) []operation {
 	return ops
 }
 
-// compressed has LLVM's tool take our compressed bundle apart.
+// compressed unbundles our compressed bundle with LLVM's tool.
 func (w *work) compressed() error {
 	if _, err := w.runner.run(w.dir, once(w.unbundle(w.peer, out(oursDir, "compressed"), peerDir, w.every()))); err != nil {
 		return err

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// section is what docs/performance.md has of a corpus.
+// section is the part of docs/performance.md about a corpus.
 type section struct {
 	corpus, about string
 	size          string // of the plain bundle or archive, with its unit
 	rows          []row
 }
 
-// row is what the page has of an operation.
+// row is the row of the page for an operation.
 type row struct {
 	operation string
 	faster    spread
@@ -22,7 +22,7 @@ type row struct {
 	smaller   string // "" if sizes are equal or not compared
 }
 
-// sectionsOf returns the results of each corpus as the page has them.
+// sectionsOf returns the sections of the page for results.
 func sectionsOf(results []result) []section {
 	var list []section
 	for i, r := range results {
@@ -74,8 +74,8 @@ func number(s string) float64 {
 	return v
 }
 
-// merge returns the sections of all corpora in their order: those measured now, of
-// the others what was recorded before.
+// merge returns the sections of all corpora in order. A corpus without new results keeps its
+// recorded section.
 func merge(recorded, measured []section) []section {
 	var list []section
 	for _, c := range corpora {
@@ -99,9 +99,9 @@ func find(list []section, corpus string) *section {
 	return nil
 }
 
-// fallen returns a line for each operation that is slower than recorded: three
-// quarters of the runs are below three quarters of those recorded. Ratios of long
-// runs and of busy machines vary, so a line is a reason to measure again.
+// fallen returns a line for each operation that is slower than recorded: three quarters of the runs
+// are below three quarters of the recorded runs. Ratios of long runs and of busy machines vary, so
+// a line is a reason to measure again.
 func fallen(recorded, measured []section) []string {
 	var lines []string
 	for _, s := range measured {
@@ -121,7 +121,7 @@ func fallen(recorded, measured []section) []string {
 	return lines
 }
 
-// missed returns a line for each operation whose ratio is below the one wanted.
+// missed returns a line for each operation whose ratio is below its target.
 func missed(results []result) []string {
 	var lines []string
 	for _, r := range results {

@@ -19,7 +19,7 @@ var someSections = []section{
 	}},
 }
 
-// What is written can be read again.
+// parsePage reads what section.String writes.
 func TestPage(t *testing.T) {
 	var b strings.Builder
 	for _, s := range someSections {
@@ -30,7 +30,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// All of the page in docs can be read.
+// parsePage reads the whole page in docs.
 func TestPageInDocs(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "performance.md"))
 	if err != nil {
@@ -46,7 +46,7 @@ func TestPageInDocs(t *testing.T) {
 	}
 }
 
-// Corpora that were not measured keep their figures.
+// Corpora without new results keep their values.
 func TestMerge(t *testing.T) {
 	now := []section{{corpus: "rocfft", size: "0.4 MB"}}
 	got := merge(someSections, now)

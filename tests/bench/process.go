@@ -20,17 +20,17 @@ import (
 // command is a program and its arguments.
 type command []string
 
-// stages are commands that run one stage after the other; those of a stage run at once.
+// stages are commands that run one after another. The commands of a stage run in parallel.
 type stages [][]command
 
-// cost is what running something took.
+// cost is the cost of one run.
 type cost struct {
 	Wall   time.Duration
 	Memory int64 // peak of the largest process, bytes
 }
 
-// runner is a process that runs stages. The kernel counts to the peak memory of a
-// program what the process that started it used: this one stays small.
+// runner is a process that runs stages. The kernel adds the memory of the parent process to the
+// peak memory of a program, so the runner stays small.
 type runner struct {
 	process *exec.Cmd
 	in      *json.Encoder
@@ -47,10 +47,10 @@ type runReply struct {
 	Error string
 }
 
-// runnerArg is the argument that makes this program the runner.
+// runnerArg is the argument that makes this program a runner.
 const runnerArg = "-runner"
 
-// startRunner starts the runner, before anything is read or mapped.
+// startRunner starts the runner, before this process reads or maps files.
 func startRunner(ctx context.Context) (*runner, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -85,7 +85,7 @@ func (r *runner) run(dir string, s stages) (cost, error) {
 	return reply.Cost, nil
 }
 
-// serveRunner is the runner. It ends with its input.
+// serveRunner is the main function of the runner. It returns at the end of standard input.
 func serveRunner() error {
 	in, out := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
 	for {
@@ -154,7 +154,7 @@ func (c command) run(dir string) (cost, error) {
 	return cost{took, usage.Maxrss << 10}, nil
 }
 
-// String returns the command, shortened.
+// String returns the command in a short form.
 func (c command) String() string {
 	s := filepath.Base(c[0]) + " " + strings.Join(c[1:], " ")
 	if len(s) > 200 {

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"text/template"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 //go:embed performance.md.tmpl
@@ -46,11 +46,11 @@ func report(dir string, sections []section) error {
 	return os.WriteFile(filepath.Join(dir, "performance.md"), b.Bytes(), 0o666)
 }
 
-// llvmVersion picks the version out of what --version prints.
+// llvmVersion returns the version in the output of --version.
 func llvmVersion(out []byte) string {
 	for line := range strings.Lines(string(out)) {
 		if _, v, ok := strings.Cut(line, " version "); ok {
-			v, _, _ = strings.Cut(strings.TrimSpace(v), " ") // the packager's goes on
+			v, _, _ = strings.Cut(strings.TrimSpace(v), " ") // the packager's suffix follows
 			return v
 		}
 	}
@@ -72,10 +72,10 @@ const (
 	rowHeight  = 11
 	groupGap   = 12
 	top        = 46
-	mostFaster = 100 // the right end of the scale
+	mostFaster = 100 // right end of the scale
 )
 
-// x returns where a ratio is on the logarithmic scale.
+// x returns the position of a ratio on the logarithmic scale.
 func x(ratio float64) float64 {
 	ratio = min(max(ratio, 1), mostFaster)
 	return labelWidth + plotWidth*math.Log10(ratio)/math.Log10(mostFaster)
@@ -83,8 +83,8 @@ func x(ratio float64) float64 {
 
 var palette = []string{"#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b"}
 
-// chart draws how many times faster each operation is: a bar for each corpus, from
-// small to large, on a logarithmic scale.
+// chart draws the ratio of each operation on a logarithmic scale: a bar for each corpus, from small
+// to large.
 func chart(sections []section) []byte {
 	type bar struct {
 		corpus, size string

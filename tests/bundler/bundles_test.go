@@ -45,8 +45,7 @@ func anyTarget(r *rand.Rand) string {
 	return kind + "-" + triple
 }
 
-// deviceTargets returns targets that can be in one bundle, each of another
-// processor.
+// deviceTargets returns targets that can be in one bundle, each for another processor.
 func deviceTargets(r *rand.Rand, n int) []string {
 	seen := make(map[string]bool)
 	var targets []string
@@ -59,7 +58,7 @@ func deviceTargets(r *rand.Rand, n int) []string {
 			target = kind + "-nvptx64-nvidia-cuda--" + sm
 		} else {
 			gpu := pick(r, gpus)
-			key = kind[:3] + gpu // hip and hipv4 serve each other: which of two LLVM takes is chance
+			key = kind[:3] + gpu // hip and hipv4 match each other, and LLVM's choice between them is arbitrary
 			target = kind + "-" + amdgpu + "-" + gpu + settings(r, gpu)
 		}
 		if !seen[key] {
@@ -98,7 +97,7 @@ func someContents(r *rand.Rand, n int) []string {
 	return list
 }
 
-// Every triple is written as LLVM writes it.
+// TestTargets compares how triples of all kinds are written with LLVM's tool.
 func TestTargets(t *testing.T) {
 	b := newBench(t)
 	r := random(4)
@@ -122,7 +121,7 @@ func TestTargets(t *testing.T) {
 	b.compareAll(t, calls)
 }
 
-// Binary and text bundles are the same, byte by byte, and their listings too.
+// Binary and text bundles, and their listings, equal LLVM's byte by byte.
 func TestBundleAndList(t *testing.T) {
 	b := newBench(t)
 	r := random(5)
@@ -155,8 +154,8 @@ func hasOpenMP(targets []string) bool {
 	return false
 }
 
-// compareBundles makes bundles with LLVM's tool and compares what both tools do
-// with them. then gets the file type and the targets.
+// compareBundles makes bundles with LLVM's tool, and calls then with the file type and the targets
+// of each, to compare both tools.
 func (b *bench) compareBundles(t *testing.T, bundles []call, then func(fileType string, targets []string) []call) {
 	t.Helper()
 	n := 0
@@ -180,8 +179,7 @@ func (b *bench) compareBundles(t *testing.T, bundles []call, then func(fileType 
 	t.Logf("%d cases", n)
 }
 
-// Requests get the same entries as from LLVM's tool, and missing ones are reported in its
-// words.
+// Requests get the same entries as from LLVM's tool, and missing entries cause its messages.
 func TestUnbundle(t *testing.T) {
 	b := newBench(t)
 	r := random(6)
@@ -209,9 +207,8 @@ func TestUnbundle(t *testing.T) {
 	})
 }
 
-// requests returns targets to ask for: some of those that are there, some with
-// other settings, and some that are not there. No two can be served by one entry,
-// which LLVM's tool does not do.
+// requests returns targets to request: some of the bundle, some with other features, and some that
+// are missing. No two match the same entry, which LLVM's tool does not support.
 func requests(r *rand.Rand, stored []string) []string {
 	seen := make(map[string]bool)
 	var list []string
@@ -239,7 +236,7 @@ func requests(r *rand.Rand, stored []string) []string {
 	return list
 }
 
-// ambiguous reports whether several entries may serve a request for a processor.
+// ambiguous reports whether several entries may match a request for a processor.
 func ambiguous(stored []string, processor string) bool {
 	n := 0
 	for _, s := range stored {
@@ -251,7 +248,7 @@ func ambiguous(stored []string, processor string) bool {
 	return n > 1
 }
 
-// Files that are not bundles.
+// Inputs that are not bundles.
 func TestNoBundle(t *testing.T) {
 	b := newBench(t)
 	var calls []call
@@ -267,7 +264,7 @@ func TestNoBundle(t *testing.T) {
 	b.compareAll(t, calls)
 }
 
-// Standard input and output are files named "-".
+// Standard input and output have the file name "-".
 func TestStandardStreams(t *testing.T) {
 	b := newBench(t)
 	hip := "hip-amdgcn-amd-amdhsa--gfx906"

@@ -10,13 +10,13 @@ import (
 var optionNames = strings.Fields("### allow-missing-bundles bundle-align check-input-archive compress compression-level " +
 	"hip-openmp-compatible input inputs list output outputs targets type unbundle verbose")
 
-// Help and version are LLVM's.
+// Help and version equal LLVM's.
 func TestHelp(t *testing.T) {
 	b := newBench(t)
 	var calls []call
 	names := []string{"help", "help-hidden", "help-list", "help-list-hidden", "version"}
 	if *number >= 24 {
-		names = []string{"help", "help-list", "version"} // the others list options of LLVM's library, too
+		names = []string{"help", "help-list", "version"} // the other help texts list options of LLVM's library, too
 	}
 	for _, name := range names {
 		calls = append(calls, call{args: []string{"-" + name}}, call{args: []string{"--" + name}}, call{args: []string{"--nosuch", "--" + name}},
@@ -29,7 +29,7 @@ func TestHelp(t *testing.T) {
 	b.compareAll(t, calls)
 }
 
-// Mistakes in the spelling of options are told in LLVM's words, with its suggestions.
+// Misspelled options cause LLVM's messages, with its suggestions.
 func TestSpelling(t *testing.T) {
 	b := newBench(t)
 	r := random(2)
@@ -88,8 +88,8 @@ func TestSpelling(t *testing.T) {
 	b.compareAll(t, calls)
 }
 
-// Mistakes are found in LLVM's order: the test combines options at random and compares the
-// first mistake.
+// Errors are reported in LLVM's order: the test combines options at random and compares the first
+// error.
 func TestOrderOfChecks(t *testing.T) {
 	b := newBench(t)
 	r := random(3)
@@ -131,7 +131,7 @@ func overwrites(line string) bool {
 	return strings.Count(line, "-output=x") > 1
 }
 
-// Response files are expanded as LLVM does.
+// Response files are expanded as by LLVM.
 func TestResponseFiles(t *testing.T) {
 	b := newBench(t)
 	dir := b.inputs
@@ -162,7 +162,7 @@ func TestResponseFiles(t *testing.T) {
 	b.compareAll(t, calls)
 }
 
-// The variables of the environment, and what of them options override.
+// Environment variables, and options that override them.
 func TestEnvironment(t *testing.T) {
 	b := newBench(t)
 	list := []string{"-type=bc", "-list", "-input=in/one"}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What LLVM's tool compresses is listed and unbundled here.
+// Our program lists and unbundles bundles that LLVM's tool compressed.
 func TestReadCompressed(t *testing.T) {
 	b := newBench(t)
 	r := random(7)
@@ -36,7 +36,7 @@ func TestReadCompressed(t *testing.T) {
 	})
 }
 
-// What is compressed here, LLVM's tool lists and unbundles, and it agrees on the hash.
+// LLVM's tool lists and unbundles our compressed bundles, and computes the same hash.
 func TestWriteCompressed(t *testing.T) {
 	b := newBench(t)
 	r := random(8)
@@ -72,7 +72,7 @@ func TestWriteCompressed(t *testing.T) {
 	}
 }
 
-// -verbose prints the same, except for sizes that depend on the encoder.
+// -verbose prints the same text, except for sizes that depend on the encoder.
 func TestVerboseCompression(t *testing.T) {
 	b := newBench(t)
 	targets := []string{"hip-amdgcn-amd-amdhsa--gfx900", "hip-amdgcn-amd-amdhsa--gfx906"}
@@ -98,7 +98,7 @@ func withoutSizes(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Damaged compressed bundles are refused in LLVM's words where it refuses them.
+// Damaged compressed bundles cause LLVM's messages where LLVM's tool rejects them.
 func TestDamagedCompressed(t *testing.T) {
 	b := newBench(t)
 	targets := []string{"hip-amdgcn-amd-amdhsa--gfx900", "hip-amdgcn-amd-amdhsa--gfx906"}

@@ -22,7 +22,7 @@ const deviceSource = `__attribute__((amdgpu_kernel)) void kernel(int *p) { *p = 
 int shared_value = 7;
 `
 
-// hosts are objects to bundle with, by file name.
+// hosts are host objects for bundles, by file name.
 var hosts = map[string][]string{
 	"host.o":         {"--target=x86_64-unknown-linux-gnu", "-c"},
 	"host-O2.o":      {"--target=x86_64-unknown-linux-gnu", "-O2", "-ffunction-sections", "-c"},

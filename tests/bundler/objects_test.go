@@ -8,18 +8,18 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
-// hostObjects are the inputs that get sections.
+// hostObjects are the inputs to which sections are added.
 func hostObjects() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(hosts)), func(name string) bool {
 		return filepath.Ext(name) != ".o" && filepath.Ext(name) != ".obj"
 	})
 }
 
-// Sections are added to host objects as by llvm-objcopy, listed and removed, and the host
-// object is restored.
+// Sections are added to host objects as by llvm-objcopy, then listed and removed, and the result is
+// the original host object.
 func TestObjects(t *testing.T) {
 	b := newBench(t)
 	var bundles []call
@@ -43,20 +43,20 @@ func TestObjects(t *testing.T) {
 			{args: unbundleArgs("o", "x", targets, "-###")},
 			{args: unbundleArgs("o", "x", append([]string{"hip-amdgcn-amd-amdhsa--gfx1201"}, targets...))},
 			{args: unbundleArgs("o", "x", append([]string{"hip-amdgcn-amd-amdhsa--gfx1201"}, targets...), "-allow-missing-bundles")},
-			// A bundled object as host of another bundle.
+			// A bundled object is the host of another bundle.
 			{args: []string{"-type=o", "-targets=" + hostLinux + ",openmp-x86_64-pc-linux-gnu", "-input=x", "-input=in/two", "-output=y"}},
 		}
 	})
 }
 
-// The host object that comes out of a bundled one is the one that went in.
+// The host object extracted from a bundled object equals the original.
 func TestHostObjectIsIdentity(t *testing.T) {
 	b := newBench(t)
 	targets := []string{hostLinux, "openmp-amdgcn-amd-amdhsa--gfx906"}
 	for _, host := range hostObjects() {
 		if strings.HasSuffix(host, ".obj") || host == "host-O2.o" {
-			// llvm-objcopy orders the strings of COFF objects anew, and puts an
-			// empty .llvm_addrsig elsewhere.
+			// llvm-objcopy changes the order of strings in COFF objects, and moves an empty
+			// .llvm_addrsig section.
 			continue
 		}
 		made, dir := b.run(t, b.ours, call{args: bundleArgs("o", targets, []string{host, "one"}, "x")})
@@ -76,7 +76,7 @@ func TestHostObjectIsIdentity(t *testing.T) {
 	}
 }
 
-// -### prints LLVM's command and leaves the same files.
+// -### prints LLVM's command and writes the same files.
 func TestPrintCommands(t *testing.T) {
 	b := newBench(t)
 	targets := []string{hostLinux, "openmp-amdgcn-amd-amdhsa--gfx906", "openmp-powerpc64le-ibm-linux-gnu"}
@@ -102,12 +102,12 @@ func archive(t *testing.T, dir, name, kind string, files ...string) {
 	llvmTool(t, dir, llvm.Tool(t, "llvm-ar"), append([]string{"--format=" + kind, mode, name}, files...)...)
 }
 
-// Archives of bundles are taken apart into archives for one device.
+// Archives of bundles are split into archives for one device.
 func TestArchives(t *testing.T) {
 	b := newBench(t)
 	gfx := func(id string) string { return "openmp-amdgcn-amd-amdhsa--" + id }
 	hip := func(id string) string { return "hip-amdgcn-amd-amdhsa--" + id }
-	// Members that both tools read.
+	// Members that both tools support.
 	dir := b.inputs
 	for name, args := range map[string][]string{
 		"m1.o":                             bundleArgs("o", []string{hostLinux, gfx("gfx906"), gfx("gfx942")}, []string{"host.o", "gfx906.o", "gfx942.o"}, "in/m1.o"),

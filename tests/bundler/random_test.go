@@ -13,7 +13,8 @@ import (
 
 var cases = flag.Int("cases", 300, "how many random command lines TestRandom compares")
 
-// processors of the random command lines: with the features of some, right and wrong, and new ones.
+// processors are the processors of the random command lines: some with features, valid and invalid,
+// and unknown ones.
 var randomGPUs = append(slices.Clone(gpus), "gfx1250", "gfx1251", "gfx90c", "gfx1013", "gfx1103")
 
 // randomID returns a target ID of an AMD GPU, with any features.
@@ -27,7 +28,7 @@ func randomID(r *rand.Rand) string {
 	return id
 }
 
-// randomTarget returns a target, or what looks like one.
+// randomTarget returns a valid target, or a string that resembles one.
 func randomTarget(r *rand.Rand) string {
 	switch r.IntN(12) {
 	case 0:
@@ -52,7 +53,8 @@ var (
 		"-compression-level=3 -compression-level=19 -compression-level=x -unbundle -list -verbose=0 -compress=0 -nosuch -type=bc -output=again -bundle-align=16")
 )
 
-// pool makes bundles with LLVM's tool, in the folder of the inputs, and returns their names with their targets.
+// pool makes bundles with LLVM's tool, in the directory of the inputs, and returns their names with
+// their targets.
 func (b *bench) pool(t *testing.T, r *rand.Rand) map[string][]string {
 	t.Helper()
 	pool := map[string][]string{}
@@ -105,7 +107,7 @@ func sorted(pool map[string][]string) []string {
 	return names
 }
 
-// randomCall returns a command line of any verb, right or wrong.
+// randomCall returns a command line for any operation, valid or invalid.
 func randomCall(r *rand.Rand, pool map[string][]string) call {
 	names := sorted(pool)
 	var words []string
@@ -183,7 +185,8 @@ func randomCall(r *rand.Rand, pool map[string][]string) call {
 	return call{args: words}
 }
 
-// TestRandom compares command lines of all verbs and options, right and wrong.
+// TestRandom compares the tools for random command lines of all operations and options, valid and
+// invalid.
 func TestRandom(t *testing.T) {
 	b := newBench(t)
 	r := random(31)

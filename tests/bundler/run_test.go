@@ -24,7 +24,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
@@ -138,11 +138,11 @@ var (
 	revision  = regexp.MustCompile(`\(1[+~][0-9a-z]+\)`) // of Debian's package
 	speeds    = regexp.MustCompile(`(?m)speed: .* MB/s$`)
 	timers    = regexp.MustCompile(`(?ms)^===-+===\n +Timer group for offload bundler\n.*?\n\n.*?\n\n`) // of LLVM 23 and later
-	// What LLVM's tool does without a word, and ours with one (docs/differences.md).
+	// Warnings of ours for cases in which LLVM's tool prints nothing (docs/differences.md).
 	warnings = regexp.MustCompile(`(?m)^clang-offload-bundler: warning: (-list does not read|.*: archive member at byte|target '.*': the triple has three fields|-compress has no effect:|.*: entry \d+: ).*\n`)
 )
 
-// normal takes out of messages what is different at every call.
+// normal removes the parts of messages that differ between calls.
 func normal(s string) string {
 	s = temporary.ReplaceAllString(s, "/clang-offload-bundler-000000.tmp")
 	return speeds.ReplaceAllString(timers.ReplaceAllString(s, ""), "speed: … MB/s")
@@ -155,7 +155,7 @@ func (b *bench) compare(t *testing.T, c call) bool {
 	ours, _ := b.run(t, b.ours, c)
 	ours.stderr = warnings.ReplaceAllString(ours.stderr, "")
 	if theirs.failed {
-		// The files after a failure are a documented difference.
+		// The files after a failed call are a documented difference.
 		theirs.files = nil
 		if len(ours.files) > 0 {
 			t.Errorf("%v: failed and left %d files", c, len(ours.files))
@@ -163,8 +163,8 @@ func (b *bench) compare(t *testing.T, c call) bool {
 		ours.files = nil
 	}
 	if *number > 22 && slices.Contains(c.args, "-type=a") && slices.Contains(c.args, "-list") {
-		// LLVM lists the entries before a bundle again with each bundle, and neither those of a compressed bundle after
-		// a plain one nor those of a thin archive.
+		// LLVM lists the entries of earlier bundles again with each bundle, and lists neither a
+		// compressed bundle after a plain one nor the members of a thin archive.
 		for line := range strings.Lines(theirs.stdout) {
 			if !strings.Contains(ours.stdout, line) {
 				t.Errorf("%v: %q is not listed", c, line)
@@ -218,7 +218,7 @@ func (b *bench) compareAll(t *testing.T, calls []call) {
 	b.compareEach(t, calls)
 }
 
-// compareEach compares calls in parallel and says how many there were.
+// compareEach compares calls in parallel and logs their number.
 func (b *bench) compareEach(t *testing.T, calls []call) {
 	t.Helper()
 	limit := make(chan struct{}, 4)
@@ -234,10 +234,10 @@ func (b *bench) compareEach(t *testing.T, calls []call) {
 		})
 	}
 	wg.Wait()
-	t.Logf("%d cases, %d of which LLVM refuses", len(calls), failures.Load())
+	t.Logf("%d cases, %d of which LLVM rejects", len(calls), failures.Load())
 }
 
-// random returns a source of chance that is the same at every run.
+// random returns a random source with the same sequence in every run.
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 22)) }
 
 func pick[T any](r *rand.Rand, from []T) T { return from[r.IntN(len(from))] }

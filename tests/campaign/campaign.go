@@ -15,13 +15,13 @@ import (
 	"time"
 )
 
-// part is one kind of fault to cause until the context ends.
+// part causes one kind of failure until the context ends.
 type part struct {
 	name string
 	run  func(context.Context, *campaign) error
 }
 
-// parts returns the parts that need nothing but the program and strace.
+// parts returns the parts that need only the program and strace.
 func parts() []part {
 	return []part{
 		{"flips", flips},
@@ -52,7 +52,7 @@ type campaign struct {
 	lines  []string // of report
 }
 
-// report adds a line to what is printed of the part.
+// report appends a line to the part's report.
 func (c *campaign) report(format string, args ...any) {
 	c.lines = append(c.lines, fmt.Sprintf(format, args...))
 }
@@ -66,10 +66,10 @@ func newCampaign(program, dir string, seed uint64) (*campaign, error) {
 	return c, c.makeSamples()
 }
 
-// maxFaults is how many faults are described.
+// maxFaults is the number of failures that are described.
 const maxFaults = 20
 
-// fault notes something that must not happen.
+// fault records a failure.
 func (c *campaign) fault(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +84,7 @@ func (c *campaign) call(ctx context.Context, args ...string) (int, string) {
 	return c.exec(ctx, exec.CommandContext(ctx, c.program, args...))
 }
 
-// longest is how long one run may take before it counts as a hang.
+// longest is the time after which a run counts as a hang.
 const longest = time.Minute
 
 func (c *campaign) exec(ctx context.Context, cmd *exec.Cmd) (int, string) {
@@ -112,11 +112,11 @@ func (c *campaign) exec(ctx context.Context, cmd *exec.Cmd) (int, string) {
 	return cmd.ProcessState.ExitCode(), text
 }
 
-// path returns where a file of the campaign lies.
+// path returns the path of a file of the campaign.
 func (c *campaign) path(name string) string { return filepath.Join(c.dir, name) }
 
-// wantOutputs checks that a run that ended with a status has written all outputs
-// as expected, or none, and left nothing else: what describes the run, for a fault.
+// wantOutputs checks the files after a run with an exit status: all outputs as expected, or none,
+// and no other file. what describes the run in messages.
 func (c *campaign) wantOutputs(what string, status int, want map[string][]byte) {
 	for name, content := range want {
 		got, err := os.ReadFile(c.path(name))
@@ -133,7 +133,7 @@ func (c *campaign) wantOutputs(what string, status int, want map[string][]byte) 
 	c.wantNothingLeft(what)
 }
 
-// wantNothingLeft checks that no temporary file is left.
+// wantNothingLeft checks that no temporary file remains.
 func (c *campaign) wantNothingLeft(what string) {
 	left, err := filepath.Glob(c.path(".offload-*"))
 	if err != nil || len(left) > 0 {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 func TestMain(m *testing.M) {
@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	llvm.Main(m)
 }
 
-// TestCampaign runs each part for some seconds. The seed is fixed, so that a change
-// that breaks CI is the change that was made.
+// TestCampaign runs each part for some seconds. The seed is fixed, so that only a change of the
+// code can make CI fail.
 func TestCampaign(t *testing.T) {
 	const seed = 18
 	program := llvm.Offload(t)
@@ -56,8 +56,8 @@ func TestCampaign(t *testing.T) {
 	}
 }
 
-// TestCommandLines requires that each command line of the part verbs works with a file that
-// is not damaged, and that each verb has one.
+// TestCommandLines requires that each command line of the part verbs works with an undamaged file,
+// and that each verb has a command line.
 func TestCommandLines(t *testing.T) {
 	c := &campaign{dir: t.TempDir(), seed: 1}
 	r, err := newVerbRun(c)
@@ -117,7 +117,7 @@ func TestWitness(t *testing.T) {
 			if works = status == 0; !works {
 				continue
 			}
-			kill := killAt[i%3] // the calls that give names to files
+			kill := killAt[i%3] // the calls that name files
 			for _, kill := range []string{"", kill} {
 				if _, err := w.watch(t.Context(), &line, s.Data(), true, kill); err != nil {
 					t.Fatal(err)

@@ -7,12 +7,12 @@ import (
 	"os/exec"
 	"slices"
 
-	"github.com/rules-offload/rules_offload/internal/workerproto"
-	"github.com/rules-offload/rules_offload/internal/workertest"
+	"github.com/rules-offload/rules_offload/internal/testing/workerproto"
+	"github.com/rules-offload/rules_offload/internal/testing/workertest"
 )
 
-// lane is a worker that reads damaged files, one after the other: some hundred
-// times as fast as a process for each.
+// lane is a worker that reads damaged files one after another, some hundred times as fast as one
+// process for each.
 type lane struct {
 	c       *campaign
 	client  *workertest.Client
@@ -27,7 +27,7 @@ func (c *campaign) newLane() (*lane, error) {
 	return &lane{c: c, client: client}, err
 }
 
-// do runs a request and returns its exit status, -1 where the worker gave none.
+// do runs a request and returns its exit status, or -1 if the worker returned none.
 func (l *lane) do(ctx context.Context, what string, inputs []string, args ...string) int {
 	l.request++
 	request := &workerproto.WorkRequest{Arguments: args, RequestId: l.request}
@@ -45,7 +45,7 @@ func (l *lane) do(ctx context.Context, what string, inputs []string, args ...str
 	return int(response.ExitCode)
 }
 
-// read has all that reads bundles read a damaged copy of a sample.
+// read reads a damaged copy of a sample with every verb that reads bundles.
 func (l *lane) read(ctx context.Context, s *sample, data []byte, what string) error {
 	const input = "damaged"
 	if err := os.WriteFile(l.c.path(input), data, 0o666); err != nil {
@@ -90,11 +90,10 @@ func (l *lane) read(ctx context.Context, s *sample, data []byte, what string) er
 	return nil
 }
 
-// flips changes bits. Where bundles have checksums, every read must give the right
-// bytes or fail.
+// flips changes bits. If bundles have checksums, every read must return the right bytes or fail.
 func flips(ctx context.Context, c *campaign) error {
 	return c.damage(ctx, func(s *sample, data []byte) ([]byte, string) {
-		// The ends hold the headers and the index: half of all flips go there.
+		// Half of all flips are at the ends, where the headers and the index are.
 		at := c.rand.IntN(len(data))
 		const edge = 300
 		switch c.rand.IntN(4) {
@@ -109,7 +108,7 @@ func flips(ctx context.Context, c *campaign) error {
 	})
 }
 
-// cuts cuts files short, and replaces ranges by zeros, noise and other ranges.
+// cuts truncates files, and overwrites ranges with zeros, noise and other ranges.
 func cuts(ctx context.Context, c *campaign) error {
 	return c.damage(ctx, func(s *sample, data []byte) ([]byte, string) {
 		at := c.rand.IntN(len(data))

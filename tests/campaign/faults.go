@@ -45,7 +45,7 @@ func (c *campaign) jobs() []job {
 	return jobs
 }
 
-// syscalls has system calls fail, one at a time.
+// syscalls makes single system calls fail.
 func syscalls(ctx context.Context, c *campaign) error {
 	calls := map[string][]string{
 		"openat":             {"EMFILE", "EACCES", "EIO"},
@@ -65,7 +65,7 @@ func syscalls(ctx context.Context, c *campaign) error {
 		errno := calls[call][c.rand.IntN(len(calls[call]))]
 		when := 1 + c.rand.IntN(12)
 		if call == "mmap" {
-			when += 30 // the Go runtime's own come first, without which nothing runs
+			when += 30 // the first calls are those of the Go runtime, which must succeed
 		}
 		jobs := c.jobs()
 		j := jobs[c.rand.IntN(len(jobs))]
@@ -83,7 +83,8 @@ func syscalls(ctx context.Context, c *campaign) error {
 	return nil
 }
 
-// kills ends the program at any moment, by signals that it can and cannot handle.
+// kills ends the program at random moments, with signals that it handles and one that it cannot
+// handle.
 func kills(ctx context.Context, c *campaign) error {
 	longestRun := 50 * time.Millisecond
 	for ctx.Err() == nil {
@@ -113,7 +114,7 @@ func kills(ctx context.Context, c *campaign) error {
 			}
 			os.Remove(c.path(name))
 		}
-		// Of several outputs, a kill between two of the renames leaves the first ones.
+		// A kill between the renames of several outputs leaves the first ones.
 		if signal != syscall.SIGKILL && found != 0 && found != len(j.want) {
 			c.fault("%s: %d of %d outputs", what, found, len(j.want))
 		}
@@ -167,8 +168,8 @@ func changes(ctx context.Context, c *campaign) error {
 			_, err = f.WriteAt(after, 0)
 		}
 		if err == nil {
-			// The kernel sets the time when a write begins; a program that opens the file during
-			// the write must see that it ended later.
+			// The kernel sets the time at the beginning of a write. A program that opens the file
+			// during the write must notice the change.
 			now := time.Now().Add(time.Second)
 			err = os.Chtimes(input, now, now)
 		}
@@ -204,12 +205,12 @@ func changes(ctx context.Context, c *campaign) error {
 	return nil
 }
 
-// races has two processes write the same output.
+// races runs two processes with the same output.
 func races(ctx context.Context, c *campaign) error {
 	for ctx.Err() == nil {
 		jobs := c.jobs()[1:]
 		a, b := jobs[c.rand.IntN(len(jobs))], jobs[c.rand.IntN(len(jobs))]
-		if c.rand.IntN(2) == 0 { // over a file that is there
+		if c.rand.IntN(2) == 0 { // over an existing file
 			if err := os.WriteFile(c.path("new"), []byte("old"), 0o600); err != nil {
 				return err
 			}

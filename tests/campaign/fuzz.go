@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 var (
@@ -19,8 +19,8 @@ var (
 	executions = regexp.MustCompile(`execs: (\d+)`)
 )
 
-// fuzz runs the fuzz targets of all packages, each for its share of the time. What
-// they find is in the testdata folders of the sources, to be committed.
+// fuzz runs the fuzz targets of all packages, each for its share of the time. Go writes failing
+// inputs to the testdata directories of the sources, to be committed.
 func fuzz(ctx context.Context, c *campaign) error {
 	project := os.Getenv("BUILD_WORKSPACE_DIRECTORY")
 	if project == "" {

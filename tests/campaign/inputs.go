@@ -16,7 +16,7 @@ import (
 var (
 	parserNames = flag.String("parser", ".", "parsers of the part `parsers` to run, a regular expression")
 	parserInput = flag.String("input", "", "a `file` to give to the chosen parsers, once, instead of a campaign")
-	faultsDir   = flag.String("faults", "", "a `folder` for the inputs of faults; a new one if empty")
+	faultsDir   = flag.String("faults", "", "a `directory` for the inputs of faults; a new one if empty")
 	least       = flag.Int64("least", 0, "the `number` of executions that each parser gets before others get more")
 )
 
@@ -46,9 +46,9 @@ func chosenParsers() ([]*parsers.Parser, error) {
 	return chosen, nil
 }
 
-// moduleRoots returns the folders that may be that of the module.
+// moduleRoots returns directories that may be the root of the module.
 func moduleRoots() ([]string, error) {
-	// It is above the working directory: of `go run`, of `bazel run`, and of tests.
+	// The root is above the working directory of `go run`, `bazel run` and tests.
 	roots := []string{os.Getenv("BUILD_WORKSPACE_DIRECTORY")}
 	dir, err := os.Getwd()
 	if err != nil {
@@ -60,7 +60,7 @@ func moduleRoots() ([]string, error) {
 	return roots, nil
 }
 
-// damagedInputs gives damaged inputs to every parser.
+// damagedInputs passes damaged inputs to every parser.
 func damagedInputs(ctx context.Context, c *campaign) error {
 	list, err := chosenParsers()
 	if err != nil {
@@ -95,12 +95,12 @@ func damagedInputs(ctx context.Context, c *campaign) error {
 		}
 	}
 	if *faultsDir == "" {
-		os.Remove(dir) // stays if it has faults
+		os.Remove(dir) // kept if it has inputs of failures
 	}
 	return err
 }
 
-// repeatInput gives one file to the chosen parsers.
+// repeatInput passes one file to the chosen parsers.
 func repeatInput(name string) error {
 	data, err := os.ReadFile(name)
 	if err != nil {

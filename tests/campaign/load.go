@@ -10,13 +10,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/workerproto"
-	"github.com/rules-offload/rules_offload/internal/workertest"
+	"github.com/rules-offload/rules_offload/internal/testing/workerproto"
+	"github.com/rules-offload/rules_offload/internal/testing/workertest"
 )
 
-// load sends a worker requests of mixed sizes from several sides at once, with
-// cancellations, nonsense and huge arguments among them. Answers must be those of
-// one-shot runs, and descriptors and memory must not grow.
+// load sends a worker requests of different sizes from several goroutines, including cancellations,
+// invalid requests and huge arguments. Answers must equal those of one-shot runs, and descriptors
+// and memory must not grow.
 func load(ctx context.Context, c *campaign) error {
 	cmd := exec.Command(c.program, "--persistent_worker")
 	cmd.Dir, cmd.Stderr = c.dir, os.Stderr
@@ -44,7 +44,7 @@ func load(ctx context.Context, c *campaign) error {
 		return s
 	}
 	const requests = 40
-	// The first rounds fill the pools of memory.
+	// The first rounds fill the memory pools.
 	for range 3 {
 		round(ctx, requests, seeds())
 	}
@@ -56,7 +56,7 @@ func load(ctx context.Context, c *campaign) error {
 		round(ctx, requests, seeds())
 	}
 	filesAfter, memoryAfter, err := usage(cmd.Process.Pid)
-	// What was sent last is still being worked on.
+	// The last requests still run.
 	for range 100 {
 		if err != nil || filesAfter <= files+2 {
 			break
@@ -71,17 +71,17 @@ func load(ctx context.Context, c *campaign) error {
 	if filesAfter > files+2 {
 		c.fault("%d descriptors became %d", files, filesAfter)
 	}
-	const slack = 200 << 10 // KiB: what one request more at a time may take
+	const slack = 200 << 10 // KiB: the memory of one more request at a time
 	if memoryAfter > 2*memory+slack {
 		c.fault("%d KiB of memory became %d", memory, memoryAfter)
 	}
 	return nil
 }
 
-// side is one of those that send requests.
+// side is a goroutine that sends requests.
 func (c *campaign) side(ctx context.Context, client *workertest.Client, side, n int, seed uint64) {
 	next := seed
-	chance := func(n int) int { // a separate one: the campaign's is for one goroutine
+	chance := func(n int) int { // a separate one, because the campaign's is not safe for concurrent use
 		next = next*6364136223846793005 + 1442695040888963407
 		return int(next>>33) % n
 	}
@@ -105,7 +105,7 @@ func (c *campaign) side(ctx context.Context, client *workertest.Client, side, n 
 		case 1:
 			request.Arguments, want = []string{"list", "--input=" + strings.Repeat("x", chance(1<<20))}, -1
 		case 2:
-			request.Inputs, want = nil, -1 // an input that is not declared
+			request.Inputs, want = nil, -1 // an undeclared input
 		case 3:
 			cancel = true
 		}
@@ -145,7 +145,7 @@ func (c *campaign) side(ctx context.Context, client *workertest.Client, side, n 
 	}
 }
 
-// usage returns how many descriptors a process has open, and its memory in KiB.
+// usage returns the number of open descriptors of a process, and its memory in KiB.
 func usage(pid int) (files, memory int, err error) {
 	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid))
 	if err != nil {

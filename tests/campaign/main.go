@@ -21,7 +21,7 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 func main() {
@@ -99,8 +99,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// findProgram returns the program: that of the flag, the one that Bazel built, or
-// one built now.
+// findProgram returns the program: that of the flag, that of the Bazel build, or a new build.
 func findProgram(program, dir string) (string, error) {
 	program = cmp.Or(program, os.Getenv("OFFLOAD"))
 	if program != "" {

@@ -78,8 +78,8 @@ type mistakeRun struct {
 	codes   map[int]int64
 }
 
-// enter makes the files of the run, its directory the working directory, and PATH empty: response
-// files of LLVM's tools are relative to that directory, and no program may be found.
+// enter writes the files of the run, changes to their directory, and empties PATH: response files
+// of LLVM's tools are relative to the working directory, and no program may be found.
 func (m *mistakeRun) enter() (leave func(), err error) {
 	m.codes = map[int]int64{}
 	before, err := os.Getwd()
@@ -134,7 +134,7 @@ func (m *mistakeRun) line() []string {
 	return words
 }
 
-// spoil makes a mistake in the words after the name of the tool.
+// spoil makes a mistake in the arguments after the name of the tool.
 func (m *mistakeRun) spoil(words []string) []string {
 	i := 1 + m.m.Below(max(1, len(words)-1))
 	exists := i < len(words)
@@ -224,7 +224,7 @@ func (m *mistakeRun) once(ctx context.Context, words []string) error {
 	return nil
 }
 
-// wrongAnswer describes what is wrong with the answer to a command line, or returns "".
+// wrongAnswer describes what is wrong with the result of a command line, or returns "".
 func wrongAnswer(call *command.Call, status int, printed *[2]bytes.Buffer, panicked string) string {
 	stderr := printed[1].String()
 	lines := strings.Split(strings.TrimSuffix(stderr, "\n"), "\n")
@@ -257,8 +257,8 @@ func wrongAnswer(call *command.Call, status int, printed *[2]bytes.Buffer, panic
 	return ""
 }
 
-// namesArgument reports whether a message contains one of the arguments, or a part of one: the name
-// or the value of an option, or of a property in its value.
+// namesArgument reports whether a message contains an argument or a part of it: the name or the
+// value of an option, or of a property in its value.
 func namesArgument(message string, args []string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool {
 		if arg == "" && strings.Contains(message, `""`) {

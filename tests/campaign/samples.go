@@ -15,12 +15,12 @@ type sample struct {
 	data    []byte
 	targets []string
 	images  map[string][]byte // by target
-	// checked tells that every changed bit must be noticed.
+	// checked means that every changed bit must be detected.
 	checked bool
 }
 
-// image returns content that compresses as code does: pieces come again, with
-// changes, and share them with other images of the same base.
+// image returns content that compresses like code: pieces are repeated with changes, and occur in
+// other images of the same base.
 func (c *campaign) image(base []byte, size int) []byte {
 	b := make([]byte, 0, size)
 	for len(b) < size {
@@ -104,7 +104,7 @@ func (c *campaign) assembled(of *sample) error {
 	for i, target := range s.targets {
 		plan = append(plan, fmt.Sprintf("--entry=%s=%s-%d.co", target, of.name, i))
 	}
-	// As the rules do it: a part for each family of processors.
+	// As in the rules: a part for each family of processors.
 	for i, family := range [][]int{{0, 1}, {2}, {3, 4}} {
 		part := []string{"compress-part", "--align=4096", fmt.Sprintf("--output=part%d", i)}
 		if i < 2 {

@@ -28,14 +28,15 @@ import (
 	"github.com/rules-offload/rules_offload/tests/internal/parsers"
 )
 
-// commandLine is one that reads a damaged file.
+// commandLine is a command line that reads a damaged file.
 type commandLine struct {
-	// format is that of most of the files that it gets.
+	// format is the format of most of its files.
 	format string
-	// words are its arguments. DIR is the folder of the files, IN is the damaged file, GOOD a whole one of the format.
+	// words are its arguments. DIR is the directory of the files, IN the damaged file, GOOD an
+	// undamaged file of the format.
 	words string
 	// outputs are the files that a success must write; a failure must write none. nil
-	// means any files in the folder "out".
+	// means any files in the directory "out".
 	outputs []string
 }
 
@@ -96,13 +97,13 @@ var commandLines = []commandLine{
 	{"bundle", "roc-obj-extract -o out file://IN#offset=0&size=8", nil},
 }
 
-// The names of a wheel and of its part for a GPU, which wheels must have.
+// Wheels must have valid names: those of a wheel and of its part for a GPU.
 const (
 	wheelName   = "demo-1.0-py3-none-any.whl"
 	deviceWheel = "demo_device_gfx906-1.0-py3-none-any.whl"
 )
 
-// write writes an input under the names that the command line has for it, and another file of the format.
+// write writes an input under its names in the command line, and an undamaged file of the format.
 func (l *commandLine) write(dir string, input, good []byte) error {
 	files := map[string][]byte{"IN": input, "GOOD": good}
 	if strings.Contains(l.words, wheelName) {
@@ -119,18 +120,18 @@ func (l *commandLine) write(dir string, input, good []byte) error {
 // withoutFile are the verbs that read no device code themselves.
 var withoutFile = []string{"completion", "man", "compile", "link-device"}
 
-// tools are the programs in one: their entry functions.
+// tools are the entry functions of the tools that the program contains.
 var tools = map[string]func(context.Context, *command.Call) int{
 	"offload": verb.Run, "clang-offload-bundler": bundler.Run, "llvm-offload-binary": offloadbinary.Run,
 	"llvm-offload-wrapper": offloadwrapper.Run, "clang-linker-wrapper": linkerwrapper.Run,
 	"roc-obj-ls": rocobj.List, "roc-obj-extract": rocobj.Extract,
 }
 
-// anyCode reports whether every exit code of a tool is right: those of ROCm's are errors of the system
-// and numbers of errors.
+// anyCode reports whether a tool may return any exit code: those of ROCm's tools are error codes of
+// the system and counts of errors.
 func anyCode(tool string) bool { return strings.HasPrefix(tool, "roc-obj-") }
 
-// verbs has every verb read damaged files of every format, in this process.
+// verbs runs every verb on damaged files of every format, in this process.
 func verbs(ctx context.Context, c *campaign) error {
 	r, err := newVerbRun(c)
 	if err != nil {
@@ -367,8 +368,8 @@ func (r *verbRun) call(ctx context.Context, tool func(context.Context, *command.
 	return tool(call.Session.Context(ctx), call), ""
 }
 
-// clean removes what a command line wrote. It calls found, if not nil, with each file,
-// and then counted with their number.
+// clean removes the outputs of a command line. It calls found, if not nil, with each file, and then
+// counted with their number.
 func (r *verbRun) clean(found func(name string), counted ...func(int)) error {
 	keep := []string{"IN", "GOOD", "BUNDLE", "PACKAGE", "HOST", "SPLIT", "KPACK1", "KPACK2", "PLAN", "PART1", "PART2", wheelName, deviceWheel}
 	count := 0
@@ -395,7 +396,7 @@ func (r *verbRun) clean(found func(name string), counted ...func(int)) error {
 	return os.Mkdir(out, 0o777)
 }
 
-// keepData writes the input of a fault to where it stays.
+// keepData writes the input of a failure to the directory of the flag -faults.
 func (c *campaign) keepData(data []byte) string {
 	f, err := os.CreateTemp(*faultsDir, "input-")
 	if err != nil {

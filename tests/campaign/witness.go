@@ -16,15 +16,17 @@ import (
 	"time"
 )
 
-// The part witness runs the command lines of the part verbs, as processes, in a directory that is full
-// of files of a user, and kills some of them. It compares all files of the user with those before.
+// The part witness runs the command lines of the part verbs, as processes, in a directory that is
+// full of files of a user, and kills some of them. Afterwards, all files of the user must be
+// unchanged.
 
 // linkLines are command lines that only this part runs: they require a host linker.
 var linkLines = []commandLine{
 	{"text", "clang-linker-wrapper -r --host-triple=x86_64-unknown-linux-gnu --linker-path=/usr/bin/ld -o o1 REQUIRED", []string{"o1"}},
 }
 
-// usersNames returns names of files that a user, an editor or another program can have beside an output.
+// usersNames returns names of files that a user, an editor or another program can create next to an
+// output.
 func usersNames(output string) []string {
 	return []string{
 		".offload-notes", ".offload-", ".offload", ".offload-1", ".offload-1x5v3k2j9q0ab", ".offload-1-2-3", ".offload-3w5e11264sgsf-1-1", "offload-link-1",
@@ -174,7 +176,7 @@ func (w *witness) watch(ctx context.Context, line *commandLine, input []byte, ex
 	return status, w.compare(what, line, before, status == -1 || kill != "")
 }
 
-// compare compares the directory with its state before a command line, and removes what is new.
+// compare compares the directory with its earlier state, and removes new files.
 func (w *witness) compare(what string, line *commandLine, before map[string]userFile, killed bool) error {
 	after, err := w.state()
 	if err != nil {
@@ -213,8 +215,8 @@ func (w *witness) compare(what string, line *commandLine, before map[string]user
 	return nil
 }
 
-// leftover checks that a later process removes a temporary file of a killed one, if the program made
-// it, and never a file of the user with a similar name.
+// leftover checks that a later process removes a temporary file of a killed process, if the program
+// created it, and never a user's file with a similar name.
 func (w *witness) leftover(what, path string) error {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {

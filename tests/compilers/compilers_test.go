@@ -23,8 +23,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
@@ -60,7 +60,7 @@ var modes = map[string][]string{
 	"opt":       {"-O3", "-DNDEBUG"},
 }
 
-// programs are libraries, and what clang's driver gets besides their sources.
+// programs are libraries, with the arguments that clang's driver needs besides their sources.
 var programs = map[string][]string{
 	"program_alone": nil,
 	"program_rdc":   {"-fgpu-rdc"},
@@ -183,7 +183,7 @@ offload_link(
 )
 `
 
-// clang is the compiler of a release.
+// clang is the compiler of an LLVM release.
 type clang struct {
 	releases.Release
 	t       *testing.T
@@ -208,10 +208,10 @@ func (c *clang) run(tool string, args ...string) string {
 	return string(out)
 }
 
-// driver are the arguments of clang's driver for HIP. The modes of compilation have -O2 by default.
+// driver returns the arguments of clang's driver for HIP. The compilation modes use -O2 by default.
 var driver = []string{"-nogpulib", "-nogpuinc", "-O2", "-x", "hip", "--no-gpu-bundle-output", "-Wno-unused-command-line-argument"}
 
-// device has clang's driver compile device code for a GPU.
+// device compiles device code for a GPU with clang's driver.
 func (c *clang) device(arch string, args ...string) string {
 	c.t.Helper()
 	out := filepath.Join(c.t.TempDir(), "driver.co")
@@ -219,7 +219,7 @@ func (c *clang) device(arch string, args ...string) string {
 	return out
 }
 
-// notes returns what the notes of a code object say: its target, and all figures of its kernels.
+// notes returns the notes of a code object: its target, and all values of its kernels.
 func (c *clang) notes(file string) string {
 	c.t.Helper()
 	_, notes, ok := strings.Cut(c.run("llvm-readelf", "--notes", file), "\n")
@@ -306,7 +306,7 @@ func TestCompilers(t *testing.T) {
 			}
 		})
 	}
-	// A compiler that is too old for a GPU, by a rule of each kind.
+	// A compiler that is too old for a GPU, with one rule of each kind.
 	for target, arch := range map[string]string{"//:alone": "gfx1170", "//:steps": "gfx1310", "//:regions": "gfx1250-strict:xnack-"} {
 		processor, _, _ := strings.Cut(arch, ":")
 		result, err := w.Try("build", target, "--nobuild", setting+"offload_archs=gfx90a,"+arch)
@@ -318,12 +318,12 @@ func TestCompilers(t *testing.T) {
 
 func (c *clang) bin(name string) string { return filepath.Join(c.folder, "bazel-bin", name) }
 
-// fileName is how the rules call the files of a GPU.
+// fileName returns the name that the rules give to the files of a GPU.
 func fileName(arch string) string { return strings.ReplaceAll(arch, ":", "_") }
 
 var linkedSources = []string{"sources/across.hip", "sources/functions.hip", "sources/shared.hip"}
 
-// fatObjects has clang's driver make the objects that offload_link takes.
+// fatObjects makes the objects for offload_link with clang's driver.
 func (c *clang) fatObjects() {
 	c.t.Helper()
 	args := slices.Concat([]string{"-nogpulib", "-nogpuinc", "-O2", "-x", "hip", "-fPIC", "-fgpu-rdc", "-c"}, prefixed("--offload-arch=", c.archs))
@@ -349,7 +349,8 @@ func prefixed(prefix string, list []string) []string {
 	return result
 }
 
-// checkCode compares code with that of clang's driver: the target in its notes and all figures of kernels.
+// checkCode compares code with that of clang's driver: the target in its notes and all values of
+// kernels.
 func (c *clang) checkCode() {
 	c.t.Helper()
 	for arch, linked := range c.linked() {
@@ -358,8 +359,9 @@ func (c *clang) checkCode() {
 	}
 }
 
-// checkDriver compares the kernels of a library with those that clang's driver makes for host and device together, which can
-// use link-time optimization where it does not with --offload-device-only.
+// checkDriver compares the kernels of a library with those that clang's driver compiles for host
+// and device together: there it can use link-time optimization, with --offload-device-only it does
+// not.
 func (c *clang) checkDriver(name, mode string) {
 	c.t.Helper()
 	sources, err := filepath.Glob(filepath.Join(c.folder, "sources/*.hip"))
@@ -404,7 +406,8 @@ func (c *clang) checkProfile(arch, mode string) {
 	}
 }
 
-// figures returns what the program says of each kernel in a file, by architecture and name.
+// figures returns the values that the program reports for each kernel in a file, by architecture
+// and name.
 func (c *clang) figures(file string) map[string]any {
 	c.t.Helper()
 	var kernels []map[string]any
@@ -429,7 +432,7 @@ func (c *clang) same(name, theirs, ours string) {
 	}
 }
 
-// linked returns the code object of each GPU that clang's driver links of the fat objects.
+// linked returns the code object of each GPU that clang's driver links from the fat objects.
 func (c *clang) linked() map[string]string {
 	c.t.Helper()
 	dir := c.t.TempDir()
@@ -455,7 +458,8 @@ func (c *clang) ours(args ...string) string {
 	return c.run(c.offload, args...)
 }
 
-// checkBundles has the tools of the release read bundles, and compares what inspect says of kernels with their notes.
+// checkBundles reads bundles with the tools of the release, and compares the values of inspect with
+// the notes of the kernels.
 func (c *clang) checkBundles() {
 	c.t.Helper()
 	ids := []string{"host-x86_64-unknown-linux-gnu-"}
@@ -521,7 +525,8 @@ func (c *clang) equal(name, expected, got string) {
 	}
 }
 
-// checkPrograms runs programs with a stand-in for HIP's runtime, and has the disassembler of the release take out their code.
+// checkPrograms runs programs with a stand-in for HIP's runtime, and extracts their code with the
+// disassembler of the release.
 func (c *clang) checkPrograms() {
 	c.t.Helper()
 	for name, want := range map[string]struct {
@@ -538,7 +543,7 @@ func (c *clang) checkPrograms() {
 		if diff := cmp.Diff(want.lines, slices.Compact(got)); diff != "" {
 			c.t.Errorf("%s (-expected +printed):\n%s", name, diff)
 		}
-		// It writes the files where it is.
+		// The disassembler writes the files to its working directory.
 		copied := filepath.Join(c.t.TempDir(), name)
 		program, err := os.ReadFile(c.bin(name))
 		if err == nil {
@@ -561,7 +566,7 @@ func (c *clang) checkPrograms() {
 	}
 }
 
-// checkLink compares what offload_link makes of objects of clang's driver with what clang makes of them.
+// checkLink compares the output of offload_link for objects of clang's driver with that of clang.
 func (c *clang) checkLink() {
 	c.t.Helper()
 	linked := c.linked()
@@ -600,8 +605,8 @@ func (c *clang) checkOpenMP() {
 	}
 }
 
-// regionName has the numbers of the device and the file of a source, and of a line.
+// regionName matches the device, the inode and the line of a source in the name of a target region.
 var regionName = regexp.MustCompile(`__omp_offloading_(?:[0-9a-f]+_[0-9a-f]+_)?(\w+?)_l\d+`)
 
-// noteSize is the size of the note of kernels, in which there are their names.
+// noteSize matches the size of the note of kernels, which depends on their names.
 var noteSize = regexp.MustCompile(`0x[0-9a-f]{8}`)

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
-// TestDebugInformation asks for the line of an instruction of a kernel after its code is bundled, compressed, pruned and split.
+// TestDebugInformation looks up the line of an instruction of a kernel after its code is bundled,
+// compressed, pruned and split.
 func TestDebugInformation(t *testing.T) {
 	project, err := root.Project()
 	if err != nil {
@@ -156,10 +157,10 @@ func (c *clang) checkDebug(build func(archs []string, args ...string)) {
 // kernelAt finds the address of a kernel.
 var kernelAt = regexp.MustCompile(`(?m)^ +\d+: ([0-9a-f]+) +\d+ FUNC .* transpose$`)
 
-// lineOfKernel is the line of its first instruction.
+// lineOfKernel is the line of the kernel's first instruction.
 var lineOfKernel = regexp.MustCompile(`(?m)^transpose\n.*shared\.hip:2[4-9]:`)
 
-// hasLines fails if the code of a kernel for gfx90a in a file has no lines.
+// hasLines fails if the code of a kernel for gfx90a in a file has no line information.
 func (c *clang) hasLines(file string) {
 	c.t.Helper()
 	out := filepath.Join(c.t.TempDir(), "image.co")
@@ -167,7 +168,7 @@ func (c *clang) hasLines(file string) {
 	c.lines(out)
 }
 
-// lines asks for the line of the first instruction of a kernel in a code object.
+// lines returns the line of the first instruction of a kernel in a code object.
 func (c *clang) lines(image string) {
 	c.t.Helper()
 	if got := c.symbolize(image); !lineOfKernel.MatchString(got) {

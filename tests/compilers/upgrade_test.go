@@ -14,13 +14,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
-// spilling has kernels that use more registers than they may, to different degrees.
+// spilling has kernels that need more registers than they may use, by different amounts.
 const spilling = `#define __global__ __attribute__((global))
 #define __device__ __attribute__((device))
 #ifdef __gfx90a__
@@ -83,7 +83,7 @@ __attribute__((used)) __global__ FEW(24) void hidden(float *p) {
 }
 `
 
-// said are the values of a kernel that the remarks of the compiler state, by the names of offload diff.
+// said are the values of a kernel in the remarks of the compiler, by their names in offload diff.
 type said map[string]int64
 
 var (
@@ -94,7 +94,8 @@ var (
 	}
 )
 
-// compileWithRemarks compiles a source for a GPU with the clang of a release, and returns what its remarks state of each kernel.
+// compileWithRemarks compiles a source for a GPU with the clang of a release, and returns the
+// values of each kernel in its remarks.
 func compileWithRemarks(t *testing.T, release releases.Release, source, arch, out string) map[string]said {
 	t.Helper()
 	cmd := release.Command(t, "clang", "-x", "hip", "--offload-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", "-O3", "-w",
@@ -112,7 +113,7 @@ func compileWithRemarks(t *testing.T, release releases.Release, source, arch, ou
 			all[match[2]] = current
 			continue
 		}
-		// After a call through a pointer the remark has no number: only the linker knows it.
+		// For a call through a pointer, the remark has no number: only the linker knows it.
 		if n, err := strconv.ParseInt(match[2], 10, 64); err == nil && remarkName[match[1]] != "" {
 			current[remarkName[match[1]]] = n
 		}
@@ -176,8 +177,8 @@ func diff(t *testing.T, args ...string) (d difference) {
 	return d
 }
 
-// TestUpgradeCounts compares what offload diff says of two releases with an independent count: every value that the
-// remarks of the compilers report, of kernels in files and in directories.
+// TestUpgradeCounts compares offload diff of two releases with an independent count: every value in
+// the compilers' remarks, of kernels in files and in directories.
 func TestUpgradeCounts(t *testing.T) {
 	project, err := root.Project()
 	if err != nil {
@@ -211,7 +212,7 @@ func TestUpgradeCounts(t *testing.T) {
 				}
 			}
 		}
-		// The same code is there twice, as in a library and its archive.
+		// The same code is present twice, as in a library and its archive.
 		first, err := os.ReadFile(filepath.Join(dir, fmt.Sprint(number), "0-gfx1100.co"))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, fmt.Sprint(number), "copy.co"), first, 0o666)
@@ -242,7 +243,7 @@ func TestUpgradeCounts(t *testing.T) {
 			for value, delta := range k.Deltas {
 				name := k.Arch + " " + k.Name + " " + value
 				if value == "code_size" || value == "occupancy" {
-					continue // no remark states the size, and LLVM 23 has another rule than 22 for the occupancy by SGPRs
+					continue // no remark states the size, and LLVM 22 and 23 compute the occupancy by SGPRs differently
 				}
 				if bothState(stated, pair, k.Arch, k.Name, value) {
 					got = append(got, fmt.Sprint(name, " ", delta))
@@ -334,7 +335,7 @@ func hasRemarks(t *testing.T, d difference, passes ...string) {
 	}
 }
 
-// testLog returns what a test of the workspace printed.
+// testLog returns the output of a test of the workspace.
 func testLog(t *testing.T, w *bazeltest.Workspace, name string) string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(w.Dir, "bazel-testlogs", name, "test.log"))
@@ -361,7 +362,7 @@ func TestUpgradeRule(t *testing.T) {
 	if !strings.Contains(message, "limits exceeded: ") || !strings.Contains(message, "For the report, run: bazel run //:upgrade") {
 		t.Fatalf("%v\n%s\n%s", err, result.Output, message)
 	}
-	// The result is that of the verb for the same files.
+	// The result equals that of the verb for the same files.
 	var built difference
 	if err := json.Unmarshal(w.Read("upgrade.json"), &built); err != nil {
 		t.Fatal(err)

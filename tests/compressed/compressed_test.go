@@ -1,5 +1,5 @@
-// Package compressed has LLVM's tool and ROCm's code object manager read every
-// form of compressed bundle that is written here, and reads LLVM's.
+// Package compressed reads every form of compressed bundle of ours with LLVM's tool and ROCm's code
+// object manager, and LLVM's bundles with our program.
 package compressed
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/comgr"
 )
 
@@ -21,13 +21,13 @@ func TestMain(m *testing.M) {
 	llvm.Main(m, comgr.Header, "cc")
 }
 
-// processors are of three families, so that large bundles are cut.
+// processors are of three families, so that large bundles are divided into parts.
 var processors = []string{"gfx803", "gfx90a", "gfx942", "gfx1030", "gfx1031", "gfx1100", "gfx1201"}
 
 func entryID(processor string) string { return "hipv4-amdgcn-amd-amdhsa--" + processor }
 
-// code returns n bytes like machine code: from a small vocabulary, much the same for
-// every seed.
+// code returns n bytes that resemble machine code: from a small vocabulary, and similar for every
+// seed.
 func code(seed uint64, n int) []byte {
 	words := rand.New(rand.NewPCG(1, 1))
 	var dict [512]uint64
@@ -46,7 +46,7 @@ func code(seed uint64, n int) []byte {
 	return b[:n]
 }
 
-// bench is a folder with an image for each processor.
+// bench is a directory with an image for each processor.
 type bench struct {
 	t        *testing.T
 	dir      string
@@ -93,7 +93,7 @@ func (b *bench) offloadBundle(flags ...string) {
 	b.run(b.offload, append(append([]string{"bundle", "--type", "bc", "--align", "4096", "--compress", "--output", "bundle"}, flags...), entries(itself)...)...)
 }
 
-// check has the three programs take the bundle apart.
+// check unbundles with all three programs.
 func (b *bench) check(manager *comgr.Unbundler) {
 	b.t.Helper()
 	ids := make([]string, len(processors))

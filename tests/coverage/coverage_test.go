@@ -16,15 +16,15 @@ import (
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/codeobject"
-	"github.com/rules-offload/rules_offload/internal/fixture"
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 	"github.com/rules-offload/rules_offload/tests/internal/comgr"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m, comgr.Header, "cc") }
 
-// pool are target IDs of entries, and the flags that their code has.
+// pool has target IDs of entries, and the ELF flags of their code.
 var pool = []struct {
 	id    string
 	flags uint32
@@ -40,7 +40,7 @@ var pool = []struct {
 
 var gpus = []string{"gfx900", "gfx906", "gfx90a", "gfx942", "gfx1010", "gfx1030", "gfx1100", "gfx1201", "gfx908", "gfx1102"}
 
-// Names that the runtime asks for, in its order.
+// Names that the runtime searches for, in its order.
 func asked(m coverage.Mode) []string {
 	features := strings.TrimPrefix(m.String(), m.Processor)
 	ids := []string{"hipv4-amdgcn-amd-amdhsa--" + m.String()}
@@ -68,7 +68,7 @@ func TestCodeObjectManager(t *testing.T) {
 			for _, i := range random.Perm(len(pool))[:1+random.IntN(6)] {
 				processor, _, _ := strings.Cut(pool[i].id, ":")
 				if named[processor] {
-					continue // of one processor there is one entry, as in valid bundles
+					continue // one entry for each processor, as in valid bundles
 				}
 				named[processor] = true
 				kind := []string{"hip", "hipv4"}[random.IntN(2)]
@@ -90,7 +90,7 @@ func TestCodeObjectManager(t *testing.T) {
 			if err := os.WriteFile(file, fixture.BundleOf(t, bundle.Options{Align: 4096}, items...), 0o666); err != nil {
 				t.Fatal(err)
 			}
-			given := make(map[string]string) // entry by the name that is asked for
+			given := make(map[string]string) // entry by the requested name
 			for _, name := range gpus {
 				gpu, err := coverage.ParseGPU(name)
 				if err != nil {

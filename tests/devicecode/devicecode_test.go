@@ -1,8 +1,6 @@
-// Package devicecode compares the code that the rules make with what clang's own
-// driver makes of the same sources with the same flags: every figure of the
-// metadata of every kernel, and the sizes of the functions.
-//
-// One GPU of each kind is compared; all of them with
+// Package devicecode compares code of the rules with code that clang's own driver compiles from the
+// same sources with the same flags: every value in the metadata of every kernel, and the sizes of
+// the functions. By default, it compares one GPU of each kind; for all GPUs, run
 //
 //	bazel test //tests/devicecode:devicecode_test --//tests/devicecode:all
 package devicecode
@@ -22,14 +20,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 const thisPackage = "tests/devicecode"
 
-// modes are the compilation modes and the flags of device code that each has,
-// see offload_device_toolchain.
+// modes are the compilation modes and their flags for device code, see offload_device_toolchain.
 var modes = map[string][]string{
 	"fastbuild": {"-O2"},
 	"dbg":       {"-O1", "-g"},
@@ -46,8 +43,7 @@ func TestMain(m *testing.M) {
 	llvm.Main(m)
 }
 
-// built returns the folder that has a folder of images for each mode, and the
-// one with the sources.
+// built returns the directory with the images of each mode, and that of the sources.
 func built(t *testing.T) (images, sources string) {
 	t.Helper()
 	if root.Bazel() {
@@ -118,7 +114,7 @@ func kernels(t *testing.T, file string) map[string]string {
 	return result
 }
 
-// same compares the kernels of a code object with those of the driver's.
+// same compares the kernels of a code object with those of the driver's code object.
 func same(t *testing.T, made, wanted string, atLeast int) {
 	t.Helper()
 	want := kernels(t, wanted)
@@ -137,13 +133,13 @@ func same(t *testing.T, made, wanted string, atLeast int) {
 	}
 }
 
-// hip are the arguments of clang's driver for one architecture.
+// hip returns the arguments of clang's driver for one architecture.
 func hip(arch string, more ...string) []string {
 	args := []string{"-nogpulib", "-nogpuinc", "-Wno-unused-command-line-argument", "--offload-device-only", "--no-gpu-bundle-output", "--offload-arch=" + arch}
 	return append(args, more...)
 }
 
-// filesIn returns the files below a folder, of which there must be some.
+// filesIn returns the files below a directory, and fails if there are none.
 func filesIn(t *testing.T, folder string) []string {
 	t.Helper()
 	var files []string
@@ -159,13 +155,13 @@ func filesIn(t *testing.T, folder string) []string {
 	return files
 }
 
-// each calls fn for each mode and image of a target, several at once.
+// each calls fn for each mode and image of a target, in parallel.
 func each(t *testing.T, name string, fn func(t *testing.T, mode, arch, image, sources string)) {
 	images, sources := built(t)
 	for mode := range modes {
 		folder := filepath.Join(images, mode, name)
 		for _, file := range filesIn(t, folder) {
-			// ARCH.co, or ARCH/SOURCE.co of one source.
+			// ARCH.co, or ARCH/SOURCE.co for a single source.
 			arch, source, _ := strings.Cut(strings.TrimPrefix(strings.TrimSuffix(file, filepath.Ext(file)), folder+"/"), "/")
 			if i := strings.Index(arch, "_"); strings.HasPrefix(arch, "gfx") && i >= 0 {
 				arch = strings.ReplaceAll(arch, "_", ":")
@@ -183,7 +179,7 @@ func each(t *testing.T, name string, fn func(t *testing.T, mode, arch, image, so
 // limit holds as many compilations as there are processors.
 var limit = make(chan struct{}, runtime.NumCPU())
 
-// inRDC returns all sources; alone those that no other one is needed for.
+// inRDC returns all sources, or with alone those that do not need another source.
 func inRDC(t *testing.T, sources string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(sources, "*.hip"))
@@ -200,8 +196,7 @@ func alone(t *testing.T, sources string) []string {
 	})
 }
 
-// TestAlone compares code without -fgpu-rdc: each source with its own code
-// object of the driver's.
+// TestAlone compares code without -fgpu-rdc: a code object for each source.
 func TestAlone(t *testing.T) {
 	each(t, "alone", func(t *testing.T, mode, arch, image, sources string) {
 		got := kernels(t, image)
@@ -222,7 +217,7 @@ func TestAlone(t *testing.T) {
 	})
 }
 
-// TestLinked compares code of all sources with what -fgpu-rdc --hip-link makes.
+// TestLinked compares code of all sources with the output of -fgpu-rdc --hip-link.
 func TestLinked(t *testing.T) {
 	each(t, "linked", func(t *testing.T, mode, arch, image, sources string) {
 		out := filepath.Join(t.TempDir(), "driver.co")
@@ -232,7 +227,7 @@ func TestLinked(t *testing.T) {
 	})
 }
 
-// TestFlags compares code for which there are flags that change it.
+// TestFlags compares code that is compiled with flags that change it.
 func TestFlags(t *testing.T) {
 	each(t, "flagged", func(t *testing.T, mode, arch, image, sources string) {
 		out := filepath.Join(t.TempDir(), "driver.co")
@@ -266,7 +261,7 @@ func TestLibrary(t *testing.T) {
 	})
 }
 
-// TestLibraries compares code of a library with that of each of its sources alone.
+// TestLibraries compares code of a library with code of each of its sources alone.
 func TestLibraries(t *testing.T) {
 	each(t, "libraries", func(t *testing.T, mode, arch, image, sources string) {
 		source := strings.TrimSuffix(filepath.Base(image), ".co") + ".hip"
@@ -276,8 +271,8 @@ func TestLibraries(t *testing.T) {
 	})
 }
 
-// TestOneLink compares code of two libraries with what one link of both makes:
-// that of a program, and that of a library which takes what it needs of another.
+// TestOneLink compares code of two libraries with one link of both: in a program, and in a library
+// that uses sources of another.
 func TestOneLink(t *testing.T) {
 	for name, files := range map[string][]string{
 		"program_code": {"across.hip", "functions.hip"},
@@ -361,8 +356,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// TestForgottenLink links a program without the object that defines what another
-// requires, with each linker and with --gc-sections.
+// TestForgottenLink links a program without the object that defines a required symbol, with each
+// linker and with --gc-sections.
 func TestForgottenLink(t *testing.T) {
 	dir := t.TempDir()
 	offload := func(args ...string) {
@@ -406,9 +401,9 @@ func TestForgottenLink(t *testing.T) {
 	}
 }
 
-// TestBitcode compares kernels that call a device_bitcode_library with the same
-// functions in the source: they are inlined, and nothing else of the library is
-// there.
+// TestBitcode compares kernels that call a device_bitcode_library with kernels that have the same
+// functions in their source: the functions are inlined, and no other function of the library
+// remains.
 func TestBitcode(t *testing.T) {
 	for _, name := range []string{"bitcode_kernels", "bitcode_library"} {
 		t.Run(name, func(t *testing.T) {
@@ -436,8 +431,8 @@ func TestBitcode(t *testing.T) {
 
 var language = regexp.MustCompile(`\n    \.language(_version)?:.*(\n      - .*)*`)
 
-// withoutLanguage takes from the metadata of kernels what source language they
-// have: with bitcode of OpenCL C, clang calls them OpenCL C.
+// withoutLanguage removes the source language from the metadata of kernels: clang marks kernels
+// that link bitcode of OpenCL C as OpenCL C.
 func withoutLanguage(kernels map[string]string) map[string]string {
 	result := map[string]string{}
 	for name, kernel := range kernels {
@@ -476,8 +471,8 @@ func TestOpenMP(t *testing.T) {
 					run(t, sources, "clang", append(args, "-c", source, "-o", object)...)
 					link = append(link, object)
 				}
-				// The names of kernels have the numbers of the file's device and inode.
-				// So have those of what is in both; figures do not.
+				// The names of kernels contain the numbers of the file's device and inode, and so
+				// do the names of shared data; the values do not.
 				run(t, dir, "clang-linker-wrapper", link...)
 				linked, err := filepath.Glob(filepath.Join(dir, "*.img"))
 				if err != nil || len(linked) != 1 {
@@ -492,8 +487,8 @@ func TestOpenMP(t *testing.T) {
 	}
 }
 
-// TestOpenMPForNVIDIA compares what becomes of the bitcode that the rule makes
-// for NVIDIA's GPUs with what becomes of that of clang -fopenmp-target-jit.
+// TestOpenMPForNVIDIA compiles the bitcode of the rule for NVIDIA's GPUs and that of clang
+// -fopenmp-target-jit further, and compares the results.
 func TestOpenMPForNVIDIA(t *testing.T) {
 	each(t, "jit", func(t *testing.T, mode, arch, image, sources string) {
 		dir := t.TempDir()
@@ -536,8 +531,8 @@ func TestOpenMPForNVIDIA(t *testing.T) {
 	})
 }
 
-// TestFatObjects compares what offload_link makes of fat objects with what
-// clang's driver makes of them when it links a program.
+// TestFatObjects compares the output of offload_link for fat objects with that of clang's driver
+// when it links a program.
 func TestFatObjects(t *testing.T) {
 	images, _ := built(t)
 	for mode, flags := range modes {
@@ -582,7 +577,7 @@ func unnumbered(kernels map[string]string) map[string]string {
 func TestPortable(t *testing.T) {
 	each(t, "portable", func(t *testing.T, mode, arch, image, sources string) {
 		if mode == "dbg" {
-			return // it holds the path of the source
+			return // contains the path of the source
 		}
 		out := filepath.Join(t.TempDir(), "driver.spv")
 		run(t, sources, "clang", append(hip(arch, modes[mode]...), "-use-spirv-backend", "-x", "hip", "several.hip", "-o", out)...)
@@ -593,8 +588,8 @@ func TestPortable(t *testing.T) {
 	})
 }
 
-// TestPTX compares the number of instructions of each kernel: PTX of one source,
-// and of two that are linked.
+// TestPTX compares the number of instructions of each kernel in PTX of one source and of two linked
+// sources.
 func TestPTX(t *testing.T) {
 	for name, kernels := range map[string]int{"ptx": 4, "ptx_linked": 5} {
 		t.Run(name, func(t *testing.T) {
@@ -630,8 +625,7 @@ func TestPTX(t *testing.T) {
 
 var ptxEntry = regexp.MustCompile(`\.entry (\w+)\(`)
 
-// resources are the directives of a kernel that say how it is launched, and
-// what memory it takes.
+// resources are the directives of a kernel for its launch and its memory.
 var resources = regexp.MustCompile(`^\.(maxntid|reqntid|minnctapersm|maxnreg|local|shared)\b`)
 
 // directives returns the resources of each kernel in PTX.
@@ -650,7 +644,7 @@ func directives(t *testing.T, file string) map[string][]string {
 		case line == "}":
 			kernel = ""
 		case kernel != "" && resources.MatchString(line):
-			// A depot is called by the number of its function.
+			// The name of a depot contains the number of its function.
 			line, _, _ = strings.Cut(line, " //")
 			result[kernel] = append(result[kernel], depot.ReplaceAllString(strings.TrimSpace(line), "__local_depot"))
 		}
@@ -660,7 +654,7 @@ func directives(t *testing.T, file string) map[string][]string {
 
 var depot = regexp.MustCompile(`__local_depot\d+`)
 
-// instructions counts those of each kernel in PTX.
+// instructions returns the number of instructions of each kernel in PTX.
 func instructions(t *testing.T, file string) map[string]int {
 	t.Helper()
 	content, err := os.ReadFile(file)
@@ -691,8 +685,8 @@ func size(t *testing.T, file string) int64 {
 	return info.Size()
 }
 
-// TestDebugInformation verifies the debug information of -c dbg with llvm-dwarfdump, and checks
-// the names of files in it.
+// TestDebugInformation verifies the debug information of -c dbg with llvm-dwarfdump, and checks its
+// file names.
 func TestDebugInformation(t *testing.T) {
 	images, _ := built(t)
 	for name, source := range map[string]string{

@@ -15,15 +15,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }
 
-// files is a workspace with sources of all languages. Most of them use a header
-// of another package, one that is generated, or a define of their rule: without
-// the right flags there are errors.
+// files is a workspace with sources of all languages. Most of them require a header of another
+// package, a generated header, or a define of their rule: without the right flags, they do not
+// compile.
 var files = map[string]string{
 	"BUILD.bazel": `load("@rules_cc//cc:defs.bzl", "cc_library")
 load("@rules_offload//rules:defs.bzl", "cuda_ptx", "hip_code_objects", "hip_library", "openmp_library")
@@ -116,7 +116,7 @@ void scale(double *data) {
 `,
 	"target.cc": `#include <device.h>
 #include <cmath>
-double root(double value); // clangd reads what comes before the first declaration by itself: no pragma may begin there
+double root(double value); // clangd parses the text before the first declaration separately: a pragma must not begin there
 #pragma omp declare target
 double root(double value) { return std::sqrt(value) * SIZE; }
 #pragma omp end declare target
@@ -127,7 +127,7 @@ std::vector<int> numbers(SIZE);
 `,
 }
 
-// entry is one of compile_commands.json.
+// entry is an entry of compile_commands.json.
 type entry struct {
 	Directory string   `json:"directory"`
 	File      string   `json:"file"`
@@ -151,7 +151,7 @@ func TestClangd(t *testing.T) {
 	}
 	clangd := command(filepath.Join(sources, "tools", "offline", "clangd"))
 
-	// Generated headers, and links to those with a prefix, are there after a build.
+	// Generated headers, and links to headers with a prefix, exist after a build.
 	w.Bazel("build", "//:kernels", "//:library", "//:plain", "//:ptx")
 	program := filepath.Join(t.TempDir(), "compile_commands")
 	command("go", "build", "-o", program, "./tools/compile_commands")
@@ -203,7 +203,7 @@ func TestClangd(t *testing.T) {
 			if want != "-c++" && !e.has(want) {
 				t.Errorf("%s: entry %d has no %s: %s", name, i, want, e.Arguments)
 			}
-			// clangd takes the first entry of a file, so each is shown to it alone.
+			// clangd uses the first entry of a file, so each entry is tested alone.
 			folder := t.TempDir()
 			alone, err := json.Marshal([]entry{e})
 			if err != nil {
@@ -218,7 +218,7 @@ func TestClangd(t *testing.T) {
 		}
 	}
 
-	// It does see errors.
+	// clangd reports errors if the flags are wrong.
 	for _, name := range []string{"library.hip", "openmp.c"} {
 		w.Write(name, strings.ReplaceAll(files[name], "SIZE", "MISSING"))
 		if out, ok := check(w.Dir, name); ok {

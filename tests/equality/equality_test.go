@@ -1,5 +1,5 @@
-// Package equality builds every rule in every way Bazel can run an action, in
-// two folders, and compares the bytes.
+// Package equality builds every rule with every way in which Bazel can run an action, in two
+// directories, and compares the outputs.
 package equality
 
 import (
@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )
@@ -33,10 +33,10 @@ type strategy struct {
 	others  []string // runners that other actions may have; the same if nil
 	says    string   // a required part of Bazel's output, which distinguishes the kinds of workers
 	mapped  bool     // whether the paths of outputs are the same in all configurations
-	raced   bool     // whether actions run here and remotely at once
+	raced   bool     // whether actions run locally and remotely at the same time
 }
 
-// forProgram is a flag for each mnemonic of the program.
+// forProgram returns a flag for each mnemonic of the program.
 func forProgram(strategy string) []string {
 	var flags []string
 	for mnemonic := range actions {
@@ -63,7 +63,7 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 		sandbox = []string{"linux-sandbox"}
 		hit     = []string{"disk cache hit"}
 		disk    = "--disk_cache=" + t.TempDir()
-		// What clang makes is taken from the disk cache, what the program makes is not.
+		// Outputs of clang come from the disk cache, outputs of the program do not.
 		workers = append(forProgram("worker"), "--spawn_strategy=linux-sandbox", "--worker_verbose", disk, "--remote_download_outputs=all",
 			"--modify_execution_info=^(?!"+ofClang+")Offload.*=+no-cache,Genrule=+no-cache")
 		remote = []string{"--remote_executor=" + server.Address(), "--remote_download_outputs=all", "--noremote_local_fallback", "--jobs=8"}
@@ -73,7 +73,8 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 	remotely := strategy{name: "remote", flags: append(slices.Clip(remote), "--spawn_strategy=remote"), program: []string{"remote"}}
 	strategies := func(first bool) []strategy {
 		if !first {
-			// The results are there already, from another folder: nothing in an action depends on where it ran.
+			// The cache has the results of another directory: no action may depend on its
+			// directory.
 			diskCache.program, remotely.program = hit, []string{"remote cache hit"}
 		}
 		list := []strategy{
@@ -95,7 +96,8 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 				program: []string{"remote", "remote cache hit"}, mapped: true},
 		}
 		if first {
-			// Both ways at once, each action taking what comes first. Once is enough: it runs everything twice.
+			// Both ways at the same time: each action takes the first result. One round is enough,
+			// because it runs everything twice.
 			list = append(list, strategy{name: "dynamic", flags: append(append(slices.Clip(remote), forProgram("dynamic")...), "--internal_spawn_scheduler",
 				"--spawn_strategy=dynamic", "--dynamic_local_strategy=worker,linux-sandbox", "--dynamic_remote_strategy=remote",
 				"--experimental_local_execution_delay=0", "--noremote_accept_cached",
@@ -135,7 +137,8 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 				if outputs == nil {
 					for _, spawn := range result.Spawns {
 						for _, name := range spawn.Outputs {
-							// Lists of unused headers from a cache or another machine stay in Bazel's memory.
+							// Lists of unused headers from a cache or another machine are only in
+							// Bazel's memory.
 							if !isList(name) {
 								outputs = append(outputs, filesOf(t, workspace.Dir, name)...)
 							}
@@ -164,8 +167,8 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 
 				again := workspace.Bazel(append([]string{"build", "//:all"}, strategy.flags...)...)
 				for _, spawn := range again.Spawns {
-					// Bazel does not write lists of unused headers that come from elsewhere, and with
-					// --remote_download_outputs=all, it takes these results again.
+					// Bazel does not write lists of unused headers from another machine. With
+					// --remote_download_outputs=all, it downloads these results again.
 					if !slices.ContainsFunc(spawn.Outputs, isList) || strategy.name == "sandbox" || strategy.name == "path mapping" {
 						t.Errorf("the second build was not empty: %v", spawn)
 					}
@@ -178,7 +181,7 @@ func TestEveryStrategyGivesTheSameBytes(t *testing.T) {
 // isList reports whether an output is a list of unused headers.
 func isList(name string) bool { return strings.HasSuffix(name, ".unused") }
 
-// machinePlaces are the folders that neither command lines nor outputs may name.
+// machinePlaces are the directories that neither command lines nor outputs may name.
 func machinePlaces(t *testing.T, workspace *bazeltest.Workspace) []string {
 	t.Helper()
 	execroot := workspace.Execroot()
@@ -221,13 +224,12 @@ func checkRunners(t *testing.T, result *bazeltest.Result, strategy strategy) {
 	}
 }
 
-// hostEnv is what the C++ toolchain gives to its compilations, and so to those of host
-// code: the same for everybody.
+// hostEnv is the environment that the C++ toolchain sets for compilations, and therefore for those
+// of host code.
 var hostEnv = []string{"PWD=/proc/self/cwd"}
 
-// checkSpawn checks that an action of the rules depends on no environment but
-// hostEnv, and that its command line names no place of this machine, and no
-// configuration where these are mapped to one.
+// checkSpawn checks that an action of the rules uses no environment but hostEnv, and that its
+// command line names no directory of this machine, and no configuration if paths are mapped.
 func checkSpawn(t *testing.T, spawn bazeltest.Spawn, places []string, mapped bool) {
 	t.Helper()
 	if !strings.HasPrefix(spawn.Mnemonic, "Offload") {

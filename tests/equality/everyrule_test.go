@@ -369,7 +369,7 @@ int sum(int x) {
 	return files
 }
 
-// actions are the numbers of actions of everyRule.
+// actions are the numbers of actions in everyRule, by mnemonic.
 var actions = map[string]int{
 	"CppArchive":                1,
 	"Genrule":                   4,
@@ -409,29 +409,29 @@ var actions = map[string]int{
 	"OffloadWheel":              1,
 }
 
-// ofClang is the beginning of the mnemonics of actions that run clang. The
-// others run this project's program, in a worker where Bazel allows it.
+// ofClang is the beginning of the mnemonics of actions that run clang. The other actions run this
+// project's program, in a worker if Bazel allows it.
 const ofClang = "Offload(Bitcode|Hip|Cuda|OpenMp|DeviceLink|Merge|Link)"
 
-// mapsPaths reports whether Bazel maps paths of a mnemonic where it is asked to.
-// Portable code holds the command line that it was compiled with, and a comparison reads
-// two files that differ in the configuration only.
+// mapsPaths reports whether Bazel maps the paths of a mnemonic on request. Portable code contains
+// the command line of its compilation, and a comparison reads two files that differ only in the
+// configuration.
 func mapsPaths(mnemonic string) bool {
 	return strings.HasPrefix(mnemonic, "Offload") && mnemonic != "OffloadHipPortableCompile" && mnemonic != "OffloadCompilerDiff"
 }
 
 var clang = regexp.MustCompile("^" + ofClang)
 
-// ofProgram reports whether a mnemonic is one of the actions that a worker can do.
+// ofProgram reports whether a worker can run the actions of a mnemonic.
 func ofProgram(mnemonic string) bool {
 	return strings.HasPrefix(mnemonic, "Offload") && !clang.MatchString(mnemonic)
 }
 
-// noRule matches what users load that makes no actions of its own: selects, an aspect,
-// and the macros for programs, which are a hip_library and a rule for C++.
+// noRule matches exported names that have no actions of their own: selects, an aspect, and the
+// macros for programs, which consist of a hip_library and a C++ rule.
 var noRule = regexp.MustCompile("_aspect$|^(if|requires)_|^hip_(binary|test)$")
 
-// TestEveryRuleIsThere checks that everyRule has each rule that users can load.
+// TestEveryRuleIsThere checks that everyRule has each rule of defs.bzl.
 func TestEveryRuleIsThere(t *testing.T) {
 	defs, err := os.ReadFile(filepath.Join(bazeltest.Sources(t), "rules", "defs.bzl"))
 	if err != nil {

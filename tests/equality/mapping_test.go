@@ -9,16 +9,15 @@ import (
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
-// TestCommandLines checks actions without a build.
+// TestCommandLines checks actions with aquery, without a build.
 func TestCommandLines(t *testing.T) {
 	workspace := bazeltest.New(t, t.TempDir(), everyRule())
 	t.Run("path mapping", func(t *testing.T) { testPathMapping(t, workspace) })
 	t.Run("requirements", func(t *testing.T) { testRequirements(t, workspace) })
 }
 
-// testPathMapping checks that the command lines of all rules name no
-// configuration where Bazel is asked to map paths, and that those of actions
-// that do not support it do: else this would see nothing.
+// testPathMapping checks that the command lines of all rules name no configuration if Bazel maps
+// paths, and that those of actions without support for it do, which shows that the check works.
 func testPathMapping(t *testing.T, workspace *bazeltest.Workspace) {
 	for _, mapping := range []bool{true, false} {
 		var flags []string
@@ -55,10 +54,9 @@ func testPathMapping(t *testing.T, workspace *bazeltest.Workspace) {
 	}
 }
 
-// testRequirements checks what actions say about their execution: none keeps
-// itself from caches, sandboxes or other machines, all that run the program
-// alone can do so in every kind of worker, and all that can have their paths
-// mapped say so.
+// testRequirements checks the execution requirements of actions: none excludes caches, sandboxes or
+// other machines, all that run only the program support every kind of worker, and all whose paths
+// can be mapped declare it.
 func testRequirements(t *testing.T, workspace *bazeltest.Workspace) {
 	anywhere := map[string]string{"supports-path-mapping": "1"}
 	worker := map[string]string{
@@ -77,7 +75,7 @@ func testRequirements(t *testing.T, workspace *bazeltest.Workspace) {
 		case !mapsPaths(action.Mnemonic):
 			want = map[string]string{}
 		}
-		// Bazel adds this for the list of unused headers.
+		// Bazel adds this requirement for the list of unused headers.
 		const inline = "internal-inline-outputs"
 		if strings.HasSuffix(action.Requirements[inline], ".unused") {
 			delete(action.Requirements, inline)

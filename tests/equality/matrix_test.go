@@ -19,7 +19,8 @@ const attributesOfAll = `    compatible_with = [":special"],
     testonly = True,
 `
 
-// attributesOfOurs are those whose meaning depends on the actions of a rule. tags are added to those that it has.
+// attributesOfOurs are the attributes whose meaning depends on the actions of a rule. tags are
+// added to those that it has.
 const attributesOfOurs = `    features = ["parse_headers"],
     toolchains = [":variables"],
     visibility = ["//visibility:private"],
@@ -27,8 +28,9 @@ const attributesOfOurs = `    features = ["parse_headers"],
 
 const matrixTags = `"requires-matrix", "no-remote-cache"`
 
-// matrixFile is added to the BUILD file: what the attributes refer to, and programs that link the libraries.
-// They do not have compatible_with, which a default dependency of cc_binary does not support.
+// matrixFile is appended to the BUILD file: targets for the attributes, and programs that link the
+// libraries. They do not have compatible_with, which a default dependency of cc_binary does not
+// support.
 const matrixFile = `
 load("@rules_cc//cc:defs.bzl", "cc_binary", "cc_library")
 load("@rules_offload//rules:defs.bzl", "hip_binary", "hip_test")
@@ -117,7 +119,7 @@ var flagsOf = map[string]string{
 	"openmp_library":         "    copts = [\"$(MATRIX)\"],\n    data = [\"main.cc\"],\n    linkopts = [\"-Wl,--defsym=openmp_$(MATRIX_SYMBOL)=0\"],\n",
 }
 
-// groupsOf are the exec groups of rules, besides that of the rule itself.
+// groupsOf are the exec groups of rules, besides the default one.
 var groupsOf = map[string][]string{
 	"cuda_ptx": {"compile", "link"}, "device_bitcode_library": {"compile"}, "hip_code_objects": {"compile", "link"},
 	"hip_device_link": {"bundle", "compile", "link"}, "hip_library": {"bundle", "compile", "link"},
@@ -125,7 +127,7 @@ var groupsOf = map[string][]string{
 	"offload_images": nil, "offload_package_test": nil, "offload_per_arch": nil,
 }
 
-// groupOf returns the exec group that the actions of a mnemonic are in.
+// groupOf returns the exec group of the actions of a mnemonic.
 func groupOf(mnemonic string) string {
 	switch {
 	case mnemonic == "OffloadParseHeader":
@@ -195,7 +197,8 @@ func names(build string) []string {
 	return found
 }
 
-// TestAttributes checks what the attributes that Bazel and rules_cc define mean for each rule, in its actions.
+// TestAttributes checks the effect of attributes that Bazel and rules_cc define on the actions of
+// each rule.
 func TestAttributes(t *testing.T) {
 	files := matrix()
 	workspace := bazeltest.New(t, t.TempDir(), files)
@@ -226,7 +229,7 @@ func mnemonics(commands []bazeltest.Command) map[string]int {
 	return n
 }
 
-// testTags checks that tags for the execution reach all actions.
+// testTags checks that execution tags reach all actions.
 func testTags(t *testing.T, commands []bazeltest.Command) {
 	seen := mnemonics(commands)
 	for mnemonic := range actions {
@@ -349,8 +352,8 @@ func testProperties(t *testing.T, workspace *bazeltest.Workspace) {
 	}
 }
 
-// testDependents checks that targets that may not depend on ours fail: those of other packages, those that are not
-// testonly, and those of another environment.
+// testDependents checks that targets that must not depend on ours fail: those of other packages,
+// those that are not testonly, and those of another environment.
 func testDependents(t *testing.T, workspace *bazeltest.Workspace, names []string) {
 	for _, test := range []struct{ name, pkg, attributes, message string }{
 		{"visibility", "other/", "testonly = True", "Visibility error"},
@@ -385,7 +388,7 @@ func testDependents(t *testing.T, workspace *bazeltest.Workspace, names []string
 	}
 }
 
-// testIncompatible checks that Bazel skips targets that the target platform is incompatible with.
+// testIncompatible checks that Bazel skips targets that are incompatible with the target platform.
 func testIncompatible(t *testing.T, workspace *bazeltest.Workspace) {
 	build := everyRule()["BUILD.bazel"]
 	incompatible := withAttributes(build, func(rule string) string {

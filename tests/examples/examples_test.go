@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 	"github.com/rules-offload/rules_offload/tests/pages"
@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	llvm.Main(m, "buildbox-casd", "clang", "lld")
 }
 
-// TestExamples follows the page of every example, with the program of this test.
+// TestExamples runs the commands on the page of every example, with the program of this test.
 func TestExamples(t *testing.T) {
 	folder := filepath.Join(bazeltest.Sources(t), "examples")
 	entries, err := os.ReadDir(folder)
@@ -27,7 +27,7 @@ func TestExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, entry := range entries {
-		// TestRemoteExecution has the one, tests/rocm the other.
+		// TestRemoteExecution runs remote_execution, tests/rocm runs rocm.
 		if !entry.IsDir() || entry.Name() == "remote_execution" || entry.Name() == "rocm" {
 			continue
 		}
@@ -47,8 +47,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestFilesAreListed checks that Bazel runs this test again when a file of an
-// example changes.
+// TestFilesAreListed checks that Bazel runs this test again after a change of a file of an example.
 func TestFilesAreListed(t *testing.T) {
 	sources := bazeltest.Sources(t)
 	list, err := os.ReadFile(filepath.Join(sources, "tests", "examples", "files.bzl"))
@@ -79,7 +78,7 @@ func TestFilesAreListed(t *testing.T) {
 	}
 }
 
-// TestDeviceCode asks which device code is in a program, without building it.
+// TestDeviceCode queries the device code of a program without building it.
 func TestDeviceCode(t *testing.T) {
 	workspace := bazeltest.Example(t, "monorepo")
 	result := workspace.Bazel("cquery", "//:device_code", "--output=starlark", "--starlark:file=device_code.cquery", bazeltest.Prebuilt)
@@ -93,7 +92,7 @@ func TestDeviceCode(t *testing.T) {
 	}
 }
 
-// TestSizeBudget makes a kernel of the monorepo too large.
+// TestSizeBudget enlarges a kernel of the monorepo beyond its budget.
 func TestSizeBudget(t *testing.T) {
 	workspace := bazeltest.Example(t, "monorepo")
 	rules, err := os.ReadFile(filepath.Join(workspace.Dir, "build", "kernels.bzl"))
@@ -112,7 +111,7 @@ func TestSizeBudget(t *testing.T) {
 	}
 }
 
-// TestRemoteExecution builds everything remotely and downloads outputs only on request.
+// TestRemoteExecution builds everything remotely, and downloads outputs only on request.
 func TestRemoteExecution(t *testing.T) {
 	server, err := reapi.Start(context.Background(), reapi.Options{Dir: t.TempDir()})
 	if err != nil {
@@ -147,7 +146,7 @@ func TestRemoteExecution(t *testing.T) {
 	}
 	for _, spawn := range result.Spawns {
 		for _, output := range spawn.Outputs {
-			// Bazel creates the folder of an output directory, and leaves it empty.
+			// Bazel creates the parent of an output directory, and leaves it empty.
 			_ = filepath.WalkDir(filepath.Join(workspace.Dir, output), func(path string, d fs.DirEntry, err error) error {
 				if err == nil && !d.IsDir() {
 					t.Errorf("%s was fetched, and nobody asked for it", path)

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
-// compilers replaces the compiler of the machine in MODULE.bazel of an example: clang, and a C++ toolchain with a
-// sysroot, from an archive.
+// compilers replaces the compiler of the machine in MODULE.bazel of an example by archives: clang,
+// and a C++ toolchain with a sysroot.
 const compilers = `
 http_archive = use_repo_rule("@bazel_tools//tools/build_defs/repo:http.bzl", "http_archive")
 
@@ -38,8 +38,8 @@ use_repo(offload, "clang")
 register_toolchains("@clang//:all", "@toolchain//:toolchain")
 `
 
-// TestInputsAreComplete builds the examples in a sandbox that has the inputs of each action, a shell, and nothing else of
-// the machine: neither headers nor libraries nor compilers.
+// TestInputsAreComplete builds the examples in a sandbox that contains only the inputs of each
+// action and a shell: no headers, libraries or compilers of the machine.
 func TestInputsAreComplete(t *testing.T) {
 	file := func(name string) string { // of this directory
 		if !root.Bazel() {

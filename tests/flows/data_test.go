@@ -52,7 +52,8 @@ func TestDataOfPrograms(t *testing.T) {
 	}
 }
 
-// TestDataOfWindows links the data into a DLL that exports it and into a program, and reads both.
+// TestDataOfWindows links the data into a DLL that exports it and into a program, and reads it from
+// both.
 func TestDataOfWindows(t *testing.T) {
 	f := newFlow(t)
 	want := f.codeObject()

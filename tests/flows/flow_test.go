@@ -1,5 +1,5 @@
-// Package flows runs complete offloading flows with this project's program in the place of LLVM's tools,
-// from sources to a program that ran.
+// Package flows runs complete offloading flows, from sources to a running program, with this
+// project's program instead of LLVM's tools.
 package flows
 
 import (
@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/programs"
 )
 
@@ -20,13 +20,13 @@ const (
 	host = "x86_64-pc-linux-gnu"
 	// amd is the triple of AMD's GPUs.
 	amd = "amdgcn-amd-amdhsa"
-	// libraries is where libomptarget and libomp are.
+	// libraries is the directory of libomptarget and libomp.
 	libraries = "/usr/lib/llvm-22/lib"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m, "gcc", libraries+"/libomptarget.so") }
 
-// flow is a folder with the sources in which commands are run.
+// flow is a directory with the sources in which commands are run.
 type flow struct {
 	testing.TB
 	dir string
@@ -66,7 +66,7 @@ func (f *flow) run(program string, args ...string) string {
 	return f.pipe(nil, program, args...)
 }
 
-// pipe is run with standard input.
+// pipe runs a command with standard input.
 func (f *flow) pipe(stdin []byte, program string, args ...string) string {
 	f.Helper()
 	cmd := exec.Command(program, args...)
@@ -92,7 +92,7 @@ func (f *flow) fails(program string, args ...string) string {
 	return string(out)
 }
 
-// tool runs a program of LLVM.
+// tool returns the path of a program of LLVM.
 func (f *flow) tool(name string, args ...string) string {
 	f.Helper()
 	return f.run(f.toolPath(name), args...)
@@ -119,14 +119,14 @@ func (f *flow) offload(args ...string) string {
 	return f.run(llvm.Offload(f), args...)
 }
 
-// offloaded runs a program of the flow on a device or not at all.
+// offloaded runs a program of the flow on a device or on the host.
 func (f *flow) offloaded(name string) string {
 	f.Helper()
 	f.env = append(f.env, "OMP_TARGET_OFFLOAD=MANDATORY")
 	return f.run(f.path(name))
 }
 
-// runtime are arguments that link OpenMP's host and offloading runtimes.
+// runtime returns the arguments that link OpenMP's host and offloading runtimes.
 var runtime = []string{"-L" + libraries, "-lomptarget", "-lomp", "-Wl,-rpath," + libraries}
 
 // linker returns the arguments that make gcc or clang use a linker.
@@ -137,7 +137,7 @@ func linker(name string) []string {
 	return []string{"-fuse-ld=" + name}
 }
 
-// deviceRuntime are arguments of offload link for images that run on the CPU.
+// deviceRuntime returns arguments of offload link for images that run on the CPU.
 var deviceRuntime = []string{"--device-arg=" + host + "=-L" + libraries, "--device-arg=" + host + "=-lomp", "--device-arg=" + host + "=-lomptarget"}
 
 // link runs offload link.
@@ -146,7 +146,7 @@ func (f *flow) link(args ...string) string {
 	return f.offload(append([]string{"link", "--triple=" + host, "--clang=" + llvm.Tool(f, "clang")}, args...)...)
 }
 
-// same fails unless two files have the same content.
+// same fails unless two files have equal content.
 func (f *flow) same(a, b string) {
 	f.Helper()
 	if !bytes.Equal(f.read(a), f.read(b)) {

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// hip are the arguments of clang for HIP without ROCm. The ID of the
-// compilation unit is otherwise made from the path.
+// hip are the arguments of clang for HIP without ROCm. Without -cuid, clang computes the ID of the
+// compilation unit from the path.
 var hip = []string{"-nogpulib", "-nogpuinc", "-O2", "-cuid=flow", "-x", "hip"}
 
 var processors = []string{"gfx90a", "gfx1030", "gfx942"}
@@ -19,8 +19,8 @@ func (f *flow) hip(args ...string) {
 	f.clang(append(hip[:len(hip):len(hip)], args...)...)
 }
 
-// launched is what a program prints that launches the kernels, sorted where the
-// order is the linker's.
+// launched is the output of a program that launches the kernels, sorted where the linker determines
+// the order.
 var launched = strings.Split(`fat binary, page aligned: yes
   host-x86_64-unknown-linux-gnu-: empty
   KIND-amdgcn-amd-amdhsa--gfx90a: code object
@@ -35,8 +35,8 @@ launch _Z5scalePf grid 2,1,1 block 64
 launch _Z4fillILi5EEvPi grid 1,3,1 block 32
 unregister once`, "\n")
 
-// launches runs a program and compares what it prints with launched. kind is
-// that of the entries of its bundle.
+// launches runs a program and compares its output with launched. kind is the offload kind of the
+// entries of its bundle.
 func (f *flow) launches(program, kind string) {
 	f.Helper()
 	got := strings.Split(strings.TrimSpace(f.run(f.path(program))), "\n")
@@ -80,8 +80,8 @@ func TestHIP(t *testing.T) {
 	f.same("again.co", "gfx942.co")
 }
 
-// rdc compiles for late linking: device code for every architecture in an
-// offload binary that the host object carries.
+// rdc compiles for a device link: device code for every architecture, in an offload binary in the
+// host object.
 func (f *flow) rdc() {
 	f.Helper()
 	pack := []string{"pack", "--output=kernels.package"}
@@ -101,7 +101,7 @@ func TestHIPLateLinking(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
 	f.rdc()
-	// In steps.
+	// In separate steps.
 	bundle := []string{"bundle", "--output=linked.hipfb", "--align=4096", "--kind=hip", "--entry=host-x86_64-unknown-linux-gnu="}
 	for _, arch := range processors {
 		f.offload("extract", "--image=arch="+arch+",file=extracted-"+arch+".bc", "kernels.o")
@@ -119,19 +119,19 @@ func TestHIPLateLinking(t *testing.T) {
 		f.same("again.co", "gfx1030.co")
 	}
 
-	// At once; the order of entries is LLVM's.
+	// In one step; the order of entries is LLVM's.
 	f.link("--scratch=.scratch", "--output=at-once.o", "kernels.o")
 	f.gcc("kernels.o", "at-once.o", "hiprt.o", "-o", "at-once")
 	want := f.run(f.path("steps-bfd"))
 	got := f.run(f.path("at-once"))
 	slicesEqual(t, strings.Split(want, "\n"), strings.Split(got, "\n"))
 
-	// The bundle is the one that clang-linker-wrapper makes.
+	// The bundle equals that of clang-linker-wrapper.
 	f.tool("clang-linker-wrapper", "--host-triple="+host, "--linker-path=/usr/bin/ld", "--emit-fatbin-only", "-o", "llvm.hipfb", "kernels.o")
 	f.same(".scratch/linked.hipfb", "llvm.hipfb")
 
-	// As a relocatable library, and the program is made by LLVM's tools: they
-	// call the runtime the same way.
+	// As a relocatable library, linked into a program by LLVM's tools: they call the runtime in the
+	// same way.
 	f.hip("--hip-link", "--offload-new-driver", "-fgpu-rdc", "--offload-arch="+strings.Join(processors, ","), "-no-hip-rt", "-x", "none", "kernels.o", "hiprt.o", "-o", "by-llvm")
 	byLLVM := strings.Replace(f.run(f.path("by-llvm")), "aligned: no", "aligned: yes", 1)
 	slicesEqual(t, strings.Split(byLLVM, "\n"), strings.Split(got, "\n"))
@@ -140,7 +140,7 @@ func TestHIPLateLinking(t *testing.T) {
 	slicesEqual(t, strings.Split(want, "\n"), strings.Split(f.run(f.path("isolated")), "\n"))
 }
 
-// slicesEqual compares lines whatever their order.
+// slicesEqual compares lines in any order.
 func slicesEqual(t *testing.T, want, got []string) {
 	t.Helper()
 	slices.Sort(want)
@@ -150,8 +150,8 @@ func slicesEqual(t *testing.T, want, got []string) {
 	}
 }
 
-// TestTwoLibraries has two libraries with kernels in one program, each with its
-// own fat binary: neither may register the other's kernels.
+// TestTwoLibraries links two libraries with kernels into one program, each with its own fat binary:
+// neither may register the other's kernels.
 func TestTwoLibraries(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)

@@ -52,8 +52,8 @@ func (f *flow) objdump(name string, want ...string) {
 
 const nvidia = "nvptx64-nvidia-cuda"
 
-// TestPTX compiles for NVIDIA's GPUs as far as is possible without CUDA, packs
-// and embeds that, lists it and takes it out again.
+// TestPTX compiles for NVIDIA's GPUs as far as is possible without CUDA, packs and embeds the
+// result, then lists and extracts it.
 func TestPTX(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
@@ -78,7 +78,7 @@ func TestPTX(t *testing.T) {
 	f.offload("extract", "--image=arch=sm_80,file=again.s", "fat.o")
 	f.same("again.s", "sm_80.s")
 
-	// What clang embeds for a link of bitcode.
+	// Bitcode that clang embeds for a device link.
 	f.clang(append(cuda, "--offload-new-driver", "-fgpu-rdc", "-foffload-lto", "--offload-arch=sm_70", "-c", "kernel.cu", "-o", "late.o")...)
 	f.lists("late.o", "cuda "+nvidia+" sm_70 llvm ir .llvm.offloading")
 	f.clang("-fopenmp", "-fopenmp-targets="+nvidia, "--offload-arch=sm_70", "-nogpulib", "-nocudalib", "-foffload-lto", "--cuda-feature=+ptx70", "-O1", "-c", "region.c", "-o", "openmp.o")
@@ -86,13 +86,13 @@ func TestPTX(t *testing.T) {
 	f.offload("extract", "--image=arch=sm_70,file=ours.bc", "openmp.o")
 	f.tool("llvm-offload-binary", "openmp.o", "--image=arch=sm_70,file=llvm.bc")
 	f.same("ours.bc", "llvm.bc")
-	// The link is planned as clang-linker-wrapper does it; it needs NVIDIA's tools.
+	// The link is planned as by clang-linker-wrapper; it requires NVIDIA's tools.
 	if plan := f.link("--plan", "openmp.o"); !strings.Contains(plan, "--target="+nvidia) || !strings.Contains(plan, "-march=sm_70") {
 		t.Errorf("the plan is\n%s", plan)
 	}
 }
 
-// TestSPIRV does the same with SPIR-V, for OpenCL, HIP and OpenMP.
+// TestSPIRV repeats the steps of TestPTX with SPIR-V, for OpenCL, HIP and OpenMP.
 func TestSPIRV(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
@@ -107,14 +107,14 @@ func TestSPIRV(t *testing.T) {
 	pack := []string{"--image=file=kernel.spv,triple=spirv64-unknown-unknown,kind=sycl"}
 	f.offload(append([]string{"pack", "--output=spirv.package"}, pack...)...)
 	f.lists("spirv.package", "sycl spirv64-unknown-unknown  spirv")
-	// Version 1 has the number of the format, which LLVM 22 knows but does not write.
+	// Version 1 contains the number of the format, which LLVM 22 reads but does not write.
 	f.objdump("spirv.package", "triple spirv64-unknown-unknown producer sycl")
 	f.offload("extract", "--image=format=spirv,file=again.spv", "spirv.package")
 	f.same("again.spv", "kernel.spv")
 	f.tool("llvm-offload-binary", "spirv.package", "--image=triple=spirv64-unknown-unknown,file=llvm.spv")
 	f.same("llvm.spv", "kernel.spv")
 
-	// HIP's portable code is an entry of a bundle like any other.
+	// HIP's portable code is an entry of a bundle.
 	device := []string{"--offload-device-only", "-use-spirv-backend"}
 	f.hip(append(device, "--no-gpu-bundle-output", "--offload-arch=amdgcnspirv", "kernels.hip", "-o", "portable.spv")...)
 	isSPIRV("portable.spv")

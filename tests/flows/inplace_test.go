@@ -7,13 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
-// inPlace makes clang and the real clang-linker-wrapper call this project's
-// program where they call clang-offload-bundler and llvm-offload-binary. It
-// returns an argument for clang, and a function that tells which tools have been
-// called since the last time.
+// inPlace makes clang and LLVM's clang-linker-wrapper call this project's program instead of
+// clang-offload-bundler and llvm-offload-binary. It returns an argument for clang, and a function
+// that returns the tools that have been called since its last call.
 func (f *flow) inPlace() (arg string, called func() string) {
 	f.Helper()
 	bin, log := f.path("bin"), f.path("calls")
@@ -30,7 +29,7 @@ func (f *flow) inPlace() (arg string, called func() string) {
 			f.Fatal(err)
 		}
 	}
-	// It searches for tools in its own directory, whatever path it is called by.
+	// clang-linker-wrapper searches for tools in its own directory, whatever path it is called by.
 	wrapper, err := os.ReadFile(llvm.Tool(f, "clang-linker-wrapper"))
 	if err != nil {
 		f.Fatal(err)
@@ -49,9 +48,9 @@ func (f *flow) inPlace() (arg string, called func() string) {
 	}
 }
 
-// TestInPlace compiles and links by clang's driver and clang-linker-wrapper with
-// this project's program in the place of both of LLVM's tools, and compares with
-// what they make with LLVM's own.
+// TestInPlace compiles and links with clang's driver and clang-linker-wrapper, once with this
+// project's program instead of two of LLVM's tools, and once with LLVM's own, and compares the
+// outputs.
 func TestInPlace(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)

@@ -8,13 +8,13 @@ import (
 // openMP are the arguments that make fat objects of OpenMP programs.
 var openMP = []string{"-O2", "-fPIC", "-fopenmp", "-fopenmp-targets=" + host}
 
-// fatObject compiles a source by clang's driver, for the host and as device.
+// fatObject compiles a source with clang's driver, for the host and the device.
 func (f *flow) fatObject(source, output string) {
 	f.Helper()
 	f.clang(append(openMP[:len(openMP):len(openMP)], "-c", source, "-o", output)...)
 }
 
-// TestOpenMP links what clang's driver compiled, in one step.
+// TestOpenMP links output of clang's driver in one step.
 func TestOpenMP(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
@@ -29,12 +29,12 @@ func TestOpenMP(t *testing.T) {
 	}
 }
 
-// steps builds a program with one tool for each step, as actions do, and leaves
-// what each made.
+// steps builds a program with one tool for each step, as actions do, and keeps the output of each
+// step.
 func (f *flow) steps(source, program string) {
 	f.Helper()
 	code := f.read(source)
-	// From standard input, so that names of kernels have no inode numbers.
+	// The source comes from standard input, so that names of kernels have no inode numbers.
 	f.pipe(code, clangPath(f), "-O2", "-fopenmp", "-fopenmp-targets="+host, "--offload-host-only", "-fPIC", "-emit-llvm", "-c", "-x", "c", "-", "-o", "host.bc")
 	f.pipe(code, clangPath(f), "--target="+host, "-O2", "-fPIC", "-fopenmp", "-Xclang", "-aux-triple", "-Xclang", host, "-Xclang", "-fopenmp-is-target-device",
 		"-Xclang", "-fopenmp-host-ir-file-path", "-Xclang", "host.bc", "-c", "-x", "c", "-", "-o", "device.o")
@@ -49,7 +49,7 @@ func (f *flow) steps(source, program string) {
 	f.gcc(append([]string{"fat.o", "registration.o", "-o", program}, runtime...)...)
 }
 
-// TestOpenMPSteps also holds every step to the same bytes in another folder.
+// TestOpenMPSteps also checks that every step writes the same bytes in another directory.
 func TestOpenMPSteps(t *testing.T) {
 	t.Parallel()
 	first, second := newFlow(t), newFlow(t)
@@ -65,14 +65,14 @@ func TestOpenMPSteps(t *testing.T) {
 		}
 	}
 
-	// A bare image is registered as well as one in an offload binary.
+	// A bare image is registered like one in an offload binary.
 	f := first
 	f.offload("register", "--kind=openmp", "--triple="+host, "--output=bare.o", "linked.img")
 	f.gcc(append([]string{"fat.o", "bare.o", "-o", "bare"}, runtime...)...)
 	f.offloaded("bare")
 }
 
-// TestEmbed has LLVM's tools link what was embedded here.
+// TestEmbed links embedded images with LLVM's tools.
 func TestEmbed(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
@@ -94,7 +94,7 @@ func TestEmbed(t *testing.T) {
 		}
 	}
 
-	// What objcopy added by name alone becomes a section that linkers know.
+	// objcopy adds a section by name only; it must become a section that linkers recognize.
 	f.tool("llvm-objcopy", "--add-section=.llvm.offloading=device.package", "host.o", "objcopy.o")
 	f.offload("embed", "--input=objcopy.o", "--output=typed.o", "gpu.package")
 	if n := strings.Count(f.tool("llvm-readelf", "-SW", "typed.o"), "LLVM_OFFLOADING"); n != 2 {
@@ -131,19 +131,19 @@ func TestSharedLibrary(t *testing.T) {
 		if got := f.offloaded("regions-" + ld); got != "library=45,49 own=7 on_host=0\n" {
 			t.Errorf("%s: printed %q", ld, got)
 		}
-		// The image can be had again from the library.
+		// The image can be extracted from the library.
 		f.offload("extract", "--image=kind=openmp,file=again.img", name)
 		f.tool("llvm-offload-binary", name, "--image=file=llvm.img,kind=openmp")
 		f.same("again.img", "llvm.img")
 	}
 }
 
-// TestMixedTargets has an image for a GPU on board, which nothing here can run.
+// TestMixedTargets adds an image for a GPU, which cannot run here.
 func TestMixedTargets(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
 	f.clang("-O2", "-fopenmp", "-fopenmp-targets="+amd+","+host, "-Xopenmp-target="+amd, "--offload-arch=gfx90a", "-nogpulib", "-c", "saxpy.c", "-o", "saxpy.o")
-	// In the place of OpenMP's device runtime, which is not in Debian.
+	// A stand-in for OpenMP's device runtime, which Debian does not have.
 	unresolved := "--device-arg=" + amd + "=-Wl,--unresolved-symbols=ignore-all"
 	f.link(append(deviceRuntime, unresolved, "--output=registration.o", "saxpy.o")...)
 	f.gcc(append([]string{"saxpy.o", "registration.o", "-o", "saxpy"}, runtime...)...)
@@ -168,7 +168,7 @@ func TestArchives(t *testing.T) {
 	if got := f.offloaded("regions"); got != "library=45,49 own=7 on_host=0\n" {
 		t.Errorf("printed %q", got)
 	}
-	// Without an object for the target, nothing needs the archive's images.
+	// Without an object for the target, no image of the archive is needed.
 	if got := f.fails(offloadPath(f), "link", "--triple="+host, "--output=none.o", "liblibrary.a"); !strings.Contains(got, "no device image in the inputs") {
 		t.Errorf("printed %q", got)
 	}
@@ -177,8 +177,8 @@ func TestArchives(t *testing.T) {
 	f.offloaded("plain")
 }
 
-// TestRelocatable links a library once and for all, and then into programs that
-// have target regions of their own, which clang's driver links.
+// TestRelocatable links a library relocatably, and then into programs that have target regions of
+// their own, which clang's driver links.
 func TestRelocatable(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
@@ -187,7 +187,7 @@ func TestRelocatable(t *testing.T) {
 	f.link(append(deviceRuntime, "--relocatable", "--output=again.o", "library.o")...)
 	f.same("whole.o", "again.o")
 
-	// The same in steps.
+	// In separate steps.
 	f.offload("extract", "--image=kind=openmp,file=device.o", "library.o")
 	f.clang("--target="+host, "-shared", "-Wl,-Bsymbolic", "-Wl,--no-undefined", "-o", "linked.img", "device.o", "-L"+libraries, "-lomp", "-lomptarget")
 	f.offload("pack", "--output=linked.package", "--image=file=linked.img,triple="+host+",arch=,kind=openmp")
@@ -217,7 +217,7 @@ func TestRelocatable(t *testing.T) {
 		}
 	}
 
-	// Images that a later device link would take are noticed.
+	// Images that a later device link would link again are detected.
 	f.offload("register", "--kind=openmp", "--triple="+host, "--output=plain-registration.o", "linked.package")
 	f.run("ld", "-r", "-o", "wrong.o", "library.o", "plain-registration.o")
 	if got := f.fails(offloadPath(f), "isolate", "--input=wrong.o", "--output=refused.o"); !strings.Contains(got, "--relocatable") {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// plan is the compared part of the output of offload link --json.
+// plan is the part of the output of offload link --json that is compared.
 type plan struct {
 	Links []struct {
 		Triple, Arch string
@@ -20,10 +20,10 @@ type plan struct {
 	}
 }
 
-// staged takes what is unique to a run out of the name of an image's file.
+// staged removes the part of an image's file name that is unique to a run.
 var staged = regexp.MustCompile(`^image\d+-|-[0-9a-f]{6}\.o$|\.o$`)
 
-// summary describes a device link: the target, and the images in their order.
+// summary describes a device link: the target, and its images in order.
 func summary(command []string) string {
 	target, images := "", []string(nil)
 	for i, arg := range command {
@@ -39,8 +39,8 @@ func summary(command []string) string {
 	return target + strings.Join(images, " ")
 }
 
-// TestPlans compares device links with those of clang-linker-wrapper, for inputs
-// in an order in which that does not lose images.
+// TestPlans compares device links with those of clang-linker-wrapper, for inputs in an order in
+// which it loses no images.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)

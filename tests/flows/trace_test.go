@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestCalls compares the calls of registration objects with those of the objects
-// that LLVM's wrapper and compiler make, argument by argument.
+// TestCalls compares the calls of registration objects, argument by argument, with those of the
+// objects that LLVM's wrapper and compiler make.
 func TestCalls(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
@@ -64,8 +64,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestGarbageCollection links with lld, which takes offload entries for garbage
-// unless something refers to them.
+// TestGarbageCollection links with lld, which removes offload entries to which nothing refers.
 func TestGarbageCollection(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)
@@ -83,15 +82,15 @@ func TestGarbageCollection(t *testing.T) {
 			t.Errorf("%s (-all +kept):\n%s", ld, diff)
 		}
 	}
-	// The section may be empty, but it is there: the program links and starts.
+	// The section may be empty, but must exist: the program links and starts.
 	f.gcc(append(linker("lld"), "-Wl,--gc-sections", "order.o", "trace.o", "entries.o", "plain.o", "-o", "plain")...)
 	f.run(f.path("plain"))
 	f.gcc(append(linker("lld"), "-Wl,--gc-sections", "order.o", "trace.o", "plain.o", "-o", "none")...)
 	f.run(f.path("none"))
 }
 
-// TestProtection has lld check that the objects are ready for CET, BTI, PAC and
-// GCS, and that AArch64 objects link at all.
+// TestProtection checks with lld that the objects support CET, BTI, PAC and GCS, and that AArch64
+// objects link.
 func TestProtection(t *testing.T) {
 	t.Parallel()
 	f := newFlow(t)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/programs"
 )
@@ -270,8 +270,8 @@ toolchain(
 )
 `
 
-// sources is the program: one kernel, and a host function that writes past the end of its
-// memory on request.
+// sources are the sources of a program: a kernel, and a host function that, on request, writes
+// beyond its memory.
 var sources = map[string]string{
 	"BUILD.bazel":       buildFile,
 	"api.h":             "enum { api = API };\n",
@@ -404,8 +404,9 @@ func testHere(t *testing.T, w *bazeltest.Workspace) {
 	}
 }
 
-// testParts builds programs that refer to one of two objects of a library. As with cc_library, they have the other one,
-// with its kernel, only if the library is always linked. Without a needed registration, the link fails.
+// testParts builds programs that refer to one of two objects of a library. As with cc_library, they
+// contain the other object, with its kernel, only if the library is always linked. Without a
+// required registration, the link fails.
 func testParts(t *testing.T, w *bazeltest.Workspace) {
 	names := []string{"parts", "parts_rdc", "parts_unlinked"}
 	var targets []string
@@ -434,7 +435,7 @@ func testParts(t *testing.T, w *bazeltest.Workspace) {
 	}
 }
 
-// checkData checks that a program prints the bundle of fill, which it has as data.
+// checkData checks that a program prints the bundle of fill, which is in its data.
 func checkData(t *testing.T, w *bazeltest.Workspace, command ...string) {
 	t.Helper()
 	want, err := os.ReadFile(filepath.Join(w.Dir, "bazel-bin", "fill.hipfb"))
@@ -446,7 +447,7 @@ func checkData(t *testing.T, w *bazeltest.Workspace, command ...string) {
 	}
 }
 
-// testCross builds for AArch64, and runs the program under qemu.
+// testCross builds for AArch64, and runs the program with qemu.
 func testCross(t *testing.T, w *bazeltest.Workspace) {
 	build(t, w, "--platforms=//cross:aarch64", "--extra_toolchains=//cross:cc_toolchain", "//:app", "//:dump", "//:sum")
 	checkData(t, w, "qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", filepath.Join(w.Dir, "bazel-bin", "dump"))
@@ -472,8 +473,8 @@ func testCross(t *testing.T, w *bazeltest.Workspace) {
 	}
 }
 
-// testSanitizer checks that host code of HIP sources is instrumented where a
-// feature of the C++ toolchain asks for it.
+// testSanitizer checks that host code of HIP sources is instrumented if a feature of the C++
+// toolchain requests it.
 func testSanitizer(t *testing.T, w *bazeltest.Workspace) {
 	build(t, w, "--features=asan", "-c", "dbg", "//:app", "//:sum")
 	program := filepath.Join(w.Dir, "bazel-bin", "app")
@@ -486,11 +487,10 @@ func testSanitizer(t *testing.T, w *bazeltest.Workspace) {
 	}
 }
 
-// testTools checks that --host_copt, and not --copt, holds for programs that the
-// build itself runs.
+// testTools checks that --host_copt, and not --copt, applies to programs that the build runs.
 func testTools(t *testing.T, w *bazeltest.Workspace) {
 	flags := []string{"--copt=-DCOPT", "--host_copt=-DHOST_COPT"}
-	// In this order: what Bazel has analysed for the second one would count for the first.
+	// The order matters: Bazel reuses the analysis of the first target for the second.
 	for _, c := range []struct{ target, flag string }{{"//:app", "-DCOPT"}, {"//:generated", "-DHOST_COPT"}} {
 		target, flag := c.target, c.flag
 		commands := w.Commands(`mnemonic("OffloadHipHostCompile", deps(`+target+`))`, flags...)
@@ -509,7 +509,7 @@ func testTools(t *testing.T, w *bazeltest.Workspace) {
 	}
 }
 
-// testHeaders checks headers with clang as compiler of the C++ toolchain.
+// testHeaders checks headers if clang is the compiler of the C++ toolchain.
 func testHeaders(t *testing.T, w *bazeltest.Workspace) {
 	flags := []string{"--repo_env=CC=" + llvm.Tool(t, "clang"), "--features=layering_check"}
 	check := func(target string) (*bazeltest.Result, error) {
@@ -524,7 +524,7 @@ func testHeaders(t *testing.T, w *bazeltest.Workspace) {
 	}
 }
 
-// testParsedHeaders has headers compiled by themselves, as HIP.
+// testParsedHeaders compiles headers separately, as HIP.
 func testParsedHeaders(t *testing.T, w *bazeltest.Workspace) {
 	result, err := w.Try("build", "--features=parse_headers", "//:fill", "//:sum")
 	if err != nil {
@@ -539,8 +539,8 @@ func testParsedHeaders(t *testing.T, w *bazeltest.Workspace) {
 	}
 }
 
-// testCoverage checks that the host code of a HIP library, and not its device
-// code, counts lines for bazel coverage, where clang compiles C++, too.
+// testCoverage checks that bazel coverage counts lines of the host code of a HIP library, and none
+// of its device code, if clang also compiles C++.
 func testCoverage(t *testing.T, w *bazeltest.Workspace) {
 	flags := []string{"--repo_env=CC=" + llvm.Tool(t, "clang"), "--repo_env=BAZEL_USE_LLVM_NATIVE_COVERAGE=1", "--collect_code_coverage", "--instrumentation_filter=//:fill"}
 	build(t, w, append(flags, "//:fill")...)
@@ -563,7 +563,7 @@ func testCoverage(t *testing.T, w *bazeltest.Workspace) {
 	}
 }
 
-// build runs Bazel; a failure ends the subtest, and the others go on.
+// build runs Bazel. A failure ends the subtest only.
 func build(t *testing.T, w *bazeltest.Workspace, args ...string) {
 	t.Helper()
 	if _, err := w.Try(append([]string{"build"}, args...)...); err != nil {

@@ -106,8 +106,8 @@ openmp_library(
 )
 `
 
-// The headers of a C++ toolchain from a repository, and the machine of the host, reach all compilations, in the
-// sandbox and on another machine.
+// The headers of a C++ toolchain from a repository, and the machine of the host, reach all
+// compilations, in the sandbox and on another machine.
 func TestToolchainFromRepository(t *testing.T) {
 	const includes = "#include <in_sysroot.h>\n#include <in_libcxx>\n"
 	const machine = "#if !defined(__aarch64__)\n#error the host is AArch64\n#endif\n"

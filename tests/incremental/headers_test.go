@@ -17,8 +17,8 @@ import (
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )
 
-// tracked are targets of all kinds that compile for a device. They see the same
-// headers, and read some of them.
+// tracked are targets of all kinds that compile for a device. They can include the same headers,
+// and read some of them.
 func tracked() map[string]string {
 	return map[string]string{
 		"BUILD.bazel": `load("@rules_cc//cc:defs.bzl", "cc_library")
@@ -130,7 +130,7 @@ int region(int *out) {
 	}
 }
 
-// outputs are those of compilations.
+// outputs are outputs of compilations.
 func outputs(result *bazeltest.Result) []string {
 	var all []string
 	for mnemonic, outputs := range work(result) {
@@ -151,7 +151,7 @@ var (
 	readsB = []string{"kernels/gfx1100/b.o", "kernels/gfx90a/b.o", "library/gfx90a/b.o", "library/host/b.o"}
 )
 
-// A compilation is repeated if a header changes that it reads, and not if another one does.
+// A changed header repeats the compilations that read it, and no others.
 func TestHeaders(t *testing.T) {
 	contents := tracked()
 	w := bazeltest.New(t, t.TempDir(), contents)
@@ -176,11 +176,11 @@ func TestHeaders(t *testing.T) {
 	edit("second/launch.h", "// edited\n", readsB)
 	edit("library.h", "// edited\n", []string{"library/headers/library.parsed"})
 
-	// The lists survive the server.
+	// The lists outlive the server.
 	w.Bazel("shutdown")
 	edit("first/unread.h", "// edited again\n", nil)
 
-	// A source that comes to read a header.
+	// A source includes another header.
 	edit("b.hip", "#include \"gfx90a.h\"\n", readsB)
 	edit("first/gfx90a.h", "#define GFX90A 2\n", append([]string{"kernels/gfx90a/a.o"}, readsB...))
 
@@ -203,7 +203,7 @@ func TestHeaders(t *testing.T) {
 		return names
 	}
 
-	// An additional header is found before another one, or by __has_include.
+	// A new header hides another one, or is found by __has_include.
 	before := bytesOf()
 	w.Write("first/value.h", "#pragma once\n#define VALUE 100\n")
 	build()
@@ -217,9 +217,9 @@ func TestHeaders(t *testing.T) {
 	if diff := cmp.Diff(slices.Sorted(slices.Values(readsA)), changed(shadowed, bytesOf())); diff != "" {
 		t.Errorf("__has_include finds a header (-want +changed):\n%s", diff)
 	}
-	edit("first/perhaps.h", "// edited\n", readsA) // it was not read, but looked for
+	edit("first/perhaps.h", "// edited\n", readsA) // it was searched for, not read
 
-	// A deleted header.
+	// A header is deleted.
 	for _, name := range []string{"first/value.h", "first/perhaps.h"} {
 		if err := os.Remove(filepath.Join(w.Dir, name)); err != nil {
 			t.Fatal(err)
@@ -238,8 +238,8 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-// all has TestHeadersEverywhere build in all ways, which takes minutes, and not only in the two that
-// differ most.
+// all makes TestHeadersEverywhere build with all strategies, which takes minutes, instead of the
+// two that differ most.
 var all = flag.Bool("all", false, "build also locally and with caches")
 
 // The lists have the same effect wherever compilations run and wherever their results come from.

@@ -1,5 +1,5 @@
-// Package incremental checks that a change costs what depends on it and no
-// more, and that a build survives the death of the worker.
+// Package incremental checks that a change rebuilds only what depends on it, and that a build
+// continues after the death of a worker.
 package incremental
 
 import (
@@ -17,7 +17,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
@@ -85,8 +85,8 @@ offload_bundle`, 1))
 	}
 }
 
-// libraries are two of the same sources, whose device code is linked for each
-// source, and for both.
+// libraries are two libraries of the same sources: one links device code for each source, the other
+// for both together.
 const libraries = `load("@rules_offload//rules:defs.bzl", "hip_library")
 
 [
@@ -110,7 +110,7 @@ extern "C" int hipLaunchKernel(const void *kernel, dim3 grid, dim3 block, void *
 extern "C" int __hipPopCallConfiguration(dim3 *grid, dim3 *block, size_t *shared, hipStream_t *stream);
 `
 
-// An edit of one source costs what the documentation of hip_library says.
+// An edit of one source repeats the actions that the documentation of hip_library lists.
 func TestEditOfALibrary(t *testing.T) {
 	contents := map[string]string{"BUILD.bazel": libraries, "launch.h": launch}
 	for _, name := range []string{"device.h", "fill.hip", "scale.hip"} {
@@ -138,7 +138,7 @@ func TestEditOfALibrary(t *testing.T) {
 	if diff := cmp.Diff(want, edit("fill.hip", "= value", "= value + value")); diff != "" {
 		t.Errorf("a kernel changed (-want +done):\n%s", diff)
 	}
-	// A comment changes no file but the source.
+	// A changed comment changes no file but the source.
 	want = map[string][]string{
 		"OffloadHipCompile":     want["OffloadHipCompile"],
 		"OffloadHipHostCompile": want["OffloadHipHostCompile"],
@@ -148,7 +148,7 @@ func TestEditOfALibrary(t *testing.T) {
 	}
 }
 
-// parts are bundles of prebuilt images, large enough that one is made of several frames.
+// parts are bundles of prebuilt images, large enough that one has several frames.
 const parts = `load("@rules_offload//rules:defs.bzl", "offload_bundle", "offload_images")
 
 offload_images(
@@ -176,7 +176,7 @@ offload_bundle(
 )
 `
 
-// image returns bytes like machine code, much the same for every seed.
+// image returns bytes that resemble machine code, and are similar for every seed.
 func image(seed uint64) string {
 	words, own := rand.New(rand.NewPCG(1, 1)), rand.New(rand.NewPCG(seed, 2))
 	var dict [512]uint64
@@ -194,8 +194,8 @@ func image(seed uint64) string {
 	return string(b)
 }
 
-// A compressed bundle is made of parts, of which a changed image compresses its own. It
-// is the bundle that one action makes.
+// A compressed bundle consists of parts: a changed image repeats the compression of its part. The
+// result equals the bundle of a single action.
 func TestChangedImageCompressesItsPart(t *testing.T) {
 	contents := map[string]string{"BUILD.bazel": parts}
 	processors := []string{"gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx1201"}
@@ -203,7 +203,7 @@ func TestChangedImageCompressesItsPart(t *testing.T) {
 		contents[p+".co"] = image(uint64(i))
 	}
 	w := bazeltest.New(t, t.TempDir(), contents)
-	// They are not code objects, which the validation would report.
+	// The images are not code objects, which the validation would report.
 	build := []string{"build", "//:all", "--norun_validations"}
 	check := func() {
 		t.Helper()
@@ -283,8 +283,7 @@ func TestBuildAfterDeathOfTheWorker(t *testing.T) {
 	}
 }
 
-// killWorkers kills the workers of the Bazel server of an execution root, and
-// returns how many there were.
+// killWorkers kills the workers of the Bazel server of an execution root, and returns their number.
 func killWorkers(t *testing.T, execroot string) int {
 	t.Helper()
 	commands, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -297,7 +296,7 @@ func killWorkers(t *testing.T, execroot string) int {
 		if err != nil || !strings.Contains(string(command), "--persistent_worker") {
 			continue
 		}
-		// Other tests, and the build that runs this one, have workers as well.
+		// Other tests, and the build that runs this test, have workers as well.
 		process := filepath.Dir(name)
 		if cwd, err := os.Readlink(filepath.Join(process, "cwd")); err != nil || cwd != execroot {
 			continue

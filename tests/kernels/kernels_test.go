@@ -1,5 +1,5 @@
-// Package kernels checks the result of the main job, //:kernels_fat, with the
-// programs that others use: LLVM's tools and ROCm's code object manager.
+// Package kernels checks the bundle //:kernels_fat with LLVM's tools and ROCm's code object
+// manager.
 package kernels
 
 import (
@@ -13,13 +13,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/comgr"
 )
 
-// targets are the target IDs of //kernels, and the machine that llvm-readelf
-// reads out of the flags of a code object for each.
+// targets are the target IDs of //kernels, with the machine that llvm-readelf prints for the flags
+// of a code object.
 var targets = map[string]string{
 	"gfx906":        "gfx906",
 	"gfx90a:xnack+": "gfx90a, xnack+",
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	llvm.Main(m, comgr.Header, "cc")
 }
 
-// built returns the bundle and the folder of the code objects.
+// built returns the bundle and the directory of the code objects.
 func built(t *testing.T) (bundle, codeObjects string) {
 	t.Helper()
 	if root.Bazel() {
@@ -44,7 +44,7 @@ func built(t *testing.T) (bundle, codeObjects string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Of the several files of //kernels, the variable names all.
+		// //kernels has several files, and the variable names all of them.
 		paths := strings.Fields(os.Getenv("KERNELS"))
 		if len(paths) == 0 {
 			t.Fatal("the test rule must set KERNELS to the rlocationpaths of //kernels")
@@ -113,7 +113,7 @@ func TestLLVMUnbundlesWhatWasBuilt(t *testing.T) {
 	}
 }
 
-// kernelNames are one kernel of each source.
+// kernelNames has one kernel of each source.
 var kernelNames = []string{"gemm_f32", "max_f32", "scan_inclusive_i32"}
 
 func TestCodeObjectsAreForTheirTargets(t *testing.T) {
@@ -135,8 +135,7 @@ func TestCodeObjectsAreForTheirTargets(t *testing.T) {
 	}
 }
 
-// TestCodeObjectManager has ROCm's code object manager, of which the HIP
-// runtime asks the code objects of a bundle, take the bundle apart.
+// TestCodeObjectManager unbundles with ROCm's code object manager, which the HIP runtime uses.
 func TestCodeObjectManager(t *testing.T) {
 	bundle, codeObjects := built(t)
 	var targetIDs, entryIDs []string

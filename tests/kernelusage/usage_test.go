@@ -1,4 +1,4 @@
-// Package kernelusage compares the engine's figures of kernels with those of the compiler:
+// Package kernelusage compares the engine's values of kernels with the remarks of the compiler:
 // -Rpass-analysis=kernel-resource-usage.
 package kernelusage
 
@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
@@ -22,8 +22,8 @@ var source []byte
 
 func TestMain(m *testing.M) { llvm.Main(m) }
 
-// targets are the processors to compile for, with the flags of the compiler that
-// change what is counted, and other releases of LLVM than 22 that count SGPRs in another way.
+// targets are the processors to compile for, with the compiler flags that change the values, and other releases of
+// LLVM than 22, which count SGPRs in another way.
 var targets = []struct {
 	arch     string
 	flags    []string
@@ -45,7 +45,7 @@ var targets = []struct {
 	{"gfx1250", nil, nil},
 }
 
-// kernel is what is compared.
+// kernel has the compared values.
 type kernel struct {
 	Arch, Name          string
 	SGPRs, VGPRs, AGPRs int64
@@ -124,8 +124,8 @@ func compare(t *testing.T, arch string, k kernel, said map[string]string) {
 	}
 	vgprs := k.VGPRs
 	if k.AGPRs > 0 {
-		// The remark counts them apart; the metadata has the sum, or the larger
-		// one where the files are two.
+		// The remark has them separately. The metadata has the sum, or the larger number if the
+		// register files are separate.
 		vgprs = -1
 	}
 	for remark, got := range map[string]int64{
@@ -133,12 +133,13 @@ func compare(t *testing.T, arch string, k kernel, said map[string]string) {
 		"Occupancy [waves/SIMD]": k.Occupancy.Waves, "SGPRs Spill": k.SGPRSpills, "VGPRs Spill": k.VGPRSpills,
 		"LDS Size [bytes/block]": k.LDS,
 	} {
-		want, ok := said[remark] // no AGPRs where the processor has none
+		want, ok := said[remark] // no AGPRs on processors without them
 		if !ok && remark == "AGPRs" {
 			want = "0"
 		}
 		if !figure.MatchString(want) {
-			// A call through a pointer: the remark is written before the linker knows.
+			// A call through a pointer: the compiler writes the remark before the linker knows the
+			// number.
 			if !strings.Contains(k.Name, "indirect") {
 				t.Errorf("%s: the compiler says %s is %q, want a number", k.Name, remark, want)
 			}
@@ -162,7 +163,7 @@ var figure = regexp.MustCompile(`^[0-9]+$`)
 
 var remark = regexp.MustCompile(`remark: +(.*): (.*) \[-Rpass-analysis=kernel-resource-usage\]`)
 
-// parseRemarks returns the remarks by function and figure.
+// parseRemarks returns the remarks by function and value.
 func parseRemarks(t *testing.T, text string) map[string]map[string]string {
 	all := make(map[string]map[string]string)
 	var current map[string]string

@@ -10,11 +10,11 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/internal/linkcache"
-	"github.com/rules-offload/rules_offload/internal/llvm"
 	"github.com/rules-offload/rules_offload/internal/process"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
-// opened matches a file that strace shows as read or run.
+// opened matches a file that a process reads or runs, in the output of strace.
 var opened = regexp.MustCompile(`(?m)^\d+ +(?:openat\(AT_FDCWD, |open\(|execve\()"([^"]+)", ([^)]*)\) += \d`)
 
 // TestCacheKeyIsComplete traces a device link: the key covers all files that it opens, and changes

@@ -6,10 +6,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
-// same are command lines for which both tools print the same.
+// same are command lines for which both tools print the same output.
 var same = []string{
 	"saxpy.o -o out",
 	"plain.o -o out",
@@ -44,7 +44,7 @@ var same = []string{
 	". /nosuch text.c -o out",
 	"saxpy.o kernels.o --emit-fatbin-only -o out", "plain.o --emit-fatbin-only -o out",
 	"saxpy.o -o out --wrapper-jobs=4", "saxpy.o -o out --wrapper-jobs=02", "saxpy.o -o out --wrapper-jobs=0x4", "saxpy.o -o out --wrapper-jobs=08",
-	// The registration as IR.
+	// Registration as LLVM IR.
 	"saxpy.o -o out --print-wrapped-module", "kernels.o -o out --print-wrapped-module", "cuda.pk -o out --print-wrapped-module", "sycl.pk -o out --print-wrapped-module",
 	"saxpy.o -r -o out --print-wrapped-module", "kernels.o saxpy.o -o out --print-wrapped-module --host-triple=x86_64-pc-windows-msvc",
 	"--override-image=openmp=plain.o --override-image=openmp=hiprt.o -o out --print-wrapped-module", "sycl.pk -o out --print-wrapped-module --host-triple=aarch64-pc-windows-msvc",
@@ -60,7 +60,7 @@ var same = []string{
 	"kernels.o -r -o out --host-triple=x86_64-pc-windows-msvc",
 }
 
-// TestDryRun compares what is printed and the exit codes.
+// TestDryRun compares the output and the exit codes.
 func TestDryRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -78,7 +78,7 @@ func TestDryRun(t *testing.T) {
 	b.tidy()
 }
 
-// TestListsOptions has the options of LLVM listed, those of its backends too.
+// TestListsOptions lists the options of LLVM, including those of its backends.
 func TestListsOptions(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -89,7 +89,7 @@ func TestListsOptions(t *testing.T) {
 	}
 }
 
-// TestDryRunDifferences are command lines for which LLVM's tool is wrong.
+// TestDryRunDifferences runs command lines for which the output of LLVM's tool is wrong.
 func TestDryRunDifferences(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

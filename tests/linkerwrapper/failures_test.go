@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
-// fake replaces the clang for device links by a shell script, with the output in $out and the
-// processor in $arch.
+// fake replaces the clang for device links with a shell script, which gets the output in $out and
+// the processor in $arch.
 func (b *bench) fake(script string) {
 	b.Helper()
 	b.ours = filepath.Join(b.mkdir("bin"), "clang-linker-wrapper")
@@ -39,7 +39,7 @@ func (b *bench) link(args ...string) result {
 	return b.call(b.ours, append([]string{"--host-triple=" + host, "--linker-path=/usr/bin/ld"}, args...)...)
 }
 
-// TestFailures checks exit codes, messages and that nothing is left.
+// TestFailures checks exit codes and messages, and that no file remains.
 func TestFailures(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -76,14 +76,14 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestVerbose runs device links each of which waits until its command is printed.
+// TestVerbose runs device links that each wait until their command is printed.
 func TestVerbose(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.fake(`until grep -q -e "-mcpu=$arch" ../log; do sleep 0.01; done; echo linked $arch >&2; echo image > $out`)
 	for _, jobs := range []string{"1", "2"} {
-		// The clang in the directory of the program runs, also if the program is called from
-		// its own directory.
+		// The clang in the directory of the program runs, even if the program is called from its
+		// own directory.
 		b.run("/bin/sh", "-c", "cd bin; ./clang-linker-wrapper --host-triple="+host+" --linker-path=/bin/true --wrapper-verbose --wrapper-jobs="+jobs+" ../kernels.o -o ../out 2> ../log")
 		var got []string
 		for line := range strings.Lines(string(b.read("log"))) {
@@ -93,8 +93,7 @@ func TestVerbose(t *testing.T) {
 				}
 			}
 		}
-		// With two jobs, the second command may come before or after what the first
-		// one prints.
+		// With two jobs, the second command may precede or follow the output of the first one.
 		one := "-mcpu=gfx90a linked gfx90a -mcpu=gfx1030 linked gfx1030 /bin/true"
 		two := "-mcpu=gfx90a -mcpu=gfx1030 linked gfx90a linked gfx1030 /bin/true"
 		if text := strings.Join(got, " "); text != one && (jobs == "1" || text != two) {
@@ -104,7 +103,7 @@ func TestVerbose(t *testing.T) {
 	b.tidy()
 }
 
-// TestInterrupt ends the wrapper while a device link runs.
+// TestInterrupt interrupts the wrapper during a device link.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -143,8 +142,8 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// TestLongCommandLine links with arguments that fit no command line, for the host
-// and for devices.
+// TestLongCommandLine links with more arguments than a command line can have, for the host and for
+// devices.
 func TestLongCommandLine(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -156,7 +155,7 @@ func TestLongCommandLine(t *testing.T) {
 	b.tidy()
 }
 
-// TestSaveTemps compares the names of the files that are kept.
+// TestSaveTemps compares the names of the saved files.
 func TestSaveTemps(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -180,14 +179,14 @@ func TestSaveTemps(t *testing.T) {
 		t.Errorf("LLVM keeps\n%s\nours\n%s", a, c)
 	}
 	b.tidy()
-	// The bundle is a separate file, and the program is the same with it.
+	// The bundle is a separate file, and the program is unchanged.
 	b.run(b.ours, "--host-triple="+host, "--linker-path=/usr/bin/ld", "-shared", "kernels.o", "-o", "plain.so")
 	b.run(b.ours, "--host-triple="+host, "--linker-path=/usr/bin/ld", "--save-temps", "-shared", "kernels.o", "-o", "kept.so")
 	if !bytes.Equal(b.read("plain.so"), b.read("kept.so")) || !bytes.Contains(b.read("plain.so"), b.read("kept.so.hipfb")) {
 		t.Error("the bundle in the program differs from the file")
 	}
 
-	// The steps can be replayed.
+	// The commands can be run again.
 	out := b.run(b.ours, "--host-triple="+host, "--linker-path=/usr/bin/ld", "--save-temps", "--wrapper-verbose", "-shared", "library.o", "-o", "again.so", "-L"+libraries, "-lomptarget")
 	for _, want := range []string{
 		"llvm-offload-binary\" library.o --image=kind=openmp,triple=" + host + ",arch=generic,file=library-" + host + "-generic.o\n",
@@ -201,7 +200,7 @@ func TestSaveTemps(t *testing.T) {
 	}
 }
 
-// TestCache links the same twice: the second time, no device link runs.
+// TestCache repeats a link: the second time, no device link runs.
 func TestCache(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -226,7 +225,7 @@ func TestCache(t *testing.T) {
 	}
 	link(6, "-o", "third.so", "--device-compiler="+amd+"=-O1")
 	link(8, "-o", "fourth.so", "--device-linker=--build-id=none")
-	link(9, "-o", "fifth.so", "more.o") // one more image for gfx90a; the other link is the same
+	link(9, "-o", "fifth.so", "more.o") // one more image for gfx90a; the other link is unchanged
 	b.env = append(b.env, "OFFLOAD_CACHE_SIZE=x")
 	if r := b.link("-shared", "kernels.o", "-o", "x.so"); r.Code != 1 || !strings.Contains(r.Stderr, `OFFLOAD_CACHE_SIZE: found "x", expected a size such as 4096, 100MB or 1GiB`) {
 		t.Errorf("%+v", r)
@@ -250,7 +249,7 @@ func TestJobserver(t *testing.T) {
 	b.tidy()
 }
 
-// TestTimeTrace reads the phases.
+// TestTimeTrace parses the phases.
 func TestTimeTrace(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

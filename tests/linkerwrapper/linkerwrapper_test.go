@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/programs"
 )
 
@@ -25,7 +25,7 @@ const (
 
 func TestMain(m *testing.M) { llvm.Main(m, "gcc", "strace", libraries+"/libomptarget.so") }
 
-// fixture is a folder of inputs for links, made once and copied for each test.
+// fixture is a directory of inputs for links, made once and copied for each test.
 var fixture struct {
 	once sync.Once
 	dir  string
@@ -62,7 +62,7 @@ var recipe = []string{
 	"clang -shared -fPIC library.c -fopenmp -o libshared.so -L" + libraries,
 }
 
-// bench is a folder with the inputs in which commands are run.
+// bench is a directory with the inputs in which commands are run.
 type bench struct {
 	testing.TB
 	dir  string
@@ -102,7 +102,7 @@ func makeFixture() (dir string, err error) {
 			return "", errors.New(line + ": " + err.Error() + "\n" + string(out))
 		}
 	}
-	// Libraries as linkers for Windows name them.
+	// Libraries with names for Windows linkers.
 	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o777); err != nil {
 		return "", err
 	}
@@ -144,7 +144,7 @@ func (b *bench) write(name, text string) {
 	}
 }
 
-// result is what a call did.
+// result is the result of a call.
 type result struct {
 	Code           int
 	Stdout, Stderr string
@@ -180,7 +180,7 @@ func (b *bench) clang(args ...string) string {
 	return b.run(llvm.Tool(b, "clang"), args...)
 }
 
-// by returns an argument that makes clang take a wrapper: ours or LLVM's.
+// by returns an argument that makes clang use a wrapper: ours or LLVM's.
 func (b *bench) by(ours bool) string {
 	if ours {
 		return "-B" + filepath.Dir(b.ours)
@@ -188,7 +188,7 @@ func (b *bench) by(ours bool) string {
 	return "-B" + llvm.Dir
 }
 
-// tidy fails if ours left something in the directory for temporary files.
+// tidy fails if our wrapper left a file in the directory for temporary files.
 func (b *bench) tidy() {
 	b.Helper()
 	left, err := os.ReadDir(b.path("tmp"))
@@ -208,7 +208,7 @@ var (
 	random    = regexp.MustCompile(`-[0-9a-f]{6}\.`)
 )
 
-// normal takes out of a text what differs from call to call.
+// normal removes the parts of a text that differ between calls.
 func (b *bench) normal(text, program string) string {
 	text = strings.ReplaceAll(text, program, "WRAPPER")
 	text = temporary.ReplaceAllString(text, "TMP/")

@@ -10,13 +10,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 // openMP are arguments of clang's driver for links of OpenMP programs.
 var openMP = []string{"-O2", "-fopenmp", "-fopenmp-targets=" + host, "-L" + libraries, "-Wl,-rpath," + libraries}
 
-// offloaded runs a program of the bench on a device or not at all.
+// offloaded runs a program of the bench on a device or on the host.
 func (b *bench) offloaded(name string) string {
 	b.Helper()
 	b.env = append(b.env, "OMP_TARGET_OFFLOAD=MANDATORY")
@@ -86,8 +86,8 @@ func TestSymbols(t *testing.T) {
 							lines = append(lines, fields[1]+" "+fields[2])
 						}
 					}
-					// Names of isolated entries have a checksum; LLVM leaves the images
-					// of a relocatable link where the next device link finds them.
+					// Names of isolated entries contain a checksum. After a relocatable link, LLVM
+					// leaves the images where the next device link finds them.
 					text := strings.Join(slices.Sorted(slices.Values(lines)), "\n")
 					text = suffixes.ReplaceAllString(text, "llvm_offload_entries_H")
 					got[i] = strings.ReplaceAll(text, ".llvm.offloading.relocatable LLVM_OFFLOADING", ".llvm.offloading.relocatable PROGBITS")
@@ -118,7 +118,7 @@ func TestHIP(t *testing.T) {
 		}
 	}
 
-	// The bundle alone, plain and compressed, is LLVM's to the byte.
+	// The bundle alone, plain and compressed, equals LLVM's byte by byte.
 	for _, args := range [][]string{nil, {"--compress"}, {"--compress", "--compression-level=9"}} {
 		args = append([]string{"--emit-fatbin-only", "kernels.o", "--host-triple=" + amd}, args...)
 		b.run(llvm.Tool(t, "clang-linker-wrapper"), append(args, "-o", "llvm.hipfb")...)
@@ -146,8 +146,8 @@ func TestHIP(t *testing.T) {
 	b.tidy()
 }
 
-// TestRelocatable makes libraries of which programs with regions of their own are
-// linked, by ours and by LLVM's wrapper.
+// TestRelocatable builds relocatable libraries and links each into a program that has its own
+// target regions, with our wrapper and with LLVM's.
 func TestRelocatable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -166,7 +166,7 @@ func TestRelocatable(t *testing.T) {
 				t.Errorf("%s: printed %q", library, got)
 			}
 		}
-		// A library of libraries.
+		// A relocatable library of relocatable libraries.
 		b.clang(slices.Concat(openMP, []string{b.by(true), "--offload-link", "-r", library, "-o", "again.o"})...)
 		b.clang(slices.Concat(openMP, []string{b.by(true), "regions.o", "again.o", "-o", "program"})...)
 		if got := b.offloaded("program"); got != "library=45,49 own=7 on_host=0\n" {
@@ -178,13 +178,13 @@ func TestRelocatable(t *testing.T) {
 			t.Errorf("%s: printed %q", library, got)
 		}
 	}
-	// What has no offload entries is taken, too.
+	// Objects without offload entries are accepted, too.
 	b.run(b.ours, "--linker-path=/usr/bin/ld", "-r", "plain.o", "-o", "nothing.o")
 	b.tidy()
 }
 
-// TestDeterminism checks that the output has the same bytes for every number of jobs and in
-// every directory.
+// TestDeterminism checks that the output has the same bytes for every number of jobs and in every
+// directory.
 func TestDeterminism(t *testing.T) {
 	t.Parallel()
 	var first []byte
@@ -202,7 +202,7 @@ func TestDeterminism(t *testing.T) {
 	}
 }
 
-// TestFound has clang find the wrapper in each of the ways in which it looks.
+// TestFound checks each way in which clang finds the wrapper.
 func TestFound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

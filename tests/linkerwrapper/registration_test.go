@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 // wrapper returns llvm-offload-wrapper of this project.
@@ -65,8 +65,7 @@ func TestOffloadWrapper(t *testing.T) {
 	}
 }
 
-// TestOffloadWrapperPrograms links what was wrapped: as IR through clang, and as an
-// object.
+// TestOffloadWrapperPrograms links the wrapped images: as IR with clang, and as an object.
 func TestOffloadWrapperPrograms(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -75,7 +74,7 @@ func TestOffloadWrapperPrograms(t *testing.T) {
 	b.run(ours, "--kind=openmp", "saxpy.pk", "-o", "wrapped.bc")
 	b.clang("-O2", "-fPIC", "-c", "-x", "ir", "wrapped.bc", "-o", "compiled.o")
 	b.run(ours, "--kind=openmp", "saxpy.pk", "-o", "direct.o")
-	for _, object := range []string{"compiled.o", "direct.o", "-x ir wrapped.bc -x none", "wrapped.bc -fuse-ld=lld"} { // lld reads bitcode itself
+	for _, object := range []string{"compiled.o", "direct.o", "-x ir wrapped.bc -x none", "wrapped.bc -fuse-ld=lld"} { // lld reads bitcode
 		program := append(strings.Fields("saxpy.o "+object), "-o", "program", "-L"+libraries, "-lomptarget", "-lomp", "-Wl,-rpath,"+libraries)
 		b.clang(program...)
 		if got := b.offloaded("program"); got != "on_host=0 sum=4096.0\n" {
@@ -84,7 +83,7 @@ func TestOffloadWrapperPrograms(t *testing.T) {
 	}
 }
 
-// TestOtherHosts registers for hosts that have no code here: clang compiles the
+// TestOtherHosts registers for hosts for which our program writes no objects: clang compiles the
 // module.
 func TestOtherHosts(t *testing.T) {
 	t.Parallel()
@@ -165,7 +164,7 @@ func TestWindows(t *testing.T) {
 			}
 		})
 	}
-	// By the wrapper, with lld-link as the host linker.
+	// With the wrapper, and lld-link as the host linker.
 	b.clang("--target=x86_64-pc-windows-msvc", "-O1", "-fno-builtin", "-c", "win.c", "-Xclang", "-fembed-offload-object="+b.path("k.pk"), "-o", "fat.obj")
 	b.run(b.ours, "--host-triple=x86_64-pc-windows-msvc", "--linker-path="+llvm.Tool(t, "lld-link"), "/nodefaultlib", "/entry:start", "/subsystem:console", "/map:wrapped.map", "fat.obj", "-out:wrapped.exe")
 	if text := string(b.read("wrapped.map")); !strings.Contains(text, ".hip.fatbin_reg") || !strings.Contains(text, ".hip_fatbin ") {
@@ -181,7 +180,7 @@ func number(t testing.TB, hex string) (n int64) {
 	return n
 }
 
-// TestSYCL runs the calls into the runtime that both releases make.
+// TestSYCL checks the calls of both releases into the runtime.
 func TestSYCL(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

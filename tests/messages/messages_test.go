@@ -1,5 +1,5 @@
-// Package messages provokes what the rules say when something is wrong, where
-// an analysis test cannot: in repositories, and in actions.
+// Package messages checks error messages of the rules that an analysis test cannot cause: those of
+// repositories and actions.
 package messages
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
@@ -238,7 +238,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// hipHeader is what host code with kernels needs of HIP's headers.
+// hipHeader declares what clang requires of HIP's headers for host code with kernels.
 const hipHeader = `typedef struct dim3 { unsigned x, y, z; } dim3;
 extern "C" int hipLaunchKernel(const void *, dim3, dim3, void **, unsigned long, void *);
 extern "C" int __hipPushCallConfiguration(dim3, dim3, unsigned long, void *);
@@ -291,7 +291,7 @@ offload_per_arch(name = "all", images = [":chosen"], offload_archs = ["gfx90a:xn
 	}
 }
 
-// checkOwnRuntime links programs with a runtime that only a flag of the user's names.
+// checkOwnRuntime links programs with a runtime that only a flag of the user names.
 func checkOwnRuntime(t *testing.T, w *bazeltest.Workspace) {
 	t.Helper()
 	w.Write("runtime/BUILD.bazel", `load("@rules_cc//cc:defs.bzl", "cc_binary")
@@ -303,8 +303,8 @@ cc_binary(name = "libamdhip64.so", srcs = ["runtime.c"], linkshared = True)
 	w.Bazel("build", "--repo_env=ROCM_PATH=none", "--linkopt=-L"+folder, "--sandbox_add_mount_pair="+folder, "//:no_hip_runtime")
 }
 
-// checkRepaired names a folder of LLVM that is not there yet, in which a clang appears that cannot start, and then one
-// that can: the same Bazel server notices each.
+// checkRepaired points to a missing LLVM, adds a broken clang, and then a working one: the Bazel
+// server must notice each change.
 func checkRepaired(t *testing.T, w *bazeltest.Workspace) {
 	t.Helper()
 	folder := filepath.Join(w.Dir, "later")
@@ -338,8 +338,8 @@ case $1 in
 esac
 `
 
-// testROCm checks that the device libraries are found where TheRock and Debian
-// have them, and that sources are compiled with them.
+// testROCm checks that the device libraries are found in the layouts of TheRock and Debian, and
+// that sources are compiled with them.
 func testROCm(t *testing.T, w *bazeltest.Workspace, use func(string) []string) {
 	base := strings.TrimSpace(w.Bazel("info", "output_base").Stdout)
 	for name, folder := range map[string]string{"therock": "lib/llvm/amdgcn/bitcode", "debian": "lib/llvm-21/lib/clang/21/amdgcn/bitcode"} {
@@ -386,7 +386,7 @@ func writeArchive(t *testing.T, name string, contents ...string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data.Bytes()))
 }
 
-// conflicting is a bundle with entries that must not be in one.
+// conflicting is a bundle with entries that must not be in one bundle.
 func conflicting() string {
 	ids := []string{"hip-amdgcn-amd-amdhsa--gfx90a", "hip-amdgcn-amd-amdhsa--gfx90a:xnack+"}
 	b := binary.LittleEndian.AppendUint64([]byte("__CLANG_OFFLOAD_BUNDLE__"), uint64(len(ids)))

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// bench is a folder in which command lines are run: the inputs lie in in, and
-// each call starts in a new folder w beside it.
+// bench is a directory for command lines: the inputs are in its directory in, and each call starts
+// in a new directory w next to it.
 type bench struct {
 	dir          string
 	theirs, ours string
@@ -76,12 +76,13 @@ func (b *bench) call(t *testing.T, program string, args []string) result {
 }
 
 var (
-	// LLVM 22 does not print what it extracts, and LLVM's tools do not name outputs.
+	// LLVM 22 does not print the names of extracted files, and LLVM's tools do not print the names
+	// of outputs.
 	extracted = regexp.MustCompile(`Extracted: .*\n`)
 	named     = regexp.MustCompile(`(?m)(error: [A-Z][a-z ]+): '.*'$`)
 )
 
-// TestCommandLines compares every option in all its spellings, and mistakes.
+// TestCommandLines compares every option in all its spellings, and invalid command lines.
 func TestCommandLines(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

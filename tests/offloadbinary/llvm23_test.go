@@ -14,19 +14,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
-// recorded is what LLVM 23.1.4 did in all cases of a test, as a SHA-256: only
-// LLVM 22 is where the tests run. With the environment variable LLVM23 naming
-// its llvm-offload-binary, each case is compared with it instead, and the digest
-// with what is recorded here.
+// recorded has a SHA-256 of the results of LLVM 23.1.4 in all cases of a test, because the tests
+// run with LLVM 22. If the environment variable LLVM23 names an llvm-offload-binary, each case is
+// compared with it, and the digest with the recorded one.
 var recorded = map[string]string{
 	"TestPackVersion2":    "cf6bdda20bbe7d076b019a3275ac70c3571757882ecbda09d18a266de972c7f6",
 	"TestExtractVersion2": "54ed6c4f86a76281511235bddcdd53bb536ff14a179f50f3710d2f33742e5ade",
 }
 
-// oracle collects what was done in the cases of a test.
+// oracle collects the results in the cases of a test.
 type oracle struct {
 	*testing.T
 	bench  *bench
@@ -42,11 +41,10 @@ func newOracle(t *testing.T) *oracle {
 	return &oracle{T: t, bench: newBench(t), theirs: os.Getenv("LLVM23")}
 }
 
-// Words that both use; what follows them differs.
+// Beginnings of messages that both tools use; the rest differs.
 var words = regexp.MustCompile(`(?m)error: (Invalid data was encountered while parsing the file|The end of the file was unexpectedly encountered|[A-Z][a-z ]+)(: .*)?$`)
 
-// compare runs a case: ours are the arguments that make our program do what
-// LLVM's does.
+// compare runs a case. ours are the equivalent arguments for our program.
 func (o *oracle) compare(args []string, ours ...string) {
 	o.Helper()
 	do := func(program string, args []string) result {
@@ -87,8 +85,7 @@ func (o *oracle) done() {
 	}
 }
 
-// different drops properties whose key came before: LLVM 23 writes freed memory
-// for them.
+// different removes properties with a repeated key: LLVM 23 writes freed memory for them.
 func different(images []string) {
 	for i, image := range images {
 		properties, ok := strings.CutPrefix(image, "--image=")
@@ -119,8 +116,8 @@ func TestPackVersion2(t *testing.T) {
 	o.done()
 }
 
-// TestExtractVersion2 extracts as LLVM 23 does: everything, with names printed,
-// nested packages too, and by archive members.
+// TestExtractVersion2 extracts like LLVM 23: all images, with printed names, from nested packages
+// and from archive members.
 func TestExtractVersion2(t *testing.T) {
 	t.Parallel()
 	o := newOracle(t)

@@ -21,7 +21,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
@@ -31,7 +31,7 @@ var number = flag.Int("llvm", 22, "the release of LLVM to compare with: 22, 23 o
 
 var environment sync.Once
 
-// programs returns the tool of LLVM, and the program under its name, which follows that release.
+// programs returns LLVM's tool and our program under its name, which follows that release.
 func programs(t *testing.T) (theirs, ours string) {
 	t.Helper()
 	release := releases.Get(t, *number)
@@ -39,7 +39,7 @@ func programs(t *testing.T) (theirs, ours string) {
 	return filepath.Join(release.Bin(), "llvm-offload-binary"), llvm.DropIn(t, "llvm-offload-binary")
 }
 
-// cases is how many generated command lines are compared in each test.
+// cases is the number of generated command lines in each test.
 func cases() int {
 	if testing.Short() {
 		return 50
@@ -47,7 +47,7 @@ func cases() int {
 	return 500
 }
 
-// result is what a call did.
+// result is the result of a call.
 type result struct {
 	Code           int
 	Stdout, Stderr string
@@ -91,7 +91,7 @@ func do(t *testing.T, dir, program string, args ...string) {
 	}
 }
 
-// generator makes command lines, the same ones in every run.
+// generator makes command lines, the same in every run.
 type generator struct {
 	*rand.Rand
 	images []string
@@ -103,7 +103,7 @@ func newGenerator(t *testing.T, seed uint64) *generator {
 	return newGeneratorIn(t, seed, dir, dir)
 }
 
-// newGeneratorIn writes the images to dir, which command lines call name.
+// newGeneratorIn writes the images to dir, whose name in command lines is call.
 func newGeneratorIn(t *testing.T, seed uint64, dir, name string) *generator {
 	t.Helper()
 	g := &generator{Rand: rand.New(rand.NewPCG(seed, 22))}
@@ -168,7 +168,7 @@ func (g *generator) image() string {
 	return strings.Join(parts, ",")
 }
 
-// packs makes the arguments of a packing.
+// packs makes the arguments for packing.
 func (g *generator) packs() []string {
 	args := []string{"-o", "out"}
 	for range g.IntN(5) {
@@ -261,9 +261,8 @@ func permutations(list []string) [][]string {
 	return all
 }
 
-// filter makes an --image for extraction from what was packed with args. It
-// always names a file, or all images have an arch: LLVM 22 and 23 differ in the
-// names of images without.
+// filter makes an --image for extraction from images packed with args. It always names a file
+// unless all images have an arch: LLVM 22 and 23 differ in the names of images without one.
 func (g *generator) filter(args []string, file string) string {
 	var parts []string
 	if from := pick(g, args); strings.HasPrefix(from, "--image=") {
@@ -298,9 +297,9 @@ func TestExtract(t *testing.T) {
 		}
 		want, got := run(t, theirs, args...), run(t, ours, args...)
 		if *number == 23 && len(packing) == 2 {
-			continue // 23 refuses its own packages without images
+			continue // 23 rejects its own packages without images
 		}
-		// Why bitcode cannot be read is said in other words.
+		// The reason why bitcode is unreadable has other words.
 		if strings.Contains(want.Stderr, "warning: '") && strings.Contains(got.Stderr, "warning: '") {
 			want.Stderr, got.Stderr = "", ""
 		}
@@ -316,7 +315,7 @@ func TestExtract(t *testing.T) {
 	}
 }
 
-// Default names of images that have an arch: there 22 and 23 agree.
+// Default names of images with an arch, which are equal in LLVM 22 and 23.
 func TestDefaultNames(t *testing.T) {
 	t.Parallel()
 	theirs, ours := programs(t)
@@ -354,7 +353,7 @@ func TestDefaultNames(t *testing.T) {
 	}
 }
 
-// Everything that can hold offload binaries, as LLVM's own tools make it.
+// Every kind of file that can contain offload binaries, made by LLVM's own tools.
 func TestContainers(t *testing.T) {
 	t.Parallel()
 	theirs, ours := programs(t)

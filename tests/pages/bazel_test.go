@@ -13,12 +13,12 @@ import (
 
 	"github.com/bazelbuild/buildtools/build"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
-// A workspace is where pages are followed: the directory hello next to rules_offload, as the tutorial has it. All pages
-// use one Bazel server, one after the other.
+// A workspace is where the tests follow pages: the directory hello next to rules_offload, as in the
+// tutorial. All pages use one Bazel server, one after another.
 type workspace struct {
 	project, dir, bin string
 }
@@ -43,7 +43,8 @@ build --hip_runtime=//runtime
 build --offload_archs=gfx90a
 build --openmp_runtime=@offload_system_clang//:openmp_runtime
 `
-	// wrapper is bazelw with a program that is already built, and without progress.
+	// wrapper is a script that calls bazelw with a program that is already built, and without
+	// progress.
 	wrapper = `#!/usr/bin/env bash
 command=$1
 shift
@@ -131,7 +132,8 @@ func (w *workspace) empty(t *testing.T) {
 	}
 }
 
-// kind says what a block of Starlark is: "BUILD.bazel", "MODULE.bazel", or another file.
+// kind returns the kind of file that a Starlark block is: "BUILD.bazel", "MODULE.bazel", or another
+// file.
 func (b *block) kind() string {
 	switch {
 	case b.language != "starlark" || b.excuse != "" || signature(b):
@@ -196,7 +198,8 @@ func TestModules(t *testing.T) {
 				}
 				w.write(t, w.dir, "MODULE.bazel", moduleFile+text)
 				w.write(t, w.dir, ".bazelrc", "")
-				// Bazel looks at all registered toolchains for it. A compiler from an archive would be downloaded.
+				// Bazel loads all registered toolchains for it, and would download a compiler from
+				// an archive.
 				w.write(t, w.dir, "BUILD.bazel", `load("@rules_offload//rules:bundle.bzl", "offload_bundle", "offload_images")
 
 offload_images(
@@ -373,14 +376,14 @@ func provider(name string, known map[string][]string) string {
 	return ""
 }
 
-// stubs writes what a package names and does not define.
+// stubs writes the targets and files that a package names and does not define.
 type stubs struct {
 	f    *buildFiles
 	file *buildFile
 	text *strings.Builder
 }
 
-// call looks at the labels in a call of a rule.
+// call handles the labels in a call of a rule.
 func (s *stubs) call(rule string, call *build.CallExpr) {
 	for _, argument := range call.List {
 		set, ok := argument.(*build.AssignExpr)
@@ -450,7 +453,7 @@ func (s *stubs) target(rule, attribute, name string) string {
 	return library("")
 }
 
-// standIn is what clang requires of HIP to compile host code with kernels.
+// standIn declares the parts of HIP that clang requires to compile host code with kernels.
 const standIn = `struct dim3 { unsigned x, y, z; };
 extern "C" int hipLaunchKernel(const void *, dim3, dim3, void **, decltype(sizeof(0)), void *);
 extern "C" int __hipPopCallConfiguration(dim3 *, dim3 *, decltype(sizeof(0)) *, void **);
@@ -519,7 +522,7 @@ func (s *stubs) source(rule, name string) {
 	s.f.w.write(s.f.t, s.f.w.dir, file, content)
 }
 
-// compile runs clang++ in the workspace, and returns its output, which stub.out also has.
+// compile runs clang++ in the workspace, and returns its output, which is also in stub.out.
 func (s *stubs) compile(args ...string) string {
 	cmd := exec.Command(llvm.Tool(s.f.t, "clang++"), append(args, "-o", "stub.out")...)
 	cmd.Dir = s.f.w.dir

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
-// otherFlags are flags of programs that the tests do not have.
+// otherFlags are flags of programs that the test machine does not have.
 var otherFlags = map[string]string{
 	"-top":           "go tool pprof",
 	"--tool":         "valgrind",
@@ -45,11 +45,11 @@ var otherFlags = map[string]string{
 	"-wholearchive":                 "lld-link",
 }
 
-// namedFlag is a flag in the code of a line: after a space, a quote or another word's end.
+// namedFlag matches a flag in code: after a space, a quote or the end of another word.
 var namedFlag = regexp.MustCompile(`(?:^|[\s="'|(])(--?[a-zA-Z][\w-]*)`)
 
-// TestFlags looks up the flags that the pages name in their lines, whatever program has them: offload, LLVM's tools,
-// clang, lld, Bazel, Go, or a program of this repository.
+// TestFlags looks up the flags that the pages name in the help of all programs: offload, LLVM's
+// tools, clang, lld, Bazel, Go, and programs of this repository.
 func TestFlags(t *testing.T) {
 	project, all := read(t)
 	known := map[string]bool{}
@@ -106,7 +106,7 @@ func TestFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The value of these follows without a space.
+	// The values of these flags follow without a space.
 	joined := regexp.MustCompile(`^-(?:[DILOUWl]|Wl|mllvm|m|test)`)
 	flags := 0
 	for _, p := range all {

@@ -15,12 +15,12 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 var update = flag.Bool("update", false, "write docs/json.md from docs/json.schema.json")
 
-// schemas returns docs/json.schema.json: an output by its name.
+// schemas returns the schemas in docs/json.schema.json, by the names of outputs.
 func schemas(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	project, _ := read(t)
@@ -135,7 +135,7 @@ func TestJSON(t *testing.T) {
 	}
 	conform(t, all, "labels", labels)
 	for name := range all.Defs {
-		// TestTutorial has the output of a rule; the others are parts of outputs.
+		// TestTutorial covers the output of a rule; the others are parts of outputs.
 		if !checked[name] && !slices.Contains([]string{"labels", "entries", "image", "image_sources", "kernel", "kpack_archive_file", "failure", "remark", "source", "wheel_file"}, name) {
 			t.Errorf("no output for the schema %s", name)
 		}

@@ -36,8 +36,8 @@ type block struct {
 	line     int    // of the fence, from 1
 	language string // may be empty
 	text     string // ends with a newline
-	file     string // the name of the file that it is, or empty
-	excuse   string // why it does not run, or empty
+	file     string // name, if the block is a file, or empty
+	excuse   string // why the block does not run, or empty
 }
 
 func (b *block) String() string { return fmt.Sprintf("%s:%d", b.page.path, b.line) }
@@ -138,7 +138,7 @@ func Script(project, path string) (string, error) {
 	return script.String(), nil
 }
 
-// load returns all pages for people: README.md and its neighbours, docs and examples.
+// load returns all pages: README.md and similar files, docs and examples.
 func load(project string) ([]*page, error) {
 	var all []*page
 	add := func(path string) error {

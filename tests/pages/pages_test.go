@@ -17,13 +17,13 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }
 
-// read returns the folder of the project and its pages.
+// read returns the directory of the project and its pages.
 func read(t *testing.T) (string, []*page) {
 	t.Helper()
 	project, err := root.Project()
@@ -239,7 +239,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// helpOf returns what offload help prints of a verb, or of the program if it is empty.
+// helpOf returns the help of a verb, or of offload if the name is empty.
 func helpOf(t *testing.T, name string) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -319,7 +319,7 @@ func TestVerbs(t *testing.T) {
 
 var testName = regexp.MustCompile(`\b(?:Test|Benchmark)[A-Z]\w*`)
 
-// TestDifferences looks for the tests that the rows of docs/differences.md name in comments.
+// TestDifferences looks up the tests that the rows of docs/differences.md name in comments.
 func TestDifferences(t *testing.T) {
 	project, all := read(t)
 	known := map[string]bool{}
@@ -437,6 +437,26 @@ func TestFigure(t *testing.T) {
 	}
 }
 
+// TestPlaces checks that the files exist that CONTRIBUTING.md names for changes.
+func TestPlaces(t *testing.T) {
+	project, _ := read(t)
+	content, err := os.ReadFile(filepath.Join(project, "CONTRIBUTING.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, found := strings.Cut(string(content), "| to change | edit |\n")
+	table, _, _ = strings.Cut(table, "\n\n")
+	places := regexp.MustCompile("`((?:engine|internal)/[^`]+)`").FindAllStringSubmatch(table, -1)
+	if !found || len(places) < 10 {
+		t.Fatalf("got %d places, want at least 10", len(places))
+	}
+	for _, m := range places {
+		if _, err := os.Stat(filepath.Join(project, m[1])); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestImports checks the rules for imports in docs/architecture.md.
 func TestImports(t *testing.T) {
 	project, _ := read(t)
@@ -459,7 +479,7 @@ func TestImports(t *testing.T) {
 			}
 			from := filepath.ToSlash(rel)
 			checked++
-			forTests := slices.Contains([]string{"internal/fixture", "internal/testelf", "internal/workerproto", "internal/workertest", "internal/llvm", "internal/root"}, from)
+			forTests := strings.HasPrefix(from, "internal/testing/")
 			for _, slow := range []struct{ path, instead string }{
 				{"google.golang.org/protobuf", "decode messages without descriptors"},
 				{"debug/", "use internal/elf, internal/object and internal/linetable"},

@@ -14,20 +14,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/fixture"
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
-// A step is a command of a page with what it prints, a block of commands, or a file.
+// A step is a command of a page with its expected output, a block of commands, or a file.
 type step struct {
 	block   *block
 	command string
 	output  string // expected, of a command
 	compare bool
-	file    string // what the block is, or empty
+	file    string // name of the file, or empty
 }
 
-// steps returns what a reader types in, in order.
+// steps returns the commands and files of a block, in order.
 func (b *block) steps() []step {
 	switch {
 	case b.excuse != "":
@@ -54,11 +54,11 @@ func (b *block) steps() []step {
 	return all
 }
 
-// figure is a size that another release of the compiler changes.
+// figure matches a size, which another release of the compiler changes.
 var figure = regexp.MustCompile(`\b\d{4,}\b|[+-]?\d+(?:\.\d+)? ?(?:[KMG]i)?B\b|\([+-][\d.]+%\)`)
 
-// same reports whether a command printed what the page shows: "…" or "..." stands for any text, as
-// a line for any lines. Sizes can differ.
+// same reports whether the output of a command matches the page: "…" or "..." matches any text, and
+// as a line any lines. Sizes can differ.
 func same(shown, printed string) bool {
 	var pattern strings.Builder
 	pattern.WriteString(`^`)
@@ -101,7 +101,7 @@ func TestSame(t *testing.T) {
 
 const mark = "@@@ step"
 
-// script writes the steps as a script of bash that prints a mark after each of them.
+// script returns a bash script of the steps that prints a mark after each.
 func script(steps []step) string {
 	var s strings.Builder
 	s.WriteString("shopt -s expand_aliases\nexec 2>&1 </dev/null\n")
@@ -122,7 +122,7 @@ func script(steps []step) string {
 	return s.String()
 }
 
-// play runs the steps in a directory and compares what they print.
+// play runs the steps in a directory and compares their output.
 func play(t *testing.T, dir string, env []string, steps []step) {
 	t.Helper()
 	for _, st := range steps {
@@ -204,8 +204,9 @@ func objects(t *testing.T, project, dir string) {
 	}
 }
 
-// environment returns variables with programs of a directory first on PATH, and an empty home directory: the commands of
-// a page do not touch the user's files. Go and bazelw keep their caches.
+// environment returns variables with programs of a directory first on PATH, and an empty home
+// directory, so that the commands of a page do not change the user's files. Go and bazelw keep
+// their caches.
 func environment(t *testing.T, bin string) []string {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -222,7 +223,7 @@ func environment(t *testing.T, bin string) []string {
 	return append(env, "PATH="+bin+":"+os.Getenv("PATH"), "HOME="+t.TempDir(), "XDG_CACHE_HOME="+cache, "GOMODCACHE="+strings.TrimSpace(string(modules)), "GOFLAGS=-buildvcs=false")
 }
 
-// dangerous is what the commands of a page never do.
+// dangerous matches commands that no page may run.
 var dangerous = regexp.MustCompile(`\brm -|apt-get|sudo|git push|curl|> ?[~/]`)
 
 // needsBazel reports whether steps of a page run Bazel or are files of a workspace.

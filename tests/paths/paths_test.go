@@ -1,7 +1,6 @@
-// Package paths checks that no command line of the rules has a path of the
-// machine, and that all of them work when Bazel maps paths: then the outputs of
-// all configurations are in one folder, and actions of one are cached for the
-// others.
+// Package paths checks that no command line of the rules has a path of the machine, and that all of
+// them work if Bazel maps paths: then the outputs of all configurations have the same paths, and
+// actions of one configuration are cached for the others.
 package paths
 
 import (
@@ -13,14 +12,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }
 
-// contents is a workspace with a target of every rule, generated sources and
-// headers among them.
+// contents is a workspace with a target of every rule, including generated sources and headers.
 var contents = map[string]string{
 	"BUILD.bazel": `load("@rules_cc//cc:defs.bzl", "cc_library")
 load("@rules_offload//rules:defs.bzl", "hip_code_objects", "hip_library", "offload_archive", "offload_binary", "offload_bundle", "offload_extract", "offload_register", "offload_unbundle", "openmp_library")
@@ -77,7 +75,7 @@ void region(int *x) {
 `,
 }
 
-// outputs are compared between a build with and one without mapped paths.
+// outputs are the outputs that are compared between builds with and without mapped paths.
 var outputs = []string{
 	"kernels/gfx90a.co", "kernels/gfx1100.co", "fat.hipfb", "single/gfx90a.co", "libarchive.a", "from_archive/gfx1100.a", "binary.ofb",
 	"extracted/gfx1100.co", "registered.register.o", "hip/host/scale.fatbin.o", "hip/host/scale.own.o", "openmp.register.o", "openmp/host/region.own.o",
@@ -95,8 +93,8 @@ func commands(w *bazeltest.Workspace, flags ...string) map[string][][]string {
 	return all
 }
 
-// paths returns the paths in an argument, which can follow an option or be the value of a
-// property. A shell script has none.
+// paths returns the paths in an argument, which can follow an option or be the value of a property.
+// A shell script contains none.
 func paths(argument string) []string {
 	if strings.Contains(argument, "\n") {
 		return nil
@@ -115,8 +113,8 @@ func TestNoPathOfTheMachine(t *testing.T) {
 		for _, line := range lines {
 			for i, argument := range line {
 				for _, path := range paths(argument) {
-					// The shell of actions that read a standard input is Bazel's choice. //file
-					// is what messages call a file of the workspace.
+					// Bazel chooses the shell of actions that read standard input. //file is the
+					// form of a file of the workspace in messages.
 					if filepath.IsAbs(path) && !strings.HasPrefix(path, "//") && !(i == 0 && filepath.Base(path) == "bash") {
 						t.Errorf("%s: absolute path in %q", name, argument)
 					}

@@ -14,7 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 //go:embed program/openmp.c
@@ -135,8 +135,8 @@ func testOpenMP(t *testing.T, linker, kind string) {
 	}
 }
 
-// TestAArch64 prunes libraries for another processor than that of the test, which are
-// read, not loaded.
+// TestAArch64 prunes libraries for another processor than that of the machine. The test reads them
+// and does not load them.
 func TestAArch64(t *testing.T) {
 	t.Parallel()
 	for name, flags := range map[string][]string{

@@ -38,7 +38,7 @@ func TestKpack(t *testing.T) {
 				archives = append(archives, a.File)
 			}
 			b.checkHost(t, all)
-			// Once more, on top: nothing changes.
+			// The second call changes nothing.
 			before := read(t, archives[0])
 			opt.Append = true
 			if _, err := session().KpackSplit(context.Background(), opt); err != nil || !bytes.Equal(before, read(t, archives[0])) {
@@ -70,7 +70,7 @@ func TestKpack(t *testing.T) {
 	}
 }
 
-// checkHost checks the host part of a file that was split.
+// checkHost checks the host part of a split file.
 func (b *built) checkHost(t *testing.T, all string) {
 	t.Helper()
 	host := filepath.Join(b.dir, "host")

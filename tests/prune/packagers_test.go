@@ -14,23 +14,23 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 var orders = flag.Int("orders", 10, "number of random orders of the tools of packagers")
 
-// changed is a library after some steps.
+// changed is a library after several steps.
 type changed struct {
 	*built
 	path     string
 	archives []string // of the library if it is split
-	want     string   // what it prints as a whole
+	want     string   // its output before the split
 	steps    []string
-	rules    []elfcheck.Rule // that the library broke before
+	rules    []elfcheck.Rule // errors of the library before the step
 	pruned   bool            // and not split since
 }
 
-// next returns the path of the file that a step writes.
+// next returns the path of the output of a step.
 func (c *changed) next(step string) string {
 	c.steps = append(c.steps, step)
 	return filepath.Join(c.dir, fmt.Sprintf("%02d-%s", len(c.steps), filepath.Base(step)))
@@ -48,7 +48,7 @@ func (c *changed) tool(t *testing.T, name string, args ...string) {
 		t.Fatalf("%v: %v\n%s", c.steps, err, printed)
 	}
 	c.path = out
-	// What the tool itself breaks is not our fault.
+	// Errors that the tool itself causes are not ours.
 	for _, f := range elfcheck.Check(read(t, out)) {
 		c.rules = append(c.rules, f.Rule)
 	}

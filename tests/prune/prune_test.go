@@ -26,8 +26,8 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/internal/elfcheck"
-	"github.com/rules-offload/rules_offload/internal/fixture"
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 var (
@@ -181,7 +181,7 @@ var shared struct {
 	err error
 }
 
-// runtimeDir returns a folder with the stand-in for the runtime and the loader.
+// runtimeDir returns a directory with the stand-in for the runtime and the loader.
 func runtimeDir(t *testing.T) string {
 	shared.Do(func() {
 		if shared.dir, shared.err = llvm.Scratch(); shared.err != nil {
@@ -282,7 +282,7 @@ func session() *engine.Session {
 	return engine.New(engine.Config{Budget: budget.New(2, 1<<30)})
 }
 
-// prune prunes a file into another in the same folder.
+// prune prunes a file into another in the same directory.
 func (b *built) prune(t *testing.T, in, out string, opt engine.PruneOptions) {
 	t.Helper()
 	opt.Input, opt.Output, opt.Verify = filepath.Join(b.dir, in), filepath.Join(b.dir, out), true

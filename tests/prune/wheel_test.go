@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/rules-offload/rules_offload/engine"
-	"github.com/rules-offload/rules_offload/internal/fixture"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 // packagers returns the directory with the tools of packagers, in which usr is as in Debian.

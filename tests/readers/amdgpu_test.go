@@ -10,7 +10,7 @@ import (
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
-// Which entries serve which requests where triples are those of LLVM 23 and later: as they do it.
+// Entries and requests match as in LLVM 23 and later, with the triples of those releases.
 func TestAMDGPUTriples(t *testing.T) {
 	archs := []string{"amdgcn", "amdgpu", "amdgpu9.0a", "amdgpu9.00", "amdgpu9.06", "amdgpu9.08", "amdgpu9", "amdgpu9.4", "amdgpu9.5", "amdgpu9.42",
 		"amdgpu9.99", "amdgpu9.0A", "amdgpu90a", "amdgpu8", "amdgpu8.10", "amdgpu10", "amdgpu10.1", "amdgpu10.11", "amdgpu10.3", "amdgpu11.7", "amdgpu11.70",
@@ -47,7 +47,7 @@ func TestAMDGPUTriples(t *testing.T) {
 		if own, err := target.ParseLLVM(entry); err != nil || own.String() != stored {
 			t.Errorf("%s is stored as %s, %v; by LLVM 24 as %s", entry, own, err, stored)
 		}
-		// Not all pairs: each is a process.
+		// Not all pairs, because each needs a process.
 		for _, request := range []string{ids[i], ids[0], ids[2], ids[6], ids[len(ids)-1], ids[(i+1)%len(ids)], ids[(i+len(ids)-1)%len(ids)]} {
 			want := run("-type=bc", "-unbundle", "-targets="+request, "-input=bundle", "-output=out")
 			e, err1 := target.ParseLLVM(stored)

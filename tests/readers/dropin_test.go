@@ -12,12 +12,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
-// TestFollows runs command lines whose answers differ between releases of LLVM by each of them, and by the drop-in that
-// follows it.
+// TestFollows runs command lines whose results differ between releases of LLVM with each release,
+// and with the drop-in that follows it.
 func TestFollows(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, content string) {
@@ -68,7 +68,7 @@ func TestFollows(t *testing.T) {
 					cmd.Dir = dir
 					out, err := cmd.CombinedOutput()
 					text := strings.ReplaceAll(string(out), program, tool)
-					// What ours adds to LLVM's words.
+					// The text that our messages append to LLVM's.
 					text = regexp.MustCompile(`(?m)(while parsing the file|unexpectedly encountered).*$`).ReplaceAllString(text, "$1")
 					if err != nil {
 						text += fmt.Sprintln(cmd.ProcessState.ExitCode())
@@ -89,7 +89,7 @@ func TestFollows(t *testing.T) {
 				own.Env = append(os.Environ(), fmt.Sprintf("OFFLOAD_LLVM_VERSION=%d", number))
 				got := run(own, ours)
 				if args := strings.Join(args, " "); number == 22 && args == "--version" {
-					continue // the package of the machine is another than Debian's of the root
+					continue // the machine has another version of the package than the root
 				}
 				if diff := cmp.Diff(want, got); diff != "" {
 					t.Errorf("LLVM %d: %s %q (-LLVM +ours):\n%s", number, tool, args, diff)

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
-// The data file of processors says what LLVM does: its names, their numbers in the flags of code objects, and the features
-// that can be set.
+// The data file of processors agrees with LLVM: names, numbers in the flags of code objects, and
+// features.
 func TestProcessors(t *testing.T) {
 	project, err := root.Project()
 	if err != nil {
@@ -95,7 +95,7 @@ func TestProcessors(t *testing.T) {
 				}
 			}
 			if newer := strings.HasPrefix(p.Name, "gfx125") || strings.HasPrefix(p.Name, "gfx12-5"); newer {
-				continue // not all features that the flags tell can be set
+				continue // the flags have more features than can be set
 			}
 			for feature, bits := range map[string]uint32{"xnack": 3 << 8, "sramecc": 3 << 10} {
 				if got := flags&bits != 0; got != slices.Contains(p.Features, feature) {
@@ -116,7 +116,8 @@ func TestProcessors(t *testing.T) {
 	}
 }
 
-// serves returns the target IDs with a feature for which LLVM unbundles code for any setting of it, such as gfx90a:xnack+.
+// serves returns the target IDs with a feature that match entries with any setting of it, such as
+// gfx90a:xnack+.
 func serves(t *testing.T, r releases.Release, processors []string) map[string]bool {
 	t.Helper()
 	const id = "hip-amdgcn-amd-amdhsa--"

@@ -1,5 +1,5 @@
-// Package readers has the tools of LLVM 21 to 24 and ROCm's code object manager read bundles of ours, alone
-// and several in a section.
+// Package readers reads our bundles, alone and several in a section, with the tools of LLVM 21 to
+// 24 and ROCm's code object manager.
 package readers
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/comgr"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
@@ -28,20 +28,21 @@ const (
 
 var processors = []string{"gfx803", "gfx906", "gfx1030", "gfx1100"}
 
-// bench is a folder with an image for each processor, an object and bundles.
+// bench is a directory with an image for each processor, an object and bundles.
 type bench struct {
 	*testing.T
 	dir      string
 	contents [][]byte
 }
 
-// newBench makes images of the given size that cannot be compressed, in some of which there is the magic.
+// newBench makes images of the given size that cannot be compressed, some of which contain the
+// magic.
 func newBench(t *testing.T, size int) *bench {
 	b := &bench{T: t, dir: t.TempDir()}
 	for i, p := range processors {
 		content := make([]byte, size+i)
 		rand.NewChaCha8([32]byte{byte(i)}).Read(content)
-		if i%2 == 0 { // half of it can be
+		if i%2 == 0 { // half of it is compressible
 			clear(content[:size/2])
 		}
 		if size > 1000 {
@@ -107,7 +108,8 @@ func (b *bench) theirs(name, version string) {
 	b.run(cmd)
 }
 
-// extracted is what llvm-objdump --offloading says of bundles in .hip_fatbin, and the files that it makes.
+// extracted returns the output of llvm-objdump --offloading for bundles in .hip_fatbin, and the
+// files that it writes.
 type extracted struct {
 	failed bool
 	files  map[string][]byte
@@ -141,7 +143,7 @@ func (b *bench) objdump(r releases.Release, bundles ...string) extracted {
 	return got
 }
 
-// bundler takes a bundle apart.
+// bundler unbundles with clang-offload-bundler.
 func (b *bench) bundler(r releases.Release, name string) {
 	b.Helper()
 	args := []string{"-unbundle", "-type=bc", "-input=" + name, "-verbose"}
@@ -201,8 +203,9 @@ func TestReaders(t *testing.T) {
 						for _, n := range []int{1, 3} {
 							ours, theirs := slices.Repeat([]string{"ours"}, n), slices.Repeat([]string{"theirs"}, n)
 							got, want := b.objdump(r, ours...), b.objdump(r, theirs...)
-							// LLVM 21 does not know version 3 there; LLVM 22 ends in a crash after some bundles of several,
-							// whosever they are, and writes wrong bytes. Both fail where the magic is in LLVM's data.
+							// LLVM 21 does not support version 3 here. LLVM 22 crashes after some
+							// of several bundles, also of its own, and writes wrong bytes. Both
+							// fail if LLVM's data contains the magic.
 							must := r.Number >= 23 || r.Number == 22 && n == 1
 							if got.failed && (must || !want.failed) || must && len(got.files) != n*(1+len(processors)) {
 								t.Errorf("llvm-objdump of LLVM %d, %d bundles: failed %v, %d files; of LLVM's bundles: failed %v, %d files", r.Number, n, got.failed, len(got.files), want.failed, len(want.files))
@@ -225,7 +228,8 @@ func TestReaders(t *testing.T) {
 	}
 }
 
-// A bundle and others between it and the end of a section: what one is made of is not taken for another.
+// A bundle, with others between it and the end of the section: its data is not taken for another
+// bundle.
 func TestMixed(t *testing.T) {
 	b := newBench(t, 30_000)
 	b.bundle("a", "--frames", "entry")
@@ -234,7 +238,7 @@ func TestMixed(t *testing.T) {
 	for _, number := range releases.Followed[1:] {
 		r := releases.Get(t, number)
 		got := b.objdump(r, "a", "b", "c", "a")
-		// LLVM's own bundle may have the magic in it.
+		// LLVM's own bundle may contain the magic.
 		if bytes.LastIndex(b.read("c"), []byte(magic)) > 0 {
 			t.Log("LLVM's bundle has the magic in its data")
 			got = b.objdump(r, "a", "b", "a")

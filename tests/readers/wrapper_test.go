@@ -11,13 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
-// linked are dry runs of clang-linker-wrapper that print the same in a release of LLVM
-// as with the drop-in that follows it. The inputs are offload binaries, as -fembed-offload-object has
-// them in objects.
+// linked are dry runs of clang-linker-wrapper that print the same in a release of LLVM as with the
+// drop-in that follows it. The inputs are offload binaries, as -fembed-offload-object embeds them
+// in objects.
 var linked = map[int][]string{23: {
 	"nvidia.pk -o out", "nvidia.pk host.pk -o dir/out", "amd.pk -o out", "xnack.pk amd.pk -o out", "amd.pk amd.pk -o out", "subarch.pk -o out", "amd.pk subarch.pk -o out",
 	"host.pk -Lfoo -L bar -rpath a --rpath=b -Wl,x -o out", "host.pk --whole-archive --no-whole-archive -o out", "host.pk -r -o out", "hip.pk -r -o out",
@@ -37,8 +37,8 @@ var linked = map[int][]string{23: {
 	"hip.pk --print-wrapped-module --host-triple=aarch64-linux-gnu -o out", "--version",
 }}
 
-// Lines that differ by intent: the entry of the host in a bundle for HIP, and
-// LLVM's wrapper asks for entries of amdgpu that no runtime reads.
+// Intended differences: the entry of the host in a bundle for HIP, and LLVM's wrapper requests
+// entries of amdgpu that no runtime reads.
 var intended = regexp.MustCompile(`targets=host-[^,]*|hip-amd[^-]*`)
 
 // TestLinksLike compares dry runs of clang-linker-wrapper with those of LLVM 23 and 24.
@@ -101,8 +101,8 @@ func pack(t *testing.T, dir string, packages map[string][]string) {
 	}
 }
 
-// TestWrapsLike compares the modules of llvm-offload-wrapper with those of LLVM
-// 23's, which knows more kinds of them than 22's.
+// TestWrapsLike compares the modules of llvm-offload-wrapper with those of LLVM 23, which has more
+// kinds than LLVM 22.
 func TestWrapsLike(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"code": "code", "image": "an image"} {
@@ -126,7 +126,7 @@ func TestWrapsLike(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// LLVM's tool omits the data layout, and HIP's alignment.
+		// LLVM's tool omits the data layout, and the alignment of HIP images.
 		without := regexp.MustCompile("(?m)^target datalayout = .*\n").ReplaceAllString(string(text), "")
 		return strings.ReplaceAll(without, ", align 4096", "")
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", "", "where the content store is `kept`; a temporary folder if empty")
+	dir := flag.String("dir", "", "where the content store is `kept`; a temporary directory if empty")
 	verbose := flag.Bool("v", false, "show the server's messages")
 	flag.Parse()
 	code, err := run(*dir, *verbose, flag.Args())

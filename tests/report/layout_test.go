@@ -11,7 +11,8 @@ import (
 // windows are a phone, a tablet, a laptop and a large screen, in pixels.
 var windows = [][2]int{{400, 800}, {820, 1180}, {1280, 720}, {2560, 1440}}
 
-// The map fills its box at every size of the window, also after a change of the size and after zooming.
+// The map fills its box at every size of the window, also after a change of the size and after
+// zooming.
 func TestMapFills(t *testing.T) {
 	dir := t.TempDir()
 	url, _ := report(t, dir, inputs(t, dir, 40)...)

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/chromium"
 )
 
@@ -62,7 +62,7 @@ func TestSources(t *testing.T) {
 	}
 	var fragment string
 	p.Evaluate(`location.hash`, &fragment)
-	p.Open(url + fragment) // the same view, for somebody else
+	p.Open(url + fragment) // the same view in another browser
 	p.Settle()
 	if again, _ := sum("line"); again != lines || lines == 0 {
 		t.Errorf("%s shows lines with %d bytes, not %d", fragment, again, lines)

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
@@ -95,7 +95,7 @@ func fails(t *testing.T, w *bazeltest.Workspace, want string, args ...string) {
 	}
 }
 
-// TestCredentials downloads a program from a server that asks for a password.
+// TestCredentials downloads a program from a server that requires a password.
 func TestCredentials(t *testing.T) {
 	program := []byte("#!/bin/sh\n")
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -133,7 +133,7 @@ use_repo(offload, "again", "third", "with", "without", "wrong")
 	fails(t, w, "Checksum was sha256-", use("wrong")...)
 }
 
-// TestOverlay makes one ROCm of two archives.
+// TestOverlay combines two archives to one ROCm.
 func TestOverlay(t *testing.T) {
 	w := bazeltest.New(t, t.TempDir(), bazeltest.Kernels())
 	core, coreSum := archive(t, w, "core.tar", map[string]string{
@@ -189,8 +189,7 @@ func TestOverlay(t *testing.T) {
 	}
 }
 
-// TestPlatforms uses the compilers and programs of two execution platforms, which
-// one tag declares.
+// TestPlatforms uses the compilers and programs of two execution platforms, which one tag declares.
 func TestPlatforms(t *testing.T) {
 	w := bazeltest.New(t, t.TempDir(), map[string]string{
 		"BUILD.bazel": `load("@rules_offload//rules:defs.bzl", "hip_code_objects", "offload_bundle")

@@ -12,11 +12,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
-// layouts are places of LLVM and of the device libraries in archives of ROCm.
+// layouts are the directories of LLVM and of the device libraries in archives of ROCm.
 var layouts = []struct{ name, llvm, deviceLibraries string }{
 	{"opt", "llvm", "amdgcn/bitcode"},
 	{"therock", "lib/llvm", "lib/llvm/amdgcn/bitcode"},
@@ -24,8 +24,8 @@ var layouts = []struct{ name, llvm, deviceLibraries string }{
 	{"debian", "lib/llvm", "lib/llvm/lib/clang/21/amdgcn/bitcode"},
 }
 
-// TestLayouts makes small archives of ROCm, and programs with libraries of these. The compiler is not called, so it is
-// no program.
+// TestLayouts makes small archives of ROCm, and programs with their libraries. The compiler is not
+// called, so it is an empty file.
 func TestLayouts(t *testing.T) {
 	dir := t.TempDir()
 	contents := map[string]string{"main.cc": mainSource, "kernel.hip": "\n"}
@@ -128,7 +128,8 @@ const mainSource = `
 int main() { return rocblasVersion() == 7 && hipVersion() == 7 ? 0 : 1; }
 `
 
-// sharedLibraries makes libraries that require each other as ROCm's do: by name, beside themselves and in rocm_sysdeps.
+// sharedLibraries makes libraries that require each other like ROCm's: by name, in their directory
+// and in rocm_sysdeps.
 func sharedLibraries(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	made := map[string]string{}
@@ -152,7 +153,7 @@ func sharedLibraries(t *testing.T, dir string) map[string]string {
 			t.Fatalf("%v: %v\n%s", cmd.Args, err, output)
 		}
 		made[library.file] = string(must(os.ReadFile(out)))
-		// The names that programs and linkers look for are links.
+		// The names that programs and linkers search for are links.
 		name := filepath.Dir(library.file) + "/" + library.soname
 		if name != library.file {
 			made[name] = "-> " + filepath.Base(library.file)
@@ -169,7 +170,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// writeArchive makes a tar file of a folder rocm with files, or links where a content begins with an arrow, and returns
+// writeArchive makes a tar file of a directory rocm with files, or links where a content begins with an arrow, and returns
 // its SHA-256 in hex.
 func writeArchive(t *testing.T, name string, files map[string]string) string {
 	t.Helper()

@@ -1,4 +1,5 @@
-// Package rocm builds and runs programs with a real ROCm: that of Debian's packages, from an archive and as that of the machine.
+// Package rocm builds and runs programs with Debian's packages of ROCm: from an archive, and as the
+// ROCm of the machine.
 package rocm
 
 import (
@@ -11,13 +12,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )
 
-// all takes minutes: rocThrust and hipCUB are many headers.
+// all runs all tests, which takes minutes: rocThrust and hipCUB have many headers.
 var all = flag.Bool("all", false, "build every program of examples/rocm, also by remote execution and with the ROCm of a folder")
 
 func TestMain(m *testing.M) { llvm.Main(m, "clang", "buildbox-casd") }
@@ -61,8 +62,8 @@ func targets() []string {
 	return []string{"//saxpy:saxpy_test", "//primitives:prim_test"}
 }
 
-// TestArchive builds programs with nothing but an archive, and starts them: HIP's runtime finds no GPU after it has
-// registered their kernels.
+// TestArchive builds programs with only an archive, and starts them: HIP's runtime registers their
+// kernels and finds no GPU.
 func TestArchive(t *testing.T) {
 	w := example(t, archive(t))
 	w.Bazel("build", "//:result_test.sh", bazeltest.Prebuilt)
@@ -122,7 +123,7 @@ func fetched(t *testing.T, w *bazeltest.Workspace) string {
 	return strings.Join(found, " ")
 }
 
-// checkInputs checks that compilations get the headers that they may need, and no more.
+// checkInputs checks that compilations get the headers that they may read, and no others.
 func checkInputs(t *testing.T, result *bazeltest.Result) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -183,7 +184,8 @@ func checkInputs(t *testing.T, result *bazeltest.Result) {
 	}
 }
 
-// TestRemote builds the programs by remote execution. They are started here: the server's machine is this one.
+// TestRemote builds the programs with remote execution and starts them here: the server runs on
+// this machine.
 func TestRemote(t *testing.T) {
 	if !*all {
 		t.Skip("only with -all")
@@ -206,7 +208,7 @@ func TestRemote(t *testing.T) {
 	}
 }
 
-// TestFolder builds a program with the ROCm of a folder, as with that of the machine.
+// TestFolder builds a program with the ROCm of a directory, as with that of the machine.
 func TestFolder(t *testing.T) {
 	if !*all {
 		t.Skip("only with -all")

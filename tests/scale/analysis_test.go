@@ -12,7 +12,8 @@ import (
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
-// bare is a rule with as many actions as a hip_library of four sources for four GPUs, and nothing else.
+// bare is a rule with as many actions as a hip_library of four sources for four GPUs, and no other
+// work.
 const bare = `def _bare_impl(ctx):
     outs = []
     for i in range(54):
@@ -80,13 +81,13 @@ func libraries(count int) map[string]string {
 	return files
 }
 
-// analysis is what Bazel needs to analyze targets.
+// analysis is the cost of analyzing targets.
 type analysis struct {
 	seconds float64 // processor time of the server
 	heap    int     // MB after garbage collection
 }
 
-// analyze analyzes targets again, in a configuration that the server has not seen.
+// analyze analyzes targets again, in a configuration that is new to the server.
 func analyze(t *testing.T, w *bazeltest.Workspace, round int, target string) analysis {
 	t.Helper()
 	pid := strings.TrimSpace(w.Bazel("info", "server_pid").Stdout)
@@ -126,9 +127,9 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// TestAnalysis compares the analysis of 1,200 hip_library with that of as many
-// cc_library and with that of as many actions in a rule that only declares them, or
-// of sixty without -full. The program is prebuilt.
+// TestAnalysis compares the analysis of 1,200 hip_library targets, or of sixty without -full, with
+// that of as many cc_library targets, and with as many actions of a rule that only declares them.
+// The program is prebuilt.
 func TestAnalysis(t *testing.T) {
 	count := 60
 	if *full {
@@ -141,7 +142,7 @@ func TestAnalysis(t *testing.T) {
 		bare := analyze(t, w, round, "//bare/...")
 		hip := analyze(t, w, round, "//hip/...")
 		t.Logf("%d libraries: %.1f s and %d MB for cc_library; %.1f s and %d MB for bare actions; %.1f s and %d MB for hip_library", count, cc.seconds, cc.heap, bare.seconds, bare.heap, hip.seconds, hip.heap)
-		if round > 0 { // The server is slow at first, and loads packages.
+		if round > 0 { // The first round is slow, and loads packages.
 			ratios = append(ratios, hip.seconds/cc.seconds)
 		}
 	}

@@ -8,20 +8,20 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 )
 
-// library is a kernel library that is built by these rules and by a genrule
-// which calls clang once, for all sources and architectures.
+// library is a kernel library built by these rules, and by a genrule that calls clang once for all
+// sources and architectures.
 type library struct {
-	Copies int      // of each of the project's kernels, under other names
-	Archs  []string // those that it is built for
+	Copies int      // copies of each of the project's kernels, under other names
+	Archs  []string // the architectures
 	edits  int
 }
 
-// kernels are the sources of //kernels, and header is what they all include.
+// kernels are the sources of //kernels, and header is the header that all of them include.
 var kernels = []string{"gemm", "reduce", "scan"}
 
 const header = "kernels/device.h"
@@ -67,7 +67,7 @@ func (l *library) files(t testing.TB) map[string]string {
 	}
 	files[header] = read("device.h")
 	for copied := range l.Copies {
-		// Kernels have names such as sum_f32, and each is there once.
+		// Kernels have names such as sum_f32, and each must be unique.
 		rename := strings.NewReplacer("32(", fmt.Sprintf("32_%d(", copied), "64(", fmt.Sprintf("64_%d(", copied))
 		for _, name := range kernels {
 			files[fmt.Sprintf("%s_%d.hip", name, copied)] = rename.Replace(read(name + ".hip"))
@@ -112,7 +112,7 @@ genrule(
 `, sources.String(), archs.String(), flags.String(), llvm.Dir)
 }
 
-// edit adds something to a file, another thing each time.
+// edit appends text to a file, different each time.
 func (l *library) edit(t testing.TB, workspace *bazeltest.Workspace, name string) {
 	t.Helper()
 	l.edits++
@@ -127,9 +127,9 @@ func (l *library) edit(t testing.TB, workspace *bazeltest.Workspace, name string
 	workspace.Write(name, string(content)+text)
 }
 
-// TestChanges makes changes, again and again: everything, one more
-// architecture, and another source edited. It tells how many times longer a genrule takes than
-// these rules until the bundle is up to date.
+// TestChanges makes changes repeatedly: everything, one more architecture, and another edited
+// source. It logs the ratio of the times that a genrule and these rules take until the bundle is up
+// to date.
 func TestChanges(t *testing.T) {
 	archs := []string{"gfx90a", "gfx942", "gfx1030", "gfx1100", "gfx906", "gfx1201", "gfx908", "gfx1101"}
 	type size struct {
@@ -150,7 +150,7 @@ func TestChanges(t *testing.T) {
 
 func compareWithGenrule(t *testing.T, lib *library, more []string) {
 	workspace := bazeltest.New(t, t.TempDir(), lib.files(t))
-	workspace.Bazel("build", "//...") // A Bazel server is slow at first.
+	workspace.Bazel("build", "//...") // The first build of a Bazel server is slow.
 	var changes []string
 	ratios := map[string][]float64{}
 	turn := 0

@@ -8,17 +8,17 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/workspaces"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }
 
-// elapsed is how long Bazel says that a build took, in seconds.
+// elapsed matches the time of a build, in seconds, in Bazel's output.
 var elapsed = regexp.MustCompile(`Elapsed time: ([0-9.]+)s`)
 
-// seconds is how long a build took.
+// seconds returns the time of a build.
 func seconds(t testing.TB, result *bazeltest.Result) float64 {
 	t.Helper()
 	match := elapsed.FindStringSubmatch(result.Output)
@@ -32,11 +32,11 @@ func seconds(t testing.TB, result *bazeltest.Result) float64 {
 	return took
 }
 
-// full says to measure. Without it, the tests do the same with a few targets, once.
+// full enables measurements. Without it, the tests run once with a few targets.
 var full = flag.Bool("full", false, "measure, which takes some minutes")
 
-// rounds is how often each way is measured, one after the other: what disturbs
-// the machine disturbs all of them.
+// rounds is the number of measurements of each variant. The variants alternate, so that other load
+// affects all of them.
 func rounds() int {
 	if *full {
 		return 4
@@ -44,9 +44,9 @@ func rounds() int {
 	return 1
 }
 
-// TestThousandBundles builds a thousand bundles, or twenty without -full, by
-// workers and by one process each, and tells how much more the latter takes. The
-// numbers depend on the machine, so nothing is asked of them but that both ways end.
+// TestThousandBundles builds a thousand bundles, or twenty without -full, with workers and with a
+// process for each, and logs the ratio of the times. The numbers depend on the machine, so the test
+// only requires that both succeed.
 func TestThousandBundles(t *testing.T) {
 	scale := workspaces.Workspace{Packages: 20, Bundles: 50, Archs: []string{
 		"gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1031", "gfx1032", "gfx1100", "gfx1101", "gfx1200", "gfx1201",
@@ -55,7 +55,7 @@ func TestThousandBundles(t *testing.T) {
 		scale.Packages, scale.Bundles = 2, 10
 	}
 	workspace := bazeltest.New(t, t.TempDir(), scale.Files())
-	// The images are not code, which a check of them would find.
+	// The images are not code, so their validation would fail.
 	settings := "--@rules_offload//rules/settings:validation=false"
 
 	build := func(name, runner string, flags ...string) float64 {
@@ -81,7 +81,7 @@ func TestThousandBundles(t *testing.T) {
 	worker := func() float64 {
 		return build("multiplex worker", "worker", "--strategy=OffloadBundle=worker")
 	}
-	worker() // A Bazel server is slow at first.
+	worker() // The first build of a Bazel server is slow.
 	ratios := map[string][]float64{}
 	for range rounds() {
 		base := worker()

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 func TestMain(m *testing.M) { llvm.Main(m) }
@@ -105,10 +105,10 @@ func write(t *testing.T, name, content string) {
 	}
 }
 
-// symbolized returns the bytes of each file:line of a range of code by llvm-symbolizer.
+// symbolized returns the bytes of each file:line in a range of code, according to llvm-symbolizer.
 func symbolized(t *testing.T, dir, object string, start, size uint64) map[string]int64 {
 	t.Helper()
-	const word = 4 // each instruction has a multiple of it
+	const word = 4 // the size of an instruction is a multiple
 	var addresses strings.Builder
 	for at := start; at < start+size; at += word {
 		fmt.Fprintf(&addresses, "0x%x\n", at)
@@ -174,7 +174,7 @@ func TestSymbolizer(t *testing.T) {
 		if diff := cmp.Diff(want, places(t, image.Sources)); diff != "" || image.Code != int64(text.Size) {
 			t.Errorf("%s: %d of %d bytes, %s (-llvm-symbolizer +offload):\n%s", flags, image.Code, text.Size, image.Reason, diff)
 		}
-		// The header has code in both kernels, and #line names a file that does not exist.
+		// Both kernels contain code of the header, and #line names a missing file.
 		for _, name := range []string{"include/inlined.h", "generated/far.inc:4000"} {
 			if !strings.Contains(fmt.Sprint(want), name) {
 				t.Errorf("%s: no code from %s: %v", flags, name, want)
@@ -196,7 +196,7 @@ func TestSymbolizer(t *testing.T) {
 	}
 }
 
-// TestKept asks for the lines of a library that was stripped, compressed, pruned and split.
+// TestKept checks the lines of a library that was stripped, compressed, pruned and split.
 func TestKept(t *testing.T) {
 	dir := t.TempDir()
 	offload := llvm.Offload(t)
@@ -231,7 +231,7 @@ func TestKept(t *testing.T) {
 			t.Errorf("%s (-whole +got):\n%s", file, diff)
 		}
 	}
-	// Without the debug information, or without the code, a message says so.
+	// Without debug information, or without code, a message says so.
 	run(t, dir, "", offload, "extract", "--input=libmath.so", "--image=arch=gfx90a,file=whole.co")
 	run(t, dir, "", llvm.Tool(t, "llvm-strip"), "whole.co", "-o", "bare.co")
 	for file, message := range map[string]string{
@@ -250,8 +250,8 @@ type section struct {
 	Size       int64
 }
 
-// TestProfile finds the counters of device code that clang instrumented, in a compressed library and after pruning, and
-// compares their sections with the ELF file.
+// TestProfile finds the counters of instrumented device code in a compressed library and after
+// pruning, and compares their sections with the ELF file.
 func TestProfile(t *testing.T) {
 	dir := t.TempDir()
 	offload := llvm.Offload(t)
@@ -344,8 +344,9 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// TestRedundant disassembles images with equal bytes of code for the processors of each, and compares what offload says of
-// them. Some of these bytes are other instructions on another processor.
+// TestRedundant disassembles images with equal bytes of code for the processors of each, and
+// compares the result with the report of offload. Some bytes are different instructions on another
+// processor.
 func TestRedundant(t *testing.T) {
 	dir := t.TempDir()
 	offload, objdump := llvm.Offload(t), llvm.Tool(t, "llvm-objdump")
@@ -353,8 +354,8 @@ func TestRedundant(t *testing.T) {
 	for _, test := range []struct {
 		name, source string
 		archs        []string
-		// printed is whether the disassembler prints the same for all processors, and redundant whether
-		// the generic processor has these instructions, too.
+		// printed is whether the disassembler prints the same text for all processors, and
+		// redundant whether the generic processor has these instructions, too.
 		printed, redundant bool
 	}{
 		{"plain 9", plain, []string{"gfx900", "gfx906", "gfx90c"}, true, true},
@@ -364,7 +365,7 @@ func TestRedundant(t *testing.T) {
 		{"two families", plain, []string{"gfx942", "gfx1200"}, false, false},
 		// v_mad_mix_f32 and v_fma_mix_f32 have the same encoding.
 		{"mix", `extern "C" __attribute__((global)) void k(float *a, _Float16 *b) { *a = (float)b[0] * (float)b[1] + (float)b[2]; }`, []string{"gfx900", "gfx906"}, false, false},
-		// The same instruction writes another format of numbers.
+		// The same instruction writes another number format.
 		{"fp8", `extern "C" __attribute__((global)) void k(int *a, float b) { *a = __builtin_amdgcn_cvt_pk_fp8_f32(b, b, 0, false); }`, []string{"gfx942", "gfx950"}, true, false},
 	} {
 		write(t, filepath.Join(dir, "k.hip"), test.source)
@@ -434,7 +435,7 @@ func TestRedundant(t *testing.T) {
 			t.Errorf("%s: as %s, the code is %s\nnot %s", test.name, generic, dump, dumps[0])
 		}
 	}
-	// Without the disassembler, nothing is said.
+	// Without the disassembler, the report has no such list.
 	if out, _ := run(t, dir, "", offload, "report", "--json=-", "all.hipfb"); strings.Contains(out, "redundant") {
 		t.Error("redundant architectures without a disassembler")
 	}

@@ -1,7 +1,9 @@
 // Clangoptions writes rules/private/clang_options.bzl: which options of clang take values in separate words, and which
-// options of processors are for AMD's GPUs. It asks clang for its options, and tries each of them.
+// options of processors are for AMD's GPUs. With compilers of GCC, it writes rules/private/gcc_options.bzl: which of their
+// options clang rejects. It asks the compilers for their options, and tries each of them.
 //
 //	tools/offline/run go run ./tools/clangoptions /usr/lib/llvm-22/bin/clang
+//	tools/offline/run go run ./tools/clangoptions /usr/lib/llvm-22/bin/clang gcc aarch64-linux-gnu-gcc
 package main
 
 import (
@@ -19,16 +21,23 @@ import (
 	"sync"
 )
 
-const output = "rules/private/clang_options.bzl"
+const (
+	output    = "rules/private/clang_options.bzl"
+	outputGCC = "rules/private/gcc_options.bzl"
+)
 
 func main() {
-	if len(os.Args) != 2 {
-		fmt.Fprintln(os.Stderr, "usage: clangoptions CLANG")
+	if len(os.Args) < 2 {
+		fmt.Fprintln(os.Stderr, "usage: clangoptions CLANG [GCC]...")
 		os.Exit(2)
 	}
-	text, err := generate(os.Args[1])
+	write, name := generate, output
+	if gcc := os.Args[2:]; len(gcc) > 0 {
+		write, name = func(clang string) ([]byte, error) { return generateGCC(clang, gcc) }, outputGCC
+	}
+	text, err := write(os.Args[1])
 	if err == nil {
-		err = os.WriteFile(filepath.FromSlash(output), text, 0o666)
+		err = os.WriteFile(filepath.FromSlash(name), text, 0o666)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "clangoptions:", err)

@@ -5,16 +5,18 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 )
 
 var all = flag.Bool("all", false, "write the table again and compare; this takes minutes")
 
 func TestMain(m *testing.M) {
-	llvm.Main(m)
+	llvm.Main(m, "aarch64-linux-gnu-g++")
 }
 
 func table(t *testing.T) string {
@@ -64,6 +66,42 @@ func TestTry(t *testing.T) {
 		got := option{name: want.name}
 		if err := try(llvm.Tool(t, "clang"), &got); err != nil || got != want {
 			t.Errorf("%+v, want %+v: %v", got, want, err)
+		}
+	}
+}
+
+// The table of GCC's options has all that clang rejects, and no other.
+func TestGCC(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(outputGCC)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table []string
+	for _, word := range strings.Fields(string(text)) {
+		if len(word) > 1 && word[0] == '-' {
+			table = append(table, word)
+		}
+	}
+	clang := llvm.Tool(t, "clang")
+	want, err := onlyOf(clang, []string{"gcc", "aarch64-linux-gnu-gcc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(want, "-fno-canonical-system-headers") || len(want) < 500 {
+		t.Errorf("clang rejects %d options: %q", len(want), want)
+	}
+	for _, option := range want {
+		if !slices.Contains(table, option) {
+			t.Errorf("%s is not in %s: run `go run ./tools/clangoptions CLANG GCC...`", option, outputGCC)
+		}
+	}
+	rejected, err := onlyGCC(clang, table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, option := range table {
+		if !slices.Contains(rejected, option) {
+			t.Errorf("%s has %s, which clang knows", outputGCC, option)
 		}
 	}
 }

@@ -47,10 +47,10 @@ type entry struct {
 
 // converter converts actions to entries.
 type converter struct {
-	workspace string // the folder of the sources, absolute
-	execroot  string // the folder in which actions run, absolute
+	workspace string // the directory of the sources, absolute
+	execroot  string // the directory in which actions run, absolute
 
-	// resourceDir returns the folder of a compiler's headers.
+	// resourceDir returns the directory of a compiler's headers.
 	resourceDir func(compiler string) (string, error)
 }
 
@@ -179,7 +179,7 @@ func takesValue(flag string) bool {
 }
 
 // place makes paths of other repositories and outputs absolute, because they are below Bazel's
-// own folder and not in the workspace. An argument can have a flag before the path.
+// own directory and not in the workspace. An argument can have a flag before the path.
 func (c converter) place(arg string) string {
 	for _, folder := range []string{"external/", "bazel-out/"} {
 		at := strings.Index(arg, folder)

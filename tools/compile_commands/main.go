@@ -106,7 +106,7 @@ func (b bazel) output(command string, args ...string) ([]byte, error) {
 	return out, nil
 }
 
-// resourceDir returns the folder of a compiler's own headers.
+// resourceDir returns the directory of a compiler's own headers.
 func resourceDir(compiler string) (string, error) {
 	out, err := exec.Command(compiler, "-print-resource-dir").Output()
 	return strings.TrimSpace(string(out)), err

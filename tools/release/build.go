@@ -33,7 +33,7 @@ func build(dir string) error {
 		return err
 	}
 	if old, err := os.ReadDir(dir); err == nil && len(old) > 0 {
-		return fmt.Errorf("%s: found %d files, expected an empty folder; name another one", dir, len(old))
+		return fmt.Errorf("%s: found %d files, expected an empty directory; name another one", dir, len(old))
 	}
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 )
 
-// check builds a release for the first platform twice, in folders of different names, and
+// check builds a release for the first platform twice, in directories of different names, and
 // compares them. It also checks the licences of all modules.
 func check() error {
 	var dirs []string
@@ -20,7 +20,7 @@ func check() error {
 			return err
 		}
 		defer os.RemoveAll(parent)
-		// Sources are unpacked and compiled below the folder of temporary files.
+		// Sources are unpacked and compiled below the directory of temporary files.
 		tmp := filepath.Join(parent, name, "tmp")
 		dir := filepath.Join(parent, name, "out")
 		for _, d := range []string{tmp, dir} {
@@ -67,7 +67,7 @@ func check() error {
 	return nil
 }
 
-// checkLock checks that the module in a folder names its program with its
+// checkLock checks that the module in a directory names its program with its
 // checksum.
 func checkLock(dir string) error {
 	names, err := filepath.Glob(filepath.Join(dir, "rules_offload-v*.tar.gz"))

@@ -2,7 +2,7 @@
 // checks what a release depends on:
 //
 //	go -C tools/release run . build DIR   the program for each platform, the module archive, SBOMs, checksums
-//	go -C tools/release run . check       two builds in two folders have equal bytes; all licences are known
+//	go -C tools/release run . check       two builds in two directories have equal bytes; all licences are known
 //
 // The files depend on the commit and the Go release alone.
 package main

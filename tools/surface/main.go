@@ -1,5 +1,5 @@
 // Surface checks what programs outside of this module can import: that there are few packages, each with
-// a documentation, and that no exported name needs a type of an internal package.
+// a documentation and a runnable example, and that no exported name needs a type of an internal package.
 //
 //	go run ./tools/surface
 //
@@ -11,12 +11,16 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"go/doc"
 	"go/importer"
+	"go/parser"
 	"go/token"
 	"go/types"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -28,8 +32,8 @@ const (
 
 // pkg is a package as go list prints it.
 type pkg struct {
-	ImportPath, Name, Doc, Export string
-	GoFiles                       []string
+	ImportPath, Name, Doc, Export, Dir string
+	GoFiles, TestGoFiles, XTestGoFiles []string
 }
 
 func main() {
@@ -60,7 +64,7 @@ func main() {
 
 // packages returns packages and all that they import, with their export data.
 func packages(patterns ...string) ([]pkg, error) {
-	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Name,Doc,Export,GoFiles"}, patterns...)...)
+	cmd := exec.Command("go", append([]string{"list", "-export", "-deps", "-json=ImportPath,Name,Doc,Export,Dir,GoFiles,TestGoFiles,XTestGoFiles"}, patterns...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -109,6 +113,11 @@ func check(all []pkg, module string) (faults, counts []string, err error) {
 		if p.Doc == "" {
 			faults = append(faults, p.ImportPath+": the package has no documentation")
 		}
+		if runs, err := hasExample(p); err != nil {
+			return nil, nil, err
+		} else if !runs {
+			faults = append(faults, p.ImportPath+": the package has no example with an output")
+		}
 		types, err := compiled.Import(p.ImportPath)
 		if err != nil {
 			return nil, nil, err
@@ -124,6 +133,20 @@ func check(all []pkg, module string) (faults, counts []string, err error) {
 		faults = append(faults, fmt.Sprintf("%d packages can be imported, expected at most %d: move what no program outside needs below internal/", n, most))
 	}
 	return faults, counts, nil
+}
+
+// hasExample reports whether a package has an example that go test runs.
+func hasExample(p *pkg) (bool, error) {
+	for _, name := range slices.Concat(p.TestGoFiles, p.XTestGoFiles) {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, name), nil, parser.ParseComments)
+		if err != nil {
+			return false, err
+		}
+		if slices.ContainsFunc(doc.Examples(file), func(e *doc.Example) bool { return e.Output != "" }) {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // scan looks for types of internal packages in exported names.

@@ -15,6 +15,8 @@ func TestCheck(t *testing.T) {
 		"go.mod":               "module example.org/m\n\ngo 1.26\n",
 		"internal/hidden/h.go": "package hidden\n\ntype T struct{}\n\ntype Named int\n",
 		"good/good.go":         "// Package good is sealed.\npackage good\n\nimport \"example.org/m/internal/hidden\"\n\ntype S struct{ t hidden.T }\n\nfunc F(s *S) []S { return nil }\n",
+		"good/example_test.go": "package good_test\n\nfunc Example() {\n\t// Output:\n}\n\nfunc ExampleOther() {\n\tprintln()\n\t// Output: x\n}\n",
+		"bad/bad_test.go":      "package bad\n\nfunc Example() {}\n",
 		"bad/bad.go": "package bad\n\nimport \"example.org/m/internal/hidden\"\n\ntype Field struct{ T hidden.T }\n\ntype Alias = hidden.Named\n\n" +
 			"func Result() map[string]*hidden.T { return nil }\n\ntype M struct{}\n\nfunc (M) Call(func(hidden.T)) {}\n\nfunc (M) own(hidden.T) {}\n",
 	} {
@@ -41,7 +43,7 @@ func TestCheck(t *testing.T) {
 		name, _, _ := strings.Cut(strings.TrimPrefix(f, "example.org/m/"), " ")
 		names = append(names, name)
 	}
-	if want := []string{"bad:", "bad.Alias", "bad.Field", "bad.M.Call", "bad.Result"}; !slices.Equal(names, want) {
+	if want := []string{"bad:", "bad:", "bad.Alias", "bad.Field", "bad.M.Call", "bad.Result"}; !slices.Equal(names, want) {
 		t.Errorf("faults at %q, want %q:\n%s", names, want, strings.Join(faults, "\n"))
 	}
 	if len(counts) != 2 {

@@ -5,7 +5,7 @@ load("@rules_offload//rules:defs.bzl", "hip_code_objects", "offload_archive", "o
 _DATACENTER = ["gfx90a", "gfx942"]
 _DESKTOP = ["gfx1100", "gfx1201"]
 
-# Each team has a folder.
+# Each team has a directory.
 _TEAMS = {
     "imaging": struct(archs = _DESKTOP, max_size = "64KiB"),
     "linalg": struct(archs = _DATACENTER, max_size = "128KiB"),

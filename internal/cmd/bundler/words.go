@@ -20,6 +20,7 @@ func (r *run) words(err error) string {
 	var missing *engine.MissingError
 	var fileType *bundle.FileTypeError
 	var compressed *ccob.Error
+	var tooLarge *ccob.LimitError
 	var archive *ar.FormatError
 	var conflict *engine.MemberConflictError
 	var noCode *engine.NoCodeObjectError
@@ -27,7 +28,7 @@ func (r *run) words(err error) string {
 	case errors.As(err, &missing):
 		return cannotFind(missing)
 	case errors.As(err, &fileType):
-		return fileType.Error()
+		return fmt.Sprintf("'%s': invalid file type specified", string(fileType.Type))
 	case errors.As(err, &conflict):
 		return fmt.Sprintf("conflicting TargetIDs [%s, %s] found in %s of %s", conflict.First, conflict.Second, conflict.Member, conflict.Archive)
 	case errors.As(err, &noCode):
@@ -40,6 +41,10 @@ func (r *run) words(err error) string {
 		return "Failed to decompress code object: " + r.small(llvmwords.Compressed(compressed))
 	case errors.As(err, &compressed) && llvmwords.Compressed(compressed) != "":
 		return "Failed to decompress input: " + r.small(llvmwords.Compressed(compressed))
+	case errors.As(err, &tooLarge) && tooLarge.Compressed:
+		return "Total file size exceeds version 2 limit"
+	case errors.As(err, &tooLarge):
+		return "Uncompressed size exceeds version 2 limit"
 	case errors.As(err, &archive):
 		return llvmwords.Archive(archive)
 	}

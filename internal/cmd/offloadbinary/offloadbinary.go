@@ -151,6 +151,9 @@ func (w words) Error() string { return string(w) }
 // message returns an error in LLVM's words if LLVM has a message for it, followed by the
 // position of the fault, which LLVM omits. LLVM only names the file to extract from.
 func message(err error, input string) string {
+	if errors.Is(err, engine.ErrNoFile) {
+		return "'file' is a required image arguments"
+	}
 	var placed *images.PlaceError
 	if errors.As(err, &placed) {
 		if words := llvmwords.Fault(err); words != "" {

@@ -192,7 +192,7 @@ func TestNoImages(t *testing.T) {
 	if all := tool.files(); len(all["one"]) != 0 || len(all["two"]) != 40 {
 		t.Errorf("%d and %d bytes", len(all["one"]), len(all["two"]))
 	}
-	// LLVM 23 refuses to read the second, which it wrote itself.
+	// LLVM 23 cannot read the second, which it wrote itself.
 	tool.must("one")
 	tool.must("two")
 }

@@ -28,8 +28,8 @@ var (
 // expected values. They are constants, because packages that compute them would slow down every
 // start of the program.
 const (
-	styleHash  = "sha256-TvewiWKyiakPgkU+ci26l2ugue4nIduyZbdyqBbcbec="
-	scriptHash = "sha256-9yCTqOU0vVmn0BsS/OPCaUtvn/CR26Zh+tLbR8gylqw="
+	styleHash  = "sha256-5/S691DNPnklw9+pYMbOCa3rl0N/ph6DLR1zDuX22hA="
+	scriptHash = "sha256-08gY0mO/IV6DiXS7kgNN3+5mg77In7hpQ/yBUa+uFaU="
 )
 
 // WriteHTML writes the report as a page: one file that loads nothing.

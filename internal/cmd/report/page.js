@@ -135,6 +135,12 @@
   const shortName = i => shortNames.get(value('demangled', i));
   // Long names keep both ends: kernels of a library often differ at the end.
   const ends = text => text.length > 110 ? text.slice(0, 72) + ' … ' + text.slice(-34) : text;
+  // A line of a name can end after each of its words.
+  const nameOf = text => {
+    const bdi = element('bdi');
+    for (const word of text.split(/(?<=[_:])(?=[^_:])/)) bdi.append(word, element('wbr'));
+    return bdi;
+  };
   const row = position => {
     const i = view[position], tr = element('tr');
     tr.dataset.arch = value('arch', i);
@@ -146,7 +152,7 @@
       td.dataset.field = field;
       if (texts.has(field)) {
         const text = printable(v ?? '');
-        td.append(field === 'demangled' ? element('bdi', ends(printable(shortName(i)))) : text);
+        td.append(field === 'demangled' ? nameOf(ends(printable(shortName(i)))) : text);
         td.title = text.length > 2000 ? text.slice(0, 2000) + '…' : text;
         td.className = 't';
       } else if (v !== null && v !== undefined) {
@@ -365,9 +371,7 @@
   };
   const tree = data.files.map(f => {
     const bundles = f.bundles.map(b => node('bundle', S[b.name], b.size, b.archs.map(archNode)));
-    const known = bundles.reduce((sum, b) => sum + b.size, 0);
-    if (known < f.size) bundles.push(node('other', 'not device code', f.size - known));
-    return node('file', S[f.name], f.size, bundles);
+    return node('file', S[f.name], bundles.reduce((sum, b) => sum + b.size, 0), bundles);
   });
   const root = node('root', 'All files', tree.reduce((sum, f) => sum + f.size, 0), tree);
   if (tree.length === 1) root.name = tree[0].name;

@@ -63,6 +63,9 @@ func (f *bundleFlags) run(ctx context.Context, call *command.Call, operands []st
 	if err != nil {
 		return err
 	}
+	for _, e := range f.entries {
+		warnOfCode(call, "bundle", "entry", e.target, e.file)
+	}
 	_, err = call.Session.Bundle(ctx, engine.BundleOptions{
 		Type: f.fileType, Entries: entries, Output: f.output, Align: f.align, ShareEqual: f.shareEqual, Compress: compress,
 	})
@@ -71,8 +74,8 @@ func (f *bundleFlags) run(ctx context.Context, call *command.Call, operands []st
 
 // sizeAdvice adds advice to the error for a bundle that is too large.
 func sizeAdvice(err error) error {
-	if errors.As(err, new(ccob.LimitError)) {
-		return fmt.Errorf("%w, which is 4 GiB: write version 3, or remove targets", err)
+	if limit := (*ccob.LimitError)(nil); errors.As(err, &limit) {
+		return fmt.Errorf("%w; write version 3, or remove targets", err)
 	}
 	return err
 }

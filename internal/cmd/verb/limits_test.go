@@ -29,7 +29,7 @@ func TestLimits(t *testing.T) {
 		{"check --input large", "offload: large: not a bundle: found "},
 		{"check --linked --input large", "offload: large: found 2080374785 bytes, expected at most 2080374784, because a program can address 2 GiB of data: compress the bundle, or remove architectures\n"},
 		{"check --max-size 2080374784 --input large", "offload: large: found 2080374785 bytes, expected at most 2080374784, the size budget: compress the bundle, remove architectures, or raise the budget\n"},
-		{"bundle --compress --format-version 2 --entry gfx942=image --output none", "offload: Uncompressed size exceeds version 2 limit, which is 4 GiB: write version 3, or remove targets\n"},
+		{"bundle --compress --format-version 2 --entry gfx942=image --output none", "offload: bundle of 4294967383 bytes: version 2 can store less than 4 GiB; write version 3, or remove targets\n"},
 	} {
 		code, _, stderr := runIn(dir, strings.Fields(test.args)...)
 		if code != 1 || !strings.HasPrefix(stderr, test.stderr) {

@@ -2,12 +2,15 @@ package verb
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"strings"
 
+	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/codeobject"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/session"
 )
@@ -53,6 +56,25 @@ func found(call *command.Call, name string) string {
 		what += "; decompress it first"
 	}
 	return what
+}
+
+// warnOfCode warns if a flag TARGET=FILE names a code object for another processor.
+func warnOfCode(call *command.Call, verb, flag, name, file string) {
+	const standardInput = "-"
+	processor, _, _ := strings.Cut(name, ":")
+	if !target.KnownProcessor(processor) || file == "" || file == standardInput {
+		return
+	}
+	input, err := session.Files(call.Session).Open(file)
+	if err != nil {
+		return // the verb reports it
+	}
+	defer input.Close()
+	code, err := codeobject.ParseTarget(input.Bytes())
+	if err != nil || code.Processor == "" || code.Processor == processor || !strings.HasPrefix(processor, "gfx") || strings.Contains(code.Processor, "generic") {
+		return
+	}
+	fmt.Fprintf(call.Stderr, "offload %s: warning: --%s %s=%s: the file is code for %s\n", verb, flag, printable.Name(name), printable.Name(file), code.Processor)
 }
 
 // missingDirectory returns the file of an error and its directory, if that does not exist, or "".

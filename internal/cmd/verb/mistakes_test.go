@@ -8,7 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
 // mistakes are command lines of people, with the line that offload prints. The words are
@@ -199,6 +199,7 @@ func mistakeFiles(t *testing.T, dir string) {
 		"bundle.hipfb": "",
 		"bundle":       string(plainBundle("hip-amdgcn-amd-amdhsa--gfx90a", "content")),
 		"so":           string(testelf.Library{}.Build()),
+		"gfx942":       string(testelf.CodeObject{ABI: 2, Flags: 0x4c}.Build()),
 		"gzip":         "\x1f\x8b\x08",
 		"lfs":          "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2ca24d17e2393\nsize 12345\n",
 	} {
@@ -240,6 +241,8 @@ func TestWarnings(t *testing.T) {
 		{"report --json o code notelf", "offload report: warning: notelf: no device code: found text\n"},
 		{"diff --json code notelf", "offload diff: warning: notelf: no device code: found text\n"},
 		{"inspect --kernels code", "offload inspect: code: no kernels\n"},
+		{"bundle --output o --entry gfx942=code", "offload bundle: warning: --entry gfx942=code: the file is code for gfx90a\n"},
+		{"prune --replace gfx90a=gfx942 --output o bundle", "offload prune: warning: --replace gfx90a=gfx942: the file is code for gfx942\n"},
 		{"list notelf", "offload list: notelf: no bundle entries: found text\n"},
 		{"list gzip", "offload list: gzip: no bundle entries: found a gzip file; decompress it first\n"},
 		{"list so", "offload list: so: no bundle entries: found an ELF file; for the device images of a program or library, run offload inspect so\n"},

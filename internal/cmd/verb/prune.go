@@ -84,6 +84,9 @@ func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []str
 	if err := f.what(); err != nil {
 		return err
 	}
+	for _, r := range opt.Replace {
+		warnOfCode(call, "prune", "replace", r.Name, r.File)
+	}
 	report, err := call.Session.Prune(ctx, *opt)
 	if errors.Is(err, engine.ErrNoDeviceCode) {
 		err = fmt.Errorf("%w%s", err, found(call, opt.Input))

@@ -4,12 +4,11 @@ import (
 	"context"
 
 	"github.com/rules-offload/rules_offload/engine"
+	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/register"
-
-	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 )
 
 var registerVerb = verb{

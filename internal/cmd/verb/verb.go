@@ -17,7 +17,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
 	"github.com/rules-offload/rules_offload/internal/cmd/nearest"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
-
 	"github.com/rules-offload/rules_offload/internal/session"
 )
 

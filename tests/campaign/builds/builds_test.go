@@ -1,5 +1,5 @@
-// Package builds disturbs Bazel in the middle of builds: its workers are killed, its disk is full,
-// its remote execution ends. The next build is right, and makes only what is missing.
+// Package builds disturbs Bazel in the middle of builds: it kills workers, fills the disk and ends
+// remote execution. The next build must be right and build only what is missing.
 package builds
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/rules-offload/rules_offload/internal/check"
-	"github.com/rules-offload/rules_offload/internal/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
 	"github.com/rules-offload/rules_offload/tests/internal/bazeltest"
 	"github.com/rules-offload/rules_offload/tests/internal/reapi"
 )
@@ -26,11 +26,11 @@ func TestMain(m *testing.M) { llvm.Main(m) }
 
 var rounds = flag.Int("rounds", 2, "how many builds each test disturbs")
 
-// maxKills is how often the workers of a build are killed.
+// maxKills is the number of times that the workers of a build are killed.
 const maxKills = 4
 
-// bundles is how many bundles a build makes, and imageSize how many bytes the image of the
-// first one has.
+// bundles is the number of bundles in a build, and imageSize the size of the image of the first
+// one, in bytes.
 const bundles, imageSize = 40, 100 << 10
 
 // site is a workspace whose bundles have an image that changes from build to build.
@@ -64,8 +64,8 @@ func (s *site) change(round int) {
 	s.Write("image", string(s.image))
 }
 
-// complete returns how many bundles have the image, and fails the test if there is a new bundle
-// that is not right.
+// complete returns the number of bundles with the image, and fails the test for a new bundle that
+// is wrong.
 func (s *site) complete() (n int) {
 	for i := range bundles {
 		data, err := os.ReadFile(filepath.Join(s.Dir, "bazel-bin", fmt.Sprintf("fat%d.hipfb", i)))
@@ -81,7 +81,7 @@ func (s *site) complete() (n int) {
 	return n
 }
 
-// recover builds what a disturbed build has left over, and then nothing.
+// recover completes a disturbed build, and checks that another build has nothing to do.
 func (s *site) recover(before int, flags ...string) {
 	s.t.Helper()
 	build := append([]string{"build"}, append(s.flags, flags...)...)
@@ -98,7 +98,7 @@ func (s *site) recover(before int, flags ...string) {
 	s.t.Logf("%d bundles were complete, %d were made then", before, made)
 }
 
-// workers returns the processes of workers whose working directory is below a folder.
+// workers returns the processes of workers whose working directory is below a directory.
 func workers(below string) (ids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range all {
@@ -123,7 +123,7 @@ func TestKilledWorkers(t *testing.T) {
 		stop, stopped := make(chan struct{}), make(chan struct{})
 		go func() {
 			defer close(stopped)
-			// A build whose workers never live long enough does not end.
+			// The number of kills is limited: a build whose workers are always killed never ends.
 			for range maxKills {
 				select {
 				case <-stop:
@@ -188,7 +188,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// fill writes a file until some bytes are left on its file system.
+// fill writes a file that leaves only some bytes on its file system.
 func fill(name string, left int64) error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(filepath.Dir(name), &fs); err != nil {

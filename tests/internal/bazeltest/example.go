@@ -9,16 +9,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
-// Prebuilt is the flag with which an example takes the program of the test
-// instead of building its own.
+// Prebuilt is the flag that makes an example use the program of the test instead of building its
+// own.
 const Prebuilt = "--extra_toolchains=//prebuilt:all"
 
-// Sources returns the folder of the project's sources. Under Bazel, where the
-// test must be unsandboxed, it is where the file in RULES_MODULE is a link to.
+// Sources returns the directory of the project's sources. Under Bazel, where the test must be
+// unsandboxed, it is the target of the link in RULES_MODULE.
 func Sources(t testing.TB) string {
 	t.Helper()
 	if !root.Bazel() {
@@ -38,9 +38,8 @@ func Sources(t testing.TB) string {
 	return filepath.Dir(module)
 }
 
-// Example is a copy of one of the workspaces in examples/, two folders below the
-// project's sources as there, with a Bazel server of its own that ends with the
-// test.
+// Example is a copy of a workspace in examples/, two directories below the project's sources like
+// the original, with its own Bazel server that ends with the test.
 func Example(t testing.TB, name string) *Workspace {
 	t.Helper()
 	sources, project := Sources(t), t.TempDir()
@@ -96,8 +95,8 @@ func Example(t testing.TB, name string) *Workspace {
 	return w
 }
 
-// Shell runs a script of bash in the folder of an example, in which ../../bazelw is this Bazel, with the program of the
-// test. The script ends at the first command that fails.
+// Shell runs a bash script in the directory of an example, with this Bazel as ../../bazelw and the
+// program of the test. The script ends at the first command that fails.
 func (w *Workspace) Shell(script string) error {
 	cmd := exec.CommandContext(w.t.Context(), "bash", "-e", "-o", "pipefail", "-c", script)
 	cmd.Dir, cmd.Env = w.Dir, w.env

@@ -1,7 +1,7 @@
 package bazeltest
 
-// Kernels is a small HIP project: two sources, three targets, bundled and taken
-// apart again.
+// Kernels is a small HIP project: two sources and three targets, which bundle the kernels and
+// extract them.
 func Kernels() map[string]string {
 	return map[string]string{
 		"BUILD.bazel": `load("@rules_offload//rules:defs.bzl", "hip_code_objects", "offload_bundle", "offload_unbundle")

@@ -23,18 +23,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
-// Workspace is a folder with a MODULE.bazel that depends on the rules, and a separate Bazel
+// Workspace is a directory with a MODULE.bazel that depends on the rules, and a separate Bazel
 // server.
 type Workspace struct {
 	Dir string
 
 	t       testing.TB
-	outputs string   // Bazel's folder, outside the workspace: //... must not see it
-	command []string // how to call Bazel
+	outputs string   // Bazel's directory, outside the workspace, so that //... does not include it
+	command []string // the command that runs Bazel
 	env     []string
 }
 
@@ -56,14 +56,14 @@ func New(t testing.TB, dir string, contents map[string]string) *Workspace {
 	return w
 }
 
-// end stops the Bazel server and removes what it made.
+// end stops the Bazel server and removes its files.
 func (w *Workspace) end() {
 	if _, err := w.run(context.Background(), "clean", "--expunge"); err != nil {
 		w.t.Error(err)
 	}
 	_ = filepath.WalkDir(w.outputs, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
-			return os.Chmod(path, 0o755) // Bazel makes its folders read-only
+			return os.Chmod(path, 0o755) // Bazel makes its directories read-only
 		}
 		return nil
 	})
@@ -115,7 +115,7 @@ toolchain(
 )
 `
 
-// locate returns the folder of the project's sources and the program.
+// locate returns the directory of the project's sources and the program.
 func locate(t testing.TB) (project, program string) {
 	t.Helper()
 	program = llvm.Offload(t)
@@ -137,7 +137,7 @@ func locate(t testing.TB) (project, program string) {
 	return project, program
 }
 
-// copyTree copies a folder of runfiles, whose files are links to elsewhere.
+// copyTree copies a directory of runfiles, whose files are links.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -175,7 +175,7 @@ func (w *Workspace) findBazel(project string) {
 		w.t.Fatalf("this test runs Bazel, which is not on its PATH %s", os.Getenv("PATH"))
 	}
 	w.command = []string{bazel, "--output_user_root=" + w.outputs}
-	// A test has no HOME, and Bazel takes these for a test's own.
+	// A test has no HOME, and Bazel interprets these variables as its own in a test.
 	if me, err := user.Current(); err == nil {
 		w.env = append(w.env, "HOME="+me.HomeDir, "USER="+me.Username)
 	}
@@ -225,19 +225,18 @@ func (w *Workspace) Read(name string) []byte {
 	return content
 }
 
-// Execroot returns the folder that actions run in when nothing isolates them.
+// Execroot returns the working directory of actions that run without isolation.
 func (w *Workspace) Execroot() string {
 	w.t.Helper()
 	info := w.Bazel("info", "execution_root")
 	return strings.TrimSpace(info.Stdout)
 }
 
-// Result is what a Bazel command did.
+// Result is the result of a Bazel command.
 type Result struct {
 	Output string // its output, including messages
 	Stdout string // its output without messages
-	// Spawns are the actions that were run or answered from a cache, in no
-	// particular order.
+	// Spawns are the actions that ran or came from a cache, in no particular order.
 	Spawns []Spawn
 }
 
@@ -302,7 +301,7 @@ func (w *Workspace) run(ctx context.Context, args ...string) (*Result, error) {
 	var stdout bytes.Buffer
 	var output lockedBuffer
 	cmd.Stdout, cmd.Stderr = io.MultiWriter(&stdout, &output), &output
-	cmd.WaitDelay = 10 * time.Second // the server keeps nothing open, a killed client might
+	cmd.WaitDelay = 10 * time.Second // a killed client can leave the streams open
 	err := cmd.Run()
 	result := &Result{Output: output.String(), Stdout: stdout.String()}
 	if err != nil {
@@ -312,7 +311,7 @@ func (w *Workspace) run(ctx context.Context, args ...string) (*Result, error) {
 	return result, err
 }
 
-// lockedBuffer takes what two streams bring.
+// lockedBuffer collects the data of two streams.
 type lockedBuffer struct {
 	mu sync.Mutex
 	bytes.Buffer
@@ -324,7 +323,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// Command is the command line of an action, parameter files included.
+// Command is the command line of an action, with the arguments in parameter files.
 type Command struct {
 	Mnemonic     string
 	Arguments    []string

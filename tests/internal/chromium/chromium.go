@@ -1,6 +1,5 @@
-// Package chromium runs pages in Chromium for tests: it evaluates expressions in them,
-// presses keys, and collects what they print and request. It speaks the DevTools
-// protocol over a pipe.
+// Package chromium opens pages in Chromium for tests: it evaluates expressions, presses keys, and
+// collects messages and requests of the pages. It uses the DevTools protocol over a pipe.
 package chromium
 
 import (
@@ -16,10 +15,10 @@ import (
 	"time"
 )
 
-// Program is the browser, as Debian's package has it on PATH.
+// Program is the name of the browser in Debian's package.
 const Program = "chromium"
 
-// patience is how long an answer of the browser may take on a busy machine.
+// patience is the timeout for an answer of the browser, long enough for a busy machine.
 const patience = 2 * time.Minute
 
 // Page is a tab of a separate browser.
@@ -48,8 +47,8 @@ type answer struct {
 	} `json:"error"`
 }
 
-// Start starts a browser with an empty page of that size in pixels. Without the
-// browser the test fails.
+// Start starts a browser with an empty page of that size in pixels. Without Chromium, the test
+// fails.
 func Start(t testing.TB, width, height int) *Page {
 	t.Helper()
 	program, err := exec.LookPath(Program)
@@ -77,7 +76,7 @@ func Start(t testing.TB, width, height int) *Page {
 	p := &Page{t: t, in: in, waiting: map[int]chan answer{}, loaded: make(chan struct{}, 8)}
 	go p.read(out)
 	t.Cleanup(func() {
-		in.Close() // which ends it
+		in.Close() // ends the browser
 		done := make(chan struct{})
 		go func() { cmd.Wait(); close(done) }()
 		select {
@@ -106,7 +105,7 @@ func (p *Page) Resize(width, height int) {
 	p.call("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
 }
 
-// Scheme makes the page prefer light or dark colours.
+// Scheme makes the page prefer light or dark colors.
 func (p *Page) Scheme(scheme string) {
 	p.t.Helper()
 	p.call("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
@@ -123,7 +122,7 @@ func (p *Page) Open(url string) {
 	if navigated.ErrorText != "" {
 		p.t.Fatalf("%s: %s", url, navigated.ErrorText)
 	}
-	if navigated.LoaderID == "" { // the fragment alone is another one
+	if navigated.LoaderID == "" { // only the fragment changes
 		return
 	}
 	select {
@@ -156,7 +155,7 @@ func (p *Page) Evaluate(expression string, result any) {
 	}
 }
 
-// Settle waits until the page has drawn what was asked for.
+// Settle waits until the page has drawn its pending changes.
 func (p *Page) Settle() {
 	p.t.Helper()
 	p.Evaluate(`new Promise(done => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(() => done(null))), 150))`, nil)
@@ -180,13 +179,13 @@ func (p *Page) Key(name string) {
 	p.call("Input.dispatchKeyEvent", map[string]any{"type": "keyUp", "key": name, "code": name, "windowsVirtualKeyCode": code}, nil)
 }
 
-// Type types text where the focus is.
+// Type types text into the focused element.
 func (p *Page) Type(text string) {
 	p.t.Helper()
 	p.call("Input.insertText", map[string]any{"text": text}, nil)
 }
 
-// Screenshot returns what is visible, as PNG.
+// Screenshot returns the visible part of the page as PNG.
 func (p *Page) Screenshot() []byte {
 	p.t.Helper()
 	var got struct{ Data string }
@@ -198,8 +197,7 @@ func (p *Page) Screenshot() []byte {
 	return png
 }
 
-// Console returns what the pages printed, exceptions and complaints of the browser
-// included.
+// Console returns messages of the pages, with exceptions and warnings of the browser.
 func (p *Page) Console() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package comgr has ROCm's code object manager take bundles apart, as the HIP
-// runtime does. It needs no GPU.
+// Package comgr unbundles with ROCm's code object manager, as the HIP runtime does. It needs no
+// GPU.
 package comgr
 
 import (
@@ -11,19 +11,19 @@ import (
 	"testing"
 )
 
-// Header is the file by which tests tell that the code object manager is there.
+// Header is a file that exists if the code object manager is installed.
 const Header = "/usr/include/amd_comgr/amd_comgr.h"
 
 //go:embed program/unbundle.c
 var source []byte
 
-// Unbundler is a program that takes bundles apart.
+// Unbundler is a program that unbundles bundles with the code object manager.
 type Unbundler struct {
 	t       testing.TB
 	program string
 }
 
-// New compiles the program. Where it cannot, the test fails.
+// New compiles the program. If that is impossible, the test fails.
 func New(t testing.TB) *Unbundler {
 	t.Helper()
 	if _, err := os.Stat(Header); err != nil {
@@ -52,7 +52,7 @@ func (u *Unbundler) Unbundle(bundle string, entryIDs ...string) [][]byte {
 		args = append(args, id, output(i))
 	}
 	cmd := exec.Command(u.program, args...)
-	cmd.Env = append(os.Environ(), "AMD_COMGR_CACHE=0") // its cache mixes up bundles of the same entry IDs
+	cmd.Env = append(os.Environ(), "AMD_COMGR_CACHE=0") // its cache confuses bundles with the same entry IDs
 	if out, err := cmd.CombinedOutput(); err != nil {
 		u.t.Fatalf("code object manager: %s: %v\n%s", bundle, err, out)
 	}

@@ -23,20 +23,20 @@ import (
 	"time"
 )
 
-// Parser is something that reads input.
+// Parser is a function that reads input, with its limits.
 type Parser struct {
 	Name  string
 	Seeds [][]byte
 	// Words are inserted into inputs.
 	Words []string
-	// Read reads an input and returns what must not be, or nil. It can be called
+	// Read reads an input and returns an error for a wrong result, or nil. It can be called
 	// concurrently.
 	Read func(data []byte) error
-	// Fix repairs checksums in a changed input, so that they do not hide what is
-	// behind them. It applies to half of the inputs.
+	// Fix repairs checksums in a changed input, so that parsers read the data after them. It
+	// applies to half of the inputs.
 	Fix func(data []byte) []byte
-	// Memory is how much memory an input of n bytes may take, in bytes: nil is 1 MiB
-	// and 200 bytes for each byte.
+	// Memory is the maximum amount of memory for an input of n bytes, in bytes: nil is 1 MiB and
+	// 200 bytes for each byte.
 	Memory func(n int) uint64
 }
 
@@ -44,12 +44,12 @@ type Parser struct {
 type Options struct {
 	Seed  uint64
 	Lanes int    // goroutines; 0 means one
-	Dir   string // where inputs of faults are written
+	Dir   string // directory for inputs of failures
 	// Least is the number of executions that each parser gets before others get more.
 	Least int64
 }
 
-// Result is what became of a parser.
+// Result is the result of a parser.
 type Result struct {
 	Parser     string
 	Executions int64
@@ -60,14 +60,14 @@ type Result struct {
 const (
 	// batch is the number of executions for which a lane stays with a parser.
 	batch = 512
-	// first is the same for the first batch, so that every parser gets inputs in a short run.
+	// first is the size of the first batch, so that every parser gets inputs in a short run.
 	first = 16
-	// measured of them have their memory measured, in one of measuredEvery batches.
+	// In one of measuredEvery batches, the memory of measured inputs is measured.
 	measured      = 4
 	measuredEvery = 16
-	// hang is how long one execution may take.
+	// hang is the time after which an execution counts as a hang.
 	hang = time.Minute
-	// maxFaults is the number of faults of a parser after which it gets no more inputs.
+	// maxFaults is the number of failures of a parser after which it gets no more inputs.
 	maxFaults = 3
 )
 
@@ -79,14 +79,14 @@ type runner struct {
 	choose  sync.Mutex
 }
 
-// state is that of a parser in a run.
+// state is the state of a parser in a run.
 type state struct {
 	*Parser
 	seeds      []*Seed
 	words      [][]byte
 	stream     uint64
-	batches    uint64 // given out
-	executions int64  // given out
+	batches    uint64 // handed out
+	executions int64  // handed out
 	done       atomic.Int64
 	spent      atomic.Int64 // nanoseconds
 
@@ -103,8 +103,8 @@ type lane struct {
 	input  []byte // of the current execution
 }
 
-// Run runs parsers until the context ends. Progress, if not nil, is called from time
-// to time with what was done so far.
+// Run runs parsers until the context ends. Progress, if not nil, is called at intervals with the
+// results so far.
 func Run(ctx context.Context, list []*Parser, opt Options, progress func([]Result)) ([]Result, error) {
 	r := &runner{opt: opt}
 	for _, p := range list {
@@ -147,7 +147,7 @@ func Run(ctx context.Context, list []*Parser, opt Options, progress func([]Resul
 	return r.results(), nil
 }
 
-// watch waits for the lanes, or until one of them hangs.
+// watch waits until all lanes end, or one of them hangs.
 func (r *runner) watch(lanes []*lane, ended chan struct{}, progress func([]Result)) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -187,8 +187,8 @@ func (r *runner) results() []Result {
 	return list
 }
 
-// pick returns the parser for the next batch: the one with the fewest executions until
-// all have enough, then the one that had the least time. It returns nil if no parser is left.
+// pick returns the parser for the next batch: the one with the fewest executions until all have
+// enough, then the one with the least time. It returns nil if no parser is left.
 func (r *runner) pick() (*state, uint64) {
 	r.choose.Lock()
 	defer r.choose.Unlock()
@@ -281,8 +281,7 @@ func (l *lane) once(s *state, m *mutator) {
 	}
 }
 
-// weigh runs the parser on input that cannot be written, and measures its memory.
-// No other lane runs.
+// weigh runs the parser on read-only input, and measures its memory. No other lane runs meanwhile.
 func (l *lane) weigh(s *state, m *mutator, stats *runtime.MemStats) {
 	data := l.make(s, m)
 	protect(l.memory, syscall.PROT_READ)
@@ -301,7 +300,7 @@ func (l *lane) weigh(s *state, m *mutator, stats *runtime.MemStats) {
 	}
 }
 
-// most returns how much memory an input may take.
+// most returns the maximum amount of memory for an input.
 func (p *Parser) most(n int) uint64 {
 	if p.Memory != nil {
 		return p.Memory(n)
@@ -320,7 +319,7 @@ func try(p *Parser, data []byte) (err error) {
 	return p.Read(data)
 }
 
-// Once runs a parser on one input, behind which no byte can be read.
+// Once runs a parser on one input; reading beyond its end fails.
 func Once(p *Parser, data []byte) error {
 	if len(data) > maxInput {
 		return try(p, data)
@@ -342,7 +341,7 @@ type panicError struct {
 	stack []byte
 }
 
-// Error returns the panic and where it was.
+// Error returns the panic and its location.
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v\n%s", e.value, frames(e.stack)) }
 
 // frames returns the functions of a stack from the panic to the parser.
@@ -356,15 +355,14 @@ func frames(stack []byte) []byte {
 	return stack
 }
 
-// found makes the input of a fault small and notes it.
+// found minimizes the input of a failure and records it.
 func (l *lane) found(s *state, data []byte, err error) {
 	data, err = Minimize(s.Parser, data, err, l.place)
 	s.fault(l.opt.Dir, data, err)
 }
 
-// Minimize returns the smallest input with some fault that it finds by leaving out
-// and clearing parts of data, whose fault is err. Place, if not nil, copies an input
-// to where the parser is to read it.
+// Minimize removes and clears parts of data, whose failure is err, and returns the smallest input
+// that still fails. Place, if not nil, copies an input to the place where the parser reads it.
 func Minimize(p *Parser, data []byte, err error, place func([]byte) []byte) ([]byte, error) {
 	if place == nil {
 		place = func(b []byte) []byte { return b }
@@ -404,7 +402,7 @@ func Minimize(p *Parser, data []byte, err error, place func([]byte) []byte) ([]b
 	return data, err
 }
 
-// fault notes a fault and writes its input to a file.
+// fault records a failure and writes its input to a file.
 func (s *state) fault(dir string, data []byte, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -419,7 +417,7 @@ func (s *state) fault(dir string, data []byte, err error) {
 	s.faults = append(s.faults, text)
 }
 
-// guardedMemory returns writable memory for an input. The page after it cannot be read.
+// guardedMemory returns writable memory for an input. Reading the page after it fails.
 func guardedMemory() ([]byte, error) {
 	page := os.Getpagesize()
 	all, err := syscall.Mmap(-1, 0, maxInput+page, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)

@@ -12,7 +12,7 @@ import (
 
 var sink []byte
 
-// TestPlanted requires that faults that are put in parsers are found.
+// TestPlanted requires that the campaign finds failures of parsers with planted errors.
 func TestPlanted(t *testing.T) {
 	seeds := [][]byte{[]byte("name=1 size=20 end"), []byte("size=3")}
 	for name, test := range map[string]struct {
@@ -83,7 +83,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// TestRepeat requires that a seed gives the same inputs again.
+// TestRepeat requires that a seed of the random numbers leads to the same inputs.
 func TestRepeat(t *testing.T) {
 	inputs := func(number uint64) string {
 		m := mutator{chance: newChance(number, 1), seeds: []*Seed{NewSeed(bundles()[0]), NewSeed(archives()[0])}, data: make([]byte, 0, maxInput)}
@@ -99,8 +99,7 @@ func TestRepeat(t *testing.T) {
 	}
 }
 
-// TestSeeds requires that most seeds are good: a seed that its parser refuses reaches
-// nothing behind the refusal.
+// TestSeeds requires that parsers accept most seeds: a rejected seed tests only the first checks.
 func TestSeeds(t *testing.T) {
 	list, err := List("../../..")
 	if err != nil {

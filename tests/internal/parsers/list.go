@@ -47,7 +47,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/spirv"
 )
 
-// List returns the parsers. Roots are folders that may be that of the module, for
+// List returns the parsers. Roots are directories that may be that of the module, for
 // the files in testdata.
 func List(roots ...string) ([]*Parser, error) {
 	bitcodes, err := testdata(roots, "bitcode", ".bc")
@@ -110,7 +110,7 @@ func List(roots ...string) ([]*Parser, error) {
 
 var background = context.Background()
 
-// serious returns err if it is a panic that was recovered, which a file must not cause.
+// serious returns err if it is a recovered panic, which no file may cause.
 func serious(err error) error {
 	var p *guard.PanicError
 	if errors.As(err, &p) {
@@ -119,8 +119,7 @@ func serious(err error) error {
 	return nil
 }
 
-// readBundle holds plain bundles against each other way to read them and against
-// package check.
+// readBundle compares the ways to read plain bundles, and package check.
 func readBundle(data []byte) error {
 	start := int64(len(data) - len(bytes.TrimLeft(data, "\x00")))
 	end, endErr := bundle.End(data)
@@ -223,7 +222,7 @@ func readWalk(data []byte) error {
 	return nil
 }
 
-// readCompressed holds all ways to decode against each other.
+// readCompressed compares all ways to decode.
 func readCompressed(data []byte, most int64) error {
 	o := [...]ccob.Options{{MaxSize: most, Hash: ccob.HashNone}, {MaxSize: most}, {MaxSize: most, Lenient: true}}[variant(data)%3]
 	r, err := ccob.Open(data, o)
@@ -247,8 +246,8 @@ func readCompressed(data []byte, most int64) error {
 		return fmt.Errorf("%+v: prefix of %d of %d: %v", o, len(prefix), len(b), err)
 	}
 	indexed := bytes.HasSuffix(data[:r.Header().End], []byte(indexEnd))
-	// With an index, Decode compares the hashes of the entries, and fixIndex can have made them
-	// those of other bytes.
+	// With an index, Decode compares the hashes of the entries. fixIndex may have replaced them
+	// with those of other bytes.
 	if o.Hash == ccob.HashAuto && !o.Lenient && !indexed {
 		h := ccob.NewHasher()
 		h.Write(b)
@@ -315,7 +314,7 @@ func fixIndex(data []byte) []byte {
 	return data
 }
 
-// readParts holds a bundle that was put together against its plan.
+// readParts compares a bundle made of parts with its plan.
 func readParts(data []byte, most int64) error {
 	parts := split(data, 3)
 	plan, err := ccob.ParsePlan(content.Memory(parts[0]))
@@ -347,7 +346,7 @@ func readParts(data []byte, most int64) error {
 	return nil
 }
 
-// limited is a Buffer with a largest size.
+// limited is a Buffer with a maximum size.
 type limited struct {
 	content.Buffer
 	left int64
@@ -383,8 +382,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.Buffer.Write(p)
 }
 
-// readPackages holds offload binaries against a second reader, and what is written
-// again against what was read.
+// readPackages compares offload binaries with a second reader, and with what is written again.
 func readPackages(data []byte, most int64) error {
 	end := int64(0)
 	for p, err := range offloadbinary.Parse(content.Memory(data), offloadbinary.Options{Inflate: offloadbinary.UpTo(most)}) {
@@ -451,7 +449,7 @@ func samePackage(data []byte, images []offloadbinary.Image) error {
 	return nil
 }
 
-// readObject holds the sections of ELF files against package debug/elf.
+// readObject compares the sections of ELF files with package debug/elf.
 func readObject(data []byte) error {
 	object.IsObject(data)
 	object.ArchiveSymbols(data)
@@ -479,11 +477,11 @@ func readObject(data []byte) error {
 	}
 	other, err := elf.NewFile(bytes.NewReader(data))
 	if err != nil || len(other.Sections) != len(o.Sections) {
-		return nil // debug/elf refuses more, and drops what it cannot read
+		return nil // debug/elf rejects more, and drops what it cannot read
 	}
 	for i, s := range other.Sections {
 		if s.Type == elf.SHT_NULL || len(o.Sections[i].Name) == 0 {
-			continue // no name, although the header can have the offset of one
+			continue // no name, although the header may have the offset of one
 		}
 		if uint32(s.Type) != o.Sections[i].Type || s.Offset != o.Sections[i].Offset || s.FileSize != o.Sections[i].Size || s.Name != string(o.Sections[i].Name) {
 			return fmt.Errorf("section %d: %q, type %d, %d bytes at 0x%x, debug/elf has %q, type %d, %d bytes at 0x%x",
@@ -541,7 +539,7 @@ func identify(data []byte) error {
 	return nil
 }
 
-// readArchive holds the members of archives against a second reader.
+// readArchive compares the members of archives with a second reader.
 func readArchive(data []byte) error {
 	a, err := ar.Parse(data)
 	if err != nil {
@@ -679,7 +677,7 @@ func readHost(data []byte) error {
 	return nil
 }
 
-// planLinked requires that a changed file breaks no rule that the file did not break.
+// planLinked requires that a changed file violates no rule that the original follows.
 func planLinked(data []byte) error {
 	f, err := elfedit.Parse(content.Memory(data))
 	if err != nil {
@@ -698,7 +696,7 @@ func planLinked(data []byte) error {
 	if err != nil {
 		return serious(err)
 	}
-	const room = 3 << 28 // for pages of any size
+	const room = 3 << 28 // for all page sizes
 	if plan.Size < 0 || plan.Size > int64(len(data))+int64(size)+room {
 		return fmt.Errorf("%d bytes", plan.Size)
 	}
@@ -803,8 +801,8 @@ func checkBundle(data []byte) error {
 	return nil
 }
 
-// searchImages searches a file for device images as the verbs do, reads them, and
-// compares bundles with package check.
+// searchImages searches a file for device images as the verbs do, reads them, and compares bundles
+// with package check.
 func searchImages(data []byte, b *budget.Budget) error {
 	if len(data) == 0 {
 		return nil
@@ -865,7 +863,7 @@ func searchImages(data []byte, b *budget.Budget) error {
 	return nil
 }
 
-// readTarget requires that the standard form of an ID reads as the same ID.
+// readTarget requires that the standard form of an ID parses to the same ID.
 func readTarget(data []byte) error {
 	s := string(data)
 	llvm, err1 := target.ParseLLVM(s)
@@ -975,7 +973,7 @@ func readFlagFile(data []byte) error {
 	return nil
 }
 
-// readOptions reads the values of options.
+// readOptions parses values of options.
 func readOptions(data []byte) error {
 	s := string(data)
 	if g, err := kernels.ParseGrowth(s); err == nil {

@@ -15,7 +15,7 @@ type chance uint64
 
 // newChance returns the generator of a seed and a stream.
 func newChance(seed, stream uint64) chance {
-	// SplitMix64, so that neighbouring streams have nothing in common.
+	// SplitMix64, so that adjacent streams are independent.
 	z := seed + (stream+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
@@ -53,8 +53,8 @@ type Seed struct {
 // Data returns the bytes of the seed. They must not be modified.
 func (s *Seed) Data() []byte { return s.data }
 
-// NewSeed finds the fields of an input: the integers that are not larger than the
-// seed could need, and those of its first bytes.
+// NewSeed finds the fields of an input: integers up to a limit that depends on the size of the
+// seed, and those in its first bytes.
 func NewSeed(data []byte) *Seed {
 	s := &Seed{data: data}
 	const head, most = 64, 4000
@@ -115,7 +115,7 @@ func (f field) put(data []byte, v uint64) {
 	}
 }
 
-// magics are the first bytes of the formats, to put in place of each other.
+// magics are the first bytes of the formats; one can replace another.
 var magics = [][]byte{
 	[]byte("__CLANG_OFFLOAD_BUNDLE__"), []byte("CCOB\x03\x00\x01\x00"), []byte("CCOB\x02\x00\x00\x00"), []byte("\x10\xff\x10\xad\x01\x00\x00\x00"),
 	[]byte("\x10\xff\x10\xad\x03\x00\x00\x00"), []byte("\x7fELF\x02\x01\x01"), []byte("\x7fELF\x01\x02\x01"), []byte("\x7fELF\x02\x01\x01\x40"), []byte("!<arch>\n"), []byte("!<thin>\n"),
@@ -123,7 +123,7 @@ var magics = [][]byte{
 	[]byte("\xcf\xfa\xed\xfe"), []byte("\x28\xb5\x2f\xfd"), []byte("\x50\x2a\x4d\x18"), []byte("\x5b\x2a\x4d\x18"), []byte("\x78\x9c"), []byte("\x00\x00\xff\xff"), []byte("HIPF"), []byte("KPIH"),
 }
 
-// mutator makes inputs of seeds.
+// mutator makes inputs from seeds.
 type mutator struct {
 	chance
 	seeds []*Seed
@@ -177,7 +177,7 @@ func (m *mutator) change(s *Seed) {
 		from := m.below(n - length + 1)
 		copy(m.data[at:at+length], m.data[from:from+length])
 	case 12:
-		if length *= 1 + m.below(40); at+2*length <= n { // adjacent ranges change places
+		if length *= 1 + m.below(40); at+2*length <= n { // adjacent ranges swap
 			a, b := m.data[at:at+length], m.data[at+length:at+2*length]
 			for i := range a {
 				a[i], b[i] = b[i], a[i]
@@ -208,13 +208,13 @@ func (m *mutator) change(s *Seed) {
 	}
 }
 
-// insert puts b before the byte at, if there is room.
+// insert inserts b before the byte at, if there is space.
 func (m *mutator) insert(at int, b []byte) {
 	if len(m.data)+len(b) > maxInput {
 		return
 	}
 	n := len(b)
-	m.data = append(m.data, b...) // b can be a range of data: this copy stays as it is
+	m.data = append(m.data, b...) // b can be a range of data, so copy it first
 	b = m.data[len(m.data)-n:]
 	var keep [256]byte
 	word := append(keep[:0], b...)
@@ -222,8 +222,8 @@ func (m *mutator) insert(at int, b []byte) {
 	copy(m.data[at:], word)
 }
 
-// integer gives a field another value: a bound, one near the value or near the
-// size, or the value of another field.
+// integer sets a field to another value: a bound, a value near the old value or the size, or the
+// value of another field.
 func (m *mutator) integer(s *Seed, at int) {
 	if len(s.digits) > 0 && m.below(3) == 0 {
 		m.decimal(s.digits[m.below(len(s.digits))])
@@ -280,15 +280,15 @@ func (m *mutator) decimal(at int) {
 	}
 }
 
-// Mutator makes inputs of seeds.
+// Mutator makes inputs from seeds.
 type Mutator struct{ m mutator }
 
-// NewMutator returns a Mutator of a seed of chance.
+// NewMutator returns a Mutator for a seed of the random numbers.
 func NewMutator(number uint64) *Mutator {
 	return &Mutator{mutator{chance: newChance(number, 0), data: make([]byte, 0, maxInput)}}
 }
 
-// Next returns an input that is made of one of the seeds. It is valid until the next call.
+// Next returns an input made from one of the seeds. It is valid until the next call.
 func (m *Mutator) Next(seeds []*Seed) []byte {
 	m.m.seeds = seeds
 	return m.m.next()

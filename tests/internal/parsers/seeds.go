@@ -22,16 +22,15 @@ import (
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/ar"
 	"github.com/rules-offload/rules_offload/internal/elf"
-	"github.com/rules-offload/rules_offload/internal/fixture"
 	"github.com/rules-offload/rules_offload/internal/kpack"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 	"github.com/rules-offload/rules_offload/internal/registerir"
-	"github.com/rules-offload/rules_offload/internal/testelf"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
+	"github.com/rules-offload/rules_offload/internal/testing/testelf"
 )
 
-// fixtures lets package fixture be used outside tests. Its functions call nothing but
-// Helper and Fatal.
+// fixtures makes package fixture usable outside tests. Its functions call only Helper and Fatal.
 type fixtures struct{ testing.TB }
 
 func (fixtures) Helper() {}
@@ -40,7 +39,7 @@ func (fixtures) Fatal(args ...any) { panic(fmt.Sprint(args...)) }
 
 var t fixtures
 
-// written returns what write writes.
+// written returns the output of write.
 func written(write func(content.Sink) error) []byte { return fixture.Bytes(t, write) }
 
 // ids are the entries of the bundles.
@@ -54,7 +53,7 @@ func images() [][]byte {
 	return [][]byte{nil, code("gemm", 0x2f), code("scan", 0x33f)}
 }
 
-// plainBundle returns a bundle, and its pieces as they are compressed.
+// plainBundle returns a bundle, and its pieces for compression.
 func plainBundle(contents [][]byte, align uint64) (raw []byte, pieces []ccob.Piece) {
 	var items []bundle.Item
 	for i, c := range contents {
@@ -131,7 +130,7 @@ func compressed() [][]byte {
 	return append(list, append(bytes.Clone(list[0]), list[1]...))
 }
 
-// plansAndParts returns a plan and parts that Assemble takes, each behind its length.
+// plansAndParts returns a plan and parts for Assemble, each after its length.
 func plansAndParts() [][]byte {
 	_, pieces := plainBundle(images(), 64)
 	var list [][]byte
@@ -150,7 +149,7 @@ func plansAndParts() [][]byte {
 	return list
 }
 
-// joined puts several inputs into one; split takes them apart.
+// joined concatenates inputs; split separates them.
 func joined(parts ...[]byte) (b []byte) {
 	for _, p := range parts {
 		b = append(binary.LittleEndian.AppendUint16(b, uint16(len(p))), p...)
@@ -343,7 +342,7 @@ func kpacks() (list [][]byte) {
 	return append(list, append(bytes.Clone(list[0][:16]), 0xdf, 0xff, 0xff, 0xff, 0xff))
 }
 
-// splitLibraries returns libraries whose code is in archives: their wrapper leads to a marker.
+// splitLibraries returns libraries whose code is in archives: the wrapper refers to a marker.
 func splitLibraries() (list [][]byte) {
 	marker := func(b []byte) []byte {
 		b = msgp.AppendArrayHeader(msgp.AppendString(b, "kpack_search_paths"), 1)
@@ -416,7 +415,7 @@ func textBundles() [][]byte {
 	return [][]byte{[]byte(one + two), []byte(one), []byte(strings.ReplaceAll(one+two, "//", "#"))}
 }
 
-// testdata returns files of a folder testdata of a package, whose name ends as given.
+// testdata returns files of a directory testdata of a package, whose name ends as given.
 func testdata(roots []string, pkg, end string) (list [][]byte, err error) {
 	for _, root := range roots {
 		names, err := filepath.Glob(filepath.Join(root, "*", pkg, "testdata", "*"+end))
@@ -434,5 +433,5 @@ func testdata(roots []string, pkg, end string) (list [][]byte, err error) {
 			return list, nil
 		}
 	}
-	return nil, fmt.Errorf("no %s in the folder testdata of package %s below %v", end, pkg, roots)
+	return nil, fmt.Errorf("no %s in the directory testdata of package %s below %v", end, pkg, roots)
 }

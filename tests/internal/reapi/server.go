@@ -43,7 +43,7 @@ type Server struct {
 	backend *grpc.ClientConn
 	process *os.Process
 	exited  chan struct{} // closed when buildbox-casd has ended
-	socket  string        // the folder of its socket
+	socket  string        // the directory of its socket
 }
 
 // startTimeout bounds the time until buildbox-casd answers; it reads its store first.

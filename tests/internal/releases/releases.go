@@ -10,8 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/llvm"
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 // All are the releases that can be had.
@@ -60,7 +60,7 @@ func Get(t testing.TB, number int) Release {
 	return Release{number, unpacked.dirs[number]}
 }
 
-// Bin returns the folder of the tools of the release.
+// Bin returns the directory of the tools of the release.
 func (r Release) Bin() string {
 	if r.dir == "" {
 		return llvm.Dir

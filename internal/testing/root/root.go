@@ -60,7 +60,7 @@ func enter() error {
 	return syscall.Exec(run, append([]string{run, self}, os.Args[1:]...), os.Environ())
 }
 
-// Project returns the folder of go.mod, for tests that `go test` runs.
+// Project returns the directory of go.mod, for tests that `go test` runs.
 func Project() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/rules-offload/rules_offload/internal/root"
+	"github.com/rules-offload/rules_offload/internal/testing/root"
 )
 
 // Dir is where Debian's packages have the programs of LLVM 22.

@@ -11,13 +11,11 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
-
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/bitcode"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/process"
-
 	"github.com/rules-offload/rules_offload/internal/session"
 )
 

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rules-offload/rules_offload/internal/workerproto"
-	"github.com/rules-offload/rules_offload/internal/workertest"
+	"github.com/rules-offload/rules_offload/internal/testing/workerproto"
+	"github.com/rules-offload/rules_offload/internal/testing/workertest"
 	"github.com/rules-offload/rules_offload/worker"
 )
 

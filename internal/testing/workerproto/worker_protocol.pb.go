@@ -268,7 +268,7 @@ const file_worker_protocol_proto_rawDesc = "" +
 	"\x06output\x18\x02 \x01(\tR\x06output\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x03 \x01(\x05R\trequestId\x12#\n" +
-	"\rwas_cancelled\x18\x04 \x01(\bR\fwasCancelledBFZ;github.com/rules-offload/rules_offload/internal/workerproto\x92\x03\x06\b\x02\x10\x01 \x03b\beditionsp\xe8\a"
+	"\rwas_cancelled\x18\x04 \x01(\bR\fwasCancelledBNZCgithub.com/rules-offload/rules_offload/internal/testing/workerproto\x92\x03\x06\b\x02\x10\x01 \x03b\beditionsp\xe8\a"
 
 var (
 	file_worker_protocol_proto_rawDescOnce sync.Once

@@ -16,7 +16,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protodelim"
 
-	"github.com/rules-offload/rules_offload/internal/workerproto"
+	"github.com/rules-offload/rules_offload/internal/testing/workerproto"
 	"github.com/rules-offload/rules_offload/worker"
 )
 

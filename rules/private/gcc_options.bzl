@@ -1,0 +1,218 @@
+"""Options of GCC that clang rejects. Written by `go run ./tools/clangoptions`; do not edit."""
+
+# Those that end with = have a value. Those that end with * are beginnings of words.
+GCC_ONLY = """
+-fabi-compat-version= -fabi-version= -fada-spec-parent= -faggressive-loop-optimizations -fall-virtual -fallocation-dce
+-fallow-parameterless-variadic-functions -fallow-store-data-races -falt-external-templates -fanalyzer
+-fanalyzer-assume-nothrow -fanalyzer-call-summaries -fanalyzer-checker= -fanalyzer-debug-text-art -fanalyzer-feasibility
+-fanalyzer-fine-grained -fanalyzer-show-duplicate-count -fanalyzer-show-events-in-system-headers
+-fanalyzer-simplify-supergraph -fanalyzer-state-merge -fanalyzer-state-purge -fanalyzer-suppress-followups
+-fanalyzer-transitivity -fanalyzer-undo-inlining -fanalyzer-verbose-edges -fanalyzer-verbose-state-changes
+-fanalyzer-verbosity= -fargument-alias -fargument-noalias -fargument-noalias-anything -fargument-noalias-global
+-fasan-shadow-offset= -fassume-sane-operators-new-delete -fauto-inc-dec -fauto-profile -fauto-profile-inlining
+-favoid-store-forwarding -fbit-tests -fbranch-probabilities -fbranch-target-load-optimize -fbranch-target-load-optimize2
+-fbtr-bb-exclusive -fbuilding-libgcc -fbuiltin-* -fcall-saved-* -fcall-used-* -fcallgraph-info -fcallgraph-info=
+-fcanon-prefix-map -fcanonical-system-headers -fcheck-data-deps -fcheck-pointer-bounds -fchecking -fchecking=
+-fchkp-check-incomplete-type -fchkp-check-read -fchkp-check-write -fchkp-first-field-has-own-bounds
+-fchkp-flexible-struct-trailing-arrays -fchkp-instrument-calls -fchkp-instrument-marked-only -fchkp-narrow-bounds
+-fchkp-narrow-to-innermost-array -fchkp-optimize -fchkp-store-bounds -fchkp-treat-zero-dynamic-size-as-infinite
+-fchkp-use-fast-string-functions -fchkp-use-nochk-string-functions -fchkp-use-static-bounds
+-fchkp-use-static-const-bounds -fchkp-use-wrappers -fchkp-zero-input-bounds-for-main -fcilkplus -fcode-hoisting
+-fcombine-stack-adjustments -fcompare-debug -fcompare-debug-second -fcompare-elim -fconcepts
+-fconcepts-diagnostics-depth= -fconcepts-ts -fcond-mismatch -fcondition-coverage -fconserve-space -fconserve-stack
+-fconstexpr-cache-depth= -fconstexpr-fp-except -fconstexpr-loop-limit= -fconstexpr-ops-limit= -fcontract-checks-outlined
+-fcontract-disable-optimized-checks -fcontract-evaluation-semantic= -fcontracts -fcontracts-client-check=
+-fcontracts-conservative-ipa -fcontracts-definition-check= -fcprop-registers -fcrossjumping -fcse-follow-jumps
+-fcse-skip-blocks -fcx-method= -fdbg-cnt-list -fdbg-cnt= -fdce -fdebug-cpp -fdeclone-ctor-dtor -fdeduce-init-list
+-fdelayed-branch -fdelete-dead-exceptions -fdep-fusion -fdeps-file= -fdeps-format= -fdeps-target=
+-fdevirtualize-at-ltrans -fdiagnostics-add-output= -fdiagnostics-all-candidates -fdiagnostics-column-origin=
+-fdiagnostics-column-unit= -fdiagnostics-escape-format= -fdiagnostics-generate-patch -fdiagnostics-json-formatting
+-fdiagnostics-minimum-margin-width= -fdiagnostics-path-format= -fdiagnostics-plain-output -fdiagnostics-set-output=
+-fdiagnostics-show-caret -fdiagnostics-show-context -fdiagnostics-show-context= -fdiagnostics-show-cwe
+-fdiagnostics-show-event-links -fdiagnostics-show-highlight-colors -fdiagnostics-show-labels -fdiagnostics-show-nesting
+-fdiagnostics-show-nesting-levels -fdiagnostics-show-nesting-locations -fdiagnostics-show-path-depths
+-fdiagnostics-show-rules -fdiagnostics-text-art-charset= -fdiagnostics-urls= -fdisable-* -fdse -fdump-* -fdump-ada-spec
+-fdump-ada-spec-slim -fdump-analyzer -fdump-analyzer-callgraph -fdump-analyzer-exploded-graph
+-fdump-analyzer-exploded-nodes -fdump-analyzer-exploded-nodes-2 -fdump-analyzer-exploded-nodes-3
+-fdump-analyzer-exploded-paths -fdump-analyzer-feasibility -fdump-analyzer-infinite-loop -fdump-analyzer-json
+-fdump-analyzer-state-purge -fdump-analyzer-stderr -fdump-analyzer-supergraph -fdump-analyzer-untracked
+-fdump-final-insns= -fdump-go-spec= -fdump-internal-locations -fdump-noaddr -fdump-passes -fdump-tuning-model=
+-fdump-unnumbered -fdump-unnumbered-links -fearly-inlining -felide-type -feliminate-dwarf2-dups
+-femit-class-debug-always -femit-struct-debug-baseonly -femit-struct-debug-detailed= -femit-struct-debug-reduced
+-fenable-* -fenforce-eh-specs -fenum-int-equiv -fext-dce -fext-numeric-literals -fextern-tls-init -fexternal-templates
+-ffixed-* -ffold-mem-offsets -ffold-simple-inlines -fforward-propagate -ffp-int-builtin-inexact -ffunction-cse
+-ffuse-ops-with-volatile-access -fgcse-lm -fgimple -fgnat-encodings= -fgnu-tm -fgnu-unique -fgraphite
+-fgraphite-identity -fguess-branch-probability -fguiding-decls -fhandle-exceptions -fhardcfr-check-exceptions
+-fhardcfr-check-noreturn-calls= -fhardcfr-check-returning-calls -fhardcfr-skip-leaf -fharden-compares
+-fharden-conditional-branches -fharden-control-flow-redundancy -fhardened -fhelp -fhelp= -fhoist-adjacent-loads
+-fhonor-std -fhuge-objects -fif-conversion -fif-conversion2 -fimmediate-escalation -fimplicit-constexpr
+-fimplicit-inline-templates -findirect-inlining -finhibit-size-directive -finline-atomics -finline-limit-*
+-finline-stringops -finline-stringops= -finstrument-functions-exclude-file-list=
+-finstrument-functions-exclude-function-list= -finstrument-functions-once -fipa-bit-cp -fipa-cp-alignment -fipa-cp-clone
+-fipa-icf -fipa-icf-functions -fipa-icf-variables -fipa-matrix-reorg -fipa-modref -fipa-profile -fipa-pta
+-fipa-pure-const -fipa-ra -fipa-reference -fipa-reference-addressable -fipa-reorder-for-locality -fipa-sra
+-fipa-stack-alignment -fipa-strict-aliasing -fipa-struct-reorg -fipa-vrp -fira-algorithm= -fira-hoist-pressure
+-fira-loop-pressure -fira-region= -fira-share-save-slots -fira-share-spill-slots -fira-verbose=
+-fisolate-erroneous-paths-attribute -fisolate-erroneous-paths-dereference -fkeep-gc-roots-live -fkeep-static-functions
+-flabels-ok -flang-info-include-translate -flang-info-include-translate-not -flang-info-include-translate=
+-flang-info-module-cmi -flang-info-module-cmi= -flarge-source-files -flate-combine-instructions -fleading-underscore
+-flifetime-dse -flifetime-dse= -flimit-function-alignment -flink-libatomic -flive-patching -flive-patching=
+-flive-range-shrinkage -floop-block -floop-flatten -floop-nest-optimize -floop-optimize -floop-parallelize-all
+-floop-strip-mine -floop-unroll-and-jam -flra-remat -flto-compression-level= -flto-incremental-cache-size=
+-flto-incremental= -flto-odr-type-merging -flto-partition= -flto-report -flto-report-wpa -flto-toplevel-asm-heuristics
+-fmalloc-dce -fmalloc-dce= -fmax-include-depth= -fmem-report-wpa -fmerge-debug-strings -fmin-function-alignment=
+-fmodule-implicit-inline -fmodule-lazy -fmodule-mapper= -fmodule-only -fmodule-version-ignore -fmodules-ts
+-fmove-loop-invariants -fmove-loop-stores -fmudflapir -fmultiflags -fname-mangling-version-* -fnew-abi
+-fnew-inheriting-ctors -fnew-ttp-matching -fno-aggressive-loop-optimizations -fno-all-virtual -fno-allocation-dce
+-fno-allow-parameterless-variadic-functions -fno-allow-store-data-races -fno-alt-external-templates -fno-analyzer
+-fno-analyzer-assume-nothrow -fno-analyzer-call-summaries -fno-analyzer-debug-text-art -fno-analyzer-feasibility
+-fno-analyzer-fine-grained -fno-analyzer-show-duplicate-count -fno-analyzer-show-events-in-system-headers
+-fno-analyzer-simplify-supergraph -fno-analyzer-state-merge -fno-analyzer-state-purge -fno-analyzer-suppress-followups
+-fno-analyzer-transitivity -fno-analyzer-undo-inlining -fno-analyzer-verbose-edges -fno-analyzer-verbose-state-changes
+-fno-argument-alias -fno-argument-noalias -fno-argument-noalias-anything -fno-argument-noalias-global
+-fno-assume-sane-operators-new-delete -fno-auto-inc-dec -fno-auto-profile-inlining -fno-avoid-store-forwarding
+-fno-bit-tests -fno-branch-probabilities -fno-branch-target-load-optimize -fno-branch-target-load-optimize2
+-fno-btr-bb-exclusive -fno-building-libgcc -fno-callgraph-info -fno-canon-prefix-map -fno-canonical-system-headers
+-fno-cf-protection -fno-check-data-deps -fno-check-pointer-bounds -fno-checking -fno-chkp-check-incomplete-type
+-fno-chkp-check-read -fno-chkp-check-write -fno-chkp-first-field-has-own-bounds
+-fno-chkp-flexible-struct-trailing-arrays -fno-chkp-instrument-calls -fno-chkp-instrument-marked-only
+-fno-chkp-narrow-bounds -fno-chkp-narrow-to-innermost-array -fno-chkp-optimize -fno-chkp-store-bounds
+-fno-chkp-treat-zero-dynamic-size-as-infinite -fno-chkp-use-fast-string-functions -fno-chkp-use-nochk-string-functions
+-fno-chkp-use-static-bounds -fno-chkp-use-static-const-bounds -fno-chkp-use-wrappers
+-fno-chkp-zero-input-bounds-for-main -fno-cilkplus -fno-code-hoisting -fno-combine-stack-adjustments -fno-compare-debug
+-fno-compare-debug-second -fno-compare-elim -fno-concepts -fno-concepts-ts -fno-cond-mismatch -fno-condition-coverage
+-fno-conserve-space -fno-conserve-stack -fno-constexpr-fp-except -fno-contract-checks-outlined
+-fno-contract-disable-optimized-checks -fno-contracts -fno-contracts-conservative-ipa -fno-cprop-registers
+-fno-crossjumping -fno-cse-follow-jumps -fno-cse-skip-blocks -fno-dbg-cnt-list -fno-dce -fno-debug-cpp
+-fno-declone-ctor-dtor -fno-deduce-init-list -fno-delayed-branch -fno-delete-dead-exceptions -fno-dep-fusion
+-fno-devirtualize-at-ltrans -fno-diagnostics-all-candidates -fno-diagnostics-generate-patch
+-fno-diagnostics-json-formatting -fno-diagnostics-parseable-fixits -fno-diagnostics-plain-output
+-fno-diagnostics-show-caret -fno-diagnostics-show-context -fno-diagnostics-show-cwe -fno-diagnostics-show-event-links
+-fno-diagnostics-show-highlight-colors -fno-diagnostics-show-labels -fno-diagnostics-show-nesting
+-fno-diagnostics-show-nesting-levels -fno-diagnostics-show-nesting-locations -fno-diagnostics-show-path-depths
+-fno-diagnostics-show-rules -fno-diagnostics-show-template-tree -fno-dse -fno-dump-ada-spec -fno-dump-ada-spec-slim
+-fno-dump-analyzer -fno-dump-analyzer-callgraph -fno-dump-analyzer-exploded-graph -fno-dump-analyzer-exploded-nodes
+-fno-dump-analyzer-exploded-nodes-2 -fno-dump-analyzer-exploded-nodes-3 -fno-dump-analyzer-exploded-paths
+-fno-dump-analyzer-feasibility -fno-dump-analyzer-infinite-loop -fno-dump-analyzer-json -fno-dump-analyzer-state-purge
+-fno-dump-analyzer-stderr -fno-dump-analyzer-supergraph -fno-dump-analyzer-untracked -fno-dump-internal-locations
+-fno-dump-noaddr -fno-dump-passes -fno-dump-unnumbered -fno-dump-unnumbered-links -fno-early-inlining
+-fno-eliminate-dwarf2-dups -fno-emit-class-debug-always -fno-emit-struct-debug-baseonly -fno-emit-struct-debug-reduced
+-fno-enforce-eh-specs -fno-enum-int-equiv -fno-ext-dce -fno-ext-numeric-literals -fno-extern-tls-init
+-fno-external-templates -fno-fold-mem-offsets -fno-fold-simple-inlines -fno-force-addr -fno-forward-propagate
+-fno-fp-int-builtin-inexact -fno-freestanding -fno-function-cse -fno-fuse-ops-with-volatile-access -fno-gcse-lm
+-fno-gimple -fno-gnu-tm -fno-gnu-unique -fno-graphite -fno-graphite-identity -fno-guess-branch-probability
+-fno-guiding-decls -fno-handle-exceptions -fno-hardcfr-check-exceptions -fno-hardcfr-check-returning-calls
+-fno-hardcfr-skip-leaf -fno-harden-compares -fno-harden-conditional-branches -fno-harden-control-flow-redundancy
+-fno-hardened -fno-help -fno-hoist-adjacent-loads -fno-honor-std -fno-hosted -fno-huge-objects -fno-if-conversion
+-fno-if-conversion2 -fno-immediate-escalation -fno-implicit-constexpr -fno-implicit-inline-templates
+-fno-indirect-inlining -fno-inhibit-size-directive -fno-inline-atomics -fno-inline-stringops -fno-instrument-functions
+-fno-instrument-functions-once -fno-ipa-bit-cp -fno-ipa-cp-alignment -fno-ipa-cp-clone -fno-ipa-icf
+-fno-ipa-icf-functions -fno-ipa-icf-variables -fno-ipa-matrix-reorg -fno-ipa-modref -fno-ipa-profile -fno-ipa-pta
+-fno-ipa-pure-const -fno-ipa-ra -fno-ipa-reference -fno-ipa-reference-addressable -fno-ipa-reorder-for-locality
+-fno-ipa-sra -fno-ipa-stack-alignment -fno-ipa-strict-aliasing -fno-ipa-struct-reorg -fno-ipa-vrp
+-fno-ira-hoist-pressure -fno-ira-loop-pressure -fno-ira-share-save-slots -fno-ira-share-spill-slots
+-fno-isolate-erroneous-paths-attribute -fno-isolate-erroneous-paths-dereference -fno-keep-gc-roots-live
+-fno-keep-static-functions -fno-labels-ok -fno-lang-info-include-translate -fno-lang-info-include-translate-not
+-fno-lang-info-module-cmi -fno-large-source-files -fno-late-combine-instructions -fno-leading-underscore
+-fno-lifetime-dse -fno-limit-function-alignment -fno-link-libatomic -fno-live-patching -fno-live-range-shrinkage
+-fno-loop-block -fno-loop-flatten -fno-loop-nest-optimize -fno-loop-optimize -fno-loop-parallelize-all
+-fno-loop-strip-mine -fno-loop-unroll-and-jam -fno-lra-remat -fno-lto-odr-type-merging -fno-lto-report
+-fno-lto-report-wpa -fno-lto-toplevel-asm-heuristics -fno-malloc-dce -fno-mem-report-wpa -fno-merge-debug-strings
+-fno-module-header -fno-module-implicit-inline -fno-module-lazy -fno-module-only -fno-module-version-ignore
+-fno-modules-ts -fno-move-loop-invariants -fno-move-loop-stores -fno-mudflap -fno-mudflapir -fno-mudflapth
+-fno-multiflags -fno-new-abi -fno-new-inheriting-ctors -fno-new-ttp-matching -fno-nonansi-builtins -fno-nonnull-objects
+-fno-nothrow-opt -fno-openacc -fno-openmp-target-simd-clone -fno-opt-info -fno-optimize-crc -fno-optimize-register-move
+-fno-optimize-strlen -fno-optional-diags -fno-partial-inlining -fno-path-coverage -fno-pcc-struct-return -fno-pch-deps
+-fno-pch-preprocess -fno-peephole -fno-peephole2 -fno-plan9-extensions -fno-post-ipa-mem-report -fno-pre-ipa-mem-report
+-fno-predictive-commoning -fno-preprocessed -fno-pretty-templates -fno-printf-return-value -fno-profile-abs-path
+-fno-profile-info-section -fno-profile-partial-training -fno-profile-reorder-functions -fno-profile-report
+-fno-random-seed -fno-range-for-ext-temps -fno-ree -fno-reflection -fno-reg-struct-return -fno-regmove
+-fno-reorder-blocks-and-partition -fno-reorder-functions -fno-repo -fno-report-bug -fno-rerun-cse-after-loop
+-fno-rerun-loop-opt -fno-reschedule-modulo-scheduled-loops -fno-sched-critical-path-heuristic
+-fno-sched-dep-count-heuristic -fno-sched-group-heuristic -fno-sched-interblock -fno-sched-last-insn-heuristic
+-fno-sched-pressure -fno-sched-rank-heuristic -fno-sched-spec -fno-sched-spec-insn-heuristic -fno-sched-spec-load
+-fno-sched-spec-load-dangerous -fno-sched-stalled-insns -fno-sched-stalled-insns-dep -fno-sched2-use-superblocks
+-fno-sched2-use-traces -fno-schedule-fusion -fno-search-include-path -fno-section-anchors -fno-sel-sched-pipelining
+-fno-sel-sched-pipelining-outer-loops -fno-sel-sched-reschedule-pipelined -fno-selective-scheduling
+-fno-selective-scheduling2 -fno-shrink-wrap -fno-shrink-wrap-separate -fno-signed-bitfields
+-fno-speculatively-call-stored-functions -fno-split-ivs-in-unroller -fno-split-loops -fno-split-paths
+-fno-split-wide-types -fno-split-wide-types-early -fno-squangle -fno-ssa-backprop -fno-ssa-phiopt -fno-stack-limit
+-fno-stack-protector-all -fno-stack-protector-explicit -fno-stack-protector-strong -fno-stack-usage -fno-stats
+-fno-stdarg-opt -fno-store-merging -fno-strict-flex-arrays -fno-strict-prototype -fno-strict-volatile-bitfields
+-fno-strong-eval-order -fno-sync-libcalls -fno-syntax-only -fno-target-help -fno-this-is-variable -fno-thread-jumps
+-fno-time-report-details -fno-toplevel-reorder -fno-track-macro-expansion -fno-trampolines -fno-trapv -fno-tree-bit-ccp
+-fno-tree-builtin-call-dce -fno-tree-ccp -fno-tree-ch -fno-tree-coalesce-inlined-vars -fno-tree-coalesce-vars
+-fno-tree-copy-prop -fno-tree-copyrename -fno-tree-cselim -fno-tree-dominator-opts -fno-tree-dse -fno-tree-forwprop
+-fno-tree-fre -fno-tree-loop-distribute-patterns -fno-tree-loop-distribution -fno-tree-loop-if-convert
+-fno-tree-loop-if-convert-stores -fno-tree-loop-im -fno-tree-loop-ivcanon -fno-tree-loop-linear -fno-tree-loop-optimize
+-fno-tree-loop-vectorize -fno-tree-lrs -fno-tree-parallelize-loops -fno-tree-partial-pre -fno-tree-phiprop -fno-tree-pre
+-fno-tree-pta -fno-tree-reassoc -fno-tree-scev-cprop -fno-tree-sink -fno-tree-slsr -fno-tree-sra -fno-tree-store-ccp
+-fno-tree-store-copy-prop -fno-tree-switch-conversion -fno-tree-tail-merge -fno-tree-vect-loop-version
+-fno-unconstrained-commons -fno-unreachable-traps -fno-unroll-completely-grow-size -fno-unsigned-bitfields
+-fno-use-cxa-get-exception-ptr -fno-var-tracking-assignments -fno-var-tracking-assignments-toggle
+-fno-var-tracking-uninit -fno-version -fno-version-loops-for-strides -fno-visibility-ms-compat -fno-vpt -fno-vtable-gc
+-fno-vtable-thunks -fno-vtv-counts -fno-vtv-debug -fno-weak -fno-xref -fno-zee -fnonansi-builtins -fnonnull-objects
+-fnothrow-opt -foffload-abi-host-opts= -foffload-abi= -foffload-options= -fopenacc-dim= -fopenmp-target-simd-clone
+-fopenmp-target-simd-clone= -fopt-info -foptimize-crc -foptimize-register-move -foptimize-strlen -foptional-diags
+-fpartial-inlining -fpath-coverage -fpath-coverage-limit= -fpch-deps -fpeephole -fpeephole2
+-fpermitted-flt-eval-methods= -fplan9-extensions -fpost-ipa-mem-report -fpre-ipa-mem-report -fpredictive-commoning
+-fpreprocessed -fpretty-templates -fprintf-return-value -fprofile-abs-path -fprofile-info-section
+-fprofile-info-section= -fprofile-note= -fprofile-partial-training -fprofile-prefix-map= -fprofile-prefix-path=
+-fprofile-reorder-functions -fprofile-report -fprofile-reproducible= -frandom-seed -frange-for-ext-temps -free
+-freflection -fregmove -freorder-blocks-algorithm= -freorder-blocks-and-partition -freorder-functions -frepo
+-freport-bug -frerun-cse-after-loop -frerun-loop-opt -freschedule-modulo-scheduled-loops -fsanitize-sections=
+-fsched-critical-path-heuristic -fsched-dep-count-heuristic -fsched-group-heuristic -fsched-last-insn-heuristic
+-fsched-pressure -fsched-rank-heuristic -fsched-spec -fsched-spec-insn-heuristic -fsched-spec-load
+-fsched-spec-load-dangerous -fsched-stalled-insns -fsched-stalled-insns-dep -fsched-stalled-insns-dep=
+-fsched-stalled-insns= -fsched-verbose= -fsched2-use-superblocks -fsched2-use-traces -fschedule-fusion
+-fsearch-include-path -fsearch-include-path= -fsection-anchors -fsel-sched-pipelining -fsel-sched-pipelining-outer-loops
+-fsel-sched-reschedule-pipelined -fselective-scheduling -fselective-scheduling2 -fself-test= -fshrink-wrap
+-fshrink-wrap-separate -fsimd-cost-model= -fspeculatively-call-stored-functions -fsplit-ivs-in-unroller -fsplit-loops
+-fsplit-paths -fsplit-wide-types -fsplit-wide-types-early -fsquangle -fssa-backprop -fssa-phiopt -fsso-struct=
+-fstack-check= -fstack-limit -fstack-limit-register= -fstack-limit-symbol= -fstack-protector-explicit -fstack-reuse=
+-fstats -fstdarg-opt -fstore-merging -fstrict-flex-arrays -fstrict-prototype -fstrict-volatile-bitfields
+-fstrong-eval-order -fstrong-eval-order= -fstrub= -fsync-libcalls -ftarget-help -fthis-is-variable -fthread-jumps
+-ftime-report-details -ftoplevel-reorder -ftrack-macro-expansion -ftrack-macro-expansion= -ftrampoline-impl=
+-ftrampolines -ftree-bit-ccp -ftree-builtin-call-dce -ftree-ccp -ftree-ch -ftree-coalesce-inlined-vars
+-ftree-coalesce-vars -ftree-copy-prop -ftree-copyrename -ftree-cselim -ftree-dominator-opts -ftree-dse -ftree-forwprop
+-ftree-fre -ftree-loop-distribute-patterns -ftree-loop-distribution -ftree-loop-if-convert -ftree-loop-if-convert-stores
+-ftree-loop-im -ftree-loop-ivcanon -ftree-loop-linear -ftree-loop-optimize -ftree-loop-vectorize -ftree-lrs
+-ftree-parallelize-loops -ftree-parallelize-loops= -ftree-partial-pre -ftree-phiprop -ftree-pre -ftree-pta
+-ftree-reassoc -ftree-scev-cprop -ftree-sink -ftree-slsr -ftree-sra -ftree-store-ccp -ftree-store-copy-prop
+-ftree-switch-conversion -ftree-tail-merge -ftree-vect-loop-version -ftree-vectorizer-verbose= -funconstrained-commons
+-funreachable-traps -funroll-completely-grow-size -fuse-cxa-get-exception-ptr -fvar-tracking -fvar-tracking-assignments
+-fvar-tracking-assignments-toggle -fvar-tracking-uninit -fvect-cost-model= -fversion -fversion-loops-for-strides -fvpt
+-fvtable-gc -fvtable-thunks -fvtable-verify= -fvtv-counts -fvtv-debug -fweak -fwide-exec-charset= -fworking-directory
+-fxref -fzee -fzero-init-padding-bits= -gas-loc-support -gas-locview-support -gbtf -gctf -gdescribe-dies -gdwarf-*
+-ginline-points -ginternal-reset-location-views -gno- -gno-as-loc-support -gno-as-locview-support -gno-btf -gno-codeview
+-gno-coff -gno-coff1 -gno-coff2 -gno-coff3 -gno-ctf -gno-describe-dies -gno-dwarf -gno-dwarf32 -gno-dwarf64 -gno-gdb
+-gno-inline-points -gno-internal-reset-location-views -gno-prune-btf -gno-stabs -gno-stabs+ -gno-statement-frontiers
+-gno-toggle -gno-variable-location-views -gno-vms -gno-xcoff -gno-xcoff+ -gno-z -gprune-btf -gstatement-frontiers
+-gvariable-location-views -gvariable-location-views= -m128bit-long-double -m8bit-idiv -m96bit-long-double -mabm
+-maccumulate-outgoing-args -maddress-mode= -malign-data= -malign-stringops -mandroid -mautovec-preference=
+-mavx256-split-unaligned-load -mavx256-split-unaligned-store -mavx512bmm -mbionic -mbranch-cost= -mcall-ms2sysv-xlogues
+-mcet-switch -mcld -mdefault -mdirect-extern-access -mdispatch-scheduler -mdump-tune-features -mearly-ldp-fusion
+-mearly-ra= -menable-sysreg-checking -mfentry-name= -mfentry-section= -mforce-drap -mforce-indirect-call -mfp-ret-in-387
+-mfused-madd -mgather -mhle -mincoming-stack-boundary= -mindirect-branch-register -mindirect-branch=
+-minline-stringops-dynamically -minstrument-return= -mintel-syntax -mlam= -mlate-ldp-fusion -mlow-precision-div
+-mlow-precision-recip-sqrt -mlow-precision-sqrt -mmanual-endbr -mmax-vectorization -mmemcpy-strategy= -mmemset-strategy=
+-mmitigate-rop -mmove-max= -mmusl -mmwait -mnarrow-gp-writes -mneeded -mno-128bit-long-double -mno-16 -mno-32 -mno-64
+-mno-8bit-idiv -mno-96bit-long-double -mno-abm -mno-accumulate-outgoing-args -mno-align-double -mno-align-stringops
+-mno-android -mno-apx-inline-asm-use-gpr32 -mno-avx256-split-unaligned-load -mno-avx256-split-unaligned-store
+-mno-avx512bmm -mno-big-endian -mno-bionic -mno-call-ms2sysv-xlogues -mno-cet-switch -mno-cld -mno-default
+-mno-direct-extern-access -mno-dispatch-scheduler -mno-dump-tune-features -mno-early-ldp-fusion
+-mno-enable-sysreg-checking -mno-fancy-math-387 -mno-fentry -mno-force-drap -mno-force-indirect-call -mno-fused-madd
+-mno-general-regs-only -mno-glibc -mno-hard-float -mno-hle -mno-ieee-fp -mno-indirect-branch-cs-prefix
+-mno-indirect-branch-register -mno-inline-stringops-dynamically -mno-intel-syntax -mno-late-ldp-fusion
+-mno-little-endian -mno-long-double-128 -mno-long-double-64 -mno-long-double-80 -mno-low-precision-div
+-mno-low-precision-recip-sqrt -mno-low-precision-sqrt -mno-manual-endbr -mno-max-vectorization -mno-mitigate-rop
+-mno-musl -mno-mwait -mno-narrow-gp-writes -mno-needed -mno-nop-mcount -mno-noreturn-no-callee-saved-registers
+-mno-partial-vector-fp-math -mno-pc-relative-literal-loads -mno-pc32 -mno-pc64 -mno-pc80 -mno-pcommit -mno-prefer-avx128
+-mno-push-args -mno-recip -mno-record-mcount -mno-record-return -mno-relax-cmpxchg-loop -mno-sse2avx -mno-sse5
+-mno-sseregparm -mno-stv -mno-track-speculation -mno-uclibc -mno-unroll-only-small-loops -mno-vect8-ret-in-mem
+-mno-verbose-cost-dump -mno-x32 -mnoreturn-no-callee-saved-registers -moverride= -mpartial-vector-fp-math
+-mpc-relative-literal-loads -mpc32 -mpc64 -mpc80 -mpcommit -mprefer-avx128 -mpreferred-stack-boundary= -mpush-args
+-mrecord-return -mrelax-cmpxchg-loop -mscatter -msse5 -msseregparm -mstore-max= -mstringop-strategy= -mstv
+-mtrack-speculation -mtune-ctrl= -munroll-only-small-loops -muser-provided-CPU= -mveclibabi= -mvect8-ret-in-mem
+-mverbose-cost-dump
+"""
