@@ -111,7 +111,7 @@ func TestUnbundleArchive(t *testing.T) {
 	}
 }
 
-// Archive keeps the order of its inputs, and rejects what cannot be in one bundle.
+// Archive keeps the order of its inputs, and rejects entries that cannot be in one bundle.
 func TestArchive(t *testing.T) {
 	one, two := bundled(t, "gfx90a"), bundled(t, "gfx942")
 	s, dir := newSession(t, map[string][]byte{"host.o": elfObject(t, ".text", "code"), "lib.a": archive(t, "one.o", string(one)), "dir/one.o": one, "two.o": two, "bad.o": bundled(t, "gfx90a", "gfx90a:xnack+")})
@@ -160,9 +160,8 @@ func contentsOf(data []byte) []byte {
 	return all
 }
 
-// Very many bundles in one member are checked in time that grows with their
-// number: with its square, this test would run into the time limit of all
-// tests. The check can be cancelled.
+// The time to check very many bundles in one member grows with their number. If it grew with the
+// square, this test would exceed the time limit of all tests. The check can be cancelled.
 func TestCheckOfManyBundles(t *testing.T) {
 	const number = 1 << 17
 	one := fixture.BundleOf(t, bundle.Options{Align: 1}, bundle.Item{ID: "hip-amdgcn-amd-amdhsa--gfx90a"})

@@ -14,7 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 )
 
-// as reports whether an error is, or wraps, one of type E.
+// as reports whether an error is of type E, or wraps one.
 func as[E error](err error) bool {
 	var e E
 	return errors.As(err, &e)

@@ -84,8 +84,8 @@ func ExampleSession_List() {
 	// hipv4-amdgcn-amd-amdhsa--gfx942 20
 }
 
-// Take the code for one GPU out of a bundle. The entry for gfx942 serves a GPU
-// whose target ID fixes a setting that the entry leaves open.
+// Extract the code for one GPU from a bundle. The entry for gfx942 serves a GPU whose target ID
+// sets a feature that the entry leaves unspecified.
 func ExampleSession_Unbundle() {
 	ctx := context.Background()
 	s, remove := workspace()
@@ -111,7 +111,7 @@ func ExampleSession_Unbundle() {
 	// Output: "\x7fELF code for gfx942"
 }
 
-// Make an archive of bundles, and from it one for a single GPU.
+// Make an archive of bundles, and from it an archive for a single GPU.
 func ExampleSession_UnbundleArchive() {
 	ctx := context.Background()
 	s, remove := workspace()

@@ -53,7 +53,7 @@ func unwrapped(s *Session, name string) ([]*images.DeviceImage, error) {
 	return f.Unwrapped()
 }
 
-// extract extracts what a selection chooses.
+// extract extracts the images that a selection chooses.
 func extract(s *Session, selection Selection) ([]error, error) {
 	f, err := s.Open(context.Background(), selection.Input, images.Options{})
 	if err != nil {
@@ -245,8 +245,8 @@ func TestInspectErrors(t *testing.T) {
 // Files that hold more than they could if nothing overlapped.
 func TestHostileNesting(t *testing.T) {
 	le := binary.LittleEndian
-	// Two entries of one offload binary, both of the same nested one, many levels
-	// deep: 2 to the power of 30 images.
+	// Two entries of an offload binary refer to the same nested one, many levels deep: 2 to the
+	// power of 30 images.
 	inner := packedImage(t, "gfx1", "x")
 	for range 30 {
 		p := bytesOf(t, func(out content.Sink) error {

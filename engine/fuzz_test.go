@@ -10,8 +10,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
-// Whatever a file holds, listing it and taking it apart ends, without a panic and
-// in memory that the size of the file bounds.
+// For any content of a file, listing and extracting end without a panic, in memory limited by the
+// size of the file.
 func FuzzRead(f *testing.F) {
 	dir := f.TempDir()
 	s := bundleSession(dir)

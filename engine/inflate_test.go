@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// No more than a limit is reserved, whatever files say.
+// No content of a file leads to a reservation above the limit.
 func TestInflationIsLimited(t *testing.T) {
-	// A stream that could hold that much.
+	// A stream that could contain that much.
 	p := deflated(t, strings.Repeat("image ", 1<<20))
 	p = append(p, make([]byte, 1<<16)...)
 	binary.LittleEndian.PutUint64(p[8:], uint64(len(p)))

@@ -16,7 +16,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/kernels"
 )
 
-// Images that do not fit into memory in parallel are described one after the other; an image that
+// Images that do not fit into memory in parallel are described one after another; an image that
 // does not fit alone is an error.
 func TestKernelsWithLittleMemory(t *testing.T) {
 	const size = 6 << 20

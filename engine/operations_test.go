@@ -221,7 +221,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A bundle made in parts is the one that Bundle makes.
+// A bundle made in parts equals the one that Bundle writes.
 func TestParts(t *testing.T) {
 	ctx := context.Background()
 	inputs := map[string][]byte{"gfx906": unevenWords(1, 5000), "gfx908": unevenWords(2, 7000), "gfx1030": unevenWords(3, 3000)}

@@ -300,7 +300,7 @@ func TestWheelPrune(t *testing.T) {
 	if err != nil || !bytes.Equal(readFile(t, again.Wheels[0].File), readFile(t, pruned.Wheels[0].File)) {
 		t.Errorf("pruning again changes the wheel: %v", err)
 	}
-	// Pruning the parts gives what pruning before the split gives.
+	// Pruning the parts has the same result as pruning before the split.
 	parts := split("dist", input)
 	set, err := prune("set", []string{"gfx942"}, nil, append(paths(parts.Devices), parts.Host.File)...)
 	if err != nil || len(set.Wheels) != 2 || len(set.Dropped) != 2 {

@@ -160,8 +160,7 @@ func before(t *testing.T, golden string) (workspace string, args []string) {
 	return workspace, args
 }
 
-// run runs Gazelle and returns what it says, without the path of the
-// workspace.
+// run runs Gazelle and returns its output, without the path of the workspace.
 func run(t *testing.T, binary, workspace string, args []string) string {
 	t.Helper()
 	if len(args) == 0 {
@@ -190,7 +189,7 @@ func buildFiles(t *testing.T, root, base string) map[string]string {
 	return files
 }
 
-// write makes what Gazelle did the golden result of a case.
+// write writes Gazelle's output as the golden result of a case.
 func write(t *testing.T, golden string, builds map[string]string, stderr string) {
 	t.Helper()
 	for dir := range buildFiles(t, golden, buildAfter) {

@@ -38,15 +38,8 @@ def offload_image(*, kind, triple, target_id, file, label, debug_info = None):
         fail("{}: offload_image: triple {}, expected four fields, such as amdgcn-amd-amdhsa- (the last one is empty)".format(name_of(label), repr(triple)))
     if type(file) != "File":
         fail("{}: offload_image: file must be a File, found {}".format(name_of(label), type(file)))
-    return struct(
-        debug_info = debug_info,
-        file = file,
-        id = target_ids.entry_id(kind, triple, target_id),
-        kind = kind,
-        label = label,
-        target_id = target_id and target_ids.canonical(target_id, name_of(label) + ": offload_image"),
-        triple = triple,
-    )
+    canonical = target_id and target_ids.canonical(target_id, name_of(label) + ": offload_image")
+    return target_ids.image(target_ids.target(kind, triple, canonical), file, label, debug_info)
 
 def _images_init(*, images):
     if type(images) != "depset":

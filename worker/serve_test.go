@@ -114,7 +114,7 @@ func TestRequestFields(t *testing.T) {
 		Verbosity:  10,
 		SandboxDir: "__sandbox/1/_main",
 	}
-	// A field of a protocol to come.
+	// A field of a newer version of the protocol.
 	m.ProtoReflect().SetUnknown(protowire.AppendVarint(protowire.AppendTag(nil, 99, protowire.VarintType), 1))
 	var out bytes.Buffer
 	if err := worker.Serve(testContext(t), bytes.NewReader(encode(t, m)), &out, handler, worker.Options{}); err != nil {
@@ -207,8 +207,8 @@ func TestMaxRunning(t *testing.T) {
 	}
 }
 
-// Bazel sends a request with the id of a cancelled one before it has read the
-// response to that (bazelbuild/bazel#26251).
+// Bazel can send a request with the ID of a cancelled request before it reads the response to that
+// (bazelbuild/bazel#26251).
 func TestIDUsedAgainBeforeAcknowledgement(t *testing.T) {
 	ctx := testContext(t)
 	release := make(chan struct{})
@@ -432,7 +432,7 @@ func TestOutputAfterCancellation(t *testing.T) {
 	}
 }
 
-// A request that others wait behind makes way when it is cancelled.
+// A cancelled request no longer blocks the requests that wait for it.
 func TestCancelledHeadOfQueue(t *testing.T) {
 	ctx := testContext(t)
 	handler := func(ctx context.Context, req *worker.Request) int {
@@ -741,7 +741,7 @@ func TestReaderStopsAndResumes(t *testing.T) {
 			}
 			in.Close()
 		}()
-		// One after the other, each answered before the next comes, until the reader stops.
+		// Requests one after another, each answered before the next, until the reader stops.
 		taken := int32(0)
 		for ; sent.Load() == taken && taken < n; taken++ {
 			next <- struct{}{}
@@ -860,7 +860,7 @@ func TestOSPipes(t *testing.T) {
 	defer in.Close()
 	served := make(chan error, 1)
 	go func() { served <- worker.Serve(ctx, requests, responses, echo, worker.Options{}) }()
-	// Far more than a pipe takes, and nobody reads.
+	// Far more data than fits into a pipe that has no reader.
 	big := &request{RequestId: 1, Arguments: []string{strings.Repeat("x", 1<<20)}}
 	if _, err := in.Write(encode(t, big, big, big)); err != nil {
 		t.Fatal(err)
@@ -871,8 +871,7 @@ func TestOSPipes(t *testing.T) {
 	}
 }
 
-// Any schedule of requests and cancellations gives one response for each
-// request, with its id.
+// Every schedule of requests and cancellations leads to one response for each request, with its ID.
 func TestSchedules(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		ids := rapid.Int32Range(0, rapid.SampledFrom([]int32{1, 3, 50}).Draw(rt, "largest id"))
@@ -943,8 +942,7 @@ func TestSchedules(t *testing.T) {
 	})
 }
 
-// Whatever comes in: no panic, and one response for each request that could be
-// read.
+// No input causes a panic, and each readable request gets one response.
 func FuzzServe(f *testing.F) {
 	one := encode(f, &request{RequestId: 1, Arguments: []string{"a"}, Inputs: []*workerproto.Input{{Path: "p", Digest: []byte("d")}}})
 	f.Add(one)

@@ -75,7 +75,7 @@ func entry(offset, size int64, id string) func([]byte) []byte {
 	}
 }
 
-// inflatable returns a compressed offload binary that holds some bytes of zeros.
+// inflatable returns a compressed offload binary with an image of that many zero bytes.
 func inflatable(zeros int64) []byte {
 	frame := bomb(nil, zeros, 0)[32:]
 	b := append([]byte{0x10, 0xff, 0x10, 0xad}, 3, 0, 0, 0)
@@ -252,7 +252,8 @@ func TestBombsInWorker(t *testing.T) {
 	}
 }
 
-// The limit comes from the flag, from the environment, and else from what the process can have.
+// The limit comes from the flag, else from the environment, else from the memory that the process
+// can have.
 func TestMemoryLimit(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "b"), bomb(nil, 1<<30, 0), 0o666); err != nil {

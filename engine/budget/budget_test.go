@@ -58,7 +58,7 @@ func TestEach(t *testing.T) {
 	}
 }
 
-// Units of a sequential context run one after the other, also below others.
+// Units of a sequential context run one after another, also in nested calls.
 func TestSequential(t *testing.T) {
 	b := New(4, 1)
 	var running atomic.Int32
@@ -142,8 +142,8 @@ func TestEachNested(t *testing.T) {
 	}
 }
 
-// Units inside units keep to the cores of the budget, and so does the memory that
-// they reserve, also inside of what their operation reserved before.
+// Nested units stay within the cores of the budget, and so does the memory that they reserve, also
+// within memory that their operation reserved before.
 func TestNestedUnitsKeepToTheBudget(t *testing.T) {
 	const cores, bytes, window = 4, 100, 30
 	b := New(cores, bytes)
@@ -208,7 +208,7 @@ func TestUnitsThatWaitKeepTheirCores(t *testing.T) {
 	}
 }
 
-// An operation that holds memory never waits for another one for more.
+// An operation that holds memory never waits for another operation to get more.
 func TestReserveWhileHolding(t *testing.T) {
 	b := New(1, 10)
 	one, two := b.Account(t.Context()).Context(t.Context()), b.Account(t.Context()).Context(t.Context())
@@ -338,7 +338,7 @@ func TestAccounts(t *testing.T) {
 				for m := most.Load(); u > m && !most.CompareAndSwap(m, u); m = most.Load() {
 				}
 			}
-			// A part holds memory, does its parts in parallel, and holds some more.
+			// A part holds memory, runs its parts in parallel, and reserves more memory.
 			type part struct {
 				n, more int64
 				parts   []part
@@ -616,7 +616,7 @@ func TestWithBytesCancelled(t *testing.T) {
 			if err != context.Canceled {
 				t.Errorf("bytes: %v", err)
 			}
-			// Without its core it does not get another one.
+			// A unit without its core does not get another core.
 			return b.Each(ctx, 1, func(context.Context, int) error { t.Error("ran"); return nil })
 		})
 		if err != context.Canceled {

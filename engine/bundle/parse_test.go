@@ -12,7 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/content"
 )
 
-// rawEntry is one entry of a header that a test writes field by field.
+// rawEntry is an entry of a header that a test writes field by field.
 type rawEntry struct {
 	offset, size, idLen uint64
 	id                  string
@@ -22,7 +22,7 @@ func entry(offset, size uint64, id string) rawEntry {
 	return rawEntry{offset, size, uint64(len(id)), id}
 }
 
-// raw returns a bundle of which nothing need be right.
+// raw returns a bundle from fields that may be invalid.
 func raw(count uint64, entries []rawEntry, tail string) []byte {
 	b := binary.LittleEndian.AppendUint64([]byte(Magic), count)
 	for _, e := range entries {
@@ -163,7 +163,8 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// A header is read from any prefix that holds it, and asks for more before.
+// A header is parsed from any prefix that contains it. For a shorter prefix, the parser requests
+// more bytes.
 func TestParsePrefix(t *testing.T) {
 	var out content.Buffer
 	items := []Item{{ID: "host-x86_64-unknown-linux--"}, {ID: "hip-amdgcn-amd-amdhsa--gfx942", Content: content.Memory(make([]byte, 5000))}}

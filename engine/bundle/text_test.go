@@ -114,7 +114,7 @@ func TestComment(t *testing.T) {
 	}
 }
 
-// What WriteText accepts comes back as it was.
+// Parsing returns what WriteText wrote.
 func TestTextRoundTrip(t *testing.T) {
 	part := rapid.SampledFrom([]string{"a", "\n", "# ", "// ", Magic, "__START__ ", "__END__ ", "_", "\x00"})
 	rapid.Check(t, func(t *rapid.T) {

@@ -62,7 +62,7 @@ func plain(align int64, ids []string, contents [][]byte) ([]Piece, []byte) {
 	return pieces, raw
 }
 
-// sample is a bundle of a host entry and one for each processor, size bytes each.
+// sample returns a bundle of a host entry and an entry for each processor, size bytes each.
 func sample(align int64, size int, processors ...string) ([]Piece, []byte) {
 	ids, contents := []string{"host-x86_64-unknown-linux-gnu-"}, [][]byte{nil}
 	for i, p := range processors {

@@ -34,7 +34,7 @@ func onDisk(t *testing.T, root *files.Root, dir string, pieces []Piece) []Piece 
 	return list
 }
 
-// Neither cores nor where the bytes come from and go to make a difference.
+// The output depends neither on the number of cores nor on the kinds of input and output.
 func TestEncodeFiles(t *testing.T) {
 	ctx := context.Background()
 	for _, align := range []int64{1, 4096} {

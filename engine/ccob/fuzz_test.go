@@ -130,8 +130,7 @@ func FuzzWalk(f *testing.F) {
 	})
 }
 
-// FuzzAssemble checks that plans and parts, whatever they say, make a bundle that can
-// be read or an error.
+// FuzzAssemble checks that any plans and parts result in a readable bundle or an error.
 func FuzzAssemble(f *testing.F) {
 	pieces, _ := sample(16, 300, "gfx900", "gfx1030")
 	for _, how := range []Frames{FramesAuto, FramesEntry} {

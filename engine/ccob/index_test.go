@@ -54,7 +54,7 @@ func (x *index) appendOld(dst []byte) []byte {
 
 func TestIndexChecksEntries(t *testing.T) {
 	pieces, _, data, at := indexed(t)
-	// Forge the sum of the last piece: only what touches it fails.
+	// Change the checksum of the last piece: only reading that piece fails.
 	x := readIndex(data)
 	x.pieces[len(x.pieces)-1].sum++
 	for name, end := range map[string][]byte{"new": x.append(nil), "old": x.appendOld(nil)} {
@@ -232,7 +232,7 @@ func TestMagicOnce(t *testing.T) {
 			}
 		}
 	}
-	// An index has none of its bytes, whatever it says.
+	// The bytes of the index are in no entry, whatever it contains.
 	x := &index{hash: 0x424F4343424F4343}
 	for range 10_000 {
 		x.pieces = append(x.pieces, indexPiece{x.raw + 0x424F4343, 0x424F4343, 0x424F4343424F4343})
@@ -352,7 +352,7 @@ func TestFamily(t *testing.T) {
 		"gfx9":  {"hip-amdgcn-amd-amdhsa--gfx803", "x-gfx600", "x-gfx90a:xnack+", "x-gfx9-generic", "x-gfx9-4-generic", "x-gfx942", "x-gfx90c"},
 		"gfx10": {"x-gfx1030", "x-gfx10-1-generic", "x-gfx1010:xnack-"},
 		"gfx11": {"x-gfx1100", "x-gfx11-generic", "x-gfx1201", "x-gfx12-generic", "x-gfx11-7-generic"},
-		// Processors to come are families of their own.
+		// Unknown processors are families of their own.
 		"gfx1499": {"x-gfx1499", "x-gfx1499:xnack+"},
 		"":        {"host-x86_64-unknown-linux-gnu-", "openmp-nvptx64-nvidia-cuda--sm_70", ""},
 	} {
@@ -384,7 +384,8 @@ func TestCut(t *testing.T) {
 	mixed := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, m, "x-gfx1030"), at(m+10, m, "x-gfx900"), at(2*m+10, m, "x-gfx1010"), at(3*m+10, m, "x-gfx906"), at(4*m+10, m, "x-gfx1100")}
 	h := halfLeast / 2
 	huge := []Piece{at(0, 10, ""), at(10, 0, "host"), at(10, h, "x-gfx900"), at(h+10, h, "x-gfx906"), at(2*h+10, h, "x-gfx908"), at(3*h+10, h-1, "x-gfx90a"), at(4*h+9, 1, "x-gfx942")}
-	// Compressed debug sections, the same for all: one frame, until it has the size of LLVM's window.
+	// Compressed debug sections that are equal in all entries: one frame, up to the size of LLVM's
+	// window.
 	noise := make([]byte, 20<<20)
 	rand.NewChaCha8([32]byte{}).Read(noise)
 	dense := []Piece{at(0, 10, "")}

@@ -104,8 +104,8 @@ func TestLender(t *testing.T) {
 	}
 }
 
-// The decoder's blocks lie one after the other, from the beginning of its window
-// on, as long as they fit in.
+// The decoder writes its blocks one after another, from the beginning of its window, while they
+// fit.
 func TestWindowIsContiguous(t *testing.T) {
 	raw := code(1, 3, 5<<20)
 	for _, size := range []int{largeFrom, 8 << 20} {

@@ -130,8 +130,8 @@ func TestAssembleLarge(t *testing.T) {
 	}
 }
 
-// Large families are cut in two, in a part as in the whole, and the halves decoded one after
-// the other.
+// Large families are divided into halves, in a part as in the whole bundle, and the halves are
+// decoded one after another.
 func TestHalves(t *testing.T) {
 	defer func(half, many int64) { halfLeast, manyWindows = half, many }(halfLeast, manyWindows)
 	halfLeast, manyWindows = 8<<20, 1

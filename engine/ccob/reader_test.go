@@ -302,7 +302,7 @@ func TestRangeOutside(t *testing.T) {
 			t.Errorf("range %v is taken", g)
 		}
 	}
-	// A lenient raw size promises more than there is.
+	// A raw size that is larger than the content.
 	binary.LittleEndian.PutUint64(data[16:], uint64(len(raw)+100))
 	r, err := Open(data, Options{Lenient: true})
 	if err != nil {

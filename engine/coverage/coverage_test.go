@@ -36,7 +36,7 @@ func TestParseGPU(t *testing.T) {
 	}
 }
 
-// code returns what the ELF header of code for a target ID says.
+// code returns the target in the ELF header of code for a target ID.
 func code(id string) *target.CodeObject {
 	t := &target.CodeObject{Version: 6}
 	t.Processor, _, _ = strings.Cut(id, ":")
@@ -86,7 +86,7 @@ func images(words string) (list []Image) {
 	return list
 }
 
-// ask returns "verdict how entry" of the one mode of a GPU.
+// ask returns "verdict how entry" for the only mode of a GPU.
 func ask(t *testing.T, mode string, bundles ...Bundle) string {
 	t.Helper()
 	gpu, err := ParseGPU(mode)

@@ -42,7 +42,7 @@ func open(t testing.TB, data []byte, opt Options) *File {
 	return f
 }
 
-// places returns a line for each image in a file, and the fault if there is one.
+// places returns a line for each image in a file, and the error if there is one.
 func places(f *File) []string {
 	lines := []string{}
 	for e, err := range f.Images() {
@@ -182,7 +182,7 @@ func TestContents(t *testing.T) {
 				copied = append(copied, string(out.Bytes()))
 			}
 			if test.name == "host object" || test.name == "compressed host object" {
-				// Layouts differ where a section was; what counts is that it went.
+				// Layouts differ at the position of a section; the test checks that it was removed.
 				for _, list := range [][]string{loaded, copied} {
 					if strings.Contains(list[0], host) || !strings.Contains(list[0], "code") {
 						t.Errorf("the host object is %q", list[0])
@@ -337,7 +337,7 @@ func TestOpenCancelled(t *testing.T) {
 	}
 }
 
-// Open reads any file without options, as one that is missing.
+// Without options, Open reports a missing file.
 func TestOpenDefaults(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "in")
 	if _, err := Open(t.Context(), name, Options{}); !errors.Is(err, os.ErrNotExist) {

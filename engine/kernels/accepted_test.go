@@ -78,7 +78,7 @@ func TestTolerances(t *testing.T) {
 	}
 }
 
-// A list accepts what its lines say and no more; lines that accept nothing are stale.
+// A list accepts exactly the changes in its lines; lines that accept nothing are stale.
 func TestAccepted(t *testing.T) {
 	old := []kernels.Image{
 		image("gfx90a", 100, kernel("_Z1aPf", "scratch=0 vgprs=4"), kernel("k.intern.1", "scratch=0"), kernel("gone", "")),
@@ -200,7 +200,7 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// Remarks of kernels that got worse are those that only one build has.
+// The remarks of worse kernels are those that only one build has.
 func TestRemarks(t *testing.T) {
 	record := func(spills string) string {
 		return `--- !Missed

@@ -36,8 +36,8 @@ func seq(n int) string {
 	}
 }
 
-// Names that stand for very long ones, and very long names, give short results;
-// without limits some take minutes.
+// Names that expand to very long ones, and very long names, have short results; without limits,
+// some take minutes.
 func TestDemangleHostile(t *testing.T) {
 	doubling := "_Z1f4pairIiiE"
 	for i := range 60 {

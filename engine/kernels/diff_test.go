@@ -102,8 +102,8 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Kernels whose names have the inode of a file or the hash of a unit are paired
-// without it; of several with one name the best partners are found.
+// Kernels whose names contain the inode of a file or the hash of a unit are paired without it.
+// Several kernels with one name are paired with the most similar ones.
 func TestPairs(t *testing.T) {
 	for _, test := range []struct {
 		name     string

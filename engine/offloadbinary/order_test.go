@@ -20,9 +20,9 @@ func TestHash22(t *testing.T) {
 	}
 }
 
-// The order of keys of every length class, enough of them to let the table grow
-// twice. testdata/order.txt has the keys, one to a line, as they were given after
-// file and kind, and then the orders in which LLVM 22.1.8 and 23.1.4 wrote them.
+// The order of keys of every length class, with enough keys that the table grows twice.
+// testdata/order.txt has the keys, one in each line, in the order of the arguments after file and
+// kind, and then the orders in which LLVM 22.1.8 and 23.1.4 wrote them.
 func TestOrder(t *testing.T) {
 	text, err := os.ReadFile("testdata/order.txt")
 	if err != nil {

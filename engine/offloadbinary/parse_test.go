@@ -86,8 +86,8 @@ func TestRoundTrip(t *testing.T) {
 	})
 }
 
-// compress makes a version 3 package of a version 2 one, as LLVM's writer does;
-// without a method the package is not compressed.
+// compress converts a version 2 package to version 3, as LLVM's writer does; without a method, the
+// package is not compressed.
 func compress(t testing.TB, v2 []byte, method string) []byte {
 	t.Helper()
 	body := bytes.Clone(v2[headerSize:])
@@ -205,7 +205,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// v1 is a version 1 package with one property and an image, to be spoiled.
+// v1 is a version 1 package with one property and an image, for tests to damage.
 func v1(t testing.TB) []byte {
 	return write(t, 1, []Image{{Kind: Object, Strings: []String{{"arch", "gfx1"}}, Content: content.Memory([]byte("image"))}})
 }
@@ -291,7 +291,7 @@ func TestEntrySize(t *testing.T) {
 	}
 }
 
-// Of two properties with one key the last counts.
+// If two properties have one key, the last one applies.
 func TestGet(t *testing.T) {
 	img := Image{Strings: []String{{"a", "1"}, {"b", "2"}, {"a", "3"}}}
 	for key, want := range map[string]string{"a": "3", "b": "2", "c": ""} {
@@ -301,7 +301,7 @@ func TestGet(t *testing.T) {
 	}
 }
 
-// Files made so that reading them takes time or memory out of proportion.
+// Files for which a simple reader would take too much time or memory.
 func TestHostile(t *testing.T) {
 	start := time.Now()
 	le := binary.LittleEndian
@@ -321,7 +321,7 @@ func TestHostile(t *testing.T) {
 	if _, err := parse(p, Options{}); err == nil || !strings.Contains(err.Error(), "tables overlap") {
 		t.Errorf("tables: %v", err)
 	}
-	// Strings that are all tails of one long string.
+	// Strings that are all suffixes of one long string.
 	const long = 1 << 20
 	p = make([]byte, headerSize+entrySize+records*recordSizeV1+long)
 	copy(p, Magic)
@@ -383,7 +383,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Reading takes time in proportion to the size whatever the alignment.
+// Reading takes time in proportion to the size, for every alignment.
 func BenchmarkParse(b *testing.B) {
 	image := Image{Kind: Object, Offload: HIP, Content: content.Memory(make([]byte, 1<<10)), Strings: []String{{"triple", "amdgcn-amd-amdhsa"}, {"arch", "gfx942"}}}
 	all := make([]Image, 1000)

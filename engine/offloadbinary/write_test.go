@@ -67,7 +67,7 @@ func TestWriteGolden(t *testing.T) {
 	}
 }
 
-// What is compressed is read back as what is not.
+// Compressed packages are read like uncompressed ones.
 func TestWriteCompressed(t *testing.T) {
 	part := bytes.Repeat([]byte("a part of the image, "), 5000)
 	images := twoImages(3)

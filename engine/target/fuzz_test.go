@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkID holds every ID that can be read to the rules that callers rely on.
+// checkID checks, for every ID that can be parsed, the properties on which callers rely.
 func checkID(t testing.TB, id ID) {
 	std := id.String()
 	if strings.Count(std, "-") < 5 {

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// golden returns the lines of a file in testdata, split at tabs. The files hold
-// what LLVM 22.1.8 answers; their first line says which of its functions did.
+// golden returns the lines of a file in testdata, split at tabs. The files contain results of LLVM
+// 22.1.8; the first line names its function.
 func golden(t *testing.T, name string) [][]string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("testdata", name))

@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// parse reads an entry ID that is known to be one.
+// parse parses an entry ID that is known to be valid.
 func parse(t testing.TB, s string) ID {
 	t.Helper()
 	id, err := Parse(s)
@@ -106,7 +106,8 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Code for any setting of a feature serves a request for one where the release has the feature for the processor.
+// Code for any setting of a feature serves a request for one setting if the release has the feature
+// for the processor.
 func TestFeaturesOfReleases(t *testing.T) {
 	for release, want := range map[Release]string{22: "", 23: "sramecc", 24: "xnack", 0: "xnack"} {
 		for _, feature := range []string{"sramecc", "xnack"} {

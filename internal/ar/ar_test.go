@@ -48,7 +48,7 @@ func withIndex(index func(first int) string, members string) string {
 	return magic + index(first) + members
 }
 
-// listing returns what an archive holds in a form to compare.
+// listing returns the members of an archive in a form to compare.
 func listing(data []byte) ([]string, error) {
 	a, err := Parse(data)
 	if err != nil {

@@ -31,7 +31,7 @@ var members = map[string]string{
 	"empty":      "",
 }
 
-// expected is what read returns for them.
+// expected is the result of read for them.
 var expected = map[string]string{"lib/a.so": members["lib/a.so"], "lib/a.so.1": "-> a.so", "empty": ""}
 
 func tarOf(t testing.TB, files map[string]string) []byte {

@@ -31,7 +31,7 @@ func TestSymbols(t *testing.T) {
 	for name, want := range map[string][]string{
 		"alias-elf.bc":    elf,
 		"macho-llvm14.bc": macho,
-		"modules.bc":      append(elf, macho...), // both, one after the other
+		"modules.bc":      append(elf, macho...), // both, one after another
 		"asm-elf.bc":      {"f", "g", "asm2", "asm_weak", "asm_defined"},
 		"stdcall-coff.bc": {"_sc@16", "@fc@8", "vc@@4", "_ex", "_callim", "_cd", "_ret@20", "_wk", "_sa"},
 		"embedded.bc":     {"fn", "f", "g", "h", "i", "j", "k", "l"},
@@ -160,7 +160,7 @@ func TestEmbeddedObjectsOfModules(t *testing.T) {
 	}
 }
 
-// Any content comes back, wherever in a byte the stream has it.
+// Any content is read, at every bit position in the stream.
 func TestEmbeddedObjectsContent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		image := rapid.SliceOfN(rapid.Byte(), 1, 100).Draw(t, "image")

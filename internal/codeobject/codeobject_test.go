@@ -156,8 +156,8 @@ func TestOpenMP(t *testing.T) {
 	}
 }
 
-// Numbers of every width are read, and maps that claim more than there is are
-// errors with an offset.
+// Numbers of every width are read, and maps that are longer than the data are errors with an
+// offset.
 func TestMetadata(t *testing.T) {
 	kernel := func(value []byte) []byte {
 		b := msgp.AppendMapHeader(nil, 1)
@@ -213,7 +213,7 @@ func TestMetadata(t *testing.T) {
 func TestDamaged(t *testing.T) {
 	data := testelf.CodeObject{ABI: 4, Flags: 0x3f, Kernels: []testelf.Kernel{gemm}}.Build()
 	for n := range data {
-		codeobject.Parse(data[:n]) //nolint:errcheck // that it returns is what is tested
+		codeobject.Parse(data[:n]) //nolint:errcheck // the test is that it returns
 		for _, b := range []byte{0, 0x7f, 0xff} {
 			damaged := bytes.Clone(data)
 			damaged[n] = b

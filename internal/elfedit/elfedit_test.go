@@ -143,7 +143,7 @@ func TestReference(t *testing.T) {
 	}
 }
 
-// TestEmptySegment has a segment without bytes in the file, whose offset is far behind the end.
+// TestEmptySegment has a segment without bytes in the file, whose offset is far beyond the end.
 func TestEmptySegment(t *testing.T) {
 	data := testelf.Library{Bundles: [][]byte{bytes.Repeat([]byte("code"), 4000)}, Wrappers: []int{0}}.Build()
 	const last, far = 64 + 6*56, 1 << 53

@@ -141,7 +141,7 @@ func testCommitAllOrNone(t *testing.T) {
 	}
 	got := listing(t, dir)
 	if runtime.GOOS != "linux" {
-		delete(got, "old") // replaced files do not come back there
+		delete(got, "old") // replaced files are not restored there
 	} else if got["old"] != "before" {
 		t.Errorf("old is %q", got["old"])
 	}
@@ -346,7 +346,7 @@ func TestOutputProperty(t *testing.T) {
 					return o.CopyAt(c.Slice(0, min(c.Len(), int64(n))), off)
 				}
 			case 4:
-				// Only over what is there: later bytes go to the end as before.
+				// Only existing bytes are overwritten: later bytes are appended as before.
 				off := rapid.IntRange(0, end).Draw(t, "at")
 				p := bytes.Repeat([]byte("PATCH"), rapid.IntRange(0, 40).Draw(t, "n"))
 				p = p[:min(len(p), end-off)]
@@ -496,8 +496,8 @@ func BenchmarkOutput(b *testing.B) {
 	}
 }
 
-// What does not fit into the memory for a stream is written to a temporary file, and comes back
-// where it belongs, with what was written over it later.
+// Content that exceeds the memory for a stream is written to a temporary file, and later copied to
+// its position, with later changes.
 func TestLargeStream(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	want := make([]byte, 3*spillFrom+777)

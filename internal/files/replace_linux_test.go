@@ -203,7 +203,7 @@ func TestInputChanges(t *testing.T) {
 			if err := os.WriteFile(name+".new", []byte("new"), 0o666); err != nil {
 				return err
 			}
-			return os.Rename(name+".new", name) // what is read is still the whole old file
+			return os.Rename(name+".new", name) // the reader still sees the complete old file
 		}, false, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {

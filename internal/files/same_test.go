@@ -106,7 +106,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// appends returns what appends parts to an output.
+// appends returns a function that appends parts to an output.
 func appends(parts ...string) func(o *Output) error {
 	return func(o *Output) error {
 		for _, part := range parts {

@@ -50,7 +50,8 @@ func TestFaultOfClosed(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, "cut"), 0); err != nil {
 		t.Fatal(err)
 	}
-	// The kernel chooses the addresses: say that the closed one had that of the other.
+	// The kernel chooses the addresses, so pretend that the closed mapping had the address of the
+	// other.
 	unmapped.mu.Lock()
 	unmapped.list[(unmapped.next+len(unmapped.list)-1)%len(unmapped.list)].start = addr
 	unmapped.mu.Unlock()

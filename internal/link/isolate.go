@@ -45,6 +45,17 @@ func Isolate(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
 	return isolate(ctx, session.Files(s), input, opt)
 }
 
+// IsolateInPlace is Isolate for an input that the output replaces. It ignores opt.Input.
+func IsolateInPlace(ctx context.Context, s *engine.Session, opt IsolateOptions) error {
+	opt.Input = opt.Output
+	input, err := session.Files(s).OpenToReplace(opt.Input)
+	if err != nil {
+		return err
+	}
+	defer input.Close()
+	return isolate(ctx, session.Files(s), input, opt)
+}
+
 // isolate is Isolate for an input that is open.
 func isolate(ctx context.Context, root *files.Root, input *files.Input, opt IsolateOptions) error {
 	return root.Write(ctx, func(out *files.Outputs) error {

@@ -30,7 +30,7 @@ func referring(t *testing.T, names ...string) []byte {
 	})
 }
 
-// TestLinkDevice links with a compiler that prints what lld does about undefined symbols.
+// TestLinkDevice links with a compiler that prints lld's messages about undefined symbols.
 func TestLinkDevice(t *testing.T) {
 	s, dir := newSession(t, map[string][]byte{
 		"a.o":  referring(t, "_Z7nowherei", "plain"),

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The figures of generated data are good for comparing one version of this package with
-// another; they say little of real bundles.
+// The values of generated data compare versions of this package. They do not predict values of real
+// bundles.
 func BenchmarkEncode(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	large, little := bundle(r, 10, 1<<20, 4096), bundle(r, 7, 50_000, 4096)

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Any sequences, not only those a parser finds, come back: every repeat code, with and
-// without literals in front, every size of literal run and match, few and many of them.
+// All sequences can be decoded, not only those of a parser: every repeat code, with and without
+// preceding literals, every size of literal run and match, few and many of them.
 func TestBlocks(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))

@@ -116,7 +116,7 @@ func TestEncodeSizes(t *testing.T) {
 	}
 }
 
-// Whatever pieces a source is made of, it comes back.
+// Decoding returns the source, whatever its pieces are.
 func TestEncodeAny(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
@@ -132,7 +132,7 @@ func TestEncodeAny(t *testing.T) {
 				src = append(src, code(r, n)...)
 			case 3:
 				src = append(src, bytes.Repeat([]byte{byte(n)}, n)...)
-			default: // some of it again, as it was or changed
+			default: // repeat a part, unchanged or changed
 				if len(src) > 0 {
 					at := r.IntN(len(src))
 					again := src[at:min(at+n, len(src))]

@@ -94,7 +94,8 @@ func decodeStates(log int, norm []int16) (symbol []int, width []int, base []int)
 	return symbol, width, base
 }
 
-// Whatever the counts, the table can be told to a decoder, and every transition is the inverse of the decoder's.
+// For all counts, a decoder can read the table, and every transition is the inverse of the
+// decoder's.
 func TestTables(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		kind := rapid.IntRange(0, 2).Draw(rt, "kind")

@@ -47,7 +47,8 @@ func code(r *rand.Rand, n int) []byte {
 	return b[:n]
 }
 
-// edit returns a copy of b with a change about every gap bytes: some words replaced, some inserted, some gone.
+// edit returns a copy of b with a change about every gap bytes: some words replaced, some inserted,
+// some removed.
 func edit(r *rand.Rand, b []byte, gap int) []byte {
 	out := make([]byte, 0, len(b)+len(b)/16)
 	for len(b) > 0 {
@@ -69,8 +70,8 @@ func edit(r *rand.Rand, b []byte, gap int) []byte {
 	return out
 }
 
-// bundle returns data like a bundle of archs code objects of about size bytes each: names, code and
-// tables, which later architectures share with earlier ones but for edits.
+// bundle returns data that resembles a bundle of archs code objects of about size bytes each:
+// names, code and tables, of which later architectures share most with earlier ones.
 func bundle(r *rand.Rand, archs, size, align int) []byte {
 	names := prose(r, size/8)
 	text := code(r, size-size/8)

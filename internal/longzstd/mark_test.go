@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// avoiding encodes src in every way while the mark is m, and checks that m does not occur and what
-// that costs.
+// avoiding encodes src in every way with the mark m, and checks that m does not occur, and its
+// cost.
 func avoiding(t *testing.T, src, m []byte, most int) {
 	t.Helper()
 	defer func(before []byte) { mark = before }(mark)
@@ -79,8 +79,7 @@ func TestMark(t *testing.T) {
 	t.Run("often", func(t *testing.T) { avoiding(t, often, ccob, len(often)/4) })
 }
 
-// Any four bytes of what is coded can be avoided, wherever they come from: tables, streams of bits,
-// literals or headers.
+// Any four bytes of the output can be avoided, in tables, bit streams, literals and headers.
 func TestMarkInCoded(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
 	for name, src := range map[string][]byte{

@@ -129,7 +129,7 @@ func coffSample(big bool) []byte {
 	return body
 }
 
-// TestCOFFLLVM holds digests of what llvm-objcopy 22.1.8 makes of coffSample.
+// TestCOFFLLVM has digests of the output of llvm-objcopy 22.1.8 for coffSample.
 func TestCOFFLLVM(t *testing.T) {
 	for _, test := range []struct {
 		name   string

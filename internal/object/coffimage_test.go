@@ -59,7 +59,7 @@ func peSample() []byte {
 	return b
 }
 
-// TestImageLLVM holds digests of what llvm-objcopy 22.1.8 makes of peSample.
+// TestImageLLVM has digests of the output of llvm-objcopy 22.1.8 for peSample.
 func TestImageLLVM(t *testing.T) {
 	in := peSample()
 	for _, test := range []struct {

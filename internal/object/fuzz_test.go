@@ -21,8 +21,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzRewrite rewrites whatever it is given. What comes out must be an object
-// that can be rewritten again, with the new section in it.
+// FuzzRewrite rewrites any input. The output must be an object with the new section that can be
+// rewritten again.
 func FuzzRewrite(f *testing.F) {
 	seed(f)
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -22,9 +22,9 @@ func isName(want string) func([]byte) bool {
 	return func(name []byte) bool { return string(name) == want }
 }
 
-// TestLLVM holds digests of what llvm-objcopy 22.1.8 makes of clang's objects in
-// testdata: with bundle sections, with those removed again, with a symbol renamed
-// and sections removed, with a section renamed.
+// TestLLVM has digests of the output of llvm-objcopy 22.1.8 for clang's objects in testdata: with
+// added bundle sections, with those removed again, with a renamed symbol and removed sections, with
+// a renamed section.
 func TestLLVM(t *testing.T) {
 	for _, test := range []struct{ name, added, removed, edited, renamed string }{
 		{"aarch64", "eaf749a53afb05a5", "dfb08a5858e792b2", "adedccf2e343ac02", "85f9f37926647c20"},
@@ -122,7 +122,7 @@ func TestRemoveReferences(t *testing.T) {
 	for _, k := range kinds {
 		t.Run(k.name, func(t *testing.T) {
 			in := sample(k.is64, k.order, elf.MachineX8664)
-			// .doomed takes the symbol in it along; the others move up.
+			// Removing .doomed removes its symbol; the other symbols move up.
 			out := rewrite(t, in, Edits{Remove: isName(".doomed"), RenameSymbol: map[string]string{"global": "a_longer_name"}})
 			f, err := Parse(out)
 			if err != nil {
@@ -172,7 +172,7 @@ func TestRemoveInUse(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", test.section, err, test.want)
 		}
 	}
-	// .text takes its relocations and its group along.
+	// Removing .text removes its relocations and its group.
 	f, err := Parse(rewrite(t, in, Edits{Remove: isName(".text")}))
 	if err != nil {
 		t.Fatal(err)

@@ -35,8 +35,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Cases that the formulas decide; tests/kernelusage compares many more with what
-// the compiler says.
+// Cases that follow from the formulas; tests/kernelusage compares many more with the compiler's
+// remarks.
 func TestOf(t *testing.T) {
 	used := func(sgprs, vgprs, lds, hi int64) Usage {
 		return Usage{WavefrontSize: 64, SGPRs: sgprs, VGPRs: vgprs, AllocatedSGPRs: sgprs, AllocatedVGPRs: vgprs, LDS: lds, MinWorkgroup: 1, MaxWorkgroup: hi}

@@ -42,7 +42,7 @@ func TestRun(t *testing.T) {
 		t.Errorf("%v is left", left)
 	}
 
-	// Cancellation kills what the program started, too: the pipe ends when no
+	// Cancellation also kills processes that the program started: the pipe is closed once no
 	// process has it open.
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cause := errors.New("enough")
@@ -158,7 +158,7 @@ func TestJobserver(t *testing.T) {
 		three.Add(3)
 		err = Jobs(t.Context(), j, 12, nil, func(_ context.Context, i int) error {
 			raise(&most, running.Add(1))
-			// The own slot and two tokens: the first ones run together.
+			// The own slot and two tokens: the first commands run in parallel.
 			if i < 3 {
 				three.Done()
 				three.Wait()
@@ -170,7 +170,7 @@ func TestJobserver(t *testing.T) {
 		if err != nil || done.Load() != 12 || most.Load() != 3 {
 			t.Errorf("%s: %v, %d done, %d at once", flags, err, done.Load(), most.Load())
 		}
-		// All tokens are back, the same ones.
+		// All tokens are returned unchanged.
 		from := named
 		if tokens == w {
 			from = r
@@ -205,7 +205,7 @@ func TestJobserver(t *testing.T) {
 }
 
 // TestJobserverConcurrent acquires slots in several goroutines without a token, and cancels one
-// after the other: the rest wait until they get theirs.
+// after another: the others wait until they get a slot.
 func TestJobserverConcurrent(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {

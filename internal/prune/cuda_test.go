@@ -258,8 +258,8 @@ func TestCUDAMany(t *testing.T) {
 	}
 }
 
-// TestCUDABitFlips flips bits of fatbinaries and of their library: no panic, and what is
-// written keeps its structure.
+// TestCUDABitFlips flips bits of fatbinaries and of their library: there is no panic, and the
+// output keeps its structure.
 func TestCUDABitFlips(t *testing.T) {
 	code := fixture.FatbinaryOf(t, "sm_80", "one", "sm_90", "two")
 	data := testelf.Library{CUDA: true, Bundles: [][]byte{code}, Wrappers: []int{0}}.Build()

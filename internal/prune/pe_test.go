@@ -77,8 +77,8 @@ func windows(t testing.TB, compress bool) []byte {
 	return peLibrary(".text", "code", ".hip_fat", body, ".hipFatB", hipWrappers(0x2000, 0x2000+uint64(place)), ".debug", strings.Repeat("\x00", 28)+"RSDS of the library")
 }
 
-// loaded returns what each section of a PE file has in memory, and the bytes that the debug directory
-// leads to.
+// loaded returns the memory contents of each section of a PE file, and the bytes to which the debug
+// directory refers.
 func loaded(t testing.TB, data []byte) (sections map[string]string, debug string) {
 	t.Helper()
 	f, err := pe.NewFile(bytes.NewReader(data))
@@ -99,8 +99,8 @@ func loaded(t testing.TB, data []byte) (sections map[string]string, debug string
 	return sections, debug
 }
 
-// TestPE removes code from a library for Windows: sections keep their addresses and what they have
-// in memory, wrappers point to the same bundles.
+// TestPE removes code from a library for Windows: sections keep their addresses and contents in
+// memory, and wrappers refer to the same bundles.
 func TestPE(t *testing.T) {
 	for _, compress := range []bool{false, true} {
 		before := windows(t, compress)

@@ -440,8 +440,8 @@ func growBundle(t *testing.T, data []byte) []byte {
 	return data
 }
 
-// TestBitFlips flips bits of the headers and tables of a linked file: no panic, and what
-// is written keeps its structure.
+// TestBitFlips flips bits of the headers and tables of a linked file: there is no panic, and the
+// output keeps its structure.
 func TestBitFlips(t *testing.T) {
 	small := [][]byte{code(t, false, "gfx90a", "gfx942")}
 	data := testelf.Library{Bundles: small, Wrappers: []int{0}}.Build()

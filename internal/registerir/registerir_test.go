@@ -19,8 +19,8 @@ func print(t *testing.T, m Module) string {
 	return b.String()
 }
 
-// TestWrite checks what differs from module to module. Tests that have LLVM
-// compare whole modules with those of llvm-offload-wrapper.
+// TestWrite checks the parts that differ between modules. Other tests compare whole modules with
+// those of llvm-offload-wrapper.
 func TestWrite(t *testing.T) {
 	image := register.Image{Content: content.Memory([]byte("a\"b\\c\x00\xffz"))}
 	part := image

@@ -239,7 +239,7 @@ func TestHostile(t *testing.T) {
 			t.Errorf("unlisted: %v", all)
 		}
 	}
-	// A member that expands to more than it says.
+	// A member that is larger than its header states.
 	long := headers(func(b []byte, at int) { b[at+24]-- })
 	w, err := read(long)
 	if err == nil {

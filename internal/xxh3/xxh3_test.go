@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The hashes are those of github.com/zeebo/xxh3; each length takes another path.
+// The hashes are those of github.com/zeebo/xxh3; each length uses another branch.
 func TestHash(t *testing.T) {
 	for n, want := range map[int]uint64{
 		0: 0x2d06800538d394c2, 1: 0xf445b65c72ed012b, 3: 0x6b0700c96c664a92, 4: 0xc59ec83b7107d533, 8: 0x8d652dc6ed49c540,

@@ -18,6 +18,8 @@ def expand_archs(names, native = None):
     Returns:
       list of strings, without duplicates.
     """
+    if not any([name == NATIVE or name in ARCH_GROUPS for name in names]):
+        return names
     members = {}
     for name in names:
         for arch in _members(name, native):

@@ -63,8 +63,11 @@ def _check_key(name, where):
     target_ids.check_name(name, where)
 
 def _arch_flags(ctx, attribute, target):
+    texts_of = getattr(ctx.attr, attribute)
+    if not texts_of:
+        return []
     flags = []
-    for name, texts in getattr(ctx.attr, attribute).items():
+    for name, texts in texts_of.items():
         _check_key(name, "{}: {}".format(name_of(ctx.label), attribute))
         if target_ids.matches(name, target):
             flags.extend(expand_texts(ctx, attribute, texts))
@@ -233,7 +236,8 @@ def check_compiler(toolchain, targets, where):
 
 def _for_runtime(target):
     """Returns the target with the triple that HIP's runtime looks for."""
-    return struct(kind = target.kind, target_id = target.target_id, triple = target_ids.runtime_triple(target.triple))
+    triple = target_ids.runtime_triple(target.triple)
+    return target if triple == target.triple else target_ids.target(target.kind, triple, target.target_id)
 
 def hip_targets(ctx, where):
     """Returns the architectures that a rule with HIP sources compiles for.
@@ -248,10 +252,9 @@ def hip_targets(ctx, where):
     targets = [_for_runtime(target) for target in architectures_of(ctx, where, HIP_KIND)]
     seen = {}
     for target in targets:
-        id = target_ids.entry_id(target.kind, target.triple, target.target_id)
-        if id in seen:
+        if target.id in seen:
             fail("{}: offload_archs names {} twice, with two spellings of its triple".format(where, target.target_id))
-        seen[id] = True
+        seen[target.id] = True
         if target.kind != HIP_KIND or not (target_ids.is_amdgpu(target.triple) or target_ids.is_portable(target)) or not target.target_id:
             fail("{}: offload_archs: {} is not an AMD GPU: HIP code objects are for target IDs like gfx942 or gfx90a:xnack+, and amdgcnspirv".format(
                 where,

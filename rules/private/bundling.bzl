@@ -1,28 +1,21 @@
 """The actions that create a bundle: a single one, or several whose results are cached."""
 
 load("//rules:providers.bzl", "OffloadBundleInfo")
-load(":compression.bzl", "compression_of")
+load(":images.bzl", "add_entries")
 load(":messages.bzl", "name_of")
 load(":processors.bzl", "CODE_FAMILIES")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
 
-def _add_entries(args, host, images):
-    if host:
-        args.add("--entry=host-{}-=".format(host))
-    for image in images:
-        args.add(image.file, format = "--entry={}=%s".format(image.id))
-
-def _bundle_whole(ctx, *, alignment, compression, host, images, out, type):
+def _bundle_whole(ctx, *, alignment, compression, empty, images, out, type):
     args = offload_arguments(ctx, "bundle")
-    args.add("--type", type)
-    args.add("--align", alignment)
+    args.add_all(["--type", type, "--align", str(alignment)])
     if compression:
         args.add("--compress")
         args.add_all(compression.version_flags)
         args.add_all(compression.flags)
     args.add(out, format = "--output=%s")
-    _add_entries(args, host, images)
+    add_entries(args, empty, images)
     run_offload(
         ctx,
         arguments = args,
@@ -47,7 +40,7 @@ def _family_runs(images):
         runs[-1].append(image)
     return runs
 
-def _bundle_parts(ctx, *, alignment, compression, host, images, out, runs):
+def _bundle_parts(ctx, *, alignment, compression, empty, images, out, runs):
     # Only the plan reads all images. The plan and the parts are created in parallel,
     # and the last action reads only their small results.
     parts = []
@@ -77,7 +70,7 @@ def _bundle_parts(ctx, *, alignment, compression, host, images, out, runs):
     args.add("--align", alignment)
     args.add_all(compression.flags)
     args.add(plan, format = "--output=%s")
-    _add_entries(args, host, images)
+    add_entries(args, empty, images)
     run_offload(
         ctx,
         arguments = args,
@@ -102,14 +95,15 @@ def _bundle_parts(ctx, *, alignment, compression, host, images, out, runs):
         progress_message = "Bundling device images %{label}",
     )
 
-def bundle_images(ctx, *, where, images, out, host = "", type = "o", alignment = 4096):
+def bundle_images(ctx, *, where, images, out, compression, host = "", type = "o", alignment = 4096):
     """Registers the actions that create a bundle.
 
     Args:
-      ctx: the rule's context; the rule has `PROGRAM_GROUPS` and `COMPRESSION_ATTRS`.
+      ctx: the rule's context; the rule has `PROGRAM_GROUPS`.
       where: prefix of error messages, `label: rule`.
       images: list of `offload_image()`.
       out: the bundle.
+      compression: result of `compression_of`.
       host: triple of the empty host entry; empty for none.
       type: file type of the entries.
       alignment: alignment of the entries, in bytes.
@@ -124,17 +118,16 @@ def bundle_images(ctx, *, where, images, out, host = "", type = "o", alignment =
             fail("{}: images: {} has an image of kind {}, expected one of {}".format(where, name_of(image.label), image.kind, ", ".join(target_ids.bundle_kinds)))
     target_ids.check(images, where)
 
-    entry_ids = (["host-{}-".format(host)] if host else []) + [image.id for image in images]
-    compression = compression_of(ctx, where)
+    empty = ["host-" + host + "-"] if host else []
     in_parts = compression and compression.incremental and "host" not in [image.kind for image in images]
     runs = _family_runs(images) if in_parts else []
     if len(runs) > 1:
-        _bundle_parts(ctx, alignment = alignment, compression = compression, host = host, images = images, out = out, runs = runs)
+        _bundle_parts(ctx, alignment = alignment, compression = compression, empty = empty, images = images, out = out, runs = runs)
     else:
-        _bundle_whole(ctx, alignment = alignment, compression = compression, host = host, images = images, out = out, type = type)
+        _bundle_whole(ctx, alignment = alignment, compression = compression, empty = empty, images = images, out = out, type = type)
     return OffloadBundleInfo(
         compressed = bool(compression),
-        entry_ids = entry_ids,
+        entry_ids = empty + [image.id for image in images],
         file = out,
         type = type,
     )

@@ -109,7 +109,7 @@ def cc_configuration(ctx, counts = False, mandatory = True):
 
     Returns:
       None without a C++ toolchain, otherwise a struct: computed, a dict for `_once`; counted, whether code is instrumented; toolchain, the `CcToolchainInfo`; features, the `FeatureConfiguration`
-      without the feature parse_headers; flag_features, that for flags; parses_headers, whether that feature is enabled.
+      without the feature parse_headers; flag_features, that for flags; maps_modules, whether libraries have module maps; parses_headers, whether that feature is enabled.
     """
     toolchain = find_cc_toolchain(ctx, mandatory = mandatory)
     counted = counts and ctx.coverage_instrumented()
@@ -144,6 +144,7 @@ def _configure(ctx, toolchain, counted):
             requested_features = [feature for feature in ctx.features if feature not in unsupported],
             unsupported_features = ctx.disabled_features + unsupported,
         ),
+        maps_modules = cc_common.is_enabled(feature_configuration = features, feature_name = "module_maps"),
         parses_headers = cc_common.is_enabled(feature_configuration = features, feature_name = _PARSE_HEADERS),
         toolchain = toolchain,
     )

@@ -3,8 +3,8 @@
 A rule calls `compiler_of` once for a target, and `compile` for each action, with a step: a struct that one of the functions
 `hip_device_step`, `hip_host_step`, `cuda_step`, `bitcode_step` and so on returns. The flags of all compilations are in this
 order: language, target and flags of the toolchain, ROCm, what the step does, headers, flags of the target, bitcode, the
-output, the source and its ID. Sources that are compiled in the same way have the same step: all before the output is made
-once for a step.
+output, the source and its ID. Sources that are compiled in the same way have the same step: what precedes the output is
+computed once for a step, and what does not depend on the step, once for a target.
 """
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
@@ -12,7 +12,7 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":cc_flags.bzl", "device_flags", "headers_files", "host_environment", "host_flags", "without_inclusions")
 load(":device_link.bzl", "AMDGPU_FEATURES", "RECORDED_PASSES", "RESOURCES_PASS", "flags_of_device", "optimization_record")
-load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "add_flags", "check_counters", "check_rdc")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "check_counters", "check_rdc", "flag_mapping", "path_of")
 load(":linking.bzl", "host_triple", "linux_triple")
 load(":lto.bzl", "FULL_LTO", "NO_LTO")
 load(":messages.bzl", "flag_of")
@@ -28,18 +28,18 @@ DEVICE_CODE_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_A
         doc = "Additional compiler flags.",
     ),
     "defines": attr.string_list(
-        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`.",
+        doc = "Preprocessor definitions, `NAME` or `NAME=VALUE`. Unlike in `cc_library`, for this target only, because nothing includes its headers.",
     ),
     "deps": attr.label_list(
         doc = "Libraries whose headers the sources include, such as `cc_library` targets that only have `hdrs`.",
         providers = [CcInfo],
     ),
     "hdrs": attr.label_list(
-        doc = "Headers that the sources include, by their path relative to the workspace.",
+        doc = "Headers that the sources include, by their path relative to the workspace. Unlike in `cc_library`, for this target only: it is not a library of C++.",
         allow_files = True,
     ),
     "includes": attr.string_list(
-        doc = "Directories to add to the include path, relative to the package; `.` is the package itself.",
+        doc = "Directories to add to the include path, relative to the package; `.` is the package itself. Unlike in `cc_library`, for this target only.",
     ),
 }
 
@@ -63,7 +63,8 @@ def compiler_of(ctx, *, headers = None, cc = None):
     of_toolchain = clang.compile_flags + clang.mode_flags[ctx.var["COMPILATION_MODE"]]
     of_setting = ctx.attr._device_copts[BuildSettingInfo].value
     check_counters(ctx, "flags of the device toolchain", of_toolchain)
-    check_counters(ctx, flag_of(ctx.attr._device_copts.label), of_setting)
+    if of_setting:
+        check_counters(ctx, flag_of(ctx.attr._device_copts.label), of_setting)
     return struct(
         cc = cc,
         clang = clang,
@@ -71,10 +72,33 @@ def compiler_of(ctx, *, headers = None, cc = None):
         headers = headers,
         host_flags = lambda language: clang.host_compile_flags + host_flags(ctx, cc, language),
         language_flags = lambda language, parses_host: device_flags(ctx, cc, language, parses_host = parses_host),
+        once = {},
         setting_flags = of_setting,
         target = ["--target=" + triple] if triple else [],
-        tracks_headers = ctx.attr._track_headers[BuildSettingInfo].value,
+        # Without headers, there is nothing to list.
+        tracks_headers = bool(headers and headers.headers) and ctx.attr._track_headers[BuildSettingInfo].value,
     )
+
+def _once(compiler, key, compute):
+    """Returns what a function returns. It is called once for each target."""
+    if key not in compiler.once:
+        compiler.once[key] = compute()
+    return compiler.once[key]
+
+def compilation_id_of(ctx, compiler, src):
+    """Returns the result of `compilation_id`, which is computed once for all compilations of a source.
+
+    Args:
+      ctx: the rule's context.
+      compiler: result of `compiler_of`.
+      src: the source.
+
+    Returns:
+      a string.
+    """
+    if src not in compiler.once:
+        compiler.once[src] = compilation_id(ctx, src)
+    return compiler.once[src]
 
 def compile(ctx, compiler, step, *, src, out, mnemonic, message):
     """Registers a compilation.
@@ -93,40 +117,48 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
     """
     shared = _shared(ctx, compiler, step, out)
     outputs = [out]
-    program = ctx.actions.args()
+    program = shared.program
     unused = None
-    if shared.lists_headers:
-        unused = ctx.actions.declare_file(out.basename + ".unused", sibling = out)
-        outputs.append(unused)
-        program.add(unused, format = "--unused=%s")
-    if step.stdin:
-        program.add(src, format = "--stdin=%s")
-    if step.written == _BY_PROGRAM:
-        program.add(out, format = "--source=%s")
-    elif step.written == _NOTHING:
-        program.add(out, format = "--done=%s")
-    program.add_all(step.program)
-    own = _arguments_of_clang(ctx)
+    if not program:
+        program = ctx.actions.args()
+        if shared.lists_headers:
+            unused = ctx.actions.declare_file(out.basename + ".unused", sibling = out)
+            outputs.append(unused)
+            program.add(unused, format = "--unused=%s")
+        if step.stdin:
+            program.add(src, format = "--stdin=%s")
+        if step.written == _BY_PROGRAM:
+            program.add(out, format = "--source=%s")
+        elif step.written == _NOTHING:
+            program.add(out, format = "--done=%s")
+        if step.entries:
+            program.add(out, format = "--isolate=%s")
+            program.add(step.entries.suffix or compilation_id_of(ctx, compiler, src), format = "--suffix=%s")
+        program.add_all(shared.words)
+    own = ctx.actions.args()
+    before = shared.before
     if step.recorded and ctx.attr._optimization_records[BuildSettingInfo].value:
         record = optimization_record(ctx, out, step.recorded)
+        recorded = ctx.actions.args()
+        before = before + [recorded]
         outputs.append(record)
-        program.add(record, format = "--record=%s")
+        recorded.add(record, format = "--record=%s")
         own.add_all(["-fsave-optimization-record=yaml", "-foptimization-record-passes=" + RECORDED_PASSES, "-Rpass-analysis=" + RESOURCES_PASS])
         own.add(record, format = "-foptimization-record-file=%s")
-    program.add("--")
     if step.written == _BY_CLANG:
         own.add("-o", out)
-    own.add_all(step.last)
+    if step.last:
+        own.add_all(step.last)
     own.add("-" if step.stdin else src)
     if step.has_id:
-        own.add(compilation_id(ctx, src), format = "-cuid=%s")
+        own.add(compilation_id_of(ctx, compiler, src), format = "-cuid=%s")
     ctx.actions.run(
-        arguments = shared.before + [program] + shared.clang + [own],
+        arguments = before + [program, shared.flags, own],
         env = step.env,
         exec_group = COMPILE_GROUP,
         executable = shared.executable,
         execution_requirements = shared.requirements,
-        inputs = depset([src], transitive = [shared.inputs]),
+        inputs = depset([src], transitive = shared.inputs),
         mnemonic = mnemonic,
         outputs = outputs,
         progress_message = message,
@@ -134,12 +166,6 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
         tools = shared.tools,
         unused_inputs_list = unused,
     )
-
-def _arguments_of_clang(ctx):
-    args = ctx.actions.args()
-    args.use_param_file("@%s")
-    args.set_param_file_format("shell")
-    return args
 
 def _shared(ctx, compiler, step, out):
     """Returns what all compilations with a step have in common, and keeps it in the step for the next one."""
@@ -149,14 +175,70 @@ def _shared(ctx, compiler, step, out):
 
 def _new_shared(ctx, compiler, step, out):
     headers = compiler.headers if step.reads_headers else None
-    lists_headers = bool(headers and compiler.tracks_headers and step.maps_paths)
-    before = ["compile"]
-    if lists_headers:
-        names = ctx.actions.args()
-        names.use_param_file("--headers=%s", use_always = True)
-        names.set_param_file_format("multiline")
-        names.add_all(headers.headers, expand_directories = False)
-        before.append(names)
+    lists_headers = bool(headers) and compiler.tracks_headers and step.maps_paths
+    words = step.program + (["--reference=" + step.entries.reference] if step.entries and step.entries.reference else [])
+    words = words + ["--", compiler.clang.clang.executable]
+    program = None
+    if not lists_headers and not step.stdin and not step.entries and step.written == _BY_CLANG:
+        program = ctx.actions.args()
+        program.add_all(words)
+    return struct(
+        before = ["compile"] + (_once(compiler, "headers", lambda: _listed_headers(ctx, headers)) if lists_headers else []),
+        executable = ctx.exec_groups[COMPILE_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+        flags = _flags(ctx, compiler, step, headers, out),
+        inputs = [_inputs(ctx, compiler, step, headers)],
+        lists_headers = lists_headers,
+        program = program,
+        requirements = _MAPS_PATHS if step.maps_paths else {},
+        tools = [compiler.clang.clang],
+        words = words,
+    )
+
+_MAPS_PATHS = {"supports-path-mapping": "1"}
+
+def _listed_headers(ctx, headers):
+    names = ctx.actions.args()
+    names.use_param_file("--headers=%s", use_always = True)
+    names.set_param_file_format("multiline")
+    names.add_all(headers.headers, expand_directories = False)
+    return [names]
+
+def _flags(ctx, compiler, step, headers, out):
+    """Returns an `Args` with the flags of a step."""
+    mapped = _once(compiler, "mapping", lambda: flag_mapping(out))
+    args = ctx.actions.args()
+    args.use_param_file("@%s")
+    args.set_param_file_format("shell")
+    flags = step.language + step.first
+    if step.rocm != None:
+        flags = flags + _once(compiler, "rocm", lambda: _rocm_flags(compiler.clang))
+    flags = flags + step.words
+    own = step.flags + (compiler.setting_flags if step.for_device else [])
+    if headers:
+        args.add_all(flags, allow_closure = True, map_each = mapped)
+        args.add_all(headers.defines, allow_closure = True, format_each = "-D%s", map_each = mapped)
+        args.add_all(headers.quote_includes, allow_closure = True, before_each = "-iquote", map_each = mapped)
+        if headers.includes:
+            args.add_all(headers.includes, allow_closure = True, before_each = "-I", map_each = mapped)
+        if headers.system_includes:
+            args.add_all(headers.system_includes, allow_closure = True, before_each = "-isystem", map_each = mapped)
+        if own:
+            args.add_all(own, allow_closure = True, map_each = mapped)
+    else:
+        args.add_all(flags + own, allow_closure = True, map_each = mapped)
+    if step.bitcode:
+        args.add_all(step.bitcode, map_each = step.links_bitcode)
+    return args
+
+def _inputs(ctx, compiler, step, headers):
+    """Returns the inputs of a step. Steps without files of their own have the same depset."""
+    libraries = _device_libraries(compiler.clang, step.rocm.target_id) if step.rocm != None else []
+    own = step.bitcode + step.inputs + libraries
+    if own:
+        return depset(own, transitive = [_common_inputs(ctx, compiler, step, headers)])
+    return _once(compiler, (step.uses_cc, step.rocm != None, bool(headers)), lambda: _common_inputs(ctx, compiler, step, headers))
+
+def _common_inputs(ctx, compiler, step, headers):
     files = [compiler.clang.compile_files]
     if step.uses_cc:
         files.append(headers_files(compiler.cc))
@@ -165,37 +247,8 @@ def _new_shared(ctx, compiler, step, out):
     elif step.uses_cc:
         files.append(depset(ctx.files.additional_compiler_inputs))
     if step.rocm != None:
-        files.append(_rocm_inputs(compiler.clang, step.rocm.target_id))
-    clang = ctx.actions.args()
-    clang.add(compiler.clang.clang.executable)
-    args = _arguments_of_clang(ctx)
-    args.add_all(step.language)
-    add_flags(args, step.first, out)
-    if step.rocm != None:
-        _add_rocm(args, compiler.clang)
-    for word in step.words:
-        if type(word) == "struct":
-            args.add_all([word.file], map_each = word.map_each, before_each = word.before)
-        else:
-            args.add(word)
-    if headers:
-        add_flags(args, headers.defines, out, format_each = "-D%s")
-        add_flags(args, headers.quote_includes, out, before_each = "-iquote")
-        add_flags(args, headers.includes, out, before_each = "-I")
-        add_flags(args, headers.system_includes, out, before_each = "-isystem")
-    add_flags(args, step.flags, out)
-    if step.for_device:
-        args.add_all(compiler.setting_flags)
-    args.add_all(step.bitcode, map_each = step.links_bitcode)
-    return struct(
-        before = before,
-        clang = [clang, args],
-        executable = ctx.exec_groups[COMPILE_GROUP].toolchains[PROGRAM_TYPE].offload_program,
-        inputs = depset(step.bitcode + step.inputs, transitive = files),
-        lists_headers = lists_headers,
-        requirements = {"supports-path-mapping": "1"} if step.maps_paths else {},
-        tools = [compiler.clang.clang],
-    )
+        files.append(_rocm_files(compiler.clang))
+    return depset(transitive = files)
 
 # What writes the output of a step.
 _BY_CLANG = "clang"
@@ -209,6 +262,7 @@ def _step(
         words,
         flags = [],
         bitcode = [],
+        entries = None,
         env = {},
         for_device = False,
         has_id = False,
@@ -228,9 +282,10 @@ def _step(
     Args:
       language: list of flags for the language.
       first: list of strings for `add_flags`: the target and the flags of the toolchain.
-      words: list of strings, Files and results of `_word`: what the step does.
+      words: list of strings, Files and results of `path_of`: what the step does.
       flags: list of strings for `add_flags`: the flags of the Bazel target.
       bitcode: list of Files that are linked into the code.
+      entries: result of `own_entries` if offload entries in the output belong to the target, else None.
       env: the action's environment.
       for_device: whether the flags of the setting `device_copts` apply.
       has_id: whether symbols must differ between sources.
@@ -251,6 +306,7 @@ def _step(
     """
     return struct(
         bitcode = bitcode,
+        entries = entries,
         env = env,
         first = first,
         flags = flags,
@@ -272,9 +328,17 @@ def _step(
         written = written,
     )
 
-def _word(file, map_each = None, before = None):
-    """Returns a flag with the path of a file."""
-    return struct(before = before, file = file, map_each = map_each)
+def own_entries(suffix, reference = ""):
+    """Returns what assigns the offload entries in an object to a target, so that no other target registers them.
+
+    Args:
+      suffix: suffix of the entries, or of the fat binary that host code refers to; empty for the compilation ID of the source.
+      reference: symbol that objects with entries refer to; empty for none.
+
+    Returns:
+      a struct for the functions that return steps for host code.
+    """
+    return struct(reference = reference, suffix = suffix)
 
 # HIP.
 
@@ -330,13 +394,14 @@ def is_bitcode(target, *, rdc, lto):
     """
     return rdc or target_ids.is_portable(target) or lto == FULL_LTO
 
-def hip_host_step(compiler, *, rdc, copts):
+def hip_host_step(compiler, *, rdc, copts, entries):
     """Returns a compilation of HIP for the host. It does not depend on device code.
 
     Args:
       compiler: result of `compiler_of`.
       rdc: whether device code is relocatable.
       copts: list of strings for `add_flags`.
+      entries: result of `own_entries`.
 
     Returns:
       a step whose output is an object: with rdc, one with offload entries; without rdc, one that refers to a fat binary.
@@ -346,6 +411,7 @@ def hip_host_step(compiler, *, rdc, copts):
     # entries. Otherwise, it registers a fat binary, which is in a separate
     # object because this action does not depend on it.
     return _step(
+        entries = entries,
         env = host_environment(compiler.cc),
         first = compiler.target + compiler.host_flags("c++"),
         flags = copts,
@@ -528,14 +594,14 @@ def openmp_language(src):
     return "c" if src.extension == "c" else "c++"
 
 def _openmp_words(src):
-    return ["-fopenmp", "-fPIC", "-nogpulib", _word(src, before = "-iquote", map_each = _folder_of)]
+    return ["-fopenmp", "-fPIC", "-nogpulib", "-iquote", path_of(src, _folder_of)]
 
 def _folder_of(src):
     return src.dirname or "."
 
 def _name_words(src):
     """Returns the name in debug information of a source that the compiler reads from standard input."""
-    return ["-Xclang", "-main-file-name", "-Xclang", _word(src, map_each = _like_label)]
+    return ["-Xclang", "-main-file-name", "-Xclang", path_of(src, _like_label)]
 
 def _like_label(src):
     return "//" + src.path
@@ -588,19 +654,21 @@ def openmp_host_step(compiler, src, *, triples, copts):
         words = _openmp_words(src) + _name_words(src) + ["-fopenmp-targets=" + ",".join(triples), "--offload-host-only", "-emit-llvm", "-Xclang", "-disable-llvm-passes", "-c"],
     )
 
-def openmp_object_step(compiler, src, *, copts):
+def openmp_object_step(compiler, src, *, copts, entries):
     """Returns the compilation of the output of `openmp_host_step` to an object.
 
     Args:
       compiler: result of `compiler_of`.
       src: the source.
       copts: list of strings for `add_flags`.
+      entries: result of `own_entries`.
 
     Returns:
       a step.
     """
     language = openmp_language(src)
     return _step(
+        entries = entries,
         env = host_environment(compiler.cc, language),
         first = compiler.target + without_inclusions(compiler.host_flags(language) + copts),
         language = [],
@@ -745,36 +813,37 @@ def _flags_of_openmp(flags, target):
 
 # ROCm.
 
-def _rocm_folder(version):
-    return version.path.removesuffix("/share/hip/version")
+def _rocm_path(version):
+    return "--rocm-path=" + version.path.removesuffix("/share/hip/version")
 
 def _folder_without_rocm(header):
     return header.path.rpartition("/hip/")[0]
 
-def _add_rocm(args, toolchain):
-    """Adds flags with the locations of HIP's headers and the device libraries, or flags that disable both.
+def _rocm_flags(toolchain):
+    """Returns flags with the locations of HIP's headers and the device libraries, or flags that disable both.
 
     Without ROCm, the inclusion of a header that only HIP has fails with an error message that explains what to do.
     """
     if toolchain.rocm:
-        args.add_all([toolchain.rocm.version], map_each = _rocm_folder, format_each = "--rocm-path=%s")
-    else:
-        args.add_all(["-nogpuinc", "-nogpulib"])
-        args.add_all(toolchain.without_rocm, before_each = "-idirafter", map_each = _folder_without_rocm, uniquify = True)
+        return [path_of(toolchain.rocm.version, _rocm_path)]
+    flags = ["-nogpuinc", "-nogpulib"]
+    for header in {_folder_without_rocm(header): header for header in toolchain.without_rocm}.values():
+        flags.extend(["-idirafter", path_of(header, _folder_without_rocm)])
+    return flags
+
+def _rocm_files(toolchain):
+    return toolchain.rocm.files if toolchain.rocm else depset(toolchain.without_rocm)
 
 # The device libraries that are for one processor each. Clang requires all others, including that of OpenCL.
 _ISA = "oclc_isa_version_"
 
-def _rocm_inputs(toolchain, target_id):
-    """Returns HIP's headers, and the device libraries that a compilation for a target ID links; None is the host."""
-    if not toolchain.rocm:
-        return depset(toolchain.without_rocm)
-    libraries = []
-    if target_id != None:
-        own = _ISA + target_id.split(":")[0].removeprefix("gfx") + ".bc"
-        libraries = [
-            library
-            for library in toolchain.rocm.device_libraries
-            if library.basename == own or not library.basename.startswith(_ISA)
-        ]
-    return depset(libraries, transitive = [toolchain.rocm.files])
+def _device_libraries(toolchain, target_id):
+    """Returns the device libraries that a compilation for a target ID links; None is the host."""
+    if not toolchain.rocm or target_id == None:
+        return []
+    own = _ISA + target_id.split(":")[0].removeprefix("gfx") + ".bc"
+    return [
+        library
+        for library in toolchain.rocm.device_libraries
+        if library.basename == own or not library.basename.startswith(_ISA)
+    ]

@@ -61,10 +61,10 @@ def compression_of(ctx, where):
         incremental = "on" if ctx.attr.compress == "zstd" else "off"
     version = ctx.attr.bundle_version or ctx.attr._bundle_version[BuildSettingInfo].value
     level = ctx.attr.compression_level or ctx.attr._compression_level[BuildSettingInfo].value
-    by = "" if ctx.attr.compression_level else " (the setting {})".format(flag_of(ctx.attr._compression_level.label))
     if version not in (2, 3):
         fail("{}: bundle_version is {}, expected 3, or 2 for ROCm before 7".format(where, version))
     if level not in _LEVELS:
+        by = "" if ctx.attr.compression_level else " (the setting {})".format(flag_of(ctx.attr._compression_level.label))
         fail("{}: compression_level is {}{}, expected \"fast\", \"small\", or a level of LLVM's tools from \"1\" to \"22\"".format(where, repr(level), by))
     if compress == "none":
         return None

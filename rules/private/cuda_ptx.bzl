@@ -56,11 +56,11 @@ def _cuda_ptx_impl(ctx):
             ptx_link_step(
                 ctx,
                 target,
+                advice = "add a definition to srcs",
                 copts = compiler.language_flags("c++", True) + flags,
                 cuda = has_cuda(flags),
                 linkopts = linkopts,
             ),
-            advice = "add a definition to srcs",
             linked = objects,
             message = "Linking %{label} for " + image.target_id,
             mnemonic = "OffloadDeviceLink",

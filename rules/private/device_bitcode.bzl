@@ -1,14 +1,13 @@
 """device_bitcode_library builds device functions as LLVM bitcode, which compilations link."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "offload_bitcode")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_COPTS_ATTRS", "ARCH_SRCS_ATTRS", "OTHER_ARCHS", "arch_copts_of", "arch_sources_of", "check_compiler", "hip_targets", "sources_for")
 load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "BITCODE_LANGUAGES", "bitcode_step", "compile", "compiler_of", "merge_step")
-load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "expand_defines", "expand_flags")
-load(":headers.bzl", "contexts_of", "headers_of", "include_folders")
+load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "expand_flags")
+load(":headers.bzl", "headers_of")
 load(":linking.bzl", "HOST_ATTRS")
 load(":messages.bzl", "name_of", "place")
 load(":sources.bzl", "HEADERS", "object_names", "sources_of")
@@ -69,8 +68,9 @@ def _device_bitcode_library_impl(ctx):
         for_some.extend([offload_bitcode(file = file, label = ctx.label, target_id = arch) for file in files])
 
     bitcode = []
+    headers = headers_of(ctx)
     if sources:
-        compiler = compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers_of(ctx))
+        compiler = compiler_of(ctx, cc = cc_configuration(ctx, mandatory = False), headers = headers)
         names = object_names(ctx, sources)
         targets = hip_targets(ctx, where)
         check_compiler(compiler.clang, targets, where)
@@ -95,13 +95,7 @@ def _device_bitcode_library_impl(ctx):
     return [
         DefaultInfo(files = depset(files)),
         OffloadDeviceBitcodeInfo(bitcode = own),
-        CcInfo(compilation_context = cc_common.merge_compilation_contexts(compilation_contexts = [
-            cc_common.create_compilation_context(
-                defines = depset(expand_defines(ctx, "defines")),
-                headers = depset(ctx.files.hdrs),
-                includes = depset(include_folders(ctx)),
-            ),
-        ] + contexts_of(ctx.attr.deps + ctx.attr.device_deps))),
+        CcInfo(compilation_context = headers.context),
         OutputGroupInfo(**{name: depset(files) for name, files in groups.items()}),
     ]
 

@@ -1,7 +1,7 @@
 """Links of device code, with clang's driver and lld. Everything that reaches lld's command line is in this file.
 
 A rule calls `device_link` for each link, with the result of `hip_link_step`, `ptx_link_step`, `openmp_link_step` or
-`merge_objects_step`. The flags of all links are in this order: target, flags of compilations that affect code generation,
+`merge_objects_step`. `link_program` links what is in the objects of a program. The flags of all links are in this order: target, flags of compilations that affect code generation,
 flags of the toolchain, flags of the Bazel target, inputs.
 """
 
@@ -132,7 +132,7 @@ def optimization_record(ctx, out, target_id):
 def _resources(_os, inputs):
     return {"cpu": 1, "memory": 200 + inputs}
 
-def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", checked = []):
+def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
     """Registers a link. If lld reports undefined symbols, the build prints which sources refer to them.
 
     Args:
@@ -142,23 +142,14 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", check
       out: the File that the link writes.
       mnemonic: the action's mnemonic.
       message: the action's progress message, with Bazel's placeholders.
-      advice: what to do about undefined symbols, for the message.
       checked: list of Files that must exist before the link.
     """
     shared = _shared(ctx, step, out)
     objects = [object.file for object in linked]
     library = [object.file for object in step.library]
-    call = ctx.actions.args()
-    call.use_param_file("@%s", use_always = True)
-    call.set_param_file_format("multiline")
-    call.add("link-device")
-    if advice:
-        call.add(advice, format = "--advice=%s")
-    if step.without_runtime:
-        call.add(step.without_runtime, format = "--without-runtime=%s")
-    for object in linked + step.library:
-        call.add(object.file, format = "--object=%s")
-        call.add(object.source, format = "--source=%s")
+    call = _arguments_of_program(ctx)
+    call.add_all(shared.words)
+    call.add_all(linked + step.library, map_each = _object_words)
     args = _arguments_of_clang(ctx)
     args.add("-o", out)
     outputs = [out]
@@ -171,8 +162,7 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", check
             # Several threads would print them.
             call.add(record, format = "--record=%s")
             args.add("-Wl,-plugin-opt=-pass-remarks-analysis=" + RESOURCES_PASS)
-    call.add("--")
-    call.add(shared.toolchain.clang.executable)
+    call.add_all(shared.clang)
     if step.by_linker:
         # Only the linker gets these files: the driver would optimize bitcode again before linking it.
         args.add_all(objects, before_each = "-Xlinker")
@@ -181,21 +171,24 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, advice = "", check
             args.add_all(library, before_each = "-Xlinker")
             args.add("-Wl,--end-lib")
     else:
-        args.add_all(objects + library)
-    ctx.actions.run(
+        args.add_all(objects)
+        if library:
+            args.add_all(library)
+    _run(
+        ctx,
+        shared.toolchain,
         arguments = [call, shared.arguments, args],
-        exec_group = LINK_GROUP,
-        executable = shared.executable,
-        execution_requirements = _REQUIREMENTS,
         inputs = depset(objects + library + checked, transitive = [shared.files]),
+        message = message,
         mnemonic = mnemonic,
         outputs = outputs,
-        progress_message = message,
-        resource_set = _resources,
-        tools = shared.tools,
+        resources = _resources,
     )
 
 _REQUIREMENTS = {"supports-path-mapping": "1"}
+
+def _object_words(object):
+    return ["--object=" + object.file.path, "--source=" + object.source]
 
 def _arguments_of_clang(ctx):
     args = ctx.actions.args()
@@ -210,24 +203,27 @@ def _shared(ctx, step, out):
     if not step.shared:
         toolchain = device_toolchain_of(ctx, LINK_GROUP)
         args = _arguments_of_clang(ctx)
-        args.add_all(step.words)
-        add_flags(args, step.generation, out)
-        args.add_all(toolchain.link_flags if step.linkopts != None else [])
-        add_flags(args, step.linkopts or [], out)
+        add_flags(args, step.words + step.generation + (toolchain.link_flags + step.linkopts if step.linkopts != None else []), out)
+        words = ["link-device"]
+        if step.advice:
+            words.append("--advice=" + step.advice)
+        if step.without_runtime:
+            words.append("--without-runtime=" + step.without_runtime)
         step.shared.append(struct(
             arguments = args,
-            executable = ctx.exec_groups[LINK_GROUP].toolchains[PROGRAM_TYPE].offload_program,
-            files = depset(getattr(ctx.files, "additional_linker_inputs", []), transitive = [toolchain.link_files]),
+            clang = ["--", toolchain.clang.executable],
+            files = _files(ctx, toolchain),
             toolchain = toolchain,
-            tools = [toolchain.clang],
+            words = words,
         ))
     return step.shared[0]
 
-def _step(*, words, by_linker = False, generation = [], in_parts = False, library = [], linkopts = None, recorded = "", without_runtime = ""):
+def _step(*, words, advice = "", by_linker = False, generation = [], in_parts = False, library = [], linkopts = None, recorded = "", without_runtime = ""):
     """Returns a step.
 
     Args:
       words: list of strings: the target, and what the link does.
+      advice: what to do about undefined symbols, for the message.
       by_linker: whether only the linker gets the objects, not clang's driver.
       generation: list of strings for `add_flags`: flags of compilations.
       in_parts: whether the link generates code in several threads.
@@ -240,6 +236,7 @@ def _step(*, words, by_linker = False, generation = [], in_parts = False, librar
       a struct for `device_link`.
     """
     return struct(
+        advice = advice,
         by_linker = by_linker,
         generation = generation,
         in_parts = in_parts,
@@ -261,12 +258,13 @@ _LTO = "-flto"
 _INTERNALIZE = "-Wl,-plugin-opt=-amdgpu-internalize-symbols"
 _INTERNALIZE_UNTIL = 22
 
-def hip_link_step(ctx, target, *, generates, copts, linkopts, device_only = False, library = []):
+def hip_link_step(ctx, target, *, advice, generates, copts, linkopts, device_only = False, library = []):
     """Returns the link of HIP code for an architecture.
 
     Args:
       ctx: the rule's context.
       target: struct returned by `target_ids.complete`.
+      advice: what to do about undefined symbols.
       generates: whether the link generates code.
       copts: compiler flags, some of which apply if the link generates code.
       linkopts: result of `device_linkopts_of`.
@@ -293,6 +291,7 @@ def hip_link_step(ctx, target, *, generates, copts, linkopts, device_only = Fals
         if in_parts:
             words.append("-Wl,--lto-partitions=" + _HIP_PARTITIONS)
     return _step(
+        advice = advice,
         by_linker = by_linker,
         generation = generation_flags(ctx, toolchain, copts, target) if generates or portable else [],
         in_parts = in_parts,
@@ -305,12 +304,13 @@ def hip_link_step(ctx, target, *, generates, copts, linkopts, device_only = Fals
 # Without these, the link would again unroll loops that the compilations have already unrolled.
 _UNROLL_ONCE = [word for option in ["-unroll-max-count=1", "-unroll-full-max-count=1"] for word in ["-Xlinker", "-plugin-opt=" + option]]
 
-def ptx_link_step(ctx, target, *, cuda, copts, linkopts):
+def ptx_link_step(ctx, target, *, advice, cuda, copts, linkopts):
     """Returns the link of CUDA code for a processor.
 
     Args:
       ctx: the rule's context.
       target: struct returned by `target_ids.complete`.
+      advice: what to do about undefined symbols.
       cuda: whether the compilations use CUDA, whose version decides about the version of PTX.
       copts: compiler flags.
       linkopts: result of `device_linkopts_of`.
@@ -321,6 +321,7 @@ def ptx_link_step(ctx, target, *, cuda, copts, linkopts):
     generation = generation_flags(ctx, device_toolchain_of(ctx, LINK_GROUP), copts, target)
     feature = ptx_feature(target.target_id)
     return _step(
+        advice = advice,
         by_linker = True,
         generation = generation,
         linkopts = linkopts,
@@ -330,12 +331,13 @@ def ptx_link_step(ctx, target, *, cuda, copts, linkopts):
                 ([] if any(["-unroll-" in flag for flag in generation]) else _UNROLL_ONCE),
     )
 
-def openmp_link_step(ctx, target, *, triple, copts, linkopts):
+def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
     """Returns the link of OpenMP code for a device.
 
     Args:
       ctx: the rule's context.
       target: struct returned by `target_ids.complete`.
+      advice: what to do about undefined symbols.
       triple: the triple of the target, as clang's flags have it.
       copts: compiler flags.
       linkopts: result of `device_linkopts_of`.
@@ -357,6 +359,7 @@ def openmp_link_step(ctx, target, *, triple, copts, linkopts):
             words.append("--cuda-feature=" + ptx_feature(target.target_id))
         words.extend([_LTO, "-Wl,--lto-emit-llvm"])
     return _step(
+        advice = advice,
         by_linker = bool(target.target_id),
         generation = generation_flags(ctx, toolchain, copts, target) if target.target_id else [],
         linkopts = linkopts,
@@ -383,16 +386,66 @@ def merge_objects_step(triple):
     """
     return _step(words = ["--target=" + triple, "-fuse-ld=lld", "-nostdlib", "-r"])
 
-def program_link_flags(ctx, toolchain, *, copts, linkopts):
-    """Returns the flags of the device links of `offload_link`, for which the program finds targets and inputs.
+def link_program(ctx, *, objects, out, host, copts, linkopts):
+    """Registers the link of all device code in the objects of a program. The program finds the targets and their inputs.
 
     Args:
-      ctx: the rule's context.
-      toolchain: result of `device_toolchain_of`.
+      ctx: the rule's context; the rule has the exec group for links, `DEVICE_ATTRS` and `LINKER_INPUTS_ATTRS`.
+      objects: list of Files: objects and archives.
+      out: the File that the link writes: an object that registers the images.
+      host: result of `host_triple`.
       copts: compiler flags.
       linkopts: result of `device_linkopts_of` for all targets.
-
-    Returns:
-      list of strings for `add_flags`.
     """
-    return generation_flags(ctx, toolchain, copts) + toolchain.link_flags + linkopts
+    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    call = _arguments_of_program(ctx)
+    call.add("link")
+    call.add(toolchain.clang.executable, format = "--clang=%s")
+    call.add(host, format = "--triple=%s")
+    call.add(out, format = "--output=%s")
+    call.add("--advice=add the library that defines it to deps, or the object to srcs; for symbols that begin with __kmpc_, add LLVM's device runtime to device_linkopts")
+
+    # Here, the objects of libraries are in archives, and no other object refers to their members.
+    call.add("--whole-archive")
+    add_flags(call, generation_flags(ctx, toolchain, copts) + toolchain.link_flags + linkopts, out, format_each = "--device-arg=%s")
+    call.add_all(objects)
+    _run(
+        ctx,
+        toolchain,
+        arguments = [call],
+        inputs = depset(objects, transitive = [_files(ctx, toolchain)]),
+        message = "Linking device code %{label}",
+        mnemonic = "OffloadLink",
+        outputs = [out],
+        resources = _resources_of_program,
+    )
+
+def _resources_of_program(_os, _inputs):
+    # The links of all targets run in parallel.
+    return {"cpu": 2, "memory": 1000}
+
+def _arguments_of_program(ctx):
+    args = ctx.actions.args()
+    args.use_param_file("@%s", use_always = True)
+    args.set_param_file_format("multiline")
+    return args
+
+def _files(ctx, toolchain):
+    """Returns the files of the compiler, and those that flags refer to."""
+    files = getattr(ctx.files, "additional_linker_inputs", [])
+    return depset(files, transitive = [toolchain.link_files]) if files else toolchain.link_files
+
+def _run(ctx, toolchain, *, arguments, inputs, outputs, mnemonic, message, resources):
+    """Registers an action that runs the program, which runs clang."""
+    ctx.actions.run(
+        arguments = arguments,
+        exec_group = LINK_GROUP,
+        executable = ctx.exec_groups[LINK_GROUP].toolchains[PROGRAM_TYPE].offload_program,
+        execution_requirements = _REQUIREMENTS,
+        inputs = inputs,
+        mnemonic = mnemonic,
+        outputs = outputs,
+        progress_message = message,
+        resource_set = resources,
+        tools = [toolchain.clang],
+    )

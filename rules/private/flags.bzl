@@ -116,6 +116,8 @@ def check_counters(ctx, origin, flags):
       origin: where the flags come from, for the message.
       flags: list of strings.
     """
+    if not any([flag.startswith(_COUNTERS) for flag in flags]):
+        return
     for flag in _device_words(flags):
         if flag.startswith(_COUNTERS):
             fail("{}: {}: {}: device code cannot be instrumented: the rules link no device runtime that writes its counters; {}".format(
@@ -166,22 +168,37 @@ def expand_defines(ctx, attribute):
         defines.append(words[0])
     return defines
 
-def add_flags(args, flags, out, **kwargs):
-    """Adds flags, which can refer to files that other actions create.
+def path_of(file, map_each):
+    """Returns a flag with the path of a file.
 
     Args:
-      args: an `Args`.
-      flags: list or depset of strings from `expand_flags`.
-      out: an output of the action, which determines the paths of files if Bazel maps paths.
-      **kwargs: `before_each` and `format_each` of `Args.add_all`.
+      file: a File.
+      map_each: a function that returns the flag for the File.
+
+    Returns:
+      a value in lists for `add_flags`.
     """
-    if not flags:
-        return
+    return struct(file = file, map_each = map_each)
+
+def flag_mapping(out):
+    """Returns the `map_each` of `Args.add_all` for flags, which can refer to files that other actions create.
+
+    Flags are strings. If Bazel maps paths (all configurations become one), paths in flags must change as well. The
+    mapped path of a File is known when Bazel writes the command line.
+
+    Args:
+      out: an output of the rule, which determines the paths of files if Bazel maps paths.
+
+    Returns:
+      a function of a string, a File or a result of `path_of`.
+    """
     output_root = out.root.path.split("/")[0] + "/"
 
-    # Flags are strings. If Bazel maps paths (all configurations become one), paths in flags must change as well. The
-    # mapped path of a File is known when Bazel writes the command line.
     def mapped(flag):
+        if type(flag) == "File":
+            return flag.path
+        if type(flag) == "struct":
+            return flag.map_each(flag.file)
         if output_root not in flag or out.root.path.split("/")[1] != _MAPPED:
             return flag
         parts = flag.split(output_root)
@@ -190,7 +207,19 @@ def add_flags(args, flags, out, **kwargs):
             for part in parts[1:]
         ])
 
-    args.add_all(flags, allow_closure = True, map_each = mapped, **kwargs)
+    return mapped
+
+def add_flags(args, flags, out, **kwargs):
+    """Adds flags, which can refer to files that other actions create.
+
+    Args:
+      args: an `Args`.
+      flags: list or depset of strings from `expand_flags`, or of Files and results of `path_of`.
+      out: an output of the action.
+      **kwargs: `before_each` and `format_each` of `Args.add_all`.
+    """
+    if flags:
+        args.add_all(flags, allow_closure = True, map_each = flag_mapping(out), **kwargs)
 
 def _targets(ctx, attribute):
     """Returns the targets that `$(location)` can refer to, in addition to `srcs`."""

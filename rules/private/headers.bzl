@@ -17,6 +17,17 @@ def contexts_of(targets):
     """
     return [target[CcInfo].compilation_context for target in targets if CcInfo in target]
 
+def context_of(targets):
+    """Returns the headers of dependencies.
+
+    Args:
+      targets: list of Targets.
+
+    Returns:
+      a CcCompilationContext.
+    """
+    return cc_common.merge_compilation_contexts(compilation_contexts = contexts_of(targets))
+
 def _repository_define(ctx):
     """Returns the definition with which C++ sources find their runfiles, as in cc_library."""
     return "BAZEL_CURRENT_REPOSITORY=\"{}\"".format(ctx.label.repo_name)
@@ -34,25 +45,35 @@ def _collected(ctx, context, local_defines = [], exported = None):
     )
 
 def headers_of(ctx):
-    """Returns the headers that the sources of a rule without host code can include.
+    """Returns the headers that the sources of a rule without host code can include, and those that dependents can include.
 
     Args:
       ctx: the rule's context; the rule has the attributes hdrs, includes, defines, deps and additional_compiler_inputs.
 
     Returns:
       a struct for `compiler_of`: headers is a depset of the headers; files, a depset of the headers and of the files that
-      flags refer to; context, the CcCompilationContext of the sources; defines, includes, quote_includes and
+      flags refer to; context, the CcCompilationContext of dependents; defines, includes, quote_includes and
       system_includes, depsets of strings.
     """
+    context = _context(ctx)
+    own = context
+    if private_headers_of(ctx):
+        private = cc_common.create_compilation_context(headers = depset(private_headers_of(ctx)))
+        own = cc_common.merge_compilation_contexts(compilation_contexts = [private, context])
+    return _collected(ctx, own, exported = context)
+
+def _context(ctx):
+    """Returns the headers for dependents, without a module map."""
     own = cc_common.create_compilation_context(
         defines = depset(expand_defines(ctx, "defines")),
-        headers = depset(ctx.files.hdrs + private_headers_of(ctx)),
+        headers = depset(ctx.files.hdrs),
         includes = depset(include_folders(ctx)),
         quote_includes = depset(_with_generated(ctx, [ctx.label.workspace_root or "."])),
     )
-    return _collected(ctx, cc_common.merge_compilation_contexts(
-        compilation_contexts = [own] + contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", [])),
-    ))
+    return cc_common.merge_compilation_contexts(compilation_contexts = [own] + _contexts(ctx))
+
+def _contexts(ctx):
+    return contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", []))
 
 def library_headers(ctx, cc):
     """Returns the headers that the sources of a library for C++ programs can include, and those that dependents can include.
@@ -66,11 +87,24 @@ def library_headers(ctx, cc):
       C++ toolchain uses them.
     """
     local_defines = expand_defines(ctx, "local_defines")
+    if cc.maps_modules or ctx.files.hdrs or ctx.files.textual_hdrs or ctx.attr.includes or private_headers_of(ctx):
+        context = _library_context(ctx, cc, local_defines)
+    else:
+        # The same, and faster.
+        context = _context(ctx)
+    own = context
+    if ctx.attr.implementation_deps:
+        own = cc_common.merge_compilation_contexts(
+            compilation_contexts = [context] + contexts_of(ctx.attr.implementation_deps),
+        )
+    return _collected(ctx, own, local_defines, exported = context)
+
+def _library_context(ctx, cc, local_defines):
     context, _ = cc_common.compile(
         actions = ctx.actions,
         additional_inputs = ctx.files.additional_compiler_inputs,
         cc_toolchain = cc.toolchain,
-        compilation_contexts = contexts_of(ctx.attr.deps + getattr(ctx.attr, "device_deps", [])),
+        compilation_contexts = _contexts(ctx),
         defines = expand_defines(ctx, "defines"),
         feature_configuration = cc.features,
         include_prefix = ctx.attr.include_prefix,
@@ -82,10 +116,7 @@ def library_headers(ctx, cc):
         strip_include_prefix = ctx.attr.strip_include_prefix,
         textual_hdrs = ctx.files.textual_hdrs,
     )
-    own = cc_common.merge_compilation_contexts(
-        compilation_contexts = [context] + contexts_of(ctx.attr.implementation_deps),
-    )
-    return _collected(ctx, own, local_defines, exported = context)
+    return context
 
 def include_folders(ctx):
     """Returns the directories in the attribute includes.

@@ -1,6 +1,6 @@
 """Compiles HIP sources to code objects and host objects."""
 
-load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo", "offload_image")
+load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "arch_copts_of", "arch_sources_of", "check_compiler", "device_linkopts_of", "hip_targets", "sources_for")
 load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step", "is_bitcode")
 load(":debug_info.bzl", "split_debug_info")
@@ -19,65 +19,42 @@ DEVICE_DEPS_ATTRS = {
         doc = "Targets whose device functions the sources call, compiled for the same architectures: `hip_library` and " +
               "`hip_code_objects` with `rdc = True`. Their sources are linked into the device code like objects of an archive: " +
               "only those that are needed. The build fails if such a source has a variable, because the program would contain two " +
-              "copies of it; use `hip_device_link`, which links a program at once. A `hip_library` also acts as one of `deps`. " +
+              "copies of it; use `hip_device_link`, which links all device code of a program together. A `hip_library` also acts as one of `deps`. " +
               "`device_bitcode_library` targets are accepted with and without `rdc`: functions that a source calls become part of its code.",
         providers = [[OffloadImagesInfo], [OffloadDeviceBitcodeInfo]],
     ),
 }
 
-def _compile(ctx, compiler, step, src, out, target, portable):
-    compile(
-        ctx,
-        compiler,
-        step,
-        message = "Compiling " + src.short_path + " for " + target.target_id,
-        mnemonic = "OffloadHipPortableCompile" if portable else "OffloadHipCompile",
-        out = out,
-        src = src,
-    )
-    return out
-
 _UNDEFINED = "add a definition to the source, or set rdc = True if another source has one, or add the device_bitcode_library that has one to device_deps"
 _UNDEFINED_RDC = "add a definition to srcs, or add the library that has one to device_deps"
 
-def hip_link(ctx, step, *, target, objects, advice, checked = [], name = ""):
+def hip_link(ctx, step, *, folder, target, objects, checked = [], name = ""):
     """Links device code for one architecture.
 
     Args:
       ctx: the rule's context; the rule has `CLANG_GROUPS` and `DEBUG_INFO_ATTRS`.
       step: result of `hip_link_step` for the target.
+      folder: path of the image, relative to the package and without extension; with a name, of its directory.
       target: struct returned by `target_ids.complete`.
       objects: list of structs: file (an object or bitcode) and source (its name in messages).
-      advice: what to do about undefined symbols.
       checked: list of Files that must exist before the link.
       name: name of the linked source; empty for all sources.
 
     Returns:
       an `offload_image()`.
     """
-    arch = target.target_id
-    out = ctx.actions.declare_file(
-        ctx.label.name + "/" + target_ids.file_name(arch) + ("/" + name if name else "") + (".spv" if target_ids.is_portable(target) else ".co"),
-    )
+    out = ctx.actions.declare_file(folder + ("/" + name if name else "") + (".spv" if target_ids.is_portable(target) else ".co"))
     whole, debug_info = split_debug_info(ctx, target, out)
     device_link(
         ctx,
         step,
-        advice = advice,
         checked = checked,
         linked = objects,
-        message = "Linking " + (name + " of " if name else "") + "%{label} for " + arch,
+        message = "Linking " + (name + " of " if name else "") + "%{label} for " + target.target_id,
         mnemonic = "OffloadDeviceLink",
         out = whole,
     )
-    return offload_image(
-        debug_info = debug_info,
-        file = out,
-        kind = target.kind,
-        label = ctx.label,
-        target_id = arch,
-        triple = target.triple,
-    )
+    return target_ids.image(target, out, ctx.label, debug_info)
 
 def _objects_of(dep, targets, where):
     """Returns the relocatable device code of a target in device_deps; fails if a requested architecture is missing."""
@@ -89,7 +66,7 @@ def _objects_of(dep, targets, where):
     objects = dep[OffloadDeviceObjectsInfo].objects
     ids = {object.id: None for object in objects.to_list()}
     for target in targets:
-        if target_ids.entry_id(target.kind, target.triple, target.target_id) not in ids:
+        if target.id not in ids:
             fail("{}: device_deps: {} is not compiled for {}, but for {}: set the same offload_archs for both".format(
                 where,
                 name_of(dep.label),
@@ -182,7 +159,7 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
       without rdc.
     """
     all_sources = hip_sources(ctx)
-    names = {src: name for src, name in zip(all_sources, object_names(ctx, all_sources))}
+    names = dict(zip(all_sources, object_names(ctx, all_sources)))
     source_names = {src: source_name(ctx.label, src) for src in all_sources}
     by_arch = arch_sources_of(ctx, where, _EXTENSIONS)
     if not names:
@@ -193,13 +170,14 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
         fail("{}: device_deps requires rdc = True for {}: without it, a source can only call device functions of a device_bitcode_library".format(where, name_of(relocatable[0].label)))
     deps = depset(transitive = [_objects_of(dep, targets, where) for dep in relocatable])
     check_compiler(compiler.clang, targets, where)
-    units = {name: [] for name in names.values()} if per_source and len(names) > 1 else {"": []}
+    by_source = per_source and len(names) > 1
+    units = {name: [] for name in names.values()} if by_source else {"": []}
+    language_flags = compiler.language_flags("c++", True)
     sanitizer = sanitizer_flags(compiler, targets, where, copts = copts)
 
     own = []
     for target in targets:
         arch = target.target_id
-        id = target_ids.entry_id(target.kind, target.triple, arch)
         flags = copts + arch_copts_of(ctx, target) + sanitizer.get(arch, [])
         bitcode = bitcode_for(ctx.attr.device_deps, target, where)
         sources = sources_for(all_sources, by_arch, target)
@@ -207,25 +185,23 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
             fail("{}: no source for {}: arch_srcs has all of srcs, and no source for it; add one, or leave {} out of offload_archs".format(where, arch, arch))
         portable = target_ids.is_portable(target)
         generates = is_bitcode(target, lto = lto, rdc = rdc)
-        folder = ctx.label.name + "/" + target_ids.file_name(arch) + "/"
+        folder = ctx.label.name + "/" + target_ids.file_name(arch)
         extension = ".bc" if generates else ".o"
+        mnemonic = "OffloadHipPortableCompile" if portable else "OffloadHipCompile"
         step = hip_device_step(compiler, target, bitcode = bitcode, copts = flags, lto = lto, rdc = rdc)
-        compiled = {
-            names[src]: struct(
-                file = _compile(ctx, compiler, step, src, ctx.actions.declare_file(folder + names[src] + extension), target, portable),
-                id = id,
-                label = ctx.label,
-                source = source_names[src],
-            )
-            for src in sources
-        }
-        own.extend(compiled.values())
+        compiled = {}
+        for src in sources:
+            out = ctx.actions.declare_file(folder + "/" + names[src] + extension)
+            compile(ctx, compiler, step, message = "Compiling " + src.short_path + " for " + arch, mnemonic = mnemonic, out = out, src = src)
+            compiled[names[src]] = struct(file = out, id = target.id, label = ctx.label, source = source_names[src])
+        if rdc:
+            own.extend(compiled.values())
         if not linked:
             continue
-        library = [object for object in deps.to_list() if object.id == id]
+        library = [object for object in deps.to_list() if object.id == target.id] if relocatable else []
         checked = []
         if library:
-            checked.append(ctx.actions.declare_file("{}/{}.device_deps".format(ctx.label.name, target_ids.file_name(arch))))
+            checked.append(ctx.actions.declare_file(folder + ".device_deps"))
             _check_copies(
                 ctx,
                 labels = [object.label for object in library],
@@ -236,7 +212,8 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
         link_step = hip_link_step(
             ctx,
             target,
-            copts = compiler.language_flags("c++", True) + flags,
+            advice = _UNDEFINED_RDC if rdc else _UNDEFINED,
+            copts = language_flags + flags,
             device_only = device_only,
             generates = generates,
             library = [_named(object) for object in library],
@@ -249,8 +226,8 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
             images.append(hip_link(
                 ctx,
                 link_step,
-                advice = _UNDEFINED_RDC if rdc else _UNDEFINED,
                 checked = checked,
+                folder = folder,
                 name = unit,
                 objects = [compiled[unit]] if unit else compiled.values(),
                 target = target,
@@ -260,7 +237,7 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
         units = [struct(images = images, name = name) for name, images in units.items() if linked],
     )
 
-def hip_host_objects(ctx, compiler, *, sources, copts, rdc):
+def hip_host_objects(ctx, compiler, *, sources, copts, entries, rdc):
     """Compiles the host code of the sources of a rule. The compilations do not depend on device code.
 
     Args:
@@ -268,20 +245,21 @@ def hip_host_objects(ctx, compiler, *, sources, copts, rdc):
       compiler: result of `compiler_of`.
       sources: result of `hip_sources`.
       copts: compiler flags.
+      entries: result of `own_entries`.
       rdc: whether device code is relocatable.
 
     Returns:
       list of Files: with rdc, objects with offload entries; without rdc, objects that each refer to a fat binary.
     """
     objects = []
-    step = hip_host_step(compiler, copts = copts, rdc = rdc)
+    step = hip_host_step(compiler, copts = copts, entries = entries, rdc = rdc)
     for src, name in zip(sources, object_names(ctx, sources)):
-        out = ctx.actions.declare_file("{}/host/{}.o".format(ctx.label.name, name))
+        out = ctx.actions.declare_file(ctx.label.name + "/host/" + name + ".o")
         compile(
             ctx,
             compiler,
             step,
-            message = "Compiling {} for the host".format(src.short_path),
+            message = "Compiling " + src.short_path + " for the host",
             mnemonic = "OffloadHipHostCompile",
             out = out,
             src = src,

@@ -1,20 +1,19 @@
 """hip_device_link links the device code of all HIP libraries of a program."""
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
-load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "DEVICE_LINKOPTS_ATTRS", "device_linkopts_of")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "device_flags")
-load(":compression.bzl", "COMPRESSION_ATTRS")
+load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
 load(":debug_info.bzl", "DEBUG_INFO_ATTRS")
 load(":device_link.bzl", "hip_link_step")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS", "expand_flags")
 load(":hip_compile.bzl", "hip_link")
 load(":images.bzl", "image_groups")
-load(":libraries.bzl", "runfiles_of")
-load(":linking.bzl", "HOST_ATTRS", "host_triple", "linked_cc_info", "register_images")
+load(":libraries.bzl", "program_providers")
+load(":linking.bzl", "HOST_ATTRS", "host_triple", "register_images")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 load(":target_ids.bzl", "target_ids")
@@ -94,22 +93,20 @@ def _hip_device_link_impl(ctx):
         fail("{}: nothing to link: no hip_library in the dependencies has rdc = True and device_link = False".format(where))
     images = []
     for target in _targets_of(libraries, where):
-        id = target_ids.entry_id(target.kind, target.triple, target.target_id)
-        images.append(hip_link(
+        step = hip_link_step(
             ctx,
-            hip_link_step(
-                ctx,
-                target,
-                copts = device_flags(ctx) + expand_flags(ctx, "copts"),
-                generates = True,
-                linkopts = device_linkopts_of(ctx, target),
-            ),
+            target,
             advice = "add a definition to one of the libraries, or add the library that has one to deps; it needs rdc = True and device_link = False",
-            objects = [object for library in libraries for object in library.code if object.id == id],
-            target = target,
-        ))
+            copts = device_flags(ctx) + expand_flags(ctx, "copts"),
+            generates = True,
+            linkopts = device_linkopts_of(ctx, target),
+        )
+        folder = ctx.label.name + "/" + target_ids.file_name(target.target_id)
+        objects = [object for library in libraries for object in library.code if object.id == target.id]
+        images.append(hip_link(ctx, step, folder = folder, objects = objects, target = target))
     bundle = bundle_images(
         ctx,
+        compression = compression_of(ctx, where),
         host = host_triple(ctx),
         images = images,
         out = ctx.actions.declare_file(ctx.label.name + ".hipfb"),
@@ -123,20 +120,11 @@ def _hip_device_link_impl(ctx):
         own_entries = [file for library in libraries for file in library.host],
         suffix = DEVICE_LINK_SUFFIX,
     )
-    infos = [dep[CcInfo] for dep in ctx.attr.deps]
-    return [
-        DefaultInfo(files = depset([registration]), runfiles = runfiles_of(ctx, [], ctx.attr.deps)),
-        coverage_common.instrumented_files_info(ctx, dependency_attributes = ["deps"]),
-        linked_cc_info(
-            ctx,
-            compilation_context = cc_common.merge_cc_infos(cc_infos = infos).compilation_context,
-            deps = infos,
-            objects = [registration],
-        ),
+    return program_providers(ctx, deps = ctx.attr.deps, objects = [registration]) + [
         bundle,
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
-            _validation = validate_bundle(ctx, bundle = bundle, images = images, linked = True, where = where),
+            _validation = depset(validate_bundle(ctx, bundle = bundle, images = images, linked = True, where = where)),
             bundle = depset([bundle.file]),
             **image_groups(images)
         ),

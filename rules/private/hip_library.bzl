@@ -7,20 +7,20 @@ load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "cc_configuration")
-load(":compilation.bzl", "compiler_of")
-load(":compression.bzl", "COMPRESSION_ATTRS")
+load(":compilation.bzl", "compilation_id_of", "compiler_of", "own_entries")
+load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
 load(":debug_info.bzl", "DEBUG_INFO_ATTRS")
 load(":flags.bzl", "expand_flags")
-load(":headers.bzl", "contexts_of", "library_headers")
+load(":headers.bzl", "library_headers")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "c_objects", "hip_host_objects", "hip_images", "hip_sources")
 load(":hip_device_link.bzl", "DEVICE_LINK_SUFFIX", "HipUnlinkedInfo", "device_link_symbol")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "parse_headers")
-load(":linking.bzl", "HOST_ATTRS", "hold_fat_binary", "host_triple", "isolate_objects", "register_images", "registration_symbol", "require_device_link")
+load(":linking.bzl", "HOST_ATTRS", "entries_suffix", "hold_fat_binary", "host_triple", "register_images", "registration_symbol", "require_device_link")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
-load(":sources.bzl", "HEADERS", "compilation_id", "object_names", "sources_of")
+load(":sources.bzl", "HEADERS", "sources_of")
 load(":toolchains.bzl", "CLANG_GROUPS", "DEVICE_ATTRS")
 load(":validation.bzl", "VALIDATION_ATTRS", "validate_bundle")
 
@@ -28,46 +28,48 @@ def _linked_together(ctx, *, where, host_objects, unit):
     """Links one fat binary for all sources and registers their kernels through offload entries."""
     bundle = bundle_images(
         ctx,
+        compression = compression_of(ctx, where),
         host = host_triple(ctx),
         images = unit.images,
         out = ctx.actions.declare_file(ctx.label.name + ".hipfb"),
         where = where,
     )
     symbol = registration_symbol(ctx)
-    objects = isolate_objects(ctx, host_objects, reference = symbol)
-    objects.append(register_images(ctx, define = [symbol] if symbol else [], files = [bundle.file], kind = "hip", own_entries = objects))
-    return objects, [bundle]
+    return host_objects + [register_images(ctx, define = [symbol] if symbol else [], files = [bundle.file], kind = "hip", own_entries = host_objects)], [bundle]
 
-def _linked_alone(ctx, *, where, sources, host_objects, units):
+def _linked_alone(ctx, compiler, *, where, sources, host_objects, units):
     """Creates a fat binary for each source, which the host code of the source registers."""
-    suffixes = [compilation_id(ctx, src) for src in sources]
-    names = object_names(ctx, sources)
-    objects = isolate_objects(ctx, host_objects, suffixes)
+    objects = list(host_objects)
     bundles = []
-    hosts = list(objects)
     triple = host_triple(ctx)
-    for name, suffix, unit, host in zip(names, suffixes, units, hosts):
+    compression = compression_of(ctx, where)
+    for src, unit, host in zip(sources, units, host_objects):
         bundle = bundle_images(
             ctx,
+            compression = compression,
             host = triple,
             images = unit.images,
-            out = ctx.actions.declare_file("{}/{}.hipfb".format(ctx.label.name, unit.name) if unit.name else ctx.label.name + ".hipfb"),
+            out = ctx.actions.declare_file(ctx.label.name + ("/" + unit.name if unit.name else "") + ".hipfb"),
             where = where,
         )
         bundles.append(bundle)
-        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, name = name, suffix = suffix, triple = triple))
+        objects.append(hold_fat_binary(ctx, bundle = bundle.file, host = host, suffix = compilation_id_of(ctx, compiler, src), triple = triple))
     return objects, bundles
 
 def _unlinked(ctx, *, host_objects, device_objects):
     """Returns host code for a hip_device_link, and adds a symbol that fails the link of programs without one."""
-    symbol = registration_symbol(ctx)
-    objects = isolate_objects(ctx, host_objects, [DEVICE_LINK_SUFFIX] * len(host_objects), reference = symbol)
     unlinked = HipUnlinkedInfo(libraries = depset([struct(
         code = tuple([object for object in device_objects.objects.to_list() if object.label == ctx.label]),
-        host = tuple(objects),
+        host = tuple(host_objects),
         label = ctx.label,
     )]))
-    return objects + [require_device_link(ctx, device_link_symbol(ctx.label), define = symbol)], unlinked
+    return host_objects + [require_device_link(ctx, device_link_symbol(ctx.label), define = registration_symbol(ctx))], unlinked
+
+def _entries(ctx, rdc):
+    """Returns which offload entries the host code gets, a result of `own_entries`."""
+    if not rdc:
+        return own_entries("")
+    return own_entries(entries_suffix(ctx) if ctx.attr.device_link else DEVICE_LINK_SUFFIX, registration_symbol(ctx))
 
 # The default of the setting.
 _DEFAULT_RUNTIME = Label("//rules/settings:amdhip64")
@@ -83,7 +85,7 @@ def _exported(ctx, headers, runtime):
     """Returns the headers for dependents. Headers of the library can include those of HIP."""
     if not ctx.files.hdrs and not ctx.files.textual_hdrs:
         return headers.context
-    return cc_common.merge_compilation_contexts(compilation_contexts = [headers.context] + contexts_of([runtime]))
+    return cc_common.merge_compilation_contexts(compilation_contexts = [headers.context, runtime[CcInfo].compilation_context])
 
 def _openmp_runtime_of(ctx, host_copts):
     """Returns clang's OpenMP runtime if host code uses it, a list."""
@@ -114,7 +116,7 @@ def _hip_library_impl(ctx):
         where = where,
     )
     host_copts = copts + expand_flags(ctx, "host_copts")
-    host_objects = hip_host_objects(ctx, compiler, copts = host_copts, rdc = rdc, sources = sources)
+    host_objects = hip_host_objects(ctx, compiler, copts = host_copts, entries = _entries(ctx, rdc), rdc = rdc, sources = sources)
     providers = [made.objects] if rdc else []
     bundles = []
     if not ctx.attr.device_link and not only_c:
@@ -123,7 +125,7 @@ def _hip_library_impl(ctx):
     elif rdc:
         objects, bundles = _linked_together(ctx, host_objects = host_objects, unit = made.units[0], where = where)
     else:
-        objects, bundles = _linked_alone(ctx, host_objects = host_objects, sources = sources, units = made.units, where = where)
+        objects, bundles = _linked_alone(ctx, compiler, host_objects = host_objects, sources = sources, units = made.units, where = where)
     runtime = _runtime_of(ctx, compiler)
     objects = objects + c_objects(ctx, compiler, copts = host_copts)
     if len(bundles) == 1:
@@ -132,10 +134,13 @@ def _hip_library_impl(ctx):
     return library_providers(ctx, compiler, context = _exported(ctx, headers, runtime), counted = True, objects = objects, runtimes = [runtime] + _openmp_runtime_of(ctx, host_copts)) + providers + [
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
-            _validation = depset(parse_headers(ctx, compiler, language = ["-x", "hip", "--offload-host-only"]), transitive = [
-                validate_bundle(ctx, bundle = bundle, images = unit.images, linked = True, where = where)
-                for bundle, unit in zip(bundles, made.units)
-            ]),
+            _validation = depset(
+                parse_headers(ctx, compiler, language = ["-x", "hip", "--offload-host-only"]) + [
+                    report
+                    for bundle, unit in zip(bundles, made.units)
+                    for report in validate_bundle(ctx, bundle = bundle, images = unit.images, linked = True, where = where)
+                ],
+            ),
             bundle = depset([bundle.file for bundle in bundles]),
             **image_groups(images)
         ),

@@ -119,8 +119,8 @@ def hip_binary(name, srcs, deps = [], visibility = None, **kwargs):
       srcs: HIP sources, one of them with `main`. Sources with the extension `.c` are compiled as C, as hipcc does.
       deps: libraries to link.
       visibility: visibility of the program.
-      **kwargs: attributes of `cc_binary` for linking and running (`linkopts`, `data`, `args`, `env` and the
-        like), and attributes of `hip_library` (`copts`, `defines`, `offload_archs` and the like).
+      **kwargs: attributes of `cc_binary` for linking and running (`linkopts`, `data`, `args`, `env` and
+        similar), and attributes of `hip_library` (`copts`, `defines`, `offload_archs` and similar).
     """
     _program(cc_binary, name, srcs, deps, visibility, kwargs)
 
@@ -145,7 +145,7 @@ def hip_test(name, srcs, deps = [], visibility = None, **kwargs):
       srcs: HIP sources, one of them with `main`.
       deps: libraries to link.
       visibility: visibility of the test.
-      **kwargs: attributes of `cc_test` for linking and running (`size`, `args`, `data` and the like), and
+      **kwargs: attributes of `cc_test` for linking and running (`size`, `args`, `data` and similar), and
         attributes of `hip_library`.
     """
     _program(

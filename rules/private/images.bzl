@@ -1,6 +1,6 @@
 """Common code of rules that provide and use images."""
 
-load("//rules:providers.bzl", "OffloadImagesInfo", "offload_image")
+load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":messages.bzl", "name_of")
 load(":target_ids.bzl", "target_ids")
 
@@ -21,6 +21,21 @@ def image_groups(images):
     for image in images:
         groups.setdefault(target_ids.name(image), []).append(image.file)
     return {name: depset(files) for name, files in groups.items()}
+
+def _entry(image):
+    return "--entry=" + image.id + "=" + image.file.path
+
+def add_entries(args, empty, images):
+    """Adds the entries of a bundle to arguments of the program.
+
+    Args:
+      args: an `Args`.
+      empty: list of the entry IDs of empty entries, which come first.
+      images: list of `offload_image()`.
+    """
+    if empty:
+        args.add_all(empty, format_each = "--entry=%s=")
+    args.add_all(images, map_each = _entry)
 
 def images_of(ctx, where):
     """Returns the images of the attribute `images`; fails if it has files.
@@ -97,15 +112,10 @@ def declare_images(ctx, targets, extension):
         # Targets of different kinds can have the same target ID.
         name = target_ids.name(target)
         if name in names:
-            name = target_ids.entry_id(target.kind, target.triple, target.target_id)
+            name = target.id
         names[name] = None
-        images.append(offload_image(
-            file = ctx.actions.declare_file("{}/{}.{}".format(ctx.label.name, target_ids.file_name(name), extension)),
-            kind = target.kind,
-            label = ctx.label,
-            target_id = target.target_id,
-            triple = target.triple,
-        ))
+        file = ctx.actions.declare_file("{}/{}.{}".format(ctx.label.name, target_ids.file_name(name), extension))
+        images.append(target_ids.image(target, file, ctx.label))
     return images
 
 def container_of(target, info, where, attribute):

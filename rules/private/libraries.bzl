@@ -1,18 +1,21 @@
-"""Common code of rules that compile sources with device and host code to a library for C++ programs."""
+"""Libraries of C++ programs: those with sources for devices and hosts, and all other objects that programs link."""
 
+load("@rules_cc//cc/common:cc_common.bzl", "cc_common")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
+load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compile", "parse_step")
 load(":device_link.bzl", "device_link", "merge_objects_step")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "expand_flags")
-load(":linking.bzl", "host_triple", "linked_cc_info")
+load(":headers.bzl", "context_of")
+load(":linking.bzl", "host_triple")
 load(":messages.bzl", "name_of")
 load(":sources.bzl", "object_names", "private_headers_of")
 
 # The attributes of such a rule, except srcs.
 LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS | LINKER_INPUTS_ATTRS | {
     "alwayslink": attr.bool(
-        doc = "As in `cc_library`: whether programs include objects that they do not refer to. An object that a program includes brings its kernels and their registration.",
+        doc = "As in `cc_library`: whether programs include objects that they do not refer to. Such an object adds its kernels and their registration.",
     ),
     "copts": attr.string_list(
         doc = "Additional compiler flags for host and device code.",
@@ -62,23 +65,10 @@ LIBRARY_ATTRS = ARCH_COPTS_ATTRS | COMPILER_INPUTS_ATTRS | DEVICE_LINKOPTS_ATTRS
         doc = "Prefix to remove from the paths of `hdrs` in `#include`: a directory relative to the package, or to the workspace if it begins with `/`.",
     ),
     "textual_hdrs": attr.label_list(
-        doc = "Headers that cannot be compiled separately, such as those with code for the middle of another file.",
+        doc = "Headers that cannot be compiled separately, such as those that only compile inside another file.",
         allow_files = True,
     ),
 }
-
-def runfiles_of(ctx, files, deps):
-    """Returns the files that programs require at run time.
-
-    Args:
-      ctx: the rule's context.
-      files: list of Files of the rule itself.
-      deps: list of Targets: linked libraries and data.
-
-    Returns:
-      runfiles.
-    """
-    return ctx.runfiles(files).merge_all([dep[DefaultInfo].default_runfiles for dep in deps])
 
 # Extensions of headers that are included in the middle of other files.
 _TEXTUAL = ["inc"]
@@ -142,10 +132,10 @@ def merged_object(ctx, objects):
 _COUNTED = ["c", "cc", "cpp", "cu", "cuh", "cxx", "h", "hh", "hip", "hpp", "hxx", "inl"]
 
 def library_providers(ctx, compiler, *, context, objects, runtimes, counted = False):
-    """Returns the providers of such a rule for C++ programs.
+    """Returns the providers of a rule with `LIBRARY_ATTRS` for C++ programs.
 
     Args:
-      ctx: the rule's context; the rule has `LIBRARY_ATTRS` and uses the C++ toolchain.
+      ctx: the rule's context; the rule uses the C++ toolchain.
       compiler: result of `compiler_of`.
       context: CcCompilationContext of dependents.
       objects: list of position-independent objects.
@@ -153,29 +143,89 @@ def library_providers(ctx, compiler, *, context, objects, runtimes, counted = Fa
       counted: whether `bazel coverage` collects the coverage of the sources.
 
     Returns:
+      result of `program_providers`.
+    """
+    return program_providers(
+        ctx,
+        additional_inputs = ctx.files.additional_linker_inputs,
+        alwayslink = ctx.attr.alwayslink,
+        cc = compiler.cc,
+        context = context,
+        counted = ["srcs", "hdrs"] if counted else [],
+        data = ctx.files.data,
+        deps = _dependencies(ctx) + ctx.attr.implementation_deps + runtimes,
+        host_link = [compiler.clang.host_link],
+        linkopts = expand_flags(ctx, "linkopts"),
+        linkstatic = ctx.attr.linkstatic,
+        objects = objects,
+    )
+
+# Attributes whose targets can become part of a program.
+_DEPENDENCIES = ["data", "deps", "device_deps", "implementation_deps"]
+
+def program_providers(
+        ctx,
+        *,
+        objects,
+        deps,
+        additional_inputs = [],
+        alwayslink = True,
+        cc = None,
+        context = None,
+        counted = [],
+        data = [],
+        headers = [],
+        host_link = [],
+        linkopts = [],
+        linkstatic = True,
+        linked = None):
+    """Returns the providers with which C++ programs link objects and the libraries that these depend on.
+
+    Args:
+      ctx: the rule's context; the rule uses the C++ toolchain.
+      objects: list of position-independent objects.
+      deps: list of Targets: libraries that are linked with them. Targets without CcInfo are ignored.
+      additional_inputs: list of files that linkopts refer to.
+      alwayslink: whether programs include objects that they do not refer to.
+      cc: result of `cc_configuration`, if the rule already has it.
+      context: CcCompilationContext of dependents; by default, that of deps.
+      counted: names of the attributes whose files `bazel coverage` collects the coverage of.
+      data: list of Files that programs require at run time.
+      headers: list of other Files that the rule outputs.
+      host_link: list of CcInfo with flags of the device toolchain for links of programs.
+      linkopts: linker flags of programs.
+      linkstatic: whether programs that use shared libraries also link the objects.
+      linked: those of the objects that programs link, if not all of them.
+
+    Returns:
       a DefaultInfo, a CcInfo and an InstrumentedFilesInfo.
     """
-    deps = [dep for dep in _dependencies(ctx) + ctx.attr.implementation_deps if CcInfo in dep]
+    cc = cc or cc_configuration(ctx)
+    deps = [dep for dep in deps if CcInfo in dep]
+    linked = depset(objects if linked == None else linked)
+    linking_context, _ = cc_common.create_linking_context_from_compilation_outputs(
+        actions = ctx.actions,
+        additional_inputs = additional_inputs,
+        alwayslink = alwayslink,
+        cc_toolchain = cc.toolchain,
+        compilation_outputs = cc_common.create_compilation_outputs(objects = linked, pic_objects = linked),
+        disallow_dynamic_library = linkstatic or not cc_common.is_enabled(
+            feature_configuration = cc.features,
+            feature_name = "supports_dynamic_linker",
+        ),
+        feature_configuration = cc.features,
+        linking_contexts = [dep[CcInfo].linking_context for dep in deps] + [info.linking_context for info in host_link],
+        name = ctx.label.name,
+        user_link_flags = linkopts,
+    )
+    files = [dep[DefaultInfo].default_runfiles for dep in deps + getattr(ctx.attr, "data", [])]
     return [
-        DefaultInfo(
-            files = depset(objects),
-            runfiles = runfiles_of(ctx, ctx.files.data, deps + runtimes + ctx.attr.data),
-        ),
-        linked_cc_info(
-            ctx,
-            additional_inputs = ctx.files.additional_linker_inputs,
-            alwayslink = ctx.attr.alwayslink,
-            cc = compiler.cc,
-            compilation_context = context,
-            deps = [dep[CcInfo] for dep in deps + runtimes] + [compiler.clang.host_link],
-            linkopts = expand_flags(ctx, "linkopts"),
-            linkstatic = ctx.attr.linkstatic,
-            objects = objects,
-        ),
+        DefaultInfo(files = depset(objects + headers), runfiles = ctx.runfiles(data).merge_all(files)),
+        CcInfo(compilation_context = context or context_of(deps), linking_context = linking_context),
         coverage_common.instrumented_files_info(
             ctx,
-            dependency_attributes = ["data", "deps", "device_deps", "implementation_deps"],
+            dependency_attributes = [name for name in _DEPENDENCIES if hasattr(ctx.attr, name)],
             extensions = _COUNTED,
-            source_attributes = ["srcs", "hdrs"] if counted else [],
+            source_attributes = counted,
         ),
     ]

@@ -37,14 +37,13 @@ def lto_of(ctx, where, release, *, exempt = False):
       `NO_LTO` or `FULL_LTO`.
     """
     value = ctx.attr.lto
-    origin = "lto"
     if value == _DRIVER:
         value = ctx.attr._lto[BuildSettingInfo].value
-        origin = flag_of(ctx.attr._lto.label)
-    if value == _THIN:
-        fail("{}: {} is \"thin\": with ThinLTO of LLVM 22, a kernel gets no scratch memory for a function of another source, which is wrong code; use \"full\"".format(where, origin))
     if value == _DRIVER:
         return FULL_LTO if not exempt and (not release or release >= _FULL_SINCE) else NO_LTO
-    if value not in (FULL_LTO, NO_LTO):
-        fail("{}: {} is {}, expected \"default\", \"none\" or \"full\"".format(where, origin, repr(value)))
-    return value
+    if value in (FULL_LTO, NO_LTO):
+        return value
+    origin = "lto" if ctx.attr.lto != _DRIVER else flag_of(ctx.attr._lto.label)
+    if value == _THIN:
+        fail("{}: {} is \"thin\": with ThinLTO of LLVM 22, a kernel gets no scratch memory for a function of another source, which is wrong code; use \"full\"".format(where, origin))
+    fail("{}: {} is {}, expected \"default\", \"none\" or \"full\"".format(where, origin, repr(value)))

@@ -2,7 +2,7 @@
 
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":bundling.bzl", "bundle_images")
-load(":compression.bzl", "COMPRESSION_ATTRS")
+load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
 load(":images.bzl", "image_groups", "images_of")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
@@ -17,6 +17,7 @@ def _offload_bundle_impl(ctx):
     bundle = bundle_images(
         ctx,
         alignment = ctx.attr.alignment,
+        compression = compression_of(ctx, where),
         host = ctx.attr.host,
         images = images,
         out = out,
@@ -28,7 +29,7 @@ def _offload_bundle_impl(ctx):
         bundle,
         OffloadImagesInfo(images = depset(images)),
         OutputGroupInfo(
-            _validation = validate_bundle(ctx, bundle = bundle, images = images, where = where),
+            _validation = depset(validate_bundle(ctx, bundle = bundle, images = images, where = where)),
             **image_groups(images)
         ),
     ]

@@ -6,7 +6,8 @@ load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":cc_flags.bzl", "cc_configuration")
 load(":images.bzl", "container_of")
-load(":linking.bzl", "HOST_ATTRS", "WINDOWS_ATTRS", "linked_cc_info", "registration_triple")
+load(":libraries.bzl", "program_providers")
+load(":linking.bzl", "HOST_ATTRS", "registration_triple")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 load(":target_ids.bzl", "target_ids")
@@ -85,10 +86,7 @@ def _offload_cc_data_impl(ctx):
         name = ctx.label.name,
         public_hdrs = [header],
     )
-    return [
-        DefaultInfo(files = depset([out, header])),
-        linked_cc_info(ctx, alwayslink = False, compilation_context = context, deps = [], objects = [out]),
-    ]
+    return program_providers(ctx, alwayslink = False, cc = cc, context = context, deps = [], headers = [header], objects = [out])
 
 offload_cc_data = rule(
     implementation = _offload_cc_data_impl,
@@ -118,7 +116,7 @@ PTX is followed by a zero byte, which `cuModuleLoadData` requires. The size does
 
 Default outputs: the object with the data, and the header.
 """,
-    attrs = HOST_ATTRS | WINDOWS_ATTRS | {
+    attrs = HOST_ATTRS | {
         "alignment": attr.int(
             doc = "Alignment of the data in bytes, a power of two.",
             default = 4096,

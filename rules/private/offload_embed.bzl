@@ -3,8 +3,7 @@
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBinaryInfo")
-load(":libraries.bzl", "runfiles_of")
-load(":linking.bzl", "linked_cc_info")
+load(":libraries.bzl", "program_providers")
 load(":messages.bzl", "place")
 load(":program.bzl", "PROGRAM_GROUPS", "offload_arguments", "run_offload")
 
@@ -26,10 +25,7 @@ def _offload_embed_impl(ctx):
         outputs = [out],
         progress_message = "Embedding device images %{label}",
     )
-    return [
-        DefaultInfo(files = depset([out]), runfiles = runfiles_of(ctx, [], ctx.attr.deps)),
-        linked_cc_info(ctx, deps = [dep[CcInfo] for dep in ctx.attr.deps], objects = [out]),
-    ]
+    return program_providers(ctx, deps = ctx.attr.deps, objects = [out])
 
 offload_embed = rule(
     implementation = _offload_embed_impl,

@@ -4,8 +4,8 @@ load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadImagesInfo")
 load(":images.bzl", "container_of", "images_of")
-load(":libraries.bzl", "runfiles_of")
-load(":linking.bzl", "HOST_ATTRS", "WINDOWS_ATTRS", "linked_cc_info", "register_images", "registration_triple")
+load(":libraries.bzl", "program_providers")
+load(":linking.bzl", "HOST_ATTRS", "register_images", "registration_triple")
 load(":messages.bzl", "name_of", "place")
 load(":program.bzl", "PROGRAM_GROUPS")
 
@@ -36,11 +36,7 @@ def _offload_register_impl(ctx):
         kind = kind,
         llvm_version = ctx.attr.llvm_version if kind == "sycl" else None,
     )
-    return [
-        DefaultInfo(files = depset([out]), runfiles = runfiles_of(ctx, [], ctx.attr.deps)),
-        coverage_common.instrumented_files_info(ctx, dependency_attributes = ["deps"]),
-        linked_cc_info(ctx, deps = [dep[CcInfo] for dep in ctx.attr.deps], objects = [out]),
-    ]
+    return program_providers(ctx, deps = ctx.attr.deps, objects = [out])
 
 offload_register = rule(
     implementation = _offload_register_impl,
@@ -62,7 +58,7 @@ offload_register(
 
 Default outputs: the object that registers the device code.
 """,
-    attrs = HOST_ATTRS | WINDOWS_ATTRS | {
+    attrs = HOST_ATTRS | {
         "deps": attr.label_list(
             doc = "Libraries to link with the object, such as the runtime, which is not linked automatically.",
             providers = [CcInfo],

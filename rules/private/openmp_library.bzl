@@ -2,10 +2,10 @@
 
 load("@rules_cc//cc:find_cc_toolchain.bzl", "use_cc_toolchain")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
-load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadImagesInfo", "offload_image")
+load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of", "check_compiler", "device_linkopts_of")
 load(":cc_flags.bzl", "cc_configuration")
-load(":compilation.bzl", "compile", "compiler_of", "is_nvidia", "openmp_device_step", "openmp_host_step", "openmp_object_step", "openmp_source_step", "openmp_triple")
+load(":compilation.bzl", "compile", "compiler_of", "is_nvidia", "openmp_device_step", "openmp_host_step", "openmp_object_step", "openmp_source_step", "openmp_triple", "own_entries")
 load(":debug_info.bzl", "DEBUG_INFO_ATTRS", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "openmp_link_step")
@@ -13,7 +13,7 @@ load(":flags.bzl", "expand_flags")
 load(":headers.bzl", "library_headers")
 load(":images.bzl", "image_groups")
 load(":libraries.bzl", "LIBRARY_ATTRS", "library_providers", "merged_object", "parse_headers")
-load(":linking.bzl", "HOST_ATTRS", "host_triple", "isolate_objects", "register_images", "registration_symbol")
+load(":linking.bzl", "HOST_ATTRS", "entries_suffix", "host_triple", "register_images", "registration_symbol")
 load(":lto.bzl", "LTO_ATTRS", "lto_of")
 load(":messages.bzl", "place")
 load(":offload_binary.bzl", "add_image")
@@ -42,7 +42,7 @@ def _empty_lines(ctx, srcs):
         counts[count + 1] = None
     return counts.keys()
 
-def _host(ctx, compiler, src, name, *, empty_lines, targets):
+def _host(ctx, compiler, src, name, *, empty_lines, entries, targets):
     """Compiles a source for the host.
 
     Returns:
@@ -79,7 +79,7 @@ def _host(ctx, compiler, src, name, *, empty_lines, targets):
     compile(
         ctx,
         compiler,
-        openmp_object_step(compiler, src, copts = copts),
+        openmp_object_step(compiler, src, copts = copts, entries = entries),
         message = "Generating %{output}",
         mnemonic = "OffloadOpenMpHostObject",
         out = object,
@@ -122,23 +122,16 @@ def _link(ctx, compiler, linked, target):
             ctx,
             target,
             copts = compiler.language_flags("c++", True) + expand_flags(ctx, "copts") + expand_flags(ctx, "device_copts") + arch_copts_of(ctx, target),
+            advice = _UNDEFINED,
             linkopts = device_linkopts_of(ctx, target),
             triple = openmp_triple(target),
         ),
-        advice = _UNDEFINED,
         linked = linked,
         message = "Linking %{label} for " + (target.target_id or openmp_triple(target)),
         mnemonic = "OffloadDeviceLink",
         out = whole,
     )
-    return offload_image(
-        debug_info = debug_info,
-        file = out,
-        kind = _KIND,
-        label = ctx.label,
-        target_id = target.target_id,
-        triple = target.triple,
-    )
+    return target_ids.image(target, out, ctx.label, debug_info)
 
 def _pack(ctx, image, folder, where):
     # The runtime reads the target from the package, not from the image.
@@ -163,7 +156,7 @@ def _openmp_library_impl(ctx):
     targets = architectures_of(ctx, where, _KIND, default = [host_triple(ctx)])
     for target in targets:
         if target.kind != _KIND:
-            fail("{}: offload_archs: {} has kind {}, expected openmp".format(where, target_ids.entry_id(target.kind, target.triple, target.target_id), target.kind))
+            fail("{}: offload_archs: {} has kind {}, expected openmp".format(where, target.id, target.kind))
         if target.triple.startswith("spirv64-") or (target_ids.is_amdgpu(target.triple) or is_nvidia(target)) != bool(target.target_id):
             fail("{}: offload_archs: {} is neither a GPU, such as gfx90a and sm_80, nor a CPU, such as x86_64-pc-linux-gnu".format(
                 where,
@@ -175,10 +168,12 @@ def _openmp_library_impl(ctx):
     check_compiler(compiler.clang, targets, where)
     lto = lto_of(ctx, where, compiler.clang.release)
 
+    symbol = registration_symbol(ctx)
+    entries = own_entries(entries_suffix(ctx), symbol)
     objects = []
     device_objects = {}
     for src, name, empty_lines in zip(sources_of(ctx), object_names(ctx, sources_of(ctx)), _empty_lines(ctx, sources_of(ctx))):
-        host = _host(ctx, compiler, src, name, empty_lines = empty_lines, targets = targets)
+        host = _host(ctx, compiler, src, name, empty_lines = empty_lines, entries = entries, targets = targets)
         objects.append(host.object)
         for target in targets:
             device_objects.setdefault(_folder(target), []).append(
@@ -191,8 +186,6 @@ def _openmp_library_impl(ctx):
         images.append(image)
         packages.append(_pack(ctx, image, _folder(target), where))
 
-    symbol = registration_symbol(ctx)
-    objects = isolate_objects(ctx, objects, reference = symbol)
     objects.append(register_images(ctx, define = [symbol] if symbol else [], files = packages, kind = _KIND, own_entries = objects, relocatable = ctx.attr.relocatable))
     if ctx.attr.relocatable:
         objects = [merged_object(ctx, objects)]

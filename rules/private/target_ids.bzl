@@ -7,6 +7,7 @@ be in the same bundle.
 
 load(":messages.bzl", "name_of")
 load(":processor_names.bzl", "check_processor")
+load(":processors.bzl", "PROCESSORS")
 
 # Kinds that entries of a bundle can have, and those that only offload binaries can have.
 _BUNDLE_KINDS = ["host", "openmp", "hip", "hipv4"]
@@ -49,8 +50,10 @@ def _triples_agree(a, b):
 
 _NAME_CHARACTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
+_KNOWN = {name: None for name in PROCESSORS}
+
 def _is_name(text):
-    return text and not text.strip(_NAME_CHARACTERS)
+    return text in _KNOWN or (text and not text.strip(_NAME_CHARACTERS))
 
 def _parse_target_id(target_id, where):
     """Splits `gfx90a:sramecc+:xnack-` into its processor and a dict feature -> sign."""
@@ -77,7 +80,26 @@ def _canonical(target_id, where):
     return ":".join([processor] + [name + features[name] for name in sorted(features)])
 
 def _entry_id(kind, triple, target_id):
-    return "{}-{}-{}".format(kind, triple, target_id)
+    return kind + "-" + triple + "-" + target_id
+
+def _target(kind, triple, target_id):
+    """Returns a target: a struct with these fields and id, its entry ID."""
+    return struct(id = _entry_id(kind, triple, target_id), kind = kind, target_id = target_id, triple = triple)
+
+# The targets of most attributes. They are the same for all rules.
+_HIP_TARGETS = {name: _target("hipv4", _AMDGPU_TRIPLE, name) for name in PROCESSORS if name.startswith("gfx")}
+
+def _image(target, file, label, debug_info = None):
+    """Returns an `offload_image()` for a target, which is valid."""
+    return struct(
+        debug_info = debug_info,
+        file = file,
+        id = target.id,
+        kind = target.kind,
+        label = label,
+        target_id = target.target_id,
+        triple = target.triple,
+    )
 
 def _is_short(text):
     head = text.split(":")[0]
@@ -96,7 +118,7 @@ def _complete_short(kind, text, where):
         triple = _SPIRV_TRIPLE
     else:
         triple = _AMDGPU_TRIPLE
-    return struct(kind = kind, triple = triple, target_id = target_id)
+    return _target(kind, triple, target_id)
 
 def _complete(kind, text, where):
     """Parses a target as users write it.
@@ -108,8 +130,10 @@ def _complete(kind, text, where):
       where: prefix of error messages.
 
     Returns:
-      a struct with kind, triple (standard form, four fields) and target_id.
+      a struct with kind, triple (standard form, four fields), target_id and id (the entry ID).
     """
+    if kind == "hipv4" and text in _HIP_TARGETS:
+        return _HIP_TARGETS[text]
     head = text.split(":")[0]
     if _is_short(text):
         return _complete_short(kind, text, where)
@@ -140,11 +164,7 @@ def _complete(kind, text, where):
     triple = [field or "unknown" for field in triple]
     if triple[2].startswith("amdhsa"):
         triple[3] = ""
-    return struct(
-        kind = fields[0],
-        target_id = _canonical(target_id, where) if target_id else "",
-        triple = "-".join(triple),
-    )
+    return _target(fields[0], "-".join(triple), _canonical(target_id, where) if target_id else "")
 
 def _complete_all(kind, texts, where, attribute):
     """Completes the targets of an attribute. Fails if one is listed twice.
@@ -159,18 +179,20 @@ def _complete_all(kind, texts, where, attribute):
       list of structs returned by _complete.
     """
     seen = {}
+    targets = []
+    place = where + ": " + attribute
     for text in texts:
-        target = _complete(kind, text, "{}: {}".format(where, attribute))
-        id = _entry_id(target.kind, target.triple, target.target_id)
-        if id in seen:
+        target = _complete(kind, text, place)
+        if target.id in seen:
             fail("{}: {} names {} twice{}".format(
                 where,
                 attribute,
                 text,
-                "" if seen[id][0] == text else ": also as " + seen[id][0],
+                "" if seen[target.id] == text else ": also as " + seen[target.id],
             ))
-        seen[id] = (text, target)
-    return [target for _, target in seen.values()]
+        seen[target.id] = text
+        targets.append(target)
+    return targets
 
 def _check(images, where):
     """Fails if two images cannot be in the same bundle.
@@ -184,6 +206,7 @@ def _check(images, where):
     """
     by_id = {}
     by_processor = {}
+    have_features = any([":" in image.target_id for image in images])
     for image in images:
         if image.id in by_id:
             fail("{}: two images for {}: from {} and from {}. A bundle has one entry for each target; remove one, or use two bundles.".format(
@@ -193,7 +216,7 @@ def _check(images, where):
                 name_of(image.label),
             ))
         by_id[image.id] = image
-        if not image.target_id:
+        if not have_features or not image.target_id:
             continue
         processor, features = _parse_target_id(image.target_id, where)
         key = (image.kind, image.triple, processor)
@@ -252,7 +275,7 @@ def _check_served(entry_ids, requests, where, bundle):
             fail("{}: offload_archs: {} has no image for {}. It has {}".format(
                 where,
                 bundle,
-                request.target_id or _entry_id(request.kind, request.triple, ""),
+                request.target_id or request.id,
                 ", ".join([entry.target_id or id for entry, id in zip(entries, entry_ids)]),
             ))
 
@@ -294,6 +317,7 @@ target_ids = struct(
     complete_all = _complete_all,
     entry_id = _entry_id,
     file_name = _file_name,
+    image = _image,
     is_amdgpu = _is_amdgpu,
     is_portable = _is_portable,
     is_target = _is_target,
@@ -302,4 +326,5 @@ target_ids = struct(
     name = _name,
     runtime_triple = _runtime_triple,
     serves = _serves,
+    target = _target,
 )

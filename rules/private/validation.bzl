@@ -1,6 +1,7 @@
 """Validation actions, which run in parallel to the build."""
 
 load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
+load(":images.bzl", "add_entries")
 load(":program.bzl", "offload_arguments", "run_offload")
 load(":sizes.bzl", "parse_size")
 
@@ -25,11 +26,11 @@ def validate_bundle(ctx, *, where, bundle, images, linked = False):
       linked: whether the bundle becomes part of a program.
 
     Returns:
-      depset of files for the output group `_validation`.
+      list of Files for the output group `_validation`.
     """
     max_size = parse_size(ctx.attr.max_size, where + ": max_size") if ctx.attr.max_size else 0
     if not ctx.attr._validation[BuildSettingInfo].value:
-        return depset()
+        return []
     report = ctx.actions.declare_file(bundle.file.basename + ".entries.json", sibling = bundle.file)
     args = offload_arguments(ctx, "check")
     args.add(bundle.file, format = "--input=%s")
@@ -40,12 +41,8 @@ def validate_bundle(ctx, *, where, bundle, images, linked = False):
         args.add("--linked")
     if bundle.type == "o":
         args.add("--device-code")
-    files = {image.id: image.file for image in images}
-    for id in bundle.entry_ids:
-        if id in files:
-            args.add(files[id], format = "--entry={}=%s".format(id))
-        else:
-            args.add(id, format = "--entry=%s=")
+    ids = {image.id: None for image in images}
+    add_entries(args, [id for id in bundle.entry_ids if id not in ids], images)
     run_offload(
         ctx,
         arguments = args,
@@ -55,4 +52,4 @@ def validate_bundle(ctx, *, where, bundle, images, linked = False):
         outputs = [report],
         progress_message = "Checking the bundle of %{label}",
     )
-    return depset([report])
+    return [report]

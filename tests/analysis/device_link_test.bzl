@@ -170,10 +170,10 @@ def device_link_tests(name):
     )
     actions_test(
         name = "unlinked_test",
-        argv = ["isolate --input=BIN/tests/analysis/unlinked/host/a.o --output=BIN/tests/analysis/unlinked/host/a.own.o --suffix=hip_device_link"],
+        argv = ["--isolate=BIN/tests/analysis/unlinked/host/a.o --suffix=hip_device_link"],
         count = 1,
-        mnemonic = "OffloadIsolate",
-        output = "unlinked/host/a.own.o",
+        mnemonic = "OffloadHipHostCompile",
+        output = "unlinked/host/a.o",
         target = "unlinked",
     )
     actions_test(
@@ -200,7 +200,7 @@ def device_link_tests(name):
     actions_test(
         name = "device_link_register_test",
         argv = [
-            "--entries=llvm_offload_entries_hip_device_link --keep-entries=BIN/tests/analysis/unlinked_user/host/a.own.o --keep-entries=BIN/tests/analysis/unlinked/host/a.own.o",
+            "--entries=llvm_offload_entries_hip_device_link --keep-entries=BIN/tests/analysis/unlinked_user/host/a.o --keep-entries=BIN/tests/analysis/unlinked/host/a.o",
             one_argument("--define=hip_device_link of //tests/analysis:unlinked (hip_library with device_link = False)"),
             one_argument("--define=hip_device_link of //tests/analysis:unlinked_user (hip_library with device_link = False)"),
             "BIN/tests/analysis/program_code.hipfb",

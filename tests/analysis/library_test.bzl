@@ -51,21 +51,24 @@ def library_tests(name):
     )
     actions_test(
         name = "lib_isolate_test",
-        argv = ["isolate --input=BIN/tests/analysis/lib/host/a.o --output=BIN/tests/analysis/lib/host/a.own.o"],
+        argv = [
+            "--isolate=BIN/tests/analysis/lib/host/a.o",
+            one_argument("--reference=registration of //tests/analysis:lib") + " --",
+        ],
         count = 2,
-        mnemonic = "OffloadIsolate",
-        output = "lib/host/a.own.o",
+        mnemonic = "OffloadHipHostCompile",
+        output = "lib/host/a.o",
         target = "lib",
     )
     actions_test(
         name = "lib_register_test",
         argv = [
             "register --kind=hip --triple=x86_64-unknown-linux-gnu --output=BIN/tests/analysis/lib.register.o",
-            "--keep-entries=BIN/tests/analysis/lib/host/a.own.o --keep-entries=BIN/tests/analysis/lib/host/a_cu.own.o",
+            "--keep-entries=BIN/tests/analysis/lib/host/a.o --keep-entries=BIN/tests/analysis/lib/host/a_cu.o",
             one_argument("--define=registration of //tests/analysis:lib") + " BIN/tests/analysis/lib.hipfb",
         ],
         count = 1,
-        inputs = ["tests/analysis/lib.hipfb", "tests/analysis/lib/host/a.own.o"],
+        inputs = ["tests/analysis/lib.hipfb", "tests/analysis/lib/host/a.o"],
         mnemonic = "OffloadRegister",
         output = "lib.register.o",
         target = "lib",
@@ -73,7 +76,7 @@ def library_tests(name):
     provides_test(
         name = "lib_provides_test",
         entry_ids = ["host-x86_64-unknown-linux-gnu-", "hipv4-amdgcn-amd-amdhsa--gfx90a", "hipv4-amdgcn-amd-amdhsa--gfx942"],
-        files = ["lib/host/a.own.o", "lib/host/a_cu.own.o", "lib.register.o"],
+        files = ["lib/host/a.o", "lib/host/a_cu.o", "lib.register.o"],
         groups = {"bundle": ["lib.hipfb"], "gfx942": ["lib/gfx942.co"]},
         images = ["hipv4-amdgcn-amd-amdhsa--gfx90a lib/gfx90a.co", "hipv4-amdgcn-amd-amdhsa--gfx942 lib/gfx942.co"],
         target = "lib",
@@ -177,6 +180,26 @@ def library_tests(name):
         target = "register_data",
     )
 
+    offload_register(
+        name = "register_headers",
+        src = ":lib",
+        tags = ["manual"],
+        deps = [":impl_lib"],
+    )
+    hip_library(
+        name = "register_user",
+        srcs = ["a.hip"],
+        offload_archs = ["gfx942"],
+        tags = ["manual"],
+        deps = [":register_headers"],
+    )
+    actions_test(
+        name = "register_headers_test",
+        argv = ["-DIMPL=1"],
+        mnemonic = "OffloadHipHostCompile",
+        output = "register_user/host/a.o",
+        target = "register_user",
+    )
     offload_register(
         name = "register_hip",
         src = ":bundle",
@@ -546,7 +569,7 @@ def library_tests(name):
     actions_test(
         name = "omp_register_test",
         argv = [
-            "--keep-entries=BIN/tests/analysis/omp/host/a.own.o --keep-entries=BIN/tests/analysis/omp/host/sub/a.own.o",
+            "--keep-entries=BIN/tests/analysis/omp/host/a.o --keep-entries=BIN/tests/analysis/omp/host/sub/a.o",
             one_argument("--define=registration of //tests/analysis:omp") + " BIN/tests/analysis/omp/gfx90a_xnack+.ofb BIN/tests/analysis/omp/x86_64-pc-linux-gnu.ofb",
         ],
         count = 1,
@@ -556,7 +579,7 @@ def library_tests(name):
     )
     provides_test(
         name = "omp_provides_test",
-        files = ["omp/host/a.own.o", "omp/host/sub/a.own.o", "omp.register.o"],
+        files = ["omp/host/a.o", "omp/host/sub/a.o", "omp.register.o"],
         groups = {"gfx90a:xnack+": ["omp/gfx90a_xnack+.img"], "x86_64-pc-linux-gnu": ["omp/x86_64-pc-linux-gnu.img"]},
         images = ["openmp-amdgcn-amd-amdhsa--gfx90a:xnack+ omp/gfx90a_xnack+.img", "openmp-x86_64-pc-linux-gnu- omp/x86_64-pc-linux-gnu.img"],
         target = "omp",
@@ -579,7 +602,7 @@ def library_tests(name):
         name = "omp_relocatable_merge_test",
         argv = [
             "--target=x86_64-unknown-linux-gnu -fuse-ld=lld -nostdlib -r -o BIN/tests/analysis/omp_relocatable.o " +
-            "BIN/tests/analysis/omp_relocatable/host/a.own.o BIN/tests/analysis/omp_relocatable.register.o",
+            "BIN/tests/analysis/omp_relocatable/host/a.o BIN/tests/analysis/omp_relocatable.register.o",
         ],
         count = 1,
         mnemonic = "OffloadMerge",

@@ -390,7 +390,6 @@ var actions = map[string]int{
 	"OffloadHipCompile":         2*3 + 1 + 1 + 2 + 1 + 1 + 2 + 2,
 	"OffloadHipHostCompile":     2,
 	"OffloadHipPortableCompile": 1,
-	"OffloadIsolate":            1 + 1 + 2 + 1,
 	"OffloadKpack":              1,
 	"OffloadLink":               1,
 	"OffloadMerge":              1,

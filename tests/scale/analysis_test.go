@@ -16,7 +16,7 @@ import (
 // work.
 const bare = `def _bare_impl(ctx):
     outs = []
-    for i in range(54):
+    for i in range(50):
         out = ctx.actions.declare_file("{}/{}.o".format(ctx.label.name, i))
         args = ctx.actions.args()
         args.add("-o", out)

@@ -47,7 +47,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// Options are sorted out by what clang does with them.
+// Options are classified by clang's treatment.
 func TestTry(t *testing.T) {
 	for _, want := range []option{
 		{name: "-O2"},

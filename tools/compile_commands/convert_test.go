@@ -92,8 +92,7 @@ func TestEntry(t *testing.T) {
 	}
 }
 
-// TestOrder checks that the host's entry of a source comes first, and that equal
-// ones are there once.
+// TestOrder checks that the host's entry of a source is first, and that equal entries occur once.
 func TestOrder(t *testing.T) {
 	compile := func(mnemonic string, args ...string) action {
 		return action{Mnemonic: mnemonic, Arguments: append([]string{"clang"}, args...)}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// Goroutines that guard themselves, or say why they need not, pass; others are found.
+// Goroutines with a guard, or with a comment that says why they need none, pass; others are
+// reported.
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

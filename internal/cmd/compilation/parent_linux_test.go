@@ -30,7 +30,7 @@ func TestKilled(t *testing.T) {
 	cmd.Process.Kill()
 	cmd.Wait()
 	for range 6000 {
-		// It may stay as a zombie, which nobody waits for.
+		// It may remain as a zombie if no process waits for it.
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 		if errors.Is(err, os.ErrNotExist) || strings.Contains(string(stat), ") Z ") {
 			return

@@ -40,7 +40,7 @@ func TestFromEnv(t *testing.T) {
 	}
 }
 
-// Containers of later releases are not read by earlier ones.
+// Earlier releases cannot read containers of later ones.
 func TestDefault(t *testing.T) {
 	for _, r := range releases {
 		if newest, _ := Of(Default); r.Release <= Default && r.Container > newest.Container || r.Release > Default && r.Container <= newest.Container {

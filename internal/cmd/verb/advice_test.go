@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Messages say what to do about a failure in terms of the flags of the verb, which the engine does not know.
+// Messages name the flags that fix a failure, which the engine does not know.
 func TestAdvice(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"empty.a": "!<arch>\n", "image": "\x7fELF", "text": "text"} {

@@ -9,8 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Bundling, listing and unbundling, with short targets and long ones, and the
-// same with archives.
+// Bundling, listing and unbundling with short and whole target IDs, and the same with archives.
 func TestBundleListUnbundle(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"one": "first", "two": "second", "e": ""} {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
+	"github.com/rules-offload/rules_offload/internal/link"
 )
 
 var compileVerb = verb{
@@ -13,7 +14,8 @@ var compileVerb = verb{
 	operand: " -- CLANG [ARG...]",
 	summary: "Runs clang for an action of Bazel.",
 	details: "Clang gets the standard streams, the environment and signals. The exit code is that of clang.\n\n" +
-		"With --unused, it lists the headers that clang does not read, for Bazel's unused_inputs_list. Only headers of the --headers file are listed. The list is empty if clang may read files without naming them in a dependency file: with modules, precompiled headers, plugins, overlays of the file system, and .incbin or .include in inline assembly.",
+		"With --unused, it lists the headers that clang does not read, for Bazel's unused_inputs_list. Only headers of the --headers file are listed. The list is empty if clang may read files without naming them in a dependency file: with modules, precompiled headers, plugins, overlays of the file system, and .incbin or .include in inline assembly.\n\n" +
+		"With --isolate, it does what offload isolate does with --suffix and --reference, with the object that clang wrote.",
 	examples: []example{
 		{"Compile a source, and list which of the headers it did not read", "offload compile --headers headers.txt --unused unused.txt -- clang++ -c -o a.o a.cc"},
 	},
@@ -26,7 +28,8 @@ func IsCompile(args []string) bool { return len(args) > 0 && args[0] == compileV
 
 // compileFlags are the flags of offload compile.
 type compileFlags struct {
-	opt compilation.Options
+	opt     compilation.Options
+	isolate link.IsolateOptions
 }
 
 func (f *compileFlags) define(flags *flagSet) {
@@ -39,9 +42,12 @@ func (f *compileFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Done, "done", "", "an empty `file` to write if clang succeeds")
 	flags.StringVar(&f.opt.Record, "record", "", "the optimization record that clang writes, a `file`, which gets the remarks of -Rpass-analysis=kernel-resource-usage")
 	flags.StringVar(&f.opt.Unused, "unused", "", "the list to write, a `file`: headers that clang did not read, one per line")
+	flags.StringVar(&f.isolate.Output, "isolate", "", "the host object that clang writes, a `file`, whose offload entries become private")
+	flags.StringVar(&f.isolate.Suffix, "suffix", "", "with --isolate, `text` for the section name of its entries, llvm_offload_entries_TEXT")
+	flags.StringVar(&f.isolate.Reference, "reference", "", "with --isolate, a `symbol` that an object with entries refers to")
 }
 
-func (f *compileFlags) run(_ context.Context, call *command.Call, operands []string) error {
+func (f *compileFlags) run(ctx context.Context, call *command.Call, operands []string) error {
 	if call.Worker {
 		return errors.New("compile: a worker cannot run a compiler; start offload for each compilation")
 	}
@@ -56,9 +62,20 @@ func (f *compileFlags) run(_ context.Context, call *command.Call, operands []str
 	if f.opt.EmptyLines < 0 {
 		return usageError("--empty-lines: found a negative number, expected 0 or more")
 	}
+	if f.isolate != (link.IsolateOptions{}) {
+		if err := required("isolate", f.isolate.Output); err != nil {
+			return err
+		}
+		if err := required("suffix", f.isolate.Suffix); err != nil {
+			return err
+		}
+	}
 	if len(operands) == 0 {
 		return usageError("no compiler: add -- and clang's command line")
 	}
 	f.opt.Command = operands
-	return compilation.Run(f.opt)
+	if err := compilation.Run(f.opt); err != nil || f.isolate.Output == "" {
+		return err
+	}
+	return link.IsolateInPlace(ctx, call.Session, f.isolate)
 }

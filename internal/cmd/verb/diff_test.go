@@ -144,7 +144,8 @@ func TestDiffOutputs(t *testing.T) {
 	}
 }
 
-// standIn writes a compiler that copies new.co, or does what the patterns of a case of sh say about its arguments.
+// standIn writes a compiler that copies new.co, or runs the patterns of a case statement of sh for
+// its arguments.
 func standIn(t *testing.T, dir, patterns string) string {
 	t.Helper()
 	compiler := filepath.Join(dir, "clang")

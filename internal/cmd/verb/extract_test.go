@@ -26,7 +26,7 @@ func runIn(dir string, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// Packing, listing and extracting, and what is said where LLVM's tool is silent.
+// Packing, listing and extracting, with messages where LLVM's tool prints nothing.
 func TestPackInspectExtract(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{"a.o": "object", "x.so": "text", "y.hsaco": "\x7fELF", "z.ptx": "//\n.version 7.0\n"} {

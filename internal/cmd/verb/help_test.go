@@ -126,7 +126,7 @@ func TestFlagPlaces(t *testing.T) {
 	}
 }
 
-// Headings are bold where there is colour, and nowhere else.
+// Headings are bold only if the output has color.
 func TestColor(t *testing.T) {
 	for _, color := range []bool{false, true} {
 		for _, args := range [][]string{{"help"}, {"help", "list"}} {
@@ -215,7 +215,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// quoted writes what a shell reads as the same argument.
+// quoted returns an argument in the syntax of a shell.
 func TestQuoted(t *testing.T) {
 	for arg, want := range map[string]string{
 		"plain": "plain", "": "''", "a b": "'a b'", "it's": `'it'\''s'`, "größe": "'größe'",

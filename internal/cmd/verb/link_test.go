@@ -14,6 +14,7 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/object"
+	"github.com/rules-offload/rules_offload/internal/testing/fixture"
 )
 
 // TestLinkingUsage checks the mistakes in command lines that verbs notice.
@@ -31,6 +32,8 @@ func TestLinkingUsage(t *testing.T) {
 		"isolate --output=o":                                   "offload isolate: the input is missing",
 		"isolate --input=i":                                    "offload isolate: --output is missing",
 		"isolate --input=i --output=o more":                    `offload isolate: expected one input, found 2: i, more`,
+		"compile --isolate=o -- clang":                         "offload compile: --suffix is missing",
+		"compile --suffix=x -- clang":                          "offload compile: --isolate is missing",
 		"link --triple=x --output=o":                           "offload link: the inputs are missing",
 		"link --output=o input":                                "offload link: --triple is missing",
 		"link --triple=x input":                                "offload link: --output is missing",
@@ -52,6 +55,36 @@ func TestLinkInWorker(t *testing.T) {
 	if want := "offload: link: cannot run as a worker request: "; code != 1 || !strings.HasPrefix(errs.String(), want) {
 		t.Errorf("exit code %d, printed %q, want %s", code, errs.String(), want)
 	}
+}
+
+// The object that a compilation leaves is the one of offload isolate.
+func TestCompileIsolate(t *testing.T) {
+	dir := t.TempDir()
+	images := object.BuilderSection{Name: ".llvm.offloading", Type: elf.ShtOffloading, Flags: elf.ShfExclude, Align: 8, Content: content.Memory([]byte("image"))}
+	from, compiled := filepath.Join(dir, "from.o"), filepath.Join(dir, "compiled.o")
+	if err := os.WriteFile(from, fixture.Merged(t, images), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"isolate", "--input=from.o", "--output=isolated.o", "--suffix=math", "--reference=symbol"},
+		{"compile", "--isolate=" + compiled, "--suffix=math", "--reference=symbol", "--", "cp", from, compiled},
+	} {
+		if code, _, stderr := runIn(dir, args...); code != 0 {
+			t.Fatalf("%s: exit code %d, printed %s", args[0], code, stderr)
+		}
+	}
+	if want, got := read(t, filepath.Join(dir, "isolated.o")), read(t, compiled); got != want || got == read(t, from) {
+		t.Errorf("the object has %d bytes, expected the %d of offload isolate", len(got), len(want))
+	}
+}
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
 }
 
 // fatObject writes a host object with an OpenMP image for the host's processor.
