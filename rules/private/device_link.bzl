@@ -9,7 +9,7 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":flags.bzl", "add_flags")
 load(":ptx.bzl", "ptx_feature")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "LINK_GROUP", "PROGRAM_TYPE", "device_toolchain_of")
+load(":toolchains.bzl", "LINK_GROUP", "PROGRAM_TYPE", "check_links_ptx", "device_toolchain_of")
 
 # Compiler flags that affect the code that a link generates from bitcode. Clang's driver passes the same flags to its
 # own device links. The bitcode contains the rest, as function attributes and module flags.
@@ -318,7 +318,9 @@ def ptx_link_step(ctx, target, *, advice, cuda, copts, linkopts):
     Returns:
       a step whose output is PTX.
     """
-    generation = generation_flags(ctx, device_toolchain_of(ctx, LINK_GROUP), copts, target)
+    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    check_links_ptx(ctx, toolchain)
+    generation = generation_flags(ctx, toolchain, copts, target)
     feature = ptx_feature(target.target_id)
     return _step(
         advice = advice,
@@ -354,6 +356,7 @@ def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
     elif amd:
         words.extend(["-mcpu=" + target.target_id, "-nogpulib", _LTO])
     else:
+        check_links_ptx(ctx, toolchain)
         words.append("-march=" + target.target_id)
         if ptx_feature(target.target_id):
             words.append("--cuda-feature=" + ptx_feature(target.target_id))

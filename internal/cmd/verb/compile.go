@@ -52,10 +52,7 @@ func (f *compileFlags) run(ctx context.Context, call *command.Call, operands []s
 		return errors.New("compile: a worker cannot run a compiler; start offload for each compilation")
 	}
 	if f.opt.Headers != "" || f.opt.Unused != "" {
-		if err := required("headers", f.opt.Headers); err != nil {
-			return err
-		}
-		if err := required("unused", f.opt.Unused); err != nil {
+		if err := required("headers", f.opt.Headers, "unused", f.opt.Unused); err != nil {
 			return err
 		}
 	}

@@ -198,11 +198,11 @@ func (f *diffFlags) write(ctx context.Context, call *command.Call, r *report.Rep
 		message = func(io.Writer) error { return nil }
 	}
 	err := writeGiven(ctx, call, engine.Output{Name: f.html, Write: r.WriteHTML}, engine.Output{Name: f.markdown, Write: r.WriteMarkdown},
-		engine.Output{Name: f.output, Write: func(w io.Writer) error { return listing.DiffJSON(w, r.Diff) }}, engine.Output{Name: f.message, Write: message})
+		engine.Output{Name: f.output, Write: func(w io.Writer) error { return listing.JSON(w, r.Diff) }}, engine.Output{Name: f.message, Write: message})
 	if err == nil {
 		switch {
 		case f.json:
-			err = listing.DiffJSON(call.Stdout, r.Diff)
+			err = listing.JSON(call.Stdout, r.Diff)
 		case f.html+f.markdown+f.output+f.message == "":
 			err = listing.Diff(call.Stdout, r.Diff)
 		}
