@@ -162,6 +162,11 @@ func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operand
 	if err := f.withoutBundle("--package"); err != nil {
 		return err
 	}
+	for _, name := range inputs {
+		if what := found(call, name); strings.HasSuffix(what, "text") || strings.HasSuffix(what, "an empty file") {
+			return fmt.Errorf("%s%s, expected a package, a directory or a file with device code", name, what)
+		}
+	}
 	report, err := call.Session.CheckPackage(ctx, engine.PackageOptions{Inputs: inputs, GPUs: f.covers})
 	if err != nil {
 		return err

@@ -2,10 +2,13 @@ package verb
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/register"
@@ -61,6 +64,11 @@ func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []
 	}
 	if err := required("triple", f.opt.Triple, "output", f.opt.Output); err != nil {
 		return err
+	}
+	if f.opt.Kind == offloadbinary.HIP && !f.opt.Check { // --check makes it an error
+		if what := found(call, operands[0]); strings.HasSuffix(what, "text") || strings.HasSuffix(what, "an ELF file") {
+			fmt.Fprintf(call.Stderr, "offload register: warning: %s%s, expected a bundle\n", printable.Name(operands[0]), what)
+		}
 	}
 	return call.Session.Register(ctx, f.opt)
 }
