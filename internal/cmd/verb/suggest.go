@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -60,8 +59,12 @@ func afterDashes(operands []string) ([]buildCommand, error) {
 	return commands, nil
 }
 
-// compilesDevice matches command lines of a compilation database that may compile device code.
-const compilesDevice = `hipcc|amdclang|-x *hip|--offload-arch|--cuda-gpu-arch|-fopenmp-targets|amdgcn|\.(hip|cu)\b`
+// compilesDevice reports whether a command line of a compilation database may compile device code.
+func compilesDevice(line, file string) bool {
+	words := []string{"hipcc", "amdclang", "-x hip", "-xhip", "--offload-arch", "--cuda-gpu-arch", "-fopenmp-targets", "amdgcn"}
+	return slices.Contains([]string{".hip", ".cu"}, filepath.Ext(file)) ||
+		slices.ContainsFunc(words, func(word string) bool { return strings.Contains(line, word) })
+}
 
 // compileCommands reads the compilations of device code in a compile_commands.json.
 func compileCommands(call *command.Call, name string) ([]buildCommand, error) {
@@ -76,11 +79,10 @@ func compileCommands(call *command.Call, name string) ([]buildCommand, error) {
 	if err := json.Unmarshal([]byte(text), &entries); err != nil {
 		return nil, fmt.Errorf("%s: not a compilation database, such as cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON writes: %w", name, err)
 	}
-	device := regexp.MustCompile(compilesDevice)
 	var commands []buildCommand
 	for _, e := range entries {
 		line := e.Command + " " + strings.Join(e.Arguments, " ")
-		if !device.MatchString(line + " " + e.File) {
+		if !compilesDevice(line, e.File) {
 			continue
 		}
 		dir := e.Directory
