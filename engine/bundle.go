@@ -180,5 +180,5 @@ func addSections(output content.Sink, items []bundle.Item, host int) error {
 		}
 		sections[i] = object.BundleSection(bundle.SectionPrefix+item.ID, body)
 	}
-	return object.AddSections(items[host].Content, sections, output)
+	return object.Rewrite(items[host].Content, object.Edits{Add: sections}, output)
 }

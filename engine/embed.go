@@ -7,6 +7,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine/content"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/elf"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/files"
@@ -63,8 +64,8 @@ func (s *Session) Embed(ctx context.Context, opt EmbedOptions) error {
 
 // checkOffloadBinaries checks that c consists of offload binaries.
 func checkOffloadBinaries(c content.Content) error {
-	if c.Len() == 0 {
-		return errors.New("an empty file, expected an offload binary")
+	if !offloadbinary.Is(c.Bytes()) {
+		return fmt.Errorf("found %s, expected an offload binary", check.Format(c.Bytes()))
 	}
 	for _, err := range offloadbinary.Parse(c, offloadbinary.Options{}) {
 		if err != nil {

@@ -67,14 +67,15 @@ func New(c Config) *Session {
 		root.Declare(c.Inputs)
 	}
 	root.Contents, root.Writers = c.Contents, c.Writers
-	root.Stdin, root.Stdout, root.MaxStream, root.TempDir = c.Stdin, c.Stdout, c.MaxStream, c.TempDir
+	root.Stdin, root.Stdout, root.TempDir = c.Stdin, c.Stdout, c.TempDir
+	root.MaxStream = func() int64 { return c.MaxStream }
 	return &Session{files: root, budget: c.Budget, meter: c.Meter}
 }
 
 // WithBudget returns a Session for the same request with another budget and another limit of streams,
 // see Config. Do not use the old one afterwards.
 func (s *Session) WithBudget(b *budget.Budget, maxStream int64) *Session {
-	s.files.MaxStream = maxStream
+	s.files.MaxStream = func() int64 { return maxStream }
 	return &Session{files: s.files, budget: b, meter: s.meter}
 }
 
@@ -121,11 +122,16 @@ func (s *Session) Context(ctx context.Context) context.Context {
 // error of type *files.Error where the system gives the reason; the methods of
 // the File report faults of the content.
 func (s *Session) Open(ctx context.Context, name string, opt images.Options) (*images.File, error) {
-	opt.Budget = s.budget
 	input, err := s.files.Open(name)
 	if err != nil {
 		return nil, err
 	}
+	return s.read(ctx, input, opt)
+}
+
+// read finds the device images in an input, which it closes if it fails.
+func (s *Session) read(ctx context.Context, input *files.Input, opt images.Options) (*images.File, error) {
+	opt.Budget = s.budget
 	opt.OpenMember = func(path string) (images.Input, error) { return s.files.OpenRegular(path) }
 	return images.Read(ctx, input, opt)
 }

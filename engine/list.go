@@ -6,6 +6,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/engine/images"
 	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/guard"
 )
 
@@ -37,14 +38,17 @@ type ListedEntry struct {
 // returns the entries of the members. With an error, it returns the entries
 // before the fault.
 func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, error) {
+	input, err := s.files.Open(opt.Input)
+	if err != nil {
+		return nil, err
+	}
 	if opt.Type == "" {
-		t, err := s.detectType(opt.Input)
-		if err != nil {
+		if opt.Type, err = detectType(input); err != nil {
+			input.Close()
 			return nil, err
 		}
-		opt.Type = t
 	}
-	f, err := s.openBundles(ctx, opt.Input, opt.Type, opt.Read)
+	f, err := s.read(ctx, input, opt.Read.options(opt.Type))
 	if err != nil {
 		return nil, err
 	}
@@ -70,12 +74,7 @@ func (s *Session) List(ctx context.Context, opt ListOptions) ([]ListedEntry, err
 }
 
 // detectType returns the type of a file that is not a text bundle.
-func (s *Session) detectType(name string) (t bundle.FileType, err error) {
-	input, err := s.files.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer input.Close()
+func detectType(input *files.Input) (t bundle.FileType, err error) {
 	t = bundle.ObjectType
 	err = guard.Faults(func() error {
 		if ar.Is(input.Bytes()) {

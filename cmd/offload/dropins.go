@@ -39,13 +39,19 @@ func tool(name string) func(context.Context, *command.Call) int {
 	return nil
 }
 
-// dropIn returns the drop-in for the name under which offload is called, or nil. Packages
-// append the release to the names of tools: clang-offload-bundler-22.
-func dropIn(name string) func(context.Context, *command.Call) int {
+// toolName returns the name under which offload is called without its directory, .exe and a release.
+// Packages append the release to the names of tools: clang-offload-bundler-22.
+func toolName(name string) string {
 	name = strings.TrimSuffix(filepath.Base(name), ".exe")
 	if i := strings.LastIndexByte(name, '-'); i > 0 && tool(name) == nil && release(name[i+1:]) {
 		name = name[:i]
 	}
+	return name
+}
+
+// dropIn returns the drop-in for the name under which offload is called, or nil.
+func dropIn(name string) func(context.Context, *command.Call) int {
+	name = toolName(name)
 	run := tool(name)
 	if run == nil {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -20,45 +21,54 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
 	"github.com/rules-offload/rules_offload/internal/files"
 	"github.com/rules-offload/rules_offload/internal/flagfile"
+	_ "github.com/rules-offload/rules_offload/internal/stack" // grows the stack of main once
 )
 
 func main() {
-	args := os.Args[1:]
-	switch {
-	case slices.Contains(args, "--persistent_worker"):
-		os.Exit(serve(interruptible(), args))
-	default:
-		os.Exit(runOnce(interruptible()))
+	ctx, protect := interruptible()
+	if args := os.Args[1:]; slices.Contains(args, "--persistent_worker") {
+		protect()
+		os.Exit(serve(ctx, args))
 	}
+	os.Exit(runOnce(ctx, protect))
 }
 
-// interruptible returns a context that SIGINT, SIGTERM and SIGHUP end. The first of them
-// lets the call clean up; the second ends the process, which may be blocked in a read or
-// write that no context ends. SIGHUP stays ignored under nohup.
-func interruptible() context.Context {
+// interruptible returns a context, and a function from whose call on SIGINT, SIGTERM and SIGHUP end
+// the context. The first of them lets the call clean up; the second ends the process, which may be
+// blocked in a read or write that no context ends. SIGHUP stays ignored under nohup.
+func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
-	handled := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		handled = append(handled, syscall.SIGHUP)
-	}
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, handled...)
-	// unguarded: it waits for signals
-	go func() {
-		<-signals
-		cancel()
-		second := (<-signals).(syscall.Signal)
-		signal.Reset(second)
-		syscall.Kill(os.Getpid(), second)
-		time.Sleep(time.Second)    // it takes effect meanwhile,
-		os.Exit(128 + int(second)) // unless the process was started with it ignored
-	}()
-	return ctx
+	return ctx, sync.OnceFunc(func() {
+		handled := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
+		if !signal.Ignored(syscall.SIGHUP) {
+			handled = append(handled, syscall.SIGHUP)
+		}
+		signals := make(chan os.Signal, 2)
+		signal.Notify(signals, handled...)
+		// unguarded: it waits for signals
+		go func() {
+			<-signals
+			cancel()
+			second := (<-signals).(syscall.Signal)
+			signal.Reset(second)
+			syscall.Kill(os.Getpid(), second)
+			time.Sleep(time.Second)    // it takes effect meanwhile,
+			os.Exit(128 + int(second)) // unless the process was started with it ignored
+		}()
+	})
 }
 
-// runOnce runs the command line of the process.
-func runOnce(ctx context.Context) int {
+// runOnce runs the command line of the process. Until files.Protect is called, a signal ends a call at once
+// if all that it does is read inputs, write outputs of its Session, and print. A process that was started
+// with SIGINT ignored, as in the background of a script, handles it, and so do calls that show their
+// progress.
+func runOnce(ctx context.Context, protect func()) int {
+	files.Protect = protect
 	run, raise := dropIn(os.Args[0]), raiseByFlag
+	shows := terminal(os.Stderr)
+	if !unblocked || signal.Ignored(syscall.SIGINT) || shows || run != nil && toolName(os.Args[0]) != "clang-offload-bundler" {
+		protect()
+	}
 	if run != nil {
 		raise = raiseByVariable
 	}
@@ -68,7 +78,7 @@ func runOnce(ctx context.Context) int {
 		return 1
 	}
 	config := engine.Config{
-		Stdin: os.Stdin, Stdout: os.Stdout, TempDir: os.TempDir(), MaxStream: budget.Memory() / streamShare, Budget: budget,
+		Stdin: os.Stdin, Stdout: os.Stdout, TempDir: os.TempDir(), Budget: budget,
 	}
 	call := &command.Call{
 		Name:      os.Args[0],
@@ -77,13 +87,14 @@ func runOnce(ctx context.Context) int {
 		Stderr:    os.Stderr,
 		LookupEnv: os.LookupEnv,
 		Color:     os.Getenv("NO_COLOR") == "" && terminal(os.Stdout),
+		Protect:   protect,
 	}
-	if terminal(os.Stderr) {
+	if shows {
 		progress := startProgress(os.Stderr)
 		defer progress.end()
 		config.Meter, call.Stderr = &progress.meter, progress
 	}
-	call.Session = engine.New(config)
+	call.Session = newSession(config)
 	call.WithMemory = func(limit int64) (*engine.Session, error) {
 		budget, err := newBudget(limit, raise)
 		if err != nil {
@@ -96,7 +107,7 @@ func runOnce(ctx context.Context) int {
 		if terminal(os.Stdout) {
 			call.Stdout = printable.Terminal(call.Stdout)
 		}
-		if terminal(os.Stderr) {
+		if shows {
 			call.Stderr = printable.Terminal(call.Stderr)
 		}
 		return run(call.Session.Context(ctx), call)

@@ -6,10 +6,11 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
-	"sync"
 
+	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/budget"
 	"github.com/rules-offload/rules_offload/internal/cmd/verb"
+	"github.com/rules-offload/rules_offload/internal/session"
 )
 
 const (
@@ -27,27 +28,34 @@ const (
 // newBudget returns a budget with all cores and a limit of memory in bytes. 0 means the limit
 // of the environment, or else of the machine. Messages of its errors end with raise.
 func newBudget(limit int64, raise string) (*budget.Budget, error) {
-	if limit == 0 {
-		if text := os.Getenv(memoryVariable); text != "" {
-			var err error
-			if limit, err = verb.ParseMemory(text); err != nil {
-				return nil, fmt.Errorf("environment variable %s: %w", memoryVariable, err)
-			}
-		} else {
-			limit = min(availableMemory()/2, mostByDefault)
+	if text := os.Getenv(memoryVariable); limit == 0 && text != "" {
+		var err error
+		if limit, err = verb.ParseMemory(text); err != nil {
+			return nil, fmt.Errorf("environment variable %s: %w", memoryVariable, err)
 		}
 	}
-	b := budget.New(runtime.GOMAXPROCS(0), limit)
-	b.Raise = raise
-	// Each of the two settings stops all threads, which takes a fifth of the time of a small call.
-	b.Prepare = sync.OnceFunc(func() {
+	// To find the limit of the machine, and to stop all threads for each of the two settings, takes a
+	// third of the time of a small call.
+	b := budget.NewLazy(runtime.GOMAXPROCS(0), func() int64 {
+		if limit == 0 {
+			limit = min(availableMemory()/2, mostByDefault)
+		}
 		if os.Getenv("GOMEMLIMIT") == "" {
 			// Released memory counts until it is collected.
 			debug.SetMemoryLimit(limit + baseMemory)
 		}
 		deferCollection()
+		return limit
 	})
+	b.Raise = raise
 	return b, nil
+}
+
+// newSession returns a Session whose limit of streams is a part of its budget.
+func newSession(config engine.Config) *engine.Session {
+	s := engine.New(config)
+	session.Files(s).MaxStream = func() int64 { return config.Budget.Memory() / streamShare }
+	return s
 }
 
 // firstCollection is the heap size of the first garbage collection, in percent of the runtime's

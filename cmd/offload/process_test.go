@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -22,6 +23,7 @@ const asProgram = "OFFLOAD_TEST_PROGRAM"
 func TestMain(m *testing.M) {
 	if name := os.Getenv(asProgram); name != "" {
 		os.Args[0] = name
+		signal.Reset() // the main function of rules_go's tests ignores SIGTERM
 		main()
 	}
 	os.Exit(m.Run())
@@ -106,6 +108,7 @@ func TestSecondSignal(t *testing.T) {
 			"a parameter file":       {"@fifo"},
 			"a worker":               {"--persistent_worker"},
 			"blocked signals":        {"list", "-"},
+			"an output":              {"unbundle", "fifo", "--entry", "gfx942=out"},
 		} {
 			t.Run(signal.String()+"/"+name, func(t *testing.T) {
 				dir := t.TempDir()

@@ -38,9 +38,9 @@ func serve(ctx context.Context, args []string) int {
 		return verb.Run(ctx, &command.Call{
 			Name: "offload",
 			Args: append(slices.Clone(startup), req.Arguments...),
-			Session: engine.New(engine.Config{
+			Session: newSession(engine.Config{
 				Dir: req.SandboxDir, Inputs: slices.AppendSeq([]string{}, maps.Keys(req.Inputs)),
-				MaxStream: budget.Memory() / streamShare, Budget: budget,
+				Budget: budget,
 			}),
 			Stdout:    req.Output,
 			Stderr:    req.Output,

@@ -23,19 +23,11 @@ import (
 type Budget struct {
 	// Raise describes how a user raises the memory limit. It is the end of the
 	// message of a LimitError. Set it before the budget is used.
-	Raise string
-	// Prepare, if not nil, is called before each request for at least PrepareFrom bytes, also in
-	// parallel. A process can set limits of its runtime in it, which small calls do not need. Set
-	// it before the budget is used.
-	Prepare func()
-
+	Raise  string
 	cores  *semaphore.Weighted
 	ncores int
 	memory memory
 }
-
-// PrepareFrom is the size of requests that Prepare precedes, in bytes.
-const PrepareFrom = 256 << 10
 
 // DefaultMemory is the memory of a nil Budget, in bytes.
 const DefaultMemory = 2 << 30
@@ -56,6 +48,17 @@ func New(cores int, bytes int64) *Budget {
 	}
 }
 
+// known is the memory of a budget of [NewLazy] before it calls its function, in bytes.
+const known = 256 << 10
+
+// NewLazy returns a budget whose memory in bytes is the result of a function. The budget calls it once,
+// when requests first hold more than 256 KiB: small calls do not need the limit of the machine.
+func NewLazy(cores int, bytes func() int64) *Budget {
+	b := New(cores, known)
+	b.memory.ask = bytes
+	return b
+}
+
 // orDefault returns b, or the budget that nil stands for.
 func (b *Budget) orDefault() *Budget {
 	if b == nil {
@@ -66,7 +69,13 @@ func (b *Budget) orDefault() *Budget {
 }
 
 // Memory returns the memory of the budget, in bytes.
-func (b *Budget) Memory() int64 { return b.orDefault().memory.total }
+func (b *Budget) Memory() int64 {
+	m := &b.orDefault().memory
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.determine()
+	return m.total
+}
 
 // Cores returns the number of cores of the budget.
 func (b *Budget) Cores() int { return b.orDefault().ncores }

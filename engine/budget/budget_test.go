@@ -29,6 +29,30 @@ func soon(t *testing.T, fn func()) {
 	}
 }
 
+// A lazy budget asks for its size once, when more than 256 KiB are held.
+func TestLazy(t *testing.T) {
+	asked := 0
+	b := NewLazy(1, func() int64 { asked++; return 1 << 20 })
+	hold := func(bytes int64) (*Reservation, error) { return b.Reserve(t.Context(), bytes) }
+	small, err := hold(200 << 10)
+	if err != nil || asked != 0 {
+		t.Fatalf("got %v, asked %d times, want no error and 0", err, asked)
+	}
+	second, err := hold(100 << 10)
+	if err != nil || asked != 1 {
+		t.Fatalf("got %v, asked %d times, want no error and 1", err, asked)
+	}
+	var limit *LimitError
+	if _, err := hold(2 << 20); !errors.As(err, &limit) || limit.Limit != 1<<20 {
+		t.Errorf("got %v, want an error with the limit 1 MiB", err)
+	}
+	small.Release()
+	second.Release()
+	if b.Memory() != 1<<20 || b.memory.free != 1<<20 || asked != 1 {
+		t.Errorf("got %d bytes, %d free, asked %d times, want 1 MiB, all of it free, once", b.Memory(), b.memory.free, asked)
+	}
+}
+
 func TestEach(t *testing.T) {
 	for _, cores := range []int{1, 2, 5} {
 		for _, n := range []int{0, 1, 2, 100} {

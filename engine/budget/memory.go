@@ -15,6 +15,19 @@ type memory struct {
 	free    int64      // negative while an account holds more than the budget
 	over    *Account   // the account whose subtree may take more than is free; nil for none
 	waiting []*request // in the order of the requests
+
+	ask func() int64 // returns the total; nil if it is known
+}
+
+// determine sets the total of a budget of NewLazy. It requires mu.
+func (m *memory) determine() {
+	if m.ask == nil {
+		return
+	}
+	more := max(m.ask(), 1) - m.total
+	m.ask = nil
+	m.total += more
+	m.free += more
 }
 
 // request is a pending request for memory.
@@ -238,9 +251,6 @@ func (b *Budget) WithBytes(ctx context.Context, n int64, fn func(context.Context
 
 // take acquires n bytes, at least one.
 func (b *Budget) take(ctx context.Context, a *Account, n int64, scoped bool) error {
-	if b.Prepare != nil && n >= PrepareFrom {
-		b.Prepare()
-	}
 	r := &request{account: a, n: n, scoped: scoped, ready: make(chan struct{})}
 	if b.ask(r) {
 		return r.err
@@ -264,6 +274,9 @@ func (b *Budget) ask(r *request) bool {
 	m := &b.memory
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if r.n > m.free {
+		m.determine()
+	}
 	first := !slices.ContainsFunc(m.waiting, func(w *request) bool { return w.account.operation().held == 0 })
 	if !b.decide(r, first) {
 		m.waiting = append(m.waiting, r)

@@ -3,11 +3,9 @@ package kernels
 import (
 	"cmp"
 	"errors"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // Remark is what a compiler reports about a function in an optimization record.
@@ -31,17 +29,27 @@ type Remarks struct {
 // scratch: the value of clang's -foptimization-record-passes.
 const RemarkPasses = "kernel-resource-usage|prologepilog|regalloc|loop-unroll|inline"
 
-// recordArch finds the architecture in the name of an optimization record, such
-// as those that clang chooses: NAME-hip-amdgcn-amd-amdhsa-gfx90a.opt.yaml.
-var recordArch = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|[/.-])(gfx[0-9a-z:+-]+)\.opt\.yaml$`) })
-
 // RecordArch returns the architecture in the name of an optimization record, or
-// "" if it has none.
+// "" if it has none. Clang chooses names such as NAME-hip-amdgcn-amd-amdhsa-gfx90a.opt.yaml.
 func RecordArch(name string) string {
-	if match := recordArch().FindStringSubmatch(name); match != nil {
-		return match[1]
+	name, ok := strings.CutSuffix(name, ".opt.yaml")
+	if !ok {
+		return ""
 	}
-	return ""
+	// A target ID can contain a hyphen, too: the architecture begins at the first gfx of which the
+	// rest is one.
+	const before, letters = "/.-", "0123456789abcdefghijklmnopqrstuvwxyz:+-"
+	for from := 0; ; from++ {
+		i := strings.Index(name[from:], "gfx")
+		if i < 0 {
+			return ""
+		}
+		from += i
+		rest := name[from+len("gfx"):]
+		if rest != "" && strings.Trim(rest, letters) == "" && (from == 0 || strings.IndexByte(before, name[from-1]) >= 0) {
+			return name[from:]
+		}
+	}
 }
 
 // Add adds the remarks of an optimization record for an architecture, which clang

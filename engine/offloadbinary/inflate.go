@@ -16,13 +16,23 @@ const (
 	maxRatioZlib = 1032
 )
 
-var zstdDecoder = sync.OnceValues(func() (*zstd.Decoder, error) {
-	return zstd.NewReader(nil,
-		zstd.WithDecoderConcurrency(0),
-		zstd.WithDecodeAllCapLimit(true),
-		zstd.WithDecoderMaxMemory(1<<40),
-		zstd.WithDecoderMaxWindow(1<<31))
-})
+var shared struct {
+	sync.Once
+	decoder *zstd.Decoder
+	err     error
+}
+
+// zstdDecoder returns the decoder of all packages.
+func zstdDecoder() (*zstd.Decoder, error) {
+	shared.Do(func() {
+		shared.decoder, shared.err = zstd.NewReader(nil,
+			zstd.WithDecoderConcurrency(0),
+			zstd.WithDecodeAllCapLimit(true),
+			zstd.WithDecoderMaxMemory(1<<40),
+			zstd.WithDecoderMaxWindow(1<<31))
+	})
+	return shared.decoder, shared.err
+}
 
 // stream returns the compressed data of the package, and reports whether it is
 // zstd.

@@ -1,8 +1,8 @@
 package target
 
 import (
+	"slices"
 	"strings"
-	"sync"
 )
 
 // Arch, SubArch, Vendor, OS, Env and ObjectFormat are the properties of a
@@ -195,22 +195,11 @@ func (t Triple) defaultFormat() ObjectFormat {
 	return formatELF
 }
 
-var (
-	fillNames sync.Once
-	archNames map[string]Arch // the names in archTable
-)
-
 func parseArch(s string) Arch {
-	fillNames.Do(func() {
-		archNames = make(map[string]Arch)
-		for _, e := range archTable {
-			for _, n := range e.names {
-				archNames[n] = e.arch
-			}
+	for i := range archTable {
+		if slices.Contains(archTable[i].names, s) {
+			return archTable[i].arch
 		}
-	})
-	if a, ok := archNames[s]; ok {
-		return a
 	}
 	switch {
 	case strings.HasPrefix(s, "kalimba"):

@@ -129,6 +129,22 @@ func (c *cursor) enter(id uint64) {
 	c.width, c.abbrevs, c.end = width, known[:len(known):len(known)], end
 }
 
+// records enters the block id that next has found, and calls visit with the code of each of its
+// records. It skips the blocks in it.
+func (c *cursor) records(id uint64, visit func(code uint64)) {
+	c.enter(id)
+	for c.err == nil {
+		switch e, id := c.next(); e {
+		case entryEnd:
+			return
+		case entryBlock:
+			c.skipBlock()
+		case entryRecord:
+			visit(c.begin(id))
+		}
+	}
+}
+
 // skipBlock skips the block that next has found.
 func (c *cursor) skipBlock() {
 	if _, end := c.block(); c.err == nil {

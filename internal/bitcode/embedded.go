@@ -121,29 +121,21 @@ func (m module) metadata(visit func(c *cursor, code, id uint64, strings *stringT
 			if id != metadataBlock {
 				return false
 			}
-			c.enter(id)
-			for c.err == nil {
-				switch e, id := c.next(); e {
-				case entryEnd:
-					return true
-				case entryBlock:
-					c.skipBlock()
-				case entryRecord:
-					code, first := c.begin(id), next
-					var strings *stringTable
-					switch code {
-					case metaStrings:
-						strings = c.stringTable()
-						next += strings.count
-					case metaName, metaKind, metaNamedNode, metaAttachment, metaDeclAttachment, metaIndexOffset, metaIndex:
-					default:
-						next++
-					}
-					if c.err == nil {
-						visit(c, code, first, strings)
-					}
+			c.records(id, func(code uint64) {
+				first := next
+				var strings *stringTable
+				switch code {
+				case metaStrings:
+					strings = c.stringTable()
+					next += strings.count
+				case metaName, metaKind, metaNamedNode, metaAttachment, metaDeclAttachment, metaIndexOffset, metaIndex:
+				default:
+					next++
 				}
-			}
+				if c.err == nil {
+					visit(c, code, first, strings)
+				}
+			})
 			return true
 		})
 	if err == errDone {
@@ -351,25 +343,16 @@ func (m module) values(record func(c *cursor, code, id uint64), constant func(c 
 			default:
 				return false
 			}
-			c.enter(id)
 			isBytes := false
-			for c.err == nil {
-				switch e, id := c.next(); e {
-				case entryEnd:
-					return true
-				case entryBlock:
-					c.skipBlock()
-				case entryRecord:
-					code := c.begin(id)
-					if code == cstSetType {
-						t, _ := c.operand()
-						isBytes = t < uint64(len(types)) && types[t] == typeBytes
-						continue
-					}
-					constant(c, code, next, isBytes)
-					next++
+			c.records(id, func(code uint64) {
+				if code == cstSetType {
+					t, _ := c.operand()
+					isBytes = t < uint64(len(types)) && types[t] == typeBytes
+					return
 				}
-			}
+				constant(c, code, next, isBytes)
+				next++
+			})
 			return true
 		})
 }
@@ -385,21 +368,12 @@ const (
 
 // types reads the type table.
 func (c *cursor) types() (types []typeInfo) {
-	c.enter(typeBlock)
-	for c.err == nil {
-		e, id := c.next()
-		if e == entryEnd {
-			break
-		}
-		if e == entryBlock {
-			c.skipBlock()
-			continue
-		}
+	c.records(typeBlock, func(code uint64) {
 		t := typeOther
 		var ops [2]uint64
-		switch c.begin(id) {
+		switch code {
 		case typeNumEntry, typeStructName:
-			continue
+			return
 		case typeInteger:
 			if w, _ := c.operand(); w == 8 {
 				t = typeByte
@@ -410,7 +384,7 @@ func (c *cursor) types() (types []typeInfo) {
 			}
 		}
 		types = append(types, t)
-	}
+	})
 	return types
 }
 

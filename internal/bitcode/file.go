@@ -141,40 +141,24 @@ func unwrap(data []byte) ([]byte, error) {
 // identification checks the identification block.
 func (c *cursor) identification() {
 	const epoch = 2
-	c.enter(identificationBlock)
-	for c.err == nil {
-		switch e, id := c.next(); e {
-		case entryEnd:
-			return
-		case entryBlock:
-			c.skipBlock()
-		case entryRecord:
-			if c.begin(id) == epoch {
-				if v, ok := c.operand(); ok && v != 0 {
-					c.fail("bitcode of epoch %d, expected 0", v)
-				}
+	c.records(identificationBlock, func(code uint64) {
+		if code == epoch {
+			if v, ok := c.operand(); ok && v != 0 {
+				c.fail("bitcode of epoch %d, expected 0", v)
 			}
 		}
-	}
+	})
 }
 
 // table returns the blob in a string or symbol table block.
 func (c *cursor) table(id uint64) (t []byte) {
 	const tableBlob = 1
-	c.enter(id)
-	for c.err == nil {
-		switch e, id := c.next(); e {
-		case entryEnd:
-			return t
-		case entryBlock:
-			c.skipBlock()
-		case entryRecord:
-			if c.begin(id) == tableBlob && c.rest != nil {
-				t = c.text()
-			}
+	c.records(id, func(code uint64) {
+		if code == tableBlob && c.rest != nil {
+			t = c.text()
 		}
-	}
-	return nil
+	})
+	return t
 }
 
 // walk reads the module block. It calls record for each record, with the cursor

@@ -23,16 +23,8 @@ type Global struct {
 // Globals returns the global values of the modules of a bitcode file, except
 // those reserved by LLVM (llvm.*).
 func Globals(data []byte) ([]Global, error) {
-	f, err := open(data)
-	if err != nil {
-		return nil, err
-	}
 	var globals []Global
-	for _, m := range f.modules {
-		s := symbolScan{module: m}
-		if err := m.walk(s.record, s.block); err != nil {
-			return nil, err
-		}
+	err := scanSymbols(data, func(s *symbolScan) {
 		for _, g := range s.globals {
 			if g.meta || isLLVM(g.name) {
 				continue
@@ -42,6 +34,6 @@ func Globals(data []byte) ([]Global, error) {
 				Weak: g.weak, Constant: g.constant, AddressSpace: g.space,
 			})
 		}
-	}
-	return globals, nil
+	})
+	return globals, err
 }

@@ -10,21 +10,13 @@ const (
 // define, in their order: functions with the kernel calling convention of
 // amdgcn or NVPTX.
 func Kernels(data []byte) ([]string, error) {
-	f, err := open(data)
-	if err != nil {
-		return nil, err
-	}
 	var names []string
-	for _, m := range f.modules {
-		s := symbolScan{module: m}
-		if err := m.walk(s.record, s.block); err != nil {
-			return nil, err
-		}
+	err := scanSymbols(data, func(s *symbolScan) {
 		for _, g := range s.globals {
 			if g.kind == function && g.defined && (g.call == callPTXKernel || g.call == callAMDGPUKernel) {
 				names = append(names, string(g.name))
 			}
 		}
-	}
-	return names, nil
+	})
+	return names, err
 }

@@ -103,6 +103,22 @@ type symbolScan struct {
 	names    uint64 // bytes of names in the string table
 }
 
+// scanSymbols calls visit with the global values of each module of a bitcode file.
+func scanSymbols(data []byte, visit func(s *symbolScan)) error {
+	f, err := open(data)
+	if err != nil {
+		return err
+	}
+	for _, m := range f.modules {
+		s := symbolScan{module: m}
+		if err := m.walk(s.record, s.block); err != nil {
+			return err
+		}
+		visit(&s)
+	}
+	return nil
+}
+
 // minGlobal is less than the number of bytes that any writer uses for a global
 // value. A module with more values than that allows was crafted to exhaust
 // memory.
@@ -199,19 +215,9 @@ func (s *symbolScan) block(c *cursor, id uint64) bool {
 		vstEntry   = 1 // value, name
 		vstFnEntry = 3 // value, offset, name
 	)
-	c.enter(id)
-	for c.err == nil {
-		e, id := c.next()
-		if e == entryEnd {
-			break
-		}
-		if e == entryBlock {
-			c.skipBlock()
-			continue
-		}
-		code := c.begin(id)
+	c.records(id, func(code uint64) {
 		if code != vstEntry && code != vstFnEntry {
-			continue
+			return
 		}
 		v, ok := c.operand()
 		if code == vstFnEntry {
@@ -220,6 +226,6 @@ func (s *symbolScan) block(c *cursor, id uint64) bool {
 		if ok && v < uint64(len(s.globals)) {
 			s.globals[v].name = c.text()
 		}
-	}
+	})
 	return true
 }

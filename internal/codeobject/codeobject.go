@@ -28,6 +28,8 @@ type Object struct {
 	Kernels []Kernel
 	// Sections are the sections in file order; empty without section headers.
 	Sections []Section
+	// Clang is the newest release of clang that the section .comment names, 0 without one: strip removes the section.
+	Clang int
 	// Variables is the number of exported variables: data symbols that are
 	// neither kernel descriptors nor __hip_cuid_*.
 	Variables int
@@ -49,18 +51,14 @@ type Kernel struct {
 	// contain any bytes.
 	Name, Symbol []byte
 
-	KernargSize, LDS, Scratch      *int64 // bytes; scratch per lane
-	WavefrontSize                  *int64
-	SGPRs, VGPRs, AGPRs            *int64
-	SGPRSpills, VGPRSpills         *int64
-	MaxWorkgroupSize               *int64
-	ReqdWorkgroupSize, ClusterDims *[3]int64
-	DynamicStack                   *bool
-	WGPMode                        *bool
-	UniformWorkgroupSize           *bool
-	MaxWorkgroups                  [3]*int64
-	// Kind is "init", "fini" or "normal", or "" without the key.
-	Kind string
+	KernargSize, LDS, Scratch *int64 // bytes; scratch per lane
+	WavefrontSize             *int64
+	SGPRs, VGPRs, AGPRs       *int64
+	SGPRSpills, VGPRSpills    *int64
+	MaxWorkgroupSize          *int64
+	ReqdWorkgroupSize         *[3]int64
+	DynamicStack              *bool
+	WGPMode                   *bool
 
 	// CodeSize is the size of the kernel's code in bytes, not including functions
 	// that it calls; nil if the symbol is missing.
@@ -77,8 +75,6 @@ type Kernel struct {
 type OpenMP struct {
 	// Mode is 1 for generic, 2 for SPMD, 3 for generic code transformed to SPMD.
 	Mode uint8
-	// The limits are 0 if the image does not state them.
-	MinThreads, MaxThreads, MinTeams, MaxTeams int32
 }
 
 // Is reports whether data begins like an AMD code object: a 64-bit ELF file for
@@ -95,6 +91,7 @@ func Parse(data []byte) (*Object, error) {
 		return nil, err
 	}
 	o := &Object{CodeObject: targetOf(data), Relocatable: f.Format == object.ELFRelocatable, Sections: f.sectionList(), elf: f}
+	o.Clang = f.clang()
 	if err := f.readSymbols(); err != nil {
 		return nil, err
 	}
@@ -165,13 +162,10 @@ func (o *Object) complete(k *Kernel) {
 	if s := o.elf.find(k.Symbol, ""); s != nil && o.Version > 2 {
 		k.Descriptor = parseDescriptor(o.elf.Contents(s, descriptorSize))
 	}
-	const environment = 24 // number of its bytes that are read
+	const environment = 24 // the smallest size, in bytes
 	if s := o.elf.find(k.Name, "_kernel_environment"); s != nil {
 		if b := o.elf.Contents(s, environment); b != nil {
-			k.OpenMP = &OpenMP{
-				Mode: b[2], MinThreads: int32(u32(b[4:])), MaxThreads: int32(u32(b[8:])),
-				MinTeams: int32(u32(b[12:])), MaxTeams: int32(u32(b[16:])),
-			}
+			k.OpenMP = &OpenMP{Mode: b[2]}
 		}
 	} else if s := o.elf.find(k.Name, "_exec_mode"); s != nil {
 		if b := o.elf.Contents(s, 1); b != nil {

@@ -57,9 +57,9 @@ func TestParse(t *testing.T) {
 				Name: []byte("_Z4gemmPf"), Symbol: []byte("_Z4gemmPf.kd"),
 				KernargSize: num(280), LDS: num(70000), Scratch: num(16), WavefrontSize: num(64),
 				SGPRs: num(24), VGPRs: num(65), AGPRs: num(0), SGPRSpills: num(1), VGPRSpills: num(2),
-				MaxWorkgroupSize: num(256), ReqdWorkgroupSize: &[3]int64{16, 16, 1}, ClusterDims: &[3]int64{2, 1, 1},
-				DynamicStack: yes(false), WGPMode: yes(true), UniformWorkgroupSize: yes(true),
-				MaxWorkgroups: [3]*int64{num(10), num(20), nil}, Kind: "normal", CodeSize: num(1536),
+				MaxWorkgroupSize: num(256), ReqdWorkgroupSize: &[3]int64{16, 16, 1},
+				DynamicStack: yes(false), WGPMode: yes(true),
+				CodeSize:   num(1536),
 				Descriptor: &codeobject.Descriptor{Rsrc1: 8 | 2<<6, Rsrc3: 7},
 			}
 			if diff := cmp.Diff(want, o.Kernels[0]); diff != "" {
@@ -148,7 +148,7 @@ func TestOpenMP(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []*codeobject.OpenMP{{Mode: 3, MaxThreads: 256}, {Mode: 2}, nil}
+	want := []*codeobject.OpenMP{{Mode: 3}, {Mode: 2}, nil}
 	for i, k := range o.Kernels {
 		if diff := cmp.Diff(want[i], k.OpenMP); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", k.Name, diff)

@@ -8,11 +8,7 @@ const descriptorSize = 64
 // Descriptor is a kernel descriptor, which the GPU's command processor reads at
 // a launch. More registers may be allocated than the code uses.
 type Descriptor struct {
-	LDS, Scratch, Kernarg uint32 // bytes; 0 for unspecified kernarg
-	CodeOffset            int64  // from the descriptor to the code
-	Rsrc1, Rsrc2, Rsrc3   uint32
-	Properties            uint16
-	Preload               uint16
+	Rsrc1, Rsrc3 uint32
 }
 
 // parseDescriptor parses a descriptor. It returns nil for nil.
@@ -20,10 +16,7 @@ func parseDescriptor(b []byte) *Descriptor {
 	if len(b) < descriptorSize {
 		return nil
 	}
-	return &Descriptor{
-		LDS: u32(b), Scratch: u32(b[4:]), Kernarg: u32(b[8:]), CodeOffset: int64(binary.LittleEndian.Uint64(b[16:])),
-		Rsrc3: u32(b[44:]), Rsrc1: u32(b[48:]), Rsrc2: u32(b[52:]), Properties: u16(b[56:]), Preload: u16(b[58:]),
-	}
+	return &Descriptor{Rsrc3: u32(b[44:]), Rsrc1: u32(b[48:])}
 }
 
 // VGPRBlocks returns the number of VGPR blocks allocated to a wave.

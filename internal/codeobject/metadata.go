@@ -68,8 +68,6 @@ func (m *metadata) kernel(index int) (k Kernel) {
 			k.Name = m.text(key)
 		case ".symbol":
 			k.Symbol = m.text(key)
-		case ".kind":
-			k.Kind = string(m.text(key))
 		case ".kernarg_segment_size":
 			k.KernargSize = m.number(key)
 		case ".group_segment_fixed_size":
@@ -92,20 +90,10 @@ func (m *metadata) kernel(index int) (k Kernel) {
 			k.MaxWorkgroupSize = m.number(key)
 		case ".reqd_workgroup_size":
 			k.ReqdWorkgroupSize = m.triple(key)
-		case ".cluster_dims":
-			k.ClusterDims = m.triple(key)
 		case ".uses_dynamic_stack":
 			k.DynamicStack = m.truth(key)
 		case ".workgroup_processor_mode":
 			k.WGPMode = m.truth(key)
-		case ".uniform_work_group_size":
-			k.UniformWorkgroupSize = m.truth(key)
-		case ".max_num_workgroups_x", ".max_num_work_groups_x":
-			k.MaxWorkgroups[0] = m.number(key)
-		case ".max_num_workgroups_y", ".max_num_work_groups_y":
-			k.MaxWorkgroups[1] = m.number(key)
-		case ".max_num_workgroups_z", ".max_num_work_groups_z":
-			k.MaxWorkgroups[2] = m.number(key)
 		default:
 			return false
 		}

@@ -32,6 +32,9 @@ func (s *Outputs) MakeDir(name string) error {
 		}
 		missing = append(missing, dir)
 	}
+	if len(missing) > 0 {
+		protect()
+	}
 	for _, dir := range slices.Backward(missing) {
 		if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fileError(name, err)

@@ -135,7 +135,7 @@ func (r *Root) openNamed(name string) (*Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(path)
+	f, err := openBlocking(path)
 	if err != nil {
 		return nil, fileError(name, err)
 	}
@@ -215,7 +215,11 @@ func (r *Root) openFile(name string, f *os.File) (*Input, error) {
 
 // readStream reads in to its end. Its buffer grows with the bytes read.
 func (r *Root) readStream(name string, in io.Reader) ([]byte, error) {
-	most := cmp.Or(r.MaxStream, usualMaxStream)
+	var most int64
+	if r.MaxStream != nil {
+		most = r.MaxStream()
+	}
+	most = cmp.Or(most, usualMaxStream)
 	b, err := io.ReadAll(io.LimitReader(in, most+1))
 	if err != nil {
 		return nil, fileError(name, err)

@@ -150,7 +150,7 @@ func (o *Output) compare() bool {
 	if !o.later.Load() || o.err != nil || o.size > 0 || o.pos != int64(len(o.buf)) || o.pos != o.before.Size() || o.mode != usualMode || o.exactMode {
 		return false
 	}
-	f, err := os.Open(o.target)
+	f, err := openBlocking(o.target)
 	if err != nil {
 		return false
 	}
@@ -159,7 +159,7 @@ func (o *Output) compare() bool {
 	if err != nil || !os.SameFile(fi, o.before) || fi.Size() != o.pos {
 		return false
 	}
-	var block [32 << 10]byte
+	block := make([]byte, min(len(o.buf), 32<<10))
 	for rest := o.buf; len(rest) > 0; {
 		n, err := f.Read(block[:min(len(rest), len(block))])
 		if err != nil || !bytes.Equal(block[:n], rest[:n]) {
@@ -520,6 +520,7 @@ func notPermitted(err error) bool {
 
 // overwrite copies the finished file to the one that it replaces.
 func (o *Output) overwrite() error {
+	protect()
 	from := o.file
 	if from == nil {
 		var err error

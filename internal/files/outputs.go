@@ -296,6 +296,9 @@ func (s *Outputs) Commit() (err error) {
 	if err := s.root.unchanged(); err != nil {
 		return err
 	}
+	if len(s.list) > 1 {
+		protect()
+	}
 	for _, o := range s.list {
 		if o.pieces != nil {
 			if err := o.send(); err != nil {

@@ -23,10 +23,10 @@ type Root struct {
 	// Stdin is read to its end if an input is named "-". If nil, that name is an
 	// error.
 	Stdin io.Reader
-	// MaxStream limits the bytes of standard input, or of a pipe or device, that are
-	// read into memory; 0 means 8 GiB. While reading, up to twice as much memory is
-	// in use.
-	MaxStream int64
+	// MaxStream returns the limit of the bytes of standard input, or of a pipe or
+	// device, that are read into memory; nil or 0 means 8 GiB. While reading, up to
+	// twice as much memory is in use.
+	MaxStream func() int64
 	// Stdout receives, on commit, the content of outputs named "-". If nil, that
 	// name is an error.
 	Stdout io.Writer

@@ -24,6 +24,9 @@ func identify(path string, _ fs.FileInfo) fileID {
 // inodeOf returns noInode: files have no numbers here.
 func inodeOf(fs.FileInfo) uint64 { return noInode }
 
+// openBlocking opens a file for reading.
+func openBlocking(path string) (*os.File, error) { return os.Open(path) }
+
 func mapFile(*os.File, int) ([]byte, error) { return nil, errors.ErrUnsupported }
 
 func unmap([]byte) error { return nil }

@@ -128,3 +128,35 @@ func TestTempInode(t *testing.T) {
 		}
 	}
 }
+
+// Protect is called before a transaction makes what a killed process would leave, and not for one new
+// file or one that stays as it is.
+func TestProtect(t *testing.T) {
+	defer func() { Protect = nil }()
+	for name, test := range map[string]struct {
+		write func(*Outputs)
+		want  bool
+	}{
+		"a new file":    {func(outs *Outputs) { create(t, outs, "new", "x") }, false},
+		"the same file": {func(outs *Outputs) { create(t, outs, "old", "old") }, false},
+		"another file":  {func(outs *Outputs) { create(t, outs, "old", "x") }, true},
+		"several files": {func(outs *Outputs) { create(t, outs, "a", "x"); create(t, outs, "b", "x") }, true},
+		"a directory":   {func(outs *Outputs) { outs.MakeDir("dir") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			root, dir := tree(t, map[string]string{"old": "old"})
+			if f, err := openUnnamed(dir, usualMode); err != nil {
+				t.Skip("files always have names here: ", err)
+			} else {
+				f.Close()
+			}
+			got := false
+			Protect = func() { got = true }
+			outs := root.Outputs()
+			test.write(outs)
+			if err := outs.Commit(); err != nil || got != test.want {
+				t.Errorf("got %v, called %t, want no error and %t", err, got, test.want)
+			}
+		})
+	}
+}

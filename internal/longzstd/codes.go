@@ -27,7 +27,8 @@ const (
 	maxOffCode   = 31
 )
 
-func init() {
+// fillCodes fills the tables of codes.
+func fillCodes() {
 	fill := func(codes, extra []uint8) {
 		v := 0
 		for code, n := range extra {

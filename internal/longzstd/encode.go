@@ -130,9 +130,21 @@ var blocks = sync.Pool{New: func() any { return &block{seqs: make([]sequence, 0,
 // pipelineSize is the least size of a source for which a second core is worth while.
 const pipelineSize = 2 * blockSize
 
+var filled sync.Once
+
+// prepare fills the tables of the package, which only encoders need.
+func prepare() {
+	filled.Do(func() {
+		fillCodes()
+		fillLogs()
+		buildPredefined()
+	})
+}
+
 // encode calls code for the frame's header (a nil block) and then for every block in order,
 // one at a time.
 func encode(ctx context.Context, src []byte, e effort, o Options, code func(*blockWriter, *block) error) error {
+	prepare()
 	w := blockWriter{mostLeaves: e.leaves}
 	w.reset()
 	if err := code(&w, nil); err != nil {

@@ -213,7 +213,8 @@ const fixedShift = 8
 
 var log2Table [1<<maxTableLog + 2]uint32
 
-func init() {
+// fillLogs fills log2Table.
+func fillLogs() {
 	// Integers only, so that every platform makes the same choices.
 	for i := 1; i < len(log2Table); i++ {
 		whole := bits.Len32(uint32(i)) - 1
@@ -286,7 +287,7 @@ const (
 
 var tableLogLimit = [3]int{9, 8, 9}
 
-func init() {
+func buildPredefined() {
 	predefined[litLenTable].build(6, 35)
 	predefined[offsetTable].build(5, 28)
 	predefined[matchLenTable].build(6, 52)

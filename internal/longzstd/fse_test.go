@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
+func init() { prepare() } // tests call parts of the encoder
+
 // readCounts is a decoder's reading of a table description, RFC 8878 section 4.1.1.
 func readCounts(b []byte) (log int, norm []int16, size int) {
 	pos := 0

@@ -35,7 +35,7 @@ func BenchmarkAddSections(b *testing.B) {
 	b.SetBytes(int64(len(in)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := AddSections(content.Memory(in), add, nowhere{}); err != nil {
+		if err := Rewrite(content.Memory(in), Edits{Add: add}, nowhere{}); err != nil {
 			b.Fatal(err)
 		}
 	}

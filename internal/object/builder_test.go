@@ -88,7 +88,7 @@ func TestParts(t *testing.T) {
 	for name, b := range map[string]interface {
 		Section(BuilderSection) SectionID
 		Write(content.Sink) error
-	}{"ELF": NewBuilder(elf.MachineX8664), "COFF": NewCOFFBuilder()} {
+	}{"ELF": NewBuilder(elf.MachineX8664), "COFF": new(COFFBuilder)} {
 		b.Section(section)
 		b.Section(after)
 		var out content.Buffer

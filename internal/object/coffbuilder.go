@@ -33,9 +33,6 @@ type coffBuilderSymbol struct {
 	fallback SymbolID // of a weak symbol
 }
 
-// NewCOFFBuilder returns a COFFBuilder.
-func NewCOFFBuilder() *COFFBuilder { return new(COFFBuilder) }
-
 // Section adds a section. Sections keep the order of the calls.
 func (b *COFFBuilder) Section(s BuilderSection) SectionID {
 	b.sections = append(b.sections, s)

@@ -4,7 +4,7 @@
 //
 // Files are read from an untrusted, mapped []byte: every count, offset and
 // string is checked before it is used, and nothing is copied. The output of
-// Rewrite, AddSections and RemoveSections has the layout of llvm-objcopy 22,
+// Rewrite and RemoveSections has the layout of llvm-objcopy 22,
 // byte for byte, so that bundles of this package and of LLVM are identical
 // files. Builder writes new ELF objects.
 package object

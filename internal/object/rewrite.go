@@ -78,11 +78,6 @@ func Rewrite(in content.Content, e Edits, out content.Sink) error {
 	}
 }
 
-// AddSections appends sections to the object in.
-func AddSections(in content.Content, add []NewSection, out content.Sink) error {
-	return Rewrite(in, Edits{Add: add}, out)
-}
-
 // RemoveSections removes the sections of in that match selects.
 func RemoveSections(in content.Content, match func(name []byte) bool, out content.Sink) error {
 	return Rewrite(in, Edits{Remove: match}, out)

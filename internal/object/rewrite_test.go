@@ -361,7 +361,7 @@ func (f *failing) Zeros(n int64) error            { return f.step() }
 func TestSinkErrors(t *testing.T) {
 	in := content.Memory(fixture(t, "x86_64.o"))
 	for n := range 8 {
-		if err := AddSections(in, nil, &failing{n}); err != errFull {
+		if err := Rewrite(in, Edits{}, &failing{n}); err != errFull {
 			t.Errorf("after %d calls: got %v", n, err)
 		}
 	}

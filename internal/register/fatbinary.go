@@ -100,7 +100,7 @@ func newBare(number uint16, coff bool) (*module, error) {
 	}
 	m := &module{machine: machine, outside: map[string]object.SymbolID{}, unwinding: unwinding{common: machine.code.common, prel32: machine.prel32}}
 	if coff {
-		m.builder = object.NewCOFFBuilder()
+		m.builder = new(object.COFFBuilder)
 	} else {
 		m.builder = object.NewBuilder(number)
 	}

@@ -24,8 +24,6 @@ const function = "__hipRegisterFunction"
 // maxKernels is the largest number of calls and entries that are read.
 const maxKernels = 1 << 20
 
-var le = binary.LittleEndian
-
 // Kernels returns the names of the kernels, sorted. complete reports whether the file registers no
 // others: it is false if a name was not found.
 func Kernels(c content.Content) (names []string, complete bool, err error) {
@@ -101,12 +99,12 @@ func (r *reader) entries() error {
 	}
 	for at := 0; at+entrySize <= len(data) && at/entrySize < maxKernels; at += entrySize {
 		e := data[at:]
-		if le.Uint16(e[kindAt:]) != hip || le.Uint64(e[sizeAt:]) != 0 {
+		if binary.LittleEndian.Uint16(e[kindAt:]) != hip || binary.LittleEndian.Uint64(e[sizeAt:]) != 0 {
 			continue
 		}
 		name, ok := pointers[s.Addr+uint64(at)+nameAt]
 		if !ok {
-			name = le.Uint64(e[nameAt:]) // in a program at fixed addresses
+			name = binary.LittleEndian.Uint64(e[nameAt:]) // in a program at fixed addresses
 		}
 		r.add(name)
 	}
@@ -128,7 +126,7 @@ func (r *reader) calls(slots []uint64) {
 			}
 			at += i
 			stub := addr + uint64(at)
-			if !isSlot[stub+6+uint64(int64(int32(le.Uint32(code[at+2:]))))] {
+			if !isSlot[stub+6+uint64(int64(int32(binary.LittleEndian.Uint32(code[at+2:]))))] {
 				continue
 			}
 			// endbr64 and the prefix bnd can precede the jump.
@@ -144,11 +142,11 @@ func (r *reader) calls(slots []uint64) {
 			size := 0
 			switch {
 			case code[at] == 0xe8: // call n
-				if isTarget[addr+uint64(at)+5+uint64(int64(int32(le.Uint32(code[at+1:]))))] {
+				if isTarget[addr+uint64(at)+5+uint64(int64(int32(binary.LittleEndian.Uint32(code[at+1:]))))] {
 					size = 5
 				}
 			case code[at] == 0xff && code[at+1] == 0x15: // call [rip + n]
-				if isSlot[addr+uint64(at)+6+uint64(int64(int32(le.Uint32(code[at+2:]))))] {
+				if isSlot[addr+uint64(at)+6+uint64(int64(int32(binary.LittleEndian.Uint32(code[at+2:]))))] {
 					size = 6
 				}
 			}
@@ -195,7 +193,7 @@ func (r *reader) argument(code []byte, addr uint64) {
 			if after > len(code) {
 				continue
 			}
-			value := uint64(le.Uint32(code[after-4:]))
+			value := uint64(binary.LittleEndian.Uint32(code[after-4:]))
 			if form.relative {
 				value = addr + uint64(after) + uint64(int64(int32(value)))
 			}

@@ -11,6 +11,8 @@ import (
 	"github.com/rules-offload/rules_offload/internal/elf"
 )
 
+var le = binary.LittleEndian
+
 // library is a shared library with a constructor that registers kernels, through its procedure linkage
 // table or through the pointer of the loader. It is a file with one segment at address 0.
 type library struct {

@@ -483,6 +483,7 @@ func TestImports(t *testing.T) {
 			for _, slow := range []struct{ path, instead string }{
 				{"google.golang.org/protobuf", "decode messages without descriptors"},
 				{"debug/", "use internal/elf, internal/object and internal/linetable"},
+				{"regexp", "search with package strings"},
 				{"net/url", "decode names in the package itself"},
 				{"go.yaml.in/yaml", "see internal/codeobject/yaml.go"},
 				{"github.com/zeebo/xxh3", "use internal/xxh3"},

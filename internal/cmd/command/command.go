@@ -28,6 +28,10 @@ type Call struct {
 	// Worker reports whether the call is a worker request, which has no environment, and whose
 	// paths are not relative to the directory of the process.
 	Worker bool
+	// Protect makes the call handle signals, so that it can clean up. Call it before the call starts
+	// processes or writes files that are no outputs of its Session, which does so itself. It is nil where
+	// the call always does.
+	Protect func()
 	// LookupEnv looks up an environment variable. In a worker, no variable is set.
 	LookupEnv func(name string) (value string, set bool)
 }

@@ -8,15 +8,15 @@ import (
 )
 
 // counters are the beginnings of flags that count what a program executes, and the flags that disable them.
-var counters = map[string]string{
-	"--coverage":               "",
-	"-fcoverage-mapping":       "-fno-coverage-mapping",
-	"-fcs-profile-generate":    "",
-	"-fprofile-arcs":           "-fno-profile-arcs",
-	"-fprofile-generate":       "-fno-profile-generate",
-	"-fprofile-instr-generate": "-fno-profile-instr-generate",
-	"-fprofile-instrument=":    "",
-	"-ftest-coverage":          "-fno-test-coverage",
+var counters = []struct{ beginning, off string }{
+	{"--coverage", ""},
+	{"-fcoverage-mapping", "-fno-coverage-mapping"},
+	{"-fcs-profile-generate", ""},
+	{"-fprofile-arcs", "-fno-profile-arcs"},
+	{"-fprofile-generate", "-fno-profile-generate"},
+	{"-fprofile-instr-generate", "-fno-profile-instr-generate"},
+	{"-fprofile-instrument=", ""},
+	{"-ftest-coverage", "-fno-test-coverage"},
 }
 
 // checkCounters returns an error if a command line of clang has code for GPUs count what it executes. Nothing
@@ -30,11 +30,11 @@ func checkCounters(command []string) error {
 		if command[i] == "-Xarch_host" {
 			continue
 		}
-		for beginning, off := range counters {
-			if strings.HasPrefix(arg, beginning) {
-				enabled[beginning] = arg
-			} else if arg == off {
-				delete(enabled, beginning)
+		for _, flag := range counters {
+			if strings.HasPrefix(arg, flag.beginning) {
+				enabled[flag.beginning] = arg
+			} else if arg == flag.off {
+				delete(enabled, flag.beginning)
 			}
 		}
 	}

@@ -6,11 +6,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 )
-
-// missing matches clang's error for an include that it does not find.
-const missing = `(?m)^(.+):(\d+):\d+: (?:fatal )?error: '([^'\n]+)' file not found\r?$`
 
 // maxMessages limits the part of clang's messages that is searched, in bytes.
 const maxMessages = 1 << 20
@@ -19,6 +16,7 @@ const maxMessages = 1 << 20
 type messages struct {
 	to   io.Writer
 	kept bytes.Buffer
+	all  bool // whether to get the messages for a terminal, too
 }
 
 // Write passes messages on.
@@ -30,8 +28,11 @@ func (m *messages) Write(text []byte) (int, error) {
 // explain says what to do about an include of a file that exists beside the file that includes it,
 // and that a sandbox does not show to clang.
 func (m *messages) explain() {
-	for _, match := range regexp.MustCompile(missing).FindAllSubmatch(m.kept.Bytes(), -1) {
-		from, line, name := string(match[1]), match[2], string(match[3])
+	for text := range strings.Lines(m.kept.String()) {
+		from, line, name, ok := missing(strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r"))
+		if !ok {
+			continue
+		}
 		file, err := filepath.EvalSymlinks(from)
 		if err != nil {
 			continue
@@ -41,6 +42,33 @@ func (m *messages) explain() {
 		}
 	}
 }
+
+// missing parses clang's error for an include that it does not find:
+// a.hip:3:10: fatal error: 'b.h' file not found
+func missing(text string) (from, line, name string, ok bool) {
+	text, ok = strings.CutSuffix(text, "' file not found")
+	i := strings.LastIndexByte(text, '\'')
+	if !ok || i < 0 || i == len(text)-1 {
+		return "", "", "", false
+	}
+	text, name = text[:i], text[i+1:]
+	if text, ok = strings.CutSuffix(text, ": error: "); !ok {
+		if text, ok = strings.CutSuffix(text, ": fatal error: "); !ok {
+			return "", "", "", false
+		}
+	}
+	text, column := cutLast(text)
+	from, line = cutLast(text)
+	return from, line, name, from != "" && isNumber(line) && isNumber(column)
+}
+
+// cutLast cuts text around its last colon.
+func cutLast(text string) (before, after string) {
+	i := max(strings.LastIndexByte(text, ':'), 0)
+	return text[:i], strings.TrimPrefix(text[i:], ":")
+}
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
 
 // isTerminal reports whether a file is a device such as a terminal, for which clang uses colors.
 func isTerminal(f *os.File) bool {

@@ -10,9 +10,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
-// CoverageJSON prints the verdicts of a coverage check as a JSON object.
-func CoverageJSON(w io.Writer, r *coverage.Report) error { return writeJSON(w, r) }
-
 // Coverage prints the verdicts of a coverage check as a table with a row for each file and mode
 // of a GPU. If code is in kpack archives, the table has a column for them.
 func Coverage(w io.Writer, r *coverage.Report) error {
@@ -56,9 +53,6 @@ func archiveOf(m *coverage.ModeReport) string {
 	}
 	return orDash(printable.Name(m.Code[0].Archive))
 }
-
-// PackageJSON prints the faults of packages as a JSON object.
-func PackageJSON(w io.Writer, r *engine.PackageReport) error { return writeJSON(w, r) }
 
 // Package prints the faults of packages, one in each line: the file, what is wrong and what to do.
 func Package(w io.Writer, r *engine.PackageReport) error {

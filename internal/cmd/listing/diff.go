@@ -10,9 +10,6 @@ import (
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
-// DiffJSON prints a difference as a JSON object.
-func DiffJSON(w io.Writer, d *kernels.Diff) error { return writeJSON(w, d) }
-
 // Diff prints a difference: a table of architectures, one of kernels, and how
 // many kernels differ.
 func Diff(w io.Writer, d *kernels.Diff) error {

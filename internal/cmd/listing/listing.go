@@ -63,11 +63,11 @@ func ImagesJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
 			all = append(all, img)
 		}
 	}
-	return writeJSON(w, all)
+	return JSON(w, all)
 }
 
-// writeJSON prints v as JSON with an indentation of two spaces.
-func writeJSON(w io.Writer, v any) error {
+// JSON prints v as JSON with an indentation of two spaces, and control characters escaped.
+func JSON(w io.Writer, v any) error {
 	encoder := json.NewEncoder(printable.JSON(w))
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
@@ -166,7 +166,7 @@ func Summary(w io.Writer, files []*engine.DeviceFile) error {
 
 // SummaryJSON prints the totals of files for each architecture as a JSON array.
 func SummaryJSON(w io.Writer, files []*engine.DeviceFile) error {
-	return writeJSON(w, totals(files))
+	return JSON(w, totals(files))
 }
 
 // KernelsJSON prints the kernels of files as a JSON array, each on a line of its
@@ -244,7 +244,7 @@ func sourceReports(files []*engine.DeviceFile, named bool) []*kernels.SourceRepo
 
 // SourcesJSON writes the bytes of code from each line of source as JSON: an object for each image.
 func SourcesJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
-	return writeJSON(w, sourceReports(files, named))
+	return JSON(w, sourceReports(files, named))
 }
 
 // Sources writes the bytes of code from each line of source as a table, the largest of each image first.
@@ -289,7 +289,7 @@ func sectionReports(files []*engine.DeviceFile, named bool) []*kernels.SectionRe
 
 // SectionsJSON writes the sections of images as JSON: an object for each image.
 func SectionsJSON(w io.Writer, files []*engine.DeviceFile, named bool) error {
-	return writeJSON(w, sectionReports(files, named))
+	return JSON(w, sectionReports(files, named))
 }
 
 // Sections writes the sections of images as a table, in the order of the images.

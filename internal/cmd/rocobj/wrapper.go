@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -35,7 +34,7 @@ offload extract writes images of any form.
 // wrapper is a run of roc-obj.
 type wrapper struct {
 	call        *command.Call
-	matches     *regexp.Regexp
+	target      string // a regular expression
 	outdir      string
 	replace     string
 	disassemble bool
@@ -49,8 +48,8 @@ type embedded struct {
 
 // Wrapper runs a command line of roc-obj and returns its exit code: that of the first command that fails, or 1.
 func Wrapper(ctx context.Context, call *command.Call) int {
-	w := &wrapper{call: call, matches: regexp.MustCompile("")}
-	names, help, err := w.options(call.Args)
+	w := &wrapper{call: call}
+	names, help, err := w.options(ctx, call.Args)
 	if help {
 		fmt.Fprintf(call.Stdout, wrapperHelp, call.Name)
 		return 0
@@ -70,7 +69,7 @@ func Wrapper(ctx context.Context, call *command.Call) int {
 }
 
 // options reads the options before the first operand, and returns the operands.
-func (w *wrapper) options(args []string) (operands []string, help bool, err error) {
+func (w *wrapper) options(ctx context.Context, args []string) (operands []string, help bool, err error) {
 	long := map[string]string{"--help": "-h", "--target-id": "-t", "--outdir": "-o", "--replace-string": "-I", "--replace": "-i", "--disassemble": "-d"}
 	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
 		word := args[0]
@@ -104,7 +103,8 @@ func (w *wrapper) options(args []string) (operands []string, help bool, err erro
 			case "h":
 				return nil, true, nil
 			case "t":
-				if w.matches, err = regexp.CompilePOSIX(value); err != nil {
+				w.target = value
+				if _, err = w.matches(ctx, ""); err != nil {
 					return nil, false, fmt.Errorf("-t: found %q, expected a POSIX extended regular expression: %w", value, err)
 				}
 			case "o":
@@ -217,7 +217,12 @@ func (w *wrapper) extract(ctx context.Context, name string) ([]string, error) {
 	var outputs []string
 	var extractions []engine.Extraction
 	for _, image := range all {
-		if image.Size == 0 || !w.matches.MatchString(image.ID) {
+		if image.Size == 0 {
+			continue
+		}
+		if matches, err := w.matches(ctx, image.ID); err != nil {
+			return nil, err
+		} else if !matches {
 			continue
 		}
 		if strings.ContainsAny(image.ID, "/\\\x00") {
@@ -232,6 +237,26 @@ func (w *wrapper) extract(ctx context.Context, name string) ([]string, error) {
 	}
 	_, err = w.call.Session.Extract(ctx, f, extractions)
 	return outputs, err
+}
+
+// matches reports whether an entry ID matches the expression of -t. It asks grep, because package regexp
+// would initialise its tables in every call of every tool.
+func (w *wrapper) matches(ctx context.Context, id string) (bool, error) {
+	if w.target == "" {
+		return true, nil
+	}
+	cmd := exec.CommandContext(ctx, "grep", "-E", "-e", w.target)
+	cmd.Env = append(os.Environ(), "LC_ALL=C")
+	cmd.Stdin = strings.NewReader(id + "\n")
+	_, err := cmd.Output()
+	var exit *exec.ExitError
+	switch {
+	case !errors.As(err, &exit):
+		return err == nil, err
+	case exit.ExitCode() == 1:
+		return false, nil
+	}
+	return false, errors.New(strings.TrimSpace(strings.TrimPrefix(string(exit.Stderr), "grep: ")))
 }
 
 // command runs a command with a code object.

@@ -19,7 +19,8 @@ var bundleVerb = verb{
 		{"Bundle code objects for two GPUs as a HIP program loads them", "offload bundle --type o --output kernels.hipfb --align 4096 --entry host-x86_64-unknown-linux-gnu= --entry gfx90a=gfx90a.co --entry gfx942=gfx942.co"},
 		{"The same, compressed", "offload bundle --compress --output kernels.hipfb --align 4096 --entry host-x86_64-unknown-linux-gnu= --entry gfx90a=gfx90a.co --entry gfx942=gfx942.co"},
 	},
-	flags: func() action { return &bundleFlags{fileType: "o"} },
+	onlyOutputs: true,
+	flags:       func() action { return &bundleFlags{fileType: "o"} },
 }
 
 // bundleFlags are the flags of offload bundle.

@@ -124,13 +124,13 @@ func (f *checkFlags) runCovers(ctx context.Context, call *command.Call, operands
 		return err
 	}
 	if f.opt.Report != "" && report.Covered() {
-		if err := f.write(ctx, call, func(w io.Writer) error { return listing.CoverageJSON(w, report) }); err != nil {
+		if err := f.write(ctx, call, func(w io.Writer) error { return listing.JSON(w, report) }); err != nil {
 			return err
 		}
 	}
 	switch {
 	case f.json:
-		err = listing.CoverageJSON(call.Stdout, report)
+		err = listing.JSON(call.Stdout, report)
 	case f.opt.Report == "":
 		err = listing.Coverage(call.Stdout, report)
 	}
@@ -162,6 +162,11 @@ func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operand
 	if err := f.withoutBundle("--package"); err != nil {
 		return err
 	}
+	for _, name := range inputs {
+		if what := found(call, name); strings.HasSuffix(what, "text") || strings.HasSuffix(what, "an empty file") {
+			return fmt.Errorf("%s%s, expected a package, a directory or a file with device code", name, what)
+		}
+	}
 	report, err := call.Session.CheckPackage(ctx, engine.PackageOptions{Inputs: inputs, GPUs: f.covers})
 	if err != nil {
 		return err
@@ -175,13 +180,13 @@ func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operand
 		fault = fmt.Errorf("%s: %w", name, fault)
 	}
 	if f.opt.Report != "" && fault == nil {
-		if err := f.write(ctx, call, func(w io.Writer) error { return listing.PackageJSON(w, report) }); err != nil {
+		if err := f.write(ctx, call, func(w io.Writer) error { return listing.JSON(w, report) }); err != nil {
 			return err
 		}
 	}
 	switch {
 	case f.json:
-		err = listing.PackageJSON(call.Stdout, report)
+		err = listing.JSON(call.Stdout, report)
 	default:
 		err = listing.Package(call.Stdout, report)
 	}

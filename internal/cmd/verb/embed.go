@@ -28,10 +28,7 @@ func (f *embedFlags) define(flags *flagSet) {
 }
 
 func (f *embedFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := required("input", f.opt.Input); err != nil {
-		return err
-	}
-	if err := required("output", f.opt.Output); err != nil {
+	if err := required("input", f.opt.Input, "output", f.opt.Output); err != nil {
 		return err
 	}
 	if len(operands) == 0 {

@@ -381,10 +381,14 @@ func unbundleRequests(entries []entryFlag, kind string) ([]engine.UnbundleReques
 	return all, nil
 }
 
-// required returns a usage error if the string of a flag is empty.
-func required(flag, value string) error {
-	if value == "" {
-		value := "FILE"
+// required returns a usage error for the first flag whose string is empty. flags are names, each
+// followed by its string.
+func required(flags ...string) error {
+	for i := 0; i < len(flags); i += 2 {
+		if flags[i+1] != "" {
+			continue
+		}
+		flag, value := flags[i], "FILE"
 		switch flag {
 		case "triple":
 			value = "TRIPLE, such as x86_64-unknown-linux-gnu"

@@ -26,7 +26,8 @@ var inspectVerb = verb{
 		{"List the sections of images, for example of counters for profiles and coverage", "offload inspect --sections kernels.hipfb"},
 		{"List the kernels as JSON", "offload inspect --kernels --json kernels.hipfb"},
 	},
-	flags: func() action { return new(inspectFlags) },
+	onlyOutputs: true,
+	flags:       func() action { return new(inspectFlags) },
 }
 
 // inspectFlags are the flags of offload inspect.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
@@ -41,7 +42,7 @@ func (f *kpackListFlags) run(ctx context.Context, call *command.Call, operands [
 		return err
 	}
 	if f.json {
-		return writeJSON(call.Stdout, list)
+		return listing.JSON(call.Stdout, list)
 	}
 	for _, file := range list {
 		listKpack(call, file)
@@ -62,7 +63,7 @@ func listKpack(call *command.Call, file engine.KpackFile) {
 		return
 	}
 	a := file.Archive
-	line("%s: group %s, for %v, %s, %d code objects", a.File, a.Group, a.Archs, a.Scheme, len(a.Entries))
+	line("%s: group %s, for %v, %s, %s", a.File, a.Group, a.Archs, a.Scheme, codeObjects(len(a.Entries)))
 	for _, e := range a.Entries {
 		line("  %s %s %d bytes", e.Key, e.Arch, e.Size)
 	}
@@ -194,24 +195,22 @@ func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands 
 	if err := oneInput(&f.opt.Input, operands); err != nil {
 		return err
 	}
-	for _, r := range [][2]string{{"output", f.opt.Output}, {"kpack-dir", f.opt.Dir}, {"group", f.opt.Group}} {
-		if err := required(r[0], r[1]); err != nil {
-			return err
-		}
+	if err := required("output", f.opt.Output, "kpack-dir", f.opt.Dir, "group", f.opt.Group); err != nil {
+		return err
 	}
 	report, err := call.Session.KpackSplit(ctx, f.opt)
 	if err != nil {
 		return err
 	}
 	if f.json {
-		return writeJSON(call.Stdout, report)
+		return listing.JSON(call.Stdout, report)
 	}
 	for _, w := range report.Warnings {
 		fmt.Fprintf(call.Stderr, "offload kpack split: warning: %s: %s\n", printable.Name(report.Input), printable.Text(w))
 	}
 	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", report.Output, report.SizeBefore, report.SizeAfter)))
 	for _, a := range report.Archives {
-		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d code objects, %d bytes", a.File, a.Entries, a.Size)))
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %s, %d bytes", a.File, codeObjects(a.Entries), a.Size)))
 	}
 	return nil
 }
@@ -240,7 +239,7 @@ func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, opera
 		return err
 	}
 	if f.json {
-		return writeJSON(call.Stdout, report)
+		return listing.JSON(call.Stdout, report)
 	}
 	for _, w := range report.Warnings {
 		fmt.Fprintf(call.Stderr, "offload kpack split: warning: %s\n", printable.Text(w))
@@ -249,7 +248,7 @@ func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, opera
 		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", file.Output, file.SizeBefore, file.SizeAfter)))
 	}
 	for _, a := range report.Archives {
-		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d code objects, %d bytes", a.File, a.Entries, a.Size)))
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %s, %d bytes", a.File, codeObjects(a.Entries), a.Size)))
 	}
 	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d files, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, len(report.Files))))
 	return nil
@@ -277,10 +276,7 @@ func (f *kpackMergeFlags) define(flags *flagSet) {
 }
 
 func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := required("input", f.opt.Input); err != nil {
-		return err
-	}
-	if err := required("output", f.opt.Output); err != nil {
+	if err := required("input", f.opt.Input, "output", f.opt.Output); err != nil {
 		return err
 	}
 	if len(operands) == 0 {
@@ -288,4 +284,12 @@ func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands 
 	}
 	f.opt.Archives = operands
 	return call.Session.KpackMerge(ctx, f.opt)
+}
+
+// codeObjects returns "1 code object", or a number of them.
+func codeObjects(n int) string {
+	if n == 1 {
+		return "1 code object"
+	}
+	return fmt.Sprintf("%d code objects", n)
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/link"
@@ -69,10 +70,7 @@ func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []stri
 		}
 		return printPlan(call.Stdout, planned, f.json)
 	}
-	if err := required("triple", f.opt.Triple); err != nil {
-		return err
-	}
-	if err := required("output", f.opt.Output); err != nil {
+	if err := required("triple", f.opt.Triple, "output", f.opt.Output); err != nil {
 		return err
 	}
 	var err error
@@ -103,7 +101,7 @@ func (f *linkFlags) run(ctx context.Context, call *command.Call, operands []stri
 // it as JSON.
 func printPlan(w io.Writer, plan *link.EveryTargetPlan, asJSON bool) error {
 	if asJSON {
-		return writeJSON(w, plan)
+		return listing.JSON(w, plan)
 	}
 	for _, link := range plan.Links {
 		for i, arg := range link.Command {

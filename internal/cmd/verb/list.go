@@ -8,6 +8,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
@@ -20,7 +21,8 @@ var listVerb = verb{
 		{"List the entry IDs of a bundle, a compressed one or an archive of bundles", "offload list kernels.hipfb"},
 		{"List offsets and sizes as well", "offload list --json kernels.hipfb"},
 	},
-	flags: func() action { return new(listFlags) },
+	onlyOutputs: true,
+	flags:       func() action { return new(listFlags) },
 }
 
 // listFlags are the flags of offload list.
@@ -51,7 +53,7 @@ func (f *listFlags) run(ctx context.Context, call *command.Call, operands []stri
 		if entries == nil {
 			entries = []engine.ListedEntry{}
 		}
-		return writeJSON(call.Stdout, entries)
+		return listing.JSON(call.Stdout, entries)
 	}
 	if len(entries) == 0 {
 		what := found(call, file)

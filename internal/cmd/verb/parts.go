@@ -110,10 +110,7 @@ func (f *assembleFlags) define(flags *flagSet) {
 }
 
 func (f *assembleFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	if err := required("plan", f.opt.Plan); err != nil {
-		return err
-	}
-	if err := required("output", f.opt.Output); err != nil {
+	if err := required("plan", f.opt.Plan, "output", f.opt.Output); err != nil {
 		return err
 	}
 	if len(operands) == 0 {

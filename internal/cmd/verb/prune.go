@@ -9,6 +9,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/prune"
 )
@@ -95,7 +96,7 @@ func (f *pruneFlags) run(ctx context.Context, call *command.Call, operands []str
 		return pruneAdvice(err)
 	}
 	if f.json {
-		return writeJSON(call.Stdout, report)
+		return listing.JSON(call.Stdout, report)
 	}
 	for _, warning := range report.Warnings {
 		fmt.Fprintf(call.Stderr, "offload prune: warning: %s: %s\n", printable.Name(opt.Input), printable.Text(warning))
@@ -118,7 +119,7 @@ func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands [
 		return pruneAdvice(err)
 	}
 	if f.json {
-		return writeJSON(call.Stdout, report)
+		return listing.JSON(call.Stdout, report)
 	}
 	for _, file := range report.Files {
 		for _, warning := range file.Warnings {

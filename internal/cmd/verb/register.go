@@ -2,10 +2,13 @@ package verb
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
 	"github.com/rules-offload/rules_offload/internal/embedding"
 	"github.com/rules-offload/rules_offload/internal/register"
@@ -59,11 +62,13 @@ func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []
 	case f.opt.Kind != offloadbinary.OpenMP && len(operands) > 1:
 		return usageError(f.opt.Kind.String() + " registers one fat binary or offload binary: first combine the images")
 	}
-	if err := required("triple", f.opt.Triple); err != nil {
+	if err := required("triple", f.opt.Triple, "output", f.opt.Output); err != nil {
 		return err
 	}
-	if err := required("output", f.opt.Output); err != nil {
-		return err
+	if f.opt.Kind == offloadbinary.HIP && !f.opt.Check { // --check makes it an error
+		if what := found(call, operands[0]); strings.HasSuffix(what, "text") || strings.HasSuffix(what, "an ELF file") {
+			fmt.Fprintf(call.Stderr, "offload register: warning: %s%s, expected a bundle\n", printable.Name(operands[0]), what)
+		}
 	}
 	return call.Session.Register(ctx, f.opt)
 }

@@ -36,10 +36,7 @@ func (f *requireFlags) run(ctx context.Context, call *command.Call, operands []s
 	if len(operands) == 0 {
 		return usageError("the symbols are missing: expected at least one SYMBOL")
 	}
-	if err := required("triple", f.opt.Triple); err != nil {
-		return err
-	}
-	if err := required("output", f.opt.Output); err != nil {
+	if err := required("triple", f.opt.Triple, "output", f.opt.Output); err != nil {
 		return err
 	}
 	return call.Session.Require(ctx, f.opt)

@@ -21,7 +21,8 @@ var unbundleVerb = verb{
 		{"Write the code object for one GPU to a file", "offload unbundle kernels.hipfb --entry gfx942=gfx942.co"},
 		{"Find out why no entry serves a target", "offload unbundle --explain kernels.hipfb --entry gfx90a:xnack-=gfx90a.co"},
 	},
-	flags: func() action { return &unbundleFlags{fileType: "o"} },
+	onlyOutputs: true,
+	flags:       func() action { return &unbundleFlags{fileType: "o"} },
 }
 
 // unbundleFlags are the flags of offload unbundle.

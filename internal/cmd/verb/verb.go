@@ -30,6 +30,8 @@ type verb struct {
 	details string
 	// examples are shown in help, in this order. At least one.
 	examples []example
+	// onlyOutputs is set if the verb starts no processes, and writes no files but outputs of its Session.
+	onlyOutputs bool
 	// flags returns the flags of one call, at their defaults.
 	flags func() action
 }
@@ -61,7 +63,7 @@ func sections() []section {
 		{"Bundles", []*verb{&bundleVerb, &unbundleVerb, &listVerb, &checkVerb, &archiveVerb, &unbundleArchiveVerb}},
 		{"Device code in any file", []*verb{&inspectVerb, &reportVerb, &diffVerb, &extractVerb}},
 		{"Installed libraries", []*verb{&pruneVerb, &kpackListVerb, &kpackExtractVerb, &kpackVerifyVerb, &kpackSplitVerb, &kpackMergeVerb, &wheelSplitVerb, &wheelMergeVerb, &wheelPruneVerb}},
-		{"Objects and links", []*verb{&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb}},
+		{"Objects and links", []*verb{&packVerb, &embedVerb, &ccDataVerb, &registerVerb, &linkVerb, &isolateVerb, &requireVerb, &splitDebugVerb}},
 		{"Steps of Bazel rules", []*verb{&compressPartVerb, &compressPlanVerb, &assembleVerb, &compileVerb, &linkDeviceVerb, &deviceDepsVerb}},
 		{"Installation", []*verb{&completionVerb, &manVerb}},
 	}
@@ -257,6 +259,9 @@ func verbNames() []string {
 
 // run parses the flags of a call and runs the verb.
 func (v *verb) run(ctx context.Context, call *command.Call) error {
+	if !v.onlyOutputs && call.Protect != nil {
+		call.Protect()
+	}
 	action, flags := v.prepare()
 	operands, err := parse(flags, call.Args[1:])
 	switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 )
 
@@ -39,7 +40,7 @@ func (f *wheelFlags) start(call *command.Call, dir *string, modified *time.Time)
 // print prints warnings and wheels, or the report as JSON.
 func (f *wheelFlags) print(call *command.Call, verb string, report any, warnings []string, wheels ...engine.WheelFile) error {
 	if f.json {
-		return writeJSON(call.Stdout, report)
+		return listing.JSON(call.Stdout, report)
 	}
 	for _, w := range warnings {
 		fmt.Fprintf(call.Stderr, "offload wheel %s: %s\n", verb, printable.Text(w))

@@ -387,7 +387,7 @@ func hostObjects() [][]byte {
 		list = append(list, written(o.Write))
 	}
 	return append(list, written(func(out content.Sink) error {
-		b := object.NewCOFFBuilder()
+		b := new(object.COFFBuilder)
 		s := b.Section(object.BuilderSection{Name: ".llvm.offloading", Type: elf.ShtProgbits, Align: 8, Content: content.Memory(image)})
 		b.Symbol(object.BuilderSymbol{Name: "a_name_of_many_letters", Section: s, Size: 1, Bind: elf.BindGlobal})
 		return b.Write(out)
