@@ -17,7 +17,7 @@ def _impl(ctx):
 load("//rules/private:messages.bzl", "name_of")
 load("//rules/private:target_ids.bzl", "target_ids")
 
-def offload_image(*, kind, triple, target_id, file, label):
+def offload_image(*, kind, triple, target_id, file, label, debug_info = None):
     """Describes a device image, which is a file with code for one target.
 
     Args:
@@ -27,6 +27,7 @@ def offload_image(*, kind, triple, target_id, file, label):
       target_id: target ID, e.g. `gfx90a:xnack+`; empty for host images.
       file: the `File` with the image.
       label: `Label` of the target that produced it, for messages.
+      debug_info: the `File` with the debug information that was split off the image; None if there is none.
 
     Returns:
       a struct with these fields and `id`, the entry ID in a bundle.
@@ -38,7 +39,7 @@ def offload_image(*, kind, triple, target_id, file, label):
     if type(file) != "File":
         fail("{}: offload_image: file must be a File, found {}".format(name_of(label), type(file)))
     canonical = target_id and target_ids.canonical(target_id, name_of(label) + ": offload_image")
-    return target_ids.image(target_ids.target(kind, triple, canonical), file, label)
+    return target_ids.image(target_ids.target(kind, triple, canonical), file, label, debug_info)
 
 def _images_init(*, images):
     if type(images) != "depset":

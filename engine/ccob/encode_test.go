@@ -37,8 +37,12 @@ func onDisk(t *testing.T, root *files.Root, dir string, pieces []Piece) []Piece 
 // The output depends neither on the number of cores nor on the kinds of input and output.
 func TestEncodeFiles(t *testing.T) {
 	ctx := context.Background()
+	size := 700_000 // of an entry: two frames are encoded at once
+	if testing.Short() {
+		size = 300_000
+	}
 	for _, align := range []int64{1, 4096} {
-		pieces, raw := sample(align, 700_000, processors...)
+		pieces, raw := sample(align, size, processors...)
 		dir := t.TempDir()
 		root := files.NewRoot(dir)
 		inFiles := onDisk(t, root, dir, pieces)

@@ -95,14 +95,31 @@ func fromCodeObject(o *codeobject.Object, k *codeobject.Kernel) Kernel {
 		}
 	}
 	if usage, ok := usageOf(o, k); ok {
-		if r, ok := p.Of(usage); ok {
-			d.Occupancy = &Occupancy{
-				WavesPerSIMD: int(r.Waves), Max: int(r.Max), Limits: r.Limits,
-				Bounds: Bounds{VGPRs: int(r.VGPRs), SGPRs: int(r.SGPRs), Workgroup: int(r.Workgroup), LDS: int(r.LDS)},
+		d.Occupancy = occupancyOf(p, usage)
+		if p.CountsSGPRs() {
+			d.BeforeLLVM23 = d.Occupancy
+			if o.Clang >= trapHandlerSince {
+				usage.TrapHandler = true
+				d.Occupancy = occupancyOf(p, usage)
 			}
 		}
 	}
 	return d
+}
+
+// trapHandlerSince is the release of LLVM from which on the occupancy depends on the SGPRs of the trap handler.
+const trapHandlerSince = 23
+
+// occupancyOf returns the occupancy on a processor, nil if it is not known.
+func occupancyOf(p *occupancy.Processor, u occupancy.Usage) *Occupancy {
+	r, ok := p.Of(u)
+	if !ok {
+		return nil
+	}
+	return &Occupancy{
+		WavesPerSIMD: int(r.Waves), Max: int(r.Max), Limits: r.Limits,
+		Bounds: Bounds{VGPRs: int(r.VGPRs), SGPRs: int(r.SGPRs), Workgroup: int(r.Workgroup), LDS: int(r.LDS)},
+	}
 }
 
 // usageOf returns the resources on which the occupancy of a kernel depends, or

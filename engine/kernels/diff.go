@@ -66,6 +66,9 @@ type ChangedKernel struct {
 // architecture and the Key of their name. Empty images are ignored. Kernels of
 // images with the same bytes are the same kernels, which count once.
 func Compare(old, new []Image) *Diff {
+	if mixedRules(old, new) {
+		old, new = withOneRule(old), withOneRule(new)
+	}
 	before, after := collect(old), collect(new)
 	d := &Diff{Archs: []ChangedArch{}, Kernels: []ChangedKernel{}, Failures: []Failure{}}
 	for name, o := range before {
@@ -89,6 +92,37 @@ func Compare(old, new []Image) *Diff {
 	slices.SortFunc(d.Archs, func(a, b ChangedArch) int { return cmp.Compare(a.Arch, b.Arch) })
 	slices.SortStableFunc(d.Kernels, compareKernels)
 	return d
+}
+
+// mixedRules reports whether the occupancy of some kernels is by another rule than that of others.
+func mixedRules(builds ...[]Image) bool {
+	var before, since bool
+	for _, images := range builds {
+		for i := range images {
+			for k := range images[i].Kernels {
+				if kernel := &images[i].Kernels[k]; kernel.BeforeLLVM23 != nil {
+					same := kernel.BeforeLLVM23 == kernel.Occupancy
+					before, since = before || same, since || !same
+				}
+			}
+		}
+	}
+	return before && since
+}
+
+// withOneRule returns images whose kernels have the occupancy by the rule of LLVM 22: a compiler changes kernels, not how
+// many waves a GPU has for them.
+func withOneRule(images []Image) []Image {
+	images = slices.Clone(images)
+	for i := range images {
+		images[i].Kernels = slices.Clone(images[i].Kernels)
+		for k := range images[i].Kernels {
+			if kernel := &images[i].Kernels[k]; kernel.BeforeLLVM23 != nil {
+				kernel.Occupancy = kernel.BeforeLLVM23
+			}
+		}
+	}
+	return images
 }
 
 // arch holds the images of an architecture in one build.

@@ -98,6 +98,9 @@ type Kernel struct {
 	WGPMode          *bool      `json:"wgp_mode"`
 	OMPMode          *string    `json:"omp_mode"` // generic, spmd or generic-spmd
 	Occupancy        *Occupancy `json:"occupancy"`
+	// BeforeLLVM23 is the occupancy by the rule of LLVM 22 and older, nil where all releases have the same rule. Compare uses
+	// it if the builds have code of compilers with both rules.
+	BeforeLLVM23 *Occupancy `json:"-"`
 	// Sources are the source files of the code, if ReadSources found them. Their bytes add up to
 	// CodeSize.
 	Sources []Source `json:"sources,omitempty"`

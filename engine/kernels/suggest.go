@@ -85,18 +85,37 @@ func (d *Diff) LaunchBounds(f Failure) bool {
 	return k.ReqdWorkgroup == nil && k.MaxWorkgroupSize != nil && *k.MaxWorkgroupSize >= largest
 }
 
-// Covered returns the part of d whose kernels are in images, for a suggestion
-// that only builds these.
-func (d *Diff) Covered(images []Image) *Diff {
+// Reproduced returns the part of d, the difference to the images old, whose failures images also have, for suggestions
+// that only build these. Bitcode has no registers: it reproduces nothing.
+func (l Limits) Reproduced(d *Diff, old, images []Image) *Diff {
+	l.Accepted = nil
+	built := Compare(old, images)
+	l.Check(built)
+	part := *d
+	part.Failures = slices.DeleteFunc(slices.Clone(d.Failures), func(f Failure) bool {
+		return f.Kernel == nil || !slices.ContainsFunc(built.Failures, f.same)
+	})
+	return &part
+}
+
+// Missing returns the number of kernels of a build that images do not have, and the number of all.
+func Missing(build, images []Image) (missing, all int) {
+	found, wanted := kernelKeys(images), kernelKeys(build)
+	for key := range wanted {
+		if !found[key] {
+			missing++
+		}
+	}
+	return missing, len(wanted)
+}
+
+// kernelKeys returns the architecture and the key of each kernel.
+func kernelKeys(images []Image) map[[2]string]bool {
 	found := make(map[[2]string]bool)
 	for i := range images {
 		for k := range images[i].Kernels {
 			found[[2]string{images[i].Arch, Key(images[i].Kernels[k].Name)}] = true
 		}
 	}
-	part := *d
-	part.Failures = slices.DeleteFunc(slices.Clone(d.Failures), func(f Failure) bool {
-		return f.Kernel == nil || !found[[2]string{f.Arch, Key(*f.Kernel)}]
-	})
-	return &part
+	return found
 }

@@ -3,6 +3,7 @@ package codeobject
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -52,6 +53,27 @@ func (f *file) sectionList() []Section {
 		}
 	}
 	return list
+}
+
+// clang returns the newest release of clang that compiled a part of the file, 0 if it is not known.
+func (f *file) clang() (newest int) {
+	for i := range f.Sections {
+		if string(f.Sections[i].Name) != ".comment" {
+			continue
+		}
+		data, err := f.Data(i)
+		if err != nil {
+			continue
+		}
+		for _, producer := range bytes.Split(data, []byte{0}) {
+			_, version, found := bytes.Cut(producer, []byte("clang version "))
+			release, _, _ := bytes.Cut(version, []byte{'.'})
+			if n, err := strconv.Atoi(string(release)); found && err == nil {
+				newest = max(newest, n)
+			}
+		}
+	}
+	return newest
 }
 
 // readSymbols reads the symbols that stripping keeps.

@@ -22,12 +22,12 @@ func decode(t testing.TB, frame []byte) []byte {
 	defer d.Close()
 	out, err := d.DecodeAll(frame, nil)
 	if err != nil {
-		t.Fatalf("frame of %d bytes does not decode: %v", len(frame), err)
+		t.Fatalf("decoding a frame of %d bytes: got error %v", len(frame), err)
 	}
 	return out
 }
 
-// check encodes src at every level, alone and on two cores, and decodes it again.
+// check encodes src at every level, on one core and on two, and decodes the frames.
 func check(t testing.TB, src []byte) {
 	t.Helper()
 	for _, level := range []Level{Fast, Small} {
@@ -36,38 +36,46 @@ func check(t testing.TB, src []byte) {
 			t.Fatal(err)
 		}
 		if most := len(src) + 18 + 3*(len(src)/blockSize+1); len(frame) > most {
-			t.Errorf("level %d: %d bytes became %d, more than %d", level, len(src), len(frame), most)
+			t.Errorf("level %d, %d bytes: got a frame of %d, want at most %d", level, len(src), len(frame), most)
 		}
 		if got := decode(t, frame); !bytes.Equal(got, src) {
-			t.Fatalf("level %d: %d bytes in, %d other bytes out", level, len(src), len(got))
+			t.Fatalf("level %d: got %d bytes, want the %d bytes of the source", level, len(got), len(src))
 		}
 		var buf bytes.Buffer
 		n, err := EncodeTo(context.Background(), &buf, src, Options{Level: level, Cores: 2})
 		if err != nil || n != int64(buf.Len()) {
-			t.Fatalf("level %d: EncodeTo: %d of %d bytes, %v", level, n, buf.Len(), err)
+			t.Fatalf("level %d: EncodeTo: got size %d and error %v, want %d and no error", level, n, err, buf.Len())
 		}
 		if !bytes.Equal(buf.Bytes(), frame) {
-			t.Errorf("level %d: two cores give other bytes than one", level)
+			t.Errorf("level %d: got other bytes on two cores than on one", level)
 		}
 	}
-	// What is for large sources only, and for the rare text.
+	if testing.Short() && len(src) >= pipelineSize {
+		return
+	}
+	// The efforts of large sources, which also parse text.
 	for i, e := range []effort{fastEffort, smallEffort} {
-		var frame []byte
-		err := encode(context.Background(), src, e, Options{}, func(w *blockWriter, b *block) error {
-			if b == nil {
-				frame = appendFrameHeader(nil, uint64(len(src)))
-			} else {
-				frame = w.append(frame, src, b)
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := decode(t, frame); !bytes.Equal(got, src) {
-			t.Fatalf("effort %d: %d bytes in, %d other bytes out", i, len(src), len(got))
+		if got := decode(t, encodeAll(t, src, e)); !bytes.Equal(got, src) {
+			t.Fatalf("effort %d: got %d bytes, want the %d bytes of the source", i, len(got), len(src))
 		}
 	}
+}
+
+// encodeAll encodes src with an effort, on one core.
+func encodeAll(t testing.TB, src []byte, e effort) (frame []byte) {
+	t.Helper()
+	err := encode(context.Background(), src, e, Options{}, func(w *blockWriter, b *block) error {
+		if b == nil {
+			frame = appendFrameHeader(nil, uint64(len(src)))
+		} else {
+			frame = w.append(frame, src, b)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return frame
 }
 
 func TestEncode(t *testing.T) {
@@ -92,11 +100,14 @@ func TestEncode(t *testing.T) {
 		"period 255":         period(255, 500_000),
 		"period 131073":      period(131073, 700_000),
 	} {
+		if testing.Short() {
+			src = src[:min(len(src), 2*pipelineSize)]
+		}
 		t.Run(name, func(t *testing.T) { check(t, src) })
 	}
 }
 
-// Sizes where headers change form, and around the ends of blocks, for data of several kinds.
+// TestEncodeSizes encodes sizes at which headers change form, and sizes around the ends of blocks.
 func TestEncodeSizes(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	sources := map[string][]byte{"zeros": make([]byte, 1<<19), "noise": noise(r, 1<<19), "bundle": bundle(r, 9, 50_000, 8)}
@@ -105,7 +116,11 @@ func TestEncodeSizes(t *testing.T) {
 		sizes = append(sizes, n)
 	}
 	for _, n := range []int{255, 1023, 1 << 12, 1 << 14, 1<<16 + 255, blockSize, 2 * blockSize, 3 * blockSize} {
-		for d := -2; d <= 3; d++ {
+		from, to := -2, 3
+		if testing.Short() && n > 1<<16 {
+			from, to = 0, 1
+		}
+		for d := from; d <= to; d++ {
 			sizes = append(sizes, n+d)
 		}
 	}
@@ -116,7 +131,7 @@ func TestEncodeSizes(t *testing.T) {
 	}
 }
 
-// Decoding returns the source, whatever its pieces are.
+// TestEncodeAny encodes sources of random pieces: noise, text, code, runs, and changed copies of earlier bytes.
 func TestEncodeAny(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 0))
@@ -155,7 +170,7 @@ func TestEncodeAppends(t *testing.T) {
 	}
 	rest, ok := bytes.CutPrefix(got, []byte("before"))
 	if !ok || !bytes.Equal(decode(t, rest), src) {
-		t.Errorf("got %q", got)
+		t.Errorf("got %q, want %q and a frame of %q", got, "before", src)
 	}
 }
 
@@ -165,10 +180,10 @@ func TestEncodeCancelled(t *testing.T) {
 	cancel(cause)
 	src := make([]byte, 1<<22)
 	if _, err := Encode(ctx, nil, src, Fast); !errors.Is(err, cause) {
-		t.Errorf("Encode: %v", err)
+		t.Errorf("Encode: got error %v, want %v", err, cause)
 	}
 	if _, err := EncodeTo(ctx, io.Discard, src, Options{Level: Fast, Cores: 2}); !errors.Is(err, cause) {
-		t.Errorf("EncodeTo: %v", err)
+		t.Errorf("EncodeTo: got error %v, want %v", err, cause)
 	}
 }
 
@@ -181,12 +196,12 @@ func TestEncodeToFailingWriter(t *testing.T) {
 	src := noise(rand.New(rand.NewPCG(5, 6)), 8<<20)
 	for _, cores := range []int{1, 2} {
 		if _, err := EncodeTo(context.Background(), failingWriter{full}, src, Options{Level: Fast, Cores: cores}); !errors.Is(err, full) {
-			t.Errorf("%d cores: %v", cores, err)
+			t.Errorf("%d cores: got error %v, want %v", cores, err, full)
 		}
 	}
 }
 
-// No match reaches past the window.
+// TestWindow checks that no match reaches past the window, and that the window is used.
 func TestWindow(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	src := bundle(r, 8, 40_000, 4096)
@@ -202,13 +217,13 @@ func TestWindow(t *testing.T) {
 			}
 			p.release()
 			if int(far) > window || int(far) < window/2 {
-				t.Errorf("window %d: farthest offset %d", window, far)
+				t.Errorf("window %d: got a farthest offset of %d, want %d to %d", window, far, window/2, window)
 			}
 		}
 	}
 }
 
-// Bytes depend on nothing that was encoded before.
+// TestEncodeAgain checks that tables in use again do not change the bytes.
 func TestEncodeAgain(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	src, other := bundle(r, 5, 80_000, 4096), bundle(r, 5, 700_000, 4096)
@@ -220,7 +235,7 @@ func TestEncodeAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(s) == len(src) && !bytes.Equal(again, first) {
-				t.Errorf("level %d: other bytes the second time", level)
+				t.Errorf("level %d: got other bytes the second time", level)
 			}
 		}
 	}
@@ -229,7 +244,7 @@ func TestEncodeAgain(t *testing.T) {
 func TestFromNumber(t *testing.T) {
 	for n, want := range map[int]Level{-7: Fast, 0: Fast, 1: Fast, 3: Fast, 6: Fast, 7: Small, 9: Small, 19: Small, 22: Small} {
 		if got := FromNumber(n); got != want {
-			t.Errorf("FromNumber(%d) = %d, want %d", n, got, want)
+			t.Errorf("FromNumber(%d): got %d, want %d", n, got, want)
 		}
 	}
 }
@@ -250,7 +265,7 @@ func TestFrameHeader(t *testing.T) {
 		{1 << 32, "28b52ffdc0a80000000001000000"},
 	} {
 		if got := fmt.Sprintf("%x", appendFrameHeader(nil, c.size)); got != c.want {
-			t.Errorf("%d bytes: %s, want %s", c.size, got, c.want)
+			t.Errorf("%d bytes: got %s, want %s", c.size, got, c.want)
 		}
 	}
 }
@@ -261,7 +276,7 @@ func FuzzEncode(f *testing.F) {
 	f.Add(prose(r, 300), uint32(900))
 	f.Add(code(r, 200), uint32(140_000))
 	f.Fuzz(func(t *testing.T, seed []byte, size uint32) {
-		// The seed again and again, a little different every time, up to size.
+		// The source repeats the seed with small changes, up to size.
 		src := seed
 		size %= 400_000
 		for i := 0; len(seed) > 0 && len(src) < int(size); i++ {

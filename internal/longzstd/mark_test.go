@@ -9,52 +9,50 @@ import (
 	"testing"
 )
 
-// avoiding encodes src in every way with the mark m, and checks that m does not occur, and its
-// cost.
+// avoiding encodes src with every effort while the mark is m. It checks that m does not occur, and
+// that the frame is at most most bytes larger than with another mark. -short has one effort of each
+// parser.
 func avoiding(t *testing.T, src, m []byte, most int) {
 	t.Helper()
 	defer func(before []byte) { mark = before }(mark)
-	for _, e := range []effort{fastEffort, smallEffort, tinyFastEffort, tinySmallEffort} {
+	efforts := []effort{fastEffort, tinySmallEffort, smallEffort, tinyFastEffort}
+	if testing.Short() {
+		efforts = efforts[:2]
+	}
+	for _, e := range efforts {
 		var sizes [2]int
 		for i, avoided := range [][]byte{nil, m} {
-			// Without a mark to avoid: one that is longer than the frame.
+			// First, a mark that is longer than the frame, so that it cannot occur.
 			if mark = avoided; mark == nil {
 				mark = make([]byte, 2*len(src)+1<<10)
 			}
-			var frame []byte
-			err := encode(context.Background(), src, e, Options{}, func(w *blockWriter, b *block) error {
-				if b == nil {
-					frame = appendFrameHeader(nil, uint64(len(src)))
-				} else {
-					frame = w.append(frame, src, b)
-				}
-				return nil
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			frame := encodeAll(t, src, e)
 			if avoided != nil && bytes.Contains(frame[5:], m) {
-				t.Errorf("% x occurs at byte %d of %d", m, bytes.Index(frame[5:], m)+5, len(frame))
+				t.Errorf("got % x at byte %d of %d, want it nowhere", m, bytes.Index(frame[5:], m)+5, len(frame))
 			}
 			if !bytes.Equal(decode(t, frame), src) {
-				t.Fatal("other bytes out")
+				t.Fatal("got other bytes than those of the source")
 			}
 			sizes[i] = len(frame)
 		}
 		if sizes[1] > sizes[0]+most {
-			t.Errorf("%d bytes, %d where the mark may occur", sizes[1], sizes[0])
+			t.Errorf("got a frame of %d bytes, want at most %d more than the %d with another mark", sizes[1], most, sizes[0])
 		}
 	}
 }
 
-// The magic of a compressed bundle in data that no encoder can change.
+// TestMark encodes sources that contain the magic of a compressed bundle.
 func TestMark(t *testing.T) {
 	r := rand.New(rand.NewPCG(21, 22))
 	ccob := []byte("CCOB")
-	for _, at := range []int{0, 1, 2, 3, 100, blockSize - 5, blockSize - 4, blockSize - 3, blockSize - 2, blockSize - 1, blockSize, 200_000} {
+	size := 300_000
+	if testing.Short() {
+		size = blockSize + 20_000
+	}
+	for _, at := range []int{0, 1, 2, 3, 100, blockSize - 5, blockSize - 4, blockSize - 3, blockSize - 2, blockSize - 1, blockSize, size - 10_000} {
 		for _, kind := range []string{"noise", "code", "prose"} {
 			t.Run(fmt.Sprint(kind, "/", at), func(t *testing.T) {
-				src := map[string]func(*rand.Rand, int) []byte{"noise": noise, "code": code, "prose": prose}[kind](r, 300_000)
+				src := map[string]func(*rand.Rand, int) []byte{"noise": noise, "code": code, "prose": prose}[kind](r, size)
 				copy(src[at:], ccob)
 				avoiding(t, src, ccob, 2500)
 			})
@@ -79,7 +77,8 @@ func TestMark(t *testing.T) {
 	t.Run("often", func(t *testing.T) { avoiding(t, often, ccob, len(often)/4) })
 }
 
-// Any four bytes of the output can be avoided, in tables, bit streams, literals and headers.
+// TestMarkInCoded takes four bytes of a frame as the mark, from tables, streams of bits, literals or
+// headers.
 func TestMarkInCoded(t *testing.T) {
 	r := rand.New(rand.NewPCG(23, 24))
 	for name, src := range map[string][]byte{
@@ -93,7 +92,11 @@ func TestMarkInCoded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for range 60 {
+			marks := 60
+			if testing.Short() {
+				marks = 15
+			}
+			for range marks {
 				at := 16 + r.IntN(len(frame)-20)
 				m := bytes.Clone(frame[at : at+4])
 				// Sizes of blocks have bytes such as these, which no coding avoids.
@@ -106,7 +109,7 @@ func TestMarkInCoded(t *testing.T) {
 	}
 }
 
-// What is written in pieces has no mark across them.
+// TestMarkAcrossWrites checks that no mark crosses the pieces in which EncodeTo writes.
 func TestMarkAcrossWrites(t *testing.T) {
 	r := rand.New(rand.NewPCG(25, 26))
 	src := noise(r, 3<<20)
@@ -119,22 +122,22 @@ func TestMarkAcrossWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		if bytes.Contains(buf.Bytes(), []byte("CCOB")) {
-			t.Error("the mark occurs")
+			t.Errorf("%d cores: got the mark at byte %d, want it nowhere", cores, bytes.Index(buf.Bytes(), []byte("CCOB")))
 		}
 		if want, _ := Encode(context.Background(), nil, src, Fast); !bytes.Equal(buf.Bytes(), want) {
-			t.Error("other bytes than at once")
+			t.Errorf("%d cores: got other bytes than from Encode", cores)
 		}
 		if !bytes.Equal(decode(t, buf.Bytes()), src) {
-			t.Error("other bytes out")
+			t.Errorf("%d cores: got other bytes than those of the source", cores)
 		}
 	}
 }
 
-// A size that forms the mark is not stated.
+// TestMarkInFrameHeader checks that a frame omits a size that forms the mark.
 func TestMarkInFrameHeader(t *testing.T) {
 	for _, size := range []uint64{0x424F4343, 0x424F4343 << 8, 0x01424F4343} {
 		if got := fmt.Sprintf("%x", appendFrameHeader(nil, size)); got != "28b52ffd00a8" {
-			t.Errorf("%#x bytes: %s", size, got)
+			t.Errorf("%#x bytes: got %s, want 28b52ffd00a8", size, got)
 		}
 	}
 }

@@ -96,6 +96,21 @@ func (e *elfEncoder) section(s *Section, name uint32) {
 	e.addr(s.EntSize)
 }
 
+// segment appends a program header.
+func (e *elfEncoder) segment(s *Segment) {
+	e.u32(s.Type)
+	if e.h.is64 {
+		e.u32(s.Flags)
+	}
+	for _, v := range [...]uint64{s.Offset, s.Addr, s.PAddr, s.FileSize, s.MemSize} {
+		e.addr(v)
+	}
+	if !e.h.is64 {
+		e.u32(s.Flags)
+	}
+	e.addr(s.Align)
+}
+
 // symbol appends a symbol. shndx is the section field to write.
 func (e *elfEncoder) symbol(name uint32, s *elfSymbol, shndx uint16) {
 	e.u32(name)
@@ -125,17 +140,7 @@ func (r *elfRewriter) encodeHeader() []byte {
 func (r *elfRewriter) encodeSegments() []byte {
 	e := elfEncoder{h: r.h}
 	for _, s := range r.segments {
-		e.u32(s.Type)
-		if r.h.is64 {
-			e.u32(s.Flags)
-		}
-		for _, v := range [...]uint64{s.Offset, s.Addr, s.PAddr, s.FileSize, s.MemSize} {
-			e.addr(v)
-		}
-		if !r.h.is64 {
-			e.u32(s.Flags)
-		}
-		e.addr(s.Align)
+		e.segment(&s.Segment)
 	}
 	return e.buf
 }

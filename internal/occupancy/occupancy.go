@@ -1,7 +1,7 @@
 // Package occupancy computes how many waves of a kernel an AMD GPU runs on each
 // SIMD at a time, by the formulas of LLVM's AMDGPU backend: the numbers that
 // -Rpass-analysis=kernel-resource-usage prints. The constants of the processors
-// are those of LLVM 22.
+// are those of LLVM 22; LLVM 23 and newer also count the SGPRs of the trap handler.
 package occupancy
 
 import "math"
@@ -21,7 +21,20 @@ type Usage struct {
 	// WGPMode reports whether workgroups run on a WGP, not on one of its CUs. It
 	// has no effect for processors without WGPs.
 	WGPMode bool
+	// TrapHandler reports whether each wave allocates SGPRs for the trap handler, as LLVM 23 and newer assume. It has
+	// no effect for processors with a fixed number of SGPRs for each wave.
+	TrapHandler bool
 }
+
+// SGPRs of processors whose waves share them, see CountsSGPRs.
+const (
+	trapHandlerSGPRs       = 16
+	sgprs, sgprGranule     = 800, 16
+	sgprsSI, sgprGranuleSI = 512, 8 // gfx6 and gfx7
+)
+
+// CountsSGPRs reports whether the occupancy on the processor depends on SGPRs.
+func (p *Processor) CountsSGPRs() bool { return len(p.sgprSteps) > 0 }
 
 // Result is the occupancy of a kernel, in waves per SIMD.
 type Result struct {
@@ -48,11 +61,11 @@ func (p *Processor) Of(u Usage) (Result, bool) {
 	r := Result{
 		Max:       w.most,
 		VGPRs:     w.byVGPRs(u.VGPRs),
-		SGPRs:     p.bySGPRs(u.SGPRs, w.most),
+		SGPRs:     p.bySGPRs(u.SGPRs, w.most, u.TrapHandler),
 		Workgroup: groups(u, m, w, 0),
 		LDS:       groups(u, m, w, u.LDS),
 	}
-	r.Waves = min(w.byVGPRs(u.AllocatedVGPRs), p.bySGPRs(u.AllocatedSGPRs, w.most), r.LDS)
+	r.Waves = min(w.byVGPRs(u.AllocatedVGPRs), p.bySGPRs(u.AllocatedSGPRs, w.most, u.TrapHandler), r.LDS)
 	r.Limits = r.limits()
 	return r, true
 }
@@ -75,12 +88,19 @@ func (w *waves) byVGPRs(n int64) int64 {
 	return min(w.most, max(1, w.vgprs/roundUp(n, w.granule)))
 }
 
-func (p *Processor) bySGPRs(n, most int64) int64 {
+func (p *Processor) bySGPRs(n, most int64, trapHandler bool) int64 {
 	if len(p.sgprSteps) == 0 {
 		return most
 	}
 	if p.sgprFixed > 0 {
 		n = p.sgprFixed
+	}
+	if trapHandler {
+		all, granule := int64(sgprs), int64(sgprGranule)
+		if p.Family < 8 {
+			all, granule = sgprsSI, sgprGranuleSI
+		}
+		return min(most, max(1, all/(roundUp(max(n, 1), granule)+trapHandlerSGPRs)))
 	}
 	for _, step := range p.sgprSteps {
 		if n <= step[0] {

@@ -63,6 +63,21 @@ func TestOf(t *testing.T) {
 			}
 		})
 	}
+	// What clang 23 and 24 print for kernels with so many SGPRs.
+	for processor, want := range map[string]map[int64]int64{
+		"gfx700": {32: 10, 36: 9, 44: 8, 52: 7, 60: 6, 68: 5, 80: 5, 84: 4, 100: 4},
+		"gfx803": {64: 10, 68: 8, 80: 8, 84: 7, 96: 7, 100: 6},
+		"gfx908": {64: 10, 68: 8, 84: 7, 100: 6, 104: 6},
+		"gfx942": {66: 8, 78: 8, 82: 7, 94: 7, 98: 6, 106: 6},
+	} {
+		for sgprs, waves := range want {
+			u := used(sgprs, 4, 0, 1024)
+			u.TrapHandler = true
+			if r, ok := named(processor).Of(u); !ok || r.Waves != waves {
+				t.Errorf("%s with %d SGPRs and a trap handler: got %+v, want %d waves", processor, sgprs, r, waves)
+			}
+		}
+	}
 	t.Run("requested", func(t *testing.T) {
 		u := used(10, 4, 0, 1024)
 		u.AllocatedVGPRs = 128

@@ -11,7 +11,7 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load(":architectures.bzl", "ARCH_COPTS_ATTRS", "DEVICE_LINKOPTS_ATTRS")
 load(":cc_flags.bzl", "device_flags", "headers_files", "host_environment", "host_flags", "without_inclusions")
-load(":device_link.bzl", "AMDGPU_FEATURES", "RECORDED_PASSES", "flags_of_device", "optimization_record")
+load(":device_link.bzl", "AMDGPU_FEATURES", "RECORDED_PASSES", "RESOURCES_PASS", "flags_of_device", "optimization_record")
 load(":flags.bzl", "COMPILER_INPUTS_ATTRS", "LINKER_INPUTS_ATTRS", "check_counters", "check_rdc", "flag_mapping", "path_of")
 load(":linking.bzl", "host_triple", "linux_triple")
 load(":lto.bzl", "FULL_LTO", "NO_LTO")
@@ -136,10 +136,14 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
             program.add(step.entries.suffix or compilation_id_of(ctx, compiler, src), format = "--suffix=%s")
         program.add_all(shared.words)
     own = ctx.actions.args()
+    before = shared.before
     if step.recorded and ctx.attr._optimization_records[BuildSettingInfo].value:
         record = optimization_record(ctx, out, step.recorded)
+        recorded = ctx.actions.args()
+        before = before + [recorded]
         outputs.append(record)
-        own.add_all(["-fsave-optimization-record=yaml", "-foptimization-record-passes=" + RECORDED_PASSES])
+        recorded.add(record, format = "--record=%s")
+        own.add_all(["-fsave-optimization-record=yaml", "-foptimization-record-passes=" + RECORDED_PASSES, "-Rpass-analysis=" + RESOURCES_PASS])
         own.add(record, format = "-foptimization-record-file=%s")
     if step.written == _BY_CLANG:
         own.add("-o", out)
@@ -149,7 +153,7 @@ def compile(ctx, compiler, step, *, src, out, mnemonic, message):
     if step.has_id:
         own.add(compilation_id_of(ctx, compiler, src), format = "-cuid=%s")
     ctx.actions.run(
-        arguments = shared.before + [program, shared.flags, own],
+        arguments = before + [program, shared.flags, own],
         env = step.env,
         exec_group = COMPILE_GROUP,
         executable = shared.executable,

@@ -9,7 +9,7 @@ load("@bazel_skylib//rules:common_settings.bzl", "BuildSettingInfo")
 load(":flags.bzl", "add_flags")
 load(":ptx.bzl", "ptx_feature")
 load(":target_ids.bzl", "target_ids")
-load(":toolchains.bzl", "LINK_GROUP", "PROGRAM_TYPE", "device_toolchain_of")
+load(":toolchains.bzl", "LINK_GROUP", "PROGRAM_TYPE", "check_links_ptx", "device_toolchain_of")
 
 # Compiler flags that affect the code that a link generates from bitcode. Clang's driver passes the same flags to its
 # own device links. The bitcode contains the rest, as function attributes and module flags.
@@ -109,6 +109,10 @@ def generation_flags(ctx, toolchain, copts, target = None):
 # The passes in optimization records, as clang's flags have them: those whose remarks are about registers, spills and scratch.
 RECORDED_PASSES = "prologepilog|regalloc|loop-unroll|inline"
 
+# The pass whose remarks state the resources of each kernel. Not all releases write them to the record: the program moves them there
+# from the messages.
+RESOURCES_PASS = "kernel-resource-usage"
+
 # The suffix of optimization records, after a dot and the target ID, from which the program takes it.
 RECORD_SUFFIX = ".opt.yaml"
 
@@ -146,7 +150,6 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
     call = _arguments_of_program(ctx)
     call.add_all(shared.words)
     call.add_all(linked + step.library, map_each = _object_words)
-    call.add_all(shared.clang)
     args = _arguments_of_clang(ctx)
     args.add("-o", out)
     outputs = [out]
@@ -155,6 +158,11 @@ def device_link(ctx, step, *, linked, out, mnemonic, message, checked = []):
         outputs.append(record)
         args.add(record, format = "-Wl,-plugin-opt=opt-remarks-filename=%s")
         args.add("-Wl,-plugin-opt=opt-remarks-passes=" + RECORDED_PASSES)
+        if not step.in_parts:
+            # Several threads would print them.
+            call.add(record, format = "--record=%s")
+            args.add("-Wl,-plugin-opt=-pass-remarks-analysis=" + RESOURCES_PASS)
+    call.add_all(shared.clang)
     if step.by_linker:
         # Only the linker gets these files: the driver would optimize bitcode again before linking it.
         args.add_all(objects, before_each = "-Xlinker")
@@ -210,7 +218,7 @@ def _shared(ctx, step, out):
         ))
     return step.shared[0]
 
-def _step(*, words, advice = "", by_linker = False, generation = [], library = [], linkopts = None, recorded = "", without_runtime = ""):
+def _step(*, words, advice = "", by_linker = False, generation = [], in_parts = False, library = [], linkopts = None, recorded = "", without_runtime = ""):
     """Returns a step.
 
     Args:
@@ -218,6 +226,7 @@ def _step(*, words, advice = "", by_linker = False, generation = [], library = [
       advice: what to do about undefined symbols, for the message.
       by_linker: whether only the linker gets the objects, not clang's driver.
       generation: list of strings for `add_flags`: flags of compilations.
+      in_parts: whether the link generates code in several threads.
       library: list of structs like the linked objects, of which only the needed parts are linked.
       linkopts: list of strings for `add_flags`: the flags of the Bazel target; None for links without flags of the toolchain.
       recorded: the target ID, if the link generates code and can write an optimization record.
@@ -230,6 +239,7 @@ def _step(*, words, advice = "", by_linker = False, generation = [], library = [
         advice = advice,
         by_linker = by_linker,
         generation = generation,
+        in_parts = in_parts,
         library = library,
         linkopts = linkopts,
         recorded = recorded,
@@ -273,16 +283,18 @@ def hip_link_step(ctx, target, *, advice, generates, copts, linkopts, device_onl
         words = ["--target=amdgcn-amd-amdhsa", "-mcpu=" + target.target_id]
     words.extend(_NO_LIBRARIES)
     by_linker = generates and not portable
+    in_parts = _PARTITIONS_SINCE <= toolchain.release and toolchain.release <= _PARTITIONS_UNTIL
     if by_linker:
         words.append(_LTO)
         if device_only or (toolchain.release and toolchain.release <= _INTERNALIZE_UNTIL):
             words.append(_INTERNALIZE)
-        if _PARTITIONS_SINCE <= toolchain.release and toolchain.release <= _PARTITIONS_UNTIL:
+        if in_parts:
             words.append("-Wl,--lto-partitions=" + _HIP_PARTITIONS)
     return _step(
         advice = advice,
         by_linker = by_linker,
         generation = generation_flags(ctx, toolchain, copts, target) if generates or portable else [],
+        in_parts = in_parts,
         library = library,
         linkopts = linkopts,
         recorded = target.target_id if by_linker else "",
@@ -306,7 +318,9 @@ def ptx_link_step(ctx, target, *, advice, cuda, copts, linkopts):
     Returns:
       a step whose output is PTX.
     """
-    generation = generation_flags(ctx, device_toolchain_of(ctx, LINK_GROUP), copts, target)
+    toolchain = device_toolchain_of(ctx, LINK_GROUP)
+    check_links_ptx(ctx, toolchain)
+    generation = generation_flags(ctx, toolchain, copts, target)
     feature = ptx_feature(target.target_id)
     return _step(
         advice = advice,
@@ -342,6 +356,7 @@ def openmp_link_step(ctx, target, *, advice, triple, copts, linkopts):
     elif amd:
         words.extend(["-mcpu=" + target.target_id, "-nogpulib", _LTO])
     else:
+        check_links_ptx(ctx, toolchain)
         words.append("-march=" + target.target_id)
         if ptx_feature(target.target_id):
             words.append("--cuda-feature=" + ptx_feature(target.target_id))

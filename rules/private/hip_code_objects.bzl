@@ -5,6 +5,7 @@ load("//rules:providers.bzl", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "ARCH_SRCS_ATTRS")
 load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "DEVICE_CODE_ATTRS", "compiler_of")
+load(":debug_info.bzl", "DEBUG_INFO_ATTRS")
 load(":flags.bzl", "expand_flags")
 load(":headers.bzl", "headers_of")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "hip_images")
@@ -60,9 +61,9 @@ hip_code_objects(
 
 Default outputs: a code object (`.co`, or `.spv` for `amdgcnspirv`) for each architecture.
 
-Output groups: `gfx942` and so on, the code object of one architecture.
+Output groups: `gfx942` and so on, the code object of one architecture; `debug_info`, see `split_debug_info`.
 """,
-    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LTO_ATTRS | ARCHITECTURES_ATTRS | ARCH_SRCS_ATTRS | HOST_ATTRS | DEVICE_CODE_ATTRS | {
+    attrs = DEVICE_ATTRS | DEBUG_INFO_ATTRS | DEVICE_DEPS_ATTRS | LTO_ATTRS | ARCHITECTURES_ATTRS | ARCH_SRCS_ATTRS | HOST_ATTRS | DEVICE_CODE_ATTRS | {
         "rdc": attr.bool(
             doc = "Whether to compile to relocatable device code, so that sources can call device functions of each other. Sources are compiled to bitcode, and the device link generates code.",
         ),

@@ -3,6 +3,7 @@
 load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadDeviceObjectsInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "arch_copts_of", "arch_sources_of", "check_compiler", "device_linkopts_of", "hip_targets", "sources_for")
 load(":compilation.bzl", "c_step", "compile", "hip_device_step", "hip_host_step", "is_bitcode")
+load(":debug_info.bzl", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "hip_link_step")
 load(":messages.bzl", "name_of")
@@ -31,7 +32,7 @@ def hip_link(ctx, step, *, folder, target, objects, checked = [], name = ""):
     """Links device code for one architecture.
 
     Args:
-      ctx: the rule's context; the rule has `CLANG_GROUPS`.
+      ctx: the rule's context; the rule has `CLANG_GROUPS` and `DEBUG_INFO_ATTRS`.
       step: result of `hip_link_step` for the target.
       folder: path of the image, relative to the package and without extension; with a name, of its directory.
       target: struct returned by `target_ids.complete`.
@@ -40,9 +41,10 @@ def hip_link(ctx, step, *, folder, target, objects, checked = [], name = ""):
       name: name of the linked source; empty for all sources.
 
     Returns:
-      the image.
+      an `offload_image()`.
     """
     out = ctx.actions.declare_file(folder + ("/" + name if name else "") + (".spv" if target_ids.is_portable(target) else ".co"))
+    whole, debug_info = split_debug_info(ctx, target, out)
     device_link(
         ctx,
         step,
@@ -50,9 +52,9 @@ def hip_link(ctx, step, *, folder, target, objects, checked = [], name = ""):
         linked = objects,
         message = "Linking " + (name + " of " if name else "") + "%{label} for " + target.target_id,
         mnemonic = "OffloadDeviceLink",
-        out = out,
+        out = whole,
     )
-    return out
+    return target_ids.image(target, out, ctx.label, debug_info)
 
 def _objects_of(dep, targets, where):
     """Returns the relocatable device code of a target in device_deps; fails if a requested architecture is missing."""
@@ -221,7 +223,7 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
             if not compiled or (unit and unit not in compiled):
                 # A source that is not for this architecture.
                 continue
-            file = hip_link(
+            images.append(hip_link(
                 ctx,
                 link_step,
                 checked = checked,
@@ -229,8 +231,7 @@ def hip_images(ctx, compiler, *, where, rdc, lto, copts, device_only = False, pe
                 name = unit,
                 objects = [compiled[unit]] if unit else compiled.values(),
                 target = target,
-            )
-            images.append(target_ids.image(target, file, ctx.label))
+            ))
     return struct(
         objects = OffloadDeviceObjectsInfo(objects = depset(own, transitive = [deps])) if rdc else None,
         units = [struct(images = images, name = name) for name, images in units.items() if linked],

@@ -7,6 +7,7 @@ load(":architectures.bzl", "DEVICE_LINKOPTS_ATTRS", "device_linkopts_of")
 load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "device_flags")
 load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
+load(":debug_info.bzl", "DEBUG_INFO_ATTRS")
 load(":device_link.bzl", "hip_link_step")
 load(":flags.bzl", "LINKER_INPUTS_ATTRS", "expand_flags")
 load(":hip_compile.bzl", "hip_link")
@@ -102,7 +103,7 @@ def _hip_device_link_impl(ctx):
         )
         folder = ctx.label.name + "/" + target_ids.file_name(target.target_id)
         objects = [object for library in libraries for object in library.code if object.id == target.id]
-        images.append(target_ids.image(target, hip_link(ctx, step, folder = folder, objects = objects, target = target), ctx.label))
+        images.append(hip_link(ctx, step, folder = folder, objects = objects, target = target))
     bundle = bundle_images(
         ctx,
         compression = compression_of(ctx, where),
@@ -152,9 +153,9 @@ two of them, the link fails with an error that names the library.
 
 Default outputs: the object that registers the device code.
 
-Output groups: `bundle`, the bundle; `gfx942` and so on, the images of one architecture; `_validation`, the [checks](../howto/validation.md).
+Output groups: `bundle`, the bundle; `gfx942` and so on, the images of one architecture; `debug_info`, see `split_debug_info`; `_validation`, the [checks](../howto/validation.md).
 """,
-    attrs = DEVICE_ATTRS | DEVICE_LINKOPTS_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | LINKER_INPUTS_ATTRS | {
+    attrs = DEVICE_ATTRS | DEBUG_INFO_ATTRS | DEVICE_LINKOPTS_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | LINKER_INPUTS_ATTRS | {
         "copts": attr.string_list(
             doc = "Compiler flags that affect code generation, such as `-O2` or `-mllvm OPTION`. Others have no effect in a link.",
         ),

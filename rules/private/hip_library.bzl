@@ -9,6 +9,7 @@ load(":bundling.bzl", "bundle_images")
 load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compilation_id_of", "compiler_of", "own_entries")
 load(":compression.bzl", "COMPRESSION_ATTRS", "compression_of")
+load(":debug_info.bzl", "DEBUG_INFO_ATTRS")
 load(":flags.bzl", "expand_flags")
 load(":headers.bzl", "library_headers")
 load(":hip_compile.bzl", "DEVICE_DEPS_ATTRS", "c_objects", "hip_host_objects", "hip_images", "hip_sources")
@@ -184,9 +185,9 @@ cc_binary(
 
 Default outputs: the objects of the library.
 
-Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one architecture; `_validation`, the [checks](../howto/validation.md).
+Output groups: `bundle`, the bundles; `gfx942` and so on, the images of one architecture; `debug_info`, see `split_debug_info`; `_validation`, the [checks](../howto/validation.md).
 """,
-    attrs = DEVICE_ATTRS | DEVICE_DEPS_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
+    attrs = DEVICE_ATTRS | DEBUG_INFO_ATTRS | DEVICE_DEPS_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | VALIDATION_ATTRS | COMPRESSION_ATTRS | ARCH_SRCS_ATTRS | {
         "device_link": attr.bool(
             default = True,
             doc = "Whether this target links the device code. `False` requires `rdc = True`: a `hip_device_link` then links it together with that of other libraries. Programs without one fail to link.",

@@ -5,16 +5,19 @@ load(":messages.bzl", "name_of")
 load(":target_ids.bzl", "target_ids")
 
 def image_groups(images):
-    """Returns an output group with the images of each target.
+    """Returns output groups: the images of each target, and `debug_info` if any was split off.
 
     Args:
       images: list of `offload_image()`.
 
     Returns:
-      dict from the target ID, or the triple of an image without a target ID, to a
+      dict from the target ID, or the triple of an image without a target ID, or `debug_info`, to a
       depset of Files.
     """
     groups = {}
+    split = [image.debug_info for image in images if getattr(image, "debug_info", None)]
+    if split:
+        groups["debug_info"] = split
     for image in images:
         groups.setdefault(target_ids.name(image), []).append(image.file)
     return {name: depset(files) for name, files in groups.items()}

@@ -95,6 +95,8 @@ def _pruned_cc_info(ctx, src, keep, where):
             owner = ctx.label,
             user_link_flags = linker_input.user_link_flags,
         ))
+    if not files and len(ctx.files.src) == 1:
+        return None  # a program, whose CcInfo is for its dependents
     if not files:
         fail("{}: src: {} has no library: name the target that has it, or a file".format(where, name_of(src.label)))
     return struct(
@@ -123,8 +125,8 @@ def _offload_prune_impl(ctx):
             where,
             flag_of(ctx.attr._offload_archs.label),
         ))
-    if CcInfo in ctx.attr.src:
-        pruned = _pruned_cc_info(ctx, ctx.attr.src, keep, where)
+    pruned = _pruned_cc_info(ctx, ctx.attr.src, keep, where) if CcInfo in ctx.attr.src else None
+    if pruned:
         return [
             DefaultInfo(
                 files = depset(pruned.files),

@@ -6,6 +6,7 @@ load("//rules:providers.bzl", "OffloadDeviceBitcodeInfo", "OffloadImagesInfo")
 load(":architectures.bzl", "ARCHITECTURES_ATTRS", "arch_copts_of", "architectures_of", "check_compiler", "device_linkopts_of")
 load(":cc_flags.bzl", "cc_configuration")
 load(":compilation.bzl", "compile", "compiler_of", "is_nvidia", "openmp_device_step", "openmp_host_step", "openmp_object_step", "openmp_source_step", "openmp_triple", "own_entries")
+load(":debug_info.bzl", "DEBUG_INFO_ATTRS", "split_debug_info")
 load(":device_bitcode.bzl", "bitcode_for")
 load(":device_link.bzl", "device_link", "openmp_link_step")
 load(":flags.bzl", "expand_flags")
@@ -114,6 +115,7 @@ _UNDEFINED = "add a definition to srcs, or add the device_bitcode_library that h
 
 def _link(ctx, compiler, linked, target):
     out = ctx.actions.declare_file("{}/{}.img".format(ctx.label.name, _folder(target)))
+    whole, debug_info = split_debug_info(ctx, target, out)
     device_link(
         ctx,
         openmp_link_step(
@@ -127,9 +129,9 @@ def _link(ctx, compiler, linked, target):
         linked = linked,
         message = "Linking %{label} for " + (target.target_id or openmp_triple(target)),
         mnemonic = "OffloadDeviceLink",
-        out = out,
+        out = whole,
     )
-    return target_ids.image(target, out, ctx.label)
+    return target_ids.image(target, out, ctx.label, debug_info)
 
 def _pack(ctx, image, folder, where):
     # The runtime reads the target from the package, not from the image.
@@ -230,9 +232,9 @@ The setting `//rules/settings:openmp_runtime` selects the runtime. The default i
 
 Default outputs: the objects of the library.
 
-Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one target; `_validation`, the headers with the feature `parse_headers`.
+Output groups: `gfx90a`, `x86_64-pc-linux-gnu` and so on, the image of one target; `debug_info`, see `split_debug_info`; `_validation`, the headers with the feature `parse_headers`.
 """,
-    attrs = DEVICE_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
+    attrs = DEVICE_ATTRS | DEBUG_INFO_ATTRS | LTO_ATTRS | LIBRARY_ATTRS | ARCHITECTURES_ATTRS | HOST_ATTRS | {
         "device_deps": attr.label_list(
             doc = "`device_bitcode_library` targets whose functions are called by device code for AMD GPUs. They must be compiled for the same architectures.",
             providers = [OffloadDeviceBitcodeInfo],

@@ -89,9 +89,10 @@ def _target(kind, triple, target_id):
 # The targets of most attributes. They are the same for all rules.
 _HIP_TARGETS = {name: _target("hipv4", _AMDGPU_TRIPLE, name) for name in PROCESSORS if name.startswith("gfx")}
 
-def _image(target, file, label):
+def _image(target, file, label, debug_info = None):
     """Returns an `offload_image()` for a target, which is valid."""
     return struct(
+        debug_info = debug_info,
         file = file,
         id = target.id,
         kind = target.kind,

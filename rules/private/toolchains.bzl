@@ -103,6 +103,24 @@ def _host_link(ctx):
         user_link_flags = depset(ctx.attr.host_link_flags),
     )] if ctx.attr.host_link_flags else [])))
 
+_LLD = "ld.lld"
+_PTX_LINKER = "clang-nvlink-wrapper"
+
+def _links_ptx(ctx):
+    """Reports whether a compiler has the program with which clang links PTX, or does not name its programs."""
+    names = {file.basename: None for file in ctx.files.link_files + ctx.files.files}
+    return _PTX_LINKER in names or _LLD not in names
+
+def check_links_ptx(ctx, toolchain):
+    """Fails if a compiler cannot link code for NVIDIA GPUs.
+
+    Args:
+      ctx: the rule's context.
+      toolchain: result of `device_toolchain_of`.
+    """
+    if not toolchain.links_ptx:
+        fail("{}: the device compiler has {} but no {}, with which clang links code for NVIDIA GPUs: install it (Debian: clang-tools-22), or use an archive of LLVM that contains it, or another compiler (docs/toolchains.md)".format(name_of(ctx.label), _LLD, _PTX_LINKER))
+
 def _offload_device_toolchain_impl(ctx):
     if ctx.attr.missing:
         return [platform_common.ToolchainInfo(missing = ctx.attr.missing)]
@@ -131,6 +149,7 @@ def _offload_device_toolchain_impl(ctx):
         host_link = _host_link(ctx),
         link_files = depset(ctx.files.files + ctx.files.link_files),
         link_flags = ctx.attr.link_flags,
+        links_ptx = _links_ptx(ctx),
         missing = "",
         mode_flags = {
             "dbg": ctx.attr.dbg_flags,

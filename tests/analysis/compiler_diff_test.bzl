@@ -37,7 +37,7 @@ def compiler_diff_tests(name):
         size = "small",
         argv = [
             "-O3 -O1 -mllvm -inline-threshold=7",
-            "-fsave-optimization-record=yaml -foptimization-record-passes=prologepilog|regalloc|loop-unroll|inline -foptimization-record-file=BIN/tests/analysis/diff_kernels/gfx90a_xnack+/a.o.gfx90a:xnack+.opt.yaml",
+            "-fsave-optimization-record=yaml -foptimization-record-passes=prologepilog|regalloc|loop-unroll|inline -Rpass-analysis=kernel-resource-usage -foptimization-record-file=BIN/tests/analysis/diff_kernels/gfx90a_xnack+/a.o.gfx90a:xnack+.opt.yaml",
         ],
         count = 1,
         mnemonic = "OffloadHipCompile",

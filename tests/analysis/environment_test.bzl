@@ -7,6 +7,7 @@ load("//rules/private:download.bzl", "reproducible")  # buildifier: disable=bzl-
 load("//rules/private:platforms.bzl", "host_constraints")  # buildifier: disable=bzl-visibility
 load("//rules/private:rocm_library.bzl", "rocm_library")  # buildifier: disable=bzl-visibility
 load("//rules/private:toolchains.bzl", "PROGRAM_TYPE", "TARGET_PROGRAM_TYPE")  # buildifier: disable=bzl-visibility
+load(":subjects.bzl", "matchers")
 load(":testing.bzl", "actions_test")
 
 _ProgramInfo = provider(doc = "A program of a toolchain.", fields = {"path": "path of the program"})
@@ -115,6 +116,19 @@ def _releases_test_impl(ctx):
 
 _releases_test = unittest.make(_releases_test_impl)
 
+def _matchers_test_impl(ctx):
+    env = unittest.begin(ctx)
+    argv = ["clang", "-x", "hip", "-std=c++20", "-Iinclude", "a b"]
+    for flag, value, want in [("-x", "hip", True), ("-std", "c++20", True), ("-I", "include", True), ("-x", "c++", False), ("-std", "c++2", False), ("-x", "-std=c++20", False)]:
+        asserts.equals(env, want, matchers.has_value(argv, flag, value), "{} {}".format(flag, value))
+    for args, want in [(["-x", "a b"], True), (["clang"], True), (["a b", "-x"], False), (["-x", "-x"], False)]:
+        asserts.equals(env, want, matchers.in_order(argv, args), str(args))
+    for args, want in [(["hip", "-std=c++20"], 2), (["a b"], 5), (["a"], -1), (["-x", "-std=c++20"], -1)]:
+        asserts.equals(env, want, matchers.position(argv, args), str(args))
+    return unittest.end(env)
+
+_matchers_test = unittest.make(_matchers_test_impl)
+
 def _data_test_impl(ctx):
     env = analysistest.begin(ctx)
     runfiles = analysistest.target_under_test(env)[DefaultInfo].default_runfiles.files.to_list()
@@ -134,6 +148,7 @@ def environment_tests(name):
     _artifact(name = "program_for_target", tags = ["manual"])
     _two_programs_test(name = "two_programs_test", size = "small", target_under_test = ":program_for_target")
     _platforms_test(name = "platforms_test", size = "small")
+    _matchers_test(name = "matchers_test", size = "small")
     _releases_test(name = "bazel_releases_test", size = "small")
 
     rocm_library(
@@ -164,5 +179,5 @@ def environment_tests(name):
         tests.append(test)
     native.test_suite(
         name = name,
-        tests = tests + ["bazel_releases_test", "data_of_group_test", "one_program_test", "platforms_test", "two_programs_test"],
+        tests = tests + ["bazel_releases_test", "data_of_group_test", "matchers_test", "one_program_test", "platforms_test", "two_programs_test"],
     )

@@ -170,7 +170,7 @@ def host_tests(name):
         ("user_openmp_includes", _user_test, includes, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": ["-std=c++23"]}),
         ("user_openmp_ir", _user_test, host_ir, {"argv": ["-DCOPT=1", "-DCONLY"], "env": {"PWD": "/proc/self/cwd"}, "not_in_argv": ["-std=c++23", "-toolchain-flag"]}),
         ("user_openmp_ir_cxx", _user_test, host_ir_cxx, {"argv": ["-DCOPT=1", "-std=c++23"], "not_in_argv": ["-DCONLY"]}),
-        ("user_openmp_object", _user_test, host_object, {"argv": ["-DCOPT=1", "-mavx2", "-host-flag"], "not_in_argv": ["-toolchain-flag"]}),
+        ("user_openmp_object", _user_test, host_object, {"argv": ["-mavx2"], "in_order": ["-host-flag", "-DCOPT=1", "-mavx2"], "not_in_argv": ["-toolchain-flag"]}),
         ("user_openmp_link", _user_test, ("host_openmp", "OffloadDeviceLink", "host_openmp/gfx942.img"), {"argv": ["-O1"], "not_in_argv": host_only}),
         ("user_openmp_device", _user_test, openmp_device, {"argv": ["-DCOPT=1", "-DCONLY"], "not_in_argv": host_only + ["-host-flag", "-std=c++23"]}),
         # A CPU like that of the host has its instructions.
@@ -194,6 +194,8 @@ def host_tests(name):
         ("opt_hip", _opt_test, hip_host, {"argv": ["-O2", "-DNDEBUG"], "not_in_argv": ["-opt-flag"]}),
         ("cross_hip", _cross_test, hip_host, {
             "argv": ["--target=aarch64-unknown-linux-gnu", "--target=aarch64-linux-musl -nostdinc++ -isystem libcxx -mcpu=neoverse-n1 -Wall -std=c++20", "-fPIC"],
+            "flag_values": {"-isystem": ["libcxx"], "-std": ["c++20"], "-x": ["hip"]},
+            "no_flag_values": {"-x": ["c++"]},
             "env": {"CC_TOOLCHAIN": "aarch64"},
             "inputs": ["tests/analysis/sysroot/usr/include/stdio.h"],
             "not_in_argv": ["-flto", "-fmodule-name=", "c++"],

@@ -86,12 +86,12 @@ def programs_tests(name):
         name = "pruned_import",
         src = ":shared",
         allow_missing = True,
-        offload_archs = ["gfx942"],
+        offload_archs = ["gfx942", "sm_90"],
         tags = ["manual"],
     )
     actions_test(
         name = "prune_import_test",
-        argv = ["--keep=gfx942 --ignore-missing"],
+        argv = ["--keep=gfx942,sm_90 --ignore-missing"],
         count = 1,
         mnemonic = "OffloadPrune",
         output = "pruned_import/libshared.so",

@@ -4,6 +4,7 @@ load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
 load("@rules_cc//cc/common:cc_info.bzl", "CcInfo")
 load("//rules:providers.bzl", "OffloadBundleInfo", "OffloadDeviceCodeInfo", "OffloadImagesInfo")
 load("//rules/private:messages.bzl", "name_of")  # buildifier: disable=bzl-visibility
+load(":subjects.bzl", "action_subject")
 
 # A compiler that is never run: tests do not depend on what is installed.
 _CONFIG = {"//command_line_option:extra_toolchains": "//tests/analysis:clang_toolchain"}
@@ -59,24 +60,26 @@ def _actions_test_impl(ctx):
         asserts.equals(env, output, actions.keys())
         return analysistest.end(env)
     action, outputs = actions[output]
+    subject = action_subject(env, action, outputs = outputs, replaced = {analysistest.target_bin_dir_path(env): "BIN"})
     if ctx.attr.content:
-        asserts.true(env, ctx.attr.content in action.content, "{} is not in {}".format(repr(ctx.attr.content), repr(action.content)))
+        subject.content_contains(ctx.attr.content)
         return analysistest.end(env)
-    argv = _plain(ctx, action.argv)
     for words in ctx.attr.argv:
-        asserts.true(env, _has(argv, _split(words)), "{} is not in {}".format(repr(words), argv))
+        subject.contains_adjacent_args(_split(words))
     for words in ctx.attr.not_in_argv:
-        asserts.false(env, _has(argv, _split(words)), "{} is in {}".format(repr(words), argv))
-    inputs = [file.short_path for file in action.inputs.to_list()]
-    for input in ctx.attr.inputs:
-        asserts.true(env, input in inputs, "{} is not in {}".format(input, inputs))
-    for name, value in ctx.attr.env.items():
-        asserts.equals(env, value, action.env.get(name))
-    for argument in action.argv[1:] if ctx.attr.system_tool else action.argv:
-        asserts.false(env, argument.startswith("/") and not argument.startswith("//"), "{} is an absolute path".format(argument))
-    asserts.false(env, action.argv[0].endswith("sh") and not action.argv[0].endswith("/clang.sh"), "a shell runs {}".format(action.argv))
+        subject.not_contains_adjacent_args(_split(words))
+    if ctx.attr.in_order:
+        subject.contains_at_least_args(ctx.attr.in_order).in_order()
+    for flag, values in ctx.attr.flag_values.items():
+        subject.contains_flag_values([(flag, value) for value in values])
+    for flag, values in ctx.attr.no_flag_values.items():
+        subject.contains_none_of_flag_values([(flag, value) for value in values])
+    subject.inputs_contain_at_least(ctx.attr.inputs)
+    subject.env_contains_at_least(ctx.attr.env)
+    subject.has_no_absolute_args(1 if ctx.attr.system_tool else 0)
+    subject.program_is_no_shell("clang.sh")
     if ctx.attr.outputs:
-        asserts.equals(env, ctx.attr.outputs, [file.short_path.removeprefix(ctx.label.package + "/") for file in outputs])
+        subject.outputs_contain_exactly(ctx.label.package, ctx.attr.outputs)
     return analysistest.end(env)
 
 _INSIDE = "\\ "
@@ -95,15 +98,6 @@ def one_argument(text):
 def _split(words):
     return [word.replace("\0", " ") for word in words.replace(_INSIDE, "\0").split(" ")]
 
-def _has(argv, words):
-    """Reports whether words follow each other in a list of arguments."""
-    return any([argv[i:i + len(words)] == words for i in range(len(argv) - len(words) + 1)])
-
-def _plain(ctx, argv):
-    """Arguments without what depends on the configuration of the test."""
-    bin_dir = analysistest.target_bin_dir_path(struct(ctx = ctx))
-    return [argument.replace(bin_dir, "BIN") for argument in argv]
-
 def actions_test_with(settings):
     """What `actions_test` makes, with other settings.
 
@@ -120,8 +114,11 @@ def actions_test_with(settings):
             "content": attr.string(),
             "count": attr.int(default = -1),
             "env": attr.string_dict(),
+            "flag_values": attr.string_list_dict(),
+            "in_order": attr.string_list(),
             "inputs": attr.string_list(),
             "mnemonic": attr.string(mandatory = True),
+            "no_flag_values": attr.string_list_dict(),
             "not_in_argv": attr.string_list(),
             "output": attr.string(),
             "outputs": attr.string_list(),
@@ -142,7 +139,8 @@ def actions_test(name, target, mnemonic, **kwargs):
       **kwargs: count: how many there are. output: the first output, below this
         package, of the one to look at; argv: arguments that follow each other on its
         command line, with `one_argument` for those with spaces (BIN stands for the output folder); not_in_argv: words that do
-        not; content: part of what it writes, for FileWrite; env: some of its environment; inputs: paths among its inputs; outputs: all its outputs; system_tool: whether
+        not; in_order: arguments with others between them; flag_values, no_flag_values: values of flags, in the same or the
+        next argument; content: part of what it writes, for FileWrite; env: some of its environment; inputs: paths among its inputs; outputs: all its outputs; system_tool: whether
         its program is one of the machine.
     """
     _actions_test(

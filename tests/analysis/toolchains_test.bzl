@@ -1,7 +1,7 @@
 """Analysis tests of device compilers: how one is chosen, and the message without one."""
 
 load("@bazel_skylib//lib:unittest.bzl", "analysistest", "asserts")
-load("//rules:defs.bzl", "device_bitcode_library", "hip_code_objects", "hip_library", "offload_link", "offload_register", "openmp_library")
+load("//rules:defs.bzl", "cuda_ptx", "device_bitcode_library", "hip_code_objects", "hip_library", "offload_link", "offload_register", "openmp_library")
 load("//rules:toolchains.bzl", "offload_device_toolchain")
 load(":testing.bzl", "failure_test")
 
@@ -26,6 +26,7 @@ _none_test = _failure_test_with({
 })
 _missing_test = _failure_test_with({"//command_line_option:extra_toolchains": str(Label("//tests/analysis:missing_toolchain"))})
 _old_test = _failure_test_with({"//command_line_option:extra_toolchains": str(Label("//tests/analysis:old_toolchain"))})
+_lld_test = _failure_test_with({"//command_line_option:extra_toolchains": str(Label("//tests/analysis:lld_toolchain"))})
 _riscv_test = _failure_test_with({
     "//command_line_option:extra_toolchains": [str(Label("//tests/analysis:riscv_cc")), str(Label("//tests/analysis:clang_toolchain"))],
     "//command_line_option:platforms": str(Label("//tests/analysis:riscv")),
@@ -83,6 +84,19 @@ def toolchains_tests(name):
             target_under_test = "compiler_of_" + user,
         )
         tests.append("compiler_old_{}_test".format(user))
+
+    for user, rule, kwargs in [
+        ("cuda_ptx", cuda_ptx, {"offload_archs": ["sm_70"], "srcs": ["a.cu", "sub/a.cc"]}),
+        ("openmp_nvptx", openmp_library, {"offload_archs": ["sm_70"], "srcs": ["a.c"]}),
+    ]:
+        rule(name = "compiler_of_" + user, tags = ["manual"], **kwargs)
+        _lld_test(
+            name = "compiler_lld_{}_test".format(user),
+            size = "small",
+            message = "//tests/analysis:compiler_of_{}: the device compiler has ld.lld but no clang-nvlink-wrapper, with which clang links code for NVIDIA GPUs: install it (Debian: clang-tools-22), or use an archive".format(user),
+            target_under_test = "compiler_of_" + user,
+        )
+        tests.append("compiler_lld_{}_test".format(user))
 
     offload_register(
         name = "register_on_riscv",

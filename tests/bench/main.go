@@ -1,7 +1,8 @@
 // Bench compares this program with clang-offload-bundler of LLVM 22 on real
 // bundles: ROCm libraries that Debian packages. It runs both in turn, checks
 // every output with LLVM's tool, prints ratios, and writes docs/performance.md if all
-// corpora were measured. With -compare it reports the ratios that fell.
+// corpora were measured. The compression is also compared with the zstd encoder of
+// klauspost/compress. With -compare it reports the ratios that fell.
 //
 //	./bazelw run //tests/bench
 //	go run ./tests/bench
@@ -28,6 +29,13 @@ func main() {
 	if len(os.Args) == 2 && os.Args[1] == runnerArg {
 		if err := serveRunner(); err != nil {
 			fmt.Fprintln(os.Stderr, "bench: runner:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	if len(os.Args) > 1 && os.Args[1] == klauspostArg {
+		if err := klauspost(os.Args[2:]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}
 		return
@@ -59,7 +67,7 @@ func parseFlags() (*options, error) {
 	only := flag.String("corpora", "", "corpora whose names match this `pattern`")
 	onlyOps := flag.String("operations", "", "operations whose names match this `pattern`")
 	flag.IntVar(&opt.runs, "n", 7, "`runs` of each program; fewer if they are long")
-	flag.BoolVar(&opt.write, "write", false, "write docs/performance.md even if only some corpora were measured; the others keep their results")
+	flag.BoolVar(&opt.write, "write", false, "write docs/performance.md even if only some corpora or operations were measured; the others keep their results")
 	flag.BoolVar(&opt.compare, "compare", false, "write nothing; print the operations that are slower than in docs/performance.md, and fail if there are any")
 	flag.StringVar(&opt.program, "offload", "", "the program, a `file`; built from the sources if it is missing")
 	flag.Parse()
@@ -89,7 +97,11 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b := &bench{runner: runner, dir: opt.dir, runs: max(opt.runs, 1), peer: filepath.Join(llvm.Dir, "clang-offload-bundler")}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	b := &bench{runner: runner, self: self, dir: opt.dir, runs: max(opt.runs, 1), peer: filepath.Join(llvm.Dir, "clang-offload-bundler")}
 	if err := os.MkdirAll(b.dir, 0o777); err != nil {
 		return err
 	}
@@ -117,7 +129,7 @@ func run(ctx context.Context) error {
 		}
 		return nil
 	}
-	if !all && !opt.write || opt.operations.String() != "" || len(results) == 0 {
+	if (!all || opt.operations.String() != "") && !opt.write || len(results) == 0 {
 		fmt.Println("\ndocs/performance.md stays as it is: not everything was measured.")
 		return nil
 	}

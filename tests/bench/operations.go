@@ -22,6 +22,7 @@ type bench struct {
 	runner              *runner
 	peer, ours, offload string // clang-offload-bundler of LLVM, of this project, and offload
 	wrapper             string // clang-linker-wrapper of this project
+	self                string // this program, which contains the encoder of klauspost/compress
 }
 
 // operation is an operation that both programs support.
@@ -205,6 +206,14 @@ func (w *work) operations(c *corpus) []operation {
 			name: name, want: wanted, wantMemory: 3, output: "compressed",
 			peer:  once(w.bundle(w.peer, out(peerDir, "compressed"), flags...)),
 			ours:  once(w.bundle(w.ours, out(oursDir, "compressed"), flags...)),
+			check: w.compressed,
+		})
+	}
+	for _, level := range []string{"default", "better"} {
+		ops = append(ops, operation{
+			name: "compress, compared with klauspost's " + level, output: "compressed",
+			peer:  once(command{w.self, klauspostArg, level, "plain", out(peerDir, "compressed")}),
+			ours:  once(w.bundle(w.ours, out(oursDir, "compressed"), "-compress")),
 			check: w.compressed,
 		})
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -74,19 +75,38 @@ func number(s string) float64 {
 	return v
 }
 
-// merge returns the sections of all corpora in order. A corpus without new results keeps its
-// recorded section.
+// merge returns the sections of all corpora in their order: the rows measured now, and
+// the others as recorded before.
 func merge(recorded, measured []section) []section {
 	var list []section
 	for _, c := range corpora {
-		for _, from := range [][]section{measured, recorded} {
-			if s := find(from, c.name); s != nil {
-				list = append(list, *s)
-				break
-			}
+		now, before := find(measured, c.name), find(recorded, c.name)
+		switch {
+		case now == nil && before != nil:
+			list = append(list, *before)
+		case now != nil && before != nil:
+			now.rows = mergeRows(before.rows, now.rows)
+			fallthrough
+		case now != nil:
+			list = append(list, *now)
 		}
 	}
 	return list
+}
+
+// mergeRows returns the recorded rows with those measured now in their places. A new row
+// follows the row that was measured before it.
+func mergeRows(recorded, measured []row) []row {
+	rows, at := slices.Clone(recorded), 0
+	for _, r := range measured {
+		i := slices.IndexFunc(rows, func(b row) bool { return b.operation == r.operation })
+		if i < 0 {
+			i = at
+			rows = slices.Insert(rows, i, r)
+		}
+		rows[i], at = r, i+1
+	}
+	return rows
 }
 
 // find returns the section of a corpus, or nil.

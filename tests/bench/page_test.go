@@ -46,12 +46,14 @@ func TestPageInDocs(t *testing.T) {
 	}
 }
 
-// Corpora without new results keep their values.
+// TestMerge checks that corpora and operations that were not measured keep their values.
 func TestMerge(t *testing.T) {
-	now := []section{{corpus: "rocfft", size: "0.4 MB"}}
-	got := merge(someSections, now)
-	if len(got) != 2 || got[0].size != "0.4 MB" || got[1].corpus != "magma-members" {
-		t.Errorf("merged: %+v", got)
+	bundle, compress, level9, list := row{operation: "bundle"}, row{operation: "compress", smaller: "new"}, row{operation: "compress, level 9", smaller: "new"}, row{operation: "list"}
+	recorded := []section{{corpus: "rocfft", size: "0.3 MB", rows: []row{bundle, {operation: "compress, level 9"}, list}}, someSections[1]}
+	now := []section{{corpus: "rocfft", size: "0.4 MB", rows: []row{bundle, compress, level9}}}
+	want := []section{{corpus: "rocfft", size: "0.4 MB", rows: []row{bundle, compress, level9, list}}, someSections[1]}
+	if diff := cmp.Diff(want, merge(recorded, now), cmp.AllowUnexported(section{}, row{}, spread{})); diff != "" {
+		t.Errorf("merged (-want +got):\n%s", diff)
 	}
 }
 

@@ -67,6 +67,7 @@ var commandLines = []commandLine{
 	{"package", "offload register --kind openmp --triple x86_64-unknown-linux-gnu --output o1 IN", []string{"o1"}},
 	{"object", "offload link --plan --json --triple x86_64-unknown-linux-gnu IN GOOD", []string{}},
 	{"object", "offload isolate --input IN --output o1 --suffix x", []string{"o1"}},
+	{"code", "offload split-debug --input IN --output o1 --debug-info o2", []string{"o1", "o2"}},
 	{"bitcode", "offload check-device-deps --target //app --library //math=IN --output o1 GOOD", []string{"o1"}},
 	{"library", "offload prune --ignore-missing --input IN --output o1 --keep gfx906", []string{"o1"}},
 	{"bundle", "offload prune --input IN --output o1 --compress", []string{"o1"}},

@@ -243,6 +243,10 @@ func TestCompilers(t *testing.T) {
 		}
 		contents[name] = string(content)
 	}
+	contents["debug/BUILD.bazel"] = debugBuild
+	contents["debug/device.h"] = contents["sources/device.h"]
+	contents["debug/shared.hip"] = contents["sources/shared.hip"]
+	contents["debug/main.cc"] = "int main() {}\n"
 	w := bazeltest.New(t, t.TempDir(), contents)
 	w.Write("summed.proftext", profile)
 	if out, err := exec.Command(llvm.Tool(t, "llvm-profdata"), "merge", filepath.Join(w.Dir, "summed.proftext"), "-o", filepath.Join(w.Dir, "summed.profdata")).CombinedOutput(); err != nil {
@@ -291,12 +295,15 @@ func TestCompilers(t *testing.T) {
 				c.archs = slices.Concat(c.archs, archs[number].more)
 			}
 			c.fatObjects()
-			build(c.archs, append([]string{"--", "//..."}, prefixed("-//:", slices.Sorted(maps.Keys(programs)))...)...)
+			build(c.archs, append([]string{"--", "//...", "-//debug/..."}, prefixed("-//:", slices.Sorted(maps.Keys(programs)))...)...)
 			c.checkCode()
 			c.checkBundles()
 			c.checkPrograms()
 			c.checkLink()
 			c.checkOpenMP()
+			if number == 24 {
+				c.checkDebug(build)
+			}
 		})
 	}
 	// A compiler that is too old for a GPU, with one rule of each kind.

@@ -66,8 +66,10 @@ hip_code_objects(
     name = "rdc",
     srcs = ["scale.hip"],
     hdrs = ["device.h"],
+    copts = ["-g"],
     offload_archs = ["gfx1100"],
     rdc = True,
+    split_debug_info = True,
 )
 
 hip_code_objects(
@@ -400,6 +402,7 @@ var actions = map[string]int{
 	"OffloadRegister":           3 + 2,
 	"OffloadReport":             1,
 	"OffloadRequire":            1,
+	"OffloadSplitDebug":         1,
 	"OffloadUnbundle":           2,
 	"OffloadUnbundleArchive":    1,
 	"OffloadWheel":              1,

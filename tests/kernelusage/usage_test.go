@@ -9,10 +9,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rules-offload/rules_offload/internal/testing/llvm"
+	"github.com/rules-offload/rules_offload/tests/internal/releases"
 )
 
 //go:embed program/kernels.hip
@@ -20,25 +22,27 @@ var source []byte
 
 func TestMain(m *testing.M) { llvm.Main(m) }
 
-// targets are the processors to compile for, with the compiler flags that change the values.
+// targets are the processors to compile for, with the compiler flags that change the values, and other releases of
+// LLVM than 22, which count SGPRs in another way.
 var targets = []struct {
-	arch  string
-	flags []string
+	arch     string
+	flags    []string
+	releases []int
 }{
-	{"gfx701", nil},
-	{"gfx802", nil}, // each wave has 96 SGPRs
-	{"gfx803", nil},
-	{"gfx900:xnack+", nil},
-	{"gfx906", []string{"-mcode-object-version=4"}},
-	{"gfx908", nil},
-	{"gfx90a", nil},
-	{"gfx942:sramecc+:xnack-", []string{"-mcode-object-version=5"}},
-	{"gfx1010", nil},
-	{"gfx1030", []string{"-mwavefrontsize64"}},
-	{"gfx1032", []string{"-mcumode"}},
-	{"gfx1100", []string{"-mwavefrontsize64", "-mcumode"}},
-	{"gfx1201", nil},
-	{"gfx1250", nil},
+	{"gfx701", nil, nil},
+	{"gfx802", nil, nil}, // each wave has 96 SGPRs
+	{"gfx803", nil, nil},
+	{"gfx900:xnack+", nil, nil},
+	{"gfx906", []string{"-mcode-object-version=4"}, nil},
+	{"gfx908", nil, []int{24}},
+	{"gfx90a", nil, []int{23}},
+	{"gfx942:sramecc+:xnack-", []string{"-mcode-object-version=5"}, nil},
+	{"gfx1010", nil, nil},
+	{"gfx1030", []string{"-mwavefrontsize64"}, nil},
+	{"gfx1032", []string{"-mcumode"}, nil},
+	{"gfx1100", []string{"-mwavefrontsize64", "-mcumode"}, nil},
+	{"gfx1201", nil, nil},
+	{"gfx1250", nil, nil},
 }
 
 // kernel has the compared values.
@@ -64,31 +68,43 @@ func TestCompilerRemarks(t *testing.T) {
 	for _, target := range targets {
 		t.Run(target.arch+strings.Join(target.flags, ""), func(t *testing.T) {
 			t.Parallel()
-			object := filepath.Join(t.TempDir(), "kernels.co")
-			args := append([]string{
-				"-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", "-O2", "-w",
-				"-Rpass-analysis=kernel-resource-usage", "--offload-arch=" + target.arch, file, "-o", object,
-			}, target.flags...)
-			remarks, err := exec.Command(clang, args...).CombinedOutput()
-			if err != nil {
-				t.Fatalf("%v\n%s", err, remarks)
-			}
-			said := parseRemarks(t, string(remarks))
-			out, err := exec.Command(offload, "inspect", "--kernels", "--json", object).Output()
-			if err != nil {
-				t.Fatal(err)
-			}
-			var kernels []kernel
-			if err := json.Unmarshal(out, &kernels); err != nil {
-				t.Fatal(err)
-			}
-			if len(kernels) != len(said) || len(said) < 24 {
-				t.Fatalf("%d kernels, the compiler named %d", len(kernels), len(said))
-			}
-			for _, k := range kernels {
-				compare(t, target.arch, k, said[k.Name])
-			}
+			compileAndCompare(t, file, offload, clang, target.arch, target.flags)
 		})
+		for _, number := range target.releases {
+			t.Run(target.arch+" LLVM "+strconv.Itoa(number), func(t *testing.T) {
+				t.Parallel()
+				compileAndCompare(t, file, offload, releases.Get(t, number).Command(t, "clang").Path, target.arch, target.flags)
+			})
+		}
+	}
+}
+
+// compileAndCompare compares the figures of all kernels in a source.
+func compileAndCompare(t *testing.T, file, offload, clang, arch string, flags []string) {
+	t.Helper()
+	object := filepath.Join(t.TempDir(), "kernels.co")
+	args := append([]string{
+		"-x", "hip", "--cuda-device-only", "--no-gpu-bundle-output", "-nogpulib", "-nogpuinc", "-O2", "-w",
+		"-Rpass-analysis=kernel-resource-usage", "--offload-arch=" + arch, file, "-o", object,
+	}, flags...)
+	remarks, err := exec.Command(clang, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, remarks)
+	}
+	said := parseRemarks(t, string(remarks))
+	out, err := exec.Command(offload, "inspect", "--kernels", "--json", object).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kernels []kernel
+	if err := json.Unmarshal(out, &kernels); err != nil {
+		t.Fatal(err)
+	}
+	if len(kernels) != len(said) || len(said) < 24 {
+		t.Fatalf("%d kernels, the compiler named %d", len(kernels), len(said))
+	}
+	for _, k := range kernels {
+		compare(t, arch, k, said[k.Name])
 	}
 }
 

@@ -72,6 +72,7 @@ var vocabulary = []word{
 	{"properties", "dict of string to string", "Properties of images."},
 	{"rdc", "bool", "Whether to compile to relocatable device code."},
 	{"relocatable", "bool", "Whether the output is one object that programs of other builds can contain."},
+	{"split_debug_info", "bool", "Whether to move the debug information of device code to files of its own."},
 	{"src", "label", "The file that the rule reads, or a target with one."},
 	{"srcs", "list of labels, dict of label to string", "The files that the rule reads, or targets with them; for rules that compile, sources. `offload_images` has a target ID for each."},
 	{"strip_include_prefix", "string", "As in `cc_library`."},

@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/files"
 )
 
@@ -46,6 +47,9 @@ type Options struct {
 	EmptyLines int
 	// Done names an empty file to write after clang succeeds; "" for none.
 	Done string
+	// Record names the optimization record that clang writes, to which remarks about the resources of kernels are moved from
+	// the messages; "" for none.
+	Record string
 }
 
 // ExitError reports a compiler that did not succeed and has reported the reason itself.
@@ -126,7 +130,7 @@ func compile(command []string, opt Options, outputs map[string][]byte) error {
 		stdout = &printed
 	}
 	stderr := &messages{to: os.Stderr}
-	if err := start(command, stdin, stdout, stderr); err != nil {
+	if err := recorded(opt.Record, stderr, func() error { return start(command, stdin, stdout, stderr) }); err != nil {
 		stderr.explain()
 		return err
 	}
@@ -134,6 +138,43 @@ func compile(command []string, opt Options, outputs map[string][]byte) error {
 		outputs[opt.Source] = portable(printed.Bytes(), opt.EmptyLines)
 	}
 	return nil
+}
+
+// recorded calls compile, and moves remarks about the resources of kernels from the messages to an optimization record, unless
+// record is "".
+func recorded(record string, stderr *messages, compile func() error) error {
+	if record == "" {
+		return compile()
+	}
+	to, printed := stderr.to, new(bytes.Buffer)
+	stderr.to, stderr.all = printed, true
+	err := compile()
+	stderr.to = to
+	rest, moved := MoveResources(printed.String(), record)
+	if _, failed := io.WriteString(to, rest); err == nil {
+		if err = failed; err == nil {
+			err = moved
+		}
+	}
+	return err
+}
+
+// MoveResources moves remarks about the resources of kernels from messages of clang or lld to an optimization record that exists,
+// and returns the other messages.
+func MoveResources(messages, record string) (rest string, err error) {
+	rest, remarks := kernels.TakeResources(messages)
+	if remarks == "" {
+		return rest, nil
+	}
+	file, err := os.OpenFile(record, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return rest, err
+	}
+	_, err = file.WriteString(remarks)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	return rest, err
 }
 
 // list returns the list of headers that clang did not read.
@@ -191,7 +232,7 @@ var forwarded = []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, sys
 func start(command []string, stdin *os.File, stdout io.Writer, stderr *messages) error {
 	cmd := exec.Command(find(command[0]), command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = stdin, stdout, os.Stderr
-	if !isTerminal(os.Stderr) {
+	if stderr.all || !isTerminal(os.Stderr) {
 		cmd.Stderr = stderr
 	}
 	endWithParent(cmd)

@@ -16,6 +16,7 @@ const maxMessages = 1 << 20
 type messages struct {
 	to   io.Writer
 	kept bytes.Buffer
+	all  bool // whether to get the messages for a terminal, too
 }
 
 // Write passes messages on.

@@ -40,6 +40,7 @@ func (f *compileFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Source, "source", "", "the source to write, a `file`: what clang prints with -E -frewrite-includes, for compilations on all machines and for all targets")
 	flags.IntVar(&f.opt.EmptyLines, "empty-lines", 0, "the `number` of empty lines at the start of the --source")
 	flags.StringVar(&f.opt.Done, "done", "", "an empty `file` to write if clang succeeds")
+	flags.StringVar(&f.opt.Record, "record", "", "the optimization record that clang writes, a `file`, which gets the remarks of -Rpass-analysis=kernel-resource-usage")
 	flags.StringVar(&f.opt.Unused, "unused", "", "the list to write, a `file`: headers that clang did not read, one per line")
 	flags.StringVar(&f.isolate.Output, "isolate", "", "the host object that clang writes, a `file`, whose offload entries become private")
 	flags.StringVar(&f.isolate.Suffix, "suffix", "", "with --isolate, `text` for the section name of its entries, llvm_offload_entries_TEXT")

@@ -18,16 +18,17 @@ import (
 
 var diffVerb = verb{
 	name:    "diff",
-	operand: " OLD NEW [-- CLANG ARG...]",
+	operand: " OLD NEW [-- CLANG ARG... [; CLANG ARG...]...]",
 	summary: "Compares the kernels and device images of two builds, and fails if the changes exceed limits.",
 	examples: []example{
 		{"Show what a change did to the kernels of a library", "offload diff old/libkernels.so new/libkernels.so"},
 		{"Fail in CI when kernels spill more, lose occupancy or grow", "offload diff --fail-on=spills,occupancy --max-growth=5% old.hipfb new.hipfb"},
 		{"Compare the builds of two compilers, except for accepted differences", "offload diff --fail-on=scratch,vgpr-spills --tolerance=vgprs=8 --accepted=accepted.txt --html=diff.html build-rocm7.0 build-rocm7.1"},
 		{"Find flags that remove the regressions of a source", "offload diff --suggest --fail-on=scratch old.o new.o -- clang++ -x hip --offload-arch=gfx90a -O3 -c a.hip -o new.o"},
+		{"Find flags that remove the regressions of a build with CMake", "offload diff --fail-on=scratch --suggest --compile-commands=build/compile_commands.json old/libmath.so build/libmath.so"},
 	},
 	details: "\nOLD and NEW are libraries, programs, objects, archives, bundles, code objects or directories. Images are paired by architecture, kernels by architecture and name. Images with the same bytes count once. Exit code 1 means that a limit is exceeded or a file cannot be read.\n\n" +
-		"With --suggest, the arguments after -- are the command that compiles NEW or a part of it; it must contain -o FILE. The command runs once as it is and once with each of a small set of additional flags, and writes to a temporary directory. The result names the flags that remove an exceeded limit and make no kernel of the command worse.",
+		"With --suggest, the arguments after -- are the commands that compile NEW or a part of it, with a ; between them as an argument; each must contain -o FILE. With --compile-commands, they are the commands of a compilation database. The commands run once as they are and once with each of a small set of additional flags, and write to a temporary directory. The result names the flags that remove an exceeded limit and make no kernel of all commands worse.",
 	flags: func() action { return new(diffFlags) },
 }
 
@@ -37,6 +38,7 @@ type diffFlags struct {
 	html, markdown, output, message string
 	old, new                        []string
 	oldRemarks, newRemarks          []string
+	compileCommands                 string
 	tried                           []kernels.Flags // in order of appearance
 	files                           map[string][]string
 	limits                          limits
@@ -54,7 +56,8 @@ func (f *diffFlags) define(flags *flagSet) {
 	for name, list := range map[string]*[]string{"old-remarks": &f.oldRemarks, "new-remarks": &f.newRemarks} {
 		flags.repeated(name, "an optimization record of that build, a `file` that clang -fsave-optimization-record writes, with a name that ends with TARGET.opt.yaml. May be repeated.", appendTo(list))
 	}
-	flags.BoolVar(&f.suggest, "suggest", false, "try flags with the command after --, and name those that remove exceeded limits")
+	flags.BoolVar(&f.suggest, "suggest", false, "try flags with the commands after -- or of --compile-commands, and name those that remove exceeded limits")
+	flags.StringVar(&f.compileCommands, "compile-commands", "", "with --suggest, the `file` compile_commands.json of the new build")
 	flags.repeated("tried", "`NAME=FILE`: a file or directory of the new build with additional flags of the set of --suggest. May be repeated.", f.addTried)
 	f.limits.define(flags)
 }
@@ -86,7 +89,7 @@ func (f *diffFlags) addTried(s string) error {
 }
 
 func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []string) error {
-	command, err := f.operands(call, operands)
+	commands, err := f.operands(call, operands)
 	if err != nil {
 		return err
 	}
@@ -128,8 +131,8 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 		}
 		f.limits.Suggest(d, engine.ImagesOf(old), engine.ImagesOf(r.Files), engine.ImagesOf(tried), flags)
 	}
-	if len(d.Failures) > 0 && len(command) > 0 {
-		if err := f.try(ctx, call, command, d, engine.ImagesOf(old), &remarks[1]); err != nil {
+	if len(d.Failures) > 0 && len(commands) > 0 {
+		if err := f.try(ctx, call, commands, d, engine.ImagesOf(old), engine.ImagesOf(r.Files), &remarks[1]); err != nil {
 			return err
 		}
 	}
@@ -137,8 +140,8 @@ func (f *diffFlags) run(ctx context.Context, call *command.Call, operands []stri
 	return f.write(ctx, call, &r)
 }
 
-// operands completes the files of the builds, and returns the command after them.
-func (f *diffFlags) operands(call *command.Call, operands []string) (command []string, err error) {
+// operands completes the files of the builds, and returns the commands of --suggest.
+func (f *diffFlags) operands(call *command.Call, operands []string) (commands []buildCommand, err error) {
 	if len(f.old) == 0 && len(f.new) == 0 && len(operands) >= 2 {
 		f.old, f.new, operands = operands[:1], operands[1:2], operands[2:]
 	}
@@ -147,14 +150,22 @@ func (f *diffFlags) operands(call *command.Call, operands []string) (command []s
 		return nil, usageError(fmt.Sprintf("expected two files, OLD and NEW, found %d", len(operands)+len(f.old)+len(f.new)))
 	case len(operands) > 0 && !f.suggest:
 		return nil, usageError(fmt.Sprintf("expected two files, OLD and NEW, found %d; to try flags with a compile command, add --suggest", len(operands)+len(f.old)+len(f.new)))
-	case f.suggest && len(operands) == 0:
-		return nil, usageError("--suggest requires a compile command: add -- and clang's command line, with -o FILE")
+	case f.suggest && len(operands) == 0 && f.compileCommands == "":
+		return nil, usageError("--suggest requires a compile command: add -- and clang's command line, with -o FILE, or --compile-commands")
+	case f.compileCommands != "" && (!f.suggest || len(operands) > 0):
+		return nil, usageError("--compile-commands requires --suggest, and no command after --")
 	case f.suggest && call.Worker:
 		return nil, errors.New("diff --suggest: a worker cannot run a compiler")
 	case (f.suggest || len(f.tried) > 0) && !f.limits.Any():
 		return nil, usageError("suggestions require limits: --fail-on, --tolerance or --max-growth")
 	}
-	return operands, f.limits.read(call)
+	if commands, err = afterDashes(operands); err == nil && f.compileCommands != "" {
+		commands, err = compileCommands(call, f.compileCommands)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return commands, f.limits.read(call)
 }
 
 // addRemarks adds an optimization record for an architecture.

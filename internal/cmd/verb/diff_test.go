@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,10 @@ func TestDiffLimits(t *testing.T) {
 		{"--fail-on=scratch old.tree new.tree", 1, "offload: new.tree: limits exceeded: scratch: gfx90a b(float*)\n"},
 		{"--fail-on=scratch --old=old.co --old=old.tree --new=new.tree --new=new.co", 1, "offload: new.tree, new.co: limits exceeded: scratch: gfx90a b(float*)\n"},
 		{"old.co new.co less.co", 2, "offload diff: expected two files, OLD and NEW, found 3; to try flags with a compile command, add --suggest. Try: offload diff --help\n"},
-		{"--suggest --fail-on=scratch old.co new.co", 2, "offload diff: --suggest requires a compile command: add -- and clang's command line, with -o FILE. Try: offload diff --help\n"},
+		{"--suggest --fail-on=scratch old.co new.co", 2, "offload diff: --suggest requires a compile command: add -- and clang's command line, with -o FILE, or --compile-commands. Try: offload diff --help\n"},
+		{"--suggest --compile-commands=text --fail-on=scratch old.co new.co", 1, "offload: text: no such file or directory\n"},
+		{"--suggest --compile-commands=accepted --fail-on=scratch old.co new.co", 1, "offload: accepted: not a compilation database, such as cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON writes: "},
+		{"--compile-commands=c old.co new.co", 2, "offload diff: --compile-commands requires --suggest, and no command after --. Try: offload diff --help\n"},
 		{"--suggest old.co new.co -- clang -o x", 2, "offload diff: suggestions require limits: --fail-on, --tolerance or --max-growth. Try: offload diff --help\n"},
 		{"--suggest --fail-on=scratch old.co new.co -- clang a.hip", 2, "offload diff: --suggest: the command after -- has no -o FILE. Try: offload diff --help\n"},
 		{"--tried=O4=less.co old.co new.co", 2, "offload diff: --tried: found \"O4\", expected no-lto, O2, "},
@@ -150,8 +154,11 @@ file=new.co
 case "$*" in
 `+patterns+`
 esac
-while [ "$1" != -o ]; do shift; done
-cp "`+dir+`/$file" "$2"
+while [ $# -gt 0 ]; do
+  if [ "$1" = -o ]; then out=$2; fi # as for clang, the last one counts
+  shift
+done
+cp "`+dir+`/$file" "$out"
 `))
 	if err := os.Chmod(compiler, 0o755); err != nil {
 		t.Fatal(err)
@@ -181,6 +188,52 @@ func TestDiffSuggestCancelled(t *testing.T) {
 		t.Errorf("exit code %d, %q, %q, want only the cause", code, out.String(), errs.String())
 	}
 	cancel(nil)
+}
+
+// --suggest with several commands judges each flag by the kernels of all of them.
+func TestDiffSuggestCommands(t *testing.T) {
+	dir := builds(t)
+	// The command of another source has a kernel that -O2 makes worse: the build of both is the new one.
+	compiler := standIn(t, dir, `*other.hip*-O2*) file=worse.co ;;
+*other.hip*) file=other.co ;;
+*a.hip*-O2*|*a.hip*-fno-unroll-loops*) file=less.co ;;
+*host.cc*) exit 1 ;;`)
+	for name, scratch := range map[string]int{"other.co": 0, "worse.co": 8} {
+		write(t, filepath.Join(dir, name), testelf.CodeObject{ABI: 4, Flags: gfx90a, Kernels: []testelf.Kernel{device("other", 4, scratch)}}.Build())
+	}
+	alone := []string{compiler, "-c", "a.hip", "-o", "a.o"}
+	database := []map[string]any{
+		{"directory": dir, "file": "a.hip", "arguments": alone},
+		{"directory": dir, "file": "other.hip", "command": "'" + compiler + "' -x hip -c other.hip -o other.o"},
+		{"directory": dir, "file": "host.cc", "command": compiler + " -c host.cc -o host.o"},
+	}
+	text, err := json.Marshal(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "compile_commands.json"), text)
+	limits := []string{"diff", "--suggest", "--fail-on=scratch", "--old=old.co", "--old=other.co", "--new=new.co", "--new=other.co"}
+	for _, test := range []struct {
+		args             []string
+		removes, warning string
+	}{
+		{slices.Concat(limits, []string{"--"}, alone), "O2 (-O2), no-unroll (-fno-unroll-loops)", "offload diff: warning: the commands do not build 1 of 4 kernels: effects of the flags on these are not known\n"},
+		{slices.Concat(limits, []string{"--"}, alone, []string{";", compiler, "-c", "other.hip", "-o", "other.o"}), "no-unroll (-fno-unroll-loops)", ""},
+		{slices.Concat(limits, []string{"--compile-commands=compile_commands.json"}), "no-unroll (-fno-unroll-loops)", ""},
+	} {
+		code, stdout, stderr := runIn(dir, test.args...)
+		if code != 1 || !slices.ContainsFunc(strings.Split(stdout, "\n"), func(line string) bool {
+			return strings.HasPrefix(line, "scratch  gfx90a  "+test.removes+" ")
+		}) || !strings.HasPrefix(stderr, test.warning) || test.warning == "" && strings.Contains(stderr, "warning") {
+			t.Errorf("%q: exit code %d, expected %s\n%s%s", test.args, code, test.removes, stdout, stderr)
+		}
+	}
+	// Without registers, as in bitcode, a kernel does not exceed a limit: nothing is known of flags.
+	compiler = standIn(t, dir, `*) file=unknown.co ;;`)
+	write(t, filepath.Join(dir, "unknown.co"), testelf.CodeObject{ABI: 4, Flags: gfx90a, Kernels: []testelf.Kernel{{Name: "_Z1bPf"}}}.Build())
+	if code, _, stderr := runIn(dir, append(limits, "--", compiler, "-c", "a.hip", "-o", "a.o")...); code != 1 || !strings.Contains(stderr, "no command builds a kernel that exceeds a limit") {
+		t.Errorf("exit code %d, %s", code, stderr)
+	}
 }
 
 // --suggest runs the command with each of the flags.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
+	"github.com/rules-offload/rules_offload/internal/cmd/compilation"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/link"
 )
@@ -25,11 +26,13 @@ var linkDeviceVerb = verb{
 
 // linkDeviceFlags are the flags of offload link-device.
 type linkDeviceFlags struct {
-	opt link.LinkDeviceOptions
+	opt    link.LinkDeviceOptions
+	record string
 }
 
 func (f *linkDeviceFlags) define(flags *flagSet) {
 	flags.StringVar(&f.opt.Advice, "advice", "", "`text` about what to do, in the message about undefined symbols")
+	flags.StringVar(&f.record, "record", "", "the optimization record that the link writes, a `file`, which gets the remarks of -pass-remarks-analysis=kernel-resource-usage")
 	flags.StringVar(&f.opt.WithoutRuntime, "without-runtime", "", "the `GPU` of an OpenMP link without libraries: fail before the link if an object calls LLVM's device runtime")
 	flags.repeated("object", "`FILE`: a linked object or bitcode file, followed by its --source. May be repeated.", func(s string) error {
 		f.opt.Objects = append(f.opt.Objects, link.LinkedObject{File: s, Source: s})
@@ -59,6 +62,12 @@ func (f *linkDeviceFlags) run(ctx context.Context, call *command.Call, operands 
 	}
 	f.opt.Env = os.Environ()
 	messages, err := link.LinkDevice(ctx, call.Session, f.opt)
+	if f.record != "" {
+		var moved error
+		if messages, moved = compilation.MoveResources(messages, f.record); err == nil {
+			err = moved
+		}
+	}
 	io.WriteString(call.Stderr, printable.Text(messages))
 	return err
 }

@@ -1,83 +1,191 @@
 package verb
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/kernels"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
+	"github.com/rules-offload/rules_offload/internal/process"
 )
 
-// try runs a compile command with the flags of --suggest, and adds the results and
-// the remarks of the compiler.
-func (f *diffFlags) try(ctx context.Context, call *command.Call, command []string, d *kernels.Diff, old []kernels.Image, remarks *kernels.Remarks) error {
-	output := slices.Index(command, "-o") + 1
-	if output == 0 || output == len(command) {
-		return usageError("--suggest: the command after -- has no -o FILE")
+// buildCommand is a command that builds a part of the new build.
+type buildCommand struct {
+	dir, name string // name is for messages
+	compiles  bool   // and does not link
+	// with returns the command with additional flags, and an output of another name.
+	with func(output string, flags ...string) []string
+}
+
+// afterDashes returns the commands after --, which ; separates.
+func afterDashes(operands []string) ([]buildCommand, error) {
+	var commands []buildCommand
+	for len(operands) > 0 {
+		args := operands
+		if at := slices.Index(operands, ";"); at >= 0 {
+			args, operands = operands[:at], operands[at+1:]
+		} else {
+			operands = nil
+		}
+		output := slices.Index(args, "-o") + 1
+		if output == 0 || output == len(args) {
+			return nil, usageError("--suggest: the command after -- has no -o FILE")
+		}
+		commands = append(commands, buildCommand{
+			name: args[0], compiles: slices.Contains(args, "-c") || slices.Contains(args, "-S"),
+			with: func(name string, flags ...string) []string {
+				args := slices.Clone(args)
+				args[output] = name
+				end := slices.Index(args, "--")
+				if end < 0 {
+					end = len(args)
+				}
+				return slices.Insert(args, end, flags...)
+			},
+		})
 	}
+	return commands, nil
+}
+
+// compilesDevice reports whether a command line of a compilation database may compile device code.
+func compilesDevice(line, file string) bool {
+	words := []string{"hipcc", "amdclang", "-x hip", "-xhip", "--offload-arch", "--cuda-gpu-arch", "-fopenmp-targets", "amdgcn"}
+	return slices.Contains([]string{".hip", ".cu"}, filepath.Ext(file)) ||
+		slices.ContainsFunc(words, func(word string) bool { return strings.Contains(line, word) })
+}
+
+// compileCommands reads the compilations of device code in a compile_commands.json.
+func compileCommands(call *command.Call, name string) ([]buildCommand, error) {
+	text, err := textOf(call, name)
+	if err != nil {
+		return nil, err
+	}
+	var entries []struct {
+		Directory, File, Command string
+		Arguments                []string
+	}
+	if err := json.Unmarshal([]byte(text), &entries); err != nil {
+		return nil, fmt.Errorf("%s: not a compilation database, such as cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON writes: %w", name, err)
+	}
+	var commands []buildCommand
+	for _, e := range entries {
+		line := e.Command + " " + strings.Join(e.Arguments, " ")
+		if !compilesDevice(line, e.File) {
+			continue
+		}
+		dir := e.Directory
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(filepath.Dir(name), dir)
+		}
+		commands = append(commands, buildCommand{
+			dir: dir, name: e.File, compiles: true,
+			with: func(name string, flags ...string) []string {
+				// Of these flags, the last one counts.
+				flags = append(slices.Clone(flags), "-o", name)
+				if strings.Contains(line, " -MD ") || strings.Contains(line, " -MMD ") {
+					flags = append(flags, "-MF", name+".d")
+				}
+				if len(e.Arguments) > 0 {
+					return slices.Concat(e.Arguments, flags)
+				}
+				return append([]string{"/bin/sh", "-c", e.Command + ` "$@"`, "sh"}, flags...)
+			},
+		})
+	}
+	if len(commands) == 0 {
+		return nil, fmt.Errorf("%s: no command of %d compiles HIP or OpenMP for a GPU", name, len(entries))
+	}
+	return commands, nil
+}
+
+// trials are the builds of --suggest: all commands in a directory, once for each name of flags.
+type trials struct {
+	call     *command.Call
+	dir      string
+	commands []buildCommand
+}
+
+// build runs the commands and returns the images of each.
+func (t *trials) build(ctx context.Context, name string, flags func(buildCommand) []string) ([][]kernels.Image, error) {
+	all := make([][]kernels.Image, len(t.commands))
+	var reading sync.Mutex
+	return all, process.Jobs(ctx, process.Limit(runtime.GOMAXPROCS(0)), len(t.commands), nil, func(ctx context.Context, i int) error {
+		c := t.commands[i]
+		output := filepath.Join(t.dir, name+"-"+strconv.Itoa(i)+".o")
+		var text bytes.Buffer
+		args := c.with(output, flags(c)...)
+		run := process.Command{Args: args, Env: os.Environ(), Dir: c.dir, Stdout: &text, Stderr: &text}
+		if err := run.Run(ctx); err != nil {
+			var exit *process.ExitError
+			if errors.As(err, &exit) {
+				err = exit.Err
+			}
+			return fmt.Errorf("%s: %w: %s", c.name, err, firstError(text.String()))
+		}
+		defer os.Remove(output)
+		reading.Lock()
+		defer reading.Unlock()
+		files, err := t.call.Session.KernelsIn(ctx, []string{output}, engine.InspectOptions{})
+		all[i] = engine.ImagesOf(files)
+		return err
+	})
+}
+
+// try runs the commands of the new build with the flags of --suggest, and adds the results and the remarks of the compiler.
+func (f *diffFlags) try(ctx context.Context, call *command.Call, commands []buildCommand, r *kernels.Diff, old, new []kernels.Image, remarks *kernels.Remarks) error {
 	dir, err := os.MkdirTemp("", "offload-suggest-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	build := func(name string, flags ...string) ([]kernels.Image, error) {
-		args := slices.Clone(command)
-		args[output] = filepath.Join(dir, name+".o")
-		end := slices.Index(args, "--")
-		if end < 0 {
-			end = len(args)
+	t := &trials{call, dir, commands}
+	built, err := t.build(ctx, "plain", func(c buildCommand) []string {
+		if !c.compiles {
+			return nil // clang would write records to the working directory
 		}
-		args = slices.Insert(args, end, flags...)
-		if text, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("%s: %w: %s", args[0], err, firstError(string(text)))
-		}
-		files, err := call.Session.KernelsIn(ctx, []string{args[output]}, engine.InspectOptions{})
-		return engine.ImagesOf(files), err
-	}
-	var record []string
-	if slices.Contains(command, "-c") || slices.Contains(command, "-S") { // otherwise clang writes records to the working directory
-		record = []string{"-fsave-optimization-record=yaml", "-foptimization-record-passes=" + kernels.RemarkPasses, "-Rpass-analysis=kernel-resource-usage"}
-	}
-	plain, err := build("plain", record...)
+		return []string{"-fsave-optimization-record=yaml", "-foptimization-record-passes=" + kernels.RemarkPasses, "-Rpass-analysis=kernel-resource-usage"}
+	})
 	if err != nil {
 		return err
 	}
-	part := d.Covered(plain)
-	if len(part.Failures) == 0 {
-		return errors.New("--suggest: the command after -- builds no kernel that exceeds a limit; pass the command of another source")
-	}
-	records, err := filepath.Glob(filepath.Join(dir, "*.opt.yaml"))
-	if err != nil {
-		return err
-	}
-	for _, record := range records {
-		arch := kernels.RecordArch(record)
-		if arch == "" && !slices.ContainsFunc(plain, func(img kernels.Image) bool { return img.Arch != plain[0].Arch }) {
-			arch = plain[0].Arch // clang names the architecture if there are several
-		}
-		if arch == "" { // the host
-			continue
-		}
-		if err := addRemarks(call, remarks, record, arch); err != nil {
-			return err
-		}
-	}
-	// The command may build a part of NEW: it tells nothing of missing kernels and of sizes.
+	plain := slices.Concat(built...)
+	// The commands may build a part of NEW: it tells nothing of missing kernels and of sizes.
 	limits := f.limits.Limits
 	limits.MaxGrowth = nil
 	limits.Rules = slices.DeleteFunc(slices.Clone(limits.Rules), func(r kernels.Rule) bool {
 		return r == kernels.RemovedKernels || r == kernels.RemovedArchs
 	})
+	part := limits.Reproduced(r, old, plain)
+	if len(part.Failures) == 0 {
+		return errors.New("--suggest: no command builds a kernel that exceeds a limit; pass the command of another source, or the link if that generates code")
+	}
+	if n, all := kernels.Missing(new, plain); n > 0 {
+		fmt.Fprintf(call.Stderr, "offload diff: warning: the commands do not build %d of %d kernels: effects of the flags on these are not known\n", n, all)
+	}
+	if err := t.addRecords(built, remarks); err != nil {
+		return err
+	}
+	// The other commands, of host code, have no effect on kernels.
+	t.commands = nil
+	for i, images := range built {
+		if len(images) > 0 {
+			t.commands = append(t.commands, commands[i])
+		}
+	}
 	for _, flags := range kernels.SuggestedFlags() {
-		tried, err := build(flags.Name, flags.Flags...)
+		tried, err := t.build(ctx, flags.Name, func(buildCommand) []string { return flags.Flags })
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
@@ -85,9 +193,32 @@ func (f *diffFlags) try(ctx context.Context, call *command.Call, command []strin
 			fmt.Fprintf(call.Stderr, "offload diff: warning: %s: %s\n", flags.Name, printable.Error(err))
 			continue
 		}
-		limits.Suggest(part, old, plain, tried, flags)
+		limits.Suggest(part, old, plain, slices.Concat(tried...), flags)
 	}
-	d.Suggestions = part.Suggestions
+	r.Suggestions = part.Suggestions
+	return nil
+}
+
+// addRecords adds the optimization records of the build without additional flags.
+func (t *trials) addRecords(built [][]kernels.Image, remarks *kernels.Remarks) error {
+	for i, images := range built {
+		records, err := filepath.Glob(filepath.Join(t.dir, "plain-"+strconv.Itoa(i)+"*.opt.yaml"))
+		if err != nil {
+			return err
+		}
+		for _, record := range records {
+			arch := kernels.RecordArch(record)
+			if arch == "" && len(images) > 0 && !slices.ContainsFunc(images, func(img kernels.Image) bool { return img.Arch != images[0].Arch }) {
+				arch = images[0].Arch // clang names the architecture if there are several
+			}
+			if arch == "" { // the host
+				continue
+			}
+			if err := addRemarks(t.call, remarks, record, arch); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
