@@ -417,11 +417,19 @@ def library_tests(name):
         name = "no_files",
         tags = ["manual"],
     )
+    cc_library(
+        name = "library_of_package",
+        srcs = ["a.c"],
+        tags = ["manual"],
+    )
     offload_package_test(
         # The program of the test and its files are at these paths.
         name = "package_run_test",
         size = "small",
-        srcs = ["a.c"],
+        srcs = [
+            "a.c",
+            ":library_of_package",
+        ],
     )
     failure_test(
         name = "package_files_test",

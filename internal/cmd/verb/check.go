@@ -153,6 +153,12 @@ func (f *checkFlags) withoutBundle(mode string) error {
 	return nil
 }
 
+// isText reports whether what found says of a file is that it has text or nothing. Among the files of a package, such files are
+// no fault.
+func isText(what string) bool {
+	return strings.HasSuffix(what, "text") || strings.HasSuffix(what, "an empty file")
+}
+
 // runPackage checks that the files of packages fit each other.
 func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operands []string) error {
 	inputs, err := someInputs(f.inputs, operands, "packages or directories for --package")
@@ -162,10 +168,8 @@ func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operand
 	if err := f.withoutBundle("--package"); err != nil {
 		return err
 	}
-	for _, name := range inputs {
-		if what := found(call, name); strings.HasSuffix(what, "text") || strings.HasSuffix(what, "an empty file") {
-			return fmt.Errorf("%s%s, expected a package, a directory or a file with device code", name, what)
-		}
+	if !slices.ContainsFunc(inputs, func(name string) bool { return !isText(found(call, name)) }) {
+		return fmt.Errorf("%s%s, expected a package, a directory or a file with device code", inputs[0], found(call, inputs[0]))
 	}
 	report, err := call.Session.CheckPackage(ctx, engine.PackageOptions{Inputs: inputs, GPUs: f.covers})
 	if err != nil {
