@@ -62,7 +62,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 func (r *Report) title() string {
 	names := fileNames(r.Files)
 	if len(names) > 3 {
-		return plural(len(names), "file")
+		return printable.Count(len(names), "file")
 	}
 	return printable.Name(strings.Join(names, ", "))
 }
@@ -93,10 +93,10 @@ func (r *Report) heads() string {
 	for _, figure := range [][3]string{
 		{printable.Size(size), noun(len(r.Files), "file")},
 		{printable.Size(all.size), noun(all.images, "image")},
-		{grouped(int64(len(totals))), noun2(len(totals), "architecture")},
-		{grouped(int64(all.kernels)), noun2(all.kernels, "kernel")},
-		{grouped(int64(all.memory)), noun2(all.memory, "kernel") + " with VGPR spills or scratch", bad(all.memory)},
-		{grouped(int64(all.sgprs)), noun2(all.sgprs, "kernel") + " with SGPR spills"},
+		{printable.Grouped(int64(len(totals))), noun2(len(totals), "architecture")},
+		{printable.Grouped(int64(all.kernels)), noun2(all.kernels, "kernel")},
+		{printable.Grouped(int64(all.memory)), noun2(all.memory, "kernel") + " with VGPR spills or scratch", bad(all.memory)},
+		{printable.Grouped(int64(all.sgprs)), noun2(all.sgprs, "kernel") + " with SGPR spills"},
 		{worst, "waves in the worst case"},
 	} {
 		fmt.Fprintf(&b, "<li><b%s>%s</b>%s</li>\n", figure[2], html.EscapeString(figure[0]), html.EscapeString(figure[1]))
@@ -113,7 +113,7 @@ func bad(n int) string {
 }
 
 // noun returns the noun for what a size measures.
-func noun(n int, s string) string { return "in " + plural(n, s) }
+func noun(n int, s string) string { return "in " + printable.Count(n, s) }
 
 // noun2 returns a noun after a number.
 func noun2(n int, s string) string {
@@ -193,11 +193,11 @@ func (r *Report) diffSection() string {
 	}
 	b.WriteString("</tbody>\n</table></div>\n")
 	if len(r.Diff.Kernels) == 0 {
-		fmt.Fprintf(&b, "<p>No kernel differs, of %s.</p>\n</section>\n", grouped(int64(r.Diff.Equal)))
+		fmt.Fprintf(&b, "<p>No kernel differs, of %s.</p>\n</section>\n", printable.Grouped(int64(r.Diff.Equal)))
 		return b.String()
 	}
 	fmt.Fprintf(&b, "<p>%s differ, %s equal. Those that got worse come first.</p>\n<div class=\"scroll\" id=\"diff-rows\"><table id=\"diff-kernels\">\n<thead><tr><th scope=\"col\">Kernel</th><th scope=\"col\" class=\"t\">Architecture</th><th scope=\"col\" class=\"t\">Change</th>",
-		plural(len(r.Diff.Kernels), "kernel"), grouped(int64(r.Diff.Equal)))
+		printable.Count(len(r.Diff.Kernels), "kernel"), printable.Grouped(int64(r.Diff.Equal)))
 	for _, f := range figures {
 		if !slices.ContainsFunc(r.Diff.Kernels, func(k kernels.ChangedKernel) bool { return len(pageFigures(&k)[f.name]) > 0 }) {
 			continue

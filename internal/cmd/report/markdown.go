@@ -35,7 +35,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		kernels += t.kernels
 		size += t.size
 	}
-	m.line(fmt.Sprintf("%s: %s of images for %s, %s", filesOf(names), printable.Size(size), plural(len(totals), "architecture"), plural(kernels, "kernel")))
+	m.line(fmt.Sprintf("%s: %s of images for %s, %s", filesOf(names), printable.Size(size), printable.Count(len(totals), "architecture"), printable.Count(kernels, "kernel")))
 	m.line("")
 	const head = "| Architecture | Images | Size | Kernels | Worst occupancy | VGPR spills or scratch |"
 	m.table(head, "| --- | ---: | ---: | ---: | --- | ---: |", len(totals), maxMarkdownRows, func(i int) string {
@@ -43,7 +43,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		if t.worst != nil {
 			worst = fmt.Sprintf("%d of %d: %s", t.worst.Occupancy.WavesPerSIMD, t.worst.Occupancy.Max, markdownName(t.worst.Demangled))
 		}
-		return fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), grouped(int64(t.kernels)), worst, grouped(int64(t.memory)))
+		return fmt.Sprintf("| %s | %d | %s | %s | %s | %s |", markdownName(dash(t.arch)), t.images, printable.Size(t.size), printable.Grouped(int64(t.kernels)), worst, printable.Grouped(int64(t.memory)))
 	})
 	m.sources(r)
 	m.instrumented(r.instrumented())
@@ -153,11 +153,11 @@ func (m *markdown) diff(d *kernels.Diff) {
 		return fmt.Sprintf("| %s | %s | %s | %s | %s |", markdownName(dash(a.Arch)), a.Change, printable.Size(a.OldSize), printable.Size(a.NewSize), growth(a))
 	})
 	if same > 0 {
-		m.line(fmt.Sprintf("| %s | same | | | |", plural(same, "more architecture")))
+		m.line(fmt.Sprintf("| %s | same | | | |", printable.Count(same, "more architecture")))
 	}
 	m.line("")
 	if len(d.Kernels) == 0 {
-		m.line(fmt.Sprintf("No kernel differs, of %s.", grouped(int64(d.Equal))))
+		m.line(fmt.Sprintf("No kernel differs, of %s.", printable.Grouped(int64(d.Equal))))
 		return
 	}
 	m.line("| Kernel | Architecture | | Difference |")
@@ -168,9 +168,9 @@ func (m *markdown) diff(d *kernels.Diff) {
 	}
 	m.line("")
 	if rest := len(d.Kernels) - worstChanges; rest > 0 {
-		m.line(fmt.Sprintf("And %s that differ; %s equal.", plural(rest, "more kernel"), grouped(int64(d.Equal))))
+		m.line(fmt.Sprintf("And %s that differ; %s equal.", printable.Count(rest, "more kernel"), printable.Grouped(int64(d.Equal))))
 	} else {
-		m.line(fmt.Sprintf("%s differ, %s equal.", plural(len(d.Kernels), "kernel"), grouped(int64(d.Equal))))
+		m.line(fmt.Sprintf("%s differ, %s equal.", printable.Count(len(d.Kernels), "kernel"), printable.Grouped(int64(d.Equal))))
 	}
 }
 
@@ -239,13 +239,13 @@ func remedy(d *kernels.Diff, f kernels.Failure) string {
 // notesOf returns the number of accepted differences, and the stale lines.
 func notesOf(d *kernels.Diff) (notes []string) {
 	if n := len(d.Accepted); n > 0 {
-		notes = append(notes, plural(n, "accepted difference"))
+		notes = append(notes, printable.Count(n, "accepted difference"))
 	}
 	for _, s := range d.Stale {
 		notes = append(notes, fmt.Sprintf("stale: line %d of the accepted differences: %s", s.Line, s.Text))
 	}
 	for _, s := range d.Suggestions {
-		notes = append(notes, fmt.Sprintf("tried %s (%s): removes %d of %d, makes %s worse", s.Name, strings.Join(s.Flags, " "), len(s.Removes), len(d.Failures), plural(len(s.Harms), "value")))
+		notes = append(notes, fmt.Sprintf("tried %s (%s): removes %d of %d, makes %s worse", s.Name, strings.Join(s.Flags, " "), len(s.Removes), len(d.Failures), printable.Count(len(s.Harms), "value")))
 	}
 	return notes
 }
@@ -313,23 +313,6 @@ func markdownName(s string) string {
 func markdownEscaper() *strings.Replacer {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "|", `\|`, "`", "\\`", `\`, `\\`, "*", `\*`, "_", `\_`,
 		"[", `\[`, "]", `\]`, "~", `\~`, "#", "&#35;", "@", "&#64;", "://", "&#58;//")
-}
-
-// plural returns a number with a noun.
-func plural(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return grouped(int64(n)) + " " + noun + "s"
-}
-
-// grouped returns a number with a comma before each three digits.
-func grouped(n int64) string {
-	s := fmt.Sprint(n)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 // dash makes an empty name visible.

@@ -318,7 +318,7 @@ func changes(k *kernels.ChangedKernel) string {
 // signed returns a number with its sign.
 func signed(n int64) string {
 	if n > 0 {
-		return "+" + grouped(n)
+		return "+" + printable.Grouped(n)
 	}
-	return grouped(n)
+	return printable.Grouped(n)
 }

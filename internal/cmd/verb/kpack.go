@@ -250,7 +250,7 @@ func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, opera
 	for _, a := range report.Archives {
 		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %s, %d bytes", a.File, codeObjects(a.Entries), a.Size)))
 	}
-	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d files, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, len(report.Files))))
+	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %s, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, printable.Count(report.Count, "file"), len(report.Files))))
 	return nil
 }
 
