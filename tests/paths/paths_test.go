@@ -82,7 +82,7 @@ var outputs = []string{
 }
 
 // mnemonics are those of all actions of the rules in the workspace.
-const mnemonics = 18
+const mnemonics = 17
 
 // commands returns the command lines of all actions of the rules, by mnemonic.
 func commands(w *bazeltest.Workspace, flags ...string) map[string][][]string {
