@@ -66,7 +66,7 @@ hip_code_objects(
     name = "rdc",
     srcs = ["scale.hip"],
     hdrs = ["device.h"],
-    copts = ["-g"],
+    arch_copts = {"gfx1100": ["-g"]},
     offload_archs = ["gfx1100"],
     rdc = True,
     split_debug_info = True,

@@ -132,6 +132,8 @@ func groupOf(mnemonic string) string {
 	switch {
 	case mnemonic == "OffloadParseHeader":
 		return "compile"
+	case mnemonic == "OffloadSplitDebug":
+		return "link"
 	case ofProgram(mnemonic):
 		return "bundle"
 	case strings.Contains(mnemonic, "Link") || mnemonic == "OffloadMerge":

@@ -168,10 +168,10 @@ func entriesFlag(flags *flagSet, entries *[]entryFlag, usage string) {
 		if !ok || name == "" {
 			return fmt.Errorf("found %q, expected TARGET=FILE, such as gfx942=kernels.co", s)
 		}
-		if processor, _, _ := strings.Cut(file, ":"); !target.KnownProcessor(name) && target.KnownProcessor(processor) {
-			return fmt.Errorf("%s: the target precedes the file: write --entry %s=%s", s, file, name)
-		}
 		if err := checkProcessor(name); err != nil {
+			if processor, _, _ := strings.Cut(file, ":"); target.KnownProcessor(processor) {
+				err = fmt.Errorf("%s: the target precedes the file: write --entry %s=%s", s, file, name)
+			}
 			return err
 		}
 		*entries = append(*entries, entryFlag{name, file})
