@@ -251,7 +251,6 @@ func (p *parser) parse(b *block, anchor, stop int) {
 	for i < stop {
 		var xl, xs uint32 // how the entries differ from those of the tables
 		i, xl, xs = p.search(i, min(stop, anchor+skimLeast+1)-1, rep1, rep2, rep3)
-		p.prefetch(src, i+4)
 		cur := load64(src, i)
 		h, x := cur*prime8, cur^load64(src, i-rep1)
 		reach := uint(min(i, window))
