@@ -229,23 +229,12 @@ func (c *cursor) define() {
 // use in later blocks.
 func (c *cursor) blockInfo() {
 	const setBID = 1
-	c.enter(blockInfoBlock)
-	if c.err != nil {
-		return
-	}
 	c.inInfo, c.infoID = true, 0
-	for {
-		switch e, id := c.next(); e {
-		case entryEnd:
-			return
-		case entryBlock:
-			c.skipBlock()
-		case entryRecord:
-			if c.begin(id) == setBID {
-				c.infoID, _ = c.operand()
-			}
+	c.records(blockInfoBlock, func(code uint64) {
+		if code == setBID {
+			c.infoID, _ = c.operand()
 		}
-	}
+	})
 }
 
 // begin starts the record with abbreviation id and returns its code. The
