@@ -2,8 +2,6 @@ package compilation
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 )
 
@@ -25,21 +23,20 @@ func checkCounters(command []string) error {
 	if !compilesDevice(command) {
 		return nil
 	}
-	enabled := map[string]string{} // flags by their beginnings
-	for i, arg := range command[1:] {
-		if command[i] == "-Xarch_host" {
-			continue
-		}
-		for _, flag := range counters {
-			if strings.HasPrefix(arg, flag.beginning) {
-				enabled[flag.beginning] = arg
-			} else if arg == flag.off {
-				delete(enabled, flag.beginning)
+	for _, flag := range counters {
+		enabled := ""
+		for i, arg := range command[1:] {
+			switch {
+			case command[i] == "-Xarch_host":
+			case strings.HasPrefix(arg, flag.beginning):
+				enabled = arg
+			case arg == flag.off:
+				enabled = ""
 			}
 		}
-	}
-	for _, beginning := range slices.Sorted(maps.Keys(enabled)) {
-		return fmt.Errorf("%s: device code cannot be instrumented: no device runtime writes its counters; remove the flag, or write -Xarch_host before it", enabled[beginning])
+		if enabled != "" {
+			return fmt.Errorf("%s: device code cannot be instrumented: no device runtime writes its counters; remove the flag, or write -Xarch_host before it", enabled)
+		}
 	}
 	return nil
 }
