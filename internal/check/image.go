@@ -91,7 +91,7 @@ func (m *image) problem(id, what string) error {
 			expected = "SPIR-V or LLVM bitcode"
 		}
 		found := Format(m.head)
-		if strings.HasSuffix(found, " bundle") {
+		if found == PlainBundle || found == CompressedBundle {
 			found += " (use a rule whose inputs are bundles)"
 		}
 		return fmt.Errorf("%s is not a code object: found %s, expected %s; name the output of the device compiler", what, found, expected)
@@ -154,19 +154,31 @@ const lfsMagic = "version https://git-lfs.github.com/"
 // IsLFSPointer reports whether data is a pointer to a file in Git LFS instead of its content.
 func IsLFSPointer(data []byte) bool { return bytes.HasPrefix(data, []byte(lfsMagic)) }
 
+// Results of Format about which messages say more.
+const (
+	Archive          = "an archive"
+	CompressedBundle = "a compressed bundle"
+	ELF              = "an ELF file"
+	Empty            = "an empty file"
+	Gzip             = "a gzip file"
+	PlainBundle      = "a bundle"
+	Text             = "text"
+	Zstd             = "a zstd file"
+)
+
 // Format describes the format of a file for messages: "text", "a gzip file". head is the start of its content, some
 // hundred bytes at least, or all of it.
 func Format(head []byte) string {
 	for _, known := range []struct{ magic, name string }{
 		{lfsMagic, "a Git LFS pointer (run git lfs pull)"},
-		{"\x1f\x8b", "a gzip file"},
-		{"\x28\xb5\x2f\xfd", "a zstd file"},
+		{"\x1f\x8b", Gzip},
+		{"\x28\xb5\x2f\xfd", Zstd},
 		{"PK\x03\x04", "a zip file"},
 		{"MZ", "a PE file"},
-		{plainMagic, "a bundle"},
-		{compressedMagic, "a compressed bundle"},
+		{plainMagic, PlainBundle},
+		{compressedMagic, CompressedBundle},
 		{"\x10\xff\x10\xad", "an offload binary"},
-		{"!<arch>\n", "an archive"},
+		{"!<arch>\n", Archive},
 		{"\x7fELF\x01", "a 32-bit ELF file"},
 		{"\x7fELF\x02\x02", "a big-endian ELF file"},
 		{"\x03\x02\x23\x07", "SPIR-V"},
@@ -178,15 +190,15 @@ func Format(head []byte) string {
 	}
 	switch {
 	case len(head) == 0:
-		return "an empty file"
+		return Empty
 	case bytes.HasPrefix(head, []byte("\x7fELF")) && len(head) < elfHeaderSize:
 		return "an ELF file without its header"
 	case bytes.HasPrefix(head, []byte("\x7fELF")) && binary.LittleEndian.Uint16(head[18:]) == machineAMDGPU:
 		return "a code object"
 	case bytes.HasPrefix(head, []byte("\x7fELF")):
-		return "an ELF file"
+		return ELF
 	case utf8.Valid(head) && !bytes.Contains(head, []byte{0}):
-		return "text"
+		return Text
 	}
 	return fmt.Sprintf("a file that begins with %q", head[:min(len(head), 8)])
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/coverage"
 	"github.com/rules-offload/rules_offload/engine/target"
+	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
@@ -153,12 +154,6 @@ func (f *checkFlags) withoutBundle(mode string) error {
 	return nil
 }
 
-// isText reports whether what found says of a file is that it has text or nothing. Among the files of a package, such files are
-// no fault.
-func isText(what string) bool {
-	return strings.HasSuffix(what, "text") || strings.HasSuffix(what, "an empty file")
-}
-
 // runPackage checks that the files of packages fit each other.
 func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operands []string) error {
 	inputs, err := someInputs(f.inputs, operands, "packages or directories for --package")
@@ -168,7 +163,11 @@ func (f *checkFlags) runPackage(ctx context.Context, call *command.Call, operand
 	if err := f.withoutBundle("--package"); err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(inputs, func(name string) bool { return !isText(found(call, name)) }) {
+	// Among the files of a package, text is no fault.
+	if !slices.ContainsFunc(inputs, func(name string) bool {
+		format := formatOf(call, name)
+		return format != check.Text && format != check.Empty
+	}) {
 		return fmt.Errorf("%s%s, expected a package, a directory or a file with device code", inputs[0], found(call, inputs[0]))
 	}
 	report, err := call.Session.CheckPackage(ctx, engine.PackageOptions{Inputs: inputs, GPUs: f.covers})

@@ -3,10 +3,10 @@ package verb
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/listing"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
@@ -56,8 +56,9 @@ func (f *listFlags) run(ctx context.Context, call *command.Call, operands []stri
 		return listing.JSON(call.Stdout, entries)
 	}
 	if len(entries) == 0 {
-		what := found(call, file)
-		if strings.HasSuffix(what, "an ELF file") || strings.HasSuffix(what, "an archive") {
+		format := formatOf(call, file)
+		what := foundFormat(format)
+		if format == check.ELF || format == check.Archive {
 			what += "; for the device images of a program or library, run offload inspect " + file
 		}
 		fmt.Fprintf(call.Stderr, "offload list: %s: no bundle entries%s\n", printable.Name(file), printable.Name(what))

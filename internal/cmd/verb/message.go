@@ -43,19 +43,29 @@ func messages(call *command.Call, err error) []string {
 	return []string{printable.Name(message)}
 }
 
-// found is the end of a message on a file without what a verb needs: what the file contains instead.
-// It is empty if the file cannot be read.
-func found(call *command.Call, name string) string {
+// formatOf returns the format of a file, see check.Format; "" if it cannot be read.
+func formatOf(call *command.Call, name string) string {
 	input, err := session.Files(call.Session).Open(name)
 	if err != nil {
 		return ""
 	}
 	defer input.Close()
-	what := ": found " + check.Format(input.Bytes())
-	if strings.HasSuffix(what, "a gzip file") || strings.HasSuffix(what, "a zstd file") {
-		what += "; decompress it first"
+	return check.Format(input.Bytes())
+}
+
+// found is the end of a message on a file without what a verb needs: what the file contains instead.
+// It is empty if the file cannot be read.
+func found(call *command.Call, name string) string { return foundFormat(formatOf(call, name)) }
+
+// foundFormat is found for a result of formatOf.
+func foundFormat(format string) string {
+	switch format {
+	case "":
+		return ""
+	case check.Gzip, check.Zstd:
+		return ": found " + format + "; decompress it first"
 	}
-	return what
+	return ": found " + format
 }
 
 // warnOfCode warns if a flag TARGET=FILE names a code object for another processor.

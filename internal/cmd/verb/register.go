@@ -3,10 +3,10 @@ package verb
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/offloadbinary"
+	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 	"github.com/rules-offload/rules_offload/internal/cmd/printable"
 	"github.com/rules-offload/rules_offload/internal/cmd/release"
@@ -66,8 +66,8 @@ func (f *registerFlags) run(ctx context.Context, call *command.Call, operands []
 		return err
 	}
 	if f.opt.Kind == offloadbinary.HIP && !f.opt.Check { // --check makes it an error
-		if what := found(call, operands[0]); strings.HasSuffix(what, "text") || strings.HasSuffix(what, "an ELF file") {
-			fmt.Fprintf(call.Stderr, "offload register: warning: %s%s, expected a bundle\n", printable.Name(operands[0]), what)
+		if format := formatOf(call, operands[0]); format == check.Text || format == check.ELF {
+			fmt.Fprintf(call.Stderr, "offload register: warning: %s%s, expected a bundle\n", printable.Name(operands[0]), foundFormat(format))
 		}
 	}
 	return call.Session.Register(ctx, f.opt)

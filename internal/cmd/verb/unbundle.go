@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/engine/bundle"
+	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 )
 
@@ -65,8 +65,9 @@ func (f *unbundleFlags) run(ctx context.Context, call *command.Call, operands []
 		Read: warned(call, "unbundle", f.read), Rules: f.rules, Trace: f.trace(call),
 	})
 	if errors.As(err, &missing) && len(missing.Stored) == 0 {
-		what := found(call, f.input)
-		if strings.HasSuffix(what, "an ELF file") || strings.HasSuffix(what, "an archive") {
+		format := formatOf(call, f.input)
+		what := foundFormat(format)
+		if format == check.ELF || format == check.Archive {
 			what += "; for device code in programs and libraries, run offload extract"
 		}
 		return fmt.Errorf("%s: no bundle entries%s", f.input, what)

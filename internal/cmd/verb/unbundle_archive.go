@@ -8,6 +8,7 @@ import (
 
 	"github.com/rules-offload/rules_offload/engine"
 	"github.com/rules-offload/rules_offload/internal/ar"
+	"github.com/rules-offload/rules_offload/internal/check"
 	"github.com/rules-offload/rules_offload/internal/cmd/command"
 )
 
@@ -58,8 +59,9 @@ func (f *unbundleArchiveFlags) run(ctx context.Context, call *command.Call, oper
 	var format *ar.FormatError
 	switch {
 	case errors.As(err, &format) && format.Fault == ar.NoArchive:
-		what := found(call, f.input)
-		if strings.HasSuffix(what, " bundle") {
+		format := formatOf(call, f.input)
+		what := foundFormat(format)
+		if format == check.PlainBundle || format == check.CompressedBundle {
 			what += "; run offload unbundle"
 		}
 		return fmt.Errorf("%s: not an archive%s", f.input, what)
