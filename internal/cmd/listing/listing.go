@@ -226,20 +226,35 @@ func Kernels(w io.Writer, files []*engine.DeviceFile, named, mangled bool) error
 	})
 }
 
-// sourceReports returns the source files of the images of files. If named, each has the name of its file.
-func sourceReports(files []*engine.DeviceFile, named bool) []*kernels.SourceReport {
-	list := []*kernels.SourceReport{}
+// reportsOf returns the reports of the images of files, without nil. If named, name gives each the name of its file.
+func reportsOf[T any](files []*engine.DeviceFile, named bool, report func(*kernels.Image) *T, name func(r *T, file string)) []*T {
+	list := []*T{}
 	for _, f := range files {
 		for i := range f.Images {
-			if r := f.Images[i].SourceReport(); r != nil {
-				if named {
-					r.File = f.Name
-				}
-				list = append(list, r)
+			r := report(&f.Images[i])
+			if r == nil {
+				continue
 			}
+			if named {
+				name(r, f.Name)
+			}
+			list = append(list, r)
 		}
 	}
 	return list
+}
+
+// withFile returns cells with the name of a file before the last one if named.
+func withFile(named bool, file string, cells ...string) []string {
+	if named {
+		return slices.Insert(cells, len(cells)-1, file)
+	}
+	return cells
+}
+
+// sourceReports returns the source files of the images of files.
+func sourceReports(files []*engine.DeviceFile, named bool) []*kernels.SourceReport {
+	return reportsOf(files, named, (*kernels.Image).SourceReport, func(r *kernels.SourceReport, file string) { r.File = file })
 }
 
 // SourcesJSON writes the bytes of code from each line of source as JSON: an object for each image.
@@ -254,37 +269,18 @@ func Sources(w io.Writer, files []*engine.DeviceFile, named bool) error {
 		return nil
 	}
 	return table(w, func(row func(cells ...string)) {
-		head := []string{"IMAGE", "ARCH", "BYTES", "SHARE", "SOURCE"}
-		if named {
-			head = slices.Insert(head, len(head)-1, "FILE")
-		}
-		row(head...)
+		row(withFile(named, "FILE", "IMAGE", "ARCH", "BYTES", "SHARE", "SOURCE")...)
 		for _, r := range reports {
 			for _, l := range sourceLines(r) {
-				cells := []string{strconv.Itoa(r.Image), orDash(r.Arch), strconv.FormatInt(l.bytes, 10), fmt.Sprintf("%.1f%%", 100*float64(l.bytes)/float64(r.Code)), printable.Name(l.name)}
-				if named {
-					cells = slices.Insert(cells, len(cells)-1, printable.Name(r.File))
-				}
-				row(cells...)
+				row(withFile(named, printable.Name(r.File), strconv.Itoa(r.Image), orDash(r.Arch), strconv.FormatInt(l.bytes, 10), fmt.Sprintf("%.1f%%", 100*float64(l.bytes)/float64(r.Code)), printable.Name(l.name))...)
 			}
 		}
 	})
 }
 
-// sectionReports returns the sections of the images of files. If named, each image has the name of its file.
+// sectionReports returns the sections of the images of files.
 func sectionReports(files []*engine.DeviceFile, named bool) []*kernels.SectionReport {
-	list := []*kernels.SectionReport{}
-	for _, f := range files {
-		for i := range f.Images {
-			if r := f.Images[i].SectionReport(); r != nil {
-				if named {
-					r.File = f.Name
-				}
-				list = append(list, r)
-			}
-		}
-	}
-	return list
+	return reportsOf(files, named, (*kernels.Image).SectionReport, func(r *kernels.SectionReport, file string) { r.File = file })
 }
 
 // SectionsJSON writes the sections of images as JSON: an object for each image.
@@ -299,18 +295,10 @@ func Sections(w io.Writer, files []*engine.DeviceFile, named bool) error {
 		return nil
 	}
 	return table(w, func(row func(cells ...string)) {
-		head := []string{"IMAGE", "ARCH", "BYTES", "KIND", "SECTION"}
-		if named {
-			head = slices.Insert(head, len(head)-1, "FILE")
-		}
-		row(head...)
+		row(withFile(named, "FILE", "IMAGE", "ARCH", "BYTES", "KIND", "SECTION")...)
 		for _, r := range reports {
 			for _, s := range r.Sections {
-				cells := []string{strconv.Itoa(r.Image), orDash(r.Arch), strconv.FormatInt(s.Size, 10), orDash(string(s.Kind)), orDash(s.Name)}
-				if named {
-					cells = slices.Insert(cells, len(cells)-1, printable.Name(r.File))
-				}
-				row(cells...)
+				row(withFile(named, printable.Name(r.File), strconv.Itoa(r.Image), orDash(r.Arch), strconv.FormatInt(s.Size, 10), orDash(string(s.Kind)), orDash(s.Name))...)
 			}
 		}
 	})
