@@ -27,7 +27,7 @@ def offload_image(*, kind, triple, target_id, file, label, debug_info = None):
       target_id: target ID, e.g. `gfx90a:xnack+`; empty for host images.
       file: the `File` with the image.
       label: `Label` of the target that produced it, for messages.
-      debug_info: the `File` with the debug information that was split off the image; None if there is none.
+      debug_info: the `File` with the debug information that was split off the image, or None.
 
     Returns:
       a struct with these fields and `id`, the entry ID in a bundle.

@@ -190,7 +190,7 @@ type symtab struct {
 	shndx   []byte // extended section indices; nil without them
 }
 
-// elfSymtab opens the symbol table in the section of a type. Its section is 0 if there is none.
+// elfSymtab opens the symbol table in the section of a type. Without such a section, its section is 0.
 func (f *File) elfSymtab(typ uint32) (t symtab, err error) {
 	shndx := 0
 	for i := range f.Sections {
