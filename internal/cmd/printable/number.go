@@ -2,12 +2,15 @@ package printable
 
 import "fmt"
 
-// Count returns a number with a noun, such as "1 file" and "2 files".
-func Count(n int, noun string) string {
+// Count returns a number with a noun, such as "1 file" and "2,000 files".
+func Count(n int, noun string) string { return Grouped(int64(n)) + " " + Noun(n, noun) }
+
+// Noun returns the noun after a number: "file" after 1, else "files".
+func Noun(n int, noun string) string {
 	if n == 1 {
-		return "1 " + noun
+		return noun
 	}
-	return Grouped(int64(n)) + " " + noun + "s"
+	return noun + "s"
 }
 
 // Grouped returns a number with a comma before each three digits.

@@ -93,10 +93,10 @@ func (r *Report) heads() string {
 	for _, figure := range [][3]string{
 		{printable.Size(size), noun(len(r.Files), "file")},
 		{printable.Size(all.size), noun(all.images, "image")},
-		{printable.Grouped(int64(len(totals))), noun2(len(totals), "architecture")},
-		{printable.Grouped(int64(all.kernels)), noun2(all.kernels, "kernel")},
-		{printable.Grouped(int64(all.memory)), noun2(all.memory, "kernel") + " with VGPR spills or scratch", bad(all.memory)},
-		{printable.Grouped(int64(all.sgprs)), noun2(all.sgprs, "kernel") + " with SGPR spills"},
+		{printable.Grouped(int64(len(totals))), printable.Noun(len(totals), "architecture")},
+		{printable.Grouped(int64(all.kernels)), printable.Noun(all.kernels, "kernel")},
+		{printable.Grouped(int64(all.memory)), printable.Noun(all.memory, "kernel") + " with VGPR spills or scratch", bad(all.memory)},
+		{printable.Grouped(int64(all.sgprs)), printable.Noun(all.sgprs, "kernel") + " with SGPR spills"},
 		{worst, "waves in the worst case"},
 	} {
 		fmt.Fprintf(&b, "<li><b%s>%s</b>%s</li>\n", figure[2], html.EscapeString(figure[0]), html.EscapeString(figure[1]))
@@ -114,14 +114,6 @@ func bad(n int) string {
 
 // noun returns the noun for what a size measures.
 func noun(n int, s string) string { return "in " + printable.Count(n, s) }
-
-// noun2 returns a noun after a number.
-func noun2(n int, s string) string {
-	if n == 1 {
-		return s
-	}
-	return s + "s"
-}
 
 // archRows returns the rows of the table of architectures.
 func (r *Report) archRows() string {

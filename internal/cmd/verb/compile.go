@@ -60,10 +60,7 @@ func (f *compileFlags) run(ctx context.Context, call *command.Call, operands []s
 		return usageError("--empty-lines: found a negative number, expected 0 or more")
 	}
 	if f.isolate != (link.IsolateOptions{}) {
-		if err := required("isolate", f.isolate.Output); err != nil {
-			return err
-		}
-		if err := required("suffix", f.isolate.Suffix); err != nil {
+		if err := required("isolate", f.isolate.Output, "suffix", f.isolate.Suffix); err != nil {
 			return err
 		}
 	}

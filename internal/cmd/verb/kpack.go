@@ -63,7 +63,7 @@ func listKpack(call *command.Call, file engine.KpackFile) {
 		return
 	}
 	a := file.Archive
-	line("%s: group %s, for %v, %s, %s", a.File, a.Group, a.Archs, a.Scheme, codeObjects(len(a.Entries)))
+	line("%s: group %s, for %v, %s, %d %s", a.File, a.Group, a.Archs, a.Scheme, len(a.Entries), printable.Noun(len(a.Entries), "code object"))
 	for _, e := range a.Entries {
 		line("  %s %s %d bytes", e.Key, e.Arch, e.Size)
 	}
@@ -210,7 +210,7 @@ func (f *kpackSplitFlags) run(ctx context.Context, call *command.Call, operands 
 	}
 	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", report.Output, report.SizeBefore, report.SizeAfter)))
 	for _, a := range report.Archives {
-		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %s, %d bytes", a.File, codeObjects(a.Entries), a.Size)))
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)))
 	}
 	return nil
 }
@@ -248,9 +248,9 @@ func (f *kpackSplitFlags) runTree(ctx context.Context, call *command.Call, opera
 		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes", file.Output, file.SizeBefore, file.SizeAfter)))
 	}
 	for _, a := range report.Archives {
-		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %s, %d bytes", a.File, codeObjects(a.Entries), a.Size)))
+		fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d %s, %d bytes", a.File, a.Entries, printable.Noun(a.Entries, "code object"), a.Size)))
 	}
-	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %s, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, printable.Count(report.Count, "file"), len(report.Files))))
+	fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d %s, %d of them split", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))))
 	return nil
 }
 
@@ -284,12 +284,4 @@ func (f *kpackMergeFlags) run(ctx context.Context, call *command.Call, operands 
 	}
 	f.opt.Archives = operands
 	return call.Session.KpackMerge(ctx, f.opt)
-}
-
-// codeObjects returns "1 code object", or a number of them.
-func codeObjects(n int) string {
-	if n == 1 {
-		return "1 code object"
-	}
-	return fmt.Sprintf("%d code objects", n)
 }

@@ -130,7 +130,7 @@ func (f *pruneFlags) runTree(ctx context.Context, call *command.Call, operands [
 	for _, warning := range report.Warnings {
 		fmt.Fprintf(call.Stderr, "offload prune: warning: %s\n", printable.Text(warning))
 	}
-	_, err = fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %s, %d with device code", report.Output, report.SizeBefore, report.SizeAfter, printable.Count(report.Count, "file"), len(report.Files))))
+	_, err = fmt.Fprintln(call.Stdout, printable.Text(fmt.Sprintf("%s: %d -> %d bytes in %d %s, %d with device code", report.Output, report.SizeBefore, report.SizeAfter, report.Count, printable.Noun(report.Count, "file"), len(report.Files))))
 	return err
 }
 

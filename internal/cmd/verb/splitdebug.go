@@ -33,10 +33,7 @@ func (f *splitDebugFlags) run(ctx context.Context, call *command.Call, operands 
 	if err := oneInput(&f.opt.Input, operands); err != nil {
 		return err
 	}
-	if err := required("output", f.opt.Output); err != nil {
-		return err
-	}
-	if err := required("debug-info", f.opt.DebugInfo); err != nil {
+	if err := required("output", f.opt.Output, "debug-info", f.opt.DebugInfo); err != nil {
 		return err
 	}
 	return call.Session.SplitDebug(ctx, f.opt)
