@@ -23,17 +23,6 @@ import (
 
 func TestMain(m *testing.M) { llvm.Main(m, "clang") }
 
-// extend appends to the MODULE.bazel of a workspace.
-func extend(t *testing.T, w *bazeltest.Workspace, text string) {
-	t.Helper()
-	name := filepath.Join(w.Dir, "MODULE.bazel")
-	module, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write("MODULE.bazel", string(module)+text)
-}
-
 // script writes an executable file.
 func script(t *testing.T, w *bazeltest.Workspace, name, content string) {
 	t.Helper()
@@ -134,7 +123,7 @@ use_repo(offload, "again", "third", "with", "without", "wrong")
 	_, token := archive(t, w, "bearer/llvm.tar", map[string]string{"lib/llvm/bin/clang": "", "lib/llvm/bin/ld.lld": ""})
 	_, core := archive(t, w, "core.tar", map[string]string{"lib/llvm/bin/clang": "", "include/hip/hip_runtime.h": ""})
 	_, libraries := archive(t, w, "libraries.tar", map[string]string{"lib/llvm/bin/ld.lld": "", "lib/llvm/amdgcn/bitcode/ockl.bc": ""})
-	extend(t, w, prebuilt+fmt.Sprintf(`
+	w.Module(prebuilt+fmt.Sprintf(`
 [
     offload.archive_clang(name = name, auth_patterns = patterns, netrc = NETRC, sha256 = "%s", strip_prefix = "lib/llvm", urls = [URL + "/bearer/llvm.tar"])
     for name, patterns in {"llvm_basic": {}, "llvm_token": {"%s": "Bearer <password>"}}.items()
@@ -179,18 +168,14 @@ func TestOverlay(t *testing.T) {
 	})
 	bitcode, bitcodeSum := archive(t, w, "bitcode.tar", map[string]string{"ockl.bc": ""})
 	tag := fmt.Sprintf("\noffload.archive_rocm(name = \"rocm\", sha256 = %q, strip_prefix = \"core\", urls = [%q])\nuse_repo(offload, \"rocm\", \"rocm_files\")\n", coreSum, core)
-	module, err := os.ReadFile(filepath.Join(w.Dir, "MODULE.bazel"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Write("MODULE.bazel", string(module)+tag)
+	w.Module(tag)
 	use := []string{"--extra_toolchains=@rocm//:all", "--@rules_offload//rules/settings:device_compiler=rocm", "//:kernels"}
 	fails(t, w, "device libraries (amdgcn/bitcode/ockl.bc) is missing in the archive", use...)
 
 	overlay := func(name, url, sum, rest string) string {
 		return fmt.Sprintf("offload.overlay(name = %q, sha256 = %q, urls = [%q]%s)\n", name, sum, url, rest)
 	}
-	w.Write("MODULE.bazel", string(module)+tag+
+	w.Module(tag+
 		overlay("rocm", more, moreSum, `, strip_prefix = "more"`)+
 		overlay("rocm", bitcode, bitcodeSum, `, directory = "lib/llvm/amdgcn/bitcode", platform = "linux-x86_64"`))
 	succeeds(t, w, use...)
@@ -214,7 +199,7 @@ func TestOverlay(t *testing.T) {
 		`offload.archive_clang(name = "a", platforms = {"linux-x86_64": ["b"]}, checksums = {"linux-arm": "c"})`: `offload.archive_clang: "a": "linux-arm" is not in platforms: found linux-x86_64`,
 		"offload.from_source()\noffload.from_source()":                                                           `offload.from_source: found 2 tags, expected one`,
 	} {
-		w.Write("MODULE.bazel", string(module)+tags)
+		w.Module(tags)
 		fails(t, w, want, "//:kernels")
 	}
 }
@@ -246,9 +231,7 @@ offload_bundle(name = "fat", images = [":kernels"])
 		t.Fatal(err)
 	}
 	sum := sha256.Sum256(content)
-	extend(t, w, fmt.Sprintf(`
-bazel_dep(name = "platforms", version = "0.0.10")
-
+	w.Module(fmt.Sprintf(`
 offload.archive_clang(
     name = "llvm",
     checksums = {"linux-aarch64": %q, "linux-x86_64": %q},
