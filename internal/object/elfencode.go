@@ -97,7 +97,7 @@ func (e *elfEncoder) section(s *Section, name uint32) {
 }
 
 // segment appends a program header.
-func (e *elfEncoder) segment(s *Segment) {
+func (e *elfEncoder) segment(s *elf.Segment) {
 	e.u32(s.Type)
 	if e.h.is64 {
 		e.u32(s.Flags)

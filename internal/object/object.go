@@ -31,7 +31,7 @@ type File struct {
 	// null section; for COFF, the section numbered n by symbols is Sections[n-1].
 	Sections []Section
 	// Segments holds the program headers of an ELF file that ParseLinked read.
-	Segments []Segment
+	Segments []elf.Segment
 
 	data []byte
 	elf  *elfHeader  // nil for COFF
