@@ -75,6 +75,7 @@ func (w *Workspace) end() {
 func moduleFile(project string) string {
 	return fmt.Sprintf(`module(name = "under_test")
 
+bazel_dep(name = "platforms", version = "0.0.10")
 bazel_dep(name = "rules_cc", version = "0.0.17")
 bazel_dep(name = "rules_offload")
 local_path_override(
@@ -328,6 +329,7 @@ type Command struct {
 	Mnemonic     string
 	Arguments    []string
 	Requirements map[string]string // of the action for its execution
+	Platform     string            // label of the execution platform
 }
 
 // Commands returns those of the actions that match an aquery expression.
@@ -337,10 +339,11 @@ func (w *Workspace) Commands(expression string, flags ...string) []Command {
 	result := w.Bazel(query...)
 	var graph struct {
 		Actions []struct {
-			Mnemonic      string
-			Arguments     []string
-			ParamFiles    []struct{ Arguments []string }
-			ExecutionInfo []struct{ Key, Value string }
+			Mnemonic          string
+			Arguments         []string
+			ParamFiles        []struct{ Arguments []string }
+			ExecutionInfo     []struct{ Key, Value string }
+			ExecutionPlatform string
 		}
 	}
 	if err := json.Unmarshal([]byte(result.Stdout), &graph); err != nil {
@@ -348,7 +351,7 @@ func (w *Workspace) Commands(expression string, flags ...string) []Command {
 	}
 	commands := make([]Command, len(graph.Actions))
 	for i, action := range graph.Actions {
-		commands[i] = Command{action.Mnemonic, action.Arguments, map[string]string{}}
+		commands[i] = Command{action.Mnemonic, action.Arguments, map[string]string{}, action.ExecutionPlatform}
 		for _, file := range action.ParamFiles {
 			commands[i].Arguments = append(commands[i].Arguments, file.Arguments...)
 		}
