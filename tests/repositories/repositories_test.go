@@ -123,7 +123,7 @@ use_repo(offload, "again", "third", "with", "without", "wrong")
 	_, token := archive(t, w, "bearer/llvm.tar", map[string]string{"lib/llvm/bin/clang": "", "lib/llvm/bin/ld.lld": ""})
 	_, core := archive(t, w, "core.tar", map[string]string{"lib/llvm/bin/clang": "", "include/hip/hip_runtime.h": ""})
 	_, libraries := archive(t, w, "libraries.tar", map[string]string{"lib/llvm/bin/ld.lld": "", "lib/llvm/amdgcn/bitcode/ockl.bc": ""})
-	w.Module(prebuilt+fmt.Sprintf(`
+	w.Module(prebuilt + fmt.Sprintf(`
 [
     offload.archive_clang(name = name, auth_patterns = patterns, netrc = NETRC, sha256 = "%s", strip_prefix = "lib/llvm", urls = [URL + "/bearer/llvm.tar"])
     for name, patterns in {"llvm_basic": {}, "llvm_token": {"%s": "Bearer <password>"}}.items()
@@ -175,8 +175,8 @@ func TestOverlay(t *testing.T) {
 	overlay := func(name, url, sum, rest string) string {
 		return fmt.Sprintf("offload.overlay(name = %q, sha256 = %q, urls = [%q]%s)\n", name, sum, url, rest)
 	}
-	w.Module(tag+
-		overlay("rocm", more, moreSum, `, strip_prefix = "more"`)+
+	w.Module(tag +
+		overlay("rocm", more, moreSum, `, strip_prefix = "more"`) +
 		overlay("rocm", bitcode, bitcodeSum, `, directory = "lib/llvm/amdgcn/bitcode", platform = "linux-x86_64"`))
 	succeeds(t, w, use...)
 	if result := w.Bazel("query", "@rocm_files//:rocprim"); !strings.Contains(result.Stdout, "//:rocprim") {
