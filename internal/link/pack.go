@@ -14,7 +14,6 @@ import (
 	"github.com/rules-offload/rules_offload/engine/target"
 	"github.com/rules-offload/rules_offload/internal/devicelink"
 	"github.com/rules-offload/rules_offload/internal/files"
-	"github.com/rules-offload/rules_offload/internal/object"
 	"github.com/rules-offload/rules_offload/internal/register"
 )
 
@@ -227,7 +226,7 @@ func (w *linker) placeHIP(p *packed, targets []target.ID, images []string, align
 	p.image = &register.Image{Content: content.Memory(layout.Header)}
 	for _, placed := range layout.Contents {
 		if placed.Content.Len() > 0 {
-			p.image.Parts = append(p.image.Parts, object.Part{Offset: placed.Offset, Content: placed.Content})
+			p.image.Parts = append(p.image.Parts, content.Part{Offset: placed.Offset, Content: placed.Content})
 		}
 	}
 	return nil
