@@ -22,17 +22,23 @@ import (
 // flagSet contains the flags of one call, and the properties of their values.
 type flagSet struct {
 	flag.FlagSet
-	values      map[string][]string // by flag: all possible values
-	directories map[string]bool     // flags whose value is a directory
-	repeatable  map[string]bool     // flags that may be given several times
-	given       map[string]string   // the flags of the call, with the last value of each
-	memory      int64               // --max-memory in bytes, 0 for the default
+	choices     []choice          // flags with a fixed set of values
+	directories []string          // flags whose value is a directory
+	repeatable  []string          // flags that may be given several times
+	given       map[string]string // the flags of the call, with the last value of each
+	memory      int64             // --max-memory in bytes, 0 for the default
+}
+
+// choice is a flag with a fixed set of values.
+type choice struct {
+	flag   string
+	values []string
 }
 
 // repeated defines a flag that may be repeated: add receives each value.
 func (f *flagSet) repeated(name, usage string, add func(string) error) {
 	f.Func(name, usage, add)
-	f.repeatable = with(f.repeatable, name, true)
+	f.repeatable = append(f.repeatable, name)
 }
 
 // choice defines a flag with a fixed set of values: set receives the value.
@@ -142,10 +148,12 @@ func someInputs(inputs, operands []string, what string) ([]string, error) {
 }
 
 // complete makes completion offer these values for a flag.
-func (f *flagSet) complete(name string, values ...string) { f.values = with(f.values, name, values) }
+func (f *flagSet) complete(name string, values ...string) {
+	f.choices = append(f.choices, choice{name, values})
+}
 
 // completeDirectories makes completion offer directories for a flag.
-func (f *flagSet) completeDirectories(name string) { f.directories = with(f.directories, name, true) }
+func (f *flagSet) completeDirectories(name string) { f.directories = append(f.directories, name) }
 
 // with sets m[key], in a new map if m is nil.
 func with[K comparable, V any](m map[K]V, key K, value V) map[K]V {
