@@ -124,7 +124,10 @@ def c_objects(ctx, compiler):
     """
     sources = [src for src in sources_of(ctx) if _is_c(ctx, src)]
     objects = []
-    step = c_step(compiler, copts = language_copts(ctx, "c") + expand_flags(ctx, "host_copts")) if sources else None
+    copts = language_copts(ctx, "c") + expand_flags(ctx, "host_copts") if sources else []
+    if any([flag in " ".join(copts) for flag in ["-x hip", "-xhip"]]):
+        fail("{}: copts: -x hip: {} is compiled as C, for the host only: set c_as_hip = True instead".format(name_of(ctx.label), sources[0].short_path))
+    step = c_step(compiler, copts = copts) if sources else None
     for src, name in zip(sources, object_names(ctx, sources)):
         out = ctx.actions.declare_file("{}/c/{}.o".format(ctx.label.name, name))
         compile(
